@@ -58,28 +58,28 @@ export const blocked = turn("blocked", "block");
 export const parked = turn("parked", "park");
 export const heldUp = turn("held", "hold");
 /** Two of a key side by side. */
-export const paired = turn("paired", "park", 2);
+export const paired = turn("paired", "block", 2);
 
-/** What was heard, in its order; and what refuses to hear it, by its key. */
+/** What was heard, in its order; and what refuses to hear what is told of a key, with its error. */
 export const heard: { key: string; name: string }[] = [];
-export const deaf = new Set<string>();
+export const deaf = new Map<string, () => Error>();
 
-const toldQueue = defineLaneQueue({ name: "told" });
-export const Told = defineEvent({ type: "turn.told", payload, subject: ({ key }) => key, queue: toldQueue, door: { scope: "enqueue" } });
-const told = defineConsumer({
-  queue: toldQueue,
-  routes: [
-    on(
-      Told,
-      call(async ({ payload: one }) => {
-        if (deaf.has(one.key)) throw new Error("Nobody listens.");
-        heard.push(one);
-      }),
-    ),
-  ],
-  onFailure: "block",
-  retries: { limit: 1, initial: 20, max: 50 },
-});
+/** A lane of events, whose code hears them. */
+function tale(name: string, onFailure: OnFailure) {
+  const queue = defineLaneQueue({ name });
+  const event = defineEvent({ type: `turn.${name}`, payload, subject: ({ key }) => key, queue, door: { scope: "enqueue" } });
+  const hear = call<z.infer<typeof payload>>(async ({ payload: one }) => {
+    const why = deaf.get(one.key);
+    if (why) throw why();
+    heard.push(one);
+  });
+  const retries = { limit: 1, initial: 20, max: 50 };
+  return { queue, event, consumer: defineConsumer({ queue, routes: [on(event, hear)], onFailure, retries }) };
+}
+
+export const told = tale("told", "block");
+export const whispered = tale("whispered", "park");
+export const cried = tale("cried", "hold");
 
 export const turns = [blocked, parked, heldUp, paired];
-export const turnConsumers = [...turns.map(({ consumer }) => consumer), told];
+export const turnConsumers = [...turns, told, whispered, cried].map(({ consumer }) => consumer);

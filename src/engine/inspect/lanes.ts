@@ -2,7 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
-import { type Ahead, type LaneStanding, turnsObjectOf } from "../lanes/turns-stub.ts";
+import { type Ahead, type LaneStanding, type TurnsStub, turnsObjectOf } from "../lanes/turns-stub.ts";
 import type { Operator } from "../store/actions.ts";
 import { query } from "../store/retry.ts";
 
@@ -34,10 +34,20 @@ export async function listLanes(
 }
 
 /** How a lane of the tenant stands, as its object says. One that was never sent anything is empty. Errors: `lane_not_found`. */
-export async function describeLane(env: EngineEnv, by: Operator, { lane, key }: LaneKey): Promise<LaneStanding> {
+export function describeLane(env: EngineEnv, by: Operator, name: LaneKey): Promise<LaneStanding> {
+  return askLane(env, by, name, (object) => object.stand());
+}
+
+/** What the object of a tenant's lane answers. Errors: `lane_not_found` where it answers nothing. */
+export async function askLane<Answer>(
+  env: EngineEnv,
+  by: Operator,
+  { lane, key }: LaneKey,
+  ask: (object: TurnsStub) => Promise<Answer | undefined>,
+): Promise<Answer> {
   // A deployment without lanes binds no object for them.
-  const found = "LANES" in env ? await turnsObjectOf(env, { lane, tenant: by.tenantId, key }).stand() : undefined;
-  if (found) return found;
+  const answer = "LANES" in env ? await ask(turnsObjectOf(env, { lane, tenant: by.tenantId, key })) : undefined;
+  if (answer !== undefined) return answer;
   throw new MillraceError(
     "lane_not_found",
     `This deployment has no lane "${beginning(lane, 64)}". GET /v1/lanes lists those that stand still.`,

@@ -33,8 +33,8 @@ export function consumeCommands(consumer: CommandConsumer, catalog: Catalog): Ta
 
   return {
     queue: queue.name,
-    handle: (batch, env) => {
-      const intake = { env, consumer, catalog };
+    handle: (batch, env, triesOf) => {
+      const intake = { env, consumer, catalog, triesOf };
       return handleBatch(intake, batch, async (messages, outcomes) => {
         const { read, refused } = readMessages(messages, (type) => performer(type).on);
         for (const { message, error } of refused) outcomes.set(message, { did: "refused", error });

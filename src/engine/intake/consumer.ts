@@ -11,14 +11,19 @@ export interface Consumer {
 /** The same, of messages that are on their way. */
 export interface Taker extends Consumer {
   /** Answers what became of each. */
-  handle(batch: MessageBatch, env: EngineEnv): Promise<Outcomes>;
+  handle(batch: MessageBatch, env: EngineEnv, triesOf?: TriesOf): Promise<Outcomes>;
 }
+
+/** How many tries a message has had, this one included. A lane counts them; of a queue all that is known is the deliveries. */
+export type TriesOf = (message: Message) => number;
 
 /** Where messages are taken in: by which consumer, and what is known of what they may say. */
 export interface Intake {
   readonly env: EngineEnv;
   readonly consumer: ConsumerDefinition;
   readonly catalog: Catalog;
+  /** Default: its deliveries. */
+  readonly triesOf?: TriesOf | undefined;
 }
 
 /**

@@ -25,8 +25,8 @@ export function consumeEvents(consumer: EventConsumer, catalog: Catalog): Taker 
   const { queue } = consumer;
   return {
     queue: queue.name,
-    handle: (batch, env) => {
-      const intake = { env, consumer, catalog };
+    handle: (batch, env, triesOf) => {
+      const intake = { env, consumer, catalog, triesOf };
       return handleBatch(intake, batch, async (messages, outcomes) => {
         const { read, refused } = readMessages(messages, (type) => carried(catalog, queue.name, "event", type));
         for (const { message, error } of refused) outcomes.set(message, { did: "refused", error });

@@ -15,8 +15,8 @@ export async function leaveInLane(intake: Intake, outcomes: Outcomes): Promise<u
     if (!("error" in outcome)) continue;
     const { did, error } = outcome;
     outcomes.set(message, { did: "retried", error });
-    if (intake.consumer.onFailure !== "park" || !isGivenUp(intake, { attempts: message.attempts, error, refused: did === "refused" }))
-      continue;
+    const tries = intake.triesOf?.(message) ?? message.attempts;
+    if (intake.consumer.onFailure !== "park" || !isGivenUp(intake, { tries, error, refused: did === "refused" })) continue;
     try {
       const [fate] = await capture(intake, [{ message, error, attempts: message.attempts, refused: true }]);
       if (typeof fate === "string") outcomes.set(message, { did: fate });
@@ -28,19 +28,24 @@ export async function leaveInLane(intake: Intake, outcomes: Outcomes): Promise<u
 }
 
 interface Failed {
-  readonly attempts: number;
+  /** Those that it has had, this one included. */
+  readonly tries: number;
   readonly error: unknown;
   /** True when its own content is at fault. */
   readonly refused?: boolean;
 }
 
-/** True for a head that has had all its tries, or that no try can mend. A database that is away costs none. */
+/** True for a head that has had all its tries, or that no try can mend. */
 export function isGivenUp(
   { consumer: { retries } }: Pick<Intake, "consumer">,
-  { attempts, error, refused = isHopeless(error) }: Failed,
+  { tries, error, refused = isHopeless(error) }: Failed,
 ): boolean {
-  if (refused || isHopeless(error)) return true;
-  return attempts > retries.limit && codeOf(error) !== "unavailable" && !isSimulatedDeath(error);
+  return refused || isHopeless(error) || (tries > retries.limit && costsTry(error));
+}
+
+/** False for a failure that is not the message's: the database is away, its batch had its time, or its process died. */
+export function costsTry(error: unknown): boolean {
+  return codeOf(error) !== "unavailable" && !isSimulatedDeath(error);
 }
 
 /** Its row is committed, and the keeper does not start what waits for its turn: so its message stays where it is. */

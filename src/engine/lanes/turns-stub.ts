@@ -56,10 +56,13 @@ export interface LaneTurns {
   turnsOf(posts: readonly Posted[]): Promise<Turn[]>;
   /** How it stands; undefined when the deployment has no such lane. */
   stand(): Promise<LaneStanding | undefined>;
-  steer(request: SteerRequest): Promise<SteerAnswer>;
+  /** Does what a person says; undefined when the deployment has no such lane. */
+  steer(request: SteerRequest): Promise<SteerAnswer | undefined>;
 }
 
-type TurnsStub = { [Name in keyof LaneTurns]: (...args: Parameters<LaneTurns[Name]>) => Promise<Awaited<ReturnType<LaneTurns[Name]>>> };
+export type TurnsStub = {
+  [Name in keyof LaneTurns]: (...args: Parameters<LaneTurns[Name]>) => Promise<Awaited<ReturnType<LaneTurns[Name]>>>;
+};
 
 /** The object of a lane that the engine takes messages from. Errors: `config_invalid` where it is not bound. */
 export function turnsObjectOf(env: object, name: LaneName): TurnsStub {

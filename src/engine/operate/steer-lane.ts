@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { describeLane, type LaneKey } from "../inspect/lanes.ts";
-import { type LaneVerb, turnsObjectOf } from "../lanes/turns-stub.ts";
+import { askLane, type LaneKey } from "../inspect/lanes.ts";
+import type { LaneVerb } from "../lanes/turns-stub.ts";
 import type { Operator } from "../store/actions.ts";
 
 /** What was done with a lane. */
@@ -17,17 +17,16 @@ export interface Steering {
  * Steers a lane of the tenant. `pause`: it hands nothing more out; `resume`: it goes on, also past an instance that it was held for;
  * `retry_head`: its head is tried at once; `skip_head`: its head becomes a dead letter, or an instance that failed keeps its place no
  * more. The lane keeps the action with its change, and writes its audit row when the database has time. `id` is the message or instance that
- * is meant, if another may stand there by now. Errors: `lane_not_found`; `invalid_transition`, audited as no change.
+ * is meant, if another may stand there by now: nothing else is done then. Errors: `lane_not_found`; `invalid_transition`, audited as no change.
  */
 export async function steerLane(
   env: EngineEnv,
   by: Operator,
-  { lane, key }: LaneKey,
+  name: LaneKey,
   { verb, id, reason }: { verb: LaneVerb; id?: string | undefined; reason: string },
 ): Promise<Steering> {
-  await describeLane(env, by, { lane, key });
   const actionId = crypto.randomUUID();
-  const answer = await turnsObjectOf(env, { lane, tenant: by.tenantId, key }).steer({ verb, id, actionId, actor: by.actor, reason });
+  const answer = await askLane(env, by, name, (object) => object.steer({ verb, id, actionId, actor: by.actor, reason }));
   if (answer.done) return { actionId, messageId: answer.messageId, instanceIds: answer.instanceIds };
   throw new MillraceError("invalid_transition", answer.reason, { from: answer.state, to: AIMS[verb] });
 }

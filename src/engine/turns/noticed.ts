@@ -1,3 +1,4 @@
+import type { LaneName } from "../lanes/lane-name.ts";
 import type { LaneStanding } from "../lanes/turns-stub.ts";
 import { forgetLane, noteLane } from "../store/lanes.ts";
 import { query } from "../store/retry.ts";
@@ -14,7 +15,8 @@ export class Noticed {
   /** What the row says; undefined when there is none, or when this object was made anew and does not know. */
   #said: string | undefined;
   #saidAt = 0;
-  #writing = false;
+  /** The row that is being written, or removed for good. */
+  #writing: Promise<void> | undefined;
 
   constructor(db: D1Database, kv: SyncKvStorage) {
     this.#db = db;
@@ -23,7 +25,7 @@ export class Noticed {
 
   /** When the row is to be written or removed next; undefined for never, while nothing changes. */
   dueAt(standing: LaneStanding): number | undefined {
-    if (this.#writing) return undefined;
+    if (this.#writing !== undefined) return undefined;
     const isNoted = this.#kv.get("noted") === true;
     const stillAt = standsSince(standing);
     if (stillAt === undefined) return isNoted ? this.#saidAt : undefined;
@@ -31,11 +33,31 @@ export class Noticed {
     return this.#said === wordsOf(standing) ? undefined : this.#saidAt + NOTE_EVERY_MS;
   }
 
+  /** Removes the row of a lane that is being erased; nothing is written from now on. Throws what the database said: then it goes on. */
+  async close({ tenant, lane, key }: LaneName): Promise<void> {
+    while (this.#writing !== undefined) await this.#writing;
+    if (tenant === null || this.#kv.get("noted") !== true) return;
+    const removed = query(this.#db, forgetLane({ tenantId: tenant, lane, key }));
+    this.#writing = removed.then(
+      () => undefined,
+      () => {
+        this.#writing = undefined;
+      },
+    );
+    await removed;
+  }
+
   /** Writes the row, or removes it. Never throws: what is not written now is written ten seconds later. */
   async write(standing: LaneStanding): Promise<void> {
-    const { tenant, lane, key, state, why, depth, oldestAt, head, ahead } = standing;
-    if (tenant === null || this.#writing) return;
-    this.#writing = true;
+    if (standing.tenant === null || this.#writing !== undefined) return;
+    this.#writing = this.#write(standing, standing.tenant).finally(() => {
+      this.#writing = undefined;
+    });
+    await this.#writing;
+  }
+
+  async #write(standing: LaneStanding, tenant: string): Promise<void> {
+    const { lane, key, state, why, depth, oldestAt, head, ahead } = standing;
     try {
       const isStill = (standsSince(standing) ?? Number.POSITIVE_INFINITY) <= Date.now();
       if (isStill) {
@@ -53,8 +75,6 @@ export class Noticed {
     } catch (error) {
       this.#saidAt = Date.now() + NOTE_EVERY_MS;
       console.warn(JSON.stringify({ log: "lane_not_noted", lane, error: String(error) }));
-    } finally {
-      this.#writing = false;
     }
   }
 }

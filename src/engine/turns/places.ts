@@ -72,11 +72,15 @@ export class Places {
     if (ids.some((id) => this.#has(id))) this.#keep({ ...this.#kept, places: this.all.filter(({ id }) => !ids.includes(id)) });
   }
 
-  /** A person has decided: those that failed keep their places no more. Answers them. */
-  letGo(): string[] {
-    const failed = this.all.filter((place) => place.failed !== null).map(({ id }) => id);
-    if (failed.length > 0 || this.held) this.#keep({ places: this.all.filter((place) => place.failed === null), held: false });
-    return failed;
+  /** Those that failed, in the order in which they had their turns. */
+  get failed(): string[] {
+    return this.all.filter(({ failed }) => failed !== null).map(({ id }) => id);
+  }
+
+  /** A person has decided about these that failed: they keep their places no more. A lane that is held goes on when none is left. */
+  letGo(ids: readonly string[]): void {
+    this.free(ids);
+    if (this.held && this.failed.length === 0) this.#keep({ ...this.#kept, held: false });
   }
 
   #mark(id: string, failed: string | null, held: boolean): void {

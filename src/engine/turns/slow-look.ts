@@ -24,12 +24,12 @@ export async function askDatabase(db: D1Database, tenantId: string, places: Plac
   const ids = places.all.map(({ id }) => id);
   try {
     const statuses = await statusesOf(db, tenantId, ids);
-    for (const id of ids) {
+    for (const { id, failed } of [...places.all]) {
       const status = statuses.get(id);
       if (status === "errored") places.end(id, { status, error: null });
       else if (status !== undefined && UNDER_WAY.has(status)) places.goesOn(id);
-      // Complete, ended by a person, or never to start; or so long ago that its row is pruned.
-      else places.free([id]);
+      // Complete, ended by a person, or never to start; or so long ago that its row is pruned. What failed is not mended by that.
+      else if (status !== undefined || failed === null) places.free([id]);
     }
     const unseen = places.all.filter(({ id, since }) => since < Date.now() - UNSEEN_MS && UNSEEN.has(statuses.get(id) ?? "running"));
     if (unseen.length > 0) await query(db, lookNow(unseen.map(({ id }) => id)));

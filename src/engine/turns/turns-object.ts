@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
-import { isGivenUp } from "../intake/leave-in-lane.ts";
+import { costsTry, isGivenUp } from "../intake/leave-in-lane.ts";
 import type { Gate } from "../lanes/gate.ts";
 import { LaneObject, type Steered } from "../lanes/lane-object.ts";
 import type { Posted } from "../lanes/message.ts";
@@ -12,6 +12,7 @@ import { Noticed } from "./noticed.ts";
 import { Places } from "./places.ts";
 import { askDatabase, lookPauseMs } from "./slow-look.ts";
 import { standingOf } from "./standing.ts";
+import { Tries } from "./tries.ts";
 
 /**
  * A lane whose messages the engine takes: each starts its workflow, or goes the way of every event. The next of a key has its turn when
@@ -20,7 +21,8 @@ import { standingOf } from "./standing.ts";
 export class TurnsObject extends LaneObject implements LaneTurns {
   protected readonly lanes: ReadonlyMap<string, EngineLane> = new Map();
   readonly #audits = new Audits(this.#env.DB, this.ctx.storage.kv);
-  readonly #noticed = new Noticed(this.#env.DB, this.ctx.storage.kv);
+  readonly #tries = new Tries(this.ctx.storage.kv);
+  #noticed = new Noticed(this.#env.DB, this.ctx.storage.kv);
   #places: Places | undefined;
   /** What the message in hand became, by its id. */
   readonly #became = new Map<string, { instanceId: string; isNew: boolean }>();
@@ -53,7 +55,10 @@ export class TurnsObject extends LaneObject implements LaneTurns {
   }
 
   override async erase(): Promise<boolean> {
+    // Before the lane: nobody else would ever remove its row.
+    await this.#noticed.close(this.laneName());
     const erased = super.erase();
+    this.#noticed = new Noticed(this.#env.DB, this.ctx.storage.kv);
     this.#places = undefined;
     this.#became.clear();
     return erased;
@@ -65,16 +70,35 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     return super.isSpent() && !held && all.length === 0 && !isOwed;
   }
 
-  async stand(): Promise<LaneStanding | undefined> {
-    return this.plans.has(this.laneName().lane) || this.kept.depth > 0 ? this.#standing() : undefined;
+  override pause(): Steered {
+    const paused = super.pause();
+    // Its row is to be written.
+    this.go();
+    return paused;
   }
 
-  async steer(request: SteerRequest): Promise<SteerAnswer> {
+  override resume(): Steered {
+    if (this.kept.progress.held) this.#tries.forget();
+    return super.resume();
+  }
+
+  async stand(): Promise<LaneStanding | undefined> {
+    // One that failed may have been retried since, of which nobody tells.
+    if (this.#failed.length > 0) {
+      await this.#look();
+      this.go();
+    }
+    return this.#isKnown ? this.#standing() : undefined;
+  }
+
+  async steer(request: SteerRequest): Promise<SteerAnswer | undefined> {
+    if (!this.#isKnown) return undefined;
     const { tenant, lane, key } = this.laneName();
+    const [seen] = this.#failed;
     // Whose run has begun again since keeps its place.
-    if (request.verb === "resume" || request.verb === "skip_head") await this.#look();
+    if (request.verb !== "pause") await this.#look();
     this.kept.make(this.laneName());
-    const answer = this.#carryOut(request);
+    const answer = this.#carryOut(request, seen);
     const { done, ...detail } = answer;
     const result = done ? "applied" : "no_change";
     this.#audits.owe({ ...request, tenantId: tenant ?? "", target: `${lane}/${key}`, result, at: Date.now(), detail });
@@ -83,32 +107,52 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     return answer;
   }
 
-  #carryOut({ verb, id }: SteerRequest): SteerAnswer {
-    const { state, head } = this.#standing();
+  /** `seen`: the instance that had failed in front, as far as anybody could see before this. */
+  #carryOut({ verb, id }: SteerRequest, seen: string | undefined): SteerAnswer {
+    const { state, head, ahead } = this.#standing();
     const places = this.#turns();
-    const failed = places?.all.filter((place) => place.failed !== null) ?? [];
+    const failed = this.#failed;
+    const refuse = (reason: string): SteerAnswer => ({ done: false, state, reason });
     const answer = (steered: Steered): SteerAnswer =>
-      steered.done ? { done: true, messageId: head?.id ?? null, instanceIds: [] } : { ...steered, state };
-    const letGo = (): SteerAnswer => ({ done: true, messageId: null, instanceIds: places?.letGo() ?? [] });
+      steered.done ? { done: true, messageId: head?.id ?? null, instanceIds: [] } : refuse(steered.reason);
+    const letGo = (ids: readonly string[]): SteerAnswer => {
+      places?.letGo(ids);
+      return { done: true, messageId: null, instanceIds: [...ids] };
+    };
+    const isThere = id === undefined || id === head?.id || ahead.some(({ instanceId }) => instanceId === id);
+    if (!isThere) return refuse(`Neither the head nor an instance in front of it is ${id}: look again.`);
     switch (verb) {
       case "pause":
         return answer(this.pause());
       case "resume": {
         if (!places?.held) return answer(this.resume());
+        if (id !== undefined && failed.length > 0 && !failed.includes(id))
+          return refuse(`It is held for the instance ${failed[0]}: look again.`);
         this.resume();
-        return letGo();
+        return letGo(failed.filter((one) => id === undefined || one === id));
       }
       case "retry_head":
-        if (failed[0]) return { done: false, state, reason: `It waits for the instance ${failed[0].id}, which has failed: retry that.` };
+        if (failed[0] !== undefined) return refuse(`It waits for the instance ${failed[0]}, which has failed: retry that.`);
+        if (places?.held) return refuse("It waits for a person behind an instance that had failed: resume it.");
+        if (head && places?.room === 0)
+          return refuse(`It waits for the instance ${ahead[0]?.instanceId}, which is under way: the head is tried when that has ended.`);
         return answer(this.retryHead(id));
       case "skip_head": {
-        if (!failed[0]) return answer(this.skipHead(id));
-        if (id !== undefined && failed.every((place) => place.id !== id)) {
-          return { done: false, state, reason: `It waits for the instance ${failed[0].id}, not for ${id}: look again.` };
-        }
-        return letGo();
+        if (id === undefined && failed[0] !== seen) return refuse("What stands in front has changed just now: look again.");
+        const meant = id ?? failed[0];
+        return meant !== undefined && failed.includes(meant) ? letGo([meant]) : answer(this.skipHead(id));
       }
     }
+  }
+
+  /** True for a lane that the deployment has, or that holds messages of one that had it. */
+  get #isKnown(): boolean {
+    return this.plans.has(this.laneName().lane) || this.kept.depth > 0;
+  }
+
+  /** Instances that have failed and keep their places. */
+  get #failed(): string[] {
+    return this.#turns()?.failed ?? [];
   }
 
   /** Takes messages in as their queue's consumer would, and remembers what they became. Throws what the head has failed of. */
@@ -116,7 +160,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     this.#inHand = true;
     this.#became.clear();
     this.#early.clear();
-    const outcomes = await lane.taker.handle(batch, env);
+    const outcomes = await lane.taker.handle(batch, env, (message) => this.#tries.of(message));
     for (const message of batch.messages) {
       const outcome = outcomes.get(message);
       const instanceId = outcome?.did === "started" || outcome?.did === "duplicate" ? lane.instanceOf(message.body) : undefined;
@@ -126,10 +170,11 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     await crashPoint("L11 started, its turn not noted");
     const [head] = batch.messages.flatMap((message) => {
       const outcome = outcomes.get(message);
-      return outcome && "error" in outcome ? [{ error: outcome.error, attempts: message.attempts }] : [];
+      return outcome && "error" in outcome ? [{ message, error: outcome.error, tries: this.#tries.of(message) }] : [];
     });
     if (!head) return;
     if (lane.onFailure === "hold" && isGivenUp(lane, head)) this.kept.advance({ ...this.kept.progress, held: true }, Date.now());
+    if (lane.onFailure !== "block" && costsTry(head.error)) this.#tries.failed(head.message);
     const code = codeOf(head.error);
     throw new Error(`${code === undefined ? "" : `${code}: `}${messageOf(head.error)}`);
   }

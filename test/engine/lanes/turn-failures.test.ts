@@ -1,7 +1,9 @@
+import { MillraceError, stateEvents } from "millrace";
 import { retryInstance, steerLane, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { blocked, heldUp, parked } from "../../probe/turns.ts";
-import { probeEnv } from "../harness.ts";
+import { blocked, cried, deaf, heldUp, parked, type told, whispered } from "../../probe/turns.ts";
+import { app } from "../../probe/worker.ts";
+import { fresh, probeEnv, rows } from "../harness.ts";
 import { TurnKey } from "./turning.ts";
 
 const why = { reason: "A test." };
@@ -27,6 +29,21 @@ describe("an instance that fails", () => {
     await undoInstance(probeEnv, key.by, key.id("a"), "A test.");
     await key.seenBy("b ends");
     expect(await key.reaches("a", "terminated")).toBe("terminated");
+  });
+
+  it("keeps its place in a lane that blocks though its row is pruned, until an operator lets it go", async () => {
+    const key = new TurnKey(blocked);
+    key.breaks("a");
+    await key.ask("a");
+    await key.reaches("a", "errored");
+    await key.stands(({ ahead }) => ahead[0]?.failed != null);
+    await rows("DELETE FROM instances WHERE id = ?1", key.id("a"));
+    await key.ask("b");
+    await key.age(20);
+    expect(await key.stands(({ state }) => state === "waiting")).toMatchObject({ depth: 1, ahead: [{ instanceId: key.id("a") }] });
+    expect(await key.seen()).toEqual(["a begins"]);
+    await steerLane(probeEnv, key.by, key.name, { verb: "skip_head", ...why });
+    await key.seenBy("b ends");
   });
 
   it("keeps nobody waiting any more once an operator lets it go", async () => {
@@ -100,5 +117,37 @@ describe("a message that cannot be taken in", () => {
     expect(await key.stands(({ state }) => state === "held")).toMatchObject({ depth: 2, why: expect.stringContaining("invalid_payload") });
     await steerLane(probeEnv, key.by, key.name, { verb: "skip_head", ...why });
     await key.seenBy("b ends");
+  });
+});
+
+describe("the tries of an event in its lane", () => {
+  /** States an event that nobody hears; answers its lane, and how often its code was tried. */
+  async function state({ event, queue }: typeof told, fails: (tries: number) => Error) {
+    const key = new TurnKey({ ...parked, queue }, "acme", fresh("told"));
+    let tries = 0;
+    deaf.set(key.key, () => fails(++tries));
+    const request = { type: event.type, payload: { key: key.key, name: "a" }, idempotencyKey: key.key };
+    await stateEvents(probeEnv, app, { tenantId: "acme", source: "test" }, [request]);
+    return { key, tries: () => tries };
+  }
+
+  it("are its own: a database that was away costs none", async () => {
+    const away = new MillraceError("unavailable", "The database is away.");
+    const { key, tries } = await state(whispered, (count) => (count <= 4 ? away : new Error("Nobody listens.")));
+    expect(await key.letters()).toMatchObject([{ queue: "lane:whispered" }]);
+    expect(tries()).toBe(4 + 2);
+  });
+
+  it("are all there again when a person resumes a lane that holds, and one only when it is tried by hand", async () => {
+    const { key, tries } = await state(cried, () => new Error("Nobody listens."));
+    await key.stands(({ state }) => state === "held");
+    expect(tries()).toBe(2);
+    await steerLane(probeEnv, key.by, key.name, { verb: "retry_head", ...why });
+    await key.stands(({ state, head }) => state === "held" && head?.attempts === 3);
+    expect(tries()).toBe(3);
+    await steerLane(probeEnv, key.by, key.name, { verb: "resume", ...why });
+    await key.stands(({ state, head }) => state === "held" && head?.attempts === 5);
+    expect(tries()).toBe(5);
+    await steerLane(probeEnv, key.by, key.name, { verb: "skip_head", ...why });
   });
 });

@@ -1,6 +1,6 @@
 import { enqueueOne, stateEvents } from "millrace";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { deaf, heard, paired, parked, Told } from "../../probe/turns.ts";
+import { deaf, heard, paired, parked, told } from "../../probe/turns.ts";
 import { app } from "../../probe/worker.ts";
 import { until } from "../../until.ts";
 import { fresh, probeEnv, reaches, rows } from "../harness.ts";
@@ -64,10 +64,10 @@ describe("a lane in front of a workflow", () => {
 describe("a lane of events", () => {
   it("lets nothing pass an event whose code fails", async () => {
     const key = fresh("told");
-    deaf.add(key);
-    const state = (name: string) => ({ type: Told.type, payload: { key, name }, idempotencyKey: `${key} ${name}` });
+    deaf.set(key, () => new Error("Nobody listens."));
+    const state = (name: string) => ({ type: told.event.type, payload: { key, name }, idempotencyKey: `${key} ${name}` });
     await stateEvents(probeEnv, app, { tenantId: "acme", source: "test" }, ["a", "b", "c"].map(state));
-    const lane = new TurnKey({ ...parked, queue: Told.queue }, "acme", key);
+    const lane = new TurnKey({ ...parked, queue: told.queue }, "acme", key);
     expect(await lane.stands(({ head }) => (head?.attempts ?? 0) > 2)).toMatchObject({
       depth: 3,
       head: { type: "turn.told", error: "Nobody listens." },

@@ -88,7 +88,7 @@ const SUMMARIES: Record<LaneVerb, string> = {
 const DESCRIPTIONS: Record<LaneVerb, string> = {
   pause: "What is under way goes on.",
   resume: "One that is held goes on past the instance that failed, which can be retried out of turn.",
-  retry_head: "Whatever it waits for. For an instance that failed, retry that.",
+  retry_head: "Whatever the head itself waits for. Refused while the lane waits for an instance: for one that failed, retry that.",
   skip_head: "The head becomes a dead letter. Where the lane waits for an instance that failed, that keeps nobody waiting any more.",
 };
 

@@ -1,0 +1,78 @@
+import { laneObjectOf, listLanes, retryInstance, steerLane } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { blocked, heldUp, paired, parked } from "../../probe/turns.ts";
+import { until } from "../../until.ts";
+import { probeEnv } from "../harness.ts";
+import { laneEnv } from "./lab.ts";
+import { TurnKey } from "./turning.ts";
+
+type Steer = Omit<Parameters<typeof steerLane>[3], "reason">;
+const steer = (key: TurnKey, how: Steer) => steerLane(probeEnv, key.by, key.name, { ...how, reason: "A test." });
+const changed = { code: "invalid_transition", message: expect.stringContaining("look again") };
+
+describe("who names what is meant", () => {
+  it("is refused by every action if something else stands there by now", async () => {
+    const key = new TurnKey(heldUp);
+    key.breaks("a");
+    key.breaks("b");
+    await key.askAll("a", "b", "c");
+    await key.stands(({ state }) => state === "held");
+    for (const verb of ["pause", "resume", "retry_head", "skip_head"] as const) {
+      await expect(steer(key, { verb, id: key.id("z") })).rejects.toMatchObject({ code: "invalid_transition" });
+    }
+    await steer(key, { verb: "resume", id: key.id("a") });
+    await key.stands(({ state, ahead }) => state === "held" && ahead[0]?.instanceId === key.id("b"));
+    await expect(steer(key, { verb: "resume", id: key.id("a") })).rejects.toMatchObject(changed);
+    expect(await key.seen()).toEqual(["a begins", "b begins"]);
+    expect(await steer(key, { verb: "resume", id: key.id("b") })).toMatchObject({ instanceIds: [key.id("b")] });
+    await key.seenBy("c ends");
+  });
+
+  it("lets go of no other instance that failed beside it", async () => {
+    const key = new TurnKey(paired);
+    key.breaks("a");
+    key.breaks("b");
+    const letGo = key.gate("c");
+    await key.askAll("a", "b", "c", "d");
+    await key.stands(({ ahead }) => ahead.filter(({ failed }) => failed !== null).length === 2);
+    expect(await steer(key, { verb: "skip_head", id: key.id("b") })).toMatchObject({ instanceIds: [key.id("b")] });
+    await key.seenBy("c begins");
+    expect(await key.stands(() => true)).toMatchObject({ depth: 1, ahead: [{ instanceId: key.id("a") }, { instanceId: key.id("c") }] });
+    expect(await steer(key, { verb: "skip_head" })).toMatchObject({ instanceIds: [key.id("a")] });
+    await key.seenBy("d ends");
+    letGo();
+    await key.seenBy("c ends");
+  });
+});
+
+describe("an instance that had failed and is retried", () => {
+  it("is shown as under way, and what waits behind it is not skipped in its stead", async () => {
+    const key = new TurnKey(blocked);
+    key.breaks("a");
+    await key.askAll("a", "b");
+    await key.stands(({ ahead }) => ahead[0]?.failed != null);
+    await key.reaches("a", "errored");
+    const letGo = key.gate("a");
+    await retryInstance(probeEnv, key.by, key.id("a"), { reason: "A test." });
+    await expect(steer(key, { verb: "skip_head" })).rejects.toMatchObject(changed);
+    expect(await key.stands(() => true)).toMatchObject({ state: "waiting", depth: 1, ahead: [{ failed: null }] });
+    const retry = steer(key, { verb: "retry_head" });
+    await expect(retry).rejects.toMatchObject({ code: "invalid_transition", message: expect.stringContaining("under way") });
+    letGo();
+    await key.seenBy("b ends");
+  });
+});
+
+it("a lane that is paused by its object is listed though it is empty, and no more when it is erased", async () => {
+  const key = new TurnKey(parked);
+  const object = laneObjectOf(laneEnv, { ...key.name, tenant: "acme" });
+  const states = async () => {
+    const lanes = await listLanes(probeEnv, key.by, { after: { lane: key.name.lane, key: "" }, limit: 1000 });
+    return lanes.filter((one) => one.key === key.key).map(({ state }) => state);
+  };
+  await object.pause();
+  expect(await until(states, (found) => found.length > 0, 5000)).toEqual(["paused"]);
+  await object.erase();
+  expect(await states()).toEqual([]);
+  expect(await key.stands(() => true)).toMatchObject({ state: "empty" });
+});
