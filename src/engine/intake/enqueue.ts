@@ -33,7 +33,7 @@ export interface CommandRequest extends DraftOptions {
   traceparent?: string | null | undefined;
   tracestate?: string | null | undefined;
   /**
-   * `high` starts it at once, ahead of all that wait in its queue; `low` is held back for as long as its queue's consumer says. Default
+   * `high` starts it at once, ahead of all that wait in its queue; `low` is held back for as long as its queue's consumer says, behind its own delay. Default
    * `normal`. Refused where that consumer declares no priorities.
    */
   priority?: Priority | undefined;
@@ -229,7 +229,7 @@ function paced(catalog: Catalog, queue: QueueDefinition, { delaySeconds = 0, pri
     throw new MillraceError("invalid_payload", `The priority ${message}.`, { issues: [{ path: "priority", message }] });
   };
   if (declared === undefined) return refuse(`cannot be honoured: the queue ${queue.name} has none; leave it out`);
-  if (priority === "low") return { goesAhead: false, delaySeconds: Math.max(delay, Math.ceil(declared.lowMs / 1000)) };
+  if (priority === "low") return { goesAhead: false, delaySeconds: checkedDelay(delay + declared.lowMs / 1000) };
   if (delay > 0) return refuse('"high" and a delay say the opposite of each other: leave one out');
   return { goesAhead: true, delaySeconds: 0 };
 }

@@ -27,14 +27,16 @@ interface Failed {
  */
 export async function leaveBehind(intake: Intake, outcomes: Outcomes): Promise<ReadonlyMap<Message, number>> {
   const all = [...outcomes].flatMap(([message, outcome]): Failed[] => ("error" in outcome ? [failed(message, outcome)] : []));
-  const isLast = ({ message }: Failed) => message.attempts > intake.consumer.retries.limit;
+  const { limit } = intake.consumer.retries;
+  const isLast = ({ message }: Failed) => message.attempts > limit;
+  const isNearlyLast = ({ message }: Failed) => message.attempts >= limit;
   const ends = all.filter((one) => one.refused || (isLast(one) && !isSimulatedDeath(one.error)));
   await endAll(intake, ends, outcomes);
 
   const back = all.filter(({ message }) => outcomes.get(message)?.did !== "captured" && outcomes.get(message)?.did !== "kept");
   for (const { message, error } of back) outcomes.set(message, { did: "retried", error });
   const delays = new Map(back.map(({ message }) => [message, retryDelaySeconds(intake.consumer, message.attempts)]));
-  await putBack(intake, back.filter(isLast), delays, outcomes);
+  await putBack(intake, back.filter(isNearlyLast), delays, outcomes);
   const waiting = back.filter(({ message, error }) => outcomes.get(message)?.did === "retried" && !isSimulatedDeath(error));
   await expect(intake, waiting, delays);
   return delays;
@@ -66,16 +68,17 @@ function sayNotStored({ consumer: { queue } }: Intake, error: unknown): void {
 }
 
 /**
- * A database that asks for less traffic makes no dead letters: what has had its last try because of that goes back to the end of its queue
- * as a new message, with all its tries. One that the queue does not take goes to the dead-letter queue, whose tries last for days.
+ * A database that asks for less traffic makes no dead letters: what would have its last try next because of that goes back to the end of
+ * its queue as a new message, with all its tries. The queue counts deliveries, whatever they fail of: so nothing is given up for the first
+ * failure of its own. One that the queue does not take goes to the dead-letter queue, whose tries last for days.
  */
 async function putBack(
   { env, consumer: { queue } }: Intake,
-  last: readonly Failed[],
+  nearlyLast: readonly Failed[],
   delays: ReadonlyMap<Message, number>,
   outcomes: Outcomes,
 ): Promise<void> {
-  for (const { message, unharmed } of last) {
+  for (const { message, unharmed } of nearlyLast) {
     if (!unharmed) continue;
     try {
       await queueBinding(env, queue.name).send(message.body, { contentType: "json", delaySeconds: delays.get(message) ?? 1 });
