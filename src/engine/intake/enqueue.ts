@@ -33,8 +33,8 @@ export interface CommandRequest extends DraftOptions {
   traceparent?: string | null | undefined;
   tracestate?: string | null | undefined;
   /**
-   * `high` starts it at once, ahead of all that wait in its queue; `low` is held back for as long as its queue's consumer says, behind its own delay. Default
-   * `normal`. Refused where that consumer declares no priorities.
+   * `high` starts it at once, ahead of all that wait in its queue; `low` is held back for as long as its queue's consumer says, behind its
+   * own delay. Default `normal`. Refused where that consumer declares no priorities.
    */
   priority?: Priority | undefined;
   /** True refuses fields of the payload that its definition does not know, instead of dropping them: for what people write by hand. */

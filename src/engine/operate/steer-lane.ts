@@ -16,8 +16,9 @@ export interface Steering {
 /**
  * Steers a lane of the tenant. `pause`: it hands nothing more out; `resume`: it goes on, also past an instance that it was held for;
  * `retry_head`: its head is tried at once; `skip_head`: its head becomes a dead letter, or an instance that failed keeps its place no
- * more. The lane keeps the action with its change, and writes its audit row when the database has time. `id` is the message or instance that
- * is meant, if another may stand there by now: nothing else is done then. Errors: `lane_not_found`; `invalid_transition`, audited as no change.
+ * more. The lane keeps the action with its change, and writes its audit row when the database has time. `id` is the message or instance
+ * that is meant, if another may stand there by now: nothing else is done then. Errors: `lane_not_found`; `invalid_transition`, audited as
+ * no change.
  */
 export async function steerLane(
   env: EngineEnv,

@@ -51,9 +51,15 @@ export const INTAKE = mutantsOf("intake", {
     put: "excluded.last",
     killedBy: "test/engine/intake/order.test.ts",
   },
+  "a stream that has not begun moves on from further on": {
+    file: "src/engine/store/sequences.ts",
+    find: "value->>'from' = 0 OR EXISTS",
+    put: "1 OR EXISTS",
+    killedBy: "test/engine/intake/order.test.ts",
+  },
   "a number is followed before the one in front of it": {
     file: "src/engine/intake/in-order.ts",
-    find: "const isNext = place === last + 1 || (last === 0 && place === 2);",
+    find: "const isNext = place === next;",
     put: "const isNext = true;",
     killedBy: "test/engine/intake/order.test.ts",
   },

@@ -95,11 +95,12 @@ export function acceptAgain(
   before: string | null,
   actionId: string,
 ): Statement {
+  const marked = JSON.stringify({ ...envelope, replay: actionId });
   return sql`
     INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint,
       envelope, queue, status, accepted_at, updated_at, check_at)
     SELECT ${id}, ${envelope.tenant_id}, ${workflow}, ${envelope.message_type}, ${envelope.idempotency_key},
-      ${envelope.correlation_id}, ${envelope.causation_id}, ${envelope.subject}, ${fingerprint}, ${JSON.stringify({ ...envelope, replay: actionId })}, ${queue},
+      ${envelope.correlation_id}, ${envelope.causation_id}, ${envelope.subject}, ${fingerprint}, ${marked}, ${queue},
       'accepted', ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}
     WHERE ${wasApplied(actionId)} AND NOT ${isPruned(id)}
     ON CONFLICT (id) DO UPDATE SET
