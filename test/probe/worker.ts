@@ -1,6 +1,6 @@
 import { call, on, project, sendEach, signal } from "millrace";
 import { engineRoutes, pullRoutes, roomRoutes } from "millrace/http";
-import { armKeeper, catalog, dispatch, engineLanes, entrypoint, keeper } from "millrace/worker";
+import { armKeeper, catalog, dispatch, engineLanes, entrypoint, keeper, laneObject } from "millrace/worker";
 import { followParcel, parcelConsumers } from "../docs/examples/parcel.ts";
 import { changeAddress, customerConsumer } from "../docs/examples/turns.ts";
 import { routesOf, startsOf } from "./consumers.ts";
@@ -51,6 +51,8 @@ export const app = catalog({
 });
 
 export class Lanes extends engineLanes(app, ownLanes) {}
+/** Lanes of a Worker that has no catalog. */
+export class AloneLanes extends laneObject(ownLanes) {}
 
 export class Probe extends entrypoint(probe, app) {}
 export class CountDone extends entrypoint(countDone, app) {}

@@ -14,12 +14,19 @@ export function checkedObjectName(name: string, path = "key"): string {
   throw new MillraceError("invalid_payload", `The ${path} ${message}. Nothing was stored.`, { issues: [{ path, message }] });
 }
 
+/** True for a name that a path cannot hold: whoever asks by it, percent-encoded or not, asks for what stands above. */
+export function isPathStep(name: string | null): boolean {
+  return name === "." || name === "..";
+}
+
 /**
  * The name of an object that is told from others of its class by several texts: different ones never share it, whatever they hold. Errors:
- * `invalid_payload` for texts that are too long together.
+ * `invalid_payload` for texts that are too long together, and for "." and "..", by which no request could name it.
  */
-export function objectNameOf(parts: readonly (string | null)[], path?: string): string {
-  return checkedObjectName(JSON.stringify(parts), path);
+export function objectNameOf(parts: readonly (string | null)[], path = "key"): string {
+  if (!parts.some(isPathStep)) return checkedObjectName(JSON.stringify(parts), path);
+  const message = 'must not be "." or "..": no path of a request could name it';
+  throw new MillraceError("invalid_payload", `The ${path} ${message}. Nothing was stored.`, { issues: [{ path, message }] });
 }
 
 /** The texts of such a name, where it has so many; undefined for anything that `objectNameOf` did not write. */

@@ -2,6 +2,7 @@ import { objectBinding } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { digest } from "../contract/ids.ts";
 import { placed } from "../contract/location.ts";
+import { characterCount } from "../contract/text.ts";
 import type { Add, Counter, MinuteCount } from "./counter.ts";
 
 /** What a counter needs of a Worker's env: the Durable Object `Counter`, bound as COUNTER. */
@@ -63,7 +64,7 @@ type CounterObject = {
 
 /** The counter of this name. Errors: `config_invalid` for what cannot be a name or a number of shards. */
 export function counterOf(env: CounterEnv, name: string, { shards = SHARDS }: CounterOptions = {}): SharedCounter {
-  const isName = name.length >= 1 && name.length <= NAME_CHARACTERS && name.isWellFormed();
+  const isName = name !== "" && characterCount(name) <= NAME_CHARACTERS && name.isWellFormed();
   assertThat(isName, `A counter's name has 1 to ${NAME_CHARACTERS} characters, whole ones.`);
   assertThat(Number.isInteger(shards) && shards >= 1 && shards <= MOST_SHARDS, `A counter has 1 to ${MOST_SHARDS} shards, not ${shards}.`);
   const objects = objectBinding(env.COUNTER, "COUNTER", "Counter");
@@ -141,8 +142,8 @@ export function counterOf(env: CounterEnv, name: string, { shards = SHARDS }: Co
 function assertAdd(name: string, { n, key }: Add): void {
   const isCount = Number.isInteger(n) && Math.abs(n) <= MOST_ADDED;
   assertThat(isCount, `${n} cannot be added to the counter "${name}": add a whole number between -1e12 and 1e12.`);
-  const isKey = key === undefined || (key.length >= 1 && key.length <= KEY_CHARACTERS);
-  assertThat(isKey, `A key of an add to the counter "${name}" has 1 to ${KEY_CHARACTERS} characters.`);
+  const isKey = key === undefined || (key !== "" && characterCount(key) <= KEY_CHARACTERS && key.isWellFormed());
+  assertThat(isKey, `A key of an add to the counter "${name}" has 1 to ${KEY_CHARACTERS} characters, whole ones.`);
 }
 
 function unanswered(name: string, isSafe: boolean, cause: unknown): MillraceError {

@@ -1,5 +1,6 @@
 import { type Duration, durationMs } from "../contract/duration.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { MAX_DELAY_SECONDS } from "../contract/queue.ts";
 
 /**
  * What a lane does with a head that has failed more often than its retries allow. `block`: it stays, and is tried again for ever; nothing
@@ -12,7 +13,7 @@ export interface LaneRetries {
   limit?: number;
   /** The wait after a head's first failure; each further one is twice as long, and each up to 10 % longer by chance. Default: 1 second. */
   initial?: Duration;
-  /** The longest wait. Default: 30 seconds. */
+  /** The longest wait, at most 12 hours. Default: 30 seconds. */
   max?: Duration;
 }
 
@@ -94,8 +95,15 @@ export interface Plan {
   onDeadLetter: ((letter: LaneLetter, env: unknown) => unknown) | undefined;
 }
 
-/** The plan of a lane. Errors: `config_invalid`, which says what to change. */
-export function planOf(lane: AnyLane): Plan {
+/** The plans of lanes by their names. Errors: `config_invalid`, which says what to change, also for two of one name. */
+export function plansOf(lanes: readonly AnyLane[]): ReadonlyMap<string, Plan> {
+  const plans = new Map(lanes.map((lane) => [lane.name, planOf(lane)]));
+  if (plans.size === lanes.length) return plans;
+  const twice = lanes.find(({ name }, at) => lanes.findIndex((other) => other.name === name) !== at);
+  throw new MillraceError("config_invalid", `Two lanes are named "${twice?.name}": rename one.`);
+}
+
+function planOf(lane: AnyLane): Plan {
   const refuse = (what: string): never => {
     throw new MillraceError("config_invalid", `The lane "${lane.name}" ${what}`);
   };
@@ -103,20 +111,24 @@ export function planOf(lane: AnyLane): Plan {
   if (!["block", "park", "hold"].includes(lane.onFailure)) refuse('must say what follows a failure: onFailure "block", "park" or "hold".');
   const { limit, initial, max } = { ...DEFAULT_LANE_RETRIES, ...lane.retries };
   if (!Number.isInteger(limit) || limit < 0) refuse(`has retries.limit ${limit}: say a whole number, 0 or more.`);
+  const [initialMs, maxMs] = [durationMs(initial), durationMs(max)];
+  if (Math.max(initialMs, maxMs) > MAX_DELAY_SECONDS * 1000) refuse("has retries that wait for longer than 12 hours: say less.");
   const batchSize = lane.batch?.size ?? DEFAULT_LANE_BATCH_SIZE;
   if (!Number.isInteger(batchSize) || batchSize < 1 || batchSize > MAX_BATCH_SIZE) {
     refuse(`has batch.size ${batchSize}: say 1 to ${MAX_BATCH_SIZE}.`);
   }
   const deadlineMs = durationMs(lane.deadline ?? DEFAULT_LANE_DEADLINE);
   if (deadlineMs === 0) refuse("has a deadline of nothing: say how long one call of the handler may take.");
+  const maxBytes = lane.maxBytes ?? DEFAULT_LANE_BYTES;
+  if (!(maxBytes > 0)) refuse(`has maxBytes ${maxBytes}: say how many bytes it may keep, more than 0.`);
   return {
     name: lane.name,
     queue: lane.queue as Plan["queue"],
     onFailure: lane.onFailure,
-    retries: { limit, initialMs: durationMs(initial), maxMs: durationMs(max) },
+    retries: { limit, initialMs, maxMs },
     batchSize,
     deadlineMs,
-    maxBytes: lane.maxBytes ?? DEFAULT_LANE_BYTES,
+    maxBytes,
     rememberMs: durationMs(lane.remember ?? DEFAULT_LANE_MEMORY),
     onDeadLetter: lane.onDeadLetter as Plan["onDeadLetter"],
   };

@@ -133,7 +133,10 @@ export class Dispatch {
       this.#lane.advance({ ...progress, trying: progress.head }, Date.now());
     }
     this.#handed = batch;
-    const handed = batch.map((one) => ({ ...one, attempts: attemptsOf(progress, one.sequence) + 1 }));
+    const handed = batch.map((one) => {
+      // What the handler does to a body is not done to the message: it may come back.
+      return { ...one, body: structuredClone(one.body), attempts: attemptsOf(progress, one.sequence) + 1 };
+    });
     const metrics = () => ({ backlogCount: this.#lane.depth, backlogBytes: this.#lane.size() });
     const { settled, thrown } = await handOut(plan, handed, { env: this.#around.env, object: this.#around.object, metrics });
     this.#handed = [];

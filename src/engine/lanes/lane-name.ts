@@ -1,5 +1,6 @@
 import { MillraceError } from "../contract/errors.ts";
 import { objectNameOf, partsOf } from "../contract/object-name.ts";
+import { characterCount } from "../contract/text.ts";
 
 /** Which lane: each has an object of its own. */
 export interface LaneName {
@@ -23,17 +24,23 @@ export function parseObjectName(name: string | undefined): LaneName | undefined 
   return typeof lane === "string" && tenant !== undefined && typeof key === "string" ? { lane, tenant, key } : undefined;
 }
 
-/** The name, if its key can be one. Errors: `invalid_payload`. */
+/** The name, if its key and its tenant can be ones. Errors: `invalid_payload`, with which of the two cannot. */
 export function checkedName(name: LaneName): LaneName {
-  const { lane, key, tenant } = name;
-  const wrong = wrongIn(key) ?? (tenant === null ? undefined : wrongIn(tenant));
-  if (wrong === undefined) return name;
-  throw new MillraceError("invalid_payload", `A key of the lane "${lane}" ${wrong}.`, { issues: [{ path: "key", message: wrong }] });
+  assertPart(name, "key");
+  if (name.tenant !== null) assertPart(name, "tenant");
+  return name;
 }
 
-function wrongIn(key: unknown): string | undefined {
-  if (typeof key !== "string") return "must be a text";
-  if (key.length < 1 || key.length > MAX_LANE_KEY_CHARACTERS)
-    return `must have 1 to ${MAX_LANE_KEY_CHARACTERS} characters; this one has ${key.length}: send a hash of it, or an id`;
-  return key.isWellFormed() ? undefined : "holds half of a surrogate pair: send well-formed Unicode";
+function assertPart(name: LaneName, path: "key" | "tenant"): void {
+  const message = wrongIn(name[path]);
+  if (message === undefined) return;
+  throw new MillraceError("invalid_payload", `The ${path} of a lane "${name.lane}" ${message}.`, { issues: [{ path, message }] });
+}
+
+function wrongIn(part: unknown): string | undefined {
+  if (typeof part !== "string") return "must be a text";
+  const count = characterCount(part);
+  if (count < 1 || count > MAX_LANE_KEY_CHARACTERS)
+    return `must have 1 to ${MAX_LANE_KEY_CHARACTERS} characters; this one has ${count}: send a hash of it, or an id`;
+  return part.isWellFormed() ? undefined : "holds half of a surrogate pair: send well-formed Unicode";
 }

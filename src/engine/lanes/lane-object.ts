@@ -1,7 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { nearest } from "../contract/nearest.ts";
 import { beginning } from "../contract/text.ts";
-import { type AnyLane, type Plan, planOf } from "./definition.ts";
+import { type AnyLane, type Plan, plansOf } from "./definition.ts";
 import { Dispatch } from "./dispatch.ts";
 import type { Gate } from "./gate.ts";
 import { Intake } from "./intake.ts";
@@ -51,6 +51,11 @@ export class LaneObject extends DurableObject {
   look(): LaneLook {
     const name = this.laneName();
     return look(name, this.#lane, { isKnown: this.plans.has(name.lane), handed: this.#dispatch.handed });
+  }
+
+  /** How it stands for the routes of the engine: they know lanes of `engineLanes` alone. */
+  async stand(): Promise<object | undefined> {
+    return undefined;
   }
 
   /** The messages that wait, in order, behind a place; at most 100. */
@@ -180,7 +185,7 @@ function noLetter(id: string): Steered {
 
 /** The object of these lanes: `export class Lanes extends laneObject([orders]) {}`. Errors: `config_invalid`, which says what to change. */
 export function laneObject(lanes: readonly AnyLane[]): typeof LaneObject {
-  const plans = new Map(lanes.map((lane) => [lane.name, planOf(lane)]));
+  const plans = plansOf(lanes);
   return class extends LaneObject {
     protected override readonly plans = plans;
   };

@@ -1,5 +1,7 @@
 import { MillraceError, messageOf } from "../contract/errors.ts";
+import { assertFewItems } from "../contract/limits.ts";
 import { MAX_DELAY_SECONDS } from "../contract/queue.ts";
+import { characterCount } from "../contract/text.ts";
 
 export interface LaneSendOptions {
   /** Names the message: sent again while it waits, or while its lane remembers it, it is the same message. At most 500 characters. */
@@ -20,7 +22,10 @@ export interface Posted {
 const MAX_LANE_BODY_BYTES = 128 * 1024;
 const MAX_IDEMPOTENCY_KEY_CHARACTERS = 500;
 
-/** A message on its way. Errors: `payload_too_large`; `invalid_payload` for what has no JSON, and for a key or delay that cannot be. */
+/**
+ * A message on its way. Errors: `payload_too_large`; `invalid_payload` for what has no JSON, or more than 64 levels or 50,000 keys and items,
+ * which could be kept and never be read again, and for a key or delay that cannot be.
+ */
 export function posted(lane: string, body: unknown, { idempotencyKey, delaySeconds = 0 }: LaneSendOptions = {}): Posted {
   const text = jsonOf(lane, body);
   const bytes = bytesOf(text);
@@ -31,6 +36,7 @@ export function posted(lane: string, body: unknown, { idempotencyKey, delaySecon
         "store it, in R2 for instance, and send a reference to it.",
     );
   }
+  assertFewItems(text, { at: "body" });
   if (idempotencyKey !== undefined && !isKey(idempotencyKey)) {
     refuse(lane, "idempotencyKey", `must be a well-formed text of 1 to ${MAX_IDEMPOTENCY_KEY_CHARACTERS} characters`);
   }
@@ -56,7 +62,7 @@ function bytesOf(text: string): number {
 }
 
 function isKey(key: unknown): boolean {
-  return typeof key === "string" && key.length >= 1 && key.length <= MAX_IDEMPOTENCY_KEY_CHARACTERS && key.isWellFormed();
+  return typeof key === "string" && key !== "" && characterCount(key) <= MAX_IDEMPOTENCY_KEY_CHARACTERS && key.isWellFormed();
 }
 
 function refuse(lane: string, path: string, message: string): never {

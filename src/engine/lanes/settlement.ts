@@ -1,3 +1,5 @@
+import { MAX_DELAY_SECONDS } from "../contract/queue.ts";
+
 /** A message of a lane, as its handler is given it. */
 export interface Handed {
   sequence: number;
@@ -74,7 +76,7 @@ export class Settlement {
 function delayOf(options: QueueRetryOptions | undefined): number | undefined {
   const seconds = options?.delaySeconds;
   if (seconds === undefined) return undefined;
-  if (typeof seconds !== "number" || !(seconds >= 0))
-    throw new TypeError(`A retry's delaySeconds must be 0 or more, not ${String(seconds)}.`);
+  if (typeof seconds !== "number" || !(seconds >= 0 && seconds <= MAX_DELAY_SECONDS))
+    throw new TypeError(`A retry's delaySeconds must be 0 to ${MAX_DELAY_SECONDS}, not ${String(seconds)}.`);
   return seconds * 1000;
 }

@@ -2,8 +2,9 @@ import { objectBinding } from "../contract/bindings.ts";
 import { type Duration, durationMs } from "../contract/duration.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { placed } from "../contract/location.ts";
-import { checkedObjectName } from "../contract/object-name.ts";
+import { checkedObjectName, isPathStep } from "../contract/object-name.ts";
 import type { Statement } from "../contract/sql.ts";
+import { characterCount } from "../contract/text.ts";
 import { within } from "../contract/within.ts";
 import { assertFence, isFenced } from "../store/fences.ts";
 import type { Lock, Turn, Wanted } from "./lock.ts";
@@ -129,17 +130,23 @@ function keptAlive(object: () => LockObject, { id, name, ttlMs }: Wanted): { sig
 
 function wantedOf(name: string, { ttl = TTL, wait = WAIT, tenantId = "", holder = "" }: LockOptions): Wanted {
   const [ttlMs, waitMs] = [durationMs(ttl), durationMs(wait)];
-  assertThat(isName(name), `A lock's name has 1 to ${NAME_CHARACTERS} characters, whole ones, none of them a control character.`);
+  assertThat(
+    isName(name),
+    `A lock's name has 1 to ${NAME_CHARACTERS} characters, whole ones, none of them a control character, and is not "." or "..".`,
+  );
   assertThat(/^([a-z0-9][a-z0-9_-]{0,63})?$/.test(tenantId), `"${tenantId.slice(0, 80)}" is not a tenant.`);
   assertThat(ttlMs >= BOUNDS_MS.leastTtl && ttlMs <= BOUNDS_MS.mostTtl, `The lock "${name}" has a ttl of ${ttl}. Say 1 second to 1 day.`);
   assertThat(waitMs <= BOUNDS_MS.mostWait, `The lock "${name}" is waited for ${wait}. Say 10 minutes at most.`);
-  assertThat(holder.length <= HOLDER_CHARACTERS, `The holder of the lock "${name}" has more than ${HOLDER_CHARACTERS} characters.`);
+  assertThat(
+    characterCount(holder) <= HOLDER_CHARACTERS,
+    `The holder of the lock "${name}" has more than ${HOLDER_CHARACTERS} characters.`,
+  );
   return { id: crypto.randomUUID(), who: holder, ttlMs, waitMs, tenantId, name };
 }
 
 /** True for what can be the name of a lock. */
 function isName(name: string): boolean {
-  return name.length >= 1 && name.length <= NAME_CHARACTERS && name.isWellFormed() && !/\p{Cc}/u.test(name);
+  return name !== "" && characterCount(name) <= NAME_CHARACTERS && name.isWellFormed() && !/\p{Cc}/u.test(name) && !isPathStep(name);
 }
 
 function assertThat(holds: boolean, otherwise: string): void {

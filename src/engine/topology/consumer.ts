@@ -68,6 +68,8 @@ const CONCURRENCY = 5;
 /** The platform ends a queue's handler after 15 minutes: https://developers.cloudflare.com/queues/platform/limits/ */
 const DEADLINE: Duration = "13 minutes";
 const WALL_MS = 15 * 60_000;
+/** The platform tries a message of a queue again at most so often. */
+const MAX_QUEUE_RETRIES = 100;
 
 /** A head is tried again soon: all that is behind it waits. */
 const LANE_RETRIES = { limit: 3, initial: "1 second", max: "30 seconds" } as const;
@@ -77,9 +79,15 @@ const LANE_CONCURRENCY = 1;
 /** An object stays in memory for 70 seconds while work of its own is under way. */
 const LANE_DEADLINE: Duration = "1 minute";
 
+interface Retries {
+  limit: number;
+  initial: Duration;
+  max: Duration;
+}
+
 type ConsumerOptions = {
   queue: QueueDefinition;
-  retries?: { limit: number; initial: Duration; max: Duration };
+  retries?: Retries;
   batch?: { size: number; waitSeconds: number };
   concurrency?: number;
   deadline?: Duration;
@@ -109,10 +117,9 @@ export function defineConsumer(options: ConsumerOptions): ConsumerDefinition {
     onFailure,
     ...takes
   } = options;
-  const { limit, initial, max } = retries;
   return {
     ...takes,
-    retries: { limit, initialMs: durationMs(initial), maxMs: durationMs(max) },
+    retries: checkedRetries(takes.queue, retries),
     batch,
     concurrency,
     deadlineMs: checkedDeadline(takes.queue, durationMs(deadline)),
@@ -124,6 +131,17 @@ export function defineConsumer(options: ConsumerOptions): ConsumerDefinition {
 
 function gapRule({ first = FIRST_NUMBER, ...rule }: NonNullable<ConsumerOptions["sequence"]>): GapRule {
   return rule.gap === "wait" ? { gap: rule.gap, limitMs: durationMs(rule.limit), first } : { gap: rule.gap, first };
+}
+
+function checkedRetries({ name }: QueueDefinition, { limit, initial, max }: Retries): Policy["retries"] {
+  const most = laneIn(name) === undefined ? MAX_QUEUE_RETRIES : Number.MAX_SAFE_INTEGER;
+  if (!Number.isInteger(limit) || limit < 0 || limit > most) {
+    const bounds = laneIn(name) === undefined ? `0 to ${MAX_QUEUE_RETRIES}` : "0 or more";
+    throw new MillraceError("config_invalid", `The consumer of "${name}" has retries.limit ${limit}: say a whole number, ${bounds}.`);
+  }
+  const [initialMs, maxMs] = [durationMs(initial), durationMs(max)];
+  if (Math.max(initialMs, maxMs) <= MAX_DELAY_SECONDS * 1000) return { limit, initialMs, maxMs };
+  throw new MillraceError("config_invalid", `The consumer of "${name}" has retries that wait for longer than 12 hours: say less.`);
 }
 
 function checkedDeadline({ name }: QueueDefinition, deadlineMs: number): number {

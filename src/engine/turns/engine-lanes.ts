@@ -1,6 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { type AnyLane, defineLane, type Plan, planOf } from "../lanes/definition.ts";
+import { type AnyLane, defineLane, plansOf } from "../lanes/definition.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { type EngineLane, lanesOf } from "./lane-consumers.ts";
 import { TurnsObject } from "./turns-object.ts";
@@ -14,7 +14,7 @@ const LATE_MS = 10_000;
  */
 export function engineLanes(catalog: Catalog, own: readonly AnyLane[] = []): typeof TurnsObject {
   const lanes = new Map(lanesOf(catalog).map((lane) => [lane.name, lane]));
-  const plans = new Map(own.map((lane) => [lane.name, planOf(lane)]));
+  const plans = plansOf(own);
   const [twice] = [...lanes.keys()].filter((name) => plans.has(name));
   if (twice !== undefined) {
     throw new MillraceError(
@@ -24,22 +24,20 @@ export function engineLanes(catalog: Catalog, own: readonly AnyLane[] = []): typ
   }
   return class extends TurnsObject {
     protected override readonly lanes = lanes;
-    protected override readonly plans = new Map([...plans, ...[...lanes.values()].map((lane) => [lane.name, this.#planOf(lane)] as const)]);
+    protected override readonly plans = new Map([...plans, ...plansOf([...lanes.values()].map((lane) => this.#laneOf(lane)))]);
 
     /** What becomes of a failing head is decided where it is taken in: the lane itself only tries it again. */
-    #planOf(lane: EngineLane): Plan {
+    #laneOf(lane: EngineLane): AnyLane {
       const { retries, batch, deadlineMs } = lane.consumer;
-      return planOf(
-        defineLane<unknown, EngineEnv>({
-          name: lane.name,
-          queue: (messages, env) => this.take(lane, messages, env),
-          onFailure: "block",
-          retries: { initial: retries.initialMs, max: retries.maxMs },
-          batch: { size: batch.size },
-          deadline: deadlineMs + LATE_MS,
-          onDeadLetter: (letter, env) => lane.keepLetter(letter, env),
-        }),
-      );
+      return defineLane<unknown, EngineEnv>({
+        name: lane.name,
+        queue: (messages, env) => this.take(lane, messages, env),
+        onFailure: "block",
+        retries: { initial: retries.initialMs, max: retries.maxMs },
+        batch: { size: batch.size },
+        deadline: deadlineMs + LATE_MS,
+        onDeadLetter: (letter, env) => lane.keepLetter(letter, env),
+      });
     }
   };
 }

@@ -82,7 +82,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     return super.resume();
   }
 
-  async stand(): Promise<LaneStanding | undefined> {
+  override async stand(): Promise<LaneStanding | undefined> {
     // One that failed may have been retried since, of which nobody tells.
     if (this.#failed.length > 0) {
       await this.#look();
@@ -91,7 +91,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     return this.#isKnown ? this.#standing() : undefined;
   }
 
-  async steer(request: SteerRequest): Promise<SteerAnswer | undefined> {
+  override async steer(request: SteerRequest): Promise<SteerAnswer | undefined> {
     if (!this.#isKnown) return undefined;
     const { tenant, lane, key } = this.laneName();
     const [seen] = this.#failed;

@@ -53,15 +53,34 @@ describe("a sender is told", () => {
 
   it("which key, idempotency key or delay cannot be", async () => {
     const send = (key: string, options = {}) => refusal(() => laneOf(laneEnv, blocking, key).send({ n: 0 }, options));
-    for (const key of ["", "k".repeat(501), "half \ud800"]) {
+    for (const key of ["", "k".repeat(501), "half \ud800", ".", ".."]) {
       expect(await send(key)).toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "key" }] } });
     }
-    for (const idempotencyKey of ["", "k".repeat(501), "half \ud800", 7]) {
+    for (const idempotencyKey of ["", "k".repeat(501), "😀".repeat(501), "half \ud800", 7]) {
       expect(await send("k", { idempotencyKey })).toMatchObject({ detail: { issues: [{ path: "idempotencyKey" }] } });
     }
     for (const delaySeconds of [-1, 43_201, Number.NaN, "1"]) {
       expect(await send("k", { delaySeconds })).toMatchObject({ detail: { issues: [{ path: "delaySeconds" }] } });
     }
+    const ofNobody = await refusal(() => laneOf(laneEnv, blocking, "k", { tenant: "" }));
+    expect(ofNobody).toMatchObject({ message: expect.stringContaining("The tenant of"), detail: { issues: [{ path: "tenant" }] } });
+  });
+
+  it("that a body is nested too deeply, which could be kept and never be read again", async () => {
+    const nested = (levels: number) => JSON.parse("[".repeat(levels) + "]".repeat(levels)) as never;
+    const client = laneOf(laneEnv, blocking, fresh("deep"));
+    expect(await client.send(nested(64))).toMatchObject({ duplicate: false });
+    for (const levels of [65, 4_000]) {
+      expect(await refusal(() => client.send(nested(levels)))).toMatchObject({
+        code: "invalid_payload",
+        detail: { issues: [{ path: "body" }] },
+      });
+    }
+  });
+
+  it("nothing of a name whose characters are two units each: characters are counted as in envelopes", async () => {
+    const key = fresh("k").padEnd(30, "x") + "😀".repeat(240);
+    expect(await laneOf(laneEnv, blocking, key).send({ n: 0 }, { idempotencyKey: "😀".repeat(500) })).toMatchObject({ duplicate: false });
   });
 
   it("of each of very many keys at once what became of its messages: the bad one is refused alone, and none of the others is lost", {
@@ -138,7 +157,14 @@ describe("a handler", () => {
       { ...blocking, batch: { size: 101 } },
       { ...blocking, deadline: 0 },
       { ...blocking, remember: "a while" as never },
+      { ...blocking, retries: { max: "13 hours" as const } },
+      { ...blocking, maxBytes: Number.NaN },
+      { ...blocking, maxBytes: -1 },
     ];
     for (const lane of wrong) expect((await refusal(() => laneObject([lane]))).code).toBe("config_invalid");
+    expect(await refusal(() => laneObject([blocking, { ...small, name: "blocking" }]))).toMatchObject({
+      code: "config_invalid",
+      message: 'Two lanes are named "blocking": rename one.',
+    });
   });
 });

@@ -1,24 +1,26 @@
 import { createExecutionContext } from "cloudflare:test";
-import { defineCommand, defineConsumer, defineLane, defineLaneQueue, enqueue, MillraceError } from "millrace";
+import { defineCommand, defineConsumer, defineLane, defineLaneQueue, enqueue, laneOf, MillraceError } from "millrace";
 import { engineRoutes } from "millrace/http";
 import { mintToken, type Scope } from "millrace/operate";
 import { catalog, engineLanes } from "millrace/worker";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
+import { blocking } from "../../probe/lanes.ts";
 import { blocked, parked } from "../../probe/turns.ts";
 import { app } from "../../probe/worker.ts";
 import { until } from "../../until.ts";
-import { probeEnv } from "../harness.ts";
+import { fresh, probeEnv } from "../harness.ts";
+import type { laneEnv } from "./lab.ts";
 import { TurnKey } from "./turning.ts";
 
 const api = engineRoutes(app);
 
-async function caller(tenantId: string, scopes: readonly Scope[] = ["read", "operate"]) {
+async function caller(tenantId: string, scopes: readonly Scope[] = ["read", "operate"], env: object = probeEnv) {
   const token = await mintToken(probeEnv, { tenantId, actor: "tess", scopes });
   return async (path: string, body?: object) => {
     const headers = { authorization: `Bearer ${token}`, ...(body && { "content-type": "application/json" }) };
     const init = body ? { method: "POST", headers, body: JSON.stringify(body) } : { headers };
-    const response = await api.fetch(new Request(`http://localhost${path}`, init), probeEnv, createExecutionContext());
+    const response = await api.fetch(new Request(`http://localhost${path}`, init), env as never, createExecutionContext());
     return { status: response.status, body: (await response.json()) as Record<string, unknown> & { items?: Record<string, unknown>[] } };
   };
 }
@@ -86,6 +88,20 @@ describe("the routes of lanes", () => {
     const ask = await caller("acme");
     expect(await ask("/v1/lanes/packed/acme")).toMatchObject({ status: 404, body: { code: "lane_not_found" } });
     expect(await ask("/v1/lanes/packed/acme/pause", { reason: "Try." })).toMatchObject({ status: 404 });
+  });
+
+  it("know none of a class that is not engineLanes, and its lanes work beside them", async () => {
+    const env = { ...probeEnv, LANES: (probeEnv as unknown as { ALONE_LANES: typeof laneEnv.LANES }).ALONE_LANES };
+    const [ask, key] = [await caller("acme", ["read", "operate"], env), fresh("lone")];
+    expect(await laneOf(env, blocking, key, { tenant: "acme" }).send({ n: 0 })).toMatchObject({ duplicate: false });
+    const answers = [await ask(`/v1/lanes/blocking/${key}`), await ask(`/v1/lanes/blocking/${key}/pause`, { reason: "Try." })];
+    expect(answers).toMatchObject([{ status: 404, body: { code: "lane_not_found" } }, { status: 404 }]);
+  });
+
+  it("refuse a key that no lane can have", async () => {
+    const ask = await caller("acme");
+    const refused = { status: 422, body: { code: "invalid_payload", issues: [{ path: "key" }] } };
+    expect(await ask(`/v1/lanes/blocked/${encodeURIComponent("鍵".repeat(500))}`)).toMatchObject(refused);
   });
 
   it("page through lanes by lane and key", async () => {

@@ -2,6 +2,7 @@ import { createExecutionContext, createMessageBatch, getQueueResult } from "clou
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { blocking, letterTakers, parking } from "../../probe/lanes.ts";
+import { until } from "../harness.ts";
 import { LabLane, type LaneBatch, numbers } from "./lab.ts";
 
 /** One thing that a handler does: it settles a message, or all, in its call, or in what it leaves behind; then it ends well or not. */
@@ -79,6 +80,38 @@ describe("a handler of a queue, moved to a lane", () => {
     );
   });
 });
+
+it("what a handler does to a body is not done to the message: the next try and the dead letter have it as it was sent", async () => {
+  const [seen, letters]: [unknown[], unknown[]] = [[], []];
+  const lane = new LabLane(parking, ({ messages: [message] }) => {
+    seen.push(structuredClone(message?.body));
+    Object.assign(message?.body ?? {}, { n: 9, note: "changed" });
+    throw new Error("Not yet.");
+  });
+  letterTakers.set(lane.key, ({ body }) => void letters.push(body));
+  await lane.send(0);
+  await until(async () => letters.length, Boolean);
+  const sent = lane.message(0).body;
+  expect(seen).toEqual([sent, sent, sent, sent]);
+  expect(letters).toEqual([sent]);
+});
+
+it.each([-1, Number.NaN, 43_201, Number.POSITIVE_INFINITY])(
+  "a retry is not put off by %d seconds, as in a queue: saying so throws",
+  async (delaySeconds) => {
+    const said: unknown[] = [];
+    const lane = new LabLane(blocking, ({ messages: [message] }) => {
+      try {
+        message?.retry({ delaySeconds });
+      } catch (error) {
+        said.push(error);
+      }
+    });
+    await lane.send(0);
+    await lane.is("empty");
+    expect(said).toEqual([expect.objectContaining({ message: expect.stringContaining("must be 0 to 43200") })]);
+  },
+);
 
 /** How a message fails before it is done, delivery by delivery. */
 type Course = ("retry" | "throw")[];

@@ -46,6 +46,25 @@ describe("a lane in front of a workflow", () => {
     expect(await until(left, (rest) => rest.length === 0)).toEqual([]);
   });
 
+  it("starts what is asked for a subject whose characters are two units each, as many as fit an object's name", async () => {
+    const payload = { key: fresh("k").padEnd(30, "x") + "😀".repeat(240), name: "long" };
+    const { instanceId } = await enqueueOne(probeEnv, app, { tenantId: "acme", source: "test" }, { type: parked.command.type, payload });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+  });
+
+  it.each(["鍵".repeat(400), ".."])(
+    "fails the step that emits for a subject which no lane can have, %.5s, with why, and emits nothing",
+    async (subject) => {
+      const { instanceId } = await runLab(({ step }) =>
+        step.commit("emits", () => ({ emit: [parked.command.from({ key: subject, name: "lost" })] }), { retries: { limit: 0, delay: 10 } }),
+      );
+      expect(await reaches(instanceId, "errored")).toBe("errored");
+      const [row] = await rows<{ error: string }>("SELECT error FROM instances WHERE id = ?1", instanceId);
+      expect(row?.error).toContain("subject");
+      expect(await rows("SELECT id FROM outbox WHERE body->>'subject' = ?1", subject)).toEqual([]);
+    },
+  );
+
   it("keeps two tenants' equal keys apart", async () => {
     const mine = new TurnKey(parked);
     const theirs = new TurnKey(parked, "globex", mine.key);

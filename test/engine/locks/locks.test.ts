@@ -146,6 +146,7 @@ describe("a lock", () => {
     ["", {}, "has 1 to 200 characters"],
     ["x".repeat(201), {}, "has 1 to 200 characters"],
     ["a\nb", {}, "control character"],
+    ["..", {}, 'is not "." or ".."'],
     ["ok", { tenantId: "A/B" }, '"A/B" is not a tenant'],
     ["ok", { ttl: 10 }, "a ttl of 10"],
     ["ok", { ttl: "3 lifetimes" as "3 days" }, "is not a duration"],

@@ -60,6 +60,17 @@ it.each([
   expect(defineQueue({ name: `billing-2-${"x".repeat(49)}` }).name).toHaveLength(59);
 });
 
+it.each([
+  [{ limit: Number.NaN }, "retries.limit NaN: say a whole number, 0 to 100"],
+  [{ limit: -1 }, "retries.limit -1"],
+  [{ limit: 101 }, "retries.limit 101"],
+  [{ max: "13 hours" as const }, "longer than 12 hours"],
+])("a consumer does not try again as %j says, which no queue can", (odd, says) => {
+  const retries = { limit: 1, initial: 10, max: 10, ...odd };
+  const declare = () => defineConsumer({ queue: ProbeRequested.queue, starts: [], retries });
+  expect(declare).toThrow(expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(says) }));
+});
+
 const told = (type: string, queue = ProbeSignal.queue) => defineEvent({ type, payload, subject: name, queue });
 const [perform, shipped, paid] = [workflow("perform", asked("probe.performed")), told("probe.shipped"), told("probe.paid")];
 const thank = defineWorkflow({ name: "thank", on: shipped, run: async () => undefined });

@@ -76,7 +76,7 @@ const show = createRoute({
   summary: "Show how a lane stands now",
   ...needs("read"),
   request: { params },
-  responses: { 200: answers("The lane", LaneSchema), ...problems("unauthorized", "forbidden", "lane_not_found") },
+  responses: { 200: answers("The lane", LaneSchema), ...problems("unauthorized", "forbidden", "invalid_payload", "lane_not_found") },
 });
 
 const SUMMARIES: Record<LaneVerb, string> = {
