@@ -20,6 +20,8 @@ interface Around {
   /** The plan of a lane's name; undefined where no code of it is deployed. */
   planOf: (name: string) => Plan | undefined;
   gate: () => Gate | undefined;
+  /** What the lane's handler does for a lane that was erased before: nothing is handed out beside it. */
+  before?: Promise<void> | undefined;
 }
 
 /**
@@ -35,6 +37,7 @@ export class Dispatch {
   /** The messages that the handler has. */
   #handed: readonly Kept[] = [];
   #running = false;
+  #draining: Promise<void> | undefined;
   #stopped = false;
 
   constructor(around: Around) {
@@ -67,10 +70,11 @@ export class Dispatch {
     return hadKeys && !this.#lane.knowsKeys;
   }
 
-  /** Lets go of a lane that was erased: what its handler settles from now on is not heard. */
-  stop(): void {
+  /** Lets go of a lane that was erased: what its handler settles from now on is not heard. Answers when that has ended. */
+  stop(): Promise<void> | undefined {
     this.#stopped = true;
     this.#waker.stop();
+    return this.#draining;
   }
 
   /** Sees to it that what is due is done, now or by the alarm. */
@@ -78,7 +82,9 @@ export class Dispatch {
     const plan = this.plan;
     if (plan && !this.#running) {
       this.#running = true;
-      queueMicrotask(() => void this.#drain(plan));
+      queueMicrotask(() => {
+        this.#draining = this.#drain(plan);
+      });
     }
     this.#setWaker();
   }
@@ -87,6 +93,7 @@ export class Dispatch {
   async #drain(plan: Plan): Promise<void> {
     let failed = false;
     try {
+      await this.#around.before;
       this.#handOffLetters(plan);
       for (let batch = await this.#ready(plan); batch.length > 0; batch = await this.#ready(plan)) await this.#deliver(plan, batch);
     } catch (error) {

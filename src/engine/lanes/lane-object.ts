@@ -58,6 +58,11 @@ export class LaneObject extends DurableObject {
     return undefined;
   }
 
+  /** What an operator does to it there: nothing here. */
+  async steer(_request: object): Promise<object | undefined> {
+    return undefined;
+  }
+
   /** The messages that wait, in order, behind a place; at most 100. */
   messages({ after, limit = MAX_PAGE }: { after?: number; limit?: number } = {}): WaitingMessage[] {
     return waiting(this.#lane, after, Math.min(limit, MAX_PAGE));
@@ -70,12 +75,14 @@ export class LaneObject extends DurableObject {
 
   /** Takes a dead letter out for good. */
   removeLetter(id: string): Steered {
+    if (this.#lane.letters?.handing === id) return HANDED_OVER;
     return this.#lane.letters?.remove(id) ? { done: true } : noLetter(id);
   }
 
   /** Sends what a dead letter holds again, behind all that waits: a new message, without the key, which is known here. */
   resendLetter(id: string): Steered {
     const { letters } = this.#lane;
+    if (letters?.handing === id) return HANDED_OVER;
     const letter =
       letters &&
       this.#lane.together(() => {
@@ -92,6 +99,7 @@ export class LaneObject extends DurableObject {
     if (this.#lane.progress.paused) return { done: false, reason: "The lane is paused already." };
     this.#lane.make(this.laneName());
     this.#lane.advance({ ...this.#lane.progress, paused: true }, Date.now());
+    this.#dispatch.go();
     return { done: true };
   }
 
@@ -127,11 +135,11 @@ export class LaneObject extends DurableObject {
   /** Removes all that the lane keeps, its letters too, for good. Answers whether there was anything. */
   async erase(): Promise<boolean> {
     const had = this.#lane.name !== undefined;
-    this.#dispatch.stop();
+    const before = this.#dispatch.stop();
     // In one turn: what is sent meanwhile is kept behind it, and not erased with what was there.
     const erased = [this.ctx.storage.deleteAlarm(), this.ctx.storage.deleteAll()];
     this.#lane = new LaneStorage(this.ctx.storage);
-    this.#dispatch = this.#dispatchOf(this.#lane);
+    this.#dispatch = this.#dispatchOf(this.#lane, before);
     await Promise.all(erased);
     return had;
   }
@@ -151,8 +159,8 @@ export class LaneObject extends DurableObject {
     return this.#lane.name ?? parseObjectName(this.ctx.id.name) ?? { lane: this.ctx.id.name ?? "", tenant: null, key: "" };
   }
 
-  #dispatchOf(lane: LaneStorage): Dispatch {
-    return new Dispatch({ lane, object: this.ctx, env: this.env, planOf: (name) => this.plans.get(name), gate: () => this.gate });
+  #dispatchOf(lane: LaneStorage, before?: Promise<void>): Dispatch {
+    return new Dispatch({ lane, object: this.ctx, env: this.env, planOf: (name) => this.plans.get(name), gate: () => this.gate, before });
   }
 
   protected get kept(): LaneStorage {
@@ -178,6 +186,8 @@ export class LaneObject extends DurableObject {
     return sent;
   }
 }
+
+const HANDED_OVER: Steered = { done: false, reason: "The dead letter is being handed over just now: look again." };
 
 function noLetter(id: string): Steered {
   return { done: false, reason: `The lane keeps no dead letter ${beginning(id, 100)}.` };

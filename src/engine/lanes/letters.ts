@@ -22,6 +22,7 @@ interface LetterRow extends Record<string, SqlStorageValue> {
 export class Letters {
   readonly #sql: SqlStorage;
   #underWay = false;
+  #handing: string | undefined;
   #dueAt: number | undefined;
 
   constructor(sql: SqlStorage) {
@@ -42,6 +43,11 @@ export class Letters {
   /** When the next hand-off is due; undefined when there is no letter. */
   get dueAt(): number | undefined {
     return this.#dueAt;
+  }
+
+  /** The letter whose hand-off is under way. */
+  get handing(): string | undefined {
+    return this.#handing;
   }
 
   get count(): number {
@@ -81,7 +87,9 @@ export class Letters {
     try {
       for (let due = this.#due(); due; due = this.#due()) {
         const { tries, dueAt: _, handOffError: __, ...letter } = due;
+        this.#handing = letter.id;
         const error = await handedOver(() => onDeadLetter(letter, env), deadlineMs);
+        this.#handing = undefined;
         if (error === undefined) this.remove(letter.id);
         else this.#putOff(letter.id, tries + 1, error);
       }
