@@ -1,4 +1,5 @@
-import { runDurableObjectAlarm } from "cloudflare:test";
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import type { LaneObject } from "millrace/worker";
 import { expect, it } from "vitest";
 import { blocking, small } from "../../probe/lanes.ts";
 import { until } from "../harness.ts";
@@ -83,4 +84,19 @@ it("a lane that is paused, or has a dead letter, is not forgotten", async () => 
     for (const lane of [paused, parked]) await runDurableObjectAlarm(lane.stub);
   }
   expect([(await paused.object.look()).state, (await parked.object.look()).letters]).toEqual(["paused", 1]);
+});
+
+it("what is sent in the moment in which a lane forgets itself is kept, through its death", async () => {
+  let open = false;
+  const lane = new LabLane(blocking, () => open || Promise.reject(new Error("Not yet.")));
+  await lane.send(0);
+  await runInDurableObject(lane.stub, async (instance) => {
+    const object = instance as unknown as LaneObject;
+    const erased = object.erase();
+    await Promise.all([erased, object.send([{ text: JSON.stringify(lane.message(1).body), key: null, delayMs: 0 }])]);
+  });
+  await lane.die();
+  open = true;
+  await lane.is("empty");
+  expect(lane.calls.at(-1)).toEqual([1]);
 });
