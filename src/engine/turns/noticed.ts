@@ -33,10 +33,15 @@ export class Noticed {
     return this.#said === wordsOf(standing) ? undefined : this.#saidAt + NOTE_EVERY_MS;
   }
 
+  /** True while the row is being written, or there is one. */
+  get isThere(): boolean {
+    return this.#writing !== undefined || this.#kv.get("noted") === true;
+  }
+
   /** Removes the row of a lane that is being erased; nothing is written from now on. Throws what the database said: then it goes on. */
   async close({ tenant, lane, key }: LaneName): Promise<void> {
     while (this.#writing !== undefined) await this.#writing;
-    if (tenant === null || this.#kv.get("noted") !== true) return;
+    if (tenant === null || !this.isThere) return;
     const removed = query(this.#db, forgetLane({ tenantId: tenant, lane, key }));
     this.#writing = removed.then(
       () => undefined,

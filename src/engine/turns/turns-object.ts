@@ -55,8 +55,8 @@ export class TurnsObject extends LaneObject implements LaneTurns {
   }
 
   override async erase(): Promise<boolean> {
-    // Before the lane: nobody else would ever remove its row.
-    await this.#noticed.close(this.laneName());
+    // Before the lane: nobody else would ever remove its row. Without one it goes in this turn, and what is sent behind it is kept.
+    if (this.#noticed.isThere) await this.#noticed.close(this.laneName());
     const erased = super.erase();
     this.#noticed = new Noticed(this.#env.DB, this.ctx.storage.kv);
     this.#places = undefined;
@@ -66,7 +66,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
 
   protected override isSpent(): boolean {
     const { held = false, all = [] } = this.#turns() ?? {};
-    const isOwed = this.#audits.dueAt !== undefined || this.#noticed.dueAt(this.#standing()) !== undefined;
+    const isOwed = this.#audits.dueAt !== undefined || this.#noticed.isThere || this.#noticed.dueAt(this.#standing()) !== undefined;
     return super.isSpent() && !held && all.length === 0 && !isOwed;
   }
 
