@@ -7,9 +7,8 @@ const UNIT_MS: Record<string, number> = { second: 1000, minute: 60_000, hour: 3_
 
 /** Milliseconds in a duration. Errors: `config_invalid` for a unit it does not know, and for what is no length of time. */
 export function durationMs(duration: Duration): number {
-  const [amount, unit = ""] = typeof duration === "number" ? [duration, "ms"] : String(duration).split(" ");
-  const unitMs = unit === "ms" ? 1 : UNIT_MS[unit.replace(/s$/, "")];
-  const ms = Number(amount) * (unitMs ?? Number.NaN);
+  const [, amount, unit = ""] = /^(\S+) ([a-z]+?)s?$/.exec(String(duration)) ?? [];
+  const ms = typeof duration === "number" ? duration : Number(amount) * (UNIT_MS[unit] ?? Number.NaN);
   if (ms >= 0 && Number.isFinite(ms)) return ms;
   throw new MillraceError(
     "config_invalid",

@@ -44,6 +44,8 @@ const HOLDER_CHARACTERS = 100;
 const RENEW_MS = 10_000;
 /** How long an answer may take beside the wait, and for how long an object that restarts is asked again, in milliseconds. */
 const ANSWER_MS = 5_000;
+/** The longest pause before it is asked again, in milliseconds: far shorter than a place in the line is kept after a restart. */
+const MOST_PAUSE_MS = 500;
 
 /**
  * Runs something while nobody else holds the lock of this name, in the order of asking. Answers what `run` answers. Errors: `lock_held`
@@ -56,25 +58,30 @@ export async function withLock<T>(env: LockEnv, name: string, options: LockOptio
   const object = () => lockObject(env, wanted);
   const token = await acquire(object, wanted);
   const { signal, stop } = keptAlive(object, wanted);
-  try {
-    const result = await run({ token, signal, fence: assertFence(wanted.tenantId, name, token) });
-    signal.throwIfAborted();
-    return result;
-  } catch (error) {
-    throw isFenced(error) ? lost(name, error) : error;
-  } finally {
-    stop();
+  const giveBack = (): Promise<boolean> => {
+    const isInTime = stop();
     const release = () => object().release(wanted.id);
-    // Whoever cannot be reached twice learns by the clock.
-    await release().catch(() => release().catch(() => {}));
+    // An object that cannot be reached twice learns by the clock, as its holder does.
+    return release().catch(() => release().catch(() => isInTime));
+  };
+  let result: T;
+  try {
+    result = await run({ token, signal, fence: assertFence(wanted.tenantId, name, token) });
+  } catch (error) {
+    await giveBack();
+    throw isFenced(error) ? lost(name, error) : error;
   }
+  const wasHeld = await giveBack();
+  signal.throwIfAborted();
+  if (!wasHeld) throw lost(name);
+  return result;
 }
 
 /** What is called of a lock. RPC's mapped types lose the class. */
 export type LockObject = {
   acquire(wanted: Wanted): Promise<Turn>;
   renew(id: string, ttlMs: number): Promise<boolean>;
-  release(id: string): Promise<void>;
+  release(id: string): Promise<boolean>;
 } & Pick<DurableObjectStub<Lock>, "look" | "breakNow" | "erase">;
 
 /** The object of a lock: tenants have no slash, so no two of them share one. */
@@ -85,7 +92,7 @@ export function lockObject(env: LockEnv, { tenantId, name }: Pick<Wanted, "tenan
 /** Waits for one's turn. An object that restarts is asked again, and has kept the place. */
 async function acquire(object: () => LockObject, wanted: Wanted): Promise<number> {
   const giveUpAt = Date.now() + wanted.waitMs;
-  for (let pauseMs = 50; ; pauseMs *= 2) {
+  for (let pauseMs = 50; ; pauseMs = Math.min(2 * pauseMs, MOST_PAUSE_MS)) {
     const waitMs = Math.max(0, giveUpAt - Date.now());
     try {
       const turn = await within(object().acquire({ ...wanted, waitMs }), waitMs + ANSWER_MS);
@@ -104,8 +111,8 @@ async function acquire(object: () => LockObject, wanted: Wanted): Promise<number
   }
 }
 
-/** Renews a lock until it is stopped, or lost: then the signal aborts. */
-function keptAlive(object: () => LockObject, { id, name, ttlMs }: Wanted): { signal: AbortSignal; stop: () => void } {
+/** Renews a lock until it is stopped, or lost: then the signal aborts. `stop` answers whether its time goes on, by the holder's clock. */
+function keptAlive(object: () => LockObject, { id, name, ttlMs }: Wanted): { signal: AbortSignal; stop: () => boolean } {
   const controller = new AbortController();
   const everyMs = Math.min(ttlMs / 3, RENEW_MS);
   let validUntil = Date.now() + ttlMs;
@@ -124,6 +131,7 @@ function keptAlive(object: () => LockObject, { id, name, ttlMs }: Wanted): { sig
   const stop = () => {
     isStopped = true;
     clearTimeout(timer);
+    return Date.now() < validUntil;
   };
   return { signal: controller.signal, stop };
 }

@@ -31,6 +31,8 @@ interface Owed {
 interface State extends Turns {
   lock?: LockName;
   owed?: readonly Owed[];
+  /** The last hold that its holder ended: whether it did is asked again where the answer was lost. */
+  released?: string;
   /** When the alarm rings that forgets the lock, or looks again whether it can. */
   alarmAt?: number;
   usedAt?: number;
@@ -95,9 +97,13 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
     return true;
   }
 
-  /** Ends a hold, or a wait. */
-  release(id: string): void {
-    this.#change((now) => settled(without(this.#state(), id), now, this.#presence));
+  /** Ends a hold, or a wait. Answers whether it was held until then; the same where it is said again. */
+  release(id: string): boolean {
+    const { holder, released } = this.#state();
+    if (holder?.id !== id && released === id) return true;
+    const wasHeld = holder?.id === id;
+    this.#change((now) => settled({ ...without(this.#state(), id), ...(wasHeld && { released: id }) }, now, this.#presence));
+    return wasHeld;
   }
 
   /** Who holds the lock now; null where nobody does. */

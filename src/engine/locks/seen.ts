@@ -43,8 +43,9 @@ export async function getLock(env: LocksEnv, { tenantId }: Pick<Operator, "tenan
 }
 
 /**
- * Takes a lock from its holder, on record: who waits is next. The holder hears of it at its next renewal, and what it writes under its
- * token is refused from the moment on in which the next one has written. `broken` is false where nobody held it, which is audited too.
+ * Takes a lock from its holder, on record: who waits is next. The holder hears of it at its next renewal or at its end, and what it writes
+ * under its token is refused from the moment on in which the next one has written. `broken` is false where nobody held it, which is
+ * audited too.
  */
 export async function breakLock(env: LocksEnv, by: Operator, name: string, reason: string): Promise<{ actionId: string; broken: boolean }> {
   const actionId = crypto.randomUUID();

@@ -1,6 +1,8 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { type LockEnv, withLock } from "millrace";
 import { describe, expect, it } from "vitest";
+import { lockObject } from "../../../src/engine/locks/client.ts";
+import type { Wanted } from "../../../src/engine/locks/lock.ts";
 import { fresh, until } from "../harness.ts";
 import { env, lock } from "./locked.ts";
 
@@ -120,6 +122,52 @@ describe("a lock", () => {
     await expect(lost).rejects.toMatchObject({ code: "lock_lost" });
   });
 
+  it("that was broken while its holder worked is lost to it, also where it ends before its next renewal", async () => {
+    const { under, object, name } = lock();
+    const order: string[] = [];
+    const lost = under(async () => {
+      const action = { id: crypto.randomUUID(), verb: "break", target: name, instanceId: null, reason: "it hangs" };
+      await object.breakNow({ tenantId: "", name }, { tenantId: "", actor: "tess" }, action);
+      await under(() => order.push("the next"));
+      return order.push("the first");
+    });
+    await expect(lost).rejects.toMatchObject({ code: "lock_lost" });
+    expect(order).toEqual(["the next", "the first"]);
+  });
+
+  it("is not taken for lost where the answer to its release did not come", async () => {
+    const { under, name } = lock();
+    const releases: boolean[] = [];
+    const getByName = (id: string) => {
+      const object = lockObject(env, { tenantId: "", name });
+      expect(id).toBe(`/${name}`);
+      const release = async (holder: string) => {
+        releases.push(await object.release(holder));
+        if (releases.length === 1) throw new Error("The connection was lost.");
+        return releases.at(-1);
+      };
+      return { acquire: (wanted: Wanted) => object.acquire(wanted), release };
+    };
+    expect(await withLock({ LOCK: { getByName } as unknown as LockEnv["LOCK"] }, name, {}, () => 42)).toBe(42);
+    expect(releases).toEqual([true, true]);
+    expect(await under(() => "free", { wait: 0 })).toBe("free");
+  });
+
+  it("is asked for again often enough that a waiter keeps its place, however long its object was away", async () => {
+    const { name, under } = lock();
+    const at: number[] = [];
+    const acquire = async (wanted: Wanted) => {
+      at.push(Date.now());
+      if (at.length < 7) throw new Error("The object cannot start.");
+      return lockObject(env, { tenantId: "", name }).acquire(wanted);
+    };
+    const release = (id: string) => lockObject(env, { tenantId: "", name }).release(id);
+    const LOCK = { getByName: () => ({ acquire, release }) } as unknown as LockEnv["LOCK"];
+    expect(await withLock({ LOCK }, name, { wait: "20 seconds" }, () => "in")).toBe("in");
+    expect(Math.max(...at.slice(1).map((time, index) => time - (at[index] ?? 0)))).toBeLessThan(1_200);
+    expect(await under(() => "free", { wait: 0 })).toBe("free");
+  });
+
   it("gives higher tokens also after all about it was forgotten, a day after its last use", async () => {
     const { under, stub } = lock();
     const first = await under(({ token }) => token);
@@ -150,6 +198,7 @@ describe("a lock", () => {
     ["ok", { tenantId: "A/B" }, '"A/B" is not a tenant'],
     ["ok", { ttl: 10 }, "a ttl of 10"],
     ["ok", { ttl: "3 lifetimes" as "3 days" }, "is not a duration"],
+    ["ok", { ttl: "5 seconds or so" as "5 seconds" }, "is not a duration"],
     ["ok", { wait: "2 hours" as const }, "10 minutes at most"],
     ["ok", { holder: "x".repeat(101) }, "more than 100 characters"],
   ])("is refused where it cannot be: %j %j", async (name, options, said) => {
