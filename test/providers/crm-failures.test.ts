@@ -90,7 +90,7 @@ describe("A batch with records at fault", () => {
       return Response.json({ status: "error", message: "No.", correlationId: "c", category: "VALIDATION_ERROR" }, { status: 400 });
     };
     const upstream = { name: "crm", url: "https://crm.example.com", credential: { variable: "CRM_TOKEN", value: "t" }, fetch };
-    const outcomes = await hubspotCrm(upstream, "millrace_id", { take: async () => {}, heed: async () => {} }).upsert(
+    const outcomes = await hubspotCrm(upstream, "millrace_id", { take: async () => {}, heed: async () => 0 }).upsert(
       "contacts",
       people(100),
       options,
@@ -111,11 +111,7 @@ describe("A batch with records at fault", () => {
       ...scripted(Response.json(bad, { status: 400 }), Response.json({ results: [at(0), at(1)] }), new Error("reset")),
       name: "crm",
     };
-    const attempt = hubspotCrm(upstream, "millrace_id", { take: async () => {}, heed: async () => {} }).upsert(
-      "contacts",
-      records,
-      options,
-    );
+    const attempt = hubspotCrm(upstream, "millrace_id", { take: async () => {}, heed: async () => 0 }).upsert("contacts", records, options);
     expect(await attempt).toMatchObject([
       { key: one, state: "done" },
       { key: two, state: "done" },
@@ -148,7 +144,7 @@ describe("A batch with records at fault", () => {
 
 describe("A call that fails as a whole", () => {
   const records = [{ key: "k1", properties: { email: "k1@example.com" } }];
-  const idle: Pick<Limit, "take" | "heed"> = { take: async () => {}, heed: async () => {} };
+  const idle: Pick<Limit, "take" | "heed"> = { take: async () => {}, heed: async () => 0 };
   const refusing = (status: number, body: object, headers = {}) => {
     const upstream = {
       ...scripted(Response.json(body, { status, headers })),
@@ -156,7 +152,7 @@ describe("A call that fails as a whole", () => {
       credential: { variable: "CRM_TOKEN", value: "s3cret" },
     };
     const heard: unknown[] = [];
-    const limit: typeof idle = { ...idle, heed: async (answer) => void heard.push(answer) };
+    const limit: typeof idle = { ...idle, heed: async (answer) => heard.push(answer) };
     return { heard, attempt: () => hubspotCrm(upstream, "millrace_id", limit).upsert("contacts", records, options) };
   };
   const body = { status: "error", message: "No.", correlationId: "aeb5f871-7f07-4993-9211-075dc63e7cbf", category: "X" };

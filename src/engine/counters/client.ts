@@ -31,7 +31,10 @@ export interface SharedCounter {
    * these, by one call each. Answers how many counted. Errors: `unavailable`, `config_invalid`.
    */
   addAll(adds: readonly (number | Add)[], options?: { key?: string }): Promise<number>;
-  /** The sum of all adds that were answered. With `maxAgeMs` one that this isolate has read no longer ago is answered, asking nobody. */
+  /**
+   * The sum of all adds that were answered, exact up to 2^53 (9e15) either way. With `maxAgeMs` one that this isolate has read no longer ago
+   * is answered, asking nobody.
+   */
   read(options?: { maxAgeMs?: number }): Promise<number>;
   /** What each of the last `minutes` (default 60, at most 1,440) brought, the present one last, those that brought nothing included. */
   perMinute(minutes?: number): Promise<{ at: number; count: number }[]>;
@@ -42,7 +45,7 @@ export interface SharedCounter {
 const SHARDS = 32;
 const MOST_SHARDS = 1_000;
 const MOST_AT_ONCE = 1_000;
-/** Far from where sums of numbers are not exact any more. */
+/** So much that a thousand at once are far from where sums of numbers are not exact any more. */
 const MOST_ADDED = 1e12;
 const KEY_CHARACTERS = 200;
 const NAME_CHARACTERS = 200;
@@ -103,7 +106,7 @@ export function counterOf(env: CounterEnv, name: string, { shards = SHARDS }: Co
       const keyed = list.filter((add) => add.key !== undefined);
       assertThat(key === undefined || keyed.length === 0, `Adds to the counter "${name}" have a key each, or one together: not both.`);
       const plain = { n: list.reduce((sum, add) => (add.key === undefined ? sum + add.n : sum), 0), key };
-      assertAdd(name, plain);
+      assertAdd(name, { n: 0, key });
       const [counted, ...others] = await Promise.all([
         keyed.length < list.length ? say(shardOf(key), [plain]) : 0,
         ...[...Map.groupBy(keyed, (add) => shardOf(add.key))].map(([shard, same]) => say(shard, same)),

@@ -2,7 +2,7 @@ import { objectBinding } from "../contract/bindings.ts";
 import { MillraceError, retryAfter } from "../contract/errors.ts";
 import { placed } from "../contract/location.ts";
 import { checkedObjectName } from "../contract/object-name.ts";
-import { type Answer, ASK_AGAIN_MS, type Ask, type Held, type Rule } from "./plan.ts";
+import { type Answer, type Ask, type Held, LONGEST_PAUSE_MS, type Rule, UNNAMED_PAUSE_MS } from "./plan.ts";
 import type { RateLimit } from "./rate-limit.ts";
 import { type UpstreamAnswer, type Word, wordOf } from "./upstream.ts";
 
@@ -26,23 +26,30 @@ export interface Limit {
   /**
    * Waits until `cost` more is allowed (default 1), in the order in which callers asked, for at most `patienceMs` (default the limit's).
    * Errors: `retry_after`, with the wait, when that would be longer; `config_invalid` when it will never be; `unavailable` when this
-   * isolate is too slow to keep a moment.
+   * isolate is too slow to keep a moment, or the limiter does not answer.
    */
   take(cost?: number, options?: Pick<LimitOptions, "patienceMs">): Promise<void>;
-  /** Takes `cost` now (default 1), or answers in how many milliseconds there will be room, and takes nothing. Errors: `config_invalid`. */
+  /** Takes `cost` now (default 1), or answers in how many milliseconds there will be room, and takes nothing. Errors: `config_invalid`, `unavailable`. */
   tryTake(cost?: number): Promise<{ taken: boolean; waitMs: number }>;
   /**
    * Hears what the upstream answered. A 429, or a 503 with `Retry-After`, holds everybody back for as long as it says, and then lets
    * calls go evenly at half the rate, which is whole again 30 seconds later if no other refusal comes; where its fields say that little is
-   * left, no more than that goes before their reset. Asks nothing of the limiter where the answer says nothing of the kind.
+   * left, no more than that goes before their reset. Asks nothing of the limiter where the answer says nothing of the kind. Answers for how
+   * many milliseconds the upstream wants to hear of nobody: for `retryAfter`; 0 where it did not refuse. Errors: `unavailable`.
    */
-  heed(answer: UpstreamAnswer): Promise<void>;
-  /** Holds everybody back for so long, in milliseconds: the upstream said that it has had enough. */
+  heed(answer: UpstreamAnswer): Promise<number>;
+  /** Holds everybody back for so long, in milliseconds, a month at most: the upstream said that it has had enough. Errors: `config_invalid`. */
   pause(ms: number): Promise<void>;
 }
 
 const PATIENCE_MS = 20_000;
 const MARGIN_MS = 1_000;
+/** The longest patience and margin, in milliseconds; a timer takes no more than 24 days. */
+const DAY_MS = 86_400_000;
+/** The longest pause that a caller may ask for, in milliseconds. */
+const MONTH_MS = 31 * DAY_MS;
+/** Pauses before a silent limiter is asked again, in milliseconds: what it gave away unheard is wasted, and never goes twice. */
+const AGAIN_AFTER_MS = [50, 200, 800];
 /** Slots that may expire unused before `take` gives up: its machine is far too busy then. */
 const MAX_MISSED_SLOTS = 5;
 
@@ -54,26 +61,38 @@ const MAX_MISSED_SLOTS = 5;
 export function limitOf(env: LimitEnv, name: string, rules: readonly Rule[], options: LimitOptions = {}): Limit {
   const { patienceMs = PATIENCE_MS, marginMs = MARGIN_MS } = options;
   assertRules(name, rules);
+  assertLength(name, "patienceMs", patienceMs, DAY_MS);
+  assertLength(name, "marginMs", marginMs, DAY_MS);
   const limits = objectBinding(env.RATE_LIMIT, "RATE_LIMIT", "RateLimit");
-  // RPC's mapped types lose the class; the methods are these three.
-  const object = limits.getByName(checkedObjectName(name, "name"), placed(env)) as unknown as {
-    take(ask: Ask): Promise<Answer>;
-    heed(word: Word): Promise<void>;
-    pause(ms: number): Promise<void>;
+  // RPC's mapped types lose the class.
+  type LimitObject = { take(ask: Ask): Promise<Answer>; heed(word: Word): Promise<void>; pause(ms: number): Promise<void> };
+  const id = checkedObjectName(name, "name");
+  const ask = async <T>(one: (object: LimitObject) => Promise<T>): Promise<T> => {
+    for (const pauseMs of [...AGAIN_AFTER_MS, undefined]) {
+      try {
+        return await one(limits.getByName(id, placed(env)) as unknown as LimitObject);
+      } catch (cause) {
+        if (pauseMs === undefined) throw unanswered(name, cause);
+        await scheduler.wait(pauseMs);
+      }
+    }
+    throw unanswered(name);
   };
   return {
     async take(cost = 1, { patienceMs: patience = patienceMs } = {}) {
       assertFits(name, rules, cost);
+      assertLength(name, "patienceMs", patience, DAY_MS);
       const giveUpAt = Date.now() + patience;
       let held: Held | undefined;
       for (let missed = 0; missed < MAX_MISSED_SLOTS; ) {
         const left = held === undefined ? patience : Math.max(held.isLate ? marginMs : 0, giveUpAt - Date.now());
-        const { go, at, waitMs, revision } = await object.take({ rules, cost, patienceMs: left, marginMs, held });
+        const wanted = { rules, cost, patienceMs: left, marginMs, held };
+        const { go, at, waitMs, revision, asksAgain } = await ask((object) => object.take(wanted));
         if (!go) throw retryAfter(waitMs, `The limit "${name}" has no room for ${Math.ceil(waitMs / 1000)} s. Nothing was sent.`);
         if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
         // Half of the margin is for the way back from the limiter, late timers and clocks that differ, half for the way to the upstream.
         const isLate = Date.now() - at > marginMs / 2;
-        if (!isLate && waitMs <= ASK_AGAIN_MS) return;
+        if (!isLate && !asksAgain) return;
         held = { at, revision, isLate };
         if (isLate) missed++;
       }
@@ -81,14 +100,19 @@ export function limitOf(env: LimitEnv, name: string, rules: readonly Rule[], opt
     },
     async tryTake(cost = 1) {
       assertFits(name, rules, cost);
-      const { go, waitMs } = await object.take({ rules, cost, patienceMs: 0, marginMs });
+      const { go, waitMs } = await ask((object) => object.take({ rules, cost, patienceMs: 0, marginMs }));
       return { taken: go, waitMs: go ? 0 : waitMs };
     },
     async heed(answer) {
       const word = wordOf(answer);
-      if (word) await object.heed(word);
+      if (word) await ask((object) => object.heed(word));
+      const { refusedForMs } = word ?? {};
+      return refusedForMs === undefined ? 0 : Math.max(1, Math.min(refusedForMs ?? UNNAMED_PAUSE_MS, LONGEST_PAUSE_MS));
     },
-    pause: (ms) => object.pause(ms),
+    async pause(ms) {
+      assertLength(name, "pause", ms, MONTH_MS);
+      await ask((object) => object.pause(ms));
+    },
   };
 }
 
@@ -104,6 +128,15 @@ function assertRules(name: string, rules: readonly Rule[]): void {
   const kinds = rules.map((rule) => `${"burst" in rule ? "bucket" : "window"} of ${rule.periodMs} ms`);
   const twice = kinds.find((kind, index) => kinds.indexOf(kind) !== index);
   if (twice) throw invalid(`The limit "${name}" has more than one ${twice}. Keep the narrower one.`);
+}
+
+function assertLength(name: string, what: string, ms: number, mostMs: number): void {
+  if (ms >= 0 && ms <= mostMs) return;
+  throw invalid(`The limit "${name}" has a ${what} of ${ms}. Say milliseconds, from 0 to ${mostMs}.`);
+}
+
+function unanswered(name: string, cause?: unknown): MillraceError {
+  return new MillraceError("unavailable", `The limit "${name}" did not answer. Nothing was sent: try again.`, { delayMs: 1_000, cause });
 }
 
 function assertFits(name: string, rules: readonly Rule[], cost: number): void {

@@ -16,10 +16,14 @@ export interface State {
   /** By the bucket's period. */
   levels?: Record<string, Level>;
   narrowing?: Narrowing | undefined;
-  /** What the upstream says is left until when. */
-  left?: { count: number; until: number };
+  /** What the upstream says is left until when: one for each of its resets. */
+  lefts?: readonly { count: number; until: number }[];
+  /** What was given away of time to come, by parts of it. */
+  ahead?: Record<string, number>;
   /** Counts how often moments were taken back. */
   revision?: number;
+  /** The end of the line of those whose moments were taken back: until then they ask again, and who is new comes after them. */
+  lineUntil?: number;
 }
 
 export const NOTHING: State = { lastAt: 0, pausedUntil: 0, counts: {} };
@@ -51,21 +55,23 @@ export interface Answer {
   at: number;
   waitMs: number;
   revision: number;
+  /** True where its owner asks once more when the moment has come. */
+  asksAgain: boolean;
 }
 
 /** Whoever waits longer than this, in milliseconds, asks once more when its moment has come: it may have been taken back. */
 export const ASK_AGAIN_MS = 1_000;
 /** The wait after a refusal that names none, in milliseconds. */
-const UNNAMED_PAUSE_MS = 1_000;
+export const UNNAMED_PAUSE_MS = 1_000;
 /** The longest wait that an upstream's word is taken for, in milliseconds: behind a mistake in a header somebody looks again in an hour. */
-const LONGEST_PAUSE_MS = 3_600_000;
+export const LONGEST_PAUSE_MS = 3_600_000;
 
 /** Gives a moment away, if it is worth waiting for. Answers the state behind it; the same one where nothing changed. */
 export function give(before: State, { rules, cost, patienceMs, marginMs, held }: Ask, now: number): { answer: Answer; state: State } {
   const revision = before.revision ?? 0;
   const isGood = held?.revision === revision;
-  if (held && isGood && !held.isLate)
-    return { answer: { go: true, at: held.at, waitMs: Math.max(0, held.at - now), revision }, state: before };
+  if (held && isGood && !held.isLate) return { answer: reserved(held.at, revision, now), state: before };
+  if (!held && (before.lineUntil ?? 0) > now) return lined(before, { rules, cost, patienceMs, marginMs }, now);
 
   const isBack = held !== undefined && isGood;
   const state = isBack ? without(before, rules, { cost, at: held.at }, marginMs, now) : before;
@@ -74,9 +80,26 @@ export function give(before: State, { rules, cost, patienceMs, marginMs, held }:
     isBack && fitsBetween(state, rules, { cost, at: soonest }, marginMs)
       ? soonest
       : firstAfter(state, rules, { cost, at: Math.max(soonest, state.lastAt) }, marginMs);
-  const waitMs = at - now;
-  const go = waitMs <= patienceMs;
-  return { answer: { go, at, waitMs, revision }, state: go ? granted(state, rules, { cost, at }, marginMs, now) : state };
+  if (at - now > patienceMs) return { answer: { ...reserved(at, revision, now), go: false }, state };
+  return { answer: reserved(at, revision, now), state: granted(state, rules, { cost, at }, marginMs, now) };
+}
+
+function reserved(at: number, revision: number, now: number): Answer {
+  const waitMs = Math.max(0, at - now);
+  return { go: true, at, waitMs, revision, asksAgain: waitMs > ASK_AGAIN_MS };
+}
+
+/** So far apart, in milliseconds, come those who are new behind a line: in order, and too near to make it longer. */
+const LINE_STEP_MS = 0.001;
+
+/** A place behind those whose moments were taken back: nothing is reserved, and its owner asks again when all of them have. */
+function lined(before: State, { rules, cost, patienceMs, marginMs }: Ask, now: number): { answer: Answer; state: State } {
+  const lineUntil = Math.max(before.lineUntil ?? 0, now) + LINE_STEP_MS;
+  const at = Math.max(now, before.pausedUntil, before.lastAt);
+  const waitMs = Math.max(lineUntil, firstAfter(before, rules, { cost, at }, marginMs)) - now;
+  const revision = (before.revision ?? 0) - 1;
+  if (waitMs > patienceMs) return { answer: { go: false, at: now + waitMs, waitMs, revision, asksAgain: false }, state: before };
+  return { answer: { go: true, at: lineUntil, waitMs: lineUntil - now, revision, asksAgain: true }, state: { ...before, lineUntil } };
 }
 
 /** The state in which nothing is given away for so long, in milliseconds. */
@@ -91,13 +114,41 @@ export function heeded(state: State, { refusedForMs, left }: Word, now: number):
     const waited = paused(state, Math.min(refusedForMs ?? UNNAMED_PAUSE_MS, LONGEST_PAUSE_MS), now);
     return { ...waited, narrowing: narrowed(state.narrowing, now, Math.max(waited.pausedUntil, now)) };
   }
-  if (!left) return state;
-  const told = { count: left.count, until: now + Math.min(left.forMs, LONGEST_PAUSE_MS) };
-  const known = state.left;
-  // Answers overtake each other: of one reset the least is the latest.
-  if (known && known.until > now && known.count <= told.count && known.until >= told.until - ASK_AGAIN_MS) return state;
-  return revoked({ ...state, left: told }, now);
+  const lefts = (left ?? []).reduce((known, one) => toldOf(state, known, one, now), state.lefts ?? []);
+  return lefts === state.lefts || lefts.length === 0 ? state : revoked({ ...state, lefts }, now);
 }
+
+type Lefts = NonNullable<State["lefts"]>;
+
+/** Resets that are kept; of more those that leave the most are forgotten. */
+const MOST_RESETS = 8;
+
+/** What is left by all resets, with one more that was told of. */
+function toldOf(state: State, known: Lefts, { count, forMs }: { count: number; forMs: number }, now: number): Lefts {
+  const until = now + Math.min(forMs, LONGEST_PAUSE_MS);
+  // Answers overtake each other: of one reset the least is the latest.
+  if (known.some((one) => one.until > now && one.count <= count && one.until >= until - ASK_AGAIN_MS)) return known;
+  // What is let go within the next second goes all the same.
+  const told = { count: Math.max(0, count - soonGiven(state, now)), until };
+  const others = known.filter((one) => one.until > now && !(one.count >= told.count && one.until <= until + ASK_AGAIN_MS));
+  return [...others, told].toSorted((one, other) => one.count - other.count).slice(0, MOST_RESETS);
+}
+
+/** What was given away for the next second, and is not taken back. */
+function soonGiven({ ahead = {} }: State, now: number): number {
+  const soon = Object.entries(ahead).filter(([part]) => (Number(part) + 1) * PART_MS > now && Number(part) * PART_MS <= now + ASK_AGAIN_MS);
+  return soon.reduce((sum, [, cost]) => sum + cost, 0);
+}
+
+/** What is given away ahead, with one take more. */
+function aheadOf(known: Record<string, number> = {}, { cost, at }: Take, now: number): Record<string, number> {
+  const kept = Object.entries(known).filter(([part]) => (Number(part) + 1) * PART_MS > now);
+  const part = Math.floor(at / PART_MS);
+  return { ...Object.fromEntries(kept), ...(at > now && { [part]: (known[part] ?? 0) + cost }) };
+}
+
+/** What is given away ahead is counted by such parts of time, in milliseconds. */
+const PART_MS = 250;
 
 /** A part of a window's room, given away at once: at least one, at most so many. */
 export interface Lease {
@@ -151,7 +202,7 @@ function firstAfter(state: State, rules: readonly Rule[], { cost, at: from }: Ta
       at = isBucket(rule) ? earliestIn(rule, levelOf(state, rule), { cost, at }) : earliest(grantedIn(state, rule, marginMs), { cost, at });
     }
     at = spaced(state.narrowing, at);
-    if (state.left && at < state.left.until && state.left.count < cost) at = state.left.until;
+    for (const { count, until } of state.lefts ?? []) if (at < until && count < cost) at = until;
   }
   return at;
 }
@@ -159,7 +210,7 @@ function firstAfter(state: State, rules: readonly Rule[], { cost, at: from }: Ta
 /** True when `cost` more at `at` fits before moments that were given away already. */
 function fitsBetween(state: State, rules: readonly Rule[], take: Take, marginMs: number): boolean {
   if (spaced(state.narrowing, take.at) > take.at) return false;
-  if (state.left && take.at < state.left.until && state.left.count < take.cost) return false;
+  if (state.lefts?.some(({ count, until }) => take.at < until && count < take.cost)) return false;
   return rules.every((rule) =>
     isBucket(rule) ? earliestIn(rule, levelOf(state, rule), take) === take.at : fits(grantedIn(state, rule, marginMs), take),
   );
@@ -172,14 +223,15 @@ function granted(state: State, rules: readonly Rule[], take: Take, marginMs: num
     if (isBucket(rule)) levels[rule.periodMs] = taken(rule, levelOf(state, rule), take);
     else counts[rule.periodMs] = counted(grantedIn(state, rule, marginMs), take, now);
   }
-  const { left } = state;
+  const { lefts } = state;
   return {
     ...state,
     lastAt: Math.max(take.at, state.lastAt),
     counts,
     levels,
     narrowing: spacing(state.narrowing, take, Math.max(...rules.map(rateOf))),
-    ...(left && { left: take.at < left.until ? { ...left, count: left.count - take.cost } : left }),
+    ahead: aheadOf(state.ahead, take, now),
+    ...(lefts && { lefts: lefts.map((one) => (take.at < one.until ? { ...one, count: one.count - take.cost } : one)) }),
   };
 }
 
@@ -201,7 +253,14 @@ function revoked(state: State, now: number): State {
   const counts = Object.entries(state.counts).map(([period, one]) => [period, cutCounts(one, Number(period), cutAt)]);
   const levels = Object.entries(state.levels ?? {}).map(([period, one]) => [period, cutLevel(one, cutAt)]);
   const revision = (state.revision ?? 0) + 1;
-  return { ...state, lastAt: cutAt, counts: Object.fromEntries(counts), levels: Object.fromEntries(levels), revision };
+  const lineUntil = Math.max(state.lineUntil ?? 0, state.lastAt);
+  const ahead = Object.fromEntries(Object.entries(state.ahead ?? {}).filter(([part]) => Number(part) * PART_MS <= cutAt));
+  return { ...state, lastAt: cutAt, counts: Object.fromEntries(counts), levels: Object.fromEntries(levels), ahead, revision, lineUntil };
+}
+
+/** What all rules together let go for long, per millisecond. */
+export function slowestRate(rules: readonly Rule[]): number {
+  return Math.min(...rules.map(rateOf));
 }
 
 /** Per millisecond. */

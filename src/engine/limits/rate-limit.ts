@@ -1,6 +1,20 @@
 import { DurableObject } from "cloudflare:workers";
 import { SharedWrite } from "../contract/shared-write.ts";
-import { type Answer, type Ask, give, heeded, type Lease, type LeaseAsk, lease, NOTHING, paused, type State } from "./plan.ts";
+import {
+  type Answer,
+  ASK_AGAIN_MS,
+  type Ask,
+  give,
+  heeded,
+  type Lease,
+  type LeaseAsk,
+  LONGEST_PAUSE_MS,
+  lease,
+  NOTHING,
+  paused,
+  type State,
+  slowestRate,
+} from "./plan.ts";
 import type { Word } from "./upstream.ts";
 
 /**
@@ -16,8 +30,21 @@ export class RateLimit extends DurableObject {
     await this.ctx.storage.sync();
   });
 
-  take(ask: Ask): Promise<Answer> {
-    return this.#change((state, now) => give(state, ask, now));
+  /** When the next one who is turned away shall come back. In memory alone: it spreads them, and promises nothing. */
+  #backAt = 0;
+
+  async take(ask: Ask): Promise<Answer> {
+    const answer = await this.#change((state, now) => give(state, ask, now));
+    const comesBack = ask.held !== undefined || ask.patienceMs > ASK_AGAIN_MS;
+    return answer.go || !comesBack ? answer : this.#later(answer, ask);
+  }
+
+  /** A time of its own for each that is turned away, as far apart as they may go: told the same one, they would collide again. */
+  #later(answer: Answer, { cost, rules }: Ask): Answer {
+    const now = answer.at - answer.waitMs;
+    const at = Math.max(answer.at, Math.min(this.#backAt, now + LONGEST_PAUSE_MS));
+    this.#backAt = at + cost / slowestRate(rules);
+    return { ...answer, at, waitMs: Math.ceil(at - now) };
   }
 
   /** Permits that are used soon, for one who asks on behalf of many. */

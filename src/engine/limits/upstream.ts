@@ -2,8 +2,8 @@
 export interface Word {
   /** It had enough: nobody shall ask for so long, in milliseconds. Null where it refused and named no time. */
   refusedForMs?: number | null;
-  /** What is left, of everybody's, for so many milliseconds. */
-  left?: { count: number; forMs: number };
+  /** What little is left, of everybody's, for so many milliseconds: one for each quota that is nearly used up. */
+  left?: readonly { count: number; forMs: number }[];
 }
 
 /** What is read of an answer: a `Response`, or anything that has its status and headers. */
@@ -26,16 +26,19 @@ export function wordOf({ status, headers }: UpstreamAnswer, now = Date.now()): W
   const fields = headers instanceof Headers ? headers : new Headers(headers);
   const askedMs = retryAfterMs(fields.get("retry-after"), now);
   const left = leftIn(fields, now);
-  if (status === 429) return { refusedForMs: askedMs ?? (left?.count === 0 ? left.forMs : null) };
+  if (status === 429) return { refusedForMs: askedMs ?? (left[0]?.count === 0 ? left[0].forMs : null) };
   if (status === 503 && askedMs !== undefined) return { refusedForMs: askedMs };
-  if (left === undefined || left.count > (left.quota === undefined ? LOW_COUNT : left.quota * LOW_SHARE)) return undefined;
-  return { left: { count: left.count, forMs: left.forMs } };
+  const low = left.filter(({ count, quota }) => count <= (quota === undefined ? LOW_COUNT : quota * LOW_SHARE));
+  return low.length === 0 ? undefined : { left: low.map(({ count, forMs }) => ({ count, forMs })) };
 }
+
+/** A date as `Retry-After` has it: `Sun, 06 Nov 1994 08:49:37 GMT`. What else `Date.parse` takes for one, as `1.5`, is none. */
+const HTTP_DATE = /^\s*[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT\s*$/;
 
 /** `Retry-After` as milliseconds from now. */
 function retryAfterMs(field: string | null, now: number): number | undefined {
   if (field === null) return undefined;
-  const ms = /^\s*\d+\s*$/.test(field) ? Number(field) * 1000 : Date.parse(field) - now;
+  const ms = /^\s*\d+\s*$/.test(field) ? Number(field) * 1000 : HTTP_DATE.test(field) ? Date.parse(field) - now : Number.NaN;
   return Number.isNaN(ms) ? undefined : Math.max(ms, 0);
 }
 
@@ -45,14 +48,14 @@ interface Left {
   quota: number | undefined;
 }
 
-function leftIn(fields: Headers, now: number): Left | undefined {
+function leftIn(fields: Headers, now: number): Left[] {
   const counted = leftInField(fields) ?? [];
   for (const prefix of ["ratelimit", "x-ratelimit", "x-rate-limit"]) {
     const [count, reset, quota] = ["remaining", "reset", "limit"].map((name) => wholeOf(fields.get(`${prefix}-${name}`)));
     if (count !== undefined && reset !== undefined) counted.push({ count, forMs: fromReset(reset, now), quota });
   }
-  // Of several the one that is nearest to its end.
-  return counted.toSorted((one, other) => shareOf(one) - shareOf(other) || other.forMs - one.forMs)[0];
+  // The one that is nearest to its end first.
+  return counted.toSorted((one, other) => shareOf(one) - shareOf(other) || other.forMs - one.forMs);
 }
 
 function shareOf({ count, quota }: Left): number {

@@ -45,6 +45,12 @@ describe("a counter", () => {
     expect(await counter.read()).toBe(6 + 30 + 400 + 1_000);
   });
 
+  it("takes a batch whose sum is more than one add may be", async () => {
+    const { counter } = counting(1);
+    expect(await counter.addAll([1e12, 1e12, 5])).toBe(3);
+    expect(await counter.read()).toBe(2e12 + 5);
+  });
+
   it("is exact, whatever is added, said again, evicted or killed in between", async () => {
     const happening = fc.oneof(
       { weight: 4, arbitrary: fc.record({ what: fc.constant("add" as const), n: fc.integer({ min: -5, max: 50 }) }) },

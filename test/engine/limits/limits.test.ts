@@ -88,6 +88,46 @@ describe("a limit", () => {
     expect(waitMs).toBeLessThanOrEqual(3_600_000);
   });
 
+  it("those who are turned away are told times as far apart as they may go", async () => {
+    const limit = limitOf(env, fresh("limit"), [{ burst: 1, refill: 1, periodMs: 60_000 }]);
+    await limit.take();
+    const refused = await times(5, () => limit.take(1, { patienceMs: 2_000 }).catch((error) => error.detail.delayMs as number));
+    const sorted = refused.map(Number).toSorted((one, other) => one - other);
+    expect(sorted.slice(1).map((wait, index) => Math.round((wait - (sorted[index] ?? 0)) / 60_000))).toEqual([1, 1, 1, 1]);
+    expect((await limit.tryTake()).waitMs).toBeLessThanOrEqual(60_000);
+  });
+
+  it("answers for how long an upstream wants to be left alone", async () => {
+    const limit = limitOf(env, fresh("limit"), HOURLY);
+    expect(await limit.heed({ status: 200, headers: {} })).toBe(0);
+    expect(await limit.heed({ status: 429, headers: {} })).toBe(1_000);
+    expect(await limit.heed(refusal(7))).toBe(7_000);
+  });
+
+  it("is asked again where its object dies while it answers", async () => {
+    const name = fresh("limit");
+    let asked = 0;
+    const getByName = () => {
+      if (++asked < 3) throw new Error("The object died.");
+      return env.RATE_LIMIT.getByName(name);
+    };
+    await limitOf({ RATE_LIMIT: { getByName } as unknown as LimitEnv["RATE_LIMIT"] }, name, HOURLY).take();
+    expect(asked).toBe(3);
+    const raw = () => {
+      throw new Error("raw");
+    };
+    const down = { getByName: raw } as unknown as LimitEnv["RATE_LIMIT"];
+    await expect(limitOf({ RATE_LIMIT: down }, name, HOURLY).take()).rejects.toMatchObject({ code: "unavailable" });
+  });
+
+  it.each([Number.NaN, -1, Number.POSITIVE_INFINITY])("refuses a length of time that is none: %s", async (ms) => {
+    const no = expect.objectContaining({ code: "config_invalid" });
+    expect(() => limitOf(env, "wrong", HOURLY, { marginMs: ms })).toThrow(no);
+    expect(() => limitOf(env, "wrong", HOURLY, { patienceMs: ms })).toThrow(no);
+    await expect(limitOf(env, "wrong", HOURLY).take(1, { patienceMs: ms })).rejects.toEqual(no);
+    await expect(limitOf(env, "wrong", HOURLY).pause(ms)).rejects.toEqual(no);
+  });
+
   it("says what to bind where the object is not", () => {
     expect(() => limitOf({} as LimitEnv, "x", HOURLY)).toThrow(expect.objectContaining({ code: "config_invalid" }));
   });

@@ -1,4 +1,4 @@
-import { ASK_AGAIN_MS, type Ask, give, type Held, heeded, NOTHING, type Rule, type State } from "../../../src/engine/limits/plan.ts";
+import { type Ask, give, type Held, heeded, NOTHING, type Rule, type State } from "../../../src/engine/limits/plan.ts";
 
 /** What happens to a limit: somebody asks, an upstream refuses, its object is evicted; so long after what happened before. */
 export type Happening = { afterMs: number } & (
@@ -15,7 +15,7 @@ export interface Sent {
 
 interface Waiting extends Held {
   ask: Ask;
-  waitMs: number;
+  asksAgain: boolean;
   giveUpAt: number;
 }
 
@@ -32,7 +32,7 @@ export function play(rules: readonly Rule[], happenings: readonly Happening[], m
     const before = state;
     const { answer, state: after } = give(state, ask, now);
     state = after;
-    if (answer.go) waiting.push({ at: Math.max(answer.at, now), revision: answer.revision, ask, waitMs: answer.waitMs, giveUpAt });
+    if (answer.go) waiting.push({ at: Math.max(answer.at, now), revision: answer.revision, ask, asksAgain: answer.asksAgain, giveUpAt });
     else refused.push({ at: now, cost: ask.cost, state: before });
   };
   /** Those whose moment has come by then send, or ask again: who comes first goes first. */
@@ -43,7 +43,7 @@ export function play(rules: readonly Rule[], happenings: readonly Happening[], m
       waiting = waiting.filter((one) => one !== next);
       now = Math.max(now, next.at);
       const { ask, at, revision, isLate } = next;
-      if (!isLate && next.waitMs <= ASK_AGAIN_MS) sent.push({ at, cost: ask.cost });
+      if (!isLate && !next.asksAgain) sent.push({ at, cost: ask.cost });
       else asks({ ...ask, patienceMs: Math.max(0, next.giveUpAt - now), held: { at, revision, isLate: isLate ?? false } }, next.giveUpAt);
     }
     now = Math.max(now, time);
@@ -60,7 +60,7 @@ export function play(rules: readonly Rule[], happenings: readonly Happening[], m
       state = heeded(state, { refusedForMs: happening.forMs }, now);
       heard.push({ at: now, forMs: happening.forMs });
     } else if (happening.what === "little left") {
-      state = heeded(state, { left: { count: happening.count, forMs: happening.forMs } }, now);
+      state = heeded(state, { left: [{ count: happening.count, forMs: happening.forMs }] }, now);
     } else {
       state = structuredClone(state);
     }

@@ -117,3 +117,35 @@ it("what an upstream says is left is all that goes until its reset", () => {
   expect(sent.filter(({ at }) => at < 1_005_000)).toHaveLength(3);
   expect(sent.filter(({ at }) => at < 1_007_000)).toHaveLength(50);
 });
+
+it("of several resets each holds: what a day has left is all that goes after the second's reset, in whatever order they were told", () => {
+  const day: Happening = { what: "little left", afterMs: 0, count: 2, forMs: 60_000 };
+  const burst: Happening = { what: "little left", afterMs: 0, count: 0, forMs: 1_000 };
+  for (const told of [
+    [day, burst],
+    [burst, day],
+  ]) {
+    const { sent } = play([{ limit: 1_000, periodMs: 60_000 }], [...told, ...times(20, eager)]);
+    expect(sent.filter(({ at }) => at < 1_001_000)).toHaveLength(0);
+    expect(sent.filter(({ at }) => at < 1_060_000)).toHaveLength(2);
+  }
+});
+
+it("those whose moments are let go already are counted to what is left", () => {
+  const rule = { burst: 1, refill: 10, periodMs: 1_000 };
+  const { sent } = play([rule], [...times(30, { ...eager, afterMs: 0 }), { what: "little left", afterMs: 300, count: 2, forMs: 6_000 }]);
+  const after = sent.filter(({ at }) => at > 1_001_300 && at < 1_006_300);
+  expect(after).toEqual([]);
+});
+
+it("after a refusal those who waited go before those who came later, each in the order of asking", () => {
+  const rule = { burst: 1, refill: 1, periodMs: 1_000 };
+  const askers = (count: number, cost: number): Happening[] =>
+    times(count, { what: "ask", afterMs: 40, cost, patienceMs: 60_000, isLate: false });
+  const { sent, refused } = play(
+    [{ ...rule, burst: 2 }],
+    [...askers(8, 2), { what: "refusal", afterMs: 1_200, forMs: 2_000 }, ...askers(8, 1)],
+  );
+  expect(refused).toEqual([]);
+  expect(sent.map(({ cost }) => cost)).toEqual([...Array(8).fill(2), ...Array(8).fill(1)]);
+});
