@@ -18,7 +18,7 @@ import { wantsHelp } from "./options.ts";
 import { paint, say, seconds } from "./terminal.ts";
 
 const STORIES: Record<string, Story> = { brand, crm, publish, ledger, derived, webhooks, batch, lanes };
-const VARS = { EMBEDDED_CONTROL: "true", KEEPER_NUDGES: "true" };
+const VARS = { EMBEDDED_CONTROL: "true" };
 
 /** `npm run demo -- [story]`: one system at work, on an engine of its own that shares nothing with `npm start`. */
 async function demo({ args, stop }: Call): Promise<number> {

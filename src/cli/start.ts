@@ -20,7 +20,7 @@ const TOKEN_FILE = join(FOLDER, "token");
 const SECRETS = join(ROOT, ".dev.vars");
 /** Where the page of the suggested command will be: ids follow from the work they stand for. A test holds this against the demo. */
 const FIRST_PAGE = "/pages/acme/acme/cold-brew-54e259";
-const VARS = { EMBEDDED_CONTROL: "true", KEEPER_NUDGES: "true", MILLRACE_DEVELOPMENT: "true" };
+const VARS = { EMBEDDED_CONTROL: "true", MILLRACE_DEVELOPMENT: "true" };
 
 /** What stands beside the commands: its document, whose curls run here as they stand, and its demo if it has one. */
 const SYSTEMS = [

@@ -55,7 +55,7 @@ export class ChaosEngine {
       port: await this.#port,
       secrets,
       config,
-      vars: { KEEPER_NUDGES: "true", KEEPER_PERIOD_MS: "2000", ...vars },
+      vars: { KEEPER_PERIOD_MS: "2000", ...vars },
     };
     // What died may hold its port for a moment longer.
     this.#engine = await pRetry(() => startEngine(options), { retries: 4, minTimeout: 500 });

@@ -34,10 +34,10 @@ type Finding = "leave" | "in lane" | "seen" | "asleep" | "settled" | "start" | "
  * Starts what was accepted and that nobody has seen started yet: its message, or its process, was lost. Never behind what is merely open:
  * of that it only learns here that it runs, because a step of it was recorded.
  */
-export function startUnseen(env: EngineEnv): Promise<Portion> {
+export function startUnseen(env: EngineEnv, local: boolean): Promise<Portion> {
   return look(env, "unseen", (row, backlog) => {
     if (row.status === "accepted") return stillInQueue(row, backlog) ? "leave" : "start";
-    return row.status === "queued" ? ask(env, row) : "seen";
+    return row.status === "queued" ? ask(env, row, local) : "seen";
   });
 }
 
@@ -45,8 +45,8 @@ export function startUnseen(env: EngineEnv): Promise<Portion> {
  * Looks at instances that have been open for a while: starts those that the platform has lost, and writes down the end of those that ended
  * unseen.
  */
-export function checkInstances(env: EngineEnv): Promise<Portion> {
-  return look(env, "seen", (row) => ask(env, row));
+export function checkInstances(env: EngineEnv, local: boolean): Promise<Portion> {
+  return look(env, "seen", (row) => ask(env, row, local));
 }
 
 async function look(
@@ -122,7 +122,7 @@ function stillInQueue(row: Open, backlog: ReadonlyMap<string, number>): boolean 
   return (backlog.get(row.queue ?? "") || Number.POSITIVE_INFINITY) <= row.accepted_at + 1000 && row.age_ms < MAX_QUEUED_MS;
 }
 
-async function ask(env: EngineEnv, row: Open): Promise<Finding> {
+async function ask(env: EngineEnv, row: Open, local: boolean): Promise<Finding> {
   const { status, error, instance } = await askPlatform(env, row.workflow, platformId(row.id, row.undo));
   switch (status) {
     case "unreachable":
@@ -137,7 +137,7 @@ async function ask(env: EngineEnv, row: Open): Promise<Finding> {
     case "errored":
       return failure(row, beginning(error ?? "The platform ended it.", 1000));
     default:
-      await nudge(env, instance);
+      if (local) await nudge(instance);
       if (isOver(row)) return "lives";
       if (status === "waiting") return "asleep";
       return UNSEEN.has(row.status) && status !== "queued" ? "running" : "seen";
@@ -177,20 +177,14 @@ async function start(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap
  * Local only: a process that was killed has taken the clocks of those who slept with it. A keeper that begins looks at all of them, because
  * what is asleep is otherwise left for as long again.
  */
-export async function wakeSleepers(env: EngineEnv & Nudging): Promise<void> {
-  if (env.KEEPER_NUDGES === "true") await atomically(env.DB, [lookAtAll()]);
-}
-
-/** "true" where the platform does not wake by itself what a killed process left behind: locally. */
-interface Nudging {
-  KEEPER_NUDGES?: string;
+export async function wakeSleepers(env: EngineEnv): Promise<void> {
+  await atomically(env.DB, [lookAtAll()]);
 }
 
 /**
  * Local only: after a killed process the platform's local form leaves an instance where it stood until something is sent to it. Any event
  * will do; nobody waits for this one.
  */
-async function nudge(env: EngineEnv & Nudging, instance: WorkflowInstance | null): Promise<void> {
-  if (env.KEEPER_NUDGES !== "true" || !instance) return;
-  await within(instance.sendEvent({ type: "keeper-nudge", payload: {} })).catch(() => undefined);
+async function nudge(instance: WorkflowInstance | null): Promise<void> {
+  if (instance) await within(instance.sendEvent({ type: "keeper-nudge", payload: {} })).catch(() => undefined);
 }

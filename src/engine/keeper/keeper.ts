@@ -1,9 +1,9 @@
 import { DurableObject } from "cloudflare:workers";
 import type { EngineEnv } from "../contract/bindings.ts";
-import type { Portion } from "../contract/patience.ts";
 import { within } from "../contract/within.ts";
 import { applyOpenActions } from "../operate/apply.ts";
 import { startDue } from "../schedules/due.ts";
+import { isLocal } from "../store/local.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { checkInstances, startUnseen, wakeSleepers } from "./check-instances.ts";
 import { resendOutbox } from "./resend-outbox.ts";
@@ -28,7 +28,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   /** One look at the clock at a time: the platform's cron asks for one too. */
   #starting: Promise<number> = Promise.resolve(0);
   #beganAt: number | undefined;
-  #hasWoken = false;
+  #isLocal: boolean | undefined;
 
   /**
    * Starts the clock if it does not run: an alarm that failed six times, or whose process ran out of memory, is given up by the platform;
@@ -85,20 +85,23 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     const all = (count: number) => ({ did: count, more: false });
     const rules = [...engineRetention(this.duties.catalog), ...(this.duties.retention ?? [])];
     return [
-      { name: "started", budgetMs: 3000, portion: () => startUnseen(env) },
+      { name: "started", budgetMs: 3000, portion: async () => startUnseen(env, await this.#local()) },
       { name: "applied", budgetMs: 1000, portion: () => applyOpenActions(env) },
       { name: "scheduled", budgetMs: 0, portion: () => this.#startDue().then(all) },
       { name: "resent", budgetMs: 1500, portion: () => resendOutbox(env) },
-      { name: "checked", budgetMs: 2000, portion: () => this.#check() },
+      { name: "checked", budgetMs: 2000, portion: async () => checkInstances(env, await this.#local()) },
       { name: "pruned", budgetMs: 0, portion: () => sweep(this.ctx.storage, env as unknown as Cloudflare.Env, rules).then(all) },
     ];
   }
 
-  /** A database that does not answer now leaves the first look to the next round. */
-  async #check(): Promise<Portion> {
-    if (!this.#hasWoken) await wakeSleepers(this.env);
-    this.#hasWoken = true;
-    return checkInstances(this.env);
+  /** Asked once of each object, and again while the database does not answer. One that begins locally has all who sleep looked at. */
+  async #local(): Promise<boolean> {
+    if (this.#isLocal === undefined) {
+      const local = await isLocal(this.env.DB);
+      if (local) await wakeSleepers(this.env);
+      this.#isLocal = local;
+    }
+    return this.#isLocal;
   }
 
   #startDue(): Promise<number> {

@@ -75,7 +75,7 @@ export async function roundOverSleepers(): Promise<void> {
     const before = own.env;
     const get = async (id: string) => {
       const { status } = await (await LAB.get(id)).status();
-      return { status: async () => ({ status: status === "running" ? "waiting" : status }) };
+      return { status: async () => ({ status: status === "running" ? "waiting" : status }), sendEvent: async () => undefined };
     };
     own.env = { ...before, LAB: { get } };
     try {

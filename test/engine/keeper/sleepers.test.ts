@@ -6,14 +6,13 @@ import { runLab } from "../lab.ts";
 
 const HALF_A_DAY_MS = 43_200_000;
 
-it("A local keeper that begins looks at once at those who sleep: the process before it may have died shortly before their time", async () => {
-  onTestFinished(() => void Object.assign(probeEnv, { KEEPER_NUDGES: undefined }));
+/** One that sleeps as it is left after half a day of sleep: for half a day more. */
+async function sleeper(): Promise<{ nextLookMs: () => Promise<number> }> {
   const { instanceId } = await runLab(async ({ step }) => {
     await step.commit("before", () => ({}));
     await step.sleep("rest", "7 days");
   });
   expect(await reaches(instanceId, "running")).toBe("running");
-  // As it is left after half a day of sleep: for half a day more.
   await probeEnv.DB.prepare("UPDATE instances SET seen = 1, status = 'waiting', check_at = ?1 WHERE id = ?2")
     .bind(Date.now() + HALF_A_DAY_MS, instanceId)
     .run();
@@ -21,12 +20,36 @@ it("A local keeper that begins looks at once at those who sleep: the process bef
     const [row] = await rows<{ check_at: number }>("SELECT check_at FROM instances WHERE id = ?1", instanceId);
     return (row?.check_at ?? 0) - Date.now();
   };
-  const keeper = keeperOf(probeEnv);
-  await keeper.round();
-  expect(await nextLookMs()).toBeGreaterThan(HALF_A_DAY_MS / 2);
-  Object.assign(probeEnv, { KEEPER_NUDGES: "true" });
-  // It may be at work for others: it dies all the same.
+  return { nextLookMs };
+}
+
+/** It may be at work for others: it dies all the same, and another one begins. */
+async function keeperBegins(): Promise<void> {
   await runInDurableObject(probeEnv.KEEPER.getByName("keeper"), (_, state) => state.abort("It died.")).catch(() => undefined);
   await keeperOf(probeEnv).round();
+}
+
+it("A local keeper that begins looks at once at those who sleep: the process before it may have died shortly before their time", async () => {
+  await keeperOf(probeEnv).round();
+  const { nextLookMs } = await sleeper();
+  await keeperOf(probeEnv).round();
+  expect(await nextLookMs()).toBeGreaterThan(HALF_A_DAY_MS / 2);
+  await keeperBegins();
   expect(await nextLookMs()).toBeLessThan(HALF_A_DAY_MS / 2);
+});
+
+it("A deployed keeper that begins leaves those who sleep to the platform, which wakes them by itself", async () => {
+  const { DB } = probeEnv;
+  const deployed = new Proxy(DB, {
+    get: (db, name) => {
+      if (name === "prepare")
+        return (text: string) => (text === "SELECT 1" ? { run: async () => ({ meta: { served_by: "v3-prod" } }) } : db.prepare(text));
+      return Reflect.get(db, name).bind(db);
+    },
+  });
+  onTestFinished(() => void Object.assign(probeEnv, { DB }));
+  const { nextLookMs } = await sleeper();
+  Object.assign(probeEnv, { DB: deployed });
+  await keeperBegins();
+  expect(await nextLookMs()).toBeGreaterThan(HALF_A_DAY_MS / 2);
 });
