@@ -16,7 +16,7 @@ type Row = Record<string, string | number | null>;
 
 /**
  * `npm run token`: mints, lists and revokes tokens where the database can be reached: here, or with `--remote` on the deployed engine; with
- * `--config` those of another Worker. What is to be kept goes to stdout.
+ * `--config` or `--persist-to` those of another Worker. What is to be kept goes to stdout.
  */
 async function token({ args }: Call): Promise<number> {
   if (wantsHelp(args)) {
@@ -25,7 +25,7 @@ async function token({ args }: Call): Promise<number> {
   }
   const request = readRequest(args);
   requireInstalled();
-  const run = request.remote || request.config !== undefined ? throughWrangler(request) : locally;
+  const run = request.remote || (request.config ?? request.persistTo) !== undefined ? throughWrangler(request) : locally;
   const by = `cli/${userInfo().username}`;
 
   if (request.verb === "mint") {
@@ -60,11 +60,18 @@ async function locally(sql: string): Promise<Row[]> {
   });
 }
 
-function throughWrangler({ remote, config }: Whose): (sql: string) => Promise<Row[]> {
-  const which = [remote ? "--remote" : "--local", ...(config === undefined ? [] : ["--config", config])];
+function throughWrangler({ remote, config, persistTo }: Whose): (sql: string) => Promise<Row[]> {
+  const given = { "--config": config, "--persist-to": persistTo };
+  const which = [
+    remote ? "--remote" : "--local",
+    ...Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name, value])),
+  ];
   return async (sql) => {
     const args = ["d1", "execute", "DB", ...which, "--yes", "--json", "--command", sql];
-    const said = await runWrangler(FOLDER, `reach the ${remote ? "deployed" : "local"} database`, args);
+    const said = await runWrangler(FOLDER, `reach the ${remote ? "deployed" : "local"} database`, args).catch((error: unknown) => {
+      if (!(error instanceof Refusal && /no such table/.test(error.message))) throw error;
+      throw new Refusal(`${error.message}. Apply its migrations first: npx wrangler d1 migrations apply DB ${which.join(" ")}`);
+    });
     const [first] = JSON.parse(said.slice(said.indexOf("["))) as { results: Row[] }[];
     return first?.results ?? [];
   };

@@ -8,6 +8,11 @@ it.each([
     '✘ [ERROR] service core:user:millrace: Uncaught Error: MillraceError: Two workflows are named "a": rename one.\n✘ [ERROR] The Workers runtime failed to start.',
     'Two workflows are named "a": rename one.',
   ],
+  [
+    "what stands in the answer of a command that was asked for JSON",
+    '\n{\n  "error": {\n    "text": "no such table: \\"tokens\\": SQLITE_ERROR"\n  }\n}\n',
+    'no such table: "tokens": SQLITE_ERROR',
+  ],
   ["the last words where nothing is called an error", "Starting.\nKilled.", "Killed."],
 ])("A start that fails says %s", (_, output, said) => {
   expect(lastError(output)).toBe(said);

@@ -41,9 +41,17 @@ export function runWrangler(folder: string, doing: string, args: readonly string
   });
 }
 
-/** What the Worker threw as it was loaded, or else the last thing that wrangler called an error, or its last words. */
+/**
+ * What the Worker threw as it was loaded, or else the last thing that wrangler called an error, with `--json` too, or its last words.
+ */
 export function lastError(output: string): string {
-  return errorIn(output) ?? linesOf(output).at(-1) ?? "wrangler said nothing";
+  return errorIn(output) ?? jsonErrorIn(output) ?? linesOf(output).at(-1) ?? "wrangler said nothing";
+}
+
+/** The text of the error with which a command that was asked for JSON answers: `{ "error": { "text": "…" } }`. */
+function jsonErrorIn(output: string): string | undefined {
+  const [, text] = /^\s*\{\s*"error":\s*\{\s*"text":\s*("(?:[^"\\]|\\.)*")/m.exec(output) ?? [];
+  return text && oneLine(JSON.parse(text));
 }
 
 /**

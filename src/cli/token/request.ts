@@ -13,12 +13,13 @@ const TENANT = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 
 /** Shown by `--help`, and behind a refusal. */
 export const USAGE = `Usage: npm run token -- --tenant acme --actor ada [--scopes ${USUAL_SCOPES}] [--own-scopes …] \
-[--days ${USUAL_DAYS}] [--reason …] [--remote] [--config …]
-       npm run token -- list --tenant acme [--remote] [--config …]
-       npm run token -- revoke <id> [--reason …] [--remote] [--config …]
+[--days ${USUAL_DAYS}] [--reason …] [WHERE]
+       npm run token -- list --tenant acme [WHERE]
+       npm run token -- revoke <id> [--reason …] [WHERE]
 The first makes a token: its scopes are of ${SCOPES.join(", ")}, and of the \
 app's own, behind --own-scopes; it ends after so many days, at most ${MAX_DAYS}. \
---remote is about the deployed engine; --config about that of another wrangler.jsonc, which binds its database as DB.`;
+WHERE is --remote for the deployed engine, --config … for that of another wrangler.jsonc, which binds its database as DB, \
+--persist-to … for the folder in which \`wrangler dev\` was told to keep its state.`;
 
 export interface Mint {
   verb: "mint";
@@ -28,10 +29,14 @@ export interface Mint {
   days: number;
   reason: string;
 }
-/** Which engine's database it is about: `config` is the `wrangler.jsonc` of another Worker than this checkout's. */
+/**
+ * Which engine's database it is about: `config` is the `wrangler.jsonc` of another Worker than this checkout's, `persistTo` where its
+ * `wrangler dev` keeps its state, if it was told.
+ */
 export interface Whose {
   remote: boolean;
   config: string | undefined;
+  persistTo: string | undefined;
 }
 export type TokenRequest = Whose & (Mint | { verb: "list"; tenant: string } | { verb: "revoke"; id: string; reason: string });
 
@@ -39,19 +44,20 @@ export type TokenRequest = Whose & (Mint | { verb: "list"; tenant: string } | { 
 export function readRequest(args: readonly string[]): TokenRequest {
   const { values, positionals } = parsed(args);
   const [verb = "mint", ...rest] = positionals;
-  const { remote = false, config, reason = "" } = values;
+  const { remote = false, config, "persist-to": persistTo, reason = "" } = values;
+  const whose = { remote, config, persistTo };
   if (verb === "revoke") {
     const [id = ""] = rest;
     // The whole token may be what somebody has at hand.
     const short = /^mr_([0-9a-f]{16})_/.exec(id)?.[1] ?? id;
     if (!ID.test(short)) throw wrong(`"${short.slice(0, 40)}" is no token's id, which is the 16 digits after mr_`);
-    return { verb, id: short, reason, remote, config };
+    return { verb, id: short, reason, ...whose };
   }
   const own = wordsOf(values["own-scopes"] ?? "");
   const { tenant = "", actor = "", scopes = own.length > 0 ? "" : USUAL_SCOPES, days = String(USUAL_DAYS) } = values;
   if (!["mint", "list"].includes(verb) || rest.length > 0) throw wrong(`"${[verb, ...rest].join(" ")}" is nothing that it does`);
   if (!TENANT.test(tenant)) throw wrong(`--tenant is ${tenant ? `"${tenant}"` : "missing"}: up to 64 lower case letters, digits, - or _`);
-  if (verb === "list") return { verb, tenant, remote, config };
+  if (verb === "list") return { verb, tenant, ...whose };
   if (!/^\P{Cc}{1,100}$/u.test(actor) || !/[^\p{Cf}\p{Z}]/u.test(actor))
     throw wrong("--actor names who will hold it, in 1 to 100 characters: the audit shows it");
   const named = wordsOf(scopes);
@@ -68,8 +74,7 @@ export function readRequest(args: readonly string[]): TokenRequest {
     scopes: [...new Set([...SCOPES.filter((scope) => named.includes(scope)), ...own])],
     days: Number(days),
     reason,
-    remote,
-    config,
+    ...whose,
   };
 }
 
@@ -87,6 +92,7 @@ function parsed(args: readonly string[]) {
     days: text,
     reason: text,
     config: text,
+    "persist-to": text,
     remote: { type: "boolean" },
   } as const;
   try {
