@@ -161,7 +161,10 @@ export class Dispatch {
     const { progress, done, parks } = follow(this.#lane.progress, outcome, plan, now);
     if (parks) this.park(progress, "exhausted");
     else this.#lane.advance(progress, now, () => this.#gate?.done(batch.slice(0, done)));
-    if (parks || progress.held) logGivenUp(plan, progress, parks);
+    if (parks || progress.held) {
+      const what = parks ? "its head became a dead letter" : "it stands still until a person decides";
+      logGivenUp(plan, { message_id: batch[done]?.id, object: this.#around.object.id.toString(), failures: progress.failures, what });
+    }
     this.#setWaker();
   }
 
@@ -222,10 +225,9 @@ const ENDED: Omit<Outcome, "sequences"> = {
   error: "The lane's object ended while the handler had this message.",
 };
 
-/** No payload and no key is logged, and no error's text: handlers write both into it. */
-function logGivenUp({ name, onFailure }: Plan, { failures }: Progress, parks: boolean): void {
-  const what = parks ? "its head became a dead letter" : "it stands still until a person decides";
-  console.warn(JSON.stringify({ log: "lane_gave_up", lane: name, on_failure: onFailure, failures, what }));
+/** No payload and no key is logged, and no error's text: handlers write both into it. The object says whose it is: `laneObjectOf`. */
+function logGivenUp({ name, onFailure }: Plan, said: Record<string, unknown>): void {
+  console.warn(JSON.stringify({ log: "lane_gave_up", lane: name, on_failure: onFailure, ...said }));
 }
 
 function logFailure({ name }: Plan, error: unknown): void {

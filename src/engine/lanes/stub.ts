@@ -15,7 +15,12 @@ export type LaneStub = {
 };
 type DurableObjectBase = import("cloudflare:workers").DurableObject;
 
-/** A lane's object: to send to it, to look at it, to steer it. A lane that was never sent anything is empty. */
-export function laneObjectOf(env: LaneEnv, name: LaneName): LaneStub {
-  return env.LANES.getByName(objectName(name), placed(env)) as unknown as LaneStub;
+/**
+ * A lane's object: to send to it, to look at it, to steer it. A lane that was never sent anything is empty; one that was sent to without a
+ * tenant has `tenant: null`. `{ object }` is the one that a line of the log names (`lane_gave_up`): its `look()` says whose it is.
+ */
+export function laneObjectOf(env: LaneEnv, name: LaneName | { readonly object: string }): LaneStub {
+  const { LANES } = env;
+  const stub = "object" in name ? LANES.get(LANES.idFromString(name.object)) : LANES.getByName(objectName(name), placed(env));
+  return stub as unknown as LaneStub;
 }
