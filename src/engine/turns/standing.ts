@@ -1,11 +1,12 @@
-import type { LaneLook } from "../lanes/look.ts";
+import type { Envelope } from "../contract/envelope.ts";
+import type { LaneHead, LaneLook } from "../lanes/look.ts";
 import type { LaneStanding } from "../lanes/turns-stub.ts";
 import type { Places } from "./places.ts";
 
 /** How a lane stands, with the instances that it waits for. */
-export function standingOf(look: LaneLook, places: Places | undefined, typeOf: () => string | null): LaneStanding {
+export function standingOf(look: LaneLook, places: Places | undefined, messageOf: () => Partial<Envelope>): LaneStanding {
   const ahead = (places?.all ?? []).map(({ id, since, failed }) => ({ instanceId: id, since, failed }));
-  const head = look.head && { ...look.head, type: typeOf() };
+  const head = look.head && named(look.head, messageOf());
   const standing: LaneStanding = { ...look, head, ahead };
   if (look.state === "paused" || look.state === "held" || look.state === "unknown") return standing;
   const failed = ahead.find((one) => one.failed !== null);
@@ -15,4 +16,9 @@ export function standingOf(look: LaneLook, places: Places | undefined, typeOf: (
   if (!head || !places || places.room > 0) return standing;
   const waitsFor = itsFailure ?? `the instance ${ahead[0]?.instanceId}, which is under way.`;
   return { ...standing, state: "waiting", why: `It waits for ${waitsFor}` };
+}
+
+/** A head by the names that its sender, its instance and its dead letter go by: the lane's own key for it is a digest. */
+function named(head: LaneHead, { message_type, idempotency_key }: Partial<Envelope>): NonNullable<LaneStanding["head"]> {
+  return { ...head, type: message_type ?? null, idempotencyKey: idempotency_key ?? head.idempotencyKey };
 }

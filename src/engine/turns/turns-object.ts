@@ -1,5 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
+import type { Envelope } from "../contract/envelope.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { costsTry, isGivenUp } from "../intake/leave-in-lane.ts";
 import type { Gate } from "../lanes/gate.ts";
@@ -236,13 +237,12 @@ export class TurnsObject extends LaneObject implements LaneTurns {
   }
 
   #standing(): LaneStanding {
-    return standingOf(this.look(), this.#turns(), () => this.#headType());
+    return standingOf(this.look(), this.#turns(), () => this.#headMessage());
   }
 
-  #headType(): string | null {
+  #headMessage(): Partial<Envelope> {
     const [head] = this.kept.messages(this.kept.progress.head, 1);
-    const type = (head?.body as { message_type?: unknown } | undefined)?.message_type;
-    return typeof type === "string" ? type : null;
+    return (head?.body ?? {}) as Partial<Envelope>;
   }
 
   #turns(): Places | undefined {

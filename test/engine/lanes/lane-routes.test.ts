@@ -40,7 +40,7 @@ describe("the routes of lanes", () => {
       state: "paused",
       why: "A person has paused it.",
       depth: 1,
-      head: { type: "turn.blocked", error: expect.stringContaining("invalid_payload") },
+      head: { type: "turn.blocked", idempotency_key: `${key.key}/${key.key} poison`, error: expect.stringContaining("invalid_payload") },
       noted_at: expect.any(String),
     });
     expect(JSON.stringify(await listed())).not.toContain("payload_inline");

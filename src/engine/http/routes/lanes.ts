@@ -15,7 +15,7 @@ const HeadSchema = z
   .object({
     id: z.string(),
     type: z.string().nullable(),
-    idempotency_key: z.string().nullable(),
+    idempotency_key: z.string().nullable().openapi({ description: "The message's own: its instance and its dead letter have it too." }),
     sent_at: timestamp,
     attempts: z.int().openapi({ description: "Deliveries that it had." }),
     error: z.string().nullable().openapi({ description: "What its last try failed of." }),
