@@ -4,7 +4,7 @@ import { crashPoint } from "../contract/crash-points.ts";
 import { codeOf, MillraceError } from "../contract/errors.ts";
 import { digest, fingerprintOf } from "../contract/ids.ts";
 import { assertKnownFields, checkedDelay, type DraftOptions, decodePayload } from "../contract/message.ts";
-import { type QueueDefinition, queueFor } from "../contract/queue.ts";
+import { laneIn, type QueueDefinition, queueFor } from "../contract/queue.ts";
 import type { RowStatement, Statement } from "../contract/sql.ts";
 import { nextHop } from "../contract/trace.ts";
 import { relay } from "../recorder/relay.ts";
@@ -228,7 +228,7 @@ function paced(catalog: Catalog, queue: QueueDefinition, { delaySeconds = 0, pri
   const refuse = (message: string): never => {
     throw new MillraceError("invalid_payload", `The priority ${message}.`, { issues: [{ path: "priority", message }] });
   };
-  if (declared === undefined) return refuse(`cannot be honoured: the queue ${queue.name} has none; leave it out`);
+  if (declared === undefined) return refuse(`cannot be honoured: the queue ${laneIn(queue.name) ?? queue.name} has none; leave it out`);
   if (priority === "low") return { goesAhead: false, delaySeconds: checkedDelay(delay + declared.lowMs / 1000) };
   if (delay > 0) return refuse('"high" and a delay say the opposite of each other: leave one out');
   return { goesAhead: true, delaySeconds: 0 };

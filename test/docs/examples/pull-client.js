@@ -1,15 +1,21 @@
 // BASE=https://millrace.example.com/client/v4 ACCOUNT=acme QUEUE=renders TOKEN=mr_… node pull-client.js
 const { BASE, ACCOUNT, QUEUE, TOKEN } = process.env;
 
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Asks until there is an answer: what cannot be reached now, is busy or fails (429, 5xx) is asked again, later each time. */
 async function call(verb, body) {
-  const response = await fetch(`${BASE}/accounts/${ACCOUNT}/queues/${QUEUE}/messages/${verb}`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" },
-    body: JSON.stringify(body),
-  });
-  const { success, errors, result } = await response.json();
-  if (!success) throw new Error(errors[0].message);
-  return result;
+  for (let waitMs = 250; ; waitMs = Math.min(waitMs * 2, 60_000)) {
+    const response = await fetch(`${BASE}/accounts/${ACCOUNT}/queues/${QUEUE}/messages/${verb}`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" },
+      body: JSON.stringify(body),
+    }).catch(() => undefined);
+    const answer = response && response.status !== 429 && response.status < 500 && (await response.json().catch(() => undefined));
+    if (answer?.success) return answer.result;
+    if (answer) throw new Error(answer.errors[0].message);
+    await sleep(Math.max(waitMs, 1000 * (Number(response?.headers.get("retry-after")) || 0)));
+  }
 }
 
 async function render({ scene }) {
@@ -29,5 +35,5 @@ for (;;) {
     done ? acks.push({ lease_id }) : retries.push({ lease_id, delay_seconds: 30 });
   }
   if (messages.length > 0) await call("ack", { acks, retries });
-  else await new Promise((resolve) => setTimeout(resolve, 2000));
+  else await sleep(2000);
 }

@@ -1,0 +1,58 @@
+/**
+ * Stays in a room. After a lost socket it comes again with the last number that it heard, and says again, under its key, what the room has
+ * not said back: one at a time and below the room's rate, because each new socket begins with a full allowance and ends with 4429.
+ *
+ * @param {string} address wss://…/rooms/desk/front
+ * @param {() => Promise<string>} ticketOf asks your own back end for a ticket
+ * @param {(message: { sequence: number, from: string | null, at: string, body: unknown }) => void} heard
+ */
+export function enterRoom(address, ticketOf, heard) {
+  const unsaid = new Map();
+  let since;
+  let waitMs = 1000;
+  let socket;
+
+  function hear({ key, ...message }) {
+    since = message.sequence;
+    unsaid.delete(key);
+    heard(message);
+  }
+
+  async function come() {
+    const ticket = await ticketOf().catch(() => undefined);
+    if (ticket === undefined) return comeLater();
+    const own = new WebSocket(since === undefined ? address : `${address}?since=${since}`, ["millrace.room", `ticket.${ticket}`]);
+    own.onmessage = ({ data }) => {
+      const frame = JSON.parse(data);
+      if (frame.type === "message") hear(frame);
+      if (frame.type === "refused") unsaid.delete(frame.key);
+      if (frame.type !== "welcome") return;
+      waitMs = 1000;
+      socket = own;
+      for (const message of frame.messages) hear(message);
+    };
+    own.onclose = ({ code }) => {
+      socket = undefined;
+      // Sent away, or what it says can never be taken: to come again would not help.
+      if (![1003, 1007, 1009, 4403].includes(code)) comeLater();
+    };
+  }
+
+  function comeLater() {
+    setTimeout(() => void come(), waitMs * (0.5 + Math.random()));
+    waitMs = Math.min(waitMs * 2, 30_000);
+  }
+
+  setInterval(() => {
+    const next = socket && [...unsaid.values()].find((one) => one.socket !== socket);
+    if (!next) return;
+    next.socket = socket;
+    socket.send(JSON.stringify({ type: "send", body: next.body, key: next.key }));
+  }, 250);
+
+  void come();
+  return (body) => {
+    const key = crypto.randomUUID();
+    unsaid.set(key, { body, key });
+  };
+}
