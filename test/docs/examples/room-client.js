@@ -11,6 +11,7 @@ export function enterRoom(address, ticketOf, heard) {
   let since;
   let waitMs = 1000;
   let socket;
+  let hasLeft = false;
 
   function hear({ key, ...message }) {
     since = message.sequence;
@@ -19,6 +20,7 @@ export function enterRoom(address, ticketOf, heard) {
   }
 
   async function come() {
+    if (hasLeft) return;
     const ticket = await ticketOf().catch(() => undefined);
     if (ticket === undefined) return comeLater();
     const own = new WebSocket(since === undefined ? address : `${address}?since=${since}`, ["millrace.room", `ticket.${ticket}`]);
@@ -43,7 +45,7 @@ export function enterRoom(address, ticketOf, heard) {
     waitMs = Math.min(waitMs * 2, 30_000);
   }
 
-  setInterval(() => {
+  const clock = setInterval(() => {
     const next = socket && [...unsaid.values()].find((one) => one.socket !== socket);
     if (!next) return;
     next.socket = socket;
@@ -51,8 +53,15 @@ export function enterRoom(address, ticketOf, heard) {
   }, 250);
 
   void come();
-  return (body) => {
-    const key = crypto.randomUUID();
-    unsaid.set(key, { body, key });
+  return {
+    say(body) {
+      const key = crypto.randomUUID();
+      unsaid.set(key, { body, key });
+    },
+    leave() {
+      hasLeft = true;
+      clearInterval(clock);
+      socket?.close();
+    },
   };
 }
