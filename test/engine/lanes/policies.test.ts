@@ -1,10 +1,9 @@
 import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import type { LaneLetter } from "millrace";
-import { laneObjectOf } from "millrace/operate";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { blocking, holding, type LaneBody, letterTakers, parking, small, usual } from "../../probe/lanes.ts";
 import { until } from "../harness.ts";
-import { LabLane, type LaneBatch, laneEnv, numbers } from "./lab.ts";
+import { LabLane, type LaneBatch, numbers } from "./lab.ts";
 
 /** A handler to which some numbers are poison, until they are healed. */
 function refusing(...poison: number[]) {
@@ -44,24 +43,6 @@ describe("a head that fails", () => {
     heal();
     await lane.is("empty");
     expect(lane.calls.at(-1)).toEqual([2, 3]);
-  });
-
-  it("is found by the log's line: it names the message, and the object that says whose lane it is, but no key and no body", async () => {
-    const warn = vi.spyOn(console, "warn");
-    onTestFinished(() => warn.mockRestore());
-    const lane = new LabLane(holding, refusing(0).handle);
-    const [{ id } = { id: "" }] = await lane.send(0);
-    await lane.is("held");
-    const said = warn.mock.calls.map(([line]) => String(line)).find((line) => line.includes(id)) ?? "{}";
-    const { log, object } = JSON.parse(said);
-    expect(log).toBe("lane_gave_up");
-    expect(said).not.toContain(lane.key);
-    expect(await laneObjectOf(laneEnv, { object }).look()).toMatchObject({
-      lane: holding.name,
-      tenant: null,
-      key: lane.key,
-      state: "held",
-    });
   });
 
   it("becomes a dead letter under `park`, with its body and its last error, and the lane goes on", async () => {
