@@ -1,7 +1,10 @@
 import { call, on, project, sendEach, signal } from "millrace";
 import { engineRoutes, pullRoutes, roomRoutes } from "millrace/http";
 import { armKeeper, catalog, dispatch, engineLanes, entrypoint, keeper, laneObject } from "millrace/worker";
+import { digestConsumers, mailDigest, sendDigest } from "../docs/examples/digest.ts";
+import { runTask, taskConsumers } from "../docs/examples/order-tasks.ts";
 import { followParcel, parcelConsumers } from "../docs/examples/parcel.ts";
+import { changePlan, planConsumer } from "../docs/examples/plans.ts";
 import { changeAddress, customerConsumer } from "../docs/examples/turns.ts";
 import { routesOf, startsOf } from "./consumers.ts";
 import { lab, labRoute } from "./lab.ts";
@@ -15,6 +18,7 @@ import { blocked, heldUp, paired, parked, turnConsumers } from "./turns.ts";
 import { countDone, followProbe, probe, whenDone } from "./workflows.ts";
 
 export { Counter, Lock, RateLimit, Recorder } from "millrace/worker";
+export { OrderRoom } from "../docs/examples/order-room.ts";
 export { Listener } from "./listener.ts";
 export { AlonePullQueues, PullQueues } from "./pull.ts";
 export { Rooms } from "./rooms.ts";
@@ -42,6 +46,9 @@ export const app = catalog({
     ...parcelConsumers,
     ...turnConsumers,
     customerConsumer,
+    ...digestConsumers,
+    ...taskConsumers,
+    planConsumer,
     ...sharedConsumers,
   ],
   async onConfirmed(_env, events) {
@@ -65,6 +72,11 @@ export class TurnHeld extends entrypoint(heldUp.workflow, app) {}
 export class TurnPaired extends entrypoint(paired.workflow, app) {}
 /** The example of docs/turns.md. */
 export class ChangeAddress extends entrypoint(changeAddress, app) {}
+/** The examples of docs/patterns.md. */
+export class SendDigest extends entrypoint(sendDigest, app) {}
+export class MailDigest extends entrypoint(mailDigest, app) {}
+export class RunTask extends entrypoint(runTask, app) {}
+export class ChangePlan extends entrypoint(changePlan, app) {}
 /** The example of docs/authoring.md that waits for the outside world. */
 export class FollowParcel extends entrypoint(followParcel, app) {}
 

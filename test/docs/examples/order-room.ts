@@ -1,0 +1,49 @@
+import { DurableObject } from "cloudflare:workers";
+import { type EngineEnv, type Envelope, enqueueOne } from "millrace";
+import { type Task, TaskRun, taskCatalog } from "./order-tasks.ts";
+
+/** How long the object waits before it asks again for what it may not have asked for: it died in between, or the database was away. */
+const ASK_AGAIN_MS = 10_000;
+
+/** Coordinates one order: `pick` and `label` side by side, then `hand over`. A task is waiting, owed, asked for, done or failed. */
+export class OrderRoom extends DurableObject<EngineEnv> {
+  readonly #sql = this.ctx.storage.sql;
+
+  /** Begins the order, once. */
+  async place(tenantId: string, order: string): Promise<void> {
+    this.#sql.exec("CREATE TABLE IF NOT EXISTS tasks (task TEXT PRIMARY KEY, state TEXT NOT NULL)");
+    this.#sql.exec("INSERT OR IGNORE INTO tasks VALUES ('pick', 'owed'), ('label', 'owed'), ('hand over', 'waiting')");
+    this.ctx.storage.kv.put("order", { tenantId, order });
+    await this.#ask();
+  }
+
+  /** A task has ended, as its event says, perhaps for the second time. */
+  async onEvent({ payload_inline }: Envelope): Promise<void> {
+    const { task, ok } = payload_inline as Task & { ok: boolean };
+    this.#sql.exec("UPDATE tasks SET state = ? WHERE task = ? AND state <> 'done'", ok ? "done" : "failed", task);
+    this.#sql.exec("UPDATE tasks SET state = 'owed' WHERE state = 'waiting' AND (SELECT count(*) FROM tasks WHERE state = 'done') = 2");
+    await this.#ask();
+  }
+
+  override alarm(): Promise<void> {
+    return this.#ask();
+  }
+
+  /** What every task of the order has come to. */
+  tasks(): Record<string, string> {
+    return Object.fromEntries(this.#sql.exec("SELECT task, state FROM tasks").raw<[string, string]>());
+  }
+
+  async #ask(): Promise<void> {
+    const owed = this.#sql.exec<{ task: string }>("SELECT task FROM tasks WHERE state = 'owed'").toArray();
+    const at = this.ctx.storage.kv.get<{ tenantId: string; order: string }>("order");
+    if (owed.length === 0 || !at) return;
+    // In the same write as what is owed. A task that is asked for twice is one: its key is the same.
+    await this.ctx.storage.setAlarm(Date.now() + ASK_AGAIN_MS);
+    for (const { task } of owed) {
+      const by = { tenantId: at.tenantId, source: "order-room" };
+      await enqueueOne(this.env, taskCatalog, by, { type: TaskRun.type, payload: { order: at.order, task } });
+      this.#sql.exec("UPDATE tasks SET state = 'asked' WHERE task = ? AND state = 'owed'", task);
+    }
+  }
+}

@@ -1,0 +1,108 @@
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { type Envelope, instanceId } from "millrace";
+import { retryInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import type { OrderRoom } from "../../docs/examples/order-room.ts";
+import { deliver, dieAt, fresh, happened, keeperRound, operator, probeEnv, reaches, rows, until } from "../harness.ts";
+import { world } from "./world.ts";
+
+const { ORDER_ROOM } = probeEnv as unknown as { ORDER_ROOM: DurableObjectNamespace<OrderRoom> };
+const DONE = { pick: "done", label: "done", "hand over": "done" };
+
+/** An order, and the tasks that the warehouse refuses. */
+function order() {
+  const name = fresh("order");
+  const refused = new Set<string>();
+  type Body = { order: string; task: string };
+  const asked = world<Body>(
+    "warehouse.example.com",
+    (body) => `${body.order}/${body.task}`,
+    (body) => refused.has(body.task),
+  );
+  const room = ORDER_ROOM.getByName(`acme/${name}`);
+  return {
+    ...{ name, refused, room },
+    place: () => room.place("acme", name),
+    /** The same, whose process dies of it. */
+    dies: async () => {
+      await runInDurableObject(room, (object) => expect(object.place("acme", name)).rejects.toThrow("Died"));
+      await evictDurableObject(room);
+    },
+    /** What its tasks have come to, once that is so. */
+    comesTo: (tasks: Record<string, string>) =>
+      until(
+        async () => (await room.tasks()) as Record<string, string>,
+        (seen) => Object.entries(tasks).every(([task, state]) => seen[task] === state),
+      ),
+    /** What the warehouse was asked to do and did, in its order. */
+    did: async () => (await happened(`${name}/`)).map(({ subject }) => subject.slice(name.length + 1)),
+    asked: () => asked.map(({ body }) => body.task),
+    id: (task: string) => instanceId("acme", "run-task", `${name}/${task}`),
+  };
+}
+
+describe("the order room of docs/patterns.md", () => {
+  it("hands over when both tasks before it are done, each task once, however often it is placed and told", async () => {
+    const one = order();
+    await Promise.all([one.place(), one.place()]);
+    expect(await one.comesTo(DONE)).toEqual(DONE);
+    await one.place();
+    expect(await one.comesTo(DONE)).toEqual(DONE);
+    const did = await one.did();
+    expect(did.toSorted()).toEqual(["hand over", "label", "pick"]);
+    expect(did.at(-1)).toBe("hand over");
+    expect(one.asked()).toHaveLength(3);
+  });
+
+  it("that dies before it has asked asks again by its alarm, and remembers what is done", async () => {
+    const one = order();
+    const death = dieAt("A01 before accept commits");
+    await one.dies();
+    expect(death.died()).toBe(true);
+    expect(await one.room.tasks()).toEqual({ pick: "owed", label: "owed", "hand over": "waiting" });
+    expect(await runDurableObjectAlarm(one.room)).toBe(true);
+    expect(await one.comesTo(DONE)).toEqual(DONE);
+    expect(one.asked()).toHaveLength(3);
+  });
+
+  it("that dies when its task is accepted, and not noted so, asks for it a second time: it is one task", async () => {
+    const one = order();
+    const death = dieAt("A02 accept committed, not answered");
+    await one.dies();
+    expect(death.died()).toBe(true);
+    await runDurableObjectAlarm(one.room);
+    expect(await one.comesTo(DONE)).toEqual(DONE);
+    expect((await one.did()).toSorted()).toEqual(["hand over", "label", "pick"]);
+    expect(one.asked()).toHaveLength(3);
+  });
+
+  it("hears of an end also when its process died before the event left, and applies it once when told twice", async () => {
+    const one = order();
+    const death = dieAt("O01 committed, not relayed", one.id("pick"));
+    await one.place();
+    expect(await until(async () => death.died(), Boolean)).toBe(true);
+    await one.comesTo({ label: "done" });
+    expect(await one.room.tasks()).toEqual({ pick: "asked", label: "done", "hand over": "waiting" });
+    const [event] = await rows<{ body: string }>("SELECT body FROM outbox WHERE body->>'causation_id' LIKE ?1 || '%'", one.id("pick"));
+    await keeperRound();
+    expect(await one.comesTo(DONE)).toEqual(DONE);
+    expect(await deliver("task-events", [JSON.parse(event?.body ?? "null")])).toEqual({ acked: 1, retried: 0 });
+    expect(await one.room.tasks()).toEqual(DONE);
+    expect(one.asked()).toHaveLength(3);
+  });
+
+  it("stands still at a task that failed, and goes on when an operator has retried it", async () => {
+    const one = order();
+    one.refused.add("label");
+    await one.place();
+    const stopped = { pick: "done", label: "failed", "hand over": "waiting" };
+    expect(await one.comesTo(stopped)).toEqual(stopped);
+    expect(await reaches(one.id("label"), "errored")).toBe("errored");
+    one.refused.clear();
+    await retryInstance(probeEnv, operator, one.id("label"), { reason: "The printer has paper." });
+    expect(await one.comesTo(DONE)).toEqual(DONE);
+    expect((await one.did()).at(-1)).toBe("hand over");
+    await one.room.onEvent({ payload_inline: { order: one.name, task: "label", ok: false } } as Envelope);
+    expect(await one.room.tasks(), "a word of the failure that comes late").toEqual(DONE);
+  });
+});

@@ -1,0 +1,82 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { enqueue, instanceId, type LaneEnv } from "millrace";
+import { describeLane, retryInstance } from "millrace/operate";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { app } from "../../probe/worker.ts";
+import { dieAt, expireLeases, fresh, happened, keeperRound, operator, probeEnv, reaches, rows, until } from "../harness.ts";
+import { world } from "./world.ts";
+
+type Bill = { customer: string; from: string; to: string };
+
+/** What the bank refuses to charge: `{customer}/pro to team`. */
+const refused = new Set<string>();
+
+/** A customer whom no other test uses. */
+function customer() {
+  const name = fresh("customer");
+  const subjectOf = ({ customer, from, to }: Bill) => `${customer}/${from} to ${to}`;
+  world<Bill>("bank.example.com", subjectOf, (bill) => refused.has(subjectOf(bill)));
+  const lane = { lane: "plans", key: name };
+  return {
+    name,
+    async changes(...plans: string[]): Promise<void> {
+      const requests = plans.map((to, n) => ({ type: "plan.change", payload: { customer: name, change: `${name}/${n}`, to } }));
+      await enqueue(probeEnv, app, { tenantId: "acme", source: "test" }, requests);
+    },
+    id: (n: number) => instanceId("acme", "change-plan", `${name}/${n}`),
+    /** What was billed, in its order. */
+    billed: async () => (await happened(`${name}/`)).map(({ subject }) => subject.slice(name.length + 1)),
+    plan: () => rows("SELECT plan FROM plans WHERE customer = ?1", name),
+    standing: () => describeLane(probeEnv, operator, lane),
+    /** Kills the lane's object. */
+    async die(): Promise<void> {
+      const stub = (env as unknown as LaneEnv).LANES.getByName(JSON.stringify(["plans", "acme", name]));
+      await runInDurableObject(stub, (_, state) => state.abort("Died.")).catch(() => undefined);
+    },
+  };
+}
+
+describe("the lane per customer of docs/patterns.md", () => {
+  beforeAll(async () => void (await env.DB.exec("CREATE TABLE plans (customer TEXT PRIMARY KEY, plan TEXT)")));
+  afterAll(async () => void (await env.DB.exec("DROP TABLE plans")));
+
+  it("bills each change from the plan before it, in order, though they were asked for at once", async () => {
+    const one = customer();
+    await one.changes("pro", "team", "free");
+    expect(await reaches(one.id(2), "complete")).toBe("complete");
+    expect(await one.billed()).toEqual(["free to pro", "pro to team", "team to free"]);
+    expect(await one.plan()).toEqual([{ plan: "free" }]);
+  });
+
+  it("a change that fails keeps those behind it waiting, and nobody else, until it is retried", async () => {
+    const [one, other] = [customer(), customer()];
+    refused.add(`${one.name}/pro to team`);
+    await one.changes("pro", "team", "free");
+    expect(await reaches(one.id(1), "errored")).toBe("errored");
+    await other.changes("team");
+    expect(await reaches(other.id(0), "complete")).toBe("complete");
+    expect(await until(one.standing, ({ ahead }) => ahead[0]?.failed != null)).toMatchObject({
+      depth: 1,
+      ahead: [{ instanceId: one.id(1) }],
+    });
+    expect(await one.billed()).toEqual(["free to pro"]);
+    refused.clear();
+    await retryInstance(probeEnv, operator, one.id(1), { reason: "The card is valid again." });
+    expect(await reaches(one.id(2), "complete")).toBe("complete");
+    expect(await one.billed()).toEqual(["free to pro", "pro to team", "team to free"]);
+  });
+
+  it("keeps the order and bills once when the lane dies, and the change under way with it", async () => {
+    const one = customer();
+    const death = dieAt("W03 effect done, not recorded", one.id(0));
+    await one.changes("pro", "team", "free");
+    expect(await until(async () => death.died(), Boolean)).toBe(true);
+    await one.die();
+    await expireLeases(one.id(0));
+    await keeperRound();
+    expect(await reaches(one.id(2), "complete")).toBe("complete");
+    expect(await one.billed()).toEqual(["free to pro", "pro to team", "team to free"]);
+    expect(await one.plan()).toEqual([{ plan: "free" }]);
+  });
+});

@@ -1,0 +1,31 @@
+import { onTestFinished, vi } from "vitest";
+import { probeEnv } from "../harness.ts";
+
+/** What the world outside was asked for. */
+interface Asked<Body> {
+  readonly body: Body;
+  readonly at: number;
+}
+
+/** The platform's own: a stand-in may take the place of another. */
+const real = globalThis.fetch;
+
+/**
+ * Stands in for the host of an example for the length of a test, before the ledger of a process of its own: that is written by `subjectOf`
+ * what was asked. What `refuses` says it is not done, and is answered with 500. Answers what was asked, each time.
+ */
+export function world<Body>(host: string, subjectOf: (body: Body) => string, refuses: (body: Body) => boolean = () => false) {
+  const asked: Asked<Body>[] = [];
+  const spy = vi.spyOn(globalThis, "fetch").mockImplementation(async (input, init) => {
+    const request = new Request(input as Request, init);
+    if (new URL(request.url).host !== host) return real(input as Request, init);
+    const body = await request.json<Body>();
+    asked.push({ body, at: Date.now() });
+    if (refuses(body)) return new Response(null, { status: 500 });
+    const key = request.headers.get("idempotency-key");
+    const url = `${probeEnv.UPSTREAM_URL}/${key ? "keyed" : "plain"}/${encodeURIComponent(subjectOf(body))}`;
+    return real(url, { method: "POST", headers: key ? { "idempotency-key": key } : {}, body: "{}" });
+  });
+  onTestFinished(() => spy.mockRestore());
+  return asked;
+}
