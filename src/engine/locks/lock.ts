@@ -99,9 +99,10 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
 
   /** Ends a hold, or a wait. Answers whether it was held until then; the same where it is said again. */
   release(id: string): boolean {
-    const { holder, released } = this.#state();
-    if (holder?.id !== id && released === id) return true;
+    const { holder, waiting, released } = this.#state();
     const wasHeld = holder?.id === id;
+    // A lock that was erased meanwhile stays so.
+    if (!wasHeld && !waiting.some((one) => one.id === id)) return released === id;
     this.#change((now) => settled({ ...without(this.#state(), id), ...(wasHeld && { released: id }) }, now, this.#presence));
     return wasHeld;
   }
