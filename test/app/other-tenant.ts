@@ -158,6 +158,7 @@ export const EMPTY_AT_REST = [
   "schedule_runs",
   "sequences",
   "signals",
+  "tenant_objects",
   "tombstones",
   "waits",
 ];

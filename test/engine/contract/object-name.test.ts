@@ -1,25 +1,12 @@
 import { env } from "cloudflare:workers";
-import {
-  type CounterEnv,
-  counterOf,
-  enqueueOne,
-  type LimitEnv,
-  type LockEnv,
-  laneOf,
-  limitOf,
-  pullQueueOf,
-  roomOf,
-  withLock,
-} from "millrace";
+import { type CounterEnv, counterOf, enqueueOne, type LimitEnv, type LockEnv, laneOf, limitOf, roomOf, withLock } from "millrace";
 import { describe, expect, it } from "vitest";
 import { blocking } from "../../probe/lanes.ts";
-import { renders } from "../../probe/pull.ts";
 import { desk } from "../../probe/rooms.ts";
 import { blocked } from "../../probe/turns.ts";
 import { app } from "../../probe/worker.ts";
 import { fresh, probeEnv, rows } from "../harness.ts";
 import { laneEnv } from "../lanes/lab.ts";
-import { pullEnv } from "../pull/lab.ts";
 import { roomEnv } from "../rooms/lab.ts";
 
 /** What something is refused with. */
@@ -34,7 +21,6 @@ describe("a name beyond the 1,024 bytes of an object's is refused, and nothing i
   it.each([
     ["a lane's key of 500 characters with three bytes each", () => laneOf(laneEnv, blocking, "鍵".repeat(500)).send({ n: 0 })],
     ["a room's key of characters that are written as six", () => roomOf(roomEnv, desk, "\u0001".repeat(200), "acme").send({ text: "" })],
-    ["a pull queue's tenant", () => pullQueueOf(pullEnv, renders, "t".repeat(1100)).send(1)],
     ["a limit's name", () => limitOf(env as unknown as LimitEnv, "l".repeat(1025), [{ limit: 1, periodMs: 1000 }]).take()],
   ])("%s", async (_, work) => {
     const { code, message } = await refusal(work);
