@@ -89,12 +89,15 @@ function reserved(at: number, revision: number, now: number): Answer {
   return { go: true, at, waitMs, revision, asksAgain: waitMs > ASK_AGAIN_MS };
 }
 
-/** So far apart, in milliseconds, come those who are new behind a line: in order, and too near to make it longer. */
-const LINE_STEP_MS = 0.001;
+/** So late may one who waited ask again, in milliseconds, by its timer and its way here, and still come before those who are new. */
+const LINE_GRACE_MS = 100;
+/** So far apart, in milliseconds, come those who are new behind a line, or nearer where the rules let them go faster: in order. */
+const LINE_STEP_MS = 25;
 
 /** A place behind those whose moments were taken back: nothing is reserved, and its owner asks again when all of them have. */
 function lined(before: State, { rules, cost, patienceMs, marginMs }: Ask, now: number): { answer: Answer; state: State } {
-  const lineUntil = Math.max(before.lineUntil ?? 0, now) + LINE_STEP_MS;
+  const stepMs = Math.min(LINE_STEP_MS, cost / fastestRate(rules));
+  const lineUntil = Math.max(before.lineUntil ?? 0, now) + stepMs;
   const at = Math.max(now, before.pausedUntil, before.lastAt);
   const waitMs = Math.max(lineUntil, firstAfter(before, rules, { cost, at }, marginMs)) - now;
   const revision = (before.revision ?? 0) - 1;
@@ -229,7 +232,7 @@ function granted(state: State, rules: readonly Rule[], take: Take, marginMs: num
     lastAt: Math.max(take.at, state.lastAt),
     counts,
     levels,
-    narrowing: spacing(state.narrowing, take, Math.max(...rules.map(rateOf))),
+    narrowing: spacing(state.narrowing, take, fastestRate(rules)),
     ahead: aheadOf(state.ahead, take, now),
     ...(lefts && { lefts: lefts.map((one) => (take.at < one.until ? { ...one, count: one.count - take.cost } : one)) }),
   };
@@ -253,7 +256,7 @@ function revoked(state: State, now: number): State {
   const counts = Object.entries(state.counts).map(([period, one]) => [period, cutCounts(one, Number(period), cutAt)]);
   const levels = Object.entries(state.levels ?? {}).map(([period, one]) => [period, cutLevel(one, cutAt)]);
   const revision = (state.revision ?? 0) + 1;
-  const lineUntil = Math.max(state.lineUntil ?? 0, state.lastAt);
+  const lineUntil = Math.max(state.lineUntil ?? 0, state.lastAt + LINE_GRACE_MS);
   const ahead = Object.fromEntries(Object.entries(state.ahead ?? {}).filter(([part]) => Number(part) * PART_MS <= cutAt));
   return { ...state, lastAt: cutAt, counts: Object.fromEntries(counts), levels: Object.fromEntries(levels), ahead, revision, lineUntil };
 }
@@ -261,6 +264,11 @@ function revoked(state: State, now: number): State {
 /** What all rules together let go for long, per millisecond. */
 export function slowestRate(rules: readonly Rule[]): number {
   return Math.min(...rules.map(rateOf));
+}
+
+/** What the fastest rule lets go for long, per millisecond. */
+function fastestRate(rules: readonly Rule[]): number {
+  return Math.max(...rules.map(rateOf));
 }
 
 /** Per millisecond. */

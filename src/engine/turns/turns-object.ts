@@ -141,6 +141,13 @@ export class TurnsObject extends LaneObject implements LaneTurns {
       case "skip_head": {
         if (id === undefined && failed[0] !== seen) return refuse("What stands in front has changed just now: look again.");
         const meant = id ?? failed[0];
+        // The head has done nothing wrong: whoever means it names it.
+        if (meant === undefined && (places?.held || places?.room === 0))
+          return refuse(
+            places.held
+              ? "It waits for a person behind an instance that had failed: resume it, or name in `id` what is to be skipped."
+              : `It waits for the instance ${ahead[0]?.instanceId}, which is under way: name in \`id\` what is to be skipped.`,
+          );
         return meant !== undefined && failed.includes(meant) ? letGo([meant]) : answer(this.skipHead(id));
       }
     }

@@ -123,8 +123,8 @@ describe("the keeper", () => {
     const key = new TurnKey(blocked);
     const letGo = key.gate("a");
     await key.askAll("a", "b", "c");
-    await key.stands(({ state }) => state === "waiting");
-    await steerLane(probeEnv, key.by, key.name, { verb: "skip_head", reason: "A test." });
+    const { head } = await key.stands(({ state }) => state === "waiting");
+    await steerLane(probeEnv, key.by, key.name, { verb: "skip_head", id: head?.id, reason: "A test." });
     await key.letters();
     const by = { ...key.by, scopes: SCOPES };
     const letter = (await listDeadLetters(probeEnv, by, { limit: 200 })).items.find(({ instanceId }) => instanceId === key.id("b"));
@@ -144,14 +144,14 @@ describe("the keeper", () => {
     const key = new TurnKey(parked);
     const letGo = key.gate("a");
     await key.askAll("a", "b");
-    await key.stands(({ state }) => state === "waiting");
+    const { head } = await key.stands(({ state }) => state === "waiting");
     await runInDurableObject(key.stub, (object) => {
       const lane = object as unknown as { lanes: ReadonlyMap<string, object> };
       const own = lane.lanes.get("parked");
       const stuck = { ...own, keepLetter: () => Promise.reject(new Error("The database is away.")) };
       Object.assign(lane, { lanes: new Map([["parked", stuck]]) });
     });
-    await steerLane(probeEnv, key.by, key.name, { verb: "skip_head", reason: "A test." });
+    await steerLane(probeEnv, key.by, key.name, { verb: "skip_head", id: head?.id, reason: "A test." });
     await keeperRound();
     expect(await key.seen()).not.toContain("b begins");
     letGo();

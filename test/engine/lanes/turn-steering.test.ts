@@ -56,11 +56,26 @@ describe("an instance that had failed and is retried", () => {
     await retryInstance(probeEnv, key.by, key.id("a"), { reason: "A test." });
     await expect(steer(key, { verb: "skip_head" })).rejects.toMatchObject(changed);
     expect(await key.stands(() => true)).toMatchObject({ state: "waiting", depth: 1, ahead: [{ failed: null }] });
+    // Nor now that everybody has seen it.
+    await expect(steer(key, { verb: "skip_head" })).rejects.toMatchObject({ message: expect.stringContaining("name in `id`") });
     const retry = steer(key, { verb: "retry_head" });
     await expect(retry).rejects.toMatchObject({ code: "invalid_transition", message: expect.stringContaining("under way") });
     letGo();
     await key.seenBy("b ends");
   });
+});
+
+it("what waits behind an instance that was held for and is mended is not skipped unless it is named", async () => {
+  const key = new TurnKey(heldUp);
+  const mend = key.breaks("a");
+  await key.askAll("a", "b");
+  await key.stands(({ state }) => state === "held");
+  await key.reaches("a", "errored");
+  mend();
+  await retryInstance(probeEnv, key.by, key.id("a"), { reason: "A test." });
+  const { head } = await key.stands(({ ahead }) => ahead.length === 0);
+  await expect(steer(key, { verb: "skip_head" })).rejects.toMatchObject({ message: expect.stringContaining("resume it") });
+  expect(await steer(key, { verb: "skip_head", id: head?.id ?? "" })).toMatchObject({ messageId: head?.id });
 });
 
 it("a lane that is paused by its object is listed though it is empty, and no more when it is erased", async () => {

@@ -14,16 +14,19 @@ export interface Sent {
 }
 
 interface Waiting extends Held {
+  /** When its timer rings, which may be late. */
+  comesAt: number;
   ask: Ask;
   asksAgain: boolean;
   giveUpAt: number;
 }
 
 /** Callers who keep to the protocol of `limitOf`, with a clock of their own: what they send, and what they are refused. */
-export function play(rules: readonly Rule[], happenings: readonly Happening[], marginMs = 0) {
+export function play(rules: readonly Rule[], happenings: readonly Happening[], marginMs = 0, lateMs = (_nth: number) => 0) {
   let state: State = NOTHING;
   let now = 1_000_000;
   let waiting: Waiting[] = [];
+  let come = 0;
   const sent: Sent[] = [];
   const refused: (Sent & { state: State })[] = [];
   const heard: { at: number; forMs: number }[] = [];
@@ -32,16 +35,18 @@ export function play(rules: readonly Rule[], happenings: readonly Happening[], m
     const before = state;
     const { answer, state: after } = give(state, ask, now);
     state = after;
-    if (answer.go) waiting.push({ at: Math.max(answer.at, now), revision: answer.revision, ask, asksAgain: answer.asksAgain, giveUpAt });
+    const { go, revision, asksAgain } = answer;
+    const at = Math.max(answer.at, now);
+    if (go) waiting.push({ at, comesAt: asksAgain ? at + lateMs(come++) : at, revision, ask, asksAgain, giveUpAt });
     else refused.push({ at: now, cost: ask.cost, state: before });
   };
   /** Those whose moment has come by then send, or ask again: who comes first goes first. */
   const passUntil = (time: number): void => {
     for (;;) {
-      const next = waiting.filter(({ at }) => at <= time).toSorted((one, other) => one.at - other.at)[0];
+      const next = waiting.filter(({ comesAt }) => comesAt <= time).toSorted((one, other) => one.comesAt - other.comesAt)[0];
       if (!next) break;
       waiting = waiting.filter((one) => one !== next);
-      now = Math.max(now, next.at);
+      now = Math.max(now, next.comesAt);
       const { ask, at, revision, isLate } = next;
       if (!isLate && !next.asksAgain) sent.push({ at, cost: ask.cost });
       else asks({ ...ask, patienceMs: Math.max(0, next.giveUpAt - now), held: { at, revision, isLate: isLate ?? false } }, next.giveUpAt);

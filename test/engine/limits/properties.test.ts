@@ -138,13 +138,18 @@ it("those whose moments are let go already are counted to what is left", () => {
   expect(after).toEqual([]);
 });
 
-it("after a refusal those who waited go before those who came later, each in the order of asking", () => {
+it.each([
+  ["punctual", () => 0],
+  ["twenty milliseconds late for those who waited", (nth: number) => (nth < 8 ? 20 : 0)],
+])("after a refusal those who waited go before those who came later, each in the order of asking, with timers that are %s", (_, lateMs) => {
   const rule = { burst: 1, refill: 1, periodMs: 1_000 };
   const askers = (count: number, cost: number): Happening[] =>
     times(count, { what: "ask", afterMs: 40, cost, patienceMs: 60_000, isLate: false });
   const { sent, refused } = play(
     [{ ...rule, burst: 2 }],
     [...askers(8, 2), { what: "refusal", afterMs: 1_200, forMs: 2_000 }, ...askers(8, 1)],
+    0,
+    lateMs,
   );
   expect(refused).toEqual([]);
   expect(sent.map(({ cost }) => cost)).toEqual([...Array(8).fill(2), ...Array(8).fill(1)]);
