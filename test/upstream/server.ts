@@ -1,5 +1,6 @@
 import { appendFileSync, fsyncSync, openSync, readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { text } from "node:stream/consumers";
 import { parseArgs } from "node:util";
 
 // The outside world, in a process of its own: it does effects, writes each into a ledger that outlives it, and is the only
@@ -57,7 +58,7 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   const url = new URL(request.url ?? "/", "http://upstream");
   const [, area = "", ...rest] = url.pathname.split("/");
   const subject = decodeURIComponent(rest.join("/"));
-  const body = await read(request);
+  const body = await text(request);
   if (area === "ledger") return send(response, 200, about(subject));
   if (area === "behaviours") {
     behaviours.push(...(JSON.parse(body) as Behaviour[]));
@@ -117,15 +118,6 @@ function take(subject: string): Behaviour | undefined {
   const behaviour = behaviours.find((one) => one.subject === subject && one.times > 0);
   if (behaviour) behaviour.times--;
   return behaviour;
-}
-
-function read(request: IncomingMessage): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let text = "";
-    request.on("data", (chunk) => (text += chunk));
-    request.on("end", () => resolve(text));
-    request.on("error", reject);
-  });
 }
 
 function send(response: ServerResponse, status: number, body: unknown): void {

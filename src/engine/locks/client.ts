@@ -4,6 +4,7 @@ import { MillraceError, messageOf } from "../contract/errors.ts";
 import { placed } from "../contract/location.ts";
 import { checkedObjectName, isPathStep } from "../contract/object-name.ts";
 import type { Statement } from "../contract/sql.ts";
+import { isTenant } from "../contract/tenant.ts";
 import { characterCount } from "../contract/text.ts";
 import { within } from "../contract/within.ts";
 import { assertFence, isFenced } from "../store/fences.ts";
@@ -142,7 +143,7 @@ function wantedOf(name: string, { ttl = TTL, wait = WAIT, tenantId = "", holder 
     isName(name),
     `A lock's name has 1 to ${NAME_CHARACTERS} characters, whole ones, none of them a control character, and is not "." or "..".`,
   );
-  assertThat(/^([a-z0-9][a-z0-9_-]{0,63})?$/.test(tenantId), `"${tenantId.slice(0, 80)}" is not a tenant.`);
+  assertThat(tenantId === "" || isTenant(tenantId), `"${tenantId.slice(0, 80)}" is not a tenant.`);
   assertThat(ttlMs >= BOUNDS_MS.leastTtl && ttlMs <= BOUNDS_MS.mostTtl, `The lock "${name}" has a ttl of ${ttl}. Say 1 second to 1 day.`);
   assertThat(waitMs <= BOUNDS_MS.mostWait, `The lock "${name}" is waited for ${wait}. Say 10 minutes at most.`);
   assertThat(

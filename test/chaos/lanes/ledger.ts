@@ -1,5 +1,6 @@
 import { appendFileSync, fsyncSync, openSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import type { Entry, Told, ToldLetter } from "./entries.ts";
@@ -40,7 +41,7 @@ createServer({ keepAliveTimeout: 0 }, (request, response) => {
 async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
   if (request.url === "/far") return send(response, 200, { over: over.size, lives: lives.size } satisfies Far);
   if (request.url === "/verdict") return send(response, 200, judge(entries));
-  const body = JSON.parse(await read(request));
+  const body = JSON.parse(await text(request));
   if (request.url === "/deliveries") return send(response, (await deliver(body)) ? 200 : 503, {});
   if (request.url === "/letters") return send(response, lay(body) ? 200 : 503, {});
   write(...(body as Entry[]));
@@ -79,15 +80,6 @@ function write(...some: Entry[]): void {
     if (one.is === "turn" && one.at === "ends") over.add(`turn ${one.key} ${one.n}`);
     if ((one.is === "delivery" && one.did === "done") || (one.is === "letter" && one.taken)) over.add(`${one.lane} ${one.key} ${one.n}`);
   }
-}
-
-function read(request: IncomingMessage): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let text = "";
-    request.on("data", (chunk) => (text += chunk));
-    request.on("end", () => resolve(text));
-    request.on("error", reject);
-  });
 }
 
 function send(response: ServerResponse, status: number, body: unknown): void {

@@ -1,5 +1,6 @@
 import { appendFileSync, openSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { Webhook } from "standardwebhooks";
@@ -69,7 +70,7 @@ createServer({ keepAliveTimeout: 0 }, (request, response) => void answer(request
 async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const url = new URL(request.url ?? "/", "http://receiver");
   const [, area = "", name = ""] = url.pathname.split("/");
-  const body = await read(request);
+  const body = await text(request);
   if (area === "hook") return void receive(name, request, body, response);
   if (area === "dns-query") return void resolve(url, response);
   if (area === "dns" && request.method === "GET") return void send(response, 200, { asked: dns.get(name)?.asked ?? 0 });
@@ -134,17 +135,6 @@ async function resolve(url: URL, response: ServerResponse): Promise<void> {
   const { status = 0, http = 200, a = [], aaaa = [] } = dns.get(name) ?? { status: 3 };
   const data = type === "AAAA" ? aaaa : a;
   send(response, http, { Status: status, Answer: data.map((one) => ({ type: type === "AAAA" ? 28 : 1, TTL: 60, data: one })) });
-}
-
-function read(request: IncomingMessage): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let text = "";
-    // A character may come in two pieces.
-    request.setEncoding("utf8");
-    request.on("data", (chunk) => (text += chunk));
-    request.on("end", () => resolve(text));
-    request.on("error", reject);
-  });
 }
 
 function send(response: ServerResponse, status: number, body: unknown): void {

@@ -1,7 +1,7 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { json } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
+import { serve } from "../loopback.ts";
 
 /** A change as the warehouse heard it. */
 export interface Heard {
@@ -81,12 +81,9 @@ export async function startOutside(): Promise<Outside> {
     const { status, headers, text } = place ? await place((await json(request)) as never) : { status: 404 };
     response.writeHead(status, headers).end(text);
   };
-  // Who hangs up halfway ends that request, not this process.
-  const server = createServer((request, response) => void take(request, response).catch(() => response.destroy()));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
+  const server = await serve(take);
   return {
-    url: `http://127.0.0.1:${port}`,
+    ...server,
     heard,
     calls,
     asked,
@@ -97,10 +94,6 @@ export async function startOutside(): Promise<Outside> {
       tired = { forMs: seconds * 1000, until: 0 };
     },
     stall: (holder, until) => void stalled.set(holder, until),
-    stop() {
-      server.close();
-      server.closeAllConnections();
-    },
   };
 }
 

@@ -1,7 +1,7 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
 import { Webhook } from "standardwebhooks";
+import { serve } from "../loopback.ts";
 
 /** One request as the receiver saw it. */
 export interface Request {
@@ -45,20 +45,13 @@ export async function startReceiver(): Promise<Receiver> {
     if (answer.status < 300) taken.set(path, (taken.get(path) ?? new Set()).add(id));
     response.writeHead(answer.status, answer.headers).end();
   };
-  // Who hangs up halfway ends that request, not this process.
-  const server = createServer((request, response) => void take(request, response).catch(() => response.destroy()));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
+  const server = await serve(take);
   return {
-    url: `http://127.0.0.1:${port}`,
+    ...server,
     requests,
     taken,
     secrets,
     next: (path, ...answers) => void planned.set(path, answers),
-    stop() {
-      server.close();
-      server.closeAllConnections();
-    },
   };
 }
 
