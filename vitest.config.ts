@@ -76,7 +76,7 @@ function ofApp(name: string, files: { include: string[]; exclude?: string[] }): 
       name,
       isolate: false,
       ...files,
-      setupFiles: ["test/migrate.ts", "test/systems/crm/quiet.ts"],
+      setupFiles: ["test/migrate.ts", "test/hold-counts.ts", "test/systems/crm/quiet.ts"],
       globalSetup: [
         "test/systems/webhooks/global-setup.ts",
         "test/wordpress/global-setup.ts",
@@ -127,8 +127,8 @@ export default defineConfig({
           include: ["test/{engine,proof}/**/*.test.ts"],
           // A schedule asks for what a deployment knows.
           exclude: ["test/engine/schedules/**"],
-          setupFiles: ["test/migrate.ts"],
-          globalSetup: ["test/upstream/global-setup.ts"],
+          setupFiles: ["test/migrate.ts", "test/hold-counts.ts"],
+          globalSetup: ["test/upstream/global-setup.ts", "test/systems/webhooks/global-setup.ts", "test/collector/global-setup.ts"],
           provide: { proof },
           testTimeout: 60_000,
         },

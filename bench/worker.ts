@@ -1,14 +1,16 @@
-import { catalog, dispatch, entrypoint, keeper } from "millrace/worker";
+import { catalog, dispatch, entrypoint, keeper, Recorder } from "millrace/worker";
 import { counterAddRate, limiterTakeRate } from "./coordination.ts";
 import { engineIntake, plainIntake } from "./intake.ts";
 import { confirmedProjection, engineProjection, plainProjection } from "./projections.ts";
 import { recorderRate } from "./recorder.ts";
 import { type BenchEnv, engineLatency, guardedRuns, rawLatency, rawRuns } from "./runs.ts";
+import { shownCost } from "./shown-cost.ts";
 import { benching, empty, guarded } from "./workflows.ts";
 
-export { Counter, RateLimit, Recorder } from "millrace/worker";
+export { Counter, RateLimit } from "millrace/worker";
 export { Ledger } from "../src/systems/facts/ledger/ledger.ts";
 export { Raw } from "./workflows.ts";
+export { Recorder };
 export class Keeper extends keeper({}) {}
 
 const app = catalog({ consumers: [benching] });
@@ -18,7 +20,7 @@ export class Empty extends entrypoint(empty, app) {}
 const consume = dispatch(app);
 
 /** What D1 was asked for since the count was last read. */
-const asked = { roundTrips: 0, rowsWritten: 0, rowsRead: 0 };
+const asked = { roundTrips: 0, rowsWritten: 0, rowsRead: 0, objectRequests: 0 };
 let counting = false;
 
 /** Counts every D1 batch of this process and the rows it wrote, as D1 itself reports them. */
@@ -37,6 +39,19 @@ function countD1(db: D1Database): void {
     return results as D1Result<T>[];
   };
 }
+
+/** Counts every call to a recorder. */
+function countCalls(methods: Record<string, unknown>): void {
+  for (const name of Object.getOwnPropertyNames(methods)) {
+    const own = methods[name];
+    if (name === "constructor" || typeof own !== "function") continue;
+    methods[name] = function (this: unknown, ...args: unknown[]) {
+      asked.objectRequests++;
+      return own.apply(this, args);
+    };
+  }
+}
+countCalls(Recorder.prototype as unknown as Record<string, unknown>);
 
 export default {
   async fetch(request: Request, env: BenchEnv) {
@@ -73,9 +88,11 @@ export default {
         return Response.json(await rawLatency(env, count, series));
       case "/latency/engine":
         return Response.json(await engineLatency(env, app, count, series));
+      case "/shown":
+        return Response.json(await shownCost(env, count));
       case "/asked": {
         const now = { ...asked };
-        Object.assign(asked, { roundTrips: 0, rowsWritten: 0, rowsRead: 0 });
+        Object.assign(asked, { roundTrips: 0, rowsWritten: 0, rowsRead: 0, objectRequests: 0 });
         return Response.json(now);
       }
       default:

@@ -2,6 +2,8 @@ import { armKeeper, dispatch, entrypoint, keeper, keeperOf } from "millrace/work
 import { createApi } from "./api/app.ts";
 import { app } from "./catalog.ts";
 import { brandAgent } from "./systems/brand/brand-agent.ts";
+import { checks } from "./systems/checks.ts";
+import { gauges } from "./systems/gauges.ts";
 import { retention } from "./systems/retention.ts";
 import { adoptCrmAccount } from "./workflows/adopt-crm-account.ts";
 import { auditBrand } from "./workflows/audit-brand.ts";
@@ -17,6 +19,7 @@ import { publishArticle } from "./workflows/publish-article.ts";
 import { rebuildProjection } from "./workflows/rebuild-projection.ts";
 import { reconcileRows } from "./workflows/reconcile-rows.ts";
 import { researchKeyword } from "./workflows/research-keyword.ts";
+import { sendAlert } from "./workflows/send-alert.ts";
 import { syncContact } from "./workflows/sync-contact.ts";
 import { syncContacts } from "./workflows/sync-contacts.ts";
 import { takeCrmChange } from "./workflows/take-crm-change.ts";
@@ -30,7 +33,7 @@ export { Budget } from "./systems/facts/derived/budget.ts";
 export { ContactBook } from "./systems/facts/derived/contact-book.ts";
 export { Ledger } from "./systems/facts/ledger/ledger.ts";
 
-export class Keeper extends keeper({ catalog: app, retention }) {}
+export class Keeper extends keeper({ catalog: app, retention, checks, gauges }) {}
 export class BrandAgent extends brandAgent(app) {}
 
 export class ResearchKeyword extends entrypoint(researchKeyword, app) {}
@@ -51,6 +54,7 @@ export class ImportRows extends entrypoint(importRows, app) {}
 export class ExportRows extends entrypoint(exportRows, app) {}
 export class ReconcileRows extends entrypoint(reconcileRows, app) {}
 export class RebuildProjection extends entrypoint(rebuildProjection, app) {}
+export class SendAlert extends entrypoint(sendAlert, app) {}
 
 const api = createApi(app);
 const consume = dispatch(app);

@@ -1,5 +1,6 @@
+import { marginalUsd, OPERATIONS_PER_MESSAGE } from "../../src/engine/observe/cost/formula.ts";
+import type { Usage } from "../../src/engine/observe/cost/prices.ts";
 import { type AskWorker, median, percentile, repeat, round, say } from "../figures.ts";
-import { usdPerMillionLaneMessages, usdPerMillionQueueMessages } from "../prices.ts";
 
 const BURST = 1000;
 const SINGLY = 500;
@@ -60,13 +61,17 @@ export async function measureLanes(ask: AskWorker, rounds: number) {
     const plain = await ask<{ rows: number; alarms: number }>(`/rows/${encodeURIComponent(way)}?count=${COUNTED}`);
     const keyed = await ask<{ rows: number }>(`/rows/${encodeURIComponent(way)}?count=${COUNTED}&keyed`);
     const requests = (way === "by hundreds" ? 0.01 : 1) + plain.alarms;
-    usd[way] = usdPerMillionLaneMessages({ rowsWritten: plain.rows, objectRequests: requests });
+    usd[way] = usdPerMillion({ rowsWritten: plain.rows, objectRequests: requests });
     say(
       `a message that comes ${way}`,
       `${round(plain.rows)} rows written, ${round(keyed.rows)} with a key`,
       `${round(requests)} requests`,
-      `$${usd[way]} per million (Queues $${usdPerMillionQueueMessages()})`,
+      `$${usd[way]} per million (Queues $${usdPerMillion({ queueOperations: OPERATIONS_PER_MESSAGE })})`,
     );
   }
   return { lane_burst_ratio, lane_batch_ratio, lane_p50_ms, lane_p99_ms };
+}
+
+function usdPerMillion(usage: Usage): number {
+  return round(marginalUsd(usage) * 1e6);
 }

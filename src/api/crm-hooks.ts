@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { enqueue, MillraceError, parseBounded } from "millrace";
+import { enqueue, logLine, MillraceError, parseBounded } from "millrace";
 import { answers, HttpRefusal, invalidRequest, jsonBody, parseWith, readText } from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import { assertHasCrm, crmAccount } from "../providers/crm-account.ts";
@@ -68,7 +68,7 @@ export function crmHooks(catalog: Catalog) {
     assertHasCrm(env, tenantId);
     const { events: told, unread } = eventsIn(parseWith(deliverySchema, parseBounded(text, MAX_BYTES)));
     if (unread.length > 0 && told.length === 0) throw invalidRequest(unread.flat().slice(0, 50));
-    if (unread.length > 0) console.error(JSON.stringify({ log: "notices not read", tenant: tenantId, issues: unread.flat().slice(0, 50) }));
+    if (unread.length > 0) logLine("error", { log: "notices_not_read", tenant_id: tenantId, issues: unread.flat().slice(0, 50) });
     // An app may be installed in several accounts, and all of them are told of at one address: only one of them is this tenant's.
     const account = crmAccount(env);
     const events = told.filter(({ portalId }) => portalId === account);

@@ -19,6 +19,7 @@ export type Output<
   : never;
 type Listed<Answer> = Answer extends { items: (infer Item)[] } ? Item : never;
 
+export type Costs = Output<EngineApi, "/v1/costs", "$get">;
 type InstancePage = Output<EngineApi, "/v1/instances", "$get">;
 export type Instance = Listed<InstancePage>;
 export type Step = Listed<Output<EngineApi, "/v1/instances/:id/steps", "$get">>;

@@ -7,6 +7,7 @@ import { crm } from "./demo/crm.ts";
 import { derived } from "./demo/derived.ts";
 import { lanes } from "./demo/lanes.ts";
 import { ledger } from "./demo/ledger.ts";
+import { observe } from "./demo/observe.ts";
 import { publish } from "./demo/publish.ts";
 import type { Story } from "./demo/story.ts";
 import { webhooks } from "./demo/webhooks.ts";
@@ -17,7 +18,7 @@ import { ROOT, requireInstalled, shown } from "./local/wrangler.ts";
 import { wantsHelp } from "./options.ts";
 import { paint, say, seconds } from "./terminal.ts";
 
-const STORIES: Record<string, Story> = { brand, crm, publish, ledger, derived, webhooks, batch, lanes };
+const STORIES: Record<string, Story> = { brand, crm, publish, ledger, derived, webhooks, batch, lanes, observe };
 const VARS = { EMBEDDED_CONTROL: "true" };
 
 /** `npm run demo -- [story]`: one system at work, on an engine of its own that shares nothing with `npm start`. */
@@ -45,13 +46,23 @@ async function demo({ args, stop }: Call): Promise<number> {
   // Its own secrets: the ones in .dev.vars may lead to upstreams that cost money.
   const secrets = join(folder, "secrets");
   ensureDevVars(secrets);
-  const vars = { ...VARS, ...story.vars };
   const worker = story.worker?.(folder);
-  let settings: EngineOptions = { folder, port, secrets, vars, ...(worker && { worker }), startWithinMs: START_MS, signal: stop };
+  const plot = "open" in story ? await story.open() : { ...story, stop: () => undefined };
+  const vars = { ...VARS, ...plot.vars };
+  let settings: EngineOptions = {
+    folder,
+    port,
+    secrets,
+    vars,
+    startWithinMs: START_MS,
+    signal: stop,
+    ...(worker && { worker }),
+    ...(story.entry && { entry: story.entry }),
+  };
   let engine = await startEngine({ ...settings, fresh: true });
   try {
     say(paint("dim", `It runs at ${engine.url} (after ${seconds(Date.now() - began)}).`));
-    await story.tell({
+    await plot.tell({
       get engine() {
         return engine;
       },
@@ -67,6 +78,7 @@ async function demo({ args, stop }: Call): Promise<number> {
     if (!worker && process.stdout.isTTY && !args.includes("--exit")) await linger(engine.url, engine.ended, stop);
     return 0;
   } finally {
+    plot.stop();
     await engine.stop();
   }
 }

@@ -8,12 +8,13 @@ import { nodeRefusal } from "./node-version.js";
 process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL("../../node_modules/.cache/node", import.meta.url));
 module.enableCompileCache?.(process.env.NODE_COMPILE_CACHE);
 
-const COMMANDS = ["start", "demo", "token"];
+const COMMANDS = ["start", "demo", "token", "cost"];
 
 const HELP = `Commands:
   npm start -- --help      the engine on this machine, until Ctrl-C
   npm run demo -- --help   one system at work, on an engine of its own
   npm run token -- --help  tokens: make, list, revoke
+  npm run cost -- --help   what workflows cost, here or deployed
   npm test -- --help       types, lint, dead code and all tests
 
 And as long as you like, each with --help: npm run chaos, e2e:real, bench, bench:budgets`;

@@ -20,7 +20,7 @@ const TOKEN_FILE = join(FOLDER, "token");
 const SECRETS = join(ROOT, ".dev.vars");
 /** Where the page of the suggested command will be: ids follow from the work they stand for. A test holds this against the demo. */
 const FIRST_PAGE = "/pages/acme/acme/cold-brew-54e259";
-const VARS = { EMBEDDED_CONTROL: "true", MILLRACE_DEVELOPMENT: "true" };
+const VARS = { EMBEDDED_CONTROL: "true", MILLRACE_DEVELOPMENT: "true", LOG_GOOD_PER_SECOND: "1000" };
 
 /** What stands beside the commands: its document, whose curls run here as they stand, and its demo if it has one. */
 const SYSTEMS = [
@@ -34,6 +34,7 @@ const SYSTEMS = [
   ["webhooks", "docs/webhooks.md", "webhooks"],
   ["import, export, reconcile files", "docs/batches.md", "batch"],
   ["lanes, limits, locks", "docs/lanes.md", "lanes"],
+  ["health, alerts, traces, cost", "docs/alerts.md", "observe"],
 ] as const;
 
 const USAGE: Usage = {

@@ -17,6 +17,7 @@ export {
 } from "./contract/errors.ts";
 export { digest, fingerprintOf, instanceId, signed } from "./contract/ids.ts";
 export { assertBounded, byteLength, parseBounded } from "./contract/limits.ts";
+export { type LogLevel, logLine } from "./contract/log-line.ts";
 export {
   type CommandDefinition,
   type Draft,
@@ -60,6 +61,10 @@ export type { TokenBucket } from "./limits/bucket.ts";
 export { type Limit, type LimitEnv, type LimitOptions, limitOf } from "./limits/client.ts";
 export type { Window } from "./limits/windows.ts";
 export { type Held, type LockEnv, type LockOptions, withLock } from "./locks/client.ts";
+export { AlertChanged, type AlertNotice } from "./observe/alerts/notice.ts";
+export type { AddressGuard } from "./observe/alerts/post.ts";
+export { type AlertSenderOptions, alertSender } from "./observe/alerts/send-alert.ts";
+export { tracedCall } from "./observe/traces/call.ts";
 export { type PullQueueClient, pullQueueOf } from "./pull/client.ts";
 export { definePullQueue, PULL_SCOPE, type PullLetter, type PullQueueDefinition } from "./pull/definition.ts";
 export type { PullContentType, PullMessage, PullSendOptions, PullSent } from "./pull/message.ts";

@@ -1,4 +1,4 @@
-import { defineQueue } from "millrace";
+import { AlertChanged, defineQueue } from "millrace";
 
 // The queues that messages name. Each has its consumer in consumers/, which says how its messages are taken.
 
@@ -15,3 +15,6 @@ export const projections = defineQueue({ name: "projections" });
 export const factProcessing = defineQueue({ name: "fact-processing" });
 export const crmCommands = defineQueue({ name: "crm-commands" });
 export const batch = defineQueue({ name: "batch" });
+
+/** The engine's own messages: what people are told of its health. */
+export const alerts = AlertChanged.queue;

@@ -1,4 +1,4 @@
-import { MillraceError, type TraceContext, traceHeaders } from "millrace";
+import { MillraceError, type TraceContext, tracedCall } from "millrace";
 import type * as z from "zod";
 import { type Answer, type Counterpart, refusal } from "./refusal.ts";
 
@@ -49,14 +49,14 @@ export async function callUpstream<T>(upstream: Upstream, call: UpstreamCall, sc
 async function exchange(upstream: Upstream, call: UpstreamCall, options: CallOptions): Promise<Answer> {
   const request = new Request(upstream.url.replace(/\/+$/, "") + call.path, {
     method: call.method,
-    headers: { ...call.headers, ...traceHeaders(options.trace) },
+    headers: { ...call.headers },
     body: call.body,
     // A followed redirect would hand the credential to whatever host it names.
     redirect: "manual",
     signal: options.signal ?? AbortSignal.timeout(CALL_TIMEOUT_MS),
   });
   try {
-    const response = await upstream.fetch(request);
+    const response = await tracedCall(request, options.trace, (own) => upstream.fetch(own));
     return { status: response.status, headers: response.headers, text: await response.text() };
   } catch (cause) {
     throw new MillraceError("unavailable", `${upstream.name} gave no answer. Whether it acted is unknown.`, { cause });

@@ -1,4 +1,14 @@
-import { atomically, defineStep, type EffectCall, MillraceError, messageOf, notRetryable, retryAfter, upstreamRefused } from "millrace";
+import {
+  atomically,
+  defineStep,
+  type EffectCall,
+  logLine,
+  MillraceError,
+  messageOf,
+  notRetryable,
+  retryAfter,
+  upstreamRefused,
+} from "millrace";
 import { payloadOf } from "millrace/operate";
 import { Webhook } from "standardwebhooks";
 import { WebhookDeliver } from "../messages/webhooks.ts";
@@ -53,7 +63,7 @@ export const postWebhook = defineStep({
       const failed = { ...line, error: messageOf(error), ms: Date.now() - began };
       // The delivery's own error is what counts: a log that cannot be written must not hide it.
       await atomically(env.DB, [logAttempt(delivery.tenant_id, delivery.id, failed)]).catch((unlogged) =>
-        console.error(JSON.stringify({ log: "webhook attempt not logged", delivery_id: delivery.id, error: messageOf(unlogged) })),
+        logLine("error", { log: "webhook_attempt_not_logged", delivery_id: delivery.id, error: messageOf(unlogged) }),
       );
       throw error;
     }

@@ -4,8 +4,8 @@ import { describe, expect, it } from "vitest";
 import { ALL_SCOPES, callerWith, expectProblem, fresh, type Json, send } from "./client.ts";
 import { seedApproval, seedBatch, seedEffect, seedInstance, seedLetter } from "./seed.ts";
 
-/** Every documented operation under /v1, with the scope its document names. */
-async function operations(): Promise<{ method: string; path: string; scope: string }[]> {
+/** Every documented operation under /v1, with the scopes its document names, each of which will do. */
+async function operations(): Promise<{ method: string; path: string; scopes: string[] }[]> {
   const { body } = await send("/openapi.json");
   return Object.entries<Json>(body.paths)
     .filter(([path]) => path.startsWith("/v1"))
@@ -13,7 +13,7 @@ async function operations(): Promise<{ method: string; path: string; scope: stri
       Object.entries<Json>(item).map(([method, operation]) => ({
         method: method.toUpperCase(),
         path,
-        scope: operation.security[0].bearer[0],
+        scopes: operation.security.map(({ bearer }: Json) => bearer[0]),
       })),
     );
 }
@@ -74,8 +74,9 @@ describe("A token", () => {
   });
 
   it("needs the scope that the document names, and is told which it lacks", async () => {
-    for (const { method, path, scope } of await operations()) {
-      const caller = await callerWith(ALL_SCOPES.filter((one) => one !== scope));
+    for (const { method, path, scopes } of await operations()) {
+      const [scope] = scopes;
+      const caller = await callerWith(ALL_SCOPES.filter((one) => !scopes.includes(one)));
       const answer = await caller.call(method, path, body(method));
       expect(expectProblem(answer, 403, "forbidden").detail).toContain(`\`${scope}\``);
       expect(answer.headers.get("www-authenticate")).toContain(`scope="${scope}"`);
@@ -95,8 +96,11 @@ describe("A token", () => {
 
 describe("Another tenant", () => {
   it("finds none of it on any route, and changes nothing", async () => {
-    // Whoever may look after letters that name no tenant sees those of other tests.
-    const [owner, stranger] = [await callerWith(), await callerWith(ALL_SCOPES.filter((scope) => scope !== "unattributed"))];
+    // Whoever may look after letters that name no tenant, or after the whole deployment, sees those of other tests.
+    const [owner, stranger] = [
+      await callerWith(),
+      await callerWith(ALL_SCOPES.filter((scope) => !["unattributed", "observe"].includes(scope))),
+    ];
     const instance = await seedInstance(owner.tenantId, {
       status: "errored",
       error: { step: "s", code: "step_failed", message: "m", attempts: 1 },
@@ -110,9 +114,9 @@ describe("Another tenant", () => {
 
     for (const { method, path } of await operations()) {
       // These ask for work of one's own, or tell of one's own projection, rules, accounts and contacts, or read a body before they look:
-      // test/systems/{facts,webhooks,brand,privacy}, test/engine/{schedules,locks} and tokens.test.ts say that they keep tenants apart.
+      // test/systems/{facts,webhooks,brand,privacy}, test/engine/{schedules,locks,observe} and tokens.test.ts say that they keep tenants apart.
       const own =
-        /^POST \/v1\/(commands|events|facts|batches$|tenant\/delete)|^\w+ \/v1\/(projections|qualification-rules|budgets|contacts|webhooks|schedules|brands|tokens|locks)/;
+        /^POST \/v1\/(commands|events|facts|batches$|tenant\/delete)|^GET \/metrics|^\w+ \/v1\/(alerts|queues|messages|costs|projections|qualification-rules|budgets|contacts|webhooks|schedules|brands|tokens|locks)/;
       if (own.test(`${method} ${path}`)) continue;
       const id = { "dead-letters": letter, batches: batch, approvals: approval }[path.split("/")[2] ?? ""] ?? instance;
       const answer = await stranger.call(method, path.replace("{id}", id).replace("{key}", effect), body(method, path));

@@ -1,5 +1,5 @@
 import { exports } from "cloudflare:workers";
-import { type Schema, Validator } from "@cfworker/json-schema";
+import { dereference, type Schema, validate } from "@cfworker/json-schema";
 import type { Answer, Json } from "./client.ts";
 
 /** A request as a test sent it. */
@@ -134,13 +134,17 @@ async function load(): Promise<Document | undefined> {
       [`${name} extended`, closed(schema, true)],
     ]),
   );
-  const validators = new Map<Json, Validator>();
+  // One register of all schemas: to make one for each operation would take longer than all that is looked up in it.
+  const register = dereference({ $defs, components } as Schema);
+  const known = new Map<Json, Schema>();
+  const registered = (schema: Json, closely?: "closely"): Schema => {
+    const own: Schema = closely ? closed(schema) : { ...schema };
+    dereference(own, register, undefined, `/operations/${known.size}`);
+    known.set(schema, own);
+    return own;
+  };
   const check: Check = (schema, value, closely) => {
-    const validator =
-      validators.get(schema) ??
-      new Validator((closely ? { $defs, ...closed(schema) } : { components, ...schema }) as Schema, "2020-12", false);
-    validators.set(schema, validator);
-    const { errors } = validator.validate(value);
+    const { errors } = validate(value, known.get(schema) ?? registered(schema, closely), "2020-12", register, false);
     // The deepest are the nearest to the fault; those above it only pass it on.
     const deepest = errors.toSorted((a, b) => b.instanceLocation.split("/").length - a.instanceLocation.split("/").length);
     return deepest.slice(0, 2).map(({ instanceLocation, error }) => `${instanceLocation}: ${error}`);

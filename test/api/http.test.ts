@@ -93,6 +93,7 @@ describe("What is our fault", () => {
     expect(JSON.stringify(answer.body)).not.toMatch(/undefined|\.ts|at /);
     expect(JSON.parse(log)).toEqual({
       log: "api",
+      level: "error",
       code: "invariant",
       message: "Cannot read properties of undefined",
       method: "GET",

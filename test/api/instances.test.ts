@@ -76,6 +76,7 @@ describe("GET /v1/instances/{id}", () => {
       payload_ref: null,
       result: null,
       result_changed: null,
+      cost: expect.objectContaining({ messages: 0, usd_counted: 0 }),
     });
   });
 

@@ -13,6 +13,8 @@ const SORTS: Record<string, string> = {
   "/v1/instances?status=running": "The same.",
   "/v1/instances?status=waiting": "The same.",
   "/v1/effects?": "An index that holds only what is in doubt.",
+  "/v1/divergences?": "Counts what is open by kind, 10,000 at most, from an index that holds nothing else.",
+  "/v1/messages/dead-letters?": "Counts the newest of the last day by queue and type, 10,000 at most, from the index by time.",
   "/v1/usage/text?": "Sums over the days that are asked for, from the index by day.",
 };
 

@@ -14,7 +14,7 @@ const called = (path: string) => path.replaceAll(/\{(\w+)\}/g, (_, name) => (nam
 
 describe("A query", () => {
   it("that a route does not know is refused by every one of them, with its name", async () => {
-    const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed"]);
+    const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed", "observe"]);
     const asked = (await operations()).filter(({ path }) => path.startsWith("/v1/"));
     expect(asked.length).toBeGreaterThan(60);
     for (const { method, path } of asked) {
@@ -26,7 +26,7 @@ describe("A query", () => {
   });
 
   it("with an integer that is not written in decimal digits is refused, wherever one is taken", async () => {
-    const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed"]);
+    const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed", "observe"]);
     const asked = (await operations()).flatMap(({ method, path, parameters }) =>
       parameters
         .filter(({ in: place, schema }) => place === "query" && schema.type === "integer")
@@ -50,7 +50,7 @@ describe("A query", () => {
   });
 
   it("or a path that is not percent-encoded UTF-8, and a query with NUL, is refused by every route, and read as no other", async () => {
-    const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed"]);
+    const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed", "observe"]);
     const asked = (await operations()).filter(({ path }) => path.startsWith("/v1/"));
     for (const { method, path, parameters } of asked) {
       const body = method === "GET" || method === "DELETE" ? undefined : {};
@@ -72,7 +72,7 @@ describe("A query", () => {
   });
 
   it("with a cursor that is a slip, or was made up, is refused by every list", async () => {
-    const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed"]);
+    const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed", "observe"]);
     const lists = (await operations()).filter(({ parameters }) => parameters.some(({ name }) => name === "cursor"));
     expect(lists.length).toBeGreaterThan(15);
     const made = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
@@ -148,7 +148,7 @@ describe("A query", () => {
 
 describe("What is wrong with a request", () => {
   it("is said in our words by every route, and in none of a library's", async () => {
-    const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed"]);
+    const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed", "observe"]);
     const document: Json = await (await exports.default.fetch("http://localhost/openapi.json")).json();
     const said: string[][] = [];
     const hear = ({ status, body }: { status: number; body: Json }, asked: string) => {
@@ -198,7 +198,7 @@ describe("What a request says of its body", () => {
   });
 
   it("is refused in the document's words by every route that takes one", async () => {
-    const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed"]);
+    const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed", "observe"]);
     const asked = (await operations()).filter(({ method }) => method === "POST" || method === "PUT");
     for (const { method, path } of asked.filter((one) => !one.path.startsWith("/embedded")))
       expectProblem(await caller.call(method, called(path), {}, { "content-encoding": "gzip" }), 415, "unsupported_media_type");

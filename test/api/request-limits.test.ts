@@ -147,7 +147,7 @@ it("tokens that nobody minted drive out no good one, and are themselves forgotte
   let looks = 0;
   const batch = async () => {
     looks++;
-    return [{ results: [] }];
+    return [{ results: [], meta: {} }];
   };
   const noDatabase = { DB: { prepare: () => ({ bind: () => ({}) }), batch } as unknown as D1Database };
   const made = Array.from({ length: 12_000 }, () => unknownToken().slice("Bearer ".length));

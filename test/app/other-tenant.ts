@@ -103,6 +103,7 @@ export async function otherTenant(): Promise<OtherTenant> {
         asked_by: "ada",
       },
       ...{
+        ...{ alert_id: "a".repeat(32), examples: asked.body.instance_id, meaning: text, doc: "docs/alerts.md" },
         note: text,
         reason: text,
         subtype: text,
@@ -138,6 +139,11 @@ const FOUND_BY: Record<string, string> = {
   inbox: "instance_id IN (SELECT id FROM instances WHERE tenant_id GLOB ?1)",
   stated_events: "correlation_id IN (SELECT correlation_id FROM instances WHERE tenant_id GLOB ?1)",
   outbox: "body->>'tenant_id' GLOB ?1",
+  // Labels of series name queues, types, workflows and steps.
+  counts: "body GLOB '*' || ?1 || '*'",
+  tallies: "body GLOB '*' || ?1 || '*'",
+  // They are the deployment's.
+  alerts: "labels GLOB ?1",
   // Hashes of streams: no consumer of this deployment has a rule for gaps.
   sequences: "hex(id) GLOB ?1",
   tombstones: "id IN (SELECT unhex(id) FROM instances WHERE tenant_id GLOB ?1)",
@@ -145,10 +151,13 @@ const FOUND_BY: Record<string, string> = {
 
 /** Tables in which nothing of a tenant lies that is at rest. */
 export const EMPTY_AT_REST = [
+  "alerts",
   "batch_keys",
   "batch_parts",
+  "counts",
   "crm_failures",
   "crm_sends",
+  "divergences",
   "fences",
   "forgettings",
   "forgotten",
@@ -158,6 +167,7 @@ export const EMPTY_AT_REST = [
   "schedule_runs",
   "sequences",
   "signals",
+  "tallies",
   "tenant_objects",
   "tombstones",
   "waits",

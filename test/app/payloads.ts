@@ -48,6 +48,7 @@ function shapes(schema: Json, field: string, say: (field: string) => string): Js
   if (schema.enum) return [schema.enum[0]];
   const branches = schema.anyOf ?? schema.oneOf;
   if (branches) return branches.flatMap((branch: Json) => shapes(branch, field, say));
+  if (Array.isArray(schema.type)) return schema.type.flatMap((type: string) => shapes({ ...schema, type }, field, say));
   switch (schema.type) {
     case "object":
       return shapesOfObject(schema.properties ?? {}, say);

@@ -19,6 +19,7 @@ it.each([
   [["start", "-h", "--port", "1"], "Usage: npm start -- [--port 8787]"],
   [["demo", "--help"], "Usage: npm run demo -- [name] [--port <number>] [--exit]"],
   [["demo", "crm", "--help"], "npm run demo -- publish"],
+  [["cost", "--help"], "Usage: npm run cost -- [--url http://localhost:8787]"],
   [["--help"], "npm run demo -- --help"],
 ])("%s starts nothing, and says how it is used", (args, said) => {
   const { status, stdout, stderr } = run(args);
@@ -32,6 +33,8 @@ it.each([
   [["start", "--prot", "9155"], 'There is no option "--prot". Usage: npm start'],
   [["demo", "9155"], "“9155” is no demo. For a port of your choice: npm run demo -- --port 9155"],
   [["demo", "crm", "batch"], "One demo at a time: “batch” stands behind “crm”."],
+  [["cost", "--month", "3"], "Unknown option '--month'. Usage: npm run cost"],
+  [["cost", "--runs", "many"], '--runs must be a whole number from 1; got "many".'],
   [["strat"], 'There is no command "strat". Commands: start, demo'],
 ])("%s starts nothing, and is answered with what would", (args, said) => {
   const { status, stderr } = run(args);
@@ -64,7 +67,7 @@ function script(line: string, ...args: string[]) {
 
 it("every script that takes options is tried here", () => {
   expect(scripts.map(([name]) => name).sort()).toEqual(
-    ["start", "demo", "token", "test", "test:near", "chaos", "e2e:real", "bench", "bench:budgets"].sort(),
+    ["start", "demo", "token", "cost", "test", "test:near", "chaos", "e2e:real", "e2e:traces", "bench", "bench:budgets"].sort(),
   );
 });
 

@@ -3,7 +3,7 @@ import { existsSync, readdirSync, rmSync, statSync, writeFileSync } from "node:f
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { apiOf } from "../../src/cli/api-client.ts";
-import { prepareDatabase } from "../../src/cli/local/database.ts";
+import { prepareDatabase, useDatabase } from "../../src/cli/local/database.ts";
 import { type Engine, startEngine } from "../../src/cli/local/engine-process.ts";
 import { freePort } from "../../src/cli/local/ports.ts";
 import { groupOf } from "../../src/cli/local/processes.ts";
@@ -69,16 +69,10 @@ it("a new database is one that wrangler goes on from: it has every migration and
   expect(d1("migrations", "list", "DB")).toContain("No migrations to apply");
   // Prepared again, in wrangler's own way: it changes nothing.
   await prepareDatabase(folder, config, token);
-  const [{ results }] = JSON.parse(
-    d1(
-      "execute",
-      "DB",
-      "--json",
-      "--command",
-      "SELECT (SELECT count(*) FROM d1_migrations) AS migrations, (SELECT count(*) FROM tokens) AS tokens",
-    ),
+  const results = useDatabase(join(folder, "state"), (database) =>
+    database.prepare("SELECT (SELECT count(*) FROM d1_migrations) AS migrations, (SELECT count(*) FROM tokens) AS tokens").all(),
   );
-  expect(results).toEqual([{ migrations: readdirSync(join(ROOT, "migrations")).length, tokens: 1 }]);
+  expect(results).toMatchObject([{ migrations: readdirSync(join(ROOT, "migrations")).length, tokens: 1 }]);
 });
 
 it("a start that was given too little time says so, and gives no other line of the log for the reason", async () => {

@@ -1,6 +1,6 @@
 import { runInNewContext } from "node:vm";
-import { LIVE_SCRIPT } from "millrace/http";
 import { expect, it, vi } from "vitest";
+import { LIVE_SCRIPT } from "../../src/engine/http/live.ts";
 
 /** As much of a browser's element as the page uses: what is put into it is text or another element. */
 class Element {

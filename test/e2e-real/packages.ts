@@ -7,6 +7,7 @@ const PACKAGES = {
   "@wp-playground/cli": "3.1.56",
   "@wp-playground/wordpress-builds": "0.9.19",
   "@atproto/dev-env": "0.6.7",
+  "@genkit-ai/telemetry-server": "1.43.0",
 } as const;
 
 type Package = keyof typeof PACKAGES;

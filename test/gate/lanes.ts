@@ -18,19 +18,21 @@ const tests = (project: string, workers: number, ...more: string[]): Job => ({
 /** The longest file by far: begun last, it would run alone at the end. */
 const WALK = "test/docs/static/write-a-chain.test.ts";
 
+/** Tests that have a runtime of their own, one after the other. */
+const APART = ["test/proof/", "test/systems/privacy/", "test/docs/raw/"];
+
 /**
  * What runs beside what: the jobs of a lane one after another, the lanes at once. Balanced for two processors, where what waits fills what
  * computes.
  */
 export const LANES: readonly (readonly Job[])[] = [
-  [tests("app", 3)],
+  [tests("app", 2)],
   [tests("node", 2, "--exclude", WALK)],
   [
     { ...tests("node", 1, WALK), name: "walk" },
-    tests("raw", 1),
     { name: "check", program: "npm", args: ["run", "--silent", "check"] },
-    { ...tests("engine", 1, "test/proof"), name: "proof" },
-    tests("privacy", 1),
+    // In one run: what starts vitest reads its configuration, and wrangler with it, for some seconds of a processor.
+    { ...tests("engine", 1, "--project", "privacy", "--project", "raw", ...APART), name: "apart" },
   ],
-  [tests("engine", 2, "--exclude", "test/proof/**")],
+  [tests("engine", 2, "test/engine/")],
 ];

@@ -6,6 +6,7 @@ import { numberOption, readOptions } from "../../src/cli/options.ts";
 import { type Ended, runJob } from "./job.ts";
 import { type Job, LANES } from "./lanes.ts";
 import { nearestTests } from "./near.ts";
+import { notOnce, testFiles } from "./once.ts";
 import { slowest } from "./times.ts";
 import { readTimes } from "./took.ts";
 
@@ -32,8 +33,11 @@ rmSync(folder, { recursive: true, force: true });
 const failed = ended.filter(({ ok }) => !ok);
 for (const { job, held } of failed) console.log(`\n──── ${job.name} failed ────\n${held.join("\n")}`);
 if (took.length > 1) console.log(`\n${slowest(took)}`);
+// What failed as it was loaded may have reported no times.
+const miscounted = lanes === LANES && failed.length === 0 ? notOnce(took, testFiles()) : [];
+for (const sentence of miscounted) console.log(sentence);
 console.log(`\n${summary()}`);
-process.exitCode = failed.length > 0 ? 1 : 0;
+process.exitCode = failed.length + miscounted.length > 0 ? 1 : 0;
 
 async function runLane(jobs: readonly Job[]): Promise<Ended[]> {
   const ended: Ended[] = [];
@@ -55,6 +59,7 @@ function only(names: readonly string[]): Job {
 function summary(): string {
   const parts = ended.map(({ job, ms, ok }) => `${ok ? "✓" : "✗"} ${job.name} ${Math.round(ms / 1000)} s`);
   const tests = took.reduce((sum, one) => sum + one.tests, 0);
-  const verdict = failed.length === 0 ? "green" : `${failed.map(({ job }) => job.name).join(", ")} failed`;
+  const wrong = [...failed.map(({ job }) => `${job.name} failed`), ...(miscounted.length > 0 ? ["not every file ran once"] : [])];
+  const verdict = wrong.length === 0 ? "green" : wrong.join(", ");
   return `${parts.join(" · ")}\n${tests} tests in ${took.length} files, ${Math.round((Date.now() - began) / 1000)} s, seed ${seed}: ${verdict}.`;
 }

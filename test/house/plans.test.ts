@@ -22,6 +22,10 @@ const READS_ALL: Record<string, string> = {
   "pull/letters.ts sql": "The dead letters of one queue, when a person pages through them.",
   "pull/storage.ts copy": "The dead letters of one queue, when a person puts one back.",
   "pull/storage.ts ripe": "Messages whose wait is over, sorted by when they were sent: from an index that holds nothing else.",
+  "store/health.ts HEALTH": "Indexes, and a table, that hold only what is not well: as much of each as its gauge counts.",
+  "store/tallies.ts selectTallies": "Tallies that nobody has taken over: those of a minute.",
+  "store/alerts.ts selectKnown": "An index that holds only alerts that are open.",
+  "inspect/costs.ts newestRuns": "The newest 2,000 rows, in the order of their numbers.",
   "inspect/instances.ts listInstances":
     "What is open, from an index that holds nothing else; sorted, because the keeper's order is another.",
 };

@@ -93,7 +93,18 @@ const TRIALS: Record<string, Trial> = {
 };
 
 /** What those files export besides: conditions and reads; and the end of a tenant, which removes its instances in any status. */
-const NO_TRANSITIONS = ["isOpenOf", "isOver", "ofGone", "selectLeft", "selectRun", "deleteInstances", "lookAtAll", "lookNow"];
+const NO_TRANSITIONS = [
+  "isOpenOf",
+  "isOver",
+  "ofGone",
+  "selectLeft",
+  "selectRun",
+  "deleteInstances",
+  "lookAtAll",
+  "lookNow",
+  "lookAgain",
+  "watchLost",
+];
 
 /** The arrows of a transition, also where a doubt is left: what it makes of a row in each status, and of none. `[*]` is no row. */
 function arrowsOf({ given = [], statements }: Trial): string[] {

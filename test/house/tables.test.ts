@@ -51,8 +51,11 @@ const homeOf = (table: string) => STORE + table.replaceAll("_", "-");
 it("each of the engine's tables is written in one file or folder of its store, which has the table's name", () => {
   expect(engineTables).toEqual([
     "actions",
+    "alerts",
     "approvals",
+    "counts",
     "dead_letters",
+    "divergences",
     "fences",
     "inbox",
     "instances",
@@ -64,6 +67,7 @@ it("each of the engine's tables is written in one file or folder of its store, w
     "sequences",
     "signals",
     "stated_events",
+    "tallies",
     "tenant_objects",
     "tokens",
     "tombstones",

@@ -93,6 +93,24 @@ describe("Every page that people are served", () => {
     found = await lookAt(pages, caller);
   }, PATIENCE_MS);
 
+  it("what is wrong with a page is seen: in one that has everything wrong", () => {
+    for (const finding of [
+      "dialog: ran",
+      "console: oh",
+      "request: https://elsewhere.example.com/x.png",
+      /^320 px: sideways/,
+      /^1280 px: sideways/,
+      /^390 px, light: html-has-lang/,
+      /^390 px, light: color-contrast, p/,
+      /^390 px, dark: color-contrast, b/,
+      /^1280 px, light: region/,
+    ]) {
+      expect(found["everything wrong"]).toContainEqual(typeof finding === "string" ? finding : expect.stringMatching(finding));
+    }
+    expect(found["everything wrong, with a policy"]).toContainEqual(expect.stringMatching(/^console: .*Content Security Policy/));
+    expect(found["everything wrong, with a policy"]).not.toContain("dialog: ran");
+  });
+
   it.each([
     "the page at /",
     "the page at /, with a token",
@@ -121,38 +139,6 @@ describe("Every page that people are served", () => {
       ).not.toEqual([]);
   });
 });
-
-it(
-  "what is wrong with a page is seen: in one that has everything wrong",
-  async () => {
-    const html = `<!doctype html><html><head><style>p { color: #777; background: #fff } @media (prefers-color-scheme: dark) { b { background: #777 } }</style></head>
-    <body><p>Hello <b style="color: #222">there</b></p><pre>${"wide ".repeat(200)}</pre><img src="https://elsewhere.example.com/x.png">
-    <script>alert("ran"); console.error("oh")</script></body></html>`;
-    const strict = { "content-security-policy": "default-src 'self'; style-src 'unsafe-inline'" };
-    const answer = (headers: object) => ({ status: 200, headers: { "content-type": "text/html", ...headers }, body: html });
-    const found = await runTool("look", {
-      origin: ORIGIN,
-      visits: { lax: { path: "/lax", shows: "Hello" }, strict: { path: "/strict", shows: "Hello" } },
-      answers: { "/lax": answer({}), "/strict": answer(strict) },
-    });
-    for (const finding of [
-      "dialog: ran",
-      "console: oh",
-      "request: https://elsewhere.example.com/x.png",
-      /^320 px: sideways/,
-      /^1280 px: sideways/,
-      /^390 px, light: html-has-lang/,
-      /^390 px, light: color-contrast, p/,
-      /^390 px, dark: color-contrast, b/,
-      /^1280 px, light: region/,
-    ]) {
-      expect(found.lax).toContainEqual(typeof finding === "string" ? finding : expect.stringMatching(finding));
-    }
-    expect(found.strict).toContainEqual(expect.stringMatching(/^console: .*Content Security Policy/));
-    expect(found.strict).not.toContain("dialog: ran");
-  },
-  PATIENCE_MS,
-);
 
 async function ofBrands(caller: Caller): Promise<Record<string, Page>> {
   const index = (brand: string, tenantId = caller.tenantId) => `/pages/${tenantId}/${brand}/`;
@@ -191,9 +177,23 @@ async function ofOperators(caller: Caller): Promise<Record<string, Page>> {
   };
 }
 
-/** Shows pages to a browser, as the Worker answers them. */
+/** A page that has everything wrong, which shows that the browser sees it: as it is, and under a policy that keeps it from the worst. */
+const WRONG = {
+  visits: { "everything wrong": { path: "/lax", shows: "Hello" }, "everything wrong, with a policy": { path: "/strict", shows: "Hello" } },
+  answers: { "/lax": wrong({}), "/strict": wrong({ "content-security-policy": "default-src 'self'; style-src 'unsafe-inline'" }) },
+};
+
+function wrong(headers: object): object {
+  const body = `<!doctype html><html><head><style>p { color: #777; background: #fff } @media (prefers-color-scheme: dark) { b { background: #777 } }</style></head>
+    <body><p>Hello <b style="color: #222">there</b></p><pre>${"wide ".repeat(200)}</pre><img src="https://elsewhere.example.com/x.png">
+    <script>alert("ran"); console.error("oh")</script></body></html>`;
+  return { status: 200, headers: { "content-type": "text/html", ...headers }, body };
+}
+
+/** Shows pages to a browser, as the Worker answers them, and beside them one that has everything wrong. */
 async function lookAt(pages: Record<string, Page>, caller: Caller): Promise<Record<string, string[]>> {
-  const answers: Record<string, object> = { "/wide.svg": { status: 200, headers: { "content-type": "image/svg+xml" }, body: WIDE } };
+  const svg = { status: 200, headers: { "content-type": "image/svg+xml" }, body: WIDE };
+  const answers: Record<string, object> = { "/wide.svg": svg, ...WRONG.answers };
   for (const { path, asks = [] } of Object.values(pages)) {
     for (const asked of [path.replace(/#.*/, ""), ...asks]) {
       const { status, headers, body } = asks.includes(asked) ? await caller.get(asked) : await send(asked);
@@ -201,5 +201,5 @@ async function lookAt(pages: Record<string, Page>, caller: Caller): Promise<Reco
       answers[asked] = { status, headers: Object.fromEntries(headers), body: typeof body === "string" ? body : JSON.stringify(body) };
     }
   }
-  return runTool("look", { origin: ORIGIN, visits: pages, answers });
+  return runTool("look", { origin: ORIGIN, visits: { ...pages, ...WRONG.visits }, answers });
 }

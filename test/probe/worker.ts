@@ -1,4 +1,4 @@
-import { call, on, project, sendEach, signal } from "millrace";
+import { AlertChanged, alertSender, call, defineConsumer, on, project, sendEach, signal, start } from "millrace";
 import { engineRoutes, pullRoutes, roomRoutes } from "millrace/http";
 import { armKeeper, catalog, dispatch, engineLanes, entrypoint, keeper, laneObject } from "millrace/worker";
 import { digestConsumers, mailDigest, sendDigest } from "../docs/examples/digest.ts";
@@ -23,7 +23,7 @@ export { Listener } from "./listener.ts";
 export { AlonePullQueues, PullQueues } from "./pull.ts";
 export { Rooms } from "./rooms.ts";
 
-export class Keeper extends keeper({}) {}
+const sendAlert = alertSender();
 
 export const app = catalog({
   consumers: [
@@ -50,6 +50,7 @@ export const app = catalog({
     ...taskConsumers,
     planConsumer,
     ...sharedConsumers,
+    defineConsumer({ queue: AlertChanged.queue, routes: [on(AlertChanged, start(sendAlert))] }),
   ],
   async onConfirmed(_env, events) {
     if (routing.confirmFails) throw new Error("The sender does not answer.");
@@ -79,6 +80,10 @@ export class RunTask extends entrypoint(runTask, app) {}
 export class ChangePlan extends entrypoint(changePlan, app) {}
 /** The example of docs/authoring.md that waits for the outside world. */
 export class FollowParcel extends entrypoint(followParcel, app) {}
+export class SendAlert extends entrypoint(sendAlert, app) {}
+
+/** Its catalog is asked for alerts alone: the probe has no schedules. */
+export class Keeper extends keeper({ catalog: app }) {}
 
 const consume = dispatch(app);
 const api = engineRoutes(app, {

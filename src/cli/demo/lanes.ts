@@ -6,8 +6,8 @@ import { failingHeads } from "./lanes/heads.ts";
 import { lateHolder } from "./lanes/holder.ts";
 import { throughKill } from "./lanes/kill.ts";
 import { type Outside, startOutside } from "./lanes/outside.ts";
-import { untilWith } from "./lanes/until.ts";
 import { chapter, type Stage, type Story } from "./story.ts";
+import { untilWith } from "./until.ts";
 
 export const lanes: Story = {
   title: "order through a kill; heads that block, park, hold; a limit after a 429; a lock's late holder",

@@ -2,17 +2,30 @@ import type { Engine } from "../local/engine-process.ts";
 import { paint, say } from "../terminal.ts";
 
 /** One system, shown at work on an engine of its own. */
-export interface Story {
+export type Story = About & (Plot | Opening);
+
+interface About {
   /** In one sentence, for the list of demos. */
   readonly title: string;
   /** Options of its command beyond those of every demo. */
   readonly options?: readonly string[];
+  /** The first file of a Worker that is this checkout's own and more, under the same configuration. */
+  readonly entry?: string;
+  /** Another Worker that it plays on, with a configuration in the demo's folder. Default: the one of this checkout, which has pages. */
+  readonly worker?: (folder: string) => { script: string; config: string };
+}
+
+interface Plot {
   /** Variables of its engine beyond those of every demo. */
   readonly vars?: Record<string, string>;
-  /** The Worker that it plays on, with a configuration in the demo's folder. Default: the one of this checkout, which has pages. */
-  readonly worker?: (folder: string) => { script: string; config: string };
   /** Tells it from the first request to the proof. Errors: a `Refusal` when anything is not as Millrace promises. */
   tell(stage: Stage): Promise<void>;
+}
+
+/** A plot with servers outside of its engine, which has to know their addresses when it starts. */
+interface Opening {
+  /** Starts those servers. */
+  open(): Promise<Plot & { stop(): void }>;
 }
 
 /** What a story plays on. */

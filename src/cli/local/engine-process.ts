@@ -24,6 +24,8 @@ export interface EngineOptions {
    * `GET /healthz`.
    */
   config?: string;
+  /** The first file of its Worker, in `src`. Default: the one that `config` names. */
+  entry?: string;
   /**
    * The Worker as somebody has bundled it, and its configuration: it is loaded anew whenever that file changes. Default: the sources of
    * `config`, bundled once.
@@ -61,6 +63,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     secrets,
     vars,
     config = join(ROOT, "wrangler.jsonc"),
+    entry,
     worker,
     fresh = false,
     startWithinMs = START_MS,
@@ -73,7 +76,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     await requireFree(port);
     if (fresh) for (const left of ["state", "token", LOG_NAME]) rmSync(join(folder, left), { recursive: true, force: true });
     const token = localToken(join(folder, "token"));
-    const [bundle] = await Promise.all([worker ? [worker.script] : bundled(config), prepareDatabase(folder, config, token)]);
+    const [bundle] = await Promise.all([worker ? [worker.script] : bundled(config, entry), prepareDatabase(folder, config, token)]);
     signal?.throwIfAborted();
     const run = devArgs({ folder, port, secrets, config: worker?.config ?? config, vars: { PUBLIC_URL: url, ...vars } });
     const before = readLog(join(folder, LOG_NAME)).length;

@@ -72,13 +72,16 @@ function runtimeWords(line: string): string | undefined {
   return /^\S Reloading local server/.test(oneLine(line)) ? "a source changed: the Worker is loaded anew" : undefined;
 }
 
-function eventWords({ log, queue, messages, ...rest }: LogLine): string | undefined {
+function eventWords({ log, level, queue, messages, ...rest }: LogLine): string | undefined {
   switch (log) {
     case "batch":
       return `${queue}: ${messages} ${messages === 1 ? "message" : "messages"}, ${counts(rest)}`;
     case "delivery":
+      if (level === "info") return `${queue}: ${rest.message_type} ${rest.subject} ${rest.outcome}, waited ${rest.waited_ms} ms`;
       return `${queue}: ${rest.message_type} ${rest.subject} ${rest.outcome}${rest.error ? `: ${rest.error}` : ""}`;
     case "attempt":
+      // What went well is told by the run's end.
+      if (level === "info") return undefined;
       return `${instance(rest)}: ${rest.step}, attempt ${rest.attempt}, ${String(rest.outcome).replace("_", " ")}: ${rest.error}`;
     case "ended":
       return `${instance(rest)} ${rest.status}${rest.error === undefined ? "" : ` at ${rest.step || rest.at || rest.where || "no step"}: ${rest.error}`}`;

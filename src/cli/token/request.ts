@@ -4,7 +4,7 @@ import { Misuse } from "../command.ts";
 import { whatIsWrong } from "../options.ts";
 
 /** As the engine knows them: a test holds the two against each other. */
-export const SCOPES = ["enqueue", "read", "operate", "embedded", "unattributed", "tokens", "pull"];
+export const SCOPES = ["enqueue", "read", "operate", "embedded", "unattributed", "tokens", "pull", "observe"];
 const USUAL_SCOPES = "enqueue,read,operate";
 const USUAL_DAYS = 90;
 const MAX_DAYS = 3660;

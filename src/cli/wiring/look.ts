@@ -18,7 +18,7 @@ import "@hono/zod-openapi";
 const PLATFORM = `class Base {}
   export { Base as DurableObject, Base as RpcTarget, Base as WorkerEntrypoint, Base as WorkflowEntrypoint };
   export class NonRetryableError extends Error {}
-  export const env = {}, exports = {};`;
+  export const env = {}, exports = {}, waitUntil = () => undefined;`;
 
 registerHooks({
   resolve: (name, context, next) =>

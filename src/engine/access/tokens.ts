@@ -14,9 +14,9 @@ import { insertToken, removeToken, selectTokens } from "../store/tokens.ts";
 
 /**
  * What a token may do: ask for work, look, act on what is there, see dead letters that name no tenant, mint, list and revoke the tokens of
- * its tenant, and pull from its queues.
+ * its tenant, pull from its queues, and see the health of the whole deployment, which names no tenant.
  */
-export const SCOPES = ["enqueue", "read", "operate", "unattributed", "tokens", "pull"] as const;
+export const SCOPES = ["enqueue", "read", "operate", "unattributed", "tokens", "pull", "observe"] as const;
 
 /** The engine's scopes, and an app's own: lower case letters, digits and `_ : . -`, at most 64, beginning with a letter. */
 export type Scope = (typeof SCOPES)[number] | (string & {});

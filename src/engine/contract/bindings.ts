@@ -12,6 +12,8 @@ export interface EngineEnv {
   /** How many recorders share the instances among them, 1 to 256; default 2. May change at any time. */
   RECORDER_SHARDS?: string | number;
   KEEPER: DurableObjectNamespace;
+  /** A dataset of Analytics Engine, to which what is counted goes as well. Default: unset. */
+  METRICS?: AnalyticsEngineDataset;
   /** Secret from which upstream idempotency keys are derived. Never change it while instances are open. */
   MILLRACE_KEY: string;
   /**
@@ -19,6 +21,16 @@ export interface EngineEnv {
    * Default: unset.
    */
   MILLRACE_DEVELOPMENT?: string;
+  /** Log lines about what went well that an isolate writes in a second before it samples them by their trace; default 50. */
+  LOG_GOOD_PER_SECOND?: string | number;
+  /** The whole address that spans are posted to by OTLP/HTTP, path and all. Default: unset, no spans. */
+  OTLP_ENDPOINT?: string;
+  /** Secret headers of that request, as OpenTelemetry writes them: `name=value,name=value`, values percent-encoded. */
+  OTLP_HEADERS?: string;
+  /** The share of the sampled traces whose spans are exported, 0 to 1, chosen by the trace's id; default 1. */
+  OTLP_RATIO?: string | number;
+  /** What this deployment is called there (`service.name`); default "millrace". */
+  OTLP_SERVICE?: string;
 }
 
 /** The binding that carries a name: `publish-commands` is bound as `PUBLISH_COMMANDS`. One rule instead of one setting per binding. */

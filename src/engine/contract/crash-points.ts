@@ -22,6 +22,7 @@ export type CrashPoint =
   | "undo promised, not applied"
   | "signal kept, not told"
   | "W33 end told, pass not over"
+  | "alert raised, not sent"
   | "L11 started, its turn not noted"
   | "L12 ended, its lane not told"
   | "L15 steered, not audited";

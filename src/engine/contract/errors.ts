@@ -21,6 +21,7 @@ const ENGINE_CODES = [
   "lock_held",
   "lock_lost",
   "lane_not_found",
+  "alert_not_found",
   "invalid_transition",
   "lease_lost",
   "in_doubt",

@@ -1,3 +1,5 @@
+import { logLine } from "./log-line.ts";
+
 /** Where on earth something may be made: the platform's own names. */
 const LOCATIONS = ["wnam", "enam", "sam", "weur", "eeur", "apac", "apac-ne", "apac-se", "oc", "afr", "me"] as const;
 
@@ -18,8 +20,7 @@ export function placed(env: object): Placed {
   if (!hint) return {};
   const locationHint = LOCATIONS.find((place) => place === hint);
   if (locationHint) return { locationHint };
-  if (!told.has(env))
-    console.error(JSON.stringify({ log: "config_invalid", error: `LOCATION_HINT is "${hint}": say one of ${LOCATIONS.join(", ")}.` }));
+  if (!told.has(env)) logLine("error", { log: "config_invalid", error: `LOCATION_HINT is "${hint}": say one of ${LOCATIONS.join(", ")}.` });
   told.add(env);
   return {};
 }

@@ -59,6 +59,7 @@ export function payloadFingerprint(envelope: Envelope): string {
   return /^[0-9a-f]{64}$/.test(last) ? last : fingerprintOf(envelope.payload_ref);
 }
 
-function pathOf(ref: string): string {
+/** The name in R2 that a reference gives. */
+export function pathOf(ref: string): string {
   return ref.slice("r2://".length);
 }

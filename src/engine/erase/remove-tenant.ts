@@ -26,6 +26,7 @@ export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> =
   fences: ["name"],
   lanes: ["lane", "key"],
   tenant_objects: ["binding", "name"],
+  divergences: ["kind", "what"],
 };
 
 /** Instances of one slice: each is a call or two to the platform. */

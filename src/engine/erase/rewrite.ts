@@ -41,6 +41,7 @@ export const ENGINE_TEXTS: readonly TextTable[] = [
   { table: "actions", key: ["id"], texts: ["target", "reason", "detail", "error"], order: ["at", "id"] },
   { table: "schedules", key: ["name"], texts: ["name", "payload"], order: ["name"] },
   { table: "lanes", key: ["lane", "key"], texts: ["key", "why", "head", "ahead"], order: ["lane", "key"] },
+  { table: "divergences", key: ["kind", "what"], texts: ["place"], order: ["state", "first_at", "what"] },
   { table: "schedule_runs", key: ["name", "due_at", "state"], texts: ["name", "reason"], order: ["name", "due_at", "state"] },
 ];
 

@@ -1,7 +1,8 @@
 import { type Duration, durationInWords, durationMs } from "../contract/duration.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { upstreamKey } from "../contract/ids.ts";
-import { type TraceContext, traceHeaders } from "../contract/trace.ts";
+import type { TraceContext } from "../contract/trace.ts";
+import { tracedCall } from "../observe/traces/call.ts";
 import { advise } from "../pass/advice.ts";
 import type { EffectAttempt } from "./attempt.ts";
 import { DEFAULT_TIMEOUT, type EffectCall } from "./step.ts";
@@ -42,9 +43,10 @@ const KEY_UNREAD =
 function fetchWithin(trace: TraceContext, signal: AbortSignal): typeof fetch {
   return (input, init) => {
     const request = new Request(input, init);
-    for (const [name, value] of Object.entries(traceHeaders(trace))) if (!request.headers.has(name)) request.headers.set(name, value);
     const ended = AbortSignal.any(request.signal ? [request.signal, signal] : [signal]);
-    return fetch(request, { signal: ended }).catch((error) => Promise.reject(ended.aborted ? error : unreached(request.url, error)));
+    return tracedCall(request, trace, (own) => fetch(own, { signal: ended })).catch((error) =>
+      Promise.reject(ended.aborted ? error : unreached(request.url, error)),
+    );
   };
 }
 

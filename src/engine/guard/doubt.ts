@@ -1,7 +1,7 @@
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { digest, parseEntryKey } from "../contract/ids.ts";
 import { beginning } from "../contract/text.ts";
-import { logDoubt } from "../observe/instances.ts";
+import { logDoubt } from "../observe/log/instances.ts";
 import { describeFailure } from "../pass/failure.ts";
 import type { Seen } from "../store/inbox/entry.ts";
 import type { EffectAttempt } from "./attempt.ts";

@@ -1,6 +1,6 @@
 import { isSimulatedDeath } from "../contract/crash-points.ts";
+import { inDevelopment } from "../contract/development.ts";
 import { codeOf, type ErrorCode } from "../contract/errors.ts";
-import { inDevelopment } from "../pass/advice.ts";
 import { CLAIMED, DOUBTED } from "../store/inbox/classes.ts";
 import type { Effect, EffectAttempt } from "./attempt.ts";
 import { callOf, inTime, noteKeyRead } from "./call.ts";

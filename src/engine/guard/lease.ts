@@ -1,7 +1,7 @@
 import { crashPoint, isSimulatedDeath } from "../contract/crash-points.ts";
 import { durationMs } from "../contract/duration.ts";
 import { isDefiniteRefusal, MillraceError, readable } from "../contract/errors.ts";
-import { logDoubt } from "../observe/instances.ts";
+import { logDoubt } from "../observe/log/instances.ts";
 import { describeFailure } from "../pass/failure.ts";
 import type { RecorderClient } from "../recorder/client.ts";
 import { ASKED } from "../store/inbox/classes.ts";

@@ -41,7 +41,8 @@ export async function record<Output>(
   if (entry?.state !== "done") {
     throw new MillraceError("lease_lost", `Another attempt has taken over "${step.label}"; this one's outcome was not recorded.`);
   }
-  return resultOf(pass.instanceId, entry);
+  const result = resultOf(pass.instanceId, entry);
+  return answer.appRows === undefined ? result : { ...result, appRows: answer.appRows };
 }
 
 async function pack(pass: Pass, attempt: Attempt, output: unknown): Promise<{ packed: PackedOutput; problem?: unknown }> {

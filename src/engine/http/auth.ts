@@ -34,12 +34,24 @@ export async function callerOf(context: Asked): Promise<Token | undefined> {
   return bearer === undefined ? undefined : await findToken(context.env, bearer, () => countStranger(context, "token"));
 }
 
-/** What a route says about the token it needs, to the router and to the document. */
-export function needs(scope: Scope): { middleware: MiddlewareHandler<HttpEnv>; security: { bearer: string[] }[] } {
+/** What a route says about the token it needs, to the router and to the document: every one of these scopes. */
+export function needs(...scopes: Scope[]) {
+  return needing([scopes]);
+}
+
+/** The same where one of these scopes will do. */
+export function needsOneOf(...scopes: Scope[]) {
+  return needing(scopes.map((scope) => [scope]));
+}
+
+/** Alternatives: a token needs every scope of one of them. */
+function needing(alternatives: readonly Scope[][]): { middleware: MiddlewareHandler<HttpEnv>; security: { bearer: string[] }[] } {
   return {
-    security: [{ bearer: [scope] }],
+    security: alternatives.map((scopes) => ({ bearer: scopes })),
     middleware: async (context, next) => {
-      if (!context.var.caller.scopes.includes(scope)) {
+      const lacking = (scopes: readonly Scope[]) => scopes.find((one) => !context.var.caller.scopes.includes(one));
+      if (alternatives.every(lacking)) {
+        const scope = lacking(alternatives[0] ?? []);
         context.header("www-authenticate", `Bearer realm="millrace", error="insufficient_scope", scope="${scope}"`);
         throw new MillraceError("forbidden", `The token lacks the scope \`${scope}\`. Use one that has it.`);
       }

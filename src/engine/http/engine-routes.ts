@@ -16,17 +16,22 @@ import type { Group } from "./openapi-groups.ts";
 import { HttpRefusal } from "./problem.ts";
 import { ENGINE_PROBLEMS, type Problems } from "./problems.ts";
 import { limitStrangers } from "./request-limits.ts";
+import { alerts } from "./routes/alerts.ts";
 import { approvals } from "./routes/approvals.ts";
 import { audit } from "./routes/audit.ts";
 import { commands } from "./routes/commands.ts";
+import { costs } from "./routes/costs.ts";
 import { deadLetters } from "./routes/dead-letters.ts";
+import { divergences } from "./routes/divergences.ts";
 import { effects } from "./routes/effects.ts";
 import { events } from "./routes/events.ts";
 import { health } from "./routes/health.ts";
 import { instances } from "./routes/instances.ts";
 import { lanes } from "./routes/lanes.ts";
 import { locks } from "./routes/locks.ts";
+import { METRICS_PATH, metrics } from "./routes/metrics.ts";
 import { problemsPage } from "./routes/problems-page.ts";
+import { queues } from "./routes/queues.ts";
 import { retry } from "./routes/retry.ts";
 import { schedules } from "./routes/schedules.ts";
 import { statedEvents } from "./routes/state-events.ts";
@@ -65,16 +70,21 @@ export type EngineApi = ReturnType<
   | typeof retry
   | typeof deadLetters
   | typeof audit
+  | typeof costs
   | typeof tokens
   | typeof approvals
   | typeof undo
   | typeof schedules
   | typeof locks
   | typeof lanes
+  | typeof metrics
+  | typeof queues
+  | typeof alerts
+  | typeof divergences
 >;
 
 /**
- * The engine's routes under /v1, /healthz, /problems and /openapi.json, with tokens, limits and problem details: a Worker's `fetch`, or
+ * The engine's routes under /v1, /metrics, /healthz, /problems and /openapi.json, with tokens, limits and problem details: a Worker's `fetch`, or
  * mounted at the root of any Hono app by `app.route("/", engineRoutes(catalog))`.
  */
 export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}): OpenAPIHono<HttpEnv> {
@@ -93,8 +103,8 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
     context.set("problems", problems);
     return next();
   });
-  api.use(nosniff, drained, ready, limitStrangers(["v1", ...knowsCallers]), readable);
-  api.use("/v1/*", noStore, authenticate);
+  api.use(nosniff, drained, ready, limitStrangers(["v1", "metrics", ...knowsCallers]), readable);
+  for (const known of ["/v1/*", METRICS_PATH]) api.use(known, noStore, authenticate);
   api.use(refuseKeys(api, namedBy));
   api.use("/v1/*", refuseUnreadable, refuseParameters(api));
 
@@ -107,10 +117,12 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
     retry(),
     deadLetters(catalog, Object.keys(problems)),
     audit(verbs),
+    costs(catalog),
     tokens(scopes),
   ];
   const people = [approvals(catalog), undo(), schedules(catalog), locks(), lanes()];
-  for (const own of [...asked, ...nouns, ...people, ...routes, health(), problemsPage()]) api.route("/", own);
+  const seen = [metrics(), queues(catalog), alerts(), divergences(), health()];
+  for (const own of [...asked, ...nouns, ...people, ...routes, ...seen, problemsPage()]) api.route("/", own);
   api.route("/", openApi(api, { groups, problems, scopes }));
   return api;
 }

@@ -15,8 +15,16 @@ export const ENGINE_GROUPS: readonly Group[] = [
   { name: "Lanes", paths: ["/v1/lanes"], description: "Queues that keep order for each key: which stand still, and why." },
   { name: "Schedules", paths: ["/v1/schedules"], description: "Commands that are due by the clock." },
   { name: "Locks", paths: ["/v1/locks"], description: "What one holds at a time: by whom, since when; and breaking it." },
+  { name: "Divergences", paths: ["/v1/divergences"], description: "Where two records of one thing disagree." },
   { name: "Tokens", paths: ["/v1/tokens"], description: "Who may call, with which scopes, until when." },
   { name: "Audit", paths: ["/v1/audit"], description: "Who did what, and why." },
+  {
+    name: "Health",
+    paths: ["/metrics", "/v1/queues", "/v1/messages"],
+    description: "How the whole deployment does: counts, gauges, queues.",
+  },
+  { name: "Alerts", paths: ["/v1/alerts"], description: "What people are told of the deployment's health; and muting it." },
+  { name: "Costs", paths: ["/v1/costs"], description: "What workflows cost, and the whole deployment a month." },
   { name: "Deployment", paths: ["/"], description: "What this deployment says of itself." },
 ];
 

@@ -40,7 +40,7 @@ interface Beside {
 /** The document, generated from the routes of `api` when it is first asked for. */
 export function openApi(api: OpenAPIHono<HttpEnv>, { groups, problems: known, scopes }: Beside) {
   let document: object | undefined;
-  const named = [...new Set(["enqueue", "read", "operate", ...scopes, "pull", "tokens"])].map((scope) => `\`${scope}\``);
+  const named = [...new Set(["enqueue", "read", "operate", ...scopes, "pull", "observe", "tokens"])].map((scope) => `\`${scope}\``);
   api.openAPIRegistry.registerComponent("securitySchemes", "bearer", {
     type: "http",
     scheme: "bearer",

@@ -32,7 +32,7 @@ export function timeCursor(timeOf: (cursor: string) => number | undefined) {
 
 /** How every list in the order of times is asked for. */
 export const pageQuery = {
-  cursor: timeCursor((cursor) => (/^(0|[1-9]\d{0,15})\.[A-Za-z0-9_-]{1,64}$/.test(cursor) ? Number.parseInt(cursor, 10) : undefined)),
+  cursor: timeCursor((cursor) => (/^(0|[1-9]\d{0,15})\.[A-Za-z0-9_-]{1,128}$/.test(cursor) ? Number.parseInt(cursor, 10) : undefined)),
   limit: pageLimit(50, 200),
 };
 

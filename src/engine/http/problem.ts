@@ -2,6 +2,7 @@ import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
+import { logLine } from "../contract/log-line.ts";
 import { beginning } from "../contract/text.ts";
 import { isTransient } from "../store/trouble.ts";
 import type { HttpEnv } from "./env.ts";
@@ -88,9 +89,7 @@ export function answerFailure(
 ): Response {
   if (problem.status >= 500) {
     const { method, path } = context.req;
-    console.error(
-      JSON.stringify({ log: "api", code: problem.code, message: beginning(messageOf(error), MAX_LOGGED_CHARACTERS), method, path }),
-    );
+    logLine("error", { log: "api", code: problem.code, message: beginning(messageOf(error), MAX_LOGGED_CHARACTERS), method, path });
   }
   // Through the context, which adds the headers that whoever threw had set on it.
   return context.body(JSON.stringify(body), problem.status as ContentfulStatusCode, {

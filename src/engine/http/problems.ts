@@ -92,6 +92,12 @@ export const ENGINE_PROBLEMS = {
     means: "No token of your tenant has this id.",
     next: "List them with GET /v1/tokens.",
   },
+  alert_not_found: {
+    status: 404,
+    title: "No such alert",
+    means: "No alert has this id, or it is removed by now.",
+    next: "List them with GET /v1/alerts.",
+  },
   unknown_message_type: {
     status: 404,
     title: "No such message type",

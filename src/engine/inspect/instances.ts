@@ -8,11 +8,13 @@ import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { readResult } from "../guard/result.ts";
 import { askPlatform } from "../intake/platform.ts";
+import type { Cost } from "../observe/cost/instance-cost.ts";
 import type { Failure } from "../pass/failure.ts";
 import type { Operator } from "../store/actions.ts";
 import { GOING_ON, type InstanceStatus, IS_INDEXED_AS_STOPPED } from "../store/instances/status.ts";
 import { keysetPage, type Page, type PageRequest, type Position } from "../store/paging.ts";
 import { query } from "../store/retry.ts";
+import { costOfInstance } from "./costs.ts";
 import { type AwaitedByInstance, WAITING_FOR, waitingFor } from "./waiting.ts";
 
 /** One instance, as people read it. */
@@ -135,6 +137,8 @@ export interface InstanceDetail extends Instance {
   result: unknown;
   /** What JSON changed of the result, in a sentence; null where it is as it was returned. */
   resultChanged: string | null;
+  /** What it has cost so far, by list prices. */
+  cost: Cost;
 }
 
 /** One instance with its payload and its result. Errors: `instance_not_found`, also for another tenant's. */
@@ -143,9 +147,14 @@ export async function describeInstance(env: EngineEnv, by: Operator, id: string)
   if (!row) throw unknownInstance(id);
   const instance = asInstance(row);
   const { payload_inline = null, payload_ref = null } = JSON.parse(String(row.envelope ?? "{}")) as Partial<Envelope>;
-  const { status, output = null } = await askPlatform(env, instance.workflow, platformId(id, instance.undo));
+  const [{ status, output = null }, cost] = await Promise.all([
+    askPlatform(env, instance.workflow, platformId(id, instance.undo)),
+    costOfInstance(env, id),
+  ]);
+  // Retention may have come between.
+  if (!cost) throw unknownInstance(id);
   const { result, changed } = readResult(status === "complete" && instance.undo === null ? output : null);
-  return { ...instance, payload: payload_inline, payloadRef: payload_ref, platformStatus: status, result, resultChanged: changed };
+  return { ...instance, payload: payload_inline, payloadRef: payload_ref, platformStatus: status, result, resultChanged: changed, cost };
 }
 
 /**

@@ -1,9 +1,11 @@
 import { assertReady } from "../contract/bindings.ts";
 import { isSimulatedDeath } from "../contract/crash-points.ts";
-import { codeOf, MillraceError, messageOf, readable } from "../contract/errors.ts";
-import { laneIn, type QueueDefinition } from "../contract/queue.ts";
+import { MillraceError, readable } from "../contract/errors.ts";
+import { logLine } from "../contract/log-line.ts";
+import { laneIn } from "../contract/queue.ts";
 import { within } from "../contract/within.ts";
-import { logDelivery } from "../observe/deliveries.ts";
+import { causeOf, noteDelivery, noteTaken } from "../observe/deliveries.ts";
+import { countBatch } from "../observe/metrics/batches.ts";
 import type { ConsumerDefinition } from "../topology/consumer.ts";
 import type { Intake, Outcomes } from "./consumer.ts";
 import { leaveBehind } from "./leave.ts";
@@ -21,6 +23,8 @@ export async function handleBatch(
   take: (messages: readonly Message[], outcomes: Outcomes) => Promise<void>,
 ): Promise<Outcomes> {
   const outcomes: Outcomes = new Map();
+  const beganAt = Date.now();
+  noteTaken(intake.env, batch.messages, beganAt);
   try {
     assertReady(intake.env);
     const settled = await settledBefore(intake, batch.messages);
@@ -34,7 +38,14 @@ export async function handleBatch(
   for (const [message, outcome] of outcomes) if ("error" in outcome) outcomes.set(message, { ...outcome, error: readable(outcome.error) });
   const isLane = laneIn(intake.consumer.queue.name) !== undefined;
   const delays = isLane ? await leaveInLane(intake, outcomes) : await leaveBehind(intake, outcomes);
-  settle(batch, intake.consumer.queue, outcomes, delays);
+  settle(intake, batch, outcomes, delays);
+  countBatch(intake.env, {
+    queue: intake.consumer.queue.name,
+    messages: batch.messages,
+    outcomes: batch.messages.map((message) => outcomes.get(message)?.did ?? "retried"),
+    beganAt,
+    isKnown: (type) => intake.catalog.kindsOf(type).length > 0,
+  });
   return outcomes;
 }
 
@@ -47,7 +58,12 @@ function tooLong({ queue, deadlineMs }: ConsumerDefinition): MillraceError {
 }
 
 /** Settles each message by itself: what is durable is acknowledged, the rest comes back after its queue's back-off, or its lane's own. */
-function settle(batch: MessageBatch, queue: QueueDefinition, outcomes: Outcomes, delays: ReadonlyMap<Message, number> | undefined): void {
+function settle(
+  { env, consumer: { queue } }: Intake,
+  batch: MessageBatch,
+  outcomes: Outcomes,
+  delays: ReadonlyMap<Message, number> | undefined,
+): void {
   const counts: Record<string, number> = {};
   for (const message of batch.messages) {
     const outcome = outcomes.get(message);
@@ -56,10 +72,10 @@ function settle(batch: MessageBatch, queue: QueueDefinition, outcomes: Outcomes,
     if (did === "retried") message.retry(delays && { delaySeconds: delays.get(message) ?? 1 });
     else message.ack();
     // What was captured has said so itself.
-    if (did === "retried" || did === "settled") {
-      const why = outcome && "error" in outcome ? { code: codeOf(outcome.error), error: messageOf(outcome.error) } : {};
-      logDelivery(queue, message, { attempt: message.attempts, outcome: did, ...why });
-    }
+    if (did === "captured" || did === "refused") continue;
+    const why = outcome && "error" in outcome ? causeOf(outcome.error) : {};
+    noteDelivery(env, { queue: queue.name, message, attempt: message.attempts, outcome: did, ...why });
   }
-  console.log(JSON.stringify({ log: "batch", queue: queue.name, messages: batch.messages.length, ...counts }));
+  // Of one message its own line says as much.
+  if (batch.messages.length > 1) logLine("info", { log: "batch", queue: queue.name, messages: batch.messages.length, ...counts });
 }

@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { rowChunks } from "../contract/sql.ts";
-import { logDelivery } from "../observe/deliveries.ts";
+import { noteDelivery } from "../observe/deliveries.ts";
 import { reusedAmong } from "../signals/assign.ts";
 import { type DeadLetter, insertDeadLetters } from "../store/dead-letters.ts";
 import { selectKnown } from "../store/instances/keys.ts";
@@ -48,7 +48,10 @@ async function captureCommands(
     // A command that an event leads to is captured as it would have been sent: the event itself is none the worse.
     const body = envelope.kind === "command" ? message.body : one.envelope;
     const given = { queue: one.queue ?? queue.name, body, attempts: message.attempts, firstAt: message.timestamp.getTime() };
-    return { letter: deadLetter({ ...given, error: keyReused(one.envelope) }), delivery: { id: message.id, body } };
+    return {
+      letter: deadLetter({ ...given, error: keyReused(one.envelope) }),
+      delivery: body === message.body ? message : { id: message.id, body },
+    };
   });
   await capture(env, letters);
   return new Set(reused.map(({ one }) => one));
@@ -68,9 +71,10 @@ async function captureEvents(
   );
   const letters = repeated
     .filter(({ envelope }) => reused.has(envelope))
-    .map(({ message: { id, body, attempts, timestamp }, envelope }): Captured => {
+    .map(({ message, envelope }): Captured => {
+      const { body, attempts, timestamp } = message;
       const letter = deadLetter({ queue: queue.name, body, attempts, firstAt: timestamp.getTime(), error: keyReused(envelope) });
-      return { letter, delivery: { id, body } };
+      return { letter, delivery: message };
     });
   await capture(env, letters);
   return reused;
@@ -88,7 +92,7 @@ async function capture(env: EngineEnv, captured: readonly Captured[]): Promise<v
     rowChunks(captured.map(({ letter }) => letter)).map((chunk) => insertDeadLetters(chunk)),
   );
   for (const { letter, delivery } of captured) {
-    const { id, queue, reason, error, attempts } = letter;
-    logDelivery({ name: queue }, delivery, { attempt: attempts, outcome: "captured", dead_letter: id, code: reason, error });
+    const { id: deadLetter, queue, reason: code, error, attempts } = letter;
+    noteDelivery(env, { queue, message: delivery, attempt: attempts, outcome: "captured", deadLetter, code, error });
   }
 }

@@ -4,7 +4,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { instanceId } from "../contract/ids.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
 import { rowChunks, sql } from "../contract/sql.ts";
-import { logDelivery } from "../observe/deliveries.ts";
+import { causeOf, noteDelivery } from "../observe/deliveries.ts";
 import { type DeadLetter, insertDeadLetters } from "../store/dead-letters.ts";
 import { markDead } from "../store/instances/accept.ts";
 import type { Identity } from "../store/instances/keys.ts";
@@ -53,9 +53,19 @@ export async function capture(intake: Intake, hopeless: readonly Hopeless[]): Pr
   const refused = await store(intake, given);
   for (const [index, end] of ends.entries()) {
     if ("failed" in end || !end.letter || refused.has(end)) continue;
-    const { message, attempts } = hopeless[index] as Hopeless;
-    const { id, reason, error } = end.letter;
-    logDelivery(queue, message, { attempt: attempts, outcome: "captured", dead_letter: id, code: reason, error });
+    const { message, attempts, error: cause } = hopeless[index] as Hopeless;
+    const { id: deadLetter, reason: code, error } = end.letter;
+    const { upstreamStatus } = causeOf(cause);
+    noteDelivery(intake.env, {
+      queue: queue.name,
+      message,
+      attempt: attempts,
+      outcome: "captured",
+      deadLetter,
+      code,
+      error,
+      upstreamStatus,
+    });
   }
   return ends.map((end) => ("failed" in end ? end : (refused.get(end) ?? (end.letter ? "captured" : "kept"))));
 }

@@ -1,5 +1,6 @@
 import { crashPoint } from "../contract/crash-points.ts";
 import { messageOf } from "../contract/errors.ts";
+import { logLine } from "../contract/log-line.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { capture, type Fate } from "./capture.ts";
@@ -40,7 +41,7 @@ async function captureExhausted(batch: MessageBatch, intake: Intake): Promise<vo
       else comeBack(queue, [message], fate?.failed);
     }
     const count = (what: Fate) => fates.filter((fate) => fate === what).length;
-    console.error(JSON.stringify({ log: "dead_letters", queue: queue.name, captured: count("captured"), kept: count("kept") }));
+    logLine("error", { log: "dead_letters", queue: queue.name, captured: count("captured"), kept: count("kept") });
   } catch (failure) {
     comeBack(queue, batch.messages, failure);
   }
@@ -48,5 +49,5 @@ async function captureExhausted(batch: MessageBatch, intake: Intake): Promise<vo
 
 function comeBack(queue: QueueDefinition, messages: readonly Message[], failure: unknown): void {
   for (const message of messages) message.retry({ delaySeconds: storeRetrySeconds(message.attempts) });
-  console.error(JSON.stringify({ log: "dead_letters", queue: queue.name, stored: false, error: messageOf(failure) }));
+  logLine("error", { log: "dead_letters", queue: queue.name, stored: false, error: messageOf(failure) });
 }

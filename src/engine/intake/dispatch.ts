@@ -1,4 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { logLine } from "../contract/log-line.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { consumeCommands } from "./commands.ts";
 import { consumeDeadLetters } from "./dead-letters.ts";
@@ -18,7 +19,7 @@ export function dispatch(catalog: Catalog): (batch: MessageBatch, env: EngineEnv
     if (consumer) return void (await consumer.handle(batch, env));
     const error =
       "No consumer in the catalog takes this queue: its messages go back to it. Add its consumer to the catalog, or take it out of wrangler.jsonc.";
-    console.error(JSON.stringify({ log: "config_invalid", queue: batch.queue, error }));
+    logLine("error", { log: "config_invalid", queue: batch.queue, error });
     batch.retryAll({ delaySeconds: 60 });
   };
 }

@@ -7,6 +7,7 @@ import { assertKnownFields, checkedDelay, type DraftOptions, decodePayload } fro
 import { laneIn, type QueueDefinition, queueFor } from "../contract/queue.ts";
 import type { RowStatement, Statement } from "../contract/sql.ts";
 import { nextHop } from "../contract/trace.ts";
+import { traceAccepted } from "../observe/traces/accepted.ts";
 import { relay } from "../recorder/relay.ts";
 import { type AcceptedRow, insertAccepted } from "../store/instances/accept.ts";
 import { type Identity, selectKnown } from "../store/instances/keys.ts";
@@ -126,6 +127,7 @@ async function accept(
   const acceptances = prepared.filter((one): one is Prepared => !(one instanceof MillraceError));
   if (acceptances.length === 0) return prepared as MillraceError[];
 
+  const startedAt = Date.now();
   await crashPoint("A01 before accept commits");
   const written = await namedBatch(env.DB, {
     also,
@@ -141,13 +143,15 @@ async function accept(
   await crashPoint("A02 accept committed, not answered");
 
   const unsaid = new Set(fresh.keys());
-  return prepared.map((one) => {
+  return prepared.map((one, index) => {
     if (one instanceof MillraceError) return one;
     const row = rows.get(one.id);
     if (row === undefined) return undefined;
     if (!repeats.has(one)) return keyReused(one.envelope);
     // The first of equal requests is the new one; the others, also in the same batch, are told that it is known.
     const replayed = !unsaid.delete(identityOf(one));
+    const { envelope, queue } = one;
+    traceAccepted(env, { request: requests[index] ?? {}, envelope, queue, outcome: replayed ? "duplicate" : "accepted", startedAt });
     return { instanceId: one.id, replayed, correlationId: row.correlation_id ?? one.envelope.correlation_id };
   });
 }

@@ -1,3 +1,5 @@
+import { duringSpan } from "../contract/trace.ts";
+import { spanOfDelivery } from "../observe/deliveries.ts";
 import { expectLater } from "../store/outbox.ts";
 import { atomically } from "../store/retry.ts";
 import { carried } from "../topology/carried.ts";
@@ -60,7 +62,8 @@ function planAll(intake: Intake, read: readonly InTurn[], outcomes: Outcomes): P
         outcomes.set(one.message, { did: "retried", error: stuckBehind(one), unharmed: true });
         return [];
       }
-      return [{ ...(await follow(intake, one, once)), move: one.move }];
+      const plan = await duringSpan(spanOfDelivery(one.message), () => follow(intake, one, once));
+      return [{ ...plan, move: one.move }];
     } catch (error) {
       outcomes.set(one.message, { did: "retried", error });
       return [];

@@ -1,5 +1,6 @@
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
+import { logLine } from "../contract/log-line.ts";
 import { capture } from "./capture.ts";
 import type { Intake, Outcomes } from "./consumer.ts";
 import { isHopeless } from "./hopeless.ts";
@@ -54,5 +55,5 @@ function notCreated(): MillraceError {
 }
 
 function sayNotStored({ consumer: { queue } }: Intake, error: unknown): void {
-  console.error(JSON.stringify({ log: "dead_letters", queue: queue.name, stored: false, error: messageOf(error) }));
+  logLine("error", { log: "dead_letters", queue: queue.name, stored: false, error: messageOf(error) });
 }

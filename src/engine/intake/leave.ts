@@ -1,6 +1,8 @@
 import { queueBinding } from "../contract/bindings.ts";
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { codeOf, messageOf } from "../contract/errors.ts";
+import { logLine } from "../contract/log-line.ts";
+import { count } from "../observe/metrics/count.ts";
 import { expectLater } from "../store/outbox.ts";
 import { atomically } from "../store/retry.ts";
 import { retryDelaySeconds } from "../topology/consumer.ts";
@@ -64,7 +66,7 @@ async function endAll(intake: Intake, ends: readonly Failed[], outcomes: Outcome
 }
 
 function sayNotStored({ consumer: { queue } }: Intake, error: unknown): void {
-  console.error(JSON.stringify({ log: "dead_letters", queue: queue.name, stored: false, error: messageOf(error) }));
+  logLine("error", { log: "dead_letters", queue: queue.name, stored: false, error: messageOf(error) });
 }
 
 /**
@@ -82,9 +84,10 @@ async function putBack(
     if (!unharmed) continue;
     try {
       await queueBinding(env, queue.name).send(message.body, { contentType: "json", delaySeconds: delays.get(message) ?? 1 });
+      count(env, "queue_messages_sent_total", { queue: queue.name });
       outcomes.set(message, { did: "put off" });
     } catch (sendError) {
-      console.warn(JSON.stringify({ log: "put_back", queue: queue.name, error: messageOf(sendError) }));
+      logLine("warn", { log: "put_back", queue: queue.name, error: messageOf(sendError) });
     }
   }
 }
@@ -97,7 +100,5 @@ async function expect({ env }: Intake, waiting: readonly Failed[], delays: Reado
     return noted ? [{ envelope, delayMs: (delays.get(message) ?? 1) * 1000 }] : [];
   });
   if (ours.length === 0) return;
-  await atomically(env.DB, [expectLater(ours)]).catch((error) =>
-    console.warn(JSON.stringify({ log: "expect_later", error: messageOf(error) })),
-  );
+  await atomically(env.DB, [expectLater(ours)]).catch((error) => logLine("warn", { log: "expect_later", error: messageOf(error) }));
 }

@@ -4,6 +4,7 @@ import { codeOf } from "../contract/errors.ts";
 import { platformId } from "../contract/ids.ts";
 import { byteLength } from "../contract/limits.ts";
 import { placed } from "../contract/location.ts";
+import { logLine } from "../contract/log-line.ts";
 import type { Params } from "../contract/params.ts";
 import { within } from "../contract/within.ts";
 
@@ -93,7 +94,7 @@ export async function startInTurn(env: EngineEnv, instances: readonly Startable[
     // One that exists now was made by the call before, which said that it was not.
   }
   if (started.failed.size > 0) {
-    console.warn(JSON.stringify({ log: "put_off", instances: started.failed.size, error: [...started.failed.values()][0] }));
+    logLine("warn", { log: "put_off", instances: started.failed.size, error: [...started.failed.values()][0] });
   }
   return started;
 }

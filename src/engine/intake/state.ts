@@ -5,6 +5,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { assertKnownFields, decodePayload } from "../contract/message.ts";
 import { queueFor } from "../contract/queue.ts";
 import { nextHop } from "../contract/trace.ts";
+import { traceAccepted } from "../observe/traces/accepted.ts";
 import { relay } from "../recorder/relay.ts";
 import { namedBatch } from "../store/named.ts";
 import { type KnownEvent, selectStated } from "../store/stated-events.ts";
@@ -43,6 +44,7 @@ export async function stateEvents(
   const prepared = await Promise.all(requests.map((request) => prepare(env, catalog, by, request).catch(asRefusal)));
   const asked = prepared.filter((one): one is Statable => !(one instanceof MillraceError));
   if (asked.length === 0) return prepared as MillraceError[];
+  const startedAt = Date.now();
 
   // Of equal keys in one request the first is taken, as it would be of two requests.
   const firsts = asked.filter((one, index) => asked.findIndex(({ id }) => id === one.id) === index);
@@ -66,7 +68,16 @@ export async function stateEvents(
       return keyReused({ idempotency_key, message_type: one.envelope.message_type });
     }
     // The first of equal ones is the new one; the others, also in the same request, are told that it is known.
-    return { eventId: one.id, replayed: !fresh.delete(one.id), correlationId: row.correlation_id ?? one.id };
+    const replayed = !fresh.delete(one.id);
+    const { envelope, message } = one;
+    traceAccepted(env, {
+      request: requests[index] ?? {},
+      envelope,
+      queue: message.queue,
+      outcome: replayed ? "duplicate" : "accepted",
+      startedAt,
+    });
+    return { eventId: one.id, replayed, correlationId: row.correlation_id ?? one.id };
   });
 }
 

@@ -8,7 +8,8 @@ import { beginning } from "../contract/text.ts";
 import { within } from "../contract/within.ts";
 import { askPlatform } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
-import { type LoggedInstance, logEnd } from "../observe/instances.ts";
+import { type LoggedInstance, logEnd } from "../observe/log/instances.ts";
+import { countEnd } from "../observe/metrics/runs.ts";
 import { tellAgain } from "../signals/assign.ts";
 import { markStarted } from "../store/instances/accept.ts";
 import { lookAtAll, noteLooked } from "../store/instances/look.ts";
@@ -95,8 +96,12 @@ async function look(
     ...having("lives").map(revive),
     ...found.flatMap(({ row, finding }) => (typeof finding === "object" ? [finishInstance({ id: row.id, run: row.run, ...finding })] : [])),
   ]);
-  for (const { row, finding } of found)
-    if (typeof finding === "object") logEnd(namedBy(row), finding.status, finding.error && JSON.parse(finding.error));
+  for (const { row, finding } of found) {
+    if (typeof finding !== "object") continue;
+    const failure = finding.error && JSON.parse(finding.error);
+    countEnd(env, row.workflow, finding.status, failure?.code);
+    logEnd(env, namedBy(row), finding.status, failure);
+  }
   const idle = found.filter(({ finding }) => IDLE.has(finding));
   // Where the platform takes no more instances now, asking again at once would only be refused again.
   return { did: found.length - idle.length - failed.size, more: rows.length === ROWS && failed.size === 0 };

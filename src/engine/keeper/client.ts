@@ -1,5 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { placed } from "../contract/location.ts";
+import { gauge } from "../observe/metrics/gauges.ts";
+import type { Seen } from "../observe/metrics/vitals.ts";
 import type { Keeper } from "./keeper.ts";
 
 /** How long an isolate believes that the clock runs which it has made sure of. */
@@ -36,4 +38,15 @@ export async function keeperAge(env: EngineEnv): Promise<number | null> {
       .catch(() => null),
     scheduler.wait(1000).then(() => null),
   ]);
+}
+
+/** What was counted until now, and what every gauge shows, with the keeper's own age. */
+export async function metricsOf(env: EngineEnv): Promise<Pick<Seen, "ever" | "samples">> {
+  const { ever, samples, at } = (await keeperOf(env).metrics()) as unknown as Pick<Seen, "ever" | "samples" | "at">;
+  return { ever, samples: [...samples, gauge("keeper_age_seconds", {}, Math.max(0, Date.now() - at) / 1000)] };
+}
+
+/** The same with each of the last minutes. */
+export async function vitalsOf(env: EngineEnv): Promise<Seen> {
+  return (await keeperOf(env).vitals()) as unknown as Seen;
 }

@@ -1,5 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { codeOf, messageOf } from "../contract/errors.ts";
+import { logLine } from "../contract/log-line.ts";
 import { now, rowChunks, sql } from "../contract/sql.ts";
 import { nameIn } from "../intake/letter.ts";
 import { aboutLetter } from "../operate/about-letter.ts";
@@ -72,9 +73,7 @@ async function saidOf(
   try {
     return { id, about: await aboutLetter(env, catalog, known, { because, actor: "retention", source: "retention" }) };
   } catch (error) {
-    console.error(
-      JSON.stringify({ log: "retention", rule: "dead letters open", letter: id, code: codeOf(error), error: messageOf(error) }),
-    );
+    logLine("error", { log: "retention", rule: "dead letters open", letter: id, code: codeOf(error), error: messageOf(error) });
     return undefined;
   }
 }

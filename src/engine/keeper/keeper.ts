@@ -1,7 +1,16 @@
 import { DurableObject } from "cloudflare:workers";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { logLine } from "../contract/log-line.ts";
+import type { Portion } from "../contract/patience.ts";
 import { within } from "../contract/within.ts";
+import { raiseAlerts } from "../observe/alerts/raise.ts";
+import { type AlertChanges, type AlertRule, changedRules } from "../observe/alerts/rule.ts";
+import { ALERT_RULES, KEEPER_LATE } from "../observe/alerts/rules.ts";
+import { type AppGauges, type Seen, Vitals } from "../observe/metrics/vitals.ts";
 import { applyOpenActions } from "../operate/apply.ts";
+import type { Check } from "../reconcile/check.ts";
+import { engineChecks } from "../reconcile/checks.ts";
+import { walk } from "../reconcile/walk.ts";
 import { startDue } from "../schedules/due.ts";
 import { isLocal } from "../store/local.ts";
 import type { Catalog } from "../topology/catalog.ts";
@@ -25,10 +34,12 @@ const BREATH_MS = 500;
  */
 export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: string }> {
   protected readonly duties: Duties = {};
+  protected readonly alertRules: readonly AlertRule[] = ALERT_RULES;
   /** One look at the clock at a time: the platform's cron asks for one too. */
   #starting: Promise<number> = Promise.resolve(0);
   #beganAt: number | undefined;
   #isLocal: boolean | undefined;
+  #vitals: Vitals | undefined;
 
   /**
    * Starts the clock if it does not run: an alarm that failed six times, or whose process ran out of memory, is given up by the platform;
@@ -56,11 +67,27 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return beganAt === null ? null : Math.max(0, Date.now() - beganAt);
   }
 
-  override async alarm(): Promise<void> {
+  /** What was counted, and what every gauge showed, some seconds ago at most. */
+  async metrics(): Promise<Pick<Seen, "ever" | "samples" | "at">> {
+    const { ever, samples, at } = await this.#ownVitals().seen();
+    return { ever, samples, at };
+  }
+
+  /** The same with each of the last minutes. */
+  vitals(): Promise<Seen> {
+    return this.#ownVitals().seen();
+  }
+
+  /** Reads the same anew, and takes over at once what recorders have written. */
+  async readVitals(): Promise<void> {
+    await this.#ownVitals().readAtOnce();
+  }
+
+  override async alarm(info?: AlarmInvocationInfo): Promise<void> {
     const beganAt = Date.now();
     let more = false;
     try {
-      ({ more } = await this.#round());
+      ({ more } = await this.#round(info?.scheduledTime));
     } finally {
       // Alarms are given up after six failures: a new one in every case keeps the clock going.
       await this.#next(more ? BREATH_MS : Math.max(BREATH_MS, beganAt + this.#period() - Date.now()));
@@ -72,26 +99,51 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return (await this.#round()).did;
   }
 
-  async #round(): Promise<Round> {
-    this.#beganAt = Date.now();
-    const round = await runRound(this.#dutiesByUrgency());
-    if (Object.values(round.did).some((count) => count > 0)) console.log(JSON.stringify({ log: "keeper", ...round.did }));
+  async #round(dueAt?: number): Promise<Round> {
+    const beganAt = Date.now();
+    const lateMs = Math.max(0, beganAt - (dueAt ?? beganAt), beganAt - (this.#beganAt ?? beganAt) - this.#period());
+    this.#beganAt = beganAt;
+    const round = await runRound(this.#dutiesByUrgency(lateMs));
+    if (Object.values(round.did).some((count) => count > 0)) logLine("info", { log: "keeper", ...round.did });
     return round;
   }
 
   /** Together they may take one period, so that the first duty's turn comes once in each. */
-  #dutiesByUrgency(): Duty[] {
+  #dutiesByUrgency(lateMs: number): Duty[] {
     const { env } = this;
+    const { catalog } = this.duties;
     const all = (count: number) => ({ did: count, more: false });
-    const rules = [...engineRetention(this.duties.catalog), ...(this.duties.retention ?? [])];
+    const rules = [...engineRetention(catalog), ...(this.duties.retention ?? [])];
+    const checks = [...engineChecks(catalog), ...(this.duties.checks ?? [])];
     return [
       { name: "started", budgetMs: 3000, portion: async () => startUnseen(env, await this.#local()) },
       { name: "applied", budgetMs: 1000, portion: () => applyOpenActions(env) },
       { name: "scheduled", budgetMs: 0, portion: () => this.#startDue().then(all) },
       { name: "resent", budgetMs: 1500, portion: () => resendOutbox(env) },
       { name: "checked", budgetMs: 2000, portion: async () => checkInstances(env, await this.#local()) },
+      { name: "gauged", budgetMs: 0, portion: () => this.#gauge() },
+      { name: "alerted", budgetMs: 0, portion: () => this.#alert(lateMs) },
       { name: "pruned", budgetMs: 0, portion: () => sweep(this.ctx.storage, env as unknown as Cloudflare.Env, rules).then(all) },
+      { name: "reconciled", budgetMs: 0, portion: () => walk(this.ctx.storage, env, checks).then(() => all(0)) },
     ];
+  }
+
+  /** What reading does is no work that a round's line should name. */
+  async #gauge(): Promise<{ did: number; more: boolean }> {
+    await this.#ownVitals().read();
+    return { did: 0, more: false };
+  }
+
+  /** Where the gauges cannot be read, nothing is known, and no alert is taken for over. */
+  async #alert(lateMs: number): Promise<Portion> {
+    const { samples } = await this.#ownVitals().seen();
+    const gauges = [...samples, { name: KEEPER_LATE, labels: {}, value: lateMs / 1000 }];
+    return raiseAlerts(this.env, { rules: this.alertRules, catalog: this.duties.catalog, gauges });
+  }
+
+  #ownVitals(): Vitals {
+    this.#vitals ??= new Vitals(this.env, this.duties.catalog?.consumers ?? [], this.duties.gauges);
+    return this.#vitals;
   }
 
   /** Asked once of each object, and again while the database does not answer. One that begins locally has all who sleep looked at. */
@@ -129,13 +181,24 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
 export interface Duties {
   /** Its own tables, and how long their rows stay. */
   retention?: readonly Retention[];
-  /** Its commands: without them no schedule runs. */
+  /** Its commands and queues: without them no schedule runs, and no queue is asked for its depth. */
   catalog?: Catalog;
+  /** Readings of its own, for `/metrics` and alerts: asked once a round, so by index, and none of a tenant's texts in a label. */
+  gauges?: AppGauges;
+  /** What it says otherwise of the rules of alerts. Default: the engine's own rules. */
+  alerts?: AlertChanges;
+  /** What its own records say against each other, beside the engine's checks. */
+  checks?: readonly Check[];
 }
 
-/** The keeper of an app: `export class Keeper extends keeper({ catalog, retention }) {}`. */
+/**
+ * The keeper of an app: `export class Keeper extends keeper({ catalog, retention, checks }) {}`. Errors: `config_invalid` for alerts that
+ * cannot be told so.
+ */
 export function keeper(duties: Duties): typeof Keeper {
+  const alertRules = changedRules(ALERT_RULES, duties.alerts);
   return class extends Keeper {
     protected override readonly duties = duties;
+    protected override readonly alertRules = alertRules;
   };
 }

@@ -1,6 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { messageOf } from "../contract/errors.ts";
+import { logLine } from "../contract/log-line.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { laneIn } from "../contract/queue.ts";
 import { among, sql } from "../contract/sql.ts";
@@ -41,7 +42,7 @@ async function turnsIn(env: EngineEnv, group: readonly Open[], envelopes: Readon
     const turns = await turnsOf(env, first.row.queue ?? "", [first.envelope, ...others.map(({ envelope }) => envelope)]);
     return known.map(({ row }, at) => [row.id, turns[at] === "given" ? "start" : "in lane"]);
   } catch (error) {
-    console.warn(JSON.stringify({ log: "keeper_lane", queue: first.row.queue, error: messageOf(error) }));
+    logLine("warn", { log: "keeper_lane", queue: first.row.queue, error: messageOf(error) });
     return known.map(({ row }) => [row.id, "leave"]);
   }
 }

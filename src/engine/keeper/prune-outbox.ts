@@ -1,6 +1,8 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { logLine } from "../contract/log-line.ts";
 import { now, rowChunks, sql } from "../contract/sql.ts";
 import { deadLetter, envelopeIn } from "../intake/letter.ts";
+import { countLetters } from "../observe/metrics/runs.ts";
 import { type DeadLetter, insertDeadLetters } from "../store/dead-letters.ts";
 import { namedBatch } from "../store/named.ts";
 import { isStuck, MAX_PAUSE_MS, removeStuck } from "../store/outbox.ts";
@@ -33,7 +35,8 @@ export async function giveUpOutbox(env: EngineEnv, keepMs: number): Promise<numb
       tries,
     ),
   });
-  console.error(JSON.stringify({ log: "dead_letters", queue: "outbox", captured: written.gone.length }));
+  countLetters(env, letters.slice(0, written.gone.length));
+  logLine("error", { log: "dead_letters", queue: "outbox", captured: written.gone.length });
   return written.gone.length;
 }
 

@@ -1,7 +1,10 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { removeActions } from "../store/actions.ts";
+import { removeResolved } from "../store/alerts.ts";
+import { removeCounts } from "../store/counts.ts";
 import { removeSettledLetters } from "../store/dead-letters.ts";
+import { removeEnded } from "../store/divergences.ts";
 import { removeFences } from "../store/fences.ts";
 import { query } from "../store/retry.ts";
 import { removeRuns } from "../store/schedule-runs.ts";
@@ -19,8 +22,12 @@ function slices(remove: (keepMs: number, limit: number) => Statement): (env: Eng
 
 export const pruneSettledLetters = slices(removeSettledLetters);
 export const pruneActions = slices(removeActions);
+export const pruneAlerts = slices(removeResolved);
 export const pruneTokens = slices(removeExpired);
+export const pruneDivergences = slices(removeEnded);
 export const pruneFences = slices(removeFences);
+export const pruneMinutes = slices((keepMs, limit) => removeCounts("minute", keepMs, limit));
+export const pruneHours = slices((keepMs, limit) => removeCounts("hour", keepMs, limit));
 export const pruneScheduleRuns = slices(removeRuns);
 
 /** Events kept for waits, of which none could still take them. Each look is short; the walk through the table is one a day. */

@@ -6,7 +6,18 @@ import { pruneStated, pruneStreams, pruneTombstones } from "./prune-hashes.ts";
 import { pruneInstances } from "./prune-instances.ts";
 import { pruneObjects } from "./prune-objects.ts";
 import { giveUpOutbox } from "./prune-outbox.ts";
-import { pruneActions, pruneFences, pruneScheduleRuns, pruneSettledLetters, pruneSignals, pruneTokens } from "./prune-rows.ts";
+import {
+  pruneActions,
+  pruneAlerts,
+  pruneDivergences,
+  pruneFences,
+  pruneHours,
+  pruneMinutes,
+  pruneScheduleRuns,
+  pruneSettledLetters,
+  pruneSignals,
+  pruneTokens,
+} from "./prune-rows.ts";
 import type { Retention, Slice } from "./rule.ts";
 
 /** How long a dead letter can be replayed that nobody has looked after. */
@@ -31,12 +42,17 @@ export const engineRetention = (catalog?: Catalog): readonly Retention[] => [
   rule({ name: "stated events", keepDays: 430, everyHours: 24 * 7, prune: pruneStated }),
   // A stream that is forgotten begins anew: what its sender says next is a gap then.
   rule({ name: "streams", keepDays: 400, everyHours: 24 * 7, prune: pruneStreams }),
+  // The last day by minute, the last month by hour: for rates, and for what a workflow costs a month.
+  rule({ name: "counts of minutes", keepDays: 2, prune: pruneMinutes }),
+  rule({ name: "counts of hours", keepDays: 35, prune: pruneHours }),
   // These read a whole table, or list a whole bucket: an index would cost more than a look a day.
   rule({ name: "signals", keepDays: 30, everyHours: 24, prune: pruneSignals }),
   rule({ name: "actions", keepDays: 400, everyHours: 24, prune: pruneActions }),
   rule({ name: "schedule runs", keepDays: 90, everyHours: 24, prune: pruneScheduleRuns }),
   rule({ name: "tokens expired", keepDays: 30, everyHours: 24, prune: pruneTokens }),
+  rule({ name: "alerts resolved", keepDays: 30, everyHours: 24, prune: pruneAlerts }),
   rule({ name: "fences of locks", keepDays: 30, everyHours: 24, prune: pruneFences }),
+  rule({ name: "divergences ended", keepDays: 30, everyHours: 24, prune: pruneDivergences }),
   rule({ name: "payloads and outputs", keepDays: 45, everyHours: 24, prune: pruneObjects }),
 ];
 

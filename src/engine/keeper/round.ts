@@ -1,4 +1,5 @@
 import { messageOf } from "../contract/errors.ts";
+import { logLine } from "../contract/log-line.ts";
 import type { Portion } from "../contract/patience.ts";
 import { within } from "../contract/within.ts";
 
@@ -46,7 +47,7 @@ async function runDuty({ name, budgetMs, portion }: Duty): Promise<Portion> {
       if (!part.more || Date.now() >= until) return { did, more: part.more };
     }
   } catch (error) {
-    console.error(JSON.stringify({ log: "keeper", part: name, error: messageOf(error) }));
+    logLine("error", { log: "keeper", part: name, error: messageOf(error) });
     return { did, more: false };
   }
 }

@@ -1,3 +1,4 @@
+import { logLine } from "../contract/log-line.ts";
 import type { Retention } from "./rule.ts";
 
 const HOUR_MS = 3_600_000;
@@ -34,7 +35,7 @@ export async function sweep(storage: DurableObjectStorage, env: Cloudflare.Env, 
   await storage.put("retention", turns);
   const unfinished = due.filter((rule) => turnOf(rule).dueAt <= Date.now()).map(({ name }) => name);
   if (Object.keys(removed).length + unfinished.length > 0)
-    console.log(JSON.stringify({ log: "retention", removed, unfinished, ms: Date.now() - startedAt }));
+    logLine("info", { log: "retention", removed, unfinished, ms: Date.now() - startedAt });
   return Object.values(removed).reduce((sum, count) => sum + count, 0);
 }
 
@@ -57,7 +58,7 @@ async function pass(
     }
     return { removed, turn: { dueAt: Date.now(), from } };
   } catch (error) {
-    console.error(JSON.stringify({ log: "retention", rule: rule.name, error: String(error) }));
+    logLine("error", { log: "retention", rule: rule.name, error: String(error) });
     return { removed, turn: { dueAt: Date.now() + HOUR_MS, from } };
   }
 }

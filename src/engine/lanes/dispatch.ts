@@ -1,5 +1,6 @@
 import { messageOf } from "../contract/errors.ts";
 import { MAX_ERROR_CHARACTERS } from "../contract/hand-off.ts";
+import { logLine } from "../contract/log-line.ts";
 import { beginning } from "../contract/text.ts";
 import type { Kept } from "./backlog.ts";
 import type { LaneLetter, Plan } from "./definition.ts";
@@ -227,9 +228,9 @@ const ENDED: Omit<Outcome, "sequences"> = {
 
 /** No payload and no key is logged, and no error's text: handlers write both into it. The object says whose it is: `laneObjectOf`. */
 function logGivenUp({ name, onFailure }: Plan, said: Record<string, unknown>): void {
-  console.warn(JSON.stringify({ log: "lane_gave_up", lane: name, on_failure: onFailure, ...said }));
+  logLine("warn", { log: "lane_gave_up", lane: name, on_failure: onFailure, ...said });
 }
 
 function logFailure({ name }: Plan, error: unknown): void {
-  console.error(JSON.stringify({ log: "lane_failed", lane: name, error: messageOf(error) }));
+  logLine("error", { log: "lane_failed", lane: name, error: messageOf(error) });
 }

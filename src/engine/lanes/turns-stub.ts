@@ -1,5 +1,6 @@
 import { assertSendable } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
+import { logLine } from "../contract/log-line.ts";
 import { within } from "../contract/within.ts";
 import type { LaneName } from "./lane-name.ts";
 import type { LaneHead, LaneLook } from "./look.ts";
@@ -78,7 +79,7 @@ export async function tellTurnOver(env: object, queue: string, envelope: Envelop
   try {
     await within(turnsObjectOf(env, laneOfMessage(queue, envelope)).ended(instanceId, end), TELL_LIMIT_MS);
   } catch (error) {
-    console.warn(JSON.stringify({ log: "turn_over", instance_id: instanceId, error: String(error) }));
+    logLine("warn", { log: "turn_over", instance_id: instanceId, error: String(error) });
   }
 }
 

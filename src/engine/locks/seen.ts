@@ -27,7 +27,7 @@ export async function listLocks(
   const page = rows.slice(0, limit);
   const seen = await Promise.all(
     page.map(async ({ name, token }) => {
-      const found = await lookAt(env, { tenantId, name });
+      const found = await lookAtLock(env, { tenantId, name });
       if (!found) await query(env.DB, unlistLock({ tenantId, name }, token));
       return found ?? [];
     }),
@@ -37,7 +37,7 @@ export async function listLocks(
 
 /** One lock, however short it has been held. Errors: `lock_not_found` where nobody holds it. */
 export async function getLock(env: LocksEnv, { tenantId }: Pick<Operator, "tenantId">, name: string): Promise<HeldLock> {
-  const found = await lookAt(env, { tenantId, name });
+  const found = await lookAtLock(env, { tenantId, name });
   if (!found) throw new MillraceError("lock_not_found", `Nobody holds a lock "${name}" now. List those held for long with GET /v1/locks.`);
   return found;
 }
@@ -55,7 +55,8 @@ export async function breakLock(env: LocksEnv, by: Operator, name: string, reaso
   return { actionId, broken: await lockObject(boundIn(env), lock).breakNow(lock, operator, action) };
 }
 
-async function lookAt(env: LocksEnv, lock: LockName): Promise<HeldLock | undefined> {
+/** Who holds a lock now, by its object; undefined where nobody does. */
+export async function lookAtLock(env: LocksEnv, lock: LockName): Promise<HeldLock | undefined> {
   if (!env.LOCK) return undefined;
   const seen = await lockObject(boundIn(env), lock).look();
   return seen ? { name: lock.name, ...seen } : undefined;

@@ -1,33 +1,49 @@
-import type { QueueDefinition } from "../contract/queue.ts";
-import { beginning } from "../contract/text.ts";
+import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
+import { type SpanUnderWay, spanIdOf } from "../contract/trace.ts";
+import type { Delivered, Delivery } from "./delivery.ts";
+import { logDelivery } from "./log/deliveries.ts";
+import { countLetters } from "./metrics/runs.ts";
+import { traceDelivery } from "./traces/deliveries.ts";
+import { childOf, isExported } from "./traces/span.ts";
 
-/** What became of one delivered message that was not simply taken in, and why. */
-export interface LoggedDelivery {
-  attempt: number;
-  outcome: "retried" | "captured" | "settled";
-  /** The dead letter that holds it. */
-  dead_letter?: string;
-  code?: string | undefined;
-  error?: string;
+/** A delivery that is being worked on. */
+interface Taken {
+  readonly at: number;
+  readonly span: SpanUnderWay | undefined;
 }
 
-/**
- * Says in the log what became of a message, by its names, never its payload. What nobody has checked may be anything, so only texts are
- * said, and those not whole.
- */
-export function logDelivery({ name: queue }: QueueDefinition, { id, body }: Pick<Message, "id" | "body">, said: LoggedDelivery): void {
-  const fields = (typeof body === "object" && body !== null ? body : {}) as Record<string, unknown>;
-  const text = (field: string, max = MAX_NAME_CHARACTERS) => {
-    const value = fields[field];
-    return typeof value === "string" ? beginning(value, max) : undefined;
-  };
-  const names = Object.fromEntries(NAMES.map((field) => [field, text(field)]));
-  const trace_id = text("traceparent")?.slice(3, 35);
-  const { error, ...rest } = said;
-  const why = error === undefined ? {} : { error: beginning(error, MAX_ERROR_CHARACTERS) };
-  console.warn(JSON.stringify({ log: "delivery", queue, delivery_id: id, ...names, trace_id, ...rest, ...why }));
+const taken = new WeakMap<Delivered, Taken>();
+
+/** Notes since when a batch is worked on, in milliseconds since 1970. */
+export function noteTaken(env: object, messages: readonly Delivered[], at: number): void {
+  for (const message of messages) {
+    const traceparent = fieldsOf(message).traceparent;
+    taken.set(message, { at, span: isExported(env, traceparent) ? { traceparent: childOf(traceparent), env } : undefined });
+  }
 }
 
-const NAMES = ["tenant_id", "correlation_id", "idempotency_key", "message_type", "subject"];
-const MAX_NAME_CHARACTERS = 200;
-const MAX_ERROR_CHARACTERS = 1000;
+/** The span of a message's delivery: what its handling leads to is a child of it. Undefined where it is not exported. */
+export function spanOfDelivery(message: Delivered): SpanUnderWay | undefined {
+  return taken.get(message)?.span;
+}
+
+/** Notes what became of a delivery: one line of the log, its spans, and a count if it became a dead letter. */
+export function noteDelivery(env: object, said: Omit<Delivery, "waitedMs" | "ms">): void {
+  const { at, span } = taken.get(said.message) ?? {};
+  const madeAt = Date.parse(String(fieldsOf(said.message).created_at));
+  const waitedMs = at === undefined || Number.isNaN(madeAt) ? undefined : Math.max(0, at - madeAt);
+  const delivery = { ...said, waitedMs, ms: at && Date.now() - at };
+  logDelivery(env, delivery, span && spanIdOf(span.traceparent));
+  if (span && at !== undefined) traceDelivery(span, delivery, at);
+  if (said.deadLetter !== undefined) countLetters(env, [{ queue: said.queue, reason: said.code }]);
+}
+
+/** Why a delivery failed, as its line says it. */
+export function causeOf(error: unknown): Pick<Delivery, "code" | "error" | "upstreamStatus"> {
+  const upstreamStatus = error instanceof MillraceError ? error.detail.upstreamStatus : undefined;
+  return { code: codeOf(error), error: messageOf(error), upstreamStatus };
+}
+
+function fieldsOf({ body }: Delivered): Record<string, unknown> {
+  return (typeof body === "object" && body !== null ? body : {}) as Record<string, unknown>;
+}

@@ -1,6 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { messageOf } from "../contract/errors.ts";
+import { logLine } from "../contract/log-line.ts";
 import type { Portion } from "../contract/patience.ts";
 import { among, now, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
@@ -61,7 +62,7 @@ async function tryToKeep(env: EngineEnv, action: OpenAction): Promise<Tried> {
   } catch (error) {
     if (isSimulatedDeath(error)) throw error;
     const { id, instance_id, verb } = action;
-    console.warn(JSON.stringify({ log: "action", action_id: id, instance_id, verb, error: messageOf(error) }));
+    logLine("warn", { log: "action", action_id: id, instance_id, verb, error: messageOf(error) });
     return { action, failed: beginning(messageOf(error), 500), soon: false };
   }
 }

@@ -1,5 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { inDevelopment } from "../contract/development.ts";
+import { logLine } from "../contract/log-line.ts";
 
 /** A pass through a workflow's code, as far as advice names it. */
 interface Advised {
@@ -11,6 +13,7 @@ interface Advised {
 /** Whose code runs between its steps; undefined within a step. Known in development only. */
 const between = new AsyncLocalStorage<Advised | undefined>();
 let watches = false;
+const watching = new WeakSet<typeof fetch>();
 
 /** What was said in this isolate. */
 const given = new Set<string>();
@@ -23,15 +26,10 @@ export function advise({ env, workflow, instanceId }: Advised, step: string, sai
   const about = [inDevelopment(env) ? instanceId : workflow, step, said].join("\n");
   if (given.has(about) || given.size > MAX_GIVEN) return;
   given.add(about);
-  console.warn(JSON.stringify({ log: "advice", workflow, instance_id: instanceId, step, said }));
+  logLine("warn", { log: "advice", workflow, instance_id: instanceId, step, said });
 }
 
 const MAX_GIVEN = 1000;
-
-/** True where `MILLRACE_DEVELOPMENT` is "true": then what is only suspected is said too. */
-export function inDevelopment(env: EngineEnv): boolean {
-  return env.MILLRACE_DEVELOPMENT === "true";
-}
 
 /** Runs a workflow's code; in development, a `fetch` between its steps is told. */
 export function betweenSteps<T>(run: Advised, code: () => Promise<T>): Promise<T> {
@@ -45,13 +43,15 @@ export function withinStep<T>(body: () => T): T {
   return watches ? between.run(undefined, body) : body();
 }
 
+/** Whoever has put a `fetch` of its own in place of this one since is watched as well. */
 function watchFetch(): void {
-  if (watches) return;
   watches = true;
   const real = globalThis.fetch;
+  if (watching.has(real)) return;
   globalThis.fetch = (...call: Parameters<typeof fetch>) => {
     const run = between.getStore();
     if (run) advise(run, "", "fetch outside a step: it is repeated at each pass. Put it into step.read, or into a step of its own.");
     return real.apply(globalThis, call);
   };
+  watching.add(globalThis.fetch);
 }

@@ -1,6 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { Spending } from "../observe/cost/spending.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
 import { caughtOf, errorOf, leftBy } from "./caught.ts";
 import { Course } from "./course.ts";
@@ -41,12 +42,16 @@ export class Pass {
   readonly instanceId: string;
   readonly envelope: Envelope;
   readonly undoes: boolean;
+  /** When the instance was created, where that is known, and when this pass began. */
+  readonly createdAt: Date | undefined;
+  readonly beganAt = Date.now();
   readonly recorder: RecorderClient;
   readonly run: WhichRun;
   readonly inbox: Inbox;
   readonly course = new Course();
   readonly failures = new Failures();
   readonly guarded = new GuardedSteps();
+  readonly spending = new Spending();
   readonly #astray = Promise.withResolvers<never>();
 
   constructor({ env, workflow, queue, instanceId, envelope, createdAt, undoes }: PassOf) {
@@ -56,6 +61,7 @@ export class Pass {
     this.instanceId = instanceId;
     this.envelope = envelope;
     this.undoes = undoes;
+    this.createdAt = createdAt;
     this.recorder = recorderOf(env, instanceId);
     this.run = new WhichRun(this.recorder, instanceId);
     this.inbox = new Inbox(instanceId, this.recorder, this.run, this.course, isFirstPass(instanceId, createdAt));

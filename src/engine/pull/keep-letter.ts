@@ -1,5 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { digest } from "../contract/ids.ts";
+import { logLine } from "../contract/log-line.ts";
+import { countLetters } from "../observe/metrics/runs.ts";
 import { type DeadLetter, insertDeadLetters } from "../store/dead-letters.ts";
 import { query } from "../store/retry.ts";
 import type { PullLetter } from "./definition.ts";
@@ -24,7 +26,7 @@ const WHY = {
 } as const;
 
 /** Keeps a letter of a pull queue among the engine's dead letters. Handed over again, it is the same row. */
-export async function keepLetter(letter: PullLetter, { DB }: EngineEnv): Promise<void> {
+export async function keepLetter(letter: PullLetter, env: EngineEnv): Promise<void> {
   const { tenant: tenantId, id, body, contentType, reason, attempts, sentAt: firstAt } = letter;
   const queue = PULL + letter.queue;
   const kept: PulledBody = { content_type: contentType, body: body instanceof ArrayBuffer ? Buffer.from(body).toString("base64") : body };
@@ -33,8 +35,9 @@ export async function keepLetter(letter: PullLetter, { DB }: EngineEnv): Promise
     ...{ messageType: null, idempotencyKey: null, correlationId: null, instanceId: null, issues: null },
     ...{ reason, error: WHY[reason], attempts, firstAt },
   };
-  await query(DB, insertDeadLetters(JSON.stringify([row])));
-  console.warn(JSON.stringify({ log: "dead_letter", queue, dead_letter: row.id, code: reason }));
+  await query(env.DB, insertDeadLetters(JSON.stringify([row])));
+  countLetters(env, [row]);
+  logLine("warn", { log: "dead_letter", queue, dead_letter: row.id, code: reason });
 }
 
 /** The message of such a letter, as `send` takes it. */

@@ -2,6 +2,7 @@ import pRetry from "p-retry";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { placed } from "../contract/location.ts";
+import { recorderName, shardsOf } from "../contract/recorder-name.ts";
 import { asUnavailable, comeBackMs, troubleOf } from "../store/trouble.ts";
 import type { Recorder } from "./recorder.ts";
 
@@ -67,25 +68,4 @@ const TOO_LARGE = /serialized rpc (arguments|return)/i;
 
 function tooLarge(): MillraceError {
   return new MillraceError("payload_too_large", "What the step writes is larger than 32 MiB: write it in several commits.");
-}
-
-/**
- * How many recorders there are when `RECORDER_SHARDS` does not say: few, because the fewer there are the more steps share one batch of the
- * database (docs/performance.md).
- */
-const DEFAULT_SHARDS = 2;
-const MAX_SHARDS = 256;
-
-/**
- * One recorder for each share of the instances. Which one serves an instance matters to nobody: the fence is in the database, so the number
- * may change under open instances. An instance's id is a hash.
- */
-export function recorderName(instanceId: string, shards: number): string {
-  return `recorder-${Number.parseInt(instanceId.slice(0, 8), 16) % shards}`;
-}
-
-/** A setting that is no number must not stop open instances: it counts as not set. */
-function shardsOf({ RECORDER_SHARDS }: EngineEnv): number {
-  const shards = Number(RECORDER_SHARDS ?? DEFAULT_SHARDS);
-  return Number.isInteger(shards) && shards >= 1 && shards <= MAX_SHARDS ? shards : DEFAULT_SHARDS;
 }

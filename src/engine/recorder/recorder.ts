@@ -4,6 +4,8 @@ import { crashPoint } from "../contract/crash-points.ts";
 import type { EntryKey } from "../contract/ids.ts";
 import { laneIn } from "../contract/queue.ts";
 import type { RowStatement, Statement } from "../contract/sql.ts";
+import { GatheredCounts, WRITE_MS } from "../observe/metrics/gathered.ts";
+import type { Tally } from "../observe/metrics/tally.ts";
 import { GroupCommit } from "../store/group-commit.ts";
 import { rememberFailure } from "../store/inbox/caught.ts";
 import { claimEntry, extendLease, giveUpClaim } from "../store/inbox/claim.ts";
@@ -36,6 +38,8 @@ export interface Answer {
   entry: Entry | null;
   /** Which run of the instance the write found; only of a pass's first write. */
   run?: number | undefined;
+  /** How many rows the app's own statements wrote, as D1 bills them; only where this write committed them. */
+  appRows?: number;
 }
 
 /**
@@ -45,7 +49,9 @@ export interface Answer {
  * sent.
  */
 export class Recorder extends DurableObject<EngineEnv> {
-  readonly #commits = new GroupCommit(this.env.DB);
+  readonly #counts = new GatheredCounts(this.env);
+  readonly #commits = new GroupCommit(this.env.DB, {}, () => this.#counts.along());
+  #writesCounts = false;
 
   /**
    * Everything recorded for an instance, but for the outputs, because an instance may have more of them than one answer carries (32 MiB);
@@ -128,17 +134,20 @@ export class Recorder extends DurableObject<EngineEnv> {
       ...(DOUBTED.has(attempt.class) ? [markResolved(attempt.key.instanceId)] : []),
     ];
     const already = { look: selectEntry(attempt.key), read: (rows: Row[]) => recorded(attempt, onlyEntry(rows)) };
-    let run: number | undefined;
+    let committed: { run: number | undefined; appRows: number };
     try {
-      const answer = await this.#commits.commit<Answer | { run: number | undefined }>({
+      const answer = await this.#commits.commit<Answer | typeof committed>({
         statements: [...statements, ...this.#whichRun(attempt)],
-        read: (rows) => ({ run: runOf(attempt.key.instanceId, rows[statements.length]) }),
+        read: (rows, written) => ({
+          run: runOf(attempt.key.instanceId, rows[statements.length]),
+          appRows: written.slice(1, 1 + outcome.statements.length).reduce((sum, one) => sum + one, 0),
+        }),
         already,
         // Two passes that each believe to be alone must see each other.
         ...(attempt.aloneAs !== null && { apart: { what: attempt.key.instanceId, by: attempt.aloneAs } }),
       });
       if ("mine" in answer) return answer;
-      run = answer.run;
+      committed = answer;
     } catch (error) {
       if (!isFenceRefusal(error)) throw error;
       return this.#readBack(attempt);
@@ -148,7 +157,7 @@ export class Recorder extends DurableObject<EngineEnv> {
     if (outcome.messages.some(({ queue }) => laneIn(queue) !== undefined)) await relay(this.env, outcome.messages);
     else if (outcome.messages.length > 0) this.ctx.waitUntil(relay(this.env, outcome.messages));
     await crashPoint("W04 committed, caller saw an error", attempt.key.instanceId);
-    return { mine: true, entry: doneEntry(attempt, outcome), run };
+    return { mine: true, entry: doneEntry(attempt, outcome), ...committed };
   }
 
   /** Which run an instance is in, 0 when it has no row; the action by which it is undone, or being undone; and whether it is complete. */
@@ -175,6 +184,35 @@ export class Recorder extends DurableObject<EngineEnv> {
     const committed = this.#commits.commit({ statements: [finishInstance(end)], read: () => undefined });
     if (certain) return committed;
     this.ctx.waitUntil(committed.catch(() => undefined));
+  }
+
+  /**
+   * Takes what an isolate has counted. It goes along with a commit that happens anyway, or by itself where none comes: until then it is in
+   * memory only.
+   */
+  async tally(counted: Tally): Promise<void> {
+    this.#counts.add(counted);
+    if (!this.#writesCounts) this.ctx.waitUntil(this.#writeCountsInTime());
+  }
+
+  /** Writes what was counted, if it is due or `atOnce`. Never throws: what could not be written is written later. */
+  async writeCounts(atOnce = false): Promise<void> {
+    const along = this.#counts.along(atOnce);
+    if (along === undefined) return;
+    const written = await this.#commits.commit({ statements: [along.statement], read: () => true }).catch(() => false);
+    along.settled(written);
+  }
+
+  async #writeCountsInTime(): Promise<void> {
+    this.#writesCounts = true;
+    try {
+      while (!this.#counts.isEmpty) {
+        await scheduler.wait(WRITE_MS);
+        await this.writeCounts();
+      }
+    } finally {
+      this.#writesCounts = false;
+    }
   }
 
   async #readBack(attempt: Attempt): Promise<Answer> {

@@ -4,6 +4,7 @@ import { byteLength } from "../contract/limits.ts";
 import { laneIn } from "../contract/queue.ts";
 import { within } from "../contract/within.ts";
 import { sendInLanes } from "../lanes/relay.ts";
+import { count } from "../observe/metrics/count.ts";
 import type { Outgoing } from "../store/outbox.ts";
 import { troubleOf } from "../store/trouble.ts";
 
@@ -28,7 +29,11 @@ export async function relay(env: object, messages: readonly Outgoing[]): Promise
 }
 
 async function sendAll(env: object, queue: string, messages: readonly Outgoing[]): Promise<SendFailure[]> {
-  if (laneIn(queue) !== undefined) return sendInLanes(env, queue, messages);
+  if (laneIn(queue) !== undefined) {
+    const failed = await sendInLanes(env, queue, messages);
+    count(env, "queue_messages_sent_total", { queue }, messages.length - failed.length);
+    return failed;
+  }
   const failures: SendFailure[] = [];
   const line = { hangs: false };
   for (const chunk of chunks(messages)) failures.push(...(await send(env, queue, chunk, line)));
@@ -44,6 +49,7 @@ async function send(env: object, queue: string, chunk: Outgoing[], line: { hangs
         chunk.map(({ body, delaySeconds }) => ({ body: JSON.parse(body), contentType: "json", ...(delaySeconds > 0 && { delaySeconds }) })),
       );
     await within(sending());
+    count(env, "queue_messages_sent_total", { queue }, chunk.length);
     return [];
   } catch (error) {
     line.hangs ||= codeOf(error) === "unavailable";

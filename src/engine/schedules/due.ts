@@ -1,6 +1,7 @@
 import { assertMaySay } from "../access/may-ask.ts";
 import { assertReady, type EngineEnv } from "../contract/bindings.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
+import { logLine } from "../contract/log-line.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { enqueueIf } from "../intake/enqueue.ts";
@@ -36,7 +37,7 @@ export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()
       due.map((schedule) =>
         startOne(env, catalog, schedule, at).catch((error) => {
           // It stays due: the next call comes for it, and it holds back none of the others.
-          console.error(JSON.stringify({ log: "schedule", name: schedule.name, tenant_id: schedule.tenantId, error: messageOf(error) }));
+          logLine("error", { log: "schedule", name: schedule.name, tenant_id: schedule.tenantId, error: messageOf(error) });
           return false;
         }),
       ),

@@ -1,6 +1,7 @@
 import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { signalId } from "../contract/ids.ts";
+import { logLine } from "../contract/log-line.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
 import { among, type Statement, sql } from "../contract/sql.ts";
 import { within } from "../contract/within.ts";
@@ -68,7 +69,7 @@ async function tell(env: EngineEnv, { workflow, instance_id, event_type }: Assig
     await within(telling());
     return true;
   } catch (error) {
-    console.warn(JSON.stringify({ log: "wake", instance_id, error: String(error) }));
+    logLine("warn", { log: "wake", instance_id, error: String(error) });
     return false;
   }
 }

@@ -8,7 +8,9 @@ export interface Operator {
   actor: string;
 }
 
-/** What an operator can do by the engine; about an instance, an effect, a dead letter, a schedule, an approval, a token, a lock. */
+/**
+ * What an operator can do by the engine; about an instance, an effect, a dead letter, a schedule, an approval, a token, a lock, an alert.
+ */
 export const VERBS = [
   "retry",
   "confirm",
@@ -29,6 +31,8 @@ export const VERBS = [
   "mint",
   "revoke",
   "break",
+  "mute",
+  "unmute",
 ] as const;
 
 /** The engine's verbs, and an app's own. */

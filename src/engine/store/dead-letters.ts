@@ -1,5 +1,6 @@
 import type { Issue } from "../contract/errors.ts";
 import { among, now, type Statement, sql } from "../contract/sql.ts";
+import { MAX_COUNTED } from "./health.ts";
 import { isOver, type Old } from "./instances/remove.ts";
 
 /** A message nobody will deliver again, with everything known about why. */
@@ -63,3 +64,14 @@ export function removeSettledLetters(keepMs: number, limit: number): Statement {
       LIMIT ${limit})
     RETURNING 1 AS gone`;
 }
+
+/** Dead letters of the last day in one state, by queue and type: of the newest, as many as are counted. */
+export function selectRecentLetters(state: LetterState): Statement {
+  return sql`
+    SELECT queue, message_type, count(*) AS letters FROM (
+      SELECT queue, message_type FROM dead_letters INDEXED BY dead_letters_by_time
+      WHERE state = ${state} AND captured_at > ${now} - ${DAY_MS} ORDER BY captured_at DESC LIMIT ${MAX_COUNTED})
+    GROUP BY queue, message_type`;
+}
+
+const DAY_MS = 86_400_000;

@@ -2,16 +2,16 @@ import { MillraceError } from "../contract/errors.ts";
 import type { RowStatement, Statement } from "../contract/sql.ts";
 import { type Bindable, bindable } from "./bindable.ts";
 import { merge } from "./merge.ts";
-import { atomically, type Row } from "./retry.ts";
+import { atomically, atomicallyCounted, type Row } from "./retry.ts";
 import { troubleOf } from "./trouble.ts";
 
 /**
  * Statements that commit together or not at all, and how to read their answer. Row statements answer for all units that have the same one:
- * each picks its own rows.
+ * each picks its own rows. `written` says how many rows each statement wrote, as D1 bills them; of a shared one its share.
  */
 export interface Unit<T> {
   readonly statements: readonly (Statement | RowStatement)[];
-  readonly read: (rows: Row[][]) => T;
+  readonly read: (rows: Row[][], written: readonly number[]) => T;
   /**
    * Two units of one `what` and different `by` are never in one group: a statement that both share would look before either has written.
    */
@@ -23,6 +23,13 @@ export interface Unit<T> {
   readonly already?: { readonly look: Statement; readonly read: (rows: Row[]) => T | undefined };
 }
 
+/** A statement that goes along with a group which commits anyway: nobody waits for it, and it may be written twice. */
+export interface Along {
+  readonly statement: Statement;
+  /** Told whether it is known to be written. */
+  readonly settled: (isWritten: boolean) => void;
+}
+
 interface Waiting {
   readonly parts: readonly Bindable[];
   readonly bytes: number;
@@ -30,7 +37,7 @@ interface Waiting {
   readonly look: Statement | undefined;
   /** Settles the unit by what its look found; false when that does not. */
   readonly recognise: (rows: Row[]) => boolean;
-  readonly settle: (rows: Row[][]) => void;
+  readonly settle: (rows: Row[][], written: readonly number[]) => void;
   readonly fail: (error: unknown) => void;
 }
 
@@ -53,13 +60,15 @@ const PAUSE_MS = { least: 250, most: 5000 };
 export class GroupCommit {
   readonly #db: D1Database;
   readonly #bounds: typeof BOUNDS;
+  readonly #along: () => Along | undefined;
   #waiting: Waiting[] = [];
   #waitingBytes = 0;
   #busy = false;
   #pauseMs = 0;
 
-  constructor(db: D1Database, bounds: Partial<typeof BOUNDS> = {}) {
+  constructor(db: D1Database, bounds: Partial<typeof BOUNDS> = {}, along: () => Along | undefined = () => undefined) {
     this.#db = db;
+    this.#along = along;
     this.#bounds = { ...BOUNDS, ...bounds };
   }
 
@@ -74,7 +83,7 @@ export class GroupCommit {
       const parts = statements.map(bindable);
       const bytes = parts.reduce((sum, part) => sum + part.bytes, 0);
       this.#assertRoom(bytes);
-      const answer = (rows: Row[][]) => resolve(read(rows));
+      const answer = (rows: Row[][], written: readonly number[]) => resolve(read(rows, written));
       const recognise = (rows: Row[]) => {
         const known = already?.read(rows);
         if (known !== undefined) resolve(known);
@@ -125,7 +134,8 @@ export class GroupCommit {
       size++;
     }
     this.#waitingBytes -= bytes;
-    return this.#waiting.splice(0, size);
+    const along = this.#along();
+    return [...this.#waiting.splice(0, size), ...(along ? [companion(along)] : [])];
   }
 
   /** Every unit of the group has its answer afterwards, whatever happens. */
@@ -162,8 +172,16 @@ export class GroupCommit {
   async #commitTogether(group: readonly Waiting[]): Promise<unknown> {
     try {
       const { statements, places } = merge(group);
-      const answers = await atomically(this.#db, statements, this.#bounds.answerWithinMs);
-      for (const [index, unit] of group.entries()) unit.settle((places[index] ?? []).map((place) => answers[place] ?? []));
+      const answers = await atomicallyCounted(this.#db, statements, this.#bounds.answerWithinMs);
+      const sharers = Map.groupBy(places.flat(), (place) => place);
+      const share = (place: number) => (answers[place]?.rowsWritten ?? 0) / (sharers.get(place)?.length ?? 1);
+      for (const [index, unit] of group.entries()) {
+        const own = places[index] ?? [];
+        unit.settle(
+          own.map((place) => answers[place]?.rows ?? []),
+          own.map(share),
+        );
+      }
       return undefined;
     } catch (error) {
       if (troubleOf(error) !== "fatal") throw error;
@@ -184,10 +202,23 @@ export class GroupCommit {
   }
 }
 
-function orReject<T>(answer: (rows: T) => void, reject: (error: unknown) => void): (rows: T) => void {
-  return (rows) => {
+function companion({ statement, settled }: Along): Waiting {
+  const part = bindable(statement);
+  return {
+    parts: [part],
+    bytes: part.bytes,
+    apart: undefined,
+    look: undefined,
+    recognise: () => false,
+    settle: () => settled(true),
+    fail: () => settled(false),
+  };
+}
+
+function orReject<T extends unknown[]>(answer: (...given: T) => void, reject: (error: unknown) => void): (...given: T) => void {
+  return (...given) => {
     try {
-      answer(rows);
+      answer(...given);
     } catch (error) {
       reject(error);
     }

@@ -28,3 +28,8 @@ export function noteLane({ tenantId, lane, key, state, why, depth, oldestAt, hea
 export function forgetLane({ tenantId, lane, key }: Pick<NotedLane, "tenantId" | "lane" | "key">): Statement {
   return sql`DELETE FROM lanes WHERE tenant_id = ${tenantId} AND lane = ${lane} AND key = ${key}`;
 }
+
+/** The same for what was noted at a moment: its object may have noted it again. */
+export function forgetNoted({ tenantId, lane, key }: Pick<NotedLane, "tenantId" | "lane" | "key">, notedAt: number): Statement {
+  return sql`DELETE FROM lanes WHERE tenant_id = ${tenantId} AND lane = ${lane} AND key = ${key} AND noted_at = ${notedAt}`;
+}

@@ -35,6 +35,12 @@ function late(withinMs: number): MillraceError {
 /** One row of an answer. */
 export type Row = Record<string, unknown>;
 
+/** What one statement of a batch answered, and how many rows it wrote as D1 bills them: those of indexes too. */
+interface Answered {
+  readonly rows: Row[];
+  readonly rowsWritten: number;
+}
+
 /**
  * Runs statements as one atomic batch, all of them or none, and answers each one's rows. Errors: `payload_too_large` for a value that D1
  * takes only locally.
@@ -44,6 +50,15 @@ export async function atomically(
   statements: readonly (Statement | RowStatement)[],
   withinMs: number = ANSWER_WITHIN_MS,
 ): Promise<Row[][]> {
+  return (await atomicallyCounted(db, statements, withinMs)).map(({ rows }) => rows);
+}
+
+/** The same, and how many rows each of them wrote. */
+export async function atomicallyCounted(
+  db: D1Database,
+  statements: readonly (Statement | RowStatement)[],
+  withinMs: number = ANSWER_WITHIN_MS,
+): Promise<Answered[]> {
   if (statements.length === 0) return [];
   const bound = statements.map(bindable);
   const results = await withD1Retry(
@@ -55,7 +70,7 @@ export async function atomically(
     const said = `The database gave ${results.length} answers to ${bound.length} statements. Please report this, with the statements.`;
     throw new MillraceError("invariant", said);
   }
-  return results.map((result) => result.results);
+  return results.map(({ results: rows, meta }) => ({ rows, rowsWritten: meta.rows_written ?? 0 }));
 }
 
 /** Runs one statement and answers its rows, read as `T`: the statement's own column list is the proof. */

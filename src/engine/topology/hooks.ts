@@ -1,5 +1,6 @@
 import type { Envelope } from "../contract/envelope.ts";
 import { messageOf } from "../contract/errors.ts";
+import { logLine } from "../contract/log-line.ts";
 import type { Draft } from "../contract/message.ts";
 import { within } from "../contract/within.ts";
 
@@ -39,6 +40,6 @@ export async function confirmToSenders({ onConfirmed }: Hooks, env: object, take
   const kept = taken.filter(({ outbox }) => outbox === "sender");
   if (kept.length === 0 || onConfirmed === undefined) return;
   await within(onConfirmed(env as Cloudflare.Env, kept), CONFIRM_LIMIT_MS).catch((error) =>
-    console.warn(JSON.stringify({ log: "confirm", messages: kept.length, error: messageOf(error) })),
+    logLine("warn", { log: "confirm", messages: kept.length, error: messageOf(error) }),
   );
 }

@@ -1,4 +1,5 @@
 import { crashPoint } from "../contract/crash-points.ts";
+import { logLine } from "../contract/log-line.ts";
 import type { SteerRequest } from "../lanes/turns-stub.ts";
 import { type ActionResult, auditCarriedOut } from "../store/actions.ts";
 import { atomically } from "../store/retry.ts";
@@ -51,7 +52,7 @@ export class Audits {
       if (left.length > 0) this.#kv.put("audits", left);
       else this.#kv.delete("audits");
     } catch (error) {
-      console.warn(JSON.stringify({ log: "audit_owed", actions: owed.length, error: String(error) }));
+      logLine("warn", { log: "audit_owed", actions: owed.length, error: String(error) });
     }
   }
 

@@ -1,3 +1,4 @@
+import { logLine } from "../contract/log-line.ts";
 import { statusesOf } from "../store/instances/fate.ts";
 import { lookNow } from "../store/instances/look.ts";
 import { UNDER_WAY, UNSEEN } from "../store/instances/status.ts";
@@ -34,6 +35,6 @@ export async function askDatabase(db: D1Database, tenantId: string, places: Plac
     const unseen = places.all.filter(({ id, since }) => since < Date.now() - UNSEEN_MS && UNSEEN.has(statuses.get(id) ?? "running"));
     if (unseen.length > 0) await query(db, lookNow(unseen.map(({ id }) => id)));
   } catch (error) {
-    console.warn(JSON.stringify({ log: "turn_look", error: String(error) }));
+    logLine("warn", { log: "turn_look", error: String(error) });
   }
 }

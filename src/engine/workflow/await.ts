@@ -1,7 +1,7 @@
 import { type Duration, durationInWords, durationMs } from "../contract/duration.ts";
 import { issuesOf, subjectSchema } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { logWait } from "../observe/instances.ts";
+import { logWait } from "../observe/log/instances.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
 import { type Approval, answerEventType, approvalId, askQuestion, settleQuestion } from "../signals/approval.ts";

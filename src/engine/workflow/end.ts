@@ -1,8 +1,10 @@
 import { crashPoint } from "../contract/crash-points.ts";
 import { messageOf } from "../contract/errors.ts";
+import { logLine } from "../contract/log-line.ts";
 import { laneIn } from "../contract/queue.ts";
 import { type RunEnd, tellTurnOver } from "../lanes/turns-stub.ts";
-import { logEnd, loggedInstance } from "../observe/instances.ts";
+import { noteEnd } from "../observe/ends.ts";
+import { loggedInstance } from "../observe/log/instances.ts";
 import type { Failure } from "../pass/failure.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { End } from "../store/instances/run.ts";
@@ -20,14 +22,21 @@ export async function tellEnd(pass: Pass, platform: Platform, status: End["statu
   try {
     const error = failure && JSON.stringify(failure);
     const number = await pass.run.number();
-    const end = { id: pass.instanceId, run: number, status, error, left: pass.leftTo(number + 1, failure) };
+    const end = {
+      id: pass.instanceId,
+      run: number,
+      status,
+      error,
+      left: pass.leftTo(number + 1, failure),
+      spent: pass.spending.of(number, pass.undoes),
+    };
     const told = tellLane(pass, { status, error: failure && `${failure.code}: ${failure.message}` });
     if (pass.inbox.isKnownToRun && Date.now() - Date.parse(pass.envelope.created_at) < YOUNG_MS) await pass.recorder.finish(end);
     else await platform.reading({ label: "end" }, () => pass.recorder.finish(end, true), "always");
     await told;
-    logEnd(loggedInstance(pass), status, failure);
+    noteEnd(pass, number, status, failure);
   } catch (error) {
-    console.warn(JSON.stringify({ log: "end", ...loggedInstance(pass), status, error: messageOf(error) }));
+    logLine("warn", { log: "end", ...loggedInstance(pass), status, error: messageOf(error) });
   }
   await crashPoint("W33 end told, pass not over", pass.instanceId);
 }

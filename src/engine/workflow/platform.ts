@@ -58,7 +58,8 @@ export class Platform {
     if (isOver()) return never();
     const { failures } = this.#pass;
     const { retries, timeoutMs } = this.#checked(policy, label);
-    const attempts = new StepAttempts(this.#pass, label, retries.limit, timeoutMs);
+    const attempts = new StepAttempts(this.#pass, label, step.name, retries.limit, timeoutMs);
+    this.#pass.spending.noteStep();
     const begun = this.#steps.do(
       name,
       {
@@ -91,6 +92,7 @@ export class Platform {
       const given = { step, hangs: attempts.ran, error: failures.lastOf(label) };
       const written = isUnheard && guarded ? await unheardOutcome(this.#pass, given) : undefined;
       if (written) return written as unknown as T;
+      this.#pass.spending.noteFailed();
       throw error;
     });
     const result = await ended;
@@ -170,6 +172,7 @@ export class Platform {
   async sleep(step: StepCall, duration: Duration): Promise<void> {
     if (this.#pass.inbox.wasOver(step.label)) return;
     const since = Date.now();
+    this.#pass.spending.noteStep();
     await this.#steps.sleep(step.label, durationMs(duration)).catch((error) => this.#unlessAborted(error));
     this.#pass.inbox.noteWaited();
     const rest = Date.now() - since - durationMs(duration) / 2;
@@ -179,6 +182,7 @@ export class Platform {
 
   /** Waits for an event and answers its payload. Throws the platform's error when none comes in time. */
   async waitFor<T extends Rpc.Serializable<T>>(label: string, type: string, timeout: Duration): Promise<T> {
+    this.#pass.spending.noteStep();
     const event = await this.#steps
       .waitForEvent<T>(label, { type, timeout: durationMs(timeout) })
       .catch((error) => this.#unlessAborted(error));
@@ -226,6 +230,7 @@ export class Platform {
       outcome = await this.do(after, policy, (number) => attempt(number + 1));
     }
     const packed = outcome;
+    if (step.guarded || "appRows" in packed) this.#pass.spending.noteOutcome(packed);
     return (await this.reading(step, () => unpackOutput(this.#pass.env.PAYLOADS, packed))) as Output;
   }
 }

@@ -1,6 +1,6 @@
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { MillraceError, messageOf, readable } from "../contract/errors.ts";
-import { logAttempt } from "../observe/instances.ts";
+import { WatchedAttempt } from "../observe/attempts.ts";
 import { asMissing, describeFailure } from "../pass/failure.ts";
 import type { Pass } from "../pass/pass.ts";
 import { asStepError, endsStep } from "./step-error.ts";
@@ -21,11 +21,13 @@ const HUNG = new MillraceError("step_timeout", "The attempt did not end in time,
 /** The attempts that this pass makes at one platform step, and what they fail with. */
 export class StepAttempts {
   #ran = false;
-  #underWay: { attempt: number; since: number } | undefined;
+  #underWay: { attempt: number; since: number; watched: WatchedAttempt } | undefined;
 
   constructor(
     readonly pass: Pass,
     readonly label: string,
+    /** Its name in the code; undefined for the engine's own. */
+    readonly name: string | undefined,
     /** How often the platform tries again. */
     readonly limit: number,
     readonly timeoutMs: number,
@@ -40,14 +42,15 @@ export class StepAttempts {
   async make<T>(attempt: number, work: () => Promise<T>): Promise<T> {
     this.#ran = true;
     const hung = this.#underWay;
-    if (hung) logAttempt(this.pass, describeFailure(this.label, hung.attempt, HUNG), "retried", HUNG);
-    const own = { attempt, since: Date.now() };
+    if (hung) hung.watched.failed(describeFailure(this.label, hung.attempt, HUNG), "retried", HUNG);
+    const watched = new WatchedAttempt(this.pass, this, attempt);
+    const own = { attempt, since: Date.now(), watched };
     this.#underWay = own;
     try {
-      return await work();
+      return await watched.make(work);
     } catch (thrown) {
       const error = asMissing(readable(thrown));
-      if (!isSimulatedDeath(error)) this.#note(attempt, error, endsStep(error) || attempt > this.limit);
+      if (!isSimulatedDeath(error)) this.#note(watched, error, endsStep(error) || attempt > this.limit);
       throw asStepError(error);
     } finally {
       if (this.#underWay === own) this.#underWay = undefined;
@@ -59,17 +62,18 @@ export class StepAttempts {
    * that; what it ends sooner it passes by again. Answers whether the last attempt hung.
    */
   noteGivenUp(error: unknown): boolean {
-    const { attempt = 0, since = Date.now() } = this.#underWay ?? {};
+    const { attempt = 0, since = Date.now(), watched } = this.#underWay ?? {};
     const hung = attempt > this.limit && Date.now() - since >= this.timeoutMs - TIMER_MARGIN_MS;
     const { failures } = this.pass;
-    if (hung) this.#note(attempt, new MillraceError("step_timeout", messageOf(error)), true);
+    if (hung && watched) this.#note(watched, new MillraceError("step_timeout", messageOf(error)), true);
     else if (!this.#ran) failures.note(this.label, this.limit + 1, error, true);
     failures.noteRejected(this.label, error);
     return hung;
   }
 
-  #note(attempt: number, error: unknown, last: boolean): void {
+  #note(watched: WatchedAttempt, error: unknown, last: boolean): void {
+    const { attempt } = watched;
     this.pass.failures.note(this.label, attempt, error, last);
-    logAttempt(this.pass, describeFailure(this.label, attempt, error), last ? "failed" : "retried", error);
+    watched.failed(describeFailure(this.label, attempt, error), last ? "failed" : "retried", error);
   }
 }

@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import { type Accepted, codeOf, type Envelope, type EventListener, enqueue, MillraceError, messageOf, query } from "millrace";
+import { type Accepted, codeOf, type Envelope, type EventListener, enqueue, logLine, MillraceError, messageOf, query } from "millrace";
 import type { Rewritten } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { BRAND_AGENT } from "../../messages/brand.ts";
@@ -153,7 +153,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
       if (this.#state.held() > 0) await this.#wakeBy(Date.now() + LOOK_EVERY_MS);
     } catch (error) {
       const pause = PAUSES_MS[Math.min(this.#failures++, PAUSES_MS.length - 1)] ?? LOOK_EVERY_MS;
-      console.error(JSON.stringify({ log: "brand-agent", code: codeOf(error), error: messageOf(error), again_in_ms: pause }));
+      logLine("error", { log: "brand_agent", code: codeOf(error), error: messageOf(error), again_in_ms: pause });
       await this.#wakeBy(Date.now() + pause);
     }
   }

@@ -1,4 +1,4 @@
-import { messageOf, query, sql } from "millrace";
+import { logLine, messageOf, query, sql } from "millrace";
 import type { Retention, Slice } from "millrace/worker";
 
 /** What the rule needs of a ledger. */
@@ -101,7 +101,7 @@ async function pruneLedger(ledger: PrunedLedger, before: number): Promise<number
 
 /** A ledger that cannot be pruned keeps its rows, and is asked again in the next pass. It holds up no other tenant's. */
 function stays(tenant: string, entity: string, first: number, error: unknown): number {
-  console.error(JSON.stringify({ log: "retention", rule: "facts", tenant, entity, error: messageOf(error) }));
+  logLine("error", { log: "retention", rule: "facts", tenant_id: tenant, entity, error: messageOf(error) });
   return first;
 }
 

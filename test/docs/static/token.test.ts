@@ -65,14 +65,11 @@ it("tokens that pull, and those of an app's own scopes, are made as others are",
 it("wrangler, and with it a deployed database, takes the same statements whole, whatever stands in a name", () => {
   const mint: Mint = { verb: "mint", tenant: "acme", actor: 'O\'Neil; "DROP" --', scopes: ["read"], days: 1, reason: "é" };
   const { token, sql } = mintStatements(mint, "cli/ada");
-  const wrangler = (command: string) =>
-    run('npx wrangler d1 execute DB --local --persist-to "$1" --yes --json --command "$2"', state, command);
+  const wrangler = (command: string) => run('wrangler d1 execute DB --local --persist-to "$1" --yes --json --command "$2"', state, command);
   wrangler(sql);
   const id = token.slice(3, 19);
-  const [{ results }] = JSON.parse(
-    wrangler(`SELECT t.actor, a.reason FROM tokens t JOIN actions a ON a.target = t.id WHERE t.id = '${id}'`),
-  );
-  expect(results).toEqual([{ actor: mint.actor, reason: "é" }]);
+  const results = rows(`SELECT t.actor, a.reason FROM tokens t JOIN actions a ON a.target = t.id WHERE t.id = '${id}'`);
+  expect(results).toMatchObject([{ actor: mint.actor, reason: "é" }]);
   wrangler(revokeStatements(id, { tenant: "acme", actor: mint.actor }, "cli/ada", ""));
   expect(rows(`SELECT verb FROM actions WHERE target = '${id}' ORDER BY at`)).toMatchObject([{ verb: "mint" }, { verb: "revoke" }]);
 });

@@ -139,7 +139,8 @@ describe("A guarded effect", () => {
       return attemptEffect({ pass, step: pass.call("put", ""), definition: put, input: null, writes: () => ({}) }, number);
     };
     const first = await attempt(1);
-    expect(await attempt(2)).toEqual(first);
+    // What the app's rows cost only the attempt knows that wrote them.
+    expect(first).toEqual({ ...(await attempt(2)), appRows: 0 });
     expect(await happened(name)).toHaveLength(1);
   });
 

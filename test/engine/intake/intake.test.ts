@@ -49,12 +49,12 @@ describe("A command consumer", () => {
   it("Q03 what the platform cannot create yet is said to be put off, not started; the keeper starts it", async () => {
     const name = fresh();
     const create = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE) as Workflow, "createBatch").mockRejectedValue(new Error("Out of reach."));
-    const log = vi.spyOn(console, "log");
+    const log = vi.spyOn(console, "warn");
     await deliver("probe-commands", [await command(name)]);
     const said = log.mock.calls.map(([line]) => JSON.parse(String(line)) as Record<string, unknown>);
     create.mockRestore();
     log.mockRestore();
-    expect(said.find((line) => line.log === "batch")).toEqual({ log: "batch", queue: "probe-commands", messages: 1, "put off": 1 });
+    expect(said.filter((line) => line.log === "delivery")).toMatchObject([{ queue: "probe-commands", outcome: "put off", subject: name }]);
     const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
     await rows("UPDATE instances SET check_at = 0 WHERE id = ?1", row?.id ?? "");
     await keeperRound();

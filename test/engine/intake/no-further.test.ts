@@ -56,7 +56,7 @@ describe("A message that goes no further", () => {
     ["50,000 characters", "hunter2".padStart(50_000)],
   ])("Q02 with %s where its names should be is a letter, and the log line about it tells none of that", async (_, subject) => {
     const name = fresh();
-    const said = vi.spyOn(console, "warn");
+    const said = vi.spyOn(console, "error");
     onTestFinished(() => said.mockRestore());
     const bad = { ...command(name, {}), subject, message_type: subject, schema_version: 0 };
     expect(await deliver("probe-commands", [bad, command(`${name}/good`, { name, steps: [] })])).toEqual({ acked: 2, retried: 0 });

@@ -9,8 +9,14 @@ interface Line {
   [field: string]: unknown;
 }
 
-/** The engine's lines that name this subject or instance, from here on. */
+/** The engine's lines that name this subject or instance, from here on, without those about deliveries and attempts that went well. */
 function linesAbout(...names: string[]): () => Line[] {
+  const all = allLinesAbout(...names);
+  return () => all().filter(({ log, level }) => level !== "info" || (log !== "delivery" && log !== "attempt"));
+}
+
+/** All of the engine's lines that name this subject or instance, from here on. */
+function allLinesAbout(...names: string[]): () => Line[] {
   const spies = (["log", "warn", "error"] as const).map((level) => vi.spyOn(console, level));
   onTestFinished(() => {
     for (const spy of spies) spy.mockRestore();
@@ -146,7 +152,7 @@ describe("In the log", () => {
     };
     const post = defineStep({
       effect: "natural",
-      timeout: 200,
+      timeout: 1000,
       retries: { limit: 1, delay: 10 },
       run: async ({ fetch }) => (await fetch(`${probeEnv.UPSTREAM_URL}/natural/${name}`, { method: "PUT", body: "{}" })).text(),
     });
@@ -154,7 +160,7 @@ describe("In the log", () => {
       async ({ step }) => {
         await step.effect("post", post, null);
         await step.read("deaf", () => (hangs ? hang() : Promise.resolve(1)), {
-          timeout: 10,
+          timeout: 500,
           retries: { limit: 1, delay: 10 },
         });
       },
@@ -165,7 +171,7 @@ describe("In the log", () => {
     const timeOut = { log: "attempt", instance_id: instanceId, attempt: 1, outcome: "retried", code: "step_timeout" };
     expect(lines()).toEqual([
       expect.objectContaining({ log: "ended", status: "complete" }),
-      expect.objectContaining({ ...timeOut, step: "post", error: "The effect did not end within 200 ms." }),
+      expect.objectContaining({ ...timeOut, step: "post", error: "The effect did not end within 1000 ms." }),
       expect.objectContaining({ ...timeOut, step: "deaf" }),
     ]);
   });
@@ -246,6 +252,7 @@ describe("In the log", () => {
     expect(lines()).toEqual([
       {
         log: "ended",
+        level: "info",
         instance_id: instanceId,
         workflow: "lab",
         tenant_id: "acme",

@@ -1,6 +1,7 @@
 import { digest } from "millrace";
 import { expect, it } from "vitest";
-import { recorderName, recorderOf } from "../../../src/engine/recorder/client.ts";
+import { recorderName } from "../../../src/engine/contract/recorder-name.ts";
+import { recorderOf } from "../../../src/engine/recorder/client.ts";
 import type { Attempt } from "../../../src/engine/store/inbox/entry.ts";
 import { fresh, probeEnv, rows } from "../harness.ts";
 

@@ -42,7 +42,7 @@ async function openApiTypes(): Promise<void> {
 /** A line for each thing that the compiler finds wrong. */
 function typeCheck(project: string): Promise<string[]> {
   const compiler = join(root, "node_modules/typescript/bin/tsc");
-  const args = [compiler, "--project", join(import.meta.dirname, "../programs", project), "--pretty", "false"];
+  const args = [compiler, "--singleThreaded", "--project", join(import.meta.dirname, "../programs", project), "--pretty", "false"];
   return new Promise((resolve) =>
     execFile(process.execPath, args, { maxBuffer: 64e6 }, (error, stdout, stderr) =>
       resolve(error ? `${stdout}${stderr}`.trim().split("\n") : []),

@@ -231,13 +231,13 @@ export const DOOR = mutantsOf("door", {
     killedBy: "test/engine/pass/advice.test.ts",
   },
   "a failed attempt leaves no line": {
-    file: "src/engine/observe/instances.ts",
-    find: 'say("warn", { log: "attempt",',
-    put: 'void ({ log: "attempt",',
+    file: "src/engine/observe/log/instances.ts",
+    find: 'logJobLine(run.env, "warn", { ...attempt,',
+    put: "void ({ ...attempt,",
     killedBy: "test/engine/observe/logged.test.ts",
   },
   "a line names no job": {
-    file: "src/engine/observe/instances.ts",
+    file: "src/engine/observe/log/instances.ts",
     find: "correlation_id: short(correlation_id),",
     put: 'correlation_id: short(""),',
     killedBy: "test/engine/observe/logged.test.ts",

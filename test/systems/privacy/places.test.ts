@@ -56,7 +56,19 @@ it("every kind of object is listed, and is among those that a search for a forgo
 });
 
 /** Tables without a tenant of their own, and those that go with an instance. */
-const OTHERWISE = ["approvals", "inbox", "instances", "outbox", "sequences", "stated_events", "tombstones", "waits"];
+const OTHERWISE = [
+  "alerts",
+  "approvals",
+  "counts",
+  "inbox",
+  "instances",
+  "outbox",
+  "sequences",
+  "stated_events",
+  "tallies",
+  "tombstones",
+  "waits",
+];
 
 it("every table goes with its tenant: by what tells its rows apart, with an instance, or as hashes that say nothing", async () => {
   const { results } = await env.DB.prepare(

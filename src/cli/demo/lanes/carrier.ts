@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Refusal } from "../../command.ts";
 import { paint, say } from "../../terminal.ts";
+import type { Until } from "../until.ts";
 import type { LanesApi } from "./api.ts";
 import type { Called, Outside } from "./outside.ts";
-import type { Until } from "./until.ts";
 
 /** Callers, each of which wants one call a second; the limit allows 20 in all, and half of it is too little for them. */
 const CALLERS = 14;

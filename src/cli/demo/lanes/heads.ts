@@ -1,9 +1,9 @@
 import type { LaneLook } from "millrace/operate";
 import { Refusal } from "../../command.ts";
 import { column, paint, say } from "../../terminal.ts";
+import type { Until } from "../until.ts";
 import type { LanesApi } from "./api.ts";
 import type { Heard, Outside } from "./outside.ts";
-import type { Until } from "./until.ts";
 
 /** A lane of each policy, with what its owner wants of it, and the steps that are taken in the end, in their order. */
 const LANES = [

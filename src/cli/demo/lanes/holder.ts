@@ -1,8 +1,8 @@
 import { Refusal } from "../../command.ts";
 import { column, paint, say } from "../../terminal.ts";
+import type { Until } from "../until.ts";
 import type { LanesApi } from "./api.ts";
 import { type Outside, TILL_CENTS } from "./outside.ts";
-import type { Until } from "./until.ts";
 
 const SHOP = "berlin";
 

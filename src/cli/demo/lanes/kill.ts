@@ -2,9 +2,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Refusal } from "../../command.ts";
 import type { Engine } from "../../local/engine-process.ts";
 import { column, paint, say, seconds } from "../../terminal.ts";
+import type { Until } from "../until.ts";
 import type { Change, LanesApi } from "./api.ts";
 import type { Heard, Outside } from "./outside.ts";
-import type { Until } from "./until.ts";
 
 const ORDERS = Array.from({ length: 10 }, (_, at) => `order-${at + 1}`);
 const STEPS = 40;

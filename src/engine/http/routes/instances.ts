@@ -3,6 +3,7 @@ import { describeInstance, type Instance, listInstances } from "../../inspect/in
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { needs } from "../auth.ts";
+import { CostSchema, costView } from "../cost.ts";
 import type { HttpEnv } from "../env.ts";
 import { FailureSchema, failureView } from "../failure.ts";
 import { KNOWN_NAMES, refuseUnknownNames } from "../known-names.ts";
@@ -54,6 +55,7 @@ const InstanceDetailSchema = InstanceSchema.extend({
   result_changed: z.string().nullable().openapi({
     description: "Of a result that is no plain data, such as a Map: what JSON changed of it or left out, in a sentence. Null otherwise.",
   }),
+  cost: CostSchema,
 }).openapi("InstanceDetail");
 
 const list = createRoute({
@@ -105,7 +107,7 @@ export function instances(catalog: Catalog) {
       const instance = await describeInstance(context.env, context.var.caller, context.req.valid("param").id);
       const { payload, payloadRef, platformStatus, result, resultChanged } = instance;
       const whole = { ...instanceView(instance), payload, payload_ref: payloadRef, result, platform_status: platformStatus };
-      return context.json({ ...whole, result_changed: resultChanged }, 200);
+      return context.json({ ...whole, result_changed: resultChanged, cost: costView(instance.cost) }, 200);
     });
 }
 

@@ -1,6 +1,6 @@
 import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { among, now, type Statement, sql } from "../../contract/sql.ts";
-import { BEGUN, GOING_ON, UNSEEN, WORKING } from "./status.ts";
+import { BEGUN, FAILED, GOING_ON, UNDER_WAY, UNSEEN, WORKING } from "./status.ts";
 
 /** When an instance is looked at next, and what this look has found out about it. */
 export interface Looked {
@@ -60,4 +60,16 @@ export function lookAfterEvents(signalIds: readonly string[]): Statement {
     UPDATE instances SET check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE check_at > ${now} + ${KEEPER_PATIENCE_MS}
       AND id IN (SELECT instance_id FROM waits WHERE signal_id IN ${among(signalIds)})`;
+}
+
+/** The keeper looks now at instances under way that fell out of its line. */
+export function watchLost(ids: readonly string[]): Statement {
+  return sql`UPDATE instances SET check_at = ${now} WHERE id IN ${among(ids)} AND status IN ${UNDER_WAY} AND check_at IS NULL`;
+}
+
+/** The keeper looks now at instances that are under way, or over by what the machine believes, and that it has left alone. */
+export function lookAgain(ids: readonly string[]): Statement {
+  return sql`
+    UPDATE instances SET check_at = ${now}, seen = 1
+    WHERE id IN ${among(ids)} AND (status IN ${UNDER_WAY} OR status IN ${FAILED}) AND (check_at IS NULL OR check_at > ${now})`;
 }

@@ -50,6 +50,8 @@ export interface End {
   readonly error: string | null;
   /** What it leaves to the next run (see `LeftBehind`), as JSON; nothing where nobody knows, and what it was told itself still holds. */
   readonly left?: string | null;
+  /** What the run used of the platform, by its number, as JSON (see `Spending`); nothing where nobody counted. */
+  readonly spent?: string;
 }
 
 /**
@@ -63,7 +65,7 @@ export function finishInstance(end: End): RowStatement {
 
 const FINISH = `
   UPDATE instances SET status = r.value->>'status', error = r.value->>'error', caught = coalesce(r.value->>'left', caught),
-    updated_at = ${now.fragment}, seen = 1,
+    spent = coalesce(json_patch(coalesce(spent, '{}'), r.value->>'spent'), spent), updated_at = ${now.fragment}, seen = 1,
     check_at = iif(r.value->>'status' = 'errored', ${now.fragment} + ${KEEPER_PATIENCE_MS}, NULL)
   FROM json_each(?1) r
   WHERE instances.id = r.value->>'id' AND instances.run = r.value->>'run'

@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import { codeOf, messageOf } from "millrace";
+import { codeOf, logLine, messageOf } from "millrace";
 import { type Outgoing, oldestWaiting, relay, UNKNOWN } from "millrace/worker";
 import type { Provenance, RecordedFact, StatedFact } from "../../../messages/fact.ts";
 import type { Person } from "../../contacts/traces.ts";
@@ -155,7 +155,7 @@ export class Ledger extends DurableObject<Env> {
       await this.#round();
     } catch (error) {
       // An alarm that fails is given up after six tries: this one comes back, however often.
-      console.error(JSON.stringify({ log: "ledger", round: false, error: messageOf(error) }));
+      logLine("error", { log: "ledger", round: false, error: messageOf(error) });
       this.#wakeBy(Date.now() + MAX_PAUSE_MS);
     }
   }
@@ -234,9 +234,7 @@ export class Ledger extends DurableObject<Env> {
     for (const [index, one] of made.entries()) {
       if (one.status === "fulfilled") continue;
       const { reason: error } = one;
-      console.error(
-        JSON.stringify({ log: "ledger", feed, sequence: belonging[index]?.sequence, code: codeOf(error), error: messageOf(error) }),
-      );
+      logLine("error", { log: "ledger", feed, sequence: belonging[index]?.sequence, code: codeOf(error), error: messageOf(error) });
     }
     await relay(
       this.env,

@@ -1,0 +1,25 @@
+import { historyOf } from "millrace/operate";
+import { instanceCost } from "../src/engine/observe/cost/instance-cost.ts";
+import { storedUse } from "../src/engine/observe/cost/stored.ts";
+import type { BenchEnv } from "./runs.ts";
+
+/** What is shown of the newest runs, all together; and how many steps the platform itself remembers of them. */
+export async function shownCost(env: BenchEnv, count: number) {
+  const { results } = await env.DB.prepare("SELECT id, workflow FROM instances ORDER BY rowid DESC LIMIT ?1")
+    .bind(count)
+    .all<{ id: string; workflow: string }>();
+  const ids = results.map(({ id }) => id);
+  const costs = (await storedUse(env, ids)).map(instanceCost);
+  const histories = await Promise.all(results.map((one) => historyOf(env, one)));
+  const sum = (numbers: readonly number[]) => numbers.reduce((total, one) => total + one, 0);
+  const shown = (part: keyof (typeof costs)[number]["parts"]) => sum(costs.map(({ parts }) => parts[part].amount));
+  return {
+    rowsWritten: shown("rowsWritten"),
+    rowsRead: shown("rowsRead"),
+    steps: shown("steps"),
+    queueOperations: shown("queueOperations"),
+    requests: shown("requests"),
+    objectRequests: shown("objectRequests"),
+    stepsOnPlatform: sum(histories.map(({ steps }) => steps.length)),
+  };
+}

@@ -1,0 +1,74 @@
+import type { Costs } from "../api-client.ts";
+
+type WorkflowCost = Costs["workflows"][number];
+
+const COLUMNS = ["workflow", "runs a day", "steps", "rows", "messages", "$ per 1,000 runs", "$ a month", "by"] as const;
+
+/** What a basis is called, and said of. */
+const BASES = {
+  runs: (seen: number) => `${seen} ${seen === 1 ? "run" : "runs"}`,
+  code: () => "its code *",
+  nothing: () => "not known **",
+};
+
+/** What workflows cost, as a table for people; with `runs` as if each ran so often a month. */
+export function costTable({ workflows, month, fixed, prices_of }: Costs, runs: number | undefined): string {
+  const rows = [...workflows]
+    .sort((a, b) => monthly(b, runs) - monthly(a, runs) || b.runs_seen - a.runs_seen)
+    .map((one) => rowOf(one, runs));
+  const widths = COLUMNS.map((title, at) => Math.max(title.length, ...rows.map((row) => row[at]?.length ?? 0)));
+  const line = (cells: readonly string[]) =>
+    cells
+      .map((cell, at) => (at === 0 || at === COLUMNS.length - 1 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0)))
+      .join("  ")
+      .trimEnd();
+  const bases = new Set(workflows.map(({ basis }) => basis));
+  return [
+    line(COLUMNS),
+    ...rows.map(line),
+    "",
+    `List prices of ${prices_of}, beyond what the plan includes; without CPU time, R2, and what upstreams charge.`,
+    ...(runs === undefined ? ["$ a month: at the rate of the last day."] : [`$ a month: as if each ran ${grouped(runs)} times.`]),
+    ...(bases.has("code")
+      ? ["*  Never seen to run: each step that its code names, taken once. Loops take more. Run it once, and ask again."]
+      : []),
+    ...(bases.has("nothing") ? ["** Never seen to run, and its code names no step itself. Run it once, and ask again."] : []),
+    ...(runs === undefined ? [wholeMonth(month, fixed)] : []),
+  ].join("\n");
+}
+
+function rowOf(one: WorkflowCost, runs: number | undefined): string[] {
+  const { steps, per_run, basis } = one;
+  const unknown = basis === "nothing";
+  const stepsText =
+    steps === null
+      ? `≥ ${per_run.steps ?? 0}`
+      : steps.most === steps.typical
+        ? `${steps.typical}`
+        : `${steps.typical}, at most ${steps.most}`;
+  return [
+    one.workflow,
+    grouped(one.runs.day),
+    unknown ? "" : stepsText,
+    unknown ? "" : `${basis === "code" ? "≥ " : ""}${per_run.rows_written ?? 0}`,
+    unknown ? "" : `${one.messages}`,
+    unknown ? "" : one.usd_per_thousand_runs.toFixed(3),
+    unknown ? "" : monthly(one, runs).toFixed(2),
+    BASES[basis](one.runs_seen),
+  ];
+}
+
+function monthly(one: WorkflowCost, runs: number | undefined): number {
+  return runs === undefined ? one.usd_per_month : (one.usd_per_thousand_runs * runs) / 1000;
+}
+
+function wholeMonth({ usd, plan_usd, usd_by }: Costs["month"], fixed: Costs["fixed"]): string {
+  const parts = Object.entries(usd_by).map(([of, dollars]) => `${of.replaceAll("_", " ")} $${dollars.toFixed(2)}`);
+  const beyond = parts.length === 0 ? "nothing is beyond what it includes" : `beyond what it includes ${parts.join(", ")}`;
+  const stored = `${(fixed.d1_gb ?? 0).toFixed(2)} GB are stored`;
+  return `The whole deployment: $${usd.toFixed(2)} a month, of which the plan $${plan_usd.toFixed(2)}; ${beyond}; ${stored}.`;
+}
+
+function grouped(count: number): string {
+  return count.toLocaleString("en-US");
+}

@@ -1,0 +1,10 @@
+import { AlertChanged, defineConsumer, on, start } from "millrace";
+import { alerts } from "../messages/queues.ts";
+import { sendAlert } from "../workflows/send-alert.ts";
+
+/** What people are told of. A workflow of this deployment's own would follow the same event: one more `start(…)` in this line. */
+export const alerting = defineConsumer({
+  queue: alerts,
+  retries: { limit: 5, initial: "10 seconds", max: "5 minutes" },
+  routes: [on(AlertChanged, start(sendAlert))],
+});

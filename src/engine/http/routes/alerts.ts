@@ -1,0 +1,103 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { listAlerts } from "../../inspect/alerts.ts";
+import { MAX_MUTE_MS, mute } from "../../operate/mute-alert.ts";
+import { ALERT_STATES, type Alert, SEVERITIES } from "../../store/alerts.ts";
+import { BODY_REFUSALS, reasoned } from "../actions.ts";
+import { needs } from "../auth.ts";
+import { jsonBody, readBody } from "../body.ts";
+import type { HttpEnv } from "../env.ts";
+import { page, pageOf, pageQuery } from "../paging.ts";
+import { problems } from "../problem.ts";
+import { answers } from "../responses.ts";
+import { iso, isoOrNull, timestamp } from "../time.ts";
+
+const AlertSchema = z
+  .object({
+    id: z.string(),
+    rule: z.string(),
+    state: z.enum(ALERT_STATES).openapi({ description: "`pending`: seen, but not for as long as its rule asks for." }),
+    severity: z.enum(SEVERITIES),
+    labels: z.record(z.string(), z.string()).openapi({ description: "What its group has in common, such as a queue." }),
+    value: z.number().openapi({ description: "As it was seen last; written once a minute." }),
+    count: z.int().nullable().openapi({ description: "How often it has happened; null where the rule is about a level." }),
+    examples: z.array(z.string()).openapi({ description: "At most three ids of instances or dead letters." }),
+    since: timestamp,
+    last_at: timestamp.openapi({ description: "When it was seen last." }),
+    fired_at: timestamp.nullable(),
+    told_at: timestamp.nullable().openapi({ description: "When people were told of it last, or would have been where no channel is set." }),
+    resolved_at: timestamp.nullable(),
+    muted: z.object({ until: timestamp, reason: z.string() }).nullable(),
+  })
+  .openapi("Alert");
+
+const MutedSchema = z.object({ action_id: z.string(), changed: z.boolean() }).openapi("AlertMuted");
+
+const params = z.object({ id: z.string().min(1).max(64) });
+const muting = reasoned.extend({
+  until: timestamp.refine(
+    (until) => Date.parse(until) > Date.now() && Date.parse(until) <= Date.now() + MAX_MUTE_MS,
+    "must be in the next 30 days",
+  ),
+});
+
+const list = createRoute({
+  method: "get",
+  path: "/v1/alerts",
+  operationId: "listAlerts",
+  summary: "List the alerts of the deployment, newest first",
+  description: "Those that are open, and those that were resolved in the last 30 days.",
+  ...needs("observe"),
+  request: { query: z.strictObject({ state: z.enum(ALERT_STATES).optional(), rule: z.string().min(1).max(64).optional(), ...pageQuery }) },
+  responses: { 200: answers("A page of alerts", pageOf(AlertSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+});
+
+const muteRoute = createRoute({
+  method: "post",
+  path: "/v1/alerts/{id}/mute",
+  operationId: "muteAlert",
+  summary: "Tell nobody of an alert for a while",
+  description: "Nor of the next ones of its rule and labels. It is listed as before.",
+  ...needs("observe", "operate"),
+  request: { params, body: jsonBody(muting) },
+  responses: { 200: answers("It is muted", MutedSchema), ...problems(...BODY_REFUSALS, "alert_not_found") },
+});
+
+const unmuteRoute = createRoute({
+  method: "post",
+  path: "/v1/alerts/{id}/unmute",
+  operationId: "unmuteAlert",
+  summary: "Tell people of an alert again",
+  description: "What they have missed of it, they hear within seconds.",
+  ...needs("observe", "operate"),
+  request: { params, body: jsonBody(reasoned) },
+  responses: { 200: answers("It is not muted", MutedSchema), ...problems(...BODY_REFUSALS, "alert_not_found") },
+});
+
+export function alerts() {
+  return new OpenAPIHono<HttpEnv>()
+    .openapi(list, async ({ env, req, json }) => json(page(await listAlerts(env, req.valid("query")), view), 200))
+    .openapi(muteRoute, async ({ env, req, var: { caller }, json }) => {
+      const { reason, until } = await readBody(req, muting);
+      const { actionId, isApplied } = await mute(env, caller, req.valid("param").id, Date.parse(until), reason);
+      return json({ action_id: actionId, changed: isApplied }, 200);
+    })
+    .openapi(unmuteRoute, async ({ env, req, var: { caller }, json }) => {
+      const { reason } = await readBody(req, reasoned);
+      const { actionId, isApplied } = await mute(env, caller, req.valid("param").id, null, reason);
+      return json({ action_id: actionId, changed: isApplied }, 200);
+    });
+}
+
+function view(alert: Alert): z.infer<typeof AlertSchema> {
+  const { id, rule, state, severity, labels, value, count, examples, mutedUntil, muteReason } = alert;
+  const isMuted = mutedUntil !== null && mutedUntil > Date.now();
+  return {
+    ...{ id, rule, state, severity, labels: { ...labels }, value, count, examples: [...examples] },
+    since: iso(alert.since),
+    last_at: iso(alert.lastAt),
+    fired_at: isoOrNull(alert.firedAt),
+    told_at: isoOrNull(alert.told?.at ?? null),
+    resolved_at: isoOrNull(alert.resolvedAt),
+    muted: isMuted ? { until: iso(mutedUntil), reason: muteReason ?? "" } : null,
+  };
+}

@@ -1,0 +1,55 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { countDivergences, type DivergenceRow, listDivergences } from "../../inspect/divergences.ts";
+import { needsOneOf } from "../auth.ts";
+import type { HttpEnv } from "../env.ts";
+import { page, pageOf, pageQuery } from "../paging.ts";
+import { problems } from "../problem.ts";
+import { answers } from "../responses.ts";
+import { iso, isoOrNull, timestamp } from "../time.ts";
+
+const STATES = ["suspected", "mending", "open", "mended", "gone"] as const;
+
+const DivergenceSchema = z
+  .object({
+    kind: z.string().openapi({ description: "docs/reconciliation.md says of each what it means, and what to do." }),
+    what: z.string().openapi({ description: "The id of an instance, a message, a letter, an action; a digest of what has a name." }),
+    detail: z.string().openapi({ description: "What each side says." }),
+    state: z.enum(STATES).openapi({
+      description:
+        "`suspected`: seen once · `mending`: mended a moment ago · `open`: seen again, and left to a person · `mended` · `gone`: no longer so.",
+    }),
+    first_seen_at: timestamp,
+    last_seen_at: timestamp,
+    times: z.int().openapi({ description: "How often it was seen." }),
+    mends: z.int().openapi({ description: "How often it was mended." }),
+    ended_at: timestamp.nullable(),
+  })
+  .openapi("Divergence");
+
+const PageSchema = pageOf(DivergenceSchema).extend({
+  open: z.record(z.string(), z.int()).openapi({ description: "How many are open, by kind." }),
+});
+
+const list = createRoute({
+  method: "get",
+  path: "/v1/divergences",
+  operationId: "listDivergences",
+  summary: "List where records disagree, newest first",
+  description: "A token with the scope `observe` sees those of all tenants, one with `read` its tenant's.",
+  ...needsOneOf("read", "observe"),
+  request: {
+    query: z.strictObject({ state: z.enum(STATES).default("open"), kind: z.string().min(1).max(100).optional(), ...pageQuery }),
+  },
+  responses: { 200: answers("A page of divergences", PageSchema), ...problems("unauthorized", "forbidden", "invalid_payload") },
+});
+
+export function divergences() {
+  return new OpenAPIHono<HttpEnv>().openapi(list, async ({ env, req, var: { caller }, json }) => {
+    const [found, open] = await Promise.all([listDivergences(env, caller, req.valid("query")), countDivergences(env, caller)]);
+    return json({ ...page(found, divergenceView), open }, 200);
+  });
+}
+
+function divergenceView({ firstAt, seenAt, endedAt, ...row }: DivergenceRow): z.infer<typeof DivergenceSchema> {
+  return { ...row, first_seen_at: iso(firstAt), last_seen_at: iso(seenAt), ended_at: isoOrNull(endedAt) };
+}

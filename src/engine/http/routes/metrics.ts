@@ -1,0 +1,34 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { metricsOf } from "../../keeper/client.ts";
+import { exposition, MEDIA_TYPES } from "../../observe/metrics/exposition.ts";
+import { needs } from "../auth.ts";
+import type { HttpEnv } from "../env.ts";
+import { problems } from "../problem.ts";
+
+/** Where Prometheus looks. */
+export const METRICS_PATH = "/metrics";
+
+const scrape = createRoute({
+  method: "get",
+  path: METRICS_PATH,
+  operationId: "getMetrics",
+  summary: "Show counts and gauges of the whole deployment, for Prometheus",
+  description: "The text format 0.0.4, or OpenMetrics 1.0 for who accepts it. Some ten seconds old at most, however often it is asked for.",
+  ...needs("observe"),
+  responses: {
+    200: {
+      description: "All series. None names a tenant",
+      content: { "text/plain": { schema: z.string() }, "application/openmetrics-text": { schema: z.string() } },
+    },
+    ...problems("unauthorized", "forbidden"),
+  },
+});
+
+export function metrics() {
+  return new OpenAPIHono<HttpEnv>().openapi(scrape, async (context) => {
+    const { ever, samples } = await metricsOf(context.env);
+    const format = (context.req.header("accept") ?? "").includes("application/openmetrics-text") ? "openmetrics" : "text";
+    context.header("content-type", MEDIA_TYPES[format]);
+    return context.body(exposition(ever, samples, format), 200) as never;
+  });
+}

@@ -1,0 +1,76 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { shardsOf } from "../contract/recorder-name.ts";
+import { sql } from "../contract/sql.ts";
+import { type Cost, instanceCost } from "../observe/cost/instance-cost.ts";
+import { storedUse } from "../observe/cost/stored.ts";
+import { type DeploymentCost, deploymentCost, type Rate, workflowCost } from "../observe/cost/workflow-cost.ts";
+import { labelValues, type Tally } from "../observe/metrics/tally.ts";
+import { SPAN_MS, type Span, selectCountsBetween } from "../store/counts.ts";
+import { ENDED } from "../store/instances/status.ts";
+import { query } from "../store/retry.ts";
+
+/** What an instance has cost so far, by list prices; undefined for one that is not kept. One round trip. */
+export async function costOfInstance(env: EngineEnv, id: string): Promise<Cost | undefined> {
+  const [use] = await storedUse(env, [id]);
+  return use && instanceCost(use);
+}
+
+/** The newest runs of the deployment that are looked through for each workflow's, and of each workflow the newest that are reckoned. */
+const LOOKED_AT = 2000;
+const RECKONED = 25;
+
+/** The workflows that a deployment knows, each with its code. */
+interface Known {
+  readonly workflows: readonly { readonly name: string; readonly run: unknown }[];
+}
+
+/**
+ * What each workflow of the catalog costs, and the deployment a month: by the newest runs of all tenants, at the rate of the last day.
+ * Names no tenant. Reads the newest rows and what belongs to some of them, and a week of counts.
+ */
+export async function costsOfDeployment(env: EngineEnv, { workflows: known }: Known): Promise<DeploymentCost> {
+  const [newest, hour, day, week, stored] = await Promise.all([
+    newestRuns(env),
+    endedSince(env, "minute", SPAN_MS.hour),
+    endedSince(env, "hour", 24 * SPAN_MS.hour),
+    endedSince(env, "hour", 7 * 24 * SPAN_MS.hour),
+    storedGb(env),
+  ]);
+  const costs = Map.groupBy(await storedUse(env, newest), ({ workflow }) => workflow);
+  const workflows = known.map(({ name, run }) => {
+    const rate: Rate = { hour: hour.get(name) ?? 0, day: day.get(name) ?? 0, week: week.get(name) ?? 0 };
+    return workflowCost(name, String(run), rate, (costs.get(name) ?? []).map(instanceCost));
+  });
+  return deploymentCost(workflows, shardsOf(env), stored);
+}
+
+/** The ids of the newest runs that ended, some of each workflow. */
+async function newestRuns({ DB }: EngineEnv): Promise<string[]> {
+  const rows = await query<{ id: string; workflow: string }>(
+    DB,
+    sql`
+      SELECT id, workflow FROM (SELECT id, workflow, status FROM instances ORDER BY rowid DESC LIMIT ${LOOKED_AT})
+      WHERE status IN ${ENDED}`,
+  );
+  return [...Map.groupBy(rows, ({ workflow }) => workflow).values()].flatMap((runs) => runs.slice(0, RECKONED).map(({ id }) => id));
+}
+
+/** How many runs of each workflow ended since then, by the deployment's counts: without those of the last minute, at most. */
+async function endedSince({ DB }: EngineEnv, span: Exclude<Span, "ever">, ms: number): Promise<ReadonlyMap<string, number>> {
+  const now = Date.now();
+  const rows = await query<{ body: string }>(DB, selectCountsBetween(span, now - ms, now + SPAN_MS[span]));
+  const ended = new Map<string, number>();
+  for (const { body } of rows) {
+    for (const [labels, count] of Object.entries((JSON.parse(body) as Tally).instances_ended_total ?? {})) {
+      const [workflow = ""] = labelValues(labels);
+      ended.set(workflow, (ended.get(workflow) ?? 0) + Number(count));
+    }
+  }
+  return ended;
+}
+
+/** What the database holds, by its own word. */
+async function storedGb({ DB }: EngineEnv): Promise<number> {
+  const { meta } = await DB.prepare("SELECT 1").run();
+  return (meta.size_after ?? 0) / 1e9;
+}

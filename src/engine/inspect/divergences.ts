@@ -1,0 +1,76 @@
+import type { Asker } from "../access/may-ask.ts";
+import type { EngineEnv } from "../contract/bindings.ts";
+import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
+import type { DivergenceState } from "../store/divergences.ts";
+import { keysetPage, type Page, type PageRequest } from "../store/paging.ts";
+import { query } from "../store/retry.ts";
+
+/** A disagreement between two records, as people read it. */
+export interface DivergenceRow {
+  kind: string;
+  /** The id of what it is about, or a digest of its name. */
+  what: string;
+  /** What each side says. */
+  detail: string;
+  state: DivergenceState;
+  firstAt: number;
+  seenAt: number;
+  times: number;
+  mends: number;
+  endedAt: number | null;
+}
+
+export interface DivergenceFilter extends PageRequest {
+  /** Default `open`. */
+  state?: DivergenceState | undefined;
+  kind?: string | undefined;
+}
+
+/** Counted no further: it is as bad by then. */
+const COUNTED = 10_000;
+
+/** Disagreements in one state, newest first: those of all tenants for who may observe the deployment, and otherwise the tenant's own. */
+export function listDivergences(
+  env: EngineEnv,
+  by: Asker,
+  { state = "open", kind, ...request }: DivergenceFilter,
+): Promise<Page<DivergenceRow>> {
+  return keysetPage(
+    request,
+    ({ firstAt, what, kind: one }) => ({ at: firstAt, id: what + BESIDE + one }),
+    (before, limit) => {
+      const [what, one] = partsOf(before.id);
+      return query<DivergenceRow & Record<string, unknown>>(
+        env.DB,
+        sql`
+          SELECT kind, what, says AS detail, state, first_at AS "firstAt", seen_at AS "seenAt", times, mends, ended_at AS "endedAt" FROM divergences
+          WHERE ${visibleTo(by)} AND state = ${state} ${andEquals(fragment("kind"), kind)}
+            AND (first_at, what, kind) < (${before.at}, ${what}, ${one})
+          ORDER BY first_at DESC, what DESC, kind DESC LIMIT ${limit}`,
+      );
+    },
+  );
+}
+
+/** Stands between what a disagreement is about and its kind, in the cursor of a list. */
+const BESIDE = "--";
+
+function partsOf(id: string): [what: string, kind: string] {
+  const end = id.lastIndexOf(BESIDE);
+  return end < 0 ? [id, ""] : [id.slice(0, end), id.slice(end + BESIDE.length)];
+}
+
+/** How many are open that the caller may see, by kind. */
+export async function countDivergences(env: EngineEnv, by: Asker): Promise<Readonly<Record<string, number>>> {
+  const counts = await query<{ kind: string; count: number }>(
+    env.DB,
+    sql`
+      SELECT kind, count(*) AS count FROM (SELECT kind FROM divergences WHERE ${visibleTo(by)} AND state = 'open' LIMIT ${COUNTED})
+      GROUP BY kind ORDER BY kind`,
+  );
+  return Object.fromEntries(counts.map(({ kind, count }) => [kind, count]));
+}
+
+function visibleTo({ tenantId, scopes }: Asker): Statement {
+  return scopes.includes("observe") ? sql`true` : sql`tenant_id = ${tenantId}`;
+}

@@ -1,0 +1,55 @@
+import { createHmac } from "node:crypto";
+import { MillraceError } from "../../contract/errors.ts";
+import { assertSecret } from "../../contract/ids.ts";
+
+/** Where alerts can be sent. */
+export const CHANNELS = ["webhook", "slack", "telegram"] as const;
+export type ChannelName = (typeof CHANNELS)[number];
+
+/** The variables and secrets by which a deployment says where its alerts go. None: they are listed and logged. */
+export interface AlertVars {
+  MILLRACE_KEY: string;
+  /** A receiver of signed webhooks. */
+  ALERTS_WEBHOOK_URL?: string;
+  /** `whsec_` and base64; default derived from `MILLRACE_KEY`. */
+  ALERTS_WEBHOOK_SECRET?: string;
+  /** An incoming webhook of Slack, which is a secret. */
+  ALERTS_SLACK_URL?: string;
+  /** The token of a Telegram bot, and the chat that it writes to. */
+  ALERTS_TELEGRAM_TOKEN?: string;
+  ALERTS_TELEGRAM_CHAT?: string;
+  /** Default `https://api.telegram.org`. */
+  ALERTS_TELEGRAM_URL?: string;
+}
+
+const TELEGRAM_URL = "https://api.telegram.org";
+
+/** A channel with all that a request to it needs. */
+export type Channel =
+  | { readonly name: "webhook"; readonly url: string; readonly secret: string }
+  | { readonly name: "slack"; readonly url: string }
+  | { readonly name: "telegram"; readonly url: string; readonly chat: string };
+
+/** A channel of a deployment; undefined where it is not configured. Errors: `config_invalid` for half of one, with the variable that is missing. */
+export function channelOf(name: ChannelName, env: AlertVars): Channel | undefined {
+  const { ALERTS_WEBHOOK_URL, ALERTS_SLACK_URL, ALERTS_TELEGRAM_TOKEN, ALERTS_TELEGRAM_CHAT } = env;
+  if (name === "webhook") return ALERTS_WEBHOOK_URL ? { name, url: ALERTS_WEBHOOK_URL, secret: webhookSecret(env) } : undefined;
+  if (name === "slack") return ALERTS_SLACK_URL ? { name, url: ALERTS_SLACK_URL } : undefined;
+  if (!ALERTS_TELEGRAM_TOKEN && !ALERTS_TELEGRAM_CHAT) return undefined;
+  if (!ALERTS_TELEGRAM_TOKEN || !ALERTS_TELEGRAM_CHAT) {
+    const missing = ALERTS_TELEGRAM_TOKEN ? "ALERTS_TELEGRAM_CHAT" : "ALERTS_TELEGRAM_TOKEN";
+    throw new MillraceError("config_invalid", `Alerts cannot go to Telegram: ${missing} is not set. Set it, or take the other one away.`);
+  }
+  const url = `${env.ALERTS_TELEGRAM_URL || TELEGRAM_URL}/bot${ALERTS_TELEGRAM_TOKEN}/sendMessage`;
+  return { name, url, chat: ALERTS_TELEGRAM_CHAT };
+}
+
+/** The secret that signs alerts: given, or derived whenever it is needed. Errors: `config_invalid` for one that signs nothing. */
+function webhookSecret({ MILLRACE_KEY, ALERTS_WEBHOOK_SECRET }: AlertVars): string {
+  if (ALERTS_WEBHOOK_SECRET) {
+    if (/^whsec_[A-Za-z0-9+/]{32,}={0,2}$/.test(ALERTS_WEBHOOK_SECRET)) return ALERTS_WEBHOOK_SECRET;
+    throw new MillraceError("config_invalid", "ALERTS_WEBHOOK_SECRET is no secret: write `whsec_` and at least 24 bytes in base64.");
+  }
+  assertSecret(MILLRACE_KEY);
+  return `whsec_${createHmac("sha256", MILLRACE_KEY).update("alerts webhook").digest("base64")}`;
+}

@@ -1,0 +1,186 @@
+import { digest } from "../../contract/ids.ts";
+import { type Alert, groupOf, type Severity } from "../../store/alerts.ts";
+import { type Observation, observationsOf, type Reading } from "./observations.ts";
+import type { AlertRule } from "./rule.ts";
+
+/** What a notice says of an alert. `eased`: a critical one is a warning again. */
+export const ALERT_CHANGES = ["firing", "escalated", "eased", "repeated", "resolved"] as const;
+export type AlertChange = (typeof ALERT_CHANGES)[number];
+
+/** What becomes of one alert: its next row, and what people are told with it; `gone` for one that was over before anybody was told. */
+export type Step = { readonly alert: Alert; readonly notice: AlertChange | undefined } | { readonly gone: Alert };
+
+/** The value of an alert that lasts is written so often. */
+const REFRESH_MS = 60_000;
+
+/** Nobody knows of a bound that was exceeded before and behind so long a pause that it was exceeded all the time. */
+const LONGEST_GAP_MS = 180_000;
+
+const idOf = ({ id, version, mutedUntil, muteReason }: Alert) => ({ id, version, mutedUntil, muteReason });
+
+/**
+ * What follows from the readings of one moment: the alerts that begin, change or end, each with its notice. Of one that stays as it is
+ * nothing follows, but that its value is written once a minute. `known`: those that are open, and those that are muted though they are over.
+ */
+export function evaluate(rules: readonly AlertRule[], readings: readonly Reading[], known: readonly Alert[], now: number): Step[] {
+  const open = known.filter(({ state }) => state !== "resolved");
+  const ofRule = Map.groupBy(open, ({ rule }) => rule);
+  const current = rules.flatMap((rule) => {
+    const before = ofRule.get(rule.name) ?? [];
+    const seen = observationsOf(rule, readings, before);
+    const gone = before.filter(({ labels }) => !seen.some((one) => one.group === groupOf(labels)));
+    return [
+      ...seen.map((one) => stepOf(rule, one, before.find(({ labels }) => groupOf(labels) === one.group) ?? muted(known, rule, one), now)),
+      ...gone.map((alert) => stepOf(rule, undefined, alert, now)),
+    ];
+  });
+  // A rule that was switched off says nothing more.
+  const ruleless = open.filter(({ rule }) => !rules.some(({ name }) => name === rule));
+  const ended = ruleless.map((before) => ({ before, after: before.state === "pending" ? undefined : resolved(before, now) }));
+  return [...current, ...ended].flatMap((moved) => (moved === undefined ? [] : told(moved, rules, now)));
+}
+
+interface Moved {
+  readonly before: Alert | undefined;
+  /** Undefined for a pending one that is over. */
+  readonly after: Alert | undefined;
+}
+
+/** The mute of an alert that is over holds for the next one of its group. */
+function muted(known: readonly Alert[], rule: AlertRule, { group }: Observation): Pick<Alert, "mutedUntil" | "muteReason"> | undefined {
+  return known.find((one) => one.state === "resolved" && one.rule === rule.name && groupOf(one.labels) === group);
+}
+
+/** Undefined where nothing is beyond a bound, and nothing was. What cannot be read now changes nothing. */
+function stepOf(
+  rule: AlertRule,
+  seen: Observation | undefined,
+  known: Alert | Pick<Alert, "mutedUntil" | "muteReason"> | undefined,
+  now: number,
+): Moved | undefined {
+  const before = known && "id" in known && known.state !== "resolved" ? known : undefined;
+  if (Number.isNaN(seen?.value)) return before && { before, after: before };
+  const level = seen && levelOf(rule, seen.value);
+  if (!seen || level === undefined) {
+    if (before === undefined) return undefined;
+    return { before, after: before.state === "pending" ? undefined : fading(rule, before, now) };
+  }
+  const lasts = before !== undefined && !(before.state === "pending" && now - before.updatedAt > LONGEST_GAP_MS);
+  const refreshed = lasts ? refresh(before, seen, now) : { ...begun(rule, seen, level, known, now), ...(before && idOf(before)) };
+  const criticalSince = level === "critical" ? (refreshed.criticalSince ?? now) : null;
+  const alert = { ...refreshed, criticalSince, quietSince: null };
+  return { before, after: alert.state === "pending" ? ripened(rule, alert, now) : shifted(rule, alert, level, now) };
+}
+
+function levelOf({ warning, critical }: AlertRule, value: number): Severity | undefined {
+  if (critical && value > critical.above) return "critical";
+  return warning && value > warning.above ? "warning" : undefined;
+}
+
+function begun(
+  rule: AlertRule,
+  { labels, group, value, count, examples, lastAt }: Observation,
+  severity: Severity,
+  mute: Pick<Alert, "mutedUntil" | "muteReason"> | undefined,
+  now: number,
+): Alert {
+  return {
+    id: digest("alert", rule.name, group, String(now)),
+    rule: rule.name,
+    labels,
+    state: "pending",
+    severity,
+    value,
+    count: count ?? null,
+    examples: examples.slice(0, MAX_EXAMPLES),
+    since: now,
+    criticalSince: null,
+    milderSince: null,
+    quietSince: null,
+    firedAt: null,
+    told: null,
+    lastAt: lastAt ?? now,
+    updatedAt: now,
+    resolvedAt: null,
+    mutedUntil: mute?.mutedUntil ?? null,
+    muteReason: mute?.muteReason ?? null,
+    version: 0,
+  };
+}
+
+const MAX_EXAMPLES = 3;
+
+function refresh(alert: Alert, { value, count, examples, lastAt }: Observation, now: number): Alert {
+  const all = [...new Set([...alert.examples, ...examples])].slice(0, MAX_EXAMPLES);
+  return { ...alert, value, count: count === undefined ? null : (alert.count ?? 0) + count, examples: all, lastAt: lastAt ?? now };
+}
+
+/** A pending alert fires when one of its bounds was exceeded for long enough. */
+function ripened(rule: AlertRule, alert: Alert, now: number): Alert {
+  const severity = isHeld(rule.critical, alert.criticalSince, now)
+    ? "critical"
+    : isHeld(rule.warning, alert.since, now)
+      ? "warning"
+      : undefined;
+  return severity === undefined ? alert : { ...alert, state: "firing", severity, firedAt: now };
+}
+
+function isHeld(threshold: AlertRule["warning"], since: number | null, now: number): boolean {
+  return threshold !== undefined && since !== null && now - since >= threshold.forMs;
+}
+
+/** A firing alert that lasts: more urgent when the critical bound was exceeded for long enough, less when it was not for `clearMs`. */
+function shifted(rule: AlertRule, alert: Alert, level: Severity | undefined, now: number): Alert {
+  if (alert.severity === "warning") return isHeld(rule.critical, alert.criticalSince, now) ? { ...alert, severity: "critical" } : alert;
+  if (level === "critical") return { ...alert, milderSince: null };
+  const milderSince = alert.milderSince ?? now;
+  return now - milderSince < rule.clearMs ? { ...alert, milderSince } : { ...alert, severity: "warning", milderSince: null };
+}
+
+/** A firing alert that is over: resolved when it stays so. */
+function fading(rule: AlertRule, alert: Alert, now: number): Alert {
+  const quietSince = alert.quietSince ?? now;
+  const quiet = { ...alert, quietSince, criticalSince: null };
+  return now - quietSince < rule.clearMs || isKeptForWhoHeard(alert, now) ? shifted(rule, quiet, undefined, now) : resolved(quiet, now);
+}
+
+/** Who has heard of an alert hears that it is over: when its mute is over, too. */
+function isKeptForWhoHeard({ told, mutedUntil }: Alert, now: number): boolean {
+  return told !== null && mutedUntil !== null && mutedUntil > now;
+}
+
+function resolved(alert: Alert, now: number): Alert {
+  return { ...alert, state: "resolved", resolvedAt: now };
+}
+
+function told({ before, after }: Moved, rules: readonly AlertRule[], now: number): Step[] {
+  if (after === undefined) return before ? [{ gone: before }] : [];
+  const notice = noticeOf(after, rules.find(({ name }) => name === after.rule)?.repeatMs, now);
+  const alert = notice ? { ...after, told: { at: now, severity: after.severity } } : after;
+  return before && !notice && isSame(before, alert) && now - alert.updatedAt < REFRESH_MS
+    ? []
+    : [{ alert: { ...alert, updatedAt: now, version: alert.version + 1 }, notice }];
+}
+
+/**
+ * What people have not been told yet of an alert; nothing while it is muted. Of one that nobody was told of, nobody hears that it is over.
+ */
+function noticeOf(
+  { state, severity, told, mutedUntil, quietSince }: Alert,
+  repeatMs: number | undefined,
+  now: number,
+): AlertChange | undefined {
+  if (mutedUntil !== null && mutedUntil > now) return undefined;
+  if (state === "resolved") return told ? "resolved" : undefined;
+  if (state === "pending" || quietSince !== null) return undefined;
+  if (told === null) return "firing";
+  if (told.severity !== severity) return severity === "critical" ? "escalated" : "eased";
+  return repeatMs !== undefined && now - told.at >= repeatMs ? "repeated" : undefined;
+}
+
+/** True where nothing has changed but its value. */
+function isSame(one: Alert, other: Alert): boolean {
+  return STANDING.every((field) => one[field] === other[field]);
+}
+
+const STANDING = ["state", "since", "severity", "count", "criticalSince", "milderSince", "quietSince"] as const satisfies (keyof Alert)[];

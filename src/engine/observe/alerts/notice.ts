@@ -1,0 +1,96 @@
+import * as z from "zod";
+import { address } from "../../contract/address.ts";
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { messageId } from "../../contract/ids.ts";
+import { defineEvent } from "../../contract/message.ts";
+import { defineQueue, queueFor } from "../../contract/queue.ts";
+import { newTrace } from "../../contract/trace.ts";
+import { type Alert, SEVERITIES } from "../../store/alerts.ts";
+import type { Outgoing } from "../../store/outbox.ts";
+import { CHANNELS, type ChannelName } from "./channels.ts";
+import { ALERT_CHANGES, type AlertChange } from "./evaluate.ts";
+import type { AlertRule } from "./rule.ts";
+
+/** Whose the messages about alerts are, and the instances that send them, unless the variable `ALERTS_TENANT` says otherwise. */
+const ALERTS_TENANT = "millrace";
+
+/** The queue of alerts, and the workflow that sends them. */
+const ALERTS_QUEUE = defineQueue({ name: "alerts" });
+export const SEND_ALERT = "send-alert";
+
+const at = z.iso.datetime();
+
+/** An alert has begun, changed, lasted or ended. All of it comes from code and counts: no payload, no subject, no tenant. */
+export const AlertChanged = defineEvent({
+  type: "alert.changed",
+  payload: z.object({
+    alert_id: z.string(),
+    change: z.enum(ALERT_CHANGES),
+    rule: z.string(),
+    severity: z.enum(SEVERITIES),
+    labels: z.record(z.string(), z.string()),
+    value: z.number(),
+    /** The bound that its severity stands for; null where the rule has none any more. */
+    above: z.number().nullable(),
+    /** How often it has happened; null where the rule is about a level. */
+    count: z.int().nullable(),
+    /** At most three ids of instances or dead letters. */
+    examples: z.array(z.string()),
+    since: at,
+    last_at: at,
+    changed_at: at,
+    meaning: z.string(),
+    doc: z.string(),
+    /** The channels that it is sent to. */
+    channels: z.array(z.enum(CHANNELS)),
+  }),
+  subject: ({ alert_id }) => alert_id,
+  queue: ALERTS_QUEUE,
+});
+
+export type AlertNotice = z.infer<typeof AlertChanged.payload>;
+
+/**
+ * True for alerts about the sending of alerts, by the engine or a workflow that follows them: listed, logged, and sent to nobody, because
+ * each would be the cause of the next.
+ */
+export function isOwn({ queue, workflow }: Alert["labels"], senders: ReadonlySet<string>): boolean {
+  return (workflow !== undefined && senders.has(workflow)) || queue === ALERTS_QUEUE.name || queue === `${ALERTS_QUEUE.name}-dlq`;
+}
+
+/** What people are told of an alert. */
+export function noticeOf(alert: Alert, change: AlertChange, rule: AlertRule | undefined, channels: readonly ChannelName[]): AlertNotice {
+  const { id, labels, severity, value, count, examples, since, lastAt, updatedAt } = alert;
+  return {
+    alert_id: id,
+    change,
+    rule: alert.rule,
+    severity,
+    labels: { ...labels },
+    value,
+    above: rule?.[severity]?.above ?? null,
+    count,
+    examples: [...examples],
+    since: new Date(since).toISOString(),
+    last_at: new Date(lastAt).toISOString(),
+    changed_at: new Date(updatedAt).toISOString(),
+    meaning: rule?.meaning ?? "The rule was taken away.",
+    doc: rule?.doc ?? "docs/alerts.md",
+    channels: [...channels],
+  };
+}
+
+/** The message of a notice. The same write of the same alert makes the same message: however often it is sent, it starts one instance. */
+export async function messageOfNotice(env: EngineEnv & { ALERTS_TENANT?: string }, alert: Alert, notice: AlertNotice): Promise<Outgoing> {
+  const name = `${alert.id}-${alert.version}`;
+  const envelope = await address(env.PAYLOADS, AlertChanged.from(notice), {
+    tenantId: env.ALERTS_TENANT || ALERTS_TENANT,
+    source: "keeper",
+    correlationId: alert.id,
+    causationId: `alert/${alert.id}`,
+    traceparent: newTrace(),
+    idempotencyKey: name,
+    owner: `alert-${name}`,
+  });
+  return { id: messageId(envelope), queue: queueFor(ALERTS_QUEUE, envelope), delaySeconds: 0, body: JSON.stringify(envelope) };
+}

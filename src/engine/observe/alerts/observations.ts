@@ -1,0 +1,84 @@
+import { type Alert, groupOf, OTHERS } from "../../store/alerts.ts";
+import type { Sample } from "../metrics/sample.ts";
+import type { AlertRule } from "./rule.ts";
+
+/** A sample, and what it knows of what happened beside how much. */
+export interface Reading extends Sample {
+  /** How often it has happened since its alert has seen it last. */
+  readonly fresh?: number;
+  /** Ids of what it is about. */
+  readonly examples?: readonly string[];
+  /** When it happened last. */
+  readonly lastAt?: number;
+}
+
+/** What a rule sees in one group. */
+export interface Observation {
+  readonly group: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+  /** New since the last look; undefined where the rule is about a level. */
+  readonly count: number | undefined;
+  readonly examples: readonly string[];
+  readonly lastAt: number | undefined;
+}
+
+/** Alerts of one rule at one time; what is beyond them is one more, whose labels say `others`: in a storm people read a handful. */
+export const MAX_GROUPS = 20;
+
+/** The samples of a rule by its groups: those with an open alert first, then the worst. */
+export function observationsOf(
+  { gauge, per, across = "sum", warning, critical }: AlertRule,
+  readings: readonly Reading[],
+  open: readonly Alert[],
+): Observation[] {
+  const known = new Set(open.map(({ labels }) => groupOf(labels)));
+  const grouped = groupsOf(
+    readings.filter(({ name }) => name === gauge),
+    ({ labels }) => Object.fromEntries(per.map((label) => [label, labels[label] ?? ""])),
+    across,
+  );
+  const [present, newcomers] = [true, false].map((is) => grouped.filter(({ group }) => known.has(group) === is)) as [
+    Observation[],
+    Observation[],
+  ];
+  // Alerts that are fading have a place of their own as well, though nothing is read of them.
+  const room = Math.max(0, MAX_GROUPS - open.filter(({ labels }) => !isOthers(labels)).length);
+  if (newcomers.length <= room) return grouped;
+  const ranked = newcomers.toSorted((one, other) => other.value - one.value);
+  const least = Math.min(...[warning, critical].flatMap((threshold) => threshold?.above ?? []));
+  const rest = ranked
+    .slice(room)
+    .filter(({ value }) => value > least)
+    .map(asReading);
+  const others = groupsOf(rest, () => Object.fromEntries(per.map((label) => [label, OTHERS])), across);
+  // What the others have read is counted once, whether there was such a group before or not.
+  return [...present.filter(({ labels }) => !isOthers(labels)), ...ranked.slice(0, room), ...others];
+}
+
+const isOthers = (labels: Alert["labels"]) => Object.values(labels).every((label) => label === OTHERS) && Object.keys(labels).length > 0;
+
+function groupsOf(readings: readonly Reading[], labelsOf: (reading: Reading) => Alert["labels"], across: "sum" | "max"): Observation[] {
+  const groups = Map.groupBy(readings, (reading) => groupOf(labelsOf(reading)));
+  return [...groups].map(([group, members]) => {
+    const values = members.map(({ value }) => value);
+    const lasts = members.flatMap(({ lastAt }) => lastAt ?? []);
+    const counts = members.flatMap(({ fresh }) => fresh ?? []);
+    return {
+      group,
+      labels: JSON.parse(group),
+      value: across === "max" ? Math.max(...values) : sum(values),
+      count: counts.length > 0 ? sum(counts) : undefined,
+      examples: members.flatMap(({ examples = [] }) => examples),
+      lastAt: lasts.length > 0 ? Math.max(...lasts) : undefined,
+    };
+  });
+}
+
+function asReading({ labels, value, count, examples, lastAt }: Observation): Reading {
+  return { name: "", labels, value, examples, ...(count !== undefined && { fresh: count }), ...(lastAt !== undefined && { lastAt }) };
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}

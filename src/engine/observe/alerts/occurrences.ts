@@ -1,0 +1,72 @@
+import { fragment, now, type Statement, sql } from "../../contract/sql.ts";
+import { OTHERS } from "../../store/alerts.ts";
+import { query } from "../../store/retry.ts";
+import type { Reading } from "./observations.ts";
+import { INSTANCES_ERRORED, LETTERS_ARRIVED } from "./rules.ts";
+
+/** What happened less than so long ago makes its gauge. */
+const WINDOW_MS = 300_000;
+/** The most that one look reads of each, the newest: what a storm brought before, the looks before have counted. */
+const MOST = 10_000;
+
+interface Group {
+  readonly one: string;
+  readonly other: string;
+  readonly value: number;
+  readonly fresh: number;
+  readonly lastAt: number;
+  readonly examples: string;
+}
+
+/**
+ * Dead letters that arrived and instances that failed in the last five minutes, of all tenants, by what they have in common: names that
+ * come from code, and the ids of the first three. What an open alert has counted is not fresh.
+ */
+export async function readOccurrences(db: D1Database): Promise<Reading[]> {
+  const [letters, errored] = await Promise.all([query<Group>(db, LETTERS), query<Group>(db, ERRORED)]);
+  return [
+    ...letters.map((group) => asReading(LETTERS_ARRIVED, group, ({ one, other }) => ({ queue: one, reason: other }))),
+    ...errored.map((group) => asReading(INSTANCES_ERRORED, group, ({ one, other }) => ({ workflow: one, code: other }))),
+  ];
+}
+
+function asReading(name: string, group: Group, labelsOf: (group: Group) => Reading["labels"]): Reading {
+  const { value, fresh, lastAt, examples } = group;
+  return { name, labels: labelsOf(group), value, fresh, lastAt, examples: JSON.parse(examples) };
+}
+
+const LETTERS = grouped(
+  "dead_letter_arrived",
+  ["queue", "reason"],
+  sql`
+    SELECT id, captured_at AS at, queue AS one, reason AS other FROM dead_letters INDEXED BY dead_letters_by_time
+    WHERE state = 'open' AND captured_at > ${now} - ${WINDOW_MS} ORDER BY captured_at DESC LIMIT ${MOST}`,
+);
+
+const ERRORED = grouped(
+  "instances_errored",
+  ["workflow", "code"],
+  sql`
+    SELECT id, updated_at AS at, workflow AS one, coalesce(error->>'code', 'unknown') AS other FROM instances INDEXED BY instances_errored
+    WHERE status = 'errored' AND updated_at > ${now} - ${WINDOW_MS} ORDER BY updated_at DESC LIMIT ${MOST}`,
+);
+
+/** Groups what happened. Of each, what is later than its open alert has seen is fresh. */
+function grouped(rule: string, [one, other]: readonly [string, string], happened: Statement): Statement {
+  const labels = fragment(
+    [one, other]
+      .toSorted()
+      .map((label) => `'${label}', ${label === one ? "one" : "other"}`)
+      .join(", "),
+  );
+  const seenOf = (text: Statement) => sql`(SELECT last_at FROM alerts WHERE rule = ${rule} AND labels = ${text} AND state <> 'resolved')`;
+  const others = JSON.stringify(Object.fromEntries([one, other].toSorted().map((label) => [label, OTHERS])));
+  return sql`
+    SELECT one, other, count(*) AS value, sum(at > seen) AS fresh, max(at) AS lastAt,
+      json_group_array(id) FILTER (WHERE place <= 3) AS examples
+    FROM (
+      SELECT id, at, one, other, row_number() OVER (PARTITION BY one, other ORDER BY at, id) AS place,
+        coalesce(${seenOf(sql`json_object(${labels})`)}, ${seenOf(sql`${others}`)}, 0) AS seen
+      FROM (${happened}))
+    GROUP BY one, other`;
+}

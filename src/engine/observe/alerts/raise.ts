@@ -1,0 +1,101 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { bindingName } from "../../contract/bindings.ts";
+import { crashPoint } from "../../contract/crash-points.ts";
+import { codeOf, messageOf } from "../../contract/errors.ts";
+import { logLine } from "../../contract/log-line.ts";
+import type { Portion } from "../../contract/patience.ts";
+import { relay } from "../../recorder/relay.ts";
+import { type AlertRow, asAlert, dropAlerts, isOvertaken, selectKnown, writeAlerts } from "../../store/alerts.ts";
+import { insertOutgoing } from "../../store/outbox.ts";
+import { atomically, query } from "../../store/retry.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import { type AlertVars, CHANNELS, type ChannelName, channelOf } from "./channels.ts";
+import { evaluate, type Step } from "./evaluate.ts";
+import { AlertChanged, isOwn, messageOfNotice, noticeOf, SEND_ALERT } from "./notice.ts";
+import type { Reading } from "./observations.ts";
+import { readOccurrences } from "./occurrences.ts";
+import type { AlertRule } from "./rule.ts";
+
+/** What a round of alerts is given. */
+interface Round {
+  readonly rules: readonly AlertRule[];
+  readonly catalog: Catalog | undefined;
+  /** The gauges of this round. */
+  readonly gauges: readonly Reading[];
+}
+
+/**
+ * Holds the rules against the gauges: what changed is committed in one batch with the messages that tell of it, then sent and logged. A
+ * process that dies before they are sent leaves them in the outbox. Where another round was faster nothing is written: the next one looks
+ * again.
+ */
+export async function raiseAlerts(env: EngineEnv, { rules, catalog, gauges }: Round, at = Date.now()): Promise<Portion> {
+  const [known, happened] = await Promise.all([query<AlertRow>(env.DB, selectKnown()), readOccurrences(env.DB)]);
+  const steps = evaluate(rules, [...gauges, ...happened], known.map(asAlert), at);
+  if (steps.length === 0) return { did: 0, more: false };
+  const kept = steps.filter((step) => "alert" in step);
+  const dropped = steps.flatMap((step) => ("gone" in step ? [step.gone] : []));
+  const messages = await messagesOf(env, rules, catalog, kept);
+  try {
+    await atomically(env.DB, [
+      ...(dropped.length > 0 ? [dropAlerts(dropped)] : []),
+      ...writeAlerts(kept.map(({ alert }) => alert)),
+      ...messages.map(insertOutgoing),
+    ]);
+  } catch (error) {
+    if (isOvertaken(error)) return { did: 0, more: false };
+    throw error;
+  }
+  await crashPoint("alert raised, not sent");
+  const told = kept.filter(({ notice }) => notice !== undefined);
+  for (const step of told) log(step);
+  await relay(env, messages);
+  return { did: told.length, more: false };
+}
+
+type Kept = Extract<Step, { alert: unknown }>;
+
+async function messagesOf(env: EngineEnv, rules: readonly AlertRule[], catalog: Catalog | undefined, kept: readonly Kept[]) {
+  const told = kept.filter(({ alert, notice }) => notice !== undefined && !isOwn(alert.labels, sendersOf(catalog)));
+  const channels = told.length > 0 ? configured(env) : [];
+  if (!isHeard(env, catalog, channels)) return [];
+  return Promise.all(
+    told.flatMap(({ alert, notice }) => {
+      const rule = rules.find(({ name }) => name === alert.rule);
+      return notice ? [messageOfNotice(env, alert, noticeOf(alert, notice, rule, channels))] : [];
+    }),
+  );
+}
+
+/** A channel that is configured by half keeps alerts from no other, and from no list. */
+function configured(env: EngineEnv): ChannelName[] {
+  return CHANNELS.filter((name) => {
+    try {
+      return channelOf(name, env as EngineEnv & AlertVars) !== undefined;
+    } catch (error) {
+      logLine("error", { log: "alert", code: codeOf(error), error: messageOf(error) });
+      return false;
+    }
+  });
+}
+
+/** The workflows that alerts start: what fails in them must not start them again. */
+function sendersOf(catalog: Catalog | undefined): ReadonlySet<string> {
+  const targets = catalog?.kindsOf(AlertChanged.type).includes("event") ? catalog.subscribers(AlertChanged.type).targets : [];
+  return new Set([SEND_ALERT, ...targets.flatMap((target) => (target.do === "start" ? [target.workflow.name] : []))]);
+}
+
+/** True where somebody takes the messages: a channel, or something of the deployment's own that follows them. */
+function isHeard(env: object, catalog: Catalog | undefined, channels: readonly ChannelName[]): boolean {
+  if (!(bindingName(AlertChanged.queue.name) in env) || !catalog?.kindsOf(AlertChanged.type).includes("event")) return false;
+  const { targets } = catalog.subscribers(AlertChanged.type);
+  return targets.some((target) => channels.length > 0 || target.do !== "start" || target.workflow.name !== SEND_ALERT);
+}
+
+/** One line for each change, whoever else is told of it. */
+function log({ alert, notice }: Kept): void {
+  const { id, rule, severity, labels, value, count, since } = alert;
+  const level = notice === "resolved" || notice === "eased" ? "info" : severity === "critical" ? "error" : "warn";
+  const what = { log: "alert", change: notice, alert_id: id, rule, severity, ...labels };
+  logLine(level, { ...what, value, count, since: new Date(since).toISOString() });
+}

@@ -1,0 +1,119 @@
+import { MillraceError } from "../../contract/errors.ts";
+import { nearest } from "../../contract/nearest.ts";
+
+/** A bound, and how long it must be exceeded without a break. */
+export interface Threshold {
+  /** The value beyond which it holds: equal is not beyond. */
+  readonly above: number;
+  /** Milliseconds. 0 tells of it at the first look. */
+  readonly forMs: number;
+}
+
+/** When people are told of a gauge. */
+export interface AlertRule {
+  readonly name: string;
+  readonly gauge: string;
+  /** The labels that tell its alerts apart: one alert for each group of samples that have the same. */
+  readonly per: readonly string[];
+  /** How the samples of one group become one value. Default `sum`; `max` suits ages and shares. */
+  readonly across?: "sum" | "max";
+  readonly warning?: Threshold;
+  readonly critical?: Threshold;
+  /** Milliseconds between two notices of an alert that lasts. */
+  readonly repeatMs: number;
+  /** Milliseconds that it must be over before it counts as resolved, or as less urgent. */
+  readonly clearMs: number;
+  /** The most that its gauge can be; absent where there is no such. */
+  readonly most?: number;
+  /** What it says, in a sentence. */
+  readonly meaning: string;
+  /** Where to read on: a page of the documentation, and its heading. */
+  readonly doc: string;
+}
+
+/** What a deployment says otherwise of one rule. `null` takes a threshold away. */
+export interface RuleChange {
+  readonly warning?: Threshold | null;
+  readonly critical?: Threshold | null;
+  readonly repeatMs?: number;
+  readonly clearMs?: number;
+}
+
+/** A deployment's own words about alerts: changes of rules, by their names; `false` switches a rule off. */
+export type AlertChanges = Readonly<Record<string, RuleChange | false>>;
+
+/**
+ * The rules with a deployment's changes. Errors: `config_invalid`, with what to change, for a rule that is not known, a bound that is no
+ * number, and a critical one that is not beyond the warning.
+ */
+export function changedRules(rules: readonly AlertRule[], changes: AlertChanges = {}): readonly AlertRule[] {
+  const names = rules.map(({ name }) => name);
+  for (const [name, change] of Object.entries(changes)) {
+    if (!names.includes(name)) throw invalid(`There is no alert "${name}".${hint(name, names)}`);
+    if (change === false) continue;
+    if (!isRecord(change)) throw invalid(`alerts.${name} is ${JSON.stringify(change)}: say { ${FIELDS.join(", ")} }, or false.`);
+    assertFields(`alerts.${name}`, change, FIELDS, ", or false");
+    for (const severity of ["warning", "critical"] as const) {
+      const threshold: unknown = change[severity];
+      if (threshold === undefined || threshold === null) continue;
+      if (!isRecord(threshold)) throw invalid(`alerts.${name}.${severity} is ${JSON.stringify(threshold)}: say { above, forMs }, or null.`);
+      assertFields(`alerts.${name}.${severity}`, threshold, ["above", "forMs"], ", or null");
+    }
+  }
+  return rules.flatMap((rule) => {
+    const change = changes[rule.name];
+    if (change === false) return [];
+    return [change === undefined ? rule : checked(merged(rule, change))];
+  });
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function assertFields(where: string, value: object, fields: readonly string[], or: string): void {
+  const unknown = Object.keys(value).find((field) => !fields.includes(field));
+  if (unknown !== undefined) throw invalid(`${where} has "${unknown}": it takes ${fields.join(", ")}${or}.`);
+}
+
+const FIELDS = ["warning", "critical", "repeatMs", "clearMs"];
+
+/** Shorter than a round of the keeper, it would be told of at every one. */
+const LEAST_REPEAT_MS = 60_000;
+
+function merged(rule: AlertRule, { warning = rule.warning, critical = rule.critical, ...times }: RuleChange): AlertRule {
+  const { warning: _, critical: __, ...rest } = rule;
+  return { ...rest, ...times, ...(warning && { warning }), ...(critical && { critical }) };
+}
+
+function checked(rule: AlertRule): AlertRule {
+  const { name, warning, critical, repeatMs, clearMs } = rule;
+  for (const [severity, threshold] of Object.entries({ warning, critical })) {
+    if (threshold === undefined) continue;
+    if (!Number.isFinite(threshold.above)) throw invalid(`alerts.${name}.${severity}.above is ${threshold.above}: say a number.`);
+    if (threshold.above >= (rule.most ?? Number.POSITIVE_INFINITY))
+      throw invalid(`alerts.${name}.${severity}.above is ${threshold.above}: its gauge is never more than ${rule.most}. Say less.`);
+    if (!isTime(threshold.forMs)) throw invalid(`alerts.${name}.${severity}.forMs is ${threshold.forMs}: say milliseconds, 0 or more.`);
+  }
+  if (!warning && !critical) throw invalid(`alerts.${name} has no threshold left: keep one, or say \`${name}: false\`.`);
+  if (warning && critical && critical.above <= warning.above) {
+    throw invalid(`alerts.${name}.critical.above is ${critical.above}: say more than the warning's ${warning.above}.`);
+  }
+  if (!isTime(repeatMs) || repeatMs < LEAST_REPEAT_MS)
+    throw invalid(`alerts.${name}.repeatMs is ${repeatMs}: say ${LEAST_REPEAT_MS} or more.`);
+  if (!isTime(clearMs)) throw invalid(`alerts.${name}.clearMs is ${clearMs}: say milliseconds, 0 or more.`);
+  return rule;
+}
+
+function isTime(ms: number): boolean {
+  return Number.isFinite(ms) && ms >= 0;
+}
+
+function hint(name: string, names: readonly string[]): string {
+  const guess = nearest(name, names);
+  return guess ? ` Did you mean "${guess}"?` : ` There are: ${names.join(", ")}.`;
+}
+
+function invalid(message: string): MillraceError {
+  return new MillraceError("config_invalid", message);
+}

@@ -1,0 +1,190 @@
+import { MAX_COUNTED } from "../../store/health.ts";
+import type { AlertRule } from "./rule.ts";
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+/** An alert that lasts is told again after so long. */
+const REPEAT_MS = 4 * HOUR_MS;
+/** What is over must stay so for so long: twelve rounds of the keeper. */
+const CLEAR_MS = 2 * MINUTE_MS;
+const DAY_S = 86_400;
+
+const usual = { repeatMs: REPEAT_MS, clearMs: CLEAR_MS } as const;
+
+/** The gauges of what has just happened: as many as in the last five minutes. */
+export const LETTERS_ARRIVED = "dead_letters_arrived";
+export const INSTANCES_ERRORED = "instances_errored";
+/** Seconds by which the keeper's round came late, or longer than its period since the one before. */
+export const KEEPER_LATE = "keeper_late_seconds";
+
+/** What people are told of, unless a deployment says otherwise. docs/alerts.md has the same table, and a test holds them together. */
+export const ALERT_RULES: readonly AlertRule[] = [
+  {
+    name: "dead_letter_arrived",
+    gauge: LETTERS_ARRIVED,
+    per: ["queue", "reason"],
+    warning: { above: 0, forMs: 0 },
+    ...usual,
+    meaning: "Messages became dead letters: no consumer could finish them.",
+    doc: "docs/operating.md#dead-letters",
+  },
+  {
+    name: "instances_errored",
+    gauge: INSTANCES_ERRORED,
+    per: ["workflow", "code"],
+    warning: { above: 0, forMs: 0 },
+    critical: { above: 100, forMs: 0 },
+    ...usual,
+    meaning: "Instances failed, and wait for somebody who retries or undoes them.",
+    doc: "docs/operating.md",
+  },
+  {
+    name: "dlq_depth",
+    gauge: "dead_letters_open",
+    per: ["queue"],
+    // Its arrival is told at once: this is of letters that nobody has looked after since.
+    warning: { above: 0, forMs: 15 * MINUTE_MS },
+    critical: { above: 100, forMs: 0 },
+    ...usual,
+    meaning: "Dead letters wait for somebody who replays or skips them.",
+    doc: "docs/operating.md#dead-letters",
+  },
+  {
+    name: "queue_depth",
+    gauge: "queue_depth",
+    per: ["queue"],
+    warning: { above: 10_000, forMs: 5 * MINUTE_MS },
+    critical: { above: 100_000, forMs: MINUTE_MS },
+    ...usual,
+    meaning: "More messages wait in a queue than its consumer takes.",
+    doc: "docs/queues.md",
+  },
+  {
+    name: "processing_p99",
+    gauge: "queue_processing_p99_seconds",
+    per: ["queue"],
+    across: "max",
+    warning: { above: 10, forMs: 5 * MINUTE_MS },
+    critical: { above: 60, forMs: MINUTE_MS },
+    ...usual,
+    meaning: "One batch in a hundred takes its consumer longer than it should.",
+    doc: "docs/queues.md",
+  },
+  {
+    name: "retry_ratio",
+    gauge: "queue_retry_ratio",
+    per: ["queue"],
+    across: "max",
+    warning: { above: 0.05, forMs: 5 * MINUTE_MS },
+    critical: { above: 0.2, forMs: 2 * MINUTE_MS },
+    most: 1,
+    ...usual,
+    meaning: "Of the deliveries of a queue, too many are put back.",
+    doc: "docs/queues.md",
+  },
+  {
+    name: "backlog_age",
+    gauge: "queue_oldest_seconds",
+    per: ["queue"],
+    across: "max",
+    warning: { above: 2 * DAY_S, forMs: 5 * MINUTE_MS },
+    critical: { above: 3 * DAY_S, forMs: 0 },
+    ...usual,
+    meaning: "A message has waited so long in its queue that the platform will soon drop it: four days are the most.",
+    doc: "docs/queues.md",
+  },
+  {
+    name: "effects_in_doubt",
+    gauge: "effects_in_doubt",
+    per: [],
+    warning: { above: 0, forMs: 0 },
+    most: MAX_COUNTED,
+    ...usual,
+    meaning: "Nobody knows whether an effect happened: a person has to look, then confirm or reject it.",
+    doc: "docs/operating.md",
+  },
+  {
+    name: "instances_overdue",
+    gauge: "instances_overdue",
+    per: [],
+    warning: { above: 0, forMs: 5 * MINUTE_MS },
+    critical: { above: 1000, forMs: 5 * MINUTE_MS },
+    most: 2 * MAX_COUNTED,
+    ...usual,
+    meaning: "Instances were to be looked at by the keeper, and it has not come to them.",
+    doc: "docs/operating.md",
+  },
+  {
+    name: "lanes_blocked",
+    gauge: "lanes_blocked",
+    per: ["lane"],
+    warning: { above: 0, forMs: MINUTE_MS },
+    ...usual,
+    meaning: "Lanes stand still, and all that is behind their heads waits.",
+    doc: "docs/turns.md",
+  },
+  {
+    name: "projection_lag",
+    gauge: "projection_lag_seconds",
+    per: ["projection"],
+    across: "max",
+    warning: { above: 30, forMs: 2 * MINUTE_MS },
+    critical: { above: 300, forMs: 2 * MINUTE_MS },
+    ...usual,
+    meaning: "A projection is behind its ledgers: what people read is old.",
+    doc: "docs/facts.md",
+  },
+  {
+    name: "outbox_unconfirmed",
+    gauge: "outbox_unconfirmed",
+    per: [],
+    warning: { above: 1000, forMs: 10 * MINUTE_MS },
+    critical: { above: 9000, forMs: 10 * MINUTE_MS },
+    most: MAX_COUNTED,
+    ...usual,
+    meaning: "Committed messages are sent again and again, and no consumer confirms them.",
+    doc: "docs/how-it-works.md",
+  },
+  {
+    name: "outbox_refused",
+    gauge: "outbox_refused",
+    per: [],
+    warning: { above: 0, forMs: 5 * MINUTE_MS },
+    most: MAX_COUNTED,
+    ...usual,
+    meaning: "A queue refuses committed messages: its binding is missing, or the platform is in trouble.",
+    doc: "docs/how-it-works.md",
+  },
+  {
+    name: "schedules_overdue",
+    gauge: "schedules_overdue_seconds",
+    per: [],
+    across: "max",
+    warning: { above: 120, forMs: MINUTE_MS },
+    critical: { above: 900, forMs: MINUTE_MS },
+    ...usual,
+    meaning: "Schedules are due, and do not start.",
+    doc: "docs/schedules.md",
+  },
+  {
+    name: "keeper_late",
+    gauge: KEEPER_LATE,
+    per: [],
+    across: "max",
+    warning: { above: 60, forMs: 0 },
+    critical: { above: 600, forMs: 0 },
+    ...usual,
+    meaning: "The keeper's round came late: for so long nothing was repaired, and no alert was raised.",
+    doc: "docs/alerts.md",
+  },
+  {
+    name: "divergences",
+    gauge: "divergences",
+    per: ["kind"],
+    warning: { above: 0, forMs: 0 },
+    most: MAX_COUNTED,
+    ...usual,
+    meaning: "What the database, the platform and the objects say does not agree.",
+    doc: "docs/operating.md",
+  },
+];

@@ -1,0 +1,26 @@
+import { defineWorkflow, type WorkflowDefinition } from "../../workflow/workflow.ts";
+import { AlertChanged, type AlertNotice, SEND_ALERT } from "./notice.ts";
+import { type AddressGuard, postAlert } from "./post.ts";
+
+/** What a deployment gives to the sending of its alerts. */
+export interface AlertSenderOptions {
+  /** Judges the address of the signed webhook before each request. Default: the address is the operator's own, and is not judged. */
+  readonly guard?: AddressGuard;
+}
+
+/**
+ * The workflow that sends alerts to the channels that are configured, each by a step of its own: one that does not answer holds up none of
+ * the others, and is all that an operator's retry sends again. Its consumer: `on(AlertChanged, start(sendAlert))`.
+ */
+export function alertSender({ guard }: AlertSenderOptions = {}): WorkflowDefinition<AlertNotice, "alert.changed"> {
+  const post = postAlert(guard);
+  return defineWorkflow({
+    name: SEND_ALERT,
+    on: AlertChanged,
+    async run({ payload: notice, step, envelope: { idempotency_key: id } }) {
+      await Promise.all(
+        notice.channels.map((channel) => step.effect("post alert", post, { id: `${id}-${channel}`, channel, notice }, { key: channel })),
+      );
+    },
+  });
+}

@@ -1,0 +1,61 @@
+import { duringSpan, type SpanUnderWay } from "../contract/trace.ts";
+import { type LoggedFailure, type LoggedRun, logDone, logFailed } from "./log/instances.ts";
+import { type AttemptOutcome, countAttempt } from "./metrics/runs.ts";
+import { spanOfAttempt, traceAttempt } from "./traces/instances.ts";
+
+/** A step that attempts are made at. */
+interface WatchedStep {
+  readonly label: string;
+  /** Its name in the code; undefined for the engine's own. */
+  readonly name: string | undefined;
+}
+
+/** One attempt at a step, from its beginning to what is said of it: one line of the log, one span, one more in its count. */
+export class WatchedAttempt {
+  readonly #beganAt = Date.now();
+  readonly #span: SpanUnderWay | undefined;
+  #isTold = false;
+
+  constructor(
+    readonly run: LoggedRun,
+    readonly step: WatchedStep,
+    readonly attempt: number,
+  ) {
+    this.#span = spanOfAttempt(run);
+  }
+
+  /** Makes the attempt: what it sends and calls are children of its span. */
+  async make<T>(work: () => Promise<T>): Promise<T> {
+    const result = await duringSpan(this.#span, work);
+    // A doubt says so itself, with the key that resolves it.
+    if (isDoubt(result)) this.#tell("in_doubt", { code: "in_doubt", message: "Nobody knows whether it happened." });
+    else {
+      duringSpan(this.#span, () => logDone(this.run, this.#took()));
+      this.#tell("done");
+    }
+    return result;
+  }
+
+  /** Notes that it failed. One that hung may say so again when it ends at last: it is counted, and its span exported, once. */
+  failed(failure: LoggedFailure, outcome: "retried" | "failed", error: unknown): void {
+    duringSpan(this.#span, () => logFailed(this.run, this.#took(), failure, outcome, error));
+    this.#tell(outcome, failure);
+  }
+
+  #took() {
+    return { step: this.step.label, attempt: this.attempt, ms: Date.now() - this.#beganAt };
+  }
+
+  #tell(outcome: AttemptOutcome, failure?: Pick<LoggedFailure, "code" | "message" | "upstreamStatus">): void {
+    if (this.#isTold) return;
+    this.#isTold = true;
+    const { run, step, attempt } = this;
+    const beganAt = this.#beganAt;
+    countAttempt(run.env, { workflow: run.workflow, step: step.name, outcome, beganAt });
+    if (this.#span) traceAttempt(this.#span, { run, step: step.label, attempt, beganAt, outcome, failure });
+  }
+}
+
+function isDoubt(result: unknown): boolean {
+  return typeof result === "object" && result !== null && "inDoubt" in result;
+}

@@ -1,0 +1,34 @@
+import type { Usage } from "./prices.ts";
+import { ROWS } from "./written-rows.ts";
+
+/** Steps of a workflow's code as the platform takes them: how many, how many of them write an entry, and what waits write. */
+const KINDS = {
+  read: { steps: 1, entries: 0, rows: 0 },
+  sleep: { steps: 1, entries: 0, rows: 0 },
+  effect: { steps: 1, entries: 1, rows: ROWS.recorded },
+  commit: { steps: 1, entries: 1, rows: ROWS.recorded },
+  waitFor: { steps: 2, entries: 0, rows: ROWS.waitAsked + ROWS.waitSlept + ROWS.signal },
+  approve: { steps: 2, entries: 0, rows: ROWS.questionAsked + ROWS.questionAnswered },
+} as const;
+
+/** The calls of a step: `step.commit(…`, also of one that a bundler has renamed. */
+const CALL = new RegExp(`\\.(${Object.keys(KINDS).join("|")})\\(\\s*["'\`]`, "g");
+
+/**
+ * What a run uses at least, by the text of its code: each step that stands there taken once. What loops take again, what functions outside
+ * take, the app's own rows and messages are not known before a run. Null where the text names no step.
+ */
+export function usageOfCode(code: string): (Usage & { readonly steps: number }) | null {
+  const kinds = [...code.matchAll(CALL)].map(([, kind]) => KINDS[kind as keyof typeof KINDS]);
+  if (kinds.length === 0) return null;
+  const sum = (of: "steps" | "entries" | "rows") => kinds.reduce((total, kind) => total + kind[of], 0);
+  const entries = sum("entries");
+  return {
+    steps: sum("steps"),
+    rowsWritten: ROWS.accepted + (entries > 0 ? ROWS.running : 0) + sum("rows") + ROWS.complete,
+    queueOperations: 3,
+    requests: 3,
+    objectRequests: entries + 1,
+    logLines: 2 + sum("steps"),
+  };
+}

@@ -1,0 +1,116 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { among, type Statement, sql } from "../../contract/sql.ts";
+import type { RecordedClass } from "../../store/inbox/classes.ts";
+import type { InstanceStatus } from "../../store/instances/status.ts";
+import { namedBatch } from "../../store/named.ts";
+import type { Spent } from "./spending.ts";
+
+/** What a queue takes as one operation, in characters of a message. */
+const PORTION_CHARACTERS = 64_000;
+
+/** Entries of one class: how many, and what is known of their attempts. */
+export interface StoredEntries {
+  readonly class: RecordedClass;
+  readonly entries: number;
+  /** How many have an outcome. */
+  readonly done: number;
+  readonly inDoubt: number;
+  /** Attempts that took the entry or changed it, one more than that for each but the first. */
+  readonly epochs: number;
+  readonly messages: number;
+  /** Queue operations' worth of them: one message, or as many as 64 KB go into it. */
+  readonly portions: number;
+}
+
+/** What the database keeps of an instance that says what it cost. */
+export interface StoredUse {
+  readonly id: string;
+  readonly workflow: string;
+  readonly status: InstanceStatus;
+  readonly run: number;
+  readonly deliveries: number;
+  /** What its own message travelled on; null for one that followed from an event. */
+  readonly queue: string | null;
+  /** True where a step of another instance sent that message, which counts it. */
+  readonly emitted: boolean;
+  readonly payloadByReference: boolean;
+  /** What its runs used, by their numbers; null before its first end, and where nobody has counted that. */
+  readonly spent: Readonly<Record<string, Spent>> | null;
+  readonly classes: readonly StoredEntries[];
+  readonly waits: { readonly asked: number; readonly taken: number; readonly early: number; readonly over: number };
+  readonly questions: { readonly asked: number; readonly answered: number; readonly over: number };
+}
+
+/** What is kept of instances, in one round trip. Reads a row for each entry, wait and question. */
+export async function storedUse(env: Pick<EngineEnv, "DB">, ids: readonly string[]): Promise<StoredUse[]> {
+  if (ids.length === 0) return [];
+  const { instances, entries, waits, questions } = await namedBatch(env.DB, {
+    instances: selectInstances(ids),
+    entries: selectEntries(ids),
+    waits: selectWaits(ids),
+    questions: selectQuestions(ids),
+  });
+  const byId = [entries, waits, questions].map((rows) => Map.groupBy(rows, ({ id }) => String(id)));
+  const of = <T>(which: number, id: unknown) => (byId[which]?.get(String(id)) ?? []) as T[];
+  return instances.map((row) => ({
+    id: String(row.id),
+    workflow: String(row.workflow),
+    status: row.status as InstanceStatus,
+    run: Number(row.run),
+    deliveries: Number(row.deliveries),
+    queue: row.queue as string | null,
+    emitted: row.emitted === 1,
+    payloadByReference: row.payloadByReference === 1,
+    spent: spentIn(row.spent),
+    classes: of<StoredEntries>(0, row.id),
+    waits: of<StoredUse["waits"]>(1, row.id)[0] ?? { asked: 0, taken: 0, early: 0, over: 0 },
+    questions: of<StoredUse["questions"]>(2, row.id)[0] ?? { asked: 0, answered: 0, over: 0 },
+  }));
+}
+
+/** What no pass of the engine has written is as if nobody had counted. */
+function spentIn(text: unknown): StoredUse["spent"] {
+  try {
+    const runs: unknown = JSON.parse(String(text));
+    const isCounted = (run: unknown) =>
+      typeof run === "object" &&
+      run !== null &&
+      typeof (run as Spent).steps === "number" &&
+      Object.values(run).every((value) => typeof value === "number" && value >= 0);
+    return typeof runs === "object" && runs !== null && Object.values(runs).every(isCounted) ? (runs as StoredUse["spent"]) : null;
+  } catch {
+    return null;
+  }
+}
+
+function selectInstances(ids: readonly string[]): Statement {
+  return sql`
+    SELECT id, workflow, status, run, deliveries, spent, queue, envelope->>'payload_ref' IS NOT NULL AS payloadByReference,
+      envelope->>'source' LIKE 'workflow:%' AS emitted
+    FROM instances WHERE id IN ${among(ids)}`;
+}
+
+/** Not the next generations of effects that were taken back: what wrote those counted them. */
+function selectEntries(ids: readonly string[]): Statement {
+  return sql`
+    SELECT e.instance_id AS id, e.class, count(*) AS entries, sum(e.state IN ('done', 'superseded', 'confirmed')) AS done,
+      sum(e.state = 'in_doubt') AS inDoubt, sum(e.epoch - (e.state = 'superseded')) AS epochs,
+      sum((SELECT count(*) FROM json_each(e.messages))) AS messages,
+      sum((SELECT coalesce(sum(1 + CAST(length(m.value) / ${PORTION_CHARACTERS} AS INTEGER)), 0) FROM json_each(e.messages) m)) AS portions
+    FROM inbox e
+    WHERE e.instance_id IN ${among(ids)} AND NOT (e.state = 'failed' AND e.token = 'operator' AND e.epoch = 1)
+    GROUP BY e.instance_id, e.class`;
+}
+
+function selectWaits(ids: readonly string[]): Statement {
+  return sql`
+    SELECT instance_id AS id, count(*) AS asked, count(signal_id) AS taken, count(over_at) AS over,
+      sum(EXISTS (SELECT 1 FROM signals WHERE signals.id = waits.signal_id AND signals.received_at <= waits.since_at)) AS early
+    FROM waits WHERE instance_id IN ${among(ids)} GROUP BY instance_id`;
+}
+
+function selectQuestions(ids: readonly string[]): Statement {
+  return sql`
+    SELECT instance_id AS id, count(*) AS asked, count(decided_by) AS answered, sum(decided_at IS NOT NULL AND decided_by IS NULL) AS over
+    FROM approvals WHERE instance_id IN ${among(ids)} GROUP BY instance_id`;
+}

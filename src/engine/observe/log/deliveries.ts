@@ -1,0 +1,42 @@
+import type { LogLevel } from "../../contract/log-line.ts";
+import { beginning } from "../../contract/text.ts";
+import { isTraceparent, spanIdOf, traceIdOf } from "../../contract/trace.ts";
+import type { Delivery } from "../delivery.ts";
+import { wordsOf } from "../words.ts";
+import { logJobLine, MAX_NAME_CHARACTERS } from "./line.ts";
+
+/** Outcomes of a delivery by which its message went on; the others come with why. */
+const GOOD: ReadonlySet<Delivery["outcome"]> = new Set(["started", "duplicate", "routed", "kept"]);
+/** The outcome behind which a person has to act. */
+const GRAVE: Delivery["outcome"] = "captured";
+
+/**
+ * Says in the log what became of a delivered message, by its names, never its payload. What nobody has checked may be anything, so only
+ * texts are said, and those not whole.
+ */
+export function logDelivery(env: object, { queue, message: { id, body }, ...said }: Delivery, spanId: string | undefined): void {
+  const fields = (typeof body === "object" && body !== null ? body : {}) as Record<string, unknown>;
+  const text = (field: string) => {
+    const value = fields[field];
+    return typeof value === "string" ? beginning(value, MAX_NAME_CHARACTERS) : undefined;
+  };
+  const { traceparent } = fields;
+  const trace = isTraceparent(traceparent) ? { trace_id: traceIdOf(traceparent), span_id: spanId ?? spanIdOf(traceparent) } : {};
+  const { outcome, attempt, waitedMs, ms, deadLetter, code, upstreamStatus, error } = said;
+  logJobLine(env, levelOf(outcome), {
+    log: "delivery",
+    ...{ queue, delivery_id: id, attempt, outcome },
+    ...Object.fromEntries(NAMES.map((field) => [field, text(field)])),
+    ...trace,
+    ...{ waited_ms: waitedMs, ms, dead_letter: deadLetter, code, upstream_status: upstreamStatus },
+    ...(error !== undefined && { error: beginning(wordsOf(env, error, upstreamStatus), MAX_ERROR_CHARACTERS) }),
+  });
+}
+
+function levelOf(outcome: Delivery["outcome"]): LogLevel {
+  if (GOOD.has(outcome)) return "info";
+  return outcome === GRAVE ? "error" : "warn";
+}
+
+const NAMES = ["tenant_id", "correlation_id", "idempotency_key", "message_type", "subject"];
+const MAX_ERROR_CHARACTERS = 1000;

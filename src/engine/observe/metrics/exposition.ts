@@ -1,0 +1,91 @@
+import type { Sample } from "./sample.ts";
+import { COUNTERS, type Counter, definitionOf, GAUGES, type GaugeName, HISTOGRAMS } from "./series.ts";
+import { labelValues, type Tally } from "./tally.ts";
+
+/** The beginning of every name, as Prometheus sees it. */
+const PREFIX = "millrace_";
+
+/** The two texts that Prometheus reads. */
+export type Format = "text" | "openmetrics";
+
+export const MEDIA_TYPES: Readonly<Record<Format, string>> = {
+  text: "text/plain; version=0.0.4; charset=utf-8",
+  openmetrics: "application/openmetrics-text; version=1.0.0; charset=utf-8",
+};
+
+/** Writes counts and samples as Prometheus reads them. Names that no deployed code defines any more are left out. */
+export function exposition(counts: Tally, samples: readonly Sample[], format: Format): string {
+  const lines = [
+    ...Object.entries(COUNTERS).flatMap(([name, counter]) => counterLines(name, counter, counts[name] ?? {}, format)),
+    ...Object.entries(HISTOGRAMS).flatMap(([name, histogram]) => histogramLines(name, histogram, counts[name] ?? {})),
+    ...[...Map.groupBy(samples.filter(isWritable), ({ name }) => name)].flatMap(([name, those]) => gaugeLines(name, those)),
+    ...(format === "openmetrics" ? ["# EOF"] : []),
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+type Series = Tally[string];
+
+/** OpenMetrics calls a counter without the end that its numbers have. */
+function counterLines(name: string, { help, labels }: Counter, series: Series, format: Format): string[] {
+  const values = Object.entries(series).flatMap(([texts, value]) =>
+    typeof value === "number" ? [line(name, labelled(labels, texts), value)] : [],
+  );
+  return values.length === 0 ? [] : [...head(format === "openmetrics" ? name.replace(/_total$/, "") : name, "counter", help), ...values];
+}
+
+function histogramLines(
+  name: string,
+  { help, labels, buckets }: Counter & { readonly buckets: readonly number[] },
+  series: Series,
+): string[] {
+  const values = Object.entries(series).flatMap(([texts, measured]) => {
+    if (typeof measured === "number" || measured.length !== buckets.length + 2) return [];
+    const own = labelled(labels, texts);
+    let below = 0;
+    const counted = [...buckets.map(bound), "+Inf"].map((le, index) => {
+      below += measured[index] ?? 0;
+      return line(`${name}_bucket`, [...own, ["le", le]], below);
+    });
+    return [...counted, line(`${name}_sum`, own, measured.at(-1) ?? 0), line(`${name}_count`, own, below)];
+  });
+  return values.length === 0 ? [] : [...head(name, "histogram", help), ...values];
+}
+
+function gaugeLines(name: string, samples: readonly Sample[]): string[] {
+  const help = Object.hasOwn(GAUGES, name) ? GAUGES[name as GaugeName].help : "A reading of this deployment's own.";
+  const values = new Map(samples.map(({ labels, value }) => [line(name, Object.entries(labels), Number.NaN), { labels, value }]));
+  return [...head(name, "gauge", help), ...[...values.values()].map(({ labels, value }) => line(name, Object.entries(labels), value))];
+}
+
+/** What is no name, or has one that is counted, would make the whole text unreadable. */
+function isWritable({ name, labels, value }: Sample): boolean {
+  return (
+    NAME.test(name) && definitionOf(name) === undefined && Object.keys(labels).every((label) => NAME.test(label)) && Number.isFinite(value)
+  );
+}
+
+const NAME = /^[a-z][a-z0-9_]*$/;
+
+function labelled(names: readonly string[], texts: string): [string, string][] {
+  const values = labelValues(texts);
+  return names.map((name, index) => [name, values[index] ?? ""]);
+}
+
+function head(name: string, type: string, help: string): string[] {
+  return [`# HELP ${PREFIX}${name} ${help}`, `# TYPE ${PREFIX}${name} ${type}`];
+}
+
+function line(name: string, labels: readonly (readonly [string, string])[], value: number): string {
+  const said = labels.map(([label, text]) => `${label}="${escaped(text)}"`).join(",");
+  return `${PREFIX}${name}${said && `{${said}}`} ${value}`;
+}
+
+function escaped(text: string): string {
+  return text.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
+}
+
+/** A bound as a float in both texts, so that a series is the same one whichever was asked for. */
+function bound(value: number): string {
+  return Number.isInteger(value) ? `${value}.0` : String(value);
+}

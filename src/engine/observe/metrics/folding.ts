@@ -1,0 +1,75 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { type CountsRow, SPAN_MS, selectCountsAt, selectCountsBetween, selectEver, writeCounts, writeEver } from "../../store/counts.ts";
+import { namedBatch } from "../../store/named.ts";
+import { query } from "../../store/retry.ts";
+import { removeTallies, selectTallies, type TallyRow } from "../../store/tallies.ts";
+import { addAll, sumOf, type Tally } from "./tally.ts";
+
+/** Tallies that one look takes over. A recorder writes six a minute: more are there only after an outage. */
+const MAX_TALLIES = 500;
+/** Minutes that the health table looks back. */
+export const WINDOW_MINUTES = 60;
+
+/** All that was counted until now, and in each of the last minutes. */
+export interface Counted {
+  readonly ever: Tally;
+  /** By the time at which the minute begins. */
+  readonly minutes: ReadonlyMap<number, Tally>;
+  /** When the tallies of recorders were read last, in milliseconds since the epoch. */
+  readonly at: number;
+}
+
+/** What the database holds of counts: of all time and of the last hour, and what nobody has taken over yet. */
+export async function readCounted(env: Pick<EngineEnv, "DB">, at: number): Promise<Counted> {
+  const rows = await namedBatch(env.DB, {
+    ever: selectEver(),
+    minutes: selectCountsBetween("minute", minuteOf(at) - WINDOW_MINUTES * SPAN_MS.minute, Number.MAX_SAFE_INTEGER),
+    tallies: selectTallies(MAX_TALLIES),
+  });
+  const tallies = rows.tallies as unknown as TallyRow[];
+  const minutes = new Map((rows.minutes as unknown as CountsRow[]).map((row) => [row.at, tallyOf(row)]));
+  for (const [minute, tally] of byTime(tallies, SPAN_MS.minute)) minutes.set(minute, sumOf([minutes.get(minute) ?? {}, tally]));
+  const [ever] = rows.ever as unknown as CountsRow[];
+  return { ever: sumOf([ever ? tallyOf(ever) : {}, ...tallies.map(tallyOf)]), minutes, at };
+}
+
+/**
+ * Takes over the tallies of recorders into the counts of their minute, their hour and all time, in one write, with which they go: so each
+ * counts once, whoever repeats this from any point. A second one that works beside it is refused. Answers how many were taken over.
+ */
+export async function foldTallies(env: Pick<EngineEnv, "DB">): Promise<number> {
+  const tallies = await query<TallyRow>(env.DB, selectTallies(MAX_TALLIES));
+  if (tallies.length === 0) return 0;
+  const minutes = byTime(tallies, SPAN_MS.minute);
+  const hours = byTime(tallies, SPAN_MS.hour);
+  const known = await namedBatch(env.DB, {
+    ever: selectEver(),
+    minutes: selectCountsAt("minute", [...minutes.keys()]),
+    hours: selectCountsAt("hour", [...hours.keys()]),
+  });
+  const [ever] = known.ever as unknown as CountsRow[];
+  if (ever === undefined) return 0;
+  for (const row of known.minutes as unknown as CountsRow[]) addAll(minutes.get(row.at) ?? {}, tallyOf(row));
+  for (const row of known.hours as unknown as CountsRow[]) addAll(hours.get(row.at) ?? {}, tallyOf(row));
+  const total = sumOf([tallyOf(ever), ...tallies.map(tallyOf)]);
+  await namedBatch(env.DB, {
+    ever: writeEver(JSON.stringify(total), ever.version),
+    minutes: [...minutes].map(([at, tally]) => writeCounts("minute", at, JSON.stringify(tally))),
+    hours: [...hours].map(([at, tally]) => writeCounts("hour", at, JSON.stringify(tally))),
+    gone: removeTallies(tallies.map(({ id }) => id)),
+  });
+  return tallies.length;
+}
+
+export function minuteOf(at: number): number {
+  return Math.floor(at / SPAN_MS.minute) * SPAN_MS.minute;
+}
+
+function byTime(tallies: readonly TallyRow[], spanMs: number): Map<number, Tally> {
+  const times = Map.groupBy(tallies, ({ at }) => Math.floor(at / spanMs) * spanMs);
+  return new Map([...times].map(([at, those]) => [at, sumOf(those.map(tallyOf))]));
+}
+
+function tallyOf({ body }: { readonly body: string }): Tally {
+  return JSON.parse(body) as Tally;
+}

@@ -1,0 +1,59 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { SPAN_MS } from "../../store/counts.ts";
+import type { Along } from "../../store/group-commit.ts";
+import { insertTally, type TallyRow } from "../../store/tallies.ts";
+import { sendPoints } from "./points.ts";
+import { addAll, isEmpty, type Tally } from "./tally.ts";
+
+/** How old the oldest gathered count becomes before all are written. */
+export const WRITE_MS = 10_000;
+
+/** What isolates have handed to one recorder, until it goes along with a commit. It dies with the recorder's process. */
+export class GatheredCounts {
+  #tally: Tally = {};
+  #since: number | undefined;
+  /** Fixed until it is known to be written: the same row is written again, and counts once. */
+  #row: TallyRow | undefined;
+  #notBefore = 0;
+
+  constructor(readonly env: Pick<EngineEnv, "METRICS">) {}
+
+  add(tally: Tally): void {
+    if (isEmpty(tally)) return;
+    this.#since ??= Date.now();
+    addAll(this.#tally, tally);
+  }
+
+  get isEmpty(): boolean {
+    return this.#since === undefined && this.#row === undefined;
+  }
+
+  /** The row that is due, for a commit that happens anyway: after ten seconds, when a minute is over, or at once. */
+  along(atOnce = false): Along | undefined {
+    const now = Date.now();
+    if (!atOnce && now < this.#notBefore) return undefined;
+    this.#row ??= this.#due(now, atOnce);
+    const row = this.#row;
+    if (row === undefined) return undefined;
+    this.#notBefore = now + WRITE_MS;
+    return {
+      statement: insertTally(row),
+      settled: (isWritten) => {
+        if (!isWritten || this.#row !== row) return;
+        this.#row = undefined;
+        sendPoints(this.env, row.body);
+      },
+    };
+  }
+
+  #due(now: number, atOnce: boolean): TallyRow | undefined {
+    const since = this.#since;
+    if (since === undefined) return undefined;
+    const isOtherMinute = Math.floor(now / SPAN_MS.minute) !== Math.floor(since / SPAN_MS.minute);
+    if (!atOnce && Math.abs(now - since) < WRITE_MS && !isOtherMinute) return undefined;
+    const body = JSON.stringify(this.#tally);
+    this.#tally = {};
+    this.#since = undefined;
+    return { id: crypto.randomUUID(), at: since, body };
+  }
+}

@@ -1,0 +1,58 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { queueBinding } from "../../contract/bindings.ts";
+import { laneIn } from "../../contract/queue.ts";
+import { within } from "../../contract/within.ts";
+import { HEALTH } from "../../store/health.ts";
+import { atomically, type Row } from "../../store/retry.ts";
+import type { Counted } from "./folding.ts";
+import { queueRates } from "./rates.ts";
+import type { Sample } from "./sample.ts";
+import type { GaugeName } from "./series.ts";
+
+/** What a gauge asks of a consumer: the name of its queue. */
+export interface GaugedConsumer {
+  readonly queue: { readonly name: string };
+}
+
+/** Minutes that latency and the share of retries are taken from. */
+const RATE_MINUTES = 5;
+
+/**
+ * Reads every gauge of the engine: from the database, by index and in one round trip; of each queue by its own metrics; of the last minutes
+ * from what was counted.
+ */
+export async function readGauges(env: EngineEnv, consumers: readonly GaugedConsumer[], counted: Counted): Promise<readonly Sample[]> {
+  const [found, queues] = await Promise.all([readDatabase(env), Promise.all(consumers.map(({ queue }) => readQueue(env, queue.name)))]);
+  return [...found, ...queues.flat(), ...queueRates(counted, RATE_MINUTES)];
+}
+
+async function readDatabase(env: Pick<EngineEnv, "DB">): Promise<Sample[]> {
+  const names = Object.keys(HEALTH) as (keyof typeof HEALTH)[];
+  const answers = await atomically(
+    env.DB,
+    names.map((name) => HEALTH[name]),
+  );
+  return names.flatMap((name, index) => (answers[index] ?? []).map((row) => sampleOf(name, row)));
+}
+
+/** A row has the value as `value`, and the labels as its other columns. */
+function sampleOf(name: string, { value, ...labels }: Row): Sample {
+  return { name, labels: labels as Record<string, string>, value: Number(value) };
+}
+
+/** What a queue does not say is no number: a gap in the graph, no false zero, and an alert stays as it was. */
+async function readQueue(env: EngineEnv, queue: string): Promise<Sample[]> {
+  if (laneIn(queue) !== undefined) return [];
+  try {
+    const { backlogCount, oldestMessageTimestamp } = await within(queueBinding(env, queue).metrics());
+    const oldest = backlogCount > 0 && oldestMessageTimestamp ? Math.max(0, Date.now() - oldestMessageTimestamp.getTime()) / 1000 : 0;
+    return [gauge("queue_depth", { queue }, backlogCount), gauge("queue_oldest_seconds", { queue }, oldest)];
+  } catch {
+    return [gauge("queue_depth", { queue }, Number.NaN), gauge("queue_oldest_seconds", { queue }, Number.NaN)];
+  }
+}
+
+/** A sample of a gauge that the engine defines. */
+export function gauge(name: GaugeName, labels: Readonly<Record<string, string>>, value: number): Sample {
+  return { name, labels, value };
+}

@@ -1,0 +1,66 @@
+import { SPAN_MS } from "../../store/counts.ts";
+import { type Counted, minuteOf } from "./folding.ts";
+import type { Sample } from "./sample.ts";
+import { type GaugeName, HISTOGRAMS, type HistogramName } from "./series.ts";
+import { labelValues, sumOf, type Tally } from "./tally.ts";
+
+/** Deliveries below which no share of retries is told: one retry of two deliveries is no trend. */
+const MIN_DELIVERIES = 20;
+
+/** Of each queue what 99 of 100 did not exceed in the last minutes. */
+const P99S = {
+  queue_processing_p99_seconds: "queue_processing_duration_seconds",
+  queue_lag_seconds: "queue_wait_seconds",
+} as const satisfies Partial<Record<GaugeName, HistogramName>>;
+
+/**
+ * Of each queue, by what the last minutes have counted: the p99 of its processing and of its messages' wait, and the share of its
+ * deliveries that were sent back.
+ */
+export function queueRates(counted: Counted, minutes: number): Sample[] {
+  const recent = lastMinutes(counted, minutes);
+  const p99s = Object.entries(P99S).flatMap(([name, histogram]) =>
+    Object.entries(recent[histogram] ?? {}).map(([labels, measured]): Sample => {
+      const [queue = ""] = labelValues(labels);
+      return { name, labels: { queue }, value: quantile(histogram, measured, 0.99) };
+    }),
+  );
+  const shares = Object.entries(recent.queue_messages_received_total ?? {}).flatMap(([labels, received]): Sample[] => {
+    const [queue = ""] = labelValues(labels);
+    if (numberOf(received) < MIN_DELIVERIES) return [];
+    return [
+      { name: "queue_retry_ratio", labels: { queue }, value: numberOf(recent.queue_messages_retried_total?.[labels]) / numberOf(received) },
+    ];
+  });
+  return [...p99s, ...shares];
+}
+
+/** The sum of the last whole minutes and of the present one. */
+export function lastMinutes({ minutes, at }: Counted, last: number): Tally {
+  const from = minuteOf(at) - last * SPAN_MS.minute;
+  return sumOf([...minutes].filter(([minute]) => minute > from).map(([, tally]) => tally));
+}
+
+/** The value below which a share of what was measured lies, taken as even within a bucket, as Prometheus does. 0 of nothing. */
+export function quantile(name: HistogramName, measured: number | number[] | undefined, share: number): number {
+  if (typeof measured !== "object") return 0;
+  const { buckets } = HISTOGRAMS[name];
+  const counts = measured.slice(0, -1);
+  const rank = share * counts.reduce((sum, one) => sum + one, 0);
+  if (rank === 0) return 0;
+  let below = 0;
+  for (const [index, bound] of buckets.entries()) {
+    const here = counts[index] ?? 0;
+    if (here > 0 && below + here >= rank) {
+      const from = index === 0 ? 0 : (buckets[index - 1] ?? 0);
+      return from + (bound - from) * ((rank - below) / here);
+    }
+    below += here;
+  }
+  return buckets.at(-1) ?? 0;
+}
+
+/** A counter's number; 0 for one that nobody has counted. */
+export function numberOf(value: number | number[] | undefined): number {
+  return typeof value === "number" ? value : 0;
+}

@@ -1,0 +1,74 @@
+import { COUNTERS, type CounterName, HISTOGRAMS, type HistogramName } from "./series.ts";
+
+/**
+ * Counts as plain data: by name, then by the values of the labels, as JSON in the order of their definition. A counter is a number; a
+ * histogram a list, one number for each bucket, one for what is above them all, and the sum of what was measured.
+ */
+export type Tally = Record<string, Record<string, number | number[]>>;
+
+/** Series that one name may have in a tally. What comes beyond them counts as `other`: no bug and no caller makes it grow for ever. */
+export const MAX_SERIES = 500;
+
+/** Adds to a counter. */
+export function addCount(tally: Tally, name: CounterName, labels: Readonly<Record<string, string>>, by: number): void {
+  addTo(tally, name, textOf(COUNTERS[name].labels, labels), by);
+}
+
+/** Adds one measured value to a histogram. */
+export function addObserved(tally: Tally, name: HistogramName, labels: Readonly<Record<string, string>>, value: number): void {
+  const { buckets, labels: names } = HISTOGRAMS[name];
+  const counts = new Array<number>(buckets.length + 2).fill(0);
+  const index = buckets.findIndex((bound) => value <= bound);
+  counts[index === -1 ? buckets.length : index] = 1;
+  counts[buckets.length + 1] = value;
+  addTo(tally, name, textOf(names, labels), counts);
+}
+
+/** Adds everything of one tally to another. */
+export function addAll(to: Tally, from: Tally): void {
+  for (const [name, series] of Object.entries(from)) for (const [labels, value] of Object.entries(series)) addTo(to, name, labels, value);
+}
+
+/** The sum of several. */
+export function sumOf(tallies: Iterable<Tally>): Tally {
+  const sum: Tally = {};
+  for (const tally of tallies) addAll(sum, tally);
+  return sum;
+}
+
+/** The label values of a series, as they stand in a tally. */
+export function labelValues(labels: string): string[] {
+  return JSON.parse(labels) as string[];
+}
+
+export function isEmpty(tally: Tally): boolean {
+  for (const _ in tally) return false;
+  return true;
+}
+
+function addTo(tally: Tally, name: string, labels: string, value: number | number[]): void {
+  tally[name] ??= {};
+  const series = tally[name];
+  const known = series[labels];
+  if (known === undefined) {
+    const isFull = Object.keys(series).length >= MAX_SERIES;
+    const place = isFull ? JSON.stringify(labelValues(labels).map(() => "other")) : labels;
+    const there = series[place];
+    series[place] = there === undefined ? copyOf(value) : plus(there, value);
+  } else series[labels] = plus(known, value);
+}
+
+function copyOf(value: number | number[]): number | number[] {
+  return typeof value === "number" ? value : [...value];
+}
+
+/** A histogram whose buckets were changed by a deployment begins anew. */
+function plus(known: number | number[], value: number | number[]): number | number[] {
+  if (typeof known === "number" && typeof value === "number") return known + value;
+  if (typeof known === "number" || typeof value === "number" || known.length !== value.length) return copyOf(value);
+  return known.map((one, index) => one + (value[index] ?? 0));
+}
+
+function textOf(names: readonly string[], labels: Readonly<Record<string, string>>): string {
+  return JSON.stringify(names.map((name) => labels[name] ?? ""));
+}

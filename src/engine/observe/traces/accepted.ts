@@ -1,0 +1,35 @@
+import type { Envelope } from "../../contract/envelope.ts";
+import { laneIn } from "../../contract/queue.ts";
+import { isTraceparent, type SaidTrace, spanUnderWay, traceIdOf } from "../../contract/trace.ts";
+import { exportSpans } from "./exporter.ts";
+import { messageAttributes, systemOf } from "./message.ts";
+import { idsOf, isExported, KIND, type TraceEnv } from "./span.ts";
+
+/** A message that came in at a door: what was asked, what it became, and since when. */
+interface Accepted {
+  readonly request: SaidTrace;
+  readonly envelope: Envelope;
+  readonly queue: string | null;
+  readonly outcome: "accepted" | "duplicate";
+  readonly startedAt: number;
+}
+
+/** The span of a message's acceptance: the first of its trace, or a child of whoever asked. None where a span under way is that. */
+export function traceAccepted(env: TraceEnv, { request, envelope, queue, outcome, startedAt }: Accepted): void {
+  const own = envelope.traceparent;
+  if (!isExported(env, own) || spanUnderWay()?.traceparent.startsWith(own.slice(0, 52))) return;
+  const asker = request.traceparent?.trim();
+  const parent = isTraceparent(asker) && traceIdOf(asker) === traceIdOf(own) ? asker : undefined;
+  const name = laneIn(queue ?? "") ?? queue ?? envelope.message_type;
+  exportSpans(env, {
+    ...idsOf(own, parent),
+    ...{ name: `accept ${name}`, kind: KIND.producer, endedAt: Date.now() },
+    // The message is made before its row is committed, and its wait begins then.
+    startedAt: Math.min(startedAt, Date.parse(envelope.created_at)),
+    attributes: {
+      ...{ "messaging.system": systemOf(queue ?? ""), "messaging.operation.name": "accept", "messaging.operation.type": "send" },
+      ...{ "messaging.destination.name": name, "millrace.outcome": outcome },
+      ...messageAttributes(envelope),
+    },
+  });
+}

@@ -1,0 +1,97 @@
+import { waitUntil } from "cloudflare:workers";
+import { logLine } from "../../contract/log-line.ts";
+import { count } from "../metrics/count.ts";
+import { asOtlp } from "./otlp.ts";
+import type { Span, TraceEnv } from "./span.ts";
+
+/** Spans that an isolate holds at most; what comes beyond them is lost, and counted. */
+const MOST_HELD = 2048;
+/** Spans of one request. */
+const MOST_SENT = 512;
+/** How long spans gather before they are sent. */
+const GATHER_MS = 200;
+/** How long a collector may take to answer. */
+const ANSWER_MS = 5000;
+/** How long nothing is sent to a collector that has failed: meanwhile spans are lost, and cost nothing. */
+const PAUSE_MS = 30_000;
+/** A sender that still gathers by then went with its invocation: another one takes its place. */
+const GONE_MS = GATHER_MS * 2;
+
+/** Spans that wait to be sent, in this isolate. */
+let held: Span[] = [];
+let lost = 0;
+let gatheringSince = 0;
+/** The endpoint that failed last, and until when it is left alone: another one is tried at once. */
+let paused = { endpoint: "", until: 0 };
+
+/** The platform's own: in development, a workflow's code that calls `fetch` between its steps is advised not to, and this is not its call. */
+const { fetch } = globalThis;
+
+/**
+ * Sends spans behind the work they are about, many in one request. Never throws, and nothing waits for it: what a collector does not take
+ * is lost.
+ */
+export function exportSpans(env: TraceEnv, ...spans: readonly Span[]): void {
+  const now = Date.now();
+  if ((now < paused.until && env.OTLP_ENDPOINT === paused.endpoint) || held.length + spans.length > MOST_HELD) lost += spans.length;
+  else held.push(...spans);
+  if (held.length === 0 || now - gatheringSince < GONE_MS) return;
+  try {
+    gatheringSince = now;
+    waitUntil(sendAll(env));
+  } catch {
+    gatheringSince = 0;
+  }
+}
+
+async function sendAll(env: TraceEnv): Promise<void> {
+  await scheduler.wait(GATHER_MS);
+  gatheringSince = 0;
+  while (held.length > 0) await send(env, held.splice(0, MOST_SENT));
+}
+
+async function send(env: TraceEnv, spans: readonly Span[]): Promise<void> {
+  const refused = await post(env, asOtlp(env, spans)).catch(unanswered);
+  if (refused !== undefined) {
+    paused = { endpoint: env.OTLP_ENDPOINT ?? "", until: Date.now() + PAUSE_MS };
+    lost += spans.length + held.length;
+    held = [];
+  }
+  if (lost > 0) logLine("warn", { log: "spans_lost", spans: lost, error: refused });
+  count(env, "spans_lost_total", {}, lost);
+  lost = 0;
+}
+
+/** Not in the runtime's words, which may name the address, and that may hold a key. */
+function unanswered(error: unknown): string {
+  const isLate = error instanceof Error && error.name === "TimeoutError";
+  return isLate ? `The collector gave no answer within ${ANSWER_MS / 1000} s.` : "The collector cannot be reached.";
+}
+
+/** Answers why a collector did not take a request; undefined if it did. What it says itself is not read: it may say anything. */
+async function post({ OTLP_ENDPOINT = "", OTLP_HEADERS = "" }: TraceEnv, body: string): Promise<string | undefined> {
+  const headers = headersIn(OTLP_HEADERS);
+  if (headers === undefined) return "OTLP_HEADERS is no list such as name=value,name=value.";
+  if (!URL.canParse(OTLP_ENDPOINT)) return "OTLP_ENDPOINT is no address that begins with http:// or https://.";
+  const response = await fetch(OTLP_ENDPOINT, {
+    ...{ method: "POST", body, headers: { ...headers, "content-type": "application/json" } },
+    // A followed redirect would hand the headers to whatever host it names.
+    ...{ redirect: "manual", signal: AbortSignal.timeout(ANSWER_MS) },
+  });
+  await response.body?.cancel();
+  return response.ok ? undefined : `The collector answered ${response.status}.`;
+}
+
+/** Headers as OpenTelemetry writes them in a variable; undefined for a text that is none of those. */
+function headersIn(said: string): Record<string, string> | undefined {
+  try {
+    const pairs = said.split(",").filter((pair) => pair.trim() !== "");
+    const named = pairs.map((pair) => [
+      pair.slice(0, pair.indexOf("=")).trim(),
+      decodeURIComponent(pair.slice(pair.indexOf("=") + 1).trim()),
+    ]);
+    return pairs.every((pair) => pair.includes("=")) ? Object.fromEntries(new Headers(named as [string, string][])) : undefined;
+  } catch {
+    return undefined;
+  }
+}

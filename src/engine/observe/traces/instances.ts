@@ -1,0 +1,81 @@
+import { digest } from "../../contract/ids.ts";
+import type { SpanUnderWay } from "../../contract/trace.ts";
+import type { LoggedFailure, LoggedRun } from "../log/instances.ts";
+import { wordsOf } from "../words.ts";
+import { exportSpans } from "./exporter.ts";
+import { messageAttributes } from "./message.ts";
+import { type Attributes, childOf, idsOf, isExported, KIND } from "./span.ts";
+
+type Failed = Pick<LoggedFailure, "code" | "message" | "upstreamStatus">;
+
+/** An attempt at a step, as its span tells it. */
+interface Attempted {
+  readonly run: LoggedRun;
+  readonly step: string;
+  readonly attempt: number;
+  readonly beganAt: number;
+  readonly outcome: string;
+  readonly failure: Failed | undefined;
+}
+
+/** A run that is over. */
+interface Ended {
+  readonly run: LoggedRun;
+  /** Counted from 1; behind a retry or an undo it is another one. */
+  readonly number: number;
+  readonly status: string;
+  readonly beganAt: number;
+  readonly failure: Failed | null;
+}
+
+/** The span of an attempt that begins now; undefined where its trace is not exported. */
+export function spanOfAttempt({ env, envelope }: LoggedRun): SpanUnderWay | undefined {
+  return isExported(env, envelope.traceparent) ? { traceparent: childOf(envelope.traceparent), env } : undefined;
+}
+
+/** The span of an attempt at a step: a child of its instance's. */
+export function traceAttempt(span: SpanUnderWay, { run, step, attempt, beganAt, outcome, failure }: Attempted): void {
+  exportSpans(span.env, {
+    ...idsOf(span.traceparent, spanOfInstance(run)),
+    ...{ name: step, kind: KIND.internal, startedAt: beganAt, endedAt: Date.now(), error: failure && said(run.env, failure) },
+    attributes: {
+      ...{ "millrace.step": step, "millrace.attempt": attempt, "millrace.outcome": outcome },
+      ...named(run),
+      ...why(failure),
+    },
+  });
+}
+
+/**
+ * The span of an instance as a whole, a child of what sent its message. A run behind the first has one of its own beneath it: a span is
+ * said once.
+ */
+export function traceEnd({ run, number, status, beganAt, failure }: Ended): void {
+  if (!isExported(run.env, run.envelope.traceparent)) return;
+  const instance = spanOfInstance(run);
+  const isFirst = number === 1;
+  const own = isFirst ? instance : spanOfInstance(run, number);
+  exportSpans(run.env, {
+    ...idsOf(own, isFirst ? run.envelope.traceparent : instance),
+    name: isFirst ? run.workflow : `${run.workflow} run ${number}`,
+    ...{ kind: KIND.internal, startedAt: beganAt, endedAt: Date.now(), error: failure ? said(run.env, failure) : undefined },
+    attributes: { "millrace.status": status, "millrace.run": number, ...named(run), ...messageAttributes(run.envelope), ...why(failure) },
+  });
+}
+
+/** The same in every pass and every isolate, without anybody telling it. */
+function spanOfInstance({ instanceId, envelope }: LoggedRun, number = 1): string {
+  return childOf(envelope.traceparent, digest("span", instanceId, envelope.traceparent, String(number)).slice(0, 16));
+}
+
+function named({ instanceId, workflow }: LoggedRun): Attributes {
+  return { "millrace.workflow": workflow, "millrace.instance_id": instanceId };
+}
+
+function why(failure: Failed | null | undefined): Attributes {
+  return { "error.type": failure?.code, "millrace.upstream_status": failure?.upstreamStatus };
+}
+
+function said(env: object, { code, message, upstreamStatus }: Failed): string {
+  return `${code}: ${wordsOf(env, message, upstreamStatus)}`.slice(0, 300);
+}

@@ -1,0 +1,55 @@
+import { isTraceparent, newSpan, spanIdOf, traceIdOf } from "../../contract/trace.ts";
+import { sayOnce } from "../settings.ts";
+
+/** What tracing reads of a Worker's env. */
+export interface TraceEnv {
+  readonly OTLP_ENDPOINT?: string;
+  readonly OTLP_HEADERS?: string;
+  readonly OTLP_RATIO?: string | number;
+  readonly OTLP_SERVICE?: string;
+}
+
+/** OpenTelemetry's kinds of span, by their numbers in OTLP. */
+export const KIND = { internal: 1, server: 2, client: 3, producer: 4, consumer: 5 } as const;
+
+export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
+
+/** One span that is over, before it is OTLP. Times in milliseconds since 1970. */
+export interface Span {
+  readonly traceId: string;
+  readonly spanId: string;
+  /** The span that it follows from; undefined for the first of its trace. */
+  readonly parentId: string | undefined;
+  readonly name: string;
+  readonly kind: (typeof KIND)[keyof typeof KIND];
+  readonly startedAt: number;
+  readonly endedAt: number;
+  readonly attributes: Attributes;
+  /** Why it failed; undefined for one that went well. */
+  readonly error?: string | undefined;
+}
+
+/**
+ * True for a trace whose spans are exported: there is an endpoint, the trace says that it is sampled, and its id is within the share
+ * (`OTLP_RATIO`), as OpenTelemetry's samplers by probability compare it, so that all hops decide alike.
+ */
+export function isExported({ OTLP_ENDPOINT, OTLP_RATIO = 1 }: TraceEnv, traceparent: unknown): traceparent is string {
+  if (!OTLP_ENDPOINT || !isTraceparent(traceparent) || (Number.parseInt(traceparent.slice(53, 55), 16) & 1) === 0) return false;
+  const ratio = OTLP_RATIO === "" ? 1 : Number(OTLP_RATIO);
+  if (!(ratio >= 0 && ratio <= 1)) {
+    sayOnce("OTLP_RATIO", OTLP_RATIO, "a share from 0 to 1, such as 0.1. No trace is exported until then.");
+    return false;
+  }
+  // The 13 upper digits of the 14 that are random by W3C: as many as a number holds exactly.
+  return !(Number.parseInt(traceIdOf(traceparent).slice(18, 31), 16) / 16 ** 13 < 1 - ratio);
+}
+
+/** A span of its own within a trace, as a traceparent. */
+export function childOf(traceparent: string, spanId = newSpan()): string {
+  return `00-${traceIdOf(traceparent)}-${spanId}-${traceparent.slice(53, 55)}`;
+}
+
+/** The ids of a span, by its own traceparent and its parent's. */
+export function idsOf(own: string, parent: string | undefined): Pick<Span, "traceId" | "spanId" | "parentId"> {
+  return { traceId: traceIdOf(own), spanId: spanIdOf(own), parentId: parent && spanIdOf(parent) };
+}

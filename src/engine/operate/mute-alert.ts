@@ -1,0 +1,36 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { sql } from "../contract/sql.ts";
+import { beginning } from "../contract/text.ts";
+import type { Operator } from "../store/actions.ts";
+import { muteAlert, unmuteAlert } from "../store/alerts.ts";
+import { act } from "./act.ts";
+
+/** What became of a mute: the action's id in the audit, and whether it changed anything. */
+export interface Muted {
+  readonly actionId: string;
+  readonly isApplied: boolean;
+}
+
+/** The longest that an alert is muted at once: as long as one that is over is kept. */
+export const MAX_MUTE_MS = 30 * 86_400_000;
+
+/**
+ * Lets nobody be told of an alert, and of the next ones of its rule and group, before `until`, in milliseconds since 1970; null lets them be
+ * told again. It is listed all the while, and audited under the operator's own tenant. Errors: `alert_not_found`.
+ */
+export async function mute(env: EngineEnv, by: Operator, id: string, until: number | null, reason: string): Promise<Muted> {
+  const actionId = crypto.randomUUID();
+  const detail = until === null ? {} : { until: new Date(until).toISOString() };
+  const { isApplied, answers } = await act<"found">(
+    env,
+    by,
+    { id: actionId, verb: until === null ? "unmute" : "mute", target: beginning(id, 64), instanceId: null, reason, detail },
+    {
+      change: until === null ? unmuteAlert(id) : muteAlert(id, until, reason),
+      also: { found: sql`SELECT id FROM alerts WHERE id = ${id}` },
+    },
+  );
+  if (answers.found.length > 0) return { actionId, isApplied };
+  throw new MillraceError("alert_not_found", `There is no alert ${beginning(id, 64)}. List them with GET /v1/alerts.`);
+}

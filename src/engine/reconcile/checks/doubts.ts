@@ -1,0 +1,61 @@
+import { sql } from "../../contract/sql.ts";
+import { GOING_ON } from "../../store/instances/status.ts";
+import { markInDoubt } from "../../store/instances/wait.ts";
+import { query } from "../../store/retry.ts";
+import type { Check } from "../check.ts";
+import { columnsOf, placeOf, slicedBy } from "../place.ts";
+import { engineCheck } from "./engine-check.ts";
+
+/** Effects of one slice. */
+const ROWS = 250;
+
+interface Row {
+  updated_at: number;
+  instance_id: string;
+  tenant_id: string | null;
+  workflow: string;
+  status: string;
+  unseen: number;
+}
+
+/**
+ * Effects in doubt, against the rows of their instances. In the first run of one: a later run begins with the doubts that were left, and
+ * is in doubt when it comes to them.
+ */
+export const doubts: Check = engineCheck({
+  name: "doubts",
+  everyHours: 1,
+  kinds: {
+    doubt_unseen: {
+      says: "An effect is in doubt, and the row of its instance does not say so.",
+      mend: (env, { what }) => query(env.DB, markInDoubt(what)),
+    },
+  },
+  async slice(env, from) {
+    const [updatedAt, instanceId] = columnsOf<readonly [number, string]>(from, [0, ""]);
+    const rows = await query<Row>(
+      env.DB,
+      sql`
+        SELECT e.updated_at, e.instance_id, i.tenant_id, i.workflow, i.status, i.status IN ${GOING_ON} AND i.run = 1 AS unseen
+        FROM inbox e INDEXED BY inbox_in_doubt CROSS JOIN instances i ON i.id = e.instance_id
+        WHERE e.state = 'in_doubt' AND (e.updated_at, e.instance_id) >= (${updatedAt}, ${instanceId})
+        ORDER BY e.updated_at, e.instance_id LIMIT ${ROWS + 1}`,
+    );
+    return slicedBy(
+      rows,
+      ROWS,
+      ({ updated_at, instance_id }) => placeOf(updated_at, instance_id),
+      ({ instance_id, tenant_id, workflow, status, unseen }) =>
+        unseen
+          ? [
+              {
+                kind: "doubt_unseen",
+                what: instance_id,
+                tenantId: tenant_id,
+                detail: `The row of ${workflow} says ${status}, an entry of its inbox in_doubt.`,
+              },
+            ]
+          : [],
+    );
+  },
+});

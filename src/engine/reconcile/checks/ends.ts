@@ -1,0 +1,75 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { platformId } from "../../contract/ids.ts";
+import { now, sql } from "../../contract/sql.ts";
+import { askPlatform } from "../../intake/platform.ts";
+import { lookAgain } from "../../store/instances/look.ts";
+import { FAILED, type InstanceStatus, OVER } from "../../store/instances/status.ts";
+import { query } from "../../store/retry.ts";
+import type { Check, Divergence } from "../check.ts";
+import { engineCheck } from "./engine-check.ts";
+
+/** Instances of one slice. */
+const ROWS = 250;
+/** How long ago one ended that is asked about: each once, in walks that are a day apart. */
+const YOUNGEST_MS = 600_000;
+const OLDEST_MS = 26 * 3_600_000;
+
+interface Row {
+  place: number;
+  id: string;
+  tenant_id: string;
+  workflow: string;
+  status: InstanceStatus;
+  undo: string | null;
+  asked: number;
+}
+
+/**
+ * Instances that are over, against what the platform says of them. Those under way are the keeper's: it asks about each, and starts what is
+ * lost. What the platform has forgotten says nothing.
+ */
+export const ends: Check = engineCheck({
+  name: "ends",
+  everyHours: 24,
+  kinds: {
+    not_failed: {
+      says: "An instance has failed by its row, or never started; by the platform it runs, or has ended otherwise.",
+      mend: (env, { what }) => query(env.DB, lookAgain([what])),
+    },
+    ended_otherwise: { says: "An instance is complete or was given up by its row; by the platform it runs, or has ended otherwise." },
+  },
+  async slice(env, from) {
+    const rows = await query<Row>(
+      env.DB,
+      sql`
+        SELECT rowid AS place, id, tenant_id, workflow, status, undo,
+          check_at IS NULL AND status IN ${OVER} AND updated_at BETWEEN ${now} - ${OLDEST_MS} AND ${now} - ${YOUNGEST_MS} AS asked
+        FROM instances WHERE rowid >= ${Number(from ?? Number.MIN_SAFE_INTEGER)} ORDER BY rowid LIMIT ${ROWS + 1}`,
+    );
+    const found = await Promise.all(
+      rows
+        .slice(0, ROWS)
+        .filter(({ asked }) => asked === 1)
+        .map((row) => compare(env, row)),
+    );
+    const next = rows[ROWS];
+    return { found: found.flat(), next: next ? String(next.place) : null };
+  },
+});
+
+const AT_WORK: ReadonlySet<string> = new Set(["queued", "running", "waiting", "paused", "waitingForPause", "rollingBack"]);
+
+async function compare(env: EngineEnv, { place, id, tenant_id, workflow, status, undo }: Row): Promise<Divergence[]> {
+  const said = (await askPlatform(env, workflow, platformId(id, undo))).status;
+  const about = { what: id, tenantId: tenant_id, place: String(place) };
+  const detail = `The row of ${workflow} says ${status}, the platform ${said}.`;
+  const isEnd = said === "complete" || said === "errored" || said === "terminated";
+  if (!AT_WORK.has(said) && (!isEnd || agrees(status, said, undo))) return [];
+  return [{ ...about, kind: FAILED.has(status) ? "not_failed" : "ended_otherwise", detail }];
+}
+
+/** An undo is a run of its own there: complete, it leaves its instance terminated. */
+function agrees(status: string, said: "complete" | "errored" | "terminated", undo: string | null): boolean {
+  if (undo !== null) return status === (said === "complete" ? "terminated" : "errored");
+  return status === said;
+}

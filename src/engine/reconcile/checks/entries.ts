@@ -1,0 +1,107 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { now, sql } from "../../contract/sql.ts";
+import { askPlatform } from "../../intake/platform.ts";
+import { removeQuestions } from "../../store/approvals.ts";
+import { removeEntries } from "../../store/inbox/remove.ts";
+import { ofGone } from "../../store/instances/remove.ts";
+import { atomically, query } from "../../store/retry.ts";
+import { removeWaits } from "../../store/waits.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import type { Check, Checked, Divergence } from "../check.ts";
+import { engineCheck } from "./engine-check.ts";
+
+/** Entries of one slice. Of an instance with more, the first so many are looked at. */
+const ROWS = 1000;
+/** Instances without a row that the platform is asked about in one slice: each by each workflow. */
+const ASKED = 10;
+/** A claim may be taken over for so long after it ran out. */
+const SETTLED_MS = 3_600_000;
+
+interface Group {
+  id: string;
+  rows: number;
+  tenant_id: string | null;
+  workflow: string | null;
+  status: string | null;
+  buried: number;
+  unreleased: number;
+}
+
+/**
+ * The entries of the inbox, against the instances that they belong to. The platform cannot list its instances: one that has no row here is
+ * known by what it has recorded.
+ */
+export const entries = (catalog: Catalog | undefined): Check =>
+  engineCheck({
+    name: "entries",
+    everyHours: 24,
+    kinds: {
+      run_without_row: { says: "An instance is on the platform, and has recorded steps, but no row." },
+      entries_without_row: {
+        says: "Steps are recorded of an instance that has neither row nor tombstone: under its key they would be taken for done.",
+      },
+      entries_left: {
+        says: "Steps are recorded of an instance whose row was removed and left a tombstone.",
+        mend: (env, { what }) =>
+          atomically(
+            env.DB,
+            [removeEntries, removeWaits, removeQuestions].map((remove) => remove(sql`${ofGone([what])}`)),
+          ),
+      },
+      claim_unreleased: { says: "An instance is complete, and an effect of it was claimed of which no outcome was ever recorded." },
+    },
+    async slice(env, from) {
+      const groups = await readGroups(env, from ?? "");
+      const read = groups.reduce((sum, { rows }) => sum + rows, 0);
+      const last = groups.at(-1);
+      // The last may go on behind what was read: it is the first of the next slice, unless it fills one by itself.
+      const isCut = read > ROWS && last !== undefined;
+      const whole = isCut && groups.length > 1 ? groups.slice(0, -1) : groups;
+      const next = !isCut ? null : groups.length > 1 ? last.id : `${last.id}!`;
+      return { found: await foundIn(env, catalog, whole), next } satisfies Checked;
+    },
+  });
+
+function readGroups(env: EngineEnv, from: string): Promise<Group[]> {
+  return query<Group>(
+    env.DB,
+    sql`
+      SELECT entries.id, entries.rows, entries.unreleased, i.tenant_id, i.workflow, i.status,
+        EXISTS (SELECT 1 FROM tombstones WHERE tombstones.id = unhex(entries.id)) AS buried
+      FROM (
+        SELECT instance_id AS id, count(*) AS rows,
+          sum(state = 'claimed' AND error IS NULL AND lease_until <= ${now} - ${SETTLED_MS}) AS unreleased
+        FROM (SELECT instance_id, state, error, lease_until FROM inbox WHERE instance_id >= ${from} ORDER BY instance_id LIMIT ${ROWS + 1})
+        GROUP BY instance_id ORDER BY instance_id
+      ) entries LEFT JOIN instances i ON i.id = entries.id`,
+  );
+}
+
+async function foundIn(env: EngineEnv, catalog: Catalog | undefined, groups: readonly Group[]): Promise<Divergence[]> {
+  const strangers = groups.filter(({ status, buried }) => status === null && !buried).slice(0, ASKED);
+  const running = new Map(await Promise.all(strangers.map(async ({ id }) => [id, await workflowOf(env, catalog, id)] as const)));
+  return groups.flatMap(({ id, rows, tenant_id, workflow, status, buried, unreleased }): Divergence[] => {
+    const about = { what: id, tenantId: tenant_id, place: id };
+    if (status === "complete" && unreleased > 0)
+      return [{ ...about, kind: "claim_unreleased", detail: `The row of ${workflow} says complete, and ${unreleased} claims ran out.` }];
+    if (status !== null) return [];
+    if (buried) return [{ ...about, kind: "entries_left", detail: `${rows} entries, and a tombstone.` }];
+    const known = running.get(id);
+    if (known !== undefined)
+      return [{ ...about, kind: "run_without_row", detail: `${rows} entries; ${known.workflow} is ${known.status} on the platform.` }];
+    return [{ ...about, kind: "entries_without_row", detail: `${rows} entries; neither row nor tombstone.` }];
+  });
+}
+
+/** Which workflow knows an instance, asked one after another: nothing that is recorded says it. */
+async function workflowOf(
+  env: EngineEnv,
+  catalog: Catalog | undefined,
+  id: string,
+): Promise<{ workflow: string; status: string } | undefined> {
+  for (const { name } of catalog?.workflows ?? []) {
+    const { status } = await askPlatform(env, name, id);
+    if (status !== "unknown" && status !== "unreachable") return { workflow: name, status };
+  }
+  return undefined;
+}

@@ -1,0 +1,72 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { digest } from "../../contract/ids.ts";
+import { now, sql } from "../../contract/sql.ts";
+import { turnsObjectOf } from "../../lanes/turns-stub.ts";
+import { forgetNoted } from "../../store/lanes.ts";
+import { query } from "../../store/retry.ts";
+import type { Check, Divergence } from "../check.ts";
+import { columnsOf, placeOf } from "../place.ts";
+import { engineCheck } from "./engine-check.ts";
+
+/** Lanes of one slice: each is asked. */
+const ROWS = 50;
+/** A lane writes its row again, or removes it, within ten seconds. */
+const SETTLED_MS = 60_000;
+
+interface Row {
+  tenant_id: string;
+  lane: string;
+  key: string;
+  depth: number;
+  state: string;
+  noted_at: number;
+  settled: number;
+}
+
+/** The list of lanes that stand still, against the lanes' own objects. */
+export const lanes: Check = engineCheck({
+  name: "lanes",
+  everyHours: 1,
+  kinds: {
+    lane_row_stale: {
+      says: "A lane is listed as standing still, and its object is empty.",
+      async mend(env, { place }) {
+        const [tenantId, lane, key, notedAt] = columnsOf<readonly [string, string, string, number]>(place, ["", "", "", 0]);
+        await query(env.DB, forgetNoted({ tenantId, lane, key }, notedAt));
+      },
+    },
+  },
+  async slice(env, from) {
+    const [tenant, lane, key] = columnsOf<readonly [string, string, string, number]>(from, ["", "", "", 0]);
+    const rows = await query<Row>(
+      env.DB,
+      sql`
+        SELECT tenant_id, lane, key, depth, state, noted_at, noted_at <= ${now} - ${SETTLED_MS} AS settled FROM lanes
+        WHERE (tenant_id, lane, key) >= (${tenant}, ${lane}, ${key}) ORDER BY tenant_id, lane, key LIMIT ${ROWS + 1}`,
+    );
+    const found = await Promise.all(
+      rows
+        .slice(0, ROWS)
+        .filter(({ settled }) => settled === 1)
+        .map((row) => compare(env, row)),
+    );
+    const next = rows[ROWS];
+    return { found: found.flat(), next: next ? placeOf(next.tenant_id, next.lane, next.key, next.noted_at) : null };
+  },
+});
+
+/** One that the deployment does not know is left: it may be that of the deployment before. */
+async function compare(env: EngineEnv, { tenant_id, lane, key, depth, state, noted_at }: Row): Promise<Divergence[]> {
+  if (!("LANES" in env)) return [];
+  const standing = await turnsObjectOf(env, { lane, tenant: tenant_id, key }).stand();
+  if (standing?.state !== "empty") return [];
+  return [
+    {
+      kind: "lane_row_stale",
+      what: digest("lane", tenant_id, lane, key),
+      tenantId: tenant_id,
+      place: placeOf(tenant_id, lane, key, noted_at),
+      detail: `Listed in ${lane} as ${state} with ${depth} messages; its object is empty.`,
+    },
+  ];
+}

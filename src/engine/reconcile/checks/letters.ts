@@ -1,0 +1,48 @@
+import { sql } from "../../contract/sql.ts";
+import { ENDED } from "../../store/instances/status.ts";
+import { query } from "../../store/retry.ts";
+import type { Check } from "../check.ts";
+import { columnsOf, placeOf, slicedBy } from "../place.ts";
+import { engineCheck } from "./engine-check.ts";
+
+/** Letters of one slice. */
+const ROWS = 250;
+
+interface Row {
+  id: string;
+  instance_id: string;
+  tenant_id: string | null;
+  reason: string;
+  workflow: string | null;
+  status: string | null;
+  ended: number;
+}
+
+/** Open dead letters of commands, against the instances that did not start because of them. */
+export const letters: Check = engineCheck({
+  name: "letters",
+  everyHours: 1,
+  kinds: {
+    letter_of_ended: { says: "A dead letter is open, and the instance of its message has run to its end." },
+  },
+  async slice(env, from) {
+    const [instanceId, letterId] = columnsOf<readonly [string, string]>(from, ["", ""]);
+    const rows = await query<Row>(
+      env.DB,
+      sql`
+        SELECT l.id, l.instance_id, l.tenant_id, l.reason, i.workflow, i.status, i.status IN ${ENDED} AS ended
+        FROM dead_letters l INDEXED BY dead_letters_of_instance LEFT JOIN instances i ON i.id = l.instance_id
+        WHERE l.state = 'open' AND l.instance_id IS NOT NULL AND (l.instance_id, l.id) >= (${instanceId}, ${letterId})
+        ORDER BY l.instance_id, l.id LIMIT ${ROWS + 1}`,
+    );
+    return slicedBy(
+      rows,
+      ROWS,
+      ({ instance_id, id }) => placeOf(instance_id, id),
+      ({ id, tenant_id, reason, workflow, status, ended }) =>
+        ended
+          ? [{ kind: "letter_of_ended", what: id, tenantId: tenant_id, detail: `Open (${reason}); the row of ${workflow} says ${status}.` }]
+          : [],
+    );
+  },
+});

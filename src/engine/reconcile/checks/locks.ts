@@ -1,0 +1,52 @@
+import { digest } from "../../contract/ids.ts";
+import { sql } from "../../contract/sql.ts";
+import { type LocksEnv, lookAtLock } from "../../locks/seen.ts";
+import { unlistLock } from "../../store/locks.ts";
+import { query } from "../../store/retry.ts";
+import type { Check, Divergence } from "../check.ts";
+import { columnsOf, placeOf } from "../place.ts";
+import { engineCheck } from "./engine-check.ts";
+
+/** Locks of one slice: each is asked. */
+const ROWS = 50;
+
+interface Row {
+  tenant_id: string;
+  name: string;
+  token: number;
+}
+
+/** The list of locks that are held for long, against the locks' own objects. */
+export const locks: Check = engineCheck({
+  name: "locks",
+  everyHours: 1,
+  kinds: {
+    lock_without_holder: {
+      says: "A lock is listed as held, and its object says that nobody holds it under that token.",
+      async mend(env, { place }) {
+        const [tenantId, name, token] = columnsOf<readonly [string, string, number]>(place, ["", "", 0]);
+        await query(env.DB, unlistLock({ tenantId, name }, token));
+      },
+    },
+  },
+  async slice(env, from) {
+    const [tenant, name] = columnsOf<readonly [string, string, number]>(from, ["", "", 0]);
+    const rows = await query<Row>(
+      env.DB,
+      sql`
+        SELECT tenant_id, name, token FROM locks WHERE (tenant_id, name) >= (${tenant}, ${name})
+        ORDER BY tenant_id, name LIMIT ${ROWS + 1}`,
+    );
+    const found = await Promise.all(rows.slice(0, ROWS).map((row) => compare(env as LocksEnv, row)));
+    const next = rows[ROWS];
+    return { found: found.flat(), next: next ? placeOf(next.tenant_id, next.name, next.token) : null };
+  },
+});
+
+async function compare(env: LocksEnv, { tenant_id, name, token }: Row): Promise<Divergence[]> {
+  const held = await lookAtLock(env, { tenantId: tenant_id, name });
+  if (held?.token === token) return [];
+  const detail = `Listed under the token ${token}; held under ${held?.token ?? "none"}.`;
+  const about = { what: digest("lock", tenant_id, name), tenantId: tenant_id === "" ? null : tenant_id };
+  return [{ ...about, kind: "lock_without_holder", place: placeOf(tenant_id, name, token), detail }];
+}

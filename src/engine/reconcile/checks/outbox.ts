@@ -1,0 +1,61 @@
+import { bindingName } from "../../contract/bindings.ts";
+import { laneIn } from "../../contract/queue.ts";
+import { sql } from "../../contract/sql.ts";
+import { query } from "../../store/retry.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import type { Check } from "../check.ts";
+import { slicedBy } from "../place.ts";
+import { engineCheck } from "./engine-check.ts";
+
+/** Messages of one slice. */
+const ROWS = 250;
+/** Sent so often, the last time more than an hour after it was committed. */
+const MANY = 12;
+
+interface Row {
+  id: string;
+  queue: string;
+  attempts: number;
+  tenant_id: string | null;
+  type: string | null;
+}
+
+/** Messages that nobody has confirmed, against the queues and consumers that could. */
+export const outbox = (catalog: Catalog | undefined): Check =>
+  engineCheck({
+    name: "outbox",
+    everyHours: 1,
+    kinds: {
+      message_without_taker: { says: "A message is to be sent to a queue that this deployment does not bind, or does not consume." },
+      message_unconfirmed: { says: "A message was sent again for more than an hour, and no consumer has confirmed it." },
+    },
+    async slice(env, from) {
+      const rows = await query<Row>(
+        env.DB,
+        sql`
+          SELECT id, queue, attempts, iif(json_valid(body), body->>'tenant_id', NULL) AS tenant_id,
+            iif(json_valid(body), body->>'message_type', NULL) AS type
+          FROM outbox WHERE id >= ${from ?? ""} ORDER BY id LIMIT ${ROWS + 1}`,
+      );
+      const taken = catalog && new Set(catalog.consumers.map(({ queue }) => queue.name));
+      return slicedBy(
+        rows,
+        ROWS,
+        ({ id }) => id,
+        ({ id, queue, attempts, tenant_id, type }) => {
+          const about = { what: id, tenantId: tenant_id };
+          const missing = missingFor(env, queue, taken);
+          if (missing !== undefined) return [{ ...about, kind: "message_without_taker", detail: `${type} for ${queue}: ${missing}.` }];
+          if (attempts < MANY) return [];
+          return [{ ...about, kind: "message_unconfirmed", detail: `${type} for ${queue} was looked after ${attempts} times.` }];
+        },
+      );
+    },
+  });
+
+/** What a queue lacks in this deployment; undefined for one that carries what it is sent. */
+function missingFor(env: object, queue: string, taken: ReadonlySet<string> | undefined): string | undefined {
+  const binding = laneIn(queue) === undefined ? bindingName(queue) : "LANES";
+  if ((env as Record<string, unknown>)[binding] === undefined) return `${binding} is not bound`;
+  return taken === undefined || taken.has(queue) ? undefined : "no consumer takes it";
+}

@@ -1,0 +1,46 @@
+import { now, sql } from "../../contract/sql.ts";
+import { query } from "../../store/retry.ts";
+import type { Check } from "../check.ts";
+import { ageOf, columnsOf, placeOf, slicedBy } from "../place.ts";
+import { engineCheck } from "./engine-check.ts";
+
+/** Actions of one slice. */
+const ROWS = 250;
+/** The keeper carries an action out within seconds, where the platform hears it. */
+const LATE_MS = 3_600_000;
+
+interface Row {
+  id: string;
+  instance_id: string;
+  tenant_id: string;
+  verb: string;
+  attempts: number;
+  age_ms: number;
+}
+
+/** What operators were promised, against what the platform was told of it. */
+export const promises: Check = engineCheck({
+  name: "promises",
+  everyHours: 1,
+  kinds: {
+    promise_unkept: { says: "An operator's action was recorded more than an hour ago, and the platform has not heard of it." },
+  },
+  async slice(env, from) {
+    const [instanceId, actionId] = columnsOf<readonly [string, string]>(from, ["", ""]);
+    const rows = await query<Row>(
+      env.DB,
+      sql`
+        SELECT id, instance_id, tenant_id, verb, attempts, ${now} - at AS age_ms FROM actions INDEXED BY actions_open
+        WHERE applied_at IS NULL AND (instance_id, id) >= (${instanceId}, ${actionId}) ORDER BY instance_id, id LIMIT ${ROWS + 1}`,
+    );
+    return slicedBy(
+      rows,
+      ROWS,
+      ({ instance_id, id }) => placeOf(instance_id, id),
+      ({ id, tenant_id, verb, attempts, age_ms }) =>
+        age_ms > LATE_MS
+          ? [{ kind: "promise_unkept", what: id, tenantId: tenant_id, detail: `${verb} of ${ageOf(age_ms)} ago, tried ${attempts} times.` }]
+          : [],
+    );
+  },
+});

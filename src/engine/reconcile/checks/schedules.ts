@@ -1,0 +1,50 @@
+import { digest } from "../../contract/ids.ts";
+import { now, sql } from "../../contract/sql.ts";
+import { query } from "../../store/retry.ts";
+import type { Check } from "../check.ts";
+import { ageOf, slicedBy } from "../place.ts";
+import { engineCheck } from "./engine-check.ts";
+
+/** Schedules of one slice. */
+const ROWS = 250;
+/** The keeper starts what is due every ten seconds. */
+const LATE_MS = 600_000;
+
+interface Row {
+  tenant_id: string;
+  name: string;
+  command: string;
+  next_at: number;
+  late_ms: number;
+}
+
+/** The next times of schedules, against the clock. */
+export const schedules: Check = engineCheck({
+  name: "schedules",
+  everyHours: 1,
+  kinds: {
+    schedule_overdue: { says: "A schedule's next time has passed, and nothing was started or noted for it." },
+  },
+  async slice(env, from) {
+    const rows = await query<Row>(
+      env.DB,
+      sql`
+        SELECT tenant_id, name, command, next_at, ${now} - next_at AS late_ms FROM schedules
+        WHERE next_at IS NOT NULL AND next_at >= ${Number(from ?? 0)} AND next_at <= ${now} - ${LATE_MS}
+        ORDER BY next_at LIMIT ${ROWS + 1}`,
+    );
+    return slicedBy(
+      rows,
+      ROWS,
+      ({ next_at }) => String(next_at),
+      ({ tenant_id, name, command, late_ms }) => [
+        {
+          kind: "schedule_overdue",
+          what: digest("schedule", tenant_id, name),
+          tenantId: tenant_id,
+          detail: `${command} was due ${ageOf(late_ms)} ago.`,
+        },
+      ],
+    );
+  },
+});

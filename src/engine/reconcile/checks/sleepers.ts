@@ -1,0 +1,91 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { now, sql } from "../../contract/sql.ts";
+import { lookAgain } from "../../store/instances/look.ts";
+import { UNDER_WAY } from "../../store/instances/status.ts";
+import { atomically, query } from "../../store/retry.ts";
+import { OLDEST_FITTING } from "../../store/signals.ts";
+import { takeEarly } from "../../store/waits.ts";
+import type { Check, Divergence } from "../check.ts";
+import { ageOf, columnsOf, placeOf, slicedBy } from "../place.ts";
+import { engineCheck } from "./engine-check.ts";
+
+/** Instances of one slice. */
+const ROWS = 250;
+/** One that the keeper looks at before then is its own affair. */
+const LEFT_ALONE_MS = 600_000;
+/** The platform's timer may be late by so much. */
+const TIMER_MS = 600_000;
+
+interface Row {
+  place: number;
+  check_at: number;
+  id: string;
+  tenant_id: string;
+  workflow: string;
+  untold: number;
+  unassigned: number;
+  overdue_ms: number | null;
+}
+
+/** What instances wait for that the keeper leaves alone for long, against the events that are there: in the order of the next look. */
+export const sleepers: Check = engineCheck({
+  name: "sleepers",
+  everyHours: 1,
+  kinds: {
+    event_untold: {
+      says: "An instance waits for an event that its wait holds, and was not told.",
+      mend: (env, { what }) => query(env.DB, lookAgain([what])),
+    },
+    event_unassigned: {
+      says: "An instance waits for an event that is there, and its wait does not hold it.",
+      mend: (env, { what }) => takeWhatFits(env, what),
+    },
+    wait_overdue: { says: "An instance waits for an event, and the time of its wait was over long ago." },
+  },
+  async slice(env, from) {
+    const rows = await readSleepers(env, columnsOf(from, [0, Number.MIN_SAFE_INTEGER]));
+    return slicedBy(rows, ROWS, ({ check_at, place }) => placeOf(check_at, place), found);
+  },
+});
+
+function readSleepers(env: EngineEnv, [checkAt, place]: readonly [number, number]): Promise<Row[]> {
+  return query<Row>(
+    env.DB,
+    sql`
+      SELECT instances.rowid AS place, check_at, id, tenant_id, workflow,
+        EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = instances.id AND signal_id IS NOT NULL AND told_at IS NULL) AS untold,
+        EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = instances.id AND signal_id IS NULL AND over_at IS NULL
+          AND ${OLDEST_FITTING} IS NOT NULL) AS unassigned,
+        (SELECT max(${now} - due_at) FROM waits
+          WHERE waits.instance_id = instances.id AND signal_id IS NULL AND over_at IS NULL AND due_at <= ${now} - ${TIMER_MS}) AS overdue_ms
+      FROM instances INDEXED BY instances_to_check
+      WHERE seen = 1 AND check_at >= max(${checkAt}, ${now} + ${LEFT_ALONE_MS}) AND (check_at, instances.rowid) >= (${checkAt}, ${place})
+        AND status IN ${UNDER_WAY}
+      ORDER BY check_at, instances.rowid LIMIT ${ROWS + 1}`,
+  );
+}
+
+/** The wait that was asked for last takes the oldest event, as when it began. */
+async function takeWhatFits(env: EngineEnv, instanceId: string): Promise<void> {
+  const [wait] = await query<{ name: string }>(
+    env.DB,
+    sql`
+      SELECT name FROM waits
+      WHERE instance_id = ${instanceId} AND signal_id IS NULL AND over_at IS NULL AND ${OLDEST_FITTING} IS NOT NULL
+      ORDER BY coalesce(asked_at, since_at) DESC LIMIT 1`,
+  );
+  if (wait) await atomically(env.DB, [takeEarly(instanceId, wait.name), lookAgain([instanceId])]);
+}
+
+function found({ id, tenant_id, workflow, untold, unassigned, overdue_ms }: Row): Omit<Divergence, "place">[] {
+  const about = { what: id, tenantId: tenant_id };
+  return [
+    ...(untold ? [{ ...about, kind: "event_untold", detail: `A wait of ${workflow} holds its event, and told_at is empty.` }] : []),
+    ...(unassigned
+      ? [{ ...about, kind: "event_unassigned", detail: `A wait of ${workflow} is open, and an event that fits it is kept.` }]
+      : []),
+    ...(overdue_ms !== null
+      ? [{ ...about, kind: "wait_overdue", detail: `The time of a wait of ${workflow} was over ${ageOf(overdue_ms)} ago, and it is open.` }]
+      : []),
+  ];
+}

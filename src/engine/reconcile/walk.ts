@@ -1,0 +1,142 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { messageOf } from "../contract/errors.ts";
+import { logLine } from "../contract/log-line.ts";
+import { within } from "../contract/within.ts";
+import {
+  countWatched,
+  type DivergenceKey,
+  type DivergenceState,
+  dropSuspicions,
+  noteGone,
+  noteMended,
+  noteSeen,
+  putLookOff,
+  type Sighting,
+  selectDueLooks,
+} from "../store/divergences.ts";
+import { namedBatch } from "../store/named.ts";
+import { query } from "../store/retry.ts";
+import type { Check, Checked, Divergence } from "./check.ts";
+
+const HOUR_MS = 3_600_000;
+/** What one round may spend on it: nothing waits for it. */
+const BUDGET_MS = 400;
+/** A slice that hangs holds up none of the next. */
+const SLICE_LIMIT_MS = 10_000;
+/** Looks that are due, in one round. */
+const LOOKS = 100;
+/** Examples of a kind that are kept: more of them tell nobody more. */
+const MAX_WATCHED = 1000;
+
+/** When a check is due, and where its walk stands if it is under way. */
+interface Turn {
+  dueAt: number;
+  from: string | null;
+}
+
+/**
+ * One round's worth of the walk: what was found before is looked at again, then the checks go on from where they stood. What it finds has
+ * lines of its own in the log.
+ */
+export async function walk(storage: DurableObjectStorage, env: EngineEnv, checks: readonly Check[]): Promise<void> {
+  const until = Date.now() + BUDGET_MS;
+  await lookAgain(env, checks, until);
+  await goOn(storage, env, checks, until);
+}
+
+interface Due extends DivergenceKey {
+  foundBy: string;
+  place: string;
+  state: DivergenceState;
+}
+
+/** Looks at disagreements whose time has come. What a slice from their place does not find is no longer so. */
+async function lookAgain(env: EngineEnv, checks: readonly Check[], until: number): Promise<void> {
+  const due = await query<Due>(env.DB, selectDueLooks(LOOKS));
+  const met = new Set<string>();
+  let looked = 0;
+  for (const one of due) {
+    if (met.has(keyOf(one))) continue;
+    if (looked > 0 && Date.now() >= until) break;
+    const check = checks.find(({ name }) => name === one.foundBy);
+    const found = check && (await seeFrom(env, check, one.place));
+    for (const other of found?.found ?? []) met.add(keyOf(other));
+    if (!found) await query(env.DB, putLookOff([one]));
+    else if (!met.has(keyOf(one))) await query(env.DB, one.state === "suspected" ? dropSuspicions([one]) : noteGone([one]));
+    looked++;
+  }
+}
+
+/** Walks on, those that have waited longest first. */
+async function goOn(storage: DurableObjectStorage, env: EngineEnv, checks: readonly Check[], until: number): Promise<void> {
+  const turns = (await storage.get<Record<string, Turn>>("reconcile")) ?? {};
+  const turnOf = ({ name }: Check) => turns[name] ?? { dueAt: 0, from: null };
+  const startedAt = Date.now();
+  const due = checks.filter((check) => turnOf(check).dueAt <= startedAt).sort((a, b) => turnOf(a).dueAt - turnOf(b).dueAt);
+  let slices = 0;
+  for (const check of due) {
+    if (slices > 0 && Date.now() >= until) break;
+    let { from } = turnOf(check);
+    for (;;) {
+      const seen = await seeFrom(env, check, from);
+      slices++;
+      from = seen ? seen.next : from;
+      turns[check.name] = { dueAt: from === null || !seen ? Date.now() + check.everyHours * HOUR_MS : Date.now(), from };
+      if (!seen || from === null || Date.now() >= until) break;
+    }
+  }
+  if (slices > 0) await storage.put("reconcile", turns);
+}
+
+/** One slice, with what it has found written down, and mended where a second look has found it too. Undefined when the check failed. */
+async function seeFrom(env: EngineEnv, check: Check, from: string | null): Promise<Checked | undefined> {
+  try {
+    const checked = await within(check.slice(env as unknown as Cloudflare.Env, from), SLICE_LIMIT_MS);
+    if (checked.found.length > 0) await note(env, check, checked.found);
+    return checked;
+  } catch (error) {
+    logLine("error", { log: "reconcile", check: check.name, error: messageOf(error) });
+    return undefined;
+  }
+}
+
+async function note(env: EngineEnv, check: Check, found: readonly Divergence[]): Promise<void> {
+  const full = await fullKinds(env, found);
+  const sightings = found.map((one): Sighting => ({ ...one, foundBy: check.name, isOneTooMany: full.has(one.kind) }));
+  const { seen } = await namedBatch(env.DB, { seen: noteSeen(sightings) });
+  const confirmed = (seen as unknown as (DivergenceKey & { state: DivergenceState; mends: number })[]).filter(
+    ({ state }) => state === "open",
+  );
+  const byKey = new Map(found.map((one) => [keyOf(one), one]));
+  const mended: Divergence[] = [];
+  for (const one of confirmed) {
+    const divergence = byKey.get(keyOf(one));
+    if (divergence && (await mend(env, check, divergence))) mended.push(divergence);
+    if (divergence) logLine("warn", { log: "divergence", ...shown(divergence), mended: mended.includes(divergence) });
+  }
+  if (mended.length > 0) await query(env.DB, noteMended(mended.map(({ kind, what }) => ({ kind, what }))));
+}
+
+/** Kinds of which so many are watched that no more are taken. */
+async function fullKinds(env: EngineEnv, found: readonly Divergence[]): Promise<ReadonlySet<string>> {
+  const kinds = [...new Set(found.map(({ kind }) => kind))];
+  const counts = await query<{ kind: string; count: number }>(env.DB, countWatched(kinds, MAX_WATCHED));
+  return new Set(counts.filter(({ count }) => count >= MAX_WATCHED).map(({ kind }) => kind));
+}
+
+/** True where it was mended. What fails is left as it is, and tried at the next look. */
+async function mend(env: EngineEnv, check: Check, found: Divergence): Promise<boolean> {
+  const { mend: byItsDoor } = check.kinds[found.kind] ?? {};
+  if (!byItsDoor) return false;
+  try {
+    await within(byItsDoor(env as unknown as Cloudflare.Env, found), SLICE_LIMIT_MS);
+    return true;
+  } catch (error) {
+    logLine("error", { log: "reconcile", check: check.name, kind: found.kind, what: found.what, error: messageOf(error) });
+    return false;
+  }
+}
+
+const keyOf = ({ kind, what }: DivergenceKey) => `${kind} ${what}`;
+
+const shown = ({ kind, what, detail }: Divergence) => ({ kind, what, detail });

@@ -1,0 +1,57 @@
+import { among, fragment, now, type Statement, sql } from "../contract/sql.ts";
+
+/** How long a time one row of counts covers. */
+export type Span = "minute" | "hour" | "ever";
+
+export const SPAN_MS = { minute: 60_000, hour: 3_600_000 } as const;
+
+/** All that was counted in one time. */
+export interface CountsRow {
+  readonly span: Span;
+  /** When it begins, in milliseconds since the epoch; 0 for all time. */
+  readonly at: number;
+  /** JSON. */
+  readonly body: string;
+  /** Of the row of all time: how often tallies were taken over. */
+  readonly version: number;
+}
+
+const COLUMNS = fragment("span, at, body, version");
+
+/** The counts of all time. */
+export function selectEver(): Statement {
+  return sql`SELECT ${COLUMNS} FROM counts WHERE span = 'ever' AND at = 0`;
+}
+
+/** The rows that begin at these times. */
+export function selectCountsAt(span: Span, times: readonly number[]): Statement {
+  return sql`SELECT ${COLUMNS} FROM counts WHERE span = ${span} AND at IN ${among(times)}`;
+}
+
+/** The rows from one time on, until before another, oldest first. */
+export function selectCountsBetween(span: Span, from: number, to: number): Statement {
+  return sql`SELECT ${COLUMNS} FROM counts WHERE span = ${span} AND at >= ${from} AND at < ${to} ORDER BY at`;
+}
+
+/** Replaces the counts of a minute or an hour. */
+export function writeCounts(span: Span, at: number, body: string): Statement {
+  return sql`
+    INSERT INTO counts (span, at, body) VALUES (${span}, ${at}, ${body})
+    ON CONFLICT (span, at) DO UPDATE SET body = excluded.body`;
+}
+
+/**
+ * Replaces the counts of all time. Refuses its whole batch where another has taken tallies over since `version` was read: the version
+ * becomes NULL, which its NOT NULL does not let be.
+ */
+export function writeEver(body: string, version: number): Statement {
+  return sql`UPDATE counts SET body = ${body}, version = iif(version = ${version}, version + 1, NULL) WHERE span = 'ever' AND at = 0`;
+}
+
+/** Removes rows of times that began so long ago. Answers a row for each. */
+export function removeCounts(span: "minute" | "hour", keepMs: number, limit: number): Statement {
+  return sql`
+    DELETE FROM counts WHERE (span, at) IN
+      (SELECT span, at FROM counts WHERE span = ${span} AND at < ${now} - ${keepMs} ORDER BY at LIMIT ${limit})
+    RETURNING 1 AS gone`;
+}

@@ -1,0 +1,47 @@
+import { digest, query, sql } from "millrace";
+import { instanceOf } from "millrace/operate";
+import type { Check } from "millrace/worker";
+
+/** Batches of one slice. */
+const ROWS = 250;
+
+interface Row {
+  tenant_id: string;
+  batch_id: string;
+  operation: string;
+  state: string;
+  stopped: number;
+  unread: number;
+}
+
+/** Batches, against their instances, and what they count, against their files. */
+export const batchCheck: Check = {
+  name: "batches",
+  everyHours: 24,
+  kinds: {
+    batch_left: { says: "A batch is under way, and its instance has ended by a person's will or is gone." },
+    batch_miscounted: { says: "A batch is complete, and by its count was not read to the end of its file." },
+  },
+  async slice(env, from) {
+    const [tenantId, batchId] = from === null ? ["", ""] : (JSON.parse(from) as [string, string]);
+    const { join } = instanceOf("b");
+    const rows = await query<Row & Record<string, unknown>>(
+      env.DB,
+      sql`
+        SELECT b.tenant_id, b.batch_id, b.operation, b.state,
+          b.state IN ('accepted', 'running', 'cancelling') AND (i.id IS NULL OR i.status = 'terminated') AS stopped,
+          b.state = 'complete' AND b.total_bytes IS NOT NULL AND b.read_bytes < b.total_bytes AS unread
+        FROM batches b ${join}
+        WHERE (b.tenant_id, b.batch_id) >= (${tenantId}, ${batchId}) ORDER BY b.tenant_id, b.batch_id LIMIT ${ROWS + 1}`,
+    );
+    const next = rows[ROWS];
+    const found = rows.slice(0, ROWS).flatMap(({ tenant_id, batch_id, operation, state, stopped, unread }) => {
+      const about = { what: digest("batch", tenant_id, batch_id), tenantId: tenant_id, place: JSON.stringify([tenant_id, batch_id]) };
+      return [
+        ...(stopped ? [{ ...about, kind: "batch_left", detail: `A ${operation} says ${state}, and no instance works on it.` }] : []),
+        ...(unread ? [{ ...about, kind: "batch_miscounted", detail: `A ${operation} says complete, and was not read to its end.` }] : []),
+      ];
+    });
+    return { found, next: next ? JSON.stringify([next.tenant_id, next.batch_id]) : null };
+  },
+};

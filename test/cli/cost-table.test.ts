@@ -1,0 +1,47 @@
+import { expect, it } from "vitest";
+import type { Costs } from "../../src/cli/api-client.ts";
+import { costTable } from "../../src/cli/cost/table.ts";
+
+const ran = {
+  workflow: "publish-article",
+  basis: "runs" as const,
+  runs_seen: 25,
+  runs: { hour: 40, day: 1000, week: 6000 },
+  steps: { typical: 5, most: 9 },
+  messages: 2,
+  per_run: { steps: 5.4, rows_written: 21 },
+  usd_per_thousand_runs: 0.0712,
+  runs_per_month: 30_000,
+  usd_per_month: 2.136,
+  usd_by: {},
+};
+const costs: Costs = {
+  prices_of: "2026-10",
+  workflows: [
+    { ...ran, workflow: "sync", runs: { hour: 0, day: 0, week: 0 }, basis: "code", runs_seen: 0, steps: null, usd_per_month: 0 },
+    { ...ran, workflow: "silent", basis: "nothing", runs_seen: 0, steps: null, usd_per_month: 0 },
+    ran,
+  ],
+  fixed: { d1_gb: 1.25 },
+  month: { usd: 7.5, plan_usd: 5, usd_by: { steps: 2.5 }, used: [] },
+};
+
+it("what costs most stands first; what no run has shown says so", () => {
+  expect(costTable(costs, undefined).split("\n")).toEqual([
+    "workflow         runs a day         steps  rows  messages  $ per 1,000 runs  $ a month  by",
+    "publish-article       1,000  5, at most 9    21         2             0.071       2.14  25 runs",
+    "sync                      0         ≥ 5.4  ≥ 21         2             0.071       0.00  its code *",
+    "silent                1,000                                                             not known **",
+    "",
+    "List prices of 2026-10, beyond what the plan includes; without CPU time, R2, and what upstreams charge.",
+    "$ a month: at the rate of the last day.",
+    "*  Never seen to run: each step that its code names, taken once. Loops take more. Run it once, and ask again.",
+    "** Never seen to run, and its code names no step itself. Run it once, and ask again.",
+    "The whole deployment: $7.50 a month, of which the plan $5.00; beyond what it includes steps $2.50; 1.25 GB are stored.",
+  ]);
+});
+
+it("before a deploy, a month is as many runs as are asked for", () => {
+  expect(costTable(costs, 1_000_000)).toMatch(/^publish-article.* 71\.20 {2}25 runs$/m);
+  expect(costTable(costs, 1_000_000)).toContain("as if each ran 1,000,000 times");
+});

@@ -1,0 +1,51 @@
+import { inject } from "vitest";
+import { until } from "../until.ts";
+import type { CollectedRequest, CollectedSpan } from "./start.ts";
+
+/** What tracing reads of an env, as a test sets it. */
+interface Traced {
+  OTLP_ENDPOINT?: string;
+  OTLP_HEADERS?: string;
+  OTLP_RATIO?: string;
+}
+
+/** Sends this env's spans to the tests' collector. Answers how to stop that. */
+export function collect(env: object, more: Traced = {}): () => void {
+  const traced = env as Traced;
+  Object.assign(traced, { OTLP_ENDPOINT: `${inject("collectorUrl")}/v1/traces` }, more);
+  return () => {
+    delete traced.OTLP_ENDPOINT;
+    delete traced.OTLP_HEADERS;
+    delete traced.OTLP_RATIO;
+  };
+}
+
+/** The collector's own record of the requests that named this trace. */
+export async function requestsOf(traceId: string): Promise<CollectedRequest[]> {
+  const all = (await (await fetch(`${inject("collectorUrl")}/requests`)).json()) as CollectedRequest[];
+  return all.filter(({ spans }) => spans.some((span) => span.traceId === traceId));
+}
+
+/** The spans of a trace, once these are among them. */
+export async function spansOf(traceId: string, ...names: string[]): Promise<CollectedSpan[]> {
+  return until(
+    async () => (await requestsOf(traceId)).flatMap(({ spans }) => spans).filter((span) => span.traceId === traceId),
+    (spans) => names.every((name) => spans.some((span) => span.name === name)),
+  );
+}
+
+/** A trace as a tree of names, each with what follows from it, in the order of their beginning; `lost`: whose parent was never said. */
+export function treeOf(spans: readonly CollectedSpan[], parentId?: string): string[] {
+  const inOrder = spans.toSorted((one, other) => Number(BigInt(one.startTimeUnixNano) - BigInt(other.startTimeUnixNano)));
+  const known = new Set(spans.map(({ spanId }) => spanId));
+  const isHere = ({ parentSpanId }: CollectedSpan) =>
+    parentId === undefined ? parentSpanId === undefined || !known.has(parentSpanId) : parentSpanId === parentId;
+  return inOrder.filter(isHere).flatMap((span) => [span.name, ...treeOf(spans, span.spanId).map((line) => `  ${line}`)]);
+}
+
+/** What a span says of itself. */
+export function saidBy({ attributes }: CollectedSpan): Record<string, unknown> {
+  return Object.fromEntries(
+    attributes.map(({ key, value }) => [key, value.stringValue ?? value.boolValue ?? Number(value.intValue ?? value.doubleValue)]),
+  );
+}

@@ -1,0 +1,27 @@
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import document from "../../../docs/alerts.md?raw";
+import { app } from "../../../src/catalog.ts";
+import { raiseAlerts } from "../../../src/engine/observe/alerts/raise.ts";
+import { ALERT_RULES } from "../../../src/engine/observe/alerts/rules.ts";
+import { callerWith } from "../../api/client.ts";
+import { ruleLines } from "../alert-table.ts";
+import { followDocument } from "./follow.ts";
+
+it("every command of docs/alerts.md answers what is written under it", { timeout: 90_000 }, async () => {
+  const { token, get } = await callerWith(["read", "observe", "operate"]);
+  const gauges = [{ name: "effects_in_doubt", labels: {}, value: 3 }];
+  await env.DB.exec("DELETE FROM alerts");
+  // The keeper may look at the same time: then the second is the one that writes.
+  for (let look = 0; look < 2; look++) await raiseAlerts(env, { rules: ALERT_RULES, catalog: app, gauges });
+  const until = new Date(Date.now() + 86_400_000).toISOString();
+  const copied = (body: { items?: { id: string }[] }) => ({ ID: body?.items?.[0]?.id });
+  expect(await followDocument(document, { given: { TOKEN: token, UNTIL: until }, copied })).toBe(3);
+  const { body } = await get("/v1/audit");
+  expect(body.items.map(({ verb }: { verb: string }) => verb)).toEqual(["unmute", "mute"]);
+});
+
+it("docs/alerts.md has the table of rules as it is", () => {
+  const lines = document.split("\n").map((line) => line.replaceAll(/ +/g, " "));
+  expect(ruleLines().filter((line) => !lines.includes(line))).toEqual([]);
+});

@@ -1,0 +1,73 @@
+import { readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { expect, it } from "vitest";
+import { KEEPER_MONTH, recorderMonth } from "../../../src/engine/observe/cost/fixed.ts";
+import { addUsage, marginalUsd, monthlyBill, timesUsage } from "../../../src/engine/observe/cost/formula.ts";
+import { instanceCost } from "../../../src/engine/observe/cost/instance-cost.ts";
+import { PRICES } from "../../../src/engine/observe/cost/prices.ts";
+import { rowsOf } from "../markdown.ts";
+
+const ROOT = resolve(import.meta.dirname, "../../..");
+const page = readFileSync(join(ROOT, "docs/cost.md"), "utf8");
+
+/** The run that the page speaks of: two keyed effects and a commit, asked for over HTTP. */
+const run = instanceCost({
+  id: "run",
+  workflow: "three-steps",
+  status: "complete",
+  run: 1,
+  deliveries: 1,
+  queue: "commands",
+  emitted: false,
+  payloadByReference: false,
+  spent: { 1: { steps: 3 } },
+  classes: [
+    { class: "keyed", entries: 2, done: 2, inDoubt: 0, epochs: 2, messages: 0, portions: 0 },
+    { class: "commit", entries: 1, done: 1, inDoubt: 0, epochs: 1, messages: 0, portions: 0 },
+  ],
+  waits: { asked: 0, taken: 0, early: 0, over: 0 },
+  questions: { asked: 0, answered: 0, over: 0 },
+});
+const parts = Object.entries(run.parts).map(([part, used]) => ({ part, ...used }));
+const inWords = (name: string) => name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+
+it("its worked example is what the formula says of such a run", () => {
+  const shown = rowsOf(page, "part").map(([part = "", amount, mark, usd]) => [part.replaceAll("`", ""), Number(amount), mark, Number(usd)]);
+  const said = parts.map(({ part, amount, mark, usd }) => [inWords(part).replaceAll(" ", "_"), amount, mark, Number(usd.toFixed(12))]);
+  expect(shown.sort()).toEqual(said.sort());
+});
+
+it("its formula has the list prices", () => {
+  const formula = /^`(8e-6 × steps.*)`$/m.exec(page)?.[1] ?? "";
+  const terms = formula.split(" + ").map((term) => term.split(" × "));
+  const { steps, rowsWritten, rowsRead, queueOperations, requests, objectRequests, logLines, cpuMs } = PRICES;
+  const prices = [steps, rowsWritten, rowsRead, queueOperations, requests, objectRequests, logLines, cpuMs];
+  expect(terms.map(([price]) => Number(price))).toEqual(prices.map(({ usd }) => usd));
+});
+
+/** Bytes that a run leaves in D1: an instance and its entries for a month, a tombstone for 400 days (docs/retention.md). */
+const STORED = { month: 1202 + 3 * 143, tombstone: 63 * (400 / 30) };
+const RECORDERS = 2;
+
+it("its table by scale is what the bill of such a month says", () => {
+  const used = Object.fromEntries(parts.map(({ part, amount }) => [part, amount]));
+  const perRun = addUsage(used, { rowsWritten: run.removalRows });
+  for (const [runs = "", usd, perThousand, beyond] of rowsOf(page, "runs a month")) {
+    const times = Number(runs.replaceAll(",", ""));
+    const month = timesUsage(perRun, times);
+    const stored = { d1Gb: (times * (STORED.month + STORED.tombstone)) / 1e9 };
+    const bill = monthlyBill(addUsage(month, KEEPER_MONTH, recorderMonth(month.objectRequests ?? 0, RECORDERS), stored));
+    const parts = Object.entries(bill.beyond).map(([priced, dollars]) => `${inWords(priced)} ${dollars.toFixed(2)}`);
+    expect([usd, perThousand, beyond]).toEqual([
+      bill.usd.toFixed(2),
+      ((bill.usd / times) * 1000).toFixed(3),
+      parts.length === 0 ? "nothing" : parts.join(", "),
+    ]);
+  }
+});
+
+it("what the plan includes is free, and the rest is charged beyond it", () => {
+  expect(monthlyBill({ steps: 500_000 }).usd).toBe(5);
+  expect(monthlyBill({ steps: 1_500_000 }).beyond).toEqual({ steps: 8 });
+  expect(marginalUsd({ steps: 1_000_000 })).toBe(8);
+});

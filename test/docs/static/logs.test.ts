@@ -1,0 +1,23 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { ROOT } from "../../../src/cli/local/wrangler.ts";
+
+const page = readFileSync(join(ROOT, "docs/logs.md"), "utf8");
+const sources = readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" })
+  .filter((file) => file.endsWith(".ts") && !file.startsWith("cli/"))
+  .map((file) => ({ file, text: readFileSync(join(ROOT, "src", file), "utf8") }));
+
+it("the page on logs names every line that there is, and no other", () => {
+  const written = new Set(sources.flatMap(({ text }) => [...text.matchAll(/\blog: "(\w+)"/g)].map(([, name = ""]) => name)));
+  const rows = page.split("\n").filter((line) => /^\| `(?!log`)[a-z_]+`/.test(line));
+  const named = rows.flatMap((row) => [...(row.split("|")[1] ?? "").matchAll(/`(\w+)`/g)].map(([, name = ""]) => name));
+  expect(named.toSorted()).toEqual([...written].toSorted());
+});
+
+it("every line of the log is written by one function, which gives it its level", () => {
+  const direct = sources.filter(
+    ({ file, text }) => file !== "engine/contract/log-line.ts" && /\bconsole\.(log|warn|error|info)\(/.test(text),
+  );
+  expect(direct.map(({ file }) => file)).toEqual([]);
+});

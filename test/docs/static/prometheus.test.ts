@@ -1,0 +1,59 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { exposition } from "../../../src/engine/observe/metrics/exposition.ts";
+import { COUNTERS, GAUGES, HISTOGRAMS } from "../../../src/engine/observe/metrics/series.ts";
+import { addCount, addObserved, type Tally } from "../../../src/engine/observe/metrics/tally.ts";
+import { readMetrics } from "../../prometheus-text.ts";
+import { rowsOf } from "../markdown.ts";
+
+const ROOT = join(import.meta.dirname, "../../..");
+const FOLDER = join(ROOT, "docs/prometheus");
+const page = readFileSync(join(ROOT, "docs/metrics.md"), "utf8");
+const SERIES = { ...COUNTERS, ...HISTOGRAMS, ...GAUGES };
+
+/** Every series that the engine has, once. */
+function everySeries(): string {
+  const tally: Tally = {};
+  const labelled = (labels: readonly string[]) => Object.fromEntries(labels.map((label) => [label, `a "${label}"`]));
+  for (const [name, { labels }] of Object.entries(COUNTERS)) addCount(tally, name as never, labelled(labels), 2);
+  for (const [name, { labels }] of Object.entries(HISTOGRAMS)) addObserved(tally, name as never, labelled(labels), 0.3);
+  const samples = Object.entries(GAUGES).map(([name, { labels }]) => ({ name, labels: labelled(labels), value: 1.5 }));
+  return exposition(tally, samples, "text");
+}
+
+const isThere = spawnSync("promtool", ["--version"]).status === 0;
+if (!isThere) console.warn("SKIPPED: promtool is not installed, so no real Prometheus has judged the format, the rules and their tests.");
+
+it("every series is readable, and told on the page with its type and labels", () => {
+  const read = new Set(readMetrics(everySeries()).map(({ name }) => name.replace(/^millrace_|_(bucket|sum|count)$/g, "")));
+  expect([...read].sort()).toEqual(Object.keys(SERIES).sort());
+  const told = rowsOf(page, "series").map(([name = "", type, labels = ""]) => ({
+    name: name.replaceAll("`", ""),
+    type,
+    labels: [...labels.matchAll(/`(\w+)`/g)].map(([, label]) => label),
+  }));
+  const typeOf = (name: string) => (name in COUNTERS ? "counter" : name in HISTOGRAMS ? "histogram" : "gauge");
+  expect(told).toEqual(Object.entries(SERIES).map(([name, { labels }]) => ({ name, type: typeOf(name), labels: [...labels] })));
+});
+
+it("the alert rules name series that there are", () => {
+  const rules = readFileSync(join(FOLDER, "alerts.yml"), "utf8");
+  const named = [...rules.matchAll(/millrace_(\w+?)(?:_bucket)?\b(?=[\s[)])/g)].map(([, name = ""]) => name);
+  expect(named.length).toBeGreaterThan(10);
+  expect(named.filter((name) => !(name in SERIES))).toEqual([]);
+});
+
+it.skipIf(!isThere)("promtool finds nothing wrong with the series, the rules and the configuration", () => {
+  const said = spawnSync("promtool", ["check", "metrics"], { input: everySeries(), encoding: "utf8" });
+  expect(`${said.stdout}${said.stderr}`).toBe("");
+  expect(said.status).toBe(0);
+  for (const args of [
+    ["check", "rules", "alerts.yml"],
+    ["test", "rules", "alerts.test.yml"],
+    ["check", "config", "--syntax-only", "prometheus.yml"],
+  ]) {
+    expect(execFileSync("promtool", args, { cwd: FOLDER, encoding: "utf8" })).toContain("SUCCESS");
+  }
+});

@@ -1,0 +1,141 @@
+import fc from "fast-check";
+import { characterCount, type MillraceError } from "millrace";
+import { describe, expect, it } from "vitest";
+import { channelOf } from "../../../../src/engine/observe/alerts/channels.ts";
+import { slackBody, telegramBody, webhookBody } from "../../../../src/engine/observe/alerts/format.ts";
+import type { AlertNotice } from "../../../../src/engine/observe/alerts/notice.ts";
+import { raiseAlerts } from "../../../../src/engine/observe/alerts/raise.ts";
+import { ALERT_RULES } from "../../../../src/engine/observe/alerts/rules.ts";
+import { app } from "../../../probe/worker.ts";
+import { probeEnv, rows, until } from "../../harness.ts";
+import { calmly, receiver, vars } from "./raising.ts";
+
+calmly();
+
+const at = "2026-10-01T09:30:00.000Z";
+const NOTICE: AlertNotice = {
+  alert_id: "0123456789abcdef0123456789abcdef",
+  change: "firing",
+  rule: "dlq_depth",
+  severity: "critical",
+  labels: { queue: "orders & <returns>" },
+  value: 101,
+  above: 100,
+  count: null,
+  examples: ["a", "b"],
+  since: at,
+  last_at: at,
+  changed_at: at,
+  meaning: "Letters *wait*.",
+  doc: "docs/operating.md",
+  channels: ["slack"],
+};
+
+describe("A notice", () => {
+  it("for a signed webhook has a type, a time and the data", () => {
+    const { channels: _, ...data } = NOTICE;
+    expect(JSON.parse(webhookBody(NOTICE))).toEqual({ type: "alert.firing", timestamp: at, data });
+  });
+
+  it("for Slack is text in which nothing that comes from a label is a mark or a mention", () => {
+    const { text, ...more } = JSON.parse(slackBody(NOTICE));
+    expect(text.split("\n").slice(0, 3)).toEqual([
+      "🔴 *critical dlq\u200b_depth began*",
+      "queue orders &amp; &lt;returns&gt;",
+      "Letters \u200b*wait\u200b*.",
+    ]);
+    expect(more).toEqual({ unfurl_links: false, unfurl_media: false });
+  });
+
+  it("for Telegram is HTML with the three characters escaped", () => {
+    const body = JSON.parse(telegramBody(NOTICE, "-100"));
+    expect(body).toMatchObject({ chat_id: "-100", parse_mode: "HTML", link_preview_options: { is_disabled: true } });
+    expect(body.text.split("\n").slice(0, 2)).toEqual(["🔴 <b>critical dlq_depth began</b>", "queue orders &amp; &lt;returns&gt;"]);
+  });
+
+  it("is never longer than its channel takes, and no mark is cut, whatever its words", () => {
+    const word = fc.string({ unit: fc.constantFrom("&", "<", ">", "*", "_", "`", "a", "🧾"), maxLength: 3000 });
+    fc.assert(
+      fc.property(fc.dictionary(word, word, { maxKeys: 20 }), fc.array(word, { maxLength: 3 }), word, (labels, examples, meaning) => {
+        const notice = { ...NOTICE, labels, examples, meaning };
+        const telegram = JSON.parse(telegramBody(notice, "1")).text as string;
+        const slack = JSON.parse(slackBody(notice)).text as string;
+        expect(characterCount(telegram)).toBeLessThanOrEqual(4096);
+        expect(characterCount(slack)).toBeLessThanOrEqual(4000);
+        expect(telegram.replaceAll(/&(amp|lt|gt);|<\/?b>/g, "")).not.toMatch(/[<>&]/);
+        expect(slack.replaceAll(/&(amp|lt|gt);/g, "")).not.toMatch(/[<>&]/);
+      }),
+      { numRuns: 100 },
+    );
+  });
+});
+
+describe("A channel", () => {
+  const raise = () =>
+    raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: app, gauges: [{ name: "effects_in_doubt", labels: {}, value: 1 }] });
+  const only = (said: Record<string, string>) => {
+    for (const name of ["ALERTS_WEBHOOK_URL", "ALERTS_WEBHOOK_SECRET"]) delete vars[name];
+    Object.assign(vars, said);
+  };
+  const ended = (status: string) =>
+    until(
+      () =>
+        rows<{ code: string | null }>(
+          "SELECT error->>'code' AS code FROM instances WHERE workflow = 'send-alert' AND status = ?1 AND updated_at > 1 ORDER BY accepted_at DESC",
+          status,
+        ),
+      (found) => found.length > 0,
+    );
+
+  it("each gets its own format, under one id at every attempt, and one that fails holds up none of the others", async () => {
+    const { url, requests } = await receiver({ treatments: [{ status: 503, times: 1 }] });
+    const telegram = { ALERTS_TELEGRAM_TOKEN: "1:a", ALERTS_TELEGRAM_CHAT: "7", ALERTS_TELEGRAM_URL: url };
+    Object.assign(vars, { ALERTS_SLACK_URL: url, ...telegram });
+    await raise();
+    const seen = await requests(4);
+    expect(seen).toHaveLength(4);
+    const bodies = seen.filter(({ answered }) => answered === 204).map(({ body }) => Object.keys(JSON.parse(body)));
+    expect(bodies.toSorted((one, other) => other.join().localeCompare(one.join()))).toEqual([
+      ["type", "timestamp", "data"],
+      ["text", "unfurl_links", "unfurl_media"],
+      ["chat_id", "text", "parse_mode", "link_preview_options"],
+    ]);
+  });
+
+  it("of Slack that refuses for good is not tried again, and no address stands in the error", async () => {
+    const { url, requests } = await receiver({ treatments: [{ status: 404, times: 9 }] });
+    only({ ALERTS_SLACK_URL: url });
+    await raise();
+    expect(await ended("errored")).toMatchObject([{ code: "not_retryable" }]);
+    expect(await requests()).toHaveLength(1);
+    const [{ error = "" } = {}] = await rows<{ error: string }>(
+      "SELECT error FROM instances WHERE workflow = 'send-alert' ORDER BY accepted_at DESC LIMIT 1",
+    );
+    expect(error).toContain("slack answered 404");
+    expect(error).not.toContain("127.0.0.1");
+  });
+
+  it("of Telegram that asks for patience is tried again", async () => {
+    const text = JSON.stringify({ ok: false, parameters: { retry_after: 1 } });
+    const { url, requests } = await receiver({ treatments: [{ status: 429, text, times: 1 }] });
+    only({ ALERTS_TELEGRAM_TOKEN: "1:a", ALERTS_TELEGRAM_CHAT: "7", ALERTS_TELEGRAM_URL: url });
+    await raise();
+    expect((await requests(2)).map(({ answered }) => answered)).toEqual([429, 204]);
+  });
+
+  it("is refused by half, and a secret that is none too; the signing secret is derived when none is given", () => {
+    const codeOf = (name: "webhook" | "telegram", said: object) => {
+      try {
+        channelOf(name, { MILLRACE_KEY: "key", ...said });
+      } catch (error) {
+        return (error as MillraceError).message;
+      }
+    };
+    expect(codeOf("telegram", { ALERTS_TELEGRAM_CHAT: "1" })).toContain("ALERTS_TELEGRAM_TOKEN is not set");
+    expect(codeOf("webhook", { ALERTS_WEBHOOK_URL: "https://a.example", ALERTS_WEBHOOK_SECRET: "secret" })).toContain("whsec_");
+    // printf %s 'alerts webhook' | openssl dgst -sha256 -hmac key -binary | base64
+    expect(channelOf("webhook", { MILLRACE_KEY: "key", ALERTS_WEBHOOK_URL: "https://a.example" })).toMatchObject({
+      secret: expect.stringMatching(/^whsec_[A-Za-z0-9+/]{43}=$/),
+    });
+  });
+});

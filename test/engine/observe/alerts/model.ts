@@ -1,0 +1,76 @@
+import type { AlertChange } from "../../../../src/engine/observe/alerts/evaluate.ts";
+import type { AlertRule } from "../../../../src/engine/observe/alerts/rule.ts";
+
+/** What was seen of one group at one time; null: nothing. */
+export interface Look {
+  readonly at: number;
+  readonly value: number | null;
+  /** True while people are not to be told. */
+  readonly muted: boolean;
+}
+
+/** What people know of an alert. */
+interface Told {
+  readonly severity: "warning" | "critical";
+  readonly at: number;
+}
+
+/**
+ * The naive alert of one group: at each look it reads the whole past anew to say how long something has been so, and keeps no times of its
+ * own but when people were told. Answers what they were told, and what is open at the end.
+ */
+export function naive(rule: AlertRule, looks: readonly Look[]): { notices: { at: number; change: AlertChange }[]; open: string | null } {
+  const notices: { at: number; change: AlertChange }[] = [];
+  let firing: "warning" | "critical" | null = null;
+  let begunAt = 0;
+  let worseSince = 0;
+  let told: Told | null = null;
+  looks.forEach(({ at, muted }, index) => {
+    const past = looks.slice(0, index + 1);
+    const beyond = (bound: number | undefined) => (look: Look) => bound !== undefined && look.value !== null && look.value > bound;
+    const isWarm = beyond(rule.warning?.above ?? rule.critical?.above);
+    const isHot = beyond(rule.critical?.above);
+    const heldMs = (holds: (look: Look) => boolean, from: number) => lastingMs(past, holds, from);
+    const [warmMs, hotMs] = [heldMs(isWarm, begunAt), heldMs(isHot, begunAt)];
+    const warmEnough = rule.warning !== undefined && warmMs !== null && warmMs >= rule.warning.forMs;
+    const hotEnough = rule.critical !== undefined && hotMs !== null && hotMs >= rule.critical.forMs;
+    const say = (change: AlertChange) => {
+      notices.push({ at, change });
+      if (change !== "resolved") told = { severity: firing ?? "warning", at };
+    };
+    if (firing === null) {
+      if (!hotEnough && !warmEnough) return;
+      firing = hotEnough ? "critical" : "warning";
+      worseSince = at;
+    } else {
+      const coldMs = heldMs((look) => !isWarm(look), begunAt);
+      const mildMs = heldMs((look) => !isHot(look), worseSince);
+      if (coldMs !== null && coldMs >= rule.clearMs) {
+        if (told && !muted) say("resolved");
+        firing = null;
+        told = null;
+        begunAt = at + 1;
+        return;
+      }
+      if (firing === "warning" && hotEnough) {
+        firing = "critical";
+        worseSince = at;
+      } else if (firing === "critical" && mildMs !== null && mildMs >= rule.clearMs) firing = "warning";
+    }
+    if (muted || !isWarm(past[index] as Look)) return;
+    if (told === null) say("firing");
+    else if ((told as Told).severity !== firing) say(firing === "critical" ? "escalated" : "eased");
+    else if (at - (told as Told).at >= rule.repeatMs) say("repeated");
+  });
+  return { notices, open: firing };
+}
+
+/** How long something has held without a break until the last look, from the first look at which it did; null when it does not hold. */
+function lastingMs(past: readonly Look[], holds: (look: Look) => boolean, from: number): number | null {
+  let since: number | null = null;
+  for (const look of past.toReversed()) {
+    if (look.at < from || !holds(look)) break;
+    since = look.at;
+  }
+  return since === null ? null : (past.at(-1)?.at ?? 0) - since;
+}

@@ -1,0 +1,159 @@
+import { listActions } from "millrace/operate";
+import { keeperOf } from "millrace/worker";
+import { expect, it, vi } from "vitest";
+import { noticeOf } from "../../../../src/engine/observe/alerts/notice.ts";
+import { raiseAlerts } from "../../../../src/engine/observe/alerts/raise.ts";
+import { ALERT_RULES } from "../../../../src/engine/observe/alerts/rules.ts";
+import { mute } from "../../../../src/engine/operate/mute-alert.ts";
+import { app } from "../../../probe/worker.ts";
+import { deliver, dieAt, fresh, keeperRound, operator, probeEnv, retentionPass, rows } from "../../harness.ts";
+import { rowOf } from "../../keeper/aged.ts";
+import { alerts, calmly, pass, receiver, round, run, saidIn, vars } from "./raising.ts";
+
+calmly();
+
+/** One look at which so many effects are in doubt. */
+const look = (value: number) =>
+  raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: app, gauges: value > 0 ? [{ name: "effects_in_doubt", labels: {}, value }] : [] });
+const messages = () => rows("SELECT id FROM outbox WHERE queue = 'alerts'");
+
+it("is listed and logged where no channel is configured, and no message is sent", async () => {
+  const warned = vi.spyOn(console, "warn");
+  await look(3);
+  expect(await alerts()).toMatchObject([{ rule: "effects_in_doubt", labels: "{}", state: "firing", severity: "warning" }]);
+  expect(await messages()).toEqual([]);
+  const lines = warned.mock.calls.map(([line]) => JSON.parse(String(line))).filter(({ log }) => log === "alert");
+  expect(lines).toMatchObject([{ change: "firing", rule: "effects_in_doubt", value: 3, count: null }]);
+});
+
+it("is raised by the keeper in its round, by the gauges of that round", async () => {
+  const warned = vi.spyOn(console, "warn");
+  await deliver("probe-events", [{ poison: fresh("poison") }]);
+  await keeperOf(probeEnv).round();
+  expect(await alerts("labels LIKE '%probe-events%' AND rule IN ('dead_letter_arrived', 'dlq_depth')")).toMatchObject([
+    { rule: "dead_letter_arrived", state: "firing", count: 1 },
+    { rule: "dlq_depth", state: "pending", count: null },
+  ]);
+  expect(warned.mock.calls.join("\n")).toContain('"rule":"dead_letter_arrived"');
+});
+
+it("is told all the same by the next round when the process dies before it is sent, and once", async () => {
+  const { requests } = await receiver();
+  const death = dieAt("alert raised, not sent");
+  await expect(look(3)).rejects.toThrow("Died at");
+  expect(death.died()).toBe(true);
+  expect(await messages()).toHaveLength(1);
+  await keeperRound();
+  const [only, ...more] = await requests(1);
+  expect(saidIn(only as never)).toMatchObject({ type: "alert.firing", data: { rule: "effects_in_doubt" } });
+  await look(3);
+  await keeperRound();
+  expect([more, (await requests()).length]).toEqual([[], 1]);
+});
+
+it("is raised once by two keepers at once, whichever is first", async () => {
+  const { requests } = await receiver();
+  for (let turn = 1; turn <= 5; turn++) {
+    const all = await Promise.all([look(3), look(3), look(3)]);
+    expect(all.reduce((sum, { did }) => sum + did, 0)).toBe(1);
+    expect(await alerts("state = 'firing'")).toHaveLength(1);
+    await pass(60_000);
+    await look(0);
+    await pass(120_000);
+    const ended = await Promise.all([look(0), look(0)]);
+    expect(ended.reduce((sum, { did }) => sum + did, 0)).toBe(1);
+  }
+  expect(await alerts("state = 'resolved'")).toHaveLength(5);
+  const seen = await requests(10);
+  expect([seen.length, new Set(seen.map(({ id }) => id)).size]).toEqual([10, 10]);
+});
+
+it("that is muted is kept and sent to nobody; unmuted, people hear of it; both are in the audit", async () => {
+  const { requests } = await receiver();
+  await look(3);
+  await requests(1);
+  const [alert] = await alerts();
+  const id = alert?.id ?? "";
+  const muted = await mute(probeEnv, operator, id, Date.now() + 3_600_000, "We know.");
+  expect(muted.isApplied).toBe(true);
+  await pass(5 * 3_600_000);
+  await run("UPDATE alerts SET quiet_since = NULL");
+  await look(4);
+  expect((await requests()).length).toBe(1);
+  expect(await alerts()).toMatchObject([{ state: "firing", muted_until: expect.any(Number) }]);
+  await mute(probeEnv, operator, id, null, "It is nobody's yet.");
+  await look(4);
+  expect(saidIn((await requests(2))[1] as never)).toMatchObject({ type: "alert.repeated" });
+  const { items } = await listActions(probeEnv, operator, {});
+  expect(items.filter(({ target }) => target === id).map(({ verb, reason, result }) => [verb, reason, result])).toEqual([
+    ["unmute", "It is nobody's yet.", "applied"],
+    ["mute", "We know.", "applied"],
+  ]);
+});
+
+it("overtaken by an operator's mute, a round writes nothing, and sends nothing", async () => {
+  const { requests } = await receiver();
+  const [batch, prepare] = [probeEnv.DB.batch.bind(probeEnv.DB), probeEnv.DB.prepare.bind(probeEnv.DB)];
+  await look(0);
+  await look(3);
+  await requests(1);
+  await pass(5 * 3_600_000);
+  let writes = 0;
+  vi.spyOn(probeEnv.DB, "batch").mockImplementation(async (statements) => {
+    if (statements.length > 1 && writes++ === 0) await prepare("UPDATE alerts SET version = version + 1").run();
+    return batch(statements) as never;
+  });
+  expect(await look(3)).toEqual({ did: 0, more: false });
+  vi.restoreAllMocks();
+  expect((await requests()).length).toBe(1);
+  expect((await look(3)).did).toBe(1);
+});
+
+it("about the instances that send alerts is logged and sent to nobody, so that none is the cause of the next", async () => {
+  const warned = vi.spyOn(console, "warn");
+  const { requests } = await receiver();
+  const id = await rowOf("errored", 0);
+  await run("UPDATE instances SET workflow = 'send-alert', error = '{\"code\":\"not_retryable\"}' WHERE id = ?1", id);
+  await round();
+  expect(await alerts()).toMatchObject([{ rule: "instances_errored", state: "firing", examples: JSON.stringify([id]) }]);
+  expect([await messages(), await requests()]).toEqual([[], []]);
+  expect(warned.mock.calls.join("\n")).toContain('"workflow":"send-alert"');
+});
+
+it("that is half configured for a channel goes to the others, and the log says which variable is missing", async () => {
+  const { requests } = await receiver();
+  const failed = vi.spyOn(console, "error");
+  vars.ALERTS_TELEGRAM_TOKEN = "1:a";
+  await look(3).finally(() => delete vars.ALERTS_TELEGRAM_TOKEN);
+  expect(await alerts()).toMatchObject([{ state: "firing" }]);
+  await requests(1);
+  expect(failed.mock.calls.join("\n")).toContain("ALERTS_TELEGRAM_CHAT is not set");
+});
+
+it("that is over goes after 30 days, and not before; one that is open, or muted, stays", async () => {
+  const insert = (name: string, state: string, days: number, mutedUntil: number | null) =>
+    run(
+      `INSERT INTO alerts (id, rule, labels, state, severity, value, examples, since, fired_at, last_at, updated_at, resolved_at, muted_until, mute_reason, version)
+       VALUES (?1, 'keeper_late', ?1, ?2, 'warning', 1, '[]', ?3, ?3, ?3, ?3, iif(?2 = 'resolved', ?3, NULL), ?4, iif(?4 IS NULL, NULL, 'r'), 1)`,
+      name.padEnd(32, "0"),
+      state,
+      Date.now() - days * 86_400_000,
+      mutedUntil,
+    );
+  await insert("old", "resolved", 31, null);
+  await insert("young", "resolved", 29, null);
+  await insert("muted", "resolved", 31, Date.now() + 60_000);
+  await insert("open", "firing", 31, null);
+  await retentionPass();
+  expect((await alerts()).map(({ id }) => id.replace(/0+$/, "")).toSorted()).toEqual(["muted", "open", "young"]);
+});
+
+it("says nothing in a notice but what comes from code, and counts", () => {
+  const [rule] = ALERT_RULES;
+  const known = { id: fresh("a"), rule: "x", labels: { queue: "q" }, state: "firing", severity: "warning", value: 2, count: 2 } as const;
+  const times = { since: 0, criticalSince: null, milderSince: null, quietSince: null, firedAt: 0, told: null, lastAt: 0, updatedAt: 0 };
+  const rest = { examples: ["i"], resolvedAt: null, mutedUntil: null, muteReason: "secret", version: 1 };
+  const notice = noticeOf({ ...known, ...times, ...rest }, "firing", rule, ["slack"]);
+  expect(JSON.stringify(notice)).not.toContain("secret");
+  expect(notice).toMatchObject({ above: 0, channels: ["slack"], meaning: rule?.meaning });
+});

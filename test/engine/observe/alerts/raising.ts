@@ -1,0 +1,102 @@
+import { introspectWorkflow, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { keeperOf } from "millrace/worker";
+import { afterAll, beforeEach, inject, onTestFinished } from "vitest";
+import { raiseAlerts } from "../../../../src/engine/observe/alerts/raise.ts";
+import { ALERT_RULES } from "../../../../src/engine/observe/alerts/rules.ts";
+import { app } from "../../../probe/worker.ts";
+import type { Received, Treatment } from "../../../systems/webhooks/receiver.ts";
+import { until } from "../../../until.ts";
+import { fresh, probeEnv, rows } from "../../harness.ts";
+
+const receiverUrl = inject("receiverUrl");
+export const vars = env as unknown as Record<string, string | undefined>;
+
+/** An alert as its row has it. */
+export interface Row {
+  id: string;
+  rule: string;
+  labels: string;
+  state: string;
+  severity: string;
+  count: number | null;
+  examples: string;
+  muted_until: number | null;
+  version: number;
+}
+
+export const run = (sql: string, ...params: unknown[]) =>
+  env.DB.prepare(sql)
+    .bind(...params)
+    .run();
+
+/**
+ * Before each test of a file nothing has happened, and nobody was told of anything: what other tests have left is long ago. The keeper looks
+ * when a test lets it.
+ */
+export function calmly(): void {
+  beforeEach(async () => {
+    vars.KEEPER_PERIOD_MS = "3600000";
+    await runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.setAlarm(Date.now() + 3_600_000));
+    await env.DB.batch(
+      [
+        "UPDATE instances SET updated_at = 1 WHERE status = 'errored'",
+        "UPDATE dead_letters SET state = 'skipped', settled_at = 1 WHERE state = 'open'",
+        "DELETE FROM outbox WHERE queue = 'alerts'",
+        "DELETE FROM alerts",
+      ].map((sql) => env.DB.prepare(sql)),
+    );
+  });
+  afterAll(async () => {
+    delete vars.KEEPER_PERIOD_MS;
+    await runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.setAlarm(Date.now() + 1000));
+  });
+}
+
+/** Lets so much time pass for alerts and for what they are about, without waiting: as if keepers had looked all the time. */
+export async function pass(ms: number): Promise<void> {
+  const times = ["since", "critical_since", "milder_since", "quiet_since", "fired_at", "told_at", "last_at", "resolved_at"];
+  await run(`UPDATE alerts SET ${times.map((column) => `${column} = ${column} - ?1`).join(", ")}`, ms);
+  await run("UPDATE dead_letters SET captured_at = captured_at - ?1 WHERE state = 'open'", ms);
+  await run("UPDATE instances SET updated_at = updated_at - ?1 WHERE status = 'errored'", ms);
+}
+
+export const alerts = (where = "true") => rows<Row>(`SELECT * FROM alerts WHERE ${where} ORDER BY rule, labels`);
+
+/** A round over what has happened, and over the letters of one queue as their gauge shows them: other tests have left much else. */
+export async function round(): Promise<void> {
+  await keeperOf(probeEnv).readVitals();
+  const { samples } = await keeperOf(probeEnv).vitals();
+  const gauges = samples.filter(({ name, labels }) => name === "dead_letters_open" && labels.queue === "probe-events");
+  await raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: app, gauges });
+}
+
+/** A receiver of alerts, until the end of the test: signed webhooks, and what Slack and Telegram would be. */
+export async function receiver({ treatments = [] }: { treatments?: Treatment[] } = {}) {
+  const hook = fresh("alerts");
+  const secret = `whsec_${btoa("a secret of thirty-two bytes....")}`;
+  await fetch(`${receiverUrl}/tell/${hook}`, { method: "PUT", body: JSON.stringify({ secrets: [secret], treatments }) });
+  const introspector = await introspectWorkflow((probeEnv as unknown as { SEND_ALERT: Workflow }).SEND_ALERT);
+  await introspector.modifyAll(async (instance) => instance.disableRetryDelays());
+  const said = { ALERTS_WEBHOOK_URL: `${receiverUrl}/hook/${hook}`, ALERTS_WEBHOOK_SECRET: secret };
+  Object.assign(vars, said);
+  onTestFinished(async () => {
+    for (const name of Object.keys(vars).filter((one) => one.startsWith("ALERTS_"))) delete vars[name];
+    await introspector.dispose();
+  });
+  return {
+    hook,
+    url: `${receiverUrl}/hook/${hook}`,
+    /** What has come, once there is so much of it. */
+    requests: (count = 0): Promise<Received[]> =>
+      until(
+        async () => (await fetch(`${receiverUrl}/ledger/${hook}`)).json<Received[]>(),
+        (found) => found.length >= count,
+      ),
+  };
+}
+
+/** What a request said. */
+export function saidIn({ body }: Received): { type: string; data: { rule: string; labels: object; count: number; examples: string[] } } {
+  return JSON.parse(body);
+}

@@ -1,0 +1,89 @@
+import { createExecutionContext } from "cloudflare:test";
+import { engineRoutes } from "millrace/http";
+import { mintToken, type Scope } from "millrace/operate";
+import { expect, it } from "vitest";
+import { raiseAlerts } from "../../../../src/engine/observe/alerts/raise.ts";
+import { ALERT_RULES } from "../../../../src/engine/observe/alerts/rules.ts";
+import type { Sample } from "../../../../src/engine/observe/metrics/sample.ts";
+import { app } from "../../../probe/worker.ts";
+import { fresh, probeEnv } from "../../harness.ts";
+import { calmly } from "./raising.ts";
+
+calmly();
+
+const api = engineRoutes(app);
+
+/** Somebody of a tenant, with a token that has these scopes. */
+async function asking(scopes: readonly Scope[], tenantId = fresh("tenant")) {
+  const token = await mintToken(probeEnv, { tenantId, actor: "tess", scopes });
+  return async (path: string, body?: object) => {
+    const init = body && { method: "POST", body: JSON.stringify(body) };
+    const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+    const response = await api.fetch(new Request(`http://localhost${path}`, { headers, ...init }), probeEnv, createExecutionContext());
+    // biome-ignore lint/suspicious/noExplicitAny: what is read of it is asserted
+    return { status: response.status, body: (await response.json()) as any };
+  };
+}
+
+const gauges: Sample[] = [
+  { name: "effects_in_doubt", labels: {}, value: 2 },
+  { name: "lanes_blocked", labels: { lane: "a", state: "held" }, value: 1 },
+  { name: "lanes_blocked", labels: { lane: "b", state: "held" }, value: 1 },
+];
+const raise = () => raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: app, gauges });
+const until = () => new Date(Date.now() + 60_000).toISOString();
+
+it("alerts are listed for tokens with observe, page by page, by state and by rule, and for no others", async () => {
+  await raise();
+  const ask = await asking(["observe"]);
+  const first = await ask("/v1/alerts?limit=2");
+  expect(first).toMatchObject({ status: 200, body: { items: [{}, {}], next_cursor: expect.any(String) } });
+  const second = await ask(`/v1/alerts?limit=2&cursor=${first.body.next_cursor}`);
+  expect(second.body).toMatchObject({ items: [{}], next_cursor: null });
+  expect(new Set([...first.body.items, ...second.body.items].map(({ id }) => id)).size).toBe(3);
+  expect((await ask("/v1/alerts?state=firing")).body.items).toMatchObject([
+    { rule: "effects_in_doubt", severity: "warning", value: 2, count: null, labels: {}, told_at: expect.any(String), muted: null },
+  ]);
+  const lanes = (await ask("/v1/alerts?rule=lanes_blocked")).body.items;
+  expect(lanes.map(({ state, labels }: { state: string; labels: object }) => [state, labels])).toEqual(
+    expect.arrayContaining([
+      ["pending", { lane: "a" }],
+      ["pending", { lane: "b" }],
+    ]),
+  );
+  expect(await ask("/v1/alerts?state=open")).toMatchObject({ status: 422, body: { code: "invalid_payload" } });
+  expect(await (await asking(["read", "operate"]))("/v1/alerts")).toMatchObject({ status: 403, body: { code: "forbidden" } });
+});
+
+it("muting needs observe and operate, a reason and a time in the next 30 days, and stands in the audit of its own tenant", async () => {
+  await raise();
+  const ask = await asking(["observe", "operate", "read"]);
+  const { id } = (await ask("/v1/alerts?state=firing")).body.items[0];
+  for (const scopes of [["observe"], ["operate"]]) {
+    expect((await (await asking(scopes))(`/v1/alerts/${id}/mute`, { reason: "r", until: until() })).status).toBe(403);
+  }
+  const path = `/v1/alerts/${id}/mute`;
+  for (const wrong of [
+    { until: until() },
+    { reason: "r" },
+    { reason: "r", until: "2020-01-01T00:00:00.000Z" },
+    { reason: "r", until: new Date(Date.now() + 31 * 86_400_000).toISOString() },
+  ]) {
+    expect(await ask(path, wrong)).toMatchObject({ status: 422, body: { code: "invalid_payload" } });
+  }
+  const muted = { reason: "We know.", until: until() };
+  const done = await ask(path, muted);
+  expect(done).toMatchObject({ status: 200, body: { changed: true } });
+  expect(await ask(path, muted)).toMatchObject({ status: 200, body: { changed: false } });
+  expect((await ask("/v1/alerts?state=firing")).body.items).toMatchObject([{ id, muted: { until: muted.until, reason: "We know." } }]);
+  expect(await ask(`/v1/alerts/${id}/unmute`, { reason: "Over." })).toMatchObject({ status: 200, body: { changed: true } });
+  expect((await ask("/v1/alerts?state=firing")).body.items).toMatchObject([{ id, muted: null }]);
+  expect((await ask("/v1/audit")).body.items.slice(-1)).toMatchObject([
+    { id: done.body.action_id, verb: "mute", target: id, reason: "We know.", detail: { until: muted.until }, result: "applied" },
+  ]);
+  expect((await (await asking(["read"]))("/v1/audit")).body.items).toEqual([]);
+  expect(await ask(`/v1/alerts/${"0".repeat(32)}/mute`, { reason: "r", until: until() })).toMatchObject({
+    status: 404,
+    body: { code: "alert_not_found" },
+  });
+});

@@ -1,0 +1,68 @@
+import { type AlertChanges, keeper } from "millrace/worker";
+import { describe, expect, it } from "vitest";
+import { changedRules } from "../../../../src/engine/observe/alerts/rule.ts";
+import { ALERT_RULES, INSTANCES_ERRORED, KEEPER_LATE, LETTERS_ARRIVED } from "../../../../src/engine/observe/alerts/rules.ts";
+import { GAUGES } from "../../../../src/engine/observe/metrics/series.ts";
+
+const ruleOf = (name: string, rules = ALERT_RULES) => rules.find((rule) => rule.name === name);
+
+describe("The rules", () => {
+  it("have the bounds that operators are promised", () => {
+    const bounds = Object.fromEntries(ALERT_RULES.map(({ name, warning, critical }) => [name, [warning?.above, critical?.above]]));
+    expect(bounds).toMatchObject({
+      dlq_depth: [0, 100],
+      queue_depth: [10_000, 100_000],
+      processing_p99: [10, 60],
+      retry_ratio: [0.05, 0.2],
+      backlog_age: [2 * 86_400, 3 * 86_400],
+    });
+  });
+
+  it("read gauges that there are, by labels that those have", () => {
+    const own = { [LETTERS_ARRIVED]: ["queue", "reason"], [INSTANCES_ERRORED]: ["workflow", "code"], [KEEPER_LATE]: [] };
+    const others = { projection_lag_seconds: ["projection"] };
+    const engine = Object.entries(GAUGES).map(([name, { labels }]) => [name, labels]);
+    const labelsOf: Record<string, readonly string[]> = { ...Object.fromEntries(engine), ...own, ...others };
+    const astray = ALERT_RULES.filter(({ gauge, per }) => !per.every((label) => labelsOf[gauge]?.includes(label)) || !labelsOf[gauge]);
+    expect(astray.map(({ name }) => name)).toEqual([]);
+  });
+
+  it("stand as they would be taken from a deployment, each under a name of its own", () => {
+    const all = Object.fromEntries(ALERT_RULES.map(({ name }) => [name, {}]));
+    expect(changedRules(ALERT_RULES, all)).toEqual(ALERT_RULES);
+    expect(Object.keys(all)).toHaveLength(ALERT_RULES.length);
+  });
+
+  it("are changed as data: a bound, a time, a threshold taken away, a rule switched off", () => {
+    const rules = changedRules(ALERT_RULES, {
+      queue_depth: { warning: { above: 5, forMs: 0 }, repeatMs: 60_000, clearMs: 0 },
+      dlq_depth: { critical: null },
+      keeper_late: false,
+    });
+    expect(ruleOf("queue_depth", [...rules])).toMatchObject({
+      ...{ warning: { above: 5, forMs: 0 }, critical: { above: 100_000 }, repeatMs: 60_000, clearMs: 0 },
+    });
+    expect(ruleOf("dlq_depth", [...rules])).not.toHaveProperty("critical");
+    expect(ruleOf("keeper_late", [...rules])).toBeUndefined();
+    expect(rules).toHaveLength(ALERT_RULES.length - 1);
+  });
+
+  it.each([
+    [{ queue_deep: {} }, 'There is no alert "queue_deep". Did you mean "queue_depth"?'],
+    [{ queue_depth: { warn: { above: 1, forMs: 1 } } }, 'alerts.queue_depth has "warn": it takes warning, critical, repeatMs, clearMs'],
+    [{ queue_depth: { warning: { above: Number.NaN, forMs: 0 } } }, "alerts.queue_depth.warning.above is NaN: say a number."],
+    [{ queue_depth: { warning: { above: 1, forMs: -1 } } }, "alerts.queue_depth.warning.forMs is -1"],
+    [{ queue_depth: { critical: { above: 10_000, forMs: 0 } } }, "say more than the warning's 10000"],
+    [{ effects_in_doubt: { warning: null } }, "no threshold left: keep one, or say `effects_in_doubt: false`"],
+    [{ queue_depth: { repeatMs: 1000 } }, "alerts.queue_depth.repeatMs is 1000: say 60000 or more."],
+    [{ queue_depth: null }, "alerts.queue_depth is null: say {"],
+    [{ queue_depth: true }, "alerts.queue_depth is true: say {"],
+    [{ queue_depth: { warning: [] } }, "alerts.queue_depth.warning is []: say { above, forMs }"],
+    [{ queue_depth: { warning: { above: 1, forMs: 0, for: "1m" } } }, 'alerts.queue_depth.warning has "for": it takes above, forMs'],
+    [{ retry_ratio: { warning: { above: 5, forMs: 0 } } }, "its gauge is never more than 1. Say less."],
+    [{ queue_depth: { clearMs: Number.POSITIVE_INFINITY } }, "alerts.queue_depth.clearMs is Infinity"],
+  ])("refuse %j as the Worker starts, and say what to change", (alerts, said) => {
+    expect(() => keeper({ alerts: alerts as AlertChanges })).toThrow(expect.objectContaining({ code: "config_invalid" }));
+    expect(() => keeper({ alerts: alerts as AlertChanges })).toThrow(said);
+  });
+});

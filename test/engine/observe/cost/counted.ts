@@ -1,0 +1,73 @@
+import { env } from "cloudflare:workers";
+import { describeInstance, historyOf } from "millrace/operate";
+import { onTestFinished } from "vitest";
+import { until } from "../../../until.ts";
+import { operator, probeEnv, rows } from "../../harness.ts";
+
+/** What the keeper writes of instances that it looks at is its own, and no run's. */
+const KEEPERS =
+  /^\s*UPDATE instances SET check_at = CAST\(unixepoch\('subsec'\) \* 1000 AS INTEGER\)( \+ \(l\.value|\s+WHERE)|(INTO|UPDATE|DELETE FROM) (tallies|counts)/;
+
+/** What names a row: whatever is written later of one that is theirs is theirs, too. */
+const IDS = /[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f-]{27}/g;
+
+/** Counts what D1 says it has written, from now to the end of the test: for somebody, by their names; or by statements of some kind. */
+export function countRows(): { written: (...names: readonly string[]) => number; of: (statements: RegExp) => number } {
+  const proto = Object.getPrototypeOf(env.DB) as D1Database;
+  const own = proto.batch;
+  const written: { statement: string; values: string; rows: number }[] = [];
+  proto.batch = async function batch(this: D1Database, statements: D1PreparedStatement[]) {
+    const results = await own.call(this, statements);
+    for (const [index, { meta }] of results.entries()) {
+      const { statement, params } = statements[index] as unknown as { statement: string; params: unknown[] };
+      written.push({ statement, values: JSON.stringify(params), rows: meta.rows_written ?? 0 });
+    }
+    return results;
+  } as typeof own;
+  onTestFinished(() => {
+    proto.batch = own;
+  });
+  const sum = (meant: typeof written) => meant.reduce((total, { rows: one }) => total + one, 0);
+  return {
+    // Beside them keepers work, and what other tests have left.
+    written: (...names) => {
+      const known = new Set(names);
+      const own = written.filter(({ statement, values }) => {
+        if (KEEPERS.test(statement) || ![...known].some((name) => values.includes(name))) return false;
+        for (const [id] of values.matchAll(IDS)) known.add(id);
+        return true;
+      });
+      return sum(own);
+    },
+    of: (statements) => sum(written.filter(({ statement }) => statements.test(statement))),
+  };
+}
+
+/** A job's instances, once all have ended and no message is under way. */
+export async function endedJob(correlationId: string): Promise<string[]> {
+  const open = `SELECT count(*) AS open FROM instances WHERE correlation_id = ?1 AND status NOT IN ('complete', 'errored', 'terminated', 'in_doubt')`;
+  await until(
+    async () => [
+      (await rows<{ open: number }>(open, correlationId))[0]?.open,
+      (await rows("SELECT 1 FROM outbox WHERE instr(body, ?1) > 0", correlationId)).length,
+    ],
+    ([instances, messages]) => instances === 0 && messages === 0,
+  );
+  return (await rows<{ id: string }>("SELECT id FROM instances WHERE correlation_id = ?1 ORDER BY rowid", correlationId)).map(
+    ({ id }) => id,
+  );
+}
+
+/** What is shown of instances, and what the platform remembers of their steps. */
+export async function shownOf(ids: readonly string[]) {
+  const shown = await Promise.all(ids.map((id) => describeInstance(probeEnv, operator, id)));
+  const steps = await Promise.all(shown.map((one) => historyOf(probeEnv, one)));
+  const sum = (numbers: readonly number[]) => numbers.reduce((total, one) => total + one, 0);
+  return {
+    rows: sum(shown.map(({ cost }) => cost.parts.rowsWritten.amount)),
+    steps: sum(shown.map(({ cost }) => cost.parts.steps.amount)),
+    onPlatform: sum(steps.map((one) => one.steps.length)),
+    marks: [...new Set(shown.flatMap(({ cost: { parts } }) => [parts.steps.mark, parts.rowsWritten.mark]))],
+    costs: shown.map(({ cost }) => cost),
+  };
+}

@@ -1,0 +1,97 @@
+import { createExecutionContext } from "cloudflare:test";
+import { defineConsumer, defineWorkflow } from "millrace";
+import { engineRoutes } from "millrace/http";
+import { mintToken } from "millrace/operate";
+import { settleCounts } from "millrace/testing";
+import { catalog } from "millrace/worker";
+import { expect, it } from "vitest";
+import { count } from "../../../../src/engine/observe/metrics/count.ts";
+import { ProbeFollow, ProbeRequested, probeCommands } from "../../../probe/messages.ts";
+import { app } from "../../../probe/worker.ts";
+import { fresh, probeEnv, reaches, retentionPass, rows, start } from "../../harness.ts";
+import { countRows, endedJob, shownOf } from "./counted.ts";
+
+async function ask(path: string, scopes: readonly string[], tenantId = "acme", api = engineRoutes(app)) {
+  const token = await mintToken(probeEnv, { tenantId, actor: "tess", scopes });
+  const request = new Request(`http://localhost${path}`, { headers: { authorization: `Bearer ${token}` } });
+  const response = await api.fetch(request, probeEnv, createExecutionContext());
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads of an answer what it is about
+  return { status: response.status, body: (await response.json()) as any };
+}
+
+it("an instance's cost is told to its tenant, and to no other", async () => {
+  const { instanceId } = await start(fresh(), [{ do: "commit", name: "a" }]);
+  await reaches(instanceId, "complete");
+  const { body } = await ask(`/v1/instances/${instanceId}`, ["read"]);
+  expect(body.cost.parts.rows_written).toEqual({ amount: 9, mark: "counted", usd: 0.000009 });
+  expect(body.cost.usd).toBeGreaterThan(body.cost.usd_counted);
+  expect(await ask(`/v1/instances/${instanceId}`, ["read"], fresh("other"))).toMatchObject({ status: 404 });
+});
+
+it("a workflow's cost is that of its newest runs, at the rate at which they end, of all tenants and naming none", async () => {
+  const ids = await Promise.all(
+    [1, 2, 3].map(
+      async () =>
+        (
+          await start(fresh(), [
+            { do: "keyed", name: "a" },
+            { do: "read", name: "b" },
+          ])
+        ).instanceId,
+    ),
+  );
+  await Promise.all(ids.map((id) => reaches(id, "complete")));
+  const before = (await ask("/v1/costs", ["observe"])).body.workflows.find((one: { workflow: string }) => one.workflow === "probe");
+  count(probeEnv, "instances_ended_total", { workflow: "probe", status: "complete", code: "" }, 1000);
+  await settleCounts(probeEnv);
+  const { status, body } = await ask("/v1/costs", ["observe"]);
+  expect(status).toBe(200);
+  const probe = body.workflows.find((one: { workflow: string }) => one.workflow === "probe");
+  expect(probe).toMatchObject({ basis: "runs", steps: { typical: expect.any(Number), most: expect.any(Number) } });
+  expect(probe.runs.day - before.runs.day).toBeGreaterThanOrEqual(1000);
+  expect(probe.usd_per_month).toBeCloseTo((probe.usd_per_thousand_runs / 1000) * probe.runs.day * 30, 3);
+  expect(Object.values<number>(probe.usd_by).reduce((sum, usd) => sum + usd, 0)).toBeCloseTo(probe.usd_per_month, 5);
+  expect(body.month.usd).toBeGreaterThanOrEqual(5);
+  expect(body.fixed.d1_gb).toBeGreaterThanOrEqual(0);
+  expect(JSON.stringify(body)).not.toContain("acme");
+});
+
+it("a workflow that never ran is reckoned by what its code names, and says so", async () => {
+  const never = defineWorkflow({
+    name: "never-ran",
+    on: ProbeFollow,
+    run: async ({ step, payload: { name } }) => {
+      await step.read("look", async () => name);
+      await step.sleep("a while", "1 hour");
+      await step.commit("write", () => ({}));
+    },
+  });
+  const silent = defineWorkflow({ name: "silent", on: ProbeRequested, run: async () => undefined });
+  const own = engineRoutes(catalog({ consumers: [defineConsumer({ queue: probeCommands, starts: [never, silent] })] }));
+  const { body } = await ask("/v1/costs", ["observe"], "acme", own);
+  expect(body.workflows).toEqual([
+    expect.objectContaining({ workflow: "never-ran", basis: "code", runs_seen: 0, steps: null }),
+    expect.objectContaining({ workflow: "silent", basis: "nothing", per_run: {}, usd_per_month: 0 }),
+  ]);
+  expect(body.workflows[0].per_run).toMatchObject({ steps: 3, rows_written: 8, queue_operations: 3 });
+});
+
+it("the costs of the deployment are for who has the scope observe alone", async () => {
+  expect(await ask("/v1/costs", ["read", "operate"])).toMatchObject({ status: 403, body: { code: "forbidden" } });
+});
+
+it("removing a run writes as many rows as was said, and its cost goes with it", async () => {
+  const { instanceId, correlationId } = await start(fresh(), [
+    { do: "commit", name: "a" },
+    { do: "keyed", name: "b" },
+  ]);
+  const { costs } = await shownOf(await endedJob(correlationId));
+  // What other tests have left goes first.
+  await retentionPass();
+  await rows("UPDATE instances SET accepted_at = 1, updated_at = 1 WHERE id = ?1", instanceId);
+  const { of } = countRows();
+  await retentionPass();
+  expect(await rows("SELECT 1 FROM instances WHERE id = ?1", instanceId)).toEqual([]);
+  expect(of(/INTO tombstones|DELETE FROM (instances|inbox|waits|approvals)/)).toBe(costs[0]?.removalRows);
+  expect(await ask(`/v1/instances/${instanceId}`, ["read"])).toMatchObject({ status: 404 });
+});

@@ -1,0 +1,135 @@
+import { decideApproval, getApproval, retryInstance, undoInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { ProbeSignal } from "../../../probe/messages.ts";
+import { behave, deliver, event, fresh, operator, probeEnv, reaches, rows, start } from "../../harness.ts";
+import { runLab } from "../../lab.ts";
+import { countRows, endedJob, shownOf } from "./counted.ts";
+
+type Script = Parameters<typeof start>[1];
+
+/** A run's cost as it is shown, beside what D1 counted while it ran alone. */
+async function costOf(script: Script | ((name: string) => Script), meanwhile?: (run: { name: string; id: string }) => Promise<unknown>) {
+  const name = fresh();
+  const { written } = countRows();
+  const { instanceId, correlationId } = await start(name, typeof script === "function" ? script(name) : script);
+  await meanwhile?.({ name, id: instanceId });
+  const ids = await endedJob(correlationId);
+  return { ...(await shownOf(ids)), counted: written(name, correlationId, ...ids), ids };
+}
+
+describe("what a run is shown to have cost is what D1 and the platform counted", () => {
+  const COMMIT = { do: "commit", name: "rows" } as const;
+  it.each<[string, Script]>([
+    ["a read", [{ do: "read", name: "a" }]],
+    ["a commit with a row of the app's", [COMMIT]],
+    [
+      "keyed and natural effects",
+      [
+        { do: "keyed", name: "a" },
+        { do: "natural", name: "b" },
+      ],
+    ],
+    ["effects that claim", [{ do: "lookup", name: "a" }, { do: "once", name: "b" }, COMMIT]],
+    ["a sleep between two writes", [COMMIT, { do: "sleep", name: "nap", timeoutMs: 20 }, { do: "keyed", name: "b" }]],
+    ["branches side by side", [[COMMIT, { do: "keyed", name: "b" }, { do: "once", name: "c" }], { do: "commit", name: "d" }]],
+    ["messages, and the runs that follow from them", [{ ...COMMIT, emit: true }]],
+    ["a question that nobody answers", [COMMIT, { do: "approve", name: "may it", timeoutMs: 50, otherwise: "approve" }]],
+  ])("%s", async (_, script) => {
+    const { rows: shown, counted, steps, onPlatform, marks, costs } = await costOf(script);
+    expect(costs.map(({ messages, parts }) => parts.queueOperations.amount - 3 * messages)).toEqual(costs.map(() => 0));
+    expect({ rows: shown, steps, marks }).toEqual({ rows: counted, steps: onPlatform, marks: ["counted"] });
+  });
+
+  it("a wait whose time is over, and that the code catches", async () => {
+    const { written } = countRows();
+    const { correlationId } = await runLab(async ({ step, payload }) => {
+      await step.commit("a", () => ({}));
+      await step.waitFor("w", ProbeSignal, { subject: payload.name, timeout: 50 }).catch(() => undefined);
+      await step.commit("b", () => ({}));
+    });
+    const ids = await endedJob(correlationId);
+    const shown = await shownOf(ids);
+    expect([shown.rows, shown.steps, shown.marks]).toEqual([written(correlationId, ...ids), shown.onPlatform, ["counted"]]);
+  });
+
+  it("a wait that sleeps until its event comes", async () => {
+    const script = (name: string): Script => [COMMIT, { do: "wait", name: "w", subject: name }, { do: "keyed", name: "b" }];
+    const cost = await costOf(script, async ({ name, id }) => {
+      await reaches(id, "waiting");
+      await deliver("probe-events", [event("probe.signal", name, { about: name, value: "x" })]);
+    });
+    expect([cost.rows, cost.steps, cost.marks]).toEqual([cost.counted, cost.onPlatform, ["counted"]]);
+  });
+
+  it("a question that a person answers", async () => {
+    const cost = await costOf(
+      [COMMIT, { do: "approve", name: "may it", timeoutMs: 60_000 }, { do: "keyed", name: "b" }],
+      async ({ id }) => {
+        await reaches(id, "waiting");
+        const [asked] = await rows<{ id: string }>("SELECT id FROM approvals WHERE instance_id = ?1", id);
+        await getApproval(probeEnv, operator, asked?.id ?? "");
+        await decideApproval(probeEnv, operator, asked?.id ?? "", "approve", "gladly");
+      },
+    );
+    expect([cost.rows, cost.steps, cost.marks]).toEqual([cost.counted, cost.onPlatform, ["counted"]]);
+  });
+
+  it.each(["keyed", "lookup"] as const)("retries of a %s step: none of them is billed as a step", async (kind) => {
+    const name = fresh();
+    await behave({ subject: name, mode: "refuse", status: 503, times: 2 });
+    const cost = await costOf([{ do: kind, name: "a", subject: name }]);
+    expect([cost.rows, cost.steps]).toEqual([cost.counted, 1]);
+  });
+});
+
+describe("what is estimated says so", () => {
+  it("a failed run that an operator retried: its failed step is billed twice", async () => {
+    const subject = fresh();
+    await behave({ subject, mode: "refuse", status: 400, times: 1 });
+    const script: Script = [
+      { do: "commit", name: "a" },
+      { do: "keyed", name: "b", subject, retries: 0 },
+      { do: "commit", name: "c" },
+    ];
+    const cost = await costOf(script, async ({ id }) => {
+      await reaches(id, "errored");
+      await retryInstance(probeEnv, operator, id, { reason: "mended" });
+      await reaches(id, "complete");
+    });
+    // The keeper may have looked at it meanwhile.
+    expect(Math.abs(cost.rows - cost.counted)).toBeLessThanOrEqual(1);
+    expect([cost.steps, cost.marks]).toEqual([4, ["estimated"]]);
+  });
+
+  it("a run that was undone: the undo is an instance of its own", async () => {
+    const cost = await costOf([{ do: "commit", name: "a", undo: "rows" }], async ({ id }) => {
+      await reaches(id, "complete");
+      await undoInstance(probeEnv, operator, id, "called off");
+      await reaches(id, "terminated");
+    });
+    expect([cost.rows, cost.steps, cost.marks]).toEqual([cost.counted, 2, ["estimated"]]);
+  });
+
+  it("a run in doubt has no end yet that could have counted it", async () => {
+    const subject = fresh();
+    await behave({ subject, mode: "drop", times: 1 });
+    const cost = await costOf([{ do: "once", name: "a", subject, timeoutMs: 200 }]);
+    expect([cost.rows, cost.marks]).toEqual([cost.counted, ["estimated"]]);
+  });
+});
+
+it("the dollars of a run are the sum of its parts, of which most are counted", async () => {
+  const { costs } = await costOf([
+    { do: "keyed", name: "a" },
+    { do: "keyed", name: "b" },
+    { do: "commit", name: "c" },
+  ]);
+  const [cost] = costs;
+  expect(cost?.messages).toBe(1);
+  expect(cost?.parts.steps).toEqual({ amount: 3, mark: "counted", usd: 24e-6 });
+  expect(cost?.usd).toBeCloseTo(
+    Object.values(cost?.parts ?? {}).reduce((sum, { usd }) => sum + usd, 0),
+    12,
+  );
+  expect((cost?.usdCounted ?? 0) / (cost?.usd ?? 1)).toBeGreaterThan(0.85);
+});

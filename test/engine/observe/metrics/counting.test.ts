@@ -1,0 +1,58 @@
+import { env } from "cloudflare:workers";
+import { settleCounts } from "millrace/testing";
+import { keeperOf } from "millrace/worker";
+import { expect, it } from "vitest";
+import { count, observe } from "../../../../src/engine/observe/metrics/count.ts";
+import { fresh, probeEnv, reaches, start } from "../../harness.ts";
+
+/** A counter's number, or a histogram's, as the keeper answers it. */
+async function counted(name: string, ...labels: string[]): Promise<number | number[]> {
+  const { ever } = await keeperOf(probeEnv).vitals();
+  return ever[name]?.[JSON.stringify(labels)] ?? 0;
+}
+
+it("what was counted is seen once, in however many parts it is taken over", async () => {
+  const queue = fresh("queue");
+  count(probeEnv, "queue_messages_sent_total", { queue });
+  await settleCounts(probeEnv);
+  count(probeEnv, "queue_messages_sent_total", { queue }, 2);
+  observe(probeEnv, "queue_batch_size", { queue }, 7);
+  await settleCounts(probeEnv);
+  await settleCounts(probeEnv);
+  expect(await counted("queue_messages_sent_total", queue)).toBe(3);
+  expect(await counted("queue_batch_size", queue)).toEqual([0, 0, 0, 1, 0, 0, 0, 0, 7]);
+  expect(await env.DB.prepare("SELECT count(*) AS n FROM tallies").first("n")).toBe(0);
+});
+
+it("a run is counted on its way: its message, its attempts by the step's name without its key, and its end", async () => {
+  await settleCounts(probeEnv);
+  const before = {
+    received: await counted("queue_messages_received_total", "probe-commands"),
+    ended: await counted("instances_ended_total", "probe", "complete", ""),
+  };
+  const { instanceId } = await start(fresh(), [
+    { do: "commit", name: "one", key: "anna@example.com" },
+    { do: "commit", name: "two" },
+  ]);
+  expect(await reaches(instanceId, "complete")).toBe("complete");
+  await settleCounts(probeEnv);
+  expect(await counted("queue_messages_received_total", "probe-commands")).toBeGreaterThan(Number(before.received));
+  expect(await counted("instances_ended_total", "probe", "complete", "")).toBeGreaterThan(Number(before.ended));
+  const { ever } = await keeperOf(probeEnv).vitals();
+  expect(JSON.stringify(ever)).not.toContain("anna@example.com");
+});
+
+it("texts that callers choose make no series: an unknown type counts as unknown", async () => {
+  const type = `made.up.${fresh()}`;
+  await probeEnv.PROBE_COMMANDS.send({ message_type: type });
+  await expect
+    .poll(
+      async () => {
+        await settleCounts(probeEnv);
+        return counted("messages_total", "probe-commands", "unknown", "captured");
+      },
+      { timeout: 20_000 },
+    )
+    .toBeGreaterThan(0);
+  expect(JSON.stringify(await keeperOf(probeEnv).vitals())).not.toContain(type);
+});

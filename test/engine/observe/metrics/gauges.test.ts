@@ -1,0 +1,115 @@
+import { env } from "cloudflare:workers";
+import { settleCounts } from "millrace/testing";
+import { expect, it, onTestFinished } from "vitest";
+import { count } from "../../../../src/engine/observe/metrics/count.ts";
+import { readCounted } from "../../../../src/engine/observe/metrics/folding.ts";
+import { readGauges } from "../../../../src/engine/observe/metrics/gauges.ts";
+import { Vitals } from "../../../../src/engine/observe/metrics/vitals.ts";
+import { howMany, IS_FULL_SIZE } from "../../../full-size.ts";
+import { app } from "../../../probe/worker.ts";
+import { fresh, probeEnv, reaches, start } from "../../harness.ts";
+
+const read = async () => readGauges(probeEnv, app.consumers, await readCounted(probeEnv, Date.now()));
+
+async function reading(name: string, labels: Record<string, string> = {}): Promise<number | undefined> {
+  const found = (await read()).filter((one) => one.name === name);
+  return found.find((one) => Object.entries(labels).every(([label, text]) => one.labels[label] === text))?.value;
+}
+
+it("every queue says how many messages wait, and a lane says nothing false", async () => {
+  expect(await reading("queue_depth", { queue: "probe-commands" })).toBeGreaterThanOrEqual(0);
+  expect(await reading("queue_oldest_seconds", { queue: "probe-commands" })).toBeGreaterThanOrEqual(0);
+});
+
+it("open dead letters are gauged by queue and reason, and no more once they are settled", async () => {
+  const queue = fresh("queue");
+  const insert =
+    "INSERT INTO dead_letters (id, queue, body, reason, attempts, first_at, captured_at) VALUES (?1, ?2, '{}', 'exhausted', 1, 1, 1)";
+  await env.DB.prepare(insert).bind(fresh("letter"), queue).run();
+  expect(await reading("dead_letters_open", { queue })).toBe(1);
+  await env.DB.prepare("UPDATE dead_letters SET state = 'skipped' WHERE queue = ?1").bind(queue).run();
+  expect(await reading("dead_letters_open", { queue })).toBeUndefined();
+});
+
+it("a storm of dead letters in one queue hides none in another", async () => {
+  const [storm, other] = [fresh("a-storm"), fresh("z-other")];
+  const insert = `
+    INSERT INTO dead_letters (id, queue, body, reason, attempts, first_at, captured_at)
+    SELECT ?1 || value, ?1, '{}', 'exhausted', 1, 1, 1 FROM json_each(?2)`;
+  const many = JSON.stringify(Array.from({ length: 10_500 }, (_, index) => index));
+  await env.DB.batch([env.DB.prepare(insert).bind(storm, many), env.DB.prepare(insert).bind(other, "[1]")]);
+  expect(await reading("dead_letters_open", { queue: storm })).toBe(10_000);
+  expect(await reading("dead_letters_open", { queue: other })).toBe(1);
+  await env.DB.prepare("DELETE FROM dead_letters WHERE queue IN (?1, ?2)").bind(storm, other).run();
+});
+
+it("an app's gauge that never answers, or fails, holds up no reading; what it said before is not known any more", {
+  timeout: 30_000,
+}, async () => {
+  const own = { name: "own", labels: {}, value: 7 };
+  const answers = [() => [own], () => new Promise<never>(() => undefined), () => Promise.reject(new Error("broken"))];
+  const vitals = new Vitals(probeEnv, [], () => (answers.shift() ?? (() => []))());
+  const said = async () => (await vitals.read()).samples.find(({ name }) => name === "own")?.value;
+  expect([await said(), await said(), await said()]).toEqual([7, Number.NaN, Number.NaN]);
+});
+
+it("the share of retries is told from twenty deliveries on", async () => {
+  const [few, many] = [fresh("few"), fresh("many")];
+  for (const [queue, received] of [
+    [few, 2],
+    [many, 20],
+  ] as const) {
+    count(probeEnv, "queue_messages_received_total", { queue }, received);
+    count(probeEnv, "queue_messages_retried_total", { queue }, 1);
+  }
+  await settleCounts(probeEnv);
+  expect(await reading("queue_retry_ratio", { queue: few })).toBeUndefined();
+  expect(await reading("queue_retry_ratio", { queue: many })).toBe(0.05);
+});
+
+/** Rows of the database that a call reads. */
+async function rowsRead(call: () => Promise<unknown>): Promise<number> {
+  const proto = Object.getPrototypeOf(env.DB) as D1Database;
+  const own = proto.batch;
+  let rows = 0;
+  proto.batch = async function batch(this: D1Database, statements: D1PreparedStatement[]) {
+    const results = await own.call(this, statements);
+    rows += results.reduce((sum, { meta }) => sum + (meta.rows_read ?? 0), 0);
+    return results;
+  } as typeof own;
+  try {
+    await call();
+  } finally {
+    proto.batch = own;
+  }
+  return rows;
+}
+
+// MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/observe/metrics/gauges.test.ts: with a million instances.
+it("K01 gauges and counts read what is not well, and not what a deployment has ever had", { timeout: 900_000 }, async () => {
+  const tenantId = fresh("tenant");
+  const { instanceId } = await start(fresh(), []);
+  await reaches(instanceId, "complete");
+  onTestFinished(async () => {
+    for (const table of ["instances", "dead_letters"])
+      await env.DB.prepare(`DELETE FROM ${table} WHERE tenant_id = ?1`).bind(tenantId).run();
+  }, 300_000);
+  const few = await rowsRead(read);
+  const size = howMany(2000, 1_000_000);
+  for (let from = 0; from < size; from += 50_000) {
+    const numbers = `WITH RECURSIVE n(i) AS (SELECT ${from + 1} UNION ALL SELECT i + 1 FROM n WHERE i < ${Math.min(size, from + 50_000)})`;
+    for (const text of [
+      `INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
+       ${numbers} SELECT substr(hex(?1) || printf('%032d', i), -32), ?1, workflow, message_type, i, i, causation_id, subject, fingerprint, '{}', 'complete', i, i
+       FROM n, instances WHERE id = '${instanceId}'`,
+      `INSERT INTO dead_letters (id, tenant_id, queue, body, reason, attempts, first_at, captured_at, state)
+       ${numbers} SELECT ?1 || i, ?1, 'q', '{}', 'exhausted', 1, 1, i, 'skipped' FROM n`,
+    ])
+      await env.DB.prepare(text).bind(tenantId).run();
+  }
+  const many = await rowsRead(read);
+  console.log(
+    `Rows read by gauges and counts: ${few} of few instances, ${many} of ${size}${IS_FULL_SIZE ? "" : " (MILLRACE_FULL_SIZE=true: a million)"}.`,
+  );
+  expect(many).toBeLessThanOrEqual(few + 20);
+});

@@ -1,0 +1,121 @@
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import { sql } from "../../../../src/engine/contract/sql.ts";
+import { foldTallies, readCounted } from "../../../../src/engine/observe/metrics/folding.ts";
+import { GatheredCounts, WRITE_MS } from "../../../../src/engine/observe/metrics/gathered.ts";
+import { addCount, MAX_SERIES, type Tally } from "../../../../src/engine/observe/metrics/tally.ts";
+import { GroupCommit } from "../../../../src/engine/store/group-commit.ts";
+import { insertTally } from "../../../../src/engine/store/tallies.ts";
+import { fresh, probeEnv } from "../../harness.ts";
+
+function tallyOf(queue: string, number = 1): Tally {
+  const tally: Tally = {};
+  addCount(tally, "queue_messages_sent_total", { queue }, number);
+  return tally;
+}
+
+async function sent(queue: string): Promise<unknown> {
+  const { ever } = await readCounted(probeEnv, Date.now());
+  return ever.queue_messages_sent_total?.[JSON.stringify([queue])];
+}
+
+/** A group commit whose batches are counted, and refused where `refuses` says so. */
+function committing(counts: GatheredCounts, atOnce: boolean, refuses: (batch: number) => boolean = () => false) {
+  let batches = 0;
+  const db = {
+    prepare: (text: string) => env.DB.prepare(text),
+    batch: (statements: D1PreparedStatement[]) => {
+      if (refuses(++batches)) throw new Error("NOT NULL constraint failed: inbox.state: SQLITE_CONSTRAINT");
+      return env.DB.batch(statements);
+    },
+  } as unknown as D1Database;
+  return { commits: new GroupCommit(db, {}, () => counts.along(atOnce)), batches: () => batches };
+}
+
+const NOTHING = { statements: [sql`SELECT 1 AS one`], read: ([rows]: Record<string, unknown>[][]) => rows?.[0]?.one };
+
+it("what is gathered goes along with a commit, and takes no round trip of its own", async () => {
+  const queue = fresh("queue");
+  const counts = new GatheredCounts({});
+  counts.add(tallyOf(queue, 2));
+  const { commits, batches } = committing(counts, true);
+  expect(await commits.commit(NOTHING)).toBe(1);
+  expect(batches()).toBe(1);
+  expect(await sent(queue)).toBe(2);
+});
+
+it("counts that are younger than ten seconds wait, within their minute", () => {
+  const counts = new GatheredCounts({});
+  counts.add(tallyOf(fresh("queue")));
+  const isNewMinute = Date.now() % 60_000 > 60_000 - WRITE_MS;
+  if (!isNewMinute) expect(counts.along()).toBeUndefined();
+  expect(counts.along(true)).toBeDefined();
+});
+
+it("a refused neighbour has its error, and what went along is written once all the same", async () => {
+  const queue = fresh("queue");
+  const counts = new GatheredCounts({});
+  counts.add(tallyOf(queue, 5));
+  // The group, and then the neighbour alone.
+  const { commits } = committing(counts, true, (batch) => batch <= 2);
+  await expect(commits.commit(NOTHING)).rejects.toThrow("NOT NULL");
+  await expect.poll(() => sent(queue)).toBe(5);
+  expect(counts.isEmpty).toBe(true);
+});
+
+it("a database in trouble costs no count: the same row is written later, once", async () => {
+  const queue = fresh("queue");
+  const counts = new GatheredCounts({});
+  counts.add(tallyOf(queue, 4));
+  const first = counts.along(true);
+  // The write succeeded, and its answer was lost.
+  if (first)
+    await env.DB.prepare(first.statement.text)
+      .bind(...first.statement.params)
+      .run();
+  first?.settled(false);
+  expect(counts.isEmpty).toBe(false);
+  const { commits } = committing(counts, true);
+  await commits.commit(NOTHING);
+  expect(await sent(queue)).toBe(4);
+});
+
+it("two keepers that take over the same tallies count them once", async () => {
+  const queue = fresh("queue");
+  const { text, params } = insertTally({ id: crypto.randomUUID(), at: Date.now(), body: JSON.stringify(tallyOf(queue, 7)) });
+  await env.DB.prepare(text)
+    .bind(...params)
+    .run();
+  await Promise.allSettled(Array.from({ length: 4 }, () => foldTallies(probeEnv)));
+  await foldTallies(probeEnv);
+  expect(await sent(queue)).toBe(7);
+  const hours = await env.DB.prepare("SELECT body FROM counts WHERE span = 'hour' ORDER BY at DESC LIMIT 1").first<string>("body");
+  expect(JSON.parse(hours ?? "{}").queue_messages_sent_total[JSON.stringify([queue])]).toBe(7);
+});
+
+it("a name has so many series and no more: what comes beyond is counted as other", () => {
+  const tally: Tally = {};
+  for (let queue = 0; queue < MAX_SERIES + 10; queue++) addCount(tally, "queue_messages_sent_total", { queue: `made-up-${queue}` }, 1);
+  const series = tally.queue_messages_sent_total ?? {};
+  expect(Object.keys(series)).toHaveLength(MAX_SERIES + 1);
+  expect(series['["other"]']).toBe(10);
+});
+
+it("where a dataset is bound, what is written goes there too, and a dataset that refuses holds nothing up", () => {
+  const points: unknown[] = [];
+  const METRICS = { writeDataPoint: (point: unknown) => void points.push(point) };
+  const counts = new GatheredCounts({ METRICS });
+  counts.add(tallyOf("orders", 3));
+  counts.along(true)?.settled(true);
+  expect(points).toEqual([{ indexes: ["queue_messages_sent_total"], blobs: ["orders"], doubles: [3] }]);
+  const refusing = new GatheredCounts({
+    METRICS: {
+      writeDataPoint: () => {
+        throw new Error("No.");
+      },
+    },
+  });
+  refusing.add(tallyOf("orders"));
+  refusing.along(true)?.settled(true);
+  expect(refusing.isEmpty).toBe(true);
+});

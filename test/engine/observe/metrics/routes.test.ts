@@ -1,0 +1,86 @@
+import { createExecutionContext } from "cloudflare:test";
+import { engineRoutes } from "millrace/http";
+import { mintToken, type Scope } from "millrace/operate";
+import { settleCounts } from "millrace/testing";
+import { expect, it } from "vitest";
+import { count, observe } from "../../../../src/engine/observe/metrics/count.ts";
+import { app } from "../../../probe/worker.ts";
+import { readMetrics } from "../../../prometheus-text.ts";
+import { fresh, probeEnv, reaches, start } from "../../harness.ts";
+
+const api = engineRoutes(app);
+
+async function asking(scopes: readonly Scope[], tenantId = "acme") {
+  const token = await mintToken(probeEnv, { tenantId, actor: "tess", scopes });
+  return (path: string, accept = "*/*") => {
+    const headers = { authorization: `Bearer ${token}`, accept };
+    return api.fetch(new Request(`http://localhost${path}`, { headers }), probeEnv, createExecutionContext()) as Promise<Response>;
+  };
+}
+
+it("only a token with the scope observe sees the deployment's health", async () => {
+  const plain = await asking(["read", "operate", "unattributed"]);
+  for (const path of ["/metrics", "/v1/queues", "/v1/messages/by-minute", "/v1/messages/dead-letters"]) {
+    expect((await api.fetch(new Request(`http://localhost${path}`), probeEnv, createExecutionContext())).status, path).toBe(401);
+    expect((await plain(path)).status, path).toBe(403);
+  }
+});
+
+it("a scrape reads every series in both texts, whatever stands in a label", async () => {
+  const queue = `odd "queue"\\ of\nlines ${fresh()}`;
+  count(probeEnv, "queue_messages_sent_total", { queue }, 3);
+  for (const seconds of [0.004, 0.2, 1000]) observe(probeEnv, "queue_processing_duration_seconds", { queue }, seconds);
+  await settleCounts(probeEnv);
+  const ask = await asking(["observe"]);
+  const plain = await ask("/metrics");
+  expect(plain.headers.get("content-type")).toBe("text/plain; version=0.0.4; charset=utf-8");
+  const open = await ask("/metrics", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5");
+  expect(open.headers.get("content-type")).toBe("application/openmetrics-text; version=1.0.0; charset=utf-8");
+  for (const answer of [plain, open]) {
+    // Not `text()`: the runtime warns of media types that do not begin with "text".
+    const text = new TextDecoder().decode(await answer.arrayBuffer());
+    const own = readMetrics(text).filter(({ labels }) => labels.queue === JSON.stringify(queue).slice(1, -1));
+    expect(own.find(({ name }) => name === "millrace_queue_messages_sent_total")?.value).toBe(3);
+    const buckets = own.filter(({ name }) => name.endsWith("_bucket"));
+    expect(buckets.find(({ labels }) => labels.le === "0.005")?.value).toBe(1);
+    expect(buckets.find(({ labels }) => labels.le === "300.0")?.value).toBe(2);
+    expect(buckets.at(-1)).toMatchObject({ labels: { le: "+Inf" }, value: 3 });
+    expect(text).toContain("# TYPE millrace_keeper_age_seconds gauge");
+  }
+});
+
+it("the health table says of each queue what was counted, and of each number where it comes from", async () => {
+  const { instanceId } = await start(fresh(), [{ do: "commit", name: "one" }]);
+  await reaches(instanceId, "complete");
+  await settleCounts(probeEnv);
+  const health = (await (await (await asking(["observe"]))("/v1/queues?minutes=60")).json()) as {
+    items: { queue: string; out_per_minute: number; processing_p99_seconds: number }[];
+    sources: Record<string, { source: string; age_seconds: number }>;
+  };
+  const commands = health.items.find(({ queue }) => queue === "probe-commands");
+  expect(commands?.out_per_minute).toBeGreaterThan(0);
+  expect(commands?.processing_p99_seconds).toBeGreaterThan(0);
+  const numbers = Object.keys(commands ?? {}).filter((name) => name !== "queue");
+  expect(Object.keys(health.sources)).toEqual(numbers);
+});
+
+it("messages are shown by minute and type, dead letters of the day by queue and type, and neither says what a tenant wrote", async () => {
+  const tenantId = fresh("tenant");
+  const type = `made.up.${fresh()}`;
+  await probeEnv.PROBE_COMMANDS.send({ tenant_id: tenantId, message_type: type });
+  const ask = await asking(["observe"], fresh("tenant"));
+  interface Shown {
+    items: { queue: string; type: string; open?: number; outcomes?: Record<string, number> }[];
+  }
+  const shown = async (path: string) => (await (await ask(path)).json()) as Shown;
+  await expect
+    .poll(async () => (await shown("/v1/messages/dead-letters")).items, { timeout: 20_000 })
+    .toContainEqual(expect.objectContaining({ queue: "probe-commands", type: "unknown" }));
+  await settleCounts(probeEnv);
+  const minutes = await shown("/v1/messages/by-minute?minutes=5");
+  expect(minutes.items.filter(({ queue, type: of }) => queue === "probe-commands" && of === "unknown")).not.toEqual([]);
+  for (const path of ["/metrics", "/v1/queues", "/v1/messages/by-minute", "/v1/messages/dead-letters"]) {
+    const text = await (await ask(path)).text();
+    expect(text.includes(type) || text.includes(tenantId), path).toBe(false);
+  }
+});

@@ -1,0 +1,20 @@
+import { expect, it, vi } from "vitest";
+import { isExported } from "../../../src/engine/observe/traces/span.ts";
+import { wordsOf } from "../../../src/engine/observe/words.ts";
+
+it("what an upstream answered is in no line of a deployed engine: it may repeat what it was sent", () => {
+  const message = "pages answered 422 (<p>The customer's own text</p>).";
+  expect(wordsOf({}, message, 422)).toBe("An upstream answered 422: its words are with the instance.");
+  expect(wordsOf({ MILLRACE_DEVELOPMENT: "true" }, message, 422)).toBe(message);
+  expect(wordsOf({}, "The order has no lines.", undefined)).toBe("The order has no lines.");
+});
+
+it("a share of traces that is none exports nothing, and is said once", () => {
+  const said = vi.spyOn(console, "error").mockImplementation(() => {});
+  const traceparent = `00-${"a".repeat(32)}-${"b".repeat(16)}-01`;
+  const env = { OTLP_ENDPOINT: "http://127.0.0.1:4318/v1/traces" };
+  expect(isExported(env, traceparent)).toBe(true);
+  for (let time = 0; time < 3; time++) expect(isExported({ ...env, OTLP_RATIO: "10%" }, traceparent)).toBe(false);
+  expect(said.mock.calls.filter(([line]) => String(line).includes("OTLP_RATIO"))).toHaveLength(1);
+  said.mockRestore();
+});

@@ -1,0 +1,75 @@
+import { keeperOf } from "millrace/worker";
+import { afterAll, describe, expect, it } from "vitest";
+import { dieAt, fresh, probeEnv, reaches, rows, start } from "../harness.ts";
+import { PLANTS, type Plant, removePlants } from "./plants.ts";
+import { CHECKS, lookAgain, noted, walk } from "./walking.ts";
+
+const kinds = CHECKS.flatMap((check) => Object.entries(check.kinds));
+
+let told: ReturnType<typeof tell> | undefined;
+
+/** All are planted once, walked by, and looked at again: what was written down after each look. */
+const story = () => (told ??= tell());
+
+async function tell() {
+  // A keeper that begins looks at all who sleep.
+  await keeperOf(probeEnv).round();
+  const plants: Plant[] = [];
+  for (const plant of PLANTS) plants.push(await plant());
+  const after = async () => new Map(await Promise.all(plants.map(async ({ kind, what }) => [kind, await noted(what)] as const)));
+  await walk();
+  const first = await after();
+  const whats = plants.map(({ what }) => what);
+  await lookAgain(...whats);
+  // What was put into the keeper's line is looked at in its next round.
+  await keeperOf(probeEnv).round();
+  const second = await after();
+  const healed = new Map<string, boolean>();
+  for (const { kind, healed: isHealed } of plants) if (isHealed) healed.set(kind, await isHealed());
+  await lookAgain(...whats);
+  return { plants, first, second, healed, third: await after() };
+}
+
+afterAll(async () => removePlants((await story()).plants));
+
+describe("Of planted disagreements the walk", () => {
+  it("finds every kind that there is", async () => {
+    const { plants } = await story();
+    expect(plants.map(({ kind }) => kind).sort()).toEqual(kinds.map(([kind]) => kind).sort());
+  });
+
+  it.each(kinds.map(([kind]) => kind))("only suspects %s at first, because it may be in flight", async (kind) => {
+    expect((await story()).first.get(kind)).toMatchObject([{ kind, state: "suspected", mends: 0 }]);
+  });
+
+  it.each(kinds.filter(([, { mend }]) => mend).map(([kind]) => kind))(
+    "mends %s at the second look, and sees that it is gone",
+    async (kind) => {
+      const { second, healed, third } = await story();
+      expect(second.get(kind)).toMatchObject([{ state: "mending", mends: 1 }]);
+      expect(healed.get(kind)).toBe(true);
+      expect(third.get(kind)).toMatchObject([{ state: "mended" }]);
+    },
+  );
+
+  it.each(kinds.filter(([, { mend }]) => !mend).map(([kind]) => kind))(
+    "counts %s from the second look on, for as long as it is so",
+    async (kind) => {
+      const { second, third } = await story();
+      expect(second.get(kind)).toMatchObject([{ state: "open", mends: 0 }]);
+      expect(third.get(kind)).toMatchObject([{ state: "open", mends: 0 }]);
+    },
+  );
+});
+
+it("A row under way whose instance the platform does not know is the keeper's: it is started, and nothing is left to find", async () => {
+  const name = fresh("gone");
+  dieAt("A03 accept committed, not enqueued");
+  await start(name, [{ do: "commit", name: "work" }]).catch(() => undefined);
+  const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+  await rows("UPDATE instances SET status = 'running', seen = 1, check_at = 1 WHERE id = ?1", id);
+  await walk();
+  expect(await noted(id)).toEqual([]);
+  await keeperOf(probeEnv).round();
+  expect(await reaches(id, "complete", "errored")).toBe("complete");
+});

@@ -1,0 +1,68 @@
+import { runInDurableObject } from "cloudflare:test";
+import { type Check, keeperOf } from "millrace/worker";
+import { engineChecks } from "../../../src/engine/reconcile/checks.ts";
+import { app } from "../../probe/worker.ts";
+import { probeEnv, rows } from "../harness.ts";
+
+/** Every check of the engine, as a keeper with this catalog makes them. */
+export const CHECKS = engineChecks(app);
+
+/** What the walk has written down of a thing. */
+export interface Noted {
+  kind: string;
+  state: string;
+  mends: number;
+  says: string;
+}
+
+/**
+ * A keeper of the probe knows its catalog, and has these checks beside the engine's, for as long as this takes: without a catalog, it starts
+ * no schedules either.
+ */
+export async function withDuties(
+  checks: readonly Check[],
+  work: (round: () => Promise<unknown>, storage: DurableObjectStorage) => Promise<void>,
+): Promise<void> {
+  await runInDurableObject(keeperOf(probeEnv), async (keeper, { storage }) => {
+    const own = keeper as unknown as { duties: object; round(): Promise<unknown> };
+    const before = own.duties;
+    own.duties = { ...before, catalog: app, checks };
+    try {
+      await work(() => own.round(), storage);
+    } finally {
+      own.duties = before;
+    }
+  });
+}
+
+/** A whole walk through everything, by rounds of the keeper. */
+export function walk(): Promise<void> {
+  return withDuties([], async (round, storage) => {
+    await storage.delete("reconcile");
+    for (let rounds = 0; rounds < 100; rounds++) {
+      await round();
+      const turns = Object.values((await storage.get<Record<string, { dueAt: number }>>("reconcile")) ?? {});
+      if (turns.length >= CHECKS.length && turns.every(({ dueAt }) => dueAt > Date.now())) return;
+    }
+    throw new Error("The walk never ended.");
+  });
+}
+
+/** The time of the next look has come for these, and the keeper makes it. */
+export async function lookAgain(...whats: readonly string[]): Promise<void> {
+  const due = "look_at <= ?2 AND what IN (SELECT value FROM json_each(?1))";
+  const list = JSON.stringify(whats);
+  await probeEnv.DB.prepare("UPDATE divergences SET look_at = 1 WHERE look_at IS NOT NULL AND what IN (SELECT value FROM json_each(?1))")
+    .bind(list)
+    .run();
+  await withDuties([], async (round) => {
+    for (let rounds = 0; rounds < 100; rounds++) {
+      await round();
+      if ((await rows(`SELECT 1 FROM divergences WHERE ${due}`, list, Date.now())).length === 0) return;
+    }
+    throw new Error("Some were never looked at.");
+  });
+}
+
+/** What is written down of a thing. */
+export const noted = (what: string) => rows<Noted>("SELECT kind, state, mends, says FROM divergences WHERE what = ?1 ORDER BY kind", what);

@@ -1,0 +1,3 @@
+import { holdCounts } from "millrace/testing";
+
+holdCounts();
