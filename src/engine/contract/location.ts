@@ -1,4 +1,4 @@
-import { logLine } from "./log-line.ts";
+import { sayUnmeant } from "./settings.ts";
 
 /** Where on earth something may be made: the platform's own names. */
 const LOCATIONS = ["wnam", "enam", "sam", "weur", "eeur", "apac", "apac-ne", "apac-se", "oc", "afr", "me"] as const;
@@ -6,9 +6,6 @@ const LOCATIONS = ["wnam", "enam", "sam", "weur", "eeur", "apac", "apac-ne", "ap
 interface Placed {
   locationHint?: (typeof LOCATIONS)[number];
 }
-
-/** Environments that were told that their setting is no place. */
-const told = new WeakSet<object>();
 
 /**
  * Where objects and instances are made when they are first asked for: `LOCATION_HINT` in the env, such as `weur`, should name the place
@@ -20,7 +17,6 @@ export function placed(env: object): Placed {
   if (!hint) return {};
   const locationHint = LOCATIONS.find((place) => place === hint);
   if (locationHint) return { locationHint };
-  if (!told.has(env)) logLine("error", { log: "config_invalid", error: `LOCATION_HINT is "${hint}": say one of ${LOCATIONS.join(", ")}.` });
-  told.add(env);
+  sayUnmeant(env, "LOCATION_HINT", hint, `one of ${LOCATIONS.join(", ")}.`);
   return {};
 }

@@ -2,6 +2,7 @@ import type { Asker } from "../access/may-ask.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import type { DivergenceState } from "../store/divergences.ts";
+import { MAX_COUNTED } from "../store/health.ts";
 import { keysetPage, type Page, type PageRequest } from "../store/paging.ts";
 import { query } from "../store/retry.ts";
 
@@ -25,9 +26,6 @@ export interface DivergenceFilter extends PageRequest {
   state?: DivergenceState | undefined;
   kind?: string | undefined;
 }
-
-/** Counted no further: it is as bad by then. */
-const COUNTED = 10_000;
 
 /** Disagreements in one state, newest first: those of all tenants for who may observe the deployment, and otherwise the tenant's own. */
 export function listDivergences(
@@ -65,7 +63,7 @@ export async function countDivergences(env: EngineEnv, by: Asker): Promise<Reado
   const counts = await query<{ kind: string; count: number }>(
     env.DB,
     sql`
-      SELECT kind, count(*) AS count FROM (SELECT kind FROM divergences WHERE ${visibleTo(by)} AND state = 'open' LIMIT ${COUNTED})
+      SELECT kind, count(*) AS count FROM (SELECT kind FROM divergences WHERE ${visibleTo(by)} AND state = 'open' LIMIT ${MAX_COUNTED})
       GROUP BY kind ORDER BY kind`,
   );
   return Object.fromEntries(counts.map(({ kind, count }) => [kind, count]));

@@ -8,7 +8,7 @@ export const MAX_COUNTED = 10_000;
 const LATE_MS = 60_000;
 
 /** Queues have a handful of reasons each. */
-const MAX_GROUPS = 1000;
+const MAX_LETTER_GROUPS = 1000;
 
 const OPEN_LETTERS = fragment("dead_letters INDEXED BY dead_letters_open WHERE state = 'open'");
 const CAP = fragment(String(MAX_COUNTED));
@@ -24,7 +24,7 @@ export const HEALTH = {
       UNION ALL
       SELECT (SELECT queue FROM ${OPEN_LETTERS} AND (queue, reason) > (g.queue, g.reason) ORDER BY queue, reason LIMIT 1),
         (SELECT reason FROM ${OPEN_LETTERS} AND (queue, reason) > (g.queue, g.reason) ORDER BY queue, reason LIMIT 1)
-      FROM letter_groups g WHERE g.queue IS NOT NULL LIMIT ${MAX_GROUPS})
+      FROM letter_groups g WHERE g.queue IS NOT NULL LIMIT ${MAX_LETTER_GROUPS})
     SELECT queue, reason, (
       SELECT count(*) FROM (SELECT 1 FROM ${OPEN_LETTERS} AND queue = g.queue AND reason = g.reason LIMIT ${CAP})) AS value
     FROM letter_groups g WHERE queue IS NOT NULL`,

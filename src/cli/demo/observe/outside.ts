@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
-import { Webhook } from "standardwebhooks";
 import { serve } from "../loopback.ts";
+import { verifies } from "../verified.ts";
 import type { Span } from "./tree.ts";
 
 /** What an alert's signed webhook says, as far as the story reads it. */
@@ -76,13 +76,4 @@ export async function startOutside(): Promise<Outside> {
     pages,
     spans,
   };
-}
-
-function verifies(secret: string, body: string, headers: Record<string, string>): boolean {
-  try {
-    new Webhook(secret).verify(body, headers);
-    return true;
-  } catch {
-    return false;
-  }
 }

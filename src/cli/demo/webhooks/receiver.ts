@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
-import { Webhook } from "standardwebhooks";
 import { serve } from "../loopback.ts";
+import { verifies } from "../verified.ts";
 
 /** One request as the receiver saw it. */
 export interface Request {
@@ -53,13 +53,4 @@ export async function startReceiver(): Promise<Receiver> {
     secrets,
     next: (path, ...answers) => void planned.set(path, answers),
   };
-}
-
-function verifies(secret: string, body: string, headers: Record<string, string>): boolean {
-  try {
-    new Webhook(secret).verify(body, headers);
-    return true;
-  } catch {
-    return false;
-  }
 }

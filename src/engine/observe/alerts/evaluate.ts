@@ -16,8 +16,6 @@ const REFRESH_MS = 60_000;
 /** Nobody knows of a bound that was exceeded before and behind so long a pause that it was exceeded all the time. */
 const LONGEST_GAP_MS = 180_000;
 
-const idOf = ({ id, version, mutedUntil, muteReason }: Alert) => ({ id, version, mutedUntil, muteReason });
-
 /**
  * What follows from the readings of one moment: the alerts that begin, change or end, each with its notice. Of one that stays as it is
  * nothing follows, but that its value is written once a minute. `known`: those that are open, and those that are muted though they are over.
@@ -66,7 +64,8 @@ function stepOf(
     return { before, after: before.state === "pending" ? undefined : fading(rule, before, now) };
   }
   const lasts = before !== undefined && !(before.state === "pending" && now - before.updatedAt > LONGEST_GAP_MS);
-  const refreshed = lasts ? refresh(before, seen, now) : { ...begun(rule, seen, level, known, now), ...(before && idOf(before)) };
+  const row = before && { id: before.id, version: before.version };
+  const refreshed = lasts ? refresh(before, seen, now) : { ...begun(rule, seen, level, known, now), ...row };
   const criticalSince = level === "critical" ? (refreshed.criticalSince ?? now) : null;
   const alert = { ...refreshed, criticalSince, quietSince: null };
   return { before, after: alert.state === "pending" ? ripened(rule, alert, now) : shifted(rule, alert, level, now) };

@@ -38,10 +38,7 @@ export function observationsOf(
     ({ labels }) => Object.fromEntries(per.map((label) => [label, labels[label] ?? ""])),
     across,
   );
-  const [present, newcomers] = [true, false].map((is) => grouped.filter(({ group }) => known.has(group) === is)) as [
-    Observation[],
-    Observation[],
-  ];
+  const newcomers = grouped.filter(({ group }) => !known.has(group));
   // Alerts that are fading have a place of their own as well, though nothing is read of them.
   const room = Math.max(0, MAX_GROUPS - open.filter(({ labels }) => !isOthers(labels)).length);
   if (newcomers.length <= room) return grouped;
@@ -52,8 +49,9 @@ export function observationsOf(
     .filter(({ value }) => value > least)
     .map(asReading);
   const others = groupsOf(rest, () => Object.fromEntries(per.map((label) => [label, OTHERS])), across);
-  // What the others have read is counted once, whether there was such a group before or not.
-  return [...present.filter(({ labels }) => !isOthers(labels)), ...ranked.slice(0, room), ...others];
+  // What was read of others stands for itself where their alert is open: it is among those beyond the room, and is counted once.
+  const present = grouped.filter(({ group, labels }) => known.has(group) && !isOthers(labels));
+  return [...present, ...ranked.slice(0, room), ...others];
 }
 
 const isOthers = (labels: Alert["labels"]) => Object.values(labels).every((label) => label === OTHERS) && Object.keys(labels).length > 0;

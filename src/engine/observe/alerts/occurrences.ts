@@ -1,13 +1,12 @@
 import { fragment, now, type Statement, sql } from "../../contract/sql.ts";
 import { OTHERS } from "../../store/alerts.ts";
+import { MAX_COUNTED } from "../../store/health.ts";
 import { query } from "../../store/retry.ts";
 import type { Reading } from "./observations.ts";
 import { INSTANCES_ERRORED, LETTERS_ARRIVED } from "./rules.ts";
 
 /** What happened less than so long ago makes its gauge. */
 const WINDOW_MS = 300_000;
-/** The most that one look reads of each, the newest: what a storm brought before, the looks before have counted. */
-const MOST = 10_000;
 
 interface Group {
   readonly one: string;
@@ -20,7 +19,8 @@ interface Group {
 
 /**
  * Dead letters that arrived and instances that failed in the last five minutes, of all tenants, by what they have in common: names that
- * come from code, and the ids of the first three. What an open alert has counted is not fresh.
+ * come from code, and the ids of the first three. What an open alert has counted is not fresh: of a storm each look reads the newest, and the
+ * looks before have counted the rest.
  */
 export async function readOccurrences(db: D1Database): Promise<Reading[]> {
   const [letters, errored] = await Promise.all([query<Group>(db, LETTERS), query<Group>(db, ERRORED)]);
@@ -40,7 +40,7 @@ const LETTERS = grouped(
   ["queue", "reason"],
   sql`
     SELECT id, captured_at AS at, queue AS one, reason AS other FROM dead_letters INDEXED BY dead_letters_by_time
-    WHERE state = 'open' AND captured_at > ${now} - ${WINDOW_MS} ORDER BY captured_at DESC LIMIT ${MOST}`,
+    WHERE state = 'open' AND captured_at > ${now} - ${WINDOW_MS} ORDER BY captured_at DESC LIMIT ${MAX_COUNTED}`,
 );
 
 const ERRORED = grouped(
@@ -48,7 +48,7 @@ const ERRORED = grouped(
   ["workflow", "code"],
   sql`
     SELECT id, updated_at AS at, workflow AS one, coalesce(error->>'code', 'unknown') AS other FROM instances INDEXED BY instances_errored
-    WHERE status = 'errored' AND updated_at > ${now} - ${WINDOW_MS} ORDER BY updated_at DESC LIMIT ${MOST}`,
+    WHERE status = 'errored' AND updated_at > ${now} - ${WINDOW_MS} ORDER BY updated_at DESC LIMIT ${MAX_COUNTED}`,
 );
 
 /** Groups what happened. Of each, what is later than its open alert has seen is fresh. */

@@ -56,7 +56,8 @@ export async function raiseAlerts(env: EngineEnv, { rules, catalog, gauges }: Ro
 type Kept = Extract<Step, { alert: unknown }>;
 
 async function messagesOf(env: EngineEnv, rules: readonly AlertRule[], catalog: Catalog | undefined, kept: readonly Kept[]) {
-  const told = kept.filter(({ alert, notice }) => notice !== undefined && !isOwn(alert.labels, sendersOf(catalog)));
+  const senders = sendersOf(catalog);
+  const told = kept.filter(({ alert, notice }) => notice !== undefined && !isOwn(alert.labels, senders));
   const channels = told.length > 0 ? configured(env) : [];
   if (!isHeard(env, catalog, channels)) return [];
   return Promise.all(
@@ -81,15 +82,18 @@ function configured(env: EngineEnv): ChannelName[] {
 
 /** The workflows that alerts start: what fails in them must not start them again. */
 function sendersOf(catalog: Catalog | undefined): ReadonlySet<string> {
-  const targets = catalog?.kindsOf(AlertChanged.type).includes("event") ? catalog.subscribers(AlertChanged.type).targets : [];
-  return new Set([SEND_ALERT, ...targets.flatMap((target) => (target.do === "start" ? [target.workflow.name] : []))]);
+  return new Set([SEND_ALERT, ...targetsOf(catalog).flatMap((target) => (target.do === "start" ? [target.workflow.name] : []))]);
 }
 
 /** True where somebody takes the messages: a channel, or something of the deployment's own that follows them. */
 function isHeard(env: object, catalog: Catalog | undefined, channels: readonly ChannelName[]): boolean {
-  if (!(bindingName(AlertChanged.queue.name) in env) || !catalog?.kindsOf(AlertChanged.type).includes("event")) return false;
-  const { targets } = catalog.subscribers(AlertChanged.type);
-  return targets.some((target) => channels.length > 0 || target.do !== "start" || target.workflow.name !== SEND_ALERT);
+  if (!(bindingName(AlertChanged.queue.name) in env)) return false;
+  return targetsOf(catalog).some((target) => channels.length > 0 || target.do !== "start" || target.workflow.name !== SEND_ALERT);
+}
+
+/** What follows alerts in a deployment. */
+function targetsOf(catalog: Catalog | undefined) {
+  return catalog?.kindsOf(AlertChanged.type).includes("event") ? catalog.subscribers(AlertChanged.type).targets : [];
 }
 
 /** One line for each change, whoever else is told of it. */

@@ -1,4 +1,4 @@
-import { sayOnce } from "../settings.ts";
+import { sayUnmeant } from "../../contract/settings.ts";
 
 /** What sampling reads of a Worker's env. */
 interface SamplingEnv {
@@ -18,9 +18,10 @@ let window = { since: 0, offered: 0, before: 0 };
  * (`LOG_GOOD_PER_SECOND`) each stands for itself. Beyond it one trace in 2, 4, 8 … keeps its lines: chosen by the trace's id, so that all
  * lines of a job stay or go together, in every isolate, and what is kept at 8 is kept at 4.
  */
-export function sampledAs({ LOG_GOOD_PER_SECOND }: SamplingEnv, traceId: string | undefined, now = Date.now()): number | undefined {
-  const said = Number(LOG_GOOD_PER_SECOND ?? GOOD_LINES_PER_SECOND);
-  if (!(said >= 0)) sayOnce("LOG_GOOD_PER_SECOND", LOG_GOOD_PER_SECOND, `a number, 0 or more. Until then it is ${GOOD_LINES_PER_SECOND}.`);
+export function sampledAs(env: SamplingEnv, traceId: string | undefined, now = Date.now()): number | undefined {
+  const { LOG_GOOD_PER_SECOND: set } = env;
+  const said = Number(set ?? GOOD_LINES_PER_SECOND);
+  if (!(said >= 0)) sayUnmeant(env, "LOG_GOOD_PER_SECOND", set, `a number, 0 or more. Until then it is ${GOOD_LINES_PER_SECOND}.`);
   const rate = said >= 0 ? said : GOOD_LINES_PER_SECOND;
   if (rate === 0) return undefined;
   const elapsed = now - window.since;

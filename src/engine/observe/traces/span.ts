@@ -1,5 +1,5 @@
+import { sayUnmeant } from "../../contract/settings.ts";
 import { isTraceparent, newSpan, spanIdOf, traceIdOf } from "../../contract/trace.ts";
-import { sayOnce } from "../settings.ts";
 
 /** What tracing reads of a Worker's env. */
 export interface TraceEnv {
@@ -33,11 +33,12 @@ export interface Span {
  * True for a trace whose spans are exported: there is an endpoint, the trace says that it is sampled, and its id is within the share
  * (`OTLP_RATIO`), as OpenTelemetry's samplers by probability compare it, so that all hops decide alike.
  */
-export function isExported({ OTLP_ENDPOINT, OTLP_RATIO = 1 }: TraceEnv, traceparent: unknown): traceparent is string {
+export function isExported(env: TraceEnv, traceparent: unknown): traceparent is string {
+  const { OTLP_ENDPOINT, OTLP_RATIO = 1 } = env;
   if (!OTLP_ENDPOINT || !isTraceparent(traceparent) || (Number.parseInt(traceparent.slice(53, 55), 16) & 1) === 0) return false;
   const ratio = OTLP_RATIO === "" ? 1 : Number(OTLP_RATIO);
   if (!(ratio >= 0 && ratio <= 1)) {
-    sayOnce("OTLP_RATIO", OTLP_RATIO, "a share from 0 to 1, such as 0.1. No trace is exported until then.");
+    sayUnmeant(env, "OTLP_RATIO", OTLP_RATIO, "a share from 0 to 1, such as 0.1. No trace is exported until then.");
     return false;
   }
   // The 13 upper digits of the 14 that are random by W3C: as many as a number holds exactly.

@@ -1,13 +1,13 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import type { Check, Checked, Divergence } from "../check.ts";
 
-/** A check of the engine's own, which sees the engine's env. */
+/** A check that the engine brings: beside the database it reads what else an engine is bound to. */
 interface EngineCheck extends Omit<Check, "kinds" | "slice"> {
   readonly kinds: Readonly<Record<string, { says: string; mend?: (env: EngineEnv, found: Divergence) => Promise<unknown> }>>;
   readonly slice: (env: EngineEnv, from: string | null) => Promise<Checked>;
 }
 
-/** The same as any check. */
+/** An engine's check, as the walk takes any. */
 export function engineCheck({ kinds, slice, ...check }: EngineCheck): Check {
   return {
     ...check,

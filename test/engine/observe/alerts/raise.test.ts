@@ -1,9 +1,10 @@
+import { AlertChanged, defineConsumer, defineWorkflow, on, start } from "millrace";
 import { listActions } from "millrace/operate";
-import { keeperOf } from "millrace/worker";
+import { catalog, keeperOf } from "millrace/worker";
 import { expect, it, vi } from "vitest";
 import { noticeOf } from "../../../../src/engine/observe/alerts/notice.ts";
 import { raiseAlerts } from "../../../../src/engine/observe/alerts/raise.ts";
-import { ALERT_RULES } from "../../../../src/engine/observe/alerts/rules.ts";
+import { ALERT_RULES, INSTANCES_ERRORED } from "../../../../src/engine/observe/alerts/rules.ts";
 import { mute } from "../../../../src/engine/operate/mute-alert.ts";
 import { app } from "../../../probe/worker.ts";
 import { deliver, dieAt, fresh, keeperRound, operator, probeEnv, retentionPass, rows } from "../../harness.ts";
@@ -118,6 +119,18 @@ it("about the instances that send alerts is logged and sent to nobody, so that n
   expect(await alerts()).toMatchObject([{ rule: "instances_errored", state: "firing", examples: JSON.stringify([id]) }]);
   expect([await messages(), await requests()]).toEqual([[], []]);
   expect(warned.mock.calls.join("\n")).toContain('"workflow":"send-alert"');
+});
+
+it("about a workflow of one's own that follows alerts is sent to nobody either", async () => {
+  const { requests } = await receiver();
+  const pageSomebody = defineWorkflow({ name: "page-somebody", on: AlertChanged, run: async () => undefined });
+  const own = catalog({ consumers: [defineConsumer({ queue: AlertChanged.queue, routes: [on(AlertChanged, start(pageSomebody))] })] });
+  const failing = (workflow: string) => ({ name: INSTANCES_ERRORED, labels: { workflow, code: "not_retryable" }, value: 1, fresh: 1 });
+  await raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: own, gauges: [failing("page-somebody"), failing("probe")] });
+  expect(await alerts()).toHaveLength(2);
+  const sent = await rows<{ body: string }>("SELECT body FROM outbox WHERE queue = 'alerts'");
+  const said = [...sent.map(({ body }) => body), ...(await requests(sent.length === 0 ? 1 : 0)).map(({ body }) => body)];
+  expect(said.map((body) => JSON.stringify(body).includes("page-somebody"))).toEqual([false]);
 });
 
 it("that is half configured for a channel goes to the others, and the log says which variable is missing", async () => {

@@ -56,6 +56,17 @@ it("a workflow's cost is that of its newest runs, at the rate at which they end,
   expect(JSON.stringify(body)).not.toContain("acme");
 });
 
+it("a run whose record of what it spent is spoiled is reckoned as an estimate, and hides no other's", async () => {
+  const { instanceId } = await start(fresh(), [{ do: "commit", name: "a" }]);
+  await reaches(instanceId, "complete");
+  for (const spoiled of ["[", "7", '{"1":null}', '{"1":{"steps":"many"}}']) {
+    await rows("UPDATE instances SET spent = ?1 WHERE id = ?2", spoiled, instanceId);
+    expect(await ask("/v1/costs", ["observe"])).toMatchObject({ status: 200 });
+    const { body } = await ask(`/v1/instances/${instanceId}`, ["read"]);
+    expect(body.cost.parts.steps).toMatchObject({ mark: "estimated", amount: expect.any(Number) });
+  }
+});
+
 it("a workflow that never ran is reckoned by what its code names, and says so", async () => {
   const never = defineWorkflow({
     name: "never-ran",

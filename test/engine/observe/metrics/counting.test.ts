@@ -3,6 +3,7 @@ import { settleCounts } from "millrace/testing";
 import { keeperOf } from "millrace/worker";
 import { expect, it } from "vitest";
 import { count, observe } from "../../../../src/engine/observe/metrics/count.ts";
+import { readCounted } from "../../../../src/engine/observe/metrics/folding.ts";
 import { fresh, probeEnv, reaches, start } from "../../harness.ts";
 
 /** A counter's number, or a histogram's, as the keeper answers it. */
@@ -22,6 +23,27 @@ it("what was counted is seen once, in however many parts it is taken over", asyn
   expect(await counted("queue_messages_sent_total", queue)).toBe(3);
   expect(await counted("queue_batch_size", queue)).toEqual([0, 0, 0, 1, 0, 0, 0, 0, 7]);
   expect(await env.DB.prepare("SELECT count(*) AS n FROM tallies").first("n")).toBe(0);
+});
+
+it("what is shown of a counter never goes back, however many counts wait to be taken over", async () => {
+  const queue = fresh("queue");
+  const insert = (at: number, count: number) =>
+    env.DB.batch(
+      Array.from({ length: count }, (_, n) =>
+        env.DB.prepare("INSERT INTO tallies (id, at, body) VALUES (?1, ?2, ?3)").bind(
+          fresh(`t${n}`),
+          at,
+          JSON.stringify({ queue_messages_sent_total: { [JSON.stringify([queue])]: 1 } }),
+        ),
+      ),
+    );
+  const shown = async () => (await readCounted(probeEnv, Date.now())).ever.queue_messages_sent_total?.[JSON.stringify([queue])] ?? 0;
+  await insert(Date.now() - 60_000, 600);
+  const first = Number(await shown());
+  await insert(Date.now(), 600);
+  expect(Number(await shown())).toBeGreaterThanOrEqual(first);
+  await settleCounts(probeEnv);
+  expect(await shown()).toBe(1200);
 });
 
 it("a run is counted on its way: its message, its attempts by the step's name without its key, and its end", async () => {
