@@ -19,8 +19,8 @@ interface Group {
 
 /**
  * Dead letters that arrived and instances that failed in the last five minutes, of all tenants, by what they have in common: names that
- * come from code, and the ids of the first three. What an open alert has counted is not fresh: of a storm each look reads the newest, and the
- * looks before have counted the rest.
+ * come from code, and the ids of the first three. What an open alert has counted is not fresh: of
+ * a storm each look reads the newest, and the looks before have counted the rest.
  */
 export async function readOccurrences(db: D1Database): Promise<Reading[]> {
   const [letters, errored] = await Promise.all([query<Group>(db, LETTERS), query<Group>(db, ERRORED)]);

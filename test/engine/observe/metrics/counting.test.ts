@@ -29,9 +29,9 @@ it("what is shown of a counter never goes back, however many counts wait to be t
   const queue = fresh("queue");
   const insert = (at: number, count: number) =>
     env.DB.batch(
-      Array.from({ length: count }, (_, n) =>
+      Array.from({ length: count }, () =>
         env.DB.prepare("INSERT INTO tallies (id, at, body) VALUES (?1, ?2, ?3)").bind(
-          fresh(`t${n}`),
+          crypto.randomUUID(),
           at,
           JSON.stringify({ queue_messages_sent_total: { [JSON.stringify([queue])]: 1 } }),
         ),
@@ -42,7 +42,7 @@ it("what is shown of a counter never goes back, however many counts wait to be t
   const first = Number(await shown());
   await insert(Date.now(), 600);
   expect(Number(await shown())).toBeGreaterThanOrEqual(first);
-  await settleCounts(probeEnv);
+  for (let round = 0; round < 3; round++) await settleCounts(probeEnv);
   expect(await shown()).toBe(1200);
 });
 
