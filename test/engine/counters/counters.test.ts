@@ -115,14 +115,20 @@ describe("a counter", () => {
     const { counter, shard } = counting(1);
     await counter.add(1);
     await runInDurableObject(shard(0), (_, { storage }) =>
-      storage.sql.exec("CREATE TRIGGER full BEFORE UPDATE ON minutes BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"),
+      storage.sql.exec(
+        ["UPDATE", "INSERT"]
+          .map(
+            (writing) => `CREATE TRIGGER full_${writing} BEFORE ${writing} ON minutes BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`,
+          )
+          .join(";"),
+      ),
     );
     await expect(counter.add(1, { key: "once" })).rejects.toMatchObject({
       code: "unavailable",
       message: expect.stringContaining("same key"),
     });
     await expect(counter.add(1)).rejects.toMatchObject({ code: "unavailable", message: expect.stringContaining("unknown") });
-    await runInDurableObject(shard(0), (_, { storage }) => storage.sql.exec("DROP TRIGGER full"));
+    await runInDurableObject(shard(0), (_, { storage }) => storage.sql.exec("DROP TRIGGER full_UPDATE; DROP TRIGGER full_INSERT"));
     expect(await counter.add(1, { key: "once" })).toBe(true);
     expect(await counter.read()).toBe(2);
   });

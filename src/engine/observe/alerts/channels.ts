@@ -30,8 +30,22 @@ export type Channel =
   | { readonly name: "slack"; readonly url: string }
   | { readonly name: "telegram"; readonly url: string; readonly chat: string };
 
-/** A channel of a deployment; undefined where it is not configured. Errors: `config_invalid` for half of one, with the variable that is missing. */
+/** A channel of a deployment; undefined where it is not configured. Errors: `config_invalid`, with the variable to set or to mend. */
 export function channelOf(name: ChannelName, env: AlertVars): Channel | undefined {
+  const channel = configuredAs(name, env);
+  if (channel && !/^https?:$/.test(URL.parse(channel.url)?.protocol ?? "")) {
+    throw new MillraceError(
+      "config_invalid",
+      `Alerts cannot go to ${name}: ${URLS[name]} is no address that begins with https://. Set it anew.`,
+    );
+  }
+  return channel;
+}
+
+/** The variable that says where a channel is. */
+const URLS = { webhook: "ALERTS_WEBHOOK_URL", slack: "ALERTS_SLACK_URL", telegram: "ALERTS_TELEGRAM_URL" } as const;
+
+function configuredAs(name: ChannelName, env: AlertVars): Channel | undefined {
   const { ALERTS_WEBHOOK_URL, ALERTS_SLACK_URL, ALERTS_TELEGRAM_TOKEN, ALERTS_TELEGRAM_CHAT } = env;
   if (name === "webhook") return ALERTS_WEBHOOK_URL ? { name, url: ALERTS_WEBHOOK_URL, secret: webhookSecret(env) } : undefined;
   if (name === "slack") return ALERTS_SLACK_URL ? { name, url: ALERTS_SLACK_URL } : undefined;

@@ -26,8 +26,10 @@ interface Posted {
   readonly status: number | null;
 }
 
-/** 21 minutes and a half, after which an operator retries the instance. */
-const RETRIES = { limit: 7, delay: "10 seconds", backoff: "exponential" } as const;
+/** For 20 minutes, after which an operator retries the instance. Many, because a channel that is busy asks for seconds. */
+const RETRIES = { limit: 15, delay: "10 seconds", backoff: "linear" } as const;
+/** What somebody must be told is put off for so long at most, whatever a channel asks for. */
+const MAX_PUT_OFF_MS = 300_000;
 const ANSWER_BYTES = 1024;
 
 /**
@@ -57,8 +59,6 @@ export function postAlert(guard: AddressGuard | undefined): StepDefinition<Posti
 }
 
 async function targetOf(env: Cloudflare.Env, channel: Channel, guard: AddressGuard | undefined): Promise<URL> {
-  if (!URL.canParse(channel.url))
-    throw notRetryable(`Not sent: the address of ${channel.name} is no URL. Set its variable anew, then retry.`);
   if (channel.name !== "webhook" || guard === undefined) return new URL(channel.url);
   const guarded = await guard(env, channel.url);
   if (guarded.verdict === "refused") throw notRetryable(`Not sent: ALERTS_WEBHOOK_URL ${guarded.reason}.`);
@@ -89,7 +89,10 @@ async function assertTaken(name: ChannelName, response: Response): Promise<void>
   const asked = wordOf(response)?.refusedForMs ?? (status === 429 ? await waitIn(response) : undefined);
   await response.body?.cancel().catch(() => undefined);
   if (response.ok) return;
-  if (asked !== undefined) throw retryAfter(Math.max(1000, asked), `${said} and asked for ${Math.ceil(asked / 1000)} seconds.`, status);
+  if (asked !== undefined) {
+    const putOffMs = Math.min(Math.max(1000, asked), MAX_PUT_OFF_MS);
+    throw retryAfter(putOffMs, `${said} and asked for ${Math.ceil(asked / 1000)} seconds.`, status);
+  }
   const mayPass = status >= 500 || status === 408 || status === 425 || status === 429;
   const isFinal = name === "webhook" ? status === 410 : !mayPass;
   throw isFinal

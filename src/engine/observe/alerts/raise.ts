@@ -1,12 +1,13 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { bindingName } from "../../contract/bindings.ts";
 import { crashPoint } from "../../contract/crash-points.ts";
-import { codeOf, messageOf } from "../../contract/errors.ts";
+import { messageOf } from "../../contract/errors.ts";
 import { logLine } from "../../contract/log-line.ts";
 import type { Portion } from "../../contract/patience.ts";
+import { sayUnmeant } from "../../contract/settings.ts";
 import { relay } from "../../recorder/relay.ts";
 import { type AlertRow, asAlert, dropAlerts, isOvertaken, selectKnown, writeAlerts } from "../../store/alerts.ts";
-import { insertOutgoing } from "../../store/outbox.ts";
+import { insertOutgoing, type Outgoing } from "../../store/outbox.ts";
 import { atomically, query } from "../../store/retry.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { type AlertVars, CHANNELS, type ChannelName, channelOf } from "./channels.ts";
@@ -29,13 +30,16 @@ interface Round {
  * process that dies before they are sent leaves them in the outbox. Where another round was faster nothing is written: the next one looks
  * again.
  */
-export async function raiseAlerts(env: EngineEnv, { rules, catalog, gauges }: Round, at = Date.now()): Promise<Portion> {
+export async function raiseAlerts(env: EngineEnv, given: Round, at = Date.now()): Promise<Portion> {
+  const { rules, gauges } = given;
+  // In each round: a variable that cannot be meant is said at once, and not when there is something to tell.
+  const channels = configured(env);
   const [known, happened] = await Promise.all([query<AlertRow>(env.DB, selectKnown()), readOccurrences(env.DB)]);
   const steps = evaluate(rules, [...gauges, ...happened], known.map(asAlert), at);
   if (steps.length === 0) return { did: 0, more: false };
   const kept = steps.filter((step) => "alert" in step);
   const dropped = steps.flatMap((step) => ("gone" in step ? [step.gone] : []));
-  const messages = await messagesOf(env, rules, catalog, kept);
+  const messages = await messagesOf(env, given, channels, kept);
   try {
     await atomically(env.DB, [
       ...(dropped.length > 0 ? [dropAlerts(dropped)] : []),
@@ -55,10 +59,14 @@ export async function raiseAlerts(env: EngineEnv, { rules, catalog, gauges }: Ro
 
 type Kept = Extract<Step, { alert: unknown }>;
 
-async function messagesOf(env: EngineEnv, rules: readonly AlertRule[], catalog: Catalog | undefined, kept: readonly Kept[]) {
+async function messagesOf(
+  env: EngineEnv,
+  { rules, catalog }: Round,
+  channels: readonly ChannelName[],
+  kept: readonly Kept[],
+): Promise<Outgoing[]> {
   const senders = sendersOf(catalog);
   const told = kept.filter(({ alert, notice }) => notice !== undefined && !isOwn(alert.labels, senders));
-  const channels = told.length > 0 ? configured(env) : [];
   if (!isHeard(env, catalog, channels)) return [];
   return Promise.all(
     told.flatMap(({ alert, notice }) => {
@@ -74,7 +82,7 @@ function configured(env: EngineEnv): ChannelName[] {
     try {
       return channelOf(name, env as EngineEnv & AlertVars) !== undefined;
     } catch (error) {
-      logLine("error", { log: "alert", code: codeOf(error), error: messageOf(error) });
+      sayUnmeant(env, messageOf(error));
       return false;
     }
   });

@@ -19,9 +19,11 @@ let window = { since: 0, offered: 0, before: 0 };
  * lines of a job stay or go together, in every isolate, and what is kept at 8 is kept at 4.
  */
 export function sampledAs(env: SamplingEnv, traceId: string | undefined, now = Date.now()): number | undefined {
-  const { LOG_GOOD_PER_SECOND: set } = env;
-  const said = Number(set ?? GOOD_LINES_PER_SECOND);
-  if (!(said >= 0)) sayUnmeant(env, "LOG_GOOD_PER_SECOND", set, `a number, 0 or more. Until then it is ${GOOD_LINES_PER_SECOND}.`);
+  const said = Number(env.LOG_GOOD_PER_SECOND ?? GOOD_LINES_PER_SECOND);
+  if (!(said >= 0)) {
+    const known = JSON.stringify(env.LOG_GOOD_PER_SECOND);
+    sayUnmeant(env, `LOG_GOOD_PER_SECOND is ${known}: say a number, 0 or more. Until then it is ${GOOD_LINES_PER_SECOND}.`);
+  }
   const rate = said >= 0 ? said : GOOD_LINES_PER_SECOND;
   if (rate === 0) return undefined;
   const elapsed = now - window.since;

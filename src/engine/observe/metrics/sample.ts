@@ -6,3 +6,21 @@ export interface Sample {
   /** NaN for what could not be read now. */
   readonly value: number;
 }
+
+/** Refuses what an app answers in place of samples, which could not be written down. */
+export function assertSamples(said: unknown): asserts said is readonly Sample[] {
+  const wrong = Array.isArray(said) ? said.find((one) => !isSample(one)) : said;
+  if (Array.isArray(said) && wrong === undefined) return;
+  throw new TypeError(`Gauges answer a list of { name, labels, value } with texts as labels; here is ${nameOf(wrong)}.`);
+}
+
+function isSample(one: Partial<Sample> | null): boolean {
+  const { name, labels, value } = one ?? {};
+  const texts = typeof labels === "object" && labels !== null ? Object.values(labels) : [undefined];
+  return typeof name === "string" && typeof value === "number" && texts.every((text) => typeof text === "string");
+}
+
+function nameOf(wrong: unknown): string {
+  const { name } = (wrong ?? {}) as Partial<Sample>;
+  return typeof name === "string" ? `the gauge ${JSON.stringify(name)}` : wrong === null ? "null" : `a ${typeof wrong}`;
+}

@@ -5,7 +5,7 @@ import { within } from "../../contract/within.ts";
 import { SPAN_MS } from "../../store/counts.ts";
 import { type Counted, foldTallies, readCounted } from "./folding.ts";
 import { type GaugedConsumer, readGauges } from "./gauges.ts";
-import type { Sample } from "./sample.ts";
+import { assertSamples, type Sample } from "./sample.ts";
 
 /** How long what was read is answered again: no number of scrapes reads the database more often. */
 const FRESH_MS = 8000;
@@ -71,8 +71,10 @@ export class Vitals {
   /** What an app cannot read now is no number, and takes nothing else with it. */
   async #ofApp(own: readonly Sample[]): Promise<readonly Sample[]> {
     try {
-      this.#lastOfApp = (await within(Promise.resolve(this.ofApp?.(this.env as unknown as Cloudflare.Env, own)))) ?? [];
-      return this.#lastOfApp;
+      const said = (await within(Promise.resolve(this.ofApp?.(this.env as unknown as Cloudflare.Env, own)))) ?? [];
+      assertSamples(said);
+      this.#lastOfApp = said;
+      return said;
     } catch (error) {
       logLine("warn", { log: "metrics", part: "gauges", error: messageOf(error) });
       return this.#lastOfApp.map((sample) => ({ ...sample, value: Number.NaN }));

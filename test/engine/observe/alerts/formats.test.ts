@@ -1,9 +1,10 @@
 import fc from "fast-check";
-import { characterCount, type MillraceError } from "millrace";
+import { characterCount, type MillraceError, type TraceContext } from "millrace";
 import { describe, expect, it } from "vitest";
-import { channelOf } from "../../../../src/engine/observe/alerts/channels.ts";
+import { type ChannelName, channelOf } from "../../../../src/engine/observe/alerts/channels.ts";
 import { slackBody, telegramBody, webhookBody } from "../../../../src/engine/observe/alerts/format.ts";
 import type { AlertNotice } from "../../../../src/engine/observe/alerts/notice.ts";
+import { postAlert } from "../../../../src/engine/observe/alerts/post.ts";
 import { raiseAlerts } from "../../../../src/engine/observe/alerts/raise.ts";
 import { ALERT_RULES } from "../../../../src/engine/observe/alerts/rules.ts";
 import { app } from "../../../probe/worker.ts";
@@ -123,14 +124,37 @@ describe("A channel", () => {
     expect((await requests(2)).map(({ answered }) => answered)).toEqual([429, 204]);
   });
 
+  it("that a channel asks to be put off for a day is put off for five minutes", async () => {
+    const text = JSON.stringify({ parameters: { retry_after: 86_400 } });
+    const busy = [
+      new Response(null, { status: 503, headers: { "retry-after": "86400" } }),
+      new Response(text, { status: 429 }),
+      new Response(null, { status: 429, headers: { "retry-after": "0" } }),
+    ];
+    const step = postAlert(undefined);
+    const asked = await Promise.all(
+      busy.map((answer) => {
+        const call = { input: { id: "n", channel: "slack" as const, notice: NOTICE }, key: "n", trace: {} as TraceContext };
+        const env = { ALERTS_SLACK_URL: "https://chat.invalid/hook" } as unknown as Cloudflare.Env;
+        const said = step.run({ ...call, env, signal: AbortSignal.timeout(1000), fetch: async () => answer });
+        return said.then(() => undefined).catch(({ detail }: MillraceError) => detail.delayMs);
+      }),
+    );
+    expect(asked).toEqual([300_000, 300_000, 1000]);
+  });
+
   it("is refused by half, and a secret that is none too; the signing secret is derived when none is given", () => {
-    const codeOf = (name: "webhook" | "telegram", said: object) => {
+    const codeOf = (name: ChannelName, said: object) => {
       try {
         channelOf(name, { MILLRACE_KEY: "key", ...said });
       } catch (error) {
         return (error as MillraceError).message;
       }
     };
+    expect(codeOf("webhook", { ALERTS_WEBHOOK_URL: "pager" })).toContain("ALERTS_WEBHOOK_URL is no address");
+    expect(codeOf("slack", { ALERTS_SLACK_URL: "ftp://a.example/secret" })).toContain(
+      "ALERTS_SLACK_URL is no address that begins with https://",
+    );
     expect(codeOf("telegram", { ALERTS_TELEGRAM_CHAT: "1" })).toContain("ALERTS_TELEGRAM_TOKEN is not set");
     expect(codeOf("webhook", { ALERTS_WEBHOOK_URL: "https://a.example", ALERTS_WEBHOOK_SECRET: "secret" })).toContain("whsec_");
     // printf %s 'alerts webhook' | openssl dgst -sha256 -hmac key -binary | base64

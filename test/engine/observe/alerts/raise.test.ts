@@ -128,9 +128,7 @@ it("about a workflow of one's own that follows alerts is sent to nobody either",
   const failing = (workflow: string) => ({ name: INSTANCES_ERRORED, labels: { workflow, code: "not_retryable" }, value: 1, fresh: 1 });
   await raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: own, gauges: [failing("page-somebody"), failing("probe")] });
   expect(await alerts()).toHaveLength(2);
-  const sent = await rows<{ body: string }>("SELECT body FROM outbox WHERE queue = 'alerts'");
-  const said = [...sent.map(({ body }) => body), ...(await requests(sent.length === 0 ? 1 : 0)).map(({ body }) => body)];
-  expect(said.map((body) => JSON.stringify(body).includes("page-somebody"))).toEqual([false]);
+  expect((await requests(1)).map((one) => saidIn(one).data.labels)).toEqual([{ workflow: "probe", code: "not_retryable" }]);
 });
 
 it("that is half configured for a channel goes to the others, and the log says which variable is missing", async () => {
@@ -141,6 +139,15 @@ it("that is half configured for a channel goes to the others, and the log says w
   expect(await alerts()).toMatchObject([{ state: "firing" }]);
   await requests(1);
   expect(failed.mock.calls.join("\n")).toContain("ALERTS_TELEGRAM_CHAT is not set");
+});
+
+it("is promised to no channel whose variable cannot be meant: that is said before there is anything to tell, once, without its value", async () => {
+  const failed = vi.spyOn(console, "error");
+  vars.ALERTS_SLACK_URL = "hooks.slack.invalid/services/secret";
+  for (let time = 0; time < 3; time++) await look(0).finally(() => time === 2 && delete vars.ALERTS_SLACK_URL);
+  const lines = failed.mock.calls.map(String).filter((line) => line.includes("ALERTS_SLACK_URL"));
+  expect(lines.map((line) => JSON.parse(line))).toMatchObject([{ log: "config_invalid", error: expect.stringContaining("https://") }]);
+  expect(lines.join()).not.toContain("services");
 });
 
 it("that is over goes after 30 days, and not before; one that is open, or muted, stays", async () => {

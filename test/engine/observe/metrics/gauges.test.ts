@@ -1,7 +1,8 @@
 import { env } from "cloudflare:workers";
 import { settleCounts } from "millrace/testing";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { count } from "../../../../src/engine/observe/metrics/count.ts";
+import { exposition } from "../../../../src/engine/observe/metrics/exposition.ts";
 import { readCounted } from "../../../../src/engine/observe/metrics/folding.ts";
 import { readGauges } from "../../../../src/engine/observe/metrics/gauges.ts";
 import { Vitals } from "../../../../src/engine/observe/metrics/vitals.ts";
@@ -51,6 +52,29 @@ it("an app's gauge that never answers, or fails, holds up no reading; what it sa
   const vitals = new Vitals(probeEnv, [], () => (answers.shift() ?? (() => []))());
   const said = async () => (await vitals.read()).samples.find(({ name }) => name === "own")?.value;
   expect([await said(), await said(), await said()]).toEqual([7, Number.NaN, Number.NaN]);
+});
+
+it("what an app answers in place of gauges takes nothing else with it, and the log says what is wrong", async () => {
+  const warned = vi.spyOn(console, "warn").mockImplementation(() => {});
+  const own = { name: "own", labels: {}, value: 7 };
+  const answers: unknown[] = [
+    { own: 7 },
+    [own, null],
+    [{ ...own, labels: { shop: 7 } }],
+    [{ name: "own", value: 7 }],
+    [{ ...own, value: "7" }],
+  ];
+  const wrong = answers.length;
+  const vitals = new Vitals(probeEnv, [], () => (answers.shift() ?? [own]) as never);
+  for (let time = 0; time < wrong; time++) {
+    const { samples } = await vitals.read();
+    expect(exposition({}, samples, "text")).toContain("millrace_outbox_unconfirmed");
+  }
+  const lines = warned.mock.calls.map(([line]) => String(line)).filter((line) => line.includes('"gauges"'));
+  expect(lines).toHaveLength(wrong);
+  expect(lines[2]).toContain('the gauge \\"own\\"');
+  expect((await vitals.read()).samples).toContainEqual(own);
+  warned.mockRestore();
 });
 
 it("the share of retries is told from twenty deliveries on", async () => {
