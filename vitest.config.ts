@@ -64,7 +64,8 @@ function ofApp(name: string, files: { include: string[]; exclude?: string[] }): 
             MILLRACE_DEVELOPMENT: "true",
             EMBEDDED_CONTROL: "true",
             WEBHOOKS_ALLOW_LOCAL: "true",
-            WEBHOOKS_TIMEOUT_SECONDS: "1",
+            // A second is too little beside other suites: an answer that is late is a lost one, and its delivery is made again.
+            WEBHOOKS_TIMEOUT_SECONDS: "5",
             SEARCH_CENTS: "3",
             TEXT_CENTS: "20",
           },

@@ -22,7 +22,7 @@ describe("A receiver that fails", () => {
   it.each([
     { how: "answers 500", treatment: { status: 500, text: "no\0pe" }, error: "The receiver answered 500.", answer: "nope" },
     { how: "hangs up after it took it", treatment: { mode: "drop" as const }, error: "cannot be reached, or hung up", answer: null },
-    { how: "never answers", treatment: { mode: "hang" as const }, error: "gave no answer within 1 s.", answer: null },
+    { how: "never answers", treatment: { mode: "hang" as const }, error: "gave no answer within 5 s.", answer: null },
     {
       how: "redirects",
       treatment: { status: 302, headers: { location: "http://169.254.169.254/latest/meta-data" } },
