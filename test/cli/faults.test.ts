@@ -1,5 +1,6 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { appendFileSync, existsSync, mkdirSync, readFileSync, renameSync, symlinkSync } from "node:fs";
+import { randomBytes } from "node:crypto";
+import { appendFileSync, existsSync, mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { apiOf } from "../../src/cli/api-client.ts";
@@ -19,12 +20,15 @@ it("npm start outlives a killed front, a full disk and the loss of its folder, a
   const port = await freePort();
   const folder = clone();
   const at = (name: string) => join(folder, ".millrace", name);
+  // Nobody follows its log yet when it is said that this is no address.
+  writeFileSync(join(folder, ".dev.vars"), `MILLRACE_KEY=${randomBytes(32).toString("base64url")}\nALERTS_SLACK_URL=chat\n`);
   const terminal = new Terminal(folder, port);
   const known = async () => {
     const token = readFileSync(at("token"), "utf8").trim();
     return { token, instances: (await apiOf(`http://localhost:${port}`, token).instances("kept")).length };
   };
   await terminal.says("Stop  ");
+  await terminal.says("config_invalid: error Alerts cannot go to slack: ALERTS_SLACK_URL is no address");
   const first = await known();
   await apiOf(`http://localhost:${port}`, first.token).enqueue([
     { type: "research.requested", payload: { brand: "acme", keyword: "tea" }, correlation_id: "kept" },

@@ -54,6 +54,15 @@ it("only whole lines added from now on are passed on", async () => {
   await vi.waitFor(() => expect(heard).toEqual(["one", "two"]));
 });
 
+it("lines from a place in it are passed on, though they were added before", async () => {
+  const file = join(emptyFolder(), "worker.log");
+  writeFileSync(file, "of another start\nas it came up\n");
+  const heard: string[] = [];
+  onTestFinished(followLog(file, (line) => heard.push(line), "of another start\n".length));
+  appendFileSync(file, "later\n");
+  await vi.waitFor(() => expect(heard).toEqual(["as it came up", "later"]));
+});
+
 it("a line that nobody can make words of ends nobody, and those behind it are heard", async () => {
   const file = join(emptyFolder(), "worker.log");
   writeFileSync(file, "");

@@ -34,6 +34,8 @@ export class Development {
   #engine: Engine | undefined;
   #front: readonly number[] = [];
   #ran = false;
+  /** Resolves when the runtime says that it does not take the Worker. */
+  #refused = Promise.withResolvers<{ refused: string }>();
   readonly #watchdog = new Watchdog();
   #told = "";
 
@@ -63,14 +65,28 @@ export class Development {
    * does not come up again.
    */
   async run(): Promise<"stopped" | "gone"> {
+    const { logFile, logFrom } = this.#engine ?? (await this.start());
+    // What it said as it came up, such as of a variable that cannot be meant, it does not say again.
+    const unfollow = followLog(logFile, (line) => this.#hear(line), logFrom);
+    return this.#untilOver().finally(unfollow);
+  }
+
+  async stop(): Promise<void> {
+    const engine = this.#engine;
+    this.#engine = undefined;
+    await engine?.stop();
+  }
+
+  #hear(line: string): void {
+    if (isLoadingError(line)) this.#refused.resolve({ refused: lastError(line) });
+    else this.#tell(line);
+  }
+
+  async #untilOver(): Promise<"stopped" | "gone"> {
     const state = join(this.#options.folder, "state");
     while (!this.#stop.aborted) {
       const engine = this.#engine ?? (await this.start());
-      const refused = Promise.withResolvers<{ refused: string }>();
-      const unfollow = followLog(engine.logFile, (line) => {
-        if (isLoadingError(line)) refused.resolve({ refused: lastError(line) });
-        else this.#tell(line);
-      });
+      this.#refused = Promise.withResolvers();
       const over = new AbortController();
       const signal = AbortSignal.any([over.signal, this.#stop]);
       try {
@@ -80,7 +96,7 @@ export class Development {
           untilSeen(() => !this.#front.every(isAlive), signal).then(() => "ended" as const),
           untilSeen(() => !existsSync(state), signal).then(() => "gone" as const),
           this.#watchdog.untilUnresponsive(engine, signal),
-          refused.promise,
+          this.#refused.promise,
         ]);
         if (what === "stop") return "stopped";
         // Whatever it was noticed by: an engine whose state is gone must not go on without it.
@@ -94,16 +110,9 @@ export class Development {
         else if (typeof what === "number") await this.#startAnew(`It has not answered for ${what / 1000} s`);
       } finally {
         over.abort();
-        unfollow();
       }
     }
     return "stopped";
-  }
-
-  async stop(): Promise<void> {
-    const engine = this.#engine;
-    this.#engine = undefined;
-    await engine?.stop();
   }
 
   /** Something was saved. */

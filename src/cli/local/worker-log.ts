@@ -12,13 +12,18 @@ export function openLog(file: string): number {
   return openSync(file, "a", 0o600);
 }
 
-/** Passes on every line that is added to a file from now on; one that its reader cannot read ends nobody. Answers how to stop. */
-export function followLog(file: string, onLine: (line: string) => void): () => void {
-  let at = sizeOf(file);
+/**
+ * Passes on every line that is added to a file from now on, or from a place in it; one that its reader cannot read ends nobody. Answers
+ * how to stop.
+ */
+export function followLog(file: string, onLine: (line: string) => void, from = sizeOf(file)): () => void {
+  let at = from;
   let rest = "";
   const timer = setInterval(() => {
     const size = sizeOf(file);
-    if (size <= at) return;
+    // Another start has put it aside.
+    if (size < at) at = 0;
+    if (size === at) return;
     const added = Buffer.alloc(size - at);
     const open = openSync(file, "r");
     at += readSync(open, added, 0, added.length, at);
@@ -36,7 +41,8 @@ export function followLog(file: string, onLine: (line: string) => void): () => v
   return () => clearInterval(timer);
 }
 
-function sizeOf(file: string): number {
+/** A file's bytes; 0 for one that is not there. */
+export function sizeOf(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }
 

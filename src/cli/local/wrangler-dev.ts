@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { FolderLock } from "./folder-lock.ts";
 import { becomesWell } from "./health.ts";
 import { endGroup, groupOf, send } from "./processes.ts";
-import { openLog } from "./worker-log.ts";
+import { openLog, sizeOf } from "./worker-log.ts";
 import { ROOT, WRANGLER, wranglerEnv } from "./wrangler.ts";
 
 /** A local engine: `wrangler dev` and the two workerds it runs. */
@@ -16,6 +16,8 @@ export interface Engine {
   pid: number;
   /** Where wrangler and the Worker write. */
   logFile: string;
+  /** Where in that file this engine's own lines begin, in bytes. */
+  logFrom: number;
   /** Resolves when wrangler has ended, by itself or not, with its exit code or the signal that ended it. */
   ended: Promise<unknown[]>;
   /** The ids of the workerd that runs the Worker and holds all state. Wrangler starts another when it dies. */
@@ -53,6 +55,7 @@ interface Running {
 export function runDev({ url, token, folder, args, lock, signal }: Running): Engine {
   const logFile = join(folder, LOG_NAME);
   const log = openLog(logFile);
+  const logFrom = sizeOf(logFile);
   const wrangler = spawn(process.execPath, [WRANGLER, "dev", ...args], {
     cwd: ROOT,
     env: wranglerEnv(folder),
@@ -82,6 +85,7 @@ export function runDev({ url, token, folder, args, lock, signal }: Running): Eng
     token,
     pid,
     logFile,
+    logFrom,
     ended,
     runtime: () => runtime().map((one) => one.pid),
     front: () => workerds().flatMap((one) => (isProxy(one) ? [one.pid] : [])),
