@@ -1,8 +1,7 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { randomBytes } from "node:crypto";
-import { appendFileSync, existsSync, mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, readFileSync, renameSync, statSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { apiOf } from "../../src/cli/api-client.ts";
 import { freePort } from "../../src/cli/local/ports.ts";
 import { clone, Terminal } from "./npm-start.ts";
@@ -20,15 +19,12 @@ it("npm start outlives a killed front, a full disk and the loss of its folder, a
   const port = await freePort();
   const folder = clone();
   const at = (name: string) => join(folder, ".millrace", name);
-  // Nobody follows its log yet when it is said that this is no address.
-  writeFileSync(join(folder, ".dev.vars"), `MILLRACE_KEY=${randomBytes(32).toString("base64url")}\nALERTS_SLACK_URL=chat\n`);
   const terminal = new Terminal(folder, port);
   const known = async () => {
     const token = readFileSync(at("token"), "utf8").trim();
     return { token, instances: (await apiOf(`http://localhost:${port}`, token).instances("kept")).length };
   };
   await terminal.says("Stop  ");
-  await terminal.says("config_invalid: error Alerts cannot go to slack: ALERTS_SLACK_URL is no address");
   const first = await known();
   await apiOf(`http://localhost:${port}`, first.token).enqueue([
     { type: "research.requested", payload: { brand: "acme", keyword: "tea" }, correlation_id: "kept" },
@@ -59,6 +55,16 @@ it("npm start outlives a killed front, a full disk and the loss of its folder, a
   expect(anew).toEqual({ token: expect.not.stringMatching(first.token), instances: 0 });
   expect(welcome).toContain(`#token=${anew.token}`);
   expect(await terminal.end()).toBe(0);
+
+  // What its Worker says before it answers is told all the same.
+  const log = at("worker.log");
+  const { size } = statSync(log);
+  const again = new Terminal(folder, port);
+  await vi.waitUntil(() => statSync(log).size > size, { timeout: 60_000 });
+  appendFileSync(log, '\n{"log":"config_invalid","level":"error","error":"Said as it came up."}\n');
+  await again.says("Stop  ");
+  await again.says("config_invalid: error Said as it came up.");
+  expect(await again.end()).toBe(0);
 });
 
 const mounts = spawnSync("unshare", ["-rm", "mount", "-t", "tmpfs", "test", "/mnt"]).status === 0;
