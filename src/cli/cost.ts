@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { askerOf, type Costs } from "./api-client.ts";
+import { ApiRefusal, askerOf, type Costs } from "./api-client.ts";
 import { type Call, Misuse, Refusal, runCommand } from "./command.ts";
 import { costTable } from "./cost/table.ts";
 import { ROOT } from "./local/wrangler.ts";
@@ -24,7 +24,10 @@ async function cost({ args }: Call): Promise<number> {
   }
   const { url, runs, json } = optionsOf(args);
   const ask = askerOf(url.replace(/\/$/, ""), tokenFor(url));
-  const costs = await ask<Costs>("GET", "/v1/costs");
+  const costs = await ask<Costs>("GET", "/v1/costs").catch((error: unknown) => {
+    if (!(error instanceof ApiRefusal) || error.status !== undefined) throw error;
+    throw new Refusal(`${error.message} Start one with npm start, or say where it is: npm run cost -- --url http://localhost:<port>.`);
+  });
   say(json ? JSON.stringify(costs) : costTable(costs, runs));
   return 0;
 }

@@ -72,6 +72,11 @@ export class Terminal {
     return { took, meanwhile: await this.says("That is mended.") };
   }
 
+  /** All that it has said. */
+  get said(): string {
+    return this.#said;
+  }
+
   async end(): Promise<number | null> {
     if (this.#child.exitCode === null) {
       this.#child.kill("SIGINT");

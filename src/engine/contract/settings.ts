@@ -1,5 +1,10 @@
 import { logLine } from "./log-line.ts";
 
+/** True for an address that begins with http:// or https://. What is written without that, such as `localhost:4318`, is none. */
+export function isHttpAddress(text: string): boolean {
+  return /^https?:$/.test(URL.parse(text)?.protocol ?? "");
+}
+
 /** What each environment was told. */
 const told = new WeakMap<object, Set<string>>();
 

@@ -44,7 +44,16 @@ export async function sendInLanes(env: object, queue: string, messages: readonly
 const said = (failed: ReadonlyMap<string, unknown>) => [...failed].map(([id, error]) => ({ id, error: String(error) }));
 
 async function sendOnce(env: object, queue: string, messages: readonly Outgoing[]): Promise<ReadonlyMap<string, unknown>> {
-  const posts = messages.map(({ id, body, delaySeconds }) => ({ id, post: inLane(queue, JSON.parse(body) as Envelope, delaySeconds) }));
+  const posts: { id: string; post: LaneKeyMessage<Envelope> }[] = [];
+  const errors = new Map<string, unknown>();
+  for (const { id, body, delaySeconds } of messages) {
+    try {
+      posts.push({ id, post: inLane(queue, JSON.parse(body), delaySeconds) });
+    } catch (error) {
+      // A body that is no envelope holds back none of the others.
+      errors.set(id, error);
+    }
+  }
   let answers: LaneKeySent[];
   try {
     assertSendable(env, { name: queue });
@@ -58,13 +67,12 @@ async function sendOnce(env: object, queue: string, messages: readonly Outgoing[
   } catch (error) {
     return new Map(messages.map(({ id }) => [id, error]));
   }
-  const errors = new Map(answers.flatMap((one) => ("error" in one ? [[JSON.stringify([one.tenant, one.key]), one.error] as const] : [])));
-  return new Map(
-    posts.flatMap(({ id, post: { tenant, key } }) => {
-      const at = JSON.stringify([tenant, key]);
-      return errors.has(at) ? [[id, errors.get(at) ?? new MillraceError("unavailable", "The lane gave no reason.")] as const] : [];
-    }),
-  );
+  const refused = new Map(answers.flatMap((one) => ("error" in one ? [[JSON.stringify([one.tenant, one.key]), one.error] as const] : [])));
+  for (const { id, post } of posts) {
+    const at = JSON.stringify([post.tenant, post.key]);
+    if (refused.has(at)) errors.set(id, refused.get(at) ?? new MillraceError("unavailable", "The lane gave no reason."));
+  }
+  return errors;
 }
 
 /** A message as its lane keeps it: known by the name under which its consumer confirms it. */

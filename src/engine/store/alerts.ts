@@ -122,17 +122,29 @@ export function isOvertaken(error: unknown): boolean {
   return /constraint failed: alerts\.(state|rule)/.test(messageOf(error));
 }
 
-/** Nobody is told of an alert before `until`. It, and the next ones of its rule and group, go on as they would. */
-export function muteAlert(id: string, until: number, reason: string): Statement {
-  return sql`
+/**
+ * Nobody is told of an alert before `until`. It, and the next ones of its rule and group, go on as they would. Mutes of older ones of that
+ * group are over: the last word holds.
+ */
+export function muteAlert(id: string, until: number, reason: string): Statement[] {
+  return [
+    sql`${UNMUTE} AND id <> ${id} AND ${holdsForNext(id)}`,
+    sql`
     UPDATE alerts SET muted_until = ${until}, mute_reason = ${reason}, version = version + 1
-    WHERE id = ${id} AND (muted_until IS NOT ${until} OR mute_reason IS NOT ${reason})`;
+    WHERE id = ${id} AND (muted_until IS NOT ${until} OR mute_reason IS NOT ${reason})`,
+  ];
 }
 
-/** People are told of an alert again. */
+/** People are told of an alert again, and of the next ones of its rule and group. */
 export function unmuteAlert(id: string): Statement {
-  return sql`
-    UPDATE alerts SET muted_until = NULL, mute_reason = NULL, version = version + 1 WHERE id = ${id} AND muted_until IS NOT NULL`;
+  return sql`${UNMUTE} AND (id = ${id} OR ${holdsForNext(id)})`;
+}
+
+const UNMUTE = fragment(`UPDATE alerts SET muted_until = NULL, mute_reason = NULL, version = version + 1 WHERE muted_until IS NOT NULL`);
+
+/** The condition that the mute of a row holds for the next alert of the same rule and group. */
+function holdsForNext(id: string): Statement {
+  return sql`(state = 'resolved' AND (rule, labels) IN (SELECT a.rule, a.labels FROM alerts a WHERE a.id = ${id}))`;
 }
 
 /** Removes alerts that were over long ago, and are not muted. Answers a row for each. */

@@ -1,6 +1,7 @@
 import { codeOf, laneOf, sendToLanes } from "millrace";
 import { laneObjectOf } from "millrace/operate";
 import { describe, expect, it } from "vitest";
+import { sendInLanes } from "../../../src/engine/lanes/relay.ts";
 import { howMany } from "../../full-size.ts";
 import { blocking, impatient, letterTakers, misspelt, parking, small } from "../../probe/lanes.ts";
 import { fresh, until } from "../harness.ts";
@@ -167,4 +168,21 @@ describe("a handler", () => {
       message: 'Two lanes are named "blocking": rename one.',
     });
   });
+});
+
+it("a spoiled message of the outbox is answered with its error, and those beside it are sent", async () => {
+  const lane = new LabLane(blocking);
+  const names = { tenant_id: "acme", message_type: "probe.signal", idempotency_key: lane.key, causation_id: "test" };
+  const good = JSON.stringify({ ...names, subject: lane.key, n: 1, note: lane.key });
+  const messages = ["{", "null", good].map((body, index) => ({ id: String(index), body, delaySeconds: 0 }));
+  const failed = await sendInLanes(laneEnv, "lane:blocking", messages);
+  expect(failed).toMatchObject([
+    { id: "0", error: expect.stringContaining("JSON") },
+    { id: "1", error: expect.stringContaining("null") },
+  ]);
+  await until(
+    async () => lane.calls,
+    (calls) => calls.length > 0,
+  );
+  expect(lane.calls).toEqual([[1]]);
 });

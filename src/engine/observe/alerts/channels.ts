@@ -1,6 +1,7 @@
 import { createHmac } from "node:crypto";
 import { MillraceError } from "../../contract/errors.ts";
 import { assertSecret } from "../../contract/ids.ts";
+import { isHttpAddress } from "../../contract/settings.ts";
 
 /** Where alerts can be sent. */
 export const CHANNELS = ["webhook", "slack", "telegram"] as const;
@@ -20,6 +21,8 @@ export interface AlertVars {
   ALERTS_TELEGRAM_CHAT?: string;
   /** Default `https://api.telegram.org`. */
   ALERTS_TELEGRAM_URL?: string;
+  /** Whose the messages and instances of alerts are. */
+  ALERTS_TENANT?: string;
 }
 
 const TELEGRAM_URL = "https://api.telegram.org";
@@ -33,13 +36,15 @@ export type Channel =
 /** A channel of a deployment; undefined where it is not configured. Errors: `config_invalid`, with the variable to set or to mend. */
 export function channelOf(name: ChannelName, env: AlertVars): Channel | undefined {
   const channel = configuredAs(name, env);
-  if (channel && !/^https?:$/.test(URL.parse(channel.url)?.protocol ?? "")) {
-    throw new MillraceError(
-      "config_invalid",
-      `Alerts cannot go to ${name}: ${URLS[name]} is no address that begins with https://. Set it anew.`,
-    );
-  }
-  return channel;
+  const wrong = channel && whatIsWrong(channel.url);
+  if (wrong === undefined) return channel;
+  throw new MillraceError("config_invalid", `Alerts cannot go to ${name}: ${URLS[name]} ${wrong}. Set it anew.`);
+}
+
+function whatIsWrong(address: string): string | undefined {
+  if (!isHttpAddress(address)) return "is no address that begins with https://";
+  const { username, password } = new URL(address);
+  return username || password ? "must not carry a user or a password" : undefined;
 }
 
 /** The variable that says where a channel is. */

@@ -4,15 +4,25 @@ import type { EngineEnv } from "../../contract/bindings.ts";
 import { messageId } from "../../contract/ids.ts";
 import { defineEvent } from "../../contract/message.ts";
 import { defineQueue, queueFor } from "../../contract/queue.ts";
+import { sayUnmeant } from "../../contract/settings.ts";
+import { isTenant } from "../../contract/tenant.ts";
 import { newTrace } from "../../contract/trace.ts";
 import { type Alert, SEVERITIES } from "../../store/alerts.ts";
 import type { Outgoing } from "../../store/outbox.ts";
-import { CHANNELS, type ChannelName } from "./channels.ts";
+import { type AlertVars, CHANNELS, type ChannelName } from "./channels.ts";
 import { ALERT_CHANGES, type AlertChange } from "./evaluate.ts";
 import type { AlertRule } from "./rule.ts";
 
 /** Whose the messages about alerts are, and the instances that send them, unless the variable `ALERTS_TENANT` says otherwise. */
 const ALERTS_TENANT = "millrace";
+
+/** A name that no tenant can have keeps nobody from being told: it is said in the log, and the default holds until it is mended. */
+export function alertsTenant(env: AlertVars): string {
+  const said = env.ALERTS_TENANT || ALERTS_TENANT;
+  if (isTenant(said)) return said;
+  sayUnmeant(env, `ALERTS_TENANT is not a tenant: use up to 64 lower case letters, digits, - or _. Until then it is "${ALERTS_TENANT}".`);
+  return ALERTS_TENANT;
+}
 
 /** The queue of alerts, and the workflow that sends them. */
 const ALERTS_QUEUE = defineQueue({ name: "alerts" });
@@ -81,10 +91,10 @@ export function noticeOf(alert: Alert, change: AlertChange, rule: AlertRule | un
 }
 
 /** The message of a notice. The same write of the same alert makes the same message: however often it is sent, it starts one instance. */
-export async function messageOfNotice(env: EngineEnv & { ALERTS_TENANT?: string }, alert: Alert, notice: AlertNotice): Promise<Outgoing> {
+export async function messageOfNotice(env: EngineEnv, tenantId: string, alert: Alert, notice: AlertNotice): Promise<Outgoing> {
   const name = `${alert.id}-${alert.version}`;
   const envelope = await address(env.PAYLOADS, AlertChanged.from(notice), {
-    tenantId: env.ALERTS_TENANT || ALERTS_TENANT,
+    tenantId,
     source: "keeper",
     correlationId: alert.id,
     causationId: `alert/${alert.id}`,

@@ -12,7 +12,7 @@ import { atomically, query } from "../../store/retry.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { type AlertVars, CHANNELS, type ChannelName, channelOf } from "./channels.ts";
 import { evaluate, type Step } from "./evaluate.ts";
-import { AlertChanged, isOwn, messageOfNotice, noticeOf, SEND_ALERT } from "./notice.ts";
+import { AlertChanged, alertsTenant, isOwn, messageOfNotice, noticeOf, SEND_ALERT } from "./notice.ts";
 import type { Reading } from "./observations.ts";
 import { readOccurrences } from "./occurrences.ts";
 import type { AlertRule } from "./rule.ts";
@@ -33,13 +33,13 @@ interface Round {
 export async function raiseAlerts(env: EngineEnv, given: Round, at = Date.now()): Promise<Portion> {
   const { rules, gauges } = given;
   // In each round: a variable that cannot be meant is said at once, and not when there is something to tell.
-  const channels = configured(env);
+  const to = { channels: configured(env), tenantId: alertsTenant(env as EngineEnv & AlertVars) };
   const [known, happened] = await Promise.all([query<AlertRow>(env.DB, selectKnown()), readOccurrences(env.DB)]);
   const steps = evaluate(rules, [...gauges, ...happened], known.map(asAlert), at);
   if (steps.length === 0) return { did: 0, more: false };
   const kept = steps.filter((step) => "alert" in step);
   const dropped = steps.flatMap((step) => ("gone" in step ? [step.gone] : []));
-  const messages = await messagesOf(env, given, channels, kept);
+  const messages = await messagesOf(env, given, to, kept);
   try {
     await atomically(env.DB, [
       ...(dropped.length > 0 ? [dropAlerts(dropped)] : []),
@@ -62,7 +62,7 @@ type Kept = Extract<Step, { alert: unknown }>;
 async function messagesOf(
   env: EngineEnv,
   { rules, catalog }: Round,
-  channels: readonly ChannelName[],
+  { channels, tenantId }: { channels: readonly ChannelName[]; tenantId: string },
   kept: readonly Kept[],
 ): Promise<Outgoing[]> {
   const senders = sendersOf(catalog);
@@ -71,7 +71,7 @@ async function messagesOf(
   return Promise.all(
     told.flatMap(({ alert, notice }) => {
       const rule = rules.find(({ name }) => name === alert.rule);
-      return notice ? [messageOfNotice(env, alert, noticeOf(alert, notice, rule, channels))] : [];
+      return notice ? [messageOfNotice(env, tenantId, alert, noticeOf(alert, notice, rule, channels))] : [];
     }),
   );
 }

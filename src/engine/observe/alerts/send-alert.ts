@@ -18,9 +18,12 @@ export function alertSender({ guard }: AlertSenderOptions = {}): WorkflowDefinit
     name: SEND_ALERT,
     on: AlertChanged,
     async run({ payload: notice, step, envelope: { idempotency_key: id } }) {
-      await Promise.all(
-        notice.channels.map((channel) => step.effect("post alert", post, { id: `${id}-${channel}`, channel, notice }, { key: channel })),
+      const posts = notice.channels.map((channel) =>
+        step.effect("post alert", post, { id: `${id}-${channel}`, channel, notice }, { key: channel }),
       );
+      // All are waited for: a channel that refuses for good would end the run while another one is in its back-off.
+      const refused = (await Promise.allSettled(posts)).find(({ status }) => status === "rejected");
+      if (refused) throw (refused as PromiseRejectedResult).reason;
     },
   });
 }

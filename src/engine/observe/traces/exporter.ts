@@ -1,5 +1,6 @@
 import { waitUntil } from "cloudflare:workers";
 import { logLine } from "../../contract/log-line.ts";
+import { isHttpAddress } from "../../contract/settings.ts";
 import { count } from "../metrics/count.ts";
 import { asOtlp } from "./otlp.ts";
 import type { Span, TraceEnv } from "./span.ts";
@@ -72,7 +73,7 @@ function unanswered(error: unknown): string {
 async function post({ OTLP_ENDPOINT = "", OTLP_HEADERS = "" }: TraceEnv, body: string): Promise<string | undefined> {
   const headers = headersIn(OTLP_HEADERS);
   if (headers === undefined) return "OTLP_HEADERS is no list such as name=value,name=value.";
-  if (!URL.canParse(OTLP_ENDPOINT)) return "OTLP_ENDPOINT is no address that begins with http:// or https://.";
+  if (!isHttpAddress(OTLP_ENDPOINT)) return "OTLP_ENDPOINT is no address that begins with http:// or https://.";
   const response = await fetch(OTLP_ENDPOINT, {
     ...{ method: "POST", body, headers: { ...headers, "content-type": "application/json" } },
     // A followed redirect would hand the headers to whatever host it names.

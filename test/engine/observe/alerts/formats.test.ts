@@ -9,7 +9,7 @@ import { raiseAlerts } from "../../../../src/engine/observe/alerts/raise.ts";
 import { ALERT_RULES } from "../../../../src/engine/observe/alerts/rules.ts";
 import { app } from "../../../probe/worker.ts";
 import { probeEnv, rows, until } from "../../harness.ts";
-import { calmly, receiver, vars } from "./raising.ts";
+import { addressThat, calmly, receiver, vars } from "./raising.ts";
 
 calmly();
 
@@ -103,6 +103,16 @@ describe("A channel", () => {
     ]);
   });
 
+  it("that refuses for good ends the run only when every other one has its notice", async () => {
+    const refusing = await receiver({ treatments: [{ status: 410, times: 9 }] });
+    const late = await addressThat([{ status: 503, times: 3 }]);
+    vars.ALERTS_SLACK_URL = late.url;
+    await raise();
+    await ended("errored");
+    expect((await refusing.requests()).map(({ answered }) => answered)).toEqual([410]);
+    expect((await late.requests()).map(({ answered }) => answered)).toEqual([503, 503, 503, 204]);
+  });
+
   it("of Slack that refuses for good is not tried again, and no address stands in the error", async () => {
     const { url, requests } = await receiver({ treatments: [{ status: 404, times: 9 }] });
     only({ ALERTS_SLACK_URL: url });
@@ -155,6 +165,10 @@ describe("A channel", () => {
     expect(codeOf("slack", { ALERTS_SLACK_URL: "ftp://a.example/secret" })).toContain(
       "ALERTS_SLACK_URL is no address that begins with https://",
     );
+    expect(codeOf("webhook", { ALERTS_WEBHOOK_URL: "localhost:4318/hook" })).toContain("ALERTS_WEBHOOK_URL is no address");
+    const withPassword = codeOf("webhook", { ALERTS_WEBHOOK_URL: "https://user:pw777@a.example" });
+    expect(withPassword).toContain("ALERTS_WEBHOOK_URL must not carry a user or a password");
+    expect(withPassword).not.toContain("pw777");
     expect(codeOf("telegram", { ALERTS_TELEGRAM_CHAT: "1" })).toContain("ALERTS_TELEGRAM_TOKEN is not set");
     expect(codeOf("webhook", { ALERTS_WEBHOOK_URL: "https://a.example", ALERTS_WEBHOOK_SECRET: "secret" })).toContain("whsec_");
     // printf %s 'alerts webhook' | openssl dgst -sha256 -hmac key -binary | base64

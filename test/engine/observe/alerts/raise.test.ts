@@ -92,6 +92,38 @@ it("that is muted is kept and sent to nobody; unmuted, people hear of it; both a
   ]);
 });
 
+it("whose mute was taken back is told, and so is the next one, though an older one was muted for longer", async () => {
+  const { requests } = await receiver();
+  const over = async () => {
+    await pass(60_000);
+    await look(0);
+    await pass(120_000);
+    await look(0);
+  };
+  const newest = async () => (await alerts("state = 'firing'"))[0]?.id ?? "";
+  await look(3);
+  const first = await newest();
+  await over();
+  await mute(probeEnv, operator, first, Date.now() + 86_400_000, "Planned work.");
+  await look(3);
+  expect(await alerts("state = 'firing'")).toMatchObject([{ muted_until: expect.any(Number) }]);
+  expect((await mute(probeEnv, operator, await newest(), null, "It is done.")).isApplied).toBe(true);
+  await look(3);
+  await over();
+  await look(3);
+  expect(await alerts("state = 'firing' OR muted_until IS NOT NULL")).toMatchObject([{ state: "firing", muted_until: null }]);
+  const said = (await requests(5)).map((one) => saidIn(one).type.replace("alert.", ""));
+  expect(said).toEqual(["firing", "resolved", "firing", "resolved", "firing"]);
+
+  // The last word of two mutes holds, and an open alert keeps its own.
+  const last = await newest();
+  await mute(probeEnv, operator, first, Date.now() + 86_400_000, "For a day.");
+  await mute(probeEnv, operator, last, Date.now() + 3_600_000, "For an hour.");
+  expect((await alerts("muted_until IS NOT NULL")).map(({ id }) => id)).toEqual([last]);
+  await mute(probeEnv, operator, first, Date.now() + 86_400_000, "For a day.");
+  expect((await alerts("muted_until IS NOT NULL")).map(({ id }) => id).toSorted()).toEqual([first, last].toSorted());
+});
+
 it("overtaken by an operator's mute, a round writes nothing, and sends nothing", async () => {
   const { requests } = await receiver();
   const [batch, prepare] = [probeEnv.DB.batch.bind(probeEnv.DB), probeEnv.DB.prepare.bind(probeEnv.DB)];
@@ -148,6 +180,20 @@ it("is promised to no channel whose variable cannot be meant: that is said befor
   const lines = failed.mock.calls.map(String).filter((line) => line.includes("ALERTS_SLACK_URL"));
   expect(lines.map((line) => JSON.parse(line))).toMatchObject([{ log: "config_invalid", error: expect.stringContaining("https://") }]);
   expect(lines.join()).not.toContain("services");
+});
+
+it("is told in the name of the default tenant where ALERTS_TENANT is none, and the log says so once, before there is anything to tell", async () => {
+  const failed = vi.spyOn(console, "error");
+  const { requests } = await receiver();
+  vars.ALERTS_TENANT = "bad tenant/x";
+  await look(0);
+  const lines = failed.mock.calls.map(String).filter((line) => line.includes("ALERTS_TENANT"));
+  expect(lines.map((line) => JSON.parse(line))).toMatchObject([{ log: "config_invalid", error: expect.stringContaining("not a tenant") }]);
+  await look(3);
+  expect(saidIn((await requests(1))[0] as never)).toMatchObject({ type: "alert.firing" });
+  const [own] = await rows("SELECT tenant_id FROM instances WHERE workflow = 'send-alert' ORDER BY accepted_at DESC, rowid DESC LIMIT 1");
+  expect(own).toEqual({ tenant_id: "millrace" });
+  expect(failed.mock.calls.map(String).filter((line) => line.includes("ALERTS_TENANT"))).toHaveLength(1);
 });
 
 it("that is over goes after 30 days, and not before; one that is open, or muted, stays", async () => {

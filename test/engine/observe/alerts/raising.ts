@@ -71,19 +71,12 @@ export async function round(): Promise<void> {
   await raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: app, gauges });
 }
 
-/** A receiver of alerts, until the end of the test: signed webhooks, and what Slack and Telegram would be. */
-export async function receiver({ treatments = [] }: { treatments?: Treatment[] } = {}) {
+const SECRET = `whsec_${btoa("a secret of thirty-two bytes....")}`;
+
+/** An address of its own, whose receiver treats requests so. */
+export async function addressThat(treatments: Treatment[]) {
   const hook = fresh("alerts");
-  const secret = `whsec_${btoa("a secret of thirty-two bytes....")}`;
-  await fetch(`${receiverUrl}/tell/${hook}`, { method: "PUT", body: JSON.stringify({ secrets: [secret], treatments }) });
-  const introspector = await introspectWorkflow((probeEnv as unknown as { SEND_ALERT: Workflow }).SEND_ALERT);
-  await introspector.modifyAll(async (instance) => instance.disableRetryDelays());
-  const said = { ALERTS_WEBHOOK_URL: `${receiverUrl}/hook/${hook}`, ALERTS_WEBHOOK_SECRET: secret };
-  Object.assign(vars, said);
-  onTestFinished(async () => {
-    for (const name of Object.keys(vars).filter((one) => one.startsWith("ALERTS_"))) delete vars[name];
-    await introspector.dispose();
-  });
+  await fetch(`${receiverUrl}/tell/${hook}`, { method: "PUT", body: JSON.stringify({ secrets: [SECRET], treatments }) });
   return {
     hook,
     url: `${receiverUrl}/hook/${hook}`,
@@ -94,6 +87,19 @@ export async function receiver({ treatments = [] }: { treatments?: Treatment[] }
         (found) => found.length >= count,
       ),
   };
+}
+
+/** A receiver of alerts, until the end of the test: signed webhooks, and what Slack and Telegram would be. */
+export async function receiver({ treatments = [] }: { treatments?: Treatment[] } = {}) {
+  const address = await addressThat(treatments);
+  const introspector = await introspectWorkflow((probeEnv as unknown as { SEND_ALERT: Workflow }).SEND_ALERT);
+  await introspector.modifyAll(async (instance) => instance.disableRetryDelays());
+  Object.assign(vars, { ALERTS_WEBHOOK_URL: address.url, ALERTS_WEBHOOK_SECRET: SECRET });
+  onTestFinished(async () => {
+    for (const name of Object.keys(vars).filter((one) => one.startsWith("ALERTS_"))) delete vars[name];
+    await introspector.dispose();
+  });
+  return address;
 }
 
 /** What a request said. */
