@@ -44,12 +44,13 @@ it("is told all the same by the next round when the process dies before it is se
   await expect(look(3)).rejects.toThrow("Died at");
   expect(death.died()).toBe(true);
   expect(await messages()).toHaveLength(1);
+  // The keeper sees what other tests have left, too.
+  const ofDoubts = async () => (await requests()).map(saidIn).flatMap(({ type, data }) => (data.rule === "effects_in_doubt" ? [type] : []));
   await keeperRound();
-  const [only, ...more] = await requests(1);
-  expect(saidIn(only as never)).toMatchObject({ type: "alert.firing", data: { rule: "effects_in_doubt" } });
+  await expect.poll(ofDoubts, { timeout: 20_000 }).toEqual(["alert.firing"]);
   await look(3);
   await keeperRound();
-  expect([more, (await requests()).length]).toEqual([[], 1]);
+  expect(await ofDoubts()).toEqual(["alert.firing"]);
 });
 
 it("is raised once by two keepers at once, whichever is first", async () => {
