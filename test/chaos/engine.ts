@@ -5,10 +5,10 @@ import pRetry from "p-retry";
 import { type Engine, startEngine } from "../../src/cli/local/engine-process.ts";
 import { freePort } from "../../src/cli/local/ports.ts";
 
-/** What is killed: the engine's runtime, which wrangler then starts again; or wrangler and all it runs, as when the power fails. */
+/** What is killed: the engine's workerd, which is then started again; or all of the engine, as when the power fails. */
 export type Death = "runtime" | "everything";
 
-/** Longest that wrangler may take to bring a dead runtime back before all of it is started anew. Seen: a second, and five under load. */
+/** Longest that it may take to bring a dead runtime back before all of it is started anew. Seen: a second, and five under load. */
 const REVIVE_MS = 8000;
 
 export interface EngineSettings {
@@ -19,7 +19,7 @@ export interface EngineSettings {
   config?: string;
 }
 
-/** A real `wrangler dev` whose state outlives it. */
+/** A real engine whose state outlives it. */
 export class ChaosEngine {
   readonly #folder: string;
   readonly #settings: EngineSettings;
@@ -66,7 +66,7 @@ export class ChaosEngine {
     return (await this.#engine?.kill9(death))?.length ?? 0;
   }
 
-  /** Waits until the Worker answers again after a death, starting wrangler anew where it did not survive. */
+  /** Waits until the Worker answers again after a death, starting all of it anew where it did not survive. */
   async revive(death: Death): Promise<void> {
     if (death === "runtime") {
       if (await this.#answersSoon()) return;

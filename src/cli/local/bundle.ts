@@ -1,19 +1,23 @@
 import { dirname, join, relative, sep } from "node:path";
 import { madeOnce } from "./made-once.ts";
-import { ROOT, runWrangler } from "./wrangler.ts";
+import { ROOT, runNode, runWrangler } from "./wrangler.ts";
 
 /**
  * Bundles the Worker of a config once for as long as its sources stay, so that editing them does not restart it; or one that begins with
- * another file of `src`, without a map to its sources. Answers what `wrangler dev` is to be told to run that bundle.
+ * another file of `src`, without a map to its sources. Answers the folder of the bundle and of the options that it runs with.
  */
-export async function bundled(config: string, entry?: string): Promise<string[]> {
+export async function bundled(config: string, entry?: string): Promise<string> {
   const [beside = "", ...below] = relative(ROOT, config).split(sep);
   const sources = ["src", beside, "package-lock.json"].map((name) => join(ROOT, name));
   // Two Workers may stand in one folder of sources.
   const named = ["bundle", ...below.slice(0, -1), ...(entry ? relative(ROOT, dirname(entry)).split(sep) : [])].join("-");
   const which = ["--config", config, ...(entry ? [entry, "--upload-source-maps=false"] : [])];
-  const folder = await madeOnce(named, sources, (making) =>
-    runWrangler(making, "bundle the Worker", ["deploy", "--dry-run", "--outdir", join(making, "bundle"), ...which]),
-  );
-  return [join(folder, "bundle", "worker.js"), "--no-bundle"];
+  const folder = await madeOnce(named, sources, async (making) => {
+    const bundle = join(making, "bundle");
+    await runWrangler(making, "bundle the Worker", ["deploy", "--dry-run", "--outdir", bundle, ...which]);
+    await runNode(making, "read its configuration", [OPTIONS, config, bundle]);
+  });
+  return join(folder, "bundle");
 }
+
+const OPTIONS = join(import.meta.dirname, "options.ts");

@@ -8,7 +8,7 @@ import { requireFree } from "./ports.ts";
 import { localToken } from "./token.ts";
 import { followLog } from "./worker-log.ts";
 import { errorIn, isLoadingError, lastError, ROOT, shown } from "./wrangler.ts";
-import { devArgs, type Engine, LOG_NAME, runDev } from "./wrangler-dev.ts";
+import { devArgs, type Engine, LOG_NAME, runDev, serveArgs } from "./wrangler-dev.ts";
 
 export type { Engine };
 
@@ -76,11 +76,12 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     await requireFree(port);
     if (fresh) for (const left of ["state", "token", LOG_NAME]) rmSync(join(folder, left), { recursive: true, force: true });
     const token = localToken(join(folder, "token"));
-    const [bundle] = await Promise.all([worker ? [worker.script] : bundled(config, entry), prepareDatabase(folder, config, token)]);
+    const [bundle] = await Promise.all([worker ? "" : bundled(config, entry), prepareDatabase(folder, config, token)]);
     signal?.throwIfAborted();
-    const run = devArgs({ folder, port, secrets, config: worker?.config ?? config, vars: { PUBLIC_URL: url, ...vars } });
+    const how = { folder, port, secrets, vars: { PUBLIC_URL: url, ...vars } };
+    const run = worker ? devArgs(how, worker) : serveArgs(how, bundle);
     const before = readLog(join(folder, LOG_NAME)).length;
-    const engine = runDev({ url, token, folder, args: [...bundle, ...run], lock, signal });
+    const engine = runDev({ url, token, folder, args: run, lock, signal });
     const refused = untilRefused(engine.logFile);
     const came = await Promise.race([engine.answers(startWithinMs), refused.line]).finally(refused.over);
     if (came === true) return engine;
@@ -99,7 +100,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
 /** What became of a start, and what was called an error in its part of the log: its other lines are no reasons. */
 function whyNot(ended: unknown[] | undefined, withinMs: number, log: string): string {
   const [code, signal] = ended ?? [];
-  const what = ended ? `wrangler ended by itself (${signal ?? `exit code ${code}`}).` : `it did not answer within ${withinMs / 1000} s.`;
+  const what = ended ? `it ended by itself (${signal ?? `exit code ${code}`}).` : `it did not answer within ${withinMs / 1000} s.`;
   const error = errorIn(log);
   return error === undefined ? what : `${what} The last error in its log: ${error}`;
 }
@@ -108,7 +109,7 @@ function readLog(file: string): Buffer {
   return existsSync(file) ? readFileSync(file) : Buffer.alloc(0);
 }
 
-/** Resolves with what the Worker threw as the runtime loaded it: wrangler would go on living without it, and never answer. */
+/** Resolves with what the Worker threw as the runtime loaded it: wrangler would live on without it, and never answer. */
 function untilRefused(logFile: string): { line: Promise<string>; over: () => void } {
   const { promise, resolve } = Promise.withResolvers<string>();
   const over = followLog(logFile, (said) => {

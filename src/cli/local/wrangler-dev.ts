@@ -8,23 +8,23 @@ import { endGroup, groupOf, send } from "./processes.ts";
 import { openLog, sizeOf } from "./worker-log.ts";
 import { ROOT, WRANGLER, wranglerEnv } from "./wrangler.ts";
 
-/** A local engine: `wrangler dev` and the two workerds it runs. */
+/** A local engine: `wrangler dev` and the two workerds it runs, or `serve.ts` and its one. */
 export interface Engine {
   url: string;
   token: string;
-  /** Wrangler's, which is also the id of the process group in which all of the engine lives. */
+  /** Its first process's, which is also the id of the process group in which all of the engine lives. */
   pid: number;
-  /** Where wrangler and the Worker write. */
+  /** Where it and the Worker write. */
   logFile: string;
   /** Where in that file this engine's own lines begin, in bytes. */
   logFrom: number;
-  /** Resolves when wrangler has ended, by itself or not, with its exit code or the signal that ended it. */
+  /** Resolves when its first process has ended, by itself or not, with its exit code or the signal that ended it. */
   ended: Promise<unknown[]>;
-  /** The ids of the workerd that runs the Worker and holds all state. Wrangler starts another when it dies. */
+  /** The ids of the workerd that runs the Worker and holds all state. Another is started when it dies. */
   runtime(): number[];
   /** The id of the workerd that owns the public port: without it nothing answers any more, whatever else lives. */
   front(): number[];
-  /** Waits until the Worker answers: false when it did not in time, or wrangler has ended. */
+  /** Waits until the Worker answers: false when it did not in time, or its first process has ended. */
   answers(withinMs: number): Promise<boolean>;
   stop(): Promise<void>;
   /** Kills without warning. Answers the ids of what died. */
@@ -38,15 +38,16 @@ interface Running {
   url: string;
   token: string;
   folder: string;
+  /** The program of its first process, and what that is told: of `devArgs` or `serveArgs`. */
   args: string[];
   lock: FolderLock;
   signal: AbortSignal | undefined;
 }
 
 /**
- * Runs `wrangler dev` in a process group of its own, so that Ctrl-C in the terminal reaches only us and we end it in good order.
+ * Runs an engine in a process group of its own, so that Ctrl-C in the terminal reaches only us and we end it in good order.
  *
- * What wrangler 4.156 does when its processes die (seen): it runs two workerds, a proxy that owns the public port and the one that
+ * What happens when its processes die (seen): `serve.ts` starts its workerd again on the same state and port. Wrangler 4.156 runs two, a proxy that owns the public port and the one that
  * runs the Worker. `kill -9` of the latter: wrangler starts another on the same state, which answers 0.4 to 0.8 s later. Of the
  * proxy: the port is closed for 0.4 to 2 s, then a new one listens and never answers; only a new wrangler helps. Of wrangler: both workerds
  * live on, answer, and hold the port and the state, so whoever kills it must kill its whole group. Asked to end (TERM or INT), wrangler is
@@ -56,7 +57,7 @@ export function runDev({ url, token, folder, args, lock, signal }: Running): Eng
   const logFile = join(folder, LOG_NAME);
   const log = openLog(logFile);
   const logFrom = sizeOf(logFile);
-  const wrangler = spawn(process.execPath, [WRANGLER, "dev", ...args], {
+  const first = spawn(process.execPath, args, {
     cwd: ROOT,
     env: wranglerEnv(folder),
     stdio: ["ignore", log, log],
@@ -64,17 +65,17 @@ export function runDev({ url, token, folder, args, lock, signal }: Running): Eng
   });
   closeSync(log);
   const gone = new AbortController();
-  const ended = once(wrangler, "exit").finally(() => gone.abort());
-  const pid = wrangler.pid ?? 0;
+  const ended = once(first, "exit").finally(() => gone.abort());
+  const pid = first.pid ?? 0;
   const killAll = () => send("SIGKILL", groupOf(pid));
   lock.holds(pid);
   // The last resort of a process that ends without stop().
   process.once("exit", killAll);
 
-  /** The proxy is the one that was told the public port. */
   const workerds = () => groupOf(pid).filter(({ command }) => /workerd[^ ]* serve/.test(command));
-  const isProxy = ({ command }: { command: string }) => command.includes(`entry=127.0.0.1:${new URL(url).port} `);
-  const runtime = () => workerds().filter((one) => !isProxy(one));
+  /** The one that was told the public port: wrangler's proxy, or all there is. */
+  const isFront = ({ command }: { command: string }) => command.includes(`entry=127.0.0.1:${new URL(url).port} `);
+  const runtime = () => workerds().filter((one) => args[0] === SERVE || !isFront(one));
   const released = () => {
     process.off("exit", killAll);
     lock.release();
@@ -88,7 +89,7 @@ export function runDev({ url, token, folder, args, lock, signal }: Running): Eng
     logFrom,
     ended,
     runtime: () => runtime().map((one) => one.pid),
-    front: () => workerds().flatMap((one) => (isProxy(one) ? [one.pid] : [])),
+    front: () => workerds().flatMap((one) => (isFront(one) ? [one.pid] : [])),
     answers: (withinMs) => becomesWell(url, AbortSignal.any([gone.signal, AbortSignal.timeout(withinMs), ...(signal ? [signal] : [])])),
     async stop() {
       await endGroup(pid);
@@ -106,17 +107,29 @@ export function runDev({ url, token, folder, args, lock, signal }: Running): Eng
   };
 }
 
-/** Loopback only, no questions, no debugger's port. */
-export function devArgs(options: {
+interface Told {
   folder: string;
   port: number;
   secrets: string;
-  config: string;
   vars: Record<string, string>;
-}): string[] {
+}
+
+/** `wrangler dev` of a Worker that is loaded anew when it changes. Loopback only, no questions, no debugger's port. */
+export function devArgs(told: Told, { script, config }: { script: string; config: string }): string[] {
+  const alone = ["--ip", "127.0.0.1", "--inspector-port", "0", "--show-interactive-dev-session=false"];
+  return [WRANGLER, "dev", script, "--config", config, ...alone, ...toldArgs(told)];
+}
+
+/** The runtime alone, of a bundle as it is in its folder. */
+export function serveArgs(told: Told, bundle: string): string[] {
+  return [SERVE, "--bundle", bundle, ...toldArgs(told)];
+}
+
+const SERVE = join(import.meta.dirname, "serve.ts");
+
+function toldArgs({ folder, port, secrets, vars }: Told): string[] {
   return [
-    ...["--config", options.config, "--env-file", options.secrets, "--persist-to", join(options.folder, "state")],
-    ...["--ip", "127.0.0.1", "--port", String(options.port), "--inspector-port", "0", "--show-interactive-dev-session=false"],
-    ...Object.entries(options.vars).flatMap(([name, value]) => ["--var", `${name}:${value}`]),
+    ...["--env-file", secrets, "--persist-to", join(folder, "state"), "--port", String(port)],
+    ...Object.entries(vars).flatMap(([name, value]) => ["--var", `${name}:${value}`]),
   ];
 }

@@ -33,8 +33,13 @@ export function wranglerEnv(folder: string): NodeJS.ProcessEnv {
 
 /** Runs one of wrangler's commands without a word, and answers what it said. Errors: a sentence that ends with wrangler's own. */
 export function runWrangler(folder: string, doing: string, args: readonly string[]): Promise<string> {
+  return runNode(folder, doing, [WRANGLER, ...args]);
+}
+
+/** As `runWrangler`, with a file of our own that loads wrangler. */
+export function runNode(folder: string, doing: string, args: readonly string[]): Promise<string> {
   return new Promise((resolve, reject) => {
-    execFile(process.execPath, [WRANGLER, ...args], { cwd: ROOT, env: wranglerEnv(folder) }, (error, stdout, stderr) => {
+    execFile(process.execPath, [...args], { cwd: ROOT, env: wranglerEnv(folder) }, (error, stdout, stderr) => {
       if (error) reject(new Refusal(`Could not ${doing}: ${lastError(`${stdout}\n${stderr}`)}`));
       else resolve(stdout);
     });

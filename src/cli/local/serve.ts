@@ -1,0 +1,52 @@
+// A process of its own, which runs a Worker's bundle as it stands until it is ended. `wrangler dev` takes twice as long to start, for what
+// only a Worker needs that is being written: it watches its files, and puts a second runtime in front of the first.
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs, parseEnv } from "node:util";
+import { BUNDLE, miniflare } from "./miniflare.ts";
+
+const { values } = parseArgs({
+  options: {
+    bundle: { type: "string", default: "" },
+    "env-file": { type: "string", default: "" },
+    "persist-to": { type: "string", default: "" },
+    port: { type: "string", default: "" },
+    var: { type: "string", multiple: true, default: [] },
+  },
+});
+
+/** How wrangler marks lines of these levels: a log is read in the same way, whoever wrote it. */
+const MARKS: Record<string, string> = { error: "✘ [ERROR] ", warn: "▲ [WARNING] " };
+
+function say({ level, message }: { level: string; message: string }): void {
+  process.stdout.write(`${MARKS[level] ?? ""}${message}\n`);
+}
+
+const { bindings, ...worker } = JSON.parse(readFileSync(join(values.bundle, BUNDLE.options), "utf8"));
+const texts = readdirSync(values.bundle).filter((name) => name.endsWith(".md"));
+const moduleOf = (type: string, name: string) => ({ type, path: join(values.bundle, name) });
+const vars = values.var.map((one) => [one.slice(0, one.indexOf(":")), one.slice(one.indexOf(":") + 1)]);
+const { Miniflare, convertV4MiniflareOptions } = miniflare();
+const runtime = new Miniflare(
+  convertV4MiniflareOptions({
+    host: "127.0.0.1",
+    port: Number(values.port),
+    cf: false,
+    logRequests: false,
+    handleStructuredLogs: say,
+    // As wrangler lays it out, whose commands find what is kept there.
+    resourcePersistencePath: join(values["persist-to"], "v3"),
+    workers: [
+      {
+        ...worker,
+        modulesRoot: values.bundle,
+        modules: [moduleOf("ESModule", BUNDLE.entry), ...texts.map((name) => moduleOf("Text", name))],
+        bindings: { ...bindings, ...parseEnv(readFileSync(values["env-file"], "utf8")), ...Object.fromEntries(vars) },
+      },
+    ],
+  }),
+);
+await runtime.ready.catch((error: unknown) => {
+  say({ level: "error", message: error instanceof Error ? error.message : String(error) });
+  process.exit(1);
+});
