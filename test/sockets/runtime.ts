@@ -1,9 +1,11 @@
 import { spawn } from "node:child_process";
-import { rmSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { bundled } from "../../src/cli/local/bundle.ts";
 import { freePort } from "../../src/cli/local/ports.ts";
 import { endGroup, groupOf, send } from "../../src/cli/local/processes.ts";
-import { ROOT, WRANGLER, wranglerEnv } from "../../src/cli/local/wrangler.ts";
+import { wranglerEnv } from "../../src/cli/local/wrangler.ts";
+import { serveArgs } from "../../src/cli/local/wrangler-dev.ts";
 import { poll } from "./poll.ts";
 
 /** As in wrangler.jsonc beside this file. */
@@ -21,21 +23,16 @@ interface Runtime {
 export async function startRuntime(folder: string): Promise<Runtime> {
   const port = await freePort();
   const url = new URL(`http://127.0.0.1:${port}`);
-  const config = join(import.meta.dirname, "wrangler.jsonc");
-  const inspector = await freePort();
-  const places = ["--ip", "127.0.0.1", "--port", `${port}`, "--inspector-port", `${inspector}`, "--persist-to", join(folder, "state")];
-  const wrangler = spawn(process.execPath, [WRANGLER, "dev", "--config", config, ...places], {
-    cwd: ROOT,
+  const secrets = join(folder, "secrets");
+  writeFileSync(secrets, "");
+  const bundle = await bundled(join(import.meta.dirname, "wrangler.jsonc"));
+  const first = spawn(process.execPath, serveArgs({ folder, port, secrets, vars: {} }, bundle), {
     env: wranglerEnv(folder),
     stdio: "ignore",
     detached: true,
   });
-  const pid = wrangler.pid ?? 0;
-  const kill9 = () => {
-    send("SIGKILL", groupOf(pid));
-    // What wrangler would have removed itself.
-    rmSync(join(import.meta.dirname, ".wrangler"), { recursive: true, force: true });
-  };
+  const pid = first.pid ?? 0;
+  const kill9 = () => send("SIGKILL", groupOf(pid));
   process.once("exit", kill9);
   const answers = () =>
     fetch(url).then(
