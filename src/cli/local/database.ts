@@ -1,7 +1,9 @@
-import { cpSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { createHash, createHmac } from "node:crypto";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { Refusal } from "../command.ts";
+import { readConfig } from "../wiring/config.ts";
 import { madeOnce } from "./made-once.ts";
 import { insertToken } from "./token.ts";
 import { ROOT, runWrangler, shown } from "./wrangler.ts";
@@ -26,7 +28,7 @@ export async function prepareDatabase(folder: string, config: string, token: str
 
 /** A copy that is there as a whole or not at all. */
 async function copyNewDatabase(folder: string, config: string): Promise<void> {
-  const made = await madeOnce("database", [MIGRATIONS, config], (making) => makeDatabase(making, config));
+  const made = await madeOnce("database", [MIGRATIONS, config], async (making) => makeDatabase(making, config));
   const copy = join(folder, "state.new");
   rmSync(copy, { recursive: true, force: true });
   cpSync(join(made, "state"), copy, { recursive: true });
@@ -34,20 +36,34 @@ async function copyNewDatabase(folder: string, config: string): Promise<void> {
 }
 
 /**
- * All migrations in one batch: `migrations apply` starts a runtime for each file. It finds them in its own list afterwards, and goes on
- * from there.
+ * All migrations, in the file that the local runtime takes for this database: wrangler would start a runtime to make it. It finds them in its
+ * own list afterwards, and goes on from there.
  */
-async function makeDatabase(folder: string, config: string): Promise<void> {
-  const file = join(folder, "new-database.sql");
-  // As wrangler makes it.
-  const list = `CREATE TABLE d1_migrations (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL);`;
-  const migrations = readdirSync(MIGRATIONS)
-    .sort()
-    .map((name) => `${readFileSync(join(MIGRATIONS, name), "utf8")}\nINSERT INTO d1_migrations (name) VALUES ('${name}');`);
-  writeFileSync(file, [list, ...migrations].join("\n"));
-  const state = join(folder, "state");
-  await runWrangler(folder, "make the database", ["d1", "execute", "DB", "--yes", ...local(config, state), "--file", file]);
+function makeDatabase(folder: string, config: string): void {
+  const [bound] = readConfig(config).d1_databases ?? [];
+  if (!bound) throw new Refusal(`${shown(config)} binds no database. It needs one in d1_databases, as DB.`);
+  const kept = join(folder, "state", KEPT_IN);
+  mkdirSync(kept, { recursive: true });
+  const database = new DatabaseSync(join(kept, `${objectOf(bound.database_id)}.sqlite`));
+  try {
+    // As wrangler makes it.
+    database.exec(`CREATE TABLE d1_migrations (
+      id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL);`);
+    for (const name of readdirSync(MIGRATIONS).sort()) {
+      database.exec(readFileSync(join(MIGRATIONS, name), "utf8"));
+      database.prepare("INSERT INTO d1_migrations (name) VALUES (?)").run(name);
+    }
+  } finally {
+    database.close();
+  }
+}
+
+/** The id of the object that keeps a database locally, which is the name of its file: the runtime derives it from the database's own id. */
+function objectOf(databaseId: string): string {
+  const key = createHash("sha256").update("miniflare-D1DatabaseObject").digest();
+  const signed = (what: string | Buffer) => createHmac("sha256", key).update(what).digest().subarray(0, 16);
+  const name = signed(databaseId);
+  return Buffer.concat([name, signed(name)]).toString("hex");
 }
 
 const local = (config: string, state: string) => ["--local", "--config", config, "--persist-to", state];

@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
 import { join, relative } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { isAlive } from "./processes.ts";
 import { ROOT } from "./wrangler.ts";
 
 /** Where things are kept that follow from this checkout's files alone. Deleting it costs the next start a few seconds. */
@@ -9,16 +11,23 @@ const MADE = join(ROOT, ".millrace/made");
 /** How long something is kept that was made from files which have changed since. */
 const KEPT_MS = 24 * 60 * 60_000;
 
+/** How long another process is waited for that makes the same; who has waited for so long makes it too, and what is whole first stays. */
+const WAIT_MS = 60_000;
+const LOOK_EVERY_MS = 50;
+
 /**
- * Makes what follows from these files and folders alone, unless it was made from the same before. Answers the folder it is in: it is
- * shared, so nobody writes to it. Whoever makes the same at the same moment is no harm: what is whole first stays.
+ * Makes what follows from these files and folders alone, unless it was made from the same before, or is being made. Answers the folder it
+ * is in: it is shared, so nobody writes to it.
  */
 export async function madeOnce(what: string, from: readonly string[], make: (folder: string) => Promise<unknown>): Promise<string> {
-  const folder = join(MADE, `${what}-${digestOf(from)}`);
+  const name = `${what}-${digestOf(from)}`;
+  const folder = join(MADE, name);
   if (existsSync(folder)) return folder;
   mkdirSync(MADE, { recursive: true, mode: 0o700 });
   forgetOld();
-  const making = mkdtempSync(join(MADE, "making-"));
+  for (const until = Date.now() + WAIT_MS; isBeingMade(name) && Date.now() < until; ) await sleep(LOOK_EVERY_MS);
+  if (existsSync(folder)) return folder;
+  const making = mkdtempSync(join(MADE, `making-${name}-${process.pid}-`));
   try {
     await make(making);
     renameSync(making, folder);
@@ -30,13 +39,19 @@ export async function madeOnce(what: string, from: readonly string[], make: (fol
   return folder;
 }
 
-/** A digest of all names and contents. */
+/** Whether a process that lives makes it. */
+function isBeingMade(name: string): boolean {
+  const making = readdirSync(MADE).filter((one) => one.startsWith(`making-${name}-`));
+  return making.some((one) => isAlive(Number(one.slice(`making-${name}-`.length).split("-")[0])));
+}
+
+/** A digest of all names and contents. What tools keep beside the files is left out: it begins with a dot. */
 function digestOf(paths: readonly string[]): string {
   const hash = createHash("sha256");
   const add = (path: string) => {
     hash.update(`${relative(ROOT, path)}\n`);
     if (!statSync(path).isDirectory()) hash.update(readFileSync(path));
-    else for (const name of readdirSync(path).sort()) add(join(path, name));
+    else for (const name of readdirSync(path).sort()) if (!name.startsWith(".")) add(join(path, name));
   };
   for (const path of paths) add(path);
   return hash.digest("hex").slice(0, 16);

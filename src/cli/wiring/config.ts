@@ -24,6 +24,7 @@ export interface Config {
     consumers?: ConfiguredConsumer[];
   };
   durable_objects?: { bindings?: { name: string; class_name: string; script_name?: string }[] };
+  d1_databases?: { binding: string; database_id: string }[];
   services?: { binding: string; service: string; entrypoint?: string }[];
   migrations?: { new_sqlite_classes?: string[] }[];
   name?: string;
