@@ -18,14 +18,20 @@ const tests = (project: string, workers: number, ...more: string[]): Job => ({
 /** The longest file by far: begun last, it would run alone at the end. */
 const WALK = "test/docs/static/write-a-chain.test.ts";
 
+/** Tests that have a runtime of their own, one after the other. */
+const APART = ["test/proof/", "test/systems/privacy/", "test/docs/raw/"];
+
 /**
  * What runs beside what: the jobs of a lane one after another, the lanes at once. Balanced for two processors, where what waits fills what
- * computes. What runs in workerd has one runtime for all its files: a second does no work sooner, and is started, filled and warmed up too.
+ * computes. What runs in workerd has one runtime for its files: a second is started, filled and warmed up too, and they finish no sooner.
  */
 export const LANES: readonly (readonly Job[])[] = [
   [tests("app", 1)],
-  // In one run: what starts vitest reads its configuration, and wrangler with it, for some seconds of a processor.
-  [tests("engine", 1, "--project", "privacy", "--project", "raw")],
+  [
+    tests("engine", 1, "test/engine/"),
+    // In one run: what starts vitest reads its configuration, and wrangler with it, for some seconds of a processor.
+    { ...tests("engine", 1, "--project", "privacy", "--project", "raw", ...APART), name: "apart" },
+  ],
   [
     // The walk goes on from what the types' check has found.
     { name: "check", program: "npm", args: ["run", "--silent", "check"] },

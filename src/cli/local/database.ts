@@ -36,8 +36,8 @@ async function copyNewDatabase(folder: string, config: string): Promise<void> {
 }
 
 /**
- * All migrations, in the file that the local runtime takes for this database: wrangler would start a runtime to make it. It finds them in its
- * own list afterwards, and goes on from there.
+ * All migrations, in the file that the local runtime takes for this database: wrangler would start a runtime to make it. It finds them in
+ * its own list afterwards, and goes on from there.
  */
 function makeDatabase(folder: string, config: string): void {
   const [bound] = readConfig(config).d1_databases ?? [];

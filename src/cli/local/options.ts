@@ -1,5 +1,5 @@
-// A process of its own, which writes beside a bundle how wrangler would run it by its configuration: to load wrangler takes most of a second,
-// and it speaks of secrets that are not asked for.
+// A process of its own, which writes beside a bundle how wrangler would run it by its configuration: to load wrangler takes most of a
+// second, and it speaks of secrets that are not asked for.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { unstable_readConfig as readConfig, unstable_getMiniflareWorkerOptions as workerOptions } from "wrangler";

@@ -47,11 +47,12 @@ interface Running {
 /**
  * Runs an engine in a process group of its own, so that Ctrl-C in the terminal reaches only us and we end it in good order.
  *
- * What happens when its processes die (seen): `serve.ts` starts its workerd again on the same state and port. Wrangler 4.156 runs two, a proxy that owns the public port and the one that
- * runs the Worker. `kill -9` of the latter: wrangler starts another on the same state, which answers 0.4 to 0.8 s later. Of the
- * proxy: the port is closed for 0.4 to 2 s, then a new one listens and never answers; only a new wrangler helps. Of wrangler: both workerds
- * live on, answer, and hold the port and the state, so whoever kills it must kill its whole group. Asked to end (TERM or INT), wrangler is
- * gone after 0.05 s and the last of its group after 0.1 to 0.2 s: the engine has stopped when its group is gone, not when wrangler is.
+ * What happens when its processes die (seen): `serve.ts` starts its workerd again on the same state and port. Wrangler 4.156 runs two, a
+ * proxy that owns the public port and the one that runs the Worker. `kill -9` of the latter: wrangler starts another on the same state,
+ * which answers 0.4 to 0.8 s later. Of the proxy: the port is closed for 0.4 to 2 s, then a new one listens and never answers; only a new
+ * wrangler helps. Of the first process: its workerds live on, answer, and hold the port and the state, so whoever kills it must kill its
+ * whole group. Asked to end (TERM or INT), it is gone after 0.05 s and the last of its group after 0.1 to 0.2 s: the engine has stopped
+ * when its group is gone, not when its first process is.
  */
 export function runDev({ url, token, folder, args, lock, signal }: Running): Engine {
   const logFile = join(folder, LOG_NAME);
