@@ -1,0 +1,40 @@
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+import { madeOnce } from "../../src/cli/local/made-once.ts";
+import { emptyFolder } from "./folder.ts";
+
+/** Files, and a maker that counts how often it has made something of them. */
+function maker() {
+  const from = emptyFolder();
+  writeFileSync(join(from, "file"), "as it is");
+  let times = 0;
+  const make = async (folder: string) => {
+    times++;
+    await new Promise(setImmediate);
+    writeFileSync(join(folder, "what"), readFileSync(join(from, "file")));
+  };
+  const made = async () => {
+    const folder = await madeOnce("test", [from], make);
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    return readFileSync(join(folder, "what"), "utf8");
+  };
+  return { from, made, times: () => times };
+}
+
+it("two that ask at once for the same get it, and it is made once", async () => {
+  const { made, times } = maker();
+  expect(await Promise.all([made(), made()])).toEqual(["as it is", "as it is"]);
+  expect(times()).toBe(1);
+});
+
+it("it is made anew when a file has changed, and not for what a tool keeps beside the files", async () => {
+  const { from, made, times } = maker();
+  await made();
+  mkdirSync(join(from, ".wrangler/tmp"), { recursive: true });
+  await made();
+  expect(times()).toBe(1);
+  writeFileSync(join(from, "file"), "as it is now");
+  expect(await made()).toBe("as it is now");
+  expect(times()).toBe(2);
+});
