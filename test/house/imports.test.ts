@@ -65,7 +65,15 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "engine/rooms": ["engine/contract", "engine/store"],
   "engine/schedules": ["engine/contract", "engine/store", "engine/intake", "engine/topology", "engine/access", "engine/operate"],
   // What records say against each other: it mends by the doors of the rooms whose records they are.
-  "engine/reconcile": ["engine/contract", "engine/store", "engine/intake", "engine/topology", "engine/lanes", "engine/locks"],
+  "engine/reconcile": [
+    "engine/contract",
+    "engine/store",
+    "engine/intake",
+    "engine/topology",
+    "engine/operate",
+    "engine/lanes",
+    "engine/locks",
+  ],
   "engine/keeper": [
     "engine/reconcile",
     "engine/schedules",

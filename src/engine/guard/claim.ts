@@ -19,7 +19,7 @@ export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Outpu
   let { attempt } = own;
   for (;;) {
     const askedAt = Date.now();
-    const { mine, entry, run } = await pass.recorder.claim(attempt, LEASE_MS, shown(own.input));
+    const { mine, entry, run } = await pass.recorder.claim(attempt, LEASE_MS, shownInput(own.input));
     if (entry === null) {
       // Another pass has written: what it recorded is asked for first.
       await pass.inbox.assertSameSteps(step);
@@ -37,7 +37,8 @@ export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Outpu
   }
 }
 
-function shown(input: unknown): string | null {
+/** An effect's input as people are shown it beside a doubt; null where it has no JSON. */
+export function shownInput(input: unknown): string | null {
   try {
     const text = JSON.stringify(input) as string | undefined;
     return text === undefined ? null : beginning(text, SHOWN_INPUT_CHARACTERS);

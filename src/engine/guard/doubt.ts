@@ -4,7 +4,8 @@ import { beginning } from "../contract/text.ts";
 import { logDoubt } from "../observe/log/instances.ts";
 import { describeFailure } from "../pass/failure.ts";
 import type { Seen } from "../store/inbox/entry.ts";
-import type { EffectAttempt } from "./attempt.ts";
+import type { Effect, EffectAttempt } from "./attempt.ts";
+import { shownInput } from "./claim.ts";
 import { inDoubt, type StepOutcome } from "./outcome.ts";
 
 /**
@@ -12,7 +13,7 @@ import { inDoubt, type StepOutcome } from "./outcome.ts";
  * later doubt.
  */
 export function doubtEventType(entryKey: string): string {
-  return `doubt-${digest("doubt", entryKey)}`;
+  return DOUBT_EVENT + digest("doubt", entryKey);
 }
 
 /** Whether an effect, by its entry's key, still waits for a person to say what became of it. */
@@ -22,6 +23,37 @@ export function isInDoubt(entries: readonly Seen[], entryKey: string): boolean {
     ({ step, item, generation, state }) => step === key?.step && item === key.item && generation === key.generation && state === "in_doubt",
   );
 }
+
+const DOUBT_EVENT = "doubt-";
+
+/** True for the event type of a doubt. */
+export function isDoubtEvent(type: string): boolean {
+  return type.startsWith(DOUBT_EVENT);
+}
+
+/**
+ * Puts an effect back in doubt whose entry is gone though the platform remembers the doubt: it was deleted, or a backup was restored
+ * without it. Nobody knows whether it happened, so no machine does it again. Undefined where its entry, or a later one, is there.
+ */
+export async function putBackInDoubt<Input, Output>(
+  { pass, step, definition, input }: Effect<Input, Output>,
+  doubted: string,
+  nth: number,
+): Promise<StepOutcome | undefined> {
+  const key = parseEntryKey(doubted);
+  const entries = await pass.inbox.entries(true);
+  const isThere = ({ step: name, item, generation }: Seen) => name === key?.step && item === key.item && generation >= key.generation;
+  if (key === undefined || entries.some(isThere)) return undefined;
+  const attempt = { ...pass.inbox.attempt(step, definition.effect, key.generation), key };
+  const doubt = new MillraceError("in_doubt", ENTRY_GONE);
+  const failure = describeFailure(step.label, nth, doubt);
+  logDoubt(pass, failure, key, doubt);
+  await pass.recorder.doubtAgain(attempt, shownInput(input), JSON.stringify(failure));
+  return inDoubt(key);
+}
+
+const ENTRY_GONE =
+  "It was in doubt, and its record is gone: it was deleted, or a backup was restored without it. Look at the receiving side, then confirm, reject or retry it.";
 
 /** What an attempt is that holds its entry, whatever its input and output are. */
 type Holding = Pick<EffectAttempt<never, never>, "pass" | "step" | "attempt" | "nth">;

@@ -6,7 +6,7 @@ import type { Effect, EffectAttempt } from "./attempt.ts";
 import { callOf, inTime, noteKeyRead } from "./call.ts";
 import { claimEffect } from "./claim.ts";
 import { recordConfirmed } from "./confirmed.ts";
-import { doubtUnwritten } from "./doubt.ts";
+import { doubtUnwritten, putBackInDoubt } from "./doubt.ts";
 import { underLease } from "./lease.ts";
 import { inDoubt, resultOf, type StepOutcome } from "./outcome.ts";
 import { record } from "./record.ts";
@@ -14,11 +14,14 @@ import { assertNotGivenUp } from "./step.ts";
 
 /**
  * Attempts an effect by its class: one that is recorded is not repeated; a `keyed` or `natural` one is done, because its upstream bears a
- * repetition; a `lookup` or `once` one takes its key first, so that nobody else does it meanwhile. Then the outcome is recorded.
+ * repetition; a `lookup` or `once` one takes its key first, so that nobody else does it meanwhile. Then the outcome is recorded. `doubted`:
+ * the key of the entry that an attempt before this one has left in doubt.
  */
-export async function attemptEffect<Input, Output>(effect: Effect<Input, Output>, nth: number): Promise<StepOutcome> {
+export async function attemptEffect<Input, Output>(effect: Effect<Input, Output>, nth: number, doubted?: string): Promise<StepOutcome> {
   const { pass, step, definition } = effect;
   const begunAt = Date.now();
+  const again = doubted === undefined ? undefined : await putBackInDoubt(effect, doubted, nth);
+  if (again) return again;
   const earlier = await pass.inbox.earlier(step, nth);
   if (earlier?.state === "done") return resultOf(pass.instanceId, earlier);
   pass.run.assertNotComplete();

@@ -1,5 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
+import type { EngineCode } from "../contract/errors.ts";
 import { platformId } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS, type Portion } from "../contract/patience.ts";
 import { laneIn } from "../contract/queue.ts";
@@ -133,6 +134,8 @@ async function ask(env: EngineEnv, row: Open, local: boolean): Promise<Finding> 
     case "unreachable":
       return "leave";
     case "unknown":
+      // Begun anew it would do again what was in doubt: nothing says any more which effect that was.
+      if (row.undoubted) return failure(row, DOUBT_GONE, "in_doubt");
       // What ended, or an operator has skipped, is never created anew.
       return UNDER_WAY.has(row.status) ? "start" : "settled";
     case "complete":
@@ -154,10 +157,13 @@ function isOver({ status }: Open): boolean {
   return FAILED.has(status);
 }
 
-function failure({ status }: Open, message: string): Finding {
+function failure({ status }: Open, message: string, code: EngineCode = "step_failed"): Finding {
   if (status === "errored") return "settled";
-  return { status: "errored", error: JSON.stringify({ step: "", code: "step_failed", message, attempts: 0 }) };
+  return { status: "errored", error: JSON.stringify({ step: "", code, message, attempts: 0 }) };
 }
+
+const DOUBT_GONE =
+  "An effect of it was in doubt, and its record and the run on the platform are gone: nobody can answer the doubt any more. Look at the receiving side: a retry does again what no entry of /effects says is done. Or restore the backup that has the entry.";
 
 /** Creates instances on the platform. Answers the platform's word on those that it did not take. */
 async function start(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap<string, string>> {

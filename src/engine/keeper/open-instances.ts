@@ -23,6 +23,8 @@ export interface Open {
   since_ms: number;
   /** 1 when an operator was promised something that the platform has not heard of yet: that comes first. */
   promised: number;
+  /** 1 when it is in doubt, and no effect of it is. */
+  undoubted: number;
 }
 
 /** What is due in one of the keeper's two lines: instances that it has not seen started, or all others; the longest overdue first. */
@@ -32,7 +34,9 @@ export function dueInstances(env: EngineEnv, line: "unseen" | "seen", limit: num
     sql`
       SELECT id, workflow, tenant_id, subject, correlation_id, status, queue, undo, run, accepted_at, check_at,
         ${now} - check_at AS overdue_ms, ${now} - accepted_at AS age_ms, ${now} - updated_at AS since_ms,
-        EXISTS (SELECT 1 FROM actions WHERE applied_at IS NULL AND actions.instance_id = instances.id) AS promised
+        EXISTS (SELECT 1 FROM actions WHERE applied_at IS NULL AND actions.instance_id = instances.id) AS promised,
+        status = 'in_doubt' AND NOT EXISTS (
+          SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt') AS undoubted
       FROM instances INDEXED BY instances_to_check
       WHERE seen = ${line === "seen" ? 1 : 0} AND check_at <= ${now} ORDER BY check_at LIMIT ${limit}`,
   );

@@ -17,6 +17,7 @@ const METHODS = [
   "extend",
   "giveUp",
   "doubtHanging",
+  "doubtAgain",
   "fence",
   "record",
   "remember",

@@ -10,7 +10,7 @@ import { GroupCommit } from "../store/group-commit.ts";
 import { rememberFailure } from "../store/inbox/caught.ts";
 import { claimEntry, extendLease, giveUpClaim } from "../store/inbox/claim.ts";
 import { DOUBTED } from "../store/inbox/classes.ts";
-import { doubtHanging } from "../store/inbox/doubts.ts";
+import { doubtHanging, putDoubtBack } from "../store/inbox/doubts.ts";
 import type { Attempt, Entry, Seen } from "../store/inbox/entry.ts";
 import { fenceCommit, isFenceRefusal, recordOutcome } from "../store/inbox/outcome.ts";
 import { selectEntries, selectEntry, selectOutput } from "../store/inbox/read.ts";
@@ -119,6 +119,12 @@ export class Recorder extends DurableObject<EngineEnv> {
   /** The last attempt at an effect hangs, and its step was given up. */
   async doubtHanging(key: Omit<EntryKey, "generation">, error: string): Promise<void> {
     return this.#commits.commit({ statements: [doubtHanging(key, error), markInDoubt(key.instanceId)], read: () => undefined });
+  }
+
+  /** An effect is in doubt whose entry is gone: it is there again, and waits for a person. */
+  async doubtAgain(attempt: Attempt, input: string | null, error: string): Promise<void> {
+    const statements = [putDoubtBack(attempt, input, error), markInDoubt(attempt.key.instanceId)];
+    return this.#commits.commit({ statements, read: () => undefined });
   }
 
   /**

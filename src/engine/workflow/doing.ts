@@ -26,7 +26,7 @@ export class Doing implements Taking {
 
   effect<Input, Output>(step: StepCall, { definition, input, record }: EffectRequest<Input, Output>): Promise<Output> {
     const effect = { pass: this.pass, step, definition, input, writes: record };
-    return this.pass.take(step, () => this.platform.settle(step, definition, (nth) => attemptEffect(effect, nth)));
+    return this.pass.take(step, () => this.platform.settle(step, definition, (nth, doubted) => attemptEffect(effect, nth, doubted)));
   }
 
   commit<Output>(step: StepCall, { make, ...policy }: CommitRequest<Output>): Promise<Output> {

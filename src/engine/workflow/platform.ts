@@ -216,9 +216,13 @@ export class Platform {
 
   /**
    * A guarded step from its first attempt to its output. One in doubt parks the instance here until an operator has answered, then makes
-   * another attempt: as a step of its own, because the platform remembers the first.
+   * another attempt: as a step of its own, because the platform remembers the first. That one is given the doubt (an entry's key).
    */
-  async settle<Output>(step: StepCall, policy: Policy, attempt: (number: number) => Promise<StepOutcome>): Promise<Output> {
+  async settle<Output>(
+    step: StepCall,
+    policy: Policy,
+    attempt: (number: number, doubted?: string) => Promise<StepOutcome>,
+  ): Promise<Output> {
     let outcome = await this.do(step, policy, attempt);
     for (let round = 1; "inDoubt" in outcome; round++) {
       const key = outcome.inDoubt;
@@ -227,7 +231,7 @@ export class Platform {
         await this.waitFor(`${step.label} · in doubt ${round}`, doubtEventType(key), "365 days");
       }
       const after = { ...step, label: `${step.label} · after doubt ${round}`, of: step.label };
-      outcome = await this.do(after, policy, (number) => attempt(number + 1));
+      outcome = await this.do(after, policy, (number) => attempt(number + 1, key));
     }
     const packed = outcome;
     if (step.guarded || "appRows" in packed) this.#pass.spending.noteOutcome(packed);

@@ -35,9 +35,9 @@ export async function takeBack(pass: Pass, platform: Platform, undoable: readonl
       const { statements = [], emit = [] } = asWrites(writes(), back.label);
       return { emit, statements: [...statements, takenBack(key), nextGeneration(key)] };
     };
-    await platform.settle(back, definition ?? {}, (nth) =>
+    await platform.settle(back, definition ?? {}, (nth, doubted) =>
       definition
-        ? attemptEffect({ pass, step: back, definition, input: done, writes: all }, nth)
+        ? attemptEffect({ pass, step: back, definition, input: done, writes: all }, nth, doubted)
         : attemptCommit({ pass, step: back }, nth, all),
     );
     undone++;

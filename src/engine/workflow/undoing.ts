@@ -66,7 +66,9 @@ export class Undoing implements Taking {
       const output = await this.#recorded<Output>(step, ({ position }) => {
         // Whatever is found happened when it was begun: it is taken back in that order.
         const effect = { pass: this.#pass, step: { ...step, position }, definition: asking, input, writes: record };
-        return this.#platform.settle(effect.step, definition, (nth) => attemptEffect(effect, nth).catch(nothingIfItDidNotHappen));
+        return this.#platform.settle(effect.step, definition, (nth, doubted) =>
+          attemptEffect(effect, nth, doubted).catch(nothingIfItDidNotHappen),
+        );
       });
       if (definition.undo || undo) {
         const back = definition.undo as StepDefinition<Done<unknown, unknown>, unknown> | undefined;

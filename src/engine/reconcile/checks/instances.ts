@@ -1,8 +1,8 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { sql } from "../../contract/sql.ts";
+import { wakeFromDoubt } from "../../operate/wake-from-doubt.ts";
 import { watchLost } from "../../store/instances/look.ts";
 import { UNDER_WAY } from "../../store/instances/status.ts";
-import { resumeResolved } from "../../store/instances/wait.ts";
 import { query } from "../../store/retry.ts";
 import type { Check } from "../check.ts";
 import { slicedBy } from "../place.ts";
@@ -34,7 +34,7 @@ export const instances: Check = engineCheck({
     },
     in_doubt_without_doubt: {
       says: "An instance is in doubt, and no effect of it is.",
-      mend: (env, { what }) => query(env.DB, resumeResolved(what)),
+      mend: (env, { what }) => wakeFromDoubt(env, what),
     },
     dead_without_letter: { says: "An instance never started because its message was refused, and no open dead letter holds that message." },
     beside_tombstone: { says: "An instance has a row, and a tombstone that says its row was removed." },

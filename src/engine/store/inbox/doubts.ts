@@ -3,7 +3,7 @@ import { fragment, now, type Statement, sql } from "../../contract/sql.ts";
 import { wasApplied } from "../actions.ts";
 import { RETRYABLE, RUNS_NO_MORE } from "../instances/status.ts";
 import { DOUBTED } from "./classes.ts";
-import { isEntry } from "./entry.ts";
+import { type Attempt, isEntry } from "./entry.ts";
 
 /**
  * The last attempt at a `once` effect hangs, and nobody waits for it: what comes of it is unknown. Its token stays, so that it may still
@@ -13,6 +13,18 @@ export function doubtHanging(key: Omit<EntryKey, "generation">, error: string): 
   return sql`
     UPDATE inbox SET state = 'in_doubt', error = ${error}, updated_at = ${now}
     WHERE instance_id = ${key.instanceId} AND step = ${key.step} AND item = ${key.item} AND class IN ${DOUBTED} AND state = 'claimed'`;
+}
+
+/** Puts an entry back that the platform remembers in doubt, and that is gone. Not of an instance that was removed, and over none. */
+export function putDoubtBack(attempt: Attempt, input: string | null, error: string): Statement {
+  const { key, position, after, caught, class: its, token, undoable } = attempt;
+  return sql`
+    INSERT INTO inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, input, error, undoable,
+      updated_at)
+    SELECT id, ${key.step}, ${key.item}, ${key.generation}, ${position}, ${after}, ${caught}, ${its}, 'in_doubt', 1, ${token}, ${input},
+      ${error}, ${undoable ? 1 : 0}, ${now}
+    FROM instances WHERE id = ${key.instanceId}
+    ON CONFLICT DO NOTHING`;
 }
 
 /**

@@ -6,6 +6,7 @@ import type { RecordedClass } from "./classes.ts";
  * new → claimed         an attempt of a class that claims takes the key
  * new → done            recorded by an attempt that needs no claim, because its class takes none
  * new → failed          the generation behind one that was taken back, free to be taken; or a commit that was given up
+ * new → in_doubt        its entry is gone (deleted, or not restored), and the platform remembers the doubt
  * claimed → claimed     taken over once the lease has run out
  * claimed → done        the effect's outcome was recorded by the claim's holder
  * claimed → failed      the upstream said for certain that nothing happened

@@ -1,0 +1,73 @@
+import { effectsOf, listEffects, resolveDoubt } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { happened, keeperRound, operator, probeEnv, reaches, rows, until } from "../harness.ts";
+import { lookAgain, noted, walk } from "../reconcile/walking.ts";
+import { doubtful, followUps } from "./doubtful.ts";
+
+/** A doubt whose entry is gone, though the platform remembers it. */
+async function gone() {
+  const one = await doubtful();
+  await rows("DELETE FROM inbox WHERE instance_id = ?1", one.instanceId);
+  return one;
+}
+
+/** The platform passes through its code anew, as after a crash or a deployment. */
+async function passAnew(instanceId: string): Promise<void> {
+  const instance = await probeEnv.PROBE.get(instanceId);
+  await instance.pause();
+  await instance.resume();
+}
+
+const effects = (instanceId: string) => effectsOf(probeEnv, operator, instanceId);
+
+describe("A doubt whose entry was deleted, or not restored with a backup", () => {
+  it("is put back by the next pass: nothing is sent again, and a person sees what was sent and answers it", async () => {
+    const { name, instanceId, key } = await gone();
+    await passAnew(instanceId);
+    const [effect] = await until(
+      () => effects(instanceId),
+      (found) => found.length > 0,
+    );
+    expect(effect).toMatchObject({ key, class: "once", state: "in_doubt", input: JSON.stringify({ subject: `${name}/mail` }) });
+    expect(effect?.error).toMatchObject({ code: "in_doubt", message: expect.stringContaining("its record is gone") });
+    expect(await reaches(instanceId, "in_doubt", "complete", "errored")).toBe("in_doubt");
+    await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-77" }, "seen in the sent folder");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect((await (await probeEnv.PROBE.get(instanceId)).status()).output).toEqual({ outputs: ["mail-77", "committed"] });
+    expect(await happened(`${name}/mail`)).toHaveLength(1);
+    expect(
+      await until(
+        () => followUps(name),
+        (found) => found.length === 2,
+      ),
+    ).toHaveLength(2);
+  });
+
+  it("is put back where no pass comes by: the walk wakes the run, which goes on with nothing by itself", async () => {
+    const { name, instanceId, key } = await gone();
+    await walk();
+    await lookAgain(instanceId);
+    await until(
+      () => listEffects(probeEnv, operator, { state: "in_doubt", limit: 200 }),
+      (found) => found.some((one) => one.key === key),
+    );
+    await lookAgain(instanceId);
+    expect(await noted(instanceId)).toMatchObject([{ kind: "in_doubt_without_doubt", state: "mended", mends: 1 }]);
+    expect(await rows("SELECT status FROM instances WHERE id = ?1", instanceId)).toEqual([{ status: "in_doubt" }]);
+    expect(await happened(`${name}/mail`)).toHaveLength(1);
+    await resolveDoubt(probeEnv, operator, key, { verb: "reject" }, "not in the sent folder");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await happened(`${name}/mail`)).toHaveLength(2);
+  });
+
+  it("of which the platform knows nothing either ends its instance, with what a person can do: no machine begins it anew", async () => {
+    const { name, instanceId } = await gone();
+    await (await probeEnv.PROBE.get(instanceId)).terminate();
+    await rows("UPDATE instances SET workflow = 'lab', check_at = 1 WHERE id = ?1", instanceId);
+    await keeperRound();
+    expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
+    const [row] = await rows<{ error: string }>("SELECT error FROM instances WHERE id = ?1", instanceId);
+    expect(JSON.parse(row?.error ?? "{}")).toMatchObject({ code: "in_doubt", message: expect.stringContaining("receiving side") });
+    expect(await happened(`${name}/mail`)).toHaveLength(1);
+  });
+});
