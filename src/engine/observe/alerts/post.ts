@@ -1,5 +1,5 @@
 import { Webhook } from "standardwebhooks";
-import { MillraceError, notRetryable, retryAfter, upstreamRefused } from "../../contract/errors.ts";
+import { MillraceError, notRetryable, upstreamRefused } from "../../contract/errors.ts";
 import { defineStep, type StepDefinition } from "../../guard/step.ts";
 import { wordOf } from "../../limits/upstream.ts";
 import { type AlertVars, type Channel, type ChannelName, channelOf } from "./channels.ts";
@@ -26,8 +26,8 @@ interface Posted {
   readonly status: number | null;
 }
 
-/** For 20 minutes, after which an operator retries the instance. Many, because a channel that is busy asks for seconds. */
-const RETRIES = { limit: 15, delay: "10 seconds", backoff: "linear" } as const;
+/** For 20 minutes, after which an operator retries the instance: 2 seconds behind the first try, a minute behind the last ones. */
+const RETRIES = { limit: 35, delay: "2 seconds", backoff: "linear" } as const;
 /** What somebody must be told is put off for so long at most, whatever a channel asks for. */
 const MAX_PUT_OFF_MS = 300_000;
 const ANSWER_BYTES = 1024;
@@ -91,7 +91,9 @@ async function assertTaken(name: ChannelName, response: Response): Promise<void>
   if (response.ok) return;
   if (asked !== undefined) {
     const putOffMs = Math.min(Math.max(1000, asked), MAX_PUT_OFF_MS);
-    throw retryAfter(putOffMs, `${said} and asked for ${Math.ceil(asked / 1000)} seconds.`, status);
+    // As what is out of reach: one that asks for a second at every try would have used up all tries within seconds.
+    const message = `${said} and asked for ${Math.ceil(asked / 1000)} seconds.`;
+    throw new MillraceError("unavailable", message, { delayMs: putOffMs, upstreamStatus: status });
   }
   const mayPass = status >= 500 || status === 408 || status === 425 || status === 429;
   const isFinal = name === "webhook" ? status === 410 : !mayPass;

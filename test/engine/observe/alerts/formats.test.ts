@@ -1,12 +1,14 @@
 import fc from "fast-check";
 import { characterCount, type MillraceError, type TraceContext } from "millrace";
 import { describe, expect, it } from "vitest";
+import type { Retries } from "../../../../src/engine/guard/step.ts";
 import { type ChannelName, channelOf } from "../../../../src/engine/observe/alerts/channels.ts";
 import { slackBody, telegramBody, webhookBody } from "../../../../src/engine/observe/alerts/format.ts";
 import type { AlertNotice } from "../../../../src/engine/observe/alerts/notice.ts";
 import { postAlert } from "../../../../src/engine/observe/alerts/post.ts";
 import { raiseAlerts } from "../../../../src/engine/observe/alerts/raise.ts";
 import { ALERT_RULES } from "../../../../src/engine/observe/alerts/rules.ts";
+import { nextDelayMs } from "../../../../src/engine/workflow/delay.ts";
 import { app } from "../../../probe/worker.ts";
 import { probeEnv, rows, until } from "../../harness.ts";
 import { addressThat, calmly, receiver, vars } from "./raising.ts";
@@ -134,6 +136,24 @@ describe("A channel", () => {
     expect((await requests(2)).map(({ answered }) => answered)).toEqual([429, 204]);
   });
 
+  const refusalOf = (answer: Response) => {
+    const call = { input: { id: "n", channel: "slack" as const, notice: NOTICE }, key: "n", trace: {} as TraceContext };
+    const env = { ALERTS_SLACK_URL: "https://chat.invalid/hook" } as unknown as Cloudflare.Env;
+    const said = postAlert(undefined).run({ ...call, env, signal: AbortSignal.timeout(1000), fetch: async () => answer });
+    return said.then(() => undefined).catch((error: MillraceError) => error);
+  };
+
+  it.each([
+    ["nothing", 500, {}],
+    ["a second's patience", 503, { "retry-after": "1" }],
+  ])("that refuses at every try, and asks for %s, is tried for 20 minutes and less than an hour", async (_, status, headers) => {
+    const { retries } = postAlert(undefined);
+    const refused = await refusalOf(new Response(null, { status, headers }));
+    const pauses = Array.from({ length: retries?.limit ?? 0 }, (_, index) => nextDelayMs(retries as Retries, index + 1, refused));
+    const minutes = pauses.reduce((sum, ms) => sum + ms, 0) / 60_000;
+    expect([minutes >= 20, minutes < 60, Math.max(...pauses) <= 300_000]).toEqual([true, true, true]);
+  });
+
   it("that a channel asks to be put off for a day is put off for five minutes", async () => {
     const text = JSON.stringify({ parameters: { retry_after: 86_400 } });
     const busy = [
@@ -141,15 +161,7 @@ describe("A channel", () => {
       new Response(text, { status: 429 }),
       new Response(null, { status: 429, headers: { "retry-after": "0" } }),
     ];
-    const step = postAlert(undefined);
-    const asked = await Promise.all(
-      busy.map((answer) => {
-        const call = { input: { id: "n", channel: "slack" as const, notice: NOTICE }, key: "n", trace: {} as TraceContext };
-        const env = { ALERTS_SLACK_URL: "https://chat.invalid/hook" } as unknown as Cloudflare.Env;
-        const said = step.run({ ...call, env, signal: AbortSignal.timeout(1000), fetch: async () => answer });
-        return said.then(() => undefined).catch(({ detail }: MillraceError) => detail.delayMs);
-      }),
-    );
+    const asked = await Promise.all(busy.map(async (answer) => (await refusalOf(answer))?.detail.delayMs));
     expect(asked).toEqual([300_000, 300_000, 1000]);
   });
 
