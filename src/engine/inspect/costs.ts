@@ -4,7 +4,7 @@ import { sql } from "../contract/sql.ts";
 import { type Cost, instanceCost } from "../observe/cost/instance-cost.ts";
 import { storedUse } from "../observe/cost/stored.ts";
 import { type DeploymentCost, deploymentCost, type Rate, workflowCost } from "../observe/cost/workflow-cost.ts";
-import { labelValues, type Tally } from "../observe/metrics/tally.ts";
+import { labelValues, tallyIn } from "../observe/metrics/tally.ts";
 import { SPAN_MS, type Span, selectCountsBetween } from "../store/counts.ts";
 import { ENDED } from "../store/instances/status.ts";
 import { query } from "../store/retry.ts";
@@ -61,7 +61,7 @@ async function endedSince({ DB }: EngineEnv, span: Exclude<Span, "ever">, ms: nu
   const rows = await query<{ body: string }>(DB, selectCountsBetween(span, now - ms, now + SPAN_MS[span]));
   const ended = new Map<string, number>();
   for (const { body } of rows) {
-    for (const [labels, count] of Object.entries((JSON.parse(body) as Tally).instances_ended_total ?? {})) {
+    for (const [labels, count] of Object.entries(tallyIn(body).instances_ended_total ?? {})) {
       const [workflow = ""] = labelValues(labels);
       ended.set(workflow, (ended.get(workflow) ?? 0) + Number(count));
     }

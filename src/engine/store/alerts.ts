@@ -1,5 +1,5 @@
 import { messageOf } from "../contract/errors.ts";
-import { fragment, now, rowChunks, type Statement, sql } from "../contract/sql.ts";
+import { among, fragment, now, rowChunks, type Statement, sql } from "../contract/sql.ts";
 
 /** How urgent an alert is. */
 export const SEVERITIES = ["warning", "critical"] as const;
@@ -68,9 +68,45 @@ export const ALERT_COLUMNS = fragment(`id, rule, labels, state, severity, value,
     milder_since AS milderSince, quiet_since AS quietSince, fired_at AS firedAt, told_at AS toldAt, told_severity AS toldSeverity,
     last_at AS lastAt, updated_at AS updatedAt, resolved_at AS resolvedAt, muted_until AS mutedUntil, mute_reason AS muteReason, version`);
 
+/** What a careless `UPDATE` has made unreadable in a row is empty. */
 export function asAlert({ labels, examples, toldAt, toldSeverity, ...row }: AlertRow): Alert {
   const told = toldAt === null || toldSeverity === null ? null : { at: toldAt, severity: toldSeverity };
-  return { ...row, labels: JSON.parse(labels), examples: JSON.parse(examples), told };
+  return { ...row, labels: labelsIn(labels) ?? {}, examples: examplesIn(examples) ?? [], told };
+}
+
+/** True for a row that no round can go on from, because somebody has written into it what the engine never would. */
+export function isSpoiled({ labels, examples, value, version, ...row }: AlertRow): boolean {
+  const times = [row.since, row.criticalSince, row.milderSince, row.quietSince, row.firedAt, row.toldAt, row.lastAt, row.updatedAt];
+  const isReadable = labelsIn(labels) !== undefined && examplesIn(examples) !== undefined;
+  const isWritable = Number.isFinite(value) && [version + 1, row.count ?? 0].every(Number.isSafeInteger);
+  return !isReadable || !isWritable || [...times, row.mutedUntil].some((at) => at !== null && !(Math.abs(at) <= LAST_MS));
+}
+
+/** The last time that a date can be. */
+const LAST_MS = 8.64e15;
+
+function labelsIn(text: string): Alert["labels"] | undefined {
+  const said = jsonIn(text);
+  return typeof said === "object" && said !== null && !Array.isArray(said) && areTexts(Object.values(said))
+    ? (said as object as Alert["labels"])
+    : undefined;
+}
+
+function examplesIn(text: string): Alert["examples"] | undefined {
+  const said = jsonIn(text);
+  return Array.isArray(said) && areTexts(said) ? said : undefined;
+}
+
+function areTexts(values: readonly unknown[]): values is readonly string[] {
+  return values.every((value) => typeof value === "string");
+}
+
+function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Alerts that are open, and those that are over and still muted: what a round starts from. */
@@ -107,6 +143,11 @@ export function writeAlerts(alerts: readonly Alert[]): Statement[] {
       told_severity = excluded.told_severity, last_at = excluded.last_at, updated_at = excluded.updated_at,
       resolved_at = excluded.resolved_at, version = excluded.version`,
   );
+}
+
+/** Removes rows that no round can go on from: what they were about begins anew, if it holds. */
+export function removeSpoiled(ids: readonly string[]): Statement {
+  return sql`DELETE FROM alerts WHERE id IN ${among(ids)}`;
 }
 
 /** Removes pending alerts that were over before anybody was told, unless somebody has written them since. */

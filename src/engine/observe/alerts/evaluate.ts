@@ -63,7 +63,8 @@ function stepOf(
     if (before === undefined) return undefined;
     return { before, after: before.state === "pending" ? undefined : fading(rule, before, now) };
   }
-  const lasts = before !== undefined && !(before.state === "pending" && now - before.updatedAt > LONGEST_GAP_MS);
+  // A clock that was put back is a gap as well: it says nothing of how long.
+  const lasts = before !== undefined && !(before.state === "pending" && Math.abs(now - before.updatedAt) > LONGEST_GAP_MS);
   const row = before && { id: before.id, version: before.version };
   const refreshed = lasts ? refresh(before, seen, now) : { ...begun(rule, seen, level, known, now), ...row };
   const criticalSince = level === "critical" ? (refreshed.criticalSince ?? now) : null;
@@ -138,7 +139,7 @@ function shifted(rule: AlertRule, alert: Alert, level: Severity | undefined, now
 
 /** A firing alert that is over: resolved when it stays so. */
 function fading(rule: AlertRule, alert: Alert, now: number): Alert {
-  const quietSince = alert.quietSince ?? now;
+  const quietSince = Math.min(alert.quietSince ?? now, now);
   const quiet = { ...alert, quietSince, criticalSince: null };
   return now - quietSince < rule.clearMs || isKeptForWhoHeard(alert, now) ? shifted(rule, quiet, undefined, now) : resolved(quiet, now);
 }

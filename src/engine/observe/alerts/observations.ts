@@ -65,7 +65,8 @@ function groupsOf(readings: readonly Reading[], labelsOf: (reading: Reading) => 
     return {
       group,
       labels: JSON.parse(group),
-      value: across === "max" ? Math.max(...values) : sum(values),
+      // Without end is beyond every bound, and no value that a row can have.
+      value: Math.min(across === "max" ? Math.max(...values) : sum(values), Number.MAX_SAFE_INTEGER),
       count: counts.length > 0 ? sum(counts) : undefined,
       examples: members.flatMap(({ examples = [] }) => examples),
       lastAt: lasts.length > 0 ? Math.max(...lasts) : undefined,

@@ -6,7 +6,17 @@ import { logLine } from "../../contract/log-line.ts";
 import type { Portion } from "../../contract/patience.ts";
 import { sayUnmeant } from "../../contract/settings.ts";
 import { relay } from "../../recorder/relay.ts";
-import { type AlertRow, asAlert, dropAlerts, isOvertaken, selectKnown, writeAlerts } from "../../store/alerts.ts";
+import {
+  type Alert,
+  type AlertRow,
+  asAlert,
+  dropAlerts,
+  isOvertaken,
+  isSpoiled,
+  removeSpoiled,
+  selectKnown,
+  writeAlerts,
+} from "../../store/alerts.ts";
 import { insertOutgoing, type Outgoing } from "../../store/outbox.ts";
 import { atomically, query } from "../../store/retry.ts";
 import type { Catalog } from "../../topology/catalog.ts";
@@ -34,8 +44,8 @@ export async function raiseAlerts(env: EngineEnv, given: Round, at = Date.now())
   const { rules, gauges } = given;
   // In each round: a variable that cannot be meant is said at once, and not when there is something to tell.
   const to = { channels: configured(env), tenantId: alertsTenant(env as EngineEnv & AlertVars) };
-  const [known, happened] = await Promise.all([query<AlertRow>(env.DB, selectKnown()), readOccurrences(env.DB)]);
-  const steps = evaluate(rules, [...gauges, ...happened], known.map(asAlert), at);
+  const [known, happened] = await Promise.all([readKnown(env), readOccurrences(env.DB)]);
+  const steps = evaluate(rules, [...gauges, ...happened], known, at);
   if (steps.length === 0) return { did: 0, more: false };
   const kept = steps.filter((step) => "alert" in step);
   const dropped = steps.flatMap((step) => ("gone" in step ? [step.gone] : []));
@@ -55,6 +65,15 @@ export async function raiseAlerts(env: EngineEnv, given: Round, at = Date.now())
   for (const step of told) log(step);
   await relay(env, messages);
   return { did: told.length, more: false };
+}
+
+/** What a round starts from. A row that cannot be gone on from keeps no other alert from being told: it is removed, and said. */
+async function readKnown(env: EngineEnv): Promise<Alert[]> {
+  const rows = await query<AlertRow>(env.DB, selectKnown());
+  const spoiled = rows.filter(isSpoiled);
+  if (spoiled.length > 0) await query(env.DB, removeSpoiled(spoiled.map(({ id }) => id)));
+  for (const { id, rule } of spoiled) logLine("error", { log: "alert", change: "spoiled", alert_id: id, rule });
+  return rows.filter((row) => !isSpoiled(row)).map(asAlert);
 }
 
 type Kept = Extract<Step, { alert: unknown }>;

@@ -3,7 +3,7 @@ import { type CountsRow, SPAN_MS, selectCountsAt, selectCountsBetween, selectEve
 import { namedBatch } from "../../store/named.ts";
 import { query } from "../../store/retry.ts";
 import { removeTallies, selectTallies, type TallyRow } from "../../store/tallies.ts";
-import { addAll, sumOf, type Tally } from "./tally.ts";
+import { addAll, sumOf, type Tally, tallyIn } from "./tally.ts";
 
 /** Tallies that one look takes over. A recorder writes six a minute: more are there only after an outage. */
 const MAX_TALLIES = 500;
@@ -71,5 +71,5 @@ function byTime(tallies: readonly TallyRow[], spanMs: number): Map<number, Tally
 }
 
 function tallyOf({ body }: { readonly body: string }): Tally {
-  return JSON.parse(body) as Tally;
+  return tallyIn(body);
 }

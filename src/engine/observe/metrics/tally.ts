@@ -36,9 +36,32 @@ export function sumOf(tallies: Iterable<Tally>): Tally {
   return sum;
 }
 
-/** The label values of a series, as they stand in a tally. */
+/** The label values of a series, as they stand in a tally; none where the engine has not written them. */
 export function labelValues(labels: string): string[] {
-  return JSON.parse(labels) as string[];
+  try {
+    const values: unknown = JSON.parse(labels);
+    return Array.isArray(values) ? values.map(String) : [];
+  } catch {
+    return [];
+  }
+}
+
+/** The counts in a row's JSON. What the engine has not written so is left out: no careless `UPDATE` hides what else was counted. */
+export function tallyIn(text: string): Tally {
+  const tally: Tally = {};
+  for (const [name, series] of entriesOf(JSON.parse(text))) {
+    const counted = entriesOf(series).filter(([, value]) => isCounted(value));
+    if (counted.length > 0) tally[name] = Object.fromEntries(counted) as Record<string, number | number[]>;
+  }
+  return tally;
+}
+
+function entriesOf(value: unknown): [string, unknown][] {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? Object.entries(value) : [];
+}
+
+function isCounted(value: unknown): boolean {
+  return (Array.isArray(value) ? value : [value]).every((one) => typeof one === "number");
 }
 
 export function isEmpty(tally: Tally): boolean {

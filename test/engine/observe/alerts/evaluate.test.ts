@@ -134,6 +134,16 @@ describe("An alert", () => {
     expect(world.said).toEqual(["firing"]);
   });
 
+  it("is told, and resolved, in its time though the clock was put back by an hour meanwhile", () => {
+    const [pending, quiet] = [new World(), new World()];
+    pending.look(60 * MINUTE, { q: 11 });
+    minutes(pending, Array(4).fill(11));
+    expect(pending.said).toEqual(["firing"]);
+    minutes(quiet, [11, 11, 11, null], 60);
+    minutes(quiet, [null, null, null], 3);
+    expect(quiet.said).toEqual(["firing", "resolved"]);
+  });
+
   it("of many groups within their bound is none together", () => {
     const world = new World();
     const values = Object.fromEntries(Array.from({ length: 2 * MAX_GROUPS }, (_, index) => [`q${index}`, 9]));

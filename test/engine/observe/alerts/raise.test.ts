@@ -201,7 +201,7 @@ it("that is over goes after 30 days, and not before; one that is open, or muted,
   const insert = (name: string, state: string, days: number, mutedUntil: number | null) =>
     run(
       `INSERT INTO alerts (id, rule, labels, state, severity, value, examples, since, fired_at, last_at, updated_at, resolved_at, muted_until, mute_reason, version)
-       VALUES (?1, 'keeper_late', ?1, ?2, 'warning', 1, '[]', ?3, ?3, ?3, ?3, iif(?2 = 'resolved', ?3, NULL), ?4, iif(?4 IS NULL, NULL, 'r'), 1)`,
+       VALUES (?1, 'keeper_late', json_object('queue', ?1), ?2, 'warning', 1, '[]', ?3, ?3, ?3, ?3, iif(?2 = 'resolved', ?3, NULL), ?4, iif(?4 IS NULL, NULL, 'r'), 1)`,
       name.padEnd(32, "0"),
       state,
       Date.now() - days * 86_400_000,
@@ -212,7 +212,9 @@ it("that is over goes after 30 days, and not before; one that is open, or muted,
   await insert("muted", "resolved", 31, Date.now() + 60_000);
   await insert("open", "firing", 31, null);
   await retentionPass();
-  expect((await alerts()).map(({ id }) => id.replace(/0+$/, "")).toSorted()).toEqual(["muted", "open", "young"]);
+  // The keeper's rounds raise alerts of what other tests have left.
+  const left = await alerts("rule = 'keeper_late' AND labels <> '{}'");
+  expect(left.map(({ id }) => id.replace(/0+$/, "")).toSorted()).toEqual(["muted", "open", "young"]);
 });
 
 it("says nothing in a notice but what comes from code, and counts", () => {

@@ -7,7 +7,7 @@ import { ALERT_RULES } from "../../../../src/engine/observe/alerts/rules.ts";
 import type { Sample } from "../../../../src/engine/observe/metrics/sample.ts";
 import { app } from "../../../probe/worker.ts";
 import { fresh, probeEnv } from "../../harness.ts";
-import { calmly } from "./raising.ts";
+import { calmly, run } from "./raising.ts";
 
 calmly();
 
@@ -53,6 +53,14 @@ it("alerts are listed for tokens with observe, page by page, by state and by rul
   );
   expect(await ask("/v1/alerts?state=open")).toMatchObject({ status: 422, body: { code: "invalid_payload" } });
   expect(await (await asking(["read", "operate"]))("/v1/alerts")).toMatchObject({ status: 403, body: { code: "forbidden" } });
+});
+
+it("a row that somebody has spoiled is listed without what nobody can read, and hides none", async () => {
+  await raise();
+  await run("UPDATE alerts SET examples = 'no JSON', labels = '[' WHERE rule = 'effects_in_doubt'");
+  const { status, body } = await (await asking(["observe"]))("/v1/alerts");
+  expect([status, body.items.length]).toEqual([200, 3]);
+  expect(body.items).toContainEqual(expect.objectContaining({ rule: "effects_in_doubt", labels: {}, examples: [] }));
 });
 
 it("muting needs observe and operate, a reason and a time in the next 30 days, and stands in the audit of its own tenant", async () => {

@@ -43,6 +43,25 @@ it("what is shown of a counter never goes back, however many counts of others wa
   expect([await shown(first), await shown(second)]).toEqual([600, 600]);
 });
 
+it("a row of counts that somebody has spoiled hides nothing of what else was counted, and holds up no gauge", async () => {
+  const queue = fresh("queue");
+  count(probeEnv, "queue_messages_sent_total", { queue });
+  await settleCounts(probeEnv);
+  const minute = Math.floor(Date.now() / 60_000) * 60_000 - 60_000;
+  const spoil = (body: string) =>
+    env.DB.prepare(
+      "INSERT INTO counts (span, at, body) VALUES ('minute', ?1, ?2) ON CONFLICT (span, at) DO UPDATE SET body = excluded.body",
+    )
+      .bind(minute, body)
+      .run();
+  for (const body of ["null", "[]", '"x"', '{"messages_total":null}', '{"messages_total":{"no labels":"none"}}']) {
+    await spoil(body);
+    await keeperOf(probeEnv).readVitals();
+    expect(await counted("queue_messages_sent_total", queue)).toBe(1);
+  }
+  await env.DB.prepare("DELETE FROM counts WHERE span = 'minute' AND at = ?1").bind(minute).run();
+});
+
 it("a run is counted on its way: its message, its attempts by the step's name without its key, and its end", async () => {
   await settleCounts(probeEnv);
   const before = {
