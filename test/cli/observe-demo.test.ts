@@ -1,7 +1,9 @@
 import { expect, it } from "vitest";
+import type { Instance } from "../../src/cli/api-client.ts";
+import { Refusal } from "../../src/cli/command.ts";
 import { notAsPromised } from "../../src/cli/demo/observe/outage.ts";
 import type { Page } from "../../src/cli/demo/observe/outside.ts";
-import { differences } from "../../src/cli/demo/observe/trace.ts";
+import { differences, traceOfJob } from "../../src/cli/demo/observe/trace.ts";
 import { barOf, type Span, treeOf } from "../../src/cli/demo/observe/tree.ts";
 import { tellDemo } from "./run-demo.ts";
 
@@ -93,6 +95,31 @@ it.each([
   ["of a span that was said twice", [...whole, ...whole.slice(4)], "said twice"],
 ])("the demo of what is seen and told complains %s", (_, of, complaint) => {
   expect(differences(treeOf(of)).join(" ")).toContain(complaint);
+});
+
+it("the demo of what is seen and told asks for another article where a slow collector has none of the first ones whole, and for no third", async () => {
+  const asked: string[] = [];
+  const said: Span[] = [];
+  const of = (job: string) => CHAIN.map((workflow) => ({ id: `${job} ${workflow}`, workflow, status: "complete" })) as Instance[];
+  const named = (job: string) => (span: Span) => ({
+    ...{ ...span, traceId: job },
+    attributes: [{ key: "millrace.instance_id", value: { stringValue: `${job} ${span.name}` } }],
+  });
+  const api = {
+    instances: async (job: string) => of(job),
+    askFor: async (job: string) => {
+      asked.push(job);
+      said.push(...whole.slice(0, asked.length === 2 ? 5 : 3).map(named(job)));
+    },
+  };
+  const once = async (so: () => boolean | Promise<boolean>) => {
+    if (!(await so())) throw new Refusal("It did not happen.");
+  };
+  said.push(...whole.slice(0, 4).map(named("healthy")));
+  expect((await traceOfJob(api, { spans: said }, once)).map(({ id }) => id)).toEqual(CHAIN.map((name) => `traced 2 ${name}`));
+  said.length = 0;
+  await expect(traceOfJob(api, { spans: said }, once)).rejects.toThrow("The trace has not one span of publish-article");
+  expect(asked).toEqual(["traced 1", "traced 2", "traced 1", "traced 2"]);
 });
 
 it("a bar is where its time was, and is seen however short that was", () => {
