@@ -29,6 +29,12 @@ const proof = {
   whole: process.env.MILLRACE_FULL_SIZE === "true",
 };
 
+/**
+ * Hostile requests over every route, the same in every gate. MILLRACE_FUZZ_SEED=7 MILLRACE_FUZZ_INPUTS=100000 npx vitest run --project app
+ * test/api/hostile/fuzz.test.ts: others, and more.
+ */
+const fuzz = { seed: Number(process.env.MILLRACE_FUZZ_SEED ?? 4711), inputs: Number(process.env.MILLRACE_FUZZ_INPUTS ?? 5000) };
+
 /** MILLRACE_MUTANT="an undo goes forwards" npx vitest run …: with that bug in the source, as it is loaded. See test/proof/mutants. */
 const mutants = chosenMutants(process.env.MILLRACE_MUTANT);
 
@@ -83,7 +89,9 @@ function ofApp(name: string, files: { include: string[]; exclude?: string[] }): 
         "test/wordpress/global-setup.ts",
         "test/desk/global-setup.ts",
         "test/outside/global-setup.ts",
+        "test/access/global-setup.ts",
       ],
+      provide: { fuzz },
       testTimeout: 60_000,
     },
   };

@@ -30,7 +30,7 @@ export async function guardedRuns(env: BenchEnv, count: number, series: string):
   const accepted = await Promise.all(
     ids.map(async (id) => {
       const to = { tenantId: "bench", source: "bench", correlationId: series, causationId: "bench", traceparent: newTrace(), owner: id };
-      return acceptance("guarded", await address(env.PAYLOADS, RunGuarded.from({ id }), to), "bench-commands");
+      return acceptance({ name: "guarded" }, await address(env.PAYLOADS, RunGuarded.from({ id }), to), "bench-commands");
     }),
   );
   await atomically(

@@ -2,9 +2,17 @@ import { type Catalog, catalog } from "millrace/worker";
 import * as consumers from "./consumers/index.ts";
 import { skippedLetterFact } from "./systems/facts/derived/skipped-letter.ts";
 import { confirmFacts } from "./systems/facts/ledger/ledgers.ts";
+import { redeliverDeliveries } from "./systems/webhooks/bulk-redeliver.ts";
+import { sendCallback } from "./workflows/send-callback.ts";
 
 /**
  * Everything this deployment knows: its consumers, what they start, and what follows from what. A new chain adds its workflow to the
  * consumer of its queue, and its class to worker.ts.
  */
-export const app: Catalog = catalog({ consumers: Object.values(consumers), onConfirmed: confirmFacts, onSkipped: skippedLetterFact });
+export const app: Catalog = catalog({
+  consumers: Object.values(consumers),
+  onConfirmed: confirmFacts,
+  onSkipped: skippedLetterFact,
+  bulkVerbs: [redeliverDeliveries],
+  callbacks: sendCallback,
+});

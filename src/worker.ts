@@ -1,3 +1,4 @@
+import { bulkAction } from "millrace";
 import { armKeeper, dispatch, entrypoint, keeper, keeperOf } from "millrace/worker";
 import { createApi } from "./api/app.ts";
 import { app } from "./catalog.ts";
@@ -20,6 +21,7 @@ import { rebuildProjection } from "./workflows/rebuild-projection.ts";
 import { reconcileRows } from "./workflows/reconcile-rows.ts";
 import { researchKeyword } from "./workflows/research-keyword.ts";
 import { sendAlert } from "./workflows/send-alert.ts";
+import { sendCallback } from "./workflows/send-callback.ts";
 import { syncContact } from "./workflows/sync-contact.ts";
 import { syncContacts } from "./workflows/sync-contacts.ts";
 import { takeCrmChange } from "./workflows/take-crm-change.ts";
@@ -55,6 +57,8 @@ export class ExportRows extends entrypoint(exportRows, app) {}
 export class ReconcileRows extends entrypoint(reconcileRows, app) {}
 export class RebuildProjection extends entrypoint(rebuildProjection, app) {}
 export class SendAlert extends entrypoint(sendAlert, app) {}
+export class BulkAction extends entrypoint(bulkAction, app) {}
+export class SendCallback extends entrypoint(sendCallback, app) {}
 
 const api = createApi(app);
 const consume = dispatch(app);

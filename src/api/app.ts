@@ -1,6 +1,7 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import { engineRoutes, type HttpEnv } from "millrace/http";
 import type { Catalog } from "millrace/worker";
+import { finders } from "../systems/finders.ts";
 import { articles } from "./articles.ts";
 import { batchReports } from "./batch-reports.ts";
 import { batches } from "./batches.ts";
@@ -41,6 +42,8 @@ export function createApi(catalog: Catalog): OpenAPIHono<HttpEnv> {
     problems: PROBLEMS,
     scopes: OWN_SCOPES,
     verbs: OWN_VERBS,
+    finders,
+    elsewhere: (job) => [{ kind: "facts", url: `/v1/facts?correlation=${encodeURIComponent(job)}` }],
     knowsCallers: ["crm", "embedded"],
     namedBy: {
       "POST /v1/facts": "`fact_id` names each fact",

@@ -178,7 +178,7 @@ async function ownedAs(env: ApiEnv["Bindings"], caller: Token, id: string, verb:
   const action = { id: crypto.randomUUID(), verb, target: article.id, instanceId: null, reason, detail: { status } };
   await atomically(env.DB, [auditLate(caller, action)]);
   const said = `The article's status is ${status}: only from ${from.join(" or ")} can it become ${to}.`;
-  throw new MillraceError("invalid_transition", said, { from: status, to });
+  throw new MillraceError("invalid_transition", said, { from: status, to, audited: true });
 }
 
 /** The chain's own instance that publishes an article; undefined where nobody asked for it, or that is so long ago that it is pruned. */

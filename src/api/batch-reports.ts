@@ -1,15 +1,15 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { MillraceError } from "millrace";
-import { callerOf, needs } from "millrace/http";
-import { countFollower, followBatch, hasEnded, seenAs } from "../systems/batches/follow.ts";
+import { answerEvents, type Followed, heardLast, mayStillRead, needs, streamed, streamHeaders, streamQuery } from "millrace/http";
+import { type Batch, findBatch } from "../systems/batches/batch.ts";
+import { countFollower, FOLLOWED, hasEnded, seenAs } from "../systems/batches/follow.ts";
 import { FORMATS } from "../systems/batches/layout.ts";
 import { problemsFile, resultFile } from "../systems/batches/report.ts";
 import { batchOf, batchParams, batchView } from "./batch-view.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 
-const STREAM = "text/event-stream";
 const TYPES = { csv: "text/csv; charset=utf-8", jsonl: "application/x-ndjson" } as const;
 const text = z.string();
 const file = (description: string) => ({
@@ -47,9 +47,9 @@ const stream = createRoute({
   description:
     "`progress` whenever it has moved on, then `end`, each with the batch as data. With `Last-Event-ID` it begins behind what was seen. Ask again when it breaks off without `end`, after a minute at the latest, or when the token does not work any more. Whoever has seen the end is answered 204: there is nothing more to come.",
   ...needs("read"),
-  request: { params: batchParams, headers: z.object({ "last-event-id": z.string().max(100).optional() }) },
+  request: { params: batchParams, query: z.strictObject(streamQuery), headers: streamHeaders },
   responses: {
-    200: { description: "Events", content: { [STREAM]: { schema: text } } },
+    200: streamed("Events"),
     204: { description: "`Last-Event-ID` is that of the end" },
     ...problems("unauthorized", "forbidden", "batch_not_found", "invalid_payload"),
   },
@@ -80,15 +80,31 @@ export function batchReports() {
     })
     .openapi(stream, async (context) => {
       const batch = await batchOf(context, context.req.valid("param").id);
-      const seen = context.req.header("last-event-id");
+      const seen = heardLast(context);
       if (hasEnded(batch) && seen === seenAs(batch)) return context.body(null, 204);
       // Nobody follows by a HEAD: it asks for the headers alone.
-      if (context.req.method === "HEAD") return context.body(null, 200, { "content-type": STREAM });
-      await countFollower(context.env, batch.tenantId);
-      // Revoked or expired meanwhile: what is known of a token is as young as anywhere else.
-      const mayRead = async () => (await callerOf(context)) !== undefined;
-      return send(context, STREAM, events(followBatch(context.env.DB, batch, { seen, mayRead })));
+      if (context.req.method !== "HEAD") await countFollower(context.env, batch.tenantId);
+      return answerEvents(context, () => followBatch(context, batch, seen));
     });
+}
+
+/** Follows a batch from the state that a follower has seen, until it ends or is removed. */
+function followBatch(context: Context<ApiEnv>, first: Batch, seen: string | undefined): Followed {
+  let [next, last]: [Batch | undefined, string | undefined] = [first, seen];
+  return {
+    ...FOLLOWED,
+    // Revoked or expired meanwhile: what is known of a token is as young as anywhere else.
+    mayRead: () => mayStillRead(context),
+    async look() {
+      const batch = next ?? (await findBatch(context.env.DB, first.tenantId, first.batchId));
+      next = undefined;
+      if (batch === undefined) return { events: [], isOver: true };
+      const [id, isOver] = [seenAs(batch), hasEnded(batch)];
+      const isNews = id !== last || isOver;
+      last = id;
+      return { events: isNews ? [{ id, event: isOver ? "end" : "progress", data: batchView(batch) }] : [], isOver };
+    },
+  };
 }
 
 /** Sends texts as they come. The caller's patience is the brake: nothing is made before it is asked for. */
@@ -105,12 +121,4 @@ function send(context: Context<ApiEnv>, type: string, texts: AsyncGenerator<stri
     },
   });
   return context.body(body, 200, { "content-type": type, ...(name && { "content-disposition": `attachment; filename="${name}"` }) });
-}
-
-async function* events(followed: ReturnType<typeof followBatch>): AsyncGenerator<string> {
-  yield "retry: 1000\n\n";
-  for await (const news of followed) {
-    if (news === "alive") yield ": alive\n\n";
-    else yield `id: ${news.id}\nevent: ${news.ended ? "end" : "progress"}\ndata: ${JSON.stringify(batchView(news.batch))}\n\n`;
-  }
 }

@@ -196,14 +196,8 @@ export function brands() {
     .openapi(put, async ({ env, req, var: { caller }, json }) => {
       const { brand } = req.valid("param");
       const { approval_timeout, reason, ...rest } = await readBody(req, settingsSchema);
-      const put = await putSettings(
-        env.DB,
-        caller.tenantId,
-        brand,
-        { ...rest, approval_timeout: approval_timeout as Duration },
-        caller.actor,
-        reason,
-      );
+      const settings = { ...rest, approval_timeout: approval_timeout as Duration };
+      const put = await putSettings(env.DB, caller, brand, settings, reason);
       await brandAgentOf(env, caller.tenantId, brand).wake();
       return json(brandView(put), 200);
     })

@@ -130,7 +130,7 @@ export function budgets(catalog: Catalog) {
     .openapi(put, async ({ env, req, var: { caller }, json }) => {
       const { account } = req.valid("param");
       const { limit_cents } = await readBody(req, limitSchema);
-      const set = await setLimit(env, caller.tenantId, account, limit_cents, caller.actor);
+      const set = await setLimit(env, caller, account, limit_cents);
       if (isCeiling(account)) {
         const event = { type: BudgetSet.type, payload: { account, limit_cents }, idempotencyKey: crypto.randomUUID() };
         await stateEvents(env, catalog, { tenantId: caller.tenantId, source: "api" }, [event]);

@@ -132,7 +132,7 @@ export function qualificationRules() {
     .openapi(put, async ({ env, req, var: { caller }, json }) => {
       const { effective_at, ...asked } = await readBody(req, newRulesSchema, { maxBytes: MAX_RULES_BYTES });
       const at = effective_at === undefined ? undefined : Date.parse(effective_at);
-      return json(rulesView(await addRules(env.DB, caller.tenantId, caller.actor, { ...asked, effective_at: at })), 200);
+      return json(rulesView(await addRules(env.DB, caller, { ...asked, effective_at: at })), 200);
     })
     .openapi(current, async ({ env, var: { caller }, json }) => {
       const latest = await latestRules(env.DB, caller.tenantId);

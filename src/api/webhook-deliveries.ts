@@ -117,12 +117,14 @@ export function webhookDeliveries(catalog: Catalog) {
           from: endpoint.state,
         });
       }
-      const { tenantId } = context.var.caller;
+      const { tenantId, actor } = context.var.caller;
       const payload = testOf(endpoint);
       const id = instanceId(tenantId, catalog.performer(WebhookDeliver.type).name, WebhookDeliver.key?.(payload) ?? "");
       const command = { type: WebhookDeliver.type, payload };
       // One write: neither a delivery that nobody makes, nor an attempt without a row to be written into.
-      const accepted = await enqueueOne(context.env, catalog, { tenantId, source: "api" }, command, [testRow(tenantId, id, payload)]);
+      const accepted = await enqueueOne(context.env, catalog, { tenantId, source: `api/${actor}` }, command, [
+        testRow(tenantId, id, payload),
+      ]);
       return context.json({ delivery_id: id, instance_id: accepted.instanceId }, 202, {
         location: `/v1/webhooks/${endpoint.id}/deliveries/${id}`,
       });

@@ -16,7 +16,7 @@ import {
   readBody,
   timestamp,
 } from "millrace/http";
-import { keysetPage } from "millrace/operate";
+import { keysetPage, operatorOf } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { PROCESSED } from "../messages/facts.ts";
 import { type By, type Endpoint, getEndpoint, listEndpoints } from "../systems/webhooks/endpoints.ts";
@@ -188,8 +188,7 @@ export function webhooks(catalog: Catalog) {
 
 /** Whose endpoints a request reads and changes. */
 export function by(context: Context<ApiEnv>): By {
-  const { tenantId, actor } = context.var.caller;
-  return { tenantId, actor };
+  return operatorOf(context.var.caller);
 }
 
 /** An endpoint of the caller's. Errors: `webhook_not_found`, also for another tenant's. */

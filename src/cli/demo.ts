@@ -8,6 +8,7 @@ import { derived } from "./demo/derived.ts";
 import { lanes } from "./demo/lanes.ts";
 import { ledger } from "./demo/ledger.ts";
 import { observe } from "./demo/observe.ts";
+import { operate } from "./demo/operate.ts";
 import { publish } from "./demo/publish.ts";
 import type { Story } from "./demo/story.ts";
 import { webhooks } from "./demo/webhooks.ts";
@@ -18,7 +19,7 @@ import { ROOT, requireInstalled, shown } from "./local/wrangler.ts";
 import { wantsHelp } from "./options.ts";
 import { paint, say, seconds } from "./terminal.ts";
 
-const STORIES: Record<string, Story> = { brand, crm, publish, ledger, derived, webhooks, batch, lanes, observe };
+const STORIES: Record<string, Story> = { brand, crm, publish, ledger, derived, webhooks, batch, lanes, observe, operate };
 const VARS = { EMBEDDED_CONTROL: "true" };
 
 /** `npm run demo -- [story]`: one system at work, on an engine of its own that shares nothing with `npm start`. */
@@ -57,6 +58,7 @@ async function demo({ args, stop }: Call): Promise<number> {
     startWithinMs: START_MS,
     signal: stop,
     ...(worker && { worker }),
+    ...(story.config && { config: story.config }),
     ...(story.entry && { entry: story.entry }),
   };
   let engine = await startEngine({ ...settings, fresh: true });
@@ -75,7 +77,7 @@ async function demo({ args, stop }: Call): Promise<number> {
         engine = await pRetry(() => startEngine(settings), { retries: 4, minTimeout: 500, signal: stop });
       },
     });
-    if (!worker && process.stdout.isTTY && !args.includes("--exit")) await linger(engine.url, engine.ended, stop);
+    if (!worker && !story.config && process.stdout.isTTY && !args.includes("--exit")) await linger(engine.url, engine.ended, stop);
     return 0;
   } finally {
     plot.stop();

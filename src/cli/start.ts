@@ -35,6 +35,7 @@ const SYSTEMS = [
   ["import, export, reconcile files", "docs/batches.md", "batch"],
   ["lanes, limits, locks", "docs/lanes.md", "lanes"],
   ["health, alerts, traces, cost", "docs/alerts.md", "observe"],
+  ["what an operator does with a failure", "docs/operating.md", "operate"],
 ] as const;
 
 const USAGE: Usage = {

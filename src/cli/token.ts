@@ -46,8 +46,9 @@ async function token({ args }: Call): Promise<number> {
       `There is no token ${request.id}: it was revoked before, or never was. List a tenant's: npm run token -- list --tenant …`,
     );
   const owner = { tenant: String(found.tenant_id), actor: String(found.actor) };
-  await run(revokeStatements(request.id, owner, by, request.reason));
-  tell(`Revoked: ${request.id}, of ${owner.actor} in ${owner.tenant}. Where it was just used, it may work for 30 seconds more.`);
+  await run(revokeStatements(request.id, owner, by, request));
+  const also = request.descendants ? ", and all that it minted" : "";
+  tell(`Revoked: ${request.id}, of ${owner.actor} in ${owner.tenant}${also}. Where it was just used, it may work for 30 seconds more.`);
   return 0;
 }
 
@@ -82,10 +83,11 @@ function tell(sentence: string): void {
   process.stderr.write(`${sentence}\n`);
 }
 
-function lineOf({ id, actor, scopes, created_at, expires_at }: Row): string {
+function lineOf({ id, actor, scopes, created_at, expires_at, used_at }: Row): string {
   const day = (at: unknown) => (at === null ? "never" : new Date(Number(at)).toISOString().slice(0, 10));
   const over = expires_at !== null && Number(expires_at) <= Date.now();
-  return [id, day(created_at), `${over ? "expired" : "expires"} ${day(expires_at)}`, scopes, actor].join("\t");
+  const used = used_at === null ? "never used" : `used ${day(used_at)}`;
+  return [id, day(created_at), `${over ? "expired" : "expires"} ${day(expires_at)}`, used, scopes, actor].join("\t");
 }
 
 await runCommand(token);

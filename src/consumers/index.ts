@@ -2,6 +2,7 @@
 export { alerting } from "./alerts.ts";
 export { batching } from "./batch.ts";
 export { reacting } from "./brand-events.ts";
+export { bulkActing } from "./bulk-actions.ts";
 export { syncing } from "./crm-commands.ts";
 export { deriving } from "./fact-processing.ts";
 export { researching } from "./gatherfeed-commands.ts";

@@ -1,4 +1,6 @@
 // The door `millrace`: what the author of messages, steps, workflows and consumers writes with.
+export { type CallbackOptions, callbackSender } from "./callbacks/send-callback.ts";
+export type { AddressGuard } from "./contract/address-guard.ts";
 export type { EngineEnv } from "./contract/bindings.ts";
 export { chosenName } from "./contract/chosen-name.ts";
 export type { Duration } from "./contract/duration.ts";
@@ -28,6 +30,7 @@ export {
 } from "./contract/message.ts";
 export { nearest } from "./contract/nearest.ts";
 export { defineLaneQueue, defineQueue, MAX_DELAY_SECONDS, type QueueDefinition, type QueueOptions } from "./contract/queue.ts";
+export { sensitive } from "./contract/sensitive.ts";
 export { among, type Fragment, fragment, now, type RowStatement, rowChunks, type SqlValue, type Statement, sql } from "./contract/sql.ts";
 export { beginning, characterCount } from "./contract/text.ts";
 export { newTrace, nextHop, type SaidTrace, type TraceContext, traceHeaders, traceIdOf } from "./contract/trace.ts";
@@ -62,9 +65,10 @@ export { type Limit, type LimitEnv, type LimitOptions, limitOf } from "./limits/
 export type { Window } from "./limits/windows.ts";
 export { type Held, type LockEnv, type LockOptions, withLock } from "./locks/client.ts";
 export { AlertChanged, type AlertNotice } from "./observe/alerts/notice.ts";
-export type { AddressGuard } from "./observe/alerts/post.ts";
 export { type AlertSenderOptions, alertSender } from "./observe/alerts/send-alert.ts";
 export { tracedCall } from "./observe/traces/call.ts";
+export { BulkActionRun } from "./operate/bulk/message.ts";
+export { bulkAction } from "./operate/bulk/workflow.ts";
 export { type PullQueueClient, pullQueueOf } from "./pull/client.ts";
 export { definePullQueue, PULL_SCOPE, type PullLetter, type PullQueueDefinition } from "./pull/definition.ts";
 export type { PullContentType, PullMessage, PullSendOptions, PullSent } from "./pull/message.ts";
@@ -79,7 +83,10 @@ export type { Approval } from "./signals/approval.ts";
 export { namedBatch } from "./store/named.ts";
 export { atomically, query } from "./store/retry.ts";
 export { isTransient } from "./store/trouble.ts";
+export type { Acted, ActedOn, Outcome } from "./topology/bulk-verb.ts";
 export { type ConsumerDefinition, defineConsumer } from "./topology/consumer.ts";
+export { type BulkCall, type BulkVerb, defineBulkVerb } from "./topology/define-bulk-verb.ts";
+export type { Repair, RepairableLetter } from "./topology/repairs.ts";
 export {
   call,
   type EventListener,
@@ -97,4 +104,4 @@ export {
 } from "./topology/routes.ts";
 export type { ApprovalRequest } from "./workflow/approve.ts";
 export type { StepOptions, Steps } from "./workflow/steps.ts";
-export { defineWorkflow, type WorkflowCall, type WorkflowDefinition } from "./workflow/workflow.ts";
+export { type CallbackSender, type Deployment, defineWorkflow, type WorkflowCall, type WorkflowDefinition } from "./workflow/workflow.ts";

@@ -1,4 +1,4 @@
-import { AlertChanged, defineQueue } from "millrace";
+import { AlertChanged, BulkActionRun, defineQueue } from "millrace";
 
 // The queues that messages name. Each has its consumer in consumers/, which says how its messages are taken.
 
@@ -16,5 +16,6 @@ export const factProcessing = defineQueue({ name: "fact-processing" });
 export const crmCommands = defineQueue({ name: "crm-commands" });
 export const batch = defineQueue({ name: "batch" });
 
-/** The engine's own messages: what people are told of its health. */
+/** The engine's own messages: what people are told of its health, and what they do to many things at once. */
 export const alerts = AlertChanged.queue;
+export const bulkActions = BulkActionRun.queue;

@@ -30,7 +30,7 @@ describe("Questions to people over HTTP", () => {
     const page = { instance: id.slice(0, 32), state: "pending", limit: 10 } as const;
     const { items } = await listApprovals({ ...env, DB: db }, { tenantId: caller.tenantId, actor: "ada" }, page);
     expect(items.map((one) => one.id)).toEqual([id]);
-    expect(ran[0]?.plan[0]).toContain("PRIMARY KEY (instance_id=?)");
+    expect(ran[0]?.plan.join()).toContain("PRIMARY KEY (instance_id=?)");
     const { items: none } = await listApprovals(env, { tenantId: "another", actor: "ada" }, page);
     expect(none).toEqual([]);
   });

@@ -111,7 +111,8 @@ describe("A dead letter", () => {
       expect(issue).toEqual({ path, message: expect.stringContaining(said) });
     }
     expect((await caller.get(`/v1/dead-letters/${id}`)).body.state).toBe("open");
-    expect((await caller.get("/v1/audit")).body.items).toEqual([]);
+    const tried = (await caller.get("/v1/audit")).body.items;
+    expect(new Set(tried.map(({ result }: Json) => result))).toEqual(new Set(["refused"]));
 
     const { status, body } = await replay({ subject: "as-it-came", acceptance: "theirs" });
     expect([status, body.sent]).toEqual([202, true]);
@@ -170,3 +171,30 @@ function factsOf(tenantId: string): Promise<{ payload: string }[]> {
     (rows) => rows.length > 0,
   );
 }
+
+it("letters of a rare queue or reason are found page by page, each of which looks at so many and no more", async () => {
+  const caller = await callerWith(["read", "unattributed"]);
+  const rare = fresh("queue");
+  for (const [tenant, of] of [
+    [caller.tenantId, 7],
+    [null, 6000],
+  ] as const) {
+    await env.DB.prepare(
+      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 6000)
+       INSERT INTO dead_letters (id, tenant_id, queue, body, reason, attempts, first_at, captured_at)
+       SELECT ?1 || '-' || CAST(?3 AS INTEGER) || '-' || i, ?2, iif(i % 3000 = ?3 % 3000, ?1, 'usual'), '{}', 'exhausted', 1, 1, 1790000000000 + i FROM n`,
+    )
+      .bind(rare, tenant, of)
+      .run();
+  }
+  const pages: string[][] = [];
+  for (let cursor: string | null = ""; cursor !== null; ) {
+    const { body }: Json = await caller.get(`/v1/dead-letters?queue=${rare}${cursor && `&cursor=${cursor}`}`);
+    expect(body).toMatchObject({ items: expect.any(Array) });
+    pages.push(body.items.map(({ id }: Json) => id));
+    cursor = body.next_cursor;
+  }
+  await env.DB.prepare("DELETE FROM dead_letters WHERE id LIKE ?1 || '-%'").bind(rare).run();
+  expect(pages.length).toBeGreaterThan(1);
+  expect(pages.flat()).toEqual([`${rare}-6000-6000`, `${rare}-7-3007`, `${rare}-6000-3000`, `${rare}-7-7`]);
+});

@@ -25,8 +25,10 @@ describe("Idempotency-Key", () => {
     expect(readers.sort()).toEqual([
       "POST /v1/batches",
       "POST /v1/budgets/{account}/asks",
+      "POST /v1/bulk-actions",
       "POST /v1/commands",
       "POST /v1/events",
+      "POST /v1/instances/{id}/signals/{type}",
       "POST /v1/schedules/{name}/run",
       "POST /v1/webhooks",
       "POST /v1/webhooks/{id}/deliveries/{delivery}/redeliver",

@@ -9,12 +9,12 @@ export function hexId(): string {
 /** A row of an instance that the platform knows nothing of. */
 export async function seedInstance(
   tenantId: string,
-  row: { status?: string; acceptedAt?: number; subject?: string; error?: object; workflow?: string } = {},
+  row: { status?: string; acceptedAt?: number; subject?: string; error?: object; workflow?: string; cause?: string } = {},
 ) {
   const id = hexId();
   await env.DB.prepare(
-    `INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, queue, status, error, accepted_at, updated_at)
-     VALUES (?1, ?2, ?8, 'research.requested', ?1, 'job-' || ?1, 'test', ?3, 'f', ?4, 'gatherfeed-commands', ?5, ?6, ?7, ?7)`,
+    `INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, queue, status, error, accepted_at, updated_at, cause)
+     VALUES (?1, ?2, ?8, 'research.requested', ?1, 'job-' || ?1, 'test', ?3, 'f', ?4, 'gatherfeed-commands', ?5, ?6, ?7, ?7, ?9)`,
   )
     .bind(
       id,
@@ -25,6 +25,7 @@ export async function seedInstance(
       row.error ? JSON.stringify(row.error) : null,
       row.acceptedAt ?? Date.now(),
       row.workflow ?? "research-keyword",
+      row.cause ?? null,
     )
     .run();
   return id;
@@ -60,12 +61,12 @@ export async function seedApproval(tenantId: string, row: { instanceId?: string;
 /** A dead letter; of a tenant, or of nobody anyone can name. */
 export async function seedLetter(
   tenantId: string | null,
-  row: { body?: unknown; reason?: string; queue?: string; capturedAt?: number } = {},
+  row: { body?: unknown; reason?: string; queue?: string; capturedAt?: number; cause?: string; error?: string } = {},
 ): Promise<string> {
   const id = hexId();
   await env.DB.prepare(
-    `INSERT INTO dead_letters (id, tenant_id, queue, message_type, body, reason, error, attempts, first_at, captured_at)
-     VALUES (?1, ?2, ?3, 'research.requested', ?4, ?5, 'It broke.', 4, ?6, ?6)`,
+    `INSERT INTO dead_letters (id, tenant_id, queue, message_type, body, reason, error, attempts, first_at, captured_at, cause)
+     VALUES (?1, ?2, ?3, 'research.requested', ?4, ?5, ?8, 4, ?6, ?6, ?7)`,
   )
     .bind(
       id,
@@ -74,6 +75,8 @@ export async function seedLetter(
       JSON.stringify(row.body ?? envelopeFor(tenantId ?? "nobody", id)),
       row.reason ?? "exhausted",
       row.capturedAt ?? Date.now(),
+      row.cause ?? null,
+      row.error ?? "It broke.",
     )
     .run();
   return id;

@@ -24,6 +24,7 @@ describe("A token that is minted over HTTP", () => {
         scopes: ["read"],
         created_at: expect.any(String),
         expires_at: expect.any(String),
+        last_used_at: null,
       },
     ]);
     expect(headers.get("location")).toBe(`/v1/tokens/${body.id}`);
@@ -69,6 +70,44 @@ describe("A token that is minted over HTTP", () => {
     expect(minted.map(({ target }: Json) => target)).toEqual([grandchild.id]);
   });
 
+  it("ends with the one that it comes from, where that is wanted, also by way of one that is gone", async () => {
+    const caller = await admin();
+    const mintBy = async (token: string, scopes = ["tokens", "read"]) => {
+      const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+      return (await send("/v1/tokens", { method: "POST", headers, body: JSON.stringify({ ...wanted, scopes }) })).body;
+    };
+    const heir = await mintBy(caller.token);
+    const child = await mintBy(heir.token);
+    const grandchild = await mintBy(child.token);
+    const other = await mintBy(caller.token);
+    expect((await caller.call("DELETE", `/v1/tokens/${child.id}`)).status).toBe(204);
+    expect((await caller.call("DELETE", `/v1/tokens/${heir.id}?descendants=true&reason=leaked`)).status).toBe(204);
+    expect(await Promise.all([heir, child, grandchild, other].map(({ token }) => used(token)))).toEqual([401, 401, 401, 200]);
+    const [row] = (await caller.get(`/v1/audit?target=${heir.id}`)).body.items;
+    expect(row).toMatchObject({ verb: "revoke", reason: "leaked", detail: { actor: "grace", descendants: [grandchild.id] } });
+    expect(row).toMatchObject({ before: { scopes: ["read", "tokens"] }, after: null });
+
+    const late = await mintBy(other.token);
+    expect((await caller.call("DELETE", `/v1/tokens/${other.id}`)).status).toBe(204);
+    expect((await caller.call("DELETE", `/v1/tokens/${other.id}?descendants=true`)).status).toBe(204);
+    expect(await used(late.token)).toBe(401);
+  });
+
+  it("says to the hour when it was used last, and a thousand requests of an hour are one write", async () => {
+    const caller = await admin();
+    const { id, token } = (await caller.post("/v1/tokens", wanted)).body;
+    const shown = async () => (await caller.get("/v1/tokens")).body.items.find((one: Json) => one.id === id).last_used_at;
+    const before = Date.now();
+    expect(await shown()).toBeNull();
+    expect(await used(token)).toBe(200);
+    const first = await shown();
+    expect(Math.abs(Date.parse(first) - before)).toBeLessThan(30_000);
+    await env.DB.prepare("UPDATE tokens SET used_at = used_at - 60000 WHERE id = ?1").bind(id).run();
+    const minute = await shown();
+    await Promise.all(Array.from({ length: 20 }, () => used(token)));
+    expect(await shown()).toBe(minute);
+  });
+
   it("works no longer than what minted it, and neither does what that one mints", async () => {
     const caller = await admin(["read", "tokens"]);
     const heir = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"], days: 1 })).body;
@@ -109,7 +148,7 @@ describe("A token that is minted over HTTP", () => {
     const caller = await admin();
     await env.DB.prepare(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
-       INSERT INTO tokens SELECT printf('%016x', abs(random())), printf('%064d', i), ?1, 'ada', 'read', i, NULL FROM n`,
+       INSERT INTO tokens (id, hash, tenant_id, actor, scopes, created_at, expires_at) SELECT printf('%016x', abs(random())), printf('%064d', i), ?1, 'ada', 'read', i, NULL FROM n`,
     )
       .bind(caller.tenantId)
       .run();
@@ -132,7 +171,7 @@ describe("A token that is revoked", () => {
     expect((await caller.call("DELETE", `/v1/tokens/${id}?reason=she%20left`)).status).toBe(204);
     expect(await used(token)).toBe(401);
     expectProblem(await caller.call("DELETE", `/v1/tokens/${id}`), 404, "token_not_found");
-    expect((await caller.get("/v1/audit")).body.items).toMatchObject([
+    expect((await caller.get(`/v1/audit?target=${id}`)).body.items).toMatchObject([
       { actor: "ada", verb: "revoke", target: id, reason: "she left", result: "applied", detail: { actor: "grace" } },
       { actor: "ada", verb: "mint", target: id, reason: wanted.reason, result: "applied", detail: { actor: "grace", scopes: ["read"] } },
     ]);
@@ -160,7 +199,7 @@ it.each([
   ["actor_is_named", { actor: "" }],
 ])("a row that nobody could use is refused by the table, whoever writes it: %s, %j", async (constraint, wrong) => {
   const { tenant, scopes, actor } = { tenant: fresh(), scopes: "read operate", actor: "ada", ...wrong };
-  const insert = env.DB.prepare("INSERT INTO tokens VALUES (?1, ?2, ?3, ?4, ?5, 1, NULL)").bind(
+  const insert = env.DB.prepare("INSERT INTO tokens (id, hash, tenant_id, actor, scopes, created_at) VALUES (?1, ?2, ?3, ?4, ?5, 1)").bind(
     crypto.randomUUID().replaceAll("-", "").slice(0, 16),
     "0".repeat(64),
     tenant,

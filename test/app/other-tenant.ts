@@ -66,7 +66,7 @@ export async function otherTenant(): Promise<OtherTenant> {
   const sources = JSON.stringify([{ url: "https://example.com/", title: secret, snippet: secret }]);
   await env.DB.prepare("UPDATE research SET sources = ?2 WHERE tenant_id = ?1").bind(tenantId, sources).run();
   await projectedUntil(tenantId, 4);
-  await seedLetter(tenantId);
+  await seedLetter(tenantId, { cause: "any" });
   await seedApproval(tenantId, { instanceId: asked.body.instance_id, dueAt: Date.now() + 86_400_000 });
   const command = { type: "brand.audit", payload: { brand } };
   for (const [path, body] of [
@@ -75,6 +75,13 @@ export async function otherTenant(): Promise<OtherTenant> {
   ] as const) {
     expect((await caller.call("PUT", path, body)).status).toBe(200);
   }
+  // One that has stopped: something is left of it.
+  const halted = { verb: "skip", ids: ["none", "neither"], ramp: [1], reason: "to be stopped" };
+  const { id: bulk_id } = (await caller.post("/v1/bulk-actions", halted)).body;
+  await until(
+    async () => (await caller.get(`/v1/bulk-actions/${bulk_id}`)).body,
+    ({ state }) => state === "stopped",
+  );
   const text = `what ${tenantId} says`;
   return {
     caller,
@@ -105,12 +112,14 @@ export async function otherTenant(): Promise<OtherTenant> {
       ...{
         ...{ alert_id: "a".repeat(32), examples: asked.body.instance_id, meaning: text, doc: "docs/alerts.md" },
         note: text,
+        ...{ by: "ada", text },
         reason: text,
         subtype: text,
         trace_id: "a".repeat(32),
         traceparent: `00-${"a".repeat(32)}-b7ad6b7169203331-01`,
         tracestate: "other=1",
       },
+      bulk_id,
       correlation_id: asked.body.correlation_id,
       causation_id: `${asked.body.instance_id}/decide`,
     },
@@ -142,6 +151,7 @@ const FOUND_BY: Record<string, string> = {
   // Labels of series name queues, types, workflows and steps.
   counts: "body GLOB '*' || ?1 || '*'",
   tallies: "body GLOB '*' || ?1 || '*'",
+  audit_opened: "id GLOB ?1",
   // They are the deployment's.
   alerts: "labels GLOB ?1",
   // Hashes of streams: no consumer of this deployment has a rule for gaps.
@@ -152,12 +162,14 @@ const FOUND_BY: Record<string, string> = {
 /** Tables in which nothing of a tenant lies that is at rest. */
 export const EMPTY_AT_REST = [
   "alerts",
+  "audit_opened",
   "batch_keys",
   "batch_parts",
   "counts",
   "crm_failures",
   "crm_sends",
   "divergences",
+  "failed_deliveries",
   "fences",
   "forgettings",
   "forgotten",

@@ -16,6 +16,10 @@ const written: Instance = {
   deliveries: 1,
   step: "write article",
   waiting_for: [],
+  retrying: null,
+  sleeping: null,
+  must_end_by: null,
+  overdue: false,
   error: null,
   undo: null,
   accepted_at: at(10),
@@ -57,6 +61,9 @@ it("a failed attempt is told with the wait after it, and the end with its cause"
     event_type: null,
     subject: null,
     approval_id: null,
+    next_attempt_at: null,
+    until: null,
+    effects: [],
   };
   expect(timeline.news([publishing, written], new Map([["p", [step]]]))).toEqual([
     expect.stringContaining("“put page” failed at attempt 1; again in 2 s"),

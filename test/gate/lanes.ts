@@ -23,19 +23,17 @@ const APART = ["test/proof/", "test/systems/privacy/", "test/docs/raw/"];
 
 /**
  * What runs beside what: the jobs of a lane one after another, the lanes at once. Balanced for two processors, where what waits fills what
- * computes. What runs in workerd has one runtime for its files: a second is started, filled and warmed up too, and they finish no sooner.
+ * computes. A second runtime is started, filled and warmed up too: the app's files have one, and the engine's, which mostly wait, two.
  */
 export const LANES: readonly (readonly Job[])[] = [
   [tests("app", 1)],
-  [
-    tests("engine", 1, "test/engine/"),
-    // In one run: what starts vitest reads its configuration, and wrangler with it, for some seconds of a processor.
-    { ...tests("engine", 1, "--project", "privacy", "--project", "raw", ...APART), name: "apart" },
-  ],
+  [tests("engine", 2, "test/engine/")],
   [
     // The walk goes on from what the types' check has found.
     { name: "check", program: "npm", args: ["run", "--silent", "check"] },
     { ...tests("node", 1, WALK), name: "walk" },
     tests("node", 2, "--exclude", WALK),
+    // In one run: what starts vitest reads its configuration, and wrangler with it, for some seconds of a processor.
+    { ...tests("engine", 1, "--project", "privacy", "--project", "raw", ...APART), name: "apart" },
   ],
 ];

@@ -11,10 +11,18 @@ const ROOT = join(import.meta.dirname, "../..");
  * answers from an index.
  */
 const READS_ALL: Record<string, string> = {
-  "store/actions.ts removeActions": "The audit, once a day: an index would be a written row for each.",
+  "store/actions.ts selectOldActions": "The audit, once a day: an index would be a written row for each.",
   "store/tokens.ts removeExpired": "Tokens, once a day: an index would be a written row for each.",
   "store/schedule-runs.ts removeRuns": "Once a day: an index would be a written row for each run.",
   "store/fences.ts removeFences": "Fences, once a day: an index would be a written row for each write under a lock.",
+  "store/failed-deliveries.ts removeOldFailures": "What failed lately, once a day: an index would be a written row for each.",
+  "store/dead-letters.ts selectEscalated": "An index that holds only open letters that people have escalated, a thousand at most.",
+  "store/bulk-actions.ts removeEndedBulk": "Bulk actions, once a day: an index would be a written row for each.",
+  "store/bulk-items.ts removeOldItems": "The same, and from an index the items of those that ended long ago.",
+  "store/bulk-lists.ts removeOldLists": "The same, of their lists.",
+  "store/bulk-lists.ts freezeMembers": "What a person acts upon at one moment, at most 100,000 of it, sorted by age.",
+  "operate/bulk/start.ts count": "The same, counted before it.",
+  "operate/bulk/filters.ts instanceMembers": "The same: what is open is read from an index that holds nothing else.",
   "keeper/prune-objects.ts refsAmong": "An index that holds only messages whose payload is in R2, once a day.",
   "inspect/effects.ts listEffects": "An index that holds only what is in doubt.",
   "store/outbox.ts removeUnsentOf": "The outbox, which holds only what is unconfirmed, when a tenant is deleted.",
@@ -26,6 +34,11 @@ const READS_ALL: Record<string, string> = {
   "store/tallies.ts selectTallies": "Tallies that nobody has taken over: those of a minute.",
   "store/alerts.ts selectKnown": "An index that holds only alerts that are open.",
   "inspect/costs.ts newestRuns": "The newest 2,000 rows, in the order of their numbers.",
+  "inspect/search/others.ts jobs": "From id to id of an index, six at most.",
+  "inspect/correlation/members.ts selectInstances": "500 entries of each instance of a page, by its primary key.",
+  "inspect/correlation/members.ts countEmitted": "The same of one instance.",
+  "inspect/search/instances.ts byUndo": "The newest 500 actions.",
+  "store/instances/callback.ts selectOwed": "An index that holds only ends that an address has yet to be told of.",
   "inspect/instances.ts listInstances":
     "What is open, from an index that holds nothing else; sorted, because the keeper's order is another.",
 };
@@ -57,10 +70,15 @@ function planner(): (written: Written) => Step[] {
   };
 }
 
+/** Names that are handed over as JSON. */
+const NAMED = /\bid IN \(SELECT (unhex\()?value/;
+
 /** What of a plan grows with the table: a scan, and a sort of more than one instance's rows. */
-function growing(plan: readonly Step[]): string[] {
+function growing(plan: readonly Step[], text: string): string[] {
   return plan
     .filter(({ detail, parent }) => {
+      // Rows that are named one by one, and looked for among all that a tenant has: +tenant_id has it take their names.
+      if (/^SEARCH .*\(tenant_id=\?\)$/.test(detail)) return NAMED.test(text);
       if (detail.startsWith("SCAN ")) return !/VIRTUAL TABLE|CONSTANT ROW|^SCAN (pair|entries|told|\(subquery)/.test(detail);
       const searched = plan.filter((one) => one.parent === parent && one.detail.startsWith("SEARCH ")).map((one) => one.detail);
       return (
@@ -75,7 +93,7 @@ it("K01 every statement of the engine reads from an index, however large its tab
   // A lane has tables of its own, in its object: they hold what waits for one key.
   const statements = readSql(join(ROOT, "src/engine")).filter(({ where }) => !where.startsWith("lanes/"));
   expect(statements.length).toBeGreaterThan(100);
-  const found = statements.flatMap((written) => growing(planOf(written)).map((detail) => ({ ...written, detail })));
+  const found = statements.flatMap((written) => growing(planOf(written), written.text).map((detail) => ({ ...written, detail })));
   expect(found.filter(({ where }) => !(where in READS_ALL)).map(({ where, detail, text }) => `${where}: ${detail}: ${text}`)).toEqual([]);
   expect(Object.keys(READS_ALL).filter((where) => !found.some((one) => one.where === where))).toEqual([]);
 });

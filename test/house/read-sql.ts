@@ -24,6 +24,8 @@ interface Template {
 }
 
 const STATEMENT = /^\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b/;
+/** What the engine's verbs for bulk actions select, where a statement takes what a verb selects. */
+const MEMBERS = ["instanceMembers", "letterMembers"];
 /** Stands for a part that cannot be read from the source. */
 const UNREAD = "<unread>";
 const NOW = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
@@ -76,6 +78,8 @@ class Reader {
     const code = hole.trim();
     const name = /^[A-Za-z_$]+/.exec(code)?.[0] ?? "";
     if (name === "now") return [NOW];
+    if (name === "members")
+      return this.#templates.filter((one) => one.isSql && MEMBERS.includes(one.owner)).flatMap((one) => this.forms(one));
     const list = SETS.get(name);
     if (list !== undefined) return [list];
     if (name === "andEquals") return ["", `AND ${/fragment\("(\w+)"/.exec(code)?.[1]} = ?`];

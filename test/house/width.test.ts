@@ -2,7 +2,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 
-const SRC = join(import.meta.dirname, "../../src");
+const ROOT = join(import.meta.dirname, "../..");
+const SRC = join(ROOT, "src");
 const WIDTH = 140;
 
 /** A sentence or a pattern that stands in one piece, to be found by its words; SQL is none. */
@@ -24,4 +25,9 @@ it("no line is wider than 140 columns, but for a sentence in one piece", () => {
     )
     .filter(({ line }) => line.length > WIDTH && broken(line).length > WIDTH);
   expect(wide.map(({ place, line }) => `${place} is ${line.length} columns wide: ${line.trim()}`)).toEqual([]);
+});
+
+it.each(["src", "test"])("no file of %s has two ideas: three hundred lines are enough for one", (room) => {
+  const files = readdirSync(join(ROOT, room), { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
+  expect(files.filter((file) => readFileSync(join(ROOT, room, file), "utf8").split("\n").length > 300)).toEqual([]);
 });

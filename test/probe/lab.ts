@@ -1,11 +1,14 @@
-import { defineCommand, defineEvent, defineWorkflow, on, project, sendEach, type WorkflowCall } from "millrace";
+import { defineCommand, defineEvent, defineWorkflow, on, project, sendEach, sensitive, type WorkflowCall } from "millrace";
 import * as z from "zod";
 import { probeCommands, probeEvents } from "./messages.ts";
+
+/** Somebody whom people who look at messages need not know. */
+const person = z.object({ email: sensitive(z.string()), born: z.int().meta({ sensitive: true }).optional(), city: z.string() });
 
 /** A run whose code a test writes: it is found by the run's name. */
 const LabRequested = defineCommand({
   type: "lab.requested",
-  payload: z.object({ name: z.string(), note: z.string().default("") }),
+  payload: z.object({ name: z.string(), note: z.string().default(""), person: person.optional() }),
   key: ({ name }) => name,
   subject: ({ name }) => name,
   queue: probeCommands,
@@ -14,7 +17,7 @@ const LabRequested = defineCommand({
 /** Followed by a run of the lab; with `row`, by a row of ours instead, which the database refuses when it says `poison`. */
 export const LabEvent = defineEvent({
   type: "lab.event",
-  payload: z.object({ name: z.string(), note: z.string().default(""), row: z.string().optional() }),
+  payload: z.object({ name: z.string(), note: z.string().default(""), row: z.string().optional(), person: person.optional() }),
   subject: ({ name }) => name,
   queue: probeEvents,
 });
@@ -27,7 +30,7 @@ export const LabOrphan = defineEvent({
   queue: probeEvents,
 });
 
-export type LabCall = WorkflowCall<{ name: string; note: string }>;
+export type LabCall = WorkflowCall<{ name: string; note: string; person?: z.infer<typeof person> | undefined }>;
 
 /** What each run does, by the run's name. */
 export const labs = new Map<string, (call: LabCall) => Promise<unknown>>();

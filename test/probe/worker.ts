@@ -1,4 +1,17 @@
-import { AlertChanged, alertSender, call, defineConsumer, on, project, sendEach, signal, start } from "millrace";
+import {
+  AlertChanged,
+  alertSender,
+  BulkActionRun,
+  bulkAction,
+  call,
+  callbackSender,
+  defineConsumer,
+  on,
+  project,
+  sendEach,
+  signal,
+  start,
+} from "millrace";
 import { engineRoutes, pullRoutes, roomRoutes } from "millrace/http";
 import { armKeeper, catalog, dispatch, engineLanes, entrypoint, keeper, laneObject } from "millrace/worker";
 import { digestConsumers, mailDigest, sendDigest } from "../docs/examples/digest.ts";
@@ -24,6 +37,7 @@ export { AlonePullQueues, PullQueues } from "./pull.ts";
 export { Rooms } from "./rooms.ts";
 
 const sendAlert = alertSender();
+const sendCallback = callbackSender();
 
 export const app = catalog({
   consumers: [
@@ -51,7 +65,9 @@ export const app = catalog({
     planConsumer,
     ...sharedConsumers,
     defineConsumer({ queue: AlertChanged.queue, routes: [on(AlertChanged, start(sendAlert))] }),
+    defineConsumer({ queue: BulkActionRun.queue, starts: [bulkAction] }),
   ],
+  callbacks: sendCallback,
   async onConfirmed(_env, events) {
     if (routing.confirmFails) throw new Error("The sender does not answer.");
     routing.confirmed.push(...events);
@@ -81,6 +97,8 @@ export class ChangePlan extends entrypoint(changePlan, app) {}
 /** The example of docs/authoring.md that waits for the outside world. */
 export class FollowParcel extends entrypoint(followParcel, app) {}
 export class SendAlert extends entrypoint(sendAlert, app) {}
+export class BulkAction extends entrypoint(bulkAction, app) {}
+export class SendCallback extends entrypoint(sendCallback, app) {}
 
 /** Its catalog is asked for alerts alone: the probe has no schedules. */
 export class Keeper extends keeper({ catalog: app }) {}

@@ -65,6 +65,7 @@ export const countDone = defineWorkflow({
 export const followProbe = defineWorkflow({
   name: "follow-probe",
   on: ProbeFollow,
+  deadline: "2 hours",
   async run({ payload, step, instanceId }) {
     const row = sql`INSERT INTO probe_rows (id, kind, name) VALUES (${instanceId}, 'command', ${payload.name})`;
     await step.commit("follow", () => ({ statements: [row] }), SOON);

@@ -15,7 +15,9 @@ app.route("/", pullRoutes([renders]));
 app.post("/say/:n", async ({ env, req, json }) => json(await announce(env, "acme", req.param("n"), req.param("n"))));
 app.post("/render/:scene", async ({ env, req, json }) => json(await askForRender(env, "acme", Number(req.param("scene")))));
 app.post("/tokens", async ({ env, text }) => {
-  await env.DB.exec("CREATE TABLE IF NOT EXISTS tokens (id PRIMARY KEY, hash, tenant_id, actor, scopes, created_at, expires_at)");
+  await env.DB.exec(
+    "CREATE TABLE IF NOT EXISTS tokens (id PRIMARY KEY, hash, tenant_id, actor, scopes, created_at, expires_at, minted_by, used_at)",
+  );
   return text(await mintToken(env, { tenantId: "acme", actor: "renderer", scopes: [PULL_SCOPE] }));
 });
 

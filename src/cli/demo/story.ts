@@ -11,6 +11,8 @@ interface About {
   readonly options?: readonly string[];
   /** The first file of a Worker that is this checkout's own and more, under the same configuration. */
   readonly entry?: string;
+  /** The configuration of another Worker that it plays on, which has no pages; it binds its database as this checkout's does. */
+  readonly config?: string;
   /** Another Worker that it plays on, with a configuration in the demo's folder. Default: the one of this checkout, which has pages. */
   readonly worker?: (folder: string) => { script: string; config: string };
 }

@@ -4,7 +4,7 @@ import { Misuse } from "../command.ts";
 import { whatIsWrong } from "../options.ts";
 
 /** As the engine knows them: a test holds the two against each other. */
-export const SCOPES = ["enqueue", "read", "operate", "embedded", "unattributed", "tokens", "pull", "observe"];
+export const SCOPES = ["enqueue", "read", "operate", "embedded", "unattributed", "tokens", "pull", "observe", "reveal"];
 const USUAL_SCOPES = "enqueue,read,operate";
 const USUAL_DAYS = 90;
 const MAX_DAYS = 3660;
@@ -15,7 +15,8 @@ const TENANT = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 export const USAGE = `Usage: npm run token -- --tenant acme --actor ada [--scopes ${USUAL_SCOPES}] [--own-scopes …] \
 [--days ${USUAL_DAYS}] [--reason …] [WHERE]
        npm run token -- list --tenant acme [WHERE]
-       npm run token -- revoke <id> [--reason …] [WHERE]
+       npm run token -- revoke <id> [--descendants] [--reason …] [WHERE]
+--descendants ends all tokens that it minted as well, and those that these minted. \
 The first makes a token: its scopes are of ${SCOPES.join(", ")}, and of the \
 app's own, behind --own-scopes; it ends after so many days, at most ${MAX_DAYS}. \
 WHERE is --remote for the deployed engine, --config … for that of another wrangler.jsonc, which binds its database as DB, \
@@ -38,20 +39,28 @@ export interface Whose {
   config: string | undefined;
   persistTo: string | undefined;
 }
-export type TokenRequest = Whose & (Mint | { verb: "list"; tenant: string } | { verb: "revoke"; id: string; reason: string });
+export interface Revoke {
+  verb: "revoke";
+  id: string;
+  reason: string;
+  /** Also all that come from it. */
+  descendants: boolean;
+}
+
+export type TokenRequest = Whose & (Mint | { verb: "list"; tenant: string } | Revoke);
 
 /** What the arguments ask for. Errors: a `Misuse` that says what is wrong with which. */
 export function readRequest(args: readonly string[]): TokenRequest {
   const { values, positionals } = parsed(args);
   const [verb = "mint", ...rest] = positionals;
-  const { remote = false, config, "persist-to": persistTo, reason = "" } = values;
+  const { remote = false, config, "persist-to": persistTo, reason = "", descendants = false } = values;
   const whose = { remote, config, persistTo };
   if (verb === "revoke") {
     const [id = ""] = rest;
     // The whole token may be what somebody has at hand.
     const short = /^mr_([0-9a-f]{16})_/.exec(id)?.[1] ?? id;
     if (!ID.test(short)) throw wrong(`"${short.slice(0, 40)}" is no token's id, which is the 16 digits after mr_`);
-    return { verb, id: short, reason, ...whose };
+    return { verb, id: short, reason, descendants, ...whose };
   }
   const own = wordsOf(values["own-scopes"] ?? "");
   const { tenant = "", actor = "", scopes = own.length > 0 ? "" : USUAL_SCOPES, days = String(USUAL_DAYS) } = values;
@@ -94,6 +103,7 @@ function parsed(args: readonly string[]) {
     config: text,
     "persist-to": text,
     remote: { type: "boolean" },
+    descendants: { type: "boolean" },
   } as const;
   try {
     return parseArgs({ args: [...args], options, allowPositionals: true });

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { newToken } from "../../engine/contract/token.ts";
 import { type Action, auditDone } from "../../engine/store/actions.ts";
-import { grantToken, removeToken, selectOwner, selectTokensOf } from "../../engine/store/tokens.ts";
-import type { Mint } from "./request.ts";
+import { grantToken, removeFamily, removeToken, selectOwner, selectTokensOf } from "../../engine/store/tokens.ts";
+import type { Mint, Revoke } from "./request.ts";
 import { asText } from "./sql-text.ts";
 
 const DAY_MS = 86_400_000;
@@ -26,9 +26,16 @@ export function findStatement(id: string): string {
   return asText(selectOwner(id));
 }
 
-/** SQL that ends a token, and writes the audit. */
-export function revokeStatements(id: string, { tenant, actor }: { tenant: string; actor: string }, by: string, reason: string): string {
-  return asText(removeToken(tenant, id), auditDone({ tenantId: tenant, actor: by }, action("revoke", id, reason, { actor })));
+/** SQL that ends a token, where it is wanted with all that come from it, and writes the audit. */
+export function revokeStatements(
+  id: string,
+  { tenant, actor }: { tenant: string; actor: string },
+  by: string,
+  { reason, descendants }: Pick<Revoke, "reason" | "descendants">,
+): string {
+  const detail = { actor, ...(descendants && { descendants }) };
+  const remove = descendants ? removeFamily(tenant, id) : removeToken(tenant, id);
+  return asText(remove, auditDone({ tenantId: tenant, actor: by }, action("revoke", id, reason, detail)));
 }
 
 function action(verb: "mint" | "revoke", target: string, reason: string, detail: Record<string, unknown>): Action {

@@ -10,13 +10,13 @@ import { type Action, audit, type Operator } from "../store/actions.ts";
 import { namedBatch } from "../store/named.ts";
 import { keysetPage, type Page, type PageRequest } from "../store/paging.ts";
 import { atomically, query } from "../store/retry.ts";
-import { insertToken, removeToken, selectTokens } from "../store/tokens.ts";
+import { insertToken, isOrComesFrom, noteUsed, removeTokens, selectTokens, USED_WITHIN_MS } from "../store/tokens.ts";
 
 /**
  * What a token may do: ask for work, look, act on what is there, see dead letters that name no tenant, mint, list and revoke the tokens of
- * its tenant, pull from its queues, and see the health of the whole deployment, which names no tenant.
+ * its tenant, pull from its queues, see the health of the whole deployment, which names no tenant, and see what is marked as sensitive.
  */
-export const SCOPES = ["enqueue", "read", "operate", "unattributed", "tokens", "pull", "observe"] as const;
+export const SCOPES = ["enqueue", "read", "operate", "unattributed", "tokens", "pull", "observe", "reveal"] as const;
 
 /** The engine's scopes, and an app's own: lower case letters, digits and `_ : . -`, at most 64, beginning with a letter. */
 export type Scope = (typeof SCOPES)[number] | (string & {});
@@ -41,6 +41,8 @@ export interface TokenRow extends Required<Pick<Token, "id" | "actor" | "scopes"
   createdAt: number;
   /** Null is never. */
   expiresAt: number | null;
+  /** At most an hour before its last use; null where it has not been used. */
+  usedAt: number | null;
 }
 
 interface StoredToken {
@@ -50,9 +52,10 @@ interface StoredToken {
   actor: string;
   scopes: string;
   expires_at: number | null;
+  used_at: number | null;
 }
 
-type StoredGrant = Pick<StoredToken, "id" | "actor" | "scopes" | "expires_at"> & { created_at: number };
+type StoredGrant = Omit<StoredToken, "hash" | "tenant_id"> & { created_at: number };
 
 const DAY_MS = 86_400_000;
 const USUAL_DAYS = 90;
@@ -91,7 +94,7 @@ export async function mintToken(env: Pick<EngineEnv, "DB">, grant: Grant, own: r
  */
 export async function issueToken(
   env: Pick<EngineEnv, "DB">,
-  by: Token,
+  by: Token & Operator,
   { actor, scopes, days }: Pick<Grant, "actor" | "scopes"> & { days?: number | undefined },
   reason: string,
 ): Promise<{ text: string; token: TokenRow }> {
@@ -105,17 +108,18 @@ export async function issueToken(
     const said = `Your token ends on ${new Date(expiresAt).toISOString()}, and so cannot give another one more days than ${left}: ask for fewer, or leave \`days\` out.`;
     throw new MillraceError("forbidden", said);
   }
-  const { id, text, insert } = tokenFor(grant);
+  const { id, text, insert } = tokenFor(grant, by.tokenId);
   const detail = { actor, scopes: grant.scopes, expires_at: new Date(expiresAt).toISOString(), minted_by: by.id };
-  const done = tokenAction("mint", id, reason, detail);
+  const after = { scopes: grant.scopes, expires_at: detail.expires_at };
+  const done = { ...tokenAction("mint", id, reason, detail), after };
   const { minted } = await namedBatch(env.DB, { minted: insert, audited: audit(by, done, false) });
   const [row] = minted as unknown as StoredGrant[];
-  if (!row) throw tooMany();
+  if (!row) throw tooMany({ audited: true });
   return { text, token: asTokenRow(row) };
 }
 
-function tooMany(): MillraceError {
-  return new MillraceError("invalid_transition", `A tenant has at most ${MAX_TOKENS} tokens: revoke one that nobody uses first.`);
+function tooMany(detail: { audited?: true } = {}): MillraceError {
+  return new MillraceError("invalid_transition", `A tenant has at most ${MAX_TOKENS} tokens: revoke one that nobody uses first.`, detail);
 }
 
 /** Tokens of a tenant, newest first: without anything that would let one be used. */
@@ -135,21 +139,35 @@ export function listTokens(env: Pick<EngineEnv, "DB">, by: Operator, request: Pa
 }
 
 /**
- * Ends a token of the tenant, and none that it minted: at once here, within 30 seconds in isolates that have seen it. Answers false, and
- * audits nothing, where there is none of this id.
+ * Ends a token of the tenant; with `descendants` also all that it minted, and those that these minted, even where it is gone itself. At once
+ * here, within 30 seconds in isolates that have seen them. Answers false, and audits nothing, where there is none.
  */
-export async function revokeToken(env: Pick<EngineEnv, "DB">, by: Operator, id: string, reason: string): Promise<boolean> {
-  const [found] = await query<StoredGrant>(env.DB, selectTokens(sql`tenant_id = ${by.tenantId} AND id = ${id}`));
-  if (!found) return false;
-  const done = tokenAction("revoke", id, reason, { actor: found.actor });
-  await atomically(env.DB, [removeToken(by.tenantId, id), audit(by, done, false)]);
-  cache.delete(id);
+export async function revokeToken(
+  env: Pick<EngineEnv, "DB">,
+  by: Operator,
+  id: string,
+  reason: string,
+  { descendants = false }: { descendants?: boolean } = {},
+): Promise<boolean> {
+  const which = descendants ? isOrComesFrom(by.tenantId, id) : sql`tenant_id = ${by.tenantId} AND id = ${id}`;
+  const found = await query<StoredGrant>(env.DB, selectTokens(which));
+  if (found.length === 0) return false;
+  const own = found.find((one) => one.id === id);
+  const ids = found.map((one) => one.id);
+  const detail = { actor: own?.actor ?? null, ...(descendants && { descendants: ids.filter((one) => one !== id) }) };
+  const before = own && { scopes: asTokenRow(own).scopes, expires_at: own.expires_at && new Date(own.expires_at).toISOString() };
+  await atomically(env.DB, [removeTokens(by.tenantId, ids), audit(by, { ...tokenAction("revoke", id, reason, detail), before }, false)]);
+  for (const one of ids) cache.delete(one);
   return true;
 }
 
-function tokenFor({ tenantId, actor, scopes, expiresAt }: Grant): { id: string; text: string; insert: Statement } {
+function tokenFor({ tenantId, actor, scopes, expiresAt }: Grant, mintedBy?: string): { id: string; text: string; insert: Statement } {
   const { text, ...kept } = newToken();
-  return { id: kept.id, text, insert: insertToken({ ...kept, tenantId, actor, scopes, expiresAt: expiresAt ?? null }, MAX_TOKENS) };
+  return {
+    id: kept.id,
+    text,
+    insert: insertToken({ ...kept, tenantId, actor, scopes, expiresAt: expiresAt ?? null, mintedBy }, MAX_TOKENS),
+  };
 }
 
 /**
@@ -167,6 +185,7 @@ export async function findToken(
   const row = await storedToken(env, id, beforeLook);
   if (!row || !timingSafeEqual(Buffer.from(row.hash, "hex"), Buffer.from(hash, "hex"))) return undefined;
   if (row.expires_at !== null && row.expires_at <= Date.now()) return undefined;
+  await noteUse(env, row);
   return {
     id,
     tenantId: row.tenant_id,
@@ -174,6 +193,13 @@ export async function findToken(
     scopes: row.scopes.split(" ") as Scope[],
     expiresAt: row.expires_at ?? undefined,
   };
+}
+
+/** At most once an hour, and in the row that is remembered here: who uses a token is not kept waiting twice, nor refused for that. */
+async function noteUse(env: Pick<EngineEnv, "DB">, row: StoredToken): Promise<void> {
+  if ((row.used_at ?? 0) > Date.now() - USED_WITHIN_MS) return;
+  row.used_at = Date.now();
+  await query(env.DB, noteUsed(row.id)).catch(() => {});
 }
 
 /**
@@ -187,7 +213,10 @@ async function storedToken(env: Pick<EngineEnv, "DB">, id: string, beforeLook: (
   await beforeLook();
   cache.delete(id);
   unknown.delete(id);
-  const [row] = await query<StoredToken>(env.DB, sql`SELECT id, hash, tenant_id, actor, scopes, expires_at FROM tokens WHERE id = ${id}`);
+  const [row] = await query<StoredToken>(
+    env.DB,
+    sql`SELECT id, hash, tenant_id, actor, scopes, expires_at, used_at FROM tokens WHERE id = ${id}`,
+  );
   const until = Date.now() + TOKEN_CACHE_MS;
   if (!row) {
     const [oldest = ""] = unknown.size >= UNKNOWN_CACHE_ENTRIES ? unknown.keys() : [];
@@ -200,8 +229,8 @@ async function storedToken(env: Pick<EngineEnv, "DB">, id: string, beforeLook: (
   return row;
 }
 
-function asTokenRow({ id, actor, scopes, created_at, expires_at }: StoredGrant): TokenRow {
-  return { id, actor, scopes: scopes.split(" ") as Scope[], createdAt: created_at, expiresAt: expires_at };
+function asTokenRow({ id, actor, scopes, created_at, expires_at, used_at }: StoredGrant): TokenRow {
+  return { id, actor, scopes: scopes.split(" ") as Scope[], createdAt: created_at, expiresAt: expires_at, usedAt: used_at };
 }
 
 function tokenAction(verb: Action["verb"], id: string, reason: string, detail: Record<string, unknown>): Action {

@@ -22,6 +22,10 @@ export interface Address extends TraceContext {
   outbox?: "sender";
   /** The workflows whose runs led to it, the first first. */
   path?: readonly string[] | undefined;
+  /** By when a command's instance is to have ended, as an ISO time. */
+  mustEndBy?: string | undefined;
+  /** The address that hears of each end of a command's instance. */
+  callbackUrl?: string | undefined;
   /** Unique name under which a payload too large to travel is stored. */
   owner: string;
 }
@@ -51,6 +55,8 @@ export async function address(bucket: R2Bucket, draft: Draft, to: Address): Prom
     ...(to.tracestate && { tracestate: to.tracestate }),
     ...(to.path && { path: to.path }),
     ...(to.outbox && { outbox: to.outbox }),
+    ...(to.mustEndBy && { must_end_by: to.mustEndBy }),
+    ...(to.callbackUrl && { callback_url: to.callbackUrl }),
     ...(to.sequence !== undefined && { sequence: to.sequence }),
     ...(await packPayload(bucket, to.tenantId, to.owner, draft.payload)),
   });

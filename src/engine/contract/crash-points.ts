@@ -8,6 +8,7 @@ export type CrashPoint =
   | "A03 event committed, not sent"
   | "Q03 created, not acknowledged"
   | "Q05 dead letter not yet stored"
+  | "Q12 repaired, not sent"
   | "W01 claimed, effect not started"
   | "W03 effect done, not recorded"
   | "W04 committed, caller saw an error"
@@ -20,12 +21,24 @@ export type CrashPoint =
   | "resolved, not told"
   | "answered, not told"
   | "undo promised, not applied"
+  | "cancel promised, not applied"
+  | "stopped on the platform, not begun anew"
+  | "pause committed, not applied"
+  | "resume promised, not applied"
+  | "restart promised, not applied"
+  | "skip promised, not applied"
+  | "close promised, not applied"
   | "signal kept, not told"
   | "W33 end told, pass not over"
   | "alert raised, not sent"
+  | "ended, callback not kept"
+  | "callback kept, not started"
   | "L11 started, its turn not noted"
   | "L12 ended, its lane not told"
-  | "L15 steered, not audited";
+  | "L15 steered, not audited"
+  | "B01 acted on one, chunk under way"
+  | "B02 acted, chunk not recorded"
+  | "B03 handed over, next pass not begun";
 
 declare const MILLRACE_CRASH_POINTS: boolean | undefined;
 

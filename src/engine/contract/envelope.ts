@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { isCallable, MAX_ADDRESS_CHARACTERS } from "./address-guard.ts";
 import { type Issue, MillraceError } from "./errors.ts";
 import { dotted, fieldsAt, MAX_ISSUES, unknownField, unknownFields } from "./known-fields.ts";
 import { byteLength } from "./limits.ts";
@@ -53,6 +54,14 @@ export const envelopeSchema = z
     acceptance: z.string().max(64).optional(),
     /** Set on an event whose sender keeps it in storage of its own until it hears that it arrived: the engine's outbox has no row of it. */
     outbox: z.literal("sender").optional(),
+    /** By when what a command asks for is to have ended: later it is overdue. */
+    must_end_by: z.iso.datetime().optional(),
+    /** The address that hears of each end of what a command asks for. */
+    callback_url: z
+      .string()
+      .max(MAX_ADDRESS_CHARACTERS)
+      .refine(isCallable, "must be an address that begins with https://, without a user or a password")
+      .optional(),
     /**
      * The engine's own mark on a message that an operator put back on its queue: the action that did. It tells it from older copies of
      * itself.
@@ -66,6 +75,10 @@ export const envelopeSchema = z
   .refine((e) => (e.payload_inline === undefined) !== (e.payload_ref === undefined), {
     path: ["payload_inline"],
     message: "exactly one of payload_inline and payload_ref must be present",
+  })
+  .refine((e) => e.kind === "command" || (e.must_end_by ?? e.callback_url) === undefined, {
+    path: ["kind"],
+    message: "must be `command` where must_end_by or callback_url is given: an event leads to any number of ends",
   });
 
 export type Envelope = z.infer<typeof envelopeSchema>;

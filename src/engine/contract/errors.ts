@@ -22,6 +22,10 @@ const ENGINE_CODES = [
   "lock_lost",
   "lane_not_found",
   "alert_not_found",
+  "correlation_not_found",
+  "key_not_found",
+  "bulk_action_not_found",
+  "bulk_actions_running",
   "invalid_transition",
   "lease_lost",
   "in_doubt",
@@ -80,6 +84,8 @@ export interface ErrorDetail {
   step?: string;
   from?: string;
   to?: string;
+  /** True for the refusal of an operator's action that has its row in the audit already. */
+  audited?: boolean;
   cause?: unknown;
 }
 

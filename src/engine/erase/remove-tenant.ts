@@ -1,8 +1,9 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { laneIn } from "../contract/queue.ts";
-import { among, type SqlValue, type Statement, sql } from "../contract/sql.ts";
+import { among, type Statement, sql } from "../contract/sql.ts";
 import type { LaneEnv } from "../lanes/stub.ts";
 import { removeQuestions } from "../store/approvals.ts";
+import { auditOpened } from "../store/audit-opened.ts";
 import { removeEntries } from "../store/inbox/remove.ts";
 import { deleteInstances, isOpenOf, terminateInstances } from "../store/instances/remove.ts";
 import { removeUnsentOf } from "../store/outbox.ts";
@@ -20,6 +21,8 @@ export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> =
   schedules: ["name"],
   schedule_runs: ["name", "due_at", "state"],
   dead_letters: ["id"],
+  failed_deliveries: ["letter"],
+  causes: ["kind", "id"],
   signals: ["id"],
   actions: ["id"],
   locks: ["name"],
@@ -27,6 +30,9 @@ export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> =
   lanes: ["lane", "key"],
   tenant_objects: ["binding", "name"],
   divergences: ["kind", "what"],
+  bulk_actions: ["id"],
+  bulk_lists: ["bulk_id", "n"],
+  bulk_items: ["bulk_id", "result", "n"],
 };
 
 /** Instances of one slice: each is a call or two to the platform. */
@@ -85,7 +91,9 @@ export async function removeUnsent(env: EngineEnv, tenantId: string): Promise<nu
  */
 export async function removeRows(env: EngineEnv, tenantId: string, table: string, key: readonly string[]): Promise<number> {
   const some = ["SELECT", key.join(), "FROM", table, "WHERE tenant_id = ?1 LIMIT", String(ROWS)].join(" ");
-  return removed(env, ["DELETE FROM", table, `WHERE tenant_id = ?1 AND (${key}) IN (${some}) RETURNING 1 AS gone`], [tenantId]);
+  const words = ["DELETE FROM", table, `WHERE tenant_id = ?1 AND (${key}) IN (${some}) RETURNING 1 AS gone`];
+  const remove: Statement = { text: words.join(" "), params: [tenantId] };
+  return (await atomically(env.DB, table === "actions" ? auditOpened([remove]) : [remove])).flat().length;
 }
 
 /** How many rows of a table are a tenant's. */
@@ -93,8 +101,4 @@ export async function countRows(env: EngineEnv, tenantId: string, table: string)
   const count: Statement = { text: ["SELECT count(*) AS count FROM", table, "WHERE tenant_id = ?1"].join(" "), params: [tenantId] };
   const [row] = await query(env.DB, count);
   return Number(row?.count ?? 0);
-}
-
-async function removed(env: EngineEnv, words: readonly string[], params: readonly SqlValue[]): Promise<number> {
-  return (await query(env.DB, { text: words.join(" "), params })).length;
 }

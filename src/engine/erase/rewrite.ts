@@ -1,5 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { SqlValue, Statement } from "../contract/sql.ts";
+import { auditOpened } from "../store/audit-opened.ts";
 import { OVER } from "../store/instances/status.ts";
 import { atomically, query } from "../store/retry.ts";
 import { deleteOnPlatform, type PlatformInstance } from "./platform-copy.ts";
@@ -34,11 +35,14 @@ export const ENGINE_TEXTS: readonly TextTable[] = [
   {
     table: "dead_letters",
     key: ["id"],
-    texts: ["idempotency_key", "correlation_id", "body", "issues", "error"],
+    texts: ["idempotency_key", "correlation_id", "body", "issues", "error", "escalation", "repair"],
     order: ["state", "captured_at", "id"],
   },
+  { table: "failed_deliveries", key: ["letter"], texts: ["error"], order: ["letter"] },
   { table: "signals", key: ["id"], texts: ["subject", "envelope"], order: ["type", "subject", "received_at", "id"] },
-  { table: "actions", key: ["id"], texts: ["target", "reason", "detail", "error"], order: ["at", "id"] },
+  { table: "actions", key: ["id"], texts: ["target", "reason", "detail", "before", "after", "error"], order: ["at", "id"] },
+  { table: "bulk_actions", key: ["id"], texts: ["asked", "reason", "why"], order: ["created_at", "id"] },
+  { table: "bulk_items", key: ["bulk_id", "result", "n"], texts: ["why"], order: ["bulk_id", "result", "n"] },
   { table: "schedules", key: ["name"], texts: ["name", "payload"], order: ["name"] },
   { table: "lanes", key: ["lane", "key"], texts: ["key", "why", "head", "ahead"], order: ["lane", "key"] },
   { table: "divergences", key: ["kind", "what"], texts: ["place"], order: ["state", "first_at", "what"] },
@@ -145,11 +149,10 @@ export async function rewriteRows(env: EngineEnv, { tenantId, table, by, from, a
   const free = ofInstances ? meant.filter(({ one }) => OVER.has(one.of_status)) : meant;
   if (apply) {
     if (ofInstances) for (const { one } of free) await deleteOnPlatform(env, instanceOf(one));
-    for (let at = 0; at < free.length; at += UPDATES)
-      await atomically(
-        env.DB,
-        free.slice(at, at + UPDATES).map(({ one, now }) => updateRow(tenantId, table, one, now)),
-      );
+    for (let at = 0; at < free.length; at += UPDATES) {
+      const updates = free.slice(at, at + UPDATES).map(({ one, now }) => updateRow(tenantId, table, one, now));
+      await atomically(env.DB, table.table === "actions" ? auditOpened(updates) : updates);
+    }
   }
   return { changed: free.length, waiting: meant.length - free.length, next: last ? JSON.stringify(until) : null };
 }

@@ -1,3 +1,5 @@
+import type * as z from "zod";
+import { redact } from "../contract/redact.ts";
 import { beginning } from "../contract/text.ts";
 import type { Attempt, Entry } from "../store/inbox/entry.ts";
 import type { EffectAttempt } from "./attempt.ts";
@@ -19,14 +21,14 @@ export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Outpu
   let { attempt } = own;
   for (;;) {
     const askedAt = Date.now();
-    const { mine, entry, run } = await pass.recorder.claim(attempt, LEASE_MS, shownInput(own.input));
+    const { mine, entry, standing } = await pass.recorder.claim(attempt, LEASE_MS, shownInput(own));
     if (entry === null) {
       // Another pass has written: what it recorded is asked for first.
       await pass.inbox.assertSameSteps(step);
       attempt = { ...attempt, aloneAs: null };
       continue;
     }
-    pass.inbox.noteEntry(step, entry.generation, run);
+    pass.inbox.noteEntry(step, entry.generation, standing, askedAt);
     if (mine) return { attempt: { ...attempt, epoch: entry.epoch }, repeats: entry.repeats === 1, askedAt };
     if (entry.state === "done") return { outcome: resultOf(pass.instanceId, entry) };
     if (entry.state === "confirmed") return { confirmed: entry };
@@ -38,9 +40,9 @@ export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Outpu
 }
 
 /** An effect's input as people are shown it beside a doubt; null where it has no JSON. */
-export function shownInput(input: unknown): string | null {
+export function shownInput({ input, definition }: { input: unknown; definition: { input?: z.ZodType } }): string | null {
   try {
-    const text = JSON.stringify(input) as string | undefined;
+    const text = JSON.stringify(definition.input ? redact(definition.input, input) : input) as string | undefined;
     return text === undefined ? null : beginning(text, SHOWN_INPUT_CHARACTERS);
   } catch {
     return null;

@@ -3,6 +3,7 @@ import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
 import { resultOf, type StepOutcome } from "./outcome.ts";
 import { record } from "./record.ts";
+import { isSkipped, recordSkipped } from "./skipped.ts";
 import { assertNotGivenUp, type Commit, DEFAULT_TIMEOUT } from "./step.ts";
 import { asWrites } from "./writes.ts";
 
@@ -21,6 +22,7 @@ export async function attemptCommit<Output>(
   const earlier = await pass.inbox.earlier(step, nth);
   if (earlier?.state === "done") return resultOf(pass.instanceId, earlier);
   pass.run.assertNotComplete();
+  if (earlier && isSkipped(earlier)) return recordSkipped({ pass, step }, earlier, { class: "commit" });
   const { output, ...writes } = asWrites(await make(), step.label);
   assertNotGivenUp(begunAt, timeout);
   const attempt = { ...pass.inbox.attempt(step, "commit", earlier?.generation), epoch: earlier?.epoch ?? 1 };

@@ -48,7 +48,7 @@ export async function putBackInDoubt<Input, Output>(
   const doubt = new MillraceError("in_doubt", ENTRY_GONE);
   const failure = describeFailure(step.label, nth, doubt);
   logDoubt(pass, failure, key, doubt);
-  await pass.recorder.doubtAgain(attempt, shownInput(input), JSON.stringify(failure));
+  await pass.recorder.doubtAgain(attempt, shownInput({ input, definition }), JSON.stringify(failure));
   return inDoubt(key);
 }
 

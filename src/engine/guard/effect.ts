@@ -10,6 +10,7 @@ import { doubtUnwritten, putBackInDoubt } from "./doubt.ts";
 import { underLease } from "./lease.ts";
 import { inDoubt, resultOf, type StepOutcome } from "./outcome.ts";
 import { record } from "./record.ts";
+import { isSkipped, recordSkipped } from "./skipped.ts";
 import { assertNotGivenUp } from "./step.ts";
 
 /**
@@ -28,6 +29,9 @@ export async function attemptEffect<Input, Output>(effect: Effect<Input, Output>
   const attempt = pass.inbox.attempt(step, definition.effect, earlier?.generation);
   if (earlier?.state === "in_doubt") return inDoubt(attempt.key);
   const own = { ...effect, attempt, nth, begunAt };
+  if (earlier && isSkipped(earlier)) {
+    return recordSkipped(effect, earlier, { class: definition.effect, output: definition.output, writes: effect.writes });
+  }
   if (earlier?.state === "confirmed") return recordConfirmed(own, earlier);
   return CLAIMED.has(definition.effect) ? claimAndDo(own) : doAndRecord(own);
 }

@@ -4,10 +4,11 @@ import type { Entry } from "../store/inbox/entry.ts";
 import type { PackedOutput } from "./output.ts";
 
 /**
- * How an attempt ended: with an output, or with a doubt that a person must resolve, named by its entry. `appRows` is how many rows the app's
+ * How an attempt ended: with an output; with a doubt that a person must resolve, named by its entry; or before it began, because a person
+ * holds the run. `appRows` is how many rows the app's
  * own statements wrote with it, as D1 bills them: the platform remembers that with the output. Absent where nobody counted.
  */
-export type StepOutcome = (PackedOutput & { readonly appRows?: number }) | { readonly inDoubt: string };
+export type StepOutcome = (PackedOutput & { readonly appRows?: number }) | { readonly inDoubt: string } | { readonly held: true };
 
 /** The outcome of an effect of which nobody knows whether it happened. */
 export function inDoubt(key: EntryKey): StepOutcome {

@@ -28,6 +28,7 @@ export async function record<Output>(
   await crashPoint("W06 about to record", pass.instanceId);
   const error = problem ? JSON.stringify({ step: step.label, code: codeOf(problem), message: messageOf(problem) }) : null;
   const outcome = { ...packed, statements, messages, error };
+  const askedAt = Date.now();
   let answer = await pass.recorder.record({ ...attempt, position: inbox.nextPosition(step) }, outcome);
   if (attempt.aloneAs !== null && answer.entry?.state !== "done") {
     // Another pass has written: what it recorded is asked for first.
@@ -35,7 +36,7 @@ export async function record<Output>(
     answer = await pass.recorder.record({ ...attempt, position: inbox.nextPosition(step), aloneAs: null }, outcome);
   }
   const { mine, entry } = answer;
-  inbox.noteEntry(step, entry?.generation ?? attempt.key.generation, answer.run);
+  inbox.noteEntry(step, entry?.generation ?? attempt.key.generation, answer.standing, askedAt);
   await crashPoint("W05 recorded, step result lost", pass.instanceId);
   if (!mine) inbox.noteOther();
   if (entry?.state !== "done") {

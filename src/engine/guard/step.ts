@@ -43,6 +43,11 @@ interface Common<Input, Output> {
   /** Does it, and answers what the upstream said. JSON values only. */
   run: (call: EffectCall<Input>) => Promise<Output>;
   /**
+   * What goes in. What it marks as sensitive is withheld from what people are shown of the input, which is kept of a `lookup` and a `once`;
+   * nothing is held against it.
+   */
+  input?: z.ZodType;
+  /**
    * What an output looks like: an output that a person gives for a doubt is held against it, and comes back as a doubt when it does not
    * fit.
    */

@@ -1,37 +1,65 @@
 import type { MiddlewareHandler } from "hono";
+import { readStreamToken, STREAM_PATH } from "../access/stream-token.ts";
 import { findToken, type Scope, type Token } from "../access/tokens.ts";
 import { MillraceError } from "../contract/errors.ts";
 import type { Asked, HttpEnv } from "./env.ts";
+import { personOf } from "./person.ts";
 import { countStranger, countToken, refuseCounted } from "./request-limits.ts";
 
 /** Said to whoever has no good token. */
 const MINTED_BY = "Who has one with the scope `tokens` mints others by POST /v1/tokens; who can reach the database, by `npm run token`.";
 
-/** Lets nobody in without a good token. Whose data a request reads and writes follows from its token and from nothing else. */
-export const authenticate: MiddlewareHandler<HttpEnv> = async (context, next) => {
-  refuseCounted(context);
-  const presented = context.req.header("authorization");
-  const caller = await callerOf(context);
-  if (!caller) {
-    context.header("www-authenticate", presented ? 'Bearer realm="millrace", error="invalid_token"' : 'Bearer realm="millrace"');
-    throw new MillraceError(
-      "unauthorized",
-      presented === undefined
-        ? `Send a token: \`Authorization: Bearer mr_…\`. ${MINTED_BY}`
-        : /^mr_\S*$/.test(presented)
-          ? "`Bearer ` is missing before the token: send `Authorization: Bearer mr_…`."
-          : `The token is unknown, wrong or expired. ${MINTED_BY}`,
-    );
-  }
-  context.set("caller", caller);
-  await countToken(context);
-  await next();
-};
+/**
+ * Lets nobody in without a good token, or Cloudflare Access's word for a person, where no token is sent. Whose data a request reads and
+ * writes follows from that and from nothing else. `own` are the app's own scopes.
+ */
+export const authenticate =
+  (own: readonly string[]): MiddlewareHandler<HttpEnv> =>
+  async (context, next) => {
+    refuseCounted(context);
+    const presented = context.req.header("authorization");
+    const opener = presented === undefined ? openerOf(context) : undefined;
+    const person = presented === undefined && !opener ? await personOf(context, own) : undefined;
+    const caller = opener ?? person ?? (await callerOf(context));
+    if (!caller) {
+      context.header("www-authenticate", presented ? 'Bearer realm="millrace", error="invalid_token"' : 'Bearer realm="millrace"');
+      throw new MillraceError(
+        "unauthorized",
+        presented === undefined
+          ? `Send a token: \`Authorization: Bearer mr_…\`. ${MINTED_BY}`
+          : /^mr_\S*$/.test(presented)
+            ? "`Bearer ` is missing before the token: send `Authorization: Bearer mr_…`."
+            : `The token is unknown, wrong or expired. ${MINTED_BY}`,
+      );
+    }
+    context.set("caller", { ...caller, tokenId: person ? undefined : caller.id });
+    await countToken(context);
+    await next();
+  };
 
 /** The token a request carries, if it is good. Errors: `rate_limited` for an address whose tokens had to be looked up too often. */
 export async function callerOf(context: Asked): Promise<Token | undefined> {
   const [, bearer] = /^Bearer +(\S+)$/i.exec(context.req.header("authorization") ?? "") ?? [];
   return bearer === undefined ? undefined : await findToken(context.env, bearer, () => countStranger(context, "token"));
+}
+
+/** Whoever opens a stream by a token in its address, which is read nowhere else. Errors: `unauthorized` for one that does not open it. */
+function openerOf({ env, req }: Asked): Token | undefined {
+  const token = req.query("token");
+  if (token === undefined || req.method !== "GET" || !STREAM_PATH.test(req.path)) return undefined;
+  const opener = readStreamToken(env, token, req.path);
+  if (typeof opener === "object") return opener;
+  throw new MillraceError(
+    "unauthorized",
+    opener === "expired"
+      ? "The stream token has expired: it opens a stream within 60 s. Mint another by POST /v1/stream-tokens."
+      : "The stream token does not open this stream. Mint one for its path by POST /v1/stream-tokens.",
+  );
+}
+
+/** Whether the caller of a stream that is open may still read: by a token that still works, or as whoever opened it without one. */
+export async function mayStillRead(context: Asked): Promise<boolean> {
+  return context.req.header("authorization") === undefined || (await callerOf(context)) !== undefined;
 }
 
 /** What a route says about the token it needs, to the router and to the document: every one of these scopes. */
@@ -49,12 +77,17 @@ function needing(alternatives: readonly Scope[][]): { middleware: MiddlewareHand
   return {
     security: alternatives.map((scopes) => ({ bearer: scopes })),
     middleware: async (context, next) => {
-      const lacking = (scopes: readonly Scope[]) => scopes.find((one) => !context.var.caller.scopes.includes(one));
-      if (alternatives.every(lacking)) {
+      const { caller } = context.var;
+      const { method, routePath } = context.req;
+      context.set("needed", { route: `${method} ${routePath.replaceAll(/:(\w+)/g, "{$1}")}`, scopes: alternatives.flat() });
+      const lacking = (scopes: readonly Scope[]) => scopes.find((one) => !caller.scopes.includes(one));
+      const used = alternatives.find((scopes) => lacking(scopes) === undefined);
+      if (used === undefined) {
         const scope = lacking(alternatives[0] ?? []);
         context.header("www-authenticate", `Bearer realm="millrace", error="insufficient_scope", scope="${scope}"`);
         throw new MillraceError("forbidden", `The token lacks the scope \`${scope}\`. Use one that has it.`);
       }
+      context.set("caller", { ...caller, scope: used.join(" ") });
       await next();
     },
   };

@@ -3,6 +3,7 @@ import type { Context, MiddlewareHandler } from "hono";
 import { assertReady } from "../contract/bindings.ts";
 import { issuesOf } from "../contract/envelope.ts";
 import type { Issue } from "../contract/errors.ts";
+import type { Finder } from "../inspect/search/finder.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { authenticate } from "./auth.ts";
 import { drain } from "./body.ts";
@@ -13,20 +14,29 @@ import { refuseKeys } from "./keyless.ts";
 import { readable } from "./media-type.ts";
 import { openApi } from "./openapi.ts";
 import type { Group } from "./openapi-groups.ts";
+import { sayAccess } from "./person.ts";
 import { HttpRefusal } from "./problem.ts";
 import { ENGINE_PROBLEMS, type Problems } from "./problems.ts";
+import { auditRefusals } from "./refusals.ts";
 import { limitStrangers } from "./request-limits.ts";
 import { alerts } from "./routes/alerts.ts";
 import { approvals } from "./routes/approvals.ts";
 import { audit } from "./routes/audit.ts";
+import { bulkActions } from "./routes/bulk-actions.ts";
+import { callbacks } from "./routes/callback-secret.ts";
+import { causes } from "./routes/causes.ts";
 import { commands } from "./routes/commands.ts";
+import { correlations, type Elsewhere } from "./routes/correlations.ts";
 import { costs } from "./routes/costs.ts";
 import { deadLetters } from "./routes/dead-letters.ts";
 import { divergences } from "./routes/divergences.ts";
 import { effects } from "./routes/effects.ts";
 import { events } from "./routes/events.ts";
 import { health } from "./routes/health.ts";
+import { instanceActions } from "./routes/instance-actions.ts";
+import { instanceStream } from "./routes/instance-stream.ts";
 import { instances } from "./routes/instances.ts";
+import { keys } from "./routes/keys.ts";
 import { lanes } from "./routes/lanes.ts";
 import { locks } from "./routes/locks.ts";
 import { METRICS_PATH, metrics } from "./routes/metrics.ts";
@@ -34,8 +44,13 @@ import { problemsPage } from "./routes/problems-page.ts";
 import { queues } from "./routes/queues.ts";
 import { retry } from "./routes/retry.ts";
 import { schedules } from "./routes/schedules.ts";
+import { search } from "./routes/search.ts";
+import { settleLetters } from "./routes/settle-letters.ts";
+import { skipAndSignal } from "./routes/skip-and-signal.ts";
 import { statedEvents } from "./routes/state-events.ts";
 import { steps } from "./routes/steps.ts";
+import { stream } from "./routes/stream.ts";
+import { streamTokens } from "./routes/stream-tokens.ts";
 import { tokens } from "./routes/tokens.ts";
 import { undo } from "./routes/undo.ts";
 import { refuseParameters, refuseUnreadable } from "./unknown-parameters.ts";
@@ -55,12 +70,17 @@ export interface EngineRoutesOptions {
   verbs?: readonly string[];
   /** Beginnings of its paths outside /v1 that know their callers: no address is counted for them. */
   knowsCallers?: readonly string[];
+  /** What its own things are found by in GET /v1/search. */
+  finders?: readonly Finder[];
+  /** Its own lists that hold more of a job: GET /v1/correlations/{id} names them. */
+  elsewhere?: Elsewhere;
   /** What names the work of its routes that take no `Idempotency-Key`, by method and path. */
   namedBy?: Readonly<Record<string, string>>;
 }
 
 /** What the engine's routes take and answer, by path and method: the types of a client. */
 export type EngineApi = ReturnType<
+  | typeof callbacks
   | typeof commands
   | typeof statedEvents
   | typeof instances
@@ -68,12 +88,17 @@ export type EngineApi = ReturnType<
   | typeof effects
   | typeof events
   | typeof retry
+  | typeof causes
   | typeof deadLetters
+  | typeof settleLetters
   | typeof audit
   | typeof costs
   | typeof tokens
   | typeof approvals
   | typeof undo
+  | typeof bulkActions
+  | typeof instanceActions
+  | typeof skipAndSignal
   | typeof schedules
   | typeof locks
   | typeof lanes
@@ -81,6 +106,10 @@ export type EngineApi = ReturnType<
   | typeof queues
   | typeof alerts
   | typeof divergences
+  | typeof search
+  | typeof keys
+  | typeof correlations
+  | typeof streamTokens
 >;
 
 /**
@@ -88,7 +117,17 @@ export type EngineApi = ReturnType<
  * mounted at the root of any Hono app by `app.route("/", engineRoutes(catalog))`.
  */
 export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}): OpenAPIHono<HttpEnv> {
-  const { routes = [], groups = [], problems = ENGINE_PROBLEMS, scopes = [], verbs = [], knowsCallers = [], namedBy = {} } = options;
+  const {
+    routes = [],
+    groups = [],
+    problems = ENGINE_PROBLEMS,
+    scopes = [],
+    verbs = [],
+    knowsCallers = [],
+    namedBy = {},
+    finders = [],
+    elsewhere = () => [],
+  } = options;
   const api = new OpenAPIHono<HttpEnv>({
     defaultHook: (result) => {
       if (result.success) return;
@@ -103,26 +142,36 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
     context.set("problems", problems);
     return next();
   });
+  api.use((context, next) => {
+    sayAccess(context.env, scopes);
+    return next();
+  });
   api.use(nosniff, drained, ready, limitStrangers(["v1", "metrics", ...knowsCallers]), readable);
-  for (const known of ["/v1/*", METRICS_PATH]) api.use(known, noStore, authenticate);
+  for (const known of ["/v1/*", METRICS_PATH]) api.use(known, noStore, auditRefusals, authenticate(scopes));
   api.use(refuseKeys(api, namedBy));
   api.use("/v1/*", refuseUnreadable, refuseParameters(api));
 
-  const asked = [commands(catalog), statedEvents(catalog)];
+  const asked = [commands(catalog), statedEvents(catalog), callbacks()];
   const nouns = [
+    // Before the routes that take any id in that place.
+    causes(catalog, Object.keys(problems)),
     instances(catalog),
-    steps(),
-    effects(),
-    events(),
+    steps(catalog),
+    effects(catalog),
+    events(catalog),
     retry(),
     deadLetters(catalog, Object.keys(problems)),
+    settleLetters(catalog),
     audit(verbs),
     costs(catalog),
     tokens(scopes),
   ];
-  const people = [approvals(catalog), undo(), schedules(catalog), locks(), lanes()];
-  const seen = [metrics(), queues(catalog), alerts(), divergences(), health()];
-  for (const own of [...asked, ...nouns, ...people, ...routes, ...seen, problemsPage()]) api.route("/", own);
+  const found = [search(catalog, finders), correlations(catalog, elsewhere), keys(catalog)];
+  const acting = [undo(), instanceActions(), skipAndSignal(catalog), bulkActions(catalog)];
+  const people = [approvals(catalog), ...acting, schedules(catalog), locks(), lanes()];
+  const live = [instanceStream(catalog), stream(catalog), streamTokens()];
+  const seen = [...live, metrics(), queues(catalog), alerts(), divergences(), health()];
+  for (const own of [...asked, ...nouns, ...found, ...people, ...routes, ...seen, problemsPage()]) api.route("/", own);
   api.route("/", openApi(api, { groups, problems, scopes }));
   return api;
 }

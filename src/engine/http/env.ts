@@ -1,8 +1,10 @@
 import type { Context } from "hono";
-import type { Token } from "../access/tokens.ts";
+import type { AccessEnv } from "../access/person-settings.ts";
+import type { Scope, Token } from "../access/tokens.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { LimitEnv } from "../limits/client.ts";
 import type { LockEnv } from "../locks/client.ts";
+import type { Operator } from "../store/actions.ts";
 import type { Problems } from "./problems.ts";
 
 /** Limits of requests; without a binding there is none. */
@@ -17,12 +19,25 @@ interface RequestLimits {
   REQUESTS_PER_ADDRESS?: string | number;
 }
 
+/** Who asks, as the audit names them: by a token, or known otherwise. */
+export type Caller = Token & Operator;
+
+/** A route, and what it needs of whoever asks. */
+export interface Needed {
+  /** Its method and path, as the document has them. */
+  readonly route: string;
+  /** Scopes, each of which allows some of it, or any of which will do. */
+  readonly scopes: readonly Scope[];
+}
+
 /** What every handler finds in its context. */
 export interface HttpEnv {
-  Bindings: EngineEnv & RequestLimits & Partial<LockEnv>;
+  Bindings: EngineEnv & RequestLimits & AccessEnv & Partial<LockEnv>;
   Variables: {
     /** Whose request it is; set for everything under /v1. */
-    caller: Token;
+    caller: Caller;
+    /** What a route needs of its caller, once a caller has come as far as that. */
+    needed: Needed;
     /** The codes that this deployment answers with. */
     problems: Problems;
   };

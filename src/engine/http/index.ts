@@ -1,9 +1,10 @@
 // The door `millrace/http`: the engine's routes to mount, and what an app's own routes beside them are made of.
 export { BODY_REFUSALS, reasoned } from "./actions.ts";
-export { callerOf, needs } from "./auth.ts";
+export { callerOf, mayStillRead, needs } from "./auth.ts";
 export { jsonBody, jsonSchema, parseWith, readBody, readText } from "./body.ts";
 export { type EngineApi, type EngineRoutesOptions, engineRoutes } from "./engine-routes.ts";
 export type { HttpEnv } from "./env.ts";
+export { answerEvents, type Followed, heardLast, streamed, streamHeaders, streamQuery } from "./event-stream.ts";
 export { idempotencyKey, keyHeader } from "./idempotency-key.ts";
 export { invalidRequest } from "./invalid-request.ts";
 export { LIVE, LIVE_SCRIPT } from "./live.ts";

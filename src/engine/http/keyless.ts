@@ -8,6 +8,7 @@ import { invalidRequest } from "./invalid-request.ts";
 const NAMED_BY: Readonly<Record<string, string>> = {
   "POST /v1/commands/batch": "it cannot name a whole batch, so give each item its `idempotency_key`",
   "POST /v1/events/batch": "it cannot name a whole batch, so give each item its `idempotency_key`",
+  "POST /v1/stream-tokens": "a token is minted for each who asks, and nothing is kept of it",
   "POST /v1/tokens": "a token is said once, and to nobody who asks again",
 };
 

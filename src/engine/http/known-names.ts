@@ -14,10 +14,11 @@ export const KNOWN_NAMES =
 
 /**
  * Refuses an empty list by a name that the deployment does not know: whoever misspells it would take the answer for "there are none". What
- * has rows is answered, because those of what was removed stay. Errors: `invalid_payload`, with the name that was probably meant.
+ * has rows is answered, because those of what was removed stay: so is every page behind a first one. Errors: `invalid_payload`, with the name
+ * that was probably meant.
  */
-export function refuseUnknownNames({ items, next }: Page<unknown>, filters: Readonly<Record<string, NameFilter>>): void {
-  if (items.length > 0 || next !== null) return;
+export function refuseUnknownNames({ items, next }: Page<unknown>, filters: Readonly<Record<string, NameFilter>>, cursor?: string): void {
+  if (items.length > 0 || next !== null || cursor !== undefined) return;
   const issues = Object.entries(filters).flatMap(([filter, { name, known }]) => {
     const all = new Set(known);
     return name === undefined || all.has(name) ? [] : [unknownName(filter, name, all)];

@@ -7,15 +7,30 @@ export interface Group {
 
 /** The groups of the engine's own routes. */
 export const ENGINE_GROUPS: readonly Group[] = [
-  { name: "Commands", paths: ["/v1/commands", "/v1/events"], description: "What is asked for, and what is said to have happened." },
+  {
+    name: "Commands",
+    paths: ["/v1/commands", "/v1/events", "/v1/callback-secret"],
+    description: "What is asked for, and what is said to have happened.",
+  },
   { name: "Instances", paths: ["/v1/instances"], description: "What became of it: status, steps, effects, messages; retry and undo." },
   { name: "Effects", paths: ["/v1/effects"], description: "Outcomes that nobody knows, to be decided by people." },
   { name: "Approvals", paths: ["/v1/approvals"], description: "Questions that instances ask people." },
   { name: "Dead letters", paths: ["/v1/dead-letters"], description: "Messages that no consumer could finish." },
+  {
+    name: "Bulk actions",
+    paths: ["/v1/bulk-actions"],
+    description: "One act on many things at once: counted first, ramped, halted, resumed.",
+  },
   { name: "Lanes", paths: ["/v1/lanes"], description: "Queues that keep order for each key: which stand still, and why." },
   { name: "Schedules", paths: ["/v1/schedules"], description: "Commands that are due by the clock." },
   { name: "Locks", paths: ["/v1/locks"], description: "What one holds at a time: by whom, since when; and breaking it." },
   { name: "Divergences", paths: ["/v1/divergences"], description: "Where two records of one thing disagree." },
+  {
+    name: "Finding",
+    paths: ["/v1/search", "/v1/correlations", "/v1/keys"],
+    description: "Anything by any of its names; a whole job; who holds a key.",
+  },
+  { name: "Live", paths: ["/v1/stream", "/v1/stream-tokens"], description: "What happens, as it happens, also in a browser." },
   { name: "Tokens", paths: ["/v1/tokens"], description: "Who may call, with which scopes, until when." },
   { name: "Audit", paths: ["/v1/audit"], description: "Who did what, and why." },
   {

@@ -1,4 +1,6 @@
 import type { EngineCode } from "../contract/errors.ts";
+import { BULK_PROBLEMS } from "./bulk-problems.ts";
+import { NOT_FOUND_PROBLEMS } from "./not-found.ts";
 
 /** How a code is answered over HTTP, and what people are told of it. */
 export interface Problem {
@@ -29,7 +31,7 @@ export const ENGINE_PROBLEMS = {
   unauthorized: {
     status: 401,
     title: "No valid token",
-    means: "There is no token, or it is unknown, wrong or expired.",
+    means: "There is no token, or it is unknown, wrong or expired; or what Cloudflare Access says of a person is.",
     next: "Send a good one as Authorization: Bearer mr_…: POST /v1/tokens mints others, npm run token the first.",
   },
   forbidden: {
@@ -92,12 +94,7 @@ export const ENGINE_PROBLEMS = {
     means: "No token of your tenant has this id.",
     next: "List them with GET /v1/tokens.",
   },
-  alert_not_found: {
-    status: 404,
-    title: "No such alert",
-    means: "No alert has this id, or it is removed by now.",
-    next: "List them with GET /v1/alerts.",
-  },
+  ...NOT_FOUND_PROBLEMS,
   unknown_message_type: {
     status: 404,
     title: "No such message type",
@@ -122,6 +119,7 @@ export const ENGINE_PROBLEMS = {
     means: "Nobody knows whether an effect happened, so the machine does not repeat it.",
     next: "Look upstream, then confirm, reject or retry the effect.",
   },
+  ...BULK_PROBLEMS,
   lock_held: {
     status: 409,
     title: "Somebody else holds the lock",
@@ -263,7 +261,6 @@ export const ENGINE_PROBLEMS = {
     means: "The code behind an event's route did not answer in time.",
     next: "See what it waits for, or give its line in the routes more time; then replay the dead letter.",
   },
-
   out_of_order: {
     status: 409,
     title: "The message came out of its sender's order",

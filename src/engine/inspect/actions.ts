@@ -1,5 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { sql } from "../contract/sql.ts";
+import { among, andEquals, fragment, sql } from "../contract/sql.ts";
 import type { Action, ActionResult, Operator } from "../store/actions.ts";
 import { keysetPage, type Page, type PageRequest } from "../store/paging.ts";
 import { query } from "../store/retry.ts";
@@ -8,14 +8,22 @@ import { query } from "../store/retry.ts";
 export interface AuditRow {
   id: string;
   actor: string;
+  /** The token that was used; null for a person who is known otherwise, and for what was done at the database itself. */
+  tokenId: string | null;
+  /** The scopes that the request needed, separated by spaces; null for what came by no request. */
+  scope: string | null;
   verb: Action["verb"];
   /** The instance, effect key, approval or dead letter it was about. */
   target: string;
   instanceId: string | null;
   reason: string;
   detail: Record<string, unknown> | null;
+  /** How its target stood; null where nothing changed, or nothing is said of it. */
+  before: Record<string, unknown> | null;
+  after: Record<string, unknown> | null;
   /**
-   * `no_change` when somebody else had been faster, or there was nothing to do; `failed` when the platform could not be told within a day.
+   * `no_change` when somebody else had been faster, or there was nothing to do; `failed` when the platform could not be told within a day;
+   * `refused` when it was not begun: `detail` says by which code, and how often in that minute.
    */
   result: ActionResult;
   at: number;
@@ -25,18 +33,35 @@ export interface AuditRow {
   error: string | null;
 }
 
+export interface AuditFilter extends PageRequest {
+  /** What it was about, in full. */
+  target?: string | undefined;
+  result?: ActionResult | undefined;
+}
+
+const COLUMNS =
+  fragment(`id, actor, token_id AS tokenId, scope, verb, target, instance_id, reason, detail, before, after, result, at, applied_at,
+  error`);
+
 /** What the tenant's operators did, newest first. */
-export function listActions(env: EngineEnv, by: Operator, request: PageRequest): Promise<Page<AuditRow>> {
-  return keysetPage(request, identity, async (before, limit) => {
+export function listActions(env: EngineEnv, by: Operator, filter: AuditFilter): Promise<Page<AuditRow>> {
+  return keysetPage(filter, identity, async (before, limit) => {
     const rows = await query(
       env.DB,
       sql`
-        SELECT id, actor, verb, target, instance_id, reason, detail, result, at, applied_at, error FROM actions
+        SELECT ${COLUMNS} FROM actions
         WHERE tenant_id = ${by.tenantId} AND (at, id) < (${before.at}, ${before.id})
+          ${andEquals(fragment("target"), filter.target)} ${andEquals(fragment("result"), filter.result)}
         ORDER BY at DESC, id DESC LIMIT ${limit}`,
     );
     return rows.map(asRow);
   });
+}
+
+/** Those of the tenant's actions that are named. */
+export async function actionsNamed(env: EngineEnv, by: Operator, ids: readonly string[]): Promise<AuditRow[]> {
+  const rows = await query(env.DB, sql`SELECT ${COLUMNS} FROM actions WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`);
+  return rows.map(asRow);
 }
 
 /**
@@ -59,14 +84,20 @@ function asRow(row: Record<string, unknown>): AuditRow {
   return {
     id: String(row.id),
     actor: String(row.actor),
+    tokenId: row.tokenId as string | null,
+    scope: row.scope as string | null,
     verb: row.verb as AuditRow["verb"],
     target: String(row.target),
     instanceId: row.instance_id as string | null,
     reason: String(row.reason),
-    detail: row.detail ? (JSON.parse(String(row.detail)) as Record<string, unknown>) : null,
+    detail: asObject(row.detail),
+    before: asObject(row.before),
+    after: asObject(row.after),
     result: row.result as AuditRow["result"],
     at: Number(row.at),
     appliedAt: row.applied_at === null || row.result === "failed" ? null : Number(row.applied_at),
     error: row.error as string | null,
   };
 }
+
+const asObject = (json: unknown): Record<string, unknown> | null => (json ? (JSON.parse(String(json)) as Record<string, unknown>) : null);

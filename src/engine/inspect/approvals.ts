@@ -1,10 +1,10 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
+import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { askerOf } from "../signals/approval.ts";
 import type { Operator } from "../store/actions.ts";
 import { type ApprovalState, SOMEBODY_WAITS } from "../store/approvals.ts";
-import { keysetPage, type Page, type PageRequest } from "../store/paging.ts";
+import { keysetPage, LOOKED_AT, type Page, type PageRequest, type Position } from "../store/paging.ts";
 import { query } from "../store/retry.ts";
 
 /** One question to a person, and its answer. */
@@ -32,23 +32,30 @@ export interface ApprovalFilter extends PageRequest {
   instance?: string | undefined;
 }
 
-/** The tenant's questions, newest first. */
+/** The tenant's questions, newest first. By workflow, or of those that are decided, a page may be short and still have a next one. */
 export function listApprovals(env: EngineEnv, by: Operator, filter: ApprovalFilter): Promise<Page<ApprovalRow>> {
   return keysetPage(
     filter,
     ({ askedAt, id }) => ({ at: askedAt, id }),
     async (before, limit) => {
+      const behind = sql`${whereTheyAre(by, filter)} AND (asked_at, id) < (${before.at}, ${before.id}) ORDER BY asked_at DESC, id DESC`;
       const rows = await query(
         env.DB,
         sql`
-          SELECT * FROM approvals ${whereTheyAre(by, filter)}
-            ${andEquals(fragment("state"), filter.state)} ${andEquals(fragment("workflow"), filter.workflow)}
-            AND (asked_at, id) < (${before.at}, ${before.id})
+          SELECT * FROM (SELECT * FROM approvals ${behind} LIMIT ${LOOKED_AT})
+          WHERE true ${andEquals(fragment("state"), filter.state)} ${andEquals(fragment("workflow"), filter.workflow)}
           ORDER BY asked_at DESC, id DESC LIMIT ${limit}`,
       );
-      return rows.map(asRow);
+      if (rows.length >= limit || !isLookedFor(filter)) return rows.map(asRow);
+      const [end] = await query<Position>(env.DB, sql`SELECT asked_at AS at, id FROM approvals ${behind} LIMIT 1 OFFSET ${LOOKED_AT - 1}`);
+      return { found: rows.map(asRow), end };
     },
   );
+}
+
+/** True where questions are picked from all that the tenant has had. */
+function isLookedFor({ instance, state, workflow }: ApprovalFilter): boolean {
+  return instance === undefined && (workflow !== undefined || (state !== undefined && state !== "pending"));
 }
 
 /**
@@ -56,6 +63,9 @@ export function listApprovals(env: EngineEnv, by: Operator, filter: ApprovalFilt
  * serves no condition that is bound; the tenant's by time.
  */
 function whereTheyAre(by: Operator, { instance, state }: ApprovalFilter): Statement {
+  if (instance !== undefined && state === "pending") {
+    return sql`WHERE instance_id = ${instance} AND +tenant_id = ${by.tenantId} AND ${SOMEBODY_WAITS}`;
+  }
   if (instance !== undefined) return sql`WHERE instance_id = ${instance} AND +tenant_id = ${by.tenantId}`;
   if (state === "pending") {
     return sql`
@@ -72,6 +82,17 @@ export async function getApproval(env: EngineEnv, by: Operator, id: string): Pro
 /** The statement that reads one question. */
 export function selectApproval(by: Operator, id: string): Statement {
   return sql`SELECT * FROM approvals WHERE instance_id = ${askerOf(id)} AND id = ${id} AND tenant_id = ${by.tenantId}`;
+}
+
+/** Those of the tenant's questions that are named. */
+export async function approvalsNamed(env: EngineEnv, by: Operator, ids: readonly string[]): Promise<ApprovalRow[]> {
+  const rows = await query(
+    env.DB,
+    sql`
+      SELECT * FROM approvals
+      WHERE instance_id IN ${among(ids.map(askerOf))} AND +id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`,
+  );
+  return rows.map(asRow);
 }
 
 /** What it has read. Errors: `approval_not_found`. */

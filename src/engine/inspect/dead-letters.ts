@@ -1,11 +1,13 @@
 import type { Asker } from "../access/may-ask.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type Issue, MillraceError } from "../contract/errors.ts";
-import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
+import { type Hide, hideAll, hideNothing } from "../contract/hide.ts";
+import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
-import type { LetterState } from "../store/dead-letters.ts";
-import { keysetPage, type Page, type PageRequest } from "../store/paging.ts";
+import type { LetterState, TriedRepair } from "../store/dead-letters.ts";
+import { keysetPage, LOOKED_AT, type Page, type PageRequest, type Position } from "../store/paging.ts";
 import { atomically, query } from "../store/retry.ts";
+import { REVEALED, type Redaction } from "./redaction.ts";
 
 /** A dead letter, as people read it. */
 export interface DeadLetterRow {
@@ -23,6 +25,17 @@ export interface DeadLetterRow {
   firstAt: number;
   capturedAt: number;
   state: LetterState;
+  /** The step that failed, where the error named one. */
+  step: string | null;
+  upstreamStatus: number | null;
+  /** Null for one that was captured before causes were kept. */
+  cause: string | null;
+  firstAttemptAt: number | null;
+  lastAttemptAt: number | null;
+  /** Who has asked others to look at it, when and why. */
+  escalation: { by: string; at: number; note: string } | null;
+  /** The one automatic repair that was tried. */
+  repair: TriedRepair | null;
   /** The message as it came; only when one letter is asked for. */
   body?: unknown;
 }
@@ -30,13 +43,14 @@ export interface DeadLetterRow {
 /** Whose dead letters: the tenant's; and those that name no tenant, for operators whose token may see them. */
 export type DeadLetterReader = Asker;
 
-function seesUnattributed({ scopes }: DeadLetterReader): boolean {
+export function seesUnattributed({ scopes }: DeadLetterReader): boolean {
   return scopes.includes("unattributed");
 }
 
 const COLUMNS = fragment(
   `id, tenant_id, queue, message_type, idempotency_key, correlation_id, instance_id,
-    reason, error, issues, attempts, first_at, captured_at, state`,
+    reason, error, issues, attempts, first_at, captured_at, state, step, upstream_status, cause, first_attempt_at, last_attempt_at,
+    escalated_at, escalated_by, escalation, repair`,
 );
 
 export interface DeadLetterFilter extends PageRequest {
@@ -44,30 +58,85 @@ export interface DeadLetterFilter extends PageRequest {
   state?: string | undefined;
   queue?: string | undefined;
   reason?: string | undefined;
+  /** The message's type. */
+  type?: string | undefined;
+  /** The id of a group of `listLetterCauses`. */
+  cause?: string | undefined;
+  /** True: only what somebody has escalated; false: only the rest. */
+  escalated?: boolean | undefined;
 }
 
-/** Dead letters in one state, newest first. */
+/** Dead letters in one state, newest first. By queue, reason or type a page may be short, or empty, and still have a next one. */
 export function listDeadLetters(env: EngineEnv, by: DeadLetterReader, filter: DeadLetterFilter): Promise<Page<DeadLetterRow>> {
+  const readers = seesUnattributed(by) ? [by.tenantId, null] : [by.tenantId];
   return keysetPage(
     filter,
     ({ capturedAt, id }) => ({ at: capturedAt, id }),
     async (before, limit) => {
+      const end = isLookedFor(filter) ? await endOfLook(env, readers, filter, before) : undefined;
       // One statement a reader: each is read from its index in order, which an OR would not be.
       const of = (tenantId: string | null) => sql`
-        SELECT ${COLUMNS} FROM dead_letters
-        WHERE tenant_id IS ${tenantId} AND state = ${filter.state ?? "open"}
+        SELECT ${COLUMNS} FROM dead_letters ${whereLettersAre(filter)} AND tenant_id IS ${tenantId}
           ${andEquals(fragment("queue"), filter.queue)} ${andEquals(fragment("reason"), filter.reason)}
-          AND (captured_at, id) < (${before.at}, ${before.id})
+          ${andEquals(fragment("message_type"), filter.type)}
+          ${filter.escalated === undefined ? sql`` : filter.escalated ? sql`AND escalated_at IS NOT NULL` : sql`AND escalated_at IS NULL`}
+          AND (captured_at, id) < (${before.at}, ${before.id}) AND (captured_at, id) >= (${end?.at ?? 0}, ${end?.id ?? ""})
         ORDER BY captured_at DESC, id DESC LIMIT ${limit}`;
-      const found = await atomically(env.DB, seesUnattributed(by) ? [of(by.tenantId), of(null)] : [of(by.tenantId)]);
-      const letters = found.flat().map(asRow);
-      return letters.sort((a, b) => b.capturedAt - a.capturedAt || (a.id < b.id ? 1 : -1)).slice(0, limit);
+      const letters = (await atomically(env.DB, readers.map(of))).flat().map(asRow);
+      return { found: letters.sort(byTime).slice(0, limit), end };
     },
   );
 }
 
+function byTime(a: Pick<DeadLetterRow, "capturedAt" | "id">, b: Pick<DeadLetterRow, "capturedAt" | "id">): number {
+  return b.capturedAt - a.capturedAt || (a.id < b.id ? 1 : -1);
+}
+
+/** True where rows are picked from an index in which others stand between them. */
+function isLookedFor({ queue, reason, type, ...filter }: DeadLetterFilter): boolean {
+  return [queue, reason, type].some((one) => one !== undefined) || (filter.escalated !== undefined && !isInEscalated(filter));
+}
+
+function isInEscalated({ state = "open", cause, escalated }: DeadLetterFilter): boolean {
+  return escalated === true && state === "open" && cause === undefined;
+}
+
+/** The last letter that this page looks at, from the index alone; undefined where there are fewer. */
+async function endOfLook(
+  { DB }: EngineEnv,
+  readers: readonly (string | null)[],
+  filter: DeadLetterFilter,
+  before: Position,
+): Promise<Position | undefined> {
+  const ends = await atomically(
+    DB,
+    readers.map(
+      (tenantId) => sql`
+      SELECT captured_at AS capturedAt, id FROM dead_letters ${whereLettersAre(filter)} AND tenant_id IS ${tenantId}
+        AND (captured_at, id) < (${before.at}, ${before.id})
+      ORDER BY captured_at DESC, id DESC LIMIT 1 OFFSET ${LOOKED_AT - 1}`,
+    ),
+  );
+  const [newest] = (ends.flat() as unknown as { capturedAt: number; id: string }[]).sort(byTime);
+  return newest && { at: newest.capturedAt, id: newest.id };
+}
+
+/** The index with the fewest rows, and the state. Conditions of a partial one stand in it as text: it serves none that is bound. */
+export function whereLettersAre(filter: DeadLetterFilter): Statement {
+  const { state = "open", cause } = filter;
+  if (isInEscalated(filter)) return sql`INDEXED BY dead_letters_escalated WHERE escalated_at IS NOT NULL AND state = 'open'`;
+  if (cause !== undefined) return sql`INDEXED BY dead_letters_by_cause WHERE cause = ${cause} AND state = ${state}`;
+  return sql`INDEXED BY dead_letters_by_tenant WHERE state = ${state}`;
+}
+
+/** Those of the tenant's own dead letters that are named. */
+export async function lettersNamed(env: EngineEnv, by: Pick<Asker, "tenantId">, ids: readonly string[]): Promise<DeadLetterRow[]> {
+  const rows = await query(env.DB, sql`SELECT ${COLUMNS} FROM dead_letters WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`);
+  return rows.map(asRow);
+}
+
 function visibleTo(by: DeadLetterReader): Statement {
-  return seesUnattributed(by) ? sql`(tenant_id = ${by.tenantId} OR tenant_id IS NULL)` : sql`tenant_id = ${by.tenantId}`;
+  return seesUnattributed(by) ? sql`(+tenant_id = ${by.tenantId} OR +tenant_id IS NULL)` : sql`+tenant_id = ${by.tenantId}`;
 }
 
 /** One dead letter with its message. Errors: `dead_letter_not_found`, also for another tenant's. */
@@ -99,5 +168,55 @@ function asRow(row: Record<string, unknown>): DeadLetterRow {
     firstAt: Number(row.first_at),
     capturedAt: Number(row.captured_at),
     state: row.state as DeadLetterRow["state"],
+    step: row.step as string | null,
+    upstreamStatus: row.upstream_status as number | null,
+    cause: row.cause as string | null,
+    firstAttemptAt: row.first_attempt_at as number | null,
+    lastAttemptAt: row.last_attempt_at as number | null,
+    escalation:
+      row.escalated_at === null ? null : { by: String(row.escalated_by), at: Number(row.escalated_at), note: String(row.escalation) },
+    repair: row.repair ? (JSON.parse(String(row.repair)) as TriedRepair) : null,
   };
+}
+
+/** A page of letters has at most so many bytes of messages read for it; the error of a larger one is withheld. */
+const MAX_READ_BYTES = 32 * 1024;
+
+/** What hides in the errors of letters what their messages withhold, by the letter's id. */
+export async function hideInErrors(
+  env: EngineEnv,
+  by: DeadLetterReader,
+  redaction: Redaction,
+  ids: readonly string[],
+): Promise<(id: string) => Hide> {
+  if (redaction === REVEALED || ids.length === 0) return () => hideNothing;
+  const hides = await hidesOfLetters(env, by, redaction, ids);
+  return (id) => hides.get(id) ?? hideAll;
+}
+
+/** The same of things that may be letters or instances. */
+export async function hideOfTargets(
+  env: EngineEnv,
+  by: DeadLetterReader,
+  redaction: Redaction,
+  ids: readonly string[],
+): Promise<(id: string) => Hide> {
+  if (redaction === REVEALED || ids.length === 0) return () => hideNothing;
+  const [letters, ofInstance] = await Promise.all([hidesOfLetters(env, by, redaction, ids), redaction.ofInstances(env, by, ids)]);
+  return (id) => letters.get(id) ?? ofInstance(id);
+}
+
+async function hidesOfLetters(
+  env: EngineEnv,
+  by: DeadLetterReader,
+  redaction: Redaction,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, Hide>> {
+  const rows = await query<{ id: string; queue: string; body: string | null }>(
+    env.DB,
+    sql`
+      SELECT id, queue, iif(length(body) <= ${MAX_READ_BYTES}, body, NULL) AS body FROM dead_letters
+      WHERE id IN ${among(ids)} AND ${visibleTo(by)}`,
+  );
+  return new Map(rows.map(({ id, queue, body }) => [id, redaction.letter(queue, body === null ? undefined : JSON.parse(body)).hide]));
 }

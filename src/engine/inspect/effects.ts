@@ -5,7 +5,7 @@ import type { Failure } from "../pass/failure.ts";
 import type { Operator } from "../store/actions.ts";
 import type { RecordedClass } from "../store/inbox/classes.ts";
 import type { EntryState } from "../store/inbox/entry.ts";
-import { IS_FREE, UNDONE } from "../store/inbox/outcome.ts";
+import { IS_FREE, SKIPPED, UNDONE } from "../store/inbox/outcome.ts";
 import { query } from "../store/retry.ts";
 
 /** One guarded effect, as people read it. */
@@ -20,6 +20,8 @@ export interface Effect {
   state: EntryState;
   /** What it is to an undo: an effect that the code, as it was then, could take back; one that stays; or one that took another back. */
   undo: "undoable" | "permanent" | "undo_step";
+  /** True for one that a person has skipped: nothing of it happened, and its output is what was given. */
+  skipped: boolean;
   /** True for one that was taken back; another that is superseded was done once more, and may have happened. */
   takenBack: boolean;
   epoch: number;
@@ -84,6 +86,7 @@ function asEffect(row: Record<string, unknown>): Effect {
     class: row.class as RecordedClass,
     state: row.state as EntryState,
     undo: Number(row.position) < 0 ? "undo_step" : row.undoable === 1 ? "undoable" : "permanent",
+    skipped: row.token === SKIPPED,
     takenBack: row.state === "superseded" && row.token === UNDONE,
     epoch: Number(row.epoch),
     input: row.input as string | null,

@@ -1,8 +1,6 @@
 import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
 import { platformId } from "../contract/ids.ts";
 import { beginning } from "../contract/text.ts";
-import { awaitedSteps } from "../signals/wait.ts";
-import type { Instance } from "./instances.ts";
 
 /** One try of a step. Its number starts at 1 again when the instance is restarted. */
 interface AttemptRecord {
@@ -26,14 +24,10 @@ export interface StepRecord {
   attempts: AttemptRecord[];
   /** For a sleep: how long. */
   durationMs: number | null;
+  /** For a sleep that lasts: until when. */
+  until: number | null;
   /** For a wait: for which event, as the platform knows it. */
   eventType: string | null;
-}
-
-/** A step in the words of its code: a wait has its step's name, its event's own type and subject, or the question that it asks. */
-export interface NamedStep extends StepRecord {
-  subject: string | null;
-  approvalId: string | null;
 }
 
 export interface History {
@@ -46,6 +40,8 @@ export interface History {
 const QUIET_MS = 50;
 const FIRST_EVENT_MS = 1000;
 const MAX_EVENTS = 500;
+/** The platform's clock may be ahead of the asking one by so much. */
+const CLOCKS_APART_MS = 250;
 const MAX_MESSAGE_CHARACTERS = 1000;
 
 /** `step_completed` carries a step's output and `workflow_started` the message: neither belongs here, so they are not even read. */
@@ -62,9 +58,14 @@ const WANTED = [
   "wait_timed_out",
 ] as const satisfies WorkflowInstanceEventType[];
 
-type StepEvent = Extract<WorkflowInstanceEvent, { type: (typeof WANTED)[number] }>;
+export type StepEvent = Extract<WorkflowInstanceEvent, { type: (typeof WANTED)[number] }>;
 
-type Remembered = Pick<Instance, "id" | "workflow"> & Partial<Pick<Instance, "undo">>;
+/** An instance, as far as its history is asked for; with the undo that works on it, or has. */
+interface Remembered {
+  readonly id: string;
+  readonly workflow: string;
+  readonly undo?: string | null;
+}
 
 /**
  * The instance's steps as the platform remembers them, oldest first; behind them those of its undo. An instance that it has forgotten, or
@@ -76,18 +77,13 @@ export async function historyOf(env: EngineEnv, { id, workflow, undo = null }: R
   return { steps: parts.flatMap(({ steps }) => steps), truncated: parts.some(({ truncated }) => truncated) };
 }
 
-/** The same in the words of the code. What is pruned, and waits of the engine's own, are called as the platform calls them. */
-export async function stepsOf(env: EngineEnv, instance: Remembered): Promise<{ steps: NamedStep[]; truncated: boolean }> {
-  const [{ steps, truncated }, awaited] = await Promise.all([historyOf(env, instance), awaitedSteps(env.DB, instance.id)]);
-  const named = (step: StepRecord) => ({ ...step, subject: null, approvalId: null, ...awaited.get(step.eventType ?? "") });
-  return { steps: steps.map(named), truncated };
-}
-
 async function partOf(env: EngineEnv, workflow: string, name: string): Promise<History> {
   const steps = new Map<string, StepRecord>();
   let events = 0;
+  const askedAt = Date.now();
   for await (const event of pastEvents(env, workflow, name)) {
-    if (++events > MAX_EVENTS) break;
+    // Of an instance that is busy there is always more to come, and who asks wants what was.
+    if (event.timestamp > askedAt + CLOCKS_APART_MS || ++events > MAX_EVENTS) break;
     foldEvent(steps, event);
   }
   return { steps: [...steps.values()], truncated: events > MAX_EVENTS };
@@ -108,12 +104,14 @@ async function* pastEvents(env: EngineEnv, workflow: string, id: string): AsyncG
   }
 }
 
-async function subscribe(env: EngineEnv, workflow: string, id: string) {
+/** What happens to an instance's steps, from its first event on. Errors: the platform's, also for one that it has not. */
+export async function subscribe(env: EngineEnv, workflow: string, id: string) {
   const instance = await workflowBinding(env, workflow).get(id);
   return instance.subscribe({ filter: [...WANTED] });
 }
 
-function foldEvent(steps: Map<string, StepRecord>, event: StepEvent): void {
+/** Adds what an event says of its step. */
+export function foldEvent(steps: Map<string, StepRecord>, event: StepEvent): void {
   const step = steps.get(event.stepName) ?? newStep(event);
   steps.set(event.stepName, { ...step, ...changeOf(step, event) });
 }
@@ -137,7 +135,7 @@ function changeOf({ attempts }: StepRecord, event: StepEvent): Partial<StepRecor
     case "step_errored":
       return { state: "errored", endedAt: at };
     case "sleep_started":
-      return { state: "sleeping", endedAt: null, durationMs: event.durationMs };
+      return { state: "sleeping", endedAt: null, durationMs: event.durationMs, until: at + event.durationMs };
     case "wait_started":
       return { state: "waiting", endedAt: null, eventType: event.eventType };
     case "sleep_completed":
@@ -154,20 +152,26 @@ function withLastEnded(attempts: AttemptRecord[], end: Partial<AttemptRecord>): 
 }
 
 function newStep({ type, stepName, timestamp }: StepEvent): StepRecord {
-  const [, name = stepName, count = "1"] = /^(.*)-(\d+)$/s.exec(stepName) ?? [];
   return {
     type: type.startsWith("sleep") ? "sleep" : type.startsWith("wait") ? "waitForEvent" : "do",
-    name,
-    count: Number(count),
+    ...calledAs(stepName),
     state: "running",
     startedAt: timestamp,
     endedAt: null,
     attempts: [],
     durationMs: null,
+    until: null,
     eventType: null,
   };
 }
 
-function bounded({ name, message }: { name: string; message: string }): { name: string; message: string } {
+/** An error as it is told of: its beginning. */
+export function bounded({ name, message }: { name: string; message: string }): { name: string; message: string } {
   return { name: beginning(name, 100), message: beginning(message, MAX_MESSAGE_CHARACTERS) };
+}
+
+/** A step's name in the code, and which call of that name it is, by the platform's name of it. */
+export function calledAs(stepName: string): { name: string; count: number } {
+  const [, name = stepName, count = "1"] = /^(.*)-(\d+)$/s.exec(stepName) ?? [];
+  return { name, count: Number(count) };
 }

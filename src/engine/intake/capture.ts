@@ -4,8 +4,9 @@ import { MillraceError } from "../contract/errors.ts";
 import { instanceId } from "../contract/ids.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
 import { rowChunks, sql } from "../contract/sql.ts";
-import { causeOf, noteDelivery } from "../observe/deliveries.ts";
+import { noteDelivery } from "../observe/deliveries.ts";
 import { type DeadLetter, insertDeadLetters } from "../store/dead-letters.ts";
+import { type FailedBefore, forgetFailures } from "../store/failed-deliveries.ts";
 import { markDead } from "../store/instances/accept.ts";
 import type { Identity } from "../store/instances/keys.ts";
 import { watchAgain } from "../store/instances/look.ts";
@@ -14,6 +15,7 @@ import { confirm } from "../store/outbox.ts";
 import { atomically, query } from "../store/retry.ts";
 import { confirmToSenders } from "../topology/hooks.ts";
 import type { Intake } from "./consumer.ts";
+import { failuresOf, saidBefore } from "./failures.ts";
 import { isOfOneMessage } from "./hopeless.ts";
 import { deadLetter, envelopeIn, letterId } from "./letter.ts";
 import { askPlatform } from "./platform.ts";
@@ -28,6 +30,8 @@ export interface Hopeless {
   readonly refused: boolean;
   /** Default the code of its error. */
   readonly reason?: string;
+  /** True where nobody heard what its last delivery failed of: the failure noted before is its own, if there is one. */
+  readonly isUnheard?: true;
 }
 
 /**
@@ -47,26 +51,24 @@ export async function capture(intake: Intake, hopeless: readonly Hopeless[]): Pr
   const seen = hopeless.map(
     (one): Seen => ({ ...one, letter: letterId(queue.name, one.message.body), envelope: envelopeIn(one.message.body) }),
   );
-  const rows = await rowsOf(intake, seen);
-  const ends = await Promise.all(seen.map((one) => endOf(intake, one, rows.get(one.letter)).catch((failed: unknown) => ({ failed }))));
+  const [rows, before] = await Promise.all([rowsOf(intake, seen), failuresOf(intake.env, seen)]);
+  const ends = await Promise.all(
+    seen.map((one) => endOf(intake, one, rows.get(one.letter), before.get(one.letter)).catch((failed: unknown) => ({ failed }))),
+  );
   const given = ends.filter((end): end is End => !("failed" in end));
   const refused = await store(intake, given);
   for (const [index, end] of ends.entries()) {
     if ("failed" in end || !end.letter || refused.has(end)) continue;
-    const { message, attempts, error: cause } = hopeless[index] as Hopeless;
+    const { message, attempts } = hopeless[index] as Hopeless;
     const { id: deadLetter, reason: code, error } = end.letter;
-    const { upstreamStatus } = causeOf(cause);
-    noteDelivery(intake.env, {
-      queue: queue.name,
-      message,
-      attempt: attempts,
-      outcome: "captured",
-      deadLetter,
-      code,
-      error,
-      upstreamStatus,
-    });
+    const upstreamStatus = end.letter.upstreamStatus ?? undefined;
+    const said = { outcome: "captured", deadLetter, code, error, upstreamStatus } as const;
+    noteDelivery(intake.env, { queue: queue.name, message, attempt: attempts, ...said });
   }
+  await intake.onCaptured?.(
+    intake,
+    given.filter((end) => !refused.has(end)).flatMap(({ letter }) => letter ?? []),
+  );
   return ends.map((end) => ("failed" in end ? end : (refused.get(end) ?? (end.letter ? "captured" : "kept"))));
 }
 
@@ -85,12 +87,17 @@ interface End {
   readonly dead: Identity | null;
   /** The row that the keeper has to start, by its id. */
   readonly kept: string | null;
+  /** What is noted of its earlier deliveries. */
+  readonly noted: FailedBefore | undefined;
 }
 
 /** Errors: `unavailable` when the platform does not say whether a refused command runs. */
-async function endOf(intake: Intake, { message, error, attempts, refused, reason, envelope }: Seen, row: Owner | undefined): Promise<End> {
+async function endOf(intake: Intake, seen: Seen, row: Owner | undefined, before: FailedBefore | undefined): Promise<End> {
+  const { message, attempts, refused, reason, envelope } = seen;
+  const isOld = seen.isUnheard && before !== undefined;
+  const error = isOld ? saidBefore(before) : seen.error;
   const own = row !== undefined && envelope !== undefined && row.fingerprint === payloadFingerprint(envelope);
-  if (own && !(refused && (await neverStarted(intake, row)))) return { envelope, letter: null, dead: null, kept: row.id };
+  if (own && !(refused && (await neverStarted(intake, row)))) return { envelope, letter: null, dead: null, kept: row.id, noted: before };
   const why = row !== undefined && !own && envelope !== undefined ? keyReused(envelope) : error;
   const given = {
     queue: intake.consumer.queue.name,
@@ -98,9 +105,12 @@ async function endOf(intake: Intake, { message, error, attempts, refused, reason
     error: why,
     attempts,
     firstAt: message.timestamp.getTime(),
+    // What has one attempt failed at it just now.
+    firstAttemptAt: before?.firstAt ?? (attempts === 1 ? Date.now() : null),
+    lastAttemptAt: isOld ? before.lastAt : null,
     ...(reason !== undefined && { reason }),
   };
-  return { envelope, letter: deadLetter({ ...given, instanceId: own ? row.id : null }), dead: own ? row : null, kept: null };
+  return { envelope, letter: deadLetter({ ...given, instanceId: own ? row.id : null }), dead: own ? row : null, kept: null, noted: before };
 }
 
 /**
@@ -126,8 +136,10 @@ async function write({ env, catalog }: Intake, ends: readonly End[]): Promise<vo
   const dead = ends.flatMap(({ dead, letter }) =>
     dead && letter ? [{ id: dead.id, fingerprint: dead.fingerprint, letter: letter.id }] : [],
   );
+  const noted = ends.flatMap(({ noted }) => noted ?? []);
   await atomically(env.DB, [
     ...rowChunks(ends.flatMap(({ letter }) => letter ?? [])).map((chunk) => insertDeadLetters(chunk)),
+    ...(noted.length > 0 ? [forgetFailures(noted)] : []),
     ...(dead.length > 0 ? [markDead(dead)] : []),
     ...(kept.length > 0 ? [watchAgain(kept)] : []),
     ...confirm(envelopes),

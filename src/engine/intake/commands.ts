@@ -6,7 +6,7 @@ import { assertFewHops } from "../topology/hops.ts";
 import type { AnyWorkflow } from "../workflow/workflow.ts";
 import { acceptance } from "./accept.ts";
 import { handleBatch } from "./batch.ts";
-import type { Intake, Outcomes, Taker } from "./consumer.ts";
+import type { Intake, OnCaptured, Outcomes, Taker } from "./consumer.ts";
 import { firstOf, identityOf } from "./identity.ts";
 import { inOrder } from "./in-order.ts";
 import { nothing, type Plan } from "./plan.ts";
@@ -19,7 +19,7 @@ import { takeAllIn } from "./take.ts";
  * The consumer of a command queue: parse, key, take in, start, settle. One round trip to D1 and one `createBatch` per
  * workflow, however large the batch; no round trip for commands that the API or the router has just accepted.
  */
-export function consumeCommands(consumer: CommandConsumer, catalog: Catalog): Taker {
+export function consumeCommands(consumer: CommandConsumer, catalog: Catalog, onCaptured?: OnCaptured): Taker {
   const { queue, starts } = consumer;
   const performers = new Map(starts.map((workflow) => [workflow.on.type, workflow]));
   const performer = (type: string): AnyWorkflow => {
@@ -34,7 +34,7 @@ export function consumeCommands(consumer: CommandConsumer, catalog: Catalog): Ta
   return {
     queue: queue.name,
     handle: (batch, env, triesOf) => {
-      const intake = { env, consumer, catalog, triesOf };
+      const intake = { env, consumer, catalog, triesOf, onCaptured };
       return handleBatch(intake, batch, async (messages, outcomes) => {
         const { read, refused } = readMessages(messages, (type) => performer(type).on);
         for (const { message, error } of refused) outcomes.set(message, { did: "refused", error });
@@ -42,9 +42,9 @@ export function consumeCommands(consumer: CommandConsumer, catalog: Catalog): Ta
         const plans = turns.flatMap(({ message, envelope, move, isOver }): Plan[] => {
           try {
             // What is known already has its repeat counted, as ever: the row decides.
-            const { name } = performer(envelope.message_type);
-            if (!isOver) assertFewHops(catalog, name, envelope);
-            const command = acceptance(name, envelope, queue.name);
+            const workflow = performer(envelope.message_type);
+            if (!isOver) assertFewHops(catalog, workflow.name, envelope);
+            const command = acceptance(workflow, envelope, queue.name);
             const plan = { ...nothing({ message, envelope }), move };
             return [isOver ? plan : { ...plan, instances: [command] }];
           } catch (error) {

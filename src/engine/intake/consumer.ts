@@ -1,4 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import type { DeadLetter } from "../store/dead-letters.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { ConsumerDefinition } from "../topology/consumer.ts";
 
@@ -24,7 +25,12 @@ export interface Intake {
   readonly catalog: Catalog;
   /** Default: its deliveries. */
   readonly triesOf?: TriesOf | undefined;
+  /** Default: nothing. */
+  readonly onCaptured?: OnCaptured | undefined;
 }
+
+/** What is done about dead letters once they are stored, before their deliveries are settled: what throws has those come back. */
+export type OnCaptured = (intake: Intake, letters: readonly DeadLetter[]) => Promise<void>;
 
 /**
  * What a consumer did with one message. `refused`: it goes no further, whoever tries. `retried`: it comes back. `kept`: its row needs no

@@ -4,7 +4,7 @@ import { logLine } from "../contract/log-line.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { capture, type Fate } from "./capture.ts";
-import type { Consumer, Intake } from "./consumer.ts";
+import type { Consumer, Intake, OnCaptured } from "./consumer.ts";
 
 /**
  * Seconds until a dead letter that could not be stored comes back: a minute at first, an hour in the end. A hundred tries are four
@@ -16,10 +16,10 @@ const storeRetrySeconds = (attempt: number) => Math.min(60 * 2 ** (attempt - 1),
  * The consumers of all dead-letter queues: every exhausted message becomes a row, with the queue it came from, before it is acknowledged. A
  * command whose own row is committed becomes none: it needs no delivery to be started.
  */
-export function consumeDeadLetters(catalog: Catalog): Consumer[] {
+export function consumeDeadLetters(catalog: Catalog, onCaptured: OnCaptured): Consumer[] {
   return catalog.consumers.map((consumer) => ({
     queue: `${consumer.queue.name}-dlq`,
-    handle: (batch, env) => captureExhausted(batch, { env, consumer, catalog }),
+    handle: (batch, env) => captureExhausted(batch, { env, consumer, catalog, onCaptured }),
   }));
 }
 
@@ -33,7 +33,7 @@ async function captureExhausted(batch: MessageBatch, intake: Intake): Promise<vo
     await crashPoint("Q05 dead letter not yet stored");
     const fates = await capture(
       intake,
-      batch.messages.map((message) => ({ message, error, attempts, refused: false })),
+      batch.messages.map((message) => ({ message, error, attempts, refused: false, isUnheard: true as const })),
     );
     for (const [index, message] of batch.messages.entries()) {
       const fate = fates[index];

@@ -15,12 +15,13 @@ import type { InstanceStatus } from "../store/instances/status.ts";
 import { namedBatch } from "../store/named.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { type Acceptance, acceptance, acceptanceChunks, outgoing } from "./accept.ts";
+import { type AskedEnd, asEnvelopeSays } from "./ends.ts";
 import { byIdentity, firstOf, identityOf } from "./identity.ts";
 import { keyReused, sameWork } from "./reuse.ts";
 import { startInstances } from "./start.ts";
 
 /** A command as somebody asks for it. */
-export interface CommandRequest extends DraftOptions {
+export interface CommandRequest extends DraftOptions, AskedEnd {
   type: string;
   payload: unknown;
   /** The version of the payload; default the present one. */
@@ -210,6 +211,7 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
   const payload = decodePayload(definition, version, request.payload);
   if (request.exact) assertKnownFields(definition, version, request.payload);
   const key = request.idempotencyKey ?? definition.key?.(payload) ?? "";
+  const end = await asEnvelopeSays(env, catalog, request);
   const name = digest("request", by.tenantId, workflow.name, key);
   const envelope = await address(env.PAYLOADS, definition.from(payload), {
     tenantId: by.tenantId,
@@ -217,11 +219,12 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
     correlationId: request.correlationId ?? crypto.randomUUID(),
     causationId: request.causationId ?? `request/${crypto.randomUUID()}`,
     ...nextHop(request),
+    ...end,
     idempotencyKey: key,
     owner: name,
   });
   const { goesAhead, delaySeconds } = paced(catalog, definition.queue, request);
-  return { ...acceptance(workflow.name, envelope, queueFor(definition.queue, envelope), delaySeconds), goesAhead };
+  return { ...acceptance(workflow, envelope, queueFor(definition.queue, envelope), delaySeconds), goesAhead };
 }
 
 /** What a command's delay and its priority come to. Errors: `invalid_payload` for what its queue cannot honour. */

@@ -6,7 +6,7 @@ import { carried } from "../topology/carried.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { EventConsumer } from "../topology/consumer.ts";
 import { handleBatch } from "./batch.ts";
-import type { Intake, Outcomes, Taker } from "./consumer.ts";
+import type { Intake, OnCaptured, Outcomes, Taker } from "./consumer.ts";
 import { follow, memo } from "./follow.ts";
 import { type InTurn, inOrder, stuckBehind } from "./in-order.ts";
 import { nothing, type Plan } from "./plan.ts";
@@ -23,12 +23,12 @@ const SLOW_MS = 60_000;
  * one round trip to D1, projected rows included. Code is called before the event is confirmed, so that an event whose call failed comes
  * back.
  */
-export function consumeEvents(consumer: EventConsumer, catalog: Catalog): Taker {
+export function consumeEvents(consumer: EventConsumer, catalog: Catalog, onCaptured?: OnCaptured): Taker {
   const { queue } = consumer;
   return {
     queue: queue.name,
     handle: (batch, env, triesOf) => {
-      const intake = { env, consumer, catalog, triesOf };
+      const intake = { env, consumer, catalog, triesOf, onCaptured };
       return handleBatch(intake, batch, async (messages, outcomes) => {
         const { read, refused } = readMessages(messages, (type) => carried(catalog, queue.name, "event", type));
         for (const { message, error } of refused) outcomes.set(message, { did: "refused", error });

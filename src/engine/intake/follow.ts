@@ -60,7 +60,7 @@ async function followTarget(intake: Intake, target: Target, event: Routed<unknow
   switch (target.do) {
     case "start":
       assertFewHops(intake.catalog, target.workflow.name, event.envelope);
-      return { instances: [acceptance(target.workflow.name, event.envelope, null)] };
+      return { instances: [acceptance(target.workflow, event.envelope, null)] };
     case "send": {
       const { command, row, ratePerSecond } = target;
       const payloads = await target.payloads(event);
@@ -92,8 +92,8 @@ function inTime<T>(following: Promise<T>, target: Target, type: string): Promise
 
 /** A command that an event leads to: its tenant is the event's, its correlation carried on, the event its cause. */
 async function commandAfter({ env, catalog }: Intake, draft: Draft, event: Envelope, laterSeconds: number): Promise<Acceptance> {
-  const workflow = catalog.performer(draft.type).name;
-  assertFewHops(catalog, workflow, event);
+  const workflow = catalog.performer(draft.type);
+  assertFewHops(catalog, workflow.name, event);
   const envelope = await address(env.PAYLOADS, draft, {
     tenantId: event.tenant_id,
     source: "router",

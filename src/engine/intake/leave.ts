@@ -8,6 +8,7 @@ import { atomically } from "../store/retry.ts";
 import { retryDelaySeconds } from "../topology/consumer.ts";
 import { capture, type Hopeless } from "./capture.ts";
 import type { Intake, Outcome, Outcomes } from "./consumer.ts";
+import { noted } from "./failures.ts";
 import { isHopeless } from "./hopeless.ts";
 import { envelopeIn } from "./letter.ts";
 
@@ -92,13 +93,17 @@ async function putBack(
   }
 }
 
-/** A message in its back-off is in no queue's metrics: without this note the keeper would take it for lost. */
-async function expect({ env }: Intake, waiting: readonly Failed[], delays: ReadonlyMap<Message, number>): Promise<void> {
+/**
+ * A message in its back-off is in no queue's metrics: without this note the keeper would take it for lost. With it goes what the delivery
+ * failed of, where that costs a try.
+ */
+async function expect({ env, consumer }: Intake, waiting: readonly Failed[], delays: ReadonlyMap<Message, number>): Promise<void> {
   const ours = waiting.flatMap(({ message, error }) => {
     const envelope = envelopeIn(message.body);
     const noted = envelope?.kind === "event" && envelope.outbox === undefined && codeOf(error) !== "unavailable";
     return noted ? [{ envelope, delayMs: (delays.get(message) ?? 1) * 1000 }] : [];
   });
-  if (ours.length === 0) return;
-  await atomically(env.DB, [expectLater(ours)]).catch((error) => logLine("warn", { log: "expect_later", error: messageOf(error) }));
+  const failed = waiting.filter(({ unharmed }) => !unharmed);
+  const statements = [...(ours.length > 0 ? [expectLater(ours)] : []), ...noted(consumer.queue.name, failed)];
+  await atomically(env.DB, statements).catch((error) => logLine("warn", { log: "expect_later", error: messageOf(error) }));
 }

@@ -1,3 +1,4 @@
+import { causeId, stepOf } from "../contract/cause.ts";
 import { type Envelope, envelopeSchema } from "../contract/envelope.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { digest, fingerprintOf } from "../contract/ids.ts";
@@ -16,24 +17,35 @@ export interface GivenUp {
   readonly firstAt: number;
   /** The instance whose row says that it never started. */
   readonly instanceId?: string | null;
+  /** When its first and its last failing attempt were, where that is known; default unknown, and now. */
+  readonly firstAttemptAt?: number | null;
+  readonly lastAttemptAt?: number | null;
 }
 
 /** Describes a message that was refused at the door, or that ran out of tries. */
-export function deadLetter({ queue, body, error, reason, attempts, firstAt, instanceId }: GivenUp): DeadLetter {
+export function deadLetter({ queue, body, error, attempts, firstAt, instanceId, ...given }: GivenUp): DeadLetter {
+  const reason = given.reason ?? codeOf(error) ?? "exhausted";
+  const messageType = shownField(body, "message_type");
+  const { step = null, upstreamStatus = null, issues = null } = error instanceof MillraceError ? error.detail : {};
   return {
     id: letterId(queue, body),
     queue,
     body: bodyText(body),
     tenantId: nameIn(body, "tenant_id") ?? null,
-    messageType: shownField(body, "message_type"),
+    messageType,
     idempotencyKey: shownField(body, "idempotency_key"),
     correlationId: shownField(body, "correlation_id"),
-    reason: reason ?? codeOf(error) ?? "exhausted",
+    reason,
     error: beginning(messageOf(error), 1000),
-    issues: error instanceof MillraceError ? (error.detail.issues ?? null) : null,
+    issues,
     attempts,
     firstAt,
     instanceId: instanceId ?? null,
+    step: step && stepOf(step),
+    upstreamStatus,
+    cause: causeId({ place: queue, messageType, step, code: reason, message: messageOf(error) }),
+    firstAttemptAt: given.firstAttemptAt ?? null,
+    lastAttemptAt: given.lastAttemptAt ?? null,
   };
 }
 

@@ -1,4 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { causeId } from "../contract/cause.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import type { EngineCode } from "../contract/errors.ts";
 import { platformId } from "../contract/ids.ts";
@@ -30,7 +31,16 @@ const MAX_QUEUED_MS = 900_000;
  * What a row turned out to need. `in lane`: nothing, it waits for its turn · `seen`: nothing, it was started · `asleep`: nothing for a long
  * time · `settled`: never another look · `lives`: its row believed that it was over.
  */
-type Finding = "leave" | "in lane" | "seen" | "asleep" | "settled" | "start" | "running" | "lives" | Pick<End, "status" | "error">;
+type Finding =
+  | "leave"
+  | "in lane"
+  | "seen"
+  | "asleep"
+  | "settled"
+  | "start"
+  | "running"
+  | "lives"
+  | Pick<End, "status" | "error" | "cause">;
 
 /**
  * Starts what was accepted and that nobody has seen started yet: its message, or its process, was lost. Never behind what is merely open:
@@ -157,9 +167,10 @@ function isOver({ status }: Open): boolean {
   return FAILED.has(status);
 }
 
-function failure({ status }: Open, message: string, code: EngineCode = "step_failed"): Finding {
+function failure({ status, workflow }: Open, message: string, code: EngineCode = "step_failed"): Finding {
   if (status === "errored") return "settled";
-  return { status: "errored", error: JSON.stringify({ step: "", code, message, attempts: 0 }) };
+  const failed = { step: "", code, message, attempts: 0 };
+  return { status: "errored", error: JSON.stringify(failed), cause: causeId({ place: workflow, code, message }) };
 }
 
 const DOUBT_GONE =

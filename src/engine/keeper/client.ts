@@ -1,5 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { placed } from "../contract/location.ts";
+import { keeperObject } from "../contract/keeper-stub.ts";
 import { gauge } from "../observe/metrics/gauges.ts";
 import type { Seen } from "../observe/metrics/vitals.ts";
 import type { Keeper } from "./keeper.ts";
@@ -11,7 +11,7 @@ const armedAt = new WeakMap<object, number>();
 
 /** The one keeper. */
 export function keeperOf(env: EngineEnv): DurableObjectStub<Keeper> {
-  return env.KEEPER.get(env.KEEPER.idFromName("keeper"), placed(env)) as unknown as DurableObjectStub<Keeper>;
+  return keeperObject(env) as unknown as DurableObjectStub<Keeper>;
 }
 
 /**

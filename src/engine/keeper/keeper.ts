@@ -1,4 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
+import { callOwed } from "../callbacks/owed.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { logLine } from "../contract/log-line.ts";
 import type { Portion } from "../contract/patience.ts";
@@ -25,6 +26,8 @@ import { sweep } from "./sweep.ts";
 const PERIOD_MS = 10_000;
 /** Longest look at the clock: one that hangs holds up none of the next. A command that two of them start has one key, and runs once. */
 const START_LIMIT_MS = 20_000;
+/** Longest look at what is owed: one that hangs holds up none of the next. */
+const CALL_LIMIT_MS = 10_000;
 /** The pause to the next round where this one left work undone. */
 const BREATH_MS = 500;
 
@@ -37,6 +40,9 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   protected readonly alertRules: readonly AlertRule[] = ALERT_RULES;
   /** One look at the clock at a time: the platform's cron asks for one too. */
   #starting: Promise<number> = Promise.resolve(0);
+  /** One look at what is owed at a time, and at most one that waits for its turn: whoever comes meanwhile shares it. */
+  #calling: Promise<unknown> = Promise.resolve();
+  #callingNext: Promise<void> | undefined;
   #beganAt: number | undefined;
   #isLocal: boolean | undefined;
   #vitals: Vitals | undefined;
@@ -54,6 +60,19 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   async startDue(): Promise<number> {
     await this.arm();
     return this.#startDue();
+  }
+
+  /** Calls the addresses that are owed a call, now: asked for by a run that has ended. */
+  callBack(): Promise<void> {
+    this.#callingNext ??= this.#calling
+      .catch(() => undefined)
+      .then(() => {
+        this.#callingNext = undefined;
+        const calling = within(callOwed(this.env), CALL_LIMIT_MS);
+        this.#calling = calling;
+        return calling.then(() => undefined);
+      });
+    return this.#callingNext;
   }
 
   /**
@@ -121,6 +140,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
       { name: "scheduled", budgetMs: 0, portion: () => this.#startDue().then(all) },
       { name: "resent", budgetMs: 1500, portion: () => resendOutbox(env) },
       { name: "checked", budgetMs: 2000, portion: async () => checkInstances(env, await this.#local()) },
+      { name: "called", budgetMs: 1000, portion: () => callOwed(env) },
       { name: "gauged", budgetMs: 0, portion: () => this.#gauge() },
       { name: "alerted", budgetMs: 0, portion: () => this.#alert(lateMs) },
       { name: "pruned", budgetMs: 0, portion: () => sweep(this.ctx.storage, env as unknown as Cloudflare.Env, rules).then(all) },

@@ -1,12 +1,17 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type Statement, sql } from "../contract/sql.ts";
-import { removeActions } from "../store/actions.ts";
+import { removeActions, selectOldActions } from "../store/actions.ts";
 import { removeResolved } from "../store/alerts.ts";
+import { auditOpened } from "../store/audit-opened.ts";
+import { removeEndedBulk } from "../store/bulk-actions.ts";
+import { removeOldItems } from "../store/bulk-items.ts";
+import { removeOldLists } from "../store/bulk-lists.ts";
 import { removeCounts } from "../store/counts.ts";
 import { removeSettledLetters } from "../store/dead-letters.ts";
 import { removeEnded } from "../store/divergences.ts";
+import { removeOldFailures } from "../store/failed-deliveries.ts";
 import { removeFences } from "../store/fences.ts";
-import { query } from "../store/retry.ts";
+import { atomically, query } from "../store/retry.ts";
 import { removeRuns } from "../store/schedule-runs.ts";
 import { isFree, removeFree } from "../store/signals.ts";
 import { removeExpired } from "../store/tokens.ts";
@@ -21,14 +26,30 @@ function slices(remove: (keepMs: number, limit: number) => Statement): (env: Eng
 }
 
 export const pruneSettledLetters = slices(removeSettledLetters);
-export const pruneActions = slices(removeActions);
 export const pruneAlerts = slices(removeResolved);
 export const pruneTokens = slices(removeExpired);
 export const pruneDivergences = slices(removeEnded);
+export const pruneFailures = slices(removeOldFailures);
 export const pruneFences = slices(removeFences);
 export const pruneMinutes = slices((keepMs, limit) => removeCounts("minute", keepMs, limit));
 export const pruneHours = slices((keepMs, limit) => removeCounts("hour", keepMs, limit));
 export const pruneScheduleRuns = slices(removeRuns);
+
+/** The old audit, which is opened for that where there is some: a look that finds none writes nothing. */
+export async function pruneActions(env: EngineEnv, keepMs: number): Promise<number> {
+  const old = await query<{ id: string }>(env.DB, selectOldActions(keepMs, ROWS));
+  if (old.length > 0) await atomically(env.DB, auditOpened([removeActions(old.map(({ id }) => id))]));
+  return old.length;
+}
+
+/** Bulk actions that ended long ago: what came of each thing, then their lists, then they themselves. */
+export async function pruneBulkActions(env: EngineEnv, keepMs: number): Promise<number> {
+  for (const remove of [removeOldItems, removeOldLists, removeEndedBulk]) {
+    const gone = await query(env.DB, remove(keepMs, ROWS));
+    if (gone.length > 0) return gone.length;
+  }
+  return 0;
+}
 
 /** Events kept for waits, of which none could still take them. Each look is short; the walk through the table is one a day. */
 export async function pruneSignals(env: EngineEnv, keepMs: number, from: string | null): Promise<Slice> {

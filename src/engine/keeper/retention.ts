@@ -1,5 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { FAILED, SETTLED } from "../store/instances/status.ts";
+import { ENDED_DAYS, FAILED_DAYS, STATED_DAYS, TOMBSTONE_DAYS } from "../store/kept-days.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { forgetOpenLetters } from "./forget-letters.ts";
 import { pruneStated, pruneStreams, pruneTombstones } from "./prune-hashes.ts";
@@ -9,7 +10,9 @@ import { giveUpOutbox } from "./prune-outbox.ts";
 import {
   pruneActions,
   pruneAlerts,
+  pruneBulkActions,
   pruneDivergences,
+  pruneFailures,
   pruneFences,
   pruneHours,
   pruneMinutes,
@@ -31,15 +34,15 @@ export const OPEN_LETTER_DAYS = 90;
  */
 export const engineRetention = (catalog?: Catalog): readonly Retention[] => [
   // Queue retention (14 days at most) and as long again to re-drive; and the platform can restart an ended instance for 30 days.
-  rule({ name: "instances ended", keepDays: 30, prune: pruneInstances(SETTLED) }),
-  rule({ name: "instances failed", keepDays: 90, prune: pruneInstances(FAILED) }),
+  rule({ name: "instances ended", keepDays: ENDED_DAYS, prune: pruneInstances(SETTLED) }),
+  rule({ name: "instances failed", keepDays: FAILED_DAYS, prune: pruneInstances(FAILED) }),
   rule({ name: "outbox", keepDays: 14, prune: giveUpOutbox }),
   rule({ name: "dead letters settled", keepDays: 30, prune: pruneSettledLetters }),
   rule({ name: "dead letters open", keepDays: OPEN_LETTER_DAYS, prune: (env, keepMs) => forgetOpenLetters(env, catalog, keepMs) }),
   // On top of the instance's own 30 days: longer than facts stay, whose ledgers may send them again as long as they do.
-  rule({ name: "tombstones", keepDays: 400, everyHours: 24 * 7, prune: pruneTombstones }),
+  rule({ name: "tombstones", keepDays: TOMBSTONE_DAYS, everyHours: 24 * 7, prune: pruneTombstones }),
   // As long as an instance and its tombstone together: an event from outside is known for as long as a command is.
-  rule({ name: "stated events", keepDays: 430, everyHours: 24 * 7, prune: pruneStated }),
+  rule({ name: "stated events", keepDays: STATED_DAYS, everyHours: 24 * 7, prune: pruneStated }),
   // A stream that is forgotten begins anew: what its sender says next is a gap then.
   rule({ name: "streams", keepDays: 400, everyHours: 24 * 7, prune: pruneStreams }),
   // The last day by minute, the last month by hour: for rates, and for what a workflow costs a month.
@@ -48,10 +51,13 @@ export const engineRetention = (catalog?: Catalog): readonly Retention[] => [
   // These read a whole table, or list a whole bucket: an index would cost more than a look a day.
   rule({ name: "signals", keepDays: 30, everyHours: 24, prune: pruneSignals }),
   rule({ name: "actions", keepDays: 400, everyHours: 24, prune: pruneActions }),
+  rule({ name: "bulk actions ended", keepDays: 90, everyHours: 24, prune: pruneBulkActions }),
   rule({ name: "schedule runs", keepDays: 90, everyHours: 24, prune: pruneScheduleRuns }),
   rule({ name: "tokens expired", keepDays: 30, everyHours: 24, prune: pruneTokens }),
   rule({ name: "alerts resolved", keepDays: 30, everyHours: 24, prune: pruneAlerts }),
   rule({ name: "fences of locks", keepDays: 30, everyHours: 24, prune: pruneFences }),
+  // As long as a queue keeps what waits there.
+  rule({ name: "failed deliveries", keepDays: 14, everyHours: 24, prune: pruneFailures }),
   rule({ name: "divergences ended", keepDays: 30, everyHours: 24, prune: pruneDivergences }),
   rule({ name: "payloads and outputs", keepDays: 45, everyHours: 24, prune: pruneObjects }),
 ];

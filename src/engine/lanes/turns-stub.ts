@@ -43,6 +43,8 @@ export interface SteerRequest {
   readonly id?: string | undefined;
   readonly actionId: string;
   readonly actor: string;
+  readonly tokenId?: string | undefined;
+  readonly scope?: string | undefined;
   readonly reason: string;
 }
 

@@ -123,7 +123,8 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
   async breakNow(lock: LockName, by: Operator, action: Action): Promise<boolean> {
     this.#change((now) => settled(this.#state(), now, this.#presence));
     const { holder } = this.#state();
-    const owed = { by, action: { ...action, detail: holder ? { who: holder.who, token: holder.token } : {} }, isBroken: holder !== null };
+    const seen = holder ? { who: holder.who, token: holder.token } : {};
+    const owed = { by, action: { ...action, detail: seen, before: seen, after: { who: null } }, isBroken: holder !== null };
     this.#change((now) => {
       const state = this.#state();
       const left = holder ? without(state, holder.id) : state;

@@ -1,6 +1,6 @@
 import { objectBinding } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
-import type { Operator } from "../store/actions.ts";
+import { type Operator, operatorOf } from "../store/actions.ts";
 import { type LockName, selectLocks, unlistLock } from "../store/locks.ts";
 import { query } from "../store/retry.ts";
 import { type LockEnv, lockObject } from "./client.ts";
@@ -51,7 +51,7 @@ export async function breakLock(env: LocksEnv, by: Operator, name: string, reaso
   const actionId = crypto.randomUUID();
   const lock = { tenantId: by.tenantId, name };
   const action = { id: actionId, verb: "break", target: name, instanceId: null, reason };
-  const operator = { tenantId: by.tenantId, actor: by.actor };
+  const operator = operatorOf(by);
   return { actionId, broken: await lockObject(boundIn(env), lock).breakNow(lock, operator, action) };
 }
 

@@ -1,5 +1,5 @@
 import { duringSpan, type SpanUnderWay } from "../contract/trace.ts";
-import { type LoggedFailure, type LoggedRun, logDone, logFailed } from "./log/instances.ts";
+import { type LoggedFailure, type LoggedRun, logDone, logFailed, withheldBy } from "./log/instances.ts";
 import { type AttemptOutcome, countAttempt } from "./metrics/runs.ts";
 import { spanOfAttempt, traceAttempt } from "./traces/instances.ts";
 
@@ -38,8 +38,9 @@ export class WatchedAttempt {
 
   /** Notes that it failed. One that hung may say so again when it ends at last: it is counted, and its span exported, once. */
   failed(failure: LoggedFailure, outcome: "retried" | "failed", error: unknown): void {
-    duringSpan(this.#span, () => logFailed(this.run, this.#took(), failure, outcome, error));
-    this.#tell(outcome, failure);
+    const shown = withheldBy(this.run, failure);
+    duringSpan(this.#span, () => logFailed(this.run, this.#took(), shown, outcome, error));
+    this.#tell(outcome, shown);
   }
 
   #took() {

@@ -1,4 +1,4 @@
-import { type LoggedFailure, type LoggedRun, logEnd, loggedInstance } from "./log/instances.ts";
+import { type LoggedFailure, type LoggedRun, logEnd, loggedInstance, withheldBy } from "./log/instances.ts";
 import { countEnd } from "./metrics/runs.ts";
 import { traceEnd } from "./traces/instances.ts";
 
@@ -16,7 +16,8 @@ interface EndedRun extends LoggedRun {
  */
 export function noteEnd(run: EndedRun, number: number, status: string, failure: LoggedFailure | null): void {
   const beganAt = number === 1 ? (run.createdAt?.getTime() ?? Date.parse(run.envelope.created_at)) : run.beganAt;
-  logEnd(run.env, loggedInstance(run), status, failure, Date.now() - beganAt);
+  const shown = failure && withheldBy(run, failure);
+  logEnd(run.env, loggedInstance(run), status, shown, Date.now() - beganAt);
   countEnd(run.env, run.workflow, status, failure?.code);
-  traceEnd({ run, number, status, beganAt, failure });
+  traceEnd({ run, number, status, beganAt, failure: shown });
 }

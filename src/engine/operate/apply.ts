@@ -5,7 +5,7 @@ import { logLine } from "../contract/log-line.ts";
 import type { Portion } from "../contract/patience.ts";
 import { among, now, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
-import type { Failure } from "../pass/failure.ts";
+import { causeOfFailure, type Failure } from "../pass/failure.ts";
 import { giveUpActions, noteKept, putOff, takeActions } from "../store/actions.ts";
 import { giveUpRuns } from "../store/instances/run.ts";
 import { atomically, query } from "../store/retry.ts";
@@ -71,18 +71,11 @@ async function noteTried(env: EngineEnv, tried: readonly Tried[]): Promise<void>
   if (tried.length === 0) return;
   const kept = tried.filter(({ failed }) => failed === null).map(({ action }) => action.id);
   const open = tried.filter(({ failed }) => failed !== null);
-  const failures = open.map(({ action, failed, soon }) => ({
-    id: action.id,
-    soon,
-    instance: action.instance_id,
-    run: action.begun_run,
-    why: failed,
-    failure: {
-      step: "",
-      code: "unavailable",
-      message: `What was promised (${action.verb}) could not be carried out: ${failed}`,
-      attempts: 0,
-    } satisfies Failure,
-  }));
+  const failures = open.map(({ action, failed, soon }) => {
+    const message = `What was promised (${action.verb}) could not be carried out: ${failed}`;
+    const failure: Failure = { step: "", code: "unavailable", message, attempts: 0 };
+    const cause = causeOfFailure(action.workflow, failure);
+    return { id: action.id, soon, instance: action.instance_id, run: action.begun_run, why: failed, failure, cause };
+  });
   await atomically(env.DB, [noteKept(kept), ...(open.length > 0 ? [putOff(failures), giveUpActions(failures), giveUpRuns(failures)] : [])]);
 }

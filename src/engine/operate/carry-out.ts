@@ -8,9 +8,13 @@ import { doubtEventType } from "../guard/doubt.ts";
 import { askPlatform, type PlatformAnswer } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
 import { type Approval, answerEventType } from "../signals/approval.ts";
+import { resumeEventType } from "../signals/held.ts";
 import { noteRestarted } from "../store/actions.ts";
-import { ENDED, type InstanceStatus } from "../store/instances/status.ts";
+import { ENDED, type InstanceStatus, UNSEEN } from "../store/instances/status.ts";
+import { markRestarted } from "../store/instances/stop.ts";
 import { atomically } from "../store/retry.ts";
+import { keepCutOff } from "./cut-off.ts";
+import { endRun } from "./end-run.ts";
 import { tellHeld } from "./tell-held.ts";
 
 /** A promise to an operator that the platform has not heard of yet, and how its instance stands now. */
@@ -24,9 +28,9 @@ export interface OpenAction {
   attempts: number;
   instance_id: string;
   from_step: string | null;
-  /** The run that a retry or an undo began; null for other verbs. */
+  /** The run that a retry, an undo, a cancel or a restart began; null for other verbs. */
   begun_run: number | null;
-  /** 1 for the retry of an instance that is undone; null for other verbs. */
+  /** 1 for the retry of an instance that is undone, or was stopped; null for other verbs. */
   undone: number | null;
   /** When this retry has restarted its run. */
   restarted_at: number | null;
@@ -56,7 +60,18 @@ export async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept
     case "undo":
       return carryOutUndo(env, action);
     case "retry":
+    case "skip_step":
       return carryOutRetry(env, action);
+    case "cancel":
+      return carryOutCancel(env, action);
+    case "close":
+      return (await endRun(env, action)) === "not yet" ? "not yet" : "kept";
+    case "restart":
+      return carryOutRestart(env, action);
+    case "pause":
+      return carryOutPause(env, action);
+    case "resume":
+      return carryOutResume(env, action);
     case "approve":
     case "reject_approval": {
       const answer: Approval = { approved: action.verb === "approve", by: action.actor, reason: action.reason };
@@ -79,6 +94,59 @@ async function carryOutUndo(env: EngineEnv, action: OpenAction): Promise<Kept> {
     await within(instance.terminate());
   }
   await existing(env, action);
+  return "kept";
+}
+
+/**
+ * Ends the run that is cancelled, then begins to take back what it did. What the platform has never had is created all the same: its pass
+ * ends at once, and no late copy of its message can start it under its name any more.
+ */
+async function carryOutCancel(env: EngineEnv, action: OpenAction): Promise<Kept> {
+  // Another run has begun since: whoever began it ends this one.
+  if (action.run !== action.begun_run) return "kept";
+  const end = await endRun(env, action);
+  if (end === "unknown") await existing(env, { ...action, undo: null });
+  if (end !== "ended") return "not yet";
+  await crashPoint("stopped on the platform, not begun anew", action.instance_id);
+  await keepCutOff(env, action);
+  if (action.undo === action.id) await existing(env, action);
+  return "kept";
+}
+
+/** Ends the run that hangs, then has the platform pass through the code from the beginning. */
+async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<Kept> {
+  if (action.run !== action.begun_run || ENDED.has(action.status)) return "kept";
+  if (action.restarted_at !== null) {
+    const { instance, status } = await existing(env, action);
+    if (instance && !ENDED.has(status)) await tellHeld(env, instance, action);
+    return "kept";
+  }
+  const end = await endRun(env, action);
+  if (end === "not yet") return "not yet";
+  await crashPoint("stopped on the platform, not begun anew", action.instance_id);
+  await keepCutOff(env, action);
+  await atomically(env.DB, [markRestarted(action.instance_id, action.run)]);
+  const { instance } = await existing(env, action);
+  if (!instance) return "kept";
+  await restartRun(env, instance, { ...action, from_step: null });
+  await tellHeld(env, instance, action);
+  return "kept";
+}
+
+/**
+ * What the platform has never had is created, so that its pass looks before it begins anything: a message that comes later starts nothing.
+ * Not what waits for its turn in a lane, which is not paused.
+ */
+async function carryOutPause(env: EngineEnv, action: OpenAction): Promise<Kept> {
+  if (action.status === "paused") await existing(env, action);
+  return "kept";
+}
+
+/** Wakes a run that waits to be resumed. What was never started is its queue's to start, its lane's, or the keeper's. */
+async function carryOutResume(env: EngineEnv, action: OpenAction): Promise<Kept> {
+  if (ENDED.has(action.status) || action.status === "paused") return "kept";
+  const { instance, status } = UNSEEN.has(action.status) ? await reached(env, action) : await existing(env, action);
+  if (instance && !ENDED.has(status)) await within(instance.sendEvent({ type: resumeEventType(action.instance_id), payload: {} }));
   return "kept";
 }
 
@@ -110,8 +178,9 @@ async function restartRun(env: EngineEnv, instance: WorkflowInstance, action: Op
 
 /** Sends an event to an instance that waits for it. One that has ended meanwhile is told by the retry that restarts it. */
 async function carryOutAnswer(env: EngineEnv, action: OpenAction, type: string, payload: unknown): Promise<Kept> {
-  // One that has ended, and that the platform has forgotten since, is nobody's to begin but an operator's who retries it.
-  const { instance, status } = ENDED.has(action.status) ? await reached(env, action) : await existing(env, action);
+  // One that has ended, and that the platform has forgotten since, is nobody's to begin but an operator's who retries it; an undo that is
+  // not begun yet finds what was said.
+  const { instance, status } = ENDED.has(action.status) || action.undo !== null ? await reached(env, action) : await existing(env, action);
   if (instance && !ENDED.has(status)) await within(instance.sendEvent({ type, payload }));
   return "kept";
 }

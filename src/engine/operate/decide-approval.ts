@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type ApprovalRow, approvalIn, getApproval, selectApproval } from "../inspect/approvals.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
-import type { Action, Operator } from "../store/actions.ts";
+import { type Action, actionIdOf, type Operator } from "../store/actions.ts";
 import { answerQuestion } from "../store/approvals.ts";
 import { lookAfterAnswer } from "../store/instances/look.ts";
 import { markAnswered } from "../store/instances/wait.ts";
@@ -21,8 +21,9 @@ export async function decideApproval(
   const { instanceId } = await getApproval(env, by, id);
   const { tenantId } = by;
   const approved = decision === "approve";
-  const actionId = crypto.randomUUID();
-  const action: Action = { id: actionId, verb: approved ? "approve" : "reject_approval", target: id, instanceId, reason };
+  const actionId = actionIdOf(by);
+  const changed = { before: { state: "pending" }, after: { state: approved ? "approved" : "rejected" } };
+  const action: Action = { id: actionId, verb: approved ? "approve" : "reject_approval", target: id, instanceId, reason, ...changed };
   await actAndTell(env, by, action, {
     change: answerQuestion({ id, instanceId, tenantId, approved, by: by.actor, reason }),
     also: { goesOn: [markAnswered(tenantId, instanceId), lookAfterAnswer(tenantId, instanceId)], now: selectApproval(by, id) },

@@ -2,8 +2,9 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
-import type { Operator } from "../store/actions.ts";
+import type { Action, Operator } from "../store/actions.ts";
 import { muteAlert, unmuteAlert } from "../store/alerts.ts";
+import { query } from "../store/retry.ts";
 import { act } from "./act.ts";
 
 /** What became of a mute: the action's id in the audit, and whether it changed anything. */
@@ -21,16 +22,21 @@ export const MAX_MUTE_MS = 30 * 86_400_000;
  */
 export async function mute(env: EngineEnv, by: Operator, id: string, until: number | null, reason: string): Promise<Muted> {
   const actionId = crypto.randomUUID();
-  const detail = until === null ? {} : { until: new Date(until).toISOString() };
-  const { isApplied, answers } = await act<"found">(
-    env,
-    by,
-    { id: actionId, verb: until === null ? "unmute" : "mute", target: beginning(id, 64), instanceId: null, reason, detail },
-    {
-      change: until === null ? unmuteAlert(id) : muteAlert(id, until, reason),
-      also: { found: sql`SELECT id FROM alerts WHERE id = ${id}` },
-    },
-  );
-  if (answers.found.length > 0) return { actionId, isApplied };
-  throw new MillraceError("alert_not_found", `There is no alert ${beginning(id, 64)}. List them with GET /v1/alerts.`);
+  const detail = until === null ? {} : { until: isoOf(until) };
+  const [found] = await query<{ muted: number | null }>(env.DB, sql`SELECT muted_until AS muted FROM alerts WHERE id = ${id}`);
+  if (!found) throw new MillraceError("alert_not_found", `There is no alert ${beginning(id, 64)}. List them with GET /v1/alerts.`);
+  const changed = { before: { muted_until: isoOf(found.muted) }, after: { muted_until: isoOf(until) } };
+  const action: Action = {
+    id: actionId,
+    verb: until === null ? "unmute" : "mute",
+    target: id,
+    instanceId: null,
+    reason,
+    detail,
+    ...changed,
+  };
+  const { isApplied } = await act(env, by, action, { change: until === null ? unmuteAlert(id) : muteAlert(id, until, reason) });
+  return { actionId, isApplied };
 }
+
+const isoOf = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString());

@@ -2,7 +2,7 @@ import { assertMaySay } from "../access/may-ask.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type Envelope, parseEnvelope } from "../contract/envelope.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
-import { assertKnownFields } from "../contract/message.ts";
+import { assertKnownFields, type MessageDefinition } from "../contract/message.ts";
 import { payloadFingerprint, unpackPayload } from "../contract/payload.ts";
 import { queueFor } from "../contract/queue.ts";
 import { shortened } from "../contract/text.ts";
@@ -17,7 +17,7 @@ import { carried } from "../topology/carried.ts";
 import type { Catalog } from "../topology/catalog.ts";
 
 /** A message that may be sent once more. */
-interface Resendable {
+export interface Resendable {
   envelope: Envelope;
   /** The queue that it goes to now. */
   queue: string;
@@ -27,6 +27,21 @@ interface Resendable {
   before: string | null;
 }
 
+/** Who sends it. */
+export interface Resender {
+  readonly tenantId: string;
+  /** Refuses a correction of what the sender may not say. Errors: `forbidden`. */
+  readonly assertMaySay: (definition: MessageDefinition) => void;
+}
+
+/** What of a letter decides what may be sent in its place. */
+export type ReadableLetter = Pick<DeadLetterRow, "queue" | "reason" | "body">;
+
+/** An operator, who may correct what the token may say. */
+export function operatorBy(by: DeadLetterReader): Resender {
+  return { tenantId: by.tenantId, assertMaySay: (definition) => assertMaySay(by, definition) };
+}
+
 /**
  * Reads a dead letter's message as if it came now, or its correction, and refuses what may not be sent in its place. Errors: `forbidden`
  * for a correction that the token may not send, and whatever the message is refused for.
@@ -34,15 +49,15 @@ interface Resendable {
 export async function readAgain(
   env: EngineEnv,
   catalog: Catalog,
-  by: DeadLetterReader,
-  letter: DeadLetterRow,
+  by: Resender,
+  letter: ReadableLetter,
   correction: unknown,
 ): Promise<Resendable> {
   const body = correction === undefined ? letter.body : correction;
   const read = readMessage(body, (type) => {
     const definition = carried(catalog, letter.queue, parseEnvelope(body).kind, type);
     // What is corrected is what the operator says: a door that is closed to the token stays so.
-    if (correction !== undefined) assertMaySay(by, definition);
+    if (correction !== undefined) by.assertMaySay(definition);
     return definition;
   });
   assertSameIdentity(catalog, by, letter, read.envelope);
@@ -52,7 +67,7 @@ export async function readAgain(
   // Whoever kept the message has let it go when it was captured: from now on it is in our outbox. A person's word begins its chain anew.
   const { outbox: _outbox, path: _path, ...envelope } = read.envelope;
   const queue = queueFor(read.definition.queue, envelope);
-  const command = envelope.kind === "command" ? acceptance(catalog.performer(envelope.message_type).name, envelope, queue) : null;
+  const command = envelope.kind === "command" ? acceptance(catalog.performer(envelope.message_type), envelope, queue) : null;
   const original = envelopeIn(letter.body);
   const before = original ? payloadFingerprint(original) : null;
   if (command) await assertKeyIsFree(env, catalog, command, before);
@@ -65,7 +80,7 @@ type ReadLetter = ReturnType<typeof readMessage>;
  * A replay may mend what a message says, never whose word it is: its tenant, key, source, kind and type stay. One that was captured because
  * its key is another's has no work of its own that could be sent again. Errors: `forbidden`, `invalid_envelope`, `idempotency_key_reused`.
  */
-function assertSameIdentity(catalog: Catalog, by: DeadLetterReader, letter: DeadLetterRow, envelope: Envelope): void {
+function assertSameIdentity(catalog: Catalog, by: Resender, letter: ReadableLetter, envelope: Envelope): void {
   if (envelope.tenant_id !== by.tenantId) {
     throw new MillraceError(
       "forbidden",
@@ -91,7 +106,7 @@ const OWN_MARKS = ["acceptance", "replay", "outbox"] as const;
  * A correction is read as strictly as a command over HTTP: its payload has no fields that nobody knows, its subject follows from that, and
  * the engine's own marks are not made up. What came with the message may stay. Errors: `invalid_payload`, `invalid_envelope`.
  */
-function assertCorrection(letter: DeadLetterRow, { definition, envelope }: ReadLetter, payload: unknown): void {
+function assertCorrection(letter: ReadableLetter, { definition, envelope }: ReadLetter, payload: unknown): void {
   if (envelope.payload_ref === undefined) assertKnownFields(definition, envelope.schema_version, envelope.payload_inline);
   const refused = (path: string, message: string) =>
     new MillraceError("invalid_envelope", `The ${path} of the correction ${message}.`, { issues: [{ path, message }] });
@@ -106,7 +121,7 @@ function assertCorrection(letter: DeadLetterRow, { definition, envelope }: ReadL
 }
 
 /** A type that there is not may be mended, and a kind that its type has not. What cannot be read at all may be, too: it was nobody's. */
-function isMistake(catalog: Catalog, letter: DeadLetterRow, field: string): boolean {
+function isMistake(catalog: Catalog, letter: ReadableLetter, field: string): boolean {
   const type = nameIn(letter.body, "message_type");
   const kinds = type === undefined ? [] : catalog.kindsOf(type);
   if (field === "message_type") return kinds.length === 0;

@@ -4,8 +4,12 @@ import type { DeadLetterReader, DeadLetterRow } from "../inspect/dead-letters.ts
 import { pullQueueOf } from "../pull/client.ts";
 import { pulledMessage } from "../pull/keep-letter.ts";
 import type { PullEnv } from "../pull/stub.ts";
+import { actionIdOf } from "../store/actions.ts";
 import { settleLetter } from "../store/dead-letters.ts";
 import { act } from "./act.ts";
+
+/** What a replay changes of its letter, as the audit says it. */
+export const REPLAYED = { before: { state: "open" }, after: { state: "replayed" } };
 
 interface Asked {
   queue: string;
@@ -34,7 +38,7 @@ export async function replayPulled(
   const { body: message, contentType } = pulledMessage(body);
   const idempotencyKey = `dead-letter/${id}`;
   await pullQueueOf({ PULL_QUEUES }, { name: queue }, by.tenantId).send(message, { contentType, idempotencyKey });
-  const action = { id: crypto.randomUUID(), verb: "replay", target: id, instanceId: null, reason } as const;
+  const action = { id: actionIdOf(by), verb: "replay", target: id, instanceId: null, reason, ...REPLAYED } as const;
   const { isApplied } = await act(env, by, action, { change: settleLetter(id, "replayed") });
   const why = isApplied ? "The message is on its queue again." : "Somebody else settled the letter in that moment.";
   return { actionId: action.id, instanceId: null, sent: isApplied, why };

@@ -1,19 +1,20 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { outboxId } from "../contract/ids.ts";
-import { sql } from "../contract/sql.ts";
+import { type Statement, sql } from "../contract/sql.ts";
 import { type DeadLetterReader, getDeadLetter } from "../inspect/dead-letters.ts";
 import { pullIn } from "../pull/keep-letter.ts";
 import { relay } from "../recorder/relay.ts";
-import { type Action, audit } from "../store/actions.ts";
+import { type Action, actionIdOf, audit, type Operator } from "../store/actions.ts";
 import { settleLetter } from "../store/dead-letters.ts";
 import { acceptAgain } from "../store/instances/accept.ts";
 import { type Outgoing, sendBehind } from "../store/outbox.ts";
 import { atomically } from "../store/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { act } from "./act.ts";
-import { readAgain } from "./read-again.ts";
-import { replayPulled } from "./replay-pulled.ts";
+import { correctionOf } from "./as-stored.ts";
+import { operatorBy, type Resendable, readAgain } from "./read-again.ts";
+import { REPLAYED, replayPulled } from "./replay-pulled.ts";
 
 /** What a replay did: sent the message again, or found nothing left to do. */
 export interface Replayed {
@@ -35,11 +36,12 @@ export async function replayDeadLetter(
   catalog: Catalog,
   by: DeadLetterReader,
   id: string,
-  { reason, body }: { reason: string; body?: unknown },
+  { reason, body: correction }: { reason: string; body?: unknown },
 ): Promise<Replayed> {
   const letter = await getDeadLetter(env, by, id);
-  const actionId = crypto.randomUUID();
-  const action = (instanceId: string | null): Action => ({ id: actionId, verb: "replay", target: id, instanceId, reason });
+  const body = correctionOf(catalog, letter, correction);
+  const actionId = actionIdOf(by);
+  const action = (instanceId: string | null): Action => ({ id: actionId, verb: "replay", target: id, instanceId, reason, ...REPLAYED });
   if (letter.state !== "open") {
     const { instanceId, state } = letter;
     await atomically(env.DB, [settleLetter(id, "replayed"), audit(by, action(instanceId), false)]);
@@ -47,24 +49,40 @@ export async function replayDeadLetter(
   }
   const pulled = pullIn(letter.queue);
   if (pulled !== undefined) return replayPulled(env, by, letter, { queue: pulled, reason, body });
-  const { envelope, command, before, queue } = await readAgain(env, catalog, by, letter, body);
-  const instanceId = command?.id ?? null;
-  // Older copies of the message do not bear this mark: they are not it.
-  const marked: Envelope = { ...envelope, replay: actionId };
-  const outgoing: Outgoing = { id: outboxId(marked), queue, delaySeconds: 0, body: JSON.stringify(marked) };
+  const read = await readAgain(env, catalog, operatorBy(by), letter, body);
+  const instanceId = read.command?.id ?? null;
   const edited = { ...action(instanceId), detail: { edited: body !== undefined } };
-  const { isApplied, answers } = await act(env, by, edited, {
-    change: settleLetter(id, "replayed"),
+  const { isApplied, status, outgoing } = await putBack(env, by, edited, settleLetter(id, "replayed"), read);
+  const sent = isApplied && status === "accepted";
+  if (sent) await relay(env, [outgoing]);
+  return { actionId, instanceId, sent, why: whatCameOf(isApplied, status) };
+}
+
+/**
+ * Commits that a letter's message goes back to its queue, as a new one. `change` settles the letter; what follows is written only if that
+ * changed a row, so that two who do it are one, and a crash loses nothing. Answers what its instance is then, and the message to send if
+ * that is `accepted`.
+ */
+export async function putBack(
+  env: EngineEnv,
+  by: Operator,
+  action: Action,
+  change: Statement,
+  { envelope, command, before, queue }: Resendable,
+): Promise<{ isApplied: boolean; status: string; outgoing: Outgoing }> {
+  // Older copies of the message do not bear this mark: they are not it.
+  const marked: Envelope = { ...envelope, replay: action.id };
+  const outgoing: Outgoing = { id: outboxId(marked), queue, delaySeconds: 0, body: JSON.stringify(marked) };
+  const { isApplied, answers } = await act(env, by, action, {
+    change,
     also: {
-      again: command ? acceptAgain(command, before, actionId) : sendBehind(outgoing, actionId),
+      again: command ? acceptAgain(command, before, action.id) : sendBehind(outgoing, action.id),
       row: command ? sql`SELECT status FROM instances WHERE id = ${command.id}` : [],
     },
   });
   // A key without a row is a pruned one: its tombstone lets nothing run under it again.
   const status = command ? String(answers.row[0]?.status ?? "pruned") : "accepted";
-  const sent = isApplied && status === "accepted";
-  if (sent) await relay(env, [outgoing]);
-  return { actionId, instanceId, sent, why: whatCameOf(isApplied, status) };
+  return { isApplied, status, outgoing };
 }
 
 function whatCameOf(isApplied: boolean, status: string): string {

@@ -3,7 +3,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { digest, formatEntryKey, parseEntryKey } from "../contract/ids.ts";
 import { sql } from "../contract/sql.ts";
 import { packOutput } from "../guard/output.ts";
-import type { Action, Operator } from "../store/actions.ts";
+import { type Action, actionIdOf, type Operator } from "../store/actions.ts";
 import { settleDoubt } from "../store/inbox/doubts.ts";
 import { nextGeneration } from "../store/inbox/outcome.ts";
 import { resumeResolved } from "../store/instances/wait.ts";
@@ -36,7 +36,7 @@ export async function resolveDoubt(
   const { instanceId, step, item, generation } = key;
   // As the engine writes it, because the run waits under that: base64 and JSON let one key be spelled in several ways.
   const target = formatEntryKey(key);
-  const actionId = crypto.randomUUID();
+  const actionId = actionIdOf(by);
   const [before] = await query(
     env.DB,
     sql`
@@ -48,7 +48,8 @@ export async function resolveDoubt(
 
   const path = `${by.tenantId}/${instanceId}/${digest("operator", actionId)}`;
   const output = await packOutput(env.PAYLOADS, path, resolution.verb === "confirm" ? resolution.output : undefined);
-  const action: Action = { id: actionId, verb: resolution.verb, target, instanceId, reason };
+  const changed = { before: { state: before.state }, after: { state: SETTLED[resolution.verb] } };
+  const action: Action = { id: actionId, verb: resolution.verb, target, instanceId, reason, ...changed };
   await actAndTell(env, by, action, {
     change: settleDoubt(key, resolution.verb, output),
     also: { again: resolution.verb === "retry_anyway" ? nextGeneration(key) : [], resumed: resumeResolved(instanceId) },
@@ -57,6 +58,9 @@ export async function resolveDoubt(
   });
   return { actionId, instanceId };
 }
+
+/** How an effect stands by what a person said, as the audit says it. */
+const SETTLED: Record<Resolution["verb"], string> = { confirm: "confirmed", reject: "failed", retry_anyway: "superseded" };
 
 function nothingToResolve(state: string, status: string, { verb }: Resolution): Refusal {
   const why =

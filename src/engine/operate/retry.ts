@@ -1,9 +1,11 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import type { CrashPoint } from "../contract/crash-points.ts";
+import type { Statement } from "../contract/sql.ts";
 import { type Effect, effectsAndFree } from "../inspect/effects.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
 import { FRESH_MS } from "../pass/fresh.ts";
 import { labelOf } from "../pass/history.ts";
-import type { Action, Operator } from "../store/actions.ts";
+import { type Action, actionIdOf, type Operator } from "../store/actions.ts";
 import { forgetFailure, wentOnFrom } from "../store/inbox/caught.ts";
 import { DOUBTED } from "../store/inbox/classes.ts";
 import { leaveDoubts } from "../store/inbox/doubts.ts";
@@ -41,14 +43,14 @@ export async function planRetry(
   const goesOnUndoing = isBeingUndone(instance);
   const effects = recorded
     .filter(({ state, undo }) => state !== "superseded" && (undo === "undo_step") === goesOnUndoing)
-    .map((effect) => ({ step: effect.step, item: effect.item, verdict: verdictOn(effect) }));
+    .map((effect) => ({ step: effect.step, item: effect.item, verdict: retryVerdictOn(effect) }));
   // A step that failed before it recorded anything has no entry yet: it is the one that runs.
   const listed = effects.some(({ step, item }) => start === labelOf(step, item));
   return { from: start, refused, effects: start === null || listed ? effects : [...effects, { step: start, item: "", verdict: "runs" }] };
 }
 
 /** A `once` effect that is claimed was under way when its run ended: the next attempt parks it. */
-function verdictOn(effect: Effect): RetryPlan["effects"][number]["verdict"] {
+export function retryVerdictOn(effect: Effect): RetryPlan["effects"][number]["verdict"] {
   const { state, class: effectClass } = effect;
   if (isOutputLost(effect)) return "needs_output";
   return state === "claimed" && DOUBTED.has(effectClass) ? "in_doubt" : (VERDICTS[state] ?? "runs");
@@ -80,18 +82,45 @@ const VERDICTS: Record<string, RetryPlan["effects"][number]["verdict"]> = { done
  * (audited as no change) when the instance is not stopped, when something depends on the named failure, or when the run failed of an effect
  * whose output is missing.
  */
-export async function retryInstance(
+export function retryInstance(
   env: EngineEnv,
   by: Operator,
   instanceId: string,
-  options: { from?: string | undefined; anyway?: boolean | undefined; reason: string },
+  options: RetryOptions,
+): Promise<{ actionId: string; from: string | null }> {
+  return retryAs(env, by, instanceId, options, { verb: "retry", window: "retry promised, not applied" });
+}
+
+interface RetryOptions {
+  from?: string | undefined;
+  anyway?: boolean | undefined;
+  reason: string;
+}
+
+/** A retry by its own name, or under another with more that is written in its batch. */
+interface RetryKind {
+  readonly verb: "retry" | "skip_step";
+  readonly window: CrashPoint;
+  readonly detail?: Record<string, unknown>;
+  readonly also?: (actionId: string) => Statement;
+  /** Why nothing may be begun. */
+  readonly refused?: string | null;
+}
+
+/** Begins the next run of an instance as a retry does. Errors: as `retryInstance`. */
+export async function retryAs(
+  env: EngineEnv,
+  by: Operator,
+  instanceId: string,
+  options: RetryOptions,
+  kind: RetryKind,
 ): Promise<{ actionId: string; from: string | null }> {
   const instance = await getInstance(env, by, instanceId);
   const lacksOutput = OUTPUT_LOST.has(instance.error?.code);
   const recorded = options.from !== undefined || lacksOutput ? await effectsAndFree(env, by, instanceId) : [];
   await assertRecorded(env, instance, recorded, options.from);
   const { failed, start: from } = await beginningOf(env, instance, options.from);
-  const again = whyAgain(instance, failed, recorded);
+  const again = kind.refused ?? whyAgain(instance, failed, recorded);
   const anyway = options.anyway === true;
   const named = mustBeFree(instance, failed, anyway);
   const left = await leftBehind(env, instanceId);
@@ -101,9 +130,10 @@ export async function retryInstance(
   if (isUndone(instance)) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
   // What is undone begins anew with all; an undo that goes on finds what there was by what the code had heard.
   const told = triedAnew(left, run, isBeingUndone(instance) ? [] : [failed, instance.error?.step]);
-  const actionId = crypto.randomUUID();
-  const detail = { from, run, ...(anyway && { anyway }), ...(isUndone(instance) && { undone: true }) };
-  const action: Action = { id: actionId, verb: "retry", target: instanceId, instanceId, reason: options.reason, detail };
+  const actionId = actionIdOf(by);
+  const detail = { ...kind.detail, from, run, ...(anyway && { anyway }), ...(instance.status === "terminated" && { undone: true }) };
+  const changed = { before: { status: instance.status, run: instance.run }, after: { status: "running", run } };
+  const action: Action = { id: actionId, verb: kind.verb, target: instanceId, instanceId, reason: options.reason, detail, ...changed };
   await actAndTell(env, by, action, {
     change: beginRetry({
       id: instanceId,
@@ -120,11 +150,12 @@ export async function retryInstance(
         failed === null || isBeingUndone(instance)
           ? []
           : [forgetFailure(instanceId, failed, actionId), reopenWait(instanceId, failed, actionId)],
+      more: kind.also?.(actionId) ?? [],
       told: forgetTold(instanceId, actionId),
       doubts: [leaveDoubts(instanceId, actionId), markInDoubt(instanceId)],
     },
     refused: async () => ({ why: again ?? (await whyRefused(env, instance, named, wentOn)), from: instance.status, to: "running" }),
-    window: "retry promised, not applied",
+    window: kind.window,
   });
   return { actionId, from };
 }

@@ -3,13 +3,15 @@ import { payloadFingerprint } from "../contract/payload.ts";
 import { type DeadLetterReader, getDeadLetter } from "../inspect/dead-letters.ts";
 import { envelopeIn, nameIn } from "../intake/letter.ts";
 import { relay } from "../recorder/relay.ts";
-import type { Action } from "../store/actions.ts";
+import { type Action, actionIdOf } from "../store/actions.ts";
 import { settleLetter } from "../store/dead-letters.ts";
 import { skipInstance } from "../store/instances/accept.ts";
 import { dropOutgoing, sendBehind } from "../store/outbox.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { aboutLetter } from "./about-letter.ts";
 import { act } from "./act.ts";
+
+const SKIPPED = { before: { state: "open" }, after: { state: "skipped" } };
 
 /**
  * Gives a dead letter up, on purpose and on record. Its instance, if it never started, is skipped with it; what the catalog has to
@@ -24,11 +26,11 @@ export async function skipDeadLetter(
 ): Promise<{ actionId: string; skipped: boolean }> {
   const letter = await getDeadLetter(env, by, id);
   const { instanceId, body } = letter;
-  const actionId = crypto.randomUUID();
+  const actionId = actionIdOf(by);
   const message = envelopeIn(body);
   const known = { ...letter, tenantId: by.tenantId, correlationId: nameIn(body, "correlation_id") };
   const about = await aboutLetter(env, catalog, known, { because: reason, actor: by.actor, source: "operator" });
-  const action: Action = { id: actionId, verb: "skip", target: id, instanceId, reason };
+  const action: Action = { id: actionId, verb: "skip", target: id, instanceId, reason, ...SKIPPED };
   const { isApplied: skipped } = await act(env, by, action, {
     change: settleLetter(id, "skipped"),
     also: {

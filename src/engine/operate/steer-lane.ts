@@ -27,9 +27,10 @@ export async function steerLane(
   { verb, id, reason }: { verb: LaneVerb; id?: string | undefined; reason: string },
 ): Promise<Steering> {
   const actionId = crypto.randomUUID();
-  const answer = await askLane(env, by, name, (object) => object.steer({ verb, id, actionId, actor: by.actor, reason }));
+  const { actor, tokenId, scope } = by;
+  const answer = await askLane(env, by, name, (object) => object.steer({ verb, id, actionId, actor, tokenId, scope, reason }));
   if (answer.done) return { actionId, messageId: answer.messageId, instanceIds: answer.instanceIds };
-  throw new MillraceError("invalid_transition", answer.reason, { from: answer.state, to: AIMS[verb] });
+  throw new MillraceError("invalid_transition", answer.reason, { from: answer.state, to: AIMS[verb], audited: true });
 }
 
 const AIMS: Record<LaneVerb, string> = { pause: "paused", resume: "moving", retry_head: "moving", skip_head: "moving" };

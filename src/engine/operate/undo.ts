@@ -3,7 +3,7 @@ import { sql } from "../contract/sql.ts";
 import { type Effect, effectsAndFree } from "../inspect/effects.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
 import { labelOf } from "../pass/history.ts";
-import type { Action, Operator } from "../store/actions.ts";
+import { type Action, actionIdOf, type Operator } from "../store/actions.ts";
 import { DOUBTED } from "../store/inbox/classes.ts";
 import { canBeTakenBack } from "../store/inbox/read.ts";
 import { beginUndo } from "../store/instances/run.ts";
@@ -36,7 +36,7 @@ export async function planUndo(env: EngineEnv, by: Operator, instanceId: string)
     step: effect.step,
     item: effect.item,
     // Its outcome is all that such a class records: of a generation that was free to be taken nobody knows what its attempts did.
-    verdict: label === failed && effect.state === "failed" && UNCLAIMED.has(effect.class) ? ("unknown" as const) : verdictOn(effect),
+    verdict: label === failed && effect.state === "failed" && UNCLAIMED.has(effect.class) ? ("unknown" as const) : undoVerdictOn(effect),
   }));
   // A step that failed before it recorded anything has no entry: a reading one, or one whose answer was lost each time.
   const listed = failed === undefined || plan.some(({ label }) => label === failed);
@@ -48,7 +48,7 @@ export async function planUndo(env: EngineEnv, by: Operator, instanceId: string)
 
 const UNCLAIMED: ReadonlySet<string> = new Set(["keyed", "natural"]);
 
-function verdictOn({ state, class: effectClass, undo }: Effect): UndoVerdict {
+export function undoVerdictOn({ state, class: effectClass, undo }: Effect): UndoVerdict {
   if (state === "superseded") return "unknown";
   if (state === "in_doubt" || (state === "claimed" && DOUBTED.has(effectClass))) return "in_doubt";
   if (state === "failed") return "nothing";
@@ -63,10 +63,11 @@ function verdictOn({ state, class: effectClass, undo }: Effect): UndoVerdict {
  */
 export async function undoInstance(env: EngineEnv, by: Operator, instanceId: string, reason: string): Promise<{ actionId: string }> {
   const instance = await getInstance(env, by, instanceId);
-  const actionId = crypto.randomUUID();
+  const actionId = actionIdOf(by);
   const run = instance.run + 1;
   const left = JSON.stringify(withItsEnd(await leftBehind(env, instanceId), instance));
-  const action: Action = { id: actionId, verb: "undo", target: instanceId, instanceId, reason, detail: { run } };
+  const changed = { before: { status: instance.status, undo: instance.undo }, after: { status: "running", undo: "open" } };
+  const action: Action = { id: actionId, verb: "undo", target: instanceId, instanceId, reason, detail: { run }, ...changed };
   await actAndTell(env, by, action, {
     change: beginUndo({ id: instanceId, tenantId: by.tenantId, run, left }, actionId),
     refused: async () => ({ why: await whyRefused(env, instance), from: instance.status, to: "running" }),

@@ -1,3 +1,4 @@
+import { causeId } from "../contract/cause.ts";
 import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
 
@@ -46,6 +47,11 @@ export function describeFailure(step: string, attempts: number, error: unknown):
     attempts,
     ...(upstreamStatus !== undefined && { upstreamStatus }),
   };
+}
+
+/** The cause that the failure of a workflow's instance has (`causeId`). */
+export function causeOfFailure(workflow: string, { step, code, message }: Failure): string {
+  return causeId({ place: workflow, step, code, message });
 }
 
 /** The first frame of an error's stack that is the author's. What stands before its frames, the message, is none of it. */

@@ -3,6 +3,8 @@ import { attemptToken } from "../contract/ids.ts";
 import type { RecorderClient } from "../recorder/client.ts";
 import type { RecordedClass } from "../store/inbox/classes.ts";
 import type { Attempt, Entry, Seen } from "../store/inbox/entry.ts";
+import { SKIPPED } from "../store/inbox/outcome.ts";
+import type { Standing } from "../store/instances/run.ts";
 import { type Course, NAMING_MS } from "./course.ts";
 import { History } from "./history.ts";
 import { patiently } from "./patiently.ts";
@@ -98,10 +100,19 @@ export class Inbox {
     return seen && this.whole(seen);
   }
 
+  /** The entry of a step that a person has skipped, as far as this pass has looked: a first one has nothing that could be skipped. */
+  async skipped({ name, item }: StepCall): Promise<Entry | undefined> {
+    const entries = (await this.#entries) ?? [];
+    const seen = entries.findLast((entry) => entry.step === name && entry.item === item && entry.token === SKIPPED);
+    return seen && this.whole(seen);
+  }
+
   /** An entry with its output, which is read only now that its step asks for it. */
   async whole(seen: Seen): Promise<Entry> {
     const { step, item, generation, state, output_ref } = seen;
-    const mayHaveOne = (state === "done" || state === "confirmed" || state === "superseded") && output_ref === null;
+    const mayHaveOne =
+      (state === "done" || (state === "failed" && seen.token === SKIPPED) || state === "confirmed" || state === "superseded") &&
+      output_ref === null;
     const { instanceId } = this;
     return { ...seen, output: mayHaveOne ? await this.recorder.output({ instanceId, step, item, generation }) : null };
   }
@@ -154,10 +165,10 @@ export class Inbox {
     return position;
   }
 
-  /** An entry of the step is in the inbox, and the instance was in this run then. */
-  noteEntry({ label, start }: StepCall, generation: number, run?: number): void {
+  /** An entry of the step is in the inbox; the write that was asked for then has found the instance so. */
+  noteEntry({ label, start }: StepCall, generation: number, standing: Standing | undefined, askedAt: number): void {
     this.#knownToRun = true;
-    if (run !== undefined) this.run.note(run);
+    this.run.note(standing, askedAt);
     if (start) this.course.noteRecorded({ label, generation }, start);
   }
 
@@ -169,6 +180,7 @@ export class Inbox {
   /** The instance waited: its next write says that it runs again. */
   noteWaited(): void {
     this.#knownToRun = false;
+    this.run.noteWaited();
   }
 }
 

@@ -1,6 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { type Hide, hideNothing } from "../contract/hide.ts";
 import { Spending } from "../observe/cost/spending.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
 import { caughtOf, errorOf, leftBy } from "./caught.ts";
@@ -52,7 +53,10 @@ export class Pass {
   readonly failures = new Failures();
   readonly guarded = new GuardedSteps();
   readonly spending = new Spending();
+  /** Hides in what is said of a failure what the payload withholds, once that is opened. */
+  hide: Hide = hideNothing;
   readonly #astray = Promise.withResolvers<never>();
+  #stopped = false;
 
   constructor({ env, workflow, queue, instanceId, envelope, createdAt, undoes }: PassOf) {
     this.env = env;
@@ -63,7 +67,7 @@ export class Pass {
     this.undoes = undoes;
     this.createdAt = createdAt;
     this.recorder = recorderOf(env, instanceId);
-    this.run = new WhichRun(this.recorder, instanceId);
+    this.run = new WhichRun(this.recorder, instanceId, undoes);
     this.inbox = new Inbox(instanceId, this.recorder, this.run, this.course, isFirstPass(instanceId, createdAt));
   }
 
@@ -131,6 +135,17 @@ export class Pass {
     this.#astray.promise.catch(() => undefined);
     this.#astray.reject(error);
     return new Promise(() => undefined);
+  }
+
+  /** A person has stopped the run: its code hears nothing any more, and what is under way is recorded. */
+  stop(): Promise<never> {
+    this.#stopped = true;
+    return this.#goAstray(new MillraceError("not_retryable", "A person has stopped the run: it begins nothing any more."));
+  }
+
+  /** True for a pass that ended because a person stopped its run: its end is nobody's news. */
+  get isStopped(): boolean {
+    return this.#stopped;
   }
 
   /** Rejected when a step fails that had answered before, with something done behind that: the run fails of it, unheard by the code. */

@@ -1,28 +1,41 @@
 import { MillraceError } from "../contract/errors.ts";
 import { platformId } from "../contract/ids.ts";
 import type { RecorderClient } from "../recorder/client.ts";
+import type { Standing } from "../store/instances/run.ts";
 import { patiently } from "./patiently.ts";
 
-/** Which run of its instance a pass belongs to, as the row says when it is asked first; and what else that says. */
+/**
+ * How long what a pass has heard of its row holds. No effect is begun by an older word: one that slept, waited or was in its back-off asks
+ * first, and steps that follow one another hear it with their own writes.
+ */
+export const HEARD_FOR_MS = 700;
+
+/** What a person wants of a run: nothing, that it begins nothing for now, or that it ends. */
+type Wanted = "goes on" | "paused" | "stopped";
+
+/** Which run of its instance a pass belongs to, as the row says when it is asked first; and what a person has asked for since. */
 export class WhichRun {
   readonly #recorder: RecorderClient;
   readonly #instanceId: string;
+  readonly #undoes: boolean;
   #number: Promise<number> | undefined;
-  #undo: string | null = null;
+  #standing: Standing | undefined;
+  /** A first pass needs not ask: its row was written moments ago. */
+  #heardAt = Date.now();
   #complete = false;
 
-  constructor(recorder: RecorderClient, instanceId: string) {
+  constructor(recorder: RecorderClient, instanceId: string, undoes: boolean) {
     this.#recorder = recorder;
     this.#instanceId = instanceId;
+    this.#undoes = undoes;
   }
 
-  /** Which run: what the pass's first write found, or its first look. */
+  /** Which run: what the pass's first write found, or its first look; 0 for an instance without a row. */
   number(): Promise<number> {
-    this.#number ??= this.#recorder.runOf(this.#instanceId).then(
-      ({ number, undo, complete }) => {
-        this.#undo = undo;
-        this.#complete = complete;
-        return number;
+    this.#number ??= this.#look().then(
+      (standing) => {
+        this.#complete = standing?.status === "complete";
+        return standing?.run ?? 0;
       },
       (error) => {
         this.#number = undefined;
@@ -32,9 +45,34 @@ export class WhichRun {
     return this.#number;
   }
 
-  /** The pass's first write has found its run. */
-  note(number: number): void {
-    this.#number ??= Promise.resolve(number);
+  /** A write of the pass, asked for at that time, has found its row so. */
+  note(standing: Standing | undefined, askedAt: number): void {
+    if (!standing) return;
+    this.#number ??= Promise.resolve(standing.run);
+    this.#standing = standing;
+    this.#heardAt = askedAt;
+  }
+
+  /**
+   * What a person wants of the run, as it was heard a moment ago, or is asked `anew`. A database that does not say it takes no word of a
+   * person either, and no outcome: the run goes on to its own write.
+   */
+  async wanted(anew = false): Promise<Wanted> {
+    if (anew || Date.now() - this.#heardAt > HEARD_FOR_MS) await this.#look().catch(() => undefined);
+    if (this.#undoes || !this.#standing) return "goes on";
+    const { undo, status } = this.#standing;
+    if (undo !== null || status === "terminated") return "stopped";
+    return status === "paused" ? "paused" : "goes on";
+  }
+
+  /** The action by which the instance is undone, or being undone, as it was heard last. */
+  get undo(): string | null {
+    return this.#standing?.undo ?? null;
+  }
+
+  /** Time has passed since anything was heard: the run slept or waited. */
+  noteWaited(): void {
+    this.#heardAt = 0;
   }
 
   /** True for a pass that the platform makes of a complete run. */
@@ -49,7 +87,9 @@ export class WhichRun {
 
   async assertNotUndone(): Promise<void> {
     await patiently(() => this.number());
-    if (this.#undo !== null) throw new MillraceError("not_retryable", "The instance is undone: retry it, and it is done again.");
+    if ((await this.wanted()) !== "stopped") return;
+    const said = this.undo === null ? "was stopped" : "is undone";
+    throw new MillraceError("not_retryable", `The instance ${said}: retry it, and it is done again.`);
   }
 
   /**
@@ -57,7 +97,15 @@ export class WhichRun {
    */
   async assertUndoes(own: string): Promise<void> {
     await patiently(() => this.number());
-    if (this.#undo !== null && platformId(this.#instanceId, this.#undo) === own) return;
+    if (this.undo !== null && platformId(this.#instanceId, this.undo) === own) return;
     throw new MillraceError("not_retryable", "The undo is over: the instance was retried since.");
+  }
+
+  async #look(): Promise<Standing | undefined> {
+    const askedAt = Date.now();
+    const standing = await this.#recorder.standing(this.#instanceId);
+    this.#standing = standing;
+    this.#heardAt = askedAt;
+    return standing;
   }
 }

@@ -1,4 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { causeId } from "../contract/cause.ts";
 import { digest } from "../contract/ids.ts";
 import { logLine } from "../contract/log-line.ts";
 import { countLetters } from "../observe/metrics/runs.ts";
@@ -33,7 +34,8 @@ export async function keepLetter(letter: PullLetter, env: EngineEnv): Promise<vo
   const row: DeadLetter = {
     ...{ id: digest("dead-letter", queue, tenantId, id), queue, tenantId, body: JSON.stringify(kept) },
     ...{ messageType: null, idempotencyKey: null, correlationId: null, instanceId: null, issues: null },
-    ...{ reason, error: WHY[reason], attempts, firstAt },
+    ...{ reason, error: WHY[reason], attempts, firstAt, step: null, upstreamStatus: null, firstAttemptAt: null, lastAttemptAt: null },
+    cause: causeId({ place: queue, code: reason, message: WHY[reason] }),
   };
   await query(env.DB, insertDeadLetters(JSON.stringify([row])));
   countLetters(env, [row]);

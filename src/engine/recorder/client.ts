@@ -12,7 +12,7 @@ export type RecorderClient = Pick<Recorder, (typeof METHODS)[number]>;
 const METHODS = [
   "history",
   "output",
-  "runOf",
+  "standing",
   "claim",
   "extend",
   "giveUp",

@@ -14,7 +14,7 @@ import { doubtHanging, putDoubtBack } from "../store/inbox/doubts.ts";
 import type { Attempt, Entry, Seen } from "../store/inbox/entry.ts";
 import { fenceCommit, isFenceRefusal, recordOutcome } from "../store/inbox/outcome.ts";
 import { selectEntries, selectEntry, selectOutput } from "../store/inbox/read.ts";
-import { type End, finishInstance, markAwake, markRunning, selectLeft, selectRun } from "../store/instances/run.ts";
+import { type End, finishInstance, markAwake, markRunning, type Standing, selectLeft, selectRun } from "../store/instances/run.ts";
 import { markInDoubt, markResolved } from "../store/instances/wait.ts";
 import { insertOutgoing, type Outgoing } from "../store/outbox.ts";
 import type { Row } from "../store/retry.ts";
@@ -36,8 +36,8 @@ export interface Answer {
   mine: boolean;
   /** Null when the inbox holds none, because the attempt's pass is not alone. */
   entry: Entry | null;
-  /** Which run of the instance the write found; only of a pass's first write. */
-  run?: number | undefined;
+  /** How the write found the instance: what a person has asked for since is heard at no round trip of its own. */
+  standing?: Standing | undefined;
   /** How many rows the app's own statements wrote, as D1 bills them; only where this write committed them. */
   appRows?: number;
 }
@@ -78,13 +78,13 @@ export class Recorder extends DurableObject<EngineEnv> {
     const statements = [claimEntry(attempt, leaseMs, input), ...this.#running(attempt), ...doubt, selectEntry(attempt.key)];
     try {
       return await this.#commits.commit({
-        statements: [...statements, ...this.#whichRun(attempt)],
+        statements: [...statements, selectRun(attempt.key.instanceId)],
         read: (rows) => {
           const entry = onlyEntry(rows[statements.length - 1]);
           return {
             mine: entry?.state === "claimed" && entry.token === attempt.token,
             entry,
-            run: runOf(attempt.key.instanceId, rows[statements.length]),
+            standing: standingOf(attempt.key.instanceId, rows[statements.length]),
           };
         },
       });
@@ -140,12 +140,12 @@ export class Recorder extends DurableObject<EngineEnv> {
       ...(DOUBTED.has(attempt.class) ? [markResolved(attempt.key.instanceId)] : []),
     ];
     const already = { look: selectEntry(attempt.key), read: (rows: Row[]) => recorded(attempt, onlyEntry(rows)) };
-    let committed: { run: number | undefined; appRows: number };
+    let committed: { standing: Standing | undefined; appRows: number };
     try {
       const answer = await this.#commits.commit<Answer | typeof committed>({
-        statements: [...statements, ...this.#whichRun(attempt)],
+        statements: [...statements, selectRun(attempt.key.instanceId)],
         read: (rows, written) => ({
-          run: runOf(attempt.key.instanceId, rows[statements.length]),
+          standing: standingOf(attempt.key.instanceId, rows[statements.length]),
           appRows: written.slice(1, 1 + outcome.statements.length).reduce((sum, one) => sum + one, 0),
         }),
         already,
@@ -166,15 +166,9 @@ export class Recorder extends DurableObject<EngineEnv> {
     return { mine: true, entry: doneEntry(attempt, outcome), ...committed };
   }
 
-  /** Which run an instance is in, 0 when it has no row; the action by which it is undone, or being undone; and whether it is complete. */
-  runOf(instanceId: string): Promise<{ number: number; undo: string | null; complete: boolean }> {
-    return this.#commits.commit({
-      statements: [selectRun(instanceId)],
-      read: ([rows]) => {
-        const row = rows?.find(({ id }) => id === instanceId);
-        return { number: Number(row?.run ?? 0), undo: (row?.undo as string | undefined) ?? null, complete: row?.complete === 1 };
-      },
-    });
+  /** How an instance stands; undefined when it has no row. */
+  standing(instanceId: string): Promise<Standing | undefined> {
+    return this.#commits.commit({ statements: [selectRun(instanceId)], read: ([rows]) => standingOf(instanceId, rows) });
   }
 
   /** A step that was tried anew failed as it had before. */
@@ -230,14 +224,10 @@ export class Recorder extends DurableObject<EngineEnv> {
     const { instanceId } = attempt.key;
     return attempt.saysItRuns ? [markRunning(instanceId), markAwake(instanceId)] : [];
   }
-
-  #whichRun({ saysItRuns, key }: Attempt): RowStatement[] {
-    return saysItRuns ? [selectRun(key.instanceId)] : [];
-  }
 }
 
-function runOf(instanceId: string, rows: Row[] | undefined): number | undefined {
-  return rows?.find(({ id }) => id === instanceId)?.run as number | undefined;
+function standingOf(instanceId: string, rows: Row[] | undefined): Standing | undefined {
+  return rows?.find(({ id }) => id === instanceId) as Standing | undefined;
 }
 
 function onlyEntry(rows: Row[] | undefined): Entry | null {

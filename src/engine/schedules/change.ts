@@ -4,9 +4,11 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
 import { assertKnownFields, type Draft, decodePayload } from "../contract/message.ts";
+import { saysRedacted } from "../contract/redact.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { newTrace } from "../contract/trace.ts";
 import { act } from "../operate/act.ts";
+import { payloadAsStored } from "../operate/as-stored.ts";
 import type { Action, Operator } from "../store/actions.ts";
 import { query } from "../store/retry.ts";
 import { insertRun } from "../store/schedule-runs.ts";
@@ -50,8 +52,9 @@ export async function putSchedule(
   assertMayAsk(catalog, by, request.command);
   checkTiming(request);
   const { on: definition } = catalog.performer(request.command);
-  const payload = decodePayload(definition, definition.version, request.payload);
-  assertKnownFields(definition, definition.version, request.payload);
+  const sent = await unredacted(env, catalog, by, name, request);
+  const payload = decodePayload(definition, definition.version, sent);
+  assertKnownFields(definition, definition.version, sent);
   assertSmall(payload);
   await assertSendable(env, by, definition.from(payload), name);
   return tried(async () => {
@@ -60,6 +63,14 @@ export async function putSchedule(
     if (before === undefined) await assertRoom(env, by);
     return undefined;
   });
+}
+
+/** The payload as it is meant: where it says `[redacted]`, as the schedule is shown, what is stored stays. */
+async function unredacted(env: EngineEnv, catalog: Catalog, by: Operator, name: string, request: ScheduleRequest): Promise<unknown> {
+  const { command, payload } = request;
+  if (!saysRedacted(payload)) return payload;
+  const [before] = await selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name = ${name} AND command = ${command}`);
+  return payloadAsStored(catalog, command, payload, before?.payload);
 }
 
 /** A change of what is there: where somebody was faster, or the keeper, it is read again, and changed as it is by then. */
@@ -86,7 +97,9 @@ async function writeOver(
   const { cron, timeZone, command } = request;
   const at = Date.now();
   const next = nextAfter(request, Math.max(at, takenUntil(before)));
-  const action = { ...scheduleAction("schedule", name, reason), detail: { cron, time_zone: timeZone, command } };
+  const after = settingOf({ ...request, state: before?.state ?? "active" });
+  const detail = { cron, time_zone: timeZone, command };
+  const action = { ...scheduleAction("schedule", name, reason), detail, before: before && settingOf(before), after };
   const passed = before ? notePassed(before, `${by.actor} changed it before it was started.`, at) : [];
   const change = [...passed, writeSchedule(asRow(by, name, request, at, next), before, MAX_SCHEDULES)];
   return (await act(env, by, action, { change })).isApplied;
@@ -158,7 +171,8 @@ export async function deleteSchedule(env: EngineEnv, by: Operator, name: string,
   await tried(async () => {
     const before = await getSchedule(env, by, name);
     const passed = notePassed(before, `${by.actor} ended it before it was started.`, Date.now());
-    const { isApplied } = await act(env, by, scheduleAction("unschedule", name, reason), { change: [...passed, removeSchedule(before)] });
+    const action = { ...scheduleAction("unschedule", name, reason), before: settingOf(before) };
+    const { isApplied } = await act(env, by, action, { change: [...passed, removeSchedule(before)] });
     return isApplied || undefined;
   });
 }
@@ -176,10 +190,11 @@ function moveState(
     const { passed, nextAt } = planned(before, at);
     const move = moveSchedule(before, { state: to, nextAt, at, by: by.actor });
     const change = before.state === to ? move : [...passed, move];
-    const action = scheduleAction(to === "paused" ? "pause" : "resume", name, reason);
+    const changed = { before: { state: before.state }, after: { state: to } };
+    const action = { ...scheduleAction(to === "paused" ? "pause" : "resume", name, reason), ...changed };
     if ((await act(env, by, action, { change })).isApplied) return getSchedule(env, by, name);
     if (before.state !== to) return undefined;
-    throw new MillraceError("invalid_transition", `The schedule is ${to} already.`, { from: to, to });
+    throw new MillraceError("invalid_transition", `The schedule is ${to} already.`, { from: to, to, audited: true });
   });
 }
 
@@ -197,6 +212,11 @@ function notePassed(schedule: Schedule, reason: string, at: number): Statement[]
     ? ({ state: "paused", reason: `${schedule.changedBy} had paused it.` } as const)
     : ({ state: "missed", reason } as const);
   return [insertRun(schedule, { ...run, ...said }, at, isUnmoved(schedule))];
+}
+
+/** What the audit says of a schedule: not its payload. */
+function settingOf({ cron, timeZone, command, lateMs, state }: Omit<ScheduleRequest, "payload"> & Pick<Schedule, "state">) {
+  return { cron, time_zone: timeZone, command, late_seconds: lateMs / 1000, state };
 }
 
 function scheduleAction(verb: Action["verb"], target: string, reason: string): Action {

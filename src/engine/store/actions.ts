@@ -1,3 +1,5 @@
+import { MillraceError } from "../contract/errors.ts";
+import { digest } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { among, fragment, now, type Statement, sql } from "../contract/sql.ts";
 
@@ -6,6 +8,27 @@ export interface Operator {
   tenantId: string;
   /** The token's name, for the audit. */
   actor: string;
+  /** The token itself; none where a person is known otherwise, or the database is reached directly. */
+  tokenId?: string | undefined;
+  /** What of the token's scopes the request needed, separated by spaces. */
+  scope?: string | undefined;
+  /** Where a bulk action acts in the operator's name: which one, and what its action on this one thing is called. */
+  bulk?: { readonly id: string; readonly actionId: string };
+}
+
+/** What of a caller the audit keeps: nothing of it that could be used. */
+export function operatorOf({ tenantId, actor, tokenId, scope, bulk }: Operator): Operator {
+  return { tenantId, actor, tokenId, scope, bulk };
+}
+
+/** What an operator's action is called: a name of its own, or the one by which a bulk action finds that it has acted. */
+export function actionIdOf({ bulk }: Operator): string {
+  return bulk?.actionId ?? crypto.randomUUID();
+}
+
+/** The name of a bulk action's action on one thing: the same however often its chunk is repeated. */
+export function bulkActionId(bulkId: string, target: string): string {
+  return digest("bulk item", bulkId, target);
 }
 
 /**
@@ -18,6 +41,8 @@ export const VERBS = [
   "retry_anyway",
   "replay",
   "skip",
+  "escalate",
+  "repair",
   "schedule",
   "unschedule",
   "pause",
@@ -33,13 +58,28 @@ export const VERBS = [
   "break",
   "mute",
   "unmute",
+  "attempt",
+  "bulk",
+  "abort",
+  "reveal",
+  "cancel",
+  "restart",
+  "skip_step",
+  "signal",
+  "close",
 ] as const;
 
 /** The engine's verbs, and an app's own. */
 type Verb = (typeof VERBS)[number] | (string & {});
 
-/** What came of an action: `no_change` where there was nothing to do, `failed` where it could not be carried out for a day. */
-export type ActionResult = "applied" | "no_change" | "failed";
+/**
+ * What came of an action: `no_change` where there was nothing to do, `failed` where it could not be carried out for a day, `refused` where
+ * it was not begun.
+ */
+export type ActionResult = "applied" | "no_change" | "failed" | "refused";
+
+/** What an action has changed, as small as it can be said: a status, a setting. No payload, and nothing secret. */
+type Standing = Readonly<Record<string, unknown>>;
 
 /** One operator action as it is recorded. */
 export interface Action {
@@ -49,48 +89,71 @@ export interface Action {
   instanceId: string | null;
   reason: string;
   detail?: Record<string, unknown>;
+  /** How its target stood; kept where the action was applied. */
+  before?: Standing | undefined;
+  /** How it stands by the action. */
+  after?: Standing | undefined;
 }
+
+const COLUMNS = fragment(
+  `id, tenant_id, actor, token_id, scope, verb, target, instance_id, reason, detail, before, after, result, at, due_at, applied_at`,
+);
+
+/** The values of an action's first columns. */
+function said({ tenantId, actor, tokenId, scope }: Operator, { id, verb, target, instanceId, reason, detail }: Action): Statement {
+  return sql`${id}, ${tenantId}, ${actor}, ${tokenId ?? null}, ${scope ?? null}, ${verb}, ${target}, ${instanceId}, ${reason},
+    ${asJson(detail)}`;
+}
+
+const asJson = (value: object | undefined): string | null => (value ? JSON.stringify(value) : null);
 
 /**
  * Audits an action, right behind the statement that carries it out: whether that one changed anything is the action's result. Repeated,
  * because the database's answer was lost, it finds what it wrote. An applied action that the platform must still hear of stays open
- * (`applied_at` is empty) until it has; the keeper comes for it when whoever promised it had time to.
+ * (`applied_at` is empty) until it has; the keeper comes for it when whoever promised it had time to. One of a bulk action that is on
+ * record already refuses its whole batch (`isOnRecord`): what it is about may ask for the same again by now. `provided` says what must be so
+ * for there to be a row at all. Errors: `invariant` for one that does not bear the name that its bulk action gave it.
  */
-export function audit(by: Operator, action: Action, tellsPlatform: boolean): Statement {
+export function audit(by: Operator, action: Action, tellsPlatform: boolean, provided: Statement = sql`true`): Statement {
+  const { bulk } = by;
+  if (bulk && action.id !== bulk.actionId) {
+    throw new MillraceError("invariant", `The action ${action.verb} of a bulk action has a name of its own: let actionIdOf(by) name it.`);
+  }
+  const detail = bulk ? { ...action.detail, bulk: bulk.id } : action.detail;
   return sql`
-    INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, detail, result, at, due_at, applied_at)
-    SELECT ${action.id}, ${by.tenantId}, ${by.actor}, ${action.verb}, ${action.target}, ${action.instanceId}, ${action.reason},
-      ${action.detail ? JSON.stringify(action.detail) : null}, iif(changes() > 0, 'applied', 'no_change'), ${now},
-      ${now} + ${KEEPER_PATIENCE_MS},
+    INSERT INTO actions (${COLUMNS})
+    SELECT ${said(by, { ...action, detail })},
+      iif(changes() > 0, ${asJson(action.before)}, NULL), iif(changes() > 0, ${asJson(action.after)}, NULL),
+      iif(changes() > 0, 'applied', 'no_change'), ${now}, ${now} + ${KEEPER_PATIENCE_MS},
       iif(changes() > 0 AND ${tellsPlatform ? 1 : 0}, NULL, ${now})
-    WHERE true ON CONFLICT (id) DO NOTHING`;
+    WHERE ${provided} ${bulk ? sql`` : sql`ON CONFLICT (id) DO NOTHING`}`;
+}
+
+/** True for the refusal of a bulk action's action that is on record already. */
+export function isOnRecord(error: unknown): boolean {
+  return error instanceof Error && error.message.includes("UNIQUE constraint failed: actions.id");
+}
+
+/** What is on record of actions, by their ids. */
+export function selectResults(tenantId: string, ids: readonly string[]): Statement {
+  return sql`SELECT id, result FROM actions WHERE id IN ${among(ids)} AND +tenant_id = ${tenantId}`;
 }
 
 /**
  * Audits an action that is done: by somebody who reaches the database itself, in the same transaction, or in an object that keeps what it
- * owes the audit. Repeated, it finds what it wrote.
+ * owes the audit. `at` is when it was done; default now. Repeated, it finds what it wrote.
  */
-export function auditDone(by: Operator, action: Action, result: Exclude<ActionResult, "failed"> = "applied"): Statement {
-  const { id, verb, target, reason, detail } = action;
+export function auditDone(by: Operator, action: Action, result: Exclude<ActionResult, "failed"> = "applied", at?: number): Statement {
+  const [before, after] = result === "applied" ? [action.before, action.after] : [];
   return sql`
-    INSERT INTO actions (id, tenant_id, actor, verb, target, reason, detail, result, at, applied_at)
-    VALUES (${id}, ${by.tenantId}, ${by.actor}, ${verb}, ${target}, ${reason}, ${detail ? JSON.stringify(detail) : null}, ${result},
-      ${now}, ${now})
+    INSERT INTO actions (${COLUMNS})
+    VALUES (${said(by, action)}, ${asJson(before)}, ${asJson(after)}, ${result}, coalesce(${at ?? null}, ${now}), 0, ${now})
     ON CONFLICT (id) DO NOTHING`;
 }
 
 /** Audits an action that came too late to be begun: what it was about had moved on before. */
 export function auditLate(by: Operator, action: Action): Statement {
   return auditDone(by, action, "no_change");
-}
-
-/** Audits an action that an object has carried out, or refused, and that it has on record itself until this is written. */
-export function auditCarriedOut(by: Operator, { id, verb, target, reason, detail }: Action, result: ActionResult, at: number): Statement {
-  return sql`
-    INSERT INTO actions (id, tenant_id, actor, verb, target, reason, detail, result, at, applied_at)
-    VALUES (${id}, ${by.tenantId}, ${by.actor}, ${verb}, ${target}, ${reason}, ${detail ? JSON.stringify(detail) : null}, ${result},
-      ${at}, ${now})
-    ON CONFLICT (id) DO NOTHING`;
 }
 
 /** Whether the action changed anything: the last statement of its batch. */
@@ -103,6 +166,20 @@ export function wasApplied(actionId: string): Statement {
   return sql`EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`;
 }
 
+/** A cancel or a restart has cut off these steps of its run: kept beside what the audit says of it, which does not change. */
+export function noteCutOff(id: string, labels: readonly string[]): Statement {
+  return sql`UPDATE actions SET cut_off = ${JSON.stringify(labels)} WHERE id = ${id}`;
+}
+
+/** The steps that were cut off by the cancel that an undo is (its action's id), or by the stop or the restart right before it. */
+export function selectCutOff(undo: string | null): Statement {
+  return sql`
+    SELECT value AS label
+    FROM actions u CROSS JOIN actions a ON a.tenant_id = u.tenant_id AND a.target = u.target
+      AND (a.id = u.id OR (a.verb IN ('cancel', 'restart') AND a.detail->>'run' = u.detail->>'run' - 1)), json_each(a.cut_off)
+    WHERE u.id = ${undo}`;
+}
+
 /** How long a promise is in the hands of whoever carries it out: longer than its calls may take together. */
 const LEASE_MS = 30_000;
 /** The pause after a first failed try; it doubles with each. */
@@ -111,11 +188,11 @@ const FIRST_PAUSE_MS = 5000;
 const ENDING_PAUSE_MS = 10_000;
 const MAX_PAUSE_MS = 3_600_000;
 /**
- * A retry or an undo that could not be carried out for so long ends as `failed`, where people see it: its workflow was renamed, perhaps. An
- * answer to a question or a doubt never ends so, because nobody could give it again: it is tried once a day.
+ * What begins a run, such as a retry, and could not be carried out for so long ends as `failed`, where people see it: its workflow was
+ * renamed, perhaps. An answer to a question or a doubt never ends so, because nobody could give it again: it is tried once a day.
  */
 const GIVE_UP_MS = 86_400_000;
-const BEGINS_RUN = fragment("verb IN ('retry', 'undo')");
+const BEGINS_RUN = fragment("verb IN ('retry', 'undo', 'cancel', 'restart', 'skip_step')");
 
 /**
  * Takes promises for a while, those that nobody else has at hand: two that restart one run would break into its effects. `which` is a
@@ -167,9 +244,14 @@ export function giveUpActions(failed: readonly Failed[]): Statement {
       AND ${BEGINS_RUN}`;
 }
 
-/** Removes the old audit. What the platform has not heard of yet stays, however old. Reads a table that grows with people's actions. */
-export function removeActions(keepMs: number, limit: number): Statement {
-  return sql`
-    DELETE FROM actions WHERE id IN (SELECT id FROM actions WHERE at <= ${now} - ${keepMs} AND applied_at IS NOT NULL LIMIT ${limit})
-    RETURNING 1 AS gone`;
+/**
+ * The old audit. What the platform has not heard of yet stays, however old. Reads a table that grows with people's actions.
+ */
+export function selectOldActions(keepMs: number, limit: number): Statement {
+  return sql`SELECT id FROM actions WHERE at <= ${now} - ${keepMs} AND applied_at IS NOT NULL LIMIT ${limit}`;
+}
+
+/** Removes rows of the audit, which has to be open for that. */
+export function removeActions(ids: readonly string[]): Statement {
+  return sql`DELETE FROM actions WHERE id IN ${among(ids)}`;
 }

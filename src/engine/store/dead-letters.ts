@@ -20,19 +20,43 @@ export interface DeadLetter {
   readonly attempts: number;
   readonly firstAt: number;
   readonly instanceId: string | null;
+  /** The step that failed, where the error names one. */
+  readonly step: string | null;
+  readonly upstreamStatus: number | null;
+  /** What it has in common with others that failed for the same reason (`causeId`). */
+  readonly cause: string;
+  /** When its first failing attempt was; null where nobody noted that. */
+  readonly firstAttemptAt: number | null;
+  /** When its last one was; null for now. */
+  readonly lastAttemptAt: number | null;
 }
 
 /** The states of a dead letter. An open one is moved on by an operator, once, and for good. */
 export type LetterState = "open" | "replayed" | "skipped";
 
+/** What came of the one automatic repair of a letter. */
+export interface TriedRepair {
+  /** As its queue's consumer names it. */
+  readonly name: string;
+  /** `sent`: the mended message is on its queue. `refused`: it may not be sent as it was mended. `failed`: the repair itself threw. */
+  readonly outcome: "sent" | "refused" | "failed";
+  /** In milliseconds since 1970. */
+  readonly at: number;
+  /** What it changed: dotted paths, such as `payload_inline.keyword`; at most 20. */
+  readonly changed: readonly string[];
+  /** Why it did not go; null when it did. */
+  readonly error: string | null;
+}
+
 /** Stores dead letters; one that is stored already stays as it is, whatever became of it. `still` is asked of each row, as `l`. */
 export function insertDeadLetters(rows: string, still: Statement = sql`true`): Statement {
   return sql`
     INSERT INTO dead_letters (id, tenant_id, queue, message_type, idempotency_key, correlation_id, instance_id, body, reason, issues,
-      error, attempts, first_at, captured_at)
+      error, attempts, first_at, captured_at, step, upstream_status, cause, first_attempt_at, last_attempt_at)
     SELECT l.value->>'id', l.value->>'tenantId', l.value->>'queue', l.value->>'messageType', l.value->>'idempotencyKey',
       l.value->>'correlationId', l.value->>'instanceId', l.value->>'body', l.value->>'reason', l.value->'issues', l.value->>'error',
-      l.value->>'attempts', l.value->>'firstAt', ${now}
+      l.value->>'attempts', l.value->>'firstAt', ${now}, l.value->>'step', l.value->>'upstreamStatus', l.value->>'cause',
+      l.value->>'firstAttemptAt', coalesce(l.value->>'lastAttemptAt', ${now})
     FROM json_each(${rows}) l WHERE ${still}
     ON CONFLICT (id) DO NOTHING`;
 }
@@ -40,6 +64,45 @@ export function insertDeadLetters(rows: string, still: Statement = sql`true`): S
 /** Moves an open letter on. Whether it changed a row decides the whole action: a second click finds it settled. */
 export function settleLetter(id: string, state: Exclude<LetterState, "open">): Statement {
   return sql`UPDATE dead_letters SET state = ${state}, settled_at = ${now} WHERE id = ${id} AND state = 'open'`;
+}
+
+/** Asks others to look at an open letter, once: the first word holds. Whether it changed a row decides the whole action. */
+export function escalateLetter(id: string, by: string, note: string): Statement {
+  return sql`
+    UPDATE dead_letters SET escalated_at = ${now}, escalated_by = ${by}, escalation = ${note}
+    WHERE id = ${id} AND state = 'open' AND escalated_at IS NULL`;
+}
+
+/** Letters that wait for those who were asked to look at them, of all tenants: as many as are told apart, and some more. */
+export function selectEscalated(limit: number): Statement {
+  return sql`
+    SELECT id, queue, reason, escalated_at AS at FROM dead_letters INDEXED BY dead_letters_escalated
+    WHERE escalated_at IS NOT NULL AND state = 'open' LIMIT ${limit}`;
+}
+
+/** Who has asked others to look at these letters, and what was said. */
+export function selectEscalations(ids: readonly string[]): Statement {
+  return sql`
+    SELECT id, escalated_by AS saidBy, escalation AS note FROM dead_letters
+    WHERE id IN ${among(ids)} AND escalated_at IS NOT NULL`;
+}
+
+/** Those of these letters that are open and on which no repair was tried. */
+export function selectUnrepaired(ids: readonly string[]): Statement {
+  return sql`SELECT id FROM dead_letters WHERE id IN ${among(ids)} AND state = 'open' AND repair IS NULL`;
+}
+
+/** Writes down why the one repair of a letter did not go. Answers its id, unless another was written down before. */
+export function noteRepair(id: string, repair: TriedRepair): Statement {
+  return sql`
+    UPDATE dead_letters SET repair = ${JSON.stringify(repair)} WHERE id = ${id} AND state = 'open' AND repair IS NULL RETURNING id`;
+}
+
+/** The same of a repair that goes back to its queue: the letter is settled by it. */
+export function repairLetter(id: string, repair: TriedRepair): Statement {
+  return sql`
+    UPDATE dead_letters SET state = 'replayed', settled_at = ${now}, repair = ${JSON.stringify(repair)}
+    WHERE id = ${id} AND state = 'open' AND repair IS NULL`;
 }
 
 /** Removes letters that are still open. Answers their ids. */

@@ -1,5 +1,6 @@
 import { fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { countOpen } from "./divergences.ts";
+import { HAS_DEADLINE, IS_OVERDUE } from "./instances/overdue.ts";
 
 /** A count goes up to this: what is more is as bad, and reading on would cost as much again. */
 export const MAX_COUNTED = 10_000;
@@ -9,8 +10,11 @@ const LATE_MS = 60_000;
 
 /** Queues have a handful of reasons each. */
 const MAX_LETTER_GROUPS = 1000;
+/** Tenants with deadlines under way: those beyond are not looked at. */
+const MAX_TENANTS = 10_000;
 
 const OPEN_LETTERS = fragment("dead_letters INDEXED BY dead_letters_open WHERE state = 'open'");
+const WITH_DEADLINE = fragment(`instances INDEXED BY instances_by_deadline WHERE ${HAS_DEADLINE.fragment}`);
 const CAP = fragment(String(MAX_COUNTED));
 const LATE = fragment(String(LATE_MS));
 const SECONDS_SINCE = (column: string) => fragment(`max(0, coalesce(${now.fragment} - min(${column}), 0)) / 1000.0`);
@@ -32,13 +36,23 @@ export const HEALTH = {
     SELECT count(*) AS value FROM (SELECT 1 FROM inbox INDEXED BY inbox_in_doubt WHERE state = 'in_doubt' LIMIT ${CAP})`,
   effects_in_doubt_oldest_seconds: sql`
     SELECT ${SECONDS_SINCE("updated_at")} AS value FROM inbox INDEXED BY inbox_in_doubt WHERE state = 'in_doubt'`,
-  instances_overdue: sql`
+  instances_unchecked: sql`
     SELECT iif(seen = 1, 'begun', 'not_begun') AS stage, count(*) AS value FROM (
       SELECT * FROM (SELECT 0 AS seen FROM instances INDEXED BY instances_to_check
         WHERE seen = 0 AND check_at <= ${now} - ${LATE} LIMIT ${CAP})
       UNION ALL
       SELECT * FROM (SELECT 1 FROM instances INDEXED BY instances_to_check
         WHERE seen = 1 AND check_at <= ${now} - ${LATE} LIMIT ${CAP})) GROUP BY seen`,
+  // From tenant to tenant of the index, which is the one that their lists read.
+  instances_overdue: sql`
+    WITH RECURSIVE tenants(tenant_id) AS (
+      SELECT * FROM (SELECT tenant_id FROM ${WITH_DEADLINE} ORDER BY tenant_id LIMIT 1)
+      UNION ALL
+      SELECT (SELECT tenant_id FROM ${WITH_DEADLINE} AND tenant_id > t.tenant_id ORDER BY tenant_id LIMIT 1)
+      FROM tenants t WHERE t.tenant_id IS NOT NULL LIMIT ${MAX_TENANTS})
+    SELECT workflow, count(*) AS value FROM (
+      SELECT i.workflow FROM tenants t CROSS JOIN instances i INDEXED BY instances_by_deadline
+      ON i.tenant_id = t.tenant_id AND ${IS_OVERDUE} LIMIT ${CAP}) GROUP BY workflow`,
   outbox_unconfirmed: sql`SELECT count(*) AS value FROM (SELECT 1 FROM outbox INDEXED BY outbox_due LIMIT ${CAP})`,
   outbox_overdue_seconds: sql`SELECT ${SECONDS_SINCE("due_at")} AS value FROM outbox INDEXED BY outbox_due`,
   outbox_refused: sql`

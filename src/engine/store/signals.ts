@@ -1,7 +1,7 @@
 import type { Envelope } from "../contract/envelope.ts";
 import { signalId } from "../contract/ids.ts";
 import { among, fragment, now, rowChunks, type Statement, sql } from "../contract/sql.ts";
-import { RUNS_NO_MORE } from "./instances/status.ts";
+import { RUNS_NO_MORE, UNDER_WAY } from "./instances/status.ts";
 
 /**
  * Keeps events for the instances that wait for them, now or later: one statement, or a few when the events are large. Answers the ids of
@@ -24,13 +24,34 @@ export function selectSignals(ids: readonly string[]): Statement {
   return sql`SELECT id, envelope FROM signals WHERE id IN ${among(ids)}`;
 }
 
-/** An event and a wait that may take it: about its subject, not older than its instance, not taken by another wait of the same instance. */
-export const FITS = fragment(`s.tenant_id = waits.tenant_id AND s.type = waits.type AND s.subject = waits.subject
-      AND s.received_at >= (SELECT accepted_at FROM instances WHERE id = waits.instance_id)
-      AND NOT EXISTS (SELECT 1 FROM waits taken WHERE taken.instance_id = waits.instance_id AND taken.signal_id = s.id)`);
+/** What an event is about that an operator sends to one instance: no subject has this character, so that no other wait takes it. */
+const sentTo = (instance: string) => `char(31) || ${instance}`;
 
-/** The event a wait may take now. */
-export const OLDEST_FITTING = fragment(`(SELECT s.id FROM signals s WHERE ${FITS.fragment} ORDER BY s.received_at, s.id LIMIT 1)`);
+/** Keeps an event for one instance, if that is under way. Nothing changes where it is kept already. */
+export function insertSignalTo(instanceId: string, envelope: Envelope): Statement {
+  return sql`
+    INSERT INTO signals (id, tenant_id, type, subject, envelope, received_at)
+    SELECT ${signalId(envelope)}, tenant_id, ${envelope.message_type}, ${fragment(sentTo("id"))}, ${JSON.stringify(envelope)}, ${now}
+    FROM instances
+    WHERE id = ${instanceId} AND tenant_id = ${envelope.tenant_id} AND status IN ${UNDER_WAY} AND undo IS NULL
+    ON CONFLICT (id) DO NOTHING`;
+}
+
+/** An event of a wait's type, not older than its instance, and not taken by another wait of it. */
+const FITS_OTHERWISE = `s.tenant_id = waits.tenant_id AND s.type = waits.type
+      AND s.received_at >= (SELECT accepted_at FROM instances WHERE id = waits.instance_id)
+      AND NOT EXISTS (SELECT 1 FROM waits taken WHERE taken.instance_id = waits.instance_id AND taken.signal_id = s.id)`;
+
+/** An event and a wait that may take it: about its subject, not older than its instance, not taken by another wait of the same instance. */
+export const FITS = fragment(`s.subject = waits.subject AND ${FITS_OTHERWISE}`);
+
+/** The same of an event that was sent to the wait's instance. */
+export const FITS_AS_SENT = fragment(`s.subject = ${sentTo("waits.instance_id")} AND ${FITS_OTHERWISE}`);
+
+const oldest = (fits: string) => `(SELECT s.id FROM signals s WHERE ${fits} ORDER BY s.received_at, s.id LIMIT 1)`;
+
+/** The event a wait may take now: first what was sent to its instance. Each is the first of an index. */
+export const OLDEST_FITTING = fragment(`coalesce(${oldest(FITS_AS_SENT.fragment)}, ${oldest(FITS.fragment)})`);
 
 /** A run in doubt or asleep may come to wait for an event of long ago; one that is open for longer than this takes no event from before. */
 const LONGEST_KEPT_DAYS = 400;

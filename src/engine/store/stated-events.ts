@@ -26,6 +26,13 @@ export function selectStated(ids: readonly string[]): Statement {
     FROM stated_events WHERE id IN (SELECT unhex(value) FROM json_each(${JSON.stringify(ids)}))`;
 }
 
+/** Which of these keys are taken: each with the time since when. */
+export function selectStatedAt(ids: readonly string[]): Statement {
+  return sql`
+    SELECT lower(hex(id)) AS id, lower(hex(fingerprint)) AS fingerprint, correlation_id, stated_at
+    FROM stated_events WHERE id IN (SELECT unhex(value) FROM json_each(${JSON.stringify(ids)}))`;
+}
+
 /** Removes a slice of old keys, from behind one id to another, both as hex. Answers a row for each. */
 export function removeStatedEvents({ from, last }: { from: string; last: string }, keepMs: number): Statement {
   return sql`

@@ -1,4 +1,4 @@
-import { fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { among, fragment, now, type Statement, sql } from "../contract/sql.ts";
 
 /** A token as its row has it: a hash of its secret, never the secret. */
 export interface NewToken {
@@ -11,18 +11,23 @@ export interface NewToken {
   readonly scopes: readonly string[];
   /** Milliseconds since the epoch; null for never. */
   readonly expiresAt: number | null;
+  /** The token that mints it, if one does. */
+  readonly mintedBy?: string | undefined;
 }
 
-const SHOWN = fragment(`id, actor, scopes, created_at, expires_at`);
+const SHOWN = fragment(`id, actor, scopes, created_at, expires_at, used_at`);
+/** How exactly the last use of a token is known: one write in so long, however often it is used. */
+export const USED_WITHIN_MS = 3_600_000;
 
 /**
  * Keeps a token, if its tenant has fewer than so many. It may be repeated over a blip of the database: finding its own row there is
  * success. Answers the row.
  */
-export function insertToken({ id, hash, tenantId, actor, scopes, expiresAt }: NewToken, most: number): Statement {
+export function insertToken({ id, hash, tenantId, actor, scopes, expiresAt, mintedBy }: NewToken, most: number): Statement {
   return sql`
-    INSERT INTO tokens (id, hash, tenant_id, actor, scopes, created_at, expires_at)
-    SELECT ${id}, ${hash}, ${tenantId}, ${actor}, ${scopes.join(" ")}, ${now}, ${expiresAt}
+    INSERT INTO tokens (id, hash, tenant_id, actor, scopes, created_at, expires_at, minted_by)
+    SELECT ${id}, ${hash}, ${tenantId}, ${actor}, ${scopes.join(" ")}, ${now}, ${expiresAt},
+      (SELECT trim(coalesce(minted_by, '') || ' ' || id) FROM tokens WHERE id = ${mintedBy ?? null} AND tenant_id = ${tenantId})
     WHERE (SELECT count(*) FROM tokens WHERE tenant_id = ${tenantId}) < ${most} OR EXISTS (SELECT 1 FROM tokens WHERE id = ${id})
     ON CONFLICT (id) DO UPDATE SET id = excluded.id WHERE tokens.hash = excluded.hash
     RETURNING ${SHOWN}`;
@@ -32,7 +37,10 @@ export function insertToken({ id, hash, tenantId, actor, scopes, expiresAt }: Ne
  * Keeps a token, however many its tenant has: whoever reaches the database itself may. It ends so many milliseconds later, or never. One
  * that is there stays as it is.
  */
-export function grantToken({ id, hash, tenantId, actor, scopes }: Omit<NewToken, "expiresAt">, forMs: number | null): Statement {
+export function grantToken(
+  { id, hash, tenantId, actor, scopes }: Omit<NewToken, "expiresAt" | "mintedBy">,
+  forMs: number | null,
+): Statement {
   return sql`
     INSERT INTO tokens (id, hash, tenant_id, actor, scopes, created_at, expires_at)
     VALUES (${id}, ${hash}, ${tenantId}, ${actor}, ${scopes.join(" ")}, ${now}, ${now} + ${forMs})
@@ -57,6 +65,26 @@ export function selectOwner(id: string): Statement {
 /** Ends a token of a tenant. */
 export function removeToken(tenantId: string, id: string): Statement {
   return sql`DELETE FROM tokens WHERE tenant_id = ${tenantId} AND id = ${id}`;
+}
+
+/** The same with all that come from it, for whoever reaches the database itself. */
+export function removeFamily(tenantId: string, id: string): Statement {
+  return sql`DELETE FROM tokens WHERE ${isOrComesFrom(tenantId, id)}`;
+}
+
+/** The condition that a tenant's token is this one, or was minted by it, or by one that was. */
+export function isOrComesFrom(tenantId: string, id: string): Statement {
+  return sql`tenant_id = ${tenantId} AND (id = ${id} OR instr(' ' || minted_by || ' ', ' ' || ${id} || ' ') > 0)`;
+}
+
+/** Ends tokens of a tenant. */
+export function removeTokens(tenantId: string, ids: readonly string[]): Statement {
+  return sql`DELETE FROM tokens WHERE +tenant_id = ${tenantId} AND id IN ${among(ids)}`;
+}
+
+/** Notes that a token is used, once in an hour, whoever sees it. */
+export function noteUsed(id: string): Statement {
+  return sql`UPDATE tokens SET used_at = ${now} WHERE id = ${id} AND (used_at IS NULL OR used_at <= ${now} - ${USED_WITHIN_MS})`;
 }
 
 /** Removes tokens that expired long ago: until then their names explain the audit. Reads a small table. Answers a row for each. */

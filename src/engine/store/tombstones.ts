@@ -21,3 +21,10 @@ export function removeTombstones({ from, last }: { from: string; last: string },
     WHERE id > unhex(${from}) AND id <= unhex(${last}) AND pruned_day < unixepoch() / 86400 - ${keepDays}
     RETURNING 1 AS gone`;
 }
+
+/** Which of these ids pruned instances had: each with the day since the epoch that it was pruned on. */
+export function selectPruned(ids: readonly string[]): Statement {
+  return sql`
+    SELECT lower(hex(id)) AS id, lower(hex(fingerprint)) AS fingerprint, pruned_day FROM tombstones
+    WHERE id IN (SELECT unhex(value) FROM json_each(${JSON.stringify(ids)}))`;
+}

@@ -1,6 +1,6 @@
 import { now, type Statement, sql } from "../contract/sql.ts";
 import { wasApplied } from "./actions.ts";
-import { FITS, OLDEST_FITTING } from "./signals.ts";
+import { FITS, FITS_AS_SENT, OLDEST_FITTING } from "./signals.ts";
 
 /** A wait as it is asked for. */
 export interface NewWait {
@@ -54,6 +54,35 @@ export function assignEvents(arrived: string): Statement {
     ) AS pair
     WHERE waits.instance_id = pair.instance_id AND waits.name = pair.name AND pair.nth_wait = pair.nth_event
     RETURNING instance_id, workflow, event_type, signal_id`;
+}
+
+/**
+ * Gives an event that was sent to one instance to the wait for its type that this has asked for last; none where it waits for none.
+ * Answers the wait.
+ */
+export function assignSent(instanceId: string, type: string, signalId: string): Statement {
+  return sql`
+    UPDATE waits SET signal_id = ${signalId}
+    WHERE instance_id = ${instanceId} AND name = (
+        SELECT name FROM waits open WHERE open.instance_id = ${instanceId} AND open.type = ${type} AND open.signal_id IS NULL
+          AND open.over_at IS NULL
+        ORDER BY coalesce(open.asked_at, open.since_at) DESC, open.name LIMIT 1)
+      AND EXISTS (SELECT 1 FROM signals s WHERE s.id = ${signalId} AND ${FITS_AS_SENT})
+    RETURNING instance_id, name, workflow, event_type, signal_id`;
+}
+
+/** The waits of an instance for events of a type, as far as they are open. */
+export function selectOpenWaits(instanceId: string, type: string): Statement {
+  return sql`
+    SELECT name, subject FROM waits
+    WHERE instance_id = ${instanceId} AND type = ${type} AND signal_id IS NULL AND over_at IS NULL`;
+}
+
+/** A wait or a question of an instance, by the name of its step. */
+export function selectAwaited(instanceId: string, name: string): Statement {
+  return sql`
+    SELECT 1 FROM waits WHERE instance_id = ${instanceId} AND name = ${name}
+    UNION ALL SELECT 1 FROM approvals WHERE instance_id = ${instanceId} AND step = ${name}`;
 }
 
 /** Runs have been told of the events that their waits hold. What was told to a run that a retry has replaced meanwhile does not count. */

@@ -3,7 +3,8 @@ import { MillraceError } from "../contract/errors.ts";
 import { type Door, type EventDefinition, OPEN } from "../contract/message.ts";
 import { nearest } from "../contract/nearest.ts";
 import { beginning } from "../contract/text.ts";
-import type { AnyWorkflow } from "../workflow/workflow.ts";
+import type { AnyWorkflow, CallbackSender } from "../workflow/workflow.ts";
+import type { BulkVerbOf } from "./bulk-verb.ts";
 import { checkConsumers } from "./check.ts";
 import { type ConsumerDefinition, ofEachQueue, routesOf, startedBy, workflowsOf } from "./consumer.ts";
 import type { Hooks } from "./hooks.ts";
@@ -25,9 +26,17 @@ export interface Catalog {
   kindsOf(type: string): readonly Envelope["kind"][];
   /** Runs that may follow a first, one after another, before a message of their chain becomes a dead letter. */
   readonly maxHops: number;
+  /** The workflow that tells the addresses which commands name of their ends; undefined where none are called. */
+  readonly callbacks: CallbackSender | undefined;
   /** Functions of the deployment that are called when the way of a message ends. */
   readonly hooks: Hooks;
+  /** The deployment's own verbs for bulk actions. */
+  readonly bulkVerbs: readonly AnyBulkVerb[];
 }
+
+/** A verb for bulk actions, whatever its filter is: each reads its own. */
+// biome-ignore lint/suspicious/noExplicitAny: a filter's type stands on both sides of functions here, so no narrower type takes them all
+export type AnyBulkVerb = BulkVerbOf<any, Catalog>;
 
 /** What a deployment is made of. */
 interface Definition extends Hooks {
@@ -37,6 +46,10 @@ interface Definition extends Hooks {
    * beyond it becomes a dead letter, `too_many_hops`: so a chain that goes in a circle ends.
    */
   readonly maxHops?: number;
+  /** Verbs for bulk actions, beside the engine's. Default none. */
+  readonly bulkVerbs?: readonly AnyBulkVerb[];
+  /** `callbackSender({ guard })`, so that commands may name a `callback_url`. Default: they may not. */
+  readonly callbacks?: CallbackSender;
 }
 
 /**
@@ -45,9 +58,9 @@ interface Definition extends Hooks {
  * and events, a workflow or an event is listed twice, two workflows claim one name or command, a command is sent that nobody performs or
  * consumes, the line of another event starts a workflow, or `maxHops` is none.
  */
-export function catalog({ consumers, maxHops, ...hooks }: Definition): Catalog {
+export function catalog({ consumers, maxHops, callbacks, bulkVerbs = [], ...hooks }: Definition): Catalog {
   checkConsumers(consumers);
-  const workflows = workflowsOf(consumers);
+  const workflows = [...workflowsOf(consumers), ...(callbacks ? [callbacks] : [])];
   const performers = new Map(startedBy(consumers).map((workflow) => [workflow.on.type, workflow]));
   const routes = new Map(routesOf(consumers).map((route) => [route.event.type, { event: route.event, targets: targetsOf(route) }]));
   const signalled = new Set(
@@ -64,7 +77,9 @@ export function catalog({ consumers, maxHops, ...hooks }: Definition): Catalog {
       (performers.has(type) ? otherKind(type, "command", performers.get(type)?.on.door) : unknown("event", type, routes.keys())),
     kindsOf: (type) => [...(performers.has(type) ? (["command"] as const) : []), ...(routes.has(type) ? (["event"] as const) : [])],
     maxHops: checkedHops(maxHops),
+    callbacks,
     hooks,
+    bulkVerbs,
   };
 }
 

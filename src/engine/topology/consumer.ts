@@ -3,6 +3,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { laneIn, MAX_DELAY_SECONDS, type QueueDefinition, queuesOf } from "../contract/queue.ts";
 import type { OnFailure } from "../lanes/definition.ts";
 import type { AnyWorkflow } from "../workflow/workflow.ts";
+import { checkedRepairs, type Repair } from "./repairs.ts";
 import { type Route, targetsOf } from "./routes.ts";
 
 /** The consumer of one queue as data: how messages are taken from it, and what they lead to. `wrangler.jsonc` must say the same. */
@@ -38,6 +39,8 @@ interface Policy {
   readonly priority: { readonly lowMs: number } | undefined;
   /** What a lane does with what fails; undefined for a queue, which has a dead-letter queue for it. */
   readonly onFailure: OnFailure | undefined;
+  /** What is tried on its dead letters as they are captured. */
+  readonly repairs: readonly Repair[];
 }
 
 /**
@@ -94,6 +97,7 @@ type ConsumerOptions = {
   priority?: { low: Duration };
   sequence?: ({ gap: "wait"; limit: Duration } | { gap: "retry" | "skip" }) & { first?: FirstNumber };
   onFailure?: OnFailure;
+  repairs?: readonly Repair[];
 } & (Pick<CommandConsumer, "starts" | "routes"> | Pick<EventConsumer, "routes" | "starts">);
 
 /**
@@ -103,7 +107,7 @@ type ConsumerOptions = {
  * which start at once, ahead of all that wait in the queue, and as `low`, which are held back for so long. `sequence` says what a gap in a
  * sender's numbers means, and whether they begin with 0 (`first`; default 1). Of a lane (`defineLaneQueue`)
  * `onFailure` must be said; retries default to 3, from 1 second up to 30 seconds; batches to one message; `concurrency` to one instance of a
- * key under way; the deadline to a minute. Errors: `config_invalid`.
+ * key under way; the deadline to a minute. `repairs` mend known failures of its messages, once each. Errors: `config_invalid`.
  */
 export function defineConsumer(options: ConsumerOptions): ConsumerDefinition {
   const isLane = laneIn(options.queue.name) !== undefined;
@@ -115,6 +119,7 @@ export function defineConsumer(options: ConsumerOptions): ConsumerDefinition {
     priority,
     sequence,
     onFailure,
+    repairs = [],
     ...takes
   } = options;
   return {
@@ -126,6 +131,7 @@ export function defineConsumer(options: ConsumerOptions): ConsumerDefinition {
     sequence: sequence && gapRule(sequence),
     priority: priority && { lowMs: checkedLow(takes.queue, durationMs(priority.low)) },
     onFailure,
+    repairs: checkedRepairs(takes.queue, repairs),
   };
 }
 

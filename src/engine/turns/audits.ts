@@ -1,16 +1,18 @@
 import { crashPoint } from "../contract/crash-points.ts";
 import { logLine } from "../contract/log-line.ts";
 import type { SteerRequest } from "../lanes/turns-stub.ts";
-import { type ActionResult, auditCarriedOut } from "../store/actions.ts";
+import { auditDone, operatorOf } from "../store/actions.ts";
 import { atomically } from "../store/retry.ts";
 
 /** An action that was carried out, or refused, and whose row in the audit is owed. */
 export interface Owed extends SteerRequest {
   readonly tenantId: string;
   readonly target: string;
-  readonly result: ActionResult;
+  readonly result: "applied" | "no_change";
   readonly at: number;
   readonly detail: Record<string, unknown>;
+  readonly before?: Record<string, unknown>;
+  readonly after?: Record<string, unknown>;
 }
 
 const PAUSE_MS = 10_000;
@@ -41,8 +43,8 @@ export class Audits {
     const owed = this.#owed;
     if (owed.length === 0) return;
     this.#triedAt = Date.now() + PAUSE_MS;
-    const rows = owed.map(({ actionId, verb, target, reason, detail, tenantId, actor, result, at }) =>
-      auditCarriedOut({ tenantId, actor }, { id: actionId, verb, target, instanceId: null, reason, detail }, result, at),
+    const rows = owed.map(({ actionId, result, at, ...action }) =>
+      auditDone(operatorOf(action), { ...action, id: actionId, instanceId: null }, result, at),
     );
     try {
       await crashPoint("L15 steered, not audited");

@@ -1,6 +1,8 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { type Hide, hideAll, hideNothing, hidingIn } from "../contract/hide.ts";
 import { instanceId } from "../contract/ids.ts";
 import { laneIn } from "../contract/queue.ts";
+import { holdsMarks } from "../contract/redact.ts";
 import { capture } from "../intake/capture.ts";
 import { consumeCommands } from "../intake/commands.ts";
 import type { Intake, Taker } from "../intake/consumer.ts";
@@ -8,7 +10,7 @@ import { consumeEvents } from "../intake/events.ts";
 import { envelopeIn } from "../intake/letter.ts";
 import type { LaneLetter, OnFailure } from "../lanes/definition.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import type { ConsumerDefinition } from "../topology/consumer.ts";
+import { type ConsumerDefinition, routesOf } from "../topology/consumer.ts";
 
 /** A lane that the engine takes messages from, as its consumer declares it. */
 export interface EngineLane {
@@ -20,6 +22,8 @@ export interface EngineLane {
   readonly taker: Taker;
   /** The instance that a message becomes; undefined for what becomes none. */
   instanceOf(body: unknown): string | undefined;
+  /** Hides in what its last try failed of what a message withholds. */
+  hideOf(body: unknown): Hide;
   /** Keeps a message that a person took out of the lane, as a dead letter. Throws what the database said. */
   keepLetter(letter: LaneLetter, env: EngineEnv): Promise<void>;
 }
@@ -42,10 +46,22 @@ export function lanesOf(catalog: Catalog): EngineLane[] {
           const workflow = performers.get(envelope?.message_type ?? "");
           return envelope && workflow && instanceId(envelope.tenant_id, workflow, envelope.idempotency_key);
         },
+        hideOf: (body) => hideOf(consumer, body),
         keepLetter: (letter, env) => keepLetter({ env, consumer, catalog }, letter),
       },
     ];
   });
+}
+
+/** A payload that is kept elsewhere, or is of no type of the consumer's, is not looked into: then all is withheld, if anything may be. */
+function hideOf(consumer: ConsumerDefinition, body: unknown): Hide {
+  const definitions = [...(consumer.starts ?? []).map(({ on }) => on), ...routesOf([consumer]).map(({ event }) => event)];
+  const marked = definitions.filter(({ payload }) => holdsMarks(payload));
+  if (marked.length === 0) return hideNothing;
+  const envelope = envelopeIn(body);
+  const own = definitions.find(({ type }) => type === envelope?.message_type);
+  if (!envelope || !own || envelope.payload_ref !== undefined) return hideAll;
+  return hidingIn(own.payload, envelope.payload_inline);
 }
 
 async function keepLetter(intake: Intake, { id, body, attempts, error, sentAt }: LaneLetter): Promise<void> {

@@ -99,10 +99,12 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     // Whose run has begun again since keeps its place.
     if (request.verb !== "pause") await this.#look();
     this.kept.make(this.laneName());
+    const before = { state: this.#standing().state };
     const answer = this.#carryOut(request, seen);
     const { done, ...detail } = answer;
     const result = done ? "applied" : "no_change";
-    this.#audits.owe({ ...request, tenantId: tenant ?? "", target: `${lane}/${key}`, result, at: Date.now(), detail });
+    const changed = { detail, before, after: { state: this.#standing().state } };
+    this.#audits.owe({ ...request, tenantId: tenant ?? "", target: `${lane}/${key}`, result, at: Date.now(), ...changed });
     this.go();
     await this.#audits.write();
     return answer;
@@ -184,7 +186,8 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     if (lane.onFailure === "hold" && isGivenUp(lane, head)) this.kept.advance({ ...this.kept.progress, held: true }, Date.now());
     if (lane.onFailure !== "block" && costsTry(head.error)) this.#tries.failed(head.message);
     const code = codeOf(head.error);
-    throw new Error(`${code === undefined ? "" : `${code}: `}${messageOf(head.error)}`);
+    const said = lane.hideOf(head.message.body)(messageOf(head.error));
+    throw new Error(`${code === undefined ? "" : `${code}: `}${said}`);
   }
 
   #giveTurns(messages: readonly { id: string }[]): void {

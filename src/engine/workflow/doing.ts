@@ -2,6 +2,7 @@ import type { Duration } from "../contract/duration.ts";
 import { attemptCommit } from "../guard/commit.ts";
 import { attemptEffect } from "../guard/effect.ts";
 import type { StepOutcome } from "../guard/outcome.ts";
+import { skippedRead } from "../guard/skipped.ts";
 import type { Policy } from "../guard/step.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
@@ -21,7 +22,7 @@ export class Doing implements Taking {
   ) {}
 
   read<Output>(step: StepCall, policy: Policy, read: () => Promise<StepOutcome>): Promise<Output> {
-    return this.pass.take(step, () => this.platform.settle(step, policy, read));
+    return this.pass.take(step, () => this.platform.settle(step, policy, async () => (await skippedRead(this.pass, step)) ?? read()));
   }
 
   effect<Input, Output>(step: StepCall, { definition, input, record }: EffectRequest<Input, Output>): Promise<Output> {

@@ -1,11 +1,13 @@
 import { crashPoint } from "../contract/crash-points.ts";
 import { messageOf } from "../contract/errors.ts";
+import { keeperObject } from "../contract/keeper-stub.ts";
 import { logLine } from "../contract/log-line.ts";
 import { laneIn } from "../contract/queue.ts";
+import { within } from "../contract/within.ts";
 import { type RunEnd, tellTurnOver } from "../lanes/turns-stub.ts";
 import { noteEnd } from "../observe/ends.ts";
 import { loggedInstance } from "../observe/log/instances.ts";
-import type { Failure } from "../pass/failure.ts";
+import { causeOfFailure, type Failure } from "../pass/failure.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { End } from "../store/instances/run.ts";
 import type { Platform } from "./platform.ts";
@@ -27,18 +29,34 @@ export async function tellEnd(pass: Pass, platform: Platform, status: End["statu
       run: number,
       status,
       error,
+      cause: failure === null ? undefined : causeOfFailure(pass.workflow, failure),
       left: pass.leftTo(number + 1, failure),
       spent: pass.spending.of(number, pass.undoes),
     };
-    const told = tellLane(pass, { status, error: failure && `${failure.code}: ${failure.message}` });
-    if (pass.inbox.isKnownToRun && Date.now() - Date.parse(pass.envelope.created_at) < YOUNG_MS) await pass.recorder.finish(end);
+    const told = tellLane(pass, { status, error: failure && `${failure.code}: ${pass.hide(failure.message)}` });
+    const calls = pass.envelope.callback_url !== undefined;
+    if (pass.inbox.isKnownToRun && Date.now() - Date.parse(pass.envelope.created_at) < YOUNG_MS) await pass.recorder.finish(end, calls);
     else await platform.reading({ label: "end" }, () => pass.recorder.finish(end, true), "always");
     await told;
     noteEnd(pass, number, status, failure);
+    if (calls) await callBack(pass);
   } catch (error) {
     logLine("warn", { log: "end", ...loggedInstance(pass), status, error: messageOf(error) });
   }
   await crashPoint("W33 end told, pass not over", pass.instanceId);
+}
+
+/** Longest wait of a run's end for the keeper: what it is not asked for, it finds in its round. */
+const CALL_LIMIT_MS = 2000;
+
+/** Has the address called at once that is to hear of the end, which is written. Never throws: the keeper finds what is owed. */
+async function callBack({ env, instanceId }: Pass): Promise<void> {
+  try {
+    await crashPoint("ended, callback not kept", instanceId);
+    await within(keeperObject(env).callBack(), CALL_LIMIT_MS);
+  } catch (error) {
+    logLine("warn", { log: "callback", instance_id: instanceId, error: messageOf(error) });
+  }
 }
 
 /** Tells the lane that gave the run its turn, beside what is written of its end. Never throws. */

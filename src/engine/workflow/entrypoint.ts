@@ -2,6 +2,7 @@ import { WorkflowEntrypoint, type WorkflowEvent, type WorkflowStep } from "cloud
 import { assertBound, type EngineEnv } from "../contract/bindings.ts";
 import { type Envelope, parseEnvelope } from "../contract/envelope.ts";
 import { MillraceError, readable } from "../contract/errors.ts";
+import { hidingIn } from "../contract/hide.ts";
 import { openParams, type Params } from "../contract/params.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import { asResult } from "../guard/result.ts";
@@ -16,13 +17,7 @@ import { asPlatformError } from "./step-error.ts";
 import { Steps } from "./steps.ts";
 import type { Taking } from "./taking.ts";
 import { Undoing } from "./undoing.ts";
-import type { AnyWorkflow, WorkflowDefinition } from "./workflow.ts";
-
-/** What a workflow is told of the deployment that it is part of. */
-interface Deployment {
-  /** The events that a route signals to waiting runs. */
-  readonly signalled: ReadonlySet<string>;
-}
+import type { AnyWorkflow, Deployment, WorkflowDefinition } from "./workflow.ts";
 
 /**
  * The class to export from the Worker for a workflow of a catalog:
@@ -45,7 +40,7 @@ export function entrypoint<Payload>(definition: WorkflowDefinition<Payload>, cat
     override async run(event: Readonly<WorkflowEvent<Params>>, steps: WorkflowStep): Promise<unknown> {
       // As it is thrown: of an error that ends a step at once, the platform would not keep the words.
       assertBound(this.env);
-      return passThrough(definition, { env: this.env, event, steps, signalled: catalog.signalled });
+      return passThrough(definition, { env: this.env, event, steps, deployment: catalog });
     }
   };
 }
@@ -62,14 +57,15 @@ function assertOwn({ name, on }: AnyWorkflow, { message_type: type }: Envelope):
 }
 
 /** What the platform gives to a pass. */
-interface Given extends Deployment {
+interface Given {
+  readonly deployment: Deployment;
   readonly env: EngineEnv;
   readonly event: Readonly<WorkflowEvent<Params>>;
   readonly steps: WorkflowStep;
 }
 
 /** One pass through the workflow's code, to do it or to undo it: open the message, run, tell how it ended. */
-async function passThrough<Payload>(definition: WorkflowDefinition<Payload>, { env, event, steps, signalled }: Given): Promise<unknown> {
+async function passThrough<Payload>(definition: WorkflowDefinition<Payload>, { env, event, steps, deployment }: Given): Promise<unknown> {
   const { envelope: message, createdAt, undoes } = openParams(event.payload);
   const envelope = parseEnvelope(message);
   const instanceId = undoes ?? event.instanceId;
@@ -80,18 +76,19 @@ async function passThrough<Payload>(definition: WorkflowDefinition<Payload>, { e
   try {
     assertOwn(definition, envelope);
     const payload = await platform.reading({ label: "open payload" }, () => unpackPayload(env.PAYLOADS, definition.on, envelope));
-    const call = { payload, envelope: Object.freeze({ ...envelope }), instanceId, env: env as unknown as Cloudflare.Env };
+    pass.hide = hidingIn(definition.on.payload, payload);
+    const call = { payload, envelope: Object.freeze({ ...envelope }), instanceId, env: env as unknown as Cloudflare.Env, deployment };
     const code = (taking: Taking) => () =>
       betweenSteps(pass, () => definition.run({ ...call, step: new Steps(pass, platform, taking) })).finally(() => pass.catchUp());
     if (pass.undoes) return await takeAllBack(pass, platform, code);
-    return await performAll(pass, platform, code(new Doing(pass, platform, signalled)));
+    return await performAll(pass, platform, code(new Doing(pass, platform, deployment.signalled)));
   } catch (thrown) {
     const error = asMissing(readable(thrown));
     if (isAborted(error)) throw error;
     await platform.whenQuiet();
     // Made anew by the platform, a complete run does nothing, and stays complete: also where its code would go another way now.
     if (pass.run.isComplete) return undefined;
-    const failure = pass.reasonFor(error);
+    const failure = pass.isStopped ? undefined : pass.reasonFor(error);
     if (failure) await tellEnd(pass, platform, "errored", failure);
     throw asPlatformError(error);
   }

@@ -17,3 +17,9 @@ export function isOutcome({ state, token }: Seen): boolean {
 export function isUnknown({ state }: Seen): boolean {
   return state === "claimed" || state === "confirmed" || state === "in_doubt";
 }
+
+/** True for a step of whose newest generation something is on record. */
+export function isBegun(entries: readonly Seen[], { name, item }: StepCall): boolean {
+  const last = entries.findLast((entry) => entry.step === name && entry.item === item);
+  return last !== undefined && last.state !== "failed";
+}

@@ -11,6 +11,7 @@ import { withinStep } from "../pass/advice.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
 import { type Left, leftNow } from "../signals/approval.ts";
+import { resumeEventType } from "../signals/held.ts";
 import { nextDelayMs } from "./delay.ts";
 import { isAborted, StepAttempts } from "./step-attempts.ts";
 import { fromStepError } from "./step-error.ts";
@@ -35,6 +36,7 @@ export class Platform {
   readonly #brokenOff = Promise.withResolvers<never>();
   /** Attempts that are under way, and when the platform gives each up. */
   readonly #attempts = new Map<Promise<unknown>, number>();
+  #resumed: Promise<unknown> | undefined;
   #code: "runs" | "returned" | "threw" | "over" = "runs";
 
   constructor(pass: Pass, steps: WorkflowStep) {
@@ -215,29 +217,54 @@ export class Platform {
   }
 
   /**
-   * A guarded step from its first attempt to its output. One in doubt parks the instance here until an operator has answered, then makes
-   * another attempt: as a step of its own, because the platform remembers the first. That one is given the doubt (an entry's key).
+   * A step from its first attempt to its output. One in doubt parks the instance here until an operator has answered, one of a paused run
+   * until that is resumed; then it makes another attempt: as a step of its own, because the platform remembers the first. That one is
+   * given the doubt (an entry's key).
    */
   async settle<Output>(
     step: StepCall,
     policy: Policy,
     attempt: (number: number, doubted?: string) => Promise<StepOutcome>,
   ): Promise<Output> {
-    let outcome = await this.do(step, policy, attempt);
-    for (let round = 1; "inDoubt" in outcome; round++) {
-      const key = outcome.inDoubt;
-      // The platform remembers the doubt, and may have forgotten its answer: the database knows.
-      if (isInDoubt(await this.reading(step, () => this.#pass.inbox.entries(true)), key)) {
-        await this.waitFor(`${step.label} · in doubt ${round}`, doubtEventType(key), "365 days");
-      }
-      const after = { ...step, label: `${step.label} · after doubt ${round}`, of: step.label };
-      outcome = await this.do(after, policy, (number) => attempt(number + 1, key));
+    let doubted: string | undefined;
+    const begin = async (number: number) => ((await this.#pass.run.wanted(number > 1)) === "goes on" ? attempt(number, doubted) : HELD);
+    let outcome = await this.do(step, policy, begin);
+    for (let round = 1; "inDoubt" in outcome || "held" in outcome; round++) {
+      const why = "held" in outcome ? "pause" : "doubt";
+      if ("inDoubt" in outcome) {
+        doubted = outcome.inDoubt;
+        await this.#untilResolved(step, doubted, round);
+      } else await this.#untilResumed(step, round);
+      const after = { ...step, label: `${step.label} · after ${why} ${round}`, of: step.label };
+      outcome = await this.do(after, policy, (number) => begin(number + 1));
     }
     const packed = outcome;
     if (step.guarded || "appRows" in packed) this.#pass.spending.noteOutcome(packed);
     return (await this.reading(step, () => unpackOutput(this.#pass.env.PAYLOADS, packed))) as Output;
   }
+
+  async #untilResolved(step: StepCall, key: string, round: number): Promise<void> {
+    // The platform remembers the doubt, and may have forgotten its answer: the database knows.
+    if (!isInDoubt(await this.reading(step, () => this.#pass.inbox.entries(true)), key)) return;
+    await this.waitFor(`${step.label} · in doubt ${round}`, doubtEventType(key), "365 days");
+  }
+
+  /** Branches that a person holds wait together: of an event, one who waits may take it from the others. */
+  async #untilResumed({ label }: StepCall, round: number): Promise<void> {
+    const wanted = await this.#pass.run.wanted(true);
+    if (wanted === "stopped") return this.#pass.stop();
+    if (wanted !== "paused") return;
+    this.#resumed ??= this.waitFor(`${label} · paused ${round}`, resumeEventType(this.#pass.instanceId), "365 days")
+      // Whatever ends the wait, the row says whether the run goes on.
+      .catch(() => undefined)
+      .finally(() => {
+        this.#resumed = undefined;
+      });
+    await this.#resumed;
+  }
 }
+
+const HELD: StepOutcome = { held: true };
 
 /** Of a sleep that lasted no longer nobody can say whether it was slept now, or remembered slowly. */
 const SHORT_SLEEP_MS = 500;

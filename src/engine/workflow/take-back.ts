@@ -6,7 +6,7 @@ import { UNDO_PREFIX } from "../pass/name.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
 import type { Seen } from "../store/inbox/entry.ts";
-import { nextGeneration, takenBack } from "../store/inbox/outcome.ts";
+import { nextGeneration, SKIPPED, takenBack } from "../store/inbox/outcome.ts";
 import { newestOf } from "./found.ts";
 import type { Platform } from "./platform.ts";
 
@@ -28,7 +28,7 @@ export async function takeBack(pass: Pass, platform: Platform, undoable: readonl
   let undone = 0;
   const met = undoable.map((one) => ({ ...one, effect: newestOf(entries, one.step) }));
   for (const { step, done, definition, writes, effect } of met.toSorted((a, b) => positionOf(b.effect) - positionOf(a.effect))) {
-    if (effect?.state !== "done") continue;
+    if (effect?.state !== "done" || effect.token === SKIPPED) continue;
     const key = { instanceId: pass.instanceId, step: effect.step, item: effect.item, generation: effect.generation };
     const back = undoStep(step, effect.position, entries);
     const all = (): Writes => {

@@ -1,8 +1,9 @@
 import type { Duration } from "../contract/duration.ts";
-import { MillraceError, messageOf } from "../contract/errors.ts";
+import { isDefiniteRefusal, MillraceError, messageOf } from "../contract/errors.ts";
 import { attemptEffect } from "../guard/effect.ts";
 import { resultOf, type StepOutcome } from "../guard/outcome.ts";
 import { unpackOutput } from "../guard/output.ts";
+import { skippedRead } from "../guard/skipped.ts";
 import type { Done, Policy, StepDefinition } from "../guard/step.ts";
 import { NAMING_MS } from "../pass/course.ts";
 import { UNDO_PREFIX } from "../pass/name.ts";
@@ -10,10 +11,12 @@ import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
 import { type Approval, knownAnswer } from "../signals/approval.ts";
 import { heldSignal } from "../signals/wait.ts";
+import { CLAIMED } from "../store/inbox/classes.ts";
 import type { Seen } from "../store/inbox/entry.ts";
 import { askerAt } from "./approve.ts";
+import { CutOff } from "./cut-off.ts";
 import { EndOfRecord, endOfRecord } from "./end-of-record.ts";
-import { isOutcome, isUnknown, newestOf } from "./found.ts";
+import { isBegun, isOutcome, isUnknown, newestOf } from "./found.ts";
 import type { Platform } from "./platform.ts";
 import { takeBack, type Undoable } from "./take-back.ts";
 import type { CommitRequest, EffectRequest, EventRequest, Taking } from "./taking.ts";
@@ -27,11 +30,13 @@ export class Undoing implements Taking {
   readonly #platform: Platform;
   readonly #undoable: Undoable[] = [];
   readonly #underWay = new Set<Promise<unknown>>();
+  readonly #cutOff: CutOff;
   #broken: { error: unknown } | undefined;
 
   constructor(pass: Pass, platform: Platform) {
     this.#pass = pass;
     this.#platform = platform;
+    this.#cutOff = new CutOff(pass);
   }
 
   /** Passes through `code`, then takes back what it met. Answers how many effects that were. Throws what either failed with. */
@@ -54,22 +59,25 @@ export class Undoing implements Taking {
     const { inbox } = this.#pass;
     return this.#track(() =>
       this.#pass
-        .take(step, () => this.#platform.settle<Output>(step, policy, read))
+        .take(step, () => this.#platform.settle<Output>(step, policy, async () => (await skippedRead(this.#pass, step)) ?? read()))
         .catch((error) => (inbox.wasOver(step.label) ? this.#break(error) : Promise.reject(error))),
     );
   }
 
-  /** What an effect answered. One whose outcome nobody recorded is not repeated: the upstream, or a person, says whether it happened. */
+  /**
+   * What an effect answered. Of one whose outcome nobody recorded the upstream, or a person, says whether it happened; one that a cancel
+   * cut off, and whose upstream bears a repetition, is done once more under its key: then it is certain what there is to take back.
+   */
   effect<Input, Output>(step: StepCall, { definition, input, record, undo }: EffectRequest<Input, Output>): Promise<Output> {
     const asking = { ...definition, run: () => Promise.reject(new DidNotHappen()) };
+    const settle = (entry: Seen | undefined) => {
+      // Whatever is found happened when it was begun: it is taken back in that order. What a cancel cut off comes last.
+      const at = entry === undefined ? step : { ...step, position: entry.position };
+      const effect = { pass: this.#pass, step: at, definition: entry === undefined ? definition : asking, input, writes: record };
+      return this.#platform.settle(at, definition, (nth, doubted) => attemptEffect(effect, nth, doubted).catch(nothingIfRefused));
+    };
     return this.#find(step, async () => {
-      const output = await this.#recorded<Output>(step, ({ position }) => {
-        // Whatever is found happened when it was begun: it is taken back in that order.
-        const effect = { pass: this.#pass, step: { ...step, position }, definition: asking, input, writes: record };
-        return this.#platform.settle(effect.step, definition, (nth, doubted) =>
-          attemptEffect(effect, nth, doubted).catch(nothingIfItDidNotHappen),
-        );
-      });
+      const output = await this.#recorded<Output>(step, { settle, bearsRepetition: !CLAIMED.has(definition.effect) });
       if (definition.undo || undo) {
         const back = definition.undo as StepDefinition<Done<unknown, unknown>, unknown> | undefined;
         this.#undoable.push({ step, done: { input, output }, definition: back, writes: () => (undo ? undo(output) : {}) });
@@ -116,11 +124,14 @@ export class Undoing implements Taking {
     return tracked;
   }
 
-  async #recorded<Output>(step: StepCall, ask?: (entry: Seen) => Promise<unknown>): Promise<Output> {
+  async #recorded<Output>(step: StepCall, effect?: Unsettled): Promise<Output> {
     const { env, instanceId, inbox } = this.#pass;
-    let entry = await this.#orAbort(step, async () => newestOf(await inbox.entries(), step));
-    if (ask && entry && isUnknown(entry)) {
-      await ask(entry).catch((error) => this.#break(error));
+    const seen = await this.#orAbort(step, () => inbox.entries());
+    let entry = newestOf(seen, step);
+    const isCutOff =
+      effect?.bearsRepetition === true && !isBegun(seen, step) && (await this.#orAbort(step, () => this.#cutOff.has(step.label)));
+    if (effect && (isCutOff || (entry && isUnknown(entry)))) {
+      await effect.settle(isCutOff ? undefined : entry).catch((error) => this.#break(error));
       entry = await this.#orAbort(step, async () => newestOf(await inbox.entries(true), step));
     }
     if (!entry || !isOutcome(entry)) return endOfRecord(step);
@@ -181,6 +192,13 @@ function unlessNothingCame(error: unknown): void {
   if (!(error instanceof EndOfRecord)) throw error;
 }
 
+/** How an effect of which nobody knows the outcome comes to have one. */
+interface Unsettled {
+  readonly settle: (entry: Seen | undefined) => Promise<unknown>;
+  /** True where doing it once more does nothing more. */
+  readonly bearsRepetition: boolean;
+}
+
 /** Said instead of an effect: what did not happen before does not happen while it is undone. */
 class DidNotHappen extends MillraceError {
   constructor() {
@@ -188,7 +206,8 @@ class DidNotHappen extends MillraceError {
   }
 }
 
-function nothingIfItDidNotHappen(error: unknown): StepOutcome {
-  if (error instanceof DidNotHappen) return { output: null, outputRef: null };
+/** A certain no, of the upstream or of ours: there is nothing to take back. */
+function nothingIfRefused(error: unknown): StepOutcome {
+  if (isDefiniteRefusal(error)) return { output: null, outputRef: null };
   throw error;
 }

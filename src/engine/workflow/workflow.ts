@@ -1,3 +1,5 @@
+import type { AddressGuard } from "../contract/address-guard.ts";
+import { type Duration, durationMs } from "../contract/duration.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import type { MessageDefinition } from "../contract/message.ts";
@@ -13,6 +15,14 @@ export interface WorkflowCall<Payload> {
   /** This instance's id: 32 hex characters. */
   readonly instanceId: string;
   readonly env: Cloudflare.Env;
+  /** What `entrypoint` was given with it: what `catalog()` made. */
+  readonly deployment: Deployment;
+}
+
+/** What a workflow is told of the deployment that it is part of. */
+export interface Deployment {
+  /** The events that a route signals to waiting runs. */
+  readonly signalled: ReadonlySet<string>;
 }
 
 /** What the business does: started once per key by a message, its steps in reading order. */
@@ -27,18 +37,32 @@ export interface WorkflowDefinition<Payload = unknown, Type extends string = str
    * the run failed of.
    */
   readonly run: (call: WorkflowCall<Payload>) => Promise<Result>;
+  /**
+   * How long an instance may take from its acceptance to its end, such as `"2 hours"`, unless its command says otherwise (`must_end_by`).
+   * One that takes longer is overdue: somebody is told, and nothing is ended. Default: as long as it takes.
+   */
+  readonly deadline?: Duration;
 }
 
 /** A workflow whatever its payload: what lists of them hold. Each checks its own payload when it runs. */
 // biome-ignore lint/suspicious/noExplicitAny: a payload type stands on both sides of functions here, so no narrower type takes them all
 export type AnyWorkflow = WorkflowDefinition<any>;
 
-/** Declares a workflow. Errors: `config_invalid` for a name the platform would refuse. */
+/** The workflow that calls the addresses which commands name, and what judges those addresses. */
+export interface CallbackSender extends AnyWorkflow {
+  /** Asked when a command names an address, and again before each request. Default: none is judged. */
+  readonly guard?: AddressGuard | undefined;
+}
+
+/** Declares a workflow. Errors: `config_invalid` for a name the platform would refuse, and a deadline that is none. */
 export function defineWorkflow<Payload, Type extends string, Result>(
   definition: WorkflowDefinition<Payload, Type, Stored<Result>>,
 ): WorkflowDefinition<Payload, Type> {
   if (!/^[a-z][a-z0-9-]{0,62}$/.test(definition.name)) {
     throw new MillraceError("config_invalid", `"${definition.name}" is not a workflow name: use lower case letters, digits and dashes.`);
+  }
+  if (definition.deadline !== undefined && !(durationMs(definition.deadline) > 0)) {
+    throw new MillraceError("config_invalid", `The deadline of "${definition.name}" leaves no time: say how long it may take.`);
   }
   return definition;
 }

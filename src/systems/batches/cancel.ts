@@ -16,7 +16,8 @@ export async function cancelBatch(
   if (!before) return undefined;
   const { instanceId } = before;
   const actionId = crypto.randomUUID();
-  const action = { id: actionId, verb: "cancel", target: batchId, instanceId, reason };
+  const moved = { before: { state: before.state }, after: { state: "cancelling" } };
+  const action = { id: actionId, verb: "cancel", target: batchId, instanceId, reason, ...moved };
   const { isApplied: changed } = await act(env, by, action, { change: markCancelled(by.tenantId, batchId, reason) });
   // A stopped instance would never come to its next chunk: it is let run to its end.
   if (before.state === "errored") await endStopped(env, by, instanceId, reason);
@@ -26,6 +27,7 @@ export async function cancelBatch(
     throw new MillraceError("invalid_transition", `The batch ${batchId} is complete: there is nothing left to cancel.`, {
       from: "complete",
       to: "cancelled",
+      audited: true,
     });
   }
   return { actionId, changed, batch };

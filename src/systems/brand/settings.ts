@@ -1,5 +1,5 @@
 import { type Duration, fragment, MillraceError, namedBatch, notRetryable, now, query, type Statement, sql } from "millrace";
-import { audit } from "millrace/operate";
+import { audit, type Operator } from "millrace/operate";
 
 /** What people allow a brand. */
 export interface BrandSettings {
@@ -53,10 +53,11 @@ export async function assertRoomForBrand(db: D1Database, tenantId: string, brand
   if (found?.room !== 1) throw notRetryable(noRoom(brand).message);
 }
 
-function noRoom(brand: string): MillraceError {
+function noRoom(brand: string, detail: { audited?: true } = {}): MillraceError {
   return new MillraceError(
     "invalid_transition",
     `A tenant has at most ${MAX_BRANDS} brands, and "${brand}" would be one more: use one that is known.`,
+    detail,
   );
 }
 
@@ -86,16 +87,11 @@ export async function listBrands(db: D1Database, tenantId: string, after: string
  * Puts a brand's settings: all of them, whatever was there; who did, and why, is in the audit. Answers the brand. Errors:
  * `invalid_transition` for one more than a tenant may have.
  */
-export async function putSettings(
-  db: D1Database,
-  tenantId: string,
-  brand: string,
-  settings: BrandSettings,
-  who: string,
-  reason = "",
-): Promise<KnownBrand> {
+export async function putSettings(db: D1Database, by: Operator, brand: string, settings: BrandSettings, reason = ""): Promise<KnownBrand> {
+  const { tenantId, actor: who } = by;
   const { max_drafts, rate_per_second, approval, approval_timeout, approval_default } = settings;
-  const action = { id: crypto.randomUUID(), verb: "settings", target: brand, instanceId: null, reason, detail: { ...settings } } as const;
+  const changed = { detail: { ...settings }, before: { ...(await brandSettings(db, tenantId, brand)) }, after: { ...settings } };
+  const action = { id: crypto.randomUUID(), verb: "settings", target: brand, instanceId: null, reason, ...changed } as const;
   const { brands } = await namedBatch(db, {
     brands: sql`
       INSERT INTO brands (tenant_id, ${COLUMNS})
@@ -107,10 +103,10 @@ export async function putSettings(
         updated_at = excluded.updated_at, updated_by = excluded.updated_by
       WHERE tenant_id = ${tenantId}
       RETURNING ${COLUMNS}`,
-    audited: audit({ tenantId, actor: who }, action, false),
+    audited: audit(by, action, false),
   });
   const [put] = brands as unknown as Row[];
-  if (!put) throw noRoom(brand);
+  if (!put) throw noRoom(brand, { audited: true });
   return asBrand(put);
 }
 

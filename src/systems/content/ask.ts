@@ -5,6 +5,12 @@ import { ContentPublish, ContentUnpublish } from "../../messages/content.ts";
 import type { ArticleRow } from "./article-rows.ts";
 import { stillIs } from "./articles.ts";
 
+/** What either changes of an article, as the audit says it. */
+const MOVED = {
+  publish: { before: { status: "unpublished" }, after: { status: "published" } },
+  unpublish: { before: { status: "published" }, after: { status: "unpublished" } },
+} as const;
+
 /**
  * Has an article put up again, or taken down, by an instance of its own: where the one that did the opposite is gone, or was another. Twice
  * asked for one revision it is one instance. The command and its audit are one write.
@@ -23,7 +29,7 @@ export async function ask(
       ? // The chain's own publication has the article's id for its key.
         { type: ContentPublish.type, payload, idempotencyKey: `${id}/${revision}` }
       : { type: ContentUnpublish.type, payload: { ...payload, revision } };
-  const action = { id: crypto.randomUUID(), verb, target: id, instanceId: null, reason, detail: { revision } };
+  const action = { id: crypto.randomUUID(), verb, target: id, instanceId: null, reason, detail: { revision }, ...MOVED[verb] };
   const also = [stillIs({ tenantId: by.tenantId, id, revision }), audit(by, action, false)];
   const { instanceId } = await enqueueOne(env, catalog, { tenantId: by.tenantId, source: "api" }, command, also);
   return { actionId: action.id, instanceId };

@@ -43,7 +43,10 @@ export function checkText(text: string, { local = false } = {}): CheckedUrl {
   if (isLoopback(host) && /^https?:$/.test(url.protocol)) {
     return local
       ? { url }
-      : { refused: "leads to this machine, which is not public: for development, start the engine with WEBHOOKS_ALLOW_LOCAL=true" };
+      : {
+          refused:
+            "leads to this machine, which is not public: for development, put WEBHOOKS_ALLOW_LOCAL=true into .dev.vars and start the engine anew",
+        };
   }
   if (url.protocol !== "https:") return { refused: "must begin with https://" };
   if (url.port && Number(url.port) < LOWEST_PORT) return { refused: `must use port 443, or one from ${LOWEST_PORT} up` };

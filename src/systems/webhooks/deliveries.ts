@@ -102,6 +102,20 @@ const IS_REPEATABLE = fragment(`${STATE.fragment} IN (${REPEATABLE.map((state) =
 /** Which deliveries of an endpoint are made again. Times in milliseconds: when the fact met the endpoint. */
 export type Repeated = { id: string } | { state: Repeatable; since?: number | undefined; until?: number | undefined };
 
+/** An endpoint's deliveries in one state, as what a bulk action is about. */
+export function selectRepeatable(tenantId: string, endpointId: string, which: Exclude<Repeated, { id: string }>): Statement {
+  return sql`
+    SELECT id, matched_at AS at FROM webhook_deliveries d
+    WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND ${STATE} = ${which.state}
+      AND matched_at >= ${which.since ?? 0} AND matched_at < ${which.until ?? Number.MAX_SAFE_INTEGER}`;
+}
+
+/** How deliveries stand, by their ids, and where each goes. */
+export function selectStanding(tenantId: string, ids: readonly string[]): Statement {
+  return sql`
+    SELECT id, endpoint_id, ${STATE} AS state FROM webhook_deliveries d WHERE id IN ${among(ids)} AND tenant_id = ${tenantId}`;
+}
+
 /** Whose they are, and the request that asks for it. */
 export interface Asking {
   tenantId: string;
@@ -178,7 +192,7 @@ export function selectPutOff(tenantId: string, mentions: readonly string[]): Sta
 export function skipPutOff(tenantId: string, ids: readonly string[]): Statement {
   return sql`
     UPDATE webhook_deliveries AS d SET state = 'skipped'
-    WHERE id IN ${among(ids)} AND tenant_id = ${tenantId} AND state = 'pending'
+    WHERE id IN ${among(ids)} AND +tenant_id = ${tenantId} AND state = 'pending'
       AND EXISTS (SELECT 1 FROM webhook_versions v
         WHERE v.tenant_id = d.tenant_id AND v.endpoint_id = d.endpoint_id AND v.replaced_at IS NULL AND v.state = 'disabled')`;
 }

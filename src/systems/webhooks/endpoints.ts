@@ -1,4 +1,5 @@
 import { fragment, now, query, type SqlValue, type Statement, sql } from "millrace";
+import type { Operator } from "millrace/operate";
 
 export type EndpointState = "enabled" | "disabled" | "deleted";
 
@@ -26,10 +27,7 @@ export interface Endpoint {
 }
 
 /** Whose endpoints, and who acts. */
-export interface By {
-  tenantId: string;
-  actor: string;
-}
+export type By = Operator;
 
 /** Endpoints a tenant may have that are not deleted: what one fact can lead to stays bounded. */
 export const MAX_ENDPOINTS = 100;

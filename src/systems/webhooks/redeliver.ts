@@ -1,5 +1,5 @@
 import { digest, type EngineEnv, enqueue, instanceId, MillraceError, query } from "millrace";
-import { audit, type Operator } from "millrace/operate";
+import { actionIdOf, audit, type Operator } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { WebhookDeliver } from "../../messages/webhooks.ts";
 import { type Asking, isUnderWay, type LoggedDelivery, type Repeated, repeatDeliveries, selectRepeated } from "./deliveries.ts";
@@ -43,8 +43,8 @@ export async function redeliver(
   const { name } = catalog.performer(WebhookDeliver.type);
   const instances = commands.map(({ payload, idempotencyKey }) => [payload.delivery_id, instanceId(by.tenantId, name, idempotencyKey)]);
   const action = {
-    // The same request, asked again for the same, is one action.
-    id: digest(request, ...ids),
+    // The same request, asked again for the same, is one action. A bulk action names its own.
+    id: by.bulk ? actionIdOf(by) : digest(request, ...ids),
     verb: "redeliver",
     target: endpointId,
     instanceId: null,

@@ -1,5 +1,5 @@
 import { atomically, digest, type Issue, MillraceError, namedBatch, query, type Statement, sql } from "millrace";
-import { audit, auditLate } from "millrace/operate";
+import { type Action, audit, auditLate } from "millrace/operate";
 import {
   type By,
   changeEndpoint,
@@ -31,7 +31,8 @@ export async function register(env: RegistryEnv, by: By, asked: EndpointConfig, 
   const config = await allowed(env, asked);
   const id = key === undefined ? crypto.randomUUID().replaceAll("-", "") : digest("webhook endpoint", by.tenantId, key);
   const secret = secretOf(env.MILLRACE_KEY, by.tenantId, id, 1);
-  const done = action(by, "register", id, { ...publicly(config), state: stateOf(config) });
+  const after = { ...publicly(config), state: stateOf(config) };
+  const done = action(by, "register", id, after, { after });
   const { inserted } = await namedBatch(env.DB, {
     inserted: insertEndpoint(by, id, config),
     secret: firstSecret(by.tenantId, id),
@@ -47,7 +48,9 @@ async function assertRepeated(env: RegistryEnv, by: By, id: string, config: Endp
   if (!known) {
     const [found] = await query<{ room: number }>(env.DB, sql`SELECT ${hasRoom(by.tenantId)} AS room`);
     if (found?.room !== 1) throw tooManyVersions();
-    throw new MillraceError("invalid_transition", `There are ${MAX_ENDPOINTS} endpoints already: delete one that is not needed.`);
+    throw new MillraceError("invalid_transition", `There are ${MAX_ENDPOINTS} endpoints already: delete one that is not needed.`, {
+      audited: true,
+    });
   }
   const [newest] = await signingSecrets(env.DB, by.tenantId, id);
   if (known.version === 1 && !isAsked(known, config)) {
@@ -56,6 +59,7 @@ async function assertRepeated(env: RegistryEnv, by: By, id: string, config: Endp
       `The key made the endpoint ${id}, of another configuration. Give a new one a key of its own.`,
       {
         issues: [{ path: "Idempotency-Key", message: "is taken by another request" }],
+        audited: true,
       },
     );
   }
@@ -63,6 +67,7 @@ async function assertRepeated(env: RegistryEnv, by: By, id: string, config: Endp
   throw new MillraceError(
     "invalid_transition",
     `The key made the endpoint ${id}, which has been changed since, or is older than a day: read it, and rotate its secret if you have none.`,
+    { audited: true },
   );
 }
 
@@ -87,12 +92,14 @@ export async function change(env: RegistryEnv, by: By, id: string, { version, co
   const before = await getEndpoint(env.DB, by.tenantId, id);
   if (!before) return undefined;
   const verb = state === undefined ? "change" : state === "deleted" ? "delete" : "enable";
-  if (before.version > version || before.state === "deleted") await noteLate(env, by, verb, id, { version: version + 1 });
-  if (before.version !== version) throw moved(before, version);
+  const isLate = before.version > version || before.state === "deleted";
+  if (isLate) await noteLate(env, by, verb, id, { version: version + 1 });
+  if (before.version !== version) throw moved(before, version, isLate);
   if (before.state === "deleted") throw isDeleted();
   const checked = state === "deleted" ? undefined : await allowed(env, config ?? before);
   const next = { ...config, ...(checked && { url: checked.url }), state: state ?? stateOf(config ?? { enabled: true }) };
-  const done = action(by, verb, id, { version: version + 1, ...publicly({ ...before, ...next }), state: next.state });
+  const after = { version: version + 1, ...publicly({ ...before, ...next }), state: next.state };
+  const done = action(by, verb, id, after, { before: { version, ...publicly(before), state: before.state }, after });
   const [replaced, newest] = changeEndpoint(by, id, version, next);
   const { inserted } = await namedBatch(env.DB, {
     replaced,
@@ -100,9 +107,9 @@ export async function change(env: RegistryEnv, by: By, id: string, { version, co
     audited: done,
     secrets: state === "deleted" ? endSecrets(by.tenantId, id) : [],
   });
-  const after = await getEndpoint(env.DB, by.tenantId, id);
-  if (inserted.length !== 1) throw after?.version === version ? tooManyVersions() : moved(after ?? before, version);
-  return after;
+  const now = await getEndpoint(env.DB, by.tenantId, id);
+  if (inserted.length !== 1) throw now?.version === version ? tooManyVersions() : moved(now ?? before, version, true);
+  return now;
 }
 
 /**
@@ -134,6 +141,7 @@ export async function rotateSecret(
   throw new MillraceError(
     "invalid_transition",
     `${MAX_SIGNING} secrets of this endpoint sign already: wait until an overlap has ended, or rotate with a shorter one.`,
+    { audited: true },
   );
 }
 
@@ -153,14 +161,14 @@ export async function endSecret(env: RegistryEnv, by: By, id: string, generation
     generation === newest
       ? "is the newest: rotate with overlap_seconds 0, which ends it and gives you another one"
       : `does not exist: the newest is ${newest}`;
-  throw new MillraceError("invalid_transition", `The secret of generation ${generation} ${said}.`);
+  throw new MillraceError("invalid_transition", `The secret of generation ${generation} ${said}.`, { audited: true });
 }
 
 type Verb = "register" | "change" | "enable" | "delete" | "rotate" | "end_secret";
 
 /** The audit's row of what is done to an endpoint, right behind the statement that does it. */
-function action(by: By, verb: Verb, id: string, detail: object): Statement {
-  return audit(by, actionOf(verb, id, detail), false);
+function action(by: By, verb: Verb, id: string, detail: object, changed: Pick<Action, "before" | "after"> = {}): Statement {
+  return audit(by, { ...actionOf(verb, id, detail), ...changed }, false);
 }
 
 /** What came too late is one row too: nothing is done, and people can see who wanted it. */
@@ -173,7 +181,7 @@ function actionOf(verb: Verb, id: string, detail: object) {
 }
 
 /** Of a configuration what the audit says: a path or query may be a secret of the receiver's. */
-function publicly({ url, fact_types }: Pick<EndpointConfig, "url" | "fact_types">): object {
+function publicly({ url, fact_types }: Pick<EndpointConfig, "url" | "fact_types">): Record<string, unknown> {
   return { host: new URL(url).host, fact_types };
 }
 
@@ -199,20 +207,25 @@ function tooManyVersions(): MillraceError {
   return new MillraceError(
     "invalid_transition",
     `The endpoints of a tenant have at most ${MAX_VERSIONS} versions, replaced ones too, and yours have as many: facts of long ago are matched against them. An endpoint can still be deleted.`,
+    { audited: true },
   );
 }
 
-function moved(endpoint: Endpoint, expected: number): MillraceError {
+function moved(endpoint: Endpoint, expected: number, audited: boolean): MillraceError {
   return new MillraceError(
     "invalid_transition",
     `Version ${endpoint.version} is in force, not ${expected}: read it, then change that one.`,
     {
       from: String(endpoint.version),
       to: String(expected + 1),
+      audited,
     },
   );
 }
 
 function isDeleted(): MillraceError {
-  return new MillraceError("invalid_transition", "The endpoint is deleted for good: register a new one.", { from: "deleted" });
+  return new MillraceError("invalid_transition", "The endpoint is deleted for good: register a new one.", {
+    from: "deleted",
+    audited: true,
+  });
 }

@@ -1,9 +1,9 @@
-import { defineCommand, defineEvent, defineQueue } from "millrace";
+import { defineCommand, defineEvent, defineQueue, sensitive } from "millrace";
 import * as z from "zod";
 
 export const orderCommands = defineQueue({ name: "order-commands" });
 export const orderEvents = defineQueue({ name: "order-events" });
-const order = z.object({ order_id: z.string().min(1).max(64), email: z.email() });
+const order = z.object({ order_id: z.string().min(1).max(64), email: sensitive(z.email()) });
 const id = ({ order_id }: { order_id: string }) => order_id;
 
 /** Ship a paid order. Version 1 had one parcel. */

@@ -50,6 +50,8 @@ function parse([, ...words]: string[]): Pick<Curl, "method" | "url" | "headers" 
   const headers: string[] = [];
   const found: { method?: string; url?: string; body?: string } = {};
   for (let word = words.shift(); word !== undefined; word = words.shift()) {
+    // The answer is shown as it comes: of no matter to whoever reads it whole.
+    if (word === "-N") continue;
     if (word === "-X") found.method = words.shift();
     else if (word === "-d" || word === "--data-binary") found.body = words.shift();
     else if (word === "-H") headers.push(words.shift() ?? "");

@@ -9,7 +9,7 @@ import { follow, readAssignments } from "./follow.ts";
 const TENANT = "acme";
 const shells = fencesOf(operating).filter(({ language }) => language === "sh");
 
-/** What the reader has before the first command, and what cannot be made over HTTP: three doubts, a question and two dead letters. */
+/** What the reader has before the first command, and what cannot be made over HTTP: three doubts, a question and three dead letters. */
 async function world() {
   const caller = await callerWith(["enqueue", "read", "operate", "embedded", "tokens"], TENANT);
   const doubtful = await seedInstance(TENANT, { status: "in_doubt" });
@@ -18,6 +18,7 @@ async function world() {
   const lost = { ...envelopeFor(TENANT, "campaign-7", { brand: "acme" }), source: "shop" };
   await seedLetter(TENANT, { reason: "invalid_payload", body: lost });
   await seedLetter(TENANT, { reason: "exhausted" });
+  await seedLetter(TENANT, { reason: "out_of_order" });
   const variables = new Map([
     ["URL", ""],
     ["TOKEN", caller.token],
@@ -34,6 +35,7 @@ function copyIds(variables: Map<string, string>, keys: string[], { method, url }
   if (/\/v1\/instances\?/.test(url)) variables.set("ID", first.id);
   if (/\/v1\/approvals\?/.test(url)) variables.set("APPROVAL", first.id);
   if (/\/v1\/dead-letters\?/.test(url)) variables.set("LETTER", first.id);
+  if (/\/v1\/dead-letters\/causes/.test(url)) variables.set("CAUSE", first.id);
   if (/\/v1\/effects\?/.test(url)) keys.push(...body.items.map(({ key }: Json) => key));
 }
 

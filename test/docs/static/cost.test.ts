@@ -20,6 +20,8 @@ const run = instanceCost({
   queue: "commands",
   emitted: false,
   payloadByReference: false,
+  hasDeadline: false,
+  calls: false,
   spent: { 1: { steps: 3 } },
   classes: [
     { class: "keyed", entries: 2, done: 2, inDoubt: 0, epochs: 2, messages: 0, portions: 0 },

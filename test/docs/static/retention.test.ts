@@ -8,11 +8,11 @@ const ROOT = resolve(import.meta.dirname, "../../..");
 const SRC = join(ROOT, "src");
 
 /**
- * Every rule of the code: `name: "…", keepDays: N`, in files named retention.ts; N is a number, or a constant of these files, or a sum of
- * such.
+ * Every rule of the code: `name: "…", keepDays: N`, in files named retention.ts; N is a number, or a constant of these or of
+ * kept-days.ts, or a sum of such.
  */
 function rules(): { name: string; days: number }[] {
-  const files = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((file) => /(^|\/)retention\.ts$/.test(file));
+  const files = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((file) => /(^|\/)(retention|kept-days)\.ts$/.test(file));
   const text = files.map((file) => readFileSync(join(SRC, file), "utf8")).join("\n");
   const constants = new Map(
     [...text.matchAll(/^(?:export )?const ([A-Z_]+_DAYS) = (.+);$/gm)].map(([, name = "", said = ""]) => [name, said]),

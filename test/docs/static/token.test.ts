@@ -43,9 +43,11 @@ it("the commands of docs/operating.md make a token, store its hash only, list it
     scopes: "enqueue read operate tokens",
     created_at: expect.any(Number),
     expires_at: (row?.created_at ?? 0) + 90 * DAY_MS,
+    minted_by: null,
+    used_at: null,
   });
   expect(row?.created_at).toBeGreaterThan(Date.now() - 60_000);
-  expect(list.some((line) => line.startsWith(`${id}\t`) && line.endsWith("enqueue read operate tokens\tada"))).toBe(true);
+  expect(list.some((line) => line.startsWith(`${id}\t`) && line.endsWith("never used\tenqueue read operate tokens\tada"))).toBe(true);
   expect(list.join()).not.toContain(secret);
 
   token("revoke", made, "--reason", 'she\'ll leave; -- "soon"');
@@ -55,6 +57,11 @@ it("the commands of docs/operating.md make a token, store its hash only, list it
     { verb: "revoke", tenant_id: "acme", result: "applied", reason: 'she\'ll leave; -- "soon"' },
   ]);
   expect(() => token("revoke", made)).toThrow("There is no token");
+
+  const [root, child, other] = [1, 2, 3].map(() => token("--tenant", "acme", "--actor", "ada").trim().slice(3, 19));
+  useDatabase(state, (database) => database.exec(`UPDATE tokens SET minted_by = '0000000000000000 ${root}' WHERE id = '${child}'`));
+  token("revoke", root ?? "", "--descendants", "--reason", "leaked");
+  expect(rows(`SELECT id FROM tokens WHERE id IN ('${root}', '${child}', '${other}')`)).toMatchObject([{ id: other }]);
 });
 
 it("tokens that pull, and those of an app's own scopes, are made as others are", () => {
@@ -70,7 +77,7 @@ it("wrangler, and with it a deployed database, takes the same statements whole, 
   const id = token.slice(3, 19);
   const results = rows(`SELECT t.actor, a.reason FROM tokens t JOIN actions a ON a.target = t.id WHERE t.id = '${id}'`);
   expect(results).toMatchObject([{ actor: mint.actor, reason: "é" }]);
-  wrangler(revokeStatements(id, { tenant: "acme", actor: mint.actor }, "cli/ada", ""));
+  wrangler(revokeStatements(id, { tenant: "acme", actor: mint.actor }, "cli/ada", { reason: "", descendants: false }));
   expect(rows(`SELECT verb FROM actions WHERE target = '${id}' ORDER BY at`)).toMatchObject([{ verb: "mint" }, { verb: "revoke" }]);
 });
 

@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { defineStep, MillraceError, notRetryable } from "millrace";
 import { effectsOf, listEffects, resolveDoubt, retryInstance } from "millrace/operate";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { withAuditOpen } from "../../opened-audit.ts";
 import { behave, dieAt, expireLeases, fresh, happened, keeperRound, operator, probeEnv, reaches, rows, start, until } from "../harness.ts";
 import { outputOf as answerOf, held, LAB, parkedBesideFailure, runLab } from "../lab.ts";
 import { failed, ONCE, resolve, stateOf } from "../operate/operating.ts";
@@ -224,7 +225,7 @@ it("W17 An answer that nobody could be told for a day is told when that is possi
   const away = vi.spyOn(platform, "get").mockRejectedValue(new Error("Network connection lost."));
   onTestFinished(() => away.mockRestore());
   await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-78" }, "seen");
-  await env.DB.prepare("UPDATE actions SET at = at - 90000000 WHERE instance_id = ?1").bind(instanceId).run();
+  await withAuditOpen("UPDATE actions SET at = at - 90000000 WHERE instance_id = ?1", instanceId);
   await keeperRound();
   const [promise] = await rows<{ result: string; hours: number }>(
     `SELECT result, round((due_at - ?2) / 3600000.0) AS hours FROM actions WHERE instance_id = ?1 AND applied_at IS NULL`,

@@ -112,7 +112,7 @@ describe("A command consumer", () => {
     await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
     const [row] = await rows<{ id: string; envelope: string }>("SELECT id, envelope FROM instances WHERE subject = ?1", name);
     const message = JSON.parse(
-      outgoing(probeEnv.MILLRACE_KEY, acceptance("probe", JSON.parse(row?.envelope ?? "null"), "probe-commands")).body,
+      outgoing(probeEnv.MILLRACE_KEY, acceptance({ name: "probe" }, JSON.parse(row?.envelope ?? "null"), "probe-commands")).body,
     );
     const forged = { ...message, payload_inline: { ...message.payload_inline, note: "another" } };
 

@@ -213,7 +213,7 @@ describe("A proof that a row is committed", () => {
   ])("Q01 is not believed %s: such a command is taken in by its row", async (_, age, attempts) => {
     const name = fresh();
     const message = { ...command(name, name, "charge"), created_at: new Date(Date.now() - age).toISOString() };
-    const proof = prove(probeEnv.MILLRACE_KEY, acceptance("probe", message, "probe-commands"));
+    const proof = prove(probeEnv.MILLRACE_KEY, acceptance({ name: "probe" }, message, "probe-commands"));
     expect(await deliver("probe-commands", [{ ...message, acceptance: proof }], attempts)).toEqual({ acked: 1, retried: 0 });
     // Believed, it would have been started without ever having a row.
     expect(await rows("SELECT deliveries FROM instances WHERE idempotency_key = ?1", name)).toEqual([{ deliveries: 1 }]);

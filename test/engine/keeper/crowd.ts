@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { keeperOf } from "millrace/worker";
 import { onTestFinished } from "vitest";
 import { IS_FULL_SIZE } from "../../full-size.ts";
+import { withAuditOpen } from "../../opened-audit.ts";
 import { dieAt, fresh, probeEnv, reaches, rows, start, statusOf } from "../harness.ts";
 import { LAB } from "../lab.ts";
 
@@ -33,7 +34,7 @@ export async function open(count: number, workflow: string, like: string): Promi
  * time.
  */
 export async function promised(workflow: string, dueAt = 1): Promise<void> {
-  onTestFinished(async () => void (await run("DELETE FROM actions WHERE reason = ?1", workflow)));
+  onTestFinished(async () => void (await withAuditOpen("DELETE FROM actions WHERE reason = ?1", workflow)));
   await run(
     `INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, detail, result, at, due_at)
      SELECT 'a' || id, tenant_id, 'tess', 'retry', id, id, workflow, '{"run":1}', 'applied', ${Date.now() - 60_000}, ${dueAt} FROM instances WHERE workflow = ?1`,

@@ -3,6 +3,7 @@ import { upstreamRefused } from "millrace";
 import { keeperAge, listActions, putSchedule, retryInstance, SCOPES } from "millrace/operate";
 import { armKeeper, keeperOf } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { withAuditOpen } from "../../opened-audit.ts";
 import { labs } from "../../probe/lab.ts";
 import { app } from "../../probe/worker.ts";
 import { dieAt, fresh, keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
@@ -66,13 +67,13 @@ describe("The keeper", () => {
       );
     expect(await promises()).toEqual([{ attempts: 1, error: expect.stringContaining("is not bound"), result: "applied", wait: 1 }]);
 
-    await run("UPDATE actions SET at = at - 86400000 WHERE reason = ?1", gone);
+    await withAuditOpen("UPDATE actions SET at = at - 86400000 WHERE reason = ?1", gone);
     await keeperRound();
     expect(await promises()).toMatchObject([{ attempts: 2, result: "failed" }]);
     expect(await rows("SELECT DISTINCT status, error->>'code' AS code FROM instances WHERE workflow = ?1", gone)).toEqual([
       { status: "errored", code: "unavailable" },
     ]);
-    await run("UPDATE actions SET at = ?2 WHERE reason = ?1", gone, Date.now() + 1000);
+    await withAuditOpen("UPDATE actions SET at = ?2 WHERE reason = ?1", gone, Date.now() + 1000);
     const [shown] = (await listActions(probeEnv, operator, { limit: 1 })).items;
     expect(shown).toMatchObject({ result: "failed", appliedAt: null, error: expect.stringContaining("is not bound") });
   });
@@ -108,7 +109,7 @@ describe("The keeper", () => {
        SELECT 'h' || id, tenant_id, 'tess', 'approve', id, id, 'hangs', 'applied', ${Date.now()}, 1 FROM instances WHERE id = ?1`,
       owed,
     );
-    onTestFinished(async () => void (await run("DELETE FROM actions WHERE reason = 'hangs'")));
+    onTestFinished(async () => void (await withAuditOpen("DELETE FROM actions WHERE reason = 'hangs'")));
     await run("UPDATE actions SET due_at = 2 WHERE instance_id = ?1", failing.instanceId);
     const id = await accepted();
     const platform = Object.getPrototypeOf(LAB) as Workflow;

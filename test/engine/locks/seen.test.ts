@@ -104,6 +104,8 @@ it("an operator breaks a lock with a reason: the next one holds it, the audit sa
   expect(audited).toMatchObject([
     { verb: "break", target: one.name, result: "no_change", reason: "once more" },
     { id: broken.body.action_id, actor: "tess", result: "applied", reason: "its holder hangs", detail: { who: "dead", token } },
+    { result: "refused", detail: { code: "invalid_payload" } },
+    { result: "refused", detail: { code: "forbidden" } },
   ]);
 });
 

@@ -1,6 +1,7 @@
 import { defineStep, upstreamRefused } from "millrace";
 import { planRetry, retryInstance, undoInstance } from "millrace/operate";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { withAuditOpen } from "../../opened-audit.ts";
 import { fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { failsUntilMended, LAB, platformReaches, runLab } from "../lab.ts";
 
@@ -134,5 +135,5 @@ it("An action that nothing carries out is not taken for another one: it stays op
   await keeperRound();
   const [action] = await rows<{ applied_at: number | null; error: string }>("SELECT applied_at, error FROM actions WHERE verb = 'freeze'");
   expect(action).toEqual({ applied_at: null, error: expect.stringContaining('Nothing carries out "freeze"') });
-  await rows("DELETE FROM actions WHERE verb = 'freeze'");
+  await withAuditOpen("DELETE FROM actions WHERE verb = 'freeze'");
 });

@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { digest } from "../../../src/engine/contract/ids.ts";
+import { withAuditOpen } from "../../opened-audit.ts";
 import { blocked } from "../../probe/turns.ts";
 import { fresh, reaches, rows } from "../harness.ts";
 import { runLab } from "../lab.ts";
@@ -221,9 +222,9 @@ export async function removePlants(plants: readonly Plant[]): Promise<void> {
     ["instances", "id"],
     ["inbox", "instance_id"],
     ["outbox", "id"],
-    ["actions", "id"],
     ["dead_letters", "id"],
   ])
     await run(`DELETE FROM ${table} WHERE ${column} ${among}`, whats);
+  await withAuditOpen(`DELETE FROM actions WHERE id ${among}`, whats);
   await run("DELETE FROM schedules WHERE cron = 'no pattern'");
 }

@@ -11,7 +11,7 @@ async function say(end: Pick<End, "id" | "run" | "status">): Promise<void> {
   const error = end.status === "errored" ? JSON.stringify({ step: "a", code: "step_failed", message: "told late", attempts: 1 }) : null;
   await recorderOf(probeEnv, end.id).finish({ ...end, error });
   // Answered before it is committed; the recorder commits in order.
-  await recorderOf(probeEnv, end.id).runOf(end.id);
+  await recorderOf(probeEnv, end.id).standing(end.id);
 }
 
 const run = async (id: string) => (await rows<{ run: number }>("SELECT run FROM instances WHERE id = ?1", id))[0]?.run;

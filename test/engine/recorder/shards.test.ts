@@ -41,7 +41,7 @@ it("W25 two passes that each believe to be the first, in one group: one records,
     return recorder.record({ ...one, key: { ...one.key, step: `of ${pass}` }, aloneAs: pass }, { ...OUTCOME, output: "1" });
   };
   // One unit is under way, so that the next two gather.
-  const answers = await Promise.all([recorder.runOf(id), by("aaaaaaaa"), by("bbbbbbbb")]);
+  const answers = await Promise.all([recorder.standing(id), by("aaaaaaaa"), by("bbbbbbbb")]);
   expect(answers.slice(1).map((answer) => (answer as { mine: boolean }).mine)).toEqual([true, false]);
   expect(await rows("SELECT step FROM inbox WHERE instance_id = ?1", id)).toEqual([{ step: "of aaaaaaaa" }]);
 });

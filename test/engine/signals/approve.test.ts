@@ -104,6 +104,7 @@ describe("A question to a person", () => {
     expect((await getApproval(probeEnv, operator, question?.id ?? "")).state).toBe("pending");
     const { items } = await listApprovals(probeEnv, operator, { state: "pending", limit: 200 });
     expect(items.filter((one) => one.instanceId === instanceId)).toEqual([]);
+    expect((await listApprovals(probeEnv, operator, { state: "pending", instance: instanceId })).items).toEqual([]);
   });
 
   it("cannot be answered while its run is undone; of one that is done again it can", async () => {

@@ -26,7 +26,7 @@ it("an instance says what it waits for, in the words of its code, until each has
   const listed = await listInstances(probeEnv, operator, { status: "waiting", limit: 200 });
   expect(listed.items.find(({ id }) => id === instanceId)?.waitingFor).toEqual([event, question]);
 
-  const waits = (await stepsOf(probeEnv, await shown())).steps.filter(({ type }) => type === "waitForEvent");
+  const waits = (await stepsOf(probeEnv, operator, await shown())).steps.filter(({ type }) => type === "waitForEvent");
   expect(waits).toContainEqual(
     expect.objectContaining({ name: "wait for word", state: "waiting", eventType: "probe.signal", subject: name, approvalId: null }),
   );

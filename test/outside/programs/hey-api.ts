@@ -85,6 +85,7 @@ function isOver(status: InstanceDetail["status"]): boolean {
     case "queued":
     case "running":
     case "waiting":
+    case "paused":
     case "in_doubt":
       return false;
     default:

@@ -2,6 +2,7 @@ import { BATCHES } from "./batches.ts";
 import { BRANDS } from "./brand.ts";
 import { BUDGETS } from "./budget.ts";
 import { DOOR } from "./door.ts";
+import { ENDS } from "./ends.ts";
 import { GUARD } from "./guard.ts";
 import { INTAKE } from "./intake.ts";
 import { KEEPER } from "./keeper.ts";
@@ -34,4 +35,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...BATCHES,
   ...BRANDS,
   ...DOOR,
+  ...ENDS,
 ];

@@ -16,6 +16,7 @@ export const AREAS = [
   "batches",
   "brand",
   "door",
+  "ends",
 ] as const;
 export type Area = (typeof AREAS)[number];
 

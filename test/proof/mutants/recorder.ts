@@ -50,7 +50,7 @@ export const RECORDER = mutantsOf("recorder", {
     killedBy: "test/engine/guard/doubt.test.ts",
   },
   "a run that lives again hides the doubt that was left in it": {
-    file: "src/engine/store/instances/run.ts",
+    file: "src/engine/store/instances/status.ts",
     find: "      'in_doubt', 'running')`);",
     put: "      'running', 'running')`);",
     killedBy: "test/engine/guard/doubt.test.ts",

@@ -17,8 +17,8 @@ export const TENANTS = mutantsOf("tenants", {
   },
   "operators move the instances of other tenants": {
     file: "src/engine/inspect/instances.ts",
-    find: "SELECT ${COLUMNS} FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`",
-    put: "SELECT ${COLUMNS} FROM instances WHERE id = ${id}`",
+    find: "SELECT ${INSTANCE_COLUMNS} FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`",
+    put: "SELECT ${INSTANCE_COLUMNS} FROM instances WHERE id = ${id}`",
     killedBy: "test/engine/operate/undo-refused.test.ts",
   },
   "operators resolve the doubts of other tenants": {
@@ -84,7 +84,7 @@ export const TENANTS = mutantsOf("tenants", {
   },
   "an operator corrects what only the deployment says": {
     file: "src/engine/operate/read-again.ts",
-    find: "if (correction !== undefined) assertMaySay(by, definition);",
+    find: "if (correction !== undefined) by.assertMaySay(definition);",
     put: "",
     killedBy: "test/app/replays.test.ts",
   },

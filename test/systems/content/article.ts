@@ -71,7 +71,7 @@ export function noApproval(caller: Caller, brand: string) {
 }
 
 function put({ tenantId }: Caller, brand: string, settings: Partial<BrandSettings>) {
-  return putSettings(env.DB, tenantId, brand, { ...DEFAULT_SETTINGS, ...settings }, "ada");
+  return putSettings(env.DB, { tenantId, actor: "ada" }, brand, { ...DEFAULT_SETTINGS, ...settings });
 }
 
 /** The path of an address, as a visitor's browser asks for it. */

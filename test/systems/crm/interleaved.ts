@@ -94,7 +94,7 @@ export class Stage {
     const instanceId = this.#name();
     const step = { commit: (_name: string, make: () => Promise<Commit<unknown>>) => this.#commits(at, make) } as unknown as Steps;
     const payload = { contact_id: this.#contact, occasion: instanceId };
-    await syncContact.run({ payload, step, env, envelope: this.#envelope, instanceId });
+    await syncContact.run({ payload, step, env, envelope: this.#envelope, instanceId, deployment: { signalled: new Set() } });
   };
 
   /** A file changes the contact here. */

@@ -92,7 +92,14 @@ async function syncOne({ tenantId }: Caller, over: Cloudflare.Env, meanwhile?: (
   };
   const payload = { contact_id: "c0100", occasion: instanceId };
   const envelope = { tenant_id: tenantId } as Envelope;
-  await syncContact.run({ payload, step: { commit } as unknown as Steps, env: over, envelope, instanceId });
+  await syncContact.run({
+    payload,
+    step: { commit } as unknown as Steps,
+    env: over,
+    envelope,
+    instanceId,
+    deployment: { signalled: new Set() },
+  });
 }
 
 it("a value that a person sets while a contact.sync waits to call again counts", async () => {

@@ -59,6 +59,7 @@ it("every kind of object is listed, and is among those that a search for a forgo
 const OTHERWISE = [
   "alerts",
   "approvals",
+  "audit_opened",
   "counts",
   "inbox",
   "instances",

@@ -51,7 +51,7 @@ it("what comes too late for a webhook is refused, and is one row all the same", 
   ]);
 });
 
-it("what is refused, and what is another tenant's, leaves no row", async () => {
+it("what is refused, and what is another tenant's, is a row of who tried, and of nobody else", async () => {
   const [caller, other] = await Promise.all([callerWith(), callerWith()]);
   const { path, hook } = await endpoint(caller);
   const config = { url: hookUrl(hook), fact_types: ["outcome"] };
@@ -67,6 +67,11 @@ it("what is refused, and what is another tenant's, leaves no row", async () => {
   ]) {
     expectProblem(await act(), 404, "webhook_not_found");
   }
-  expect((await other.get("/v1/audit")).body.items).toEqual([]);
-  expect((await caller.get("/v1/audit")).body.items).toMatchObject([{ verb: "register" }]);
+  const told = async (by: typeof caller) => (await by.get("/v1/audit")).body.items.map(({ result, detail }: Json) => [result, detail.code]);
+  expect(new Set((await told(other)).map(String))).toEqual(new Set(["refused,webhook_not_found"]));
+  expect((await told(caller)).reverse()).toEqual([
+    ["applied", undefined],
+    ["refused", "invalid_transition"],
+    ["refused", "invalid_payload"],
+  ]);
 });

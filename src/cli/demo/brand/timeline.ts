@@ -9,6 +9,7 @@ const GOES_ON: Record<Instance["status"], boolean> = {
   queued: true,
   running: true,
   waiting: true,
+  paused: false,
   in_doubt: false,
   complete: false,
   errored: false,

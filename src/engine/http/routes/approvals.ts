@@ -1,5 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { Hide } from "../../contract/hide.ts";
 import { type ApprovalRow, getApproval, listApprovals } from "../../inspect/approvals.ts";
+import { redactionOf } from "../../inspect/redaction.ts";
 import { decideApproval } from "../../operate/decide-approval.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
@@ -9,6 +11,7 @@ import type { HttpEnv } from "../env.ts";
 import { KNOWN_NAMES, refuseUnknownNames } from "../known-names.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
+import { redactionFor, revealQuery } from "../redaction.ts";
 import { answers } from "../responses.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
 
@@ -37,6 +40,8 @@ const list = createRoute({
   path: "/v1/approvals",
   operationId: "listApprovals",
   summary: "List questions to people, newest first",
+  description:
+    "By `workflow`, or of those that are decided, a page looks at 5,000 questions: it may be short, or empty, and still have a `next_cursor`.",
   ...needs("read"),
   request: {
     query: z.strictObject({
@@ -58,10 +63,10 @@ const show = createRoute({
   operationId: "getApproval",
   summary: "Show a question, and its answer",
   ...needs("read"),
-  request: { params: z.object({ id: z.string() }) },
+  request: { params: z.object({ id: z.string() }), query: z.strictObject(revealQuery) },
   responses: {
     200: answers("The question", ApprovalSchema),
-    ...problems("unauthorized", "forbidden", "approval_not_found"),
+    ...problems("unauthorized", "forbidden", "approval_not_found", "invalid_payload"),
   },
 });
 
@@ -73,12 +78,20 @@ export function approvals(catalog: Catalog) {
     .openapi(list, async (context) => {
       const filter = context.req.valid("query");
       const found = await listApprovals(context.env, context.var.caller, filter);
-      refuseUnknownNames(found, { workflow: { name: filter.workflow, known: catalog.workflows.map(({ name }) => name) } });
-      return context.json(page(found, approvalView), 200);
+      refuseUnknownNames(found, { workflow: { name: filter.workflow, known: catalog.workflows.map(({ name }) => name) } }, filter.cursor);
+      const ids = found.items.map(({ instanceId }) => instanceId);
+      const hide = await redactionOf(catalog).ofInstances(context.env, context.var.caller, ids);
+      return context.json(
+        page(found, (row) => approvalView(row, hide(row.instanceId))),
+        200,
+      );
     })
-    .openapi(show, async (context) =>
-      context.json(approvalView(await getApproval(context.env, context.var.caller, context.req.valid("param").id)), 200),
-    )
+    .openapi(show, async (context) => {
+      const redaction = await redactionFor(context, catalog);
+      const found = await getApproval(context.env, context.var.caller, context.req.valid("param").id);
+      const hide = await redaction.ofInstances(context.env, context.var.caller, [found.instanceId]);
+      return context.json(approvalView(found, hide(found.instanceId)), 200);
+    })
     .openapi(approve, async (context) => {
       const { reason } = await readBody(context.req, reasoned);
       const { id } = context.req.valid("param");
@@ -111,14 +124,15 @@ function decided({ actionId, instanceId }: { actionId: string; instanceId: strin
   return { action_id: actionId, instance_id: instanceId };
 }
 
-function approvalView(row: ApprovalRow): z.infer<typeof ApprovalSchema> {
+/** A question as a list has it. */
+export function approvalView(row: ApprovalRow, hide: Hide): z.infer<typeof ApprovalSchema> {
   return {
     id: row.id,
     instance_id: row.instanceId,
     workflow: row.workflow,
     step: row.step,
-    question: row.question,
-    details: row.details,
+    question: hide(row.question),
+    details: hide(row.details),
     state: row.state,
     otherwise: row.otherwise,
     due_at: iso(row.dueAt),

@@ -8,12 +8,25 @@ import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
 
+const RESULTS = ["applied", "no_change", "failed", "refused"] as const;
+
+const auditQuery = z.strictObject({
+  target: z.string().max(500).optional().openapi({ description: "What it was about, in full." }),
+  result: z.enum(RESULTS).optional(),
+  ...pageQuery,
+});
+
 /** An audited action as the document has it, whose verbs are the engine's and the app's `own`. */
 const rowSchemaOf = (own: readonly string[]) =>
   z
     .object({
       id: z.string().openapi({ description: "The `action_id` its action was answered with." }),
       actor: z.string(),
+      token_id: z
+        .string()
+        .nullable()
+        .openapi({ description: "The token that was used; null where a person is known otherwise, or the database was reached directly." }),
+      scope: z.string().nullable().openapi({ description: "The scopes that the request needed, separated by spaces." }),
       verb: z.enum([...VERBS, ...own]),
       target: z.string().openapi({
         description:
@@ -22,9 +35,15 @@ const rowSchemaOf = (own: readonly string[]) =>
       instance_id: z.string().nullable(),
       reason: z.string(),
       detail: z.record(z.string(), z.unknown()).nullable(),
-      result: z
-        .enum(["applied", "no_change", "failed"])
-        .openapi({ description: "`failed`: the platform could not be told of it within a day." }),
+      before: z
+        .record(z.string(), z.unknown())
+        .nullable()
+        .openapi({ description: "How its target stood; null where nothing changed, or nothing is said of it." }),
+      after: z.record(z.string(), z.unknown()).nullable().openapi({ description: "How its target stands by it." }),
+      result: z.enum(RESULTS).openapi({
+        description:
+          "`failed`: the platform could not be told of it within a day. `refused`: it was not begun; `detail` has the route, the code, and how often in that minute (of many the first, tenth, hundredth … is a row).",
+      }),
       at: timestamp,
       applied_at: timestamp.nullable().openapi({ description: "When the platform had heard of it; null while that is still owed." }),
       error: z.string().nullable().openapi({ description: "What the last try to tell the platform failed of." }),
@@ -38,7 +57,7 @@ const listOf = (own: readonly string[]) =>
     operationId: "listAudit",
     summary: "List what operators did, and why; newest first",
     ...needs("read"),
-    request: { query: z.strictObject(pageQuery) },
+    request: { query: auditQuery },
     responses: {
       200: answers("A page of actions", pageOf(rowSchemaOf(own))),
       ...problems("unauthorized", "forbidden", "invalid_payload"),
@@ -53,6 +72,6 @@ export function audit(own: readonly string[]) {
   });
 }
 
-function rowView({ instanceId, at, appliedAt, ...row }: AuditRow): z.infer<ReturnType<typeof rowSchemaOf>> {
-  return { ...row, instance_id: instanceId, at: iso(at), applied_at: isoOrNull(appliedAt) };
+function rowView({ tokenId, instanceId, at, appliedAt, ...row }: AuditRow): z.infer<ReturnType<typeof rowSchemaOf>> {
+  return { ...row, token_id: tokenId, instance_id: instanceId, at: iso(at), applied_at: isoOrNull(appliedAt) };
 }

@@ -1,6 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
 import { assertMayAsk } from "../../access/may-ask.ts";
+import { MAX_ADDRESS_CHARACTERS } from "../../contract/address-guard.ts";
 import { chosenName } from "../../contract/chosen-name.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
@@ -35,6 +36,14 @@ export const commandSchema = z.strictObject({
   schema_version: z.int().min(1).optional().meta({ description: "The payload's version; default the present one." }),
   correlation_id: chosenName(200).optional().meta({ description: "The job this belongs to; default a new one." }),
   causation_id: chosenName(300).optional().meta({ description: "What caused this." }),
+  must_end_by: z.string().max(100).optional().meta({
+    description:
+      "By when it is to have ended: a time with its offset, or a length such as `2 hours`, counted from now. Later it is `overdue`, and somebody is told; nothing is ended. Default: what its workflow says.",
+  }),
+  callback_url: z.string().max(MAX_ADDRESS_CHARACTERS).optional().meta({
+    description:
+      "Called once for each end of it (complete, errored, terminated, dead, skipped), signed as Standard Webhooks says. A repeat of the command changes neither.",
+  }),
   delay_seconds: z.int().min(0).max(MAX_DELAY_SECONDS).optional(),
   priority: z.enum(PRIORITIES).optional().meta({
     description: "`high` starts ahead of all that wait in the queue, `low` is held back; refused where the queue has no priorities.",
@@ -180,6 +189,8 @@ function asRequest(command: z.infer<typeof commandSchema>): CommandRequest {
     schemaVersion: command.schema_version,
     correlationId: command.correlation_id,
     causationId: command.causation_id,
+    mustEndBy: command.must_end_by,
+    callbackUrl: command.callback_url,
     delaySeconds: command.delay_seconds,
     priority: command.priority,
   };

@@ -1,20 +1,19 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { type DeadLetterRow, getDeadLetter, listDeadLetters } from "../../inspect/dead-letters.ts";
-import { replayDeadLetter } from "../../operate/replay.ts";
-import { skipDeadLetter } from "../../operate/skip.ts";
+import type { Hide } from "../../contract/hide.ts";
+import { type DeadLetterRow, getDeadLetter, hideInErrors, listDeadLetters } from "../../inspect/dead-letters.ts";
+import { redactionOf } from "../../inspect/redaction.ts";
+import { knownMessage, planOf } from "../../operate/plan-replay.ts";
 import type { Catalog } from "../../topology/catalog.ts";
-import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
-import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
 import { KNOWN_NAMES, refuseUnknownNames } from "../known-names.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import { IssueSchema, problems } from "../problem.ts";
+import { redactionFor, revealQuery } from "../redaction.ts";
+import { ReplayPlanSchema, replayPlanView } from "../replay-plan.ts";
 import { answers } from "../responses.ts";
-import { iso, timestamp } from "../time.ts";
+import { iso, isoOrNull, timestamp } from "../time.ts";
 
-/** A queue takes messages of 128 KB: a replay with a larger body could never be sent. */
-const REPLAY_MAX_BYTES = 120_000;
 const STATES = ["open", "replayed", "skipped"] as const;
 
 const DeadLetterSchema = z
@@ -28,32 +27,49 @@ const DeadLetterSchema = z
     reason: z.string().openapi({ description: "A code, or `exhausted`." }),
     error: z.string().nullable(),
     issues: z.array(IssueSchema).nullable(),
+    step: z.string().nullable().openapi({ description: "The step that failed, where the error names one." }),
+    upstream_status: z.int().nullable().openapi({ description: "What an upstream answered to the last attempt, if one did." }),
+    cause: z.string().nullable().openapi({
+      description:
+        "What it has in common with others: an `id` of `/v1/dead-letters/causes`. Null for one captured before there were causes.",
+    }),
     attempts: z.int(),
-    first_at: timestamp,
+    first_at: timestamp.openapi({ description: "When it was sent." }),
+    first_attempt_at: timestamp.nullable().openapi({ description: "When its first failing attempt was; null where nobody noted that." }),
+    last_attempt_at: timestamp.nullable().openapi({ description: "When the attempt was whose error this is." }),
     captured_at: timestamp,
     state: z.enum(STATES),
+    escalation: z
+      .object({ by: z.string(), at: timestamp, note: z.string() })
+      .nullable()
+      .openapi({ description: "Who has asked others to look at it, when, and what was said." }),
+    repair: z
+      .object({
+        name: z.string(),
+        outcome: z.enum(["sent", "refused", "failed"]),
+        at: timestamp,
+        changed: z.array(z.string()).openapi({ description: "What it changed: dotted paths, at most 20." }),
+        error: z.string().nullable().openapi({ description: "Why it did not go; null when it did." }),
+      })
+      .nullable()
+      .openapi({ description: "The one automatic repair that was tried on it." }),
   })
   .openapi("DeadLetter");
 
 const DeadLetterDetailSchema = DeadLetterSchema.extend({
   body: z.unknown().openapi({ description: "The message as it came." }),
+  definition: z
+    .object({
+      type: z.string(),
+      kind: z.enum(["command", "event"]),
+      version: z.int().openapi({ description: "The present version of its schema." }),
+      queues: z.array(z.string()),
+      workflow: z.string().nullable().openapi({ description: "Of a command: the workflow that performs it." }),
+    })
+    .nullable()
+    .openapi({ description: "What the deployment knows of its type now; null for nothing." }),
+  replay: ReplayPlanSchema.openapi({ description: "What a replay would do now, as it came: with the issues that its schema has now." }),
 }).openapi("DeadLetterDetail");
-
-const ReplayedSchema = z
-  .object({
-    action_id: z.string(),
-    instance_id: z.string().nullable(),
-    sent: z.boolean().openapi({ description: "False when there was nothing left to do." }),
-    why: z.string(),
-  })
-  .openapi("Replayed");
-
-const replaySchema = reasoned.extend({
-  body: z
-    .unknown()
-    .optional()
-    .meta({ description: "The message, corrected; default, when left out, as it came. It is validated first, as strictly as a command." }),
-});
 
 const params = z.object({ id: z.string() });
 
@@ -62,7 +78,8 @@ const list = createRoute({
   path: "/v1/dead-letters",
   operationId: "listDeadLetters",
   summary: "List dead letters, newest first",
-  description: "A token with the scope `unattributed` also sees those that name no tenant.",
+  description:
+    "A token with the scope `unattributed` also sees those that name no tenant. By `queue`, `reason` or `type` a page looks at 5,000 letters: it may be short, or empty, and still have a `next_cursor`.",
   ...needs("read"),
   request: {
     query: z.strictObject({
@@ -72,6 +89,9 @@ const list = createRoute({
         .string()
         .optional()
         .openapi({ description: `A code, or \`exhausted\`. ${KNOWN_NAMES}` }),
+      type: z.string().optional().openapi({ description: "The message's type." }),
+      cause: z.string().optional().openapi({ description: "An `id` of `/v1/dead-letters/causes`." }),
+      escalated: z.enum(["true", "false"]).optional().openapi({ description: "True: only what somebody has escalated." }),
       ...pageQuery,
     }),
   },
@@ -85,78 +105,52 @@ const show = createRoute({
   method: "get",
   path: "/v1/dead-letters/{id}",
   operationId: "getDeadLetter",
-  summary: "Show a dead letter with its message",
+  summary: "Show a dead letter with its message, and what a replay would do",
+  description:
+    "What the definition of its type marks as sensitive is `[redacted]`, and so is everything but the envelope of a message whose type nobody knows, where its queue carries what is marked. Send it back as it is: what is stored stays.",
   ...needs("read"),
-  request: { params },
+  request: { params, query: z.strictObject(revealQuery) },
   responses: {
     200: answers("The dead letter", DeadLetterDetailSchema),
-    ...problems("unauthorized", "forbidden", "dead_letter_not_found"),
-  },
-});
-
-const replay = createRoute({
-  method: "post",
-  path: "/v1/dead-letters/{id}/replay",
-  operationId: "replayDeadLetter",
-  summary: "Send a dead letter back to its queue, if wished corrected",
-  description: "A message that would be refused again stays where it is, and the answer says why.",
-  ...needs("operate"),
-  request: { params, body: jsonBody(replaySchema) },
-  responses: {
-    200: answers("Nothing was left to do; the attempt is audited", ReplayedSchema),
-    202: answers("The message is on its queue again", ReplayedSchema),
-    ...problems(...BODY_REFUSALS, "dead_letter_not_found", "unknown_message_type", "invalid_envelope"),
-  },
-});
-
-const skip = createRoute({
-  method: "post",
-  path: "/v1/dead-letters/{id}/skip",
-  operationId: "skipDeadLetter",
-  summary: "Give a dead letter up",
-  ...needs("operate"),
-  request: { params, body: jsonBody(reasoned) },
-  responses: {
-    200: answers(
-      "Skipped, or found settled already",
-      z.object({
-        action_id: z.string(),
-        skipped: z.boolean().openapi({ description: "False when somebody else had settled it first." }),
-      }),
-    ),
-    ...problems(...BODY_REFUSALS, "dead_letter_not_found"),
+    ...problems("unauthorized", "forbidden", "dead_letter_not_found", "invalid_payload"),
   },
 });
 
 export function deadLetters(catalog: Catalog, codes: readonly string[]) {
   return new OpenAPIHono<HttpEnv>()
     .openapi(list, async (context) => {
-      const filter = context.req.valid("query");
-      const found = await listDeadLetters(context.env, context.var.caller, filter);
-      refuseUnknownNames(found, {
-        queue: { name: filter.queue, known: catalog.consumers.map(({ queue }) => queue.name) },
-        reason: { name: filter.reason, known: ["exhausted", ...codes] },
-      });
-      return context.json(page(found, letterView), 200);
+      const { escalated, ...filter } = context.req.valid("query");
+      const isEscalated = escalated === undefined ? undefined : escalated === "true";
+      const found = await listDeadLetters(context.env, context.var.caller, { ...filter, escalated: isEscalated });
+      refuseUnknownNames(
+        found,
+        {
+          queue: { name: filter.queue, known: catalog.consumers.map(({ queue }) => queue.name) },
+          reason: { name: filter.reason, known: ["exhausted", ...codes] },
+        },
+        filter.cursor,
+      );
+      const ids = found.items.map(({ id }) => id);
+      const hide = await hideInErrors(context.env, context.var.caller, redactionOf(catalog), ids);
+      return context.json(
+        page(found, (letter) => letterView(letter, hide(letter.id))),
+        200,
+      );
     })
     .openapi(show, async (context) => {
+      const redaction = await redactionFor(context, catalog);
       const letter = await getDeadLetter(context.env, context.var.caller, context.req.valid("param").id);
-      return context.json({ ...letterView(letter), body: letter.body }, 200);
-    })
-    .openapi(replay, async (context) => {
-      const options = await readBody(context.req, replaySchema, { maxBytes: REPLAY_MAX_BYTES });
-      const done = await replayDeadLetter(context.env, catalog, context.var.caller, context.req.valid("param").id, options);
-      const { actionId, instanceId, sent, why } = done;
-      return context.json({ action_id: actionId, instance_id: instanceId, sent, why }, sent ? 202 : 200);
-    })
-    .openapi(skip, async (context) => {
-      const { reason } = await readBody(context.req, reasoned);
-      const { actionId, skipped } = await skipDeadLetter(context.env, catalog, context.var.caller, context.req.valid("param").id, reason);
-      return context.json({ action_id: actionId, skipped }, 200);
+      const { body, hide } = redaction.letter(letter.queue, letter.body);
+      const plan = await planOf(context.env, catalog, context.var.caller, letter);
+      const replay = hide(replayPlanView(plan, context.var.problems));
+      const known = knownMessage(catalog, letter);
+      const definition = known && { ...known, queues: [...known.queues] };
+      return context.json({ ...letterView(letter, hide), body, definition, replay }, 200);
     });
 }
 
-function letterView(letter: DeadLetterRow): z.infer<typeof DeadLetterSchema> {
+/** A dead letter as a list has it: without its message. */
+export function letterView(letter: DeadLetterRow, hide: Hide): z.infer<typeof DeadLetterSchema> {
   return {
     id: letter.id,
     queue: letter.queue,
@@ -165,11 +159,23 @@ function letterView(letter: DeadLetterRow): z.infer<typeof DeadLetterSchema> {
     correlation_id: letter.correlationId,
     instance_id: letter.instanceId,
     reason: letter.reason,
-    error: letter.error,
-    issues: letter.issues,
+    error: hide(letter.error),
+    issues: letter.issues?.map(({ path, message }) => ({ path: hide(path), message: hide(message) })) ?? null,
+    step: letter.step,
+    upstream_status: letter.upstreamStatus,
+    cause: letter.cause,
     attempts: letter.attempts,
     first_at: iso(letter.firstAt),
+    first_attempt_at: isoOrNull(letter.firstAttemptAt),
+    last_attempt_at: isoOrNull(letter.lastAttemptAt),
     captured_at: iso(letter.capturedAt),
     state: letter.state,
+    escalation: letter.escalation && { ...letter.escalation, at: iso(letter.escalation.at) },
+    repair: letter.repair && {
+      ...letter.repair,
+      at: iso(letter.repair.at),
+      changed: letter.repair.changed.map(hide),
+      error: hide(letter.repair.error),
+    },
   };
 }

@@ -1,10 +1,12 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
+import type { Hide } from "../../contract/hide.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { type Effect, effectsOf, listEffects } from "../../inspect/effects.ts";
 import { getInstance } from "../../inspect/instances.ts";
 import { type Resolution, resolveDoubt } from "../../operate/resolve.ts";
 import { RECORDED_CLASSES } from "../../store/inbox/classes.ts";
+import type { Catalog } from "../../topology/catalog.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
@@ -12,6 +14,7 @@ import type { HttpEnv } from "../env.ts";
 import { FailureSchema, failureView } from "../failure.ts";
 import { pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
+import { redactionFor, revealQuery } from "../redaction.ts";
 import { answers } from "../responses.ts";
 import { iso, timestamp } from "../time.ts";
 
@@ -24,6 +27,9 @@ const EffectSchema = z
     generation: z.int().openapi({ description: "Grows only when an operator asks for the effect again." }),
     class: z.enum(RECORDED_CLASSES),
     state: z.enum(["claimed", "failed", "in_doubt", "confirmed", "done", "superseded"]),
+    skipped: z
+      .boolean()
+      .openapi({ description: "True for a step that a person has skipped: nothing of it happened, its output was given." }),
     epoch: z.int(),
     input: z.string().nullable().openapi({ description: "What was sent, cut to 4 KB; kept for `lookup` and `once` effects only." }),
     output: z.unknown().meta({ description: "The recorded output; null for none, and for one that is kept elsewhere (`output_ref`)." }),
@@ -51,10 +57,10 @@ const listOfInstance = createRoute({
   operationId: "listEffects",
   summary: "List an instance's guarded effects",
   ...needs("read"),
-  request: { params: z.object({ id: z.string() }) },
+  request: { params: z.object({ id: z.string() }), query: z.strictObject(revealQuery) },
   responses: {
     200: answers("Its effects, in the order of its steps", EffectsSchema),
-    ...problems("unauthorized", "forbidden", "instance_not_found"),
+    ...problems("unauthorized", "forbidden", "instance_not_found", "invalid_payload"),
   },
 });
 
@@ -65,7 +71,7 @@ const listInDoubt = createRoute({
   summary: "List the effects nobody knows the outcome of, oldest first",
   description: "No cursor: resolving the first ones brings up the next.",
   ...needs("read"),
-  request: { query: z.strictObject({ state: z.literal("in_doubt").default("in_doubt"), limit: pageQuery.limit }) },
+  request: { query: z.strictObject({ state: z.literal("in_doubt").default("in_doubt"), limit: pageQuery.limit, ...revealQuery }) },
   responses: {
     200: answers("Effects in doubt", EffectsSchema),
     ...problems("unauthorized", "forbidden", "invalid_payload"),
@@ -76,15 +82,22 @@ const confirm = resolution("confirm", "It happened, with this output", confirmSc
 const reject = resolution("reject", "It did not happen: run it", reasoned);
 const retry = resolution("retry", "Run it again, knowing that it may happen twice", reasoned);
 
-export function effects() {
+export function effects(catalog: Catalog) {
+  const viewed = async (context: Context<HttpEnv>, found: readonly Effect[]) => {
+    const redaction = await redactionFor(context, catalog);
+    const ids = found.map(({ instanceId }) => instanceId);
+    const hide = await redaction.ofInstances(context.env, context.var.caller, ids);
+    return { items: found.map((effect) => effectView(effect, hide(effect.instanceId))) };
+  };
+
   return new OpenAPIHono<HttpEnv>()
     .openapi(listOfInstance, async (context) => {
       const { id } = await getInstance(context.env, context.var.caller, context.req.valid("param").id);
-      return context.json({ items: (await effectsOf(context.env, context.var.caller, id)).map(effectView) }, 200);
+      return context.json(await viewed(context, await effectsOf(context.env, context.var.caller, id)), 200);
     })
     .openapi(listInDoubt, async (context) => {
       const found = await listEffects(context.env, context.var.caller, context.req.valid("query"));
-      return context.json({ items: found.map(effectView) }, 200);
+      return context.json(await viewed(context, found), 200);
     })
     .openapi(confirm, async (context) => {
       const { reason, output } = await readBody(context.req, confirmSchema, { maxBytes: INTAKE_LIMITS.maxBytes });
@@ -125,7 +138,7 @@ async function resolve(
   return { action_id: actionId, instance_id: instanceId };
 }
 
-function effectView(effect: Effect): z.infer<typeof EffectSchema> {
+function effectView(effect: Effect, hide: Hide): z.infer<typeof EffectSchema> {
   return {
     key: effect.key,
     instance_id: effect.instanceId,
@@ -134,11 +147,12 @@ function effectView(effect: Effect): z.infer<typeof EffectSchema> {
     generation: effect.generation,
     class: effect.class,
     state: effect.state,
+    skipped: effect.skipped,
     epoch: effect.epoch,
-    input: effect.input,
-    output: effect.output === null ? null : JSON.parse(effect.output),
+    input: hide(effect.input),
+    output: hide(effect.output === null ? null : JSON.parse(effect.output)),
     output_ref: effect.outputRef,
-    error: failureView(effect.error),
+    error: hide(failureView(effect.error)),
     updated_at: iso(effect.updatedAt),
   };
 }

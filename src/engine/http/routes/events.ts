@@ -1,9 +1,13 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { Envelope } from "../../contract/envelope.ts";
+import { hideNothing } from "../../contract/hide.ts";
 import { getInstance } from "../../inspect/instances.ts";
 import { type EmittedMessage, messagesOf } from "../../inspect/messages.ts";
+import type { Catalog } from "../../topology/catalog.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
+import { redactionFor, revealQuery } from "../redaction.ts";
 import { answers } from "../responses.ts";
 import { timestamp } from "../time.ts";
 
@@ -35,7 +39,10 @@ const list = createRoute({
   ...needs("read"),
   request: {
     params: z.object({ id: z.string() }),
-    query: z.strictObject({ payload: z.enum(["true", "false"]).default("false").openapi({ description: "True shows payloads too." }) }),
+    query: z.strictObject({
+      payload: z.enum(["true", "false"]).default("false").openapi({ description: "True shows payloads too." }),
+      ...revealQuery,
+    }),
   },
   responses: {
     200: answers("Its messages, in the order of its steps", z.object({ items: z.array(EmittedMessageSchema) })),
@@ -43,16 +50,24 @@ const list = createRoute({
   },
 });
 
-export function events() {
+export function events(catalog: Catalog) {
   return new OpenAPIHono<HttpEnv>().openapi(list, async (context) => {
     const { id } = await getInstance(context.env, context.var.caller, context.req.valid("param").id);
     const withPayload = context.req.valid("query").payload === "true";
+    const redaction = await redactionFor(context, catalog);
     const messages = await messagesOf(context.env, context.var.caller, id);
-    return context.json({ items: messages.map((message) => messageView(message, withPayload)) }, 200);
+    // What the instance was told in confidence may stand in any field of what it says.
+    const hide = withPayload ? (await redaction.ofInstances(context.env, context.var.caller, [id]))(id) : hideNothing;
+    const shown = (envelope: Envelope) => hide(redaction.payload(envelope, envelope.payload_inline));
+    return context.json({ items: messages.map((message) => messageView(message, withPayload, shown)) }, 200);
   });
 }
 
-function messageView({ step, confirmed, envelope }: EmittedMessage, withPayload: boolean): z.infer<typeof EmittedMessageSchema> {
-  const { payload_inline, payload_ref, ...rest } = envelope;
-  return { step, confirmed, ...rest, ...(withPayload && { payload_inline, payload_ref }) };
+function messageView(
+  { step, confirmed, envelope }: EmittedMessage,
+  withPayload: boolean,
+  shown: (envelope: Envelope) => unknown,
+): z.infer<typeof EmittedMessageSchema> {
+  const { payload_inline: _, payload_ref, ...rest } = envelope;
+  return { step, confirmed, ...rest, ...(withPayload && { payload_inline: shown(envelope), payload_ref }) };
 }

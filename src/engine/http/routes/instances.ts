@@ -1,5 +1,9 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { describeInstance, type Instance, listInstances } from "../../inspect/instances.ts";
+import type { Hide } from "../../contract/hide.ts";
+import { describeInstance, type InstanceDetail } from "../../inspect/instance-detail.ts";
+import { type Instance, listInstances } from "../../inspect/instances.ts";
+import { type Redaction, redactionOf } from "../../inspect/redaction.ts";
+import { MAX_WAIT_S, untilSettled } from "../../inspect/settled.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { needs } from "../auth.ts";
@@ -7,8 +11,9 @@ import { CostSchema, costView } from "../cost.ts";
 import type { HttpEnv } from "../env.ts";
 import { FailureSchema, failureView } from "../failure.ts";
 import { KNOWN_NAMES, refuseUnknownNames } from "../known-names.ts";
-import { page, pageOf, pageQuery } from "../paging.ts";
+import { page, pageOf, pageQuery, wholeNumber } from "../paging.ts";
 import { problems } from "../problem.ts";
+import { redactionFor, revealQuery } from "../redaction.ts";
 import { answers } from "../responses.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
 
@@ -37,7 +42,27 @@ const InstanceSchema = z
         }),
       )
       .max(20)
-      .openapi({ description: "Events and answers that it waits for, 20 at most. A sleep is none: `/steps` shows it." }),
+      .openapi({ description: "Events and answers that it waits for, 20 at most. A sleep is none, see `sleeping`." }),
+    retrying: z
+      .object({
+        step: z.string(),
+        attempt: z.int().openapi({ description: "The attempt that failed, 1-based." }),
+        next_at: timestamp.nullable().openapi({ description: "When the next one is made; null in a list, where only the platform knows." }),
+        error: z.string().openapi({ description: "What it failed of." }),
+      })
+      .nullable()
+      .openapi({
+        description:
+          "A step whose last attempt failed, and that is tried again; of several the one that comes first. A list knows of it only where a `lookup` or `once` step has failed: the other classes write nothing before they are done.",
+      }),
+    sleeping: z.object({ step: z.string().nullable(), until: timestamp.nullable() }).nullable().openapi({
+      description:
+        "A step that only time ends. A list knows that something sleeps (or is in a long back-off) once the keeper has asked the platform, some half a minute later, and neither which step nor until when.",
+    }),
+    must_end_by: timestamp.nullable().openapi({ description: "By when it is to have ended; null where nobody said." }),
+    overdue: z
+      .boolean()
+      .openapi({ description: "That time is over, and it is still under way. Nothing ends it: that is somebody's to decide." }),
     error: FailureSchema.nullable(),
     undo: z.enum(["open", "done"]).nullable().openapi({
       description: "`open` while it is being undone, also when that has failed; `done` once it is undone; null again when it is retried.",
@@ -55,6 +80,15 @@ const InstanceDetailSchema = InstanceSchema.extend({
   result_changed: z.string().nullable().openapi({
     description: "Of a result that is no plain data, such as a Map: what JSON changed of it or left out, in a sentence. Null otherwise.",
   }),
+  callback: z
+    .object({
+      url: z.string(),
+      told: z.object({ run: z.int(), status: z.string() }).nullable().openapi({
+        description: "The end whose call was accepted last: an instance of `send-callback` in the same job, which says what came of it.",
+      }),
+    })
+    .nullable()
+    .openapi({ description: "The address that its command has named, to be called at its ends." }),
   cost: CostSchema,
 }).openapi("InstanceDetail");
 
@@ -72,6 +106,10 @@ const list = createRoute({
       workflow: z.string().optional().openapi({ description: KNOWN_NAMES }),
       subject: z.string().optional(),
       correlation: z.string().optional(),
+      cause: z.string().optional().openapi({ description: "An `id` of `/v1/instances/causes`: instances that are errored." }),
+      overdue: z.enum(["true"]).optional().openapi({
+        description: "Only what is past its `must_end_by` and still under way; the one whose time was over last comes first.",
+      }),
       since: z.iso.datetime({ offset: true }).optional().openapi({ description: "Accepted then or later." }),
       ...pageQuery,
     }),
@@ -87,31 +125,66 @@ const show = createRoute({
   path: "/v1/instances/{id}",
   operationId: "getInstance",
   summary: "Show an instance: what was asked, what came of it, and what the platform says of it",
+  description:
+    "With `wait` the answer is held until the instance does not go on by itself, or the seconds are over: its `status` says which. It is over, or a person has to answer its doubt or its question. A sleep, an event and a back-off are waited through.",
   ...needs("read"),
-  request: { params: z.object({ id: z.string() }) },
+  request: {
+    params: z.object({ id: z.string() }),
+    query: z.strictObject({
+      ...revealQuery,
+      wait: wholeNumber(0, MAX_WAIT_S)
+        .default(0)
+        .openapi({ type: "integer", minimum: 0, maximum: MAX_WAIT_S, default: 0, description: "Seconds to wait for its end." }),
+    }),
+  },
   responses: {
     200: answers("The instance", InstanceDetailSchema),
-    ...problems("unauthorized", "forbidden", "instance_not_found"),
+    ...problems("unauthorized", "forbidden", "instance_not_found", "invalid_payload"),
   },
 });
 
 export function instances(catalog: Catalog) {
   return new OpenAPIHono<HttpEnv>()
     .openapi(list, async (context) => {
-      const { since, ...filter } = context.req.valid("query");
-      const found = await listInstances(context.env, context.var.caller, { ...filter, since: since ? Date.parse(since) : undefined });
-      refuseUnknownNames(found, { workflow: { name: filter.workflow, known: catalog.workflows.map(({ name }) => name) } });
-      return context.json(page(found, instanceView), 200);
+      const { since, overdue, ...filter } = context.req.valid("query");
+      const asked = { ...filter, since: since ? Date.parse(since) : undefined, overdue: overdue === "true" };
+      const found = await listInstances(context.env, context.var.caller, asked);
+      refuseUnknownNames(found, { workflow: { name: filter.workflow, known: catalog.workflows.map(({ name }) => name) } }, filter.cursor);
+      const failed = found.items.filter(({ error, retrying }) => error !== null || retrying !== null).map(({ id }) => id);
+      const hide = await redactionOf(catalog).ofInstances(context.env, context.var.caller, failed);
+      return context.json(
+        page(found, (one) => instanceView(one, hide(one.id))),
+        200,
+      );
     })
     .openapi(show, async (context) => {
-      const instance = await describeInstance(context.env, context.var.caller, context.req.valid("param").id);
-      const { payload, payloadRef, platformStatus, result, resultChanged } = instance;
-      const whole = { ...instanceView(instance), payload, payload_ref: payloadRef, result, platform_status: platformStatus };
-      return context.json({ ...whole, result_changed: resultChanged, cost: costView(instance.cost) }, 200);
+      const { env, req, var: variables } = context;
+      const redaction = await redactionFor(context, catalog);
+      const { id } = req.valid("param");
+      const { wait } = req.valid("query");
+      if (wait > 0) await untilSettled(env, variables.caller, id, wait * 1000, req.raw.signal);
+      const instance = await describeInstance(env, variables.caller, id);
+      const hide = (await redaction.ofInstances(env, variables.caller, [id]))(id);
+      return context.json(detailView(instance, redaction, hide), 200);
     });
 }
 
-function instanceView(instance: Instance): z.infer<typeof InstanceSchema> {
+function detailView(instance: InstanceDetail, redaction: Redaction, hide: Hide): z.infer<typeof InstanceDetailSchema> {
+  const { messageType, schemaVersion, payload, payloadRef, platformStatus, result, resultChanged, callback, cost } = instance;
+  return {
+    ...instanceView(instance, hide),
+    platform_status: platformStatus,
+    payload: redaction.payload({ message_type: messageType, schema_version: schemaVersion }, payload),
+    payload_ref: payloadRef,
+    result: hide(result),
+    result_changed: resultChanged,
+    callback,
+    cost: costView(cost),
+  };
+}
+
+/** An instance as a list has it. */
+export function instanceView(instance: Instance, hide: Hide): z.infer<typeof InstanceSchema> {
   return {
     id: instance.id,
     workflow: instance.workflow,
@@ -130,9 +203,19 @@ function instanceView(instance: Instance): z.infer<typeof InstanceSchema> {
       approval_id: approvalId,
       until: isoOrNull(until),
     })),
-    error: failureView(instance.error),
+    retrying: hide(retryingView(instance.retrying)),
+    sleeping: instance.sleeping && { step: instance.sleeping.step, until: isoOrNull(instance.sleeping.until) },
+    must_end_by: isoOrNull(instance.mustEndBy),
+    overdue: instance.overdue,
+    error: hide(failureView(instance.error)),
     undo: instance.undo === null ? null : instance.status === "terminated" ? "done" : "open",
     accepted_at: iso(instance.acceptedAt),
     updated_at: iso(instance.updatedAt),
   };
+}
+
+function retryingView(retrying: Instance["retrying"]): z.infer<typeof InstanceSchema>["retrying"] {
+  if (retrying === null) return null;
+  const { step, attempt, nextAt, error } = retrying;
+  return { step, attempt, next_at: isoOrNull(nextAt), error };
 }

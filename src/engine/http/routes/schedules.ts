@@ -1,4 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { type Redaction, redactionOf } from "../../inspect/redaction.ts";
 import { deleteSchedule, pauseSchedule, putSchedule, resumeSchedule } from "../../schedules/change.ts";
 import { COUNTED_TIMES } from "../../schedules/cron.ts";
 import { runSchedule } from "../../schedules/run-now.ts";
@@ -162,6 +163,7 @@ const runs = createRoute({
 });
 
 export function schedules(catalog: Catalog) {
+  const scheduleView = (schedule: Schedule) => viewOf(schedule, redactionOf(catalog));
   return new OpenAPIHono<HttpEnv>()
     .openapi(list, async ({ env, req, var: { caller }, json }) => {
       const { cursor = "", limit } = req.valid("query");
@@ -207,13 +209,13 @@ export function schedules(catalog: Catalog) {
     );
 }
 
-function scheduleView(schedule: Schedule): z.infer<typeof ScheduleSchema> {
+function viewOf(schedule: Schedule, redaction: Redaction): z.infer<typeof ScheduleSchema> {
   const { name, cron, timeZone, command, payload, lateMs, state, nextAt, lastRun, revision, changedAt, changedBy } = schedule;
   return {
     name,
     cron,
     time_zone: timeZone,
-    command: { type: command, payload },
+    command: { type: command, payload: redaction.payload({ message_type: command }, payload) },
     late_seconds: lateMs / 1000,
     state,
     next_at: isoOrNull(nextAt),

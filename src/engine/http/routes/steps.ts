@@ -1,6 +1,10 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { type NamedStep, stepsOf } from "../../inspect/history.ts";
+import type { Hide } from "../../contract/hide.ts";
 import { getInstance } from "../../inspect/instances.ts";
+import { redactionOf } from "../../inspect/redaction.ts";
+import { nextAttemptAt } from "../../inspect/standing.ts";
+import { type NamedStep, stepsOf } from "../../inspect/steps.ts";
+import type { Catalog } from "../../topology/catalog.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
@@ -25,13 +29,21 @@ const StepSchema = z
       .openapi({ description: "As the code names it; a wait has the name of its step, which first says that it waits (`do`)." }),
     count: z.int().openapi({ description: "Tells calls of one name apart, in the order they were made." }),
     state: z.enum(["running", "retrying", "sleeping", "waiting", "complete", "errored", "timed_out"]),
-    started_at: timestamp,
+    started_at: timestamp.nullable().openapi({ description: "Null for a step whose history the platform has forgotten." }),
     ended_at: timestamp.nullable(),
-    attempts: z.array(AttemptSchema),
+    attempts: z.array(AttemptSchema).openapi({
+      description:
+        "Of the present run, as the platform counts them; none where it has forgotten them. What it waits between two is `retry_delay_ms`.",
+    }),
+    next_attempt_at: timestamp.nullable().openapi({ description: "For one that is `retrying`: when the next attempt is made." }),
     duration_ms: z.int().nullable().openapi({ description: "For a sleep: how long." }),
+    until: timestamp.nullable().openapi({ description: "For a sleep, and a wait that lasts: until when." }),
     event_type: z.string().nullable().openapi({ description: "For a wait: for which type of event; null for a question." }),
     subject: z.string().nullable().openapi({ description: "For a wait: what the event has to be about." }),
     approval_id: z.string().nullable().openapi({ description: "For a question: which." }),
+    effects: z
+      .array(z.object({ key: z.string(), class: z.string(), generation: z.int(), state: z.string() }))
+      .openapi({ description: "Its effects as they are recorded, each generation by itself; `/effects` has them whole." }),
   })
   .openapi("Step");
 
@@ -40,7 +52,8 @@ const list = createRoute({
   path: "/v1/instances/{id}/steps",
   operationId: "listSteps",
   summary: "List an instance's steps with their attempts, sleeps and waits",
-  description: "From the platform's own history, which it keeps for as long as it keeps the instance.",
+  description:
+    "From the platform's own history, which it keeps for as long as it keeps the instance, and of the present run: a retry makes steps anew. What it has forgotten is shown by its recorded effects, without attempts.",
   ...needs("read"),
   request: { params: z.object({ id: z.string() }) },
   responses: {
@@ -55,27 +68,31 @@ const list = createRoute({
   },
 });
 
-export function steps() {
+export function steps(catalog: Catalog) {
   return new OpenAPIHono<HttpEnv>().openapi(list, async (context) => {
     const instance = await getInstance(context.env, context.var.caller, context.req.valid("param").id);
-    const history = await stepsOf(context.env, instance);
-    return context.json({ items: history.steps.map(stepView), truncated: history.truncated }, 200);
+    const hide = (await redactionOf(catalog).ofInstances(context.env, context.var.caller, [instance.id]))(instance.id);
+    const history = await stepsOf(context.env, context.var.caller, instance);
+    return context.json({ items: history.steps.map((step) => stepView(step, hide)), truncated: history.truncated }, 200);
   });
 }
 
-function stepView({ startedAt, endedAt, attempts, durationMs, eventType, approvalId, ...step }: NamedStep): z.infer<typeof StepSchema> {
+function stepView(named: NamedStep, hide: Hide): z.infer<typeof StepSchema> {
+  const { startedAt, endedAt, attempts, durationMs, until, eventType, approvalId, ...step } = named;
   return {
     ...step,
-    started_at: iso(startedAt),
+    started_at: isoOrNull(startedAt),
     ended_at: isoOrNull(endedAt),
     attempts: attempts.map(({ attempt, startedAt, endedAt, error, retryDelayMs }) => ({
       attempt,
       started_at: iso(startedAt),
       ended_at: isoOrNull(endedAt),
-      error,
+      error: hide(error),
       retry_delay_ms: retryDelayMs,
     })),
+    next_attempt_at: isoOrNull(nextAttemptAt(named)),
     duration_ms: durationMs,
+    until: isoOrNull(until),
     event_type: eventType,
     approval_id: approvalId,
   };

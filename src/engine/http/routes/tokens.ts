@@ -35,6 +35,7 @@ function schemasOf(own: readonly string[]) {
       scopes: z.array(scope),
       created_at: timestamp,
       expires_at: timestamp.nullable().openapi({ description: "Null is never." }),
+      last_used_at: timestamp.nullable().openapi({ description: "At most an hour before its last use; null where it has not been used." }),
     })
     .openapi("Token");
 
@@ -50,11 +51,17 @@ const revoke = createRoute({
   operationId: "revokeToken",
   summary: "Revoke a token",
   description:
-    "Where it was used in the last 30 seconds, it may work for as long once more. Tokens that it minted go on: the audit's rows `mint` name it as `minted_by`.",
+    "Where it was used in the last 30 seconds, it may work for as long once more. Tokens that it minted go on, unless `descendants` is true: then all that come from it end with it.",
   ...needs("tokens"),
   request: {
     params: z.object({ id: z.string().max(100).openapi({ description: "The 16 digits after `mr_`." }) }),
-    query: z.strictObject({ reason: z.string().trim().max(500).default("").openapi({ description: "Why; kept in the audit." }) }),
+    query: z.strictObject({
+      reason: z.string().trim().max(500).default("").openapi({ description: "Why; kept in the audit." }),
+      descendants: z
+        .enum(["true", "false"])
+        .default("false")
+        .openapi({ description: "Also all that it minted, and those that these minted; even where it is revoked already." }),
+    }),
   },
   responses: {
     204: { description: "It is revoked" },
@@ -90,7 +97,7 @@ export function tokens(own: readonly string[]) {
     operationId: "listTokens",
     summary: "List your tenant's tokens, newest first",
     description:
-      "Without what they are; those that expired stay for 30 days. When one was used last is not kept: that would be a write a request.",
+      "Without what they are; those that expired stay for 30 days. The last use is noted once an hour: that of this hour may have been later.",
     ...needs("tokens"),
     request: { query: z.strictObject(pageQuery) },
     responses: { 200: answers("A page of tokens", pageOf(TokenSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
@@ -106,13 +113,14 @@ export function tokens(own: readonly string[]) {
       json(page(await listTokens(env, caller, req.valid("query")), tokenView), 200),
     )
     .openapi(revoke, async ({ env, req, var: { caller }, body }) => {
-      if (!(await revokeToken(env, caller, req.valid("param").id, req.valid("query").reason))) {
+      const { reason, descendants } = req.valid("query");
+      if (!(await revokeToken(env, caller, req.valid("param").id, reason, { descendants: descendants === "true" }))) {
         throw new HttpRefusal("token_not_found", "Your tenant has no such token. GET /v1/tokens lists those it has.");
       }
       return body(null, 204);
     });
 }
 
-function tokenView({ id, actor, scopes, createdAt, expiresAt }: TokenRow): z.infer<ReturnType<typeof schemasOf>["TokenSchema"]> {
-  return { id, actor, scopes: [...scopes], created_at: iso(createdAt), expires_at: isoOrNull(expiresAt) };
+function tokenView({ id, actor, scopes, createdAt, expiresAt, usedAt }: TokenRow): z.infer<ReturnType<typeof schemasOf>["TokenSchema"]> {
+  return { id, actor, scopes: [...scopes], created_at: iso(createdAt), expires_at: isoOrNull(expiresAt), last_used_at: isoOrNull(usedAt) };
 }

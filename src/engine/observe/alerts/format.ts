@@ -6,6 +6,7 @@ const TELEGRAM_CHARACTERS = 4096;
 const SLACK_CHARACTERS = 4000;
 /** A label, or an example, in a message for people. */
 const MAX_WORD = 100;
+const MAX_NOTE = 500;
 const MAX_LABELS = 8;
 
 /** What a receiver of signed webhooks reads: the form that Standard Webhooks recommends, a type, a time and the data. */
@@ -46,7 +47,7 @@ const WORDS: Record<AlertNotice["change"], string> = {
 
 /** A notice in a few lines. Lines are left out, the last first, where it would be longer than its channel takes: none is cut in a mark. */
 function written(notice: AlertNotice, { safe, bold }: Marks, most: number): string {
-  const { severity, rule, change, labels, value, above, count, examples, since, last_at, meaning, doc, alert_id } = notice;
+  const { severity, rule, change, labels, value, above, count, examples, since, last_at, meaning, doc, alert_id, note } = notice;
   const word = (text: string) => safe(shortened(text, MAX_WORD));
   const sign = change === "resolved" ? "✅" : severity === "critical" ? "🔴" : "🟡";
   const named = Object.entries(labels).slice(0, MAX_LABELS);
@@ -54,6 +55,7 @@ function written(notice: AlertNotice, { safe, bold }: Marks, most: number): stri
     `${sign} ${bold(`${severity} ${word(rule)} ${WORDS[change]}`)}`,
     ...(named.length > 0 ? [named.map(([name, said]) => `${word(name)} ${word(said)}`).join(", ")] : []),
     word(meaning),
+    ...(note ? [`${word(note.by)}: ${safe(shortened(note.text, MAX_NOTE))}`] : []),
     `${count === null ? "" : `${count} times, `}value ${rounded(value)}${above === null ? "" : `, told above ${rounded(above)}`}`,
     `since ${since}, last ${last_at}`,
     ...(examples.length > 0 ? [`such as ${examples.map(word).join(", ")}`] : []),

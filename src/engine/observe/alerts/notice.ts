@@ -30,7 +30,10 @@ export const SEND_ALERT = "send-alert";
 
 const at = z.iso.datetime();
 
-/** An alert has begun, changed, lasted or ended. All of it comes from code and counts: no payload, no subject, no tenant. */
+/**
+ * An alert has begun, changed, lasted or ended. All of it comes from code and counts, but for the note of who escalates something: no
+ * payload, no subject, no tenant.
+ */
 export const AlertChanged = defineEvent({
   type: "alert.changed",
   payload: z.object({
@@ -51,6 +54,8 @@ export const AlertChanged = defineEvent({
     changed_at: at,
     meaning: z.string(),
     doc: z.string(),
+    /** What somebody said who asks others to look at it, and who that is; null where nobody did. */
+    note: z.object({ by: z.string(), text: z.string() }).nullable().optional(),
     /** The channels that it is sent to. */
     channels: z.array(z.enum(CHANNELS)),
   }),
@@ -68,8 +73,17 @@ export function isOwn({ queue, workflow }: Alert["labels"], senders: ReadonlySet
   return (workflow !== undefined && senders.has(workflow)) || queue === ALERTS_QUEUE.name || queue === `${ALERTS_QUEUE.name}-dlq`;
 }
 
+/** What is said beside an alert, and by whom. */
+type Note = NonNullable<AlertNotice["note"]>;
+
 /** What people are told of an alert. */
-export function noticeOf(alert: Alert, change: AlertChange, rule: AlertRule | undefined, channels: readonly ChannelName[]): AlertNotice {
+export function noticeOf(
+  alert: Alert,
+  change: AlertChange,
+  rule: AlertRule | undefined,
+  channels: readonly ChannelName[],
+  note: Note | null = null,
+): AlertNotice {
   const { id, labels, severity, value, count, examples, since, lastAt, updatedAt } = alert;
   return {
     alert_id: id,
@@ -86,6 +100,7 @@ export function noticeOf(alert: Alert, change: AlertChange, rule: AlertRule | un
     changed_at: new Date(updatedAt).toISOString(),
     meaning: rule?.meaning ?? "The rule was taken away.",
     doc: rule?.doc ?? "docs/alerts.md",
+    note,
     channels: [...channels],
   };
 }

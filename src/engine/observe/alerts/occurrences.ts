@@ -1,12 +1,23 @@
 import { fragment, now, type Statement, sql } from "../../contract/sql.ts";
 import { OTHERS } from "../../store/alerts.ts";
+import { selectEscalated } from "../../store/dead-letters.ts";
 import { MAX_COUNTED } from "../../store/health.ts";
 import { query } from "../../store/retry.ts";
 import type { Reading } from "./observations.ts";
-import { INSTANCES_ERRORED, LETTERS_ARRIVED } from "./rules.ts";
+import { INSTANCES_ERRORED, LETTERS_ARRIVED, LETTERS_ESCALATED } from "./rules.ts";
 
 /** What happened less than so long ago makes its gauge. */
 const WINDOW_MS = 300_000;
+
+/** Of each rule a handful are told apart, and the rest is one alert. */
+const MAX_ESCALATED = 1000;
+
+interface Escalated {
+  readonly id: string;
+  readonly queue: string;
+  readonly reason: string;
+  readonly at: number;
+}
 
 interface Group {
   readonly one: string;
@@ -20,11 +31,20 @@ interface Group {
 /**
  * Dead letters that arrived and instances that failed in the last five minutes, of all tenants, by what they have in common: names that
  * come from code, and the ids of the first three. What an open alert has counted is not fresh: of
- * a storm each look reads the newest, and the looks before have counted the rest.
+ * a storm each look reads the newest, and the looks before have counted the rest. Beside these each letter that somebody has escalated, as
+ * long as it is open.
  */
 export async function readOccurrences(db: D1Database): Promise<Reading[]> {
-  const [letters, errored] = await Promise.all([query<Group>(db, LETTERS), query<Group>(db, ERRORED)]);
+  const [letters, errored, escalated] = await Promise.all([
+    query<Group>(db, LETTERS),
+    query<Group>(db, ERRORED),
+    query<Escalated>(db, selectEscalated(MAX_ESCALATED)),
+  ]);
   return [
+    ...escalated.map(({ id, queue, reason, at: lastAt }) => {
+      const labels = { dead_letter: id, queue, reason };
+      return { name: LETTERS_ESCALATED, labels, value: 1, examples: [id], lastAt };
+    }),
     ...letters.map((group) => asReading(LETTERS_ARRIVED, group, ({ one, other }) => ({ queue: one, reason: other }))),
     ...errored.map((group) => asReading(INSTANCES_ERRORED, group, ({ one, other }) => ({ workflow: one, code: other }))),
   ];

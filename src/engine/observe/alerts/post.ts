@@ -1,16 +1,10 @@
-import { Webhook } from "standardwebhooks";
-import { MillraceError, notRetryable, upstreamRefused } from "../../contract/errors.ts";
+import type { AddressGuard } from "../../contract/address-guard.ts";
+import { MillraceError } from "../../contract/errors.ts";
 import { defineStep, type StepDefinition } from "../../guard/step.ts";
-import { wordOf } from "../../limits/upstream.ts";
 import { type AlertVars, type Channel, type ChannelName, channelOf } from "./channels.ts";
 import { slackBody, telegramBody, webhookBody } from "./format.ts";
 import type { AlertNotice } from "./notice.ts";
-
-/** What a deployment says of an address before a signed webhook goes there: it may; it may not; or nobody can say for now. */
-export type Guarded = { verdict: "public"; url: URL } | { verdict: "refused"; reason: string } | { verdict: "unknown"; reason: string };
-
-/** Judges the address of a signed webhook. */
-export type AddressGuard = (env: Cloudflare.Env, url: string) => Promise<Guarded>;
+import { assertTaken, guardedUrl, signatureOf } from "./receiver.ts";
 
 /** One notice on its way to one channel. */
 interface Posting {
@@ -28,9 +22,6 @@ interface Posted {
 
 /** For 20 minutes, after which an operator retries the instance: 2 seconds behind the first try, a minute behind the last ones. */
 const RETRIES = { limit: 35, delay: "2 seconds", backoff: "linear" } as const;
-/** What somebody must be told is put off for so long at most, whatever a channel asks for. */
-const MAX_PUT_OFF_MS = 300_000;
-const ANSWER_BYTES = 1024;
 
 /**
  * Posts a notice to a channel. Receivers of signed webhooks know it by `webhook-id`; to Slack and Telegram, which know no keys, one whose
@@ -52,7 +43,7 @@ export function postAlert(guard: AddressGuard | undefined): StepDefinition<Posti
       }).catch(() => {
         throw new MillraceError("unavailable", `${name} cannot be reached, or gave no answer in time.`);
       });
-      await assertTaken(name, response);
+      await assertTaken(name, response, { isFinal: ({ status }) => (name === "webhook" ? status === 410 : !mayPass(status)), next: NEXT });
       return { state: "sent", status: response.status };
     },
   });
@@ -60,10 +51,7 @@ export function postAlert(guard: AddressGuard | undefined): StepDefinition<Posti
 
 async function targetOf(env: Cloudflare.Env, channel: Channel, guard: AddressGuard | undefined): Promise<URL> {
   if (channel.name !== "webhook" || guard === undefined) return new URL(channel.url);
-  const guarded = await guard(env, channel.url);
-  if (guarded.verdict === "refused") throw notRetryable(`Not sent: ALERTS_WEBHOOK_URL ${guarded.reason}.`);
-  if (guarded.verdict === "unknown") throw new MillraceError("unavailable", `Not sent: ${guarded.reason}.`);
-  return guarded.url;
+  return guardedUrl(await guard(env, channel.url), "ALERTS_WEBHOOK_URL");
 }
 
 function requestOf(channel: Channel, notice: AlertNotice, key: string): { headers: Record<string, string>; body: string } {
@@ -71,47 +59,12 @@ function requestOf(channel: Channel, notice: AlertNotice, key: string): { header
   if (channel.name === "slack") return { headers, body: slackBody(notice) };
   if (channel.name === "telegram") return { headers, body: telegramBody(notice, channel.chat) };
   const body = webhookBody(notice);
-  const at = new Date();
-  const signed = {
-    "webhook-id": key,
-    "webhook-timestamp": String(Math.floor(at.getTime() / 1000)),
-    "webhook-signature": new Webhook(channel.secret).sign(key, at, body),
-  };
-  return { headers: { ...headers, ...signed }, body };
+  return { headers: { ...headers, ...signatureOf(channel.secret, key, body) }, body };
 }
 
-/**
- * Returns for 2xx. What Slack and Telegram refuse for good, and 410 of a webhook, is not tried again: somebody must mend a variable first.
- */
-async function assertTaken(name: ChannelName, response: Response): Promise<void> {
-  const said = `${name} answered ${response.status}`;
-  const { status } = response;
-  const asked = wordOf(response)?.refusedForMs ?? (status === 429 ? await waitIn(response) : undefined);
-  await response.body?.cancel().catch(() => undefined);
-  if (response.ok) return;
-  if (asked !== undefined) {
-    const putOffMs = Math.min(Math.max(1000, asked), MAX_PUT_OFF_MS);
-    // As what is out of reach: one that asks for a second at every try would have used up all tries within seconds.
-    const message = `${said} and asked for ${Math.ceil(asked / 1000)} seconds.`;
-    throw new MillraceError("unavailable", message, { delayMs: putOffMs, upstreamStatus: status });
-  }
-  const mayPass = status >= 500 || status === 408 || status === 425 || status === 429;
-  const isFinal = name === "webhook" ? status === 410 : !mayPass;
-  throw isFinal
-    ? notRetryable(`${said}: see whether its variables are right, then retry the instance.`, status)
-    : upstreamRefused(`${said}.`, status);
-}
+/** What Slack and Telegram refuse for good, and 410 of a webhook, is not tried again: somebody must mend a variable first. */
+const NEXT = "see whether its variables are right, then retry the instance";
 
-/** Telegram says in its body how long to wait. */
-async function waitIn(response: Response): Promise<number | undefined> {
-  try {
-    const reader = response.body?.getReader();
-    const read = await reader?.read();
-    await reader?.cancel();
-    const body = JSON.parse(new TextDecoder().decode(read?.value?.subarray(0, ANSWER_BYTES)));
-    const seconds = body?.parameters?.retry_after;
-    return Number.isInteger(seconds) && seconds > 0 ? seconds * 1000 : undefined;
-  } catch {
-    return undefined;
-  }
+function mayPass(status: number): boolean {
+  return status >= 500 || status === 408 || status === 425 || status === 429;
 }

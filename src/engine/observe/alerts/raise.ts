@@ -17,6 +17,7 @@ import {
   selectKnown,
   writeAlerts,
 } from "../../store/alerts.ts";
+import { selectEscalations } from "../../store/dead-letters.ts";
 import { insertOutgoing, type Outgoing } from "../../store/outbox.ts";
 import { atomically, query } from "../../store/retry.ts";
 import type { Catalog } from "../../topology/catalog.ts";
@@ -26,6 +27,7 @@ import { AlertChanged, alertsTenant, isOwn, messageOfNotice, noticeOf, SEND_ALER
 import type { Reading } from "./observations.ts";
 import { readOccurrences } from "./occurrences.ts";
 import type { AlertRule } from "./rule.ts";
+import { LETTER_ESCALATED } from "./rules.ts";
 
 /** What a round of alerts is given. */
 interface Round {
@@ -87,10 +89,26 @@ async function messagesOf(
   const senders = sendersOf(catalog);
   const told = kept.filter(({ alert, notice }) => notice !== undefined && !isOwn(alert.labels, senders));
   if (!isHeard(env, catalog, channels)) return [];
+  const notes = await notesOf(env, told);
   return Promise.all(
     told.flatMap(({ alert, notice }) => {
       const rule = rules.find(({ name }) => name === alert.rule);
-      return notice ? [messageOfNotice(env, tenantId, alert, noticeOf(alert, notice, rule, channels))] : [];
+      return notice ? [messageOfNotice(env, tenantId, alert, noticeOf(alert, notice, rule, channels, notes.get(alert.id)))] : [];
+    }),
+  );
+}
+
+/** What was said of letters that are escalated, by the ids of their alerts. */
+async function notesOf(env: EngineEnv, told: readonly Kept[]): Promise<ReadonlyMap<string, { by: string; text: string }>> {
+  const about = told.filter(({ alert }) => alert.rule === LETTER_ESCALATED);
+  if (about.length === 0) return new Map();
+  const ids = about.flatMap(({ alert }) => alert.labels.dead_letter ?? []);
+  const rows = await query<{ id: string; saidBy: string; note: string }>(env.DB, selectEscalations(ids));
+  const said = new Map(rows.map(({ id, saidBy: by, note }) => [id, { by, text: note }]));
+  return new Map(
+    about.flatMap(({ alert }) => {
+      const note = said.get(alert.labels.dead_letter ?? "");
+      return note ? [[alert.id, note] as const] : [];
     }),
   );
 }

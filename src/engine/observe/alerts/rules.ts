@@ -14,6 +14,10 @@ const usual = { repeatMs: REPEAT_MS, clearMs: CLEAR_MS } as const;
 /** The gauges of what has just happened: as many as in the last five minutes. */
 export const LETTERS_ARRIVED = "dead_letters_arrived";
 export const INSTANCES_ERRORED = "instances_errored";
+/** The gauge of letters that somebody has asked others to look at: one for each. */
+export const LETTERS_ESCALATED = "dead_letters_escalated";
+/** The rule about them. */
+export const LETTER_ESCALATED = "dead_letter_escalated";
 /** Seconds by which the keeper's round came late, or longer than its period since the one before. */
 export const KEEPER_LATE = "keeper_late_seconds";
 
@@ -27,6 +31,15 @@ export const ALERT_RULES: readonly AlertRule[] = [
     ...usual,
     meaning: "Messages became dead letters: no consumer could finish them.",
     doc: "docs/operating.md#dead-letters",
+  },
+  {
+    name: LETTER_ESCALATED,
+    gauge: LETTERS_ESCALATED,
+    per: ["dead_letter", "queue", "reason"],
+    warning: { above: 0, forMs: 0 },
+    ...usual,
+    meaning: "Somebody has looked at a dead letter, and asks others to.",
+    doc: "docs/operating.md#escalate",
   },
   {
     name: "instances_errored",
@@ -106,6 +119,17 @@ export const ALERT_RULES: readonly AlertRule[] = [
   {
     name: "instances_overdue",
     gauge: "instances_overdue",
+    per: ["workflow"],
+    warning: { above: 0, forMs: 0 },
+    critical: { above: 1000, forMs: 0 },
+    most: MAX_COUNTED,
+    ...usual,
+    meaning: "Instances are past the time by which they were to have ended: somebody decides what becomes of them.",
+    doc: "docs/operating.md#deadlines",
+  },
+  {
+    name: "instances_unchecked",
+    gauge: "instances_unchecked",
     per: [],
     warning: { above: 0, forMs: 5 * MINUTE_MS },
     critical: { above: 1000, forMs: 5 * MINUTE_MS },

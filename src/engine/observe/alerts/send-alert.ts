@@ -1,6 +1,7 @@
+import type { AddressGuard } from "../../contract/address-guard.ts";
 import { defineWorkflow, type WorkflowDefinition } from "../../workflow/workflow.ts";
 import { AlertChanged, type AlertNotice, SEND_ALERT } from "./notice.ts";
-import { type AddressGuard, postAlert } from "./post.ts";
+import { postAlert } from "./post.ts";
 
 /** What a deployment gives to the sending of its alerts. */
 export interface AlertSenderOptions {

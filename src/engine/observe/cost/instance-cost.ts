@@ -112,6 +112,8 @@ function rowsOf(use: StoredUse, runs: readonly Spent[]): number {
   return (
     ROWS.accepted +
     (use.payloadByReference ? ROWS.payloadByReference : 0) +
+    (use.hasDeadline ? ROWS.deadline * changesOf(use, doing.length) : 0) +
+    (use.calls ? ROWS.called * runs.length : 0) +
     ROWS.deliveredAgain * Math.max(0, use.deliveries - 1) +
     (entries > 0 ? ROWS.running : 0) +
     classes.reduce((sum, one) => sum + entryRows(one), 0) +
@@ -129,6 +131,13 @@ function rowsOf(use: StoredUse, runs: readonly Spent[]): number {
     endRows(use) +
     appRows
   );
+}
+
+/** How often the row of an instance said another status, from its acceptance on, before it was over. */
+function changesOf({ deliveries, classes, waits, questions }: StoredUse, runs: number): number {
+  const began = classes.length > 0 ? 1 : 0;
+  const slept = 2 * (waits.taken - waits.early + waits.over) + (waits.asked - waits.taken - waits.over);
+  return Math.max(1, deliveries) + began + slept + questions.asked + questions.answered + questions.over + Math.max(0, runs - 1);
 }
 
 /** What an attempt without a claim writes, it writes with its outcome; each that claims, once before its effect and once behind it. */

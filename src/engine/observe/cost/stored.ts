@@ -34,6 +34,9 @@ export interface StoredUse {
   /** True where a step of another instance sent that message, which counts it. */
   readonly emitted: boolean;
   readonly payloadByReference: boolean;
+  readonly hasDeadline: boolean;
+  /** True where an address hears of its ends. */
+  readonly calls: boolean;
   /** What its runs used, by their numbers; null before its first end, and where nobody has counted that. */
   readonly spent: Readonly<Record<string, Spent>> | null;
   readonly classes: readonly StoredEntries[];
@@ -61,6 +64,8 @@ export async function storedUse(env: Pick<EngineEnv, "DB">, ids: readonly string
     queue: row.queue as string | null,
     emitted: row.emitted === 1,
     payloadByReference: row.payloadByReference === 1,
+    hasDeadline: row.hasDeadline === 1,
+    calls: row.calls === 1,
     spent: spentIn(row.spent),
     classes: of<StoredEntries>(0, row.id),
     waits: of<StoredUse["waits"]>(1, row.id)[0] ?? { asked: 0, taken: 0, early: 0, over: 0 },
@@ -86,7 +91,7 @@ function spentIn(text: unknown): StoredUse["spent"] {
 function selectInstances(ids: readonly string[]): Statement {
   return sql`
     SELECT id, workflow, status, run, deliveries, spent, queue, envelope->>'payload_ref' IS NOT NULL AS payloadByReference,
-      envelope->>'source' LIKE 'workflow:%' AS emitted
+      envelope->>'source' LIKE 'workflow:%' AS emitted, must_end_by IS NOT NULL AS hasDeadline, callback IS NOT NULL AS calls
     FROM instances WHERE id IN ${among(ids)}`;
 }
 

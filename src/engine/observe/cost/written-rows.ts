@@ -7,6 +7,10 @@ export const ROWS = {
   accepted: 5,
   /** One more where the payload is in R2, which has an index of its own. */
   payloadByReference: 1,
+  /** The list of deadlines, where it has one: at its acceptance, and at each change of its status, which that list depends on. */
+  deadline: 1,
+  /** Its address is to hear of an end: the list of those, and the mark that its call is kept. The call itself is an instance. */
+  called: 2,
   /** Its message came once more. */
   deliveredAgain: 1,
   /** The first recorded step says that it runs. */
@@ -31,20 +35,20 @@ export const ROWS = {
   waitOver: 3,
   questionAsked: 4,
   /** A person's answer, with its audit. */
-  questionAnswered: 8,
+  questionAnswered: 10,
   /** Its time was over. */
   questionOver: 2,
-  /** A run began by an operator's retry, with its audit. */
-  retried: 9,
+  /** A run began by an operator's retry, with its audit. It leaves its cause. */
+  retried: 12,
   /** The same of an undo. */
-  undone: 8,
+  undone: 10,
   /** Retention removes it and keeps its key: beside these two, a row for each entry, wait and question. */
   removed: 2,
   complete: 1,
   /** The list of what stopped as well. */
   terminated: 2,
-  /** And the keeper's line: it looks once more. */
-  errored: 3,
+  /** The keeper's line, because it looks once more; the list of its cause, and the cause's count with its place in a list. */
+  errored: 6,
 } as const;
 
 /** Rows read, roughly: by acceptance and end, and by each recorded step. A thousand of them cost what one written row does. */

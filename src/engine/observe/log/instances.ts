@@ -1,5 +1,6 @@
 import type { Envelope } from "../../contract/envelope.ts";
 import { codeOf, type ErrorCode, messageOf } from "../../contract/errors.ts";
+import type { Hide } from "../../contract/hide.ts";
 import { type EntryKey, formatEntryKey } from "../../contract/ids.ts";
 import { beginning, shortened } from "../../contract/text.ts";
 import { spanIdOf, spanUnderWay, traceIdOf } from "../../contract/trace.ts";
@@ -25,6 +26,8 @@ export interface LoggedRun {
   readonly instanceId: string;
   readonly workflow: string;
   readonly envelope: Envelope;
+  /** Hides in the words of a failure what the payload withholds. */
+  readonly hide: Hide;
 }
 
 /** Why a step, or a run, failed. */
@@ -83,7 +86,18 @@ export function logFailed(
 export function logDoubt(run: LoggedRun, failure: LoggedFailure, effect: EntryKey, error: unknown): void {
   const { step, attempts: attempt } = failure;
   const doubt = { step, attempt, outcome: "in_doubt", effect: formatEntryKey(effect) };
-  logJobLine(run.env, "error", { log: "attempt", ...loggedInstance(run), ...doubt, ...described(run.env, failure), ...thrownAt(error) });
+  logJobLine(run.env, "error", {
+    log: "attempt",
+    ...loggedInstance(run),
+    ...doubt,
+    ...described(run.env, withheldBy(run, failure)),
+    ...thrownAt(error),
+  });
+}
+
+/** A failure as the log and traces may say it. */
+export function withheldBy<Failed extends { message: string }>({ hide }: LoggedRun, failure: Failed): Failed {
+  return { ...failure, message: hide(failure.message) };
 }
 
 /** One line for each run that ended, or that an undo ended. `ms`: since it began. */

@@ -23,6 +23,10 @@ export const COUNTERS = {
   queue_messages_acked_total: { help: "Deliveries that were acknowledged.", labels: ["queue"] },
   queue_messages_retried_total: { help: "Deliveries that were sent back, to be delivered again.", labels: ["queue"] },
   queue_dlq_total: { help: "Messages that became dead letters.", labels: ["queue", "reason"] },
+  dead_letter_repairs_total: {
+    help: "Automatic repairs of dead letters: sent, refused as an operator's correction would be, or failed.",
+    labels: ["queue", "repair", "outcome"],
+  },
   messages_total: { help: "Deliveries by the type of their message and what became of it.", labels: ["queue", "type", "outcome"] },
   instances_ended_total: {
     help: "Runs that ended, by status, and by the code of the error for those that failed.",
@@ -58,7 +62,8 @@ export const GAUGES = {
   dead_letters_open: { help: "Dead letters that nobody has settled, up to 10000.", labels: ["queue", "reason"] },
   effects_in_doubt: { help: "Effects of which only a person can say whether they happened, up to 10000.", labels: [] },
   effects_in_doubt_oldest_seconds: { help: "Age of the oldest effect in doubt.", labels: [] },
-  instances_overdue: { help: "Instances that the keeper should have looked at a minute ago or longer, up to 10000.", labels: ["stage"] },
+  instances_overdue: { help: "Instances past the time by which they were to have ended, up to 10000.", labels: ["workflow"] },
+  instances_unchecked: { help: "Instances that the keeper should have looked at a minute ago or longer, up to 10000.", labels: ["stage"] },
   outbox_unconfirmed: { help: "Messages that no consumer has confirmed yet, up to 10000.", labels: [] },
   outbox_overdue_seconds: { help: "How long the most overdue of them is overdue for its next send.", labels: [] },
   outbox_refused: { help: "Messages that their queue has refused at the last send, up to 10000.", labels: [] },

@@ -68,8 +68,13 @@ async function compare(env: EngineEnv, { place, id, tenant_id, workflow, status,
   return [{ ...about, kind: FAILED.has(status) ? "not_failed" : "ended_otherwise", detail }];
 }
 
-/** An undo is a run of its own there: complete, it leaves its instance terminated. */
+/**
+ * An undo is a run of its own there: complete, it leaves its instance terminated. A run that a person stopped ends itself there as failed,
+ * or is ended; one that was closed has done either before.
+ */
 function agrees(status: string, said: "complete" | "errored" | "terminated", undo: string | null): boolean {
+  if (status === "skipped") return undo !== null || said !== "complete";
+  if (status === "terminated" && undo === null) return said !== "complete";
   if (undo !== null) return status === (said === "complete" ? "terminated" : "errored");
   return status === said;
 }

@@ -9,10 +9,10 @@ import type { RecordedClass } from "./classes.ts";
  * new → in_doubt        its entry is gone (deleted, or not restored), and the platform remembers the doubt
  * claimed → claimed     taken over once the lease has run out
  * claimed → done        the effect's outcome was recorded by the claim's holder
- * claimed → failed      the upstream said for certain that nothing happened
+ * claimed → failed      the upstream said for certain that nothing happened; or a person has skipped it
  * claimed → in_doubt    a `once` effect whose outcome nobody knows; only a person moves it on
  * failed → claimed      the next attempt takes it
- * failed → done         the next attempt records it, of a class that takes no claim
+ * failed → done         the next attempt records it, of a class that takes no claim; or what a person gave who has skipped it
  * in_doubt → failed     rejected by a person: it did not happen
  * in_doubt → confirmed  a person gave its output
  * in_doubt → done       the attempt that hung said itself how it ended, before a person did

@@ -1,5 +1,6 @@
 import type { EntryKey } from "../../contract/ids.ts";
 import { fragment, now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
+import { wasApplied } from "../actions.ts";
 import type { Outgoing } from "../outbox.ts";
 import { ASKED } from "./classes.ts";
 import { type Attempt, isEntry } from "./entry.ts";
@@ -19,10 +20,11 @@ export function fenceCommit({ key, position, after, caught, token, undoable }: A
 
 /**
  * Records an outcome. The one fence of every class: a fresh key is inserted; a claimed, confirmed or doubted one moves to done only for the
- * holder of its token and epoch; one that is free again, or was claimed by a `lookup` before a deployment made it another class, for the
- * first who records; in every other case `state` becomes NULL, which its NOT NULL refuses, and the whole batch (the app's statements and
- * the messages with it) is undone. The same refusal meets a pass that believes to be the first and finds what another pass has written: it
- * must look first. So a repeat of an ambiguous commit is safe too: it is refused, and reading the row back shows our own token.
+ * holder of its token and epoch; one that a person has skipped, for the attempt that records that; one that is free again, or was claimed
+ * by a `lookup` before a deployment made it another class, for the first who records; in every other case `state` becomes NULL, which its
+ * NOT NULL refuses, and the whole batch (the app's statements and the messages with it) is undone. The same refusal meets a pass that
+ * believes to be the first and finds what another pass has written: it must look first. So a repeat of an ambiguous commit is safe too: it
+ * is refused, and reading the row back shows our own token.
  */
 export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement {
   const messages = outcome.messages.length > 0 ? copies(outcome.messages) : null;
@@ -76,6 +78,9 @@ interface Recorded {
   error: string | null;
 }
 
+/** Whose word an entry is that stands for a step which a person has skipped: nothing of it happened, and its output was given. */
+export const SKIPPED = "skipped";
+
 const RECORD = `
   INSERT INTO inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, output, output_ref,
     messages, error, undoable, updated_at)
@@ -89,12 +94,33 @@ const RECORD = `
   ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
     state = CASE
       WHEN inbox.state IN ('claimed', 'confirmed', 'in_doubt') AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done'
+      WHEN inbox.state = 'failed' AND inbox.token = '${SKIPPED}' AND excluded.token = inbox.token AND excluded.epoch = inbox.epoch THEN 'done'
       WHEN excluded.class IN ('commit', 'keyed', 'natural') AND (excluded.class <> 'commit' OR inbox.epoch <= excluded.epoch)
         AND (inbox.state = 'failed' OR (inbox.state = 'claimed' AND inbox.class IN ${ASKED.fragment} AND inbox.lease_until <= ${now.fragment}))
       THEN 'done' END,
     class = excluded.class, position = excluded.position, after = excluded.after, caught = excluded.caught,
     token = excluded.token, output = excluded.output, output_ref = excluded.output_ref, messages = excluded.messages,
     error = excluded.error, undoable = excluded.undoable, lease_until = NULL, updated_at = excluded.updated_at`;
+
+/**
+ * A person skips a step that failed: its next attempt records the output that is given, instead of doing anything. Behind the action that
+ * says so.
+ */
+export function skipEntry(
+  { instanceId, step, item, generation }: EntryKey,
+  { output, outputRef }: { output: string | null; outputRef: string | null },
+  actionId: string,
+): Statement {
+  return sql`
+    INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, output, output_ref, updated_at)
+    SELECT ${instanceId}, ${step}, ${item}, ${generation},
+      (SELECT coalesce(max(position), -1) + 1 FROM inbox WHERE instance_id = ${instanceId} AND position >= 0),
+      'natural', 'failed', 1, ${SKIPPED}, ${output}, ${outputRef}, ${now}
+    WHERE ${wasApplied(actionId)}
+    ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET state = 'failed', token = excluded.token, epoch = inbox.epoch + 1,
+      output = excluded.output, output_ref = excluded.output_ref, error = NULL, lease_until = NULL, updated_at = excluded.updated_at
+    WHERE inbox.state = 'failed' OR inbox.state = 'claimed'`;
+}
 
 /** Whose attempt wrote an entry that was superseded because its effect was taken back. */
 export const UNDONE = "undone";

@@ -12,6 +12,10 @@ export interface NewInstance extends Identity {
   readonly envelope: Envelope;
   /** The command queue it goes through; null when the instance is started at once. */
   readonly queue: string | null;
+  /** By when it is to have ended, in milliseconds since 1970; nothing where nobody said. */
+  readonly mustEndBy?: number;
+  /** The same as a length of time from its acceptance. */
+  readonly deadlineMs?: number;
 }
 
 /** What the row of an acceptance says now: whose it is, too. */
@@ -28,11 +32,13 @@ const ID = fragment("value->>'id'");
 /** Columns of an acceptance as `json_each` hands it over. */
 const ROWS = fragment(`value->>'id', value->'envelope'->>'tenant_id', value->>'workflow', value->'envelope'->>'message_type',
     value->'envelope'->>'idempotency_key', value->'envelope'->>'correlation_id', value->'envelope'->>'causation_id',
-    value->'envelope'->>'subject', value->>'fingerprint', value->'envelope', value->>'queue'`);
+    value->'envelope'->>'subject', value->>'fingerprint', value->'envelope', value->>'queue',
+    coalesce(value->>'mustEndBy', ${now.fragment} + (value->>'deadlineMs')),
+    iif(value->'envelope'->>'callback_url' IS NULL, NULL, 'owed')`);
 
 const COLUMNS =
   fragment(`id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, queue,
-      status, deliveries, accepted_at, updated_at, check_at`);
+      must_end_by, callback, status, deliveries, accepted_at, updated_at, check_at`);
 
 /**
  * Commits commands before their messages are sent, counting the delivery that each will have: all of them, or none if what is to be so is
@@ -91,22 +97,23 @@ export function markDead(rows: readonly (Identity & { letter: string })[]): Stat
  * sends it again sends what was replayed, and not the message that was given up.
  */
 export function acceptAgain(
-  { id, workflow, envelope, fingerprint, queue }: NewInstance,
+  { id, workflow, envelope, fingerprint, queue, mustEndBy, deadlineMs }: NewInstance,
   before: string | null,
   actionId: string,
 ): Statement {
   const marked = JSON.stringify({ ...envelope, replay: actionId });
   return sql`
     INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint,
-      envelope, queue, status, accepted_at, updated_at, check_at)
+      envelope, queue, must_end_by, callback, status, accepted_at, updated_at, check_at)
     SELECT ${id}, ${envelope.tenant_id}, ${workflow}, ${envelope.message_type}, ${envelope.idempotency_key},
       ${envelope.correlation_id}, ${envelope.causation_id}, ${envelope.subject}, ${fingerprint}, ${marked}, ${queue},
+      coalesce(${mustEndBy ?? null}, ${now} + ${deadlineMs ?? null}), ${envelope.callback_url === undefined ? null : "owed"},
       'accepted', ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}
     WHERE ${wasApplied(actionId)} AND NOT ${isPruned(id)}
     ON CONFLICT (id) DO UPDATE SET
       status = 'accepted', correlation_id = excluded.correlation_id, causation_id = excluded.causation_id, subject = excluded.subject,
       envelope = excluded.envelope, fingerprint = excluded.fingerprint, updated_at = excluded.updated_at,
-      check_at = excluded.check_at
+      must_end_by = excluded.must_end_by, callback = excluded.callback, check_at = excluded.check_at
     WHERE instances.status = 'dead' AND instances.fingerprint IN (excluded.fingerprint, ${before})`;
 }
 

@@ -33,16 +33,16 @@ export function isOpenOf(tenantId: string, except: string): Statement {
   return sql`tenant_id = ${tenantId} AND id <> ${except} AND status NOT IN ${OVER}`;
 }
 
-/** Ends instances of a tenant that is deleted, as far as they are under way: nobody starts or retries them again. */
+/** Ends instances of a tenant that is deleted, as far as they are under way: nobody starts or retries them again, or is called. */
 export function terminateInstances(ids: readonly string[], tenantId: string, except: string): Statement {
   return sql`
-    UPDATE instances SET status = 'terminated', check_at = NULL, run = run + 1, updated_at = ${now}
-    WHERE ${isOpenOf(tenantId, except)} AND id IN ${among(ids)}`;
+    UPDATE instances SET status = 'terminated', callback = NULL, check_at = NULL, run = run + 1, updated_at = ${now}
+    WHERE id IN ${among(ids)} AND +tenant_id = ${tenantId} AND id <> ${except} AND status NOT IN ${OVER}`;
 }
 
 /** Removes instances of a tenant that is deleted, behind what belongs to them. */
 export function deleteInstances(ids: readonly string[], tenantId: string): Statement {
-  return sql`DELETE FROM instances WHERE id IN ${among(ids)} AND tenant_id = ${tenantId}`;
+  return sql`DELETE FROM instances WHERE id IN ${among(ids)} AND +tenant_id = ${tenantId}`;
 }
 
 /** Changes nothing of an instance: an audit behind it is of an action that was carried out there. */

@@ -1,8 +1,8 @@
 import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
-import { fragment, now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
+import { now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
 import { wentOnFrom } from "../inbox/caught.ts";
 import { canBeTakenBack, hasDoubt } from "../inbox/read.ts";
-import { AWAKENED, ENDED, FAILED, type InstanceStatus, RETRYABLE, UNSEEN } from "./status.ts";
+import { AWAKE, AWAKENED, ENDED, FAILED, type InstanceStatus, RETRYABLE, UNSEEN } from "./status.ts";
 
 /**
  * The instance is at work (again). One in doubt stays so, whatever its other steps do: only the operator's answer ends that. One that
@@ -15,10 +15,6 @@ export function markRunning(id: string): RowStatement {
 const MARK_RUNNING = `
   UPDATE instances SET status = 'running', updated_at = ${now.fragment}
   WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ${UNSEEN.fragment}`;
-
-/** What an instance is again that was believed over: in doubt where a doubt was left, because only a person's answer ends that. */
-const AWAKE = fragment(`iif(EXISTS (SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt'),
-      'in_doubt', 'running')`);
 
 /**
  * The same for one that waited, or was believed dead or over; also where an operator gave its message up while it was being started: the
@@ -48,6 +44,8 @@ export interface End {
   readonly status: Extract<InstanceStatus, "complete" | "errored" | "terminated">;
   /** Why, as JSON; null unless it errored. */
   readonly error: string | null;
+  /** What it has in common with others that failed for the same reason (`causeId`); nothing unless it errored. */
+  readonly cause?: string | undefined;
   /** What it leaves to the next run (see `LeftBehind`), as JSON; nothing where nobody knows, and what it was told itself still holds. */
   readonly left?: string | null;
   /** What the run used of the platform, by its number, as JSON (see `Spending`); nothing where nobody counted. */
@@ -65,7 +63,7 @@ export function finishInstance(end: End): RowStatement {
 
 const FINISH = `
   UPDATE instances SET status = r.value->>'status', error = r.value->>'error', caught = coalesce(r.value->>'left', caught),
-    spent = coalesce(json_patch(coalesce(spent, '{}'), r.value->>'spent'), spent), updated_at = ${now.fragment}, seen = 1,
+    spent = coalesce(json_patch(coalesce(spent, '{}'), r.value->>'spent'), spent), cause = r.value->>'cause', updated_at = ${now.fragment}, seen = 1,
     check_at = iif(r.value->>'status' = 'errored', ${now.fragment} + ${KEEPER_PATIENCE_MS}, NULL)
   FROM json_each(?1) r
   WHERE instances.id = r.value->>'id' AND instances.run = r.value->>'run'
@@ -75,16 +73,20 @@ const FINISH = `
       OR (instances.status = 'errored' AND r.value->>'status' <> 'errored'))
     AND (instances.undo IS NULL OR r.value->>'status' <> 'complete')`;
 
-/**
- * Which run an instance is in, which action has had it undone, and whether it is complete, asked for many instances at once: each row says
- * whose it is.
- */
+/** How an instance stands, as its row says: in which run, how far, and which action has it undone. */
+export interface Standing {
+  readonly run: number;
+  readonly status: InstanceStatus;
+  readonly undo: string | null;
+}
+
+/** How an instance stands, asked for many at once: each row says whose it is. */
 export function selectRun(id: string): RowStatement {
   return { text: SELECT_RUN, row: { id } };
 }
 
 const SELECT_RUN = `
-  SELECT id, run, undo, status = 'complete' AS complete FROM instances WHERE id IN (SELECT value->>'id' FROM json_each(?1))`;
+  SELECT id, run, undo, status FROM instances WHERE id IN (SELECT value->>'id' FROM json_each(?1))`;
 
 /** What the runs of an instance have left, by the end of the last one or the retry that began the present one. */
 export function selectLeft(instanceId: string): Statement {
@@ -92,7 +94,7 @@ export function selectLeft(instanceId: string): Statement {
 }
 
 /** A run that an operator begins. */
-interface NextRun {
+export interface NextRun {
   readonly id: string;
   readonly tenantId: string;
   /** Its number: one more than that of the run that was read. */
@@ -138,6 +140,8 @@ export interface GivenUpRun {
   /** The run that it began. */
   readonly run: number | null;
   readonly failure: object;
+  /** Of that failure (`causeId`). */
+  readonly cause: string;
 }
 
 /**
@@ -145,8 +149,9 @@ export interface GivenUpRun {
  */
 export function giveUpRuns(given: readonly GivenUpRun[]): Statement {
   return sql`
-    UPDATE instances SET status = 'errored', error = f.value->'failure', updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
+    UPDATE instances SET status = 'errored', error = f.value->'failure', cause = f.value->>'cause', updated_at = ${now},
+      check_at = ${now} + ${KEEPER_PATIENCE_MS}
     FROM json_each(${JSON.stringify(given)}) f
-    WHERE instances.id = f.value->>'instance' AND status = 'running' AND run = f.value->>'run'
+    WHERE instances.id = f.value->>'instance' AND (status = 'running' OR status = 'paused') AND run = f.value->>'run'
       AND EXISTS (SELECT 1 FROM actions WHERE actions.id = f.value->>'id' AND result = 'failed')`;
 }

@@ -5,7 +5,7 @@ import { fragment } from "../../contract/sql.ts";
 interface StatusFacts {
   /**
    * How far the instance is. `unseen`: no step of it was recorded yet · `running` · `resting`: until something comes · `ended`: its run
-   * is over, on the platform too · `refused`: it never started, as far as known.
+   * is over, on the platform too · `refused`: it never started, as far as known, or was given up for good.
    */
   readonly stage: "unseen" | "running" | "resting" | "ended" | "refused";
   /** What has it run on: time and events alone, a person's answer, retry or replay, or nothing. An undo only takes back. */
@@ -27,6 +27,8 @@ const STATUSES = {
   running: { stage: "running", goesOn: "by itself", end: null },
   /** Asleep until an event, an answer or a time comes. Its next recorded step moves it on, or the answer. */
   waiting: { stage: "resting", goesOn: "by itself", end: null },
+  /** Stopped for now by a person, who moves it on. An effect that was under way then is recorded; no other begins. */
+  paused: { stage: "resting", goesOn: "by a person", end: null },
   /** An effect may have happened, or not. A person moves it on, who says which. */
   in_doubt: { stage: "resting", goesOn: "by a person", end: null },
   /** Done. An operator moves it on, by an undo; retention removes it. */
@@ -40,7 +42,7 @@ const STATUSES = {
   terminated: { stage: "ended", goesOn: "by a person", end: "given up" },
   /** Never started, because its message was refused. An operator moves it on, who replays or skips the dead letter. */
   dead: { stage: "refused", goesOn: "by a person", end: "failure" },
-  /** Given up by an operator, with its dead letter. Only a run that began all the same moves it on. */
+  /** Given up by an operator: closed, or with its dead letter. Only a run that began all the same moves it on. */
   skipped: { stage: "refused", goesOn: "no more", end: "given up" },
 } as const satisfies Record<string, StatusFacts>;
 
@@ -76,7 +78,7 @@ export const GOING_ON = statusesThat(({ goesOn }) => goesOn === "by itself");
 /** Its run is over. The platform says so by the same words. */
 export const ENDED = statusesThat(({ stage }) => stage === "ended");
 
-/** It never started, as far as known. */
+/** It never started, as far as known, or was given up for good. */
 export const REFUSED = statusesThat(({ stage }) => stage === "refused");
 
 /** It is over and did not do what it was asked for. */
@@ -100,6 +102,17 @@ export const AWAKENED = statusesThat(
 );
 
 /**
- * The condition of the index `instances_stopped`, in its very words: a partial index serves no other. No row is `paused`.
+ * What an instance is again that was believed over, or that begins another run: in doubt where a doubt was left, because only a person's
+ * answer ends that.
+ */
+export const AWAKE = fragment(`iif(EXISTS (SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt'),
+      'in_doubt', 'running')`);
+
+/**
+ * The condition of the index `instances_stopped`, in its very words: a partial index serves no other.
  */
 export const IS_INDEXED_AS_STOPPED = fragment(`status IN ('errored', 'terminated', 'dead', 'skipped', 'in_doubt', 'paused')`);
+
+/** That of the indexes `instances_to_call` and `instances_by_deadline`, the same way: the one has what is over, the other what is not. */
+export const IS_INDEXED_AS_OVER = fragment(`status IN ('complete', 'errored', 'terminated', 'dead', 'skipped')`);
+export const IS_INDEXED_AS_UNDER_WAY = fragment(`status NOT IN ('complete', 'errored', 'terminated', 'dead', 'skipped')`);

@@ -1,5 +1,5 @@
 import { MillraceError, namedBatch, now, sql } from "millrace";
-import { audit } from "millrace/operate";
+import { audit, type Operator } from "millrace/operate";
 import { placed } from "millrace/worker";
 import type { Answered, Ask, Budget, BudgetState } from "./budget.ts";
 
@@ -24,9 +24,13 @@ const MAX_ACCOUNTS = 10_000;
  * Sets an account's limit. Its row of the audit is there before: no limit changes without one. Errors: `invalid_transition` for one account
  * more than a tenant may have.
  */
-export async function setLimit(env: Env, tenantId: string, account: string, limitCents: number, who: string): Promise<BudgetState> {
+export async function setLimit(env: Env, by: Operator, account: string, limitCents: number): Promise<BudgetState> {
+  const { tenantId } = by;
+  const budget = budgetOf(env, tenantId, account);
+  const { limit_cents: before } = await budget.state();
   const detail = { limit_cents: limitCents };
-  const action = { id: crypto.randomUUID(), verb: "limit", target: account, instanceId: null, reason: "", detail } as const;
+  const changed = { detail, before: { limit_cents: before }, after: detail };
+  const action = { id: crypto.randomUUID(), verb: "limit", target: account, instanceId: null, reason: "", ...changed } as const;
   const { known } = await namedBatch(env.DB, {
     known: sql`
       INSERT INTO budget_accounts (tenant_id, account, since_at) SELECT ${tenantId}, ${account}, ${now}
@@ -34,12 +38,13 @@ export async function setLimit(env: Env, tenantId: string, account: string, limi
         OR (SELECT count(*) FROM budget_accounts WHERE tenant_id = ${tenantId}) < ${MAX_ACCOUNTS}
       ON CONFLICT (tenant_id, account) DO UPDATE SET account = excluded.account
       RETURNING account`,
-    audited: audit({ tenantId, actor: who }, action, false),
+    audited: audit(by, action, false),
   });
-  if (known.length > 0) return budgetOf(env, tenantId, account).setLimit(limitCents, who);
+  if (known.length > 0) return budget.setLimit(limitCents, by.actor);
   throw new MillraceError(
     "invalid_transition",
     `A tenant has at most ${MAX_ACCOUNTS} accounts with a limit: use one that has one already.`,
+    { audited: true },
   );
 }
 

@@ -1,5 +1,5 @@
 import { MillraceError, namedBatch, now, query, type Statement, sql } from "millrace";
-import { audit } from "millrace/operate";
+import { audit, type Operator } from "millrace/operate";
 import type { Rule } from "../rules.ts";
 
 /** One version of a tenant's rules. */
@@ -34,16 +34,19 @@ const MAX_VERSIONS = 1000;
  * Adds a version, and audits that. Sent again after its answer was lost, it answers the version it made. Errors: `invalid_payload` for a time it cannot
  * have, `invalid_transition` when another version came first, or for one more than a tenant may have.
  */
-export async function addRules(db: D1Database, tenantId: string, who: string, asked: NewRules): Promise<RulesVersion> {
+export async function addRules(db: D1Database, by: Operator, asked: NewRules): Promise<RulesVersion> {
+  const { tenantId, actor: who } = by;
   if (asked.expected_version === 0 && asked.effective_at !== undefined) {
     const message = "must be left out: the first version is in effect from the beginning";
     throw new MillraceError("invalid_payload", `The field effective_at ${message}.`, { issues: [{ path: "effective_at", message }] });
   }
   const detail = { version: asked.expected_version + 1, rules: asked.rules.length };
-  const action = { id: crypto.randomUUID(), verb: "rules", target: "qualification-rules", instanceId: null, reason: "", detail } as const;
+  const changed = { before: { version: asked.expected_version }, after: detail };
+  const target = "qualification-rules";
+  const action = { id: crypto.randomUUID(), verb: "rules", target, instanceId: null, reason: "", detail, ...changed } as const;
   const { inserted } = await namedBatch(db, {
     inserted: insertVersion(tenantId, who, asked),
-    audited: audit({ tenantId, actor: who }, action, false),
+    audited: audit(by, action, false),
   });
   const [added] = (inserted as unknown as StoredVersion[]).map(asVersion);
   if (added) return added;
@@ -54,18 +57,20 @@ export async function addRules(db: D1Database, tenantId: string, who: string, as
     throw new MillraceError(
       "invalid_transition",
       `A tenant has at most ${MAX_VERSIONS} versions of its rules: the newest stays in effect.`,
+      { audited: true },
     );
   }
   if (version === asked.expected_version) {
     const message = `must be at least ${LEAST_LEAD_MS / 1000} seconds ahead`;
     throw new MillraceError("invalid_payload", `The rules would be in effect too soon: effective_at ${message}.`, {
       issues: [{ path: "effective_at", message }],
+      audited: true,
     });
   }
   throw new MillraceError(
     "invalid_transition",
     `The rules are at version ${version}, not ${asked.expected_version}. Read them, make your change there, and send it with expected_version ${version}.`,
-    { from: `version ${version}`, to: `version ${asked.expected_version + 1}` },
+    { from: `version ${version}`, to: `version ${asked.expected_version + 1}`, audited: true },
   );
 }
 

@@ -103,6 +103,9 @@ export async function receiver({ treatments = [] }: { treatments?: Treatment[] }
 }
 
 /** What a request said. */
-export function saidIn({ body }: Received): { type: string; data: { rule: string; labels: object; count: number; examples: string[] } } {
+export function saidIn({ body }: Received): {
+  type: string;
+  data: { rule: string; labels: object; count: number; examples: string[]; note?: object };
+} {
   return JSON.parse(body);
 }

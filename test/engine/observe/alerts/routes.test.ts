@@ -86,7 +86,7 @@ it("muting needs observe and operate, a reason and a time in the next 30 days, a
   expect((await ask("/v1/alerts?state=firing")).body.items).toMatchObject([{ id, muted: { until: muted.until, reason: "We know." } }]);
   expect(await ask(`/v1/alerts/${id}/unmute`, { reason: "Over." })).toMatchObject({ status: 200, body: { changed: true } });
   expect((await ask("/v1/alerts?state=firing")).body.items).toMatchObject([{ id, muted: null }]);
-  expect((await ask("/v1/audit")).body.items.slice(-1)).toMatchObject([
+  expect((await ask("/v1/audit?result=applied")).body.items.slice(-1)).toMatchObject([
     { id: done.body.action_id, verb: "mute", target: id, reason: "We know.", detail: { until: muted.until }, result: "applied" },
   ]);
   expect((await (await asking(["read"]))("/v1/audit")).body.items).toEqual([]);

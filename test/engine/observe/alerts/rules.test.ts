@@ -1,7 +1,13 @@
 import { type AlertChanges, keeper } from "millrace/worker";
 import { describe, expect, it } from "vitest";
 import { changedRules } from "../../../../src/engine/observe/alerts/rule.ts";
-import { ALERT_RULES, INSTANCES_ERRORED, KEEPER_LATE, LETTERS_ARRIVED } from "../../../../src/engine/observe/alerts/rules.ts";
+import {
+  ALERT_RULES,
+  INSTANCES_ERRORED,
+  KEEPER_LATE,
+  LETTERS_ARRIVED,
+  LETTERS_ESCALATED,
+} from "../../../../src/engine/observe/alerts/rules.ts";
 import { GAUGES } from "../../../../src/engine/observe/metrics/series.ts";
 
 const ruleOf = (name: string, rules = ALERT_RULES) => rules.find((rule) => rule.name === name);
@@ -20,7 +26,7 @@ describe("The rules", () => {
 
   it("read gauges that there are, by labels that those have", () => {
     const own = { [LETTERS_ARRIVED]: ["queue", "reason"], [INSTANCES_ERRORED]: ["workflow", "code"], [KEEPER_LATE]: [] };
-    const others = { projection_lag_seconds: ["projection"] };
+    const others = { projection_lag_seconds: ["projection"], [LETTERS_ESCALATED]: ["dead_letter", "queue", "reason"] };
     const engine = Object.entries(GAUGES).map(([name, { labels }]) => [name, labels]);
     const labelsOf: Record<string, readonly string[]> = { ...Object.fromEntries(engine), ...own, ...others };
     const astray = ALERT_RULES.filter(({ gauge, per }) => !per.every((label) => labelsOf[gauge]?.includes(label)) || !labelsOf[gauge]);

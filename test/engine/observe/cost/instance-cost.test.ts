@@ -1,6 +1,8 @@
 import { decideApproval, getApproval, retryInstance, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { ProbeSignal } from "../../../probe/messages.ts";
+import { asking } from "../../asking.ts";
+import { addressOf } from "../../callbacks/heard.ts";
 import { behave, deliver, event, fresh, operator, probeEnv, reaches, rows, start } from "../../harness.ts";
 import { runLab } from "../../lab.ts";
 import { countRows, endedJob, shownOf } from "./counted.ts";
@@ -50,6 +52,18 @@ describe("what a run is shown to have cost is what D1 and the platform counted",
     const ids = await endedJob(correlationId);
     const shown = await shownOf(ids);
     expect([shown.rows, shown.steps, shown.marks]).toEqual([written(correlationId, ...ids), shown.onPlatform, ["counted"]]);
+  });
+
+  it("a run with a deadline, whose end an address hears of by an instance of its own", async () => {
+    const { url, heard } = await addressOf(await asking(["tokens"], operator.tenantId));
+    const { written } = countRows();
+    const name = fresh();
+    const { correlationId } = await start(name, [COMMIT], { mustEndBy: "2 hours", callbackUrl: url });
+    await heard(1);
+    const ids = await endedJob(correlationId);
+    const shown = await shownOf(ids);
+    expect(ids).toHaveLength(2);
+    expect([shown.rows, shown.steps, shown.marks]).toEqual([written(name, correlationId, ...ids), shown.onPlatform, ["counted"]]);
   });
 
   it("a wait that sleeps until its event comes", async () => {

@@ -1,0 +1,52 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { misused, numberOption, readOptions } from "../src/cli/options.ts";
+import { fillStatements, PORTION } from "./fill/statements.ts";
+
+// node bench/fill.ts: a database with a million instances, three million entries and a hundred thousand dead letters, in minutes.
+
+const USAGE =
+  "Usage: node bench/fill.ts [--file .millrace/bench/filled.sqlite] [--tenant acme] [--instances 1000000]. " +
+  "Fills a file of SQLite's: a new one with all migrations, or one that local D1 has (while nothing runs on it).";
+const { values } = readOptions(USAGE, {
+  options: {
+    file: { type: "string", default: ".millrace/bench/filled.sqlite" },
+    tenant: { type: "string", default: "acme" },
+    instances: { type: "string", default: "1000000" },
+  },
+});
+const of = numberOption(USAGE, "instances", values.instances, { least: 1 });
+if (!/^[a-z0-9][a-z0-9_-]{0,60}$/.test(values.tenant)) misused(`"${values.tenant}" is no tenant.`, USAGE);
+
+const began = Date.now();
+const database = openDatabase(values.file);
+const mark = (Date.now() & 0xffffffff).toString(16).padStart(8, "0").slice(-8);
+for (let from = 0; from < of; from += PORTION) {
+  const to = Math.min(of, from + PORTION);
+  database.exec("BEGIN");
+  for (const statement of fillStatements({ tenantId: values.tenant, mark, from, to, of })) database.exec(statement);
+  database.exec("COMMIT");
+  console.error(`${to} of ${of} instances after ${Math.round((Date.now() - began) / 1000)} s`);
+}
+const count = (table: string) => database.prepare(`SELECT count(*) AS rows FROM ${table}`).get()?.rows;
+for (const table of ["instances", "inbox", "dead_letters", "approvals", "actions", "tombstones", "stated_events"]) {
+  console.log(`${table} ${count(table)}`);
+}
+database.close();
+
+function openDatabase(file: string): DatabaseSync {
+  const isNew = !existsSync(file);
+  mkdirSync(dirname(file), { recursive: true });
+  const opened = new DatabaseSync(file);
+  opened.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA cache_size = -200000;");
+  if (!isNew) return opened;
+  try {
+    const migrations = join(import.meta.dirname, "..", "migrations");
+    for (const name of readdirSync(migrations).sort()) opened.exec(readFileSync(join(migrations, name), "utf8"));
+    return opened;
+  } catch (error) {
+    rmSync(file);
+    throw error;
+  }
+}

@@ -1,0 +1,92 @@
+import { inDevelopment } from "../contract/development.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { isTenant } from "../contract/tenant.ts";
+import { isScope } from "../contract/token.ts";
+
+/** The variables by which Cloudflare Access is relied on. Without the first two nobody comes in by it. */
+export interface AccessEnv {
+  /** The team's name, as in `https://<team>.cloudflareaccess.com`. */
+  ACCESS_TEAM?: string;
+  /** The audience tag of the Access application in front of this Worker. */
+  ACCESS_AUD?: string;
+  /** Whom it lets in as what, as JSON: `{ "ada@example.com": { "tenant": "acme", "scopes": ["read"] }, "@example.com": … }`. */
+  ACCESS_GRANTS?: string | Record<string, unknown>;
+  /** Where the team's keys are, in development alone. */
+  ACCESS_CERTS_URL?: string;
+}
+
+/** What somebody whom Access has let in may do. */
+export interface PersonGrant {
+  readonly tenant: string;
+  readonly scopes: readonly string[];
+}
+
+export interface AccessSettings {
+  readonly issuer: string;
+  readonly audience: string;
+  readonly certsUrl: string;
+  /** By e-mail address, or by `@` and its domain, in lower case. */
+  readonly grants: ReadonlyMap<string, PersonGrant>;
+}
+
+const TEAM = /^[a-z0-9][a-z0-9-]{0,62}$/;
+const AUDIENCE = /^[0-9a-f]{64}$/;
+const WHO = /^[^@\s]*@[^@\s]+\.[^@\s]+$/;
+
+/**
+ * How Access is relied on; undefined where it is not. `scopes` are those that there are. Errors: `config_invalid`, with the variable that
+ * cannot be meant: nobody comes in by Access then.
+ */
+export function accessSettings(env: AccessEnv, scopes: readonly string[]): AccessSettings | undefined {
+  const { ACCESS_TEAM: team = "", ACCESS_AUD: audience = "", ACCESS_GRANTS: grants, ACCESS_CERTS_URL: certs } = env;
+  if (team === "" && audience === "" && grants === undefined) return undefined;
+  assertThat(TEAM.test(team), 'ACCESS_TEAM is the name of your team, as in https://<team>.cloudflareaccess.com, and no address: "acme".');
+  assertThat(
+    AUDIENCE.test(audience),
+    "ACCESS_AUD is the audience tag of the Access application, 64 hex digits: its overview in Zero Trust shows it.",
+  );
+  assertThat(
+    certs === undefined || inDevelopment(env),
+    "ACCESS_CERTS_URL is for local engines alone: unset it. The keys come from the team's address.",
+  );
+  const issuer = `https://${team}.cloudflareaccess.com`;
+  return { issuer, audience, certsUrl: certs ?? `${issuer}/cdn-cgi/access/certs`, grants: readGrants(grants, scopes) };
+}
+
+const SHAPE = 'ACCESS_GRANTS is an object as JSON, such as {"ada@example.com":{"tenant":"acme","scopes":["read"]},"@example.com":{…}}';
+
+function readGrants(given: AccessEnv["ACCESS_GRANTS"], known: readonly string[]): Map<string, PersonGrant> {
+  const grants = parsed(given);
+  assertThat(typeof grants === "object" && grants !== null && !Array.isArray(grants), `${SHAPE}.`);
+  return new Map(
+    Object.entries(grants as Record<string, unknown>).map(([who, grant]) => [who.toLowerCase(), readGrant(who, grant, known)]),
+  );
+}
+
+function readGrant(who: string, grant: unknown, known: readonly string[]): PersonGrant {
+  const { tenant, scopes } = (grant ?? {}) as Partial<Record<keyof PersonGrant, unknown>>;
+  assertThat(WHO.test(who), `ACCESS_GRANTS names "${who}", which is no e-mail address, and no @ with a domain behind it.`);
+  assertThat(
+    typeof tenant === "string" && isTenant(tenant),
+    `ACCESS_GRANTS gives "${who}" no tenant: up to 64 lower case letters, digits, - or _.`,
+  );
+  assertThat(Array.isArray(scopes) && scopes.length > 0, `ACCESS_GRANTS gives "${who}" no scopes: list some of ${known.join(", ")}.`);
+  const odd = (scopes as unknown[]).find((scope) => !isScope(String(scope)) || !known.includes(String(scope)));
+  assertThat(
+    odd === undefined,
+    `ACCESS_GRANTS gives "${who}" the scope "${String(odd)}", which there is not. Scopes are: ${known.join(", ")}.`,
+  );
+  return { tenant, scopes: scopes as string[] };
+}
+
+function parsed(given: AccessEnv["ACCESS_GRANTS"]): unknown {
+  try {
+    return typeof given === "string" ? JSON.parse(given) : given;
+  } catch {
+    return undefined;
+  }
+}
+
+function assertThat(holds: boolean, otherwise: string): asserts holds {
+  if (!holds) throw new MillraceError("config_invalid", otherwise);
+}

@@ -1,0 +1,58 @@
+import { address } from "../contract/address.ts";
+import { bindingName, type EngineEnv } from "../contract/bindings.ts";
+import { crashPoint } from "../contract/crash-points.ts";
+import type { Portion } from "../contract/patience.ts";
+import { nextHop } from "../contract/trace.ts";
+import { type Acceptance, acceptance, acceptanceChunks } from "../intake/accept.ts";
+import { startInstances } from "../intake/start.ts";
+import { takeIn } from "../store/instances/accept.ts";
+import { noteCalled, type OwedCall, selectOwed } from "../store/instances/callback.ts";
+import { atomically, query } from "../store/retry.ts";
+import { InstanceEnded, SEND_CALLBACK } from "./instance-ended.ts";
+
+/** Ends that one portion is about. */
+const CALLS = 100;
+
+/**
+ * Accepts the calls that are owed, each as an instance of its own under the name of its end, in one write with the mark that they are
+ * owed no more; then starts them. What dies before that write finds them owed, and what dies behind it leaves instances that the keeper
+ * starts. Asked twice at once, they are accepted once.
+ */
+export async function callOwed(env: EngineEnv): Promise<Portion> {
+  if (!(bindingName(SEND_CALLBACK) in env)) return { did: 0, more: false };
+  const owed = await query<OwedCall>(env.DB, selectOwed(CALLS));
+  if (owed.length === 0) return { did: 0, more: false };
+  const calls = await Promise.all(owed.map((one) => callOf(env, one)));
+  await atomically(env.DB, [...acceptanceChunks(calls).map(takeIn), noteCalled(owed)]);
+  await crashPoint("callback kept, not started");
+  await startInstances(env, calls, "first");
+  return { did: owed.length, more: owed.length === CALLS };
+}
+
+/** The instance's own tenant and job, whatever its message says: the row is what was accepted. */
+async function callOf(env: EngineEnv, owed: OwedCall): Promise<Acceptance> {
+  const { id, run, status, error, undo, callback_url, tenant_id, traceparent, tracestate, accepted_at, ended_at, ...named } = owed;
+  const { step = "", code = "" } = error === null ? {} : (JSON.parse(error) as { step?: string; code?: string });
+  const notice = InstanceEnded.from({
+    callback_url,
+    instance_id: id,
+    run,
+    status,
+    ...named,
+    error: error === null ? null : { step, code },
+    undone: undo !== null,
+    accepted_at: new Date(accepted_at).toISOString(),
+    ended_at: new Date(ended_at).toISOString(),
+  });
+  const name = `${id}-${run}-${status}`;
+  const envelope = await address(env.PAYLOADS, notice, {
+    tenantId: tenant_id,
+    source: "keeper",
+    correlationId: named.correlation_id,
+    causationId: `${id}/end`,
+    ...nextHop({ traceparent, tracestate }),
+    idempotencyKey: name,
+    owner: `callback-${name}`,
+  });
+  return acceptance({ name: SEND_CALLBACK }, envelope, null);
+}

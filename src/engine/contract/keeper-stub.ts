@@ -1,0 +1,12 @@
+import { placed } from "./location.ts";
+
+/** What others ask of the keeper's object in between its rounds. */
+interface Called {
+  /** Sees to the calls that are owed, now instead of in its next round. */
+  callBack(): Promise<void>;
+}
+
+/** The one keeper, as far as those may know it who are none of its rooms. */
+export function keeperObject(env: { KEEPER: DurableObjectNamespace }): Called {
+  return env.KEEPER.get(env.KEEPER.idFromName("keeper"), placed(env)) as unknown as Called;
+}

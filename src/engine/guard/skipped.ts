@@ -1,0 +1,57 @@
+import * as z from "zod";
+import { MillraceError, messageOf } from "../contract/errors.ts";
+import type { Pass } from "../pass/pass.ts";
+import type { StepCall } from "../pass/step-call.ts";
+import type { RecordedClass } from "../store/inbox/classes.ts";
+import type { Entry } from "../store/inbox/entry.ts";
+import { SKIPPED } from "../store/inbox/outcome.ts";
+import { resultOf, type StepOutcome } from "./outcome.ts";
+import { unpackOutput } from "./output.ts";
+import { record } from "./record.ts";
+import type { Writes } from "./step.ts";
+
+/** True for an entry of a step that a person has skipped, and whose output no attempt has recorded yet. */
+export function isSkipped({ state, token }: Pick<Entry, "state" | "token">): boolean {
+  return state === "failed" && token === SKIPPED;
+}
+
+/** A step that a person has skipped: what its output looks like, where that is known, and what is written with it. */
+interface SkippedStep {
+  readonly class: RecordedClass;
+  readonly output?: z.ZodType | undefined;
+  readonly writes?: (output: never) => Writes;
+}
+
+/**
+ * Records what a person gave instead of a step that failed, with the rows and messages that belong to it. Nobody takes it back: it did not
+ * happen. Errors: `not_retryable` for an output that those cannot be made from, and the person gives another.
+ */
+export async function recordSkipped(
+  { pass, step }: { pass: Pass; step: StepCall },
+  entry: Entry,
+  skipped: SkippedStep,
+): Promise<StepOutcome> {
+  const { generation, token, epoch } = entry;
+  const attempt = { ...pass.inbox.attempt({ ...step, undoable: false }, skipped.class, generation), token, epoch };
+  const given = await unpackOutput(pass.env.PAYLOADS, { output: entry.output, outputRef: entry.output_ref });
+  let output: unknown;
+  let made: Writes;
+  try {
+    output = skipped.output ? await skipped.output.parseAsync(given) : given;
+    made = skipped.writes?.(output as never) ?? {};
+  } catch (cause) {
+    const why = cause instanceof z.ZodError ? z.prettifyError(cause) : messageOf(cause);
+    throw new MillraceError(
+      "not_retryable",
+      `The output that was given instead of "${step.label}" is none of it: ${why}. Skip it with one that is.`,
+    );
+  }
+  return record({ pass, step, attempt }, output, () => made);
+}
+
+/** What a person gave instead of a step that only reads, which has no other record; undefined where nobody did. */
+export async function skippedRead(pass: Pass, step: StepCall): Promise<StepOutcome | undefined> {
+  const entry = await pass.inbox.skipped(step);
+  if (!entry) return undefined;
+  return entry.state === "done" ? resultOf(pass.instanceId, entry) : recordSkipped({ pass, step }, entry, { class: "natural" });
+}

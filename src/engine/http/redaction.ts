@@ -1,0 +1,36 @@
+import { z } from "@hono/zod-openapi";
+import type { Context } from "hono";
+import { MillraceError } from "../contract/errors.ts";
+import { digest } from "../contract/ids.ts";
+import { beginning } from "../contract/text.ts";
+import { REVEALED, type Redaction, redactionOf } from "../inspect/redaction.ts";
+import { auditDone } from "../store/actions.ts";
+import { query } from "../store/retry.ts";
+import type { Catalog } from "../topology/catalog.ts";
+import type { HttpEnv } from "./env.ts";
+
+/** The parameter by which somebody who may sees what is marked as sensitive. */
+export const revealQuery = {
+  reveal: z.enum(["true", "false"]).optional().openapi({
+    description: "True shows what is marked as sensitive, which needs the scope `reveal`, and is a row of the audit. Default `[redacted]`.",
+  }),
+};
+
+const MINUTE_MS = 60_000;
+
+/**
+ * What the caller of a view may see: what the definitions mark is withheld, unless it is to be revealed. That is audited before anything is
+ * answered, once for each token, path and minute. Errors: `forbidden` without the scope `reveal`.
+ */
+export async function redactionFor(context: Context<HttpEnv>, catalog: Catalog): Promise<Redaction> {
+  if (context.req.query("reveal") !== "true") return redactionOf(catalog);
+  const { caller } = context.var;
+  if (!caller.scopes.includes("reveal")) {
+    throw new MillraceError("forbidden", "To reveal what is marked as sensitive needs the scope `reveal`, which the token lacks.");
+  }
+  const { path } = context.req;
+  const id = digest("reveal", caller.tenantId, caller.id, path, String(Math.floor(Date.now() / MINUTE_MS)));
+  const action = { id, verb: "reveal", target: beginning(path, 300), instanceId: null, reason: "" };
+  await query(context.env.DB, auditDone({ ...caller, scope: "read reveal" }, action));
+  return REVEALED;
+}

@@ -1,0 +1,106 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { type Cause, listInstanceCauses, listLetterCauses } from "../../inspect/causes.ts";
+import { redactionOf } from "../../inspect/redaction.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import { needs } from "../auth.ts";
+import type { HttpEnv } from "../env.ts";
+import { KNOWN_NAMES, refuseUnknownNames } from "../known-names.ts";
+import { page, pageOf, pageQuery } from "../paging.ts";
+import { problems } from "../problem.ts";
+import { answers } from "../responses.ts";
+import { iso, timestamp } from "../time.ts";
+
+const common = {
+  id: z.string().openapi({ description: "Stable: the same failure has the same id. A list filters by it (`cause=`)." }),
+  message_type: z.string().nullable(),
+  step: z.string().nullable().openapi({ description: "The step that failed, where the error names one." }),
+  message: z.string().openapi({ description: "What the error says, without numbers, ids, quoted values and the like." }),
+  count: z.int().openapi({ description: "How many there are now, exactly." }),
+  first_at: timestamp.openapi({ description: "When the first was seen, since there were none." }),
+  last_at: timestamp.openapi({ description: "When the last was seen." }),
+};
+
+const LetterCauseSchema = z
+  .object({
+    ...common,
+    queue: z.string(),
+    reason: z.string(),
+    dead_letter_id: z.string().nullable().openapi({ description: "The newest." }),
+  })
+  .openapi("DeadLetterCause");
+
+const InstanceCauseSchema = z
+  .object({ ...common, workflow: z.string(), code: z.string(), instance_id: z.string().nullable().openapi({ description: "The newest." }) })
+  .openapi("InstanceCause");
+
+const refusals = problems("unauthorized", "forbidden", "invalid_payload");
+
+const ofLetters = createRoute({
+  method: "get",
+  path: "/v1/dead-letters/causes",
+  operationId: "listDeadLetterCauses",
+  summary: "List open dead letters by their cause, the one that was seen last first",
+  description: "A cause is a queue, a message type, a step if there is one, a code, and a message without what varies in it.",
+  ...needs("read"),
+  request: {
+    query: z.strictObject({
+      queue: z.string().optional().openapi({ description: KNOWN_NAMES }),
+      reason: z
+        .string()
+        .optional()
+        .openapi({ description: `A code, or \`exhausted\`. ${KNOWN_NAMES}` }),
+      type: z.string().optional().openapi({ description: "The message's type." }),
+      ...pageQuery,
+    }),
+  },
+  responses: { 200: answers("A page of causes", pageOf(LetterCauseSchema)), ...refusals },
+});
+
+const ofInstances = createRoute({
+  method: "get",
+  path: "/v1/instances/causes",
+  operationId: "listInstanceCauses",
+  summary: "List errored instances by their cause, the one that was seen last first",
+  description: "A cause is a workflow, a step, a code, and a message without what varies in it.",
+  ...needs("read"),
+  request: {
+    query: z.strictObject({
+      workflow: z.string().optional().openapi({ description: KNOWN_NAMES }),
+      code: z.string().optional(),
+      ...pageQuery,
+    }),
+  },
+  responses: { 200: answers("A page of causes", pageOf(InstanceCauseSchema)), ...refusals },
+});
+
+/** Failures grouped by what they have in common. */
+export function causes(catalog: Catalog, codes: readonly string[]) {
+  return new OpenAPIHono<HttpEnv>()
+    .openapi(ofLetters, async (context) => {
+      const filter = context.req.valid("query");
+      const found = await listLetterCauses(context.env, context.var.caller, filter, redactionOf(catalog));
+      refuseUnknownNames(found, {
+        queue: { name: filter.queue, known: catalog.consumers.map(({ queue }) => queue.name) },
+        reason: { name: filter.reason, known: ["exhausted", ...codes] },
+      });
+      return context.json(page(found, letterCause), 200);
+    })
+    .openapi(ofInstances, async (context) => {
+      const filter = context.req.valid("query");
+      const found = await listInstanceCauses(context.env, context.var.caller, filter, redactionOf(catalog));
+      refuseUnknownNames(found, { workflow: { name: filter.workflow, known: catalog.workflows.map(({ name }) => name) } });
+      return context.json(page(found, instanceCause), 200);
+    });
+}
+
+function commonView({ id, messageType, step, message, count, firstAt, lastAt }: Cause) {
+  return { id, message_type: messageType, step, message, count, first_at: iso(firstAt), last_at: iso(lastAt) };
+}
+
+function letterCause(cause: Cause): z.infer<typeof LetterCauseSchema> {
+  return { ...commonView(cause), queue: cause.place, reason: cause.code, dead_letter_id: cause.sample };
+}
+
+function instanceCause(cause: Cause): z.infer<typeof InstanceCauseSchema> {
+  return { ...commonView(cause), workflow: cause.place, code: cause.code, instance_id: cause.sample };
+}

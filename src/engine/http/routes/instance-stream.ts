@@ -1,0 +1,138 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { Context } from "hono";
+import { type Hide, hideNothing } from "../../contract/hide.ts";
+import { digest } from "../../contract/ids.ts";
+import { bounded, calledAs } from "../../inspect/history.ts";
+import { getInstance, type Instance } from "../../inspect/instances.ts";
+import { type HeardStep, STEPS_BEGIN, StepFeed, type StepPlace } from "../../inspect/live/step-feed.ts";
+import { redactionOf } from "../../inspect/redaction.ts";
+import { standingIn } from "../../inspect/standing.ts";
+import { OVER, UNDER_WAY } from "../../store/instances/status.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import { mayStillRead, needs } from "../auth.ts";
+import type { HttpEnv } from "../env.ts";
+import {
+  answerEvents,
+  type Followed,
+  heardLast,
+  STREAM_PACE,
+  type StreamEvent,
+  streamed,
+  streamHeaders,
+  streamQuery,
+} from "../event-stream.ts";
+import { invalidRequest } from "../invalid-request.ts";
+import { problems } from "../problem.ts";
+import { iso, isoOrNull } from "../time.ts";
+import { instanceView } from "./instances.ts";
+
+const follow = createRoute({
+  method: "get",
+  path: "/v1/instances/{id}/stream",
+  operationId: "followInstance",
+  summary: "Follow an instance as server-sent events",
+  description:
+    "`status`: the instance as a list has it, with what it retries and how long it sleeps, whenever that has changed. `step`: an attempt, sleep or wait that began or ended, by the platform's own history. `end` with the instance, once its run is over. With `Last-Event-ID` it begins behind what was heard, and whoever has heard the end is answered 204, until the instance runs again. No payload and no output is in it. It ends after three minutes at the latest: ask again.",
+  ...needs("read"),
+  request: { params: z.object({ id: z.string() }), query: z.strictObject(streamQuery), headers: streamHeaders },
+  responses: {
+    200: streamed("Events"),
+    204: { description: "`Last-Event-ID` is that of the end" },
+    ...problems("unauthorized", "forbidden", "instance_not_found", "invalid_payload"),
+  },
+});
+
+export function instanceStream(catalog: Catalog) {
+  return new OpenAPIHono<HttpEnv>().openapi(follow, async (context) => {
+    const heard = heardOf(context);
+    const instance = await getInstance(context.env, context.var.caller, context.req.valid("param").id);
+    if (heard.hasEnded && OVER.has(instance.status) && heard.stand === endOf(instance)) return context.body(null, 204);
+    return answerEvents(context, () => followInstance(context, catalog, instance, heard));
+  });
+}
+
+/** What a client has heard: how far of the steps, and of the instance's stand which. */
+interface Heard {
+  readonly place: StepPlace;
+  readonly stand: string;
+  readonly hasEnded: boolean;
+}
+
+function followInstance(context: Context<HttpEnv>, catalog: Catalog, first: Instance, heard: Heard): Followed {
+  const { env, var: variables } = context;
+  const by = variables.caller;
+  const feed = new StepFeed(env, heard.place);
+  let [place, stand, isFirst] = [heard.place, heard.stand, true];
+
+  return {
+    ...STREAM_PACE,
+    mayRead: () => mayStillRead(context),
+    sooner: () => feed.sooner(),
+    close: () => feed.close(),
+    async look() {
+      const instance = isFirst ? first : await getInstance(env, by, first.id);
+      isFirst = false;
+      const isOver = OVER.has(instance.status);
+      const happened = await feed.heard(instance, isOver);
+      const mayTell = instance.error !== null || feed.hasFailed;
+      const hide = mayTell ? (await redactionOf(catalog).ofInstances(env, by, [instance.id]))(instance.id) : hideNothing;
+      const events: StreamEvent[] = [];
+      for (const { event, awaited } of happened) {
+        place = { at: event.timestamp, eventId: event.eventId };
+        if (event.type !== "step_started") {
+          events.push({ id: idOf(place, stand), event: "step", data: stepView({ event, awaited }, hide) });
+        }
+      }
+      const standing = UNDER_WAY.has(instance.status) ? standingIn([...feed.steps.values()]) : undefined;
+      const view = instanceView({ ...instance, ...standing }, hide);
+      const { deliveries: _, updated_at: __, ...shown } = view;
+      const seen = digest(String(instance.run), JSON.stringify(shown)).slice(0, 16);
+      if (seen !== stand) {
+        stand = seen;
+        events.push({ id: idOf(place, stand), event: "status", data: view });
+      }
+      if (isOver) events.push({ id: `${idOf(place, endOf(instance))}.end`, event: "end", data: view });
+      return { events, isOver };
+    },
+  };
+}
+
+function idOf({ at, eventId }: StepPlace, stand: string): string {
+  return `${at}.${eventId}.${stand}`;
+}
+
+/** Names an end: another run ends otherwise, also where it comes to the same. */
+function endOf({ run, status, undo }: Instance): string {
+  return digest("end", String(run), status, String(undo)).slice(0, 16);
+}
+
+function heardOf(context: Context<HttpEnv>): Heard {
+  const id = heardLast(context);
+  if (id === undefined) return { place: STEPS_BEGIN, stand: "-", hasEnded: false };
+  const [, at, eventId, stand, end] = /^(\d{1,15})\.(\d{1,15})\.(-|[0-9a-f]{16})(\.end)?$/.exec(id) ?? [];
+  if (at === undefined || stand === undefined) {
+    throw invalidRequest([{ path: "Last-Event-ID", message: "is no id of an event of this stream: leave it out to begin anew" }]);
+  }
+  return { place: { at: Number(at), eventId: Number(eventId) }, stand, hasEnded: end !== undefined };
+}
+
+/** What has happened to a step. Neither what it was given nor what it answered. */
+function stepView({ event, awaited }: HeardStep, hide: Hide) {
+  const { type, timestamp: at } = event;
+  const { name, count } = calledAs(event.stepName);
+  return {
+    type,
+    step: awaited?.name ?? name,
+    count,
+    at: iso(at),
+    ...("attempt" in event && { attempt: event.attempt }),
+    ...(type === "attempt_errored" && { error: hide(bounded(event.error)), retry_delay_ms: event.retryDelayMs ?? null }),
+    ...(type === "sleep_started" && { until: iso(at + event.durationMs) }),
+    ...(type.startsWith("wait_") && {
+      event_type: awaited?.eventType ?? null,
+      subject: awaited?.subject ?? null,
+      approval_id: awaited?.approvalId ?? null,
+      until: isoOrNull(awaited?.until ?? null),
+    }),
+  };
+}

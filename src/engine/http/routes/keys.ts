@@ -1,0 +1,107 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { unknownName } from "../../contract/known-fields.ts";
+import { type CapturedUnderKey, describeKey, type KeyHolder } from "../../inspect/keys.ts";
+import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import { namesOf } from "../../topology/names.ts";
+import { needs } from "../auth.ts";
+import type { HttpEnv } from "../env.ts";
+import { invalidRequest } from "../invalid-request.ts";
+import { problems } from "../problem.ts";
+import { answers } from "../responses.ts";
+import { iso, isoOrNull, timestamp } from "../time.ts";
+
+const HolderSchema = z
+  .object({
+    kind: z.enum(["instance", "tombstone", "event"]).openapi({ description: "`tombstone`: what is left of a pruned instance's key." }),
+    id: z.string().openapi({ description: "The instance's, also a pruned one's; or the event's." }),
+    name: z.string().openapi({ description: "The workflow, or the type of the event: each has keys of its own." }),
+    status: z.enum([...INSTANCE_STATUSES, "pruned", "stated"]),
+    correlation_id: z.string().nullable(),
+    fingerprint: z.string().openapi({ description: "SHA-256 of its canonical payload: under this key nothing else is taken." }),
+    deliveries: z.int().nullable().openapi({ description: "How often its message came; null where that is not kept." }),
+    since: timestamp.openapi({ description: "When it was taken; of a tombstone the day it was pruned." }),
+    row_until: timestamp.nullable().openapi({ description: "When its row is removed, at the earliest; null while it is under way." }),
+    key_until: timestamp.nullable().openapi({ description: "When the key is free again, at the earliest; null while it is under way." }),
+  })
+  .openapi("KeyHolder");
+
+const CapturedSchema = z
+  .object({
+    dead_letter_id: z.string(),
+    queue: z.string(),
+    message_type: z.string().nullable(),
+    reason: z.string().openapi({ description: "`idempotency_key_reused`: the key had gone to another payload." }),
+    state: z.enum(["open", "replayed", "skipped"]),
+    fingerprint: z.string().nullable().openapi({ description: "Of its payload; null where that cannot be read." }),
+    attempts: z.int(),
+    first_at: timestamp,
+    captured_at: timestamp,
+  })
+  .openapi("CapturedUnderKey");
+
+const KeySchema = z
+  .object({
+    key: z.string(),
+    holders: z.array(HolderSchema),
+    captured: z.array(CapturedSchema).openapi({
+      description: "Messages under this key that became dead letters, the newest 20. A request that was refused over HTTP leaves no row.",
+    }),
+    captured_truncated: z.boolean(),
+  })
+  .openapi("Key");
+
+const show = createRoute({
+  method: "get",
+  path: "/v1/keys/{key}",
+  operationId: "getKey",
+  summary: "Show who holds an idempotency key, since when, until when",
+  description:
+    "Every workflow has keys of its own, and every type of event from outside: `workflow` asks for one. A key stays taken when its instance is pruned, for as long as its tombstone stays.",
+  ...needs("read"),
+  request: {
+    params: z.object({ key: z.string() }),
+    query: z.strictObject({ workflow: z.string().optional().openapi({ description: "A name that the deployment knows." }) }),
+  },
+  responses: { 200: answers("The key", KeySchema), ...problems("unauthorized", "forbidden", "key_not_found", "invalid_payload") },
+});
+
+export function keys(catalog: Catalog) {
+  const known = namesOf(catalog);
+  return new OpenAPIHono<HttpEnv>().openapi(show, async (context) => {
+    const { key } = context.req.valid("param");
+    const { workflow } = context.req.valid("query");
+    if (workflow !== undefined && !known.workflows.includes(workflow)) {
+      throw invalidRequest([unknownName("workflow", workflow, known.workflows)]);
+    }
+    const names = workflow === undefined ? known : { workflows: [workflow], events: [] };
+    const { holders, captured, truncated } = await describeKey(context.env, context.var.caller, key, names);
+    const view = { key, holders: holders.map(holderView), captured: captured.map(capturedView), captured_truncated: truncated };
+    return context.json(view, 200);
+  });
+}
+
+function holderView({ correlationId, since, rowUntil, keyUntil, ...holder }: KeyHolder): z.infer<typeof HolderSchema> {
+  return {
+    ...holder,
+    correlation_id: correlationId,
+    since: iso(since),
+    row_until: isoOrNull(rowUntil),
+    key_until: isoOrNull(keyUntil),
+  };
+}
+
+function capturedView(captured: CapturedUnderKey): z.infer<typeof CapturedSchema> {
+  const { queue, reason, state, fingerprint, attempts } = captured;
+  return {
+    dead_letter_id: captured.deadLetterId,
+    queue,
+    message_type: captured.messageType,
+    reason,
+    state,
+    fingerprint,
+    attempts,
+    first_at: iso(captured.firstAt),
+    captured_at: iso(captured.capturedAt),
+  };
+}

@@ -1,0 +1,127 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { getDeadLetter } from "../../inspect/dead-letters.ts";
+import { redactionOf } from "../../inspect/redaction.ts";
+import { correctionOf } from "../../operate/as-stored.ts";
+import { escalateDeadLetter } from "../../operate/escalate.ts";
+import { planOf } from "../../operate/plan-replay.ts";
+import { replayDeadLetter } from "../../operate/replay.ts";
+import { skipDeadLetter } from "../../operate/skip.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import { BODY_REFUSALS, reasoned } from "../actions.ts";
+import { needs } from "../auth.ts";
+import { jsonBody, readBody } from "../body.ts";
+import type { HttpEnv } from "../env.ts";
+import { problems } from "../problem.ts";
+import { ReplayPlanSchema, replayPlanView } from "../replay-plan.ts";
+import { answers } from "../responses.ts";
+
+/** A queue takes messages of 128 KB: a replay with a larger body could never be sent. */
+const REPLAY_MAX_BYTES = 120_000;
+
+const ReplayedSchema = z
+  .object({
+    action_id: z.string(),
+    instance_id: z.string().nullable(),
+    sent: z.boolean().openapi({ description: "False when there was nothing left to do." }),
+    why: z.string(),
+  })
+  .openapi("Replayed");
+
+const replaySchema = reasoned.extend({
+  body: z
+    .unknown()
+    .optional()
+    .meta({ description: "The message, corrected; default, when left out, as it came. It is validated first, as strictly as a command." }),
+  dry_run: z.boolean().default(false).meta({ description: "True only says what would happen, and under which name." }),
+});
+
+const params = z.object({ id: z.string() });
+
+const replay = createRoute({
+  method: "post",
+  path: "/v1/dead-letters/{id}/replay",
+  operationId: "replayDeadLetter",
+  summary: "Send a dead letter back to its queue, if wished corrected",
+  description:
+    "A message that would be refused again stays where it is, and the answer says why. A dry run says so with 200, as `refused`.",
+  ...needs("operate"),
+  request: { params, body: jsonBody(replaySchema) },
+  responses: {
+    200: answers(
+      "A dry run: what a replay would do. Or nothing was left to do; the attempt is audited",
+      z.union([ReplayPlanSchema, ReplayedSchema]),
+    ),
+    202: answers("The message is on its queue again", ReplayedSchema),
+    ...problems(...BODY_REFUSALS, "dead_letter_not_found", "unknown_message_type", "invalid_envelope"),
+  },
+});
+
+const skip = createRoute({
+  method: "post",
+  path: "/v1/dead-letters/{id}/skip",
+  operationId: "skipDeadLetter",
+  summary: "Give a dead letter up",
+  ...needs("operate"),
+  request: { params, body: jsonBody(reasoned) },
+  responses: {
+    200: answers(
+      "Skipped, or found settled already",
+      z.object({
+        action_id: z.string(),
+        skipped: z.boolean().openapi({ description: "False when somebody else had settled it first." }),
+      }),
+    ),
+    ...problems(...BODY_REFUSALS, "dead_letter_not_found"),
+  },
+});
+
+const escalate = createRoute({
+  method: "post",
+  path: "/v1/dead-letters/{id}/escalate",
+  operationId: "escalateDeadLetter",
+  summary: "Ask others to look at a dead letter",
+  description: "Its `reason` is the note that they read: it goes to the channels of alerts, once. The letter stays open.",
+  ...needs("operate"),
+  request: { params, body: jsonBody(reasoned) },
+  responses: {
+    200: answers(
+      "Escalated, or found escalated or settled already",
+      z.object({
+        action_id: z.string(),
+        escalated: z.boolean().openapi({ description: "False when somebody else had escalated or settled it first." }),
+      }),
+    ),
+    ...problems(...BODY_REFUSALS, "dead_letter_not_found"),
+  },
+});
+
+/** What people decide about one dead letter. */
+export function settleLetters(catalog: Catalog) {
+  return new OpenAPIHono<HttpEnv>()
+    .openapi(replay, async (context) => {
+      const { dry_run, ...options } = await readBody(context.req, replaySchema, { maxBytes: REPLAY_MAX_BYTES });
+      const { id } = context.req.valid("param");
+      if (dry_run) {
+        const letter = await getDeadLetter(context.env, context.var.caller, id);
+        const body = correctionOf(catalog, letter, options.body);
+        const plan = await planOf(context.env, catalog, context.var.caller, letter, body);
+        const redaction = redactionOf(catalog);
+        const hideIn = (one: unknown) => redaction.letter(letter.queue, one).hide;
+        const view = hideIn(letter.body)(replayPlanView(plan, context.var.problems));
+        return context.json(body === undefined ? view : hideIn(body)(view), 200);
+      }
+      const done = await replayDeadLetter(context.env, catalog, context.var.caller, id, options);
+      const { actionId, instanceId, sent, why } = done;
+      return context.json({ action_id: actionId, instance_id: instanceId, sent, why }, sent ? 202 : 200);
+    })
+    .openapi(skip, async (context) => {
+      const { reason } = await readBody(context.req, reasoned);
+      const { actionId, skipped } = await skipDeadLetter(context.env, catalog, context.var.caller, context.req.valid("param").id, reason);
+      return context.json({ action_id: actionId, skipped }, 200);
+    })
+    .openapi(escalate, async (context) => {
+      const { reason } = await readBody(context.req, reasoned);
+      const done = await escalateDeadLetter(context.env, context.var.caller, context.req.valid("param").id, reason);
+      return context.json({ action_id: done.actionId, escalated: done.escalated }, 200);
+    });
+}

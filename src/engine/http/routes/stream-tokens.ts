@@ -1,0 +1,40 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { mintStreamToken, STREAM_PATH } from "../../access/stream-token.ts";
+import { BODY_REFUSALS } from "../actions.ts";
+import { needs } from "../auth.ts";
+import { jsonBody, readBody } from "../body.ts";
+import type { HttpEnv } from "../env.ts";
+import { problems } from "../problem.ts";
+import { answers } from "../responses.ts";
+import { iso, timestamp } from "../time.ts";
+
+const wanted = z.strictObject({
+  path: z
+    .string()
+    .max(200)
+    .regex(STREAM_PATH, "must be the path of a stream, such as /v1/stream or /v1/instances/{id}/stream, without a query")
+    .meta({ description: "The path of the stream that it opens, without a query.", example: "/v1/stream" }),
+});
+
+const mint = createRoute({
+  method: "post",
+  path: "/v1/stream-tokens",
+  operationId: "mintStreamToken",
+  summary: "Mint a token that opens one stream in a browser",
+  description:
+    "For an EventSource, which can send no `Authorization`: as `?token=` it opens the stream of this path for 60 seconds, in your name, and nothing else. What it has opened goes on until its own end. It is not stored, and cannot be revoked.",
+  ...needs("read"),
+  request: { body: jsonBody(wanted) },
+  responses: {
+    201: answers("The token", z.object({ token: z.string(), path: z.string(), expires_at: timestamp })),
+    ...problems(...BODY_REFUSALS),
+  },
+});
+
+export function streamTokens() {
+  return new OpenAPIHono<HttpEnv>().openapi(mint, async (context) => {
+    const { path } = await readBody(context.req, wanted);
+    const { token, expiresAt } = mintStreamToken(context.env, context.var.caller, path);
+    return context.json({ token, path, expires_at: iso(expiresAt) }, 201);
+  });
+}

@@ -1,0 +1,164 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { Context } from "hono";
+import { actionsNamed } from "../../inspect/actions.ts";
+import { approvalsNamed } from "../../inspect/approvals.ts";
+import { hideInErrors, lettersNamed } from "../../inspect/dead-letters.ts";
+import { instancesNamed } from "../../inspect/instances.ts";
+import { type Happened, happenedSince, LIVE_KINDS, type LiveKind, type Place } from "../../inspect/live/happened.ts";
+import { redactionOf } from "../../inspect/redaction.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import { mayStillRead, needs } from "../auth.ts";
+import type { HttpEnv } from "../env.ts";
+import {
+  answerEvents,
+  type Followed,
+  heardLast,
+  STREAM_PACE,
+  type StreamEvent,
+  streamed,
+  streamHeaders,
+  streamQuery,
+} from "../event-stream.ts";
+import { invalidRequest } from "../invalid-request.ts";
+import { problems } from "../problem.ts";
+import { iso } from "../time.ts";
+import { approvalView } from "./approvals.ts";
+import { letterView } from "./dead-letters.ts";
+import { instanceView } from "./instances.ts";
+
+/** Of what one look finds, the newest so many are told. */
+const TOLD_AT_ONCE = 100;
+
+const kinds = z
+  .string()
+  .max(100)
+  .transform((text, { addIssue }) => {
+    const said = [...new Set(text.split(","))];
+    const asked = LIVE_KINDS.filter((kind) => said.includes(kind));
+    if (asked.length === said.length) return asked;
+    addIssue(`must be some of ${LIVE_KINDS.join(", ")}, with commas between them`);
+    return z.NEVER;
+  })
+  .optional()
+  .openapi({
+    type: "string",
+    example: "instance,dead_letter",
+    description: `Some of ${LIVE_KINDS.map((kind) => `\`${kind}\``).join(", ")}. Default all.`,
+  });
+
+const follow = createRoute({
+  method: "get",
+  path: "/v1/stream",
+  operationId: "followEngine",
+  summary: "Follow what happens in your tenant as server-sent events",
+  description:
+    "`instance`: one as a list has it, when its row has changed; of several changes between two looks the last. `dead_letter`, `doubt`, `approval` (asked or answered), `action` (the audit). In the order of the database's clock, from now on, or with `Last-Event-ID` from behind what was heard. Where more happens than 100 of a look, `skipped { count, at_least }` says how many older ones are left out. Changes are found of the tenant's newest 1,000 instances and questions; an older instance is told when it fails, is in doubt, or somebody acts on it. No payload and no output is in it. It ends after three minutes, or sooner where much happens: ask again.",
+  ...needs("read"),
+  request: { query: z.strictObject({ kinds, ...streamQuery }), headers: streamHeaders },
+  responses: { 200: streamed("Events"), ...problems("unauthorized", "forbidden", "invalid_payload") },
+});
+
+export function stream(catalog: Catalog) {
+  return new OpenAPIHono<HttpEnv>().openapi(follow, (context) => {
+    const heard = placeOf(heardLast(context));
+    const { kinds: asked = LIVE_KINDS } = context.req.valid("query");
+    return answerEvents(context, () => followTenant(context, catalog, heard, asked));
+  });
+}
+
+/** From now on: nothing has happened by then. */
+const FROM_NOW: Place = { at: Number.MAX_SAFE_INTEGER };
+
+function followTenant(context: Context<HttpEnv>, catalog: Catalog, heard: Place, asked: readonly LiveKind[]): Followed {
+  let place = heard;
+  return {
+    ...STREAM_PACE,
+    mayRead: () => mayStillRead(context),
+    async look() {
+      const { happened, more, upTo } = await happenedSince(context.env, context.var.caller, place, asked);
+      const told = happened.slice(-TOLD_AT_ONCE);
+      const count = happened.length - told.length;
+      const events = await eventsOf(context, catalog, told);
+      if (count > 0 || more) {
+        const last = happened.at(count - 1);
+        events.unshift({ id: count > 0 && last ? idOf(last) : String(place.at), event: "skipped", data: { count, at_least: more } });
+      }
+      place = { at: upTo };
+      return { events, place: String(upTo) };
+    },
+  };
+}
+
+/** What happened, as the lists have it. What has changed once more since it was found is told by the next look. */
+async function eventsOf(context: Context<HttpEnv>, catalog: Catalog, happened: readonly Happened[]): Promise<StreamEvent[]> {
+  if (happened.length === 0) return [];
+  const { env, var: variables } = context;
+  const by = variables.caller;
+  const idsOf = (kind: LiveKind) => happened.flatMap((one) => (one.kind === kind ? [one.id] : []));
+  const read = async <Row>(kind: LiveKind, named: (ids: string[]) => Promise<Row[]>) => {
+    const ids = idsOf(kind);
+    return ids.length === 0 ? [] : await named(ids);
+  };
+  const [instances, letters, approvals, actions] = await Promise.all([
+    read("instance", (ids) => instancesNamed(env, by, ids)),
+    read("dead_letter", (ids) => lettersNamed(env, by, ids)),
+    read("approval", (ids) => approvalsNamed(env, by, ids)),
+    read("action", (ids) => actionsNamed(env, by, ids)),
+  ]);
+  const redaction = redactionOf(catalog);
+  const failed = instances.filter(({ error, retrying }) => error !== null || retrying !== null).map(({ id }) => id);
+  const hidden = [...failed, ...approvals.map(({ instanceId }) => instanceId)];
+  const [hide, hideIn] = await Promise.all([
+    hidden.length === 0 ? undefined : redaction.ofInstances(env, by, hidden),
+    hideInErrors(
+      env,
+      { ...by, scopes: [] },
+      redaction,
+      letters.map(({ id }) => id),
+    ),
+  ]);
+  const shown = <T>(id: string, view: T): T => (hide ? hide(id)(view) : view);
+  const views = new Map<string, unknown>([
+    ...instances.map((one) => [`${one.updatedAt} ${one.id}`, instanceView(one, (value) => shown(one.id, value))] as const),
+    ...letters.map((one) => [`${one.capturedAt} ${one.id}`, letterView(one, hideIn(one.id))] as const),
+    ...approvals.map(({ details: _, ...one }) => {
+      const { details: __, ...view } = approvalView({ ...one, details: null }, (value) => shown(one.instanceId, value));
+      return [`${one.decidedAt ?? one.askedAt} ${one.id}`, view] as const;
+    }),
+    ...actions.map(({ id, actor, verb, target, instanceId, reason, result, at }) => {
+      return [`${at} ${id}`, { id, actor, verb, target, instance_id: instanceId, reason, result, at: iso(at) }] as const;
+    }),
+  ]);
+  return happened.flatMap((one) => {
+    const data = one.doubt ? doubtView(one) : views.get(`${one.at} ${one.id}`);
+    return data === undefined ? [] : [{ id: idOf(one), event: one.kind, data }];
+  });
+}
+
+function doubtView({ id, at, doubt }: Happened) {
+  return {
+    key: id,
+    instance_id: doubt?.instanceId,
+    workflow: doubt?.workflow,
+    step: doubt?.step,
+    item: doubt?.item,
+    class: doubt?.effectClass,
+    since: iso(at),
+  };
+}
+
+function idOf({ at, kind, id }: Happened): string {
+  return `${at}.${kind}.${id}`;
+}
+
+function placeOf(heard: string | undefined): Place {
+  if (heard === undefined) return FROM_NOW;
+  const [, at, , kind, id] = /^([1-9]\d{0,14})(\.([a-z_]+)\.([\w-]+))?$/.exec(heard) ?? [];
+  const known = LIVE_KINDS.find((one) => one === kind);
+  if (at === undefined || (kind !== undefined && known === undefined)) {
+    throw invalidRequest([
+      { path: "Last-Event-ID", message: "is no id of an event of this stream: leave it out to begin with what happens now" },
+    ]);
+  }
+  return known === undefined || id === undefined ? { at: Number(at) } : { at: Number(at), last: { kind: known, id } };
+}

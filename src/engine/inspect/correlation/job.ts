@@ -1,0 +1,66 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { MillraceError } from "../../contract/errors.ts";
+import { beginning } from "../../contract/text.ts";
+import type { Operator } from "../../store/actions.ts";
+import { namedBatch } from "../../store/named.ts";
+import { type PageRequest, type Position, positionOf } from "../../store/paging.ts";
+import { type Collapsed, joined, type Startable } from "./joined.ts";
+import { instanceMember, letterMember, type Member, selectInstances, selectLetters } from "./members.ts";
+import type { JobNode } from "./node.ts";
+import { countInstances, countLetters, type JobSummary, summaryOf } from "./summary.ts";
+
+/** A page of a job: a graph whose edges are the causes that its nodes name. */
+export interface JobPage {
+  /** Only on the first page. */
+  summary: JobSummary | undefined;
+  /** Causes before what they caused; the messages of an instance right behind it. */
+  nodes: JobNode[];
+  /** Messages that are counted and not told, because their instance emitted many. */
+  collapsed: Collapsed[];
+  next: string | null;
+}
+
+/**
+ * A page of the members of a job, of the tenant alone, from causes to effects: instances in the order that they were accepted, with the
+ * messages that they emitted, and dead letters among them. Reads no more for a job of ten thousand members than for one of a page. Errors:
+ * `correlation_not_found`.
+ */
+export async function readJob(
+  env: Pick<EngineEnv, "DB">,
+  { tenantId }: Operator,
+  job: string,
+  { workflows, ...request }: PageRequest & { workflows: readonly Startable[] },
+): Promise<JobPage> {
+  const size = Math.min(request.limit ?? 50, 200);
+  const behind = positionOf(request.cursor) ?? FIRST;
+  const isFirst = behind === FIRST;
+  const found = await namedBatch(env.DB, {
+    instances: selectInstances(tenantId, job, behind, size + 1),
+    letters: selectLetters(tenantId, job, behind, size + 1),
+    statuses: isFirst ? countInstances(tenantId, job) : [],
+    states: isFirst ? countLetters(tenantId, job) : [],
+  });
+  const members = [
+    ...found.instances.map((row) => instanceMember(tenantId, row)),
+    ...found.letters.map((row) => letterMember(tenantId, row)),
+  ].sort(byPosition);
+  if (isFirst && members.length === 0) throw unknownJob(job);
+  const told = members.slice(0, size);
+  const last = told.at(-1)?.position;
+  return {
+    summary: isFirst ? summaryOf(found.statuses, found.states) : undefined,
+    ...(await joined(env, tenantId, told, workflows)),
+    next: members.length > size && last ? `${last.at}.${last.id}` : null,
+  };
+}
+
+const FIRST: Position = { at: 0, id: "" };
+
+function byPosition({ position: a }: Member, { position: b }: Member): number {
+  return a.at - b.at || (a.id < b.id ? -1 : 1);
+}
+
+function unknownJob(job: string): MillraceError {
+  const said = `There is nothing of a job ${beginning(job, 64)}: no such correlation id, or all of it is removed by now. Look with GET /v1/search.`;
+  return new MillraceError("correlation_not_found", said);
+}

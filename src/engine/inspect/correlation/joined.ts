@@ -1,0 +1,88 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { instanceId, messageId } from "../../contract/ids.ts";
+import { among, sql } from "../../contract/sql.ts";
+import { namedBatch } from "../../store/named.ts";
+import { selectPruned } from "../../store/tombstones.ts";
+import { countEmitted, type Member, TOLD_MESSAGES } from "./members.ts";
+import type { JobNode } from "./node.ts";
+
+/** A workflow, as far as it says what starts it. */
+export interface Startable {
+  readonly name: string;
+  readonly on: { readonly type: string; readonly kind: string };
+}
+
+/** Messages of one type that an instance emitted beside those that are told. */
+export interface Collapsed {
+  instanceId: string;
+  messageType: string;
+  count: number;
+}
+
+/** The nodes of a page with what other tables say of them: messages on their way, what messages started, causes that are gone. */
+export async function joined(
+  env: Pick<EngineEnv, "DB">,
+  tenantId: string,
+  members: readonly Member[],
+  workflows: readonly Startable[],
+): Promise<{ nodes: JobNode[]; collapsed: Collapsed[] }> {
+  const nodes = members.flatMap((member) => member.nodes);
+  const started = new Map(nodes.map((node) => [node, startedBy(tenantId, node, workflows)]));
+  const causes = nodes.flatMap(({ kind, fromInstance }) => (kind !== "command" && kind !== "event" && fromInstance) || []);
+  const crowded = members.filter(({ emitted }) => emitted > TOLD_MESSAGES);
+  const ids = [...started.values()].flat();
+  const found = await namedBatch(env.DB, {
+    // Anybody may have said what caused a message of theirs: that an instance is another's is not told, nor that it was.
+    known: sql`
+      SELECT id, status FROM instances WHERE id IN ${among([...new Set([...ids, ...causes])])} AND +tenant_id = ${tenantId}`,
+    pruned: selectPruned(ids),
+    waiting: sql`SELECT id FROM outbox WHERE id IN ${among(nodes.map((node) => sentAs(tenantId, node)))}`,
+    emitted: crowded.map(({ position }) => countEmitted(position.id)),
+  });
+  const statuses = new Map([
+    ...found.pruned.map(({ id }) => [String(id), "pruned"] as const),
+    ...found.known.map(({ id, status }) => [String(id), String(status)] as const),
+  ]);
+  const waiting = new Set(found.waiting.map(({ id }) => id));
+  for (const [node, instances] of started) {
+    node.leadsTo = instances.flatMap((id) => ({ instanceId: id, status: statuses.get(id) ?? "" })).filter(({ status }) => status !== "");
+    if (waiting.has(sentAs(tenantId, node))) node.status = "on_its_way";
+  }
+  const gone = causes.filter((id) => !statuses.has(id));
+  return { nodes: withGone(nodes, new Set(gone)), collapsed: collapsedOf(nodes, found.emitted) };
+}
+
+/** The instances that a message starts, by its key. */
+function startedBy(tenantId: string, { kind, messageType, key }: JobNode, workflows: readonly Startable[]): string[] {
+  if (key === null || (kind !== "command" && kind !== "event")) return [];
+  return workflows.filter(({ on }) => on.type === messageType && on.kind === kind).map(({ name }) => instanceId(tenantId, name, key));
+}
+
+/** What the outbox calls a message; nothing for what is none. */
+function sentAs(tenantId: string, { kind, messageType, key, causationId }: JobNode): string {
+  if (kind === "instance" || kind === "dead_letter" || messageType === null || key === null || causationId === null) return "";
+  return messageId({ tenant_id: tenantId, message_type: messageType, idempotency_key: key, causation_id: causationId });
+}
+
+/** The nodes, and before the first that it caused a node for each instance that is kept no more. */
+function withGone(nodes: readonly JobNode[], gone: Set<string>): JobNode[] {
+  return nodes.flatMap((node) => {
+    const { fromInstance } = node;
+    if (fromInstance === null || !gone.delete(fromInstance)) return [node];
+    return [goneNode(fromInstance), node];
+  });
+}
+
+function goneNode(id: string): JobNode {
+  const unknown = { messageType: null, key: null, name: null, subject: null, at: null, cause: null, causationId: null };
+  return { node: id, kind: "instance", status: "gone", ...unknown, fromInstance: null, step: null, latencyMs: null, leadsTo: [] };
+}
+
+/** How many messages of each type are not told. */
+function collapsedOf(nodes: readonly JobNode[], counted: readonly Record<string, unknown>[]): Collapsed[] {
+  return counted.flatMap(({ instance_id, message_type, emitted }) => {
+    const isTold = (node: JobNode) => node.fromInstance === instance_id && node.cause === instance_id && node.messageType === message_type;
+    const count = Number(emitted) - nodes.filter(isTold).length;
+    return count > 0 ? [{ instanceId: String(instance_id), messageType: String(message_type), count }] : [];
+  });
+}

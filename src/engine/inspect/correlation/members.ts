@@ -1,0 +1,153 @@
+import { fragment, type Statement, sql } from "../../contract/sql.ts";
+import type { Position } from "../../store/paging.ts";
+import type { Row } from "../../store/retry.ts";
+import { type Addressed, causeOf, type JobNode, messageNode } from "./node.ts";
+
+/** Entries of an instance that are read for the messages they emitted. */
+const READ_ENTRIES = 500;
+/** Messages of an instance that are told one by one; the others are counted by type. */
+export const TOLD_MESSAGES = 20;
+/** Characters of a letter in which its cause is looked for. */
+const READ_CHARACTERS = 200_000;
+
+/** An instance's entries as far as they are read; each with the messages that it emitted. */
+const ENTRIES = fragment(`(SELECT step, item, position, messages, updated_at FROM inbox
+      WHERE inbox.instance_id = instances.id LIMIT ${READ_ENTRIES}) e`);
+
+/** Instances of a job behind a position, in the order that they were accepted: what causes comes before what it caused. */
+export function selectInstances(tenantId: string, job: string, behind: Position, limit: number): Statement {
+  return sql`
+    SELECT id, workflow, status, message_type, idempotency_key, causation_id, subject, accepted_at,
+      envelope->>'kind' AS kind, envelope->>'created_at' AS made_at,
+      (SELECT sum(json_array_length(e.messages)) FROM ${ENTRIES}) AS emitted,
+      (SELECT json_group_array(json(told.message)) FROM (
+        SELECT json_object('step', e.step, 'item', e.item, 'kind', m.value->>'kind', 'messageType', m.value->>'message_type',
+          'key', m.value->>'idempotency_key', 'causationId', m.value->>'causation_id', 'subject', m.value->>'subject',
+          'madeAt', m.value->>'created_at', 'updatedAt', e.updated_at) AS message
+        FROM ${ENTRIES}, json_each(e.messages) m
+        ORDER BY e.position < 0, e.position, e.item, m.key LIMIT ${TOLD_MESSAGES}) told) AS messages
+    FROM instances INDEXED BY instances_by_correlation
+    WHERE tenant_id = ${tenantId} AND correlation_id = ${job} AND (accepted_at, id) > (${behind.at}, ${behind.id})
+    ORDER BY accepted_at, id LIMIT ${limit}`;
+}
+
+/** Dead letters of a job behind a position, in the order that they were captured. */
+export function selectLetters(tenantId: string, job: string, behind: Position, limit: number): Statement {
+  return sql`
+    SELECT id, queue, state, message_type, idempotency_key, reason, first_at, captured_at,
+      iif(length(body) <= ${READ_CHARACTERS}, body->>'kind', NULL) AS kind,
+      iif(length(body) <= ${READ_CHARACTERS}, body->>'causation_id', NULL) AS causation_id,
+      iif(length(body) <= ${READ_CHARACTERS}, body->>'subject', NULL) AS subject
+    FROM dead_letters INDEXED BY dead_letters_by_correlation
+    WHERE tenant_id = ${tenantId} AND correlation_id = ${job} AND (captured_at, id) > (${behind.at}, ${behind.id})
+    ORDER BY captured_at, id LIMIT ${limit}`;
+}
+
+/** The messages of an instance by type, those among them that are not told one by one. */
+export function countEmitted(instanceId: string): Statement {
+  return sql`
+    SELECT ${instanceId} AS instance_id, m.value->>'message_type' AS message_type, count(*) AS emitted
+    FROM (SELECT messages FROM inbox WHERE instance_id = ${instanceId} LIMIT ${READ_ENTRIES}) e, json_each(e.messages) m
+    GROUP BY m.value->>'message_type'`;
+}
+
+/** A message as its step emitted it. */
+interface Emitted extends Addressed {
+  readonly step: string;
+  readonly item: string;
+  readonly subject: string;
+  readonly madeAt: string | null;
+  readonly updatedAt: number;
+}
+
+/** An instance of the page: its node, those of its messages, and how many there are. */
+export interface Member {
+  readonly position: Position;
+  readonly nodes: JobNode[];
+  /** Messages that it emitted, as far as its entries were read. */
+  readonly emitted: number;
+}
+
+export function instanceMember(tenantId: string, row: Row): Member {
+  const id = String(row.id);
+  const at = Number(row.accepted_at);
+  const message = addressed(row);
+  const node: JobNode = {
+    node: id,
+    kind: "instance",
+    messageType: message.messageType,
+    key: message.key,
+    name: String(row.workflow),
+    status: String(row.status),
+    subject: String(row.subject),
+    at,
+    causationId: message.causationId,
+    ...causeOf(tenantId, message),
+    latencyMs: since(timeOf(row.made_at), at),
+    leadsTo: [],
+  };
+  const messages = JSON.parse(String(row.messages ?? "[]")) as Emitted[];
+  const nodes = [node, ...messages.map((one) => messageMember(tenantId, { id, at }, one))];
+  return { position: { at, id }, nodes, emitted: Number(row.emitted ?? 0) };
+}
+
+export function letterMember(tenantId: string, row: Row): Member {
+  const id = String(row.id);
+  const at = Number(row.captured_at);
+  const message = addressed(row);
+  const node: JobNode = {
+    node: id,
+    kind: "dead_letter",
+    messageType: row.message_type as string | null,
+    key: row.idempotency_key as string | null,
+    name: String(row.queue),
+    status: String(row.state),
+    subject: row.subject as string | null,
+    at,
+    causationId: row.causation_id as string | null,
+    ...causeOf(tenantId, message),
+    latencyMs: since(Number(row.first_at), at),
+    leadsTo: [],
+  };
+  return { position: { at, id }, nodes: [node], emitted: 0 };
+}
+
+function messageMember(tenantId: string, from: Position, { step, item, subject, madeAt, updatedAt, ...message }: Emitted): JobNode {
+  const at = timeOf(madeAt) ?? updatedAt;
+  return {
+    node: messageNode(tenantId, message),
+    kind: message.kind === "event" ? "event" : "command",
+    messageType: message.messageType,
+    key: message.key,
+    name: null,
+    status: "taken",
+    subject,
+    at,
+    cause: from.id,
+    causationId: message.causationId,
+    fromInstance: from.id,
+    step: item === "" ? step : `${step} [${item}]`,
+    latencyMs: since(from.at, at),
+    leadsTo: [],
+  };
+}
+
+function addressed(row: Row): Addressed {
+  const text = (value: unknown) => (typeof value === "string" ? value : "");
+  return {
+    kind: row.kind as string | null,
+    messageType: text(row.message_type),
+    key: text(row.idempotency_key),
+    causationId: text(row.causation_id),
+  };
+}
+
+function timeOf(said: unknown): number | undefined {
+  const at = typeof said === "string" ? Date.parse(said) : Number.NaN;
+  return Number.isNaN(at) ? undefined : at;
+}
+
+/** Two clocks may disagree by a little: nothing comes before its cause. */
+function since(cause: number | undefined, at: number): number | null {
+  return cause === undefined ? null : Math.max(0, at - cause);
+}

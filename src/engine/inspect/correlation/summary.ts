@@ -1,0 +1,52 @@
+import { type Statement, sql } from "../../contract/sql.ts";
+import { MAX_COUNTED } from "../../store/health.ts";
+import { type InstanceStatus, UNDER_WAY } from "../../store/instances/status.ts";
+import type { Row } from "../../store/retry.ts";
+
+/** A job in numbers. */
+export interface JobSummary {
+  /** Instances by status, workflow and the type they were started with. */
+  instances: { status: InstanceStatus; workflow: string; messageType: string; count: number }[];
+  deadLetters: { state: string; count: number }[];
+  /** True where there are more than were counted: the first 10,000 of each. */
+  more: boolean;
+  /** When its first instance was accepted and its last changed, in milliseconds; null where it has none. */
+  firstAt: number | null;
+  lastAt: number | null;
+  /** True while an instance of it is under way. */
+  isOpen: boolean;
+}
+
+export function countInstances(tenantId: string, job: string): Statement {
+  return sql`
+    SELECT status, workflow, message_type, count(*) AS members, min(accepted_at) AS first_at, max(updated_at) AS last_at FROM (
+      SELECT status, workflow, message_type, accepted_at, updated_at FROM instances INDEXED BY instances_by_correlation
+      WHERE tenant_id = ${tenantId} AND correlation_id = ${job} ORDER BY accepted_at, id LIMIT ${MAX_COUNTED})
+    GROUP BY status, workflow, message_type`;
+}
+
+export function countLetters(tenantId: string, job: string): Statement {
+  return sql`
+    SELECT state, count(*) AS members FROM (
+      SELECT state FROM dead_letters INDEXED BY dead_letters_by_correlation
+      WHERE tenant_id = ${tenantId} AND correlation_id = ${job} LIMIT ${MAX_COUNTED})
+    GROUP BY state`;
+}
+
+export function summaryOf(instances: readonly Row[], letters: readonly Row[]): JobSummary {
+  const total = (rows: readonly Row[]) => rows.reduce((sum, { members }) => sum + Number(members), 0);
+  const counted = instances.map(({ status, workflow, message_type, members }) => ({
+    status: status as InstanceStatus,
+    workflow: String(workflow),
+    messageType: String(message_type),
+    count: Number(members),
+  }));
+  return {
+    instances: counted,
+    deadLetters: letters.map(({ state, members }) => ({ state: String(state), count: Number(members) })),
+    more: total(instances) >= MAX_COUNTED || total(letters) >= MAX_COUNTED,
+    firstAt: instances.length === 0 ? null : Math.min(...instances.map(({ first_at }) => Number(first_at))),
+    lastAt: instances.length === 0 ? null : Math.max(...instances.map(({ last_at }) => Number(last_at))),
+    isOpen: counted.some(({ status }) => UNDER_WAY.has(status)),
+  };
+}

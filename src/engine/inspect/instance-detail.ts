@@ -1,0 +1,87 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import type { Envelope } from "../contract/envelope.ts";
+import { platformId } from "../contract/ids.ts";
+import { sql } from "../contract/sql.ts";
+import { readResult } from "../guard/result.ts";
+import { askPlatform, type PlatformAnswer } from "../intake/platform.ts";
+import type { Cost } from "../observe/cost/instance-cost.ts";
+import type { Operator } from "../store/actions.ts";
+import { UNDER_WAY } from "../store/instances/status.ts";
+import { query } from "../store/retry.ts";
+import { costOfInstance } from "./costs.ts";
+import { historyOf } from "./history.ts";
+import { asInstance, INSTANCE_COLUMNS, type Instance, unknownInstance } from "./instances.ts";
+import { standingIn } from "./standing.ts";
+
+/** What an instance was asked, and what it answered. */
+interface InstanceContent {
+  /** The version that its payload was written in. */
+  schemaVersion: number;
+  /** As it was sent; null where it travels by reference, and where the row has none. */
+  payload: unknown;
+  /** Where a payload is kept that is too large to travel: `r2://…`. */
+  payloadRef: string | null;
+  /** What a complete run returned; null for one that returned nothing, and when the platform has forgotten it. */
+  result: unknown;
+  /** What JSON changed of the result, in a sentence; null where it is as it was returned. */
+  resultChanged: string | null;
+}
+
+/** An instance whole: what was asked for, and what came of it. */
+export interface InstanceDetail extends Instance, InstanceContent {
+  /** What the platform itself says; `unknown` when it has no such instance. */
+  platformStatus: string;
+  /** The address that hears of its ends, and the last one that it was told of; null where its command named none. */
+  callback: { url: string; told: { run: number; status: string } | null } | null;
+  /** What it has cost so far, by list prices. */
+  cost: Cost;
+}
+
+/** One instance with its payload and its result. Errors: `instance_not_found`, also for another tenant's. */
+export async function describeInstance(env: EngineEnv, by: Operator, id: string): Promise<InstanceDetail> {
+  const [row] = await query(
+    env.DB,
+    sql`SELECT ${INSTANCE_COLUMNS}, envelope, callback FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`,
+  );
+  if (!row) throw unknownInstance(id);
+  const instance = asInstance(row);
+  const envelope = JSON.parse(String(row.envelope ?? "{}")) as Partial<Envelope>;
+  const [{ status: platformStatus, output }, cost, standing] = await Promise.all([
+    answerOf(env, instance),
+    costOfInstance(env, id),
+    UNDER_WAY.has(instance.status) ? historyOf(env, instance).then(({ steps }) => standingIn(steps)) : undefined,
+  ]);
+  // Retention may have come between.
+  if (!cost) throw unknownInstance(id);
+  const returned = platformStatus === "complete" && instance.undo === null ? output : null;
+  const callback = envelope.callback_url === undefined ? null : { url: envelope.callback_url, told: toldOf(row.callback) };
+  return { ...instance, ...standing, ...contentOf(envelope, returned), platformStatus, callback, cost };
+}
+
+/** What a reader is shown of what an instance was asked, and of what it answered. */
+function contentOf(envelope: Partial<Envelope>, output: unknown): InstanceContent {
+  const { schema_version: schemaVersion = 1, payload_inline = null, payload_ref = null } = envelope;
+  const { result, changed } = readResult(output);
+  return { schemaVersion, payload: payload_inline, payloadRef: payload_ref, result, resultChanged: changed };
+}
+
+/** Looks at the platform for an end that the row has and the platform not yet: it writes the result a moment behind it. */
+const MAX_LOOKS = 8;
+const LOOK_PAUSE_MS = 30;
+
+async function answerOf(env: EngineEnv, { id, workflow, status, undo }: Instance): Promise<PlatformAnswer> {
+  for (let look = 1; ; look++) {
+    const answer = await askPlatform(env, workflow, platformId(id, undo));
+    if (status !== "complete" || !AT_WORK.has(answer.status) || look === MAX_LOOKS) return answer;
+    await scheduler.wait(LOOK_PAUSE_MS);
+  }
+}
+
+/** What the platform says of an instance whose code has not returned, as far as it knows. */
+const AT_WORK: ReadonlySet<string> = new Set(["queued", "running", "waiting"]);
+
+/** What the column `callback` says of the last end that was told. */
+function toldOf(column: unknown): { run: number; status: string } | null {
+  const [, run, status] = /^(\d+):(\w+)$/.exec(String(column)) ?? [];
+  return run && status ? { run: Number(run), status } : null;
+}

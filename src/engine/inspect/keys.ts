@@ -1,0 +1,167 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import type { Envelope } from "../contract/envelope.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { instanceId } from "../contract/ids.ts";
+import { payloadFingerprint } from "../contract/payload.ts";
+import { among, sql } from "../contract/sql.ts";
+import { beginning } from "../contract/text.ts";
+import { envelopeIn } from "../intake/letter.ts";
+import { statedId } from "../intake/stated.ts";
+import type { Operator } from "../store/actions.ts";
+import type { LetterState } from "../store/dead-letters.ts";
+import { FAILED, type InstanceStatus, SETTLED } from "../store/instances/status.ts";
+import { ENDED_DAYS, FAILED_DAYS, STATED_DAYS, TOMBSTONE_DAYS } from "../store/kept-days.ts";
+import { namedBatch } from "../store/named.ts";
+import type { Row } from "../store/retry.ts";
+import { selectStatedAt } from "../store/stated-events.ts";
+import { selectPruned } from "../store/tombstones.ts";
+
+/** What holds a key: an instance; its tombstone, once it was pruned; or an event from outside. Each workflow has keys of its own. */
+export interface KeyHolder {
+  kind: "instance" | "tombstone" | "event";
+  /** The instance's id, also a pruned one's, or the event's. */
+  id: string;
+  /** The workflow that performs it, or the type of the event. */
+  name: string;
+  /** Of an instance. */
+  status: InstanceStatus | "pruned" | "stated";
+  correlationId: string | null;
+  /** SHA-256 of its canonical payload: what is said again under the key must be this. */
+  fingerprint: string;
+  /** How often its message came: more than once is a repeat that changed nothing. Null where that is not kept. */
+  deliveries: number | null;
+  /** Milliseconds since the epoch; of a tombstone the day it was pruned. */
+  since: number;
+  /** When its row leaves, at the earliest; null while it is under way, and where there is none any more. */
+  rowUntil: number | null;
+  /** When the key is free again, at the earliest; null while it is under way. */
+  keyUntil: number | null;
+}
+
+/** A message with the key that nobody could take in, or finish. */
+export interface CapturedUnderKey {
+  deadLetterId: string;
+  queue: string;
+  messageType: string | null;
+  /** `idempotency_key_reused` where the key had gone to another payload. */
+  reason: string;
+  state: LetterState;
+  /** Of its payload; null where that cannot be read, or is too large to be. */
+  fingerprint: string | null;
+  attempts: number;
+  firstAt: number;
+  capturedAt: number;
+}
+
+export interface KeyView {
+  holders: KeyHolder[];
+  captured: CapturedUnderKey[];
+  /** True when more was captured under the key. */
+  truncated: boolean;
+}
+
+const DAY_MS = 86_400_000;
+/** The newest letters under a key that are told. */
+const MOST_LETTERS = 20;
+/** Characters of a letter whose payload is read. */
+const READ_CHARACTERS = 200_000;
+
+/** Names whose keys are asked for: of workflows, and of events. */
+export interface KeyNames {
+  readonly workflows: readonly string[];
+  readonly events: readonly string[];
+}
+
+/**
+ * Who holds a key, of the tenant alone: looked up by the hashes that it has with each workflow and event, of which a deployment has few.
+ * Errors: `key_not_found`.
+ */
+export async function describeKey(env: Pick<EngineEnv, "DB">, { tenantId }: Operator, key: string, names: KeyNames): Promise<KeyView> {
+  const workflows = new Map(names.workflows.map((name) => [instanceId(tenantId, name, key), name]));
+  const events = new Map(names.events.map((type) => [statedId(tenantId, type, key), type]));
+  const found = await namedBatch(env.DB, {
+    instances: sql`
+      SELECT id, workflow, status, correlation_id, fingerprint, deliveries, accepted_at, updated_at FROM instances
+      WHERE id IN ${among([...workflows.keys()])} AND +tenant_id = ${tenantId}`,
+    pruned: selectPruned([...workflows.keys()]),
+    stated: selectStatedAt([...events.keys()]),
+    letters: sql`
+      SELECT id, queue, message_type, reason, state, attempts, first_at, captured_at,
+        iif(length(body) <= ${READ_CHARACTERS}, body, NULL) AS body
+      FROM dead_letters INDEXED BY dead_letters_by_key
+      WHERE tenant_id = ${tenantId} AND idempotency_key = ${key} ORDER BY captured_at DESC, id DESC LIMIT ${MOST_LETTERS + 1}`,
+  });
+  const holders = [
+    ...found.instances.map(instanceHolder),
+    ...found.pruned.map((row) => tombstoneHolder(row, workflows.get(String(row.id)) ?? "")),
+    ...found.stated.map((row) => eventHolder(row, events.get(String(row.id)) ?? "")),
+  ];
+  const captured = found.letters.map(letterUnderKey);
+  if (holders.length + captured.length === 0) {
+    const said = `Nobody holds the key ${beginning(key, 64)}. Keys that derive from a payload are as the command derives them: see the instance.`;
+    throw new MillraceError("key_not_found", said);
+  }
+  return { holders, captured: captured.slice(0, MOST_LETTERS), truncated: captured.length > MOST_LETTERS };
+}
+
+function instanceHolder(row: Row): KeyHolder {
+  const status = row.status as InstanceStatus;
+  const days = SETTLED.has(status) ? ENDED_DAYS : FAILED.has(status) ? FAILED_DAYS : undefined;
+  const rowUntil = days === undefined ? null : Number(row.updated_at) + days * DAY_MS;
+  return {
+    kind: "instance",
+    id: String(row.id),
+    name: String(row.workflow),
+    status,
+    correlationId: String(row.correlation_id),
+    fingerprint: String(row.fingerprint),
+    deliveries: Number(row.deliveries),
+    since: Number(row.accepted_at),
+    rowUntil,
+    keyUntil: rowUntil === null ? null : rowUntil + TOMBSTONE_DAYS * DAY_MS,
+  };
+}
+
+function tombstoneHolder(row: Row, name: string): KeyHolder {
+  const since = Number(row.pruned_day) * DAY_MS;
+  const gone = { correlationId: null, deliveries: null, rowUntil: null };
+  const keyUntil = since + TOMBSTONE_DAYS * DAY_MS;
+  return { kind: "tombstone", id: String(row.id), name, status: "pruned", fingerprint: String(row.fingerprint), since, keyUntil, ...gone };
+}
+
+function eventHolder(row: Row, name: string): KeyHolder {
+  const since = Number(row.stated_at);
+  const until = since + STATED_DAYS * DAY_MS;
+  return {
+    kind: "event",
+    id: String(row.id),
+    name,
+    status: "stated",
+    correlationId: String(row.correlation_id ?? row.id),
+    fingerprint: String(row.fingerprint),
+    deliveries: null,
+    since,
+    rowUntil: until,
+    keyUntil: until,
+  };
+}
+
+function letterUnderKey(row: Row): CapturedUnderKey {
+  return {
+    deadLetterId: String(row.id),
+    queue: String(row.queue),
+    messageType: row.message_type as string | null,
+    reason: String(row.reason),
+    state: row.state as LetterState,
+    fingerprint: fingerprintIn(row.body),
+    attempts: Number(row.attempts),
+    firstAt: Number(row.first_at),
+    capturedAt: Number(row.captured_at),
+  };
+}
+
+function fingerprintIn(body: unknown): string | null {
+  if (typeof body !== "string") return null;
+  const envelope: Envelope | undefined = envelopeIn(JSON.parse(body));
+  return envelope === undefined ? null : payloadFingerprint(envelope);
+}

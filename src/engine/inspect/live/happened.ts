@@ -1,0 +1,142 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { formatEntryKey } from "../../contract/ids.ts";
+import { now, type Statement, sql } from "../../contract/sql.ts";
+import type { Operator } from "../../store/actions.ts";
+import { query } from "../../store/retry.ts";
+
+/** What a stream of the whole engine can tell of. */
+export const LIVE_KINDS = ["instance", "dead_letter", "doubt", "approval", "action"] as const;
+
+export type LiveKind = (typeof LIVE_KINDS)[number];
+
+/** Something that happened, by when and to what. */
+export interface Happened {
+  /** By the database's clock, in milliseconds since the epoch. */
+  readonly at: number;
+  readonly kind: LiveKind;
+  readonly id: string;
+  /** The columns of a doubt. */
+  readonly doubt?: Doubt;
+}
+
+/** An effect of which nobody knows whether it happened. */
+export interface Doubt {
+  readonly instanceId: string;
+  readonly workflow: string;
+  readonly step: string;
+  readonly item: string;
+  readonly effectClass: string;
+}
+
+/** A place in the order of what happened: all before it is told. */
+export interface Place extends Pick<Happened, "at"> {
+  /** Of the same millisecond the last one that is told; without it none is. */
+  readonly last?: Pick<Happened, "kind" | "id">;
+}
+
+/** What one look has found. */
+export interface Seen {
+  /** Oldest first: all that happened behind the place and before `upTo`, or the newest of it. */
+  readonly happened: Happened[];
+  /** True where there was more than is found by one look. */
+  readonly more: boolean;
+  /** The database's clock: all before it is final, because nothing is written with an earlier time after it. */
+  readonly upTo: number;
+}
+
+/** Rows that one look finds of a kind, and the newest instances and questions that it looks at for a change. */
+const LOOKED_AT = 1000;
+
+/**
+ * Looks once, in one statement, for what has happened in a tenant behind a place. Changes are found of the newest 1,000 instances and
+ * questions: an index by the time of a change would be a written row for each. Older instances are found when they fail, are in doubt, or
+ * somebody acts on them. Everything comes out of indexes, in as many rows as are new and those that are looked at.
+ */
+export async function happenedSince(env: EngineEnv, { tenantId }: Operator, place: Place, kinds: readonly LiveKind[]): Promise<Seen> {
+  const asked = kinds.flatMap((kind) => SOURCES[kind](tenantId, place.at).map((source) => ({ kind, source })));
+  const columns = asked.reduce((all, { source }) => sql`${all}, (SELECT json_group_array(json(told)) FROM (${source}))`, sql`${now}`);
+  const [row = {}] = await query(env.DB, sql`SELECT json_array(${columns}) AS seen`);
+  const [upTo = 0, ...found] = JSON.parse(String(row.seen ?? "[0]")) as [number, ...Told[][]];
+  const all = found.flatMap((rows, index) => rows.map((one) => asHappened(asked[index]?.kind ?? "instance", one)));
+  const behind = all.filter((one) => one.at < upTo && isBehind(one, place));
+  const once = [...new Map(behind.map((one) => [`${one.kind} ${one.id}`, one])).values()];
+  return { happened: once.toSorted(inOrder), more: found.some((rows) => rows.length >= LOOKED_AT), upTo };
+}
+
+type Told = [at: number, id: string, ...more: (string | number)[]];
+
+function asHappened(kind: LiveKind, [at, id, ...more]: Told): Happened {
+  if (kind !== "doubt") return { at, kind, id };
+  const [step, item, generation, effectClass, workflow] = more.map(String) as [string, string, string, string, string];
+  const key = formatEntryKey({ instanceId: id, step, item, generation: Number(generation) });
+  return { at, kind, id: key, doubt: { instanceId: id, workflow, step, item, effectClass } };
+}
+
+function isBehind(one: Happened, { at, last }: Place): boolean {
+  return last === undefined || one.at !== at ? one.at >= at : inOrder(one, { at, ...last }) > 0;
+}
+
+function inOrder(one: Happened, other: Happened): number {
+  const [mine, others] = [LIVE_KINDS.indexOf(one.kind), LIVE_KINDS.indexOf(other.kind)];
+  return one.at - other.at || mine - others || (one.id < other.id ? -1 : one.id > other.id ? 1 : 0);
+}
+
+type Source = (tenantId: string, since: number) => Statement[];
+
+/** Where each kind is found: rows of one column `told`, JSON, newest first. */
+const SOURCES: Readonly<Record<LiveKind, Source>> = {
+  instance: (tenantId, since) => [changed(tenantId, since), failed(tenantId, since)],
+  dead_letter: (tenantId, since) => [
+    captured(tenantId, since, "open"),
+    captured(tenantId, since, "replayed"),
+    captured(tenantId, since, "skipped"),
+  ],
+  doubt: (tenantId, since) => [doubted(tenantId, since)],
+  approval: (tenantId, since) => [asked(tenantId, since)],
+  action: (tenantId, since) => [acted(tenantId, since)],
+};
+
+function changed(tenantId: string, since: number): Statement {
+  return sql`
+    SELECT json_array(updated_at, id) AS told FROM (
+      SELECT updated_at, id FROM instances INDEXED BY instances_by_time
+      WHERE tenant_id = ${tenantId} ORDER BY accepted_at DESC, id DESC LIMIT ${LOOKED_AT})
+    WHERE updated_at >= ${since}`;
+}
+
+/** Of all tenants: as many as failed meanwhile. */
+function failed(tenantId: string, since: number): Statement {
+  return sql`
+    SELECT iif(tenant_id = ${tenantId}, json_array(updated_at, id), '[0,""]') AS told FROM instances INDEXED BY instances_errored
+    WHERE status = 'errored' AND updated_at >= ${since} ORDER BY updated_at DESC LIMIT ${LOOKED_AT}`;
+}
+
+function captured(tenantId: string, since: number, state: "open" | "replayed" | "skipped"): Statement {
+  return sql`
+    SELECT json_array(captured_at, id) AS told FROM dead_letters INDEXED BY dead_letters_by_tenant
+    WHERE tenant_id = ${tenantId} AND state = ${state} AND captured_at >= ${since} ORDER BY captured_at DESC, id DESC LIMIT ${LOOKED_AT}`;
+}
+
+/** Of all tenants: as many as came to be in doubt meanwhile. */
+function doubted(tenantId: string, since: number): Statement {
+  return sql`
+    SELECT iif(i.tenant_id = ${tenantId}, json_array(entries.updated_at, i.id, step, item, generation, class, i.workflow), '[0,""]') AS told
+    FROM (
+      SELECT updated_at, instance_id, step, item, generation, class FROM inbox INDEXED BY inbox_in_doubt
+      WHERE state = 'in_doubt' AND updated_at >= ${since} ORDER BY updated_at DESC LIMIT ${LOOKED_AT}) entries
+    CROSS JOIN instances i ON i.id = entries.instance_id`;
+}
+
+function asked(tenantId: string, since: number): Statement {
+  return sql`
+    SELECT json_array(coalesce(decided_at, asked_at), id) AS told FROM (
+      SELECT asked_at, decided_at, id FROM approvals INDEXED BY approvals_by_time
+      WHERE tenant_id = ${tenantId} ORDER BY asked_at DESC, id DESC LIMIT ${LOOKED_AT})
+    WHERE coalesce(decided_at, asked_at) >= ${since}`;
+}
+
+function acted(tenantId: string, since: number): Statement {
+  return sql`
+    SELECT json_array(at, id) AS told FROM actions INDEXED BY actions_by_time
+    WHERE tenant_id = ${tenantId} AND at >= ${since} ORDER BY at DESC, id DESC LIMIT ${LOOKED_AT}`;
+}

@@ -1,0 +1,107 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { platformId } from "../../contract/ids.ts";
+import { type AwaitedStep, awaitedSteps } from "../../signals/wait.ts";
+import { foldEvent, type StepEvent, type StepRecord, subscribe } from "../history.ts";
+import type { Instance } from "../instances.ts";
+
+/** A place in the history of an instance's steps. The platform counts its events anew behind a restart, and its clock goes on. */
+export interface StepPlace {
+  readonly at: number;
+  readonly eventId: number;
+}
+
+/** Where nothing is told yet. */
+export const STEPS_BEGIN: StepPlace = { at: 0, eventId: 0 };
+
+/** The first event of a history may take so long, and the others so long behind each other. */
+const FIRST_EVENT_MS = 1000;
+const QUIET_MS = 50;
+/** More than these wait for the next look. */
+const MOST_EVENTS = 500;
+
+/** Something that happened to a step; of a wait with what is waited for, in the words of the code. */
+export interface HeardStep {
+  readonly event: StepEvent;
+  readonly awaited: AwaitedStep | undefined;
+}
+
+type Subscription = Awaited<ReturnType<typeof subscribe>>;
+
+/**
+ * The history of one instance as the platform tells it, from a place on: held open, and opened anew whenever the instance's row has
+ * changed, because a restart begins another history. What is before the place is read too, for the state that each step is in.
+ */
+export class StepFeed {
+  /** Each step as the events that were read left it, by the platform's name of it. */
+  readonly steps = new Map<string, StepRecord>();
+  readonly #env: EngineEnv;
+  #place: StepPlace;
+  #openedFor = "";
+  #open: { subscription: Subscription; next: Promise<IteratorResult<StepEvent, void> | undefined> }[] = [];
+
+  constructor(env: EngineEnv, place: StepPlace) {
+    this.#env = env;
+    this.#place = place;
+  }
+
+  /** What was heard of the steps since. `untilEnd` waits for the history's end: the run is over, and the platform tells so a moment later. */
+  async heard(instance: Instance, untilEnd: boolean): Promise<HeardStep[]> {
+    const isFresh = await this.#openFor(instance);
+    const events: StepEvent[] = [];
+    for (const one of this.#open) {
+      let quietMs = isFresh || untilEnd ? FIRST_EVENT_MS : QUIET_MS;
+      while (events.length < MOST_EVENTS) {
+        const answer = await Promise.race([one.next, scheduler.wait(quietMs).then(() => "quiet" as const)]);
+        // It breaks when the instance is restarted: the next look opens another.
+        if (answer === undefined) this.#openedFor = "";
+        if (answer === undefined || answer === "quiet" || answer.done) break;
+        one.next = nextOf(one.subscription);
+        foldEvent(this.steps, answer.value);
+        if (this.#isNew(answer.value)) events.push(answer.value);
+        if (!untilEnd) quietMs = QUIET_MS;
+      }
+    }
+    const awaited = events.some(({ type }) => type.startsWith("wait_")) ? await awaitedSteps(this.#env.DB, instance.id) : undefined;
+    return events.map((event) => ({ event, awaited: awaited?.get(this.steps.get(event.stepName)?.eventType ?? "") }));
+  }
+
+  #isNew({ timestamp: at, eventId }: StepEvent): boolean {
+    const isNew = at > this.#place.at || (at === this.#place.at && eventId > this.#place.eventId);
+    if (isNew) this.#place = { at, eventId };
+    return isNew;
+  }
+
+  /** Comes when there is more to hear, or the history has ended. */
+  async sooner(): Promise<void> {
+    const ended = new Promise<never>(() => {});
+    await Promise.race([ended, ...this.#open.map(({ next }) => next.then((answer) => (answer && !answer.done ? undefined : ended)))]);
+  }
+
+  /** Whether an attempt has failed, whose error is told of. */
+  get hasFailed(): boolean {
+    return [...this.steps.values()].some(({ attempts }) => attempts.some(({ error }) => error !== null));
+  }
+
+  close(): void {
+    for (const { subscription } of this.#open) subscription[Symbol.dispose]();
+    this.#open = [];
+  }
+
+  /** True where it has been opened just now. */
+  async #openFor({ id, workflow, undo, run, updatedAt }: Instance): Promise<boolean> {
+    const key = `${undo} ${run} ${updatedAt}`;
+    if (key === this.#openedFor && this.#open.length > 0) return false;
+    this.close();
+    this.steps.clear();
+    this.#openedFor = key;
+    for (const name of undo === null ? [id] : [id, platformId(id, undo)]) {
+      const subscription = await subscribe(this.#env, workflow, name).catch(() => undefined);
+      if (subscription) this.#open.push({ subscription, next: nextOf(subscription) });
+    }
+    return true;
+  }
+}
+
+function nextOf(subscription: Subscription): Promise<IteratorResult<StepEvent, void> | undefined> {
+  return subscription.next().catch(() => undefined) as Promise<IteratorResult<StepEvent, void> | undefined>;
+}

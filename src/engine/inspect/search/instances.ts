@@ -1,0 +1,103 @@
+import { instanceId, platformId } from "../../contract/ids.ts";
+import { among, fragment, sql } from "../../contract/sql.ts";
+import type { Row } from "../../store/retry.ts";
+import { ASKED, type Finder, type Found, hashBeginningWith, type Sought, titleOf } from "./finder.ts";
+
+const COLUMNS = fragment("id, tenant_id, workflow, status, idempotency_key, subject, accepted_at");
+
+/** An id of ours begins with its instance's where something belongs to one: an event, a question, the cause of a message. */
+const OF_INSTANCE = /^([0-9a-f]{32})(?:[./-].*)?$/s;
+
+/** Hashes that begin alike are few: those of other tenants among them are left out afterwards. */
+const ALIKE = 100;
+
+/**
+ * Newest instances that a look for a subject or a trace goes through: an index by either would be a written row for each. The list of
+ * instances goes on from there.
+ */
+export const LOOKED_BACK = 2000;
+
+/** Actions that a look for the name of an undo on the platform goes through. */
+const UNDOS = 500;
+
+/** Instances by their id, or by the id of something that belongs to one. */
+export const byId: Finder = {
+  kind: "instance",
+  look: ({ text, by }) => {
+    const [, id] = OF_INSTANCE.exec(text.toLowerCase()) ?? [];
+    if (id !== undefined) return sql`SELECT ${COLUMNS} FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`;
+    const range = hashBeginningWith(text);
+    return (
+      range &&
+      sql`
+      SELECT ${COLUMNS} FROM (SELECT * FROM instances WHERE id >= ${range.from} AND id < ${range.to} ORDER BY id LIMIT ${ALIKE})
+      WHERE tenant_id = ${by.tenantId} LIMIT ${ASKED}`
+    );
+  },
+  read: (row, { text }) => found(row, "id", text.toLowerCase().startsWith(String(row.id)) ? "exact" : "prefix"),
+};
+
+/** Instances by their key: their ids are hashes of it, one for each workflow. */
+export const byKey: Finder = {
+  kind: "instance",
+  look: ({ text, by, known }) => sql`
+    SELECT ${COLUMNS} FROM instances
+    WHERE id IN ${among(known.workflows.map((workflow) => instanceId(by.tenantId, workflow, text)))} AND +tenant_id = ${by.tenantId}`,
+  read: (row) => found(row, "idempotency_key", "exact"),
+};
+
+/** Newest instances by their subject or the trace they belong to. */
+export const recent: Finder = {
+  kind: "instance",
+  look: ({ text, by }) => {
+    const trace = isTraceId(text) ? `00-${text}-` : undefined;
+    return trace === undefined
+      ? sql`
+        SELECT ${COLUMNS} FROM (
+          SELECT * FROM instances INDEXED BY instances_by_time WHERE tenant_id = ${by.tenantId}
+          ORDER BY accepted_at DESC, id DESC LIMIT ${LOOKED_BACK})
+        WHERE subject = ${text} LIMIT ${ASKED}`
+      : sql`
+        SELECT ${COLUMNS}, 1 AS traced FROM (
+          SELECT * FROM instances INDEXED BY instances_by_time WHERE tenant_id = ${by.tenantId}
+          ORDER BY accepted_at DESC, id DESC LIMIT ${LOOKED_BACK})
+        WHERE subject = ${text} OR substr(envelope->>'traceparent', 1, 36) = ${trace} LIMIT ${ASKED}`;
+  },
+  read: (row, { text }) => found(row, row.subject === text ? "subject" : "trace_id", "exact"),
+};
+
+/** Where the look at the newest ends; nothing where there are fewer. */
+export const lookedBackTo = ({ by }: Pick<Sought, "by">) => sql`
+  SELECT accepted_at AS at FROM instances INDEXED BY instances_by_time WHERE tenant_id = ${by.tenantId}
+  ORDER BY accepted_at DESC, id DESC LIMIT 1 OFFSET ${LOOKED_BACK - 1}`;
+
+/** Instances by what the platform calls their undo: a hash of their id and the action's. */
+export const byUndo: Finder = {
+  kind: "instance",
+  look: ({ text, by }) =>
+    isTraceId(text)
+      ? sql`
+        SELECT i.id, i.tenant_id, i.workflow, i.status, i.idempotency_key, i.subject, i.accepted_at, a.id AS undo FROM (
+          SELECT id, instance_id, verb FROM actions WHERE tenant_id = ${by.tenantId} ORDER BY at DESC, id DESC LIMIT ${UNDOS}) a
+        CROSS JOIN instances i ON i.id = a.instance_id
+        WHERE a.verb = 'undo' AND i.tenant_id = ${by.tenantId}`
+      : undefined,
+  read: (row, { text }) => (platformId(String(row.id), String(row.undo)) === text ? found(row, "platform_id", "exact") : undefined),
+};
+
+/** 32 hex characters: an id of ours, or of a trace. */
+function isTraceId(text: string): boolean {
+  return /^[0-9a-f]{32}$/.test(text);
+}
+
+function found(row: Row, by: string, match: Found["match"]): Found {
+  return {
+    id: String(row.id),
+    title: titleOf(row.workflow, row.subject),
+    status: String(row.status),
+    at: Number(row.accepted_at),
+    url: `/v1/instances/${row.id}`,
+    by,
+    match,
+  };
+}

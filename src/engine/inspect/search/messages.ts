@@ -1,0 +1,117 @@
+import { instanceId } from "../../contract/ids.ts";
+import { sql } from "../../contract/sql.ts";
+import { statedId } from "../../intake/stated.ts";
+import { selectStatedAt } from "../../store/stated-events.ts";
+import { selectPruned } from "../../store/tombstones.ts";
+import { ASKED, beginningWith, type Finder, hashBeginningWith, matchOf, titleOf } from "./finder.ts";
+
+const MORE_LETTERS = 100;
+
+/** Dead letters by their id. */
+export const letterById: Finder = {
+  kind: "dead_letter",
+  look: ({ text, by }) => {
+    const range = hashBeginningWith(text);
+    const others = by.scopes.includes("unattributed") ? 1 : 0;
+    return (
+      range &&
+      sql`
+      SELECT id, queue, message_type, reason, state, captured_at FROM (
+        SELECT * FROM dead_letters WHERE id >= ${range.from} AND id < ${range.to} ORDER BY id LIMIT ${MORE_LETTERS})
+      WHERE tenant_id = ${by.tenantId} OR (tenant_id IS NULL AND ${others} = 1) LIMIT ${ASKED}`
+    );
+  },
+  read: (row, sought) => ({ ...letter(row), by: "id", match: matchOf(row.id, sought) }),
+};
+
+/** Dead letters by the key of their message. */
+export const letterByKey: Finder = {
+  kind: "dead_letter",
+  look: ({ text, by }) => {
+    const { from, to } = beginningWith(text);
+    return sql`
+      SELECT id, queue, message_type, reason, state, captured_at, idempotency_key AS name
+      FROM dead_letters INDEXED BY dead_letters_by_key
+      WHERE tenant_id = ${by.tenantId} AND idempotency_key >= ${from} AND idempotency_key < ${to}
+      ORDER BY idempotency_key LIMIT ${ASKED}`;
+  },
+  read: (row, sought) => ({ ...letter(row), by: "idempotency_key", match: matchOf(row.name, sought) }),
+};
+
+/** Dead letters of a job. */
+export const letterByJob: Finder = {
+  kind: "dead_letter",
+  look: ({ text, by }) => sql`
+    SELECT id, queue, message_type, reason, state, captured_at FROM dead_letters INDEXED BY dead_letters_by_correlation
+    WHERE tenant_id = ${by.tenantId} AND correlation_id = ${text} ORDER BY captured_at DESC, id DESC LIMIT ${ASKED}`,
+  read: (row) => ({ ...letter(row), by: "correlation_id", match: "exact" }),
+};
+
+function letter(row: Record<string, unknown>) {
+  return {
+    id: String(row.id),
+    title: titleOf(row.message_type ?? row.queue, row.reason),
+    status: String(row.state),
+    at: Number(row.captured_at),
+    url: `/v1/dead-letters/${row.id}`,
+  };
+}
+
+/** Events that a step has emitted, by their key: it begins with the instance. */
+export const emitted: Finder = {
+  kind: "event",
+  look: ({ text, by }) => {
+    const [, id] = /^([0-9a-f]{32})\.[0-9a-f]{16}$/.exec(text) ?? [];
+    return id === undefined
+      ? undefined
+      : sql`
+        SELECT e.instance_id, e.step, e.updated_at, m.value->>'message_type' AS message_type
+        FROM instances i CROSS JOIN inbox e ON e.instance_id = i.id, json_each(e.messages) m
+        WHERE i.id = ${id} AND i.tenant_id = ${by.tenantId} AND m.value->>'idempotency_key' = ${text} LIMIT ${ASKED}`;
+  },
+  read: (row, { text }) => ({
+    id: text,
+    title: titleOf(row.message_type, row.step),
+    status: "emitted",
+    at: Number(row.updated_at),
+    url: `/v1/instances/${row.instance_id}/events`,
+    by: "idempotency_key",
+    match: "exact",
+  }),
+};
+
+/** Events from outside, by the key that they were stated under. */
+export const stated: Finder = {
+  kind: "event",
+  look: ({ text, by, known }) => selectStatedAt(known.events.map((type) => statedId(by.tenantId, type, text))),
+  read: (row, { text, by, known }) => ({
+    id: String(row.id),
+    title: titleOf(
+      known.events.find((type) => statedId(by.tenantId, type, text) === row.id),
+      text,
+    ),
+    status: "stated",
+    at: Number(row.stated_at),
+    url: `/v1/keys/${encodeURIComponent(text)}`,
+    by: "idempotency_key",
+    match: "exact",
+  }),
+};
+
+/** Keys whose instances were pruned. */
+export const pruned: Finder = {
+  kind: "key",
+  look: ({ text, by, known }) => selectPruned(known.workflows.map((workflow) => instanceId(by.tenantId, workflow, text))),
+  read: (row, { text, by, known }) => ({
+    id: String(row.id),
+    title: titleOf(
+      known.workflows.find((workflow) => instanceId(by.tenantId, workflow, text) === row.id),
+      text,
+    ),
+    status: "pruned",
+    at: Number(row.pruned_day) * 86_400_000,
+    url: `/v1/keys/${encodeURIComponent(text)}`,
+    by: "idempotency_key",
+    match: "exact",
+  }),
+};

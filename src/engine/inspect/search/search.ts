@@ -1,0 +1,75 @@
+import type { Asker } from "../../access/may-ask.ts";
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { isTraceparent, traceIdOf } from "../../contract/trace.ts";
+import { namedBatch } from "../../store/named.ts";
+import { type Finder, type Found, type KnownNames, MOST_OF_A_KIND, type Sought } from "./finder.ts";
+import { byId, byKey, byUndo, LOOKED_BACK, lookedBackTo, recent } from "./instances.ts";
+import { emitted, letterById, letterByJob, letterByKey, pruned, stated } from "./messages.ts";
+import { actions, approvals, effects, jobs, schedules } from "./others.ts";
+
+/** Everything that the engine itself has names for. */
+const ENGINE_FINDERS: readonly Finder[] = [
+  ...[byId, byKey, byUndo, recent],
+  ...[jobs, effects, approvals, letterById, letterByKey, letterByJob],
+  ...[emitted, stated, pruned, actions, schedules],
+];
+
+/** Things of all kinds in one answer, at most. */
+const MOST = 50;
+
+/** What was found by a text. */
+export interface Findings {
+  /** Exact names first; within these the kinds in the order that they are looked for. */
+  items: (Found & { kind: string })[];
+  /** Kinds of which there is more than the answer has. */
+  more: string[];
+  /** How far back instances were looked through for a subject or a trace: as many of the newest. `since` is null where these are all. */
+  lookedBack: { instances: number; since: number | null };
+}
+
+/**
+ * Looks for an id or a key of any kind, of the tenant alone: by exact name, and by the beginning of a name where an index has it. One round
+ * trip, which reads as much in a large database as in a small one. `own` are finders of the app's.
+ */
+export async function search(
+  env: Pick<EngineEnv, "DB">,
+  by: Asker,
+  said: string,
+  { known, own = [] }: { known: KnownNames; own?: readonly Finder[] },
+): Promise<Findings> {
+  const typed = said.trim();
+  const sought: Sought = { text: isTraceparent(typed) ? traceIdOf(typed) : typed, by, known };
+  const asked = [...ENGINE_FINDERS, ...own].flatMap((finder) => {
+    const statement = finder.look(sought);
+    return statement === undefined ? [] : [{ finder, statement }];
+  });
+  const answered = await namedBatch<string>(env.DB, {
+    end: lookedBackTo(sought),
+    ...Object.fromEntries(asked.map(({ statement }, index) => [`found ${index}`, statement])),
+  });
+  const found = asked.flatMap(({ finder: { kind, read } }, index) =>
+    (answered[`found ${index}`] ?? []).flatMap((row) => {
+      const one = read(row, sought);
+      return one === undefined ? [] : [{ kind, ...one }];
+    }),
+  );
+  const since = answered.end?.[0]?.at;
+  return { ...bounded(found), lookedBack: { instances: LOOKED_BACK, since: since === undefined ? null : Number(since) } };
+}
+
+/** Each thing once, by the best of its names, and so many of each kind. */
+function bounded(found: readonly (Found & { kind: string })[]): Pick<Findings, "items" | "more"> {
+  const ranked = [...found].sort((a, b) => Number(a.match === "prefix") - Number(b.match === "prefix"));
+  const once = new Map(ranked.toReversed().map((one) => [JSON.stringify([one.kind, one.id]), one]));
+  const things = ranked.filter((one) => once.get(JSON.stringify([one.kind, one.id])) === one);
+  const counts = new Map<string, number>();
+  const items = things.filter(({ kind }) => {
+    const count = (counts.get(kind) ?? 0) + 1;
+    counts.set(kind, count);
+    return count <= MOST_OF_A_KIND;
+  });
+  return {
+    items: items.slice(0, MOST),
+    more: [...counts].filter(([, count]) => count > MOST_OF_A_KIND).map(([kind]) => kind),
+  };
+}

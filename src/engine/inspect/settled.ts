@@ -1,0 +1,33 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { sql } from "../contract/sql.ts";
+import type { Operator } from "../store/actions.ts";
+import { GOING_ON, type InstanceStatus } from "../store/instances/status.ts";
+import { query } from "../store/retry.ts";
+
+/** Longest wait for an instance, in seconds. */
+export const MAX_WAIT_S = 30;
+
+const FIRST_PAUSE_MS = 50;
+const MAX_PAUSE_MS = 1000;
+
+/**
+ * Waits until an instance does not go on by itself: it is over, or a person has to answer its doubt or its question, or let it go on.
+ * The question of one that is being undone is nobody's any more.
+ * Returns after `ms` at the latest, when `signal` says that nobody listens any more, and at once where there is no such instance. Each look
+ * reads its row and at most one question, at pauses that grow from 50 ms to a second: 35 looks in half a minute.
+ */
+export async function untilSettled(env: EngineEnv, by: Operator, id: string, ms: number, signal?: AbortSignal): Promise<void> {
+  const until = Date.now() + ms;
+  for (let pauseMs = FIRST_PAUSE_MS; !signal?.aborted; pauseMs = Math.min(pauseMs * 1.5, MAX_PAUSE_MS)) {
+    const [row] = await query<{ status: InstanceStatus; asks: number }>(
+      env.DB,
+      sql`
+        SELECT status,
+          undo IS NULL AND EXISTS (SELECT 1 FROM approvals WHERE approvals.instance_id = instances.id AND state = 'pending') AS asks
+        FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`,
+    );
+    const leftMs = until - Date.now();
+    if (row === undefined || !GOING_ON.has(row.status) || row.asks === 1 || leftMs <= 0) return;
+    await scheduler.wait(Math.min(pauseMs, leftMs));
+  }
+}

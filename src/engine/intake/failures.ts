@@ -1,0 +1,58 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { stepOf } from "../contract/cause.ts";
+import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
+import { rowChunks, type Statement } from "../contract/sql.ts";
+import { beginning } from "../contract/text.ts";
+import { type FailedBefore, type FailedDelivery, noteFailures, selectFailures } from "../store/failed-deliveries.ts";
+import { query } from "../store/retry.ts";
+import { letterId, nameIn } from "./letter.ts";
+
+/** Characters of an error that are kept, as of a letter's. */
+const MAX_ERROR_CHARACTERS = 1000;
+
+/** A delivery that failed, and comes back. */
+interface Failed {
+  readonly message: Pick<Message, "body">;
+  readonly error: unknown;
+}
+
+/**
+ * The statements that note what deliveries failed of. If the process of the last one dies without a word, the letter says what the one
+ * before it said.
+ */
+export function noted(queue: string, failed: readonly Failed[]): Statement[] {
+  const rows = failed.map(({ message: { body }, error }): FailedDelivery => {
+    const { step = null, upstreamStatus = null } = error instanceof MillraceError ? error.detail : {};
+    const said = { code: codeOf(error) ?? null, error: beginning(messageOf(error), MAX_ERROR_CHARACTERS) };
+    return {
+      tenantId: nameIn(body, "tenant_id") ?? "",
+      letter: letterId(queue, body),
+      ...said,
+      step: step && stepOf(step),
+      upstreamStatus,
+    };
+  });
+  return rowChunks(rows).map(noteFailures);
+}
+
+/** A message that is given up. */
+interface GivenUp {
+  readonly message: Pick<Message, "body">;
+  readonly letter: string;
+  readonly attempts: number;
+}
+
+/** What is noted of the earlier deliveries of messages, by their letters. One that is given up at its first attempt has none. */
+export async function failuresOf({ DB }: EngineEnv, givenUp: readonly GivenUp[]): Promise<ReadonlyMap<string, FailedBefore>> {
+  const tried = givenUp.filter(({ attempts }) => attempts > 1);
+  if (tried.length === 0) return new Map();
+  const messages = tried.map(({ message: { body }, letter }) => ({ tenantId: nameIn(body, "tenant_id") ?? "", letter }));
+  const rows = await query<FailedBefore>(DB, selectFailures(messages));
+  return new Map(rows.map((row) => [row.letter, row]));
+}
+
+/** A noted failure as the error that it was. */
+export function saidBefore({ code, error, step, upstreamStatus }: FailedBefore): Error {
+  if (code === null) return new Error(error);
+  return new MillraceError(code, error, { ...(step !== null && { step }), ...(upstreamStatus !== null && { upstreamStatus }) });
+}

@@ -1,0 +1,103 @@
+import { crashPoint, isSimulatedDeath } from "../../contract/crash-points.ts";
+import { codeOf, messageOf } from "../../contract/errors.ts";
+import { shortened } from "../../contract/text.ts";
+import { type ActionResult, bulkActionId, isOnRecord, selectResults } from "../../store/actions.ts";
+import type { BulkItem } from "../../store/bulk-items.ts";
+import { query } from "../../store/retry.ts";
+import type { AnyBulkVerb } from "../../topology/catalog.ts";
+import type { BulkCall } from "../../topology/define-bulk-verb.ts";
+
+/** Things that are under way at one moment: six connections of an invocation, and some in thought. */
+const AT_ONCE = 8;
+/** Begun in one chunk at most for so long: what is left of it is the next chunk's. */
+const BEGIN_WITHIN_MS = 20_000;
+const SHOWN_CHARACTERS = 300;
+
+/** A chunk of things, from a place in the list on. */
+export interface Chunk {
+  readonly verb: AnyBulkVerb;
+  readonly call: BulkCall & { readonly bulkId: string };
+  readonly from: number;
+  readonly targets: readonly string[];
+  readonly ratePerSecond: number;
+  /** True once somebody has halted the bulk action: nothing more is begun. */
+  readonly isHalted: () => boolean;
+}
+
+/**
+ * Acts on a chunk's things in their order, so many a second. Answers what came of those that were begun, without a gap: of each one once,
+ * however often the chunk is repeated, because its action is on record under its own name. Errors: `unavailable`, once all that was begun is
+ * over.
+ */
+export async function actOn(chunk: Chunk): Promise<BulkItem[]> {
+  const { call, targets, from, ratePerSecond, isHalted } = chunk;
+  const known = await recorded(call, targets);
+  const startedAt = Date.now();
+  const due = (place: number) => startedAt + (place * 1000) / ratePerSecond;
+  const items: BulkItem[] = [];
+  const failures: unknown[] = [];
+  const underWay = new Set<Promise<void>>();
+  const isOver = () => failures.length > 0 || isHalted() || Date.now() > startedAt + BEGIN_WITHIN_MS;
+  for (const [place, target] of targets.entries()) {
+    const before = known.get(bulkActionId(call.bulkId, target));
+    // What is done is told, also once the bulk action is halted.
+    if (before === undefined) {
+      await isTime(due(place), isOver);
+      while (underWay.size >= AT_ONCE) await Promise.race(underWay);
+      if (isOver()) break;
+    }
+    const one = resultOf(chunk, target, before)
+      .then((came) => {
+        items.push({ n: from + place, target, ...came });
+        return crashPoint("B01 acted on one, chunk under way", call.bulkId);
+      })
+      .catch((error: unknown) => void failures.push(error))
+      .finally(() => underWay.delete(one));
+    underWay.add(one);
+  }
+  await Promise.all(underWay);
+  if (failures.length > 0) throw failures[0];
+  if (items.length === targets.length) await isTime(due(items.length), isOver);
+  return items.toSorted((a, b) => a.n - b.n);
+}
+
+/** Waits until a moment, or until all is over. */
+async function isTime(at: number, isOver: () => boolean): Promise<void> {
+  for (let left = at - Date.now(); left > 0 && !isOver(); left = at - Date.now()) await scheduler.wait(Math.min(left, 200));
+}
+
+type Came = Pick<BulkItem, "result" | "code" | "why">;
+
+async function resultOf({ verb, call }: Chunk, target: string, known: ActionResult | undefined): Promise<Came> {
+  const actionId = bulkActionId(call.bulkId, target);
+  const own: BulkCall = { ...call, by: { ...call.by, bulk: { id: call.bulkId, actionId } } };
+  if (known) return asRecorded(verb, own, target, known);
+  try {
+    const { changed, why = null } = await verb.act(own, target);
+    return changed ? { result: "done", code: null, why: null } : { result: "skipped", code: null, why };
+  } catch (error) {
+    if (isSimulatedDeath(error) || codeOf(error) === "unavailable") throw error;
+    if (isOnRecord(error)) {
+      const found = (await recorded(call, [target])).get(actionId);
+      if (found) return asRecorded(verb, own, target, found);
+    }
+    const why = shortened(messageOf(error), SHOWN_CHARACTERS);
+    const code = codeOf(error) ?? "step_failed";
+    if (code === "invalid_transition" && (await verb.isSpent?.(own, target))) return { result: "skipped", code: null, why };
+    return { result: "failed", code, why };
+  }
+}
+
+/** What came of an action that was on record before: an attempt at the chunk that died behind it has done it. */
+async function asRecorded(verb: AnyBulkVerb, call: BulkCall, target: string, known: ActionResult): Promise<Came> {
+  if (known === "applied") return { result: "done", code: null, why: null };
+  if (known === "failed") return { result: "failed", code: "unavailable", why: "The platform could not be told within a day." };
+  if (await verb.isSpent?.(call, target)) return { result: "skipped", code: null, why: "There was nothing to do any more." };
+  return { result: "failed", code: "invalid_transition", why: "It was refused: act on it by itself, and the answer says why." };
+}
+
+async function recorded({ env, by, bulkId }: Chunk["call"], targets: readonly string[]): Promise<ReadonlyMap<string, ActionResult>> {
+  const ids = targets.map((target) => bulkActionId(bulkId, target));
+  const rows = await query<{ id: string; result: ActionResult }>(env.DB, selectResults(by.tenantId, ids));
+  return new Map(rows.map(({ id, result }) => [id, result]));
+}

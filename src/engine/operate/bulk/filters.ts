@@ -1,0 +1,75 @@
+import * as z from "zod";
+import { andEquals, fragment, type Statement, sql } from "../../contract/sql.ts";
+import { whereLettersAre } from "../../inspect/dead-letters.ts";
+import { whereInstancesAre } from "../../inspect/instances.ts";
+import type { Operator } from "../../store/actions.ts";
+import type { InstanceStatus } from "../../store/instances/status.ts";
+import { BULK_WORKFLOW } from "./message.ts";
+
+const moment = z.iso.datetime({ offset: true });
+const name = z.string().min(1).max(500);
+
+/** When what is meant came, from `since` on and before `until`. */
+const times = {
+  since: moment.optional().meta({ description: "Those that came then or later: accepted, captured; default all that are kept." }),
+  until: moment.optional().meta({ description: "Those that came before then; default all that are there at the click." }),
+};
+
+/** What failed for the same reason. */
+const causeOf = (of: string) => name.optional().meta({ description: `An \`id\` of \`${of}\`.` });
+
+/** Instances that a filter means. */
+interface MeantInstances {
+  readonly status: InstanceStatus;
+  readonly workflow?: string | undefined;
+  readonly subject?: string | undefined;
+  readonly correlation?: string | undefined;
+  readonly cause?: string | undefined;
+  readonly since?: string | undefined;
+  readonly until?: string | undefined;
+}
+
+/** A filter of instances in one of some statuses; which of them has to be said where none is `usual`. */
+export function instanceFilter(statuses: readonly InstanceStatus[], usual: InstanceStatus | undefined): z.ZodType<MeantInstances> {
+  const status = z.enum(statuses as [InstanceStatus, ...InstanceStatus[]]);
+  const shape = {
+    status: usual === undefined ? status : status.default(usual),
+    workflow: name.optional(),
+    subject: name.optional(),
+    correlation: name.optional(),
+    ...times,
+  };
+  // What has not failed has no cause, and is refused one.
+  return statuses.includes("errored") ? z.strictObject({ ...shape, cause: causeOf("/v1/instances/causes") }) : z.strictObject(shape);
+}
+
+/** The tenant's instances that a filter means, but for those that carry out bulk actions. */
+export function instanceMembers({ tenantId }: Operator, filter: MeantInstances): Statement {
+  const { status, workflow, subject, correlation, cause } = filter;
+  return sql`
+    SELECT id, accepted_at AS at FROM instances ${whereInstancesAre({ status, correlation, cause })} AND tenant_id = ${tenantId}
+      AND status = ${status} AND workflow <> ${BULK_WORKFLOW}
+      ${andEquals(fragment("workflow"), workflow)} ${andEquals(fragment("subject"), subject)}
+      AND accepted_at >= ${from(filter)} AND accepted_at < ${to(filter)}`;
+}
+
+/** A filter of open dead letters. */
+export const letterFilter = z.strictObject({
+  queue: name.optional(),
+  message_type: name.optional(),
+  reason: name.optional().meta({ description: "A code, or `exhausted`." }),
+  cause: causeOf("/v1/dead-letters/causes"),
+  ...times,
+});
+
+/** The tenant's open dead letters that a filter means. Those that name no tenant are acted upon one by one. */
+export function letterMembers({ tenantId }: Operator, filter: z.infer<typeof letterFilter>): Statement {
+  return sql`
+    SELECT id, captured_at AS at FROM dead_letters ${whereLettersAre(filter)} AND tenant_id = ${tenantId}
+      ${andEquals(fragment("queue"), filter.queue)} ${andEquals(fragment("message_type"), filter.message_type)}
+      ${andEquals(fragment("reason"), filter.reason)}
+      AND captured_at >= ${from(filter)} AND captured_at < ${to(filter)}`;
+}
+
+const from = ({ since }: { since?: string | undefined }) => (since === undefined ? 0 : Date.parse(since));
+const to = ({ until }: { until?: string | undefined }) => (until === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(until));

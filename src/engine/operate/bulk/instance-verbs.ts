@@ -1,0 +1,83 @@
+import { hideNothing } from "../../contract/hide.ts";
+import { among, sql } from "../../contract/sql.ts";
+import { redactionOf } from "../../inspect/redaction.ts";
+import type { Operator } from "../../store/actions.ts";
+import { GOING_ON, type InstanceStatus, RETRYABLE, UNDER_WAY } from "../../store/instances/status.ts";
+import { query } from "../../store/retry.ts";
+import type { Outcome } from "../../topology/bulk-verb.ts";
+import type { AnyBulkVerb } from "../../topology/catalog.ts";
+import { type BulkCall, type BulkVerb, defineBulkVerb } from "../../topology/define-bulk-verb.ts";
+import { cancelInstance, planCancel } from "../cancel.ts";
+import { closeInstance, planClose } from "../close.ts";
+import { pauseInstance, planPause, planResume, resumeInstance } from "../pause.ts";
+import { planRetry, retryInstance } from "../retry.ts";
+import { instanceFilter, instanceMembers } from "./filters.ts";
+import { BECAME, type Became, outcomeOf } from "./instance-outcome.ts";
+
+/** What is done to one instance, as its own route does it. */
+interface OfInstances {
+  readonly name: string;
+  /** The statuses of those that it can be done to. */
+  readonly from: readonly InstanceStatus[];
+  /** That of those which are meant where a filter names none; it has to, where this is left out. */
+  readonly usual?: InstanceStatus;
+  readonly plan: (env: BulkCall["env"], by: Operator, id: string) => Promise<{ refused: string | null }>;
+  readonly act: (env: BulkCall["env"], by: Operator, id: string, reason: string) => Promise<unknown>;
+  /** How those end that go on by it. Default: nobody looks, and all is well at once. */
+  readonly outcomes?: NonNullable<BulkVerb["outcomes"]>;
+}
+
+function ofInstances({ name, from, usual, plan, act, outcomes }: OfInstances): AnyBulkVerb {
+  return defineBulkVerb({
+    name,
+    noun: "instances",
+    filter: instanceFilter(from, usual),
+    members: instanceMembers,
+    async act({ env, by, reason }, id) {
+      await act(env, by, id, reason);
+      return { changed: true };
+    },
+    refusal: async ({ env, by }, id) => (await plan(env, by, id)).refused,
+    isSpent: async (call, id) => !(await isIn(call, id, from)),
+    ...(outcomes && { outcomes }),
+  });
+}
+
+/** Of instances what those are at that are at work, and what those have failed of that have. */
+async function ends({ env, catalog, by }: BulkCall, acted: readonly { id: string }[]): Promise<ReadonlyMap<string, Outcome>> {
+  const rows = await query<Became & { id: string }>(
+    env.DB,
+    sql`SELECT i.id, ${BECAME} FROM instances i WHERE i.id IN ${among(acted.map(({ id }) => id))} AND +i.tenant_id = ${by.tenantId}`,
+  );
+  const failed = rows.flatMap(({ id, error }) => (error === null ? [] : id));
+  const hide = failed.length === 0 ? () => hideNothing : await redactionOf(catalog).ofInstances(env, by, failed);
+  return new Map(rows.flatMap((row): [string, Outcome][] => pairOf(row.id, outcomeOf(row, hide(row.id)))));
+}
+
+/** An outcome by its thing's id, if there is one. */
+function pairOf(id: string, outcome: Outcome | undefined): [string, Outcome][] {
+  return outcome === undefined ? [] : [[id, outcome]];
+}
+
+async function isIn({ env, by }: BulkCall, id: string, statuses: readonly InstanceStatus[]): Promise<boolean> {
+  const found = await query(
+    env.DB,
+    sql`SELECT 1 FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId} AND status IN ${among(statuses)}`,
+  );
+  return found.length > 0;
+}
+
+/** What is done to many instances at once, each as its own route does it to one. */
+export const INSTANCE_VERBS: readonly AnyBulkVerb[] = [
+  ofInstances({
+    ...{ name: "retry", from: RETRYABLE.values, usual: "errored", plan: planRetry, outcomes: ends },
+    act: (env, by, id, reason) => retryInstance(env, by, id, { reason }),
+  }),
+  ofInstances({
+    ...{ name: "cancel", from: UNDER_WAY.values, plan: planCancel, outcomes: ends },
+    act: (env, by, id, reason) => cancelInstance(env, by, id, { reason }),
+  }),
+  ofInstances({ name: "pause", from: GOING_ON.values, plan: planPause, act: pauseInstance }),
+  ofInstances({ name: "resume", from: ["paused"], usual: "paused", plan: planResume, act: resumeInstance }),
+  ofInstances({ name: "close", from: RETRYABLE.values, usual: "errored", plan: planClose, act: closeInstance }),
+];

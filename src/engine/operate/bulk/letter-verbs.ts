@@ -1,0 +1,47 @@
+import { sql } from "../../contract/sql.ts";
+import { query } from "../../store/retry.ts";
+import { type BulkCall, defineBulkVerb } from "../../topology/define-bulk-verb.ts";
+import { planReplay } from "../plan-replay.ts";
+import { replayDeadLetter } from "../replay.ts";
+import { skipDeadLetter } from "../skip.ts";
+import { letterFilter, letterMembers } from "./filters.ts";
+import { sentAgain } from "./sent-again.ts";
+
+/** Whoever acts on many letters acts on its tenant's: those that name no tenant, and corrections, are a person's, one by one. */
+const readerOf = ({ by }: BulkCall) => ({ ...by, scopes: ["operate"] });
+
+const ofLetters = {
+  noun: "dead letters",
+  filter: letterFilter,
+  members: letterMembers,
+  async isSpent({ env, by }: BulkCall, id: string) {
+    return (
+      (await query(env.DB, sql`SELECT 1 FROM dead_letters WHERE id = ${id} AND tenant_id = ${by.tenantId} AND state <> 'open'`)).length > 0
+    );
+  },
+};
+
+/** Gives dead letters up. */
+export const skipLetters = defineBulkVerb({
+  ...ofLetters,
+  name: "skip",
+  async act(call, id) {
+    const { skipped } = await skipDeadLetter(call.env, call.catalog, readerOf(call), id, call.reason);
+    return skipped ? { changed: true } : { changed: false, why: "The letter was settled before." };
+  },
+});
+
+/** Sends dead letters back to their queues as they came, and sees what becomes of them. */
+export const replayLetters = defineBulkVerb({
+  ...ofLetters,
+  name: "replay",
+  async act(call, id) {
+    const { sent, why } = await replayDeadLetter(call.env, call.catalog, readerOf(call), id, { reason: call.reason });
+    return { changed: sent, why };
+  },
+  async refusal(call, id) {
+    const { outcome, why } = await planReplay(call.env, call.catalog, readerOf(call), id, undefined);
+    return outcome === "refused" ? why : null;
+  },
+  outcomes: sentAgain,
+});

@@ -1,0 +1,64 @@
+import type { BulkItem } from "../../store/bulk-items.ts";
+import { selectDone } from "../../store/bulk-items.ts";
+import { query } from "../../store/retry.ts";
+import type { ActedOn } from "../../topology/bulk-verb.ts";
+import type { AnyBulkVerb } from "../../topology/catalog.ts";
+import type { BulkCall } from "../../topology/define-bulk-verb.ts";
+
+/** Things looked at together. */
+const TOGETHER = 200;
+
+/** What a look has found. */
+export interface Looked {
+  /** Up to here everything has come to its end, or had its time. */
+  readonly looked: number;
+  /** Those that were done and have failed since. */
+  readonly turned: readonly Pick<BulkItem, "n" | "code" | "why">[];
+}
+
+interface Look {
+  readonly verb: AnyBulkVerb;
+  readonly call: BulkCall & { readonly bulkId: string };
+  /** What was acted upon between these places. */
+  readonly from: number;
+  readonly to: number;
+  /** Things of which nothing is on record yet: those of the chunk that is being recorded. */
+  readonly fresh?: readonly BulkItem[];
+  readonly settleMs: number;
+}
+
+interface Seen extends ActedOn {
+  readonly n: number;
+  readonly ageMs: number;
+}
+
+/**
+ * Looks at what has come of the next things, the first of them first. A thing that is open for longer than it may be holds up nothing any
+ * more: it stays done.
+ */
+export async function look({ verb, call, from, to, fresh = [], settleMs }: Look): Promise<Looked> {
+  if (verb.outcomes === undefined) return { looked: to, turned: [] };
+  const turned: Pick<BulkItem, "n" | "code" | "why">[] = [];
+  for (let at = from; ; ) {
+    const stored = await query<Omit<Seen, "id"> & { target: string }>(
+      call.env.DB,
+      selectDone({ tenantId: call.by.tenantId, id: call.bulkId }, at, TOGETHER),
+    );
+    const some = [...stored.map(({ target, ...one }): Seen => ({ ...one, id: target })), ...freshly(fresh, at)].slice(0, TOGETHER);
+    if (some.length === 0) return { looked: to, turned };
+    const outcomes = await verb.outcomes(call, some);
+    let isOpen = false;
+    for (const { n, id, ageMs } of some) {
+      const outcome = outcomes.get(id);
+      if (outcome === "open") isOpen ||= ageMs < settleMs;
+      else if (outcome !== undefined) turned.push({ n, ...outcome });
+      if (!isOpen) at = n + 1;
+    }
+    if (isOpen) return { looked: at, turned };
+    if (some.length < TOGETHER) return { looked: to, turned };
+  }
+}
+
+function freshly(fresh: readonly BulkItem[], from: number): Seen[] {
+  return fresh.flatMap(({ n, target, result }) => (result === "done" && n >= from ? [{ n, id: target, at: Date.now(), ageMs: 0 }] : []));
+}

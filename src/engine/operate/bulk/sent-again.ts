@@ -1,0 +1,73 @@
+import { hideNothing } from "../../contract/hide.ts";
+import { outboxId } from "../../contract/ids.ts";
+import { among, sql } from "../../contract/sql.ts";
+import { hideInErrors } from "../../inspect/dead-letters.ts";
+import { redactionOf } from "../../inspect/redaction.ts";
+import { bulkActionId } from "../../store/actions.ts";
+import { namedBatch } from "../../store/named.ts";
+import { query } from "../../store/retry.ts";
+import type { ActedOn, Outcome } from "../../topology/bulk-verb.ts";
+import type { BulkCall } from "../../topology/define-bulk-verb.ts";
+import { BECAME, type Became, outcomeOf } from "./instance-outcome.ts";
+
+/** A letter that was replayed, its message's names, and the instance that its command became. */
+interface Replayed extends Partial<Became> {
+  id: string;
+  mark: string;
+  instance_id: string | null;
+  tenant_id: string;
+  message_type: string;
+  idempotency_key: string;
+  causation_id: string;
+}
+
+/** A chunk is on record some time behind the first message that it sent. */
+const LATEST_MS = 180_000;
+
+/**
+ * What became of replayed messages: of a command its instance, of an event whether somebody has taken it. One that has failed again is a
+ * new letter, which bears the mark of the replay.
+ */
+export async function sentAgain({ env, catalog, by, bulkId }: BulkCall, acted: readonly ActedOn[]): Promise<ReadonlyMap<string, Outcome>> {
+  const marks = acted.map(({ id }) => bulkActionId(bulkId ?? "", id));
+  const letters = await query<Replayed & Record<string, unknown>>(
+    env.DB,
+    sql`
+      SELECT a.target AS id, a.id AS mark, a.instance_id, ${BECAME}, d.body->>'tenant_id' AS tenant_id,
+        d.body->>'message_type' AS message_type, d.body->>'idempotency_key' AS idempotency_key, d.body->>'causation_id' AS causation_id
+      FROM json_each(${JSON.stringify(marks)}) m CROSS JOIN actions a ON a.id = m.value CROSS JOIN dead_letters d ON d.id = a.target
+        LEFT JOIN instances i ON i.id = a.instance_id AND i.tenant_id = a.tenant_id
+      WHERE a.tenant_id = ${by.tenantId}`,
+  );
+  const outcomes = new Map<string, Outcome>();
+  const redaction = redactionOf(catalog);
+  const failed = letters.flatMap(({ instance_id, error }) => (instance_id && error ? instance_id : []));
+  const hide = failed.length === 0 ? () => hideNothing : await redaction.ofInstances(env, by, failed);
+  for (const { id, instance_id, status, error = null } of letters) {
+    const outcome = status && outcomeOf({ status, error }, hide(instance_id ?? ""));
+    if (outcome) outcomes.set(id, outcome);
+  }
+  const events = letters.filter(({ instance_id }) => instance_id === null);
+  if (events.length === 0) return outcomes;
+  const since = Math.min(...acted.map(({ at }) => at)) - LATEST_MS;
+  const rows = new Map(events.map((letter) => [outboxId({ ...letter, replay: letter.mark }), letter.id]));
+  const { unsent, again } = await namedBatch(env.DB, {
+    unsent: sql`SELECT id FROM outbox WHERE id IN ${among([...rows.keys()])}`,
+    again: sql`
+      SELECT id, body->>'replay' AS mark, reason, error FROM dead_letters INDEXED BY dead_letters_by_tenant
+      WHERE tenant_id = ${by.tenantId} AND state = 'open' AND captured_at >= ${since} AND body->>'replay' IN ${among(marks)}`,
+  });
+  for (const { id } of unsent) outcomes.set(rows.get(String(id)) ?? "", "open");
+  const byMark = new Map(events.map(({ mark, id }) => [mark, id]));
+  const hideIn = await hideInErrors(
+    env,
+    { ...by, scopes: [] },
+    redaction,
+    again.map(({ id }) => String(id)),
+  );
+  for (const { id, mark, reason, error } of again) {
+    const why = error === null ? "It is a dead letter again." : hideIn(String(id))(String(error));
+    outcomes.set(byMark.get(String(mark)) ?? "", { code: String(reason), why });
+  }
+  return outcomes;
+}

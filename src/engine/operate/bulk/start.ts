@@ -1,0 +1,215 @@
+import type { Asker } from "../../access/may-ask.ts";
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { issuesIn } from "../../contract/envelope.ts";
+import { codeOf, type ErrorDetail, MillraceError, messageOf } from "../../contract/errors.ts";
+import { digest, fingerprintOf } from "../../contract/ids.ts";
+import { type Statement, sql } from "../../contract/sql.ts";
+import { type BulkRow, findBulkAction } from "../../inspect/bulk-actions.ts";
+import { enqueueIf } from "../../intake/enqueue.ts";
+import { type Action, audit, operatorOf } from "../../store/actions.ts";
+import { type BulkAsked, countList, insertBulk, isMade, isWorkedOnBy, MAX_RUNNING, type NewBulk } from "../../store/bulk-actions.ts";
+import { freezeMembers, listIds, MAX_MATCHED } from "../../store/bulk-lists.ts";
+import { query } from "../../store/retry.ts";
+import type { AnyBulkVerb, Catalog } from "../../topology/catalog.ts";
+import type { BulkCall } from "../../topology/define-bulk-verb.ts";
+import { BulkActionRun, passInstance } from "./message.ts";
+import { DEFAULT_ERROR_RATE, DEFAULT_RAMP, DEFAULT_RATE, DEFAULT_SETTLE_SECONDS, stageOf } from "./ramp.ts";
+import { assertMayAct, bulkVerb } from "./verbs.ts";
+
+/** A bulk action as it is asked for: by a filter of its verb, or by ids. */
+export interface BulkRequest {
+  verb: string;
+  filter?: unknown;
+  ids?: readonly string[] | undefined;
+  reason: string;
+  /** Sizes of the first stages; the rest is the last one. */
+  ramp?: readonly number[] | undefined;
+  ratePerSecond?: number | undefined;
+  /** The share of a stage that may fail; above it, the bulk action stops. */
+  stopAtErrorRate?: number | undefined;
+  settleWithinSeconds?: number | undefined;
+}
+
+/** Things that a dry run shows, and looks at one by one. */
+const SAMPLE = 10;
+
+/** What a bulk action would be about. */
+export interface BulkPlan {
+  matched: number;
+  /** The first things it would act upon, and why each would be refused now; null where it would be done. */
+  sample: { id: string; refused: string | null }[];
+  /** How many each stage would have. */
+  stages: number[];
+}
+
+/** Says what a bulk action would be about, and does nothing. Errors: as `startBulk`. */
+export async function planBulk(env: EngineEnv, catalog: Catalog, by: Asker, request: BulkRequest): Promise<BulkPlan> {
+  const { verb, members, ids, asked } = read(catalog, by, request);
+  const { matched, first } = await count(env, members, ids);
+  const call = { env, catalog, by: operatorOf(by), reason: request.reason, bulkId: null };
+  const sample = await Promise.all(first.map(async (id) => ({ id, refused: await refusalOf(verb, call, id) })));
+  const stages: number[] = [];
+  for (let place = 0; place < matched; ) {
+    const { to } = stageOf(asked, matched, place);
+    stages.push(to - place);
+    place = to;
+  }
+  return { matched, sample, stages };
+}
+
+/** Why one thing would be refused now; also where there is no such thing. */
+async function refusalOf(verb: AnyBulkVerb, call: BulkCall, id: string): Promise<string | null> {
+  try {
+    return (await verb.refusal?.(call, id)) ?? null;
+  } catch (error) {
+    if (!(error instanceof MillraceError) || codeOf(error) === "unavailable") throw error;
+    return messageOf(error);
+  }
+}
+
+/** A bulk action that runs now, or that the same request has started before. */
+export interface StartedBulk {
+  bulk: BulkRow;
+  replayed: boolean;
+}
+
+/**
+ * Starts a bulk action: what it is about is written down as it is at this moment, with the command that carries it out and its audit row,
+ * in one write. Under the same key the same request is one. Errors: `invalid_payload` for a verb, a filter or ids that are none, and for more
+ * than 100,000 things; `forbidden`; `idempotency_key_reused`; `bulk_actions_running` where the tenant has as many as may run;
+ * `config_invalid` where nothing carries them out.
+ */
+export async function startBulk(
+  env: EngineEnv,
+  catalog: Catalog,
+  by: Asker,
+  request: BulkRequest,
+  key: string | undefined,
+): Promise<StartedBulk> {
+  const { tenantId } = by;
+  const { verb, members, ids, asked } = read(catalog, by, request);
+  const fingerprint = fingerprintOf({ verb: verb.name, reason: request.reason, asked, ids: ids ?? null });
+  const id = key === undefined ? digest("bulk", crypto.randomUUID()) : digest("bulk", tenantId, key);
+  const known = key === undefined ? undefined : await findBulkAction(env, by, id);
+  if (known) return { bulk: assertSame(known, fingerprint), replayed: true };
+  await count(env, members, ids);
+  const bulk: NewBulk = { id, verb: verb.name, reason: request.reason, asked, fingerprint, instanceId: passInstance(tenantId, id, 1) };
+  const action: Action = {
+    id: digest("bulk action", id),
+    verb: "bulk",
+    target: id,
+    instanceId: null,
+    reason: request.reason,
+    detail: { verb: verb.name, filter: asked.filter, ids: asked.ids },
+  };
+  const operator = operatorOf(by);
+  const place = { tenantId, id };
+  const answer = await enqueueIf(
+    env,
+    catalog,
+    { tenantId, source: "operator" },
+    { type: BulkActionRun.type, payload: { bulk_id: id, pass: 1 }, correlationId: id, causationId: `bulk-action/${id}` },
+    ({ id: instanceId }) => ({
+      also: [
+        insertBulk(operator, bulk),
+        ids ? listIds(place, ids) : freezeMembers(place, members),
+        countList(tenantId, id),
+        // The same request may be refused now, for want of room, and start later: this name is for its start.
+        audit(operator, action, false, isMade(tenantId, id)),
+      ],
+      provided: isWorkedOnBy(tenantId, id, instanceId),
+    }),
+  );
+  if (answer instanceof MillraceError) throw answer;
+  const made = await findBulkAction(env, by, id);
+  if (made) return { bulk: assertSame(made, fingerprint), replayed: answer?.replayed === true };
+  throw tooMany(tenantId);
+}
+
+/** Said where a tenant has as many as may run. */
+export function tooMany(tenantId: string, detail: ErrorDetail = {}): MillraceError {
+  return new MillraceError(
+    "bulk_actions_running",
+    `${MAX_RUNNING} bulk actions of ${tenantId} are running: wait for one to end, or abort one (GET /v1/bulk-actions?state=running).`,
+    detail,
+  );
+}
+
+/** Refuses where nobody carries bulk actions out. Errors: `config_invalid`, with what to add. */
+export function assertCarriedOut(catalog: Catalog): void {
+  if (catalog.kindsOf(BulkActionRun.type).includes("command")) return;
+  throw new MillraceError(
+    "config_invalid",
+    "Nothing here carries out bulk actions: add defineConsumer({ queue: BulkActionRun.queue, starts: [bulkAction] }) to the catalog, and deploy.",
+  );
+}
+
+function assertSame(bulk: BulkRow, fingerprint: string): BulkRow {
+  if (bulk.fingerprint === fingerprint) return bulk;
+  throw new MillraceError(
+    "idempotency_key_reused",
+    `The key belongs to bulk action ${bulk.id}, which asked for something else. Give this one its own key.`,
+  );
+}
+
+interface Read {
+  verb: AnyBulkVerb;
+  members: Statement;
+  /** Each once, in their order; undefined where there is a filter. */
+  ids: readonly string[] | undefined;
+  asked: BulkAsked;
+}
+
+function read(catalog: Catalog, by: Asker, request: BulkRequest): Read {
+  assertCarriedOut(catalog);
+  const verb = bulkVerb(catalog, request.verb);
+  assertMayAct(by, verb);
+  if (request.filter === undefined && request.ids === undefined) {
+    throw refused("filter", "is missing: send one, or `ids` in its place");
+  }
+  if (request.filter !== undefined && request.ids !== undefined) {
+    throw refused("filter", "and `ids` say the same in two ways: send one of them");
+  }
+  const ids = request.ids && [...new Set(request.ids)];
+  const filter = request.filter === undefined ? null : readFilter(verb, request.filter);
+  const asked: BulkAsked = {
+    filter,
+    ids: ids?.length ?? null,
+    ramp: request.ramp ?? DEFAULT_RAMP,
+    ratePerSecond: request.ratePerSecond ?? DEFAULT_RATE,
+    stopAtErrorRate: request.stopAtErrorRate ?? DEFAULT_ERROR_RATE,
+    settleWithinSeconds: request.settleWithinSeconds ?? DEFAULT_SETTLE_SECONDS,
+  };
+  return { verb, ids, asked, members: ids ? NOTHING : verb.members(operatorOf(by), filter) };
+}
+
+const NOTHING = sql`SELECT NULL AS id, 0 AS at WHERE false`;
+
+function readFilter(verb: AnyBulkVerb, filter: unknown): Readonly<Record<string, unknown>> {
+  const parsed = verb.filter.safeParse(filter);
+  if (parsed.success) return parsed.data;
+  const issues = issuesIn(verb.filter, filter, parsed.error, ["filter"]);
+  throw new MillraceError("invalid_payload", `The filter is none of ${verb.noun}: correct the fields in issues.`, { issues });
+}
+
+/** How many match, and the first of them. Errors: `invalid_payload` for more than one bulk action takes. */
+async function count(
+  env: EngineEnv,
+  members: Statement,
+  ids: readonly string[] | undefined,
+): Promise<{ matched: number; first: string[] }> {
+  if (ids) return { matched: ids.length, first: ids.slice(0, SAMPLE) };
+  const rows = await query<{ matched: number; first: string }>(
+    env.DB,
+    sql`
+      SELECT (SELECT count(*) FROM (SELECT 1 FROM (${members}) LIMIT ${MAX_MATCHED + 1})) AS matched,
+        (SELECT json_group_array(id) FROM (SELECT id FROM (${members}) ORDER BY at, id LIMIT ${SAMPLE})) AS first`,
+  );
+  const { matched = 0, first = "[]" } = rows[0] ?? {};
+  if (matched > MAX_MATCHED) throw refused("filter", `matches more than ${MAX_MATCHED}: narrow it, by \`since\` and \`until\` for one`);
+  return { matched, first: JSON.parse(first) as string[] };
+}
+
+function refused(path: string, message: string): MillraceError {
+  return new MillraceError("invalid_payload", `The ${path} ${message}.`, { issues: [{ path, message }] });
+}

@@ -1,0 +1,67 @@
+import type { Asker } from "../../access/may-ask.ts";
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { MillraceError } from "../../contract/errors.ts";
+import { type BulkRow, getBulkAction } from "../../inspect/bulk-actions.ts";
+import { enqueueIf } from "../../intake/enqueue.ts";
+import { type Action, audit, operatorOf } from "../../store/actions.ts";
+import { abortBulk, isWorkedOnBy, resumeBulk } from "../../store/bulk-actions.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import { act } from "../act.ts";
+import { BulkActionRun, passInstance } from "./message.ts";
+import { assertCarriedOut, tooMany } from "./start.ts";
+
+/** A bulk action that was steered. */
+export interface SteeredBulk {
+  actionId: string;
+  bulk: BulkRow;
+}
+
+/**
+ * Halts a bulk action: nothing more is begun within a second, and what is done stays done. Errors: `bulk_action_not_found`;
+ * `invalid_transition`, audited as no change, where it does not run.
+ */
+export async function abort(env: EngineEnv, by: Asker, id: string, reason: string): Promise<SteeredBulk> {
+  const operator = operatorOf(by);
+  const { state } = await getBulkAction(env, by, id);
+  const changed = { before: { state }, after: { state: "aborted" } };
+  const action: Action = { id: crypto.randomUUID(), verb: "abort", target: id, instanceId: null, reason, ...changed };
+  const { isApplied } = await act(env, operator, action, { change: abortBulk(operator, id) });
+  const bulk = await getBulkAction(env, by, id);
+  if (isApplied) return { actionId: action.id, bulk };
+  const from = state === "running" ? bulk.state : state;
+  throw new MillraceError("invalid_transition", `The bulk action is ${from}: there is nothing to halt.`, {
+    ...{ from, to: "aborted", audited: true },
+  });
+}
+
+/**
+ * Has a bulk action go on that was halted, that stopped itself, or whose instance has failed: with what is left, at the stage where it was;
+ * what has failed stays so. Errors: `bulk_action_not_found`; `invalid_transition`, audited as no change, where it runs or is complete;
+ * `bulk_actions_running`.
+ */
+export async function resume(env: EngineEnv, catalog: Catalog, by: Asker, id: string, reason: string): Promise<SteeredBulk> {
+  assertCarriedOut(catalog);
+  const { tenantId } = by;
+  const operator = operatorOf(by);
+  const { state, pass } = await getBulkAction(env, by, id);
+  const next = passInstance(tenantId, id, pass + 1);
+  const changed = { before: { state }, after: { state: "running" } };
+  const action: Action = { id: crypto.randomUUID(), verb: "resume", target: id, instanceId: null, reason, ...changed };
+  const answer = await enqueueIf(
+    env,
+    catalog,
+    { tenantId, source: "operator" },
+    { type: BulkActionRun.type, payload: { bulk_id: id, pass: pass + 1 }, correlationId: id, causationId: `bulk-action/${id}` },
+    ({ id: instanceId }) => ({
+      also: [resumeBulk(operator, id, pass + 1, instanceId), audit(operator, action, false)],
+      provided: isWorkedOnBy(tenantId, id, instanceId),
+    }),
+  );
+  if (answer instanceof MillraceError) throw answer;
+  const bulk = await getBulkAction(env, by, id);
+  if (answer && !answer.replayed && bulk.instanceId === next) return { actionId: action.id, bulk };
+  if (bulk.state === "stopped" || bulk.state === "aborted") throw tooMany(tenantId, { audited: true });
+  const from = state === "complete" ? state : bulk.state;
+  const why = from === "complete" ? "nothing is left of it" : "it goes on";
+  throw new MillraceError("invalid_transition", `The bulk action is ${from}: ${why}.`, { from, to: "running", audited: true });
+}

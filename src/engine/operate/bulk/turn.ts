@@ -1,0 +1,166 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { crashPoint } from "../../contract/crash-points.ts";
+import { MillraceError } from "../../contract/errors.ts";
+import type { Commit } from "../../guard/step.ts";
+import { type BulkRow, findBulkAction } from "../../inspect/bulk-actions.ts";
+import { recordStep } from "../../store/bulk-actions.ts";
+import { type BulkItem, insertItems, turnFailed } from "../../store/bulk-items.ts";
+import { LISTED_TOGETHER, selectList } from "../../store/bulk-lists.ts";
+import { query } from "../../store/retry.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import { actOn } from "./act-on.ts";
+import { type Looked, look } from "./look.ts";
+import { passInstance } from "./message.ts";
+import { chunkSize, isTooMuch, stageOf, tooMuch } from "./ramp.ts";
+import { bulkVerb } from "./verbs.ts";
+
+/** `on`: there is more to do · `next`: its next pass does it · `over`: it has ended, or is another pass's. */
+export type Went = "on" | "next" | "over";
+
+/** One turn of a pass. */
+export interface Turn {
+  readonly env: EngineEnv;
+  readonly catalog: Catalog;
+  readonly tenantId: string;
+  readonly bulkId: string;
+  readonly pass: number;
+  /** True for the last turn of a pass: what is left goes to the next one. */
+  readonly isLast: boolean;
+}
+
+/** A turn waits for things to end for so long; what is open then is the next turn's. */
+const WAIT_MS = 15_000;
+/** How often it is looked whether the bulk action was halted, and what has ended. */
+const LOOK_MS = 400;
+
+/** What a turn has done. */
+interface DidTurn extends Looked {
+  readonly items: readonly BulkItem[];
+  readonly stage: BulkRow["stage"];
+}
+
+/**
+ * One turn of a bulk action: acts on a chunk of what is left of the stage, or waits for what was begun to come to its end. Answers what to
+ * write: that is refused where another pass has gone on meanwhile, and then the same turn finds that it is over.
+ */
+export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
+  const { env, tenantId, bulkId, pass, isLast } = turn;
+  const bulk = await findBulkAction(env, { tenantId }, bulkId);
+  if (bulk?.pass !== pass || bulk.state === "complete") return { output: "over" };
+  // What is halted begins nothing more: what an attempt before this one did without recording it is all that is left to do.
+  const halt = bulk.state === "running" ? watch(turn) : HALTED;
+  const from = bulk.matched - bulk.left;
+  const stage = stageOf(bulk.asked, bulk.matched, from);
+  // A stage begins once everything before it has come to its end.
+  const isActing = bulk.left > 0 && (from > stage.from || bulk.looked >= from);
+  const did = isActing
+    ? await act(turn, bulk, from, stage, halt.isHalted).finally(halt.end)
+    : await waitForEnds(turn, bulk, from, halt.isHalted).finally(halt.end);
+  await crashPoint("B02 acted, chunk not recorded", bulkId);
+  const { items, turned, looked } = did;
+  if (bulk.state !== "running" && items.length === 0) return { output: "over" };
+  const count = (result: BulkItem["result"]) => items.filter((item) => item.result === result).length;
+  const [skipped, failed] = [bulk.skipped + count("skipped"), bulk.failed + count("failed") + turned.length];
+  const acted = from + items.length;
+  const begun = acted - did.stage.from - (skipped - did.stage.skipped);
+  const isComplete = looked === bulk.matched && acted === bulk.matched;
+  const stops = !isComplete && isTooMuch(bulk.asked, begun, failed - did.stage.failed);
+  const state = isComplete ? "complete" : stops ? "stopped" : "running";
+  const goesOn = state === "running" && isLast;
+  const key = { tenantId, id: bulkId };
+  return {
+    output: state === "running" ? (isLast ? "next" : "on") : "over",
+    statements: [
+      recordStep({
+        ...key,
+        ...{ pass, from, looked, state, stage: did.stage, turned: turned.length },
+        ...{ done: count("done"), skipped: count("skipped"), failed: count("failed") },
+        why: stops ? tooMuch(bulk.asked, begun, failed - did.stage.failed) : null,
+        next: goesOn ? passInstance(tenantId, bulkId, pass + 1) : null,
+      }),
+      ...(items.length > 0 ? [insertItems(key, items)] : []),
+      ...(turned.length > 0 ? [turnFailed(key, turned)] : []),
+    ],
+  };
+}
+
+/** Acts on the next chunk of a stage, and looks at once what has come of what was begun before. */
+async function act(
+  turn: Turn,
+  bulk: BulkRow,
+  from: number,
+  stage: { from: number; to: number },
+  isHalted: () => boolean,
+): Promise<DidTurn> {
+  const { ratePerSecond } = bulk.asked;
+  const targets = await targetsOf(turn, from, chunkSize(bulk.asked, stage.to - from));
+  const { verb, call } = given(turn, bulk);
+  const items = await actOn({ verb, call, from, targets, ratePerSecond, isHalted });
+  const seen = await look({
+    verb,
+    call,
+    from: bulk.looked,
+    to: from + items.length,
+    fresh: items,
+    settleMs: bulk.asked.settleWithinSeconds * 1000,
+  });
+  // What failed at once is written as that, and not as done first.
+  const own = new Map(seen.turned.map((one) => [one.n, one]));
+  return {
+    items: items.map((item) => (own.has(item.n) ? { ...item, ...own.get(item.n), result: "failed" as const } : item)),
+    turned: seen.turned.filter(({ n }) => n < from),
+    looked: seen.looked,
+    // What is judged begins with the stage; behind a resume within one, there.
+    stage: from === stage.from ? { from, skipped: bulk.skipped, failed: bulk.failed } : bulk.stage,
+  };
+}
+
+/** Looks at what was begun until all of it has ended, or the turn has waited for long. */
+async function waitForEnds(turn: Turn, bulk: BulkRow, acted: number, isHalted: () => boolean): Promise<DidTurn> {
+  const { verb, call } = given(turn, bulk);
+  const settleMs = bulk.asked.settleWithinSeconds * 1000;
+  const deadline = Date.now() + WAIT_MS;
+  for (;;) {
+    const seen = await look({ verb, call, from: bulk.looked, to: acted, settleMs });
+    const hasEnded = seen.looked >= acted || seen.turned.length > 0;
+    if (hasEnded || isHalted() || Date.now() > deadline) return { ...seen, items: [], stage: bulk.stage };
+    await scheduler.wait(LOOK_MS);
+  }
+}
+
+function given({ env, catalog, tenantId }: Turn, { id: bulkId, verb, actor, reason }: BulkRow) {
+  return { verb: bulkVerb(catalog, verb), call: { env, catalog, by: { tenantId, actor }, reason, bulkId } };
+}
+
+/** The ids at the next places: of one list, so a chunk may be shorter where the next one begins. */
+async function targetsOf({ env, tenantId, bulkId }: Turn, from: number, count: number): Promise<string[]> {
+  const [list] = await query<{ n: number; ids: string }>(env.DB, selectList({ tenantId, id: bulkId }, from));
+  const ids = list === undefined ? [] : (JSON.parse(list.ids) as string[]);
+  const place = list === undefined ? 0 : from % LISTED_TOGETHER;
+  const targets = ids.slice(place, place + count);
+  if (targets.length > 0) return targets;
+  throw new MillraceError("invariant", `Bulk action ${bulkId} has no list for place ${from}. Please report this.`);
+}
+
+const HALTED = { isHalted: () => true, end: () => undefined };
+
+/** Looks every now and then whether somebody has halted the bulk action. */
+function watch({ env, tenantId, bulkId, pass }: Turn): { isHalted: () => boolean; end: () => void } {
+  let halted = false;
+  let over = false;
+  const looking = async () => {
+    while (!over && !halted) {
+      await scheduler.wait(LOOK_MS);
+      if (over) return;
+      const bulk = await findBulkAction(env, { tenantId }, bulkId).catch(() => null);
+      if (bulk !== null) halted = bulk?.state !== "running" || bulk.pass !== pass;
+    }
+  };
+  void looking();
+  return {
+    isHalted: () => halted,
+    end: () => {
+      over = true;
+    },
+  };
+}

@@ -1,0 +1,32 @@
+import type { Asker } from "../../access/may-ask.ts";
+import { MillraceError } from "../../contract/errors.ts";
+import { nearest } from "../../contract/nearest.ts";
+import { beginning } from "../../contract/text.ts";
+import type { AnyBulkVerb, Catalog } from "../../topology/catalog.ts";
+import { INSTANCE_VERBS } from "./instance-verbs.ts";
+import { replayLetters, skipLetters } from "./letter-verbs.ts";
+
+/** What the engine does to many things at once. */
+const ENGINE_BULK_VERBS: readonly AnyBulkVerb[] = [...INSTANCE_VERBS, replayLetters, skipLetters];
+
+/** All verbs of a deployment: the engine's, and its own. */
+function bulkVerbs(catalog: Catalog): readonly AnyBulkVerb[] {
+  return [...ENGINE_BULK_VERBS, ...catalog.bulkVerbs];
+}
+
+/** A verb by its name. Errors: `invalid_payload`, with the names that there are. */
+export function bulkVerb(catalog: Catalog, name: string): AnyBulkVerb {
+  const all = bulkVerbs(catalog);
+  const verb = all.find((one) => one.name === name);
+  if (verb) return verb;
+  const names = all.map((one) => one.name);
+  const guess = nearest(name, names);
+  const message = `is none of ${names.join(", ")}${guess ? `: perhaps \`${guess}\` is meant` : ""}`;
+  throw new MillraceError("invalid_payload", `No bulk action does "${beginning(name, 64)}".`, { issues: [{ path: "verb", message }] });
+}
+
+/** Refuses a verb that a token may not use. Errors: `forbidden`. */
+export function assertMayAct({ scopes }: Pick<Asker, "scopes">, { name, scope = "operate" }: AnyBulkVerb): void {
+  if (scopes.includes(scope)) return;
+  throw new MillraceError("forbidden", `To ${name} many at once, a token needs the scope \`${scope}\`: use one that has it.`);
+}

@@ -1,0 +1,47 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { crashPoint } from "../../contract/crash-points.ts";
+import { enqueueOne } from "../../intake/enqueue.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import { defineWorkflow } from "../../workflow/workflow.ts";
+import { BULK_WORKFLOW, BulkActionRun, passInstance } from "./message.ts";
+import { type Turn, takeTurn, type Went } from "./turn.ts";
+
+/**
+ * Turns of one pass, at most 1,500 things: the next pass is an instance of its own, so that no instance comes near the platform's bounds of
+ * steps and calls, or carries a long history.
+ */
+const TURNS = 30;
+
+/**
+ * Starts the next pass, under its own key: however often, it is one. As a job's first command and not as a message of this run, because a
+ * chain of messages ends after a few hops.
+ */
+async function handOver({ env, catalog, tenantId, bulkId, pass }: Omit<Turn, "isLast">): Promise<object> {
+  await crashPoint("B03 handed over, next pass not begun", bulkId);
+  const asked = { type: BulkActionRun.type, payload: { bulk_id: bulkId, pass: pass + 1 } };
+  const causationId = `${passInstance(tenantId, bulkId, pass)}/hand over`;
+  await enqueueOne(env, catalog, { tenantId, source: BULK_WORKFLOW }, { ...asked, correlationId: bulkId, causationId });
+  return {};
+}
+
+/** A turn that was refused, or whose database was away, comes back soon: it finds what it has done. */
+const RETRIES = { limit: 8, delay: "1 second", backoff: "exponential" } as const;
+
+/**
+ * The workflow that carries out bulk actions, turn by turn. Its consumer:
+ * `defineConsumer({ queue: BulkActionRun.queue, starts: [bulkAction] })`; its class: `entrypoint(bulkAction, app)`.
+ */
+export const bulkAction = defineWorkflow({
+  name: BULK_WORKFLOW,
+  on: BulkActionRun,
+  async run({ payload: { bulk_id: bulkId, pass }, step, env, envelope: { tenant_id: tenantId }, deployment }) {
+    const given = { env: env as unknown as EngineEnv, catalog: deployment as Catalog, tenantId, bulkId, pass };
+    for (let turn = 1; ; turn++) {
+      const take = () => takeTurn({ ...given, isLast: turn === TURNS });
+      const went: Went = await step.commit("act on some", take, { key: `turn ${turn}`, retries: RETRIES, timeout: "2 minutes" });
+      if (went === "on") continue;
+      if (went === "next") await step.commit("hand over", () => handOver(given), { retries: RETRIES });
+      return { pass, turns: turn, went };
+    }
+  },
+});

@@ -1,0 +1,25 @@
+const MAX_PATHS = 20;
+
+/** The dotted paths at which two JSON values differ, in the order of the first one's fields: at most 20. */
+export function changedPaths(before: unknown, after: unknown): string[] {
+  const paths: string[] = [];
+  // Values that are still to be compared, the next one last.
+  const pending = [{ path: "", before, after }];
+  for (let one = pending.pop(); one !== undefined && paths.length < MAX_PATHS; one = pending.pop()) {
+    const { path } = one;
+    const [was, is] = [one.before, one.after];
+    if (was === is) continue;
+    if (!isNode(was) || !isNode(is) || Array.isArray(was) !== Array.isArray(is)) {
+      paths.push(path);
+      continue;
+    }
+    const fields = [...new Set([...Object.keys(was), ...Object.keys(is)])];
+    const inner = fields.map((field) => ({ path: path === "" ? field : `${path}.${field}`, before: was[field], after: is[field] }));
+    pending.push(...inner.reverse());
+  }
+  return paths;
+}
+
+function isNode(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null;
+}

@@ -1,0 +1,61 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { sql } from "../contract/sql.ts";
+import { getInstance, type Instance } from "../inspect/instances.ts";
+import { type Action, actionIdOf, type Operator } from "../store/actions.ts";
+import { hasDoubt } from "../store/inbox/read.ts";
+import { REFUSED, RETRYABLE } from "../store/instances/status.ts";
+import { markClosed } from "../store/instances/stop.ts";
+import { query } from "../store/retry.ts";
+import { actAndTell } from "./act.ts";
+import { type ActionPlan, planEffects } from "./plan.ts";
+
+/** Dry run: what stands of an instance that is closed. Errors: `instance_not_found`. */
+export async function planClose(env: EngineEnv, by: Operator, instanceId: string): Promise<ActionPlan> {
+  const instance = await getInstance(env, by, instanceId);
+  const effects = await planEffects(env, by, instance, {
+    recorded: ({ state }) => VERDICTS[state] ?? "kept",
+    unrecorded: () => "unknown",
+  });
+  return { refused: await whyRefused(env, instance), from: null, follows: FOLLOWS, effects };
+}
+
+const VERDICTS = { claimed: "unknown", in_doubt: "in_doubt", failed: "nothing" } as Readonly<
+  Record<string, "unknown" | "in_doubt" | "nothing">
+>;
+
+const FOLLOWS =
+  "It is skipped: what it did stands, nothing retries or undoes it any more, and nobody is expected to look after it. It stays on record with the reason.";
+
+/**
+ * Closes an instance that failed, or was stopped, for good: it is on record as skipped, with the reason in the audit, and neither a retry
+ * nor an undo moves it on. One in doubt is closed too where none of its effects is, so that no answer would move it on. Errors:
+ * `instance_not_found`; `invalid_transition` (audited as no change) for any other.
+ */
+export async function closeInstance(env: EngineEnv, by: Operator, instanceId: string, reason: string): Promise<{ actionId: string }> {
+  const { status, run } = await getInstance(env, by, instanceId);
+  const actionId = actionIdOf(by);
+  const changed = { before: { status, run }, after: { status: "skipped", run: run + 1 } };
+  const action: Action = { id: actionId, verb: "close", target: instanceId, instanceId, reason, ...changed };
+  await actAndTell(env, by, action, {
+    change: markClosed({ id: instanceId, tenantId: by.tenantId, run }),
+    refused: async () => {
+      const now = await getInstance(env, by, instanceId);
+      return { why: await whyRefused(env, now), from: now.status, to: "skipped" };
+    },
+    window: "close promised, not applied",
+  });
+  return { actionId };
+}
+
+async function whyRefused(env: EngineEnv, { id, status }: Instance): Promise<string | null> {
+  if (RETRYABLE.has(status)) return null;
+  if (status === "in_doubt") {
+    const [doubt] = await query(env.DB, sql`SELECT 1 WHERE ${hasDoubt(id)}`);
+    return doubt
+      ? "An effect of the instance is in doubt: resolve it (GET /v1/effects?state=in_doubt lists it), or cancel the instance."
+      : null;
+  }
+  if (status === "skipped") return "The instance is given up already.";
+  if (REFUSED.has(status)) return "The instance never started: skip its dead letter, and it is given up with that.";
+  return `The instance is ${status}: only one that failed, or was stopped, can be closed.${status === "complete" ? "" : " Cancel it first."}`;
+}

@@ -1,0 +1,60 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { within } from "../contract/within.ts";
+import { historyOf, type StepRecord } from "../inspect/history.ts";
+import { askPlatform } from "../intake/platform.ts";
+import { HEARD_FOR_MS } from "../pass/which-run.ts";
+import { ENDED } from "../store/instances/status.ts";
+import { isLocal } from "../store/local.ts";
+
+/** Whose run is to end, since when a person wants that, and how often it was tried. */
+interface Ending {
+  readonly instance_id: string;
+  readonly workflow: string;
+  readonly at: number;
+  readonly attempts: number;
+}
+
+/** A pass may begin an effect for so long after a person has stopped its run: by what it heard just before, and what clocks differ by. */
+const LAST_BEGINNING_MS = HEARD_FOR_MS + 300;
+
+/** Tries, ten seconds apart, until an attempt is given up on: longer than the platform lets one take. */
+const TRIES_WHILE_AT_WORK = 70;
+
+/**
+ * Ends the run of an instance on the platform, whose row says already that it begins nothing any more. A pass that is at work hears that
+ * and ends itself, behind what it has under way; one that sleeps, waits or is between two tries is ended here, once no attempt is under
+ * way: what an effect did is recorded first. Errors: `unavailable` when the platform does not answer.
+ */
+export async function endRun(
+  env: EngineEnv,
+  { instance_id: id, workflow, at, attempts }: Ending,
+): Promise<"ended" | "unknown" | "not yet"> {
+  const { instance, status, error } = await askPlatform(env, workflow, id);
+  if (status === "unreachable") throw new MillraceError("unavailable", error ?? "The platform did not answer.");
+  if (!instance) return "unknown";
+  if (ENDED.has(status)) return "ended";
+  const { steps, truncated } = await historyOf(env, { id, workflow });
+  if (attempts < TRIES_WHILE_AT_WORK && (isAtWork(steps) || mayBeginStill(steps, at))) {
+    // A process that was killed has left it where it stood: made anew, its pass hears that it is stopped.
+    if (attempts > 0 && (await isLocal(env.DB))) await within(instance.sendEvent({ type: "keeper-nudge", payload: {} }));
+    return "not yet";
+  }
+  // Of a long history only the beginning is known: it is given the time to end itself.
+  if (truncated && attempts < 2) return "not yet";
+  await within(instance.terminate());
+  return "ended";
+}
+
+function isAtWork(steps: readonly StepRecord[]): boolean {
+  return steps.some(({ type, state }) => type === "do" && state === "running");
+}
+
+/** A pass that did something moments ago may not have heard of its row since. */
+function mayBeginStill(steps: readonly StepRecord[], at: number): boolean {
+  const since = Date.now() - LAST_BEGINNING_MS;
+  const isLate = (time: number | null) => (time ?? 0) > since;
+  const isRecent = ({ startedAt, endedAt, attempts }: StepRecord) =>
+    isLate(startedAt) || isLate(endedAt) || attempts.some((one) => isLate(one.startedAt) || isLate(one.endedAt));
+  return at > since && (steps.length === 0 || steps.some(isRecent));
+}

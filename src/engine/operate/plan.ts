@@ -1,0 +1,73 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { type Effect, effectsAndFree } from "../inspect/effects.ts";
+import { historyOf } from "../inspect/history.ts";
+import type { Instance } from "../inspect/instances.ts";
+import { labelOf } from "../pass/history.ts";
+import type { Operator } from "../store/actions.ts";
+import { UNDER_WAY } from "../store/instances/status.ts";
+import { labelOfPlatformStep } from "./cut-off.ts";
+
+/**
+ * What an action would do with one effect. `kept`: it happened, and stands · `runs`: it is done, or tried again · `skipped`: it is passed by,
+ * with the output that is given · `held`: its next attempt waits until the instance is resumed · `under_way`: an attempt is under way, or its
+ * answer was lost: what came of it is recorded first · `undone`: it is taken back · `stays`: its code has no way to take it back · `asked`:
+ * nobody recorded what came of it, so the upstream is asked first · `nothing`: it did not happen · `in_doubt`: a person has to say whether
+ * it happened · `unknown`: it failed without a record, and may have happened · `needs_output`: it happened, and its output has to be given.
+ */
+export const PLAN_VERDICTS = [
+  "kept",
+  "runs",
+  "skipped",
+  "held",
+  "under_way",
+  "undone",
+  "stays",
+  "asked",
+  "nothing",
+  "in_doubt",
+  "unknown",
+  "needs_output",
+] as const;
+
+export type PlanVerdict = (typeof PLAN_VERDICTS)[number];
+
+/** What an action on an instance would do: a dry run does nothing else than say so. */
+export interface ActionPlan {
+  /** Why it would be refused now; null when it would be done. */
+  refused: string | null;
+  /** The step that the platform would start from; null for an action that starts from none, or from the beginning. */
+  from: string | null;
+  /** What would follow, in a sentence. */
+  follows: string;
+  effects: { step: string; item: string; verdict: PlanVerdict }[];
+}
+
+/** What a dry run says of an instance's effects: of those on record, in their order, and of steps that the platform has under way. */
+export interface Verdicts {
+  /** Of an effect on record; undefined leaves it out. */
+  readonly recorded: (effect: Effect) => PlanVerdict | undefined;
+  /** Of a step that has no record: an attempt at it is under way, or it is between two. */
+  readonly unrecorded: (state: "running" | "retrying") => PlanVerdict;
+}
+
+/** Says effect by effect what an action would do. A step that only reads has no record: while it is under way, it is listed too. */
+export async function planEffects(
+  env: EngineEnv,
+  by: Operator,
+  instance: Instance,
+  { recorded, unrecorded }: Verdicts,
+): Promise<ActionPlan["effects"]> {
+  const effects = (await effectsAndFree(env, by, instance.id)).filter(({ undo, state }) => undo !== "undo_step" && state !== "superseded");
+  const { steps } = UNDER_WAY.has(instance.status) ? await historyOf(env, { ...instance, undo: null }) : { steps: [] };
+  const known = new Set(effects.map(({ step, item }) => labelOf(step, item)));
+  const open = steps.flatMap(({ name, state, type }) => {
+    const isOpen = type === "do" && (state === "running" || state === "retrying");
+    const label = labelOfPlatformStep({ name });
+    return isOpen && !known.has(label) ? [{ step: label, item: "", verdict: unrecorded(state) }] : [];
+  });
+  const listed = effects.flatMap((effect) => {
+    const verdict = recorded(effect);
+    return verdict ? [{ step: effect.step, item: effect.item, verdict }] : [];
+  });
+  return [...listed, ...open];
+}

@@ -1,0 +1,98 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { digest } from "../contract/ids.ts";
+import { packOutput } from "../guard/output.ts";
+import { type Effect, effectsAndFree } from "../inspect/effects.ts";
+import { historyOf } from "../inspect/history.ts";
+import { getInstance, type Instance } from "../inspect/instances.ts";
+import { labelOf } from "../pass/history.ts";
+import type { Operator } from "../store/actions.ts";
+import { skipEntry } from "../store/inbox/outcome.ts";
+import { query } from "../store/retry.ts";
+import { selectAwaited } from "../store/waits.ts";
+import type { ActionPlan } from "./plan.ts";
+import { retryAs, retryVerdictOn } from "./retry.ts";
+
+/** Which step of an instance is skipped. */
+export interface SkippedStep {
+  /** Its name in the code. */
+  readonly step: string;
+  /** Tells parallel calls of one step apart. Default "", for a step that runs once. */
+  readonly item?: string | undefined;
+}
+
+/** Dry run: what follows where a step is skipped. Errors: `instance_not_found`. */
+export async function planSkip(env: EngineEnv, by: Operator, instanceId: string, { step, item = "" }: SkippedStep): Promise<ActionPlan> {
+  const instance = await getInstance(env, by, instanceId);
+  const recorded = await effectsAndFree(env, by, instanceId);
+  const isIt = (one: { step: string; item: string }) => one.step === step && one.item === item;
+  const others = recorded
+    .filter((effect) => effect.state !== "superseded" && effect.undo !== "undo_step" && !isIt(effect))
+    .map((effect) => ({ step: effect.step, item: effect.item, verdict: retryVerdictOn(effect) }));
+  const refused = await whyRefused(env, instance, recorded, { step, item });
+  return { refused, from: labelOf(step, item), follows: FOLLOWS, effects: [...others, { step, item, verdict: "skipped" }] };
+}
+
+const FOLLOWS =
+  "The output that is given is recorded as a person's word, with the rows and messages that belong to it (of a commit, none). The run goes on behind the step, and no undo takes it back. What its attempts may have done stays.";
+
+/**
+ * Skips the step that an instance failed of, with an output that stands for its own: the run goes on behind it. The output is held against
+ * the step's `output`, where that says what one looks like: one that is none ends the run again, and says why. Errors:
+ * `instance_not_found`; `output_too_large` above 4 MiB; `invalid_transition` (audited as no change) for an instance that has not failed, and
+ * a step that it did not fail of.
+ */
+export async function skipStep(
+  env: EngineEnv,
+  by: Operator,
+  instanceId: string,
+  { step, item = "", output, reason }: SkippedStep & { output: unknown; reason: string },
+): Promise<{ actionId: string }> {
+  const instance = await getInstance(env, by, instanceId);
+  const recorded = await effectsAndFree(env, by, instanceId);
+  const refused = await whyRefused(env, instance, recorded, { step, item });
+  const path = `${by.tenantId}/${instanceId}/${digest("skipped", crypto.randomUUID())}`;
+  const packed = await packOutput(env.PAYLOADS, path, output);
+  const label = labelOf(step, item);
+  const newest = recorded.findLast((effect) => effect.step === step && effect.item === item);
+  const key = { instanceId, step, item, generation: newest?.generation ?? 1 };
+  const { actionId } = await retryAs(
+    env,
+    by,
+    instanceId,
+    { from: refused === null ? label : undefined, anyway: true, reason },
+    {
+      verb: "skip_step",
+      window: "skip promised, not applied",
+      detail: { step, item },
+      also: (id) => skipEntry(key, packed, id),
+      refused,
+    },
+  );
+  return { actionId };
+}
+
+async function whyRefused(
+  env: EngineEnv,
+  instance: Instance,
+  recorded: readonly Effect[],
+  { step, item }: Required<SkippedStep>,
+): Promise<string | null> {
+  const { status, undo, error } = instance;
+  const label = labelOf(step, item);
+  if (status !== "errored") return `The instance is ${status}: a step is skipped where an instance has failed of it.`;
+  if (undo !== null) return "The instance has failed as it was undone: an undo is not skipped. Retry it, or close the instance.";
+  const entry = recorded.findLast((effect) => effect.step === step && effect.item === item);
+  if (entry?.state === "done" && entry.error !== null && entry.output === null) {
+    return `"${label}" has happened, and what it answered could not be kept: say what that was (POST /v1/effects/${entry.key}/confirm), then retry.`;
+  }
+  if (entry?.state === "done" || entry?.state === "confirmed") return `"${label}" has not failed: it answered.`;
+  if (entry?.state === "in_doubt") return `Nobody knows whether "${label}" happened: resolve that (POST /v1/effects/${entry.key}/confirm).`;
+  if ((await query(env.DB, selectAwaited(instance.id, label))).length > 0) {
+    return `"${label}" waits, and nobody can answer in its place: retry the instance, then send it its event, or answer its question.`;
+  }
+  if (label === error?.step || label === error?.behind) return null;
+  const { steps } = await historyOf(env, instance);
+  const failed = steps.filter(({ type, state }) => type === "do" && state === "errored").map(({ name }) => name);
+  if (failed.includes(label)) return null;
+  return `The instance did not fail of "${label}". It failed of: ${[...new Set([error?.step, ...failed])].filter(Boolean).join(", ") || "its own code"}.`;
+}

@@ -1,0 +1,53 @@
+import { fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { isUncounted } from "./bulk-actions.ts";
+
+/** Things that one bulk action is about at most: what matches more is narrowed by its filter. */
+export const MAX_MATCHED = 100_000;
+
+/** Ids in one row: of the longest there are, 130 KB. */
+export const LISTED_TOGETHER = 1000;
+/** As text: a bound number is no integer, and what is divided by it is none. */
+const TOGETHER = fragment(String(LISTED_TOGETHER));
+
+/** Which bulk action. */
+export interface BulkKey {
+  readonly tenantId: string;
+  readonly id: string;
+}
+
+/**
+ * Writes down what a new bulk action is about, the oldest first: all that `members` selects as `id` and `at` at this moment, so that nothing
+ * that comes later is part of it. Behind the row of the bulk action.
+ */
+export function freezeMembers({ tenantId, id }: BulkKey, members: Statement): Statement {
+  return sql`
+    INSERT INTO bulk_lists (tenant_id, bulk_id, n, ids)
+    SELECT ${tenantId}, ${id}, place / ${TOGETHER}, json_group_array(id ORDER BY place)
+    FROM (SELECT id, row_number() OVER (ORDER BY at, id) - 1 AS place FROM (${members}) LIMIT ${MAX_MATCHED})
+    WHERE ${isUncounted(tenantId, id)} GROUP BY place / ${TOGETHER}`;
+}
+
+/** The same where they are named: lists of ids as JSON, `LISTED_TOGETHER` each. */
+export function listIds({ tenantId, id }: BulkKey, ids: readonly string[]): Statement {
+  const lists = Array.from({ length: Math.ceil(ids.length / LISTED_TOGETHER) }, (_, n) =>
+    ids.slice(n * LISTED_TOGETHER, (n + 1) * LISTED_TOGETHER),
+  );
+  return sql`
+    INSERT INTO bulk_lists (tenant_id, bulk_id, n, ids)
+    SELECT ${tenantId}, ${id}, l.key, l.value FROM json_each(${JSON.stringify(lists)}) l WHERE ${isUncounted(tenantId, id)}`;
+}
+
+/** The list in which a place stands. */
+export function selectList({ tenantId, id }: BulkKey, place: number): Statement {
+  return sql`
+    SELECT n, ids FROM bulk_lists WHERE tenant_id = ${tenantId} AND bulk_id = ${id} AND n = ${Math.floor(place / LISTED_TOGETHER)}`;
+}
+
+/** Removes lists of bulk actions that ended long ago. Answers a row for each. */
+export function removeOldLists(keepMs: number, limit: number): Statement {
+  return sql`
+    DELETE FROM bulk_lists WHERE (tenant_id, bulk_id, n) IN (
+      SELECT l.tenant_id, l.bulk_id, l.n FROM bulk_actions b CROSS JOIN bulk_lists l ON l.tenant_id = b.tenant_id AND l.bulk_id = b.id
+      WHERE b.ended_at <= ${now} - ${keepMs} LIMIT ${limit})
+    RETURNING 1 AS gone`;
+}

@@ -1,0 +1,44 @@
+import { fragment, type Statement, sql } from "../../contract/sql.ts";
+import { type InstanceStatus, IS_INDEXED_AS_OVER } from "./status.ts";
+
+/** An end that an address is to hear of. */
+export interface OwedCall {
+  id: string;
+  tenant_id: string;
+  workflow: string;
+  run: number;
+  status: InstanceStatus;
+  message_type: string;
+  idempotency_key: string;
+  correlation_id: string;
+  subject: string;
+  /** Why, as JSON; null unless it failed. */
+  error: string | null;
+  /** The action that had it undone. */
+  undo: string | null;
+  callback_url: string;
+  traceparent: string;
+  tracestate: string | null;
+  accepted_at: number;
+  ended_at: number;
+}
+
+/** The condition of the index `instances_to_call`, in its very words: a partial index serves no other. */
+const IS_OWED = fragment(`callback <> run || ':' || status AND ${IS_INDEXED_AS_OVER.fragment}`);
+
+/** Ends that their addresses have yet to be told of, whoever ended them; the oldest first. */
+export function selectOwed(limit: number): Statement {
+  return sql`
+    SELECT id, tenant_id, workflow, run, status, message_type, idempotency_key, correlation_id, subject, error, undo,
+      envelope->>'callback_url' AS callback_url, envelope->>'traceparent' AS traceparent, envelope->>'tracestate' AS tracestate,
+      accepted_at, updated_at AS ended_at
+    FROM instances INDEXED BY instances_to_call WHERE ${IS_OWED} ORDER BY updated_at LIMIT ${limit}`;
+}
+
+/** These ends are owed no more. One that was overtaken, by a retry or by another end of its run, is left as it is. Behind their calls. */
+export function noteCalled(calls: readonly Pick<OwedCall, "id" | "run" | "status">[]): Statement {
+  const rows = JSON.stringify(calls.map(({ id, run, status }) => ({ id, run, status })));
+  return sql`
+    UPDATE instances SET callback = run || ':' || status FROM json_each(${rows}) c
+    WHERE instances.id = c.value->>'id' AND run = c.value->>'run' AND status = c.value->>'status' AND callback IS NOT NULL`;
+}

@@ -1,0 +1,57 @@
+import type * as z from "zod";
+import type { EngineEnv } from "../contract/bindings.ts";
+import type { Statement } from "../contract/sql.ts";
+import type { Operator } from "../store/actions.ts";
+
+/** What a verb is given when it acts, or looks. */
+export interface BulkCallOf<Known> {
+  readonly env: EngineEnv;
+  readonly catalog: Known;
+  /** Whose things, and who acts. Passed on as it is, so that the action bears the name that the bulk action gave it (`actionIdOf`). */
+  readonly by: Operator;
+  /** Why, for the audit. */
+  readonly reason: string;
+  /** The bulk action's id; a dry run has none. */
+  readonly bulkId: string | null;
+}
+
+/** What came of an action on one thing: it changed something, or there was nothing to do any more, and why. */
+export interface Acted {
+  readonly changed: boolean;
+  readonly why?: string;
+}
+
+/** What has come of a thing since: it is still under way, or it has failed again. A thing that is not answered is well. */
+export type Outcome = "open" | { readonly code: string; readonly why: string };
+
+/** A thing that was acted upon. */
+export interface ActedOn {
+  readonly id: string;
+  /** By the database's clock, in milliseconds. */
+  readonly at: number;
+}
+
+/** What can be done to many things at once: which things they are, how its filter finds them, and what is done to one. */
+export interface BulkVerbOf<Filter, Known> {
+  /** As `verb` says it, such as `retry`. */
+  readonly name: string;
+  /** What it acts upon, such as `instances`. */
+  readonly noun: string;
+  /** The scope that a token needs. Default `operate`. */
+  readonly scope?: string;
+  /** Reads a filter from outside. */
+  readonly filter: z.ZodType<Filter>;
+  /** A statement that selects as `id` and `at` the things of the operator's tenant that a filter means; the oldest are acted upon first. */
+  readonly members: (by: Operator, filter: Filter) => Statement;
+  /**
+   * Acts on one thing, with its audit row, once under the action's name. Errors are its refusal, with their code and words; `unavailable`
+   * lets the chunk come back.
+   */
+  readonly act: (call: BulkCallOf<Known>, id: string) => Promise<Acted>;
+  /** Why it would be refused now, for a dry run; null when it would be done. Default: nobody looks. */
+  readonly refusal?: (call: BulkCallOf<Known>, id: string) => Promise<string | null>;
+  /** Asked of one that was refused: true where there is nothing to do any more, because somebody else was faster. Default false. */
+  readonly isSpent?: (call: BulkCallOf<Known>, id: string) => Promise<boolean>;
+  /** What has come of things since they were acted upon, those that are open or have failed. Default: all of them are well at once. */
+  readonly outcomes?: (call: BulkCallOf<Known>, acted: readonly ActedOn[]) => Promise<ReadonlyMap<string, Outcome>>;
+}

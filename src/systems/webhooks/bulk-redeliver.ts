@@ -1,0 +1,55 @@
+import { beginning, defineBulkVerb, MillraceError, type Outcome, query } from "millrace";
+import * as z from "zod";
+import { type DeliveryState, REPEATABLE, selectRepeatable, selectStanding } from "./deliveries.ts";
+import { getEndpoint } from "./endpoints.ts";
+import { redeliver } from "./redeliver.ts";
+
+const moment = z.iso.datetime({ offset: true });
+const at = (time: string | undefined) => (time === undefined ? undefined : Date.parse(time));
+
+interface Standing {
+  id: string;
+  endpoint_id: string;
+  state: DeliveryState;
+}
+
+/** Makes an endpoint's deliveries again, those of some time, and sees whether their receiver takes them. */
+export const redeliverDeliveries = defineBulkVerb({
+  name: "redeliver",
+  noun: "webhook deliveries",
+  filter: z.strictObject({
+    endpoint_id: z.string().min(1).max(64),
+    state: z.enum(REPEATABLE).default("sent"),
+    since: moment.optional(),
+    until: moment.optional(),
+  }),
+  members: ({ tenantId }, { endpoint_id, state, since, until }) =>
+    selectRepeatable(tenantId, endpoint_id, { state, since: at(since), until: at(until) }),
+  async act({ env, catalog, by, reason, bulkId }, id) {
+    const [found] = await query<Standing>(env.DB, selectStanding(by.tenantId, [id]));
+    if (!found) throw new MillraceError("delivery_not_found", `There is no delivery ${beginning(id, 64)}.`);
+    const endpoint = await getEndpoint(env.DB, by.tenantId, found.endpoint_id);
+    if (endpoint?.state === "deleted")
+      throw new MillraceError("invalid_transition", "Its endpoint is deleted: nothing is sent to it any more.");
+    const asked = { endpointId: found.endpoint_id, which: { id }, key: `bulk/${bulkId}`, reason };
+    const { instanceIds } = await redeliver(env, catalog, by, asked);
+    return instanceIds.length > 0 ? { changed: true } : { changed: false, why: `The delivery is ${found.state}.` };
+  },
+  async outcomes({ env, by }, acted) {
+    const found = await query<Standing>(
+      env.DB,
+      selectStanding(
+        by.tenantId,
+        acted.map(({ id }) => id),
+      ),
+    );
+    return new Map(found.flatMap(({ id, state }) => (CAME[state] ? [[id, CAME[state]] as const] : [])));
+  },
+});
+
+/** What a delivery's state says of it; nothing of one that is well. */
+const CAME: Readonly<Partial<Record<DeliveryState, Outcome>>> = {
+  pending: "open",
+  failed: { code: "upstream_refused", why: "Its receiver did not take it: its log has the answers." },
+  gone: { code: "upstream_refused", why: "Its receiver says that it is gone." },
+};

@@ -1,0 +1,133 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { because, ELSEWHERE, failed, ROUTES, TOLD, timing } from "./changing-routes.ts";
+import { type Caller, callerWith, expectProblem, fresh, type Json, send } from "./client.ts";
+import { seedApproval, seedInstance, seedLetter } from "./seed.ts";
+
+async function mutating(): Promise<string[]> {
+  const { body } = await send("/openapi.json");
+  return Object.entries<Json>(body.paths).flatMap(([path, item]) =>
+    Object.keys(item).flatMap((method) => (method === "get" ? [] : [`${method.toUpperCase()} ${path}`])),
+  );
+}
+
+const auditOf = async (caller: Caller, query = "") => (await caller.get(`/v1/audit?limit=100${query}`)).body.items as Json[];
+
+describe("The audit", () => {
+  it("knows of each route that changes something what keeps the record of it", async () => {
+    expect((await mutating()).toSorted()).toEqual([...Object.keys(ROUTES), ...Object.keys(ELSEWHERE)].toSorted());
+  });
+
+  it.each(Object.entries(ROUTES).flatMap(([route, kept]) => ("does" in kept ? [[route, kept] as const] : [])))(
+    "has one row of %s: who, by which token and scope, what, why, and what it has changed",
+    async (_route, { verb, does }) => {
+      const caller = await callerWith(["enqueue", "read", "operate", "tokens"]);
+      const answer = await does(caller);
+      expect(answer.status, JSON.stringify(answer.body)).toBeLessThan(300);
+      const rows = (await auditOf(caller)).filter((row) => row.verb === verb);
+      const [, id] = caller.token.split("_");
+      const scope = verb === "mint" || verb === "revoke" ? "tokens" : "operate";
+      expect(rows).toMatchObject([{ actor: "ada", token_id: id, scope, verb, result: "applied" }]);
+      // What is made has not stood before; what ends stands no more; a run or a secret is told of by its detail.
+      const told = [...(rows[0].before ? ["before"] : []), ...(rows[0].after ? ["after"] : [])];
+      expect(told).toEqual(TOLD[verb] ?? ["before", "after"]);
+    },
+  );
+
+  it("has the way a status or a setting has moved", async () => {
+    const caller = await callerWith();
+    const brand = fresh("brand");
+    await caller.call("PUT", `/v1/brands/${brand}`, { max_drafts: 3 });
+    await caller.call("PUT", `/v1/brands/${brand}`, { max_drafts: 4, reason: "more room" });
+    const [changed] = await auditOf(caller, `&target=${brand}`);
+    expect(changed).toMatchObject({ before: { max_drafts: 3 }, after: { max_drafts: 4 }, reason: "more room" });
+    const letter = await seedLetter(caller.tenantId);
+    await caller.post(`/v1/dead-letters/${letter}/skip`, because);
+    expect(await auditOf(caller, `&target=${letter}`)).toMatchObject([{ before: { state: "open" }, after: { state: "skipped" } }]);
+  });
+
+  it("has one row of a double click that changed something, and one of that which came late", async () => {
+    const caller = await callerWith();
+    const other = await callerWith(["operate"], caller.tenantId);
+    const id = await seedApproval(caller.tenantId);
+    const path = `/v1/approvals/${id}/approve`;
+    const answers = await Promise.all([caller.post(path, because), caller.post(path, because), other.post(path, because)]);
+    expect(answers.map(({ status }) => status).sort()).toEqual([202, 409, 409]);
+    const rows = await auditOf(caller);
+    expect(rows.map(({ result }) => result).sort()).toEqual(["applied", "no_change", "no_change"]);
+    expect(new Set(rows.map(({ token_id }) => token_id)).size).toBe(2);
+    for (const { result, before, after } of rows) expect([before !== null, after !== null]).toEqual(Array(2).fill(result === "applied"));
+  });
+
+  it("is only added to: the database refuses whoever changes what it says, or takes a row away, also by writing over it", async () => {
+    const caller = await callerWith();
+    await caller.call("PUT", `/v1/brands/${fresh("brand")}`, { max_drafts: 3 });
+    const [row] = await auditOf(caller);
+    const tried = (text: string) => env.DB.prepare(text).bind(row.id).run();
+    for (const change of [
+      "actor = 'eve'",
+      "reason = 'x'",
+      "detail = NULL",
+      "before = NULL",
+      "at = 0",
+      "token_id = NULL",
+      "result = 'failed'",
+    ]) {
+      await expect(tried(`UPDATE actions SET ${change} WHERE id = ?1`), change).rejects.toThrow("The audit is only added to");
+    }
+    await expect(tried("DELETE FROM actions WHERE id = ?1")).rejects.toThrow("The audit is only added to");
+    await tried(`INSERT OR REPLACE INTO actions (id, tenant_id, actor, verb, target, reason, result, at)
+      VALUES (?1, '${caller.tenantId}', 'eve', 'skip', 'x', 'r', 'applied', 1)`);
+    expect(await auditOf(caller)).toEqual([row]);
+  });
+});
+
+describe("What is refused", () => {
+  it("is a row of every route that changes something, where the token lacks its scope", async () => {
+    const reader = await callerWith(["read"]);
+    const powerless = await callerWith(["pull"], reader.tenantId);
+    const [, id] = powerless.token.split("_");
+    for (const route of Object.keys(ROUTES)) {
+      const [method = "", path = ""] = route.split(" ");
+      const asked = path.replace("{generation}", "1").replaceAll(/\{\w+\}/g, "some");
+      expectProblem(await powerless.call(method, asked, method === "DELETE" ? undefined : {}), 403, "forbidden");
+    }
+    const rows = await auditOf(reader, "&result=refused");
+    expect(rows.map(({ detail }) => detail.route).toSorted()).toEqual(Object.keys(ROUTES).toSorted());
+    for (const row of rows) {
+      expect(row).toMatchObject({ verb: "attempt", token_id: id, scope: null, detail: { code: "forbidden", status: 403, times: 1 } });
+    }
+  });
+
+  it("is a row where it is another tenant's, or not possible as it stands, with what was meant", async () => {
+    const [owner, caller] = [await callerWith(), await callerWith()];
+    const instance = await seedInstance(owner.tenantId, failed);
+    expectProblem(await caller.post(`/v1/instances/${instance}/retry`, because), 404, "instance_not_found");
+    expectProblem(
+      await caller.call("PUT", "/v1/schedules/n", { ...timing, command: { type: "nonesuch", payload: {} } }),
+      404,
+      "unknown_message_type",
+    );
+    expectProblem(await caller.post(`/v1/dead-letters/${await seedLetter(caller.tenantId)}/skip`, {}), 422, "invalid_payload");
+    expect((await auditOf(caller)).toReversed()).toMatchObject([
+      { result: "refused", target: `/v1/instances/${instance}/retry`, scope: "operate", detail: { code: "instance_not_found" } },
+      { result: "refused", detail: { route: "PUT /v1/schedules/{name}", code: "unknown_message_type" } },
+      { result: "refused", detail: { route: "POST /v1/dead-letters/{id}/skip", code: "invalid_payload", status: 422 } },
+    ]);
+    expect(await auditOf(owner)).toEqual([]);
+  });
+
+  it("fills no table: of many in a minute the first, tenth and hundredth are rows; a message that is wrong is none", async () => {
+    const caller = await callerWith();
+    for (let times = 0; times < 30; times++) {
+      const wave = Array.from({ length: 4 }, () => caller.post(`/v1/dead-letters/${fresh("x")}/skip`, because));
+      await Promise.all([...wave, caller.post("/v1/commands", { type: "nonesuch", payload: {} })]);
+    }
+    const told = (await auditOf(caller)).map(({ detail }) => [detail.route, detail.times] as const);
+    expect(new Set(told.map(([route]) => route))).toEqual(new Set(["POST /v1/dead-letters/{id}/skip"]));
+    // A minute may have ended in between.
+    expect(told.length).toBeGreaterThanOrEqual(2);
+    expect(told.length).toBeLessThanOrEqual(5);
+    expect(Math.max(...told.map(([, times]) => times))).toBeGreaterThanOrEqual(10);
+  });
+});

@@ -1,0 +1,82 @@
+import { describe, expect, it } from "vitest";
+import { callerWith, expectProblem, type Json } from "./client.ts";
+import { seedInstance, seedLetter } from "./seed.ts";
+
+describe("GET /v1/dead-letters/causes", () => {
+  it("has a group for each cause, the one that was seen last first, page by page", async () => {
+    const caller = await callerWith();
+    for (const [cause, capturedAt, error] of [
+      ["aaaa", 10, "Order 1 is late."],
+      ["bbbb", 20, "It broke."],
+      ["aaaa", 30, "Order 2 is late."],
+      ["cccc", 20, "It fell."],
+    ] as const)
+      await seedLetter(caller.tenantId, { cause, capturedAt, error });
+    const first = await caller.get("/v1/dead-letters/causes?limit=2");
+    const second = await caller.get(`/v1/dead-letters/causes?limit=2&cursor=${first.body.next_cursor}`);
+    const items: Json[] = [...first.body.items, ...second.body.items];
+    expect(items.map(({ id, count, message }) => [id, count, message])).toEqual([
+      ["aaaa", 2, "Order # is late."],
+      ["cccc", 1, "It fell."],
+      ["bbbb", 1, "It broke."],
+    ]);
+    expect(second.body.next_cursor).toBeNull();
+    expect(items[0]).toMatchObject({ queue: "gatherfeed-commands", message_type: "research.requested", reason: "exhausted", step: null });
+    expect([items[0].first_at, items[0].last_at].map(Date.parse)).toEqual([10, 30]);
+    const { body: list } = await caller.get("/v1/dead-letters?cause=aaaa&limit=1");
+    expect(list.items.map(({ id, cause }: Json) => [id, cause])).toEqual([[items[0].dead_letter_id, "aaaa"]]);
+    expect((await caller.get(`/v1/dead-letters?cause=aaaa&cursor=${list.next_cursor}`)).body.items).toHaveLength(1);
+  });
+
+  it("filters by queue, reason and type, and refuses names that nobody has", async () => {
+    const caller = await callerWith();
+    await seedLetter(caller.tenantId, { cause: "aaaa", queue: "publish-commands", reason: "invalid_payload" });
+    await seedLetter(caller.tenantId, { cause: "bbbb" });
+    const found = async (query: string) => (await caller.get(`/v1/dead-letters/causes?${query}`)).body.items.map(({ id }: Json) => id);
+    expect(await found("queue=publish-commands")).toEqual(["aaaa"]);
+    expect(await found("reason=exhausted")).toEqual(["bbbb"]);
+    expect((await found("type=research.requested")).sort()).toEqual(["aaaa", "bbbb"]);
+    expect(await found("type=content.publish")).toEqual([]);
+    expectProblem(await caller.get("/v1/dead-letters/causes?queue=publish-comands"), 422, "invalid_payload");
+  });
+
+  it("shows what names no tenant only to tokens with the scope `unattributed`, and nobody another tenant's", async () => {
+    const [plain, trusted] = [await callerWith(["read"]), await callerWith(["read", "unattributed"])];
+    await seedLetter(plain.tenantId, { cause: "mine" });
+    const cause = crypto.randomUUID();
+    await seedLetter(null, { cause });
+    const ids = async (caller: typeof plain) =>
+      (await caller.get("/v1/dead-letters/causes?limit=200")).body.items.map(({ id }: Json) => id);
+    expect(await ids(plain)).toEqual(["mine"]);
+    expect(await ids(trusted)).toContain(cause);
+    expect(await ids(trusted)).not.toContain("mine");
+    expect((await trusted.get(`/v1/dead-letters?cause=${cause}`)).body.items).toHaveLength(1);
+    expectProblem(await (await callerWith(["enqueue"])).get("/v1/dead-letters/causes"), 403, "forbidden");
+  });
+});
+
+describe("GET /v1/instances/causes", () => {
+  it("has a group for each cause of errored instances, by which the list filters", async () => {
+    const caller = await callerWith();
+    const failed = (message: string) => ({ step: "put page [a]", code: "upstream_refused", message, attempts: 1 });
+    const seeded = await Promise.all(
+      [503, 500].map((status) => seedInstance(caller.tenantId, { status: "errored", cause: "aaaa", error: failed(`answered ${status}`) })),
+    );
+    await seedInstance(caller.tenantId, { status: "complete", cause: "aaaa" });
+    await seedInstance((await callerWith()).tenantId, { status: "errored", cause: "aaaa", error: failed("answered 1") });
+    const { body } = await caller.get("/v1/instances/causes");
+    expect(body.items).toEqual([
+      expect.objectContaining({
+        ...{ id: "aaaa", workflow: "research-keyword", step: "put page", code: "upstream_refused" },
+        ...{ message: "answered #", count: 2 },
+      }),
+    ]);
+    expect(seeded).toContain(body.items[0].instance_id);
+    const list = async (query: string) => (await caller.get(`/v1/instances?${query}`)).body.items.map(({ id }: Json) => id).sort();
+    expect(await list("cause=aaaa")).toEqual(seeded.toSorted());
+    expect(await list("cause=aaaa&workflow=publish-article")).toEqual([]);
+    expect(await list(`cause=aaaa&correlation=job-${seeded[0]}`)).toEqual([seeded[0]]);
+    expect((await caller.get("/v1/instances/causes?code=not_retryable")).body.items).toEqual([]);
+    expectProblem(await caller.get("/v1/instances/causes?workflow=nobodys"), 422, "invalid_payload");
+  });
+});

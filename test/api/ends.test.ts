@@ -1,0 +1,57 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { hookUrl, received, tell } from "../systems/webhooks/hook.ts";
+import { callerWith, expectProblem, fresh, type Json, reaches, research, until } from "./client.ts";
+
+const scopes = ["enqueue", "read", "operate", "tokens"] as const;
+
+describe("A callback_url", () => {
+  it("hears of the end of the command that named it, signed with the secret of its tenant", async () => {
+    const caller = await callerWith([...scopes]);
+    const hook = fresh("callback");
+    await tell(hook, { secrets: [(await caller.get("/v1/callback-secret")).body.secret] });
+    const { body } = await caller.post("/v1/commands", { ...research(fresh()), callback_url: hookUrl(hook), must_end_by: "1 day" });
+    const [call] = await received(hook, 1);
+    expect(call).toMatchObject({ id: `${body.instance_id}-1-complete`, verified: [true] });
+    expect(await reaches(caller, body.instance_id, "complete")).toMatchObject({ callback: { url: hookUrl(hook) }, overdue: false });
+  });
+
+  it.each([
+    "https://10.0.0.1/hook",
+    "https://169.254.169.254/latest/meta-data/",
+    "https://[::ffff:10.0.0.1]/",
+    "https://metadata.google.internal/",
+    "http://example.com/",
+    "https://user:secret@example.com/",
+    "ftp://example.com/",
+    "example.com/hook",
+    "",
+  ])("%s is refused at the door, and nothing is begun", async (url) => {
+    const caller = await callerWith();
+    const answer = await caller.post("/v1/commands", { ...research(fresh()), callback_url: url });
+    const { issues } = expectProblem(answer, 422, "invalid_payload");
+    expect(issues).toMatchObject([{ path: "callback_url" }]);
+    expect((await caller.get("/v1/instances")).body.items).toEqual([]);
+  });
+
+  it("of one item of a batch refuses that item alone", async () => {
+    const caller = await callerWith();
+    const commands = [research(fresh()), { ...research(fresh()), callback_url: "https://10.0.0.1/" }, research(fresh())];
+    const { results } = (await caller.post("/v1/commands/batch", { commands })).body;
+    expect(results.map(({ status }: Json) => status)).toEqual([202, 422, 202]);
+  });
+
+  it("that a producer wrote into a queue itself is judged before the call: it is never made, and its instance says why", async () => {
+    const caller = await callerWith();
+    const { body } = await caller.ask(fresh());
+    const row = await env.DB.prepare("SELECT envelope FROM instances WHERE id = ?1").bind(body.instance_id).first<{ envelope: string }>();
+    const keyword = fresh();
+    const own = { idempotency_key: keyword, subject: `acme/${keyword}`, payload_inline: { brand: "acme", keyword, cycle: "first" } };
+    const url = "http://169.254.169.254/latest/meta-data/";
+    await env.GATHERFEED_COMMANDS.send({ ...JSON.parse(row?.envelope ?? "{}"), ...own, correlation_id: keyword, callback_url: url });
+    const calls = () => caller.get(`/v1/instances?correlation=${keyword}&workflow=send-callback&status=errored`);
+    const [call] = (await until(calls, (answer) => answer.body.items.length > 0)).body.items;
+    expect(call.error).toMatchObject({ step: "call back", code: "not_retryable" });
+    expect(call.error.message).not.toContain("169.254");
+  });
+});

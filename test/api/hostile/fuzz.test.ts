@@ -1,0 +1,136 @@
+import { env, exports } from "cloudflare:workers";
+import { expect, inject, it, onTestFinished } from "vitest";
+import { within } from "../../within.ts";
+import { ALL_SCOPES, callerWith, type Json } from "../client.ts";
+import { undocumented } from "../document.ts";
+import { type Operation, operations } from "../operations.ts";
+import { seedApproval, seedBatch, seedEffect, seedInstance, seedLetter } from "../seed.ts";
+import { type Input, inputOf } from "./inputs.ts";
+import { randomOf } from "./random.ts";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    fuzz: { seed: number; inputs: number };
+  }
+}
+
+const { seed, inputs } = inject("fuzz");
+/** Requests that are under way at one time. */
+const AT_ONCE = 24;
+/** Requests of one token. */
+const PER_TOKEN = 500;
+/** An answer that takes longer is none. */
+const ANSWER_WITHIN_MS = 20_000;
+/** Of an answer without end, such as a stream of events, as much is read. */
+const READ_BYTES = 1_000_000;
+const READ_MS = 300;
+
+/** What no answer may hold: how it came about, and what is to be kept from whoever asks. */
+const TELLS = /D1_ERROR|SQLITE_|\bat (async )?\S+ \(\S+:\d+:\d+\)|node_modules|\/src\/|TypeError|ReferenceError|RangeError|SyntaxError/;
+
+/** What somebody has, one of each kind. */
+async function possessions(tenantId: string): Promise<string[]> {
+  const instance = await seedInstance(tenantId, { status: "complete" });
+  const doubtful = await seedInstance(tenantId, { status: "in_doubt" });
+  const [effect, letter, approval, batch] = await Promise.all([
+    seedEffect(doubtful),
+    seedLetter(tenantId),
+    seedApproval(tenantId),
+    seedBatch(tenantId, instance),
+  ]);
+  return [instance, doubtful, effect, letter, approval, batch];
+}
+
+/** Sends one, and says in a sentence what is wrong with how it was answered; undefined for nothing. */
+async function wrongWith(input: Input, secrets: readonly string[]): Promise<string | undefined> {
+  let request: Request;
+  const { method, headers } = input;
+  const body = method === "GET" || method === "HEAD" ? undefined : input.body;
+  try {
+    request = new Request(`http://localhost${input.path}`, { method, headers, redirect: "manual", ...(body !== undefined && { body }) });
+  } catch {
+    // No client can send it either.
+    return undefined;
+  }
+  const sentAs = { method: request.method, path: input.path, headers: new Headers(request.headers), body };
+  const response = await within(exports.default.fetch(request), ANSWER_WITHIN_MS).catch((error: unknown) => String(error));
+  if (typeof response === "string") return `no answer: ${response}`;
+  const text = await textOf(response);
+  if (response.status >= 500) return `${response.status}: ${text.slice(0, 300)}`;
+  const told = secrets.find((secret) => text.includes(secret)) ?? TELLS.exec(response.status >= 400 ? text : "")?.[0];
+  if (told !== undefined) return `the answer (${response.status}) tells ${told}: ${text.slice(0, 300)}`;
+  const isJson = /[/+]json/.test(response.headers.get("content-type") ?? "");
+  const answer: Json = { status: response.status, headers: response.headers, body: isJson && text ? JSON.parse(text) : text };
+  if (isEndless(response)) return undefined;
+  const faults = await undocumented(sentAs, answer);
+  // What is for everybody is read with whatever a link has in its query.
+  return faults.find((fault) => input.path.startsWith("/v1/") || !fault.includes("the query has"));
+}
+
+const isEndless = ({ headers }: Response) => headers.get("content-type")?.startsWith("text/event-stream") === true;
+
+async function textOf(response: Response): Promise<string> {
+  if (!response.body) return "";
+  const reader = response.body.getReader();
+  const decoder = new TextDecoder();
+  let text = "";
+  const over = scheduler.wait(READ_MS).then(() => undefined);
+  while (text.length < READ_BYTES) {
+    const part = await Promise.race([reader.read(), ...(isEndless(response) ? [over] : [])]);
+    if (part === undefined || part.done) break;
+    text += decoder.decode(part.value, { stream: true });
+  }
+  await reader.cancel();
+  return text;
+}
+
+const secretOf = (token: string) => token.split("_").slice(2).join("_");
+
+function shown({ method, path, headers, body }: Input): string {
+  return `${method} ${path.slice(0, 300)} ${JSON.stringify(headers)} ${JSON.stringify(body)?.slice(0, 500)}`;
+}
+
+/** What the inputs have asked for goes on after the test unless somebody ends it. */
+async function quiet(tenantId: string): Promise<void> {
+  for (const table of ["schedules", "webhook_versions"]) {
+    await env.DB.prepare(`DELETE FROM ${table} WHERE tenant_id = ?1`).bind(tenantId).run();
+  }
+}
+
+// MILLRACE_FUZZ_SEED=4711 MILLRACE_FUZZ_INPUTS=100000 npx vitest run --project app test/api/hostile/fuzz.test.ts: other inputs, and more.
+it(`${inputs} hostile requests over every route: none is our fault, none hangs, none tells a secret, each is answered as documented`, {
+  timeout: 120_000 + inputs * 60,
+}, async () => {
+  const { all, resolve } = await operations();
+  // Faults that are put into the stand-ins would be other tests'.
+  const scopes = ALL_SCOPES.filter((scope) => scope !== "embedded");
+  const [owner, stranger] = [await callerWith(scopes), await callerWith([...ALL_SCOPES])];
+  const ids = [...(await possessions(owner.tenantId)), ...(await possessions(stranger.tenantId)), "acme", "1"];
+  onTestFinished(() => quiet(owner.tenantId));
+  const secrets = [owner, stranger].map(({ token }) => secretOf(token));
+  const began = Date.now();
+  const found: string[] = [];
+  const asked = new Set<string>();
+  // A token may ask so often in ten seconds: several share the work, each with what the tenant has.
+  const tokens = await Promise.all(
+    Array.from({ length: Math.ceil(inputs / PER_TOKEN) }, () => callerWith(scopes, owner.tenantId).then(({ token }) => token)),
+  );
+  // What is for everybody takes little, and the document is long: a few times will do.
+  const known = all.filter(({ scopes }) => scopes.length > 0);
+  let next = 0;
+  const lane = async (): Promise<void> => {
+    for (let index = next++; index < inputs; index = next++) {
+      const among = index < all.length * 5 ? all : known;
+      const operation = among[index % among.length] as Operation;
+      const token = tokens[Math.floor(index / PER_TOKEN)] ?? "";
+      const input = inputOf(operation, { resolve, ids, token }, randomOf(seed * 1_000_003 + index));
+      const wrong = await wrongWith(input, [...secrets, secretOf(token)]);
+      asked.add(`${operation.method} ${operation.path}`);
+      if (wrong) found.push(`#${index} ${shown(input)}: ${wrong}`.replaceAll(token, "mr_…"));
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, lane));
+  console.log(`${inputs} inputs of the seed ${seed} over ${asked.size} operations in ${((Date.now() - began) / 1000).toFixed(1)} s.`);
+  expect(asked.size).toBe(all.length);
+  expect(found.slice(0, 20), `${found.length} of ${inputs} inputs of the seed ${seed}`).toEqual([]);
+});

@@ -1,0 +1,25 @@
+/** Numbers that look random and are the same for the same seed, and what is picked by them. */
+export interface Random {
+  /** A whole number from 0, less than this. */
+  below: (most: number) => number;
+  /** True so often. */
+  chance: (share: number) => boolean;
+  pick: <T>(items: readonly T[]) => T;
+}
+
+/** Mulberry32: 32 bits of state are plenty for what a test draws. */
+export function randomOf(seed: number): Random {
+  let state = seed >>> 0;
+  const next = () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+  const below = (most: number) => Math.floor(next() * most);
+  return {
+    below,
+    chance: (share) => next() < share,
+    pick: (items) => items[below(items.length)] as (typeof items)[number],
+  };
+}

@@ -1,0 +1,77 @@
+import { env } from "cloudflare:workers";
+import { instanceId } from "millrace";
+import { expect, it } from "vitest";
+import { callerWith, expectProblem, fresh, type Json, reaches } from "./client.ts";
+import { envelopeFor, hexId, seedLetter } from "./seed.ts";
+
+const DAY_MS = 86_400_000;
+
+it("a key says who holds it, since when, until when, how often it was asked for, and what it says as a hash", async () => {
+  const caller = await callerWith();
+  const key = fresh("order");
+  const { body } = await caller.ask(fresh("keyword"), { "idempotency-key": key });
+  await caller.ask(fresh("keyword"), { "idempotency-key": key });
+  const before = (await caller.get(`/v1/keys/${key}`)).body;
+  expect(before).toMatchObject({ key, holders: [{ kind: "instance", id: body.instance_id, name: "research-keyword" }], captured: [] });
+  await reaches(caller, body.instance_id, "complete");
+  const after = (await caller.get(`/v1/keys/${key}`)).body.holders[0];
+  expect(after).toMatchObject({
+    status: "complete",
+    correlation_id: body.correlation_id,
+    fingerprint: expect.stringMatching(/^[0-9a-f]{64}$/),
+  });
+  expect(after.deliveries).toBeGreaterThanOrEqual(1);
+  expect(Date.parse(after.row_until) - Date.now()).toBeGreaterThan(29 * DAY_MS);
+  expect(Date.parse(after.key_until) - Date.parse(after.row_until)).toBe(400 * DAY_MS);
+});
+
+it("a key is held by each workflow by itself: one of them can be asked for, and a name that is not known is refused", async () => {
+  const caller = await callerWith();
+  const key = fresh("order");
+  const { body } = await caller.ask(fresh("keyword"), { "idempotency-key": key });
+  expect((await caller.get(`/v1/keys/${key}?workflow=research-keyword`)).body.holders).toMatchObject([{ id: body.instance_id }]);
+  expectProblem(await caller.get(`/v1/keys/${key}?workflow=publish-article`), 404, "key_not_found");
+  const refused = expectProblem(await caller.get(`/v1/keys/${key}?workflow=research-keywords`), 422, "invalid_payload");
+  expect(refused.issues[0].message).toContain("research-keyword");
+});
+
+it("a key whose instance was pruned is held by its tombstone, of the tenant alone", async () => {
+  const [caller, stranger] = [await callerWith(), await callerWith()];
+  const key = fresh("order");
+  const id = instanceId(caller.tenantId, "research-keyword", key);
+  const day = Math.floor(Date.now() / DAY_MS) - 10;
+  await env.DB.prepare("INSERT INTO tombstones (id, fingerprint, pruned_day) VALUES (unhex(?1), unhex(?2), ?3)")
+    .bind(id, "ab".repeat(32), day)
+    .run();
+  const { holders } = (await caller.get(`/v1/keys/${key}`)).body;
+  expect(holders).toMatchObject([{ kind: "tombstone", id, name: "research-keyword", status: "pruned", fingerprint: "ab".repeat(32) }]);
+  expect(Date.parse(holders[0].key_until)).toBe((day + 400) * DAY_MS);
+  expect((await caller.get(`/v1/search?q=${key}`)).body.items).toMatchObject([{ kind: "key", id, status: "pruned" }]);
+  expectProblem(await stranger.get(`/v1/keys/${key}`), 404, "key_not_found");
+});
+
+it("another payload under the same key is told with what became of it", async () => {
+  const [caller, stranger] = [await callerWith(), await callerWith()];
+  const key = fresh("order");
+  const { body } = await caller.ask(fresh("keyword"), { "idempotency-key": key });
+  const refused = envelopeFor(caller.tenantId, key, { brand: "acme", keyword: "another" });
+  const letter = await seedLetter(caller.tenantId, { reason: "idempotency_key_reused", body: refused });
+  await env.DB.prepare("UPDATE dead_letters SET idempotency_key = ?2 WHERE id = ?1").bind(letter, key).run();
+  const { holders, captured } = (await caller.get(`/v1/keys/${key}`)).body;
+  expect(holders).toMatchObject([{ id: body.instance_id }]);
+  expect(captured).toMatchObject([{ dead_letter_id: letter, reason: "idempotency_key_reused", state: "open" }]);
+  expect(captured[0].fingerprint).toMatch(/^[0-9a-f]{64}$/);
+  expect(captured[0].fingerprint).not.toBe(holders[0].fingerprint);
+  expectProblem(await stranger.get(`/v1/keys/${key}`), 404, "key_not_found");
+});
+
+it("keys of any characters are asked for, and those nobody holds are not found", async () => {
+  const caller = await callerWith();
+  for (const key of ["acme/2026/mint", "ünïcödé ⚙", "a'; DROP TABLE instances; --", "%", hexId()]) {
+    const asked = await caller.get(`/v1/keys/${encodeURIComponent(key)}`);
+    expectProblem(asked, 404, "key_not_found");
+  }
+  const { body }: Json = await caller.post("/v1/commands", { type: "research.requested", payload: { brand: "acme", keyword: "a b/c" } });
+  const { idempotency_key } = (await caller.get(`/v1/instances/${body.instance_id}`)).body;
+  expect((await caller.get(`/v1/keys/${encodeURIComponent(idempotency_key)}`)).body.holders).toMatchObject([{ id: body.instance_id }]);
+});

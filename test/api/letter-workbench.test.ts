@@ -1,0 +1,177 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { type Caller, callerWith, expectProblem, fresh, type Json, reaches } from "./client.ts";
+import { envelopeFor, hexId, seedLetter } from "./seed.ts";
+
+const audit = async (caller: Caller) => (await caller.get("/v1/audit")).body.items.map(({ verb, result }: Json) => [verb, result]);
+
+describe("A dead letter whole", () => {
+  it("says what is wrong with its message by the schema as it is now, what its type is, and that it would be refused", async () => {
+    const caller = await callerWith();
+    const key = fresh();
+    const id = await seedLetter(caller.tenantId, { body: envelopeFor(caller.tenantId, key, { brand: "acme" }), reason: "invalid_payload" });
+    const { body } = await caller.get(`/v1/dead-letters/${id}`);
+    expect(body.definition).toEqual({
+      ...{ type: "research.requested", kind: "command", version: expect.any(Number) },
+      ...{ queues: ["gatherfeed-commands"], workflow: "research-keyword" },
+    });
+    expect(body.replay).toMatchObject({
+      outcome: "refused",
+      refused: { code: "invalid_payload", issues: [{ path: "payload.keyword" }] },
+      identity: { tenant_id: caller.tenantId, idempotency_key: key, fingerprint: expect.stringMatching(/^[0-9a-f]{64}$/) },
+      instance: null,
+    });
+  });
+
+  it("says that it would pass, where a deployment has mended what it failed of", async () => {
+    const caller = await callerWith();
+    const id = await seedLetter(caller.tenantId, { reason: "invalid_payload" });
+    const { body } = await caller.get(`/v1/dead-letters/${id}`);
+    expect(body.replay).toMatchObject({ outcome: "starts", refused: null, queue: "gatherfeed-commands", instance: null });
+  });
+
+  it("of a type that nobody knows has no definition, and of what is no message no identity either", async () => {
+    const caller = await callerWith();
+    const unknown = { ...envelopeFor(caller.tenantId, fresh()), message_type: "nobody.knows" };
+    const id = await seedLetter(caller.tenantId, { body: unknown });
+    expect((await caller.get(`/v1/dead-letters/${id}`)).body).toMatchObject({
+      definition: null,
+      replay: { outcome: "refused", refused: { code: "unknown_message_type" }, identity: { message_type: "nobody.knows" } },
+    });
+    const odd = await seedLetter(caller.tenantId, { body: "not even an envelope" });
+    expect((await caller.get(`/v1/dead-letters/${odd}`)).body).toMatchObject({
+      definition: null,
+      replay: { outcome: "refused", identity: null },
+    });
+  });
+});
+
+describe("A dry run of a replay", () => {
+  const plan = async (caller: Caller, id: string, body?: unknown) => {
+    const answer = await caller.post(`/v1/dead-letters/${id}/replay`, {
+      reason: "see",
+      dry_run: true,
+      ...(body !== undefined && { body }),
+    });
+    expect(answer.status).toBe(200);
+    return answer.body;
+  };
+
+  it("says what an edited message would be, and changes nothing", async () => {
+    const caller = await callerWith();
+    const key = fresh();
+    const id = await seedLetter(caller.tenantId, { body: envelopeFor(caller.tenantId, key, { brand: "acme" }), reason: "invalid_payload" });
+    const good = envelopeFor(caller.tenantId, key);
+    expect(await plan(caller, id, good)).toMatchObject({ outcome: "starts", refused: null, identity: { idempotency_key: key } });
+    for (const [body, code, path] of [
+      [{ ...good, payload_inline: { brand: "acme", keyword: "mint", cylce: "may" } }, "invalid_payload", "payload.cylce"],
+      [{ ...good, idempotency_key: "another" }, "invalid_envelope", "idempotency_key"],
+      [{ ...good, tenant_id: "globex" }, "forbidden", "tenant_id"],
+    ] as const) {
+      expect(await plan(caller, id, body)).toMatchObject({ outcome: "refused", refused: { code, issues: [{ path }] } });
+      expectProblem(await caller.post(`/v1/dead-letters/${id}/replay`, { reason: "r", body }), code === "forbidden" ? 403 : 422, code);
+    }
+    expect((await caller.get(`/v1/dead-letters/${id}`)).body.state).toBe("open");
+    expect(new Set((await audit(caller)).map(String)), "what was refused is audited, and no dry run").toEqual(new Set(["attempt,refused"]));
+  });
+
+  it("names the instance of which it is a duplicate, as the replay then does", async () => {
+    const caller = await callerWith();
+    const key = fresh();
+    const asked = await caller.ask(key, { "idempotency-key": key });
+    await reaches(caller, asked.body.instance_id, "complete");
+    const id = await seedLetter(caller.tenantId, { body: envelopeFor(caller.tenantId, key) });
+    const instance = { id: asked.body.instance_id, status: "complete" };
+    expect(await plan(caller, id)).toMatchObject({ outcome: "duplicate", refused: null, instance });
+    expect((await caller.post(`/v1/dead-letters/${id}/replay`, { reason: "r" })).body).toMatchObject({
+      sent: false,
+      instance_id: instance.id,
+    });
+    expect(await plan(caller, id)).toMatchObject({ outcome: "settled" });
+  });
+
+  it("names the instance whose other payload has the key", async () => {
+    const caller = await callerWith();
+    const key = fresh();
+    const asked = await caller.ask("another keyword", { "idempotency-key": key });
+    const id = await seedLetter(caller.tenantId, { body: envelopeFor(caller.tenantId, key) });
+    const planned = await plan(caller, id);
+    expect(planned).toMatchObject({
+      outcome: "refused",
+      refused: { code: "idempotency_key_reused" },
+      instance: { id: asked.body.instance_id },
+    });
+  });
+
+  it("of an event says that its routes are followed", async () => {
+    const caller = await callerWith();
+    const event = { ...envelopeFor(caller.tenantId, fresh(), { brand: "acme", keyword: "chai", seen_on: "2026-10-01" }) };
+    const body = { ...event, message_type: "keyword.trending", kind: "event" };
+    const id = await seedLetter(caller.tenantId, { body, queue: "brand-events" });
+    expect(await plan(caller, id)).toMatchObject({ outcome: "follows", refused: null, queue: "brand-events", instance: null });
+  });
+
+  it("needs what the replay needs", async () => {
+    const caller = await callerWith();
+    const id = await seedLetter(caller.tenantId);
+    const other = await callerWith();
+    const reading = await callerWith(["read"], caller.tenantId);
+    expectProblem(await other.post(`/v1/dead-letters/${id}/replay`, { reason: "r", dry_run: true }), 404, "dead_letter_not_found");
+    expectProblem(await reading.post(`/v1/dead-letters/${id}/replay`, { reason: "r", dry_run: true }), 403, "forbidden");
+  });
+});
+
+describe("A dead letter that is escalated", () => {
+  it("says by whom, when and why, stays open, and is found by that; of two who do it at once, one did", async () => {
+    const caller = await callerWith();
+    const [id, other] = [await seedLetter(caller.tenantId), await seedLetter(caller.tenantId)];
+    const answers = await Promise.all(["first", "second"].map((reason) => caller.post(`/v1/dead-letters/${id}/escalate`, { reason })));
+    expect(answers.map(({ status, body }) => [status, body.escalated]).sort()).toEqual([
+      [200, false],
+      [200, true],
+    ]);
+    const { body } = await caller.get(`/v1/dead-letters/${id}`);
+    const note = answers[0]?.body.escalated ? "first" : "second";
+    expect(body).toMatchObject({ state: "open", escalation: { by: "ada", at: expect.any(String), note } });
+    expect((await audit(caller)).sort()).toEqual([
+      ["escalate", "applied"],
+      ["escalate", "no_change"],
+    ]);
+    const list = async (query: string) => (await caller.get(`/v1/dead-letters?${query}`)).body.items.map((one: Json) => one.id);
+    expect(await list("escalated=true")).toEqual([id]);
+    expect(await list("escalated=false")).toEqual([other]);
+    await caller.post(`/v1/dead-letters/${id}/skip`, { reason: "of no use" });
+    expect(await list("escalated=true")).toEqual([]);
+    expect(await list("escalated=true&state=skipped")).toEqual([id]);
+    expect((await caller.post(`/v1/dead-letters/${id}/escalate`, { reason: "late" })).body.escalated).toBe(false);
+  });
+
+  it("is none of another tenant's, nor of a token that only reads", async () => {
+    const caller = await callerWith();
+    const id = await seedLetter(caller.tenantId);
+    expectProblem(await (await callerWith()).post(`/v1/dead-letters/${id}/escalate`, { reason: "r" }), 404, "dead_letter_not_found");
+    expectProblem(
+      await (await callerWith(["read"], caller.tenantId)).post(`/v1/dead-letters/${id}/escalate`, { reason: "r" }),
+      403,
+      "forbidden",
+    );
+    expectProblem(await caller.post(`/v1/dead-letters/${hexId()}/escalate`, { reason: "r" }), 404, "dead_letter_not_found");
+    expectProblem(await caller.post(`/v1/dead-letters/${id}/escalate`, {}), 422, "invalid_payload");
+  });
+});
+
+it("a list by what is rare among very many letters reads a bounded part, and goes on page by page", { timeout: 60_000 }, async () => {
+  const caller = await callerWith();
+  await env.DB.prepare(
+    `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9000)
+     INSERT INTO dead_letters (id, tenant_id, queue, body, reason, attempts, first_at, captured_at)
+     SELECT ?1 || i, ?1, iif(i = 5, 'publish-commands', 'gatherfeed-commands'), '{}', 'exhausted', 1, 1, i FROM n`,
+  )
+    .bind(caller.tenantId)
+    .run();
+  const first = await caller.get("/v1/dead-letters?queue=publish-commands");
+  expect(first.body.items).toEqual([]);
+  const second = await caller.get(`/v1/dead-letters?queue=publish-commands&cursor=${first.body.next_cursor}`);
+  expect(second.body.items.map(({ id }: Json) => id)).toEqual([`${caller.tenantId}5`]);
+  expect(second.body.next_cursor).toBeNull();
+});

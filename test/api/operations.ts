@@ -1,0 +1,36 @@
+import { type Json, send } from "./client.ts";
+
+/** An operation as the OpenAPI document has it. */
+export interface Operation {
+  method: string;
+  path: string;
+  /** Alternatives: a token needs every scope of one of them. None for an operation that is for everybody, or that knows its callers otherwise. */
+  scopes: string[][];
+  parameters: { in: "path" | "query" | "header"; name: string; required?: boolean; schema: Json }[];
+  /** The schema of its body by media type; none for an operation that takes none. */
+  bodies: Record<string, Json>;
+}
+
+/** Every operation that the Worker says it has, and what its references lead to. */
+export async function operations(): Promise<{ all: Operation[]; resolve: (schema: Json) => Json }> {
+  const { body: document } = await send("/openapi.json");
+  const resolve = (schema: Json): Json =>
+    schema?.$ref
+      ? resolve(
+          schema.$ref
+            .slice(2)
+            .split("/")
+            .reduce((at: Json, key: string) => at[key], document),
+        )
+      : schema;
+  const all = Object.entries<Json>(document.paths).flatMap(([path, item]) =>
+    Object.entries<Json>(item).map(([method, { security = [], parameters = [], requestBody }]) => ({
+      method: method.toUpperCase(),
+      path,
+      scopes: security.flatMap(({ bearer }: Json) => (bearer ? [bearer] : [])),
+      parameters: parameters.map(resolve),
+      bodies: Object.fromEntries(Object.entries<Json>(resolve(requestBody)?.content ?? {}).map(([type, { schema }]) => [type, schema])),
+    })),
+  );
+  return { all, resolve };
+}

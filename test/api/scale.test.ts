@@ -1,0 +1,182 @@
+import { createExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { engineRoutes } from "millrace/http";
+import { formatEntryKey } from "millrace/operate";
+import { expect, it, onTestFinished } from "vitest";
+import { fillStatements, PORTION } from "../../bench/fill/statements.ts";
+import { app } from "../../src/catalog.ts";
+import { howMany, IS_FULL_SIZE } from "../full-size.ts";
+import { ALL_SCOPES, callerWith, type Json } from "./client.ts";
+import { reads } from "./reads.ts";
+import { hexId } from "./seed.ts";
+
+/** Instances that there are the first and the second time that everything is asked: with three entries each, and a letter for every tenth. */
+const SIZES = [2000, howMany(8000, 1_000_000)] as const;
+/** What a full page reads: eight rows for each of 50 instances, and the levels of the indexes. Of the smaller size no page of what is rare is full. */
+const FULL_PAGE = 450;
+
+/** What is not flat, up to how many rows it reads, and why that is so. `open` is how many instances of all tenants are under way. */
+const BOUNDED: [start: RegExp, most: (open: number) => number, why: string][] = [
+  [
+    /^\/v1\/instances\?.*status=(accepted|queued|running|waiting)/,
+    (open) => 8 * open + 200,
+    "What is open, from an index that holds nothing else.",
+  ],
+  [
+    /^\/v1\/instances\?.*(workflow|subject)=/,
+    () => 2 * (50_000 + 2_000) + 200,
+    "What is rare: 50,000 of the newest are looked at, page by page.",
+  ],
+  [
+    /^\/v1\/dead-letters\?.*(queue|reason|type|escalated)=/,
+    () => 2 * 2 * 5_000 + 200,
+    "What is rare: 5,000 of the newest are looked at, page by page; of the tenant's, and of those that name none.",
+  ],
+  [/^\/v1\/approvals\?.*(workflow=|state=(approved|rejected))/, () => 2 * 5_000 + 200, "The same of one tenant's."],
+  [/^\/v1\/search/, () => 2 * 2000 + 1000, "For a subject or a trace the newest 2,000 are looked at."],
+  [/^\/v1\/costs/, () => 2 * 2000 + 2000, "The newest 2,000 runs."],
+  [/^\/v1\/queues/, () => 150_000, "Counts what is not well, 10,000 at most of each."],
+  [/^\/v1\/messages\/dead-letters/, () => 30_000, "Counts those of the last day, 10,000 at most."],
+  [/^\/v1\/effects/, (open) => 8 * open + 200, "What is in doubt, from an index that holds nothing else."],
+];
+
+/** How many rows the database reads for one request. */
+async function rowsRead<T>(ask: () => Promise<T>): Promise<{ read: number; answer: T }> {
+  const proto = Object.getPrototypeOf(env.DB) as D1Database;
+  const own = proto.batch;
+  let read = 0;
+  proto.batch = async function batch(this: D1Database, statements: D1PreparedStatement[]) {
+    const results = await own.call(this, statements);
+    read += results.reduce((sum, { meta }) => sum + (meta.rows_read ?? 0), 0);
+    return results;
+  } as typeof own;
+  try {
+    const answer = await ask();
+    return { read, answer };
+  } finally {
+    proto.batch = own;
+  }
+}
+
+// MILLRACE_FULL_SIZE=true npx vitest run --project app test/api/scale.test.ts: 2,000 and 1,000,000 instances. It prints the table of docs/performance.md.
+it("every list, filter and search of the engine reads as many rows of a large database as of a small one", {
+  timeout: IS_FULL_SIZE ? 3_000_000 : 120_000,
+}, async () => {
+  const caller = await callerWith([...ALL_SCOPES]);
+  const { tenantId } = caller;
+  const mark = hexId().slice(0, 8);
+  // A runtime with a million instances is this test's alone, and ends with it.
+  if (!IS_FULL_SIZE) onTestFinished(() => remove(tenantId, mark), 60_000);
+  const api = engineRoutes(app);
+  const get = async (path: string): Promise<Json> => {
+    const request = new Request(`http://localhost${path}`, { headers: { authorization: `Bearer ${caller.token}` } });
+    const response = await api.fetch(request, env, createExecutionContext());
+    expect(response.status, path).toBeLessThan(500);
+    return response.headers.get("content-type")?.includes("json") ? response.json() : undefined;
+  };
+
+  const measured: Map<string, number>[] = [];
+  let filled = 0;
+  for (const size of SIZES) {
+    const began = Date.now();
+    for (; filled < size; filled = Math.min(size, filled + PORTION)) {
+      const portion = { tenantId, mark, from: filled, to: Math.min(size, filled + PORTION), of: SIZES[1] };
+      for (const statement of fillStatements(portion)) await env.DB.prepare(statement).run();
+    }
+    console.log(`${size} instances are there after ${Math.round((Date.now() - began) / 1000)} s.`);
+    const found = await existing(tenantId, mark);
+    const counts = new Map<string, number>();
+    for (const { path, queries } of reads(await get("/openapi.json"), found.filters)) {
+      for (const query of queries) {
+        const asked = `${named(path, found.names)}?${query}`;
+        const first = await rowsRead(() => get(asked));
+        const next = first.answer?.next_cursor;
+        const second = next ? await rowsRead(() => get(`${asked}&cursor=${encodeURIComponent(next)}`)) : first;
+        counts.set(`${path}?${query}`.replaceAll(mark, ""), Math.max(first.read, second.read));
+      }
+    }
+    measured.push(counts);
+  }
+
+  const [small, large] = measured as [Map<string, number>, Map<string, number>];
+  const open = (SIZES[1] / 1000) * 2;
+  const grown: string[] = [];
+  for (const [asked, many] of large) {
+    const few = small.get(asked) ?? 0;
+    const bound = BOUNDED.find(([start]) => start.test(asked))?.[1](open);
+    if (!asked.includes("&")) console.log(`| \`${asked}\` | ${few} | ${many} |`);
+    if (many > few + FULL_PAGE && many > (bound ?? 0)) grown.push(`${asked}: ${few} rows, then ${many}`);
+  }
+  expect(large.size).toBeGreaterThan(100);
+  expect(grown).toEqual([]);
+});
+
+/** What there is to be asked for. */
+async function existing(tenantId: string, mark: string) {
+  const first = async (text: string) => (await env.DB.prepare(text).bind(tenantId).first<Json>()) ?? {};
+  const instance = (await first(
+    "SELECT id, correlation_id, idempotency_key FROM instances WHERE tenant_id = ?1 AND status = 'complete' LIMIT 1",
+  )) as Json;
+  const letter = await first("SELECT id, idempotency_key FROM dead_letters WHERE tenant_id = ?1 LIMIT 1");
+  const approval = await first("SELECT id FROM approvals WHERE tenant_id = ?1 LIMIT 1");
+  const action = await first("SELECT id FROM actions WHERE tenant_id = ?1 LIMIT 1");
+  const effect = formatEntryKey({ instanceId: instance.id, step: "put page", item: "", generation: 1 });
+  const texts = [instance.id, instance.id.slice(0, 8), instance.idempotency_key, instance.correlation_id, `job-${mark}`, letter.id];
+  const filters: Record<string, string> = {
+    q: [...texts, letter.idempotency_key, approval.id, action.id, effect, "acme/word-7", `${instance.id}/put page`, "nothing like it"].join(
+      "|",
+    ),
+    workflow: "research-keyword|forget-contact",
+    subject: "acme/word-7|nothing like it",
+    correlation: instance.correlation_id,
+    queue: "gatherfeed-commands|alerts",
+    reason: "exhausted|nothing",
+  };
+  const names = {
+    instance: instance.id,
+    job: instance.correlation_id,
+    key: letter.idempotency_key,
+    letter: letter.id,
+    approval: approval.id,
+  };
+  return { filters, names };
+}
+
+function named(path: string, names: Record<string, string>): string {
+  const { instance = "", job = "", key = "", letter = "", approval = "" } = names;
+  return path
+    .replace("/instances/{id}", `/instances/${instance}`)
+    .replace("/correlations/{id}", `/correlations/${job}`)
+    .replace("/keys/{key}", `/keys/${encodeURIComponent(key)}`)
+    .replace("/dead-letters/{id}", `/dead-letters/${letter}`)
+    .replace("/approvals/{id}", `/approvals/${approval}`)
+    .replaceAll(/\{\w+\}/g, "x1");
+}
+
+/** Everything that was filled goes again. */
+async function remove(tenantId: string, mark: string): Promise<void> {
+  const run = async (text: string, ...values: string[]) => {
+    for (let gone = 1; gone > 0; ) gone = await removed(text, values);
+  };
+  for (const table of ["instances", "dead_letters", "approvals", "actions"]) {
+    const key = table === "instances" ? "rowid" : "id";
+    await run(
+      `DELETE FROM ${table} WHERE ${key} IN (SELECT ${key} FROM ${table} WHERE tenant_id = ?1 OR tenant_id LIKE ?1 || '-%' LIMIT 50000)`,
+      tenantId,
+    );
+  }
+  await run(
+    "DELETE FROM inbox WHERE instance_id IN (SELECT instance_id FROM inbox WHERE substr(instance_id, 9, 8) = ?1 LIMIT 50000)",
+    mark,
+  );
+}
+
+/** How many rows a statement removes; those of the audit too. */
+async function removed(text: string, values: readonly string[]): Promise<number> {
+  const [, removal] = await env.DB.batch([
+    env.DB.prepare("INSERT INTO audit_opened (id) VALUES (1)"),
+    env.DB.prepare(text).bind(...values),
+    env.DB.prepare("DELETE FROM audit_opened"),
+  ]);
+  return removal?.meta.changes ?? 0;
+}

@@ -1,0 +1,218 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import { watched } from "../systems/facts/watched.ts";
+import { type Caller, callerWith, expectProblem, fresh } from "./client.ts";
+import { ask, NOW, open, placeOf, reading, run } from "./live.ts";
+import { seedApproval, seedEffect, seedInstance, seedLetter } from "./seed.ts";
+
+/** Something of every kind, one after the other: each at a later time by the database's clock. */
+async function eventful({ tenantId }: Caller): Promise<{ happen: () => Promise<void>; kinds: string[] }> {
+  const instance = await seedInstance(tenantId, { status: "running" });
+  const doubtful = await seedInstance(tenantId, { status: "in_doubt" });
+  await seedEffect(doubtful, { state: "done" });
+  const letter = await seedLetter(tenantId, { reason: "exhausted" });
+  const approval = await seedApproval(tenantId);
+  const happen = async () => {
+    await run(`UPDATE instances SET status = 'waiting', updated_at = ${NOW} WHERE id = ?1`, instance);
+    await run(`UPDATE dead_letters SET captured_at = ${NOW} WHERE id = ?1`, letter);
+    await run(`UPDATE inbox SET state = 'in_doubt', updated_at = ${NOW} WHERE instance_id = ?1`, doubtful);
+    await run(`UPDATE approvals SET state = 'approved', decided_by = 'ada', decided_at = ${NOW} WHERE id = ?1`, approval);
+    await run(
+      `INSERT INTO actions (id, tenant_id, actor, verb, target, reason, result, at, due_at, applied_at)
+       VALUES (?1, ?2, 'ada', 'mute', 'x', 'It is late.', 'applied', ${NOW}, 0, ${NOW})`,
+      crypto.randomUUID(),
+      tenantId,
+    );
+    await run(`UPDATE instances SET status = 'paused', updated_at = ${NOW} WHERE id = ?1`, instance);
+  };
+  return { happen, kinds: ["dead_letter", "doubt", "approval", "action", "instance"] };
+}
+
+describe("The stream of a tenant", () => {
+  it("tells of an instance as it goes, and of who acts, from the moment it was opened", async () => {
+    const caller = await callerWith(["read", "enqueue", "operate", "tokens"]);
+    await seedInstance(caller.tenantId, { status: "complete" });
+    const stream = await open(caller, "/v1/stream");
+    await stream.untilRaw("id: ");
+    const { instance_id: id } = (await caller.ask(fresh("word"))).body;
+    const done = await stream.until(({ event, data }) => event === "instance" && data.id === id && data.status === "complete");
+    expect(done.data).toMatchObject({ workflow: "research-keyword", error: null });
+    expect(done.data).not.toHaveProperty("payload");
+    await caller.post("/v1/tokens", { actor: "eve", scopes: ["read"], reason: "She looks." });
+    const { data } = await stream.until(({ event }) => event === "action");
+    expect(data).toMatchObject({ verb: "mint", actor: "ada", reason: "She looks.", result: "applied" });
+    expect(stream.told.filter(({ event, data }) => event === "instance" && data.id !== id && data.workflow === "research-keyword")).toEqual(
+      [],
+    );
+  });
+
+  it("tells everything in the order of the database, and resumed behind any event the rest: nothing is lost, nothing comes twice", async () => {
+    const caller = await callerWith();
+    const { happen, kinds } = await eventful(caller);
+    const place = await placeOf(caller);
+    await happen();
+    const toEnd = async (heard: string) => {
+      const stream = await open(caller, "/v1/stream", heard);
+      await stream.until(({ event, data }) => event === "instance" && data.status === "paused");
+      await stream.close();
+      return stream.told;
+    };
+    const whole = await toEnd(place);
+    expect(whole.map(({ event }) => event)).toEqual(kinds);
+    expect(whole[2]?.data).toMatchObject({ state: "approved", decided_by: "ada" });
+    for (const [at, { id }] of whole.slice(0, -1).entries()) expect(await toEnd(id)).toEqual(whole.slice(at + 1));
+    const last = await open(caller, "/v1/stream", whole.at(-1)?.id);
+    await last.untilRaw("id: ");
+    expect(last.told).toEqual([]);
+  });
+
+  it("is told of the kinds that it asks for, and nothing of another tenant", async () => {
+    const [caller, stranger] = [await callerWith(), await callerWith()];
+    const { happen } = await eventful(caller);
+    const place = await placeOf(caller);
+    await happen();
+    const chosen = await open(caller, "/v1/stream?kinds=action,dead_letter", place);
+    await chosen.untilRaw("id: ");
+    expect(chosen.told.map(({ event }) => event)).toEqual(["dead_letter", "action"]);
+    const other = await open(stranger, "/v1/stream", place);
+    await other.untilRaw("id: ");
+    expect(other.told).toEqual([]);
+    expectProblem(await caller.get("/v1/stream?kinds=instances"), 422, "invalid_payload");
+    expectProblem(await caller.call("GET", "/v1/stream", undefined, { "last-event-id": "1.alert.x" }), 422, "invalid_payload");
+  });
+
+  it("says how much it leaves out when too much happens at once, and tells the newest", async () => {
+    const caller = await callerWith();
+    await Promise.all(Array.from({ length: 130 }, () => seedLetter(caller.tenantId, { reason: "exhausted" })));
+    const place = await placeOf(caller);
+    await run(`UPDATE dead_letters SET captured_at = ${NOW} WHERE tenant_id = ?1`, caller.tenantId);
+    const stream = await open(caller, "/v1/stream", place);
+    const skipped = await stream.until(({ event }) => event === "skipped");
+    expect(skipped.data).toEqual({ count: 30, at_least: false });
+    expect(stream.told.filter(({ event }) => event === "dead_letter").length).toBe(100);
+    const rest = await open(caller, "/v1/stream", skipped.id);
+    await rest.untilRaw("event: dead_letter");
+    expect(rest.told).toEqual(stream.told.slice(1));
+  });
+
+  it("reads what it tells from indexes, in one statement a look", async () => {
+    const caller = await callerWith();
+    await eventful(caller).then(({ happen }) => happen());
+    const { db, ran } = watched();
+    const stream = await open(caller, "/v1/stream", "1", { ...env, DB: db });
+    await stream.untilRaw("event: ");
+    const look = ran.find(({ plan }) => plan.join().includes("actions_by_time"));
+    const indexes = ["instances_by_time", "instances_errored", "dead_letters_by_tenant", "inbox_in_doubt", "approvals_by_time"];
+    for (const index of indexes) expect(look?.plan.join()).toContain(index);
+    expect(look?.plan.filter((step) => /SCAN (?!\(subquery|CONSTANT|entries$)|TEMP B-TREE/.test(step))).toEqual([]);
+  });
+
+  it("gives a sign of life, ends itself after some minutes, and says when to ask again", async () => {
+    const stream = await open(await callerWith(), "/v1/stream");
+    await stream.untilRaw("id: ");
+    const now = Date.now;
+    const clock = vi.spyOn(Date, "now");
+    try {
+      clock.mockImplementation(() => now() + 16_000);
+      await stream.untilRaw(": alive\nid: ");
+      clock.mockImplementation(() => now() + 181_000);
+      await stream.all();
+      expect(stream.raw).toMatch(/retry: 1000\n\n$/);
+    } finally {
+      clock.mockRestore();
+    }
+  });
+
+  it("asks the database nothing more once its reader has hung up", async () => {
+    let looks = 0;
+    const DB = new Proxy(env.DB, {
+      get(db, name) {
+        if (name === "prepare") looks++;
+        const own = Reflect.get(db, name);
+        return typeof own === "function" ? own.bind(db) : own;
+      },
+    });
+    const stream = await open(await callerWith(), "/v1/stream", undefined, { ...env, DB });
+    await stream.untilRaw("id: ");
+    const reading = stream.read().catch(() => false);
+    await vi.waitFor(() => expect(looks).toBeGreaterThan(2), { timeout: 5000 });
+    await stream.close();
+    await reading;
+    const before = looks;
+    const other = await open(await callerWith(), "/v1/stream");
+    await other.untilRaw("id: ");
+    await Promise.race([other.read(), scheduler.wait(2500)]);
+    expect(looks).toBe(before);
+  });
+
+  it("is opened ten times by one token, and once more when one is closed", async () => {
+    const caller = await callerWith();
+    const streams = [];
+    for (let n = 0; n < 10; n++) streams.push(await open(caller, "/v1/stream"));
+    const refused = await ask("/v1/stream", { authorization: `Bearer ${caller.token}` });
+    expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "10"]);
+    expect(await refused.json()).toMatchObject({ code: "rate_limited", detail: expect.stringContaining("10 streams") });
+    await streams[0]?.close();
+    reading(await ask("/v1/stream", { authorization: `Bearer ${caller.token}` }));
+  });
+});
+
+describe("A stream token", () => {
+  const minted = async (caller: Caller, path: string) => (await caller.post("/v1/stream-tokens", { path })).body;
+
+  it("opens the stream of its path for a minute, without a header, and what it has opened goes on", async () => {
+    const caller = await callerWith(["read"]);
+    const id = await seedInstance(caller.tenantId, { status: "complete" });
+    const path = `/v1/instances/${id}/stream`;
+    const { token, expires_at } = await minted(caller, path);
+    expect(Date.parse(expires_at) - Date.now()).toBeLessThanOrEqual(60_000);
+    const told = await reading(await ask(`${path}?token=${token}`)).all();
+    expect(told.at(-1)).toMatchObject({ event: "end", data: { status: "complete" } });
+    expect((await ask(`${path}?token=${token}&last_event_id=${told.at(-1)?.id}`)).status).toBe(204);
+    const all = await minted(caller, "/v1/stream");
+    const stream = reading(await ask(`/v1/stream?kinds=instance&token=${all.token}`));
+    await stream.untilRaw("id: ");
+    const now = Date.now;
+    const clock = vi.spyOn(Date, "now").mockImplementation(() => now() + 61_000);
+    try {
+      await stream.untilRaw(": alive");
+      const late = await ask(`/v1/stream?token=${all.token}`);
+      expect([late.status, await late.json()]).toEqual([401, expect.objectContaining({ detail: expect.stringContaining("has expired") })]);
+    } finally {
+      clock.mockRestore();
+    }
+  });
+
+  it("is good for nothing else: no other path, method, tenant or header, and not when it is changed", async () => {
+    const [caller, stranger] = [await callerWith(["read", "operate"]), await callerWith()];
+    const id = await seedInstance(caller.tenantId, { status: "complete" });
+    const { token } = await minted(caller, "/v1/stream");
+    const statusOf = async (...asked: Parameters<typeof ask>) => (await ask(...asked)).status;
+    expect(await statusOf(`/v1/instances/${id}/stream?token=${token}`)).toBe(401);
+    expect(await statusOf(`/v1/instances?token=${token}`)).toBe(401);
+    expect(await statusOf(`/v1/instances/${id}?token=${token}`)).toBe(401);
+    expect(await statusOf(`/v1/instances/${id}/retry?token=${token}`, {}, env, "POST")).toBe(401);
+    expect(await statusOf(`/v1/stream-tokens?token=${token}`, {}, env, "POST")).toBe(401);
+    expect(await statusOf("/v1/stream", { authorization: `Bearer ${token}` })).toBe(401);
+    expect(await statusOf(`/v1/stream?token=${token.slice(0, -1)}x`)).toBe(401);
+    expect(await statusOf(`/v1/stream?token=${token.replace(/^./, "f")}`)).toBe(401);
+    const path = `/v1/instances/${id}/stream`;
+    const theirs = await minted(stranger, path);
+    expect(await statusOf(`${path}?token=${theirs.token}`)).toBe(404);
+    expectProblem(await caller.post("/v1/stream-tokens", { path: `/v1/instances/${id}` }), 422, "invalid_payload");
+    expectProblem(await (await callerWith(["enqueue"])).post("/v1/stream-tokens", { path: "/v1/stream" }), 403, "forbidden");
+  });
+
+  it("leaves no word of itself in the database or in the log", async () => {
+    const caller = await callerWith(["read", "tokens"]);
+    const { token } = await minted(caller, "/v1/stream");
+    const logs = [vi.spyOn(console, "log"), vi.spyOn(console, "warn"), vi.spyOn(console, "error")];
+    await ask(`/v1/instances/x/stream?token=${token}`);
+    await reading(await ask(`/v1/stream?token=${token}`)).untilRaw("id: ");
+    const said = JSON.stringify(logs.flatMap((log) => log.mock.calls));
+    for (const log of logs) log.mockRestore();
+    expect(said).not.toContain(token);
+    expect((await caller.get("/v1/audit")).body.items).toEqual([]);
+    expect((await caller.get("/v1/tokens")).body.items.length).toBe(1);
+  });
+});

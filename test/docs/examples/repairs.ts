@@ -1,0 +1,15 @@
+import { defineConsumer, type Repair } from "millrace";
+import { orderCommands } from "./messages.ts";
+import { shipOrder } from "./workflow.ts";
+
+/** The old shop writes addresses with a space behind them. */
+const trimmedEmail: Repair = {
+  name: "trimmed-email",
+  when: ({ reason, message: { source } }) => reason === "invalid_payload" && source === "old-shop",
+  mend: (message) => {
+    const payload = message.payload_inline as { email: string };
+    return { ...message, payload_inline: { ...payload, email: payload.email.trim() } };
+  },
+};
+
+export const shipping = defineConsumer({ queue: orderCommands, repairs: [trimmedEmail], starts: [shipOrder] });

@@ -1,0 +1,77 @@
+import { stopInstances } from "millrace/operate";
+import { keeperOf } from "millrace/worker";
+import { expect, it } from "vitest";
+import { asking } from "../asking.ts";
+import { deliver, dieAt, envelopeOf, fresh, keeperRound, probeEnv, reaches, rows, until } from "../harness.ts";
+import { held } from "../lab.ts";
+import { addressOf, ask, endsIn } from "./heard.ts";
+
+it("E01 an end whose process dies before its call is kept is told by the keeper, once", async () => {
+  const caller = await asking();
+  const { url, heard } = await addressOf(caller);
+  let go = false;
+  const id = await ask(caller, () => held(() => go), { callback_url: url });
+  const death = dieAt("ended, callback not kept", id);
+  go = true;
+  await reaches(id, "complete");
+  await until(async () => death.died(), Boolean);
+  expect(await heard()).toEqual([]);
+  await keeperRound();
+  expect(endsIn(await heard(1))).toEqual(["1 complete"]);
+  await keeperRound();
+  expect(await heard()).toHaveLength(1);
+});
+
+it("E02 a call that is kept, and whose process dies before it is started, is started by the keeper, once", async () => {
+  const caller = await asking();
+  const { url, heard } = await addressOf(caller);
+  const death = dieAt("callback kept, not started");
+  const id = await ask(caller, async () => null, { callback_url: url });
+  await until(async () => death.died(), Boolean);
+  expect((await caller.get(`/v1/instances/${id}`)).body.callback.told).toEqual({ run: 1, status: "complete" });
+  expect(await heard()).toEqual([]);
+  await keeperRound();
+  expect(endsIn(await heard(1))).toEqual(["1 complete"]);
+  await keeperRound();
+  expect(await heard()).toHaveLength(1);
+});
+
+it("an end that many look for at once is told once", async () => {
+  const caller = await asking();
+  const addresses = await Promise.all(Array.from({ length: 5 }, () => addressOf(caller)));
+  const ids = await Promise.all(addresses.map(({ url }) => ask(caller, async () => null, { callback_url: url })));
+  const keeper = keeperOf(probeEnv);
+  await Promise.all([...ids.map((id) => reaches(id, "complete")), ...Array.from({ length: 10 }, () => keeper.callBack()), keeper.round()]);
+  for (const { heard } of addresses) expect(endsIn(await heard(1))).toEqual(["1 complete"]);
+  await keeper.round();
+  for (const { heard } of addresses) expect(await heard()).toHaveLength(1);
+});
+
+it("a command whose message is refused has an end as well: its address hears that it is dead, and that it was given up", async () => {
+  const caller = await asking();
+  const { url, heard } = await addressOf(caller);
+  const asked = { type: "lab.requested", payload: { name: fresh("given-up") }, callback_url: url, delay_seconds: 3600 };
+  const id = (await caller.post("/v1/commands", asked)).body.instance_id;
+  await deliver("probe-commands", [{ ...(await envelopeOf(id)), schema_version: 99 }]);
+  expect(await reaches(id, "dead")).toBe("dead");
+  await keeperRound();
+  expect(endsIn(await heard(1))).toEqual(["1 dead"]);
+  const [letter] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE tenant_id = ?1 AND state = 'open'", caller.tenantId);
+  expect((await caller.post(`/v1/dead-letters/${letter?.id}/skip`, { reason: "not wanted" })).status).toBe(200);
+  await keeperRound();
+  expect(endsIn(await heard(2))).toEqual(["1 dead", "1 skipped"]);
+});
+
+it("nobody is called for a tenant that is deleted", async () => {
+  const caller = await asking();
+  const { url, heard } = await addressOf(caller);
+  const id = await ask(caller, ({ step }) => step.sleep("long", "1 day"), { callback_url: url });
+  await until(
+    () => caller.get(`/v1/instances/${id}/steps`),
+    ({ body }) => body.items.length > 0,
+  );
+  await stopInstances(probeEnv, caller.tenantId, "");
+  expect(await reaches(id, "terminated")).toBe("terminated");
+  await keeperRound();
+  expect(await heard()).toEqual([]);
+});

@@ -1,0 +1,98 @@
+import { createExecutionContext } from "cloudflare:test";
+import { engineRoutes } from "millrace/http";
+import { mintToken, retryInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { EventReader } from "../../event-source.ts";
+import { app } from "../../probe/worker.ts";
+import { operator, probeEnv, reaches } from "../harness.ts";
+import { failsUntilMended, refuse, runLab } from "../lab.ts";
+
+const api = engineRoutes(app);
+
+async function reader(tenantId = "acme") {
+  const token = await mintToken(probeEnv, { tenantId, actor: "tess", scopes: ["read"] });
+  return async (id: string, lastEventId?: string) => {
+    const headers = { authorization: `Bearer ${token}`, ...(lastEventId && { "last-event-id": lastEventId }) };
+    return await api.fetch(new Request(`http://localhost/v1/instances/${id}/stream`, { headers }), probeEnv, createExecutionContext());
+  };
+}
+
+const shortly = ({ event, data }: { event: string | undefined; data: Record<string, unknown> }) =>
+  event === "step" ? `${data.type} ${data.step}` : `${event} ${data.status}`;
+
+/** A run that fails once, goes on, sleeps and ends. */
+async function eventful() {
+  let tries = 0;
+  const { instanceId } = await runLab(async ({ step }) => {
+    await step.commit("fails once", () => (++tries === 1 ? refuse() : {}), { retries: { limit: 1, delay: 10 } });
+    await step.sleep("rest", 20);
+    await step.read("look", async () => 1);
+  });
+  await reaches(instanceId, "complete");
+  return instanceId;
+}
+
+describe("The stream of an instance", () => {
+  it("tells attempts, sleeps and the stand in their order, ends with the end, and is silent to who has heard it", async () => {
+    const [open, id] = [await reader(), await eventful()];
+    const answer = await open(id);
+    expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "text/event-stream"]);
+    const stream = new EventReader(answer);
+    const told = await stream.all();
+    expect(told.map(shortly)).toEqual([
+      "attempt_started fails once",
+      "attempt_errored fails once",
+      "attempt_started fails once",
+      "attempt_completed fails once",
+      "sleep_started rest",
+      "sleep_completed rest",
+      "attempt_started look",
+      "attempt_completed look",
+      "status complete",
+      "end complete",
+    ]);
+    expect(told[1]?.data).toMatchObject({
+      attempt: 1,
+      error: { message: expect.stringContaining("no") },
+      retry_delay_ms: expect.any(Number),
+    });
+    expect(stream.raw).toMatch(/^retry: 1000\n\n/);
+    expect(stream.raw).not.toMatch(/payload|"result"/);
+    expect((await open(id, told.at(-1)?.id)).status).toBe(204);
+  });
+
+  it("resumed behind any of its events, tells the rest: nothing is lost, nothing comes twice", async () => {
+    const [open, id] = [await reader(), await eventful()];
+    const whole = await new EventReader(await open(id)).all();
+    for (const [place, { id: heard }] of whole.slice(0, -1).entries()) {
+      expect(await new EventReader(await open(id, heard)).all()).toEqual(whole.slice(place + 1));
+    }
+  });
+
+  it("follows a run as it goes: what it waits for, its failure, and after a retry the next run", async () => {
+    const open = await reader();
+    const { instanceId, state } = await failsUntilMended();
+    const first = new EventReader(await open(instanceId));
+    const end = await first.until(({ event }) => event === "end");
+    expect(end.data).toMatchObject({ status: "errored", error: { step: "a" } });
+    expect((await open(instanceId, end.id)).status).toBe(204);
+    state.broken = false;
+    await retryInstance(probeEnv, operator, instanceId, { reason: "Mended." });
+    const next = new EventReader(await open(instanceId, end.id));
+    await next.until(({ event, data }) => event === "step" && data.type === "attempt_started" && data.step === "b");
+    expect(next.told.filter(({ event }) => event === "end")).toEqual([]);
+    state.go = true;
+    const over = await next.until(({ event }) => event === "end");
+    expect(over.data.status).toBe("complete");
+    expect(next.told.map(shortly)).toEqual(expect.arrayContaining(["attempt_completed b", "attempt_completed c", "status complete"]));
+    expect(next.told.map(shortly)).not.toContain("attempt_errored a");
+    expect(new Set(next.told.map(({ id }) => id)).size).toBe(next.told.length);
+  });
+
+  it("is the tenant's alone, and refuses ids that are none of its own in words", async () => {
+    const [open, stranger, id] = [await reader(), await reader("another"), await eventful()];
+    expect((await stranger(id)).status).toBe(404);
+    const refused = await open(id, "yesterday");
+    expect([refused.status, await refused.json()]).toEqual([422, expect.objectContaining({ code: "invalid_payload" })]);
+  });
+});

@@ -1,0 +1,133 @@
+import { env } from "cloudflare:workers";
+import { keeperOf } from "millrace/worker";
+import { expect, it } from "vitest";
+import { raiseAlerts } from "../../../src/engine/observe/alerts/raise.ts";
+import { ALERT_RULES } from "../../../src/engine/observe/alerts/rules.ts";
+import { ProbeFollow } from "../../probe/messages.ts";
+import { app } from "../../probe/worker.ts";
+import { type Asking, asking } from "../asking.ts";
+import { ask } from "../callbacks/heard.ts";
+import { fresh, keeperRound, probeEnv, reaches, rows, until } from "../harness.ts";
+import { held } from "../lab.ts";
+
+const HOUR_MS = 3_600_000;
+
+/** A run that lasts until it may go on, with this deadline. */
+async function lasting(caller: Asking, more: object = {}) {
+  const state = { go: false };
+  const id = await ask(caller, () => held(() => state.go), { must_end_by: "2 hours", ...more });
+  return { id, state };
+}
+
+/** Lets the deadline of an instance pass. */
+const late = (id: string, byMs = HOUR_MS) =>
+  env.DB.prepare("UPDATE instances SET must_end_by = ?2 WHERE id = ?1")
+    .bind(id, Date.now() - byMs)
+    .run();
+
+const overdue = async ({ get }: Asking, more = "") =>
+  (await get(`/v1/instances?overdue=true${more}`)).body.items.map(({ id }: { id: string }) => id);
+
+it("a deadline is a time, or a length from the acceptance; a repeat has the first one's; a workflow says its own", async () => {
+  const caller = await asking();
+  const began = Date.now();
+  const { id, state } = await lasting(caller);
+  const { body } = await caller.get(`/v1/instances/${id}`);
+  expect(Date.parse(body.must_end_by) - began).toBeGreaterThanOrEqual(2 * HOUR_MS);
+  expect(Date.parse(body.must_end_by) - began).toBeLessThan(2 * HOUR_MS + 60_000);
+  expect(body.overdue).toBe(false);
+  state.go = true;
+  const timed = await lasting(caller, { must_end_by: "2030-01-01T02:00:00+02:00" });
+  expect((await caller.get(`/v1/instances/${timed.id}`)).body.must_end_by).toBe("2030-01-01T00:00:00.000Z");
+  timed.state.go = true;
+
+  const follow = async (more: object) => {
+    const asked = { type: ProbeFollow.type, payload: { name: fresh(), step: "s" }, ...more };
+    return (await caller.get(`/v1/instances/${(await caller.post("/v1/commands", asked)).body.instance_id}`)).body;
+  };
+  const own = await follow({});
+  expect(Date.parse(own.must_end_by) - Date.parse(own.accepted_at)).toBe(2 * HOUR_MS);
+  expect((await follow({ must_end_by: "2030-01-01T00:00:00Z" })).must_end_by).toBe("2030-01-01T00:00:00.000Z");
+});
+
+it.each(["yesterday", "2 fortnights", "0 hours", "400 days", "2026-10-01", "-1 hour", "1800"])(
+  "%s is no deadline, and refused",
+  async (said) => {
+    const caller = await asking();
+    const asked = { type: "lab.requested", payload: { name: fresh() }, must_end_by: said };
+    expect(await caller.post("/v1/commands", asked)).toMatchObject({ status: 422, body: { issues: [{ path: "must_end_by" }] } });
+  },
+);
+
+it("what is past its deadline is overdue while it is under way, and found by that, whoever else asks; nothing ends it", async () => {
+  const caller = await asking();
+  const runs = [await lasting(caller), await lasting(caller), await lasting(caller, { correlation_id: "other" })];
+  const [first, second, third] = runs.map(({ id }) => id);
+  expect(await overdue(caller)).toEqual([]);
+  await late(String(first), 30 * 24 * HOUR_MS);
+  await late(String(second));
+  expect(await overdue(caller)).toEqual([second, first]);
+  const { items, next_cursor } = (await caller.get("/v1/instances?overdue=true&limit=1")).body;
+  expect(items).toMatchObject([{ id: second, overdue: true, must_end_by: expect.any(String) }]);
+  expect(await overdue(caller, `&limit=1&cursor=${next_cursor}`)).toEqual([first]);
+  await late(String(third));
+  expect(await overdue(caller, "&correlation=other")).toEqual([third]);
+  expect(await overdue(caller, "&workflow=send-callback")).toEqual([]);
+  expect(await overdue(await asking())).toEqual([]);
+  await keeperRound();
+  expect((await caller.get(`/v1/instances/${first}`)).body).toMatchObject({ overdue: true, error: null });
+  for (const { id, state } of runs) {
+    state.go = true;
+    await reaches(id, "complete");
+  }
+  expect(await overdue(caller)).toEqual([]);
+  expect((await caller.get(`/v1/instances/${first}`)).body.overdue).toBe(false);
+});
+
+it("what is taken back is late for nobody", async () => {
+  const caller = await asking();
+  let go = false;
+  const undo = () => ({});
+  const id = await ask(
+    caller,
+    async ({ step }) => {
+      await step.commit("put", () => ({}), { undo });
+      await step.read("once", () => held(() => go));
+    },
+    { must_end_by: "2 hours" },
+  );
+  go = true;
+  await reaches(id, "complete");
+  await late(id);
+  go = false;
+  await until(
+    () => caller.post(`/v1/instances/${id}/undo`, { reason: "called off" }),
+    ({ status }) => status === 202,
+  );
+  expect(await overdue(caller)).toEqual([]);
+  go = true;
+  expect(await reaches(id, "terminated")).toBe("terminated");
+});
+
+it("the keeper counts what is overdue of each workflow, in all tenants, and tells of it", async () => {
+  const callers = [await asking(), await asking()];
+  const runs = await Promise.all(callers.map((caller) => lasting(caller)));
+  const counted = async () => {
+    await keeperOf(probeEnv).readVitals();
+    const { samples } = await keeperOf(probeEnv).vitals();
+    return samples.filter(({ name }) => name === "instances_overdue");
+  };
+  const before = (await counted()).find(({ labels }) => labels.workflow === "lab")?.value ?? 0;
+  for (const { id } of runs) await late(id);
+  const gauges = await counted();
+  expect(gauges.find(({ labels }) => labels.workflow === "lab")?.value).toBe(before + 2);
+  await raiseAlerts(probeEnv, { rules: ALERT_RULES.filter(({ name }) => name === "instances_overdue"), catalog: app, gauges });
+  expect(await rows("SELECT labels, state, severity FROM alerts WHERE rule = 'instances_overdue' AND state = 'firing'")).toEqual([
+    { labels: '{"workflow":"lab"}', state: "firing", severity: "warning" },
+  ]);
+  for (const { id, state } of runs) {
+    state.go = true;
+    await reaches(id, "complete");
+  }
+  expect((await counted()).find(({ labels }) => labels.workflow === "lab")?.value ?? 0).toBe(before);
+});

@@ -1,0 +1,118 @@
+import { sensitive } from "millrace";
+import { describe, expect, it } from "vitest";
+import * as z from "zod";
+import { hiding } from "../../../src/engine/contract/hide.ts";
+import { holdsMarks, REDACTED, redact, restored } from "../../../src/engine/contract/redact.ts";
+
+const email = sensitive(z.email());
+type Tree = { email: string; children: Tree[] };
+const tree: z.ZodType<Tree> = z.lazy(() => z.object({ email, children: z.array(tree) }));
+
+describe("A value by its schema", () => {
+  it.each<[string, z.ZodType, unknown, unknown]>([
+    ["a field", z.object({ id: z.string(), email }), { id: "1", email: "ada@x" }, { id: "1", email: REDACTED }],
+    [
+      "optional, null and absent",
+      z.object({ a: email.optional(), b: email.nullable(), c: email.optional() }),
+      { a: "x", b: null },
+      { a: REDACTED, b: null },
+    ],
+    ["refined behind the mark", z.object({ a: sensitive(z.string()).min(1).max(9) }), { a: "x" }, { a: REDACTED }],
+    ["a whole object", z.object({ who: sensitive(z.object({ a: z.string() })) }), { who: { a: "x" } }, { who: REDACTED }],
+    [
+      "items",
+      z.object({ to: z.array(z.object({ email, n: z.int() })) }),
+      { to: [{ email: "a", n: 1 }] },
+      { to: [{ email: REDACTED, n: 1 }] },
+    ],
+    ["a pair", z.tuple([z.string(), email]), ["a", "b"], ["a", REDACTED]],
+    ["a record", z.record(z.string(), z.object({ email })), { k: { email: "a" } }, { k: { email: REDACTED } }],
+    ["a record whose names are marked", z.object({ r: z.record(email, z.int()) }), { r: { "ada@x": 1 } }, { r: REDACTED }],
+    [
+      "the alternative that it is",
+      z.discriminatedUnion("k", [
+        z.object({ k: z.literal("a"), v: z.string() }),
+        z.object({ k: z.literal("b"), v: sensitive(z.string()) }),
+      ]),
+      { k: "a", v: "shown" },
+      { k: "a", v: "shown" },
+    ],
+    [
+      "none of the alternatives",
+      z.object({ u: z.union([z.object({ n: z.int() }), z.object({ m: sensitive(z.string()) })]) }),
+      { u: { m: 7 } },
+      { u: REDACTED },
+    ],
+    [
+      "both of an intersection",
+      z.intersection(z.object({ a: z.string() }), z.object({ email })),
+      { a: "1", email: "x" },
+      { a: "1", email: REDACTED },
+    ],
+    [
+      "what holds itself",
+      tree,
+      { email: "a", children: [{ email: "b", children: [] }] },
+      { email: REDACTED, children: [{ email: REDACTED, children: [] }] },
+    ],
+    [
+      "a field that is misspelled beside a mark",
+      z.object({ id: z.string(), email }),
+      { id: "1", emial: "ada@x" },
+      { id: "1", emial: REDACTED },
+    ],
+    ["another shape", z.object({ who: z.object({ email }) }), { who: '{"email":"ada@x"}' }, { who: REDACTED }],
+    ["a list where an object is meant", z.object({ email }), ["ada@x"], REDACTED],
+    ["where nothing is marked", z.object({ a: z.string() }), { a: "x", b: "y" }, { a: "x", b: "y" }],
+    [
+      "what is brought into shape",
+      z.object({ email: sensitive(z.string()).transform((text) => text.trim()) }),
+      { email: "a" },
+      { email: REDACTED },
+    ],
+  ])("%s", (_what, schema, value, shown) => {
+    expect(redact(schema, value)).toEqual(shown);
+  });
+
+  it("is left as it is, the same object, where its schema marks nothing", () => {
+    const value = { a: { b: 1 } };
+    expect(redact(z.object({ a: z.object({ b: z.int() }) }), value)).toBe(value);
+    expect([holdsMarks(tree), holdsMarks(z.object({ a: z.string() }))]).toEqual([true, false]);
+  });
+});
+
+describe("What was withheld", () => {
+  it("is hidden wherever it is repeated: within texts, in other letters, as JSON, in an address, as a name, at a cut", () => {
+    const hide = hiding(['ada "x"@ex.com', { n: 123_456_789, no: 12, of: "abc" }]);
+    expect(
+      hide({
+        to: 'ADA "x"@ex.com',
+        said: 'no such: ada "x"@ex.com!',
+        json: JSON.stringify({ a: 'ada "x"@ex.com' }),
+        n: 123_456_789,
+        no: 12,
+      }),
+    ).toEqual({
+      to: REDACTED,
+      said: `no such: ${REDACTED}!`,
+      json: `{"a":"${REDACTED}"}`,
+      n: REDACTED,
+      no: 12,
+    });
+    expect(hide(`/find?q=${encodeURIComponent('ada "x"@ex.com')}`)).toBe(`/find?q=${REDACTED}`);
+    expect(hide({ 'ada "x"@ex.com': "abc" })).toEqual({ [REDACTED]: "abc" });
+    expect(hide(`${"x".repeat(4000)}ada "x"@e`)).toBe(`${"x".repeat(4000)}${REDACTED}`);
+    expect([hide(null), hide(undefined), hide(7)]).toEqual([null, undefined, 7]);
+  });
+
+  it("stays as it is stored where somebody sends the marker back, and nowhere else", () => {
+    const stored = { a: "1", who: { email: "ada@x", age: 3 }, list: ["p", "q"] };
+    const shown = { a: "1", who: { email: REDACTED, age: 3 }, list: [REDACTED, REDACTED] };
+    expect(restored({ ...shown, a: "2" }, shown, stored)).toEqual({ ...stored, a: "2" });
+    expect(restored({ a: REDACTED, list: [REDACTED], who: { email: "new@x" } }, shown, stored)).toEqual({
+      a: REDACTED,
+      list: ["p"],
+      who: { email: "new@x" },
+    });
+  });
+});

@@ -1,0 +1,249 @@
+import { defineStep, notRetryable, sensitive } from "millrace";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import * as z from "zod";
+import { callerWith, expectProblem, type Json } from "../../api/client.ts";
+import { LabEvent, labs } from "../../probe/lab.ts";
+import { deliver, fresh, reaches, rows, until } from "../harness.ts";
+import { runLab } from "../lab.ts";
+
+const REDACTED = "[redacted]";
+const ada = () => ({ email: `${fresh("ada")}@example.com`, born: 18_151_210, city: "London" });
+/** A caller of the tenant that runs of the lab are of. */
+const reader = (...more: string[]) => callerWith(["read", "operate", ...more], "acme");
+
+const mail = defineStep<{ to: string; text: string }, { sent_to: string }>({
+  effect: "once",
+  // What is not in the payload is withheld by the step's own mark, before it is kept for people's eyes.
+  input: z.object({ to: z.string(), text: sensitive(z.string()) }),
+  run: async ({ input }) => ({ sent_to: input.to.toUpperCase() }),
+});
+
+/** A run about a person whose e-mail comes up wherever one can. */
+async function told(person: ReturnType<typeof ada>, end: "ends" | "fails" = "ends") {
+  const { instanceId } = await runLab(
+    async ({ payload: { name, person: who }, step }) => {
+      const to = who?.email ?? "";
+      await step.effect("mail", mail, { to, text: "Hello" });
+      await step.commit("tell", () => ({ emit: [LabEvent.from({ name, note: "n", row: fresh("row"), person: who })] }));
+      const no = notRetryable(`No mailbox ${to}.`);
+      if (end === "fails") await step.read("fail", () => Promise.reject(no));
+      else
+        await step.approve("ask", {
+          question: `Is ${to} meant?`,
+          details: { to, city: who?.city },
+          timeout: "1 hour",
+          otherwise: "reject",
+        });
+      return { mailed: to, at: who?.city };
+    },
+    { person },
+  );
+  await reaches(instanceId, end === "fails" ? "errored" : "waiting");
+  return instanceId;
+}
+
+/** The engine's own lines, from here on: what the local runtime says of an error is its own. */
+function linesFromNow(): () => string[] {
+  const spies = (["log", "warn", "error"] as const).map((level) => vi.spyOn(console, level));
+  onTestFinished(() => {
+    for (const spy of spies) spy.mockRestore();
+  });
+  return () => spies.flatMap((spy) => spy.mock.calls.map(([line]) => String(line))).filter((line) => line.startsWith('{"log":'));
+}
+
+const LETTER = { schema_version: 1, kind: "command", source: "shop", correlation_id: "c", causation_id: "c", tenant_id: "acme" };
+const TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+/** A letter of the lab's queue: of a command whose payload does not fit, or whatever `change` makes of it. */
+async function lettered(payload: object, change: object = {}): Promise<{ id: string; key: string }> {
+  const key = fresh("letter");
+  const at = { subject: key, created_at: "2026-10-01T09:30:00.000Z", traceparent: TRACE };
+  await deliver("probe-commands", [
+    { ...LETTER, ...at, message_type: "lab.requested", idempotency_key: key, payload_inline: payload, ...change },
+  ]);
+  const [row] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE idempotency_key = ?1", key);
+  return { id: String(row?.id), key };
+}
+
+describe("What a definition marks as sensitive", () => {
+  it("is withheld of an instance: in what was asked, in steps, effects, messages and questions; the rest is shown", async () => {
+    const [by, person] = [await reader(), ada()];
+    const id = await told(person);
+    const { body: instance } = await by.get(`/v1/instances/${id}`);
+    expect(instance.payload.person).toEqual({ email: REDACTED, born: REDACTED, city: "London" });
+    const { items: effects } = (await by.get(`/v1/instances/${id}/effects`)).body;
+    expect(effects.map(({ step, input, output }: Json) => [step, input, output])).toEqual([
+      ["mail", JSON.stringify({ to: REDACTED, text: REDACTED }), { sent_to: REDACTED }],
+      ["tell", null, null],
+    ]);
+    const { items: messages } = (await by.get(`/v1/instances/${id}/events?payload=true`)).body;
+    expect(messages.map(({ payload_inline }: Json) => payload_inline.person)).toEqual([
+      { email: REDACTED, born: REDACTED, city: "London" },
+    ]);
+    const { items: asked } = (await by.get(`/v1/approvals?instance=${id}`)).body;
+    expect(asked).toMatchObject([{ question: `Is ${REDACTED} meant?`, details: { to: REDACTED, city: "London" } }]);
+    const all = await Promise.all(["", "/steps", "/effects", "/events?payload=true"].map((path) => by.get(`/v1/instances/${id}${path}`)));
+    all.push(await by.get(`/v1/approvals/${asked[0].id}`), await by.get("/v1/instances?workflow=lab&limit=100"));
+    expect(all.map(({ status }) => status)).toEqual(all.map(() => 200));
+    expect(JSON.stringify(all.map(({ body }) => body)).toLowerCase()).not.toContain(person.email.toLowerCase());
+
+    await by.post(`/v1/approvals/${asked[0].id}/approve`, { reason: "she is" });
+    await reaches(id, "complete");
+    const { result } = await until(
+      async () => (await by.get(`/v1/instances/${id}`)).body,
+      (body) => body.platform_status === "complete",
+    );
+    expect(result).toEqual({ mailed: REDACTED, at: "London" });
+  });
+
+  it("is withheld of a failure, alone and in lists", async () => {
+    const [by, person] = [await reader(), ada()];
+    const id = await told(person, "fails");
+    const { body } = await by.get(`/v1/instances/${id}`);
+    expect(body.error).toMatchObject({ code: "not_retryable", message: `No mailbox ${REDACTED}.` });
+    const listed = await by.get("/v1/instances?status=errored&limit=100");
+    expect(listed.body.items.find((one: Json) => one.id === id).error.message).toBe(`No mailbox ${REDACTED}.`);
+    const { body: steps } = await by.get(`/v1/instances/${id}/steps`);
+    expect(steps.items.length).toBeGreaterThan(0);
+    expect(JSON.stringify([listed.body, steps])).not.toContain(person.email);
+  });
+
+  it("is withheld of causes, whose words are those of one failure, of log lines, and of what a bulk action says of its items", async () => {
+    const by = await reader();
+    const logged = linesFromNow();
+    // No quotes, no digits, no @: nothing of it is taken for what varies.
+    const person = { ...ada(), email: `Lovelace of ${fresh("a").replaceAll(/[^a-z]/g, "q")}` };
+    const id = await told(person, "fails");
+    expect(JSON.stringify(logged())).toContain(`No mailbox ${REDACTED}.`);
+    expect(JSON.stringify(logged())).not.toContain(person.email);
+    const words = async () => {
+      const { items } = (await by.get("/v1/instances/causes?workflow=lab&limit=200")).body;
+      return items.find(({ instance_id }: Json) => instance_id === id);
+    };
+    expect(await words()).toMatchObject({ message: `No mailbox ${REDACTED}.`, count: expect.any(Number) });
+    const { status, body: bulk } = await by.post("/v1/bulk-actions", { verb: "retry", ids: [id], reason: "once more" });
+    expect(status).toBe(202);
+    const items = await until(
+      async () => (await by.get(`/v1/bulk-actions/${bulk.id}/items?result=failed`)).body.items,
+      (found) => found.length > 0,
+    );
+    expect(items).toMatchObject([{ target: id, code: "not_retryable", why: `No mailbox ${REDACTED}.` }]);
+    const kept = await rows(
+      "SELECT why FROM bulk_items WHERE bulk_id = ?1 UNION ALL SELECT output FROM inbox WHERE instance_id = ?2",
+      bulk.id,
+      bulk.instance_id,
+    );
+    expect(JSON.stringify(kept)).not.toContain("Lovelace");
+  });
+
+  it("is withheld of a dead letter, also where it is malformed, misnamed or of a type that nobody knows", async () => {
+    const [by, person] = [await reader(), ada()];
+    const shown = async (letter: { id: string }) => (await by.get(`/v1/dead-letters/${letter.id}`)).body;
+    const wrong = await shown(await lettered({ name: 7, note: "shown", person }));
+    expect(wrong.body.payload_inline).toEqual({ name: 7, note: "shown", person: { email: REDACTED, born: REDACTED, city: "London" } });
+    expect(wrong.body).toMatchObject({ message_type: "lab.requested", source: "shop" });
+    const misnamed = await shown(await lettered({ name: 7, perosn: person, person: JSON.stringify(person) }));
+    expect(misnamed.body.payload_inline).toEqual({ name: 7, perosn: REDACTED, person: REDACTED });
+    const unknown = await shown(await lettered({ person }, { message_type: "lab.requestd" }));
+    expect(unknown.body).toMatchObject({
+      message_type: "lab.requestd",
+      idempotency_key: unknown.idempotency_key,
+      payload_inline: REDACTED,
+    });
+    const elsewhere = await shown(await lettered({}, { payload_inline: undefined, payload: person, kind: 7 }));
+    expect(elsewhere.body).toMatchObject({ payload: REDACTED, kind: 7 });
+    const list = await by.get("/v1/dead-letters?limit=100");
+    for (const seen of [wrong, misnamed, unknown, elsewhere, list.body]) expect(JSON.stringify(seen)).not.toContain(person.email);
+  });
+
+  it("is withheld where it was copied into a field that is not marked: of an emitted event, and of a cause", async () => {
+    const [by, person] = [await reader(), ada()];
+    const { instanceId } = await runLab(
+      async ({ payload: { name, person: who }, step }) => {
+        await step.commit("tell", () => ({ emit: [LabEvent.from({ name, note: `Of ${who?.email}`, row: fresh("row") })] }));
+        await step.read("fail", () =>
+          Promise.reject(notRetryable(`There is no ${String(who?.email.split("@")[0])}, as ${who?.email} said`)),
+        );
+      },
+      { person },
+    );
+    await reaches(instanceId, "errored");
+    const { items } = (await by.get(`/v1/instances/${instanceId}/events?payload=true`)).body;
+    expect(items.map(({ payload_inline }: Json) => payload_inline.note)).toEqual([`Of ${REDACTED}`]);
+    const { body } = await by.get("/v1/instances/causes?workflow=lab&limit=200");
+    const cause = body.items.find(({ instance_id }: Json) => instance_id === instanceId);
+    expect(cause.message).toContain(REDACTED);
+    expect(JSON.stringify(body)).not.toContain(person.email);
+  });
+
+  it("is withheld of a question that is found, and of what a bulk action says of a letter", async () => {
+    const [by, person] = [await reader(), ada()];
+    const id = await told(person);
+    const [asked] = (await by.get(`/v1/approvals?instance=${id}`)).body.items;
+    const found = (await by.get(`/v1/search?q=${asked.id}`)).body.items.find(({ kind }: Json) => kind === "approval");
+    expect(found.title).toBe(`Is ${REDACTED} meant?`);
+    const letter = await lettered({ name: 7, [person.email]: 1 });
+    const plan = await by.post("/v1/bulk-actions", { verb: "replay", ids: [letter.id], reason: "r", dry_run: true });
+    expect(plan.body.sample).toMatchObject([{ id: letter.id, refused: expect.stringContaining("name") }]);
+    expect(JSON.stringify(plan.body)).not.toContain(person.email);
+  });
+
+  it("is withheld of what a replay would be refused with, also where the body was edited, and of why a repair did not go", async () => {
+    const [by, person, other] = [await reader("enqueue"), ada(), ada()];
+    const { id } = await lettered({ name: 7, person });
+    const { body: shown } = (await by.get(`/v1/dead-letters/${id}`)).body;
+    const edited = { ...shown, payload_inline: { name: 7, person: { ...other, [other.email]: other.email, more: person.email } } };
+    const plan = await by.post(`/v1/dead-letters/${id}/replay`, { reason: "r", body: edited, dry_run: true });
+    expect(plan).toMatchObject({ status: 200, body: { outcome: "refused" } });
+    for (const { email } of [person, other]) expect(JSON.stringify(plan.body)).not.toContain(email);
+    const repair = { name: "mend", outcome: "failed", at: 1, changed: ["payload_inline.name"], error: `No ${person.email}` };
+    await rows("UPDATE dead_letters SET repair = ?1 WHERE id = ?2", JSON.stringify(repair), id);
+    const { body: letter } = await by.get(`/v1/dead-letters/${id}`);
+    expect(letter.repair).toMatchObject({ changed: ["payload_inline.name"], error: `No ${REDACTED}` });
+  });
+
+  it("stays as it is stored when a corrected letter is sent back with the marker, and never becomes the marker", async () => {
+    const [by, person] = [await reader("enqueue"), ada()];
+    const { id, key } = await lettered({ name: 7, person });
+    const { body: shown } = (await by.get(`/v1/dead-letters/${id}`)).body;
+    const name = fresh("lab");
+    labs.set(name, async ({ payload }) => payload.person?.email);
+    const replay = (payload_inline: object) =>
+      by.post(`/v1/dead-letters/${id}/replay`, { reason: "mended", body: { ...shown, subject: name, payload_inline } });
+    const misplaced = expectProblem(await replay({ ...shown.payload_inline, name, note: REDACTED }), 422, "invalid_payload");
+    expect(misplaced.issues).toEqual([{ path: "body", message: expect.stringContaining("write the value") }]);
+    const { status, body } = await replay({ ...shown.payload_inline, name });
+    expect([status, body.sent]).toEqual([202, true]);
+    await reaches(body.instance_id, "complete");
+    const [row] = await rows<{ payload: string }>(
+      "SELECT envelope->>'payload_inline' AS payload FROM instances WHERE id = ?1",
+      body.instance_id,
+    );
+    expect(JSON.parse(row?.payload ?? "{}")).toEqual({ name, person });
+    expect(key).not.toBe(name);
+  });
+
+  it("is revealed to the scope `reveal` alone, and who looked is in the audit", async () => {
+    const [by, may, person] = [await reader(), await reader("reveal"), ada()];
+    const id = await told(person);
+    const { id: letter } = await lettered({ name: 7, person });
+    const paths = [
+      `/v1/instances/${id}`,
+      `/v1/instances/${id}/effects`,
+      `/v1/instances/${id}/events?payload=true`,
+      `/v1/dead-letters/${letter}`,
+    ];
+    for (const path of paths) {
+      const asked = `${path}${path.includes("?") ? "&" : "?"}reveal=true`;
+      expect(expectProblem(await by.get(asked), 403, "forbidden").detail).toContain("`reveal`");
+      expect(JSON.stringify((await may.get(path)).body)).not.toContain(person.email);
+      expect(JSON.stringify((await may.get(asked)).body).toLowerCase()).toContain(person.email);
+      await may.get(asked);
+      const [pathname] = path.split("?");
+      const { items } = (await by.get(`/v1/audit?target=${pathname}`)).body;
+      // A minute may have ended in between.
+      expect(items.slice(0, 1)).toMatchObject([{ verb: "reveal", actor: "ada", token_id: may.token.split("_")[1], scope: "read reveal" }]);
+      expect(items.length).toBeLessThanOrEqual(2);
+    }
+  });
+});

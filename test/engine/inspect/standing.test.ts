@@ -1,0 +1,121 @@
+import { env } from "cloudflare:workers";
+import { defineStep, upstreamRefused } from "millrace";
+import { expect, it } from "vitest";
+import { asking } from "../asking.ts";
+import { ask } from "../callbacks/heard.ts";
+import { keeperRound, reaches, until } from "../harness.ts";
+import { LAB } from "../lab.ts";
+
+const HOUR_MS = 3_600_000;
+const retries = { limit: 3, delay: HOUR_MS, backoff: "constant" } as const;
+
+it("an instance whose step is tried again says which, after which attempt and of what, and when the next one is made; so do its steps", async () => {
+  const caller = await asking();
+  const began = Date.now();
+  const id = await ask(caller, async ({ step }) => {
+    await step.commit("note", () => ({}));
+    await step.read("look", async () => Promise.reject(new Error("The shop is closed.")), { retries });
+  });
+  const shown = () => caller.get(`/v1/instances/${id}`);
+  const { body } = await until(shown, (answer) => answer.body.retrying !== null);
+  expect(body).toMatchObject({ step: "note", sleeping: null, retrying: { step: "look", attempt: 1, next_at: expect.any(String) } });
+  expect(body.retrying.error).toContain("The shop is closed.");
+  const inMs = Date.parse(body.retrying.next_at) - began;
+  expect(inMs).toBeGreaterThanOrEqual(HOUR_MS);
+  expect(inMs).toBeLessThan(HOUR_MS + 60_000);
+  const { items } = (await caller.get(`/v1/instances/${id}/steps`)).body;
+  expect(items).toMatchObject([
+    { name: "note", state: "complete", next_attempt_at: null, effects: [{ class: "commit", generation: 1, state: "done" }] },
+    {
+      name: "look",
+      state: "retrying",
+      next_attempt_at: body.retrying.next_at,
+      effects: [],
+      attempts: [{ attempt: 1, retry_delay_ms: HOUR_MS }],
+    },
+  ]);
+  expect((await caller.get("/v1/instances")).body.items).toMatchObject([{ id, retrying: null }]);
+});
+
+it("a list knows of a failed attempt what a step that claims has written", async () => {
+  const caller = await asking();
+  const ship = defineStep<null, null>({
+    effect: "lookup",
+    lookup: async () => undefined,
+    retries,
+    run: async () => Promise.reject(new Error("The port does not answer.")),
+  });
+  const id = await ask(caller, ({ step }) => step.effect("ship", ship, null, { key: "b" }));
+  const listed = () => caller.get("/v1/instances");
+  const { body } = await until(listed, (answer) => answer.body.items[0]?.retrying !== null);
+  expect(body.items).toMatchObject([{ id, retrying: { step: "ship [b]", attempt: 1, next_at: null } }]);
+  expect((await caller.get(`/v1/instances/${id}`)).body.retrying).toMatchObject({ step: "ship [b]", next_at: expect.any(String) });
+});
+
+it("an instance that sleeps says in which step and until when; a list says so once the keeper has seen it", async () => {
+  const caller = await asking();
+  const id = await ask(caller, async ({ step }) => {
+    await step.commit("note", () => ({}));
+    await step.sleep("until noon", HOUR_MS);
+  });
+  const shown = () => caller.get(`/v1/instances/${id}`);
+  const { body } = await until(shown, (answer) => answer.body.sleeping !== null);
+  const slept = (await caller.get(`/v1/instances/${id}/steps`)).body.items.find(({ type }: { type: string }) => type === "sleep");
+  expect(slept).toMatchObject({ name: "until noon", state: "sleeping", duration_ms: HOUR_MS, until: body.sleeping.until });
+  expect(body).toMatchObject({ sleeping: { step: "until noon" }, retrying: null, waiting_for: [] });
+  await env.DB.prepare("UPDATE instances SET status = 'waiting' WHERE id = ?1").bind(id).run();
+  expect((await caller.get("/v1/instances")).body.items).toMatchObject([{ id, sleeping: { step: null, until: null } }]);
+  await keeperRound();
+  expect((await shown()).body.sleeping).toEqual(body.sleeping);
+});
+
+it("steps that the platform has forgotten are shown by their effects, beside those that it remembers", async () => {
+  const caller = await asking();
+  const id = await ask(caller, async ({ step }) => {
+    await step.commit("note", () => ({}), { undo: () => ({}) });
+  });
+  await reaches(id, "complete");
+  const act = (verb: string) =>
+    until(
+      () => caller.post(`/v1/instances/${id}/${verb}`, { reason: "a try" }),
+      ({ status }) => status === 202,
+    );
+  await act("undo");
+  await reaches(id, "terminated");
+  const steps = async () => (await caller.get(`/v1/instances/${id}/steps`)).body.items;
+  expect(await steps()).toMatchObject([
+    { name: "note", state: "complete" },
+    { name: "undo note", attempts: [{ attempt: 1, error: null }] },
+  ]);
+  await act("retry");
+  await reaches(id, "complete");
+  expect(await steps()).toMatchObject([
+    { name: "undo note", started_at: null, state: "complete", attempts: [], effects: [{ generation: 1, state: "done" }] },
+    {
+      name: "note",
+      attempts: [{}],
+      effects: [
+        { generation: 1, state: "superseded" },
+        { generation: 2, state: "done" },
+      ],
+    },
+  ]);
+  await (await LAB.get(id)).delete();
+  expect(await steps()).toMatchObject([
+    { name: "undo note", started_at: null },
+    { name: "note", started_at: null, ended_at: expect.any(String), state: "complete", attempts: [], effects: [{}, {}] },
+  ]);
+});
+
+it("of a step that could not be tried again, its steps have the words that the platform keeps from everybody", async () => {
+  const caller = await asking();
+  const id = await ask(caller, ({ step }) => step.commit("pay", () => blocked(), { retries: { limit: 0, delay: 10 } }));
+  await reaches(id, "errored");
+  const { items } = (await caller.get(`/v1/instances/${id}/steps`)).body;
+  expect(items[0]).toMatchObject({ name: "pay", state: "errored" });
+  expect(items[0].attempts.at(-1).error.message).toBe("The card is blocked.");
+});
+
+function blocked(): never {
+  throw upstreamRefused("The card is blocked.");
+}

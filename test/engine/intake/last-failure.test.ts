@@ -1,0 +1,133 @@
+import { call, defineConsumer, MillraceError, on, retryAfter } from "millrace";
+import { getDeadLetter, listDeadLetters, replayDeadLetter } from "millrace/operate";
+import { deliverTo } from "millrace/testing";
+import { catalog, dispatch } from "millrace/worker";
+import { describe, expect, it } from "vitest";
+import { ProbeRouted, probeEvents } from "../../probe/messages.ts";
+import { dieAt, event, fresh, probeEnv, rows } from "../harness.ts";
+import { lettersAbout, reader } from "./letter.ts";
+
+/** A queue whose route throws what a test says, of messages by their names. */
+const failures = new Map<string, unknown>();
+const app = catalog({
+  consumers: [
+    defineConsumer({
+      queue: probeEvents,
+      retries: { limit: 3, initial: "1 second", max: "2 seconds" },
+      routes: [
+        on(
+          ProbeRouted,
+          call(({ payload: { name } }) => {
+            if (failures.has(name)) throw failures.get(name);
+          }),
+        ),
+      ],
+    }),
+  ],
+});
+const consume = dispatch(app);
+const deliver = (bodies: unknown[], attempts: number, queue = "probe-events") =>
+  deliverTo((batch) => consume(batch, probeEnv as never), queue, bodies, attempts);
+const message = (name: string) => event("probe.routed", name, { name });
+const noted = (name: string) => rows("SELECT * FROM failed_deliveries WHERE error LIKE ?1", `%${name}%`);
+
+const letterOf = async (name: string) => {
+  const [letter] = await lettersAbout(name);
+  return getDeadLetter(probeEnv, reader, letter?.id ?? "");
+};
+
+describe("A letter says what its message failed of last", () => {
+  it("also where the process of the last delivery died without a word", async () => {
+    const name = fresh();
+    const one = message(name);
+    failures.set(name, new MillraceError("upstream_refused", `${name} was refused.`, { upstreamStatus: 503, step: "tell them" }));
+    expect(await deliver([one], 1)).toEqual({ acked: 0, retried: 1 });
+    failures.set(name, retryAfter(1000, `${name} is asked too often.`, 429));
+    expect(await deliver([one], 2)).toEqual({ acked: 0, retried: 1 });
+    expect(await noted(name)).toMatchObject([{ code: "retry_after", upstream_status: 429, failures: 2 }]);
+    await deliver([one], 1, "probe-events-dlq");
+    const letter = await letterOf(name);
+    expect(letter).toMatchObject({ reason: "retry_after", error: `${name} is asked too often.`, upstreamStatus: 429, attempts: 4 });
+    expect(letter.firstAttemptAt).toBeLessThanOrEqual(letter.lastAttemptAt ?? 0);
+    expect(letter.lastAttemptAt).toBeLessThanOrEqual(letter.capturedAt);
+    // What the letter has, nobody else keeps.
+    expect(await noted(name)).toEqual([]);
+  });
+
+  it("and of its last try itself, with the status of the upstream and the time of its first", async () => {
+    const name = fresh();
+    failures.set(name, new MillraceError("upstream_refused", `${name} was refused.`, { upstreamStatus: 503 }));
+    const one = message(name);
+    for (const attempt of [1, 2, 3]) expect(await deliver([one], attempt)).toEqual({ acked: 0, retried: 1 });
+    const [first] = await noted(name);
+    expect(await deliver([one], 4)).toEqual({ acked: 1, retried: 0 });
+    const letter = await letterOf(name);
+    expect(letter).toMatchObject({ reason: "upstream_refused", upstreamStatus: 503, attempts: 4, firstAttemptAt: first?.first_at });
+    expect(letter.lastAttemptAt).toBeGreaterThanOrEqual(Number(first?.last_at));
+    expect(await noted(name)).toEqual([]);
+  });
+
+  it("Q05 though the one who keeps dead letters dies before its row: one letter, with that failure", async () => {
+    const name = fresh();
+    failures.set(name, new MillraceError("upstream_refused", `${name} was refused.`));
+    const one = message(name);
+    await deliver([one], 1);
+    const death = dieAt("Q05 dead letter not yet stored");
+    expect(await deliver([one], 1, "probe-events-dlq")).toEqual({ acked: 0, retried: 1 });
+    expect(death.died()).toBe(true);
+    expect(await deliver([one, one], 2, "probe-events-dlq")).toEqual({ acked: 2, retried: 0 });
+    expect(await lettersAbout(name)).toMatchObject([{ reason: "upstream_refused", error: `${name} was refused.` }]);
+  });
+
+  it("and where nobody ever heard of a failure, that", async () => {
+    const name = fresh();
+    await deliver([message(name)], 1, "probe-events-dlq");
+    expect(await letterOf(name)).toMatchObject({
+      reason: "exhausted",
+      error: expect.stringContaining("nor say why"),
+      firstAttemptAt: null,
+    });
+  });
+
+  it("in the words of an error of nobody's, whose code is `exhausted`", async () => {
+    const name = fresh();
+    failures.set(name, new TypeError(`${name} is undefined.`));
+    const one = message(name);
+    await deliver([one], 3);
+    await deliver([one], 1, "probe-events-dlq");
+    expect(await letterOf(name)).toMatchObject({ reason: "exhausted", error: `${name} is undefined.` });
+  });
+});
+
+it("a message that is refused at the door had its first attempt and its last at once", async () => {
+  const name = fresh();
+  await deliver([{ ...message(name), payload_inline: { name, parts: 7 } }], 1);
+  const letter = await letterOf(name);
+  expect(letter.reason).toBe("invalid_payload");
+  expect((letter.lastAttemptAt ?? 0) - (letter.firstAttemptAt ?? 0)).toBeLessThan(5000);
+});
+
+it("what goes well is noted nowhere, and a database that is away costs no message its note", async () => {
+  const [good, away] = [fresh(), fresh()];
+  failures.set(away, new MillraceError("unavailable", `${away} has no database.`));
+  await deliver([message(good), message(away)], 1);
+  expect(await noted(good)).toEqual([]);
+  expect(await noted(away)).toEqual([]);
+});
+
+it("I18 replayed and failed again, a message has one open letter, of the same cause", async () => {
+  const name = fresh();
+  failures.set(name, new MillraceError("upstream_refused", "They refused order 4711."));
+  const one = message(name);
+  await deliver([one], 4);
+  const letter = await letterOf(name);
+  await replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "too early" });
+  const [again] = await rows<{ body: string }>("SELECT body FROM outbox WHERE body LIKE ?1", `%${name}%`);
+  failures.set(name, new MillraceError("upstream_refused", "They refused order 17."));
+  for (let copy = 0; copy < 2; copy++) await deliver([JSON.parse(again?.body ?? "null"), one], 4);
+  const all = (await listDeadLetters(probeEnv, reader, { cause: letter.cause ?? "" })).items.filter(
+    ({ idempotencyKey }) => idempotencyKey === one.idempotency_key,
+  );
+  expect(all).toMatchObject([{ error: "They refused order 17.", state: "open" }]);
+  expect((await lettersAbout(name)).map(({ state }) => state).sort()).toEqual(["open", "replayed"]);
+});

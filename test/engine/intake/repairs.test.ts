@@ -1,0 +1,253 @@
+import { call, defineConsumer, defineLaneQueue, MillraceError, on, type Repair, type RepairableLetter } from "millrace";
+import { getDeadLetter, listActions, replayDeadLetter } from "millrace/operate";
+import { deliverTo, settleCounts } from "millrace/testing";
+import { catalog, dispatch, keeperOf } from "millrace/worker";
+import { describe, expect, it, vi } from "vitest";
+import { ProbeRouted, probeCommands, probeEvents } from "../../probe/messages.ts";
+import { probe } from "../../probe/workflows.ts";
+import { dieAt, event, fresh, keeperRound, operator, probeEnv, reaches, rows, until } from "../harness.ts";
+import { lettersAbout, reader } from "./letter.ts";
+
+/** The payload of a message, whatever it is. */
+const payloadOf = ({ payload_inline }: RepairableLetter["message"]) => payload_inline as Record<string, unknown>;
+
+/** A producer once wrote `title` for `name`. */
+const titled: Repair = {
+  name: "title-for-name",
+  when: ({ reason, message }) => reason === "invalid_payload" && typeof payloadOf(message)?.title === "string",
+  mend: (message) => ({ ...message, payload_inline: { name: payloadOf(message).title, parts: [] } }),
+};
+
+/** Queues with these repairs, and what their route's code heard. */
+function repairing(...repairs: Repair[]) {
+  const heard: string[] = [];
+  const failing = new Set<string>();
+  const hear = call<{ name: string }>(({ payload: { name } }) => {
+    if (failing.has(name)) throw new Error(`${name} failed.`);
+    heard.push(name);
+  });
+  const app = catalog({
+    consumers: [
+      defineConsumer({ queue: probeEvents, repairs, routes: [on(ProbeRouted, hear)] }),
+      defineConsumer({ queue: probeCommands, repairs, starts: [probe] }),
+    ],
+  });
+  const consume = dispatch(app);
+  const deliver = (bodies: unknown[], attempts = 1, queue = "probe-events") =>
+    deliverTo((batch) => consume(batch, probeEnv as never), queue, bodies, attempts);
+  return { app, heard, failing, deliver };
+}
+
+const broken = (name: string) => ({ ...event("probe.routed", name, {}), payload_inline: { title: name } });
+const letterOf = async (name: string) => getDeadLetter(probeEnv, reader, (await lettersAbout(name))[0]?.id ?? "");
+/** The messages about a name that wait to be confirmed. */
+const waiting = async (name: string) =>
+  (await rows<{ body: string }>("SELECT body FROM outbox WHERE body LIKE ?1", `%${name}%`)).map(({ body }) => JSON.parse(body));
+const repairsOf = async (id: string) =>
+  (await listActions(probeEnv, operator, { limit: 200 })).items.filter(({ verb, target }) => verb === "repair" && target === id);
+
+describe("A letter that a repair is for", () => {
+  it("is mended as it is captured: its message goes on under its key, once, and the letter says which repair and what changed", async () => {
+    const name = fresh();
+    const { heard, deliver } = repairing(titled);
+    const one = broken(name);
+    expect(await deliver([one, one])).toEqual({ acked: 2, retried: 0 });
+    const letter = await letterOf(name);
+    expect(letter).toMatchObject({
+      state: "replayed",
+      repair: { name: "title-for-name", outcome: "sent", changed: ["payload_inline.title", "payload_inline.name", "payload_inline.parts"] },
+    });
+    expect(await repairsOf(letter.id)).toMatchObject([
+      { actor: "millrace", result: "applied", detail: { repair: "title-for-name", changed: letter.repair?.changed } },
+    ]);
+    const [mended] = await waiting(name);
+    expect(mended).toMatchObject({ idempotency_key: one.idempotency_key, payload_inline: { name } });
+    await deliver([mended]);
+    expect(heard).toEqual([name]);
+    // Older copies are not it.
+    expect(await deliver([one], 2)).toEqual({ acked: 1, retried: 0 });
+    expect(heard).toEqual([name]);
+    expect(await lettersAbout(name)).toHaveLength(1);
+  });
+
+  it("is mended of a command as well: its instance starts under its own key", async () => {
+    const name = fresh();
+    const { deliver } = repairing({
+      name: "no-steps",
+      when: ({ reason }) => reason === "invalid_payload",
+      mend: (message) => ({ ...message, payload_inline: { ...payloadOf(message), steps: [{ do: "commit", name: "a" }] } }),
+    });
+    const came = { message_type: "probe.requested", kind: "command", schema_version: 2, payload_inline: { name } };
+    const command = { ...event("probe.routed", name, {}), ...came };
+    await deliver([command], 1, "probe-commands");
+    const letter = await letterOf(name);
+    expect(letter).toMatchObject({ state: "replayed", repair: { outcome: "sent", changed: ["payload_inline.steps"] } });
+    const [action] = await repairsOf(letter.id);
+    expect(await reaches(action?.instanceId ?? "", "complete")).toBe("complete");
+  });
+
+  it("is mended by the first repair that is for it, and by no other", async () => {
+    const name = fresh();
+    const second = vi.fn(() => true);
+    const { deliver } = repairing({ ...titled, name: "not-this", when: () => false }, titled, { ...titled, name: "third", when: second });
+    await deliver([broken(name)]);
+    expect((await letterOf(name)).repair?.name).toBe("title-for-name");
+    expect(second).not.toHaveBeenCalled();
+  });
+
+  it("is counted by its queue, the repair, and what came of it", async () => {
+    const name = fresh();
+    const { deliver } = repairing({ ...titled, name: "a-counted-one" });
+    const series = ["probe-events", "a-counted-one", "sent"];
+    await deliver([broken(name)]);
+    await settleCounts(probeEnv);
+    const { ever } = await keeperOf(probeEnv).vitals();
+    expect(ever.dead_letter_repairs_total?.[JSON.stringify(series)]).toBe(1);
+  });
+});
+
+describe("A letter whose repair does not go", () => {
+  it.each<[string, Pick<Repair, "mend"> & Partial<Repair>, object]>([
+    [
+      "throws",
+      {
+        mend: () => {
+          throw new TypeError("no such field");
+        },
+      },
+      { outcome: "failed", error: "no such field", changed: [] },
+    ],
+    [
+      "throws as it is asked",
+      {
+        when: () => {
+          throw new Error("who is it?");
+        },
+        mend: (message) => message,
+      },
+      { outcome: "failed", error: "who is it?" },
+    ],
+    ["gives what is no message", { mend: () => "mended" }, { outcome: "refused" }],
+    ["gives nothing", { mend: () => undefined }, { outcome: "refused" }],
+    [
+      "gives a cycle",
+      {
+        mend: (message) => {
+          const all: Record<string, unknown> = { ...message };
+          all.self = all;
+          return all;
+        },
+      },
+      { outcome: "failed" },
+    ],
+    ["leaves it as wrong as it was", { mend: (message) => message }, { outcome: "refused", changed: [] }],
+    [
+      "gives a field that nobody knows",
+      { mend: (message) => ({ ...message, payload_inline: { name: "x", colour: "red" } }) },
+      { outcome: "refused", error: expect.stringContaining("colour") },
+    ],
+    [
+      "gives it another key",
+      { mend: (message) => ({ ...message, idempotency_key: "another", payload_inline: { name: "x" } }) },
+      { outcome: "refused", changed: ["idempotency_key", "payload_inline.title", "payload_inline.name"] },
+    ],
+    [
+      "gives it to another tenant",
+      { mend: (message) => ({ ...message, tenant_id: "globex", payload_inline: { name: "x" } }) },
+      { outcome: "refused" },
+    ],
+    [
+      "makes up a mark of the engine's",
+      { mend: (message) => ({ ...message, replay: "made-up", payload_inline: { name: "x" } }) },
+      { outcome: "refused" },
+    ],
+  ])("because it %s stays open, says so, and is not tried again", async (_, repair, said) => {
+    const name = fresh();
+    const asked = vi.fn(repair.when ?? (() => true));
+    const { deliver } = repairing({ name: "a-bad-one", mend: repair.mend, when: asked });
+    const one = broken(name);
+    expect(await deliver([one])).toEqual({ acked: 1, retried: 0 });
+    const letter = await letterOf(name);
+    expect(letter).toMatchObject({ state: "open", repair: { name: "a-bad-one", ...said } });
+    expect(await waiting(name)).toEqual([]);
+    expect(await repairsOf(letter.id)).toEqual([]);
+    await deliver([one]);
+    expect((await letterOf(name)).repair).toEqual(letter.repair);
+    expect(asked).toHaveBeenCalledTimes(1);
+  });
+});
+
+it("what was mended and fails again, or a person has replayed, is a person's: no repair meets its own work", async () => {
+  const name = fresh();
+  const asked = vi.fn(() => true);
+  const { app, failing, deliver } = repairing({ ...titled, when: asked });
+  failing.add(name);
+  await deliver([broken(name)]);
+  const [mended] = await waiting(name);
+  await deliver([mended], 4);
+  expect(asked).toHaveBeenCalledTimes(1);
+  const open = () =>
+    rows<{ id: string; repair: string | null }>("SELECT id, repair FROM dead_letters WHERE body LIKE ?1 AND state = 'open'", `%${name}%`);
+  const [again] = await open();
+  expect(again?.repair).toBeNull();
+  await replayDeadLetter(probeEnv, app, reader, again?.id ?? "", { reason: "once more" });
+  const third = (await waiting(name)).find(({ replay }) => replay !== mended.replay);
+  await deliver([third], 4);
+  expect(asked).toHaveBeenCalledTimes(1);
+  expect(await open()).toHaveLength(1);
+});
+
+it("Q12 a process that dies between the repair's row and its send loses nothing and sends nothing twice", async () => {
+  const name = fresh();
+  const { deliver } = repairing(titled);
+  const one = { ...broken(name), created_at: new Date(Date.now() - 120_000).toISOString() };
+  const death = dieAt("Q12 repaired, not sent");
+  expect(await deliver([one])).toEqual({ acked: 0, retried: 1 });
+  expect(death.died()).toBe(true);
+  expect(await letterOf(name)).toMatchObject({ state: "replayed", repair: { outcome: "sent" } });
+  expect(await waiting(name)).toHaveLength(1);
+  // Its delivery comes back, and finds that done.
+  expect(await deliver([one], 2)).toEqual({ acked: 1, retried: 0 });
+  expect(await waiting(name)).toHaveLength(1);
+  await keeperRound();
+  // The probe's own consumer takes what the keeper sends.
+  expect(
+    await until(
+      () => waiting(name),
+      (left) => left.length === 0,
+    ),
+  ).toEqual([]);
+  expect(await repairsOf((await letterOf(name)).id)).toHaveLength(1);
+});
+
+it("Q12 a repair whose database went away as it was tried is tried when the delivery comes back", async () => {
+  const name = fresh();
+  const { app, deliver } = repairing(titled);
+  const one = { ...broken(name), created_at: new Date(Date.now() - 120_000).toISOString() };
+  const away = new Proxy(probeEnv.DB, {
+    get: (db, method) => {
+      if (method !== "prepare") return Reflect.get(db, method).bind(db);
+      return (text: string) => {
+        if (text.includes("settled_at = ")) throw new MillraceError("unavailable", "The database is away.");
+        return db.prepare(text);
+      };
+    },
+  });
+  const without = (batch: MessageBatch) => dispatch(app)(batch, { ...probeEnv, DB: away } as never);
+  expect(await deliverTo(without, "probe-events", [one], 1)).toEqual({ acked: 0, retried: 1 });
+  expect(await letterOf(name)).toMatchObject({ state: "open", repair: null });
+  expect(await deliver([one], 2)).toEqual({ acked: 1, retried: 0 });
+  expect(await letterOf(name)).toMatchObject({ state: "replayed", repair: { outcome: "sent" } });
+});
+
+it("repairs of a lane are refused, because a mended message would come behind what has passed it", () => {
+  const queue = defineLaneQueue({ name: "any-lane" });
+  expect(() => defineConsumer({ queue, onFailure: "park", repairs: [titled], routes: [] })).toThrow("leave them out");
+});
+
+it.each<[string, Repair[], string]>([
+  ["with a name that is none", [{ ...titled, name: "Title for name" }], "lower case letters"],
+  ["with one name twice", [titled, titled], "rename one"],
+])("repairs %s are refused as the deployment is put together", (_, repairs, said) => {
+  expect(() => defineConsumer({ queue: probeEvents, repairs, routes: [] })).toThrow(said);
+});

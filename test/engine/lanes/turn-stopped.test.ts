@@ -1,0 +1,53 @@
+import { cancelInstance, getInstance, pauseInstance, planPause, resumeInstance } from "millrace/operate";
+import { expect, it } from "vitest";
+import { parked } from "../../probe/turns.ts";
+import { until } from "../../until.ts";
+import { keeperRound, operator, probeEnv } from "../harness.ts";
+import { TurnKey } from "./turning.ts";
+
+const status = async (id: string) => (await getInstance(probeEnv, operator, id)).status as string;
+
+it("What waits for its turn and is cancelled never begins: the next of its key has its turn", async () => {
+  const key = new TurnKey(parked);
+  const letGo = key.gate("a");
+  await key.askAll("a", "b", "c");
+  await key.seenBy("a begins");
+  const waiting = key.id("b");
+  await cancelInstance(probeEnv, operator, waiting, { reason: "called off" });
+  const ended = await until(
+    async () => {
+      await keeperRound();
+      return status(waiting);
+    },
+    (one) => one === "terminated",
+  );
+  expect(ended).toBe("terminated");
+  letGo();
+  expect(await key.seenBy("c ends")).toEqual(["a begins", "a ends", "c begins", "c ends"]);
+});
+
+it("What waits for its turn is not paused, because its lane is; what has its turn is, and keeps it", async () => {
+  const key = new TurnKey(parked);
+  const letGo = key.gate("a");
+  await key.askAll("a", "b");
+  await key.seenBy("a begins");
+  const [running, waiting] = [key.id("a"), key.id("b")];
+  await expect(pauseInstance(probeEnv, operator, waiting, "later")).rejects.toMatchObject({
+    code: "invalid_transition",
+    message: expect.stringContaining("pause the lane"),
+  });
+  expect((await planPause(probeEnv, operator, waiting)).refused).toContain("pause the lane");
+  await pauseInstance(probeEnv, operator, running, "later");
+  letGo();
+  await keeperRound();
+  expect(await key.seen()).not.toContain("b begins");
+  await resumeInstance(probeEnv, operator, running, "on again");
+  await until(
+    async () => {
+      await keeperRound();
+      return key.seen();
+    },
+    (seen) => seen.includes("b ends"),
+  );
+  expect(await key.seen()).toEqual(["a begins", "a ends", "b begins", "b ends"]);
+});

@@ -1,0 +1,124 @@
+import { createExecutionContext } from "cloudflare:test";
+import { type Accepted, digest, type Envelope, enqueue, MillraceError } from "millrace";
+import { mintToken, type Scope } from "millrace/operate";
+import { onTestFinished } from "vitest";
+import { howMany } from "../../../full-size.ts";
+import { type LabCall, labs } from "../../../probe/lab.ts";
+import { routing } from "../../../probe/routing.ts";
+import worker, { app } from "../../../probe/worker.ts";
+import { deliver, event, fresh, probeEnv, rows, until } from "../../harness.ts";
+import { platformReaches } from "../../lab.ts";
+
+export interface Bulk {
+  id: string;
+  state: string;
+  why: string | null;
+  matched: number;
+  done: number;
+  skipped: number;
+  failed: number;
+  left: number;
+  instance_id: string;
+  replayed?: boolean;
+}
+
+type Answer<Body> = { status: number; body: Body };
+
+/** A tenant of the test's own, and what its operator asks of the API. */
+export async function theOperator(scopes: readonly Scope[] = ["read", "operate"], tenantId = fresh("tenant")) {
+  const token = await mintToken(probeEnv, { tenantId, actor: "tess", scopes });
+  const ask = async <Body = Bulk>(path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer<Body>> => {
+    const request = new Request(`http://localhost${path}`, {
+      method: body === undefined ? "GET" : "POST",
+      headers: { ...headers, authorization: `Bearer ${token}`, "content-type": "application/json" },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    const response = await worker.fetch(request as never, probeEnv as never, createExecutionContext());
+    return { status: response.status, body: (await response.json()) as Body };
+  };
+  const start = (body: object, headers?: Record<string, string>) =>
+    ask("/v1/bulk-actions", { reason: "the cause is mended", rate_per_second: 100, ...body }, headers);
+  const show = async (id: string) => (await ask(`/v1/bulk-actions/${id}`)).body;
+  /** Waits until a bulk action does not run any more, and holds at every look what is always so. */
+  const over = (id: string) =>
+    until(
+      async () => balanced(await show(id)),
+      ({ state }) => state !== "running",
+      howMany(60_000, 600_000),
+    );
+  const items = async (id: string, result?: string) =>
+    (await ask<{ items: Item[] }>(`/v1/bulk-actions/${id}/items?limit=200${result ? `&result=${result}` : ""}`)).body.items;
+  /** What a bulk action under a key will be called: a death is laid in its way before it starts. */
+  const idOf = (key: string) => digest("bulk", tenantId, key);
+  return { tenantId, ask, start, show, over, items, idOf };
+}
+
+export type TheOperator = Awaited<ReturnType<typeof theOperator>>;
+
+export interface Item {
+  n: number;
+  target: string;
+  result: string;
+  code: string | null;
+  why: string | null;
+  action_id: string;
+}
+
+export function balanced(bulk: Bulk): Bulk {
+  const { matched, done, skipped, failed, left } = bulk;
+  if (matched !== done + skipped + failed + left) throw new Error(`Out of balance: ${JSON.stringify(bulk)}`);
+  return bulk;
+}
+
+/** Letters of a tenant: events whose call fails until it is mended, events that say nothing valid, events of a version to come. */
+export async function lettersOfThreeCauses(tenantId: string, [down, invalid, newer]: [down: number, invalid: number, newer: number]) {
+  const name = fresh("routed");
+  routing.failing.add(name);
+  onTestFinished(() => void routing.failing.delete(name));
+  const many = (count: number, more: Partial<Envelope>) =>
+    Array.from({ length: count }, () => ({ ...event("probe.routed", name, { name, parts: [] }), tenant_id: tenantId, ...more }));
+  await captured(many(down, {}), 3);
+  await captured(many(invalid, { payload_inline: { name: 7 } }), 1);
+  await captured(many(newer, { schema_version: 99 }), 1);
+  return { name, mend: () => routing.failing.delete(name) };
+}
+
+async function captured(messages: readonly Envelope[], attempts: number): Promise<void> {
+  for (let at = 0; at < messages.length; at += 100) await deliver("probe-events", messages.slice(at, at + 100), attempts);
+}
+
+/** Runs of a tenant that have failed, each of its own name; `code` runs at every pass of theirs. */
+export async function failedRuns(tenantId: string, count: number, code: (call: LabCall) => Promise<unknown>): Promise<string[]> {
+  const names = Array.from({ length: count }, () => fresh("lab"));
+  for (const name of names) labs.set(name, code);
+  const accepted: Accepted[] = [];
+  for (let at = 0; at < count; at += 100) {
+    const requests = names.slice(at, at + 100).map((name) => ({ type: "lab.requested", payload: { name } }));
+    for (const answer of await enqueue(probeEnv, app, { tenantId, source: "test" }, requests)) {
+      if (answer instanceof MillraceError) throw answer;
+      accepted.push(answer);
+    }
+  }
+  await until(
+    () => countOf(tenantId, "errored"),
+    (failed) => failed === count,
+    howMany(60_000, 300_000),
+  );
+  // A retry of a run that the platform has still to end is put off, to the keeper.
+  for (const { instanceId } of accepted) await platformReaches(instanceId, "errored");
+  return accepted.map(({ instanceId }) => instanceId);
+}
+
+/** How many of a tenant's lab runs have a status. */
+export async function countOf(tenantId: string, status: string): Promise<number> {
+  const [row] = await rows<{ count: number }>(
+    "SELECT count(*) AS count FROM instances WHERE tenant_id = ?1 AND workflow = 'lab' AND status = ?2",
+    tenantId,
+    status,
+  );
+  return row?.count ?? 0;
+}
+
+/** The audit of a bulk action's own actions on things. */
+export const auditOf = (bulkId: string) =>
+  rows<{ target: string; result: string; verb: string }>("SELECT target, result, verb FROM actions WHERE detail->>'bulk' = ?1", bulkId);

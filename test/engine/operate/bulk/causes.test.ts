@@ -1,0 +1,77 @@
+import { enqueue, MillraceError, upstreamRefused } from "millrace";
+import { expect, it } from "vitest";
+import { type LabCall, labs } from "../../../probe/lab.ts";
+import { app } from "../../../probe/worker.ts";
+import { fresh, probeEnv, reaches, rows } from "../../harness.ts";
+import { auditOf, failedRuns, lettersOfThreeCauses, theOperator } from "./bulk.ts";
+
+interface Causes {
+  items: { id: string; count: number; message: string }[];
+}
+
+/** Runs of a tenant that have asked a person something, and wait. */
+async function waitingRuns(tenantId: string, count: number): Promise<string[]> {
+  const names = Array.from({ length: count }, () => fresh("lab"));
+  for (const name of names)
+    labs.set(name, ({ step }) => step.approve("ask", { question: "May it?", timeout: "1 hour", otherwise: "reject" }));
+  const requests = names.map((name) => ({ type: "lab.requested", payload: { name } }));
+  const answers = await enqueue(probeEnv, app, { tenantId, source: "test" }, requests);
+  const ids = answers.flatMap((answer) => (answer instanceof MillraceError ? [] : [answer.instanceId]));
+  for (const id of ids) expect(await reaches(id, "waiting")).toBe("waiting");
+  return ids;
+}
+
+it("of thirty letters of three causes one cause is replayed by its id, and the others are left", async () => {
+  const { tenantId, ask, start, over } = await theOperator();
+  const { name, mend } = await lettersOfThreeCauses(tenantId, [15, 10, 5]);
+  const causes = async () => (await ask<Causes>("/v1/dead-letters/causes")).body.items;
+  const counts = async () => (await causes()).map(({ count }) => count).toSorted((a, b) => a - b);
+  const items = await causes();
+  expect(await counts()).toEqual([5, 10, 15]);
+  const down = items.find(({ count }) => count === 15);
+  mend();
+  const { body } = await start({ verb: "replay", filter: { cause: down?.id } });
+  expect(await over(body.id)).toMatchObject({ state: "complete", matched: 15, done: 15, failed: 0 });
+  expect(await rows("SELECT id FROM probe_rows WHERE name = ?1", name)).toHaveLength(15);
+  expect(await counts()).toEqual([5, 10]);
+  const { body: none } = await start({ verb: "skip", filter: { cause: down?.id } });
+  expect(none).toMatchObject({ state: "complete", matched: 0 });
+});
+
+it("what waits is cancelled, each on record; another tenant's is left; its status has to be said, and it has no cause", async () => {
+  const [operator, other] = [await theOperator(), await theOperator()];
+  const own = await waitingRuns(operator.tenantId, 4);
+  const [foreign = ""] = await waitingRuns(other.tenantId, 1);
+  for (const filter of [{}, { status: "waiting", cause: "c" }, { status: "complete" }]) {
+    expect(await operator.start({ verb: "cancel", filter })).toMatchObject({ status: 422, body: { code: "invalid_payload" } });
+  }
+  const { body } = await operator.start({ verb: "cancel", filter: { status: "waiting", workflow: "lab" }, ramp: [1] });
+  expect(await operator.over(body.id)).toMatchObject({ state: "complete", matched: 4, done: 4, failed: 0 });
+  for (const id of own) expect(await reaches(id, "terminated")).toBe("terminated");
+  expect((await auditOf(body.id)).map(({ verb, result }) => [verb, result])).toEqual(own.map(() => ["cancel", "applied"]));
+  expect(await reaches(foreign, "waiting", "terminated")).toBe("waiting");
+  // Whoever does it once more finds nothing to do.
+  const again = await operator.start({ verb: "cancel", ids: own, ramp: [] });
+  expect(await operator.over(again.body.id)).toMatchObject({ state: "complete", skipped: 4, failed: 0 });
+});
+
+it("what waits is paused, and resumed, and a cause of instances is closed by its id", async () => {
+  const operator = await theOperator();
+  const own = await waitingRuns(operator.tenantId, 2);
+  const all = async (verb: string, filter: object) => operator.over((await operator.start({ verb, filter, ramp: [] })).body.id);
+  expect(await all("pause", { status: "waiting", workflow: "lab" })).toMatchObject({ matched: 2, done: 2 });
+  for (const id of own) expect(await reaches(id, "paused")).toBe("paused");
+  expect(await all("resume", { workflow: "lab" })).toMatchObject({ matched: 2, done: 2 });
+  for (const id of own) expect(await reaches(id, "waiting", "running")).not.toBe("paused");
+  let first = "";
+  const failed = await failedRuns(operator.tenantId, 3, ({ step, payload: { name } }: LabCall) => {
+    first ||= name;
+    const why = upstreamRefused(name === first ? "One is not there." : "The others are away.");
+    return step.commit("work", () => Promise.reject(why), { retries: { limit: 0, delay: 10 } });
+  });
+  const { items } = (await operator.ask<Causes>("/v1/instances/causes")).body;
+  const one = items.find(({ message }) => message.startsWith("One"));
+  expect(await all("close", { cause: one?.id })).toMatchObject({ matched: 1, done: 1 });
+  const ends = await Promise.all(failed.map((id) => reaches(id, "skipped", "errored")));
+  expect(ends.toSorted()).toEqual(["errored", "errored", "skipped"]);
+});

@@ -1,0 +1,149 @@
+import { describe, expect, it, onTestFinished } from "vitest";
+import { pauseAt, reaches, rows, until } from "../../harness.ts";
+import { auditOf, type Item, lettersOfThreeCauses, theOperator } from "./bulk.ts";
+
+interface Refused {
+  code: string;
+  detail: string;
+  issues?: { path: string; message: string }[];
+}
+
+const none = { verb: "skip", filter: { reason: "exhausted" }, reason: "none of it" };
+
+describe("A bulk action is refused, and nothing is kept of it,", () => {
+  it.each([
+    ["a verb that there is not", { ...none, verb: "retyr" }, "verb", "perhaps `retry` is meant"],
+    ["a field of its filter that is not known", { ...none, filter: { queu: "x" } }, "filter.queu", "queue"],
+    ["a status that its verb does not take", { ...none, verb: "retry", filter: { status: "running" } }, "filter.status", "errored"],
+    ["a filter and ids at once", { ...none, ids: ["a"] }, "filter", "one of them"],
+    ["neither of them", { ...none, filter: undefined }, "filter", "is missing"],
+    ["an id that is none", { ...none, filter: undefined, ids: ["a b"] }, "ids.0", "must be an id"],
+    ["a rate that the platform cannot keep", { ...none, rate_per_second: 101 }, "rate_per_second", "100"],
+    ["a stage of nothing", { ...none, ramp: [1, 0] }, "ramp.1", "1"],
+    ["a share of errors beyond all", { ...none, stop_at_error_rate: 2 }, "stop_at_error_rate", "1"],
+  ])("for %s", async (_, body, path, words) => {
+    const { ask, tenantId } = await theOperator();
+    for (const more of [{}, { dry_run: true }]) {
+      const answer = await ask<Refused>("/v1/bulk-actions", { ...body, ...more });
+      expect(answer).toMatchObject({ status: 422, body: { code: "invalid_payload", issues: [{ path }] } });
+      expect(JSON.stringify(answer.body)).toContain(words);
+    }
+    expect(await rows("SELECT 1 FROM bulk_actions WHERE tenant_id = ?1", tenantId)).toEqual([]);
+  });
+
+  it("for a token that may only read", async () => {
+    const { ask } = await theOperator(["read"]);
+    expect(await ask("/v1/bulk-actions", none)).toMatchObject({ status: 403, body: { code: "forbidden" } });
+    expect(await ask("/v1/bulk-actions/x/abort", { reason: "r" })).toMatchObject({ status: 403 });
+  });
+});
+
+describe("A bulk action of a tenant", () => {
+  it("is not there for another one, and neither are the tenant's things", async () => {
+    const [acme, globex] = [await theOperator(), await theOperator()];
+    await lettersOfThreeCauses(acme.tenantId, [0, 3, 0]);
+    const letters = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE tenant_id = ?1", acme.tenantId);
+    const ids = letters.map(({ id }) => id);
+    expect((await globex.ask("/v1/bulk-actions", { verb: "skip", filter: {}, reason: "r", dry_run: true })).body).toMatchObject({
+      matched: 0,
+    });
+    const foreign = (await globex.start({ verb: "skip", ids, stop_at_error_rate: 1 })).body;
+    expect(await globex.over(foreign.id)).toMatchObject({ state: "complete", matched: 3, done: 0, failed: 3 });
+    expect(await globex.items(foreign.id)).toMatchObject(ids.map((target) => ({ target, code: "dead_letter_not_found" })));
+    expect(await rows("SELECT 1 FROM dead_letters WHERE tenant_id = ?1 AND state = 'open'", acme.tenantId)).toHaveLength(3);
+
+    const own = (await acme.start({ verb: "skip", ids: [...ids, ids[0]], ramp: [] })).body;
+    expect(await acme.over(own.id)).toMatchObject({ state: "complete", matched: 3, done: 3 });
+    for (const path of ["", "/items"]) {
+      const refused = { status: 404, body: { code: "bulk_action_not_found" } };
+      expect(await globex.ask(`/v1/bulk-actions/${own.id}${path}`)).toMatchObject(refused);
+    }
+    for (const verb of ["abort", "resume"]) {
+      expect(await globex.ask(`/v1/bulk-actions/${own.id}/${verb}`, { reason: "r" })).toMatchObject({ status: 404 });
+    }
+    const listed = await globex.ask<{ items: { id: string }[] }>("/v1/bulk-actions");
+    expect(listed.body.items.map(({ id }) => id)).toEqual([foreign.id]);
+  });
+
+  it("is one for one key, also for a double click; for another request under that key it is refused", async () => {
+    const operator = await theOperator();
+    await lettersOfThreeCauses(operator.tenantId, [0, 2, 0]);
+    const asked = { verb: "skip", filter: {} };
+    const clicks = await Promise.all([1, 2].map(() => operator.start(asked, { "idempotency-key": "monday" })));
+    expect(clicks.map(({ status }) => status)).toEqual([202, 202]);
+    expect(new Set(clicks.map(({ body }) => body.id)).size).toBe(1);
+    const id = clicks[0]?.body.id ?? "";
+    expect(await operator.over(id)).toMatchObject({ state: "complete", done: 2 });
+    expect((await operator.start(asked, { "idempotency-key": "monday" })).body).toMatchObject({ id, replayed: true, state: "complete" });
+    expect(await operator.start({ ...asked, ramp: [2] }, { "idempotency-key": "monday" })).toMatchObject({
+      status: 422,
+      body: { code: "idempotency_key_reused" },
+    });
+    const audit = await rows<{ verb: string }>("SELECT verb FROM actions WHERE tenant_id = ?1 ORDER BY at, verb", operator.tenantId);
+    expect(audit.map(({ verb }) => verb).toSorted()).toEqual(["attempt", "bulk", "skip", "skip"]);
+  });
+
+  it("about nothing is complete at once; an end cannot be halted or resumed, and says so", async () => {
+    const operator = await theOperator();
+    const { status, body } = await operator.start({ verb: "skip", filter: {} });
+    expect({ status, ...body }).toMatchObject({ status: 202, state: "complete", matched: 0, left: 0 });
+    for (const verb of ["abort", "resume"]) {
+      const refused = { status: 409, body: { code: "invalid_transition", from: "complete" } };
+      expect(await operator.ask(`/v1/bulk-actions/${body.id}/${verb}`, { reason: "r" })).toMatchObject(refused);
+    }
+  });
+
+  it("waits outside while five of its tenant run, and starts when one has ended", async () => {
+    const operator = await theOperator();
+    await lettersOfThreeCauses(operator.tenantId, [0, 6, 0]);
+    const letters = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE tenant_id = ?1", operator.tenantId);
+    const slow = { verb: "replay", rate_per_second: 0.1, stop_at_error_rate: 1, ids: letters.map(({ id }) => id) };
+    const running = await Promise.all([1, 2, 3, 4, 5].map(() => operator.start(slow)));
+    onTestFinished(async () => {
+      for (const { body } of running) await operator.ask(`/v1/bulk-actions/${body.id}/abort`, { reason: "the test is over" });
+    });
+    expect(running.map(({ status }) => status)).toEqual([202, 202, 202, 202, 202]);
+    const sixth = () => operator.start({ verb: "skip", filter: {} }, { "Idempotency-Key": "sixth" });
+    expect(await sixth()).toMatchObject({ status: 409, body: { code: "bulk_actions_running" } });
+    expect((await operator.ask<{ items: Item[] }>("/v1/bulk-actions?state=running")).body.items).toHaveLength(5);
+    const halted = running[0]?.body.id ?? "";
+    await operator.ask(`/v1/bulk-actions/${halted}/abort`, { reason: "make room" });
+    const next = await sixth();
+    expect(next.status).toBe(202);
+    expect(await operator.over(next.body.id)).toMatchObject({ state: "complete", failed: 0 });
+    const audited = "SELECT verb, result FROM actions WHERE tenant_id = ?1 AND (target = ?2 OR verb = 'attempt') ORDER BY at";
+    expect(await rows(audited, operator.tenantId, next.body.id)).toEqual([
+      { verb: "attempt", result: "refused" },
+      { verb: "bulk", result: "applied" },
+    ]);
+  });
+
+  it("is frozen at the click: what fails behind it is not part of it, and its items are read page by page", async () => {
+    const operator = await theOperator();
+    await lettersOfThreeCauses(operator.tenantId, [0, 5, 0]);
+    const { body } = await operator.start({ verb: "skip", filter: {}, ramp: [1] });
+    await lettersOfThreeCauses(operator.tenantId, [0, 1, 0]);
+    expect(await operator.over(body.id)).toMatchObject({ matched: 5, done: 5 });
+    expect(await rows("SELECT 1 FROM dead_letters WHERE tenant_id = ?1 AND state = 'open'", operator.tenantId)).toHaveLength(1);
+    type Page = { items: Item[]; next_cursor: string | null };
+    const first = (await operator.ask<Page>(`/v1/bulk-actions/${body.id}/items?limit=3&result=done`)).body;
+    expect(first.items.map(({ n }) => n)).toEqual([0, 1, 2]);
+    const second = (await operator.ask<Page>(`/v1/bulk-actions/${body.id}/items?limit=3&cursor=${first.next_cursor}`)).body;
+    expect([second.items.map(({ n }) => n), second.next_cursor]).toEqual([[3, 4], null]);
+    const audit = await auditOf(body.id);
+    expect(new Set(audit.map(({ target }) => target))).toEqual(new Set([...first.items, ...second.items].map(({ target }) => target)));
+  });
+
+  it("is halted while a chunk is being recorded: what is done stays done, and each thing is told", async () => {
+    const operator = await theOperator();
+    await lettersOfThreeCauses(operator.tenantId, [0, 4, 0]);
+    const { body } = await operator.start({ verb: "skip", filter: {}, ramp: [] });
+    const held = pauseAt("B02 acted, chunk not recorded", body.id);
+    await until(async () => held.reached(), Boolean);
+    await operator.ask(`/v1/bulk-actions/${body.id}/abort`, { reason: "no" });
+    held.release();
+    expect(await reaches(body.instance_id, "complete")).toBe("complete");
+    expect(await operator.show(body.id)).toMatchObject({ state: "aborted", done: 4, left: 0 });
+    expect(await operator.items(body.id)).toHaveLength(4);
+  });
+});

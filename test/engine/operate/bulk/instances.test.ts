@@ -1,0 +1,182 @@
+import { upstreamRefused } from "millrace";
+import { describe, expect, it } from "vitest";
+import { howMany } from "../../../full-size.ts";
+import { dieAt, envelopeOf, keeperRound, pauseAt, probeEnv, reaches, rows, until } from "../../harness.ts";
+import { auditOf, balanced, countOf, failedRuns, type TheOperator, theOperator } from "./bulk.ts";
+
+const ONCE = { retries: { limit: 0, delay: 10 } } as const;
+
+/** Runs that fail until they are mended, and how often each has tried and done its work. */
+async function broken(operator: TheOperator, count: number) {
+  const state = { isBroken: true };
+  const did = new Map<string, number>();
+  const tried = new Map<string, number>();
+  const ids = await failedRuns(operator.tenantId, count, async ({ step, payload: { name } }) => {
+    await step.commit(
+      "work",
+      () => {
+        tried.set(name, (tried.get(name) ?? 0) + 1);
+        if (state.isBroken) throw upstreamRefused("The page store is away.");
+        did.set(name, (did.get(name) ?? 0) + 1);
+        return {};
+      },
+      ONCE,
+    );
+  });
+  const mend = () => {
+    state.isBroken = false;
+  };
+  return { ids, did, tried, mend };
+}
+
+/** The instance that works on a bulk action is begun again by the platform, as where its process was killed. */
+async function restarted(instanceId: string): Promise<void> {
+  const binding = (probeEnv as unknown as { BULK_ACTION: Workflow }).BULK_ACTION;
+  await (await binding.get(instanceId)).restart();
+}
+
+describe("A bulk retry", () => {
+  it("B01 B02 of instances that have failed dies in the middle, again and again: each is retried once, and all are complete", async () => {
+    const operator = await theOperator();
+    const count = howMany(40, 1000);
+    const { did, mend } = await broken(operator, count);
+    mend();
+    const asked = { verb: "retry", filter: { status: "errored", workflow: "lab" }, ramp: [1, 10], rate_per_second: howMany(15, 100) };
+    const { body } = await operator.start(asked);
+    expect(body).toMatchObject({ state: "running", matched: count });
+    // Between two things of a chunk; behind a chunk, before it is on record; and the platform begins the instance again.
+    for (const [point, done] of [
+      ["B01 acted on one, chunk under way", 1],
+      ["B02 acted, chunk not recorded", 1],
+      ["B01 acted on one, chunk under way", 11],
+    ] as const) {
+      await until(
+        async () => balanced(await operator.show(body.id)),
+        (bulk) => bulk.done >= done || bulk.state !== "running",
+      );
+      const death = dieAt(point, body.id);
+      expect(await until(async () => death.died(), Boolean)).toBe(true);
+    }
+    const { instance_id } = await operator.show(body.id);
+    await restarted(instance_id);
+    expect(await operator.over(body.id)).toMatchObject({ state: "complete", done: count, skipped: 0, failed: 0, left: 0 });
+    expect(await countOf(operator.tenantId, "complete")).toBe(count);
+    expect([...did.values()]).toEqual(Array.from({ length: count }, () => 1));
+    const audit = await auditOf(body.id);
+    expect([audit.length, new Set(audit.map(({ target }) => target)).size]).toEqual([count, count]);
+    expect(audit.every(({ verb, result }) => verb === "retry" && result === "applied")).toBe(true);
+  });
+
+  it("sees what fails again, stops itself by the share of a stage, and goes on when an operator says so", async () => {
+    const operator = await theOperator();
+    const { ids, mend } = await broken(operator, 13);
+    const { body } = await operator.start({ verb: "retry", filter: {}, ramp: [1, 10] });
+    const stopped = await operator.over(body.id);
+    expect(stopped).toMatchObject({
+      state: "stopped",
+      done: 0,
+      failed: 1,
+      left: 12,
+      why: expect.stringContaining("1 of 1 of this stage failed"),
+    });
+    expect(await operator.items(body.id, "failed")).toMatchObject([
+      { n: 0, target: expect.stringMatching(new RegExp(ids.join("|"))), code: "upstream_refused", why: "The page store is away." },
+    ]);
+    mend();
+    expect((await operator.ask(`/v1/bulk-actions/${body.id}/resume`, { reason: "it is back" })).body).toMatchObject({ state: "running" });
+    expect(await operator.over(body.id)).toMatchObject({ state: "complete", done: 12, failed: 1, left: 0 });
+    expect(await operator.items(body.id, "failed")).toHaveLength(1);
+  });
+
+  it("B02 is halted while a chunk is under way, and resumed before that is over: the chunk's late record is refused, and nothing is retried twice", async () => {
+    const operator = await theOperator();
+    const { did, mend } = await broken(operator, 12);
+    mend();
+    const held = pauseAt("B02 acted, chunk not recorded", operator.idOf("once"));
+    const { body } = await operator.start({ verb: "retry", filter: {}, ramp: [] }, { "idempotency-key": "once" });
+    await until(async () => held.reached(), Boolean);
+    expect((await operator.ask(`/v1/bulk-actions/${body.id}/abort`, { reason: "wait" })).body).toMatchObject({
+      state: "aborted",
+      left: 12,
+    });
+    const resumed = await operator.ask(`/v1/bulk-actions/${body.id}/resume`, { reason: "go on" });
+    expect(resumed).toMatchObject({ status: 202, body: { state: "running" } });
+    const end = await operator.over(body.id);
+    held.release();
+    expect(end).toMatchObject({ state: "complete", done: 12, left: 0 });
+    expect(await reaches(body.instance_id, "complete")).toBe("complete");
+    expect(await operator.show(body.id)).toMatchObject({ done: 12, skipped: 0, failed: 0 });
+    expect([...did.values()]).toEqual(Array.from({ length: 12 }, () => 1));
+    expect(await auditOf(body.id)).toHaveLength(12);
+  });
+
+  it("B02 is halted behind a death: what was done and not recorded is told before it rests", async () => {
+    const operator = await theOperator();
+    const { did, mend } = await broken(operator, 6);
+    mend();
+    const death = dieAt("B02 acted, chunk not recorded", operator.idOf("once"));
+    const { body } = await operator.start({ verb: "retry", filter: {}, ramp: [] }, { "idempotency-key": "once" });
+    await until(async () => death.died(), Boolean);
+    await operator.ask(`/v1/bulk-actions/${body.id}/abort`, { reason: "wait" });
+    expect(await reaches(body.instance_id, "complete")).toBe("complete");
+    expect(await operator.show(body.id)).toMatchObject({ state: "aborted", done: 6, left: 0 });
+    expect(did.size).toBe(6);
+  });
+
+  it("B02 whose chunk is repeated after its runs have failed again retries none of them a second time", async () => {
+    const operator = await theOperator();
+    const { tried } = await broken(operator, 3);
+    const death = dieAt("B02 acted, chunk not recorded", operator.idOf("once"));
+    const asked = { verb: "retry", filter: {}, ramp: [], stop_at_error_rate: 1 };
+    const { body } = await operator.start(asked, { "idempotency-key": "once" });
+    const end = await operator.over(body.id);
+    expect(death.died()).toBe(true);
+    expect(end).toMatchObject({ state: "complete", done: 0, failed: 3 });
+    expect([...tried.values()]).toEqual([2, 2, 2]);
+    const runs = await rows<{ run: number }>("SELECT run FROM instances WHERE tenant_id = ?1 AND workflow = 'lab'", operator.tenantId);
+    expect(runs.map(({ run }) => run)).toEqual([2, 2, 2]);
+    expect(await auditOf(body.id)).toHaveLength(3);
+  });
+
+  it("by two operators over the same filter at one moment: each instance is retried once, and is skipped by the other", async () => {
+    const operator = await theOperator();
+    const { did, mend } = await broken(operator, 10);
+    mend();
+    const started = await Promise.all([1, 2].map(() => operator.start({ verb: "retry", filter: {}, ramp: [] })));
+    const ends = await Promise.all(started.map(({ body }) => operator.over(body.id)));
+    expect(ends.map(({ state }) => state)).toEqual(["complete", "complete"]);
+    expect(ends.map(({ failed, left }) => failed + left)).toEqual([0, 0]);
+    expect(ends.reduce((sum, { done }) => sum + done, 0)).toBe(10);
+    expect(ends.reduce((sum, { skipped }) => sum + skipped, 0)).toBe(10);
+    expect([...did.values()]).toEqual(Array.from({ length: 10 }, () => 1));
+  });
+
+  it("whose instance has failed says so, and an operator resumes it", async () => {
+    const operator = await theOperator();
+    const { mend } = await broken(operator, 3);
+    mend();
+    const { body } = await operator.start({ verb: "retry", filter: {}, ramp: [1] });
+    await rows("UPDATE instances SET status = 'errored' WHERE id = ?1", body.instance_id);
+    const left = await operator.show(body.id);
+    if (left.state !== "complete") expect(left).toMatchObject({ state: "stopped", why: expect.stringContaining(body.instance_id) });
+    await operator.ask(`/v1/bulk-actions/${body.id}/resume`, { reason: "go on" });
+    await keeperRound();
+    expect(await operator.over(body.id)).toMatchObject({ state: "complete", done: 3 });
+  });
+
+  it("B03 of many stages goes on as another instance when one has had its turns, also where it dies between the two", async () => {
+    const operator = await theOperator();
+    const { mend } = await broken(operator, 20);
+    mend();
+    const { body } = await operator.start({ verb: "retry", filter: {}, ramp: Array.from({ length: 20 }, () => 1) });
+    const death = dieAt("B03 handed over, next pass not begun", body.id);
+    const end = await operator.over(body.id);
+    expect(death.died()).toBe(true);
+    expect(end).toMatchObject({ state: "complete", done: 20 });
+    expect(end.instance_id).not.toBe(body.instance_id);
+    expect(await reaches(end.instance_id, "complete")).toBe("complete");
+    // No pass counts as a hop of the one before: there may be seventy.
+    expect((await envelopeOf(end.instance_id)).path).toBeUndefined();
+    expect(await auditOf(body.id)).toHaveLength(20);
+  });
+});

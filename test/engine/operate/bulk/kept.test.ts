@@ -1,0 +1,39 @@
+import { expect, it } from "vitest";
+import { retentionPass, rows } from "../../harness.ts";
+import { lettersOfThreeCauses, theOperator } from "./bulk.ts";
+
+const DAY_MS = 86_400_000;
+const TABLES = ["bulk_actions", "bulk_lists", "bulk_items"];
+
+it("a bulk action that ended 90 days ago leaves with its list and its items; a younger one stays whole, and the audit of both", async () => {
+  const operator = await theOperator();
+  await lettersOfThreeCauses(operator.tenantId, [0, 4, 0]);
+  const ids: string[] = [];
+  for (const reason of ["invalid_payload", "exhausted"]) {
+    const { body } = await operator.start({ verb: "skip", filter: { reason }, ramp: [] });
+    await operator.over(body.id);
+    ids.push(body.id);
+  }
+  const young = (await operator.start({ verb: "skip", ids: ["none"], stop_at_error_rate: 1 })).body;
+  await operator.over(young.id);
+  for (const [id, days] of [
+    [ids[0], 91],
+    [ids[1], 91],
+    [young.id, 89],
+  ] as const) {
+    await rows("UPDATE bulk_actions SET ended_at = ?2 WHERE id = ?1", id, Date.now() - days * DAY_MS);
+  }
+  await retentionPass();
+  const left = async (id: string) =>
+    Promise.all(
+      TABLES.map(
+        async (table) => (await rows(`SELECT 1 FROM ${table} WHERE ${table === "bulk_actions" ? "id" : "bulk_id"} = ?1`, id)).length,
+      ),
+    );
+  expect(await Promise.all(ids.map(left))).toEqual([
+    [0, 0, 0],
+    [0, 0, 0],
+  ]);
+  expect(await left(young.id)).toEqual([1, 1, 1]);
+  expect(await rows("SELECT 1 FROM actions WHERE tenant_id = ?1 AND verb = 'bulk'", operator.tenantId)).toHaveLength(3);
+});

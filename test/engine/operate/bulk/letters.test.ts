@@ -1,0 +1,63 @@
+import { expect, it } from "vitest";
+import { howMany } from "../../../full-size.ts";
+import { reaches, rows, until } from "../../harness.ts";
+import { auditOf, balanced, lettersOfThreeCauses, theOperator } from "./bulk.ts";
+
+const lettersIn = async (tenantId: string, state: string) =>
+  (await rows("SELECT 1 FROM dead_letters WHERE tenant_id = ?1 AND state = ?2", tenantId, state)).length;
+
+it("dead letters of three causes: one is mended and replayed by 1, 10 and the rest, halted in the middle, resumed; the others stop, and are given up", async () => {
+  const [down, invalid, newer] = [howMany(60, 600), howMany(20, 250), howMany(10, 150)];
+  const { tenantId, start, ask, show, over, items } = await theOperator();
+  const { name, mend } = await lettersOfThreeCauses(tenantId, [down, invalid, newer]);
+  expect(await lettersIn(tenantId, "open")).toBe(down + invalid + newer);
+
+  mend();
+  const asked = { verb: "replay", filter: { reason: "exhausted" }, ramp: [1, 10] };
+  const plan = await ask<{ matched: number; sample: object[]; stages: number[] }>("/v1/bulk-actions", {
+    ...asked,
+    reason: "r",
+    dry_run: true,
+  });
+  expect(plan).toMatchObject({ status: 200, body: { matched: down, stages: [1, 10, down - 11] } });
+  expect(plan.body.sample).toHaveLength(10);
+
+  const { status, body } = await start({ ...asked, rate_per_second: howMany(40, 100) });
+  expect({ status, ...body }).toMatchObject({ status: 202, state: "running", matched: down, left: down });
+  await until(
+    () => lettersIn(tenantId, "replayed"),
+    (replayed) => replayed > 15,
+  );
+  expect(await ask(`/v1/bulk-actions/${body.id}/abort`, { reason: "lunch" })).toMatchObject({ status: 202, body: { state: "aborted" } });
+  expect(await reaches(body.instance_id, "complete")).toBe("complete");
+  const halted = balanced(await show(body.id));
+  expect(halted).toMatchObject({ state: "aborted", why: "Aborted by tess.", failed: 0 });
+  expect(halted.left).toBeGreaterThan(0);
+  expect(await lettersIn(tenantId, "replayed")).toBe(halted.done);
+
+  expect((await ask(`/v1/bulk-actions/${body.id}/resume`, { reason: "go on" })).body).toMatchObject({ state: "running" });
+  expect(await over(body.id)).toMatchObject({ state: "complete", matched: down, done: down, skipped: 0, failed: 0, left: 0 });
+  expect(await lettersIn(tenantId, "replayed")).toBe(down);
+  expect(await rows("SELECT id FROM probe_rows WHERE name = ?1", name)).toHaveLength(down);
+  expect(await items(body.id)).toMatchObject(Array.from({ length: Math.min(down, 200) }, (_, n) => ({ n, result: "done" })));
+  const audit = await auditOf(body.id);
+  expect([audit.length, new Set(audit.map(({ target }) => target)).size]).toEqual([down, down]);
+
+  // What nobody has mended fails again, and so stops at the first.
+  const others = (await start({ verb: "replay", filter: {}, ramp: [1, 10] })).body;
+  const stopped = await over(others.id);
+  expect(stopped).toMatchObject({ state: "stopped", matched: invalid + newer, done: 0, failed: 1, why: expect.stringContaining("1 of 1") });
+  const [failed] = await items(others.id, "failed");
+  expect(failed).toMatchObject({ n: 0, code: "invalid_payload", why: expect.stringContaining("name") });
+  const skip = (await start({ verb: "skip", filter: { reason: "invalid_payload" } })).body;
+  expect(await over(skip.id)).toMatchObject({ state: "complete", done: invalid, failed: 0 });
+  // Of what was stopped, what somebody else has settled since is skipped, and what is left fails, as often as its operator goes on.
+  let end = stopped;
+  for (let resumed = 0; end.state === "stopped" && resumed < 10; resumed++) {
+    await ask(`/v1/bulk-actions/${others.id}/resume`, { reason: "all the same" });
+    end = await over(others.id);
+  }
+  expect(end).toMatchObject({ state: "complete", done: 0, skipped: invalid - 1, failed: newer + 1, left: 0 });
+  const settled = (await show(body.id)).done + (await show(skip.id)).done;
+  expect(settled + (await lettersIn(tenantId, "open"))).toBe(down + invalid + newer);
+});

@@ -1,0 +1,215 @@
+import { cancelInstance, effectsOf, getInstance, planCancel, resolveDoubt, retryInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { acceptance, outgoing } from "../../../src/engine/intake/accept.ts";
+import { ProbeSignal } from "../../probe/messages.ts";
+import { deliver, dieAt, envelopeOf, fresh, keeperRound, operator, probeEnv, reaches, rows, start } from "../harness.ts";
+import { platformOf, platformReaches } from "../lab.ts";
+import { type Class, comes, kept, play, scene } from "./scene.ts";
+
+const cancel = (id: string, more: { undo?: boolean } = {}) => cancelInstance(probeEnv, operator, id, { reason: "called off", ...more });
+const standing = (id: string) => getInstance(probeEnv, operator, id);
+const audited = (id: string) => rows("SELECT verb, result FROM actions WHERE instance_id = ?1 ORDER BY at, result", id);
+
+describe("W23 a cancel races the effect", () => {
+  it.each(["keyed", "natural", "lookup", "once"] as const)(
+    "I15 of class %s: it is recorded first, then taken back, before what was done earlier; nothing behind it begins",
+    async (of: Class) => {
+      const its = scene();
+      const id = await play(its, async (step) => {
+        await its.act(step, "a");
+        await its.act(step, "b", of, "slow");
+        await its.act(step, "c");
+      });
+      await comes(() => its.log.includes("b"));
+      expect((await planCancel(probeEnv, operator, id)).effects).toEqual([
+        { step: "b", item: "", verdict: "under_way" },
+        { step: "a", item: "", verdict: "undone" },
+      ]);
+      const cancelled = cancel(id);
+      await comes(async () => (await standing(id)).undo !== null);
+      its.state.go = true;
+      await cancelled;
+      expect(await kept(id, "terminated", "errored")).toBe("terminated");
+      expect(its.log).toEqual(["a", "b", "undo b of its b", "undo a of its a"]);
+    },
+  );
+
+  it("an effect that takes long is waited for, however often the keeper comes: nothing is taken back beside it", async () => {
+    const its = scene();
+    const id = await play(its, async (step) => {
+      await its.act(step, "a");
+      await its.act(step, "b", "once", "slow");
+    });
+    await comes(() => its.log.includes("b"));
+    await cancel(id);
+    for (let round = 0; round < 3; round++) await keeperRound();
+    expect(its.log).toEqual(["a", "b"]);
+    its.state.go = true;
+    expect(await kept(id, "terminated", "errored", "in_doubt")).toBe("terminated");
+    expect(its.log).toEqual(["a", "b", "undo b of its b", "undo a of its a"]);
+  });
+
+  it("a commit: its rows are there, and taken back with the rest", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [
+      { do: "commit", name: "rows", undo: "rows" },
+      { do: "wait", name: "wait", subject: name },
+    ]);
+    await reaches(instanceId, "waiting");
+    await cancel(instanceId);
+    expect(await kept(instanceId, "terminated", "errored")).toBe("terminated");
+    expect(await rows("SELECT kind FROM probe_rows WHERE name LIKE ?1 ORDER BY kind", `${name}/rows%`)).toEqual([
+      { kind: "commit" },
+      { kind: "undo" },
+    ]);
+  });
+
+  it.each(["keyed", "natural"] as const)(
+    "W20 an effect of class %s whose answer was lost, between two tries: it is made certain under its key, then taken back",
+    async (of) => {
+      const its = scene();
+      its.state.lose = true;
+      const id = await play(its, async (step) => {
+        await its.act(step, "a");
+        await its.act(step, "b", of);
+      });
+      // The first loses its answer as well, and has no other try until an hour has passed.
+      await comes(() => its.log.includes("a"));
+      its.state.lose = false;
+      await cancel(id);
+      expect(await kept(id, "terminated", "errored")).toBe("terminated");
+      expect(its.log.at(-1)).toBe("undo a of its a");
+      expect(its.log.filter((one) => one.startsWith("undo"))).toHaveLength(1);
+      expect(its.log).not.toContain("b");
+    },
+  );
+
+  it("a once effect whose answer was lost parks, and goes the way that a person says", async () => {
+    const its = scene();
+    const id = await play(its, async (step) => {
+      await its.act(step, "a");
+      its.state.lose = true;
+      await its.act(step, "b", "once");
+    });
+    expect(await reaches(id, "in_doubt")).toBe("in_doubt");
+    its.state.lose = false;
+    expect((await planCancel(probeEnv, operator, id)).effects[0]).toEqual({ step: "b", item: "", verdict: "in_doubt" });
+    await cancel(id);
+    await comes(async () => (await platformOf(id)).status !== "running" && (await platformOf(id)).status !== "waiting");
+    expect((await standing(id)).status).toBe("in_doubt");
+    const doubt = (await effectsOf(probeEnv, operator, id)).find(({ state }) => state === "in_doubt");
+    await resolveDoubt(probeEnv, operator, doubt?.key ?? "", { verb: "confirm", output: "seen" }, "it is there");
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(its.log).toEqual(["a", "b", "undo b of seen", "undo a of its a"]);
+  });
+});
+
+describe("A cancelled instance", () => {
+  it("that sleeps, or waits for an event, is ended and taken back at once", async () => {
+    for (const rest of ["sleep", "wait"] as const) {
+      const its = scene();
+      const id = await play(its, async (step) => {
+        await its.act(step, "a");
+        if (rest === "sleep") await step.sleep("rest", "1 day");
+        else await step.waitFor("event", ProbeSignal, { subject: its.name });
+        await its.act(step, "c");
+      });
+      await comes(async () => (await standing(id)).step === "a");
+      await cancel(id);
+      expect(await kept(id, "terminated", "errored")).toBe("terminated");
+      expect(its.log).toEqual(["a", "undo a of its a"]);
+      expect(await standing(id)).toMatchObject({ undo: expect.any(String), run: 2 });
+    }
+  });
+
+  it("that had not begun never starts: by no late copy of its message, by no keeper", async () => {
+    const its = scene();
+    dieAt("A03 accept committed, not enqueued");
+    await play(its, (step) => its.act(step, "a")).catch(() => undefined);
+    const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", its.name);
+    await cancel(id);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    const copy = await envelopeOf(id);
+    await deliver("probe-commands", [copy, copy]);
+    expect(await kept(id, "terminated")).toBe("terminated");
+    expect(its.log).toEqual([]);
+    expect(await audited(id)).toEqual([{ verb: "cancel", result: "applied" }]);
+  });
+
+  it("that waits for its time never starts, though the process dies before the platform hears of the cancel", async () => {
+    const its = scene();
+    dieAt("A03 accept committed, not enqueued");
+    await play(its, (step) => its.act(step, "a")).catch(() => undefined);
+    const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", its.name);
+    dieAt("cancel promised, not applied");
+    await cancel(id).catch(() => undefined);
+    const delayed = outgoing(probeEnv.MILLRACE_KEY, acceptance({ name: "lab" }, await envelopeOf(id), "probe-commands", 5));
+    await deliver("probe-commands", [JSON.parse(delayed.body)]);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(its.log).toEqual([]);
+  });
+
+  it("is cancelled once, whoever clicks: one action, and each click its own row in the audit", async () => {
+    const its = scene();
+    const id = await play(its, async (step) => {
+      await its.act(step, "a");
+      await step.sleep("rest", "1 day");
+    });
+    await comes(async () => (await standing(id)).step === "a");
+    const clicks = await Promise.allSettled([cancel(id), cancel(id)]);
+    expect(clicks.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
+    expect(clicks.find(({ status }) => status === "rejected")).toMatchObject({ reason: { code: "invalid_transition" } });
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(its.log).toEqual(["a", "undo a of its a"]);
+    expect(await audited(id)).toEqual([
+      { verb: "cancel", result: "applied" },
+      { verb: "cancel", result: "no_change" },
+    ]);
+    await expect(cancel(id)).rejects.toMatchObject({ code: "invalid_transition", detail: { from: "terminated", to: "terminated" } });
+    expect((await planCancel(probeEnv, operator, id)).refused).toContain("only one that is under way");
+  });
+
+  it("keeps what it did with `undo: false`, and does the rest when it is retried", async () => {
+    const its = scene();
+    const id = await play(its, async (step) => {
+      await its.act(step, "a");
+      await its.act(step, "b", "keyed", "slow");
+      await its.act(step, "c");
+    });
+    await comes(() => its.log.includes("b"));
+    const cancelled = cancel(id, { undo: false });
+    await reaches(id, "terminated");
+    its.state.go = true;
+    await cancelled;
+    await comes(async () => ["errored", "terminated"].includes((await platformOf(id)).status));
+    expect(await standing(id)).toMatchObject({ status: "terminated", undo: null });
+    expect(its.log).toEqual(["a", "b"]);
+    await retryInstance(probeEnv, operator, id, { reason: "on again" });
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    expect(its.log).toEqual(["a", "b", "c"]);
+  });
+
+  it.each(["cancel promised, not applied", "stopped on the platform, not begun anew"] as const)(
+    "is taken back by the keeper when the process dies at: %s",
+    async (point) => {
+      const its = scene();
+      const id = await play(its, async (step) => {
+        await its.act(step, "a");
+        await step.sleep("rest", "1 day");
+        await its.act(step, "c");
+      });
+      await comes(async () => (await standing(id)).step === "a");
+      const { died } = dieAt(point, point === "cancel promised, not applied" ? undefined : id);
+      await cancel(id).catch(() => undefined);
+      await comes(async () => {
+        if (!died()) await keeperRound().catch(() => undefined);
+        return died();
+      });
+      expect(died()).toBe(true);
+      await probeEnv.DB.prepare("UPDATE actions SET lease_until = 0 WHERE instance_id = ?1").bind(id).run();
+      expect(await kept(id, "terminated", "errored")).toBe("terminated");
+      expect(its.log).toEqual(["a", "undo a of its a"]);
+      await platformReaches(id, "terminated", "errored");
+    },
+  );
+});

@@ -1,0 +1,57 @@
+import { closeInstance, getInstance, planClose, retryInstance, undoInstance } from "millrace/operate";
+import { expect, it } from "vitest";
+import { dieAt, keeperRound, operator, probeEnv, rows } from "../harness.ts";
+import { failsUntilMended, outputOf, platformOf } from "../lab.ts";
+import { failed } from "./operating.ts";
+import { comes, kept, play, scene } from "./scene.ts";
+
+const close = (id: string) => closeInstance(probeEnv, operator, id, "nobody needs it any more");
+const standing = (id: string) => getInstance(probeEnv, operator, id);
+
+it("A closed instance is given up for good: no retry or undo moves it, and what it failed of stays on record with the reason", async () => {
+  const { instanceId: id } = await failsUntilMended();
+  await failed(id);
+  expect(await planClose(probeEnv, operator, id)).toMatchObject({ refused: null, effects: [] });
+  await close(id);
+  await keeperRound();
+  expect(await standing(id)).toMatchObject({ status: "skipped", error: { step: "a" } });
+  await expect(retryInstance(probeEnv, operator, id, { reason: "once more" })).rejects.toMatchObject({ code: "invalid_transition" });
+  await expect(undoInstance(probeEnv, operator, id, "called off")).rejects.toMatchObject({ code: "invalid_transition" });
+  await expect(close(id)).rejects.toMatchObject({ detail: { from: "skipped", to: "skipped" } });
+  await keeperRound();
+  expect((await standing(id)).status).toBe("skipped");
+  expect(await rows("SELECT verb, result, reason FROM actions WHERE instance_id = ?1 AND verb = 'close' ORDER BY at", id)).toEqual([
+    { verb: "close", result: "applied", reason: "nobody needs it any more" },
+    { verb: "close", result: "no_change", reason: "nobody needs it any more" },
+  ]);
+});
+
+it("What is under way is not closed, nor what has done all", async () => {
+  const its = scene();
+  const id = await play(its, (step) => its.act(step, "a", "natural", "slow"));
+  await comes(() => its.log.includes("a"));
+  await expect(close(id)).rejects.toMatchObject({ code: "invalid_transition", message: expect.stringContaining("Cancel it first") });
+  its.state.go = true;
+  await outputOf(id);
+  expect(await kept(id, "complete")).toBe("complete");
+  await expect(close(id)).rejects.toMatchObject({ code: "invalid_transition", detail: { from: "complete", to: "skipped" } });
+});
+
+it("One in doubt is closed where its entry is gone, and not before: then no answer would move it on", async () => {
+  const its = scene();
+  its.state.lose = true;
+  const id = await play(its, (step) => its.act(step, "b", "once"));
+  expect(await kept(id, "in_doubt")).toBe("in_doubt");
+  await expect(close(id)).rejects.toMatchObject({ message: expect.stringContaining("in doubt: resolve it") });
+  await probeEnv.DB.prepare("DELETE FROM inbox WHERE instance_id = ?1").bind(id).run();
+  expect((await planClose(probeEnv, operator, id)).refused).toBeNull();
+  dieAt("close promised, not applied");
+  await expect(close(id)).rejects.toThrow("Died");
+  expect(await kept(id, "skipped")).toBe("skipped");
+  await comes(async () => {
+    await keeperRound();
+    return (await rows("SELECT 1 FROM actions WHERE instance_id = ?1 AND applied_at IS NULL", id)).length === 0;
+  });
+  expect(await platformOf(id)).toMatchObject({ status: "terminated" });
+  expect((await standing(id)).status).toBe("skipped");
+});

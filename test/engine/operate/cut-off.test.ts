@@ -1,0 +1,99 @@
+import { type Done, defineStep, retryAfter } from "millrace";
+import { cancelInstance, getInstance, pauseInstance, restartInstance, stepsOf, undoInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { keeperRound, operator, probeEnv, rows } from "../harness.ts";
+import { comes, kept, play, scene } from "./scene.ts";
+
+/** The upstream asks for an hour's patience, once. */
+function refusing() {
+  const state = { refused: false };
+  const next = () => {
+    if (state.refused) return "it";
+    state.refused = true;
+    throw retryAfter(3_600_000, "Too many requests.", 429);
+  };
+  return { state, next };
+}
+
+/** An effect that happens at its first try, of which nobody hears; what its next tries answer is said. */
+function losing(log: string[], next: () => string) {
+  const undo = defineStep<Done<unknown, unknown>, unknown>({
+    effect: "natural",
+    run: async ({ input }) => log.push(`undo ${String(input.output)}`),
+  });
+  let tries = 0;
+  const run = async () => {
+    if (++tries > 1) return next();
+    log.push("done");
+    throw new Error("The answer was lost.");
+  };
+  return defineStep({ effect: "keyed", run, undo, retries: { limit: 5, delay: 1000, backoff: "constant" } });
+}
+
+describe("W20 a cancel takes back an effect whose first answer was lost", () => {
+  it("and whose next try a pause has held", async () => {
+    const its = scene();
+    const step = losing(its.log, () => "it");
+    const id = await play(its, (steps) => steps.effect("b", step, {}));
+    await comes(() => its.log.includes("done"));
+    await pauseInstance(probeEnv, operator, id, "let me look");
+    await comes(async () => {
+      const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id));
+      return steps.some(({ name, state }) => name === "b" && state === "complete");
+    });
+    await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(its.log).toEqual(["done", "undo it"]);
+  });
+
+  it("and whose next try was refused for now", async () => {
+    const its = scene();
+    const { state, next } = refusing();
+    const step = losing(its.log, next);
+    const id = await play(its, (steps) => steps.effect("b", step, {}));
+    await comes(() => state.refused);
+    await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(its.log).toEqual(["done", "undo it"]);
+  });
+
+  it("and whose run was stopped first, and undone then", async () => {
+    const its = scene();
+    const { state, next } = refusing();
+    const step = losing(its.log, next);
+    const id = await play(its, async (steps) => {
+      await its.act(steps, "a");
+      await steps.effect("b", step, {});
+    });
+    await comes(() => state.refused);
+    await cancelInstance(probeEnv, operator, id, { reason: "stop", undo: false });
+    const isOpen = async () => (await rows("SELECT 1 FROM actions WHERE instance_id = ?1 AND applied_at IS NULL", id)).length > 0;
+    await comes(async () => {
+      await keeperRound();
+      return !(await isOpen());
+    });
+    await undoInstance(probeEnv, operator, id, "all of it");
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    await comes(() => its.log.includes("undo a of its a"));
+    expect(its.log).toEqual(["a", "done", "undo it", "undo a of its a"]);
+  });
+
+  it("and whose run was restarted, and has not come there again", async () => {
+    const its = scene();
+    const { state, next } = refusing();
+    const step = losing(its.log, next);
+    const id = await play(its, async (steps) => {
+      await steps.sleep("rest", 1500);
+      await steps.effect("b", step, {});
+    });
+    await comes(() => state.refused);
+    await restartInstance(probeEnv, operator, id, "it hangs");
+    await comes(async () => {
+      await keeperRound();
+      return (await rows("SELECT 1 FROM actions WHERE instance_id = ?1 AND restarted_at IS NOT NULL", id)).length === 1;
+    });
+    await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(its.log).toEqual(["done", "undo it"]);
+  });
+});

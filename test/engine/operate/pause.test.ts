@@ -1,0 +1,174 @@
+import { cancelInstance, getInstance, pauseInstance, planPause, planResume, resumeInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { labPasses } from "../../probe/lab.ts";
+import { ProbeSignal } from "../../probe/messages.ts";
+import { deliver, dieAt, envelopeOf, event, keeperRound, operator, probeEnv, reaches, rows } from "../harness.ts";
+import { platformOf } from "../lab.ts";
+import { comes, kept, play, scene } from "./scene.ts";
+
+const pause = (id: string) => pauseInstance(probeEnv, operator, id, "the shop asks us to wait");
+const resume = (id: string) => resumeInstance(probeEnv, operator, id, "on again");
+const standing = (id: string) => getInstance(probeEnv, operator, id);
+
+/** Time for what must not happen: rounds of the keeper, each of which would have it happen. */
+async function nothingBegins(): Promise<void> {
+  for (let round = 0; round < 3; round++) await keeperRound();
+}
+
+describe("A paused instance", () => {
+  it("begins no step until it is resumed; what was under way is recorded first", async () => {
+    const its = scene();
+    const id = await play(its, async (step) => {
+      await its.act(step, "a", "once", "slow");
+      await its.act(step, "b");
+    });
+    await comes(() => its.log.includes("a"));
+    expect((await planPause(probeEnv, operator, id)).effects).toEqual([{ step: "a", item: "", verdict: "under_way" }]);
+    await pause(id);
+    its.state.go = true;
+    await comes(async () => (await rows("SELECT 1 FROM inbox WHERE instance_id = ?1 AND state = 'done'", id)).length === 1);
+    await nothingBegins();
+    expect(await standing(id)).toMatchObject({ status: "paused", run: 1 });
+    expect(its.log).toEqual(["a"]);
+    expect((await planResume(probeEnv, operator, id)).effects).toEqual([{ step: "a", item: "", verdict: "kept" }]);
+    await resume(id);
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    expect(its.log).toEqual(["a", "b"]);
+    expect(await rows("SELECT verb, result FROM actions WHERE instance_id = ?1 ORDER BY at", id)).toEqual([
+      { verb: "pause", result: "applied" },
+      { verb: "resume", result: "applied" },
+    ]);
+  });
+
+  it("that slept, or waited, begins nothing when its time is over or its event comes; the event is kept", async () => {
+    const its = scene();
+    const id = await play(its, async (step) => {
+      await step.sleep("rest", 50);
+      const { value } = await step.waitFor("event", ProbeSignal, { subject: its.name });
+      its.log.push(`heard ${value}`);
+      await its.act(step, "b");
+    });
+    await reaches(id, "waiting");
+    await pause(id);
+    await probeEnv.PROBE_EVENTS.send(event("probe.signal", its.name, { about: its.name, value: "news" }));
+    await comes(() => its.log.includes("heard news"));
+    await nothingBegins();
+    expect(its.log).toEqual(["heard news"]);
+    expect((await standing(id)).status).toBe("paused");
+    await resume(id);
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    expect(its.log.at(-1)).toBe("b");
+  });
+
+  it("between two tries makes no other, until it is resumed", async () => {
+    const its = scene();
+    let tries = 0;
+    const id = await play(its, async (step) => {
+      await step.read(
+        "flaky",
+        async () => {
+          if (++tries === 1) throw new Error("Not now.");
+          return tries;
+        },
+        { retries: { limit: 3, delay: 1500 } },
+      );
+    });
+    await comes(() => tries === 1);
+    await pause(id);
+    await comes(async () => (await rows("SELECT 1")).length === 1 && (await platformOf(id)).status !== "complete");
+    await scheduler.wait(2000);
+    expect(tries).toBe(1);
+    await resume(id);
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    expect(tries).toBe(2);
+  });
+
+  it("that had not begun is started by nobody: its first step begins when it is resumed", async () => {
+    const its = scene();
+    dieAt("A03 accept committed, not enqueued");
+    await play(its, (step) => its.act(step, "a")).catch(() => undefined);
+    const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", its.name);
+    await pause(id);
+    await deliver("probe-commands", [await envelopeOf(id)]);
+    await nothingBegins();
+    expect(its.log).toEqual([]);
+    expect((await standing(id)).status).toBe("paused");
+    await resume(id);
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    expect(its.log).toEqual(["a"]);
+  });
+
+  it("can be cancelled: what it did is taken back", async () => {
+    const its = scene();
+    const id = await play(its, async (step) => {
+      await its.act(step, "a", "keyed", "slow");
+      await its.act(step, "b");
+    });
+    await comes(() => its.log.includes("a"));
+    await pause(id);
+    its.state.go = true;
+    await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(its.log).toEqual(["a", "undo a of its a"]);
+  });
+
+  it("stays paused when the platform passes through it anew, as after a killed process", async () => {
+    const its = scene();
+    const id = await play(its, async (step) => {
+      await its.act(step, "a", "natural", "slow");
+      await its.act(step, "b");
+    });
+    await comes(() => its.log.includes("a"));
+    await pause(id);
+    its.state.go = true;
+    const instance = await (probeEnv as unknown as { LAB: Workflow }).LAB.get(id);
+    await comes(async () => (await rows("SELECT 1 FROM inbox WHERE instance_id = ?1 AND state = 'done'", id)).length === 1);
+    const before = labPasses.get(id) ?? 0;
+    await instance.pause().catch(() => undefined);
+    await instance.resume().catch(() => undefined);
+    await comes(async () => (labPasses.get(id) ?? 0) > before || (await platformOf(id)).status === "running");
+    await nothingBegins();
+    expect(its.log).toEqual(["a"]);
+    await resume(id);
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    expect(its.log).toEqual(["a", "b"]);
+  });
+
+  it.each(["pause committed, not applied", "resume promised, not applied"] as const)(
+    "goes on where the process dies at: %s",
+    async (point) => {
+      const its = scene();
+      const id = await play(its, async (step) => {
+        await its.act(step, "a", "natural", "slow");
+        await its.act(step, "b");
+      });
+      await comes(() => its.log.includes("a"));
+      const { died } = dieAt(point);
+      await pause(id).catch(() => undefined);
+      its.state.go = true;
+      await nothingBegins();
+      expect(its.log).toEqual(["a"]);
+      await resume(id).catch(() => undefined);
+      expect(died()).toBe(true);
+      expect(await kept(id, "complete", "errored")).toBe("complete");
+      expect(its.log).toEqual(["a", "b"]);
+    },
+  );
+
+  it("is paused and resumed once, whoever clicks; and neither where it is over", async () => {
+    const its = scene();
+    const id = await play(its, async (step) => {
+      await its.act(step, "a", "natural", "slow");
+    });
+    await comes(() => its.log.includes("a"));
+    const clicks = await Promise.allSettled([pause(id), pause(id)]);
+    expect(clicks.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
+    await expect(pause(id)).rejects.toMatchObject({ code: "invalid_transition", detail: { from: "paused", to: "paused" } });
+    its.state.go = true;
+    await resume(id);
+    await expect(resume(id)).rejects.toMatchObject({ code: "invalid_transition" });
+    expect(await kept(id, "complete")).toBe("complete");
+    await expect(pause(id)).rejects.toMatchObject({ detail: { from: "complete", to: "paused" } });
+    expect((await planPause(probeEnv, operator, id)).refused).toContain("under way");
+  });
+});

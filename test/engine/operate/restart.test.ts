@@ -1,0 +1,101 @@
+import {
+  getInstance,
+  pauseInstance,
+  planCancel,
+  planPause,
+  planRestart,
+  planResume,
+  restartInstance,
+  resumeInstance,
+} from "millrace/operate";
+import { expect, it } from "vitest";
+import { labPasses } from "../../probe/lab.ts";
+import { ProbeSignal } from "../../probe/messages.ts";
+import { dieAt, event, keeperRound, operator, probeEnv, reaches, rows } from "../harness.ts";
+import { comes, kept, play, scene } from "./scene.ts";
+
+const restart = (id: string) => restartInstance(probeEnv, operator, id, "it hangs");
+
+it.each(["nothing", "restart promised, not applied", "stopped on the platform, not begun anew", "restarted, not told"] as const)(
+  "W15 A restarted instance passes through its code from the beginning: what is recorded answers, with no new effect (dies at: %s)",
+  async (point) => {
+    const its = scene();
+    const id = await play(its, async (step) => {
+      await its.act(step, "a", "once");
+      const { value } = await step.waitFor("event", ProbeSignal, { subject: its.name });
+      await its.act(step, "b", "once");
+      return value;
+    });
+    await reaches(id, "waiting");
+    expect(await planRestart(probeEnv, operator, id)).toMatchObject({ refused: null, effects: [{ step: "a", verdict: "kept" }] });
+    const passes = labPasses.get(id) ?? 0;
+    const own = point === "stopped on the platform, not begun anew" ? id : undefined;
+    const { died } = point === "nothing" ? { died: () => true } : dieAt(point, own);
+    await restart(id).catch(() => undefined);
+    await comes(async () => {
+      if (!died()) await keeperRound().catch(() => undefined);
+      return died();
+    });
+    expect(died()).toBe(true);
+    await probeEnv.DB.prepare("UPDATE actions SET lease_until = 0 WHERE instance_id = ?1").bind(id).run();
+    await kept(id, "waiting", "running");
+    await comes(async () => {
+      await kept(id, "waiting", "running");
+      return (
+        (labPasses.get(id) ?? 0) > passes &&
+        (await rows("SELECT 1 FROM actions WHERE instance_id = ?1 AND applied_at IS NULL", id)).length === 0
+      );
+    });
+    await probeEnv.PROBE_EVENTS.send(event("probe.signal", its.name, { about: its.name, value: "came" }));
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    expect(its.log).toEqual(["a", "b"]);
+    expect(await getInstance(probeEnv, operator, id)).toMatchObject({ run: 2, error: null });
+  },
+);
+
+it("An effect under way is recorded before its run is ended, and not repeated", async () => {
+  const its = scene();
+  const id = await play(its, async (step) => {
+    await its.act(step, "a", "once", "slow");
+    await its.act(step, "b", "once");
+  });
+  await comes(() => its.log.includes("a"));
+  const restarted = restart(id);
+  await reaches(id, "paused");
+  its.state.go = true;
+  await restarted;
+  expect(await kept(id, "complete", "errored", "in_doubt")).toBe("complete");
+  expect(its.log).toEqual(["a", "b"]);
+});
+
+it("While it is being restarted, a second click, a resume and a pause change nothing, and say so; a cancel does", async () => {
+  const its = scene();
+  const id = await play(its, async (step) => {
+    await its.act(step, "a", "once", "slow");
+    await its.act(step, "b", "once");
+  });
+  await comes(() => its.log.includes("a"));
+  const restarted = restart(id);
+  await reaches(id, "paused");
+  const why = expect.stringMatching(/^The instance is being restarted: .*goes on by itself/);
+  const refused = { code: "invalid_transition", message: why, detail: { from: "paused" } };
+  await expect(restart(id)).rejects.toMatchObject(refused);
+  await expect(resumeInstance(probeEnv, operator, id, "go on")).rejects.toMatchObject(refused);
+  await expect(pauseInstance(probeEnv, operator, id, "wait")).rejects.toMatchObject(refused);
+  for (const plan of [planRestart, planResume, planPause]) {
+    expect(await plan(probeEnv, operator, id)).toMatchObject({ refused: why });
+  }
+  expect(await planCancel(probeEnv, operator, id)).toMatchObject({ refused: null });
+  expect(await getInstance(probeEnv, operator, id)).toMatchObject({ status: "paused", run: 2 });
+  its.state.go = true;
+  await restarted;
+  expect(await kept(id, "complete", "errored", "in_doubt")).toBe("complete");
+  expect(its.log).toEqual(["a", "b"]);
+});
+
+it("What is complete is not restarted", async () => {
+  const its = scene();
+  const id = await play(its, (step) => its.act(step, "a"));
+  expect(await kept(id, "complete")).toBe("complete");
+  await expect(restart(id)).rejects.toMatchObject({ code: "invalid_transition", detail: { from: "complete", to: "running" } });
+});

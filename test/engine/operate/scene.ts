@@ -1,0 +1,66 @@
+import { type Done, defineStep, type Steps } from "millrace";
+import { getInstance } from "millrace/operate";
+import { fresh, keeperRound, operator, probeEnv, until } from "../harness.ts";
+import { held, runLab } from "../lab.ts";
+import { ONCE } from "./operating.ts";
+
+export type Class = "keyed" | "natural" | "lookup" | "once";
+
+/**
+ * A run whose effects are listed as they happen, with what takes them back. `slow` ones stand still, done, until `go`; `lost` ones happen,
+ * and nobody hears of it.
+ */
+export interface Scene {
+  readonly name: string;
+  readonly log: string[];
+  readonly state: { go: boolean; lose: boolean };
+  act(step: Steps, what: "a" | "b" | "c", of?: Class, how?: "slow"): Promise<unknown>;
+}
+
+export function scene(): Scene {
+  const log: string[] = [];
+  const state = { go: false, lose: false };
+  const act: Scene["act"] = (step, what, of = "natural", how) => {
+    const undo = defineStep<Done<unknown, unknown>, unknown>({
+      effect: "natural",
+      ...ONCE,
+      run: async ({ input }) => log.push(`undo ${what} of ${String(input.output)}`),
+    });
+    const run = async () => {
+      // An upstream that bears a repetition does nothing the second time.
+      if (of === "natural" || of === "once" || !log.includes(what)) log.push(what);
+      if (how === "slow") await held(() => state.go);
+      if (state.lose) throw new Error("The answer was lost.");
+      return `its ${what}`;
+    };
+    const found = async () => (log.includes(what) ? `its ${what}` : undefined);
+    const more = { run, undo, timeout: 20_000, retries: { limit: 3, delay: "1 hour" as const } };
+    return step.effect(
+      what,
+      of === "lookup" ? defineStep({ effect: of, lookup: found, ...more }) : defineStep({ effect: of, ...more }),
+      {},
+    );
+  };
+  return { name: fresh("lab"), log, state, act };
+}
+
+/** Runs it. */
+export async function play(of: Scene, code: (step: Steps) => Promise<unknown>): Promise<string> {
+  const { instanceId } = await runLab(({ step }) => code(step), { name: of.name });
+  return instanceId;
+}
+
+/** Lets the keeper carry out what is promised, until the instance is there; answers its status. */
+export function kept(id: string, ...statuses: string[]): Promise<string> {
+  return until(
+    async () => {
+      const { status } = await getInstance(probeEnv, operator, id);
+      if (!statuses.includes(status)) await keeperRound();
+      return (await getInstance(probeEnv, operator, id)).status as string;
+    },
+    (status) => statuses.includes(status),
+  );
+}
+
+/** Waits until something is so. */
+export const comes = (is: () => boolean | Promise<boolean>) => until(async () => is(), Boolean);

@@ -1,0 +1,88 @@
+import { planSignal, signalInstance } from "millrace/operate";
+import { expect, it } from "vitest";
+import { ProbeSignal } from "../../probe/messages.ts";
+import { app } from "../../probe/worker.ts";
+import { dieAt, operator, probeEnv, reaches, rows } from "../harness.ts";
+import { outputOf } from "../lab.ts";
+import { comes, kept, play, scene } from "./scene.ts";
+
+const signal = (id: string, about: string, key: string, value = "sent") =>
+  signalInstance(probeEnv, app, operator, id, {
+    type: "probe.signal",
+    payload: { about, value },
+    idempotencyKey: key,
+    reason: "they called",
+  });
+
+/** A run that waits twice. */
+async function waits(go = true) {
+  const its = scene();
+  its.state.go = go;
+  const id = await play(its, async (step) => {
+    await its.act(step, "a", "natural", "slow");
+    const first = await step.waitFor("first", ProbeSignal, { subject: its.name });
+    const second = await step.waitFor("second", ProbeSignal, { subject: its.name });
+    return [first.value, second.value];
+  });
+  if (go) await reaches(id, "waiting");
+  return { its, id };
+}
+
+it("W24 A signal is taken by the instance that it is sent to, once however often it is sent, and by no other", async () => {
+  const { its, id } = await waits();
+  const other = await waits();
+  expect(await planSignal(probeEnv, app, operator, id, { type: "probe.signal", payload: { about: its.name, value: "x" } })).toMatchObject({
+    refused: null,
+    effects: [{ step: "first", verdict: "runs" }],
+  });
+  const sent = await Promise.all([1, 2, 3].map(() => signal(id, its.name, "key", "one")));
+  expect(sent.filter(({ replayed }) => !replayed)).toHaveLength(1);
+  await comes(async () => (await rows("SELECT 1 FROM waits WHERE instance_id = ?1 AND name = 'second'", id)).length === 1);
+  expect(await signal(id, its.name, "key", "one")).toMatchObject({ replayed: true, step: null });
+  await expect(signal(id, its.name, "key", "another")).rejects.toMatchObject({ code: "idempotency_key_reused" });
+  expect(await signal(id, its.name, "key 2", "two")).toMatchObject({ replayed: false, step: "second" });
+  expect(await kept(id, "complete", "errored")).toBe("complete");
+  expect(await outputOf(id)).toEqual(["one", "two"]);
+  expect(await rows("SELECT 1 FROM waits WHERE instance_id = ?1 AND signal_id IS NOT NULL", other.id)).toEqual([]);
+  const audit = await rows<{ result: string }>("SELECT result FROM actions WHERE instance_id = ?1 AND verb = 'signal'", id);
+  expect(audit.filter(({ result }) => result === "applied")).toHaveLength(2);
+});
+
+it("W24 A signal that comes before the instance waits is kept until it does", async () => {
+  const { its, id } = await waits(false);
+  await comes(() => its.log.includes("a"));
+  expect(await signal(id, its.name, "early", "early")).toMatchObject({ replayed: false, step: null });
+  its.state.go = true;
+  await comes(async () => (await rows("SELECT 1 FROM waits WHERE instance_id = ?1 AND name = 'second'", id)).length === 1);
+  await signal(id, its.name, "late", "late");
+  expect(await kept(id, "complete", "errored")).toBe("complete");
+  expect(await outputOf(id)).toEqual(["early", "late"]);
+});
+
+it("W24 A signal that was kept and not told is told by the keeper", async () => {
+  const { its, id } = await waits();
+  dieAt("signal kept, not told");
+  await expect(signal(id, its.name, "one", "one")).rejects.toThrow("Died");
+  await comes(async () => {
+    await kept(id, "running", "waiting");
+    return (await rows("SELECT 1 FROM waits WHERE instance_id = ?1 AND name = 'second'", id)).length === 1;
+  });
+  await signal(id, its.name, "two", "two");
+  expect(await kept(id, "complete", "errored")).toBe("complete");
+});
+
+it("A signal is refused that nobody waits for, that is about something else, or none of its type, or to an instance that is over", async () => {
+  const { its, id } = await waits();
+  const send = (type: string, payload: unknown) =>
+    signalInstance(probeEnv, app, operator, id, { type, payload, idempotencyKey: crypto.randomUUID(), reason: "they called" });
+  await expect(send("probe.unknown", {})).rejects.toMatchObject({ code: "unknown_message_type" });
+  await expect(send("probe.done", { name: "x", step: "y" })).rejects.toMatchObject({ code: "unknown_message_type" });
+  await expect(send("probe.signal", { about: 1 })).rejects.toMatchObject({ code: "invalid_payload" });
+  await expect(send("probe.signal", { about: "another", value: "x" })).rejects.toMatchObject({ code: "invalid_payload" });
+  await signal(id, its.name, "1");
+  await comes(async () => (await rows("SELECT 1 FROM waits WHERE instance_id = ?1 AND name = 'second'", id)).length === 1);
+  await signal(id, its.name, "2");
+  expect(await kept(id, "complete", "errored")).toBe("complete");
+  await expect(signal(id, its.name, "3")).rejects.toMatchObject({ code: "invalid_transition", detail: { from: "complete" } });
+  await expect(signal("0".repeat(32), its.name, "4")).rejects.toMatchObject({ code: "instance_not_found" });
+});

@@ -1,0 +1,133 @@
+import { defineStep, notRetryable } from "millrace";
+import { effectsOf, getInstance, planSkip, skipStep, undoInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import * as z from "zod";
+import { dieAt, operator, probeEnv, rows } from "../harness.ts";
+import { outputOf, runLab } from "../lab.ts";
+import { back, effect, failed, ONCE } from "./operating.ts";
+import { kept, play, scene } from "./scene.ts";
+
+const skip = (id: string, step: string, output: unknown, item = "") =>
+  skipStep(probeEnv, operator, id, { step, item, output, reason: "done by hand" });
+const standing = (id: string) => getInstance(probeEnv, operator, id);
+
+const pays = (of: "keyed" | "natural" | "lookup" | "once") => {
+  const more = { ...ONCE, output: z.object({ paid: z.number() }), run: () => Promise.reject(notRetryable("The bank is gone.")) };
+  return of === "lookup" ? defineStep({ effect: of, lookup: async () => undefined, ...more }) : defineStep({ effect: of, ...more });
+};
+
+describe("A step that an instance failed of", () => {
+  it.each(["keyed", "natural", "lookup", "once"] as const)(
+    "of class %s is skipped with an output: the run goes on behind it",
+    async (of) => {
+      const its = scene();
+      const { instanceId: id } = await runLab(
+        async ({ step }) => {
+          await its.act(step, "a");
+          const { paid } = await step.effect("pay", pays(of), {});
+          await its.act(step, "b");
+          return paid;
+        },
+        { name: its.name },
+      );
+      await failed(id);
+      expect(await planSkip(probeEnv, operator, id, { step: "pay" })).toMatchObject({
+        refused: null,
+        from: "pay",
+        effects: [
+          { step: "a", verdict: "kept" },
+          { step: "pay", verdict: "skipped" },
+        ],
+      });
+      await skip(id, "pay", { paid: 7 });
+      expect(await kept(id, "complete", "errored")).toBe("complete");
+      expect(await outputOf(id)).toBe(7);
+      expect(its.log).toEqual(["a", "b"]);
+      const shown = await effectsOf(probeEnv, operator, id);
+      expect(shown.map(({ step, state, skipped }) => ({ step, state, skipped }))).toEqual([
+        { step: "a", state: "done", skipped: false },
+        { step: "pay", state: "done", skipped: true },
+        { step: "b", state: "done", skipped: false },
+      ]);
+      expect(await rows("SELECT verb, result, reason FROM actions WHERE instance_id = ?1", id)).toEqual([
+        { verb: "skip_step", result: "applied", reason: "done by hand" },
+      ]);
+    },
+  );
+
+  it("that commits, or only reads, is skipped too; nothing of them is written", async () => {
+    const { instanceId: id } = await runLab(async ({ step }) => {
+      const read = await step.read("look", () => Promise.reject<number>(notRetryable("Gone.")));
+      const written = await step.commit("write", () => Promise.reject<{ output: number }>(notRetryable("Broken.")));
+      return [read, written];
+    });
+    await failed(id);
+    await skip(id, "look", 1);
+    await failed(id);
+    expect((await standing(id)).error).toMatchObject({ step: "write" });
+    await skip(id, "write", 2);
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    expect(await outputOf(id)).toEqual([1, 2]);
+  });
+
+  it("ends the run again with an output that is none of it, and goes on with the next", async () => {
+    const { instanceId: id } = await runLab(async ({ step }) => (await step.effect("pay", pays("keyed"), {})).paid);
+    await failed(id);
+    await skip(id, "pay", { paid: "seven" });
+    await failed(id);
+    expect((await standing(id)).error).toMatchObject({ step: "pay", message: expect.stringContaining("none of it") });
+    await skip(id, "pay", { paid: 7 });
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+  });
+
+  it("is not taken back by an undo, because it did not happen", async () => {
+    const its = scene();
+    const id = await play(its, async (step) => {
+      await its.act(step, "a");
+      its.state.lose = true;
+      await step.effect(
+        "pay",
+        effect("natural", () => Promise.reject(notRetryable("Gone.")), { undo: back(async () => its.log.push("undo pay")) }),
+        {},
+      );
+    });
+    await failed(id);
+    its.state.lose = false;
+    await skip(id, "pay", { paid: 7 });
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    await undoInstance(probeEnv, operator, id, "called off");
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(its.log).toEqual(["a", "undo a of its a"]);
+  });
+
+  it("is skipped by the keeper where the process dies behind the commit", async () => {
+    const { instanceId: id } = await runLab(async ({ step }) => (await step.effect("pay", pays("keyed"), {})).paid);
+    await failed(id);
+    dieAt("skip promised, not applied");
+    await expect(skip(id, "pay", { paid: 7 })).rejects.toThrow("Died");
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+  });
+});
+
+it("A step is not skipped that did not fail, nor in an instance that did not", async () => {
+  const its = scene();
+  const { instanceId: id } = await runLab(
+    async ({ step }) => {
+      await its.act(step, "a");
+      return (await step.effect("pay", pays("keyed"), {})).paid;
+    },
+    { name: its.name },
+  );
+  await failed(id);
+  for (const step of ["a", "b"]) {
+    expect((await planSkip(probeEnv, operator, id, { step })).refused).not.toBeNull();
+    await expect(skip(id, step, 1)).rejects.toMatchObject({ code: "invalid_transition" });
+  }
+  const clicks = await Promise.allSettled([skip(id, "pay", { paid: 7 }), skip(id, "pay", { paid: 8 })]);
+  expect(clicks.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
+  expect(await kept(id, "complete", "errored")).toBe("complete");
+  await expect(skip(id, "pay", { paid: 9 })).rejects.toMatchObject({ detail: { from: "complete" } });
+  const results = await rows<{ result: string }>("SELECT result FROM actions WHERE instance_id = ?1", id);
+  expect(results.filter(({ result }) => result === "applied")).toHaveLength(1);
+  expect(results).toHaveLength(5);
+});

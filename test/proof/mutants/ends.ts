@@ -1,0 +1,45 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with its placeholders.
+import { mutantsOf } from "./mutant.ts";
+
+const CRASHES = "test/engine/callbacks/crashes.test.ts";
+const OWED = "src/engine/callbacks/owed.ts";
+
+/** Ends that nobody hears of, or that others do. */
+export const ENDS = mutantsOf("ends", {
+  "an end whose process died is told to nobody": {
+    file: "src/engine/keeper/keeper.ts",
+    find: "portion: () => callOwed(env) }",
+    put: "portion: () => Promise.resolve(all(0)) }",
+    killedBy: CRASHES,
+  },
+  "a call is noted as kept, and is not": {
+    file: OWED,
+    find: "[...acceptanceChunks(calls).map(takeIn), noteCalled(owed)]",
+    put: "[noteCalled(owed)]",
+    killedBy: CRASHES,
+  },
+  "a deleted tenant's address is called": {
+    file: "src/engine/store/instances/remove.ts",
+    find: "SET status = 'terminated', callback = NULL,",
+    put: "SET status = 'terminated',",
+    killedBy: CRASHES,
+  },
+  "all tenants' callbacks are signed with one secret": {
+    file: "src/engine/callbacks/secret.ts",
+    find: '["callback secret", tenantId]',
+    put: '["callback secret"]',
+    killedBy: "test/engine/callbacks/callbacks.test.ts",
+  },
+  "what is overdue is listed for every tenant": {
+    file: "src/engine/inspect/instances.ts",
+    find: "WHERE tenant_id = ${by.tenantId} AND ${IS_OVERDUE}",
+    put: "WHERE ${IS_OVERDUE}",
+    killedBy: "test/engine/inspect/overdue.test.ts",
+  },
+  "an answer that waits does not see a question": {
+    file: "src/engine/inspect/settled.ts",
+    find: " || row.asks === 1",
+    put: "",
+    killedBy: "test/engine/inspect/waited-for.test.ts",
+  },
+});
