@@ -1,3 +1,4 @@
+import { setTimeout } from "node:timers/promises";
 import type { ExtractSchema } from "hono/types";
 import type { EngineApi } from "millrace/http";
 import type { batches } from "../api/batches.ts";
@@ -22,6 +23,7 @@ type Listed<Answer> = Answer extends { items: (infer Item)[] } ? Item : never;
 export type Costs = Output<EngineApi, "/v1/costs", "$get">;
 type InstancePage = Output<EngineApi, "/v1/instances", "$get">;
 export type Instance = Listed<InstancePage>;
+export type Letter = Output<EngineApi, "/v1/dead-letters/:id", "$get">;
 export type Step = Listed<Output<EngineApi, "/v1/instances/:id/steps", "$get">>;
 export type EmittedMessage = Listed<Output<EngineApi, "/v1/instances/:id/events", "$get">>;
 type BatchResult = Output<EngineApi, "/v1/commands/batch", "$post">["results"][number];
@@ -77,10 +79,15 @@ export class ApiRefusal extends Refusal {
 
 /** Longest that an answer may take with its body: a thousand asks at once are slow on a busy machine. */
 const ANSWER_MS = 60_000;
+/** Tries of a request that a limit turns away: it says when there is room, and that nothing was done. */
+const TRIES = 10;
 /** The API's largest page. */
 const PAGE = 200;
 
-/** Sends a body as it is, and answers the text. Errors: an `ApiRefusal` with the problem's own words. */
+/**
+ * Sends a body as it is, and answers the text. What a limit turns away is sent again when that says. Errors: an `ApiRefusal` with the
+ * problem's own words.
+ */
 function readerOf(url: string, token: string) {
   return async function read(
     method: string,
@@ -91,15 +98,20 @@ function readerOf(url: string, token: string) {
     const gone = () => {
       throw new ApiRefusal(`${url} gave no answer to ${method} ${path}.`);
     };
-    const response = await fetch(url + path, {
-      method,
-      headers: { authorization: `Bearer ${token}`, ...(body && { "content-type": body.type }), ...headers },
-      signal: AbortSignal.timeout(ANSWER_MS),
-      ...(body && { body: body.text }),
-    }).catch(gone);
-    const text = await response.text().catch(gone);
-    if (!response.ok) throw new ApiRefusal(`${method} ${path} answered ${response.status}: ${detailOf(text)}`, response.status);
-    return text;
+    for (let nth = 1; ; nth++) {
+      const response = await fetch(url + path, {
+        method,
+        headers: { authorization: `Bearer ${token}`, ...(body && { "content-type": body.type }), ...headers },
+        signal: AbortSignal.timeout(ANSWER_MS),
+        ...(body && { body: body.text }),
+      }).catch(gone);
+      const text = await response.text().catch(gone);
+      if (response.ok) return text;
+      const seconds = Number(response.headers.get("retry-after"));
+      const isPutOff = response.status === 429 && seconds > 0 && nth < TRIES;
+      if (!isPutOff) throw new ApiRefusal(`${method} ${path} answered ${response.status}: ${detailOf(text)}`, response.status);
+      await setTimeout(seconds * 1000);
+    }
   };
 }
 
@@ -130,6 +142,8 @@ export function apiOf(url: string, token: string) {
     events: async (id: string) => (await ask<{ items: EmittedMessage[] }>("GET", `/v1/instances/${id}/events?payload=true`)).items,
     planRetry: (id: string, reason: string) => ask<RetryPlan>("POST", `/v1/instances/${id}/retry`, { reason, dry_run: true }),
     retry: (id: string, reason: string) => ask<Retried>("POST", `/v1/instances/${id}/retry`, { reason }),
+    letter: (id: string) => ask<Letter>("GET", `/v1/dead-letters/${id}`),
+    replay: (id: string, body: object, reason: string) => ask<unknown>("POST", `/v1/dead-letters/${id}/replay`, { body, reason }),
     appendFacts: async (facts: readonly FactStatement[]) =>
       (await ask<{ results: AppendResult[] }>("POST", "/v1/facts", { facts })).results,
     facts: async () => (await ask<FactPage>("GET", `/v1/facts?limit=${PAGE}`)).items,

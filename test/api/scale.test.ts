@@ -6,6 +6,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { fillStatements, PORTION } from "../../bench/fill/statements.ts";
 import { app } from "../../src/catalog.ts";
 import { howMany, IS_FULL_SIZE } from "../full-size.ts";
+import { rowsRead } from "../rows-read.ts";
 import { ALL_SCOPES, callerWith, type Json } from "./client.ts";
 import { reads } from "./reads.ts";
 import { hexId } from "./seed.ts";
@@ -39,24 +40,6 @@ const BOUNDED: [start: RegExp, most: (open: number) => number, why: string][] = 
   [/^\/v1\/messages\/dead-letters/, () => 30_000, "Counts those of the last day, 10,000 at most."],
   [/^\/v1\/effects/, (open) => 8 * open + 200, "What is in doubt, from an index that holds nothing else."],
 ];
-
-/** How many rows the database reads for one request. */
-async function rowsRead<T>(ask: () => Promise<T>): Promise<{ read: number; answer: T }> {
-  const proto = Object.getPrototypeOf(env.DB) as D1Database;
-  const own = proto.batch;
-  let read = 0;
-  proto.batch = async function batch(this: D1Database, statements: D1PreparedStatement[]) {
-    const results = await own.call(this, statements);
-    read += results.reduce((sum, { meta }) => sum + (meta.rows_read ?? 0), 0);
-    return results;
-  } as typeof own;
-  try {
-    const answer = await ask();
-    return { read, answer };
-  } finally {
-    proto.batch = own;
-  }
-}
 
 // MILLRACE_FULL_SIZE=true npx vitest run --project app test/api/scale.test.ts: 2,000 and 1,000,000 instances. It prints the table of docs/performance.md.
 it("every list, filter and search of the engine reads as many rows of a large database as of a small one", {

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { Issue } from "./errors.ts";
 import { nearest } from "./nearest.ts";
+import { schemasAt } from "./schema-at.ts";
 import { shortened } from "./text.ts";
 
 type Schema = z.core.$ZodType;
@@ -40,7 +41,7 @@ export function unknownName(path: string, name: string, known: Iterable<string>)
 
 /** The fields that a schema knows at a place. */
 export function fieldsAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
-  const at = path.reduce<Schema[]>((schemas, key) => opened(schemas).flatMap((one) => below(one, key)), [schema]);
+  const at = path.reduce<Schema[]>((schemas, key) => opened(schemas).flatMap((one) => schemasAt(one, key)), [schema]);
   return opened(at).flatMap((one) => Object.keys(shapeOf(one) ?? {}));
 }
 
@@ -55,7 +56,7 @@ function look(schemas: readonly Schema[], value: unknown, path: readonly string[
     if (known && !known.has(key)) issues.push(unknownField([...path, key], known));
     else
       look(
-        fitting.flatMap((one) => below(one, Array.isArray(value) ? Number(key) : key)),
+        fitting.flatMap((one) => schemasAt(one, Array.isArray(value) ? Number(key) : key)),
         (value as Record<string, unknown>)[key],
         [...path, key],
         issues,
@@ -98,20 +99,4 @@ function shapeOf(schema: Schema): Readonly<Record<string, Schema>> | undefined {
   if (def.type !== "object") return undefined;
   const isOpen = def.catchall !== undefined && def.catchall._zod.def.type !== "never";
   return isOpen ? undefined : def.shape;
-}
-
-function below(schema: Schema, key: PropertyKey): Schema[] {
-  const { def } = (schema as z.core.$ZodTypes)._zod;
-  switch (def.type) {
-    case "object":
-      return [Object.hasOwn(def.shape, key) ? def.shape[key as string] : def.catchall].filter((one) => one !== undefined) as Schema[];
-    case "array":
-      return [def.element];
-    case "record":
-      return [def.valueType];
-    case "tuple":
-      return [def.items[Number(key)] ?? def.rest].filter((one) => one !== null && one !== undefined);
-    default:
-      return [];
-  }
 }

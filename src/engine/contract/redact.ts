@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { schemasAt } from "./schema-at.ts";
 import { isSensitive } from "./sensitive.ts";
 
 type Schema = z.core.$ZodType;
@@ -39,7 +40,7 @@ function seen(schemas: readonly Schema[], value: unknown, withheld: (value: unkn
   if (!fitting.some(holdsMarks)) return value;
   if (typeof value !== "object" || !fitting.some((one) => isOf(one, value))) return withhold();
   const at = (key: string | number, one: unknown) => {
-    const known = fitting.flatMap((schema) => below(schema, key));
+    const known = fitting.flatMap((schema) => schemasAt(schema, key));
     if (known.length > 0) return seen(known, one, withheld);
     withheld(one);
     return REDACTED;
@@ -110,22 +111,6 @@ function parts(schema: Schema): Schema[] {
 function isOf(schema: Schema, value: object): boolean {
   const { type } = (schema as z.core.$ZodTypes)._zod.def;
   return Array.isArray(value) ? type === "array" || type === "tuple" : type === "object" || type === "record";
-}
-
-function below(schema: Schema, key: string | number): Schema[] {
-  const { def } = (schema as z.core.$ZodTypes)._zod;
-  switch (def.type) {
-    case "object":
-      return [Object.hasOwn(def.shape, key) ? def.shape[key] : def.catchall].filter((one) => one !== undefined) as Schema[];
-    case "array":
-      return [def.element];
-    case "record":
-      return [def.valueType];
-    case "tuple":
-      return [def.items[Number(key)] ?? def.rest].filter((one) => one !== null && one !== undefined);
-    default:
-      return [];
-  }
 }
 
 /**

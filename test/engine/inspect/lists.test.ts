@@ -3,6 +3,7 @@ import { listApprovals, listDeadLetters, listEffects, listInstanceCauses, listIn
 import { keeperOf } from "millrace/worker";
 import { expect, it, onTestFinished } from "vitest";
 import { howMany, IS_FULL_SIZE } from "../../full-size.ts";
+import { rowsRead } from "../../rows-read.ts";
 import { fresh, probeEnv, reaches, start } from "../harness.ts";
 
 /** How many instances a tenant has had, the first and the second time that is asked what its lists read. */
@@ -19,22 +20,7 @@ const LOOKED_AT_FIRST = 2_000;
 const MORE = 20;
 
 /** How many rows the database reads to answer. */
-async function rowsRead(list: () => Promise<unknown>): Promise<number> {
-  const proto = Object.getPrototypeOf(env.DB) as D1Database;
-  const own = proto.batch;
-  let read = 0;
-  proto.batch = async function batch(this: D1Database, statements: D1PreparedStatement[]) {
-    const results = await own.call(this, statements);
-    read += results.reduce((sum, { meta }) => sum + (meta.rows_read ?? 0), 0);
-    return results;
-  } as typeof own;
-  try {
-    await list();
-  } finally {
-    proto.batch = own;
-  }
-  return read;
-}
+const rowsOf = async (list: () => Promise<unknown>) => (await rowsRead(list)).read;
 
 /**
  * Gives a tenant the instances numbered from one number to another, each with an entry, a letter and a question. Of a thousand, two stopped
@@ -64,19 +50,19 @@ async function fill(tenantId: string, like: string, from: number, to: number): P
 async function asked(tenantId: string): Promise<Record<string, number>> {
   const by = { tenantId, actor: "tess" };
   return {
-    newest: await rowsRead(() => listInstances(probeEnv, by, { limit: 10 })),
-    errored: await rowsRead(() => listInstances(probeEnv, by, { status: "errored", limit: 1 })),
-    running: await rowsRead(() => listInstances(probeEnv, by, { status: "running", limit: 1 })),
-    overdue: await rowsRead(() => listInstances(probeEnv, by, { overdue: true, limit: 1 })),
-    job: await rowsRead(() => listInstances(probeEnv, by, { correlation: "7" })),
-    doubts: await rowsRead(() => listEffects(probeEnv, by, { state: "in_doubt" })),
-    "letter causes": await rowsRead(() => listLetterCauses(probeEnv, { ...by, scopes: [] }, {})),
-    "letters of a cause": await rowsRead(() => listDeadLetters(probeEnv, { ...by, scopes: [] }, { cause: "c1", limit: 1 })),
-    escalated: await rowsRead(() => listDeadLetters(probeEnv, { ...by, scopes: [] }, { escalated: true, limit: 1 })),
-    "instance causes": await rowsRead(() => listInstanceCauses(probeEnv, by, {})),
-    "instances of a cause": await rowsRead(() => listInstances(probeEnv, by, { cause: "c1", limit: 1 })),
-    letters: await rowsRead(() => listDeadLetters(probeEnv, { ...by, scopes: [] }, { limit: 1 })),
-    questions: await rowsRead(() => listApprovals(probeEnv, by, { state: "pending", limit: 1 })),
+    newest: await rowsOf(() => listInstances(probeEnv, by, { limit: 10 })),
+    errored: await rowsOf(() => listInstances(probeEnv, by, { status: "errored", limit: 1 })),
+    running: await rowsOf(() => listInstances(probeEnv, by, { status: "running", limit: 1 })),
+    overdue: await rowsOf(() => listInstances(probeEnv, by, { overdue: true, limit: 1 })),
+    job: await rowsOf(() => listInstances(probeEnv, by, { correlation: "7" })),
+    doubts: await rowsOf(() => listEffects(probeEnv, by, { state: "in_doubt" })),
+    "letter causes": await rowsOf(() => listLetterCauses(probeEnv, { ...by, scopes: [] }, {})),
+    "letters of a cause": await rowsOf(() => listDeadLetters(probeEnv, { ...by, scopes: [] }, { cause: "c1", limit: 1 })),
+    escalated: await rowsOf(() => listDeadLetters(probeEnv, { ...by, scopes: [] }, { escalated: true, limit: 1 })),
+    "instance causes": await rowsOf(() => listInstanceCauses(probeEnv, by, {})),
+    "instances of a cause": await rowsOf(() => listInstances(probeEnv, by, { cause: "c1", limit: 1 })),
+    letters: await rowsOf(() => listDeadLetters(probeEnv, { ...by, scopes: [] }, { limit: 1 })),
+    questions: await rowsOf(() => listApprovals(probeEnv, by, { state: "pending", limit: 1 })),
     round: await quietRound(),
   };
 }
@@ -84,7 +70,7 @@ async function asked(tenantId: string): Promise<Record<string, number>> {
 /** What other tests left due is done by the first of some rounds: the one that reads least had nothing else to do. */
 async function quietRound(): Promise<number> {
   const rounds: number[] = [];
-  for (let round = 0; round < 4; round++) rounds.push(await rowsRead(() => keeperOf(probeEnv).round()));
+  for (let round = 0; round < 4; round++) rounds.push(await rowsOf(() => keeperOf(probeEnv).round()));
   return Math.min(...rounds);
 }
 
@@ -147,7 +133,7 @@ it("K01 a rare subject or workflow is found page by page, each of which looks at
     const began = Date.now();
     for (let cursor: string | null = ""; cursor !== null; ) {
       let page: Awaited<ReturnType<typeof listInstances>> = { items: [], next: null };
-      const read = await rowsRead(async () => {
+      const read = await rowsOf(async () => {
         page = await listInstances(probeEnv, by, { ...filter, cursor: cursor ?? "" });
       });
       expect(read).toBeLessThanOrEqual(2 * (LOOKED_AT + LOOKED_AT_FIRST) + MORE);
@@ -159,7 +145,7 @@ it("K01 a rare subject or workflow is found page by page, each of which looks at
   }
   // What is not rare fills its page as before.
   let usual: Awaited<ReturnType<typeof listInstances>> = { items: [], next: null };
-  const read = await rowsRead(async () => {
+  const read = await rowsOf(async () => {
     usual = await listInstances(probeEnv, by, { subject: "usual", limit: 200 });
   });
   expect(read).toBeLessThanOrEqual(2 * LOOKED_AT_FIRST + 200);

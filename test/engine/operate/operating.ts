@@ -45,3 +45,9 @@ export async function failed(id: string): Promise<void> {
   expect(await ended(id)).toBe("errored");
   await platformReaches(id, "errored");
 }
+
+/** Makes a row say that its run has failed. */
+export async function saysErrored(instanceId: string): Promise<void> {
+  const failure = JSON.stringify({ step: "", code: "step_failed", message: "an earlier pass failed", attempts: 1 });
+  await probeEnv.DB.prepare("UPDATE instances SET status = 'errored', error = ?2 WHERE id = ?1").bind(instanceId, failure).run();
+}

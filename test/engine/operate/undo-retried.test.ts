@@ -5,7 +5,7 @@ import { platformId } from "../../../src/engine/contract/ids.ts";
 import { recorderOf } from "../../../src/engine/recorder/client.ts";
 import { keeperRound, operator, probeEnv, rows, until } from "../harness.ts";
 import { errorOf, held, LAB, platformReaches, runLab } from "../lab.ts";
-import { back, effect, ended, ONCE, resolve, retry, stateOf, undo } from "./operating.ts";
+import { back, effect, ended, ONCE, resolve, retry, saysErrored, stateOf, undo } from "./operating.ts";
 
 /** What has no JSON. */
 function cyclic(): object {
@@ -192,7 +192,7 @@ describe("An undo", () => {
       (length) => length === 1,
     );
     // What the row may say for moments: an earlier pass has failed, and the platform makes another.
-    await probeEnv.DB.prepare("UPDATE instances SET status = 'errored', error = '{}' WHERE id = ?1").bind(instanceId).run();
+    await saysErrored(instanceId);
     const asked = undo(instanceId);
     await scheduler.wait(300);
     expect(world).toEqual(["van"]);

@@ -6,7 +6,6 @@ import type { Engine } from "../../local/engine-process.ts";
 type Queues = Output<EngineApi, "/v1/queues", "$get">;
 type AlertPage = Output<EngineApi, "/v1/alerts", "$get">;
 type LetterPage = Output<EngineApi, "/v1/dead-letters", "$get">;
-type Letter = Output<EngineApi, "/v1/dead-letters/:id", "$get">;
 type Detail = Output<EngineApi, "/v1/instances/:id", "$get">;
 type Costs = Output<EngineApi, "/v1/costs", "$get">;
 
@@ -16,10 +15,12 @@ export type InstanceDetail = Detail;
 /** What the story needs of an engine's API. */
 export function observeApi({ url, token }: Engine) {
   const ask = askerOf(url, token);
-  const { enqueue, instances, retry, setFaults, clearFaults } = apiOf(url, token);
+  const { enqueue, instances, retry, letter, replay, setFaults, clearFaults } = apiOf(url, token);
   return {
     instances,
     retry,
+    letter,
+    replay,
     setFaults,
     clearFaults,
     /** Asks for an article about each keyword, all of them one job. */
@@ -37,8 +38,6 @@ export function observeApi({ url, token }: Engine) {
     queues: () => ask<Queues>("GET", "/v1/queues?minutes=2"),
     firing: async () => (await ask<AlertPage>("GET", "/v1/alerts?state=firing")).items,
     letters: async () => (await ask<LetterPage>("GET", "/v1/dead-letters?state=open")).items,
-    letter: (id: string) => ask<Letter>("GET", `/v1/dead-letters/${id}`),
-    replay: (id: string, body: object, reason: string) => ask<unknown>("POST", `/v1/dead-letters/${id}/replay`, { body, reason }),
     skip: (id: string, reason: string) => ask<unknown>("POST", `/v1/dead-letters/${id}/skip`, { reason }),
     instance: (id: string) => ask<Detail>("GET", `/v1/instances/${id}`),
     costs: () => ask<Costs>("GET", "/v1/costs"),

@@ -9,7 +9,6 @@ type Detail = Output<EngineApi, "/v1/instances/:id", "$get">;
 type CausePage = Output<EngineApi, "/v1/instances/causes", "$get">;
 type EffectList = Output<EngineApi, "/v1/effects", "$get">;
 type Found = Output<EngineApi, "/v1/search", "$get">;
-type Letter = Output<EngineApi, "/v1/dead-letters/:id", "$get">;
 type ReplayAnswer = Output<EngineApi, "/v1/dead-letters/:id/replay", "$post">;
 type CancelAnswer = Output<EngineApi, "/v1/instances/:id/cancel", "$post">;
 type BulkAnswer = Output<EngineApi, "/v1/bulk-actions", "$post">;
@@ -38,10 +37,12 @@ const HELD = 30;
 /** What an operator asks of an engine's API. */
 export function operateApi({ url, token }: Engine) {
   const ask = askerOf(url, token);
-  const { enqueue, planRetry, retry } = apiOf(url, token);
+  const { enqueue, planRetry, retry, letter, replay } = apiOf(url, token);
   return {
     planRetry,
     retry,
+    letter,
+    replay,
     async ship(orders: readonly Order[]): Promise<void> {
       const results = await enqueue(orders.map((payload) => ({ type: "order.ship", payload })));
       for (const result of results) if ("problem" in result) throw new Refusal(`The engine refused an order: ${result.problem.detail}`);
@@ -77,10 +78,8 @@ export function operateApi({ url, token }: Engine) {
     doubts: async () => (await ask<EffectList>("GET", "/v1/effects?state=in_doubt")).items,
     confirm: (key: string, output: object, reason: string) => ask<unknown>("POST", `/v1/effects/${key}/confirm`, { output, reason }),
     search: async (text: string) => (await ask<Found>("GET", `/v1/search?${new URLSearchParams({ q: text })}`)).items,
-    letter: (id: string) => ask<Letter>("GET", `/v1/dead-letters/${id}`),
     planReplay: (id: string, reason: string, body?: object) =>
       ask<Replay>("POST", `/v1/dead-letters/${id}/replay`, { ...(body && { body }), reason, dry_run: true }),
-    replay: (id: string, body: object, reason: string) => ask<unknown>("POST", `/v1/dead-letters/${id}/replay`, { body, reason }),
     /** What operators did, oldest first. */
     audit: async () => (await ask<AuditPage>("GET", `/v1/audit?limit=${PAGE}`)).items.toReversed(),
   };

@@ -147,7 +147,8 @@ it("about the instances that send alerts is logged and sent to nobody, so that n
   const warned = vi.spyOn(console, "warn");
   const { requests } = await receiver();
   const id = await rowOf("errored", 0);
-  await run("UPDATE instances SET workflow = 'send-alert', error = '{\"code\":\"not_retryable\"}' WHERE id = ?1", id);
+  const error = JSON.stringify({ step: "post", code: "not_retryable", message: "gone", attempts: 1 });
+  await run("UPDATE instances SET workflow = 'send-alert', error = ?2 WHERE id = ?1", id, error);
   await round();
   expect(await alerts()).toMatchObject([{ rule: "instances_errored", state: "firing", examples: JSON.stringify([id]) }]);
   expect([await messages(), await requests()]).toEqual([[], []]);

@@ -8,6 +8,7 @@ import { readGauges } from "../../../../src/engine/observe/metrics/gauges.ts";
 import { Vitals } from "../../../../src/engine/observe/metrics/vitals.ts";
 import { howMany, IS_FULL_SIZE } from "../../../full-size.ts";
 import { app } from "../../../probe/worker.ts";
+import { rowsRead } from "../../../rows-read.ts";
 import { fresh, probeEnv, reaches, start } from "../../harness.ts";
 
 const read = async () => readGauges(probeEnv, app.consumers, await readCounted(probeEnv, Date.now()));
@@ -91,24 +92,6 @@ it("the share of retries is told from twenty deliveries on", async () => {
   expect(await reading("queue_retry_ratio", { queue: many })).toBe(0.05);
 });
 
-/** Rows of the database that a call reads. */
-async function rowsRead(call: () => Promise<unknown>): Promise<number> {
-  const proto = Object.getPrototypeOf(env.DB) as D1Database;
-  const own = proto.batch;
-  let rows = 0;
-  proto.batch = async function batch(this: D1Database, statements: D1PreparedStatement[]) {
-    const results = await own.call(this, statements);
-    rows += results.reduce((sum, { meta }) => sum + (meta.rows_read ?? 0), 0);
-    return results;
-  } as typeof own;
-  try {
-    await call();
-  } finally {
-    proto.batch = own;
-  }
-  return rows;
-}
-
 // MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/observe/metrics/gauges.test.ts: with a million instances.
 it("K01 gauges and counts read what is not well, and not what a deployment has ever had", { timeout: 900_000 }, async () => {
   const tenantId = fresh("tenant");
@@ -118,7 +101,7 @@ it("K01 gauges and counts read what is not well, and not what a deployment has e
     for (const table of ["instances", "dead_letters"])
       await env.DB.prepare(`DELETE FROM ${table} WHERE tenant_id = ?1`).bind(tenantId).run();
   }, 300_000);
-  const few = await rowsRead(read);
+  const { read: few } = await rowsRead(read);
   const size = howMany(2000, 1_000_000);
   for (let from = 0; from < size; from += 50_000) {
     const numbers = `WITH RECURSIVE n(i) AS (SELECT ${from + 1} UNION ALL SELECT i + 1 FROM n WHERE i < ${Math.min(size, from + 50_000)})`;
@@ -131,7 +114,7 @@ it("K01 gauges and counts read what is not well, and not what a deployment has e
     ])
       await env.DB.prepare(text).bind(tenantId).run();
   }
-  const many = await rowsRead(read);
+  const { read: many } = await rowsRead(read);
   console.log(
     `Rows read by gauges and counts: ${few} of few instances, ${many} of ${size}${IS_FULL_SIZE ? "" : " (MILLRACE_FULL_SIZE=true: a million)"}.`,
   );
