@@ -67,9 +67,9 @@ async function tell(stage: Stage): Promise<void> {
   await stage.crash();
   say(`  It is back ${seconds(Date.now() - killedAt)} later, and does what it promised.`);
   const gone = await until(
-    "the article is taken down",
+    "the article is taken down, and the undo has ended",
     () => detailOf(api(), GOOD),
-    ({ status }) => status === "unpublished",
+    ({ status, instances }) => status === "unpublished" && instances.publish?.status === "terminated",
   );
   await expectSight(url, { page: 404, index: 200, feed: 200, listed: [], fed: [] });
 
