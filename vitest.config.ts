@@ -1,13 +1,15 @@
 import { randomInt } from "node:crypto";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
-import { defineConfig, type TestProjectConfiguration } from "vitest/config";
+import { defineConfig, type Plugin, type TestProjectConfiguration } from "vitest/config";
 import { unstable_readConfig as readConfig } from "wrangler";
 import { keepInMemory } from "./test/in-memory.ts";
 import { chosenMutants, withMutants } from "./test/proof/mutants/plugin.ts";
 import { hideRuntimeNoise } from "./test/quiet.ts";
+import { roomForTheYoung, V8_FLAGS } from "./test/young-space.ts";
 
 hideRuntimeNoise();
 keepInMemory();
+roomForTheYoung();
 
 const migrations = await readD1Migrations("migrations");
 const probeMigrations = [...migrations, ...(await readD1Migrations("test/probe"))];
@@ -55,11 +57,21 @@ const queueConsumers = Object.fromEntries(
   ),
 );
 
+/** Takes packages as they are deployed: vite's choice would be their builds for development, which check each of their own steps. */
+const asDeployed: Plugin = {
+  name: "packages-as-deployed",
+  configResolved({ environments }) {
+    for (const { resolve } of Object.values(environments))
+      resolve.conditions = resolve.conditions.filter((one) => !one.startsWith("development"));
+  },
+};
+
 /** Tests of the app, in workerd on real bindings. All files share one runtime and one database: a test has a tenant and names of its own, and ends what it began. */
 function ofApp(name: string, files: { include: string[]; exclude?: string[] }): TestProjectConfiguration {
   return {
     plugins: [
       withMutants(mutants),
+      asDeployed,
       cloudflareTest({
         wrangler: { configPath: "wrangler.jsonc" },
         miniflare: {
@@ -123,6 +135,7 @@ export default defineConfig({
       {
         plugins: [
           withMutants(mutants),
+          asDeployed,
           cloudflareTest({
             wrangler: { configPath: "test/probe/wrangler.jsonc" },
             miniflare: { bindings: { TEST_MIGRATIONS: probeMigrations, MILLRACE_DEVELOPMENT: "true" } },
@@ -162,6 +175,8 @@ export default defineConfig({
         test: {
           name: "node",
           include: ["test/{cli,house,chaos,gate,sockets}/**/*.test.ts", "test/docs/static/**/*.test.ts"],
+          // The engines that these start are those of users.
+          env: { [V8_FLAGS]: "" },
           testTimeout: 180_000,
         },
       },

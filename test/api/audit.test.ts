@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { because, ELSEWHERE, failed, ROUTES, TOLD, timing } from "./changing-routes.ts";
-import { type Caller, callerWith, expectProblem, fresh, type Json, send } from "./client.ts";
+import { type Caller, callerWith, expectProblem, fresh, type Json, send, until } from "./client.ts";
 import { seedApproval, seedInstance, seedLetter } from "./seed.ts";
 
 async function mutating(): Promise<string[]> {
@@ -129,5 +129,37 @@ describe("What is refused", () => {
     expect(told.length).toBeGreaterThanOrEqual(2);
     expect(told.length).toBeLessThanOrEqual(5);
     expect(Math.max(...told.map(([, times]) => times))).toBeGreaterThanOrEqual(10);
+  });
+});
+
+describe("The audit is asked", () => {
+  it("who did what, and when: by actor, verb and time, and without what bulk actions did to each thing", async () => {
+    const caller = await callerWith();
+    const grace = fresh("grace");
+    const other = await callerWith(["operate", "read"], caller.tenantId, grace);
+    const [one, two, three] = await Promise.all([1, 2, 3].map(() => seedLetter(caller.tenantId)));
+    await caller.post(`/v1/dead-letters/${one}/skip`, because);
+    await other.post(`/v1/dead-letters/${two}/escalate`, because);
+    const { body } = await other.post("/v1/bulk-actions", { verb: "skip", ids: [two, three], ...because });
+    await until(
+      async () => (await caller.get(`/v1/bulk-actions/${body.id}`)).body,
+      ({ state }) => state === "complete",
+    );
+    const told = async (query: string) => (await auditOf(caller, query)).map(({ actor, verb, target }) => `${actor} ${verb} ${target}`);
+    const items = [`${grace} skip ${three}`, `${grace} skip ${two}`];
+    const own = [`${grace} bulk ${body.id}`, `${grace} escalate ${two}`];
+    expect((await told(`&actor=${grace}`)).toSorted()).toEqual([...items, ...own].toSorted());
+    expect(await told(`&actor=${grace}&bulk=false`)).toEqual(own);
+    expect(await told("&bulk=false")).toEqual([...own, `ada skip ${one}`]);
+    expect((await told("&verb=skip")).toSorted()).toEqual([...items, `ada skip ${one}`].toSorted());
+    expect(await told("&verb=skip&bulk=false")).toEqual([`ada skip ${one}`]);
+    expect(await told(`&verb=skip&bulk=false&target=${two}`)).toEqual([]);
+    const [{ at }] = await auditOf(caller, "&verb=bulk");
+    const since = encodeURIComponent(at);
+    expect(await told(`&bulk=false&since=${since}`)).toEqual([`${grace} bulk ${body.id}`]);
+    expect(await told(`&bulk=false&until=${since}`)).toEqual([`${grace} escalate ${two}`, `ada skip ${one}`]);
+    const { issues } = expectProblem(await caller.get("/v1/audit?verb=skipp"), 422, "invalid_payload");
+    expect(issues[0]).toMatchObject({ path: "verb" });
+    expect(await auditOf(await callerWith(), `&actor=${grace}`)).toEqual([]);
   });
 });

@@ -64,8 +64,8 @@ function textOf(body: RequestInit["body"]): Sent["body"] {
 export const ALL_SCOPES: readonly Scope[] = [...SCOPES, ...OWN_SCOPES];
 
 /** A tenant's caller, with a token that has just these scopes. */
-export async function callerWith(scopes: Scope[] = ["enqueue", "read", "operate"], tenantId = fresh("tenant")) {
-  const token = await mintToken(env, { tenantId, actor: "ada", scopes }, OWN_SCOPES);
+export async function callerWith(scopes: Scope[] = ["enqueue", "read", "operate"], tenantId = fresh("tenant"), actor = "ada") {
+  const token = await mintToken(env, { tenantId, actor, scopes }, OWN_SCOPES);
   const authorization = `Bearer ${token}`;
   const call = (method: string, path: string, body?: unknown, headers: Record<string, string> = {}, raw?: Uint8Array) =>
     send(path, {

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { type Caller, callerWith, expectProblem, fresh, reaches } from "./client.ts";
-import { seedEffect } from "./seed.ts";
+import { seedEffect, seedInstance } from "./seed.ts";
 
 /** An effect in doubt, of an instance that the platform knows. */
 async function doubtful(caller: Caller) {
@@ -20,6 +20,38 @@ describe("An effect in doubt", () => {
       expect(body.items).toMatchObject([{ key, instance_id: instanceId, class: "once", state: "in_doubt", input: '{"to":"x"}' }]);
     }
     expectProblem(await caller.get("/v1/effects?state=done"), 422, "invalid_payload");
+  });
+
+  it("is one of a list in pages, oldest first, and by workflow and step", async () => {
+    const caller = await callerWith();
+    const instanceId = await seedInstance(caller.tenantId, { status: "in_doubt" });
+    const other = await seedInstance(caller.tenantId, { status: "in_doubt", workflow: "publish-article" });
+    const keys: string[] = [];
+    for (const [of, step] of [
+      [instanceId, "a"],
+      [instanceId, "b"],
+      [other, "b"],
+    ] as const)
+      keys.push(await seedEffect(of, { step }));
+    const list = async (query: string) => {
+      const { status, body } = await caller.get(`/v1/effects?${query}`);
+      expect(status).toBe(200);
+      return { keys: body.items.map(({ key }: { key: string }) => key), next: body.next_cursor };
+    };
+    expect((await list("")).keys.toSorted()).toEqual(keys.toSorted());
+    const seen: string[] = [];
+    for (let next: string | null = ""; next !== null; ) {
+      const found = await list(`limit=1${next && `&cursor=${next}`}`);
+      seen.push(...found.keys);
+      next = found.next;
+    }
+    expect(seen.toSorted()).toEqual(keys.toSorted());
+    expect((await list("workflow=publish-article")).keys).toEqual([keys[2]]);
+    expect((await list("step=a")).keys).toEqual([keys[0]]);
+    expect((await list("step=b&workflow=research-keyword")).keys).toEqual([keys[1]]);
+    const { issues } = expectProblem(await caller.get("/v1/effects?workflow=publish-articel"), 422, "invalid_payload");
+    expect(issues[0].message).toContain("perhaps `publish-article` is meant");
+    expectProblem(await caller.get("/v1/effects?cursor=1.x"), 422, "invalid_payload");
   });
 
   it.each([

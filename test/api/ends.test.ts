@@ -34,6 +34,36 @@ describe("A callback_url", () => {
     expect((await caller.get("/v1/instances")).body.items).toEqual([]);
   });
 
+  it("is an attribute of a CloudEvent, as its deadline is, structured and binary; a wrong one is refused by that name", async () => {
+    const caller = await callerWith();
+    const hook = hookUrl(fresh("callback"));
+    const event = () => ({
+      specversion: "1.0",
+      id: fresh("e"),
+      source: "/shop",
+      type: "research.requested",
+      data: research(fresh()).payload,
+    });
+    const structured = { "content-type": "application/cloudevents+json" };
+    const asked = { mustendby: "2030-01-01T00:00:00Z", callbackurl: hook };
+    const one = await caller.post("/v1/commands", { ...event(), ...asked }, structured);
+    const { data, id } = event();
+    const binary = { "ce-specversion": "1.0", "ce-id": id, "ce-source": "/shop", "ce-type": "research.requested" };
+    const other = await caller.post("/v1/commands", data, { ...binary, "ce-mustendby": asked.mustendby, "ce-callbackurl": hook });
+    for (const { body } of [one, other]) {
+      const { body: instance } = await caller.get(`/v1/instances/${body.instance_id}`);
+      expect(instance).toMatchObject({ must_end_by: "2030-01-01T00:00:00.000Z", callback: { url: hook } });
+    }
+    for (const [wrong, path] of [
+      [{ mustendby: "2001-01-01T00:00:00Z" }, "mustendby"],
+      [{ mustendby: "soon" }, "mustendby"],
+      [{ callbackurl: "https://10.0.0.1/" }, "callbackurl"],
+    ] as const) {
+      const answer = await caller.post("/v1/commands", { ...event(), ...wrong }, structured);
+      expect(expectProblem(answer, 422, "invalid_payload").issues).toMatchObject([{ path }]);
+    }
+  });
+
   it("of one item of a batch refuses that item alone", async () => {
     const caller = await callerWith();
     const commands = [research(fresh()), { ...research(fresh()), callback_url: "https://10.0.0.1/" }, research(fresh())];

@@ -18,7 +18,7 @@ describe("A dead letter whole", () => {
     expect(body.replay).toMatchObject({
       outcome: "refused",
       refused: { code: "invalid_payload", issues: [{ path: "payload.keyword" }] },
-      identity: { tenant_id: caller.tenantId, idempotency_key: key, fingerprint: expect.stringMatching(/^[0-9a-f]{64}$/) },
+      identity: { tenant_id: caller.tenantId, idempotency_key: key, fingerprint: expect.stringMatching(/^[0-9a-f]{32}$/) },
       instance: null,
     });
   });

@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { createApi } from "../../src/api/app.ts";
 import { app } from "../../src/catalog.ts";
+import { watched } from "../systems/facts/watched.ts";
 import { ALL_SCOPES, callerWith, send } from "./client.ts";
 import { reads } from "./reads.ts";
 import { seedBatch, seedInstance } from "./seed.ts";
@@ -72,6 +73,14 @@ async function growing({ text, params }: Asked): Promise<string[]> {
     })
     .map(({ detail }) => detail);
 }
+
+it("the audit of one target, by its result too, is read from that target's own rows", async () => {
+  const { token } = await callerWith(["read"]);
+  const { db: DB, ran } = watched();
+  const request = new Request("http://localhost/v1/audit?target=x1&result=applied", { headers: { authorization: `Bearer ${token}` } });
+  expect((await createApi(app).fetch(request, { ...env, DB }, createExecutionContext())).status).toBe(200);
+  expect(ran.flatMap(({ plan }) => plan).join()).toContain("actions_by_target (tenant_id=? AND target=?");
+});
 
 it("every list and every single thing, by each of its filters and by two of them, comes out of an index in its order", {
   timeout: 120_000,

@@ -5,15 +5,17 @@ import { formatEntryKey } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
 import { fillStatements, PORTION } from "../../bench/fill/statements.ts";
 import { app } from "../../src/catalog.ts";
+import { LIVE_KINDS } from "../../src/engine/inspect/live/happened.ts";
 import { howMany, IS_FULL_SIZE } from "../full-size.ts";
 import { rowsRead } from "../rows-read.ts";
 import { ALL_SCOPES, callerWith, type Json } from "./client.ts";
+import { open } from "./live.ts";
 import { reads } from "./reads.ts";
 import { hexId } from "./seed.ts";
 
 /** Instances that there are the first and the second time that everything is asked: with three entries each, and a letter for every tenth. */
 const SIZES = [2000, howMany(8000, 1_000_000)] as const;
-/** What a full page reads: eight rows for each of 50 instances, and the levels of the indexes. Of the smaller size no page of what is rare is full. */
+/** What a full page reads: nine rows for each of 50 instances, and the levels of the indexes. Of the smaller size no page of what is rare is full. */
 const FULL_PAGE = 450;
 
 /** What is not flat, up to how many rows it reads, and why that is so. `open` is how many instances of all tenants are under way. */
@@ -38,8 +40,13 @@ const BOUNDED: [start: RegExp, most: (open: number) => number, why: string][] = 
   [/^\/v1\/costs/, () => 2 * 2000 + 2000, "The newest 2,000 runs."],
   [/^\/v1\/queues/, () => 150_000, "Counts what is not well, 10,000 at most of each."],
   [/^\/v1\/messages\/dead-letters/, () => 30_000, "Counts those of the last day, 10,000 at most."],
+  [/^\/v1\/stream\?.*last_event_id=/, () => 10_000, "What is new, the newest 1,000 of each kind; of that it tells 100."],
+  [/^\/v1\/stream/, () => 2 * 1_000 + 200, "The newest 1,000 instances and 1,000 questions are looked at."],
   [/^\/v1\/effects/, (open) => 8 * open + 200, "What is in doubt, from an index that holds nothing else."],
 ];
+
+/** What a stream may be asked to tell: from now on, and behind the beginning of all. */
+const STREAMS = ["", ...LIVE_KINDS.map((kind) => `kinds=${kind}`)].flatMap((kinds) => [kinds, `${kinds}&last_event_id=1`]);
 
 // MILLRACE_FULL_SIZE=true npx vitest run --project app test/api/scale.test.ts: 2,000 and 1,000,000 instances. It prints the table of docs/performance.md.
 it("every list, filter and search of the engine reads as many rows of a large database as of a small one", {
@@ -78,16 +85,24 @@ it("every list, filter and search of the engine reads as many rows of a large da
         counts.set(`${path}?${query}`.replaceAll(mark, ""), Math.max(first.read, second.read));
       }
     }
+    for (const query of STREAMS) {
+      const look = async () => {
+        const stream = await open(caller, `/v1/stream?${query}`);
+        await stream.untilRaw("id: ");
+        await stream.close();
+      };
+      counts.set(`/v1/stream?${query}`, (await rowsRead(look)).read);
+    }
     measured.push(counts);
   }
 
   const [small, large] = measured as [Map<string, number>, Map<string, number>];
-  const open = (SIZES[1] / 1000) * 2;
+  const underWay = (SIZES[1] / 1000) * 2;
   const grown: string[] = [];
   for (const [asked, many] of large) {
     const few = small.get(asked) ?? 0;
-    const bound = BOUNDED.find(([start]) => start.test(asked))?.[1](open);
-    if (!asked.includes("&")) console.log(`| \`${asked}\` | ${few} | ${many} |`);
+    const bound = BOUNDED.find(([start]) => start.test(asked))?.[1](underWay);
+    if (!/&(?!last_event_id)/.test(asked)) console.log(`| \`${asked}\` | ${few} | ${many} |`);
     if (many > few + FULL_PAGE && many > (bound ?? 0)) grown.push(`${asked}: ${few} rows, then ${many}`);
   }
   expect(large.size).toBeGreaterThan(100);

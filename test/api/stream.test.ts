@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { watched } from "../systems/facts/watched.ts";
-import { type Caller, callerWith, expectProblem, fresh } from "./client.ts";
+import { type Caller, callerWith, expectProblem, fresh, until } from "./client.ts";
 import { ask, NOW, open, placeOf, reading, run } from "./live.ts";
 import { seedApproval, seedEffect, seedInstance, seedLetter } from "./seed.ts";
 
@@ -12,18 +12,25 @@ async function eventful({ tenantId }: Caller): Promise<{ happen: () => Promise<v
   await seedEffect(doubtful, { state: "done" });
   const letter = await seedLetter(tenantId, { reason: "exhausted" });
   const approval = await seedApproval(tenantId);
+  // No two of them in one millisecond, where their kind would say which is told first.
+  const after = (ms: number) => `${NOW} + ${ms}`;
   const happen = async () => {
-    await run(`UPDATE instances SET status = 'waiting', updated_at = ${NOW} WHERE id = ?1`, instance);
-    await run(`UPDATE dead_letters SET captured_at = ${NOW} WHERE id = ?1`, letter);
-    await run(`UPDATE inbox SET state = 'in_doubt', updated_at = ${NOW} WHERE instance_id = ?1`, doubtful);
-    await run(`UPDATE approvals SET state = 'approved', decided_by = 'ada', decided_at = ${NOW} WHERE id = ?1`, approval);
+    await run(`UPDATE instances SET status = 'waiting', updated_at = ${after(0)} WHERE id = ?1`, instance);
+    await run(`UPDATE dead_letters SET captured_at = ${after(1)} WHERE id = ?1`, letter);
+    await run(`UPDATE inbox SET state = 'in_doubt', updated_at = ${after(2)} WHERE instance_id = ?1`, doubtful);
+    await run(`UPDATE approvals SET state = 'approved', decided_by = 'ada', decided_at = ${after(3)} WHERE id = ?1`, approval);
     await run(
       `INSERT INTO actions (id, tenant_id, actor, verb, target, reason, result, at, due_at, applied_at)
-       VALUES (?1, ?2, 'ada', 'mute', 'x', 'It is late.', 'applied', ${NOW}, 0, ${NOW})`,
+       VALUES (?1, ?2, 'ada', 'mute', 'x', 'It is late.', 'applied', ${after(4)}, 0, ${after(4)})`,
       crypto.randomUUID(),
       tenantId,
     );
-    await run(`UPDATE instances SET status = 'paused', updated_at = ${NOW} WHERE id = ?1`, instance);
+    await run(`UPDATE instances SET status = 'paused', updated_at = ${after(5)} WHERE id = ?1`, instance);
+    const last = Date.now() + 5;
+    await until(
+      async () => Date.now(),
+      (at) => at > last,
+    );
   };
   return { happen, kinds: ["dead_letter", "doubt", "approval", "action", "instance"] };
 }

@@ -1,4 +1,18 @@
-import { codeOf, defineCommand, defineWorkflow, type EngineEnv, type LaneEnv, messageOf, on, signal } from "millrace";
+import {
+  BulkActionRun,
+  bulkAction,
+  codeOf,
+  defineCommand,
+  defineConsumer,
+  defineWorkflow,
+  type EngineEnv,
+  type LaneEnv,
+  messageOf,
+  on,
+  signal,
+} from "millrace";
+import { engineRoutes } from "millrace/http";
+import { mintToken } from "millrace/operate";
 import { armKeeper, type Catalog, catalog, dispatch, engineLanes, entrypoint } from "millrace/worker";
 import * as z from "zod";
 import { queueBinding } from "../../src/engine/contract/bindings.ts";
@@ -10,7 +24,7 @@ import { doorsOf } from "../proof/doors.ts";
 import { codeFor } from "../proof/interpret.ts";
 import { BEGIN_JOURNAL } from "../proof/journal.ts";
 import type { Program } from "../proof/program.ts";
-import type { Asking } from "../proof/stage.ts";
+import { type Asking, operator } from "../proof/stage.ts";
 import { type LedgerEnv, laneDoors, laneList } from "./lanes/lanes.ts";
 import { takeTurn, turnConsumer, turnDoors } from "./lanes/turns.ts";
 
@@ -56,12 +70,19 @@ const lab = defineWorkflow({
 });
 
 const app: Catalog = catalog({
-  consumers: [startsOf(lab, followProbe), routesOf(whenDone, on(ProbeSignal, signal()), on(LabEvent, keepLabRow)), turnConsumer],
+  consumers: [
+    startsOf(lab, followProbe),
+    routesOf(whenDone, on(ProbeSignal, signal()), on(LabEvent, keepLabRow)),
+    turnConsumer,
+    defineConsumer({ queue: BulkActionRun.queue, starts: [bulkAction] }),
+  ],
 });
 export class Lab extends entrypoint(lab, app) {}
 export class TakeTurn extends entrypoint(takeTurn, app) {}
+export class BulkAction extends entrypoint(bulkAction, app) {}
 export class Lanes extends engineLanes(app, laneList) {}
 const consume = dispatch(app);
+const api = engineRoutes(app);
 
 /** The one table of the probes' own, as in test/probe/0100_probe.sql. */
 const PROBE_ROWS =
@@ -72,6 +93,7 @@ export default {
   async fetch(request, env, ctx) {
     armKeeper(env, ctx);
     const [, area, door = ""] = new URL(request.url).pathname.split("/");
+    if (area === "v1") return api.fetch(request, env, ctx);
     if (area !== "door") {
       await env.DB.batch([PROBE_ROWS, PROBE_NAMES, ...BEGIN_JOURNAL].map((one) => env.DB.prepare(one)));
       return Response.json({});
@@ -100,6 +122,7 @@ function allDoors(env: ChaosEnv) {
     deliver: (queue: string, bodies: unknown[], attempt: number) => deliver(env, queue, bodies, attempt),
     send: (queue: string, bodies: unknown[]) => queueBinding(env, queue).sendBatch(bodies.map((body) => ({ body }))),
     platform: (id: string) => platform(env, id),
+    token: () => mintToken(env, { ...operator, scopes: ["read", "operate"] }),
     restart: async (id: string) => (await env.LAB.get(id)).restart(),
   };
 }

@@ -5,7 +5,7 @@ import { differences } from "../../src/cli/demo/operate/book.ts";
 import type { Entry, Kind } from "../../src/cli/demo/operate/outside.ts";
 import { tellDemo } from "./run-demo.ts";
 
-it("the demo of operating shows twenty failures as one cause, one retried and then the rest, a cancel, a doubt, a dead letter, and the audit", async () => {
+it("the demo of operating shows twenty failures as one cause, one retried and then the rest, a cancel, a doubt, dead letters of two causes, and the audit", async () => {
   const out = await tellDemo(["operate"]);
   expect(out).toContain("20 instances are errored. Outside, 20 reservations were made, and 20 bookings refused.");
   expect(out).toContain("20 × ship-order, “book courier”, not_retryable: The courier answered #: the account's key has expired.");
@@ -22,7 +22,11 @@ it("the demo of operating shows twenty failures as one cause, one retried and th
   );
   expect(out).toMatch(/local retried 19 orders by it, a row each: status errored → running\. “The courier's key is renewed\.”/);
   expect(out).toMatch(/local cancelled order-21: status waiting → running\. “The customer has called it off\.”/);
-  expect(out).toContain("✓ 24 rows: every action has one, and no dry run.");
+  expect(out).toMatch(/3 × parcel\.returned, unknown_message_type: .*/);
+  expect(out).toMatch(/1 × order\.ship, invalid_payload: .*pieces/);
+  expect(out).toContain("complete: 3 given up. The other cause is an order's: that one is wanted.");
+  expect(out).toMatch(/local gave up 3 messages by it, a row each: state open → skipped\. /);
+  expect(out).toContain("✓ 28 rows: every action has one, and no dry run.");
   expect(out).toMatch(
     /reservations +23 +of 23 orders +at most 1 of one order\n +releases +1 +of order-21 .*\n +bookings +22 .*\n +mails +22 /,
   );
@@ -59,13 +63,18 @@ it("the demo of operating complains of a booking that was tried more often than 
   expect(differences(book, refused)).toEqual(["The courier refused 21 bookings instead of one of each of 20 orders."]);
 });
 
-const row = (verb: string, bulk?: string): AuditRow => ({
-  ...{ id: "a", actor: "ada", token_id: "t", scope: "operate", verb: verb as AuditRow["verb"], target: verb === "bulk" ? "b" : "i" },
+const row = (verb: string, bulk?: string, target = verb === "bulk" ? "b" : "i"): AuditRow => ({
+  ...{ id: "a", actor: "ada", token_id: "t", scope: "operate", verb: verb as AuditRow["verb"], target },
   ...{ instance_id: "i", reason: "mended", detail: bulk === undefined ? null : { bulk }, result: "applied", error: null },
   ...{ before: { status: "errored", run: 1 }, after: { status: "running", run: 2 } },
   ...{ at: "2026-11-25T08:30:00.000Z", applied_at: "2026-11-25T08:30:00.100Z" },
 });
-const audit = [...["retry", "bulk", "cancel", "confirm", "replay"].map((verb) => row(verb)), ...numbered(19).map(() => row("retry", "b"))];
+const audit = [
+  ...["retry", "bulk", "cancel", "confirm", "replay"].map((verb) => row(verb)),
+  row("bulk", undefined, "letters"),
+  ...numbered(3).map(() => row("skip", "letters")),
+  ...numbered(19).map(() => row("retry", "b")),
+];
 
 it("a row of the audit is read out as who, what, from where to where, and why", () => {
   expect(sentence(row("retry"), "order-7")).toBe("08:30:00 ada retried order-7: status errored → running. “mended”");

@@ -34,6 +34,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "engine/callbacks": [...CORE, "engine/guard", "engine/workflow", "engine/observe", "engine/intake"],
   "engine/access": ["engine/contract", "engine/store", "engine/topology"],
   "engine/inspect": [
+    "engine/callbacks",
     ...CORE,
     "engine/pass",
     "engine/guard",

@@ -31,6 +31,7 @@ const READS_ALL: Record<string, string> = {
   "pull/storage.ts copy": "The dead letters of one queue, when a person puts one back.",
   "pull/storage.ts ripe": "Messages whose wait is over, sorted by when they were sent: from an index that holds nothing else.",
   "store/health.ts HEALTH": "Indexes, and a table, that hold only what is not well: as much of each as its gauge counts.",
+  "store/health.ts EXAMPLES": "The same, where such a gauge is not 0.",
   "store/tallies.ts selectTallies": "Tallies that nobody has taken over: those of a minute.",
   "store/alerts.ts selectKnown": "An index that holds only alerts that are open.",
   "inspect/costs.ts newestRuns": "The newest 2,000 rows, in the order of their numbers.",

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -25,6 +26,13 @@ it("no line is wider than 140 columns, but for a sentence in one piece", () => {
     )
     .filter(({ line }) => line.length > WIDTH && broken(line).length > WIDTH);
   expect(wide.map(({ place, line }) => `${place} is ${line.length} columns wide: ${line.trim()}`)).toEqual([]);
+});
+
+it("no file holds both sides of a merge", () => {
+  const files = execFileSync("git", ["ls-files", "-z"], { cwd: ROOT, encoding: "utf8" })
+    .split("\0")
+    .filter((name) => /\.(ts|md|sql|jsonc?|ya?ml)$/.test(name));
+  expect(files.filter((file) => /^(<{7}|>{7}|> > > > )/m.test(readFileSync(join(ROOT, file), "utf8")))).toEqual([]);
 });
 
 it.each(["src", "test"])("no file of %s has two ideas: three hundred lines are enough for one", (room) => {

@@ -1,4 +1,4 @@
-import { defineCommand, defineEvent, defineQueue } from "millrace";
+import { defineCommand, defineEvent, defineQueue, sensitive } from "millrace";
 import * as z from "zod";
 
 export const probeCommands = defineQueue({ name: "probe-commands" });
@@ -65,7 +65,7 @@ export const ProbeRouted = defineEvent({
 /** Something a probe may wait for. */
 export const ProbeSignal = defineEvent({
   type: "probe.signal",
-  payload: z.object({ about: z.string(), value: z.string() }),
+  payload: z.object({ about: z.string(), value: z.string(), secret: sensitive(z.string()).optional() }),
   subject: ({ about }) => about,
   queue: probeEvents,
   door: { scope: "enqueue" },

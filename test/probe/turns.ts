@@ -8,11 +8,12 @@ import {
   defineWorkflow,
   type OnFailure,
   on,
+  sensitive,
   type WorkflowCall,
 } from "millrace";
 import * as z from "zod";
 
-const payload = z.object({ key: z.string(), name: z.string() });
+const payload = z.object({ key: z.string(), name: z.string(), secret: sensitive(z.string()).optional() });
 export type TurnCall = WorkflowCall<z.infer<typeof payload>>;
 
 /** What each run does between its two effects, by its name. */

@@ -63,3 +63,11 @@ it("finds what was taken back in the order in which it was done", () => {
   expect(misordered(["r.1", "r.0"], expected)).toEqual([]);
   expect(misordered(["r.0", "r.1"], expected)).toHaveLength(1);
 });
+
+it("takes a run that was stopped for one of which each effect happened once, or not, and was told only if it was recorded", () => {
+  expect(wrong(effect(), { events: 0, commands: 0, heard: 0 }, 0, { stopped: true })).toEqual([]);
+  expect(wrong(effect(), twice, 0, { stopped: true })).not.toEqual([]);
+  expect(wrong(effect(), {}, 0, { stopped: true, ended: "terminated" })).not.toEqual([]);
+  expect(wrong(effect(), { back: 1, undos: 1 }, 0, { stopped: true, ended: "terminated" })).toEqual([]);
+  expect(wrong(effect(), { back: 1, undos: 0 }, 0, { stopped: true })).not.toEqual([]);
+});

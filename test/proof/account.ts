@@ -19,6 +19,8 @@ export interface Verdict {
   before: readonly Expectation[];
   /** An operator had it undone in the midst of it, when not all that it had begun was recorded. */
   cut: boolean;
+  /** A person has stopped it, or closed it, before its code came to its end: what was cut off may be on record, or not. */
+  stopped?: boolean;
   /** Reasons of the letters that there must be. */
   letters: readonly string[];
 }
@@ -47,7 +49,9 @@ export function wrongWith(effect: Effect, { happened, back, undos, again, events
   if (back > undos) problems.push(`duplicate: taken back ${back} times in ${undos} undos`);
   if (!effect.emits) return events + commands > 0 ? [...problems, "invented: was told, and says nothing"] : problems;
   // Each record of it is told once. What may repeat may have happened more often than it was recorded.
-  const [fewest, mostTold] = more > 0 || verdict.cut ? [back + least, back + most] : [happened, happened];
+  const skipped = verdict.expected.effects.get(effect.at)?.skipped ? 1 : 0;
+  const isUntold = more > 0 || verdict.cut || verdict.stopped;
+  const [fewest, mostTold] = skipped ? [back + 1, back + 1] : isUntold ? [back + least, back + most] : [happened, happened];
   if (events < fewest || events > mostTold)
     problems.push(`${kind(events, fewest, mostTold)}: ${events} events for ${happened} times, ${back} of them taken back`);
   if (commands !== Math.min(events, 1))

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { BOUNDARIES, type Boundary, type Fault, PHASES, WAYS } from "./fault.ts";
+import type { Order } from "./orders.ts";
 import {
   type Act,
   type Ask,
@@ -101,6 +102,12 @@ const click = fc.record({
   afterMs: fc.integer({ min: 0, max: 1500 }),
   nth: fc.nat(5),
 });
+/** What operators order: a pause holds a run up for seconds, so most programs have none. */
+const order: fc.Arbitrary<Order> = fc.record({
+  verb: fc.constantFrom("cancel", "cancel", "stop", "restart", "restart", "pause", "pause"),
+  afterMs: fc.integer({ min: 0, max: 1000 }),
+  two: rarely,
+});
 const world: fc.Arbitrary<World> = fc.record({
   copies: fc.integer({ min: 0, max: 2 }),
   conflicts: rarely,
@@ -113,6 +120,11 @@ const world: fc.Arbitrary<World> = fc.record({
   again: rarely,
   old: rarely,
   clicks: fc.array(click, { maxLength: 2 }),
+  orders: sometimes(fc.array(order, { minLength: 1, maxLength: 2 }), 2).map((orders) => orders ?? []),
+  skips: sometimes(fc.constantFrom(1, 2), 4),
+  closes: rarely,
+  direct: sometimes(fc.constant(true), 3),
+  overdue: rarely,
   restarts: fc.integer({ min: 0, max: 2 }),
   breaks: sometimes(fc.array(fc.integer({ min: 0, max: 1500 }), { minLength: 1, maxLength: 2 }), 4),
   ends: fc.constantFrom("stays", "undone", "undone and retried"),

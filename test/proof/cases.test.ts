@@ -43,6 +43,43 @@ it("what a person answers reaches the run, also when the platform takes it only 
     faults: [{ phase: "run", boundary: "order", nth: 0, way: "before", times: 2 }],
   }));
 
+it.each(["cancel", "stop", "pause", "restart"] as const)(
+  "two operators who %s a quiet run at once are heard once, and it goes on as promised",
+  (verb) =>
+    prove({
+      program: {
+        do: "seq",
+        parts: [
+          { do: "keyed", emits: true },
+          { do: "commit", emits: true },
+          { do: "lookup", upstream: { is: "slow", times: 1 } },
+          { do: "wait", comes: "asked", brief: false },
+          { do: "natural" },
+        ],
+      },
+      world: { orders: [{ verb, afterMs: 300, two: true }], direct: true, overdue: true },
+    }),
+);
+
+it("a failed step that a person has done by hand is not done, not taken back, and told; a commit that is skipped writes nothing", () =>
+  prove({
+    program: {
+      do: "seq",
+      parts: [
+        { do: "keyed", emits: true },
+        { do: "lookup", upstream: { is: "never", times: 1 }, emits: true },
+        { do: "commit", fails: "for good" },
+      ],
+    },
+    world: { skips: 2, ends: "undone and retried" },
+  }));
+
+it("a run that failed and was closed stays so, whatever people and messages ask for", () =>
+  prove({
+    program: { do: "seq", parts: [{ do: "keyed", emits: true }, { do: "once", upstream: { is: "never", times: 1 } }, { do: "commit" }] },
+    world: { closes: true, late: "late" },
+  }));
+
 it.runIf(asked.whole)("an end that the recorder refuses five times is written soon after that", { timeout: 200_000 }, () =>
   prove({
     program: { do: "seq", parts: [{ do: "sleep" }] },

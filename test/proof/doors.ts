@@ -1,5 +1,7 @@
 import { type EngineEnv, enqueue, instanceId } from "millrace";
 import {
+  cancelInstance,
+  closeInstance,
   decideApproval,
   effectsOf,
   getApproval,
@@ -10,13 +12,18 @@ import {
   listEffects,
   listInstances,
   messagesOf,
+  pauseInstance,
   planRetry,
   planUndo,
   replayDeadLetter,
   resolveDoubt,
+  restartInstance,
+  resumeInstance,
   retryInstance,
   SCOPES,
+  signalInstance,
   skipDeadLetter,
+  skipStep,
   undoInstance,
 } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
@@ -25,7 +32,24 @@ import { operator, type Stage, type Theirs } from "./stage.ts";
 /** What the engine's own process must do for those outside. */
 export type Doors = Pick<
   Stage,
-  "idOf" | "enqueue" | "heard" | "retry" | "undo" | "effects" | "resolve" | "questions" | "decide" | "skip" | "meddle"
+  | "idOf"
+  | "enqueue"
+  | "heard"
+  | "retry"
+  | "undo"
+  | "cancel"
+  | "pause"
+  | "resume"
+  | "passAnew"
+  | "skipStep"
+  | "close"
+  | "signal"
+  | "effects"
+  | "resolve"
+  | "questions"
+  | "decide"
+  | "skip"
+  | "meddle"
 >;
 
 interface DoorsEnv extends EngineEnv {
@@ -37,13 +61,20 @@ export function doorsOf(env: DoorsEnv, app: Catalog): Doors {
   return {
     idOf: async (name) => instanceId(operator.tenantId, "lab", name),
     enqueue(requests) {
-      const commands = requests.map(({ payload, key }) => ({ type: "lab.requested", payload, idempotencyKey: key }));
+      const commands = requests.map(({ payload, key, mustEndBy }) => ({ type: "lab.requested", payload, idempotencyKey: key, mustEndBy }));
       return enqueue(env, app, { tenantId: requests[0]?.tenantId ?? operator.tenantId, source: "test" }, commands);
     },
     skip: (letter, reason) => skipDeadLetter(env, app, { ...operator, scopes: SCOPES }, letter, reason),
     heard: (name) => (env.LISTENER.get(env.LISTENER.idFromName(name)) as unknown as { heard(): Promise<number> }).heard(),
     retry: (id, options) => retryInstance(env, operator, id, options),
     undo: (id, reason) => undoInstance(env, operator, id, reason),
+    cancel: (id, options) => cancelInstance(env, operator, id, options),
+    pause: (id, reason) => pauseInstance(env, operator, id, reason),
+    resume: (id, reason) => resumeInstance(env, operator, id, reason),
+    passAnew: (id, reason) => restartInstance(env, operator, id, reason),
+    skipStep: (id, step) => skipStep(env, operator, id, step),
+    close: (id, reason) => closeInstance(env, operator, id, reason),
+    signal: (id, signal) => signalInstance(env, app, operator, id, signal),
     effects: (id) => effectsOf(env, operator, id),
     resolve: (key, resolution, reason) => resolveDoubt(env, operator, key, resolution, reason),
     questions: async (id) => (await listApprovals(env, operator, { instance: id })).items,
@@ -72,8 +103,13 @@ async function meddle(env: EngineEnv, app: Catalog, tenantId: string, { run, let
   await attempt("plan its undo", () => planUndo(env, by, run));
   await attempt("retry it", () => retryInstance(env, by, run, { reason }));
   await attempt("undo it", () => undoInstance(env, by, run, reason));
+  await attempt("cancel it", () => cancelInstance(env, by, run, { reason }));
+  await attempt("pause it", () => pauseInstance(env, by, run, reason));
+  await attempt("resume it", () => resumeInstance(env, by, run, reason));
+  await attempt("restart it", () => restartInstance(env, by, run, reason));
+  await attempt("close it", () => closeInstance(env, by, run, reason));
   await attempt("list its doubts", () =>
-    listEffects(env, by, { state: "in_doubt" }).then((effects) => effects.filter((one) => one.instanceId === run)),
+    listEffects(env, by, { state: "in_doubt" }).then(({ items }) => items.filter((one) => one.instanceId === run)),
   );
   await attempt("list its questions", () => among(questions, listApprovals(env, by, { instance: run })));
   await attempt("list its letters", () => among(letters, listDeadLetters(env, by, {})));

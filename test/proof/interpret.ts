@@ -2,6 +2,7 @@ import { codeOf, notRetryable, type Statement, type Steps, sql, upstreamRefused,
 import type { LabCall } from "../probe/lab.ts";
 import { ProbeDone, ProbeSignal } from "../probe/messages.ts";
 import { definitionOf, idIn, padded, QUICK } from "./effects.ts";
+import { BY_HAND } from "./orders.ts";
 import {
   type Act,
   type Ask,
@@ -257,5 +258,6 @@ class Pass {
 
 /** What a step of our own answered: its place, or else something that it should not have. */
 function idOf(at: string, output: string): string {
+  if (output === BY_HAND) return BY_HAND;
   return output === padded(at, output.length > at.length) ? at : `not its own: ${output.slice(0, 60)}`;
 }

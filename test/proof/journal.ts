@@ -48,7 +48,7 @@ export async function wrongInJournal({ rows }: Stage, { id }: Subject): Promise<
   const [notes, [asked]] = await Promise.all([
     rows<Note>("SELECT what, was, is_now, epoch FROM proof_journal WHERE instance_id = ?1 ORDER BY at", id),
     rows<{ n: number }>(
-      "SELECT count(*) AS n FROM actions WHERE instance_id = ?1 AND result = 'applied' AND verb IN ('retry', 'undo')",
+      "SELECT count(*) AS n FROM actions WHERE instance_id = ?1 AND result = 'applied' AND verb IN ('retry', 'undo', 'restart', 'close')",
       id,
     ),
   ]);

@@ -3,7 +3,8 @@ import type { LedgerEntry } from "../upstream/server.ts";
 import { misordered, type Verdict, wrongWith } from "./account.ts";
 import { takenBack } from "./journal.ts";
 import { type Effect, effectsOf } from "./model.ts";
-import type { Asked } from "./people.ts";
+import { BY_HAND } from "./orders.ts";
+import type { Asked } from "./requests.ts";
 import { operator, type Stage, type Standing, type Subject } from "./stage.ts";
 
 /** How a run stands, and what it waits for: events, answers, and the truth about effects in doubt. */
@@ -75,17 +76,22 @@ export async function openOf(stage: Stage, { id, name }: Subject, ended: Verdict
   return agrees ? [] : [`the platform says ${status}`];
 }
 
-/** I11: each thing that a person asked for is on record once, if it was answered, by whom and why; and never what nobody asked for. */
+/**
+ * I11: each thing that a person asked for is on record once, as applied or as refused, by whom and why; and never what nobody asked for. A
+ * signal that is sent again is on record without a change.
+ */
 export async function wrongInAudit({ rows, repeats }: Stage, { id }: Subject, asked: Asked): Promise<string[]> {
-  const found = await rows<{ verb: string; actor: string; reason: string }>(
-    "SELECT verb, actor, reason FROM actions WHERE instance_id = ?1",
+  const found = await rows<{ verb: string; actor: string; reason: string; result: string }>(
+    "SELECT verb, actor, reason, result FROM actions WHERE instance_id = ?1",
     id,
   );
   const unsigned = found.filter(({ actor, reason }) => actor !== operator.actor || reason === "");
   const counted = Object.entries(asked).flatMap(([verb, one]) => {
-    const n = found.filter((row) => row.verb === verb).length;
-    return n < one.answered || (n > one.asked && !repeats)
-      ? [`${n} actions "${verb}", asked ${one.asked} times and answered ${one.answered} times`]
+    const own = found.filter((row) => row.verb === verb);
+    const applied = own.filter(({ result }) => result === "applied").length;
+    const isShort = own.length < one.done + one.refused || (verb !== "signal" && applied < one.done);
+    return isShort || (own.length > one.asked && !repeats)
+      ? [`${own.length} actions "${verb}", ${applied} of them applied; asked ${one.asked} times, ${one.done} done, ${one.refused} refused`]
       : [];
   });
   return [...counted, ...unsigned.map((one) => `on record without who and why: ${JSON.stringify(one)}`)];
@@ -115,9 +121,10 @@ export async function evidenceOf(stage: Stage, { id, name }: Subject): Promise<s
 
 /** What is wrong with what happened. */
 export async function judge(stage: Stage, run: Subject, verdict: Verdict): Promise<string[]> {
-  const [ledger, undos, again, kept, letters, instances] = await Promise.all([
+  const [ledger, undos, cancels, again, kept, letters, instances] = await Promise.all([
     ledgerOf(stage, run.name),
     undosOf(stage, run.id),
+    stage.rows("SELECT id FROM actions WHERE instance_id = ?1 AND verb = 'cancel' AND result = 'applied' AND detail->>'undo'", run.id),
     applied(stage, "retry_anyway", run.id),
     stage.rows<{ kind: string; name: string; n: number }>(
       "SELECT kind, name, count(*) AS n FROM probe_rows WHERE name LIKE ?1 GROUP BY kind, name",
@@ -143,15 +150,22 @@ export async function judge(stage: Stage, run: Subject, verdict: Verdict): Promi
     const unsaid = effect.emits && !effect.stays ? back - count("event", `${at}/back`) : 0;
     if (unsaid !== 0) problems.push(`${at} was taken back ${back} times, and that was told ${back - unsaid} times`);
     const told = {
+      undos: undos + cancels.length,
       events: count("event", at),
       commands: count("command", at),
       heard: effect.emits ? await stage.heard(`${run.name}/${at}`) : 0,
     };
-    problems.push(...wrongWith(effect, { happened, back, undos, again, ...told }, verdict).map((what) => `${effect.class} ${at}: ${what}`));
+    problems.push(...wrongWith(effect, { happened, back, again, ...told }, verdict).map((what) => `${effect.class} ${at}: ${what}`));
     const said = verdict.trace.did[at];
     // What was taken back, or done again by a person's will, had another answer.
     const answers = effect.class === "natural" ? done : done.slice(-1);
-    if (effect.class !== "commit" && said !== undefined && verdict.ended === "complete" && !answers.some(({ id }) => id === said))
+    if (
+      effect.class !== "commit" &&
+      said !== undefined &&
+      said !== BY_HAND &&
+      verdict.ended === "complete" &&
+      !answers.some(({ id }) => id === said)
+    )
       problems.push(`${at} answered ${said}, and the upstream ${done.map(({ id }) => id).join(", ")}`);
   }
   const strangers = [...ledger.map(({ subject }) => subject), ...kept.map(({ name }) => name.slice(run.name.length + 1))]

@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { effectsOf, expectationOf } from "./model.ts";
+import { BY_HAND } from "./orders.ts";
+import { possibleOf } from "./possible.ts";
 import type { Program, Trace } from "./program.ts";
 
 const keyed: Program = { do: "keyed" };
@@ -73,5 +75,18 @@ describe("The model", () => {
       ["r.0.0", "r.1"],
       ["r.0.1", "r.1"],
     ]);
+  });
+
+  it("lets what a person has given for a failed step stand for it: its attempts may have done it, and a commit has written nothing", () => {
+    const byHand = { did: { "r.0": BY_HAND, "r.1": BY_HAND } };
+    expect(says(seq(refused, { do: "commit", fails: "for good" }), byHand)).toEqual({ least: { "r.0": 0 }, problems: [] });
+  });
+
+  it("knows of a stopped program in which order its effects can have happened, but of what nobody waited for", () => {
+    const { order, effects } = possibleOf(seq(keyed, all(keyed, keyed), race(keyed, keyed), keyed));
+    expect([...effects.values()].map(({ least }) => least)).toEqual(new Array(8).fill(0));
+    const earlier = (later: string) => order.flatMap(([one, other]) => (other === later ? [one] : []));
+    expect(earlier("r.1.1")).toEqual(["r.0"]);
+    expect(earlier("r.3")).toEqual(["r.0", "r.1.0", "r.1.1"]);
   });
 });

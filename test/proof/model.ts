@@ -1,4 +1,5 @@
 // What the guarantees say of a program, worked out without the engine: nothing of `src/` may be imported here.
+import { BY_HAND } from "./orders.ts";
 import { answersOf, decisionsOf, mayFail } from "./outcomes.ts";
 import { type Act, type Leaf, leavesOf, type Own, type Part, type Program, partsOf, ROOT, type Trace } from "./program.ts";
 
@@ -13,6 +14,8 @@ export interface Effect {
 /** What must have happened of an effect: it, or it or nothing. What is not expected has not happened. */
 export interface Expected extends Effect {
   least: 0 | 1;
+  /** A person has said what came of it: what its attempts did stays, and it is told as if it had happened. */
+  skipped?: boolean;
 }
 
 /** What a run must have done. */
@@ -186,6 +189,7 @@ class Model {
       return [...told, ...this.#decided(at)];
     }
     const did = this.#trace.did[at];
+    if (did === BY_HAND) return this.#skipped(leaf, at);
     if (did !== undefined) {
       if ((leaf.do === "commit" || leaf.do === "read") && did !== at) this.#problem(`${at} answered "${did}"`);
       this.#tell(`${at} = ${did}`);
@@ -197,6 +201,17 @@ class Model {
     return [];
   }
 
+  /** A person has given its output: of a commit nothing is written, and of what may have happened nothing is taken back. */
+  #skipped(leaf: Leaf, at: string): string[] {
+    this.#tell(`${at} = ${BY_HAND}`);
+    if (isEffect(leaf)) this.#byHand(effectOf(leaf, at));
+    return [];
+  }
+
+  #byHand(effect: Effect): void {
+    if (effect.class !== "commit") this.#expected.effects.set(effect.at, { ...effect, stays: true, least: 0, skipped: true });
+  }
+
   #decided(at: string): string[] {
     const decided = this.#trace.decided[at] ?? "";
     this.#tell(`${at}: ${decided}`);
@@ -205,7 +220,11 @@ class Model {
 
   /** A part that the code did not wait for: what it began has its outcome, once. */
   #may(program: Program, at: string): string[] {
-    for (const one of effectsOf(program, at)) this.#expect(one, this.#trace.did[one.at] === undefined ? 0 : 1);
+    for (const one of effectsOf(program, at)) {
+      const did = this.#trace.did[one.at];
+      if (did === BY_HAND) this.#byHand(one);
+      else this.#expect(one, did === undefined ? 0 : 1);
+    }
     return [];
   }
 

@@ -1,6 +1,7 @@
 import type { Resolution } from "millrace/operate";
 import type { Leaf } from "./program.ts";
-import { codeOf, pause, type Stage, type Subject } from "./stage.ts";
+import type { Requests } from "./requests.ts";
+import { codeOf, type Stage, type Subject } from "./stage.ts";
 import { doneTo } from "./upstream.ts";
 import type { World } from "./world.ts";
 
@@ -10,16 +11,10 @@ const UNDER_WAY: ReadonlySet<string> = new Set(["accepted", "queued", "running",
 /** What the upstream answers to what it has not done. */
 const REFUSALS: ReadonlySet<number> = new Set([400, 422, 429]);
 
-/** What people ask for. */
-type Verb = "retry" | "undo" | "confirm" | "reject" | "retry_anyway" | "approve" | "reject_approval";
-
-/** How often people asked for something, and how often they heard that it is promised, or why not. */
-export type Asked = Record<Verb, { asked: number; answered: number }>;
-
 /** How long a person waits before answering the same question again. */
 const AGAIN_MS = 1000;
 
-/** The people on call: they retry, undo, answer questions, and resolve doubts by the upstream's ledger. */
+/** The people on call: they answer questions, resolve doubts by the upstream's ledger, and skip letters. */
 export class People {
   readonly #stage: Stage;
   readonly #run: Subject;
@@ -30,74 +25,18 @@ export class People {
   readonly #answeredAt = new Map<string, number>();
   /** Doubts that were answered without thinking. */
   readonly #mistaken = new Set<string>();
-  #hasNamed = false;
-  #runs = 1;
   /** Letters that nobody wants any more. */
   readonly #skipped = new Set<string>();
   /** What they saw that must not be. */
   readonly problems: string[] = [];
-  readonly asked = Object.fromEntries(
-    ["retry", "undo", "confirm", "reject", "retry_anyway", "approve", "reject_approval"].map((verb) => [verb, { asked: 0, answered: 0 }]),
-  ) as Asked;
+  readonly #requests: Requests;
 
-  constructor(stage: Stage, run: Subject, world: World, leaves: ReadonlyMap<string, Leaf>) {
+  constructor(stage: Stage, run: Subject, world: World, leaves: ReadonlyMap<string, Leaf>, requests: Requests) {
     this.#stage = stage;
     this.#run = run;
     this.#world = world;
     this.#leaves = leaves;
-  }
-
-  /** How many runs they have begun so far. */
-  get runs(): number {
-    return this.#runs;
-  }
-
-  /** Nothing fails by itself any more. */
-  calm(): void {
-    this.#runs = Number.POSITIVE_INFINITY;
-  }
-
-  /** What is asked for at any moment. Over when all of it was answered. */
-  async click(): Promise<void> {
-    await Promise.all(
-      this.#world.clicks.map(async ({ verb, afterMs, nth }) => {
-        await pause(afterMs);
-        await this.#clicked(verb, nth).catch(() => undefined);
-      }),
-    );
-  }
-
-  async #clicked(verb: World["clicks"][number]["verb"], nth: number): Promise<void> {
-    switch (verb) {
-      case "restart":
-        return this.#stage.beginAgain(this.#run.id);
-      case "undo":
-        return this.undo("clicked");
-      default:
-        return this.retry("clicked", verb === "retry from" ? await this.#stepOf(nth) : undefined);
-    }
-  }
-
-  async retry(reason: string, from?: string): Promise<void> {
-    // The run begins before the operator is answered.
-    this.#runs++;
-    await this.#ask("retry", () => this.#stage.retry(this.#run.id, { reason, from })).catch((error) => {
-      this.#runs--;
-      throw error;
-    });
-  }
-
-  /** The run has ended before its time: it is retried, first from a step that somebody names, or whose failure it has caught. */
-  async again(): Promise<void> {
-    const named = this.#world.clicks.find(({ verb }) => verb === "retry from");
-    const from = this.#hasNamed ? undefined : await this.#stepOf(named?.nth ?? 0, named ? 1 : 0).catch(() => undefined);
-    this.#hasNamed = true;
-    const refused = await this.retry("again", from).catch((error) => error);
-    if (refused && from !== undefined) await this.retry("again").catch(() => undefined);
-  }
-
-  async undo(reason: string): Promise<void> {
-    await this.#ask("undo", () => this.#stage.undo(this.#run.id, reason));
+    this.#requests = requests;
   }
 
   /** Answers the questions that the run asks. */
@@ -109,7 +48,7 @@ export class People {
       if (Date.now() - (this.#answeredAt.get(question) ?? 0) < AGAIN_MS) continue;
       this.#answeredAt.set(question, Date.now());
       const decide = (decision: "approve" | "reject") =>
-        this.#ask(decision === "approve" ? "approve" : "reject_approval", () => this.#stage.decide(question, decision, "asked"));
+        this.#requests.ask(decision === "approve" ? "approve" : "reject_approval", () => this.#stage.decide(question, decision, "asked"));
       const [answer, other] = leaf.answer === "yes" ? (["approve", "reject"] as const) : (["reject", "approve"] as const);
       const isHeard = await decide(answer).catch(() => undefined);
       // Somebody else says the opposite, and is too late.
@@ -137,7 +76,7 @@ export class People {
       const before = this.#again.get(subject);
       const isAgain = this.#world.again === true && before === undefined && back.length === 0;
       const resolve = (answer: Resolution) =>
-        this.#ask(answer.verb, () => this.#stage.resolve(effect.key, answer, "the ledger says so")).catch(() => undefined);
+        this.#requests.ask(answer.verb, () => this.#stage.resolve(effect.key, answer, "the ledger says so")).catch(() => undefined);
       const truth: Resolution =
         done.length > back.length + (before ?? 0) ? { verb: "confirm", output: done.at(-1)?.id } : { verb: "reject" };
       if (isAgain && (await resolve({ verb: "retry_anyway" }))) this.#again.set(subject, done.length);
@@ -168,32 +107,6 @@ export class People {
       ids,
     );
     return found.map(({ reason, state }) => `invented: a letter (${reason}) was skipped, and is ${state}`);
-  }
-
-  async #ask(verb: Verb, ask: () => Promise<unknown>): Promise<unknown> {
-    const one = this.asked[verb];
-    one.asked++;
-    try {
-      const answer = (await ask()) ?? true;
-      one.answered++;
-      return answer;
-    } catch (error) {
-      // Refused for how things stand, it is on record as that.
-      if (codeOf(error) === "invalid_transition") one.answered++;
-      throw error;
-    }
-  }
-
-  /** The nth of the steps that the run has caught a failure of, or recorded (`turn` 1), as the platform calls it. */
-  async #stepOf(nth: number, turn = 1): Promise<string | undefined> {
-    const steps = await this.#stage.rows<{ label: string }>(
-      `SELECT failure.key AS label, 0 AS turn FROM inbox, json_each(inbox.caught) failure WHERE instance_id = ?1
-       UNION SELECT iif(item = '', step, step || ' [' || item || ']'), 1 FROM inbox WHERE instance_id = ?1 AND position >= 0 AND ?2
-       ORDER BY turn, label`,
-      this.#run.id,
-      turn,
-    );
-    return steps[nth % Math.max(1, steps.length)]?.label;
   }
 }
 

@@ -1,14 +1,18 @@
 import type { LedgerEntry } from "../upstream/server.ts";
 import type { Verdict } from "./account.ts";
+import { breakOff } from "./breaks.ts";
 import type { Counts, Fault, Phase, Watch } from "./fault.ts";
 import { wrongInJournal } from "./journal.ts";
 import { evidenceOf, judge, ledgerOf, openOf, platformOf, rowOf, undosOf, wrongInAudit } from "./judge.ts";
 import { type Expectation, expectationOf } from "./model.ts";
 import { patiently } from "./people.ts";
+import { possibleOf } from "./possible.ts";
 import type { Program, Trace } from "./program.ts";
 import { rounds } from "./rounds.ts";
-import { noteLength, STRANGER } from "./senders.ts";
+import { noteLength } from "./senders.ts";
 import { pause, type Stage, type Subject } from "./stage.ts";
+import { type Known, Stops } from "./stopped.ts";
+import { type Tally, tallyOf } from "./tally.ts";
 import { Outside, type World } from "./world.ts";
 
 /** What is proven: a program, the faults that strike it, and what the world does meanwhile. */
@@ -19,7 +23,7 @@ export interface Case {
 }
 
 /** How a case came out. */
-export interface Proof {
+export interface Proof extends Tally {
   /** What went wrong; nothing when every promise was kept. */
   problems: string[];
   /** How often each boundary was crossed. */
@@ -28,21 +32,15 @@ export interface Proof {
   struck: number;
   /** How long the slowest of its phases took to come to its end, from the last disturbance on. */
   slowestMs: number;
-  /** Commands that were accepted: its own, another tenant's, and those that followed from events. */
-  commands: number;
-  /** Effects that may happen once only: in the upstream's ledger, and rows of commits. */
-  effects: number;
 }
 
-const NOTHING: Proof = { problems: [], crossed: {}, struck: 0, slowestMs: 0, commands: 0, effects: 0 };
+const NOTHING: Proof = { problems: [], crossed: {}, struck: 0, slowestMs: 0, commands: 0, effects: 0, actions: {} };
 
 /** How long everything may take to come to its end once the faults are over. */
 const CONVERGES_MS = 60_000;
 const LOOK_MS = 100;
 /** How often operators retry what has failed. */
 const RETRIES = 40;
-/** How long it is waited for a run to have an effect under way before it is broken off. */
-const HELD_MS = 3000;
 /** How long after its end nothing more of a run may happen. */
 const QUIET_MS = 150;
 
@@ -58,7 +56,7 @@ export interface Manner {
 
 /** Tries a case on an engine: its run, its restarts, its undo, and its run after that. */
 export async function trialOn(stage: Stage, { program, faults = [], world = {} }: Case, manner: Manner = {}): Promise<Proof> {
-  const all: World = { copies: 0, clicks: [], restarts: 0, ends: "stays", ...world };
+  const all: World = { copies: 0, clicks: [], orders: [], restarts: 0, ends: "stays", ...world };
   const { name = `proof-${crypto.randomUUID().slice(0, 13)}`, patienceMs = CONVERGES_MS, lookMs = LOOK_MS } = manner;
   const run = { name, id: await stage.idOf(name), program };
   return new Trial(stage, run, { faults, world: all, patienceMs, lookMs })
@@ -79,12 +77,14 @@ class Trial {
   readonly #patienceMs: number;
   readonly #lookMs: number;
   readonly #outside: Outside;
+  readonly #stops: Stops;
   readonly #begunAt = Date.now();
   readonly #before: Expectation[] = [];
   readonly #proof: Proof = { ...NOTHING, problems: [], crossed: {} };
   #last: { expected: Expectation; trace: Trace } | undefined;
   #hasClicked = false;
   #undos = 0;
+  #isClosed = false;
 
   constructor(
     stage: Stage,
@@ -97,31 +97,15 @@ class Trial {
     this.#faults = faults;
     this.#patienceMs = patienceMs;
     this.#lookMs = lookMs;
-    this.#outside = new Outside(stage, run, world);
+    this.#outside = new Outside(stage, run, world, faults.length === 0 && stage.disturbedUntil() === 0);
+    this.#stops = new Stops(stage, run, this.#outside.operators);
   }
 
   async whole(): Promise<Proof> {
     await this.#lived();
-    await this.#count();
+    Object.assign(this.#proof, await tallyOf(this.#stage, this.#run));
     if (this.#world.old && this.#stage.growOld && this.#isFine) this.#add(await this.#longAfter(), "long after: ");
     return this.#proof;
-  }
-
-  async #count(): Promise<void> {
-    const { id, name } = this.#run;
-    const [kept] = await this.#stage.rows<{ commands: number; commits: number }>(
-      `SELECT (SELECT count(*) FROM instances f JOIN instances i ON f.tenant_id = i.tenant_id AND f.correlation_id = i.correlation_id WHERE i.id = ?1)
-           + (SELECT count(*) FROM instances WHERE tenant_id = ?2 AND subject = ?3) AS commands,
-         (SELECT count(*) FROM probe_rows WHERE kind = 'commit' AND (name LIKE ?4 OR name = ?5)) AS commits`,
-      id,
-      STRANGER,
-      `${name}~`,
-      `${name}/%`,
-      `${name}~/r`,
-    );
-    const acts = (await ledgerOf(this.#stage, name)).filter(({ kind }) => kind !== "natural").length;
-    this.#proof.commands = kept?.commands ?? 0;
-    this.#proof.effects = acts + (kept?.commits ?? 0);
   }
 
   /** When nothing of the run is left, whatever comes again does nothing. */
@@ -146,19 +130,23 @@ class Trial {
     const { restarts, ends } = this.#world;
     await this.#phase("run", "complete", async () => {
       this.#add(await this.#outside.ask());
-      void Promise.all([this.#outside.people.click(), ...(this.#world.breaks ?? []).map((afterMs) => this.#break(afterMs))]).finally(() => {
+      void Promise.all([
+        this.#outside.operators.act(),
+        ...(this.#world.breaks ?? []).map((afterMs) => breakOff(this.#stage, this.#run, afterMs)),
+      ]).finally(() => {
         this.#hasClicked = true;
       });
     });
-    this.#outside.people.calm();
-    for (let nth = 0; nth < restarts && this.#isFine; nth++) await this.#restart();
+    this.#outside.operators.calm();
+    for (let nth = 0; nth < restarts && this.#isFine && !this.#isClosed; nth++) await this.#restart();
     // What has nothing to be taken back is not undone: the engine refuses that.
+    if (this.#isClosed) return;
     const canBeUndone = [...(this.#last?.expected.effects.values() ?? [])].some(({ stays, least }) => !stays && least === 1);
     if (ends === "stays" || !canBeUndone || !this.#isFine) return;
     this.#undos++;
-    await this.#phase("undo", "terminated", () => patiently(() => this.#outside.people.undo("called off")));
+    await this.#phase("undo", "terminated", () => patiently(() => this.#outside.operators.undo("called off")));
     if (ends === "undone" || !this.#isFine) return;
-    await this.#phase("again", "complete", () => patiently(() => this.#outside.people.retry("it is on again")));
+    await this.#phase("again", "complete", () => patiently(() => this.#outside.operators.retry("it is on again")));
   }
 
   /** What is complete is passed once more: nothing happens that happened, and of what the code waits for nothing at all. */
@@ -169,16 +157,6 @@ class Trial {
     const isCertain = this.#last && [...this.#last.expected.effects.values()].every(({ least }) => least === 1);
     const more = (await this.#done()).slice(before.length).map(({ subject }) => subject);
     if (isCertain && more.length > 0) this.#add([`restart: duplicate: ${more.join(", ")} happened again`]);
-  }
-
-  /** The platform loses all that it knows of a run that is under way, and makes it anew: in the midst of an effect, if there is one. */
-  async #break(afterMs: number): Promise<void> {
-    await pause(afterMs);
-    const held = () => this.#stage.rows("SELECT step FROM inbox WHERE instance_id = ?1 AND state = 'claimed'", this.#run.id);
-    for (const until = Date.now() + HELD_MS; Date.now() < until && (await held()).length === 0; ) await pause(LOOK_MS);
-    const { status } = await platformOf(this.#stage, this.#run.id);
-    if (status === "running" || status === "waiting")
-      await Promise.race([this.#stage.restart(this.#run.id).catch(() => undefined), pause(HELD_MS)]);
   }
 
   /**
@@ -215,7 +193,8 @@ class Trial {
     if (this.#isFine && this.#world.late) this.#add(await this.#late(ended), `${phase}: `);
     this.#proof.struck += watched.struck();
     if (phase !== "again") this.#proof.crossed[phase] ??= watched.counts;
-    if (this.#isFine && ended === "complete") this.#add(await this.#told(phase), `${phase}: `);
+    if (this.#isFine && this.#isClosed) this.#add(await this.#closed(), "closed: ");
+    else if (this.#isFine && ended === "complete") this.#add(await this.#told(phase), `${phase}: `);
     if (this.#isFine && this.#last) this.#add(await this.#judged(ended, this.#last), `${phase}: `);
     if (ended === "terminated" && this.#last) this.#before.push(this.#last.expected);
     if (!this.#isFine) this.#add([await evidenceOf(this.#stage, this.#run)]);
@@ -241,13 +220,29 @@ class Trial {
     const problems = [
       ...(await judge(this.#stage, this.#run, { ...last, ended, before: this.#before, cut, letters })),
       ...(await wrongInJournal(this.#stage, this.#run)),
-      ...(await wrongInAudit(this.#stage, this.#run, this.#outside.people.asked)),
+      ...(await wrongInAudit(this.#stage, this.#run, this.#outside.requests.counts)),
       ...(await this.#outside.people.wrongWithSkipped()),
       ...(await this.#outside.senders.strangers()),
       ...this.#outside.people.problems,
+      ...this.#outside.operators.problems,
       ...this.#outside.meddler.problems.splice(0),
     ];
     return late > 0 ? [`invented: ${late} effects happened behind the end`, ...problems] : problems;
+  }
+
+  /** I16: what was closed stays so, and does nothing, whoever wants what. */
+  async #closed(): Promise<string[]> {
+    const before = (await this.#done()).length;
+    const problems = await this.#stops.judgeClosed(await this.#known());
+    await pause(QUIET_MS);
+    const more = (await this.#done()).length - before;
+    if (more > 0) problems.push(`invented: ${more} effects happened`);
+    return [...problems, ...(await wrongInAudit(this.#stage, this.#run, this.#outside.requests.counts))];
+  }
+
+  async #known(): Promise<Known> {
+    const cut = (await undosOf(this.#stage, this.#run.id)) > this.#undos;
+    return { before: this.#before, letters: this.#outside.senders.letters(), cut };
   }
 
   /** What a run that is complete says of its way; a restarted one says the same as before. */
@@ -274,16 +269,25 @@ class Trial {
     let retries = 0;
     for (;;) {
       const row = await rowOf(this.#stage, id);
-      const open =
-        row?.status === wanted && this.#hasClicked ? await openOf(this.#stage, this.#run, wanted) : [`the row says ${row?.status}`];
+      const isClosed = row?.status === "skipped";
+      const isThere = (isClosed || row?.status === wanted) && this.#hasClicked;
+      const open = isThere ? await openOf(this.#stage, this.#run, isClosed ? "terminated" : wanted) : [`the row says ${row?.status}`];
       const takenMs = Date.now() - Math.max(begunAt, this.#stage.disturbedUntil(), watched?.struckUntil() ?? 0);
       this.#proof.slowestMs = Math.max(this.#proof.slowestMs, takenMs);
+      this.#isClosed = isClosed;
       if (open.length === 0) return [];
       if (takenMs > this.#patienceMs) return [`stuck: has not come to its end: ${open.join(", ")}`];
       if (row) await this.#outside.look(row).catch(() => undefined);
       if (row?.status === "errored" || (row?.status === "terminated" && wanted === "complete")) {
-        if (retries++ === RETRIES) return [`stuck: is ${row.status} after ${RETRIES} retries: ${row.error}`];
-        await this.#outside.people.again();
+        if (retries === RETRIES) return [`stuck: is ${row.status} after ${RETRIES} retries: ${row.error}`];
+        const stopped = await this.#stops.judge(await this.#known(), this.#hasClicked);
+        if (stopped.problems.length > 0) return stopped.problems;
+        if (stopped.isUndone) this.#before.push(possibleOf(this.#run.program));
+        if (stopped.isOver) {
+          retries++;
+          // What was complete once is not closed: its undo goes on.
+          await this.#outside.operators.goOn(this.#hasClicked && this.#last === undefined);
+        }
       }
       await rounds(this.#stage);
       await pause(this.#lookMs);

@@ -31,6 +31,7 @@ it("whatever a program does, whatever fails and whoever meddles: it keeps every 
   let next = seed;
   const until = Date.now() + seconds * 1000;
   const count = { programs: 0, steps: 0, planned: 0, struck: 0, faulted: 0, commands: 0, effects: 0 };
+  const actions = new Map<string, number>();
   const found: { seed: number; problems: string[] }[] = [];
   await sideBySide(asked.lanes, async () => {
     if (Date.now() > until || found.length >= asked.finds) return false;
@@ -38,9 +39,10 @@ it("whatever a program does, whatever fails and whoever meddles: it keeps every 
     const own = next++;
     const one = drawn(own);
     count.programs++;
-    const { problems, struck, commands, effects } = await trial(one, { patienceMs: PATIENCE_MS });
+    const { problems, struck, commands, effects, actions: done } = await trial(one, { patienceMs: PATIENCE_MS });
     const planned = plannedIn(one.faults ?? []);
     count.steps += leavesOf(one.program).length;
+    for (const [verb, n] of Object.entries(done)) actions.set(verb, (actions.get(verb) ?? 0) + n);
     count.commands += commands;
     count.effects += effects;
     count.planned += planned;
@@ -55,7 +57,8 @@ it("whatever a program does, whatever fails and whoever meddles: it keeps every 
   });
   const { programs, steps, planned, struck, faulted, commands, effects } = count;
   const faults = `${planned} faults planned, ${struck} struck (${faulted} runs with all of theirs)`;
-  task.meta.said = `proof: random programs: seed ${seed}, ${programs} programs of ${steps} steps, ${commands} commands, ${effects} effects, ${faults}, ${found.length} found`;
+  const did = [...actions].map(([verb, n]) => `${n} ${verb}`).join(", ") || "nothing";
+  task.meta.said = `proof: random programs: seed ${seed}, ${programs} programs of ${steps} steps, ${commands} commands, ${effects} effects, ${faults}, of people ${did}, ${found.length} found`;
   const [first] = found;
   if (first) expect.fail(`${first.problems.join("\n")}\n\n${await smallest(first.seed)}`);
 });

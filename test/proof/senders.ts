@@ -2,7 +2,8 @@ import type { Envelope } from "millrace";
 import { event } from "../engine/event.ts";
 import { patiently, TRIES } from "./people.ts";
 import { type Leaf, SHARED, sharedValue, type Wait } from "./program.ts";
-import { codeOf, pause, type Stage, type Subject } from "./stage.ts";
+import type { Requests } from "./requests.ts";
+import { type Asking, codeOf, pause, type Stage, type Subject } from "./stage.ts";
 import type { World } from "./world.ts";
 
 const LARGE_NOTE = 40_000;
@@ -29,6 +30,9 @@ export class Senders {
   readonly #leaves: ReadonlyMap<string, Leaf>;
   /** Subjects of which everything was said, and acknowledged. */
   readonly #said = new Set<string>();
+  /** Subjects that operators have told to the run alone. */
+  readonly #signalled = new Set<string>();
+  readonly #requests: Requests;
   /** How many events for shared waits were acknowledged. */
   #sharedSaid = 0;
   #accepted: Envelope | undefined;
@@ -36,11 +40,12 @@ export class Senders {
   readonly #sent: Record<SentTo, Set<unknown>> = { "probe-commands": new Set(), "probe-events": new Set() };
   readonly #events = new Map<string, Envelope>();
 
-  constructor(stage: Stage, run: Subject, world: World, leaves: ReadonlyMap<string, Leaf>) {
+  constructor(stage: Stage, run: Subject, world: World, leaves: ReadonlyMap<string, Leaf>, requests: Requests) {
     this.#stage = stage;
     this.#run = run;
     this.#world = world;
     this.#leaves = leaves;
+    this.#requests = requests;
   }
 
   /** Asks for the run, until it is answered; what is said early comes right behind that. Answers what is wrong with the answers. */
@@ -87,7 +92,9 @@ export class Senders {
       // Nobody speaks before the second wait.
       if (waits < 2 && (leaf.comes === "reminded" || leaf.comes === "pair")) continue;
       // What was acknowledged is not said again: it is in the engine's hands.
-      if (!this.#said.has(subject)) await this.#say(subject, leaf);
+      if (this.#signalled.has(subject)) continue;
+      if (this.#world.direct && leaf.comes === "asked") await this.#signal(subject);
+      else if (!this.#said.has(subject)) await this.#say(subject, leaf);
     }
   }
 
@@ -172,8 +179,9 @@ export class Senders {
     ]);
   }
 
-  get #asked(): { payload: Record<string, unknown> } {
-    return { payload: this.#payload(SECRET.padEnd(noteLength(this.#world), "n")) };
+  get #asked(): Asking {
+    const payload = this.#payload(SECRET.padEnd(noteLength(this.#world), "n"));
+    return { payload, ...(this.#world.overdue && { mustEndBy: "1 second" }) };
   }
 
   async #envelope(): Promise<Envelope> {
@@ -192,6 +200,19 @@ export class Senders {
     const foreign = this.#world.stranger ? [{ ...this.#event(subject, "foreign", "one"), tenant_id: STRANGER }] : [];
     const poison = this.#world.poison ? [this.#poison(name)] : [];
     if (await this.#send("probe-events", [...foreign, ...(await this.#theft()), ...poison, one, ...more])) this.#said.add(subject);
+  }
+
+  /** Two operators send the event to the run alone, under one key. */
+  async #signal(subject: string): Promise<void> {
+    const signal = {
+      type: "probe.signal",
+      payload: { about: subject, value: "one" },
+      idempotencyKey: `${subject}/one`,
+      reason: "they called",
+    };
+    const send = () => this.#requests.ask("signal", () => this.#stage.signal(this.#run.id, signal));
+    const heard = await Promise.allSettled([send(), send()]);
+    if (heard.every(({ status }) => status === "fulfilled")) this.#signalled.add(subject);
   }
 
   /** The same event again is the same message. */

@@ -1,5 +1,5 @@
 // What the proof knows of the engine under it: nothing of the platform may be imported here, so that it runs in any process.
-import type { Effect, Resolution } from "millrace/operate";
+import type { Effect, Resolution, SignalRequest } from "millrace/operate";
 import type { Fault, Watch } from "./fault.ts";
 import type { Program } from "./program.ts";
 
@@ -15,6 +15,8 @@ export interface Asking {
   payload: Record<string, unknown>;
   tenantId?: string | undefined;
   key?: string | undefined;
+  /** By when it is to have ended. Default: nobody says. */
+  mustEndBy?: string | undefined;
 }
 
 /** A command that was accepted: now, or before. */
@@ -72,6 +74,16 @@ export interface Stage {
   restart(id: string): Promise<void>;
   retry(id: string, options: { reason: string; from?: string | undefined }): Promise<unknown>;
   undo(id: string, reason: string): Promise<unknown>;
+  /** Cancels a run; `undo: false` leaves what it did. */
+  cancel(id: string, options: { reason: string; undo: boolean }): Promise<unknown>;
+  pause(id: string, reason: string): Promise<unknown>;
+  resume(id: string, reason: string): Promise<unknown>;
+  /** An operator has a run pass through its code anew. */
+  passAnew(id: string, reason: string): Promise<unknown>;
+  skipStep(id: string, step: { step: string; item?: string | undefined; output: unknown; reason: string }): Promise<unknown>;
+  close(id: string, reason: string): Promise<unknown>;
+  /** Sends an event to one run alone. */
+  signal(id: string, signal: SignalRequest): Promise<unknown>;
   effects(id: string): Promise<Effect[]>;
   resolve(key: string, resolution: Resolution, reason: string): Promise<unknown>;
   questions(id: string): Promise<Question[]>;

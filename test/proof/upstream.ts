@@ -6,6 +6,11 @@ export async function doneTo(upstreamUrl: string, subject: string): Promise<Ledg
   return (await (await fetch(`${upstreamUrl}/ledger/${encodeURIComponent(subject)}`)).json()) as LedgerEntry[];
 }
 
+/** Of which subjects that begin so the upstream was asked for an effect, in that order, also where none happened. */
+export async function askedOf(upstreamUrl: string, prefix: string): Promise<string[]> {
+  return ((await (await fetch(`${upstreamUrl}/calls/${encodeURIComponent(prefix)}`)).json()) as { subjects: string[] }).subjects;
+}
+
 const SLOW_MS = 1200;
 
 /** Tells the upstream how it shall treat the next calls about some subjects. */

@@ -1,7 +1,10 @@
 import type { Row } from "./judge.ts";
 import { Meddler } from "./meddler.ts";
+import { Operators } from "./operators.ts";
+import type { Order } from "./orders.ts";
 import { People } from "./people.ts";
 import { type Leaf, leavesOf } from "./program.ts";
+import { Requests } from "./requests.ts";
 import { Senders, STRANGER } from "./senders.ts";
 import type { Stage, Subject } from "./stage.ts";
 import { behave, behaviour } from "./upstream.ts";
@@ -31,6 +34,16 @@ export interface World {
    * run again, wherever it stands.
    */
   clicks: { verb: "retry" | "retry from" | "undo" | "restart"; afterMs: number; nth: number }[];
+  /** What operators order at moments of the run. */
+  orders: Order[];
+  /** So many failed steps are skipped, each with an output from a person, where that is taken. */
+  skips?: number | undefined;
+  /** The run is closed where it has failed, or was stopped. */
+  closes?: boolean | undefined;
+  /** What the run waits for is sent to it alone by operators, twice at once under one key. */
+  direct?: boolean | undefined;
+  /** By when it is to have ended is over after a second: that ends nothing. */
+  overdue?: boolean | undefined;
   /** In the end it is long ago, and removed; then all messages come again, and the client asks again. */
   old?: boolean | undefined;
   /** How often the run, once complete, is made again from its beginning. */
@@ -47,17 +60,20 @@ export class Outside {
   readonly #world: World;
   readonly #leaves: ReadonlyMap<string, Leaf>;
   readonly senders: Senders;
+  readonly requests = new Requests();
   readonly people: People;
+  readonly operators: Operators;
   readonly meddler: Meddler;
 
-  constructor(stage: Stage, run: Subject, world: World) {
+  constructor(stage: Stage, run: Subject, world: World, isCalm: boolean) {
     this.#stage = stage;
     this.#world = world;
     this.#leaves = new Map(leavesOf(run.program).map(({ at, leaf }) => [`${run.name}/${at}`, leaf]));
-    this.senders = new Senders(stage, run, world, this.#leaves);
-    this.people = new People(stage, run, world, this.#leaves);
+    this.senders = new Senders(stage, run, world, this.#leaves, this.requests);
+    this.people = new People(stage, run, world, this.#leaves, this.requests);
+    this.operators = new Operators(stage, run, { world, requests: this.requests, isCalm });
     this.meddler = new Meddler(stage, run, STRANGER);
-    stage.cast(run, () => this.people.runs);
+    stage.cast(run, () => this.operators.runs);
     stage.cast({ name: `${run.name}~`, id: "", program: { do: "commit" } }, () => 1);
   }
 

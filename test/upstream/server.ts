@@ -39,6 +39,8 @@ const ledger: LedgerEntry[] = readFileSync(values.ledger, "utf8")
   .map((line) => JSON.parse(line));
 const behaviours: Behaviour[] = [];
 const inProgress = new Set<string>();
+/** Subjects of all effects that were asked for, in that order, also of those that did not happen. */
+const calls: string[] = [];
 /** How often the code of each run was passed, as the runs say. */
 const passes = new Map<string, number>();
 
@@ -60,6 +62,7 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   const subject = decodeURIComponent(rest.join("/"));
   const body = await text(request);
   if (area === "ledger") return send(response, 200, about(subject));
+  if (area === "calls") return send(response, 200, { subjects: calls.filter((one) => one.startsWith(subject)) });
   if (area === "behaviours") {
     behaviours.push(...(JSON.parse(body) as Behaviour[]));
     return send(response, 200, {});
@@ -83,6 +86,7 @@ function about(subject: string): LedgerEntry[] {
 }
 
 async function perform(kind: LedgerEntry["kind"], subject: string, key: string, response: ServerResponse): Promise<void> {
+  calls.push(subject);
   const behaviour = take(subject);
   if (behaviour?.mode === "refuse") {
     if (behaviour.retryAfter !== undefined) response.setHeader("retry-after", String(behaviour.retryAfter));

@@ -6,7 +6,7 @@ import { showBook } from "./operate/book.ts";
 import { cancelOne } from "./operate/cancel.ts";
 import { resolveDoubt } from "./operate/doubt.ts";
 import { failing, findCause, retryOne } from "./operate/failure.ts";
-import { mendLetter } from "./operate/letter.ts";
+import { giveUpStrays, mendLetter } from "./operate/letter.ts";
 import { FAILED, LARGE, LOST, SHORT } from "./operate/orders.ts";
 import { type Outside, startOutside } from "./operate/outside.ts";
 import { retryRest } from "./operate/rest.ts";
@@ -17,7 +17,7 @@ import { untilWith } from "./until.ts";
 const LOOK_MS = 200;
 
 export const operate: Story = {
-  title: "twenty failures, their cause, one retry, then the rest; a cancel, a doubt, a dead letter; the audit",
+  title: "twenty failures, their cause, one retry, then the rest; a cancel, a doubt, dead letters of two causes; the audit",
   config: join(import.meta.dirname, "operate/wrangler.jsonc"),
   async open() {
     const outside = await startOutside();
@@ -54,7 +54,8 @@ async function tell({ engine, stop }: Stage, outside: Outside): Promise<void> {
   chapter(6, `The mail for ${LOST.order} goes out, and the answer gets lost.`);
   await resolveDoubt(api, outside);
 
-  chapter(7, `The customer of ${SHORT.order} asks where it is.`);
+  chapter(7, `Some messages never began; the customer of ${SHORT.order} asks where it is.`);
+  await giveUpStrays(api, until);
   await mendLetter(api);
 
   chapter(8, "The audit, read out");

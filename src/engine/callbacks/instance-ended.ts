@@ -37,4 +37,9 @@ export const InstanceEnded = defineEvent({
   queue: defineQueue({ name: "callbacks" }),
 });
 
+/** The name of an end: the key of its call, and what a receiver knows it by. */
+export function nameOfEnd({ id, run, status }: { readonly id: string; readonly run: number; readonly status: string }): string {
+  return `${id}-${run}-${status}`;
+}
+
 export type EndNotice = z.infer<typeof InstanceEnded.payload>;

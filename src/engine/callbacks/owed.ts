@@ -8,7 +8,7 @@ import { startInstances } from "../intake/start.ts";
 import { takeIn } from "../store/instances/accept.ts";
 import { noteCalled, type OwedCall, selectOwed } from "../store/instances/callback.ts";
 import { atomically, query } from "../store/retry.ts";
-import { InstanceEnded, SEND_CALLBACK } from "./instance-ended.ts";
+import { InstanceEnded, nameOfEnd, SEND_CALLBACK } from "./instance-ended.ts";
 
 /** Ends that one portion is about. */
 const CALLS = 100;
@@ -44,7 +44,7 @@ async function callOf(env: EngineEnv, owed: OwedCall): Promise<Acceptance> {
     accepted_at: new Date(accepted_at).toISOString(),
     ended_at: new Date(ended_at).toISOString(),
   });
-  const name = `${id}-${run}-${status}`;
+  const name = nameOfEnd(owed);
   const envelope = await address(env.PAYLOADS, notice, {
     tenantId: tenant_id,
     source: "keeper",

@@ -6,8 +6,11 @@ export type Hide = <T>(value: T) => T;
 
 /** Shorter ones are no secret by themselves, and would be found everywhere. */
 const LEAST_CHARACTERS = 4;
-/** More than these are not looked for one by one: the value is withheld. */
+/** A longer one is looked for piece by piece, so that a part of it is hidden too. */
+const PIECE_CHARACTERS = 200;
+/** More than these, or of more characters in all, are not looked for: the value is withheld. */
 const MAX_TEXTS = 1000;
+const MAX_CHARACTERS = 100_000;
 /** A text as long as this may have been cut, and end in the beginning of what is looked for. */
 const MAY_BE_CUT = 1000;
 
@@ -17,8 +20,8 @@ export const hideNothing: Hide = (value) => value;
 export const hideAll: Hide = (value) => (value === null || value === undefined ? value : (REDACTED as typeof value));
 
 /**
- * Hides what was withheld of a payload wherever it is repeated: in inputs, outputs, errors and questions, in whatever letter case, as JSON
- * or in an address. Names of fields too. Texts of fewer than four characters, and numbers of fewer than six digits, are left.
+ * Hides what was withheld of a payload wherever it is repeated: in inputs, outputs, errors and questions, in whatever letter case and as
+ * formats spell it. Names of fields too. Texts of fewer than four characters, and numbers of fewer than six digits, are left.
  */
 export function hiding(withheld: readonly unknown[]): Hide {
   const texts = new Set<string>();
@@ -27,20 +30,49 @@ export function hiding(withheld: readonly unknown[]): Hide {
   if (texts.size + numbers.size === 0) return hideNothing;
   if (texts.size + numbers.size > MAX_TEXTS) return hideAll;
   for (const number of numbers) texts.add(String(number));
-  const spelled = [
-    ...new Set([...texts].flatMap((text) => [text, JSON.stringify(text).slice(1, -1), encodeURIComponent(text.toWellFormed())])),
-  ];
-  const longestFirst = spelled.toSorted((one, other) => other.length - one.length);
-  const pattern = new RegExp(longestFirst.map((text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&")).join("|"), "gi");
+  const pieces = [...texts].flatMap(piecesOf);
+  if (pieces.reduce((sum, { length }) => sum + length, 0) > MAX_CHARACTERS) return hideAll;
+  const spelled = [...new Set(pieces.flatMap(spellingsOf).map(folded))];
   const hide = (value: unknown): unknown => {
-    if (typeof value === "string") return withoutBeginnings(value.replace(pattern, REDACTED), spelled);
+    if (typeof value === "string") return without(value, spelled);
     if (typeof value === "number") return numbers.has(value) ? REDACTED : value;
     if (Array.isArray(value)) return value.map(hide);
     if (typeof value !== "object" || value === null) return value;
-    return Object.fromEntries(Object.entries(value).map(([key, one]) => [key.replace(pattern, REDACTED), hide(one)]));
+    return Object.fromEntries(Object.entries(value).map(([key, one]) => [without(key, spelled), hide(one)]));
   };
   return hide as Hide;
 }
+
+/** A text in pieces, none of which is too short to be looked for, or ends within a character. */
+function piecesOf(text: string): string[] {
+  if (text.length < 2 * PIECE_CHARACTERS) return [text];
+  const end = PIECE_CHARACTERS - (/[\uD800-\uDBFF]/.test(text.charAt(PIECE_CHARACTERS - 1)) ? 1 : 0);
+  return [text.slice(0, end), ...piecesOf(text.slice(end))];
+}
+
+/** What one text looks like in the words of others: composed or not, in JSON with and without escapes, in addresses and forms, in HTML. */
+function spellingsOf(text: string): string[] {
+  return [...new Set([text, text.normalize("NFC"), text.normalize("NFD")])].flatMap((one) => {
+    const json = JSON.stringify(one).slice(1, -1);
+    const ascii = json.replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
+    const form = new URLSearchParams({ "": one }).toString().slice(1);
+    return [
+      one,
+      json,
+      ascii,
+      encodeURIComponent(one.toWellFormed()),
+      form,
+      form.replaceAll("+", "%20"),
+      ...HTML.map((as) => asHtml(one, as)),
+    ];
+  });
+}
+
+/** The characters that HTML escapes, as libraries write the quote that has no one name. */
+const HTML = ["&#39;", "&#x27;", "&apos;"].map(
+  (quote): Readonly<Record<string, string>> => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": quote }),
+);
+const asHtml = (text: string, as: Readonly<Record<string, string>>) => text.replace(/[&<>"']/g, (one) => as[one] ?? one);
 
 /** Hides what a payload withholds by its schema. It is looked for when something is hidden first. */
 export function hidingIn(schema: z.core.$ZodType, payload: unknown): Hide {
@@ -67,17 +99,38 @@ function gather(value: unknown, texts: Set<string>, numbers: Set<number>): void 
   }
 }
 
-/** A text that was cut within what is hidden ends in a part of it. */
-function withoutBeginnings(text: string, spelled: readonly string[]): string {
-  if (text.length < MAY_BE_CUT) return text;
-  const folded = text.toLowerCase();
-  const cut = spelled.map((one) => longestEnd(folded, one.toLowerCase())).reduce((most, length) => Math.max(most, length), 0);
-  return cut < LEAST_CHARACTERS ? text : text.slice(0, -cut) + REDACTED;
+/** A text in one letter case, and as long as it was. */
+function folded(text: string): string {
+  return text.replaceAll("\u0130", "i").toLowerCase().replaceAll("\u03c2", "\u03c3");
 }
 
-function longestEnd(text: string, one: string): number {
-  for (let length = Math.min(one.length - 1, text.length); length >= LEAST_CHARACTERS; length--) {
-    if (text.endsWith(one.slice(0, length))) return length;
+/** A text without what is looked for: each place is one marker, also where several meet. */
+function without(text: string, spelled: readonly string[]): string {
+  const inCase = folded(text);
+  const places = spelled.flatMap((one) => placesOf(one, inCase));
+  if (text.length >= MAY_BE_CUT) places.push(...spelled.flatMap((one) => cutPlace(one, inCase)));
+  if (places.length === 0) return text;
+  let [left, behind] = ["", 0];
+  for (const [start, end] of places.toSorted(([one], [other]) => one - other)) {
+    if (start > behind || behind === 0) left += text.slice(behind, start) + REDACTED;
+    behind = Math.max(behind, end);
   }
-  return 0;
+  return left + text.slice(behind);
+}
+
+type Place = [start: number, end: number];
+
+function placesOf(one: string, text: string): Place[] {
+  const places: Place[] = [];
+  for (let start = text.indexOf(one); start >= 0; start = text.indexOf(one, start + one.length)) places.push([start, start + one.length]);
+  return places;
+}
+
+/** A text that was cut within what is looked for ends in its beginning. */
+function cutPlace(one: string, text: string): Place[] {
+  const least = one.slice(0, LEAST_CHARACTERS);
+  for (let start = text.indexOf(least, Math.max(0, text.length - one.length + 1)); start >= 0; start = text.indexOf(least, start + 1)) {
+    if (one.startsWith(text.slice(start))) return [[start, text.length]];
+  }
+  return [];
 }

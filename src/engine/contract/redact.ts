@@ -33,6 +33,7 @@ function seen(schemas: readonly Schema[], value: unknown, withheld: (value: unkn
   if (value === null || value === undefined || !schemas.some(holdsMarks)) return value;
   const withhold = () => {
     withheld(value);
+    for (const name of namesIn(schemas, value)) withheld(name);
     return REDACTED;
   };
   const fitting = opened(schemas, value);
@@ -47,6 +48,26 @@ function seen(schemas: readonly Schema[], value: unknown, withheld: (value: unkn
   };
   if (Array.isArray(value)) return value.map((one, index) => at(index, one));
   return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, at(key, one)]));
+}
+
+/** The names within a withheld value that are data, as a record's are: those of an object stand in the schema, which is no secret. */
+function* namesIn(schemas: readonly Schema[], value: unknown): Generator<string> {
+  if (typeof value !== "object" || value === null) return;
+  const open = schemas.flatMap(unwrapped);
+  const isNamed = open.some((one) => one._zod.def.type === "record") && !Array.isArray(value);
+  for (const [key, one] of Object.entries(value)) {
+    if (isNamed) yield key;
+    yield* namesIn(
+      open.flatMap((schema) => schemasAt(schema, key)),
+      one,
+    );
+  }
+}
+
+/** What a schema is made of behind all that is wrapped around it, marked or not, with each of its alternatives. */
+function unwrapped(schema: Schema): z.core.$ZodTypes[] {
+  const known = schema as z.core.$ZodTypes;
+  return LEAVES.has(known._zod.def.type) ? [known] : parts(schema).flatMap(unwrapped);
 }
 
 /** Schemas without what is wrapped around them, for this value; `marked` where one is, or none of the alternatives of a union fits. */

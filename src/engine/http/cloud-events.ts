@@ -1,5 +1,6 @@
 import { type OpenAPIHono, z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
+import { MAX_ADDRESS_CHARACTERS } from "../contract/address-guard.ts";
 import { chosenName } from "../contract/chosen-name.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { INTAKE_LIMITS } from "../contract/limits.ts";
@@ -29,6 +30,8 @@ const cloudEventSchema = z.looseObject({
     .optional(),
   correlationid: chosenName(200).optional(),
   causationid: chosenName(300).optional(),
+  mustendby: z.string().max(100).optional(),
+  callbackurl: z.string().max(MAX_ADDRESS_CHARACTERS).optional(),
   traceparent: z.string().optional(),
   tracestate: z.string().optional(),
 });
@@ -47,6 +50,8 @@ export const cloudEventHeaders = {
   "ce-type": header("What it is."),
   "ce-correlationid": header("The job this belongs to."),
   "ce-causationid": header("What caused this."),
+  "ce-mustendby": header("Of a command, its `must_end_by`."),
+  "ce-callbackurl": header("Of a command, its `callback_url`."),
 };
 
 /** What the body of an event in binary mode is. */
@@ -156,6 +161,9 @@ export function commandOf(event: CloudEvent): CommandRequest & { idempotencyKey:
     idempotencyKey: keyOf(event.source, event.id),
     correlationId: event.correlationid,
     causationId: event.causationid,
+    mustEndBy: event.mustendby,
+    callbackUrl: event.callbackurl,
+    called: { mustEndBy: "mustendby", callbackUrl: "callbackurl" },
     traceparent: event.traceparent,
     tracestate: event.tracestate,
   };

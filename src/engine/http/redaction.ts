@@ -20,17 +20,22 @@ const MINUTE_MS = 60_000;
 
 /**
  * What the caller of a view may see: what the definitions mark is withheld, unless it is to be revealed. That is audited before anything is
- * answered, once for each token, path and minute. Errors: `forbidden` without the scope `reveal`.
+ * answered, once for each token, path and minute: so a view asks for it once it has found what it shows, because what is not there reveals
+ * nothing. Errors: `forbidden` without the scope `reveal`.
  */
 export async function redactionFor(context: Context<HttpEnv>, catalog: Catalog): Promise<Redaction> {
-  if (context.req.query("reveal") !== "true") return redactionOf(catalog);
+  if (!asksToReveal(context)) return redactionOf(catalog);
   const { caller } = context.var;
-  if (!caller.scopes.includes("reveal")) {
-    throw new MillraceError("forbidden", "To reveal what is marked as sensitive needs the scope `reveal`, which the token lacks.");
-  }
   const { path } = context.req;
   const id = digest("reveal", caller.tenantId, caller.id, path, String(Math.floor(Date.now() / MINUTE_MS)));
   const action = { id, verb: "reveal", target: beginning(path, 300), instanceId: null, reason: "" };
   await query(context.env.DB, auditDone({ ...caller, scope: "read reveal" }, action));
   return REVEALED;
+}
+
+/** True for a caller who asks to see what is marked, and may. Errors: `forbidden` without the scope `reveal`. */
+export function asksToReveal({ req, var: { caller } }: Context<HttpEnv>): boolean {
+  if (req.query("reveal") !== "true") return false;
+  if (caller.scopes.includes("reveal")) return true;
+  throw new MillraceError("forbidden", "To reveal what is marked as sensitive needs the scope `reveal`, which the token lacks.");
 }

@@ -1,8 +1,10 @@
 import { z } from "@hono/zod-openapi";
+import type { Context } from "hono";
 import { REPLAY_OUTCOMES, type ReplayPlan } from "../operate/plan-replay.ts";
 import { INSTANCE_STATUSES } from "../store/instances/status.ts";
+import type { HttpEnv } from "./env.ts";
+import { fingerprintSchema, fingerprintView } from "./fingerprint.ts";
 import { ProblemSchema, problemOf } from "./problem.ts";
-import type { Problems } from "./problems.ts";
 
 export const ReplayPlanSchema = z
   .object({
@@ -19,7 +21,7 @@ export const ReplayPlanSchema = z
         message_type: z.string(),
         idempotency_key: z.string(),
         subject: z.string(),
-        fingerprint: z.string().openapi({ description: "SHA-256 of the payload: another payload under the same key is other work." }),
+        fingerprint: fingerprintSchema,
       })
       .nullable()
       .openapi({ description: "The name under which the message would be sent; null where it has none that can be read." }),
@@ -30,7 +32,7 @@ export const ReplayPlanSchema = z
   })
   .openapi("ReplayPlan");
 
-export function replayPlanView(plan: ReplayPlan, problems: Problems): z.infer<typeof ReplayPlanSchema> {
+export function replayPlanView(plan: ReplayPlan, { env, var: { problems } }: Context<HttpEnv>): z.infer<typeof ReplayPlanSchema> {
   const { outcome, why, refused, queue, identity, holder } = plan;
   return {
     ...{ outcome, why, queue },
@@ -40,7 +42,7 @@ export function replayPlanView(plan: ReplayPlan, problems: Problems): z.infer<ty
       message_type: identity.messageType,
       idempotency_key: identity.idempotencyKey,
       subject: identity.subject,
-      fingerprint: identity.fingerprint,
+      fingerprint: fingerprintView(env, identity.tenantId, identity.fingerprint),
     },
     instance: holder,
   };

@@ -1,5 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { among, andEquals, fragment, sql } from "../contract/sql.ts";
+import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import type { Action, ActionResult, Operator } from "../store/actions.ts";
 import { keysetPage, type Page, type PageRequest } from "../store/paging.ts";
 import { query } from "../store/retry.ts";
@@ -37,25 +37,46 @@ export interface AuditFilter extends PageRequest {
   /** What it was about, in full. */
   target?: string | undefined;
   result?: ActionResult | undefined;
+  /** Who acted, in full: a token's name. */
+  actor?: string | undefined;
+  verb?: string | undefined;
+  /** Milliseconds since the epoch: then or later, and before then. */
+  since?: number | undefined;
+  until?: number | undefined;
+  /** False: without what bulk actions did to each of their things. Their own rows stay. */
+  bulk?: boolean | undefined;
 }
 
 const COLUMNS =
   fragment(`id, actor, token_id AS tokenId, scope, verb, target, instance_id, reason, detail, before, after, result, at, applied_at,
   error`);
 
-/** What the tenant's operators did, newest first. */
+/** What the tenant's operators did, newest first. Of a target it reads that one's rows, whatever their result: nearly all are `applied`. */
 export function listActions(env: EngineEnv, by: Operator, filter: AuditFilter): Promise<Page<AuditRow>> {
+  const { since = 0, until = Number.MAX_SAFE_INTEGER } = filter;
   return keysetPage(filter, identity, async (before, limit) => {
     const rows = await query(
       env.DB,
       sql`
-        SELECT ${COLUMNS} FROM actions
-        WHERE tenant_id = ${by.tenantId} AND (at, id) < (${before.at}, ${before.id})
-          ${andEquals(fragment("target"), filter.target)} ${andEquals(fragment("result"), filter.result)}
+        SELECT ${COLUMNS} FROM actions ${whereActionsAre(filter)} AND tenant_id = ${by.tenantId}
+          AND (at, id) < (${before.at}, ${before.id}) AND at >= ${since} AND at < ${until}
+          ${andEquals(fragment("result"), filter.result)}
+          ${andEquals(fragment("actor"), filter.actor)} ${andEquals(fragment("verb"), filter.verb)}
         ORDER BY at DESC, id DESC LIMIT ${limit}`,
     );
     return rows.map(asRow);
   });
+}
+
+/** The index with the fewest rows, and what it is read by: things acted upon in bulk are many, what else a person does is little. */
+function whereActionsAre({ target, bulk, actor, verb, result }: AuditFilter): Statement {
+  if (target !== undefined && bulk === false) return sql`INDEXED BY actions_by_target WHERE target = ${target} AND detail->>'bulk' IS NULL`;
+  if (target !== undefined) return sql`INDEXED BY actions_by_target WHERE target = ${target}`;
+  if (bulk === false) return sql`INDEXED BY actions_by_themselves WHERE detail->>'bulk' IS NULL`;
+  if (verb !== undefined) return sql`INDEXED BY actions_by_verb WHERE verb = ${verb}`;
+  if (actor !== undefined) return sql`INDEXED BY actions_by_actor WHERE actor = ${actor}`;
+  if (result !== undefined) return sql`INDEXED BY actions_by_result WHERE result = ${result}`;
+  return sql`INDEXED BY actions_by_time WHERE true`;
 }
 
 /** Those of the tenant's actions that are named. */

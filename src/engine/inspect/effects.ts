@@ -1,11 +1,12 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { formatEntryKey } from "../contract/ids.ts";
-import { fragment, type Statement, sql } from "../contract/sql.ts";
+import { type EntryKey, formatEntryKey, parseEntryKey } from "../contract/ids.ts";
+import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import type { Failure } from "../pass/failure.ts";
 import type { Operator } from "../store/actions.ts";
 import type { RecordedClass } from "../store/inbox/classes.ts";
 import type { EntryState } from "../store/inbox/entry.ts";
 import { IS_FREE, SKIPPED, UNDONE } from "../store/inbox/outcome.ts";
+import type { Page, PageRequest } from "../store/paging.ts";
 import { query } from "../store/retry.ts";
 
 /** One guarded effect, as people read it. */
@@ -63,19 +64,43 @@ async function select(env: EngineEnv, by: Operator, instanceId: string, which: S
   return rows.map(asEffect);
 }
 
+export interface DoubtFilter extends PageRequest {
+  state: "in_doubt";
+  workflow?: string | undefined;
+  /** A step's name in the code. */
+  step?: string | undefined;
+}
+
 /** Effects in doubt across the tenant's instances, oldest first. Read from the index of doubts, which are few, in all tenants'. */
-export async function listEffects(
-  env: EngineEnv,
-  by: Operator,
-  filter: { state: "in_doubt"; limit?: number | undefined },
-): Promise<Effect[]> {
+export async function listEffects(env: EngineEnv, by: Operator, filter: DoubtFilter): Promise<Page<Effect>> {
+  const size = Math.min(filter.limit ?? 50, 200);
+  const { at, key } = behind(filter.cursor);
   const rows = await query(
     env.DB,
     sql`
       SELECT ${EFFECT} FROM inbox e INDEXED BY inbox_in_doubt CROSS JOIN instances i ON i.id = e.instance_id
-      WHERE e.state = 'in_doubt' AND i.tenant_id = ${by.tenantId} ORDER BY e.updated_at LIMIT ${Math.min(filter.limit ?? 50, 200)}`,
+      WHERE e.state = 'in_doubt' AND e.updated_at >= ${at} AND i.tenant_id = ${by.tenantId}
+        AND (e.updated_at, e.instance_id, e.step, e.item, e.generation)
+          > (${at}, ${key.instanceId}, ${key.step}, ${key.item}, ${key.generation})
+        ${andEquals(fragment("workflow"), filter.workflow)} ${andEquals(fragment("step"), filter.step)}
+      ORDER BY e.updated_at, e.instance_id, e.step, e.item, e.generation LIMIT ${size + 1}`,
   );
-  return rows.map(asEffect);
+  const items = rows.slice(0, size).map(asEffect);
+  const last = rows.length > size ? items.at(-1) : undefined;
+  return { items, next: last === undefined ? null : `${last.updatedAt}.${last.key}` };
+}
+
+/** Where a page begins: behind this effect; undefined for what is no cursor. */
+export function doubtBehind(cursor: string): { at: number; key: EntryKey } | undefined {
+  const [, at, name = ""] = /^(0|[1-9]\d{0,15})\.([A-Za-z0-9_-]{1,4000})$/.exec(cursor) ?? [];
+  const key = parseEntryKey(name);
+  return at === undefined || key === undefined ? undefined : { at: Number(at), key };
+}
+
+const FIRST = { at: 0, key: { instanceId: "", step: "", item: "", generation: 0 } };
+
+function behind(cursor: string | undefined): { at: number; key: EntryKey } {
+  return (cursor === undefined ? undefined : doubtBehind(cursor)) ?? FIRST;
 }
 
 function asEffect(row: Record<string, unknown>): Effect {

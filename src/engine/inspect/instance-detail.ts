@@ -1,6 +1,7 @@
+import { nameOfEnd, SEND_CALLBACK } from "../callbacks/instance-ended.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
-import { platformId } from "../contract/ids.ts";
+import { instanceId, platformId } from "../contract/ids.ts";
 import { sql } from "../contract/sql.ts";
 import { readResult } from "../guard/result.ts";
 import { askPlatform, type PlatformAnswer } from "../intake/platform.ts";
@@ -9,6 +10,7 @@ import type { Operator } from "../store/actions.ts";
 import { UNDER_WAY } from "../store/instances/status.ts";
 import { query } from "../store/retry.ts";
 import { costOfInstance } from "./costs.ts";
+import { type Delivery, type DeliveryRow, deliveryOf } from "./delivery.ts";
 import { historyOf } from "./history.ts";
 import { asInstance, INSTANCE_COLUMNS, type Instance, unknownInstance } from "./instances.ts";
 import { standingIn } from "./standing.ts";
@@ -27,12 +29,29 @@ interface InstanceContent {
   resultChanged: string | null;
 }
 
+/** An end of a run that an address is to hear of. */
+interface CalledEnd {
+  run: number;
+  status: string;
+}
+
+/** The address that hears of an instance's ends, and what came of the last call. */
+export interface Callback {
+  url: string;
+  /** The end that the last call is about; null before there is one. */
+  called: CalledEnd | null;
+  /** The same, once the address has accepted that call; null until then. */
+  told: CalledEnd | null;
+  /** The call itself; null before there is one, and where retention has removed it. */
+  delivery: Delivery | null;
+}
+
 /** An instance whole: what was asked for, and what came of it. */
 export interface InstanceDetail extends Instance, InstanceContent {
   /** What the platform itself says; `unknown` when it has no such instance. */
   platformStatus: string;
-  /** The address that hears of its ends, and the last one that it was told of; null where its command named none. */
-  callback: { url: string; told: { run: number; status: string } | null } | null;
+  /** The address that hears of its ends; null where its command named none. */
+  callback: Callback | null;
   /** What it has cost so far, by list prices. */
   cost: Cost;
 }
@@ -46,15 +65,15 @@ export async function describeInstance(env: EngineEnv, by: Operator, id: string)
   if (!row) throw unknownInstance(id);
   const instance = asInstance(row);
   const envelope = JSON.parse(String(row.envelope ?? "{}")) as Partial<Envelope>;
-  const [{ status: platformStatus, output }, cost, standing] = await Promise.all([
+  const [{ status: platformStatus, output }, cost, callback, standing] = await Promise.all([
     answerOf(env, instance),
     costOfInstance(env, id),
+    callbackOf(env, by, id, envelope.callback_url, row.callback),
     UNDER_WAY.has(instance.status) ? historyOf(env, instance).then(({ steps }) => standingIn(steps)) : undefined,
   ]);
   // Retention may have come between.
   if (!cost) throw unknownInstance(id);
   const returned = platformStatus === "complete" && instance.undo === null ? output : null;
-  const callback = envelope.callback_url === undefined ? null : { url: envelope.callback_url, told: toldOf(row.callback) };
   return { ...instance, ...standing, ...contentOf(envelope, returned), platformStatus, callback, cost };
 }
 
@@ -80,8 +99,22 @@ async function answerOf(env: EngineEnv, { id, workflow, status, undo }: Instance
 /** What the platform says of an instance whose code has not returned, as far as it knows. */
 const AT_WORK: ReadonlySet<string> = new Set(["queued", "running", "waiting"]);
 
-/** What the column `callback` says of the last end that was told. */
-function toldOf(column: unknown): { run: number; status: string } | null {
+/** The call has its place by the name of its end, so that it costs no more than a row by its id. */
+async function callbackOf(env: EngineEnv, by: Operator, id: string, url: string | undefined, column: unknown): Promise<Callback | null> {
+  if (url === undefined) return null;
+  const called = calledIn(column);
+  if (called === null) return { url, called, told: null, delivery: null };
+  const callId = instanceId(by.tenantId, SEND_CALLBACK, nameOfEnd({ id, ...called }));
+  const [row] = await query<DeliveryRow>(
+    env.DB,
+    sql`SELECT id, status, error FROM instances WHERE id = ${callId} AND tenant_id = ${by.tenantId}`,
+  );
+  const delivery = row ? await deliveryOf(env, SEND_CALLBACK, row) : null;
+  return { url, called, told: delivery?.status === "complete" ? called : null, delivery };
+}
+
+/** What the column `callback` says of the end whose call is kept. */
+function calledIn(column: unknown): CalledEnd | null {
   const [, run, status] = /^(\d+):(\w+)$/.exec(String(column)) ?? [];
   return run && status ? { run: Number(run), status } : null;
 }

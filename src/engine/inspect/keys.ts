@@ -3,7 +3,7 @@ import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { instanceId } from "../contract/ids.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
-import { among, sql } from "../contract/sql.ts";
+import { among, fragment, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { envelopeIn } from "../intake/letter.ts";
 import { statedId } from "../intake/stated.ts";
@@ -66,6 +66,9 @@ const MOST_LETTERS = 20;
 /** Characters of a letter whose payload is read. */
 const READ_CHARACTERS = 200_000;
 
+const LETTER = fragment(`id, queue, message_type, reason, state, attempts, first_at, captured_at,
+  iif(length(body) <= ${READ_CHARACTERS}, body, NULL) AS body`);
+
 /** Names whose keys are asked for: of workflows, and of events. */
 export interface KeyNames {
   readonly workflows: readonly string[];
@@ -86,17 +89,19 @@ export async function describeKey(env: Pick<EngineEnv, "DB">, { tenantId }: Oper
     pruned: selectPruned([...workflows.keys()]),
     stated: selectStatedAt([...events.keys()]),
     letters: sql`
-      SELECT id, queue, message_type, reason, state, attempts, first_at, captured_at,
-        iif(length(body) <= ${READ_CHARACTERS}, body, NULL) AS body
-      FROM dead_letters INDEXED BY dead_letters_by_key
+      SELECT ${LETTER} FROM dead_letters INDEXED BY dead_letters_by_key
       WHERE tenant_id = ${tenantId} AND idempotency_key = ${key} ORDER BY captured_at DESC, id DESC LIMIT ${MOST_LETTERS + 1}`,
+    // The message of an event from outside bears the event's own name: each of its queues has one letter of it, and one of each replay.
+    lettersOfEvents: sql`
+      SELECT ${LETTER} FROM dead_letters INDEXED BY dead_letters_by_key
+      WHERE tenant_id = ${tenantId} AND idempotency_key IN ${among([...events.keys()])} LIMIT ${MOST_LETTERS + 1}`,
   });
   const holders = [
     ...found.instances.map(instanceHolder),
     ...found.pruned.map((row) => tombstoneHolder(row, workflows.get(String(row.id)) ?? "")),
     ...found.stated.map((row) => eventHolder(row, events.get(String(row.id)) ?? "")),
   ];
-  const captured = found.letters.map(letterUnderKey);
+  const captured = [...found.letters, ...found.lettersOfEvents].map(letterUnderKey).sort((a, b) => b.capturedAt - a.capturedAt);
   if (holders.length + captured.length === 0) {
     const said = `Nobody holds the key ${beginning(key, 64)}. Keys that derive from a payload are as the command derives them: see the instance.`;
     throw new MillraceError("key_not_found", said);

@@ -13,19 +13,36 @@ export interface EmittedMessage {
   confirmed: boolean;
 }
 
-/** The messages an instance's steps emitted, in the order of the steps. */
+/** The messages an instance's steps emitted, in the order of the steps: those of which a copy is kept. */
 export async function messagesOf(env: EngineEnv, by: Operator, instanceId: string): Promise<EmittedMessage[]> {
+  return (await emittedBy(env, by, instanceId)).messages;
+}
+
+/**
+ * The same, and how many more its steps emitted of which no copy is kept: what a step emits at once is kept up to 250,000 characters. All
+ * were sent.
+ */
+export async function emittedBy(
+  env: EngineEnv,
+  by: Operator,
+  instanceId: string,
+): Promise<{ messages: EmittedMessage[]; leftOut: number }> {
   const rows = await query(
     env.DB,
     sql`
-      SELECT e.step, m.value AS envelope
+      SELECT e.step, m.value AS envelope, m.value->>'left_out' AS leftOut
       FROM inbox e JOIN instances i ON i.id = e.instance_id, json_each(e.messages) m
       WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId}
       ORDER BY e.position < 0, e.position, e.item, e.generation, m.key`,
   );
-  const messages = rows.map((row) => ({ step: String(row.step), envelope: JSON.parse(String(row.envelope)) as Envelope }));
-  if (messages.length === 0) return [];
+  const messages = rows
+    .filter((row) => row.leftOut === null)
+    .map((row) => ({ step: String(row.step), envelope: JSON.parse(String(row.envelope)) as Envelope }));
+  if (messages.length === 0) return { messages: [], leftOut: 0 };
   const open = await query(env.DB, sql`SELECT id FROM outbox WHERE id IN ${among(messages.map((one) => messageId(one.envelope)))}`);
   const waiting = new Set(open.map((row) => row.id));
-  return messages.map((one) => ({ ...one, confirmed: !waiting.has(messageId(one.envelope)) }));
+  return {
+    messages: messages.map((one) => ({ ...one, confirmed: !waiting.has(messageId(one.envelope)) })),
+    leftOut: rows.reduce((sum, row) => sum + Number(row.leftOut ?? 0), 0),
+  };
 }

@@ -18,7 +18,7 @@ type Typed = Pick<Envelope, "message_type"> & Partial<Pick<Envelope, "schema_ver
 export interface Redaction {
   /** A payload by the definition of its type. */
   payload(of: Typed, payload: unknown): unknown;
-  /** Hides what the payloads of these instances withhold, by the instance's id: in their outputs, errors, questions. */
+  /** Hides what is withheld of the messages that instances began with and have waited for, by the instance's id: in outputs and errors. */
   ofInstances(env: EngineEnv, by: Operator, ids: readonly string[]): Promise<(id: string) => Hide>;
   /** A dead letter's message as it came, and what hides in its error what is withheld there. */
   letter(queue: string, body: unknown): { body: unknown; hide: Hide };
@@ -62,9 +62,10 @@ function marked(catalog: Catalog): Redaction {
     return REDACTED;
   }
 
-  async function hideOf(env: EngineEnv, envelope: Envelope): Promise<Hide> {
+  /** Notes what is withheld of a message; "all" where that cannot be told, because its payload is gone. */
+  async function withheldOf(env: EngineEnv, envelope: Envelope): Promise<readonly unknown[] | "all"> {
     const definition = byType.get(envelope.message_type)?.find(isMarked);
-    if (definition === undefined) return hideNothing;
+    if (definition === undefined) return [];
     const withheld: unknown[] = [];
     const note = (one: unknown) => void withheld.push(one);
     if (envelope.payload_ref === undefined) payload(envelope, envelope.payload_inline, note);
@@ -72,23 +73,31 @@ function marked(catalog: Catalog): Redaction {
       try {
         redact(definition.payload, await unpackPayload(env.PAYLOADS, definition, envelope), note);
       } catch {
-        return hideAll;
+        return "all";
       }
     }
-    return hiding(withheld);
+    return withheld;
   }
 
   async function ofInstances(env: EngineEnv, { tenantId }: Operator, ids: readonly string[]): Promise<(id: string) => Hide> {
     const types = [...byType].flatMap(([type, definitions]) => (definitions.some(isMarked) ? [type] : []));
+    const meant = among([...new Set(ids)]);
     const rows = await query<{ id: string; envelope: string }>(
       env.DB,
       sql`
         SELECT id, envelope FROM instances
-        WHERE id IN ${among([...new Set(ids)])} AND +tenant_id = ${tenantId} AND message_type IN ${among(types)} AND envelope IS NOT NULL`,
+        WHERE id IN ${meant} AND +tenant_id = ${tenantId} AND message_type IN ${among(types)} AND envelope IS NOT NULL
+        UNION ALL
+        SELECT w.instance_id, s.envelope FROM waits w JOIN signals s ON s.id = w.signal_id
+        WHERE w.instance_id IN ${meant} AND w.type IN ${among(types)} AND s.tenant_id = ${tenantId}`,
     );
-    const hides = await Promise.all(rows.map(async ({ id, envelope }) => [id, await hideOf(env, JSON.parse(envelope))] as const));
-    const of = new Map(hides);
-    return (id) => of.get(id) ?? hideNothing;
+    const said = await Promise.all(rows.map(async ({ id, envelope }) => ({ id, withheld: await withheldOf(env, JSON.parse(envelope)) })));
+    const hides = new Map<string, Hide>();
+    for (const [id, parts] of Map.groupBy(said, (one) => one.id)) {
+      const withheld = parts.map((one) => one.withheld);
+      hides.set(id, withheld.some((one) => one === "all") ? hideAll : hiding(withheld.flat()));
+    }
+    return (id) => hides.get(id) ?? hideNothing;
   }
 
   /** A message that may be anything. What no envelope has is withheld with the payload: it may be the same under a wrong name. */
@@ -102,7 +111,7 @@ function marked(catalog: Catalog): Redaction {
     const of = { message_type: typeof type === "string" ? type : "", schema_version: typeof version === "number" ? version : 0 };
     const shown = Object.entries(said).map(([name, value]) => {
       if (name === "payload_inline") return [name, payload(of, value, note)];
-      if (Object.hasOwn(envelopeSchema.shape, name)) return [name, value];
+      if (isOfEnvelope(name, value)) return [name, value];
       note(value);
       return [name, REDACTED];
     });
@@ -110,6 +119,12 @@ function marked(catalog: Catalog): Redaction {
   }
 
   return { payload, ofInstances, letter };
+}
+
+/** Whether a field is the envelope's own. A text of a wrong form is shown; what has another shape may be the payload under a wrong name. */
+function isOfEnvelope(name: string, value: unknown): boolean {
+  if (!Object.hasOwn(envelopeSchema.shape, name)) return false;
+  return typeof value !== "object" || envelopeSchema.shape[name as keyof typeof envelopeSchema.shape].safeParse(value).success;
 }
 
 /**

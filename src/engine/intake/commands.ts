@@ -1,5 +1,8 @@
 import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { selectNotToStart } from "../store/instances/fate.ts";
+import type { Identity } from "../store/instances/keys.ts";
+import { query } from "../store/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { CommandConsumer } from "../topology/consumer.ts";
 import { assertFewHops } from "../topology/hops.ts";
@@ -10,7 +13,7 @@ import type { Intake, OnCaptured, Outcomes, Taker } from "./consumer.ts";
 import { firstOf, identityOf } from "./identity.ts";
 import { inOrder } from "./in-order.ts";
 import { nothing, type Plan } from "./plan.ts";
-import { isProven } from "./proof.ts";
+import { hasWaited, isProven } from "./proof.ts";
 import { readMessages } from "./read.ts";
 import { startInTurn } from "./start.ts";
 import { takeAllIn } from "./take.ts";
@@ -60,13 +63,19 @@ export function consumeCommands(consumer: CommandConsumer, catalog: Catalog, onC
 }
 
 /**
- * Starts what our own acceptance committed moments ago, without asking the database again. What could not be created is put off: its row is
- * committed, and the keeper starts it. Answers the rest: what is not proven, and what exists already, for its repeat to be counted.
+ * Starts what our own acceptance committed moments ago, without asking the database again; of what has waited since, one look for the whole
+ * delivery says what a person has stopped. What could not be created is put off: its row is committed, and the keeper starts it. Answers
+ * the rest: what is not proven or not to be started, and what exists already, for its repeat to be counted.
  */
 async function startProven({ env }: Intake, plans: readonly Plan[], outcomes: Outcomes): Promise<Plan[]> {
   const isOwn = ({ message, envelope, instances, move }: Plan) =>
     move === undefined && instances.every((one) => isProven(env.MILLRACE_KEY, one, envelope.acceptance, message.attempts));
-  const proven = plans.filter(isOwn);
+  const own = plans.filter(isOwn);
+  const kept = await notToStart(
+    env,
+    own.filter(({ envelope }) => hasWaited(envelope)).flatMap(({ instances }) => instances),
+  );
+  const proven = own.filter(({ instances }) => !instances.some(({ id }) => kept.has(id)));
   const { failed, existed } = await startInTurn(env, firstOf(proven.flatMap(({ instances }) => instances)));
   const settled = new Set<string>();
   for (const { message, instances } of proven) {
@@ -77,4 +86,12 @@ async function startProven({ env }: Intake, plans: readonly Plan[], outcomes: Ou
     }
   }
   return plans.filter(({ message }) => !outcomes.has(message));
+}
+
+/** Of what has waited, what is not to be started by its message: where the database does not say, its own write will, as of any message. */
+async function notToStart(env: Intake["env"], waited: readonly Identity[]): Promise<{ has(id: string): boolean }> {
+  const ids = waited.map(({ id }) => id);
+  if (ids.length === 0) return new Set();
+  const found = await query<{ id: string }>(env.DB, selectNotToStart(ids)).catch(() => waited);
+  return new Set(found.map(({ id }) => id));
 }

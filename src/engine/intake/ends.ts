@@ -2,6 +2,8 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { workflowBinding } from "../contract/bindings.ts";
 import { type Duration, durationMs } from "../contract/duration.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { selectKnown } from "../store/instances/keys.ts";
+import { query } from "../store/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 
 /** What somebody asks about the end of a command. */
@@ -10,35 +12,58 @@ export interface AskedEnd {
   readonly mustEndBy?: string | undefined;
   /** The address that hears of each end. Refused where the deployment calls none, and where it may not be called. */
   readonly callbackUrl?: string | undefined;
+  /** What these two are called where they were said. Default as the API has them. */
+  readonly called?: Readonly<Record<"mustEndBy" | "callbackUrl", string>>;
 }
+
+/** As the API calls them. */
+const CALLED = { mustEndBy: "must_end_by", callbackUrl: "callback_url" } as const;
 
 const DAY_MS = 86_400_000;
 /** A deadline says that somebody waits. */
 const MOST_DAYS = 365;
+/** A deadline that is over for no longer is taken: the clock of whoever set it may be behind. */
+const CLOCKS_DIFFER_MS = 60_000;
 
 /**
  * What an envelope says of the end that a command is to have. Errors: `invalid_payload` for a time that is none, and for an address that is
  * not called here; `config_invalid` where callbacks are declared and not bound.
  */
 export async function asEnvelopeSays(env: EngineEnv, { callbacks }: Pick<Catalog, "callbacks">, asked: AskedEnd): Promise<AskedEnd> {
-  const { callbackUrl, mustEndBy } = asked;
+  const { callbackUrl, mustEndBy, called = CALLED } = asked;
   if (callbackUrl !== undefined) {
-    if (callbacks === undefined) throw refused("callback_url", "is not called here: this deployment has no callbacks; leave it out");
+    if (callbacks === undefined) throw refused(called.callbackUrl, "is not called here: this deployment has no callbacks; leave it out");
     workflowBinding(env, callbacks.name);
     const judged = await callbacks.guard?.(env as unknown as Cloudflare.Env, callbackUrl);
-    if (judged?.verdict === "refused") throw refused("callback_url", judged.reason);
+    if (judged?.verdict === "refused") throw refused(called.callbackUrl, judged.reason);
   }
-  return { callbackUrl, ...(mustEndBy !== undefined && { mustEndBy: new Date(timeOf(mustEndBy)).toISOString() }) };
+  return { callbackUrl, ...(mustEndBy !== undefined && { mustEndBy: new Date(timeOf(mustEndBy, called.mustEndBy)).toISOString() }) };
 }
 
-/** A time that is over is taken: who repeats a request after its deadline is told of the instance that it began. */
-function timeOf(said: string): number {
+/**
+ * Refuses a deadline that is over for more than a minute, unless the command is known: who repeats a request after its deadline is told of
+ * the instance that it began. Reads nothing but for such a one. Errors: `invalid_payload`.
+ */
+export async function assertToCome(env: EngineEnv, id: string, says: AskedEnd, { called = CALLED }: AskedEnd): Promise<void> {
+  const { mustEndBy } = says;
+  if (mustEndBy === undefined || Date.parse(mustEndBy) > Date.now() - CLOCKS_DIFFER_MS) return;
+  if ((await query(env.DB, selectKnown([id]))).length > 0) return;
+  throw refused(called.mustEndBy, "is over already: say a time to come, or leave it out if the command is to run all the same");
+}
+
+/** Refuses what is said of the end of something that has none of its own. Errors: `invalid_payload`. */
+export function assertNoEnd({ mustEndBy, callbackUrl, called = CALLED }: AskedEnd): void {
+  const said = mustEndBy !== undefined ? called.mustEndBy : callbackUrl !== undefined ? called.callbackUrl : undefined;
+  if (said !== undefined) throw refused(said, "is of commands: an event leads to any number of ends, or to none; leave it out");
+}
+
+function timeOf(said: string, path: string): number {
   const at = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(said) ? Date.parse(said) : Number.NaN;
   if (Number.isFinite(at)) return at;
   const ms = lengthOf(said);
   if (ms > 0 && ms <= MOST_DAYS * DAY_MS) return Date.now() + ms;
   throw refused(
-    "must_end_by",
+    path,
     `must be a time with its offset, such as 2026-10-01T09:30:00Z, or a length of at most ${MOST_DAYS} days, such as "2 hours"`,
   );
 }

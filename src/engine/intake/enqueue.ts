@@ -2,7 +2,7 @@ import { address } from "../contract/address.ts";
 import { assertReady, assertSendable, type EngineEnv, workflowBinding } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { codeOf, MillraceError } from "../contract/errors.ts";
-import { digest, fingerprintOf } from "../contract/ids.ts";
+import { digest, fingerprintOf, instanceId } from "../contract/ids.ts";
 import { assertKnownFields, checkedDelay, type DraftOptions, decodePayload } from "../contract/message.ts";
 import { laneIn, type QueueDefinition, queueFor } from "../contract/queue.ts";
 import type { RowStatement, Statement } from "../contract/sql.ts";
@@ -15,7 +15,7 @@ import type { InstanceStatus } from "../store/instances/status.ts";
 import { namedBatch } from "../store/named.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { type Acceptance, acceptance, acceptanceChunks, outgoing } from "./accept.ts";
-import { type AskedEnd, asEnvelopeSays } from "./ends.ts";
+import { type AskedEnd, asEnvelopeSays, assertToCome } from "./ends.ts";
 import { byIdentity, firstOf, identityOf } from "./identity.ts";
 import { keyReused, sameWork } from "./reuse.ts";
 import { startInstances } from "./start.ts";
@@ -212,6 +212,7 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
   if (request.exact) assertKnownFields(definition, version, request.payload);
   const key = request.idempotencyKey ?? definition.key?.(payload) ?? "";
   const end = await asEnvelopeSays(env, catalog, request);
+  await assertToCome(env, instanceId(by.tenantId, workflow.name, key), end, request);
   const name = digest("request", by.tenantId, workflow.name, key);
   const envelope = await address(env.PAYLOADS, definition.from(payload), {
     tenantId: by.tenantId,

@@ -13,6 +13,14 @@ export interface PlatformAnswer {
   instance: WorkflowInstance | null;
 }
 
+/**
+ * Wakes a run of the local platform, which leaves one that a killed process was at where it stood until something is sent to it. Any event
+ * will do; nobody waits for this one. Deployed, the platform wakes such a run by itself.
+ */
+export async function nudge(instance: WorkflowInstance): Promise<void> {
+  await within(instance.sendEvent({ type: "keeper-nudge", payload: {} }));
+}
+
 /** Asks the platform about an instance. Only "there is no such instance" means that it is lost; any other trouble says nothing about it. */
 export async function askPlatform(env: object, workflow: string, id: string): Promise<PlatformAnswer> {
   try {

@@ -14,6 +14,17 @@ interface Provable {
  */
 const PROOF_VALID_MS = 60_000;
 
+/**
+ * A message that has waited longer than this since its acceptance is started only where its row says that it still is to be: a person may
+ * have cancelled or paused it meanwhile, in a process that died before the platform heard of that.
+ */
+const ALONE_MS = 2000;
+
+/** True for a message that has waited, behind others or in a queue that stood still. */
+export function hasWaited({ created_at }: Provable["envelope"]): boolean {
+  return Date.now() - Date.parse(created_at) > ALONE_MS;
+}
+
 /** A mark that only the engine's own acceptance can make: the row of this very message, with this payload, is committed. */
 export function prove(secret: string, { id, fingerprint, envelope }: Provable): string {
   return signed(secret, "accepted", id, fingerprint, envelope.created_at);

@@ -10,6 +10,7 @@ import { relay } from "../recorder/relay.ts";
 import { namedBatch } from "../store/named.ts";
 import { type KnownEvent, selectStated } from "../store/stated-events.ts";
 import type { Catalog } from "../topology/catalog.ts";
+import { assertNoEnd } from "./ends.ts";
 import { asRefusal, type CommandRequest, type Requester } from "./enqueue.ts";
 import { keyReused } from "./reuse.ts";
 import { insertStated, isRepeat, type Statable, statable, statedId } from "./stated.ts";
@@ -85,6 +86,7 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
   const { event: definition } = catalog.subscribers(request.type);
   assertReady(env);
   assertSendable(env, definition.queue);
+  assertNoEnd(request);
   const version = request.schemaVersion ?? definition.version;
   const payload = decodePayload(definition, version, request.payload);
   if (request.exact) assertKnownFields(definition, version, request.payload);

@@ -7,8 +7,7 @@ import { KEEPER_PATIENCE_MS, type Portion } from "../contract/patience.ts";
 import { laneIn } from "../contract/queue.ts";
 import { among, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
-import { within } from "../contract/within.ts";
-import { askPlatform } from "../intake/platform.ts";
+import { askPlatform, nudge } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
 import { type LoggedInstance, logEnd } from "../observe/log/instances.ts";
 import { countEnd } from "../observe/metrics/runs.ts";
@@ -46,9 +45,9 @@ type Finding =
  * Starts what was accepted and that nobody has seen started yet: its message, or its process, was lost. Never behind what is merely open:
  * of that it only learns here that it runs, because a step of it was recorded.
  */
-export function startUnseen(env: EngineEnv, local: boolean): Promise<Portion> {
+export function startUnseen(env: EngineEnv, local: boolean, standsStill: StandsStill): Promise<Portion> {
   return look(env, "unseen", (row, backlog) => {
-    if (row.status === "accepted") return stillInQueue(row, backlog) ? "leave" : "start";
+    if (row.status === "accepted") return stillInQueue(row, backlog, standsStill) ? "leave" : "start";
     return row.status === "queued" ? ask(env, row, local) : "seen";
   });
 }
@@ -130,12 +129,17 @@ function isOwed(row: Open): boolean {
   return isOver(row) || row.overdue_ms > 3 * KEEPER_PATIENCE_MS;
 }
 
+/** Whether a queue delivers nothing, though its oldest message was sent at that time. */
+type StandsStill = (queue: string, oldest: number) => boolean;
+
 /**
- * It waits in a long queue, not lost: its backlog is older than it. A queue that cannot say what it holds is taken for empty: an instance
- * is created once.
+ * It waits in a long queue that delivers, not lost: its backlog is older than it. A queue that cannot say what it holds is taken for empty:
+ * an instance is created once.
  */
-function stillInQueue(row: Open, backlog: ReadonlyMap<string, number>): boolean {
-  return (backlog.get(row.queue ?? "") || Number.POSITIVE_INFINITY) <= row.accepted_at + 1000 && row.age_ms < MAX_QUEUED_MS;
+function stillInQueue(row: Open, backlog: ReadonlyMap<string, number>, standsStill: StandsStill): boolean {
+  const queue = row.queue ?? "";
+  const oldest = backlog.get(queue) || Number.POSITIVE_INFINITY;
+  return oldest <= row.accepted_at + 1000 && row.age_ms < MAX_QUEUED_MS && !standsStill(queue, oldest);
 }
 
 async function ask(env: EngineEnv, row: Open, local: boolean): Promise<Finding> {
@@ -155,7 +159,7 @@ async function ask(env: EngineEnv, row: Open, local: boolean): Promise<Finding> 
     case "errored":
       return failure(row, beginning(error ?? "The platform ended it.", 1000));
     default:
-      if (local) await nudge(instance);
+      if (local && instance) await nudge(instance).catch(() => undefined);
       if (isOver(row)) return "lives";
       if (status === "waiting") return "asleep";
       return UNSEEN.has(row.status) && status !== "queued" ? "running" : "seen";
@@ -201,12 +205,4 @@ async function start(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap
  */
 export async function wakeSleepers(env: EngineEnv): Promise<void> {
   await atomically(env.DB, [lookAtAll()]);
-}
-
-/**
- * Local only: after a killed process the platform's local form leaves an instance where it stood until something is sent to it. Any event
- * will do; nobody waits for this one.
- */
-async function nudge(instance: WorkflowInstance | null): Promise<void> {
-  if (instance) await within(instance.sendEvent({ type: "keeper-nudge", payload: {} })).catch(() => undefined);
 }

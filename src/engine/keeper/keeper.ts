@@ -20,6 +20,7 @@ import { resendOutbox } from "./resend-outbox.ts";
 import { engineRetention } from "./retention.ts";
 import { type Duty, type Round, runRound } from "./round.ts";
 import type { Retention } from "./rule.ts";
+import { Standstill } from "./standstill.ts";
 import { sweep } from "./sweep.ts";
 
 /** Milliseconds from the beginning of one round to that of the next; `KEEPER_PERIOD_MS` in the env overrides it. */
@@ -46,6 +47,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   #beganAt: number | undefined;
   #isLocal: boolean | undefined;
   #vitals: Vitals | undefined;
+  readonly #standstill = new Standstill();
 
   /**
    * Starts the clock if it does not run: an alarm that failed six times, or whose process ran out of memory, is given up by the platform;
@@ -135,7 +137,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     const rules = [...engineRetention(catalog), ...(this.duties.retention ?? [])];
     const checks = [...engineChecks(catalog), ...(this.duties.checks ?? [])];
     return [
-      { name: "started", budgetMs: 3000, portion: async () => startUnseen(env, await this.#local()) },
+      { name: "started", budgetMs: 3000, portion: () => this.#startUnseen() },
       { name: "applied", budgetMs: 1000, portion: () => applyOpenActions(env) },
       { name: "scheduled", budgetMs: 0, portion: () => this.#startDue().then(all) },
       { name: "resent", budgetMs: 1500, portion: () => resendOutbox(env) },
@@ -146,6 +148,13 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
       { name: "pruned", budgetMs: 0, portion: () => sweep(this.ctx.storage, env as unknown as Cloudflare.Env, rules).then(all) },
       { name: "reconciled", budgetMs: 0, portion: () => walk(this.ctx.storage, env, checks).then(() => all(0)) },
     ];
+  }
+
+  async #startUnseen(): Promise<Portion> {
+    const deliveries = this.#vitals?.last?.ever.queue_messages_received_total ?? {};
+    const delivered = (queue: string) => Number(deliveries[JSON.stringify([queue])] ?? 0);
+    const standsStill = (queue: string, oldest: number) => this.#standstill.note(queue, oldest, delivered(queue));
+    return startUnseen(this.env, await this.#local(), standsStill);
   }
 
   /** What reading does is no work that a round's line should name. */

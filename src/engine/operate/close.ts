@@ -24,7 +24,7 @@ const VERDICTS = { claimed: "unknown", in_doubt: "in_doubt", failed: "nothing" }
 >;
 
 const FOLLOWS =
-  "It is skipped: what it did stands, nothing retries or undoes it any more, and nobody is expected to look after it. It stays on record with the reason.";
+  "It is final. The instance is skipped: what it did stands, nothing retries or undoes it any more, and nobody is expected to look after it. It stays on record with the reason.";
 
 /**
  * Closes an instance that failed, or was stopped, for good: it is on record as skipped, with the reason in the audit, and neither a retry

@@ -2,7 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { within } from "../contract/within.ts";
 import { historyOf, type StepRecord } from "../inspect/history.ts";
-import { askPlatform } from "../intake/platform.ts";
+import { askPlatform, nudge } from "../intake/platform.ts";
 import { HEARD_FOR_MS } from "../pass/which-run.ts";
 import { ENDED } from "../store/instances/status.ts";
 import { isLocal } from "../store/local.ts";
@@ -37,7 +37,7 @@ export async function endRun(
   const { steps, truncated } = await historyOf(env, { id, workflow });
   if (attempts < TRIES_WHILE_AT_WORK && (isAtWork(steps) || mayBeginStill(steps, at))) {
     // A process that was killed has left it where it stood: made anew, its pass hears that it is stopped.
-    if (attempts > 0 && (await isLocal(env.DB))) await within(instance.sendEvent({ type: "keeper-nudge", payload: {} }));
+    if (attempts > 0 && (await isLocal(env.DB))) await nudge(instance);
     return "not yet";
   }
   // Of a long history only the beginning is known: it is given the time to end itself.

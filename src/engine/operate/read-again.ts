@@ -15,6 +15,7 @@ import { selectKnown } from "../store/instances/keys.ts";
 import { query } from "../store/retry.ts";
 import { carried } from "../topology/carried.ts";
 import type { Catalog } from "../topology/catalog.ts";
+import { assertRoutesTake } from "./assert-routes-take.ts";
 
 /** A message that may be sent once more. */
 export interface Resendable {
@@ -64,6 +65,7 @@ export async function readAgain(
   // A payload that is not there, or is none, is better said now than by the run: its key would be taken.
   const payload = await payloadOf(env, read);
   if (correction !== undefined) assertCorrection(letter, read, payload);
+  if (read.envelope.kind === "event") assertRoutesTake(catalog, read.definition.type, payload);
   // Whoever kept the message has let it go when it was captured: from now on it is in our outbox. A person's word begins its chain anew.
   const { outbox: _outbox, path: _path, ...envelope } = read.envelope;
   const queue = queueFor(read.definition.queue, envelope);

@@ -59,7 +59,7 @@ async function tryRepair(
 ): Promise<void> {
   const { id, tenantId, queue, reason } = letter;
   const tried = (outcome: TriedRepair["outcome"], changed: readonly string[], error: unknown): TriedRepair => {
-    const said = error === null ? null : beginning(messageOf(error), MAX_ERROR_CHARACTERS);
+    const said = outcome === "sent" ? null : beginning(messageOf(error), MAX_ERROR_CHARACTERS);
     return { name: repair.name, outcome, at: Date.now(), changed, error: said };
   };
   const counted = (outcome: TriedRepair["outcome"]) =>

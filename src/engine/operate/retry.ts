@@ -10,7 +10,7 @@ import { forgetFailure, wentOnFrom } from "../store/inbox/caught.ts";
 import { DOUBTED } from "../store/inbox/classes.ts";
 import { leaveDoubts } from "../store/inbox/doubts.ts";
 import { beginRetry } from "../store/instances/run.ts";
-import { RETRYABLE } from "../store/instances/status.ts";
+import { GOING_ON, RETRYABLE } from "../store/instances/status.ts";
 import { markInDoubt } from "../store/instances/wait.ts";
 import { query } from "../store/retry.ts";
 import { forgetTold, reopenWait } from "../store/waits.ts";
@@ -169,12 +169,8 @@ function mustBeFree({ error }: Instance, failed: string | null, anyway: boolean)
 }
 
 /** `wentOn`: what may have happened because the named step failed, though nothing recorded says so. */
-async function whyRefused(
-  env: EngineEnv,
-  { id, status }: Instance,
-  named: string | null,
-  wentOn: string | undefined,
-): Promise<string | null> {
+async function whyRefused(env: EngineEnv, instance: Instance, named: string | null, wentOn: string | undefined): Promise<string | null> {
+  const { id, status } = instance;
   const [behind] = await query<{ step: string }>(env.DB, wentOnFrom(id, named));
   const depends = behind?.step ?? wentOn;
   if (depends !== undefined) {
@@ -184,5 +180,20 @@ async function whyRefused(
   if (status === "in_doubt") {
     return "Nobody knows whether an effect of the instance happened: resolve the doubt (GET /v1/effects?state=in_doubt lists it), and the instance goes on by itself.";
   }
-  return `The instance is ${status}: only an errored or terminated one can be retried.`;
+  return `The instance is ${status}: only an errored or terminated one can be retried. ${whatFirst(instance)}`;
+}
+
+/** What to do about an instance that cannot be retried as it is. */
+function whatFirst({ id, status, undo }: Instance): string {
+  if (GOING_ON.has(status) && undo !== null) return `It is being undone: ${waitForEnd(id)}, then retry it.`;
+  if (GOING_ON.has(status)) return `It goes on by itself: ${waitForEnd(id)}, and retry it if it has failed.`;
+  if (status === "paused") return `Resume it (POST /v1/instances/${id}/resume).`;
+  if (status === "complete") return "To have it done anew, undo it, and then retry it.";
+  if (status === "dead") return "It never started: replay its dead letter (GET /v1/dead-letters lists those).";
+  return "It was given up for good: send its command under another key.";
+}
+
+/** How somebody waits for the end of what is under way. */
+export function waitForEnd(id: string): string {
+  return `wait for its end (GET /v1/instances/${id}?wait=30 answers once it is there)`;
 }

@@ -7,10 +7,11 @@ import { getInstance, type Instance } from "../inspect/instances.ts";
 import { labelOf } from "../pass/history.ts";
 import type { Operator } from "../store/actions.ts";
 import { skipEntry } from "../store/inbox/outcome.ts";
+import { GOING_ON } from "../store/instances/status.ts";
 import { query } from "../store/retry.ts";
 import { selectAwaited } from "../store/waits.ts";
 import type { ActionPlan } from "./plan.ts";
-import { retryAs, retryVerdictOn } from "./retry.ts";
+import { retryAs, retryVerdictOn, waitForEnd } from "./retry.ts";
 
 /** Which step of an instance is skipped. */
 export interface SkippedStep {
@@ -79,7 +80,10 @@ async function whyRefused(
 ): Promise<string | null> {
   const { status, undo, error } = instance;
   const label = labelOf(step, item);
-  if (status !== "errored") return `The instance is ${status}: a step is skipped where an instance has failed of it.`;
+  if (status !== "errored") {
+    const wait = GOING_ON.has(status) ? ` It goes on by itself: ${waitForEnd(instance.id)}.` : "";
+    return `The instance is ${status}: a step is skipped where an instance has failed of it.${wait}`;
+  }
   if (undo !== null) return "The instance has failed as it was undone: an undo is not skipped. Retry it, or close the instance.";
   const entry = recorded.findLast((effect) => effect.step === step && effect.item === item);
   if (entry?.state === "done" && entry.error !== null && entry.output === null) {

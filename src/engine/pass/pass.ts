@@ -1,7 +1,8 @@
+import type * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { type Hide, hideNothing } from "../contract/hide.ts";
+import { type Hide, hideNothing, hidingIn } from "../contract/hide.ts";
 import { Spending } from "../observe/cost/spending.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
 import { caughtOf, errorOf, leftBy } from "./caught.ts";
@@ -53,7 +54,7 @@ export class Pass {
   readonly failures = new Failures();
   readonly guarded = new GuardedSteps();
   readonly spending = new Spending();
-  /** Hides in what is said of a failure what the payload withholds, once that is opened. */
+  /** Hides in what is said of a failure what the messages that this pass has opened withhold. */
   hide: Hide = hideNothing;
   readonly #astray = Promise.withResolvers<never>();
   #stopped = false;
@@ -69,6 +70,12 @@ export class Pass {
     this.recorder = recorderOf(env, instanceId);
     this.run = new WhichRun(this.recorder, instanceId, undoes);
     this.inbox = new Inbox(instanceId, this.recorder, this.run, this.course, isFirstPass(instanceId, createdAt));
+  }
+
+  /** A message was opened: what its schema marks is hidden from here on, beside what others withhold. */
+  withhold(schema: z.core.$ZodType, payload: unknown): void {
+    const [others, more] = [this.hide, hidingIn(schema, payload)];
+    if (more !== hideNothing) this.hide = (value) => more(others(value));
   }
 
   /**

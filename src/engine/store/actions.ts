@@ -141,13 +141,13 @@ export function selectResults(tenantId: string, ids: readonly string[]): Stateme
 
 /**
  * Audits an action that is done: by somebody who reaches the database itself, in the same transaction, or in an object that keeps what it
- * owes the audit. `at` is when it was done; default now. Repeated, it finds what it wrote.
+ * owes the audit. Repeated, it finds what it wrote.
  */
-export function auditDone(by: Operator, action: Action, result: Exclude<ActionResult, "failed"> = "applied", at?: number): Statement {
+export function auditDone(by: Operator, action: Action, result: Exclude<ActionResult, "failed"> = "applied"): Statement {
   const [before, after] = result === "applied" ? [action.before, action.after] : [];
   return sql`
     INSERT INTO actions (${COLUMNS})
-    VALUES (${said(by, action)}, ${asJson(before)}, ${asJson(after)}, ${result}, coalesce(${at ?? null}, ${now}), 0, ${now})
+    VALUES (${said(by, action)}, ${asJson(before)}, ${asJson(after)}, ${result}, ${now}, 0, ${now})
     ON CONFLICT (id) DO NOTHING`;
 }
 

@@ -1,4 +1,5 @@
 import { fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { SOMEBODY_WAITS } from "./approvals.ts";
 import { countOpen } from "./divergences.ts";
 import { HAS_DEADLINE, IS_OVERDUE } from "./instances/overdue.ts";
 
@@ -10,14 +11,36 @@ const LATE_MS = 60_000;
 
 /** Queues have a handful of reasons each. */
 const MAX_LETTER_GROUPS = 1000;
+/** Workflows with errored instances: those beyond are not looked at. */
+const MAX_WORKFLOWS = 1000;
 /** Tenants with deadlines under way: those beyond are not looked at. */
 const MAX_TENANTS = 10_000;
 
 const OPEN_LETTERS = fragment("dead_letters INDEXED BY dead_letters_open WHERE state = 'open'");
+const ERRORED = fragment("instances INDEXED BY instances_errored_by_workflow WHERE status = 'errored'");
 const WITH_DEADLINE = fragment(`instances INDEXED BY instances_by_deadline WHERE ${HAS_DEADLINE.fragment}`);
+/** A question is pressing when so little of its time is left, and less than half of it. */
+const PRESSING_MS = 3_600_000;
+
 const CAP = fragment(String(MAX_COUNTED));
 const LATE = fragment(String(LATE_MS));
+const PRESSING = fragment(String(PRESSING_MS));
 const SECONDS_SINCE = (column: string) => fragment(`max(0, coalesce(${now.fragment} - min(${column}), 0)) / 1000.0`);
+
+/** Questions that a person could answer, of the first so many that are pending: those of runs that are over are pending for good. */
+const QUESTIONS =
+  fragment(`(SELECT * FROM (SELECT * FROM approvals INDEXED BY approvals_pending WHERE state = 'pending' LIMIT ${MAX_COUNTED})
+    AS approvals WHERE ${SOMEBODY_WAITS.fragment})`);
+
+// From tenant to tenant of the index, which is the one that their lists read.
+const OVERDUE = fragment(`tenants(tenant_id) AS (
+      SELECT * FROM (SELECT tenant_id FROM ${WITH_DEADLINE.fragment} ORDER BY tenant_id LIMIT 1)
+      UNION ALL
+      SELECT (SELECT tenant_id FROM ${WITH_DEADLINE.fragment} AND tenant_id > t.tenant_id ORDER BY tenant_id LIMIT 1)
+      FROM tenants t WHERE t.tenant_id IS NOT NULL LIMIT ${MAX_TENANTS}),
+    overdue AS (
+      SELECT i.id, i.workflow, i.must_end_by FROM tenants t CROSS JOIN instances i INDEXED BY instances_by_deadline
+      ON i.tenant_id = t.tenant_id AND ${IS_OVERDUE.fragment} LIMIT ${MAX_COUNTED})`);
 
 /** What the database says of a deployment's health: each statement answers one `value` for each of its labels, from an index alone. */
 export const HEALTH = {
@@ -36,6 +59,15 @@ export const HEALTH = {
     SELECT count(*) AS value FROM (SELECT 1 FROM inbox INDEXED BY inbox_in_doubt WHERE state = 'in_doubt' LIMIT ${CAP})`,
   effects_in_doubt_oldest_seconds: sql`
     SELECT ${SECONDS_SINCE("updated_at")} AS value FROM inbox INDEXED BY inbox_in_doubt WHERE state = 'in_doubt'`,
+  // From workflow to workflow of the index, so that no storm in one hides another.
+  instances_errored_open: sql`
+    WITH RECURSIVE workflows(name) AS (
+      SELECT * FROM (SELECT workflow FROM ${ERRORED} ORDER BY workflow LIMIT 1)
+      UNION ALL
+      SELECT (SELECT workflow FROM ${ERRORED} AND workflow > w.name ORDER BY workflow LIMIT 1)
+      FROM workflows w WHERE w.name IS NOT NULL LIMIT ${MAX_WORKFLOWS})
+    SELECT name AS workflow, (SELECT count(*) FROM (SELECT 1 FROM ${ERRORED} AND workflow = w.name LIMIT ${CAP})) AS value
+    FROM workflows w WHERE name IS NOT NULL`,
   instances_unchecked: sql`
     SELECT iif(seen = 1, 'begun', 'not_begun') AS stage, count(*) AS value FROM (
       SELECT * FROM (SELECT 0 AS seen FROM instances INDEXED BY instances_to_check
@@ -43,16 +75,12 @@ export const HEALTH = {
       UNION ALL
       SELECT * FROM (SELECT 1 FROM instances INDEXED BY instances_to_check
         WHERE seen = 1 AND check_at <= ${now} - ${LATE} LIMIT ${CAP})) GROUP BY seen`,
-  // From tenant to tenant of the index, which is the one that their lists read.
-  instances_overdue: sql`
-    WITH RECURSIVE tenants(tenant_id) AS (
-      SELECT * FROM (SELECT tenant_id FROM ${WITH_DEADLINE} ORDER BY tenant_id LIMIT 1)
-      UNION ALL
-      SELECT (SELECT tenant_id FROM ${WITH_DEADLINE} AND tenant_id > t.tenant_id ORDER BY tenant_id LIMIT 1)
-      FROM tenants t WHERE t.tenant_id IS NOT NULL LIMIT ${MAX_TENANTS})
-    SELECT workflow, count(*) AS value FROM (
-      SELECT i.workflow FROM tenants t CROSS JOIN instances i INDEXED BY instances_by_deadline
-      ON i.tenant_id = t.tenant_id AND ${IS_OVERDUE} LIMIT ${CAP}) GROUP BY workflow`,
+  instances_overdue: sql`WITH RECURSIVE ${OVERDUE} SELECT workflow, count(*) AS value FROM overdue GROUP BY workflow`,
+  approvals_waiting: sql`SELECT workflow, count(*) AS value FROM ${QUESTIONS} GROUP BY workflow`,
+  approvals_pressing: sql`
+    SELECT workflow, count(*) AS value FROM ${QUESTIONS}
+    WHERE due_at - ${now} < min(${PRESSING}, (due_at - asked_at) / 2) GROUP BY workflow`,
+  approvals_oldest_seconds: sql`SELECT ${SECONDS_SINCE("asked_at")} AS value FROM ${QUESTIONS}`,
   outbox_unconfirmed: sql`SELECT count(*) AS value FROM (SELECT 1 FROM outbox INDEXED BY outbox_due LIMIT ${CAP})`,
   outbox_overdue_seconds: sql`SELECT ${SECONDS_SINCE("due_at")} AS value FROM outbox INDEXED BY outbox_due`,
   outbox_refused: sql`
@@ -69,3 +97,14 @@ export const HEALTH = {
   divergences: countOpen(MAX_COUNTED),
   lanes_backlog: sql`SELECT lane, sum(depth) AS value FROM (SELECT lane, depth FROM lanes LIMIT ${CAP}) GROUP BY lane`,
 } as const satisfies Record<string, Statement>;
+
+/** Three instances for each group of a gauge, to look at first: of one without labels the `workflow` is empty. Asked where the gauge is not 0. */
+export const EXAMPLES = {
+  effects_in_doubt: sql`
+    SELECT '' AS workflow, json_group_array(DISTINCT instance_id) AS ids FROM (
+      SELECT instance_id FROM inbox INDEXED BY inbox_in_doubt WHERE state = 'in_doubt' ORDER BY updated_at LIMIT 3)`,
+  instances_overdue: sql`
+    WITH RECURSIVE ${OVERDUE} SELECT workflow, json_group_array(id) AS ids FROM (
+      SELECT id, workflow, row_number() OVER (PARTITION BY workflow ORDER BY must_end_by) AS place FROM overdue)
+    WHERE place <= 3 GROUP BY workflow`,
+} as const satisfies Partial<Record<keyof typeof HEALTH, Statement>>;

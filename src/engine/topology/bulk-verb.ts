@@ -1,5 +1,6 @@
 import type * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
+import type { Issue } from "../contract/errors.ts";
 import type { Statement } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
 
@@ -37,12 +38,16 @@ export interface BulkVerbOf<Filter, Known> {
   readonly name: string;
   /** What it acts upon, such as `instances`. */
   readonly noun: string;
+  /** What a person should know before it begins, such as that it is final: a dry run says it. Default nothing. */
+  readonly follows?: string;
   /** The scope that a token needs. Default `operate`. */
   readonly scope?: string;
   /** Reads a filter from outside. */
   readonly filter: z.ZodType<Filter>;
   /** A statement that selects as `id` and `at` the things of the operator's tenant that a filter means; the oldest are acted upon first. */
   readonly members: (by: Operator, filter: Filter) => Statement;
+  /** Names in a filter that stand for nothing: asked where nothing matches, and then it is refused with them. Default: nobody looks. */
+  readonly unknown?: (call: BulkCallOf<Known>, filter: Filter) => Promise<Issue[]>;
   /**
    * Acts on one thing, with its audit row, once under the action's name. Errors are its refusal, with their code and words; `unavailable`
    * lets the chunk come back.

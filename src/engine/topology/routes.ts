@@ -41,6 +41,8 @@ interface Send<Payload> {
   readonly do: "send";
   readonly command: CommandDefinition;
   readonly payloads: (event: Routed<Payload>) => readonly unknown[] | Promise<readonly unknown[]>;
+  /** The payload of its one command, where that follows from the event's alone: it can be made without doing anything. */
+  readonly derived?: ((payload: Payload) => unknown) | undefined;
   /** A row of our own about each command, written with the event's intake. */
   readonly row: ((command: Sent) => RowStatement) | undefined;
   /** So many of one event's commands go a second; undefined: all at once. */
@@ -118,7 +120,7 @@ export function start<Payload, Type extends string>(workflow: WorkflowDefinition
 
 /** Sends a command derived from the event. */
 export function send<Event, Payload>(command: CommandDefinition<Payload>, payload: (event: Event) => NoInfer<Payload>): Send<Event> {
-  return sendEach(command, (event: Routed<Event>) => [payload(event.payload)]);
+  return { ...sendEach(command, (event: Routed<Event>) => [payload(event.payload)]), derived: payload };
 }
 
 /**

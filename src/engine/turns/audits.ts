@@ -9,7 +9,6 @@ export interface Owed extends SteerRequest {
   readonly tenantId: string;
   readonly target: string;
   readonly result: "applied" | "no_change";
-  readonly at: number;
   readonly detail: Record<string, unknown>;
   readonly before?: Record<string, unknown>;
   readonly after?: Record<string, unknown>;
@@ -43,8 +42,9 @@ export class Audits {
     const owed = this.#owed;
     if (owed.length === 0) return;
     this.#triedAt = Date.now() + PAUSE_MS;
-    const rows = owed.map(({ actionId, result, at, ...action }) =>
-      auditDone(operatorOf(action), { ...action, id: actionId, instanceId: null }, result, at),
+    // A row has the time of its writing: whoever follows the audit reads it in that order.
+    const rows = owed.map(({ actionId, result, ...action }) =>
+      auditDone(operatorOf(action), { ...action, id: actionId, instanceId: null }, result),
     );
     try {
       await crashPoint("L15 steered, not audited");

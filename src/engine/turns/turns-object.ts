@@ -104,7 +104,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     const { done, ...detail } = answer;
     const result = done ? "applied" : "no_change";
     const changed = { detail, before, after: { state: this.#standing().state } };
-    this.#audits.owe({ ...request, tenantId: tenant ?? "", target: `${lane}/${key}`, result, at: Date.now(), ...changed });
+    this.#audits.owe({ ...request, tenantId: tenant ?? "", target: `${lane}/${key}`, result, ...changed });
     this.go();
     await this.#audits.write();
     return answer;

@@ -2,7 +2,6 @@ import { WorkflowEntrypoint, type WorkflowEvent, type WorkflowStep } from "cloud
 import { assertBound, type EngineEnv } from "../contract/bindings.ts";
 import { type Envelope, parseEnvelope } from "../contract/envelope.ts";
 import { MillraceError, readable } from "../contract/errors.ts";
-import { hidingIn } from "../contract/hide.ts";
 import { openParams, type Params } from "../contract/params.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import { asResult } from "../guard/result.ts";
@@ -76,7 +75,7 @@ async function passThrough<Payload>(definition: WorkflowDefinition<Payload>, { e
   try {
     assertOwn(definition, envelope);
     const payload = await platform.reading({ label: "open payload" }, () => unpackPayload(env.PAYLOADS, definition.on, envelope));
-    pass.hide = hidingIn(definition.on.payload, payload);
+    pass.withhold(definition.on.payload, payload);
     const call = { payload, envelope: Object.freeze({ ...envelope }), instanceId, env: env as unknown as Cloudflare.Env, deployment };
     const code = (taking: Taking) => () =>
       betweenSteps(pass, () => definition.run({ ...call, step: new Steps(pass, platform, taking) })).finally(() => pass.catchUp());

@@ -114,8 +114,12 @@ export class Steps {
     const { key, ...about } = options;
     const step = this.#call(name, key);
     // Opened before the code hears of it: how long a bucket takes must not decide a race.
-    const open = (taken: string) =>
-      this.#platform.reading(step, () => unpackPayload(this.#pass.env.PAYLOADS, event, parseEnvelope(JSON.parse(taken))));
+    const open = async (taken: string) => {
+      const envelope = parseEnvelope(JSON.parse(taken));
+      const payload = await this.#platform.reading(step, () => unpackPayload(this.#pass.env.PAYLOADS, event, envelope));
+      this.#pass.withhold(event.payload, payload);
+      return payload;
+    };
     return this.#taking.waitFor(step, { event, ...about }, open);
   }
 

@@ -25,12 +25,12 @@ export const redeliverDeliveries = defineBulkVerb({
   }),
   members: ({ tenantId }, { endpoint_id, state, since, until }) =>
     selectRepeatable(tenantId, endpoint_id, { state, since: at(since), until: at(until) }),
+  async refusal({ env, by }, id) {
+    await repeatable(env.DB, by.tenantId, id);
+    return null;
+  },
   async act({ env, catalog, by, reason, bulkId }, id) {
-    const [found] = await query<Standing>(env.DB, selectStanding(by.tenantId, [id]));
-    if (!found) throw new MillraceError("delivery_not_found", `There is no delivery ${beginning(id, 64)}.`);
-    const endpoint = await getEndpoint(env.DB, by.tenantId, found.endpoint_id);
-    if (endpoint?.state === "deleted")
-      throw new MillraceError("invalid_transition", "Its endpoint is deleted: nothing is sent to it any more.");
+    const found = await repeatable(env.DB, by.tenantId, id);
     const asked = { endpointId: found.endpoint_id, which: { id }, key: `bulk/${bulkId}`, reason };
     const { instanceIds } = await redeliver(env, catalog, by, asked);
     return instanceIds.length > 0 ? { changed: true } : { changed: false, why: `The delivery is ${found.state}.` };
@@ -46,6 +46,16 @@ export const redeliverDeliveries = defineBulkVerb({
     return new Map(found.flatMap(({ id, state }) => (CAME[state] ? [[id, CAME[state]] as const] : [])));
   },
 });
+
+/** A delivery that can be made again. Errors: `delivery_not_found`; `invalid_transition` where its endpoint is deleted. */
+async function repeatable(db: D1Database, tenantId: string, id: string): Promise<Standing> {
+  const [found] = await query<Standing>(db, selectStanding(tenantId, [id]));
+  if (!found) throw new MillraceError("delivery_not_found", `There is no delivery ${beginning(id, 64)}.`);
+  const endpoint = await getEndpoint(db, tenantId, found.endpoint_id);
+  if (endpoint?.state === "deleted")
+    throw new MillraceError("invalid_transition", "Its endpoint is deleted: nothing is sent to it any more.");
+  return found;
+}
 
 /** What a delivery's state says of it; nothing of one that is well. */
 const CAME: Readonly<Partial<Record<DeliveryState, Outcome>>> = {

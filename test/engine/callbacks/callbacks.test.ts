@@ -38,7 +38,17 @@ it("an address hears of the end once, signed with the secret that its tenant is 
       ended_at: instance.updated_at,
     },
   });
-  expect(instance.callback).toEqual({ url, told: { run: 1, status: "complete" } });
+  const told = await until(
+    async () => (await caller.get(`/v1/instances/${id}`)).body.callback,
+    ({ told: said }) => said !== null,
+  );
+  const end = { run: 1, status: "complete" };
+  expect(told).toEqual({
+    url,
+    called: end,
+    told: end,
+    delivery: { instance_id: expect.any(String), status: "complete", attempts: null, last_error: null },
+  });
   await keeperRound();
   await keeperRound();
   expect(await heard()).toHaveLength(1);
@@ -93,6 +103,30 @@ it("a receiver that fails is called again with the same id; one that is gone for
   const again = () => caller.post(`/v1/instances/${body.items[0].id}/retry`, { reason: "they want it after all" });
   await until(again, ({ status }) => status === 202);
   expect(new Set((await gone.heard(2)).map(({ id }) => id)).size).toBe(1);
+});
+
+it("an address that refuses every attempt was called and not told: the instance says what it answered, while it is tried again and once it is given up", async () => {
+  const caller = await asking();
+  const { url, heard } = await addressOf(caller, [{ status: 500, times: 99 }]);
+  const callback = async (id: string) => (await caller.get(`/v1/instances/${id}`)).body.callback;
+  const waits = await ask(caller, async () => null, { callback_url: url });
+  await heard(1);
+  const refused = await until(
+    () => callback(waits),
+    (found) => found.delivery?.last_error,
+  );
+  const end = { run: 1, status: "complete" };
+  expect(refused).toMatchObject({ called: end, told: null, delivery: { status: expect.stringMatching(/queued|running/), attempts: 1 } });
+  expect(refused.delivery.last_error).toContain("The callback_url answered 500.");
+
+  await hurried();
+  const fails = await ask(caller, async () => null, { callback_url: url });
+  const failed = await until(
+    () => callback(fails),
+    (found) => found.delivery?.status === "errored",
+  );
+  expect(failed).toMatchObject({ called: end, told: null, delivery: { attempts: 19, last_error: "The callback_url answered 500." } });
+  expect((await caller.get(`/v1/instances/${failed.delivery.instance_id}`)).body.workflow).toBe("send-callback");
 });
 
 it("who calls is the instance's own tenant, by its own secret; another tenant sees neither", async () => {

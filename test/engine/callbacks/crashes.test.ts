@@ -28,7 +28,7 @@ it("E02 a call that is kept, and whose process dies before it is started, is sta
   const death = dieAt("callback kept, not started");
   const id = await ask(caller, async () => null, { callback_url: url });
   await until(async () => death.died(), Boolean);
-  expect((await caller.get(`/v1/instances/${id}`)).body.callback.told).toEqual({ run: 1, status: "complete" });
+  expect((await caller.get(`/v1/instances/${id}`)).body.callback.called).toEqual({ run: 1, status: "complete" });
   expect(await heard()).toEqual([]);
   await keeperRound();
   expect(endsIn(await heard(1))).toEqual(["1 complete"]);

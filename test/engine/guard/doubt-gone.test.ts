@@ -49,7 +49,7 @@ describe("A doubt whose entry was deleted, or not restored with a backup", () =>
     await lookAgain(instanceId);
     await until(
       () => listEffects(probeEnv, operator, { state: "in_doubt", limit: 200 }),
-      (found) => found.some((one) => one.key === key),
+      (found) => found.items.some((one) => one.key === key),
     );
     await lookAgain(instanceId);
     expect(await noted(instanceId)).toMatchObject([{ kind: "in_doubt_without_doubt", state: "mended", mends: 1 }]);

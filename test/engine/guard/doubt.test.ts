@@ -13,8 +13,9 @@ describe("A once effect whose outcome nobody knows", () => {
     const { name, instanceId, effect } = await doubtful();
     expect(await happened(`${name}/mail`)).toHaveLength(1);
     expect(effect).toMatchObject({ class: "once", step: "mail", input: JSON.stringify({ subject: `${name}/mail` }) });
-    expect((await listEffects(probeEnv, operator, { state: "in_doubt", limit: 200 })).map((one) => one.instanceId)).toContain(instanceId);
-    expect(await listEffects(probeEnv, { tenantId: "globex", actor: "gus" }, { state: "in_doubt" })).toEqual([]);
+    const { items } = await listEffects(probeEnv, operator, { state: "in_doubt", limit: 200 });
+    expect(items.map((one) => one.instanceId)).toContain(instanceId);
+    expect((await listEffects(probeEnv, { tenantId: "globex", actor: "gus" }, { state: "in_doubt" })).items).toEqual([]);
   });
 
   it("W02 on the only attempt it has: it is parked all the same, not errored, and says what went wrong", async () => {

@@ -1,11 +1,12 @@
 import { createExecutionContext } from "cloudflare:test";
 import { engineRoutes } from "millrace/http";
-import { mintToken, retryInstance } from "millrace/operate";
+import { decideApproval, mintToken, retryInstance, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { EventReader } from "../../event-source.ts";
 import { app } from "../../probe/worker.ts";
-import { operator, probeEnv, reaches } from "../harness.ts";
+import { deliver, operator, probeEnv, reaches } from "../harness.ts";
 import { failsUntilMended, refuse, runLab } from "../lab.ts";
+import { hear, openWaits, say } from "../signals/waiting.ts";
 
 const api = engineRoutes(app);
 
@@ -69,6 +70,19 @@ describe("The stream of an instance", () => {
     }
   });
 
+  it("tells a history longer than one look hears to its last step, and the end behind it", async () => {
+    const open = await reader();
+    const { instanceId } = await runLab(async ({ step }) => {
+      const items = Array.from({ length: 260 }, (_, place) => String(place));
+      await step.map(items, { key: (item) => item, concurrency: 100 }, (item, each) => each.read("look", async () => item));
+    });
+    await reaches(instanceId, "complete");
+    const told = (await new EventReader(await open(instanceId)).all()).map(shortly);
+    expect(told.filter((one) => one.startsWith("attempt_completed"))).toHaveLength(260);
+    expect(told.slice(-2)).toEqual(["status complete", "end complete"]);
+    expect(told.filter((one) => one.startsWith("end"))).toHaveLength(1);
+  });
+
   it("follows a run as it goes: what it waits for, its failure, and after a retry the next run", async () => {
     const open = await reader();
     const { instanceId, state } = await failsUntilMended();
@@ -87,6 +101,38 @@ describe("The stream of an instance", () => {
     expect(next.told.map(shortly)).toEqual(expect.arrayContaining(["attempt_completed b", "attempt_completed c", "status complete"]));
     expect(next.told.map(shortly)).not.toContain("attempt_errored a");
     expect(new Set(next.told.map(({ id }) => id)).size).toBe(next.told.length);
+  });
+
+  it("tells waits by what they wait for: begun, over by their event or by their time, and asked of a person; then an undo", async () => {
+    const open = await reader();
+    const { instanceId, name } = await runLab(async ({ step, payload }) => {
+      await step.commit("put", () => ({}), { undo: () => ({}) });
+      await hear(step, "hears in time", payload.name);
+      await hear(step, "hears nothing", payload.name, 20);
+      await step.approve("asks", { question: "Really?", timeout: "1 hour" });
+    });
+    await openWaits(instanceId, 1);
+    const stream = new EventReader(await open(instanceId));
+    const began = await stream.until(({ data }) => data.type === "wait_started");
+    expect(began.data).toMatchObject({ step: "hears in time", event_type: "probe.signal", subject: name, until: expect.any(String) });
+    await deliver("probe-events", [say(name, "yes")]);
+    const asked = await stream.until(({ data }) => data.type === "wait_started" && data.approval_id !== null);
+    expect(asked.data).toMatchObject({ step: "asks", event_type: null, subject: null });
+    await decideApproval(probeEnv, operator, asked.data.approval_id, "approve", "Yes.");
+    const end = await stream.until(({ event }) => event === "end");
+    expect(stream.told.filter(({ data }) => String(data.type).startsWith("wait_")).map(shortly)).toEqual([
+      "wait_started hears in time",
+      "wait_completed hears in time",
+      "wait_started hears nothing",
+      "wait_timed_out hears nothing",
+      "wait_started asks",
+      "wait_completed asks",
+    ]);
+    await undoInstance(probeEnv, operator, instanceId, "Called off.");
+    const undo = await new EventReader(await open(instanceId, end.id)).all();
+    expect(undo.map(shortly)).toEqual(expect.arrayContaining(["attempt_completed undo put", "status terminated", "end terminated"]));
+    expect(undo.at(-1)?.data).toMatchObject({ status: "terminated", undo: "done" });
+    expect(undo.map(shortly)).not.toContain("attempt_completed put");
   });
 
   it("is the tenant's alone, and refuses ids that are none of its own in words", async () => {

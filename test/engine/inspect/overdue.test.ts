@@ -1,8 +1,10 @@
 import { env } from "cloudflare:workers";
+import { notRetryable } from "millrace";
 import { keeperOf } from "millrace/worker";
 import { expect, it } from "vitest";
 import { raiseAlerts } from "../../../src/engine/observe/alerts/raise.ts";
 import { ALERT_RULES } from "../../../src/engine/observe/alerts/rules.ts";
+import { labs } from "../../probe/lab.ts";
 import { ProbeFollow } from "../../probe/messages.ts";
 import { app } from "../../probe/worker.ts";
 import { type Asking, asking } from "../asking.ts";
@@ -59,6 +61,31 @@ it.each(["yesterday", "2 fortnights", "0 hours", "400 days", "2026-10-01", "-1 h
   },
 );
 
+it("a deadline that is over is refused, and nothing is accepted; a repeat of what is known is not, and clocks may differ by a minute", async () => {
+  const caller = await asking();
+  const ago = (ms: number) => new Date(Date.now() - ms).toISOString();
+  const asked = (name: string, must_end_by: string) =>
+    caller.post("/v1/commands", { type: "lab.requested", payload: { name }, must_end_by });
+  const name = fresh("lab");
+  const message = expect.stringContaining("is over already: say a time to come");
+  for (const over of ["2001-01-01T00:00:00Z", ago(90_000)]) {
+    expect(await asked(name, over)).toMatchObject({
+      status: 422,
+      body: { code: "invalid_payload", issues: [{ path: "must_end_by", message }] },
+    });
+  }
+  expect((await caller.get("/v1/instances")).body.items).toEqual([]);
+  labs.set(name, async () => 1);
+  const { body } = await asked(name, ago(20_000));
+  expect(body).toMatchObject({ replayed: false });
+  expect(await asked(name, ago(90_000))).toMatchObject({ status: 202, body: { instance_id: body.instance_id, replayed: true } });
+  expect(await reaches(body.instance_id, "complete")).toBe("complete");
+  const commands = [{ payload: { name: fresh() } }, { payload: { name: fresh() }, must_end_by: ago(HOUR_MS) }];
+  const { results } = (await caller.post("/v1/commands/batch", { commands: commands.map((one) => ({ type: "lab.requested", ...one })) }))
+    .body;
+  expect(results.map(({ status }: { status: number }) => status)).toEqual([202, 422]);
+});
+
 it("what is past its deadline is overdue while it is under way, and found by that, whoever else asks; nothing ends it", async () => {
   const caller = await asking();
   const runs = [await lasting(caller), await lasting(caller), await lasting(caller, { correlation_id: "other" })];
@@ -82,6 +109,28 @@ it("what is past its deadline is overdue while it is under way, and found by tha
   }
   expect(await overdue(caller)).toEqual([]);
   expect((await caller.get(`/v1/instances/${first}`)).body.overdue).toBe(false);
+});
+
+it("what has failed is told of as errored and is not overdue; retried, it is late again at once", async () => {
+  const caller = await asking();
+  const state = { broken: true, go: false };
+  const code = async () => {
+    if (state.broken) throw notRetryable("Broken.");
+    await held(() => state.go);
+  };
+  const id = await ask(caller, async ({ step }) => step.read("look", code), { must_end_by: "2 hours" });
+  await reaches(id, "errored");
+  await late(id);
+  expect(await overdue(caller)).toEqual([]);
+  expect((await caller.get(`/v1/instances/${id}`)).body).toMatchObject({ status: "errored", overdue: false });
+  state.broken = false;
+  await until(
+    () => caller.post(`/v1/instances/${id}/retry`, { reason: "mended" }),
+    ({ status }) => status === 202,
+  );
+  expect(await overdue(caller)).toEqual([id]);
+  state.go = true;
+  await reaches(id, "complete");
 });
 
 it("what is taken back is late for nobody", async () => {
@@ -125,6 +174,8 @@ it("the keeper counts what is overdue of each workflow, in all tenants, and tell
   expect(await rows("SELECT labels, state, severity FROM alerts WHERE rule = 'instances_overdue' AND state = 'firing'")).toEqual([
     { labels: '{"workflow":"lab"}', state: "firing", severity: "warning" },
   ]);
+  const [alert] = await rows<{ examples: string }>("SELECT examples FROM alerts WHERE rule = 'instances_overdue' AND state = 'firing'");
+  expect(JSON.parse(alert?.examples ?? "")).toHaveLength(Math.min(3, before + 2));
   for (const { id, state } of runs) {
     state.go = true;
     await reaches(id, "complete");

@@ -74,6 +74,13 @@ describe("A value by its schema", () => {
     expect(redact(schema, value)).toEqual(shown);
   });
 
+  it("is noted with the names that are data, as a record's are, and not with those that the schema says", () => {
+    const withheld: unknown[] = [];
+    const tags = sensitive(z.record(z.string(), z.object({ street: z.string() })).optional());
+    redact(z.object({ tags }), { tags: { maiden: { street: "Elm" } } }, (one) => void withheld.push(one));
+    expect(withheld).toEqual([{ maiden: { street: "Elm" } }, "maiden"]);
+  });
+
   it("is left as it is, the same object, where its schema marks nothing", () => {
     const value = { a: { b: 1 } };
     expect(redact(z.object({ a: z.object({ b: z.int() }) }), value)).toBe(value);
@@ -100,9 +107,31 @@ describe("What was withheld", () => {
       no: 12,
     });
     expect(hide(`/find?q=${encodeURIComponent('ada "x"@ex.com')}`)).toBe(`/find?q=${REDACTED}`);
+    const odd = "Zoë O'Hara <z+o@x>";
+    const spelled = hiding([odd]);
+    for (const one of [
+      new URLSearchParams({ q: odd }).toString().slice(2),
+      '"Zo\\u00eb O\'Hara <z+o@x>"'.slice(1, -1),
+      "Zoë O&#39;Hara &lt;z+o@x&gt;",
+      "Zoë O&#x27;Hara &lt;z+o@x&gt;",
+      odd.normalize("NFD"),
+    ])
+      expect(spelled(`It says ${one}.`), one).toBe(`It says ${REDACTED}.`);
     expect(hide({ 'ada "x"@ex.com': "abc" })).toEqual({ [REDACTED]: "abc" });
     expect(hide(`${"x".repeat(4000)}ada "x"@e`)).toBe(`${"x".repeat(4000)}${REDACTED}`);
     expect([hide(null), hide(undefined), hide(7)]).toEqual([null, undefined, 7]);
+  });
+
+  it.each(["ab ", "ы", "数", "𝒜 "])("is hidden also where it is long, of %j, whole and in parts, and cut", (unit) => {
+    const long = `Longsecret ${unit.repeat(12_000 / unit.length)}end`;
+    const hide = hiding([long, "short one"]);
+    expect(hide({ said: `It says ${long}!`, form: new URLSearchParams({ q: long }).toString(), json: JSON.stringify(long) })).toEqual({
+      said: `It says ${REDACTED}!`,
+      form: `q=${REDACTED}`,
+      json: `"${REDACTED}"`,
+    });
+    expect(hide(`a short one, and ${long.slice(0, 3000)}`)).toBe(`a ${REDACTED}, and ${REDACTED}`);
+    expect(hiding([long.repeat(9)])({ any: 1 })).toBe(REDACTED);
   });
 
   it("stays as it is stored where somebody sends the marker back, and nowhere else", () => {

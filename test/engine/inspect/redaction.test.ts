@@ -1,46 +1,11 @@
-import { defineStep, notRetryable, sensitive } from "millrace";
+import { defineStep, notRetryable } from "millrace";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import * as z from "zod";
 import { callerWith, expectProblem, type Json } from "../../api/client.ts";
 import { LabEvent, labs } from "../../probe/lab.ts";
-import { deliver, fresh, reaches, rows, until } from "../harness.ts";
+import { ProbeSignal } from "../../probe/messages.ts";
+import { fresh, reaches, rows, until } from "../harness.ts";
 import { runLab } from "../lab.ts";
-
-const REDACTED = "[redacted]";
-const ada = () => ({ email: `${fresh("ada")}@example.com`, born: 18_151_210, city: "London" });
-/** A caller of the tenant that runs of the lab are of. */
-const reader = (...more: string[]) => callerWith(["read", "operate", ...more], "acme");
-
-const mail = defineStep<{ to: string; text: string }, { sent_to: string }>({
-  effect: "once",
-  // What is not in the payload is withheld by the step's own mark, before it is kept for people's eyes.
-  input: z.object({ to: z.string(), text: sensitive(z.string()) }),
-  run: async ({ input }) => ({ sent_to: input.to.toUpperCase() }),
-});
-
-/** A run about a person whose e-mail comes up wherever one can. */
-async function told(person: ReturnType<typeof ada>, end: "ends" | "fails" = "ends") {
-  const { instanceId } = await runLab(
-    async ({ payload: { name, person: who }, step }) => {
-      const to = who?.email ?? "";
-      await step.effect("mail", mail, { to, text: "Hello" });
-      await step.commit("tell", () => ({ emit: [LabEvent.from({ name, note: "n", row: fresh("row"), person: who })] }));
-      const no = notRetryable(`No mailbox ${to}.`);
-      if (end === "fails") await step.read("fail", () => Promise.reject(no));
-      else
-        await step.approve("ask", {
-          question: `Is ${to} meant?`,
-          details: { to, city: who?.city },
-          timeout: "1 hour",
-          otherwise: "reject",
-        });
-      return { mailed: to, at: who?.city };
-    },
-    { person },
-  );
-  await reaches(instanceId, end === "fails" ? "errored" : "waiting");
-  return instanceId;
-}
+import { ada, lettered, REDACTED, reader, told } from "./told.ts";
 
 /** The engine's own lines, from here on: what the local runtime says of an error is its own. */
 function linesFromNow(): () => string[] {
@@ -49,20 +14,6 @@ function linesFromNow(): () => string[] {
     for (const spy of spies) spy.mockRestore();
   });
   return () => spies.flatMap((spy) => spy.mock.calls.map(([line]) => String(line))).filter((line) => line.startsWith('{"log":'));
-}
-
-const LETTER = { schema_version: 1, kind: "command", source: "shop", correlation_id: "c", causation_id: "c", tenant_id: "acme" };
-const TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-
-/** A letter of the lab's queue: of a command whose payload does not fit, or whatever `change` makes of it. */
-async function lettered(payload: object, change: object = {}): Promise<{ id: string; key: string }> {
-  const key = fresh("letter");
-  const at = { subject: key, created_at: "2026-10-01T09:30:00.000Z", traceparent: TRACE };
-  await deliver("probe-commands", [
-    { ...LETTER, ...at, message_type: "lab.requested", idempotency_key: key, payload_inline: payload, ...change },
-  ]);
-  const [row] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE idempotency_key = ?1", key);
-  return { id: String(row?.id), key };
 }
 
 describe("What a definition marks as sensitive", () => {
@@ -106,6 +57,32 @@ describe("What a definition marks as sensitive", () => {
     const { body: steps } = await by.get(`/v1/instances/${id}/steps`);
     expect(steps.items.length).toBeGreaterThan(0);
     expect(JSON.stringify([listed.body, steps])).not.toContain(person.email);
+  });
+
+  it("is withheld of an event that an instance has waited for: in its effects, errors and log lines", async () => {
+    const [by, code, about, logged] = [await reader(), `${fresh("door")} & 'garden'`, fresh("wait"), linesFromNow()];
+    const { instanceId: id } = await runLab(async ({ step }) => {
+      const { secret } = await step.waitFor("code", ProbeSignal, { subject: about });
+      await step.commit("open", () => ({ output: { with: secret ?? "", beside: "the garden" } }));
+      const asked = new URLSearchParams({ secret: secret ?? "" });
+      await step.read("enter", () => Promise.reject(notRetryable(`Not let in with ${secret}: GET /enter?${asked} answered 403.`)));
+    });
+    await reaches(id, "waiting");
+    await by.post(
+      `/v1/instances/${id}/signals/${ProbeSignal.type}`,
+      { payload: { about, value: "v", secret: code }, reason: "Told." },
+      {
+        "idempotency-key": about,
+      },
+    );
+    await reaches(id, "errored");
+    const hidden = `Not let in with ${REDACTED}: GET /enter?secret=${REDACTED} answered 403.`;
+    expect((await by.get(`/v1/instances/${id}`)).body.error.message).toBe(hidden);
+    const { items } = (await by.get(`/v1/instances/${id}/effects`)).body;
+    expect(items.map(({ output }: Json) => output)).toEqual([{ with: REDACTED, beside: "the garden" }]);
+    expect(JSON.stringify((await by.get(`/v1/instances/${id}/steps`)).body)).not.toContain("door");
+    expect(logged().join("\n")).toContain(hidden);
+    expect(logged().join("\n")).not.toContain(code);
   });
 
   it("is withheld of causes, whose words are those of one failure, of log lines, and of what a bulk action says of its items", async () => {
@@ -152,8 +129,11 @@ describe("What a definition marks as sensitive", () => {
     });
     const elsewhere = await shown(await lettered({}, { payload_inline: undefined, payload: person, kind: 7 }));
     expect(elsewhere.body).toMatchObject({ payload: REDACTED, kind: 7 });
+    const misplaced = await shown(await lettered({}, { subject: person, source: "sh op", path: [] }));
+    expect(misplaced.body).toMatchObject({ subject: REDACTED, source: "sh op", path: [] });
     const list = await by.get("/v1/dead-letters?limit=100");
-    for (const seen of [wrong, misnamed, unknown, elsewhere, list.body]) expect(JSON.stringify(seen)).not.toContain(person.email);
+    for (const seen of [wrong, misnamed, unknown, elsewhere, misplaced, list.body])
+      expect(JSON.stringify(seen)).not.toContain(person.email);
   });
 
   it("is withheld where it was copied into a field that is not marked: of an emitted event, and of a cause", async () => {
@@ -186,6 +166,27 @@ describe("What a definition marks as sensitive", () => {
     const plan = await by.post("/v1/bulk-actions", { verb: "replay", ids: [letter.id], reason: "r", dry_run: true });
     expect(plan.body.sample).toMatchObject([{ id: letter.id, refused: expect.stringContaining("name") }]);
     expect(JSON.stringify(plan.body)).not.toContain(person.email);
+  });
+
+  it("is withheld of what a bulk action keeps of its items, also where the words were cut: it stays so when the messages are gone", async () => {
+    const [by, person] = [await reader(), ada()];
+    const large = defineStep({ effect: "natural", retries: { limit: 0, delay: 10 }, run: async () => ({ n: 1n }) as never });
+    // A retry is refused in words that name the step; another goes on, and fails in words that are cut within what is withheld.
+    const refused = await runLab(({ step }) => step.effect("mail", large, {}, { key: person.email }), { person });
+    const no = notRetryable(`${"x".repeat(290)} ${person.email}`);
+    const fails = await runLab(({ step }) => step.read("fail", () => Promise.reject(no)), { person });
+    const ids = [refused.instanceId, fails.instanceId];
+    for (const id of ids) await reaches(id, "errored");
+    const { body: bulk } = await by.post("/v1/bulk-actions", { verb: "retry", ids, stop_at_error_rate: 1, reason: "once more" });
+    const failed = async () => (await by.get(`/v1/bulk-actions/${bulk.id}/items?result=failed`)).body.items;
+    const items = await until(failed, (found) => found.length === 2);
+    expect(items.map(({ code, why }: Json) => [code, why])).toEqual([
+      ["invalid_transition", expect.stringContaining(`"mail [${REDACTED}]" has happened`)],
+      ["not_retryable", expect.stringContaining(`${"x".repeat(290)} ${REDACTED.slice(0, 8)}`)],
+    ]);
+    await rows("UPDATE instances SET envelope = json_remove(envelope, '$.payload_inline') WHERE id IN (?1, ?2)", ...ids);
+    const kept = await rows("SELECT why FROM bulk_items WHERE bulk_id = ?1", bulk.id);
+    expect(JSON.stringify([kept, await failed()])).not.toContain(person.email.slice(0, 8));
   });
 
   it("is withheld of what a replay would be refused with, also where the body was edited, and of why a repair did not go", async () => {
@@ -245,5 +246,22 @@ describe("What a definition marks as sensitive", () => {
       expect(items.slice(0, 1)).toMatchObject([{ verb: "reveal", actor: "ada", token_id: may.token.split("_")[1], scope: "read reveal" }]);
       expect(items.length).toBeLessThanOrEqual(2);
     }
+  });
+
+  it("is not on record as revealed where there was nothing to show: of an id that does not exist, and of another tenant's", async () => {
+    const [by, may, person] = [await reader(), await reader("reveal"), ada()];
+    const id = await told(person);
+    const { id: letter } = await lettered({ name: 7, person });
+    const [asked] = (await by.get(`/v1/approvals?instance=${id}`)).body.items;
+    const stranger = await callerWith(["read", "reveal"], fresh("other"));
+    const nothing = [may, "0".repeat(32), "0".repeat(32), "0".repeat(32)] as const;
+    for (const [caller, instance, dead, question] of [nothing, [stranger, id, letter, asked.id] as const]) {
+      const paths = ["", "/effects", "/events"].map((path) => `/v1/instances/${instance}${path}`);
+      for (const path of [...paths, `/v1/dead-letters/${dead}`, `/v1/approvals/${question}`]) {
+        expect((await caller.get(`${path}?reveal=true`)).status).toBe(404);
+        expect(await rows("SELECT actor FROM actions WHERE verb = 'reveal' AND target = ?1", path)).toEqual([]);
+      }
+    }
+    expect((await by.get(`/v1/instances/${"0".repeat(32)}?reveal=true&wait=30`)).status).toBe(403);
   });
 });

@@ -3,6 +3,7 @@ import { defineCommand, defineQueue, defineStep, defineWorkflow, enqueue, Millra
 import { catalog } from "millrace/worker";
 import { expect, it } from "vitest";
 import * as z from "zod";
+import { callerWith } from "../../api/client.ts";
 import { startsOf } from "../../probe/consumers.ts";
 import { LabEvent } from "../../probe/lab.ts";
 import { ProbeSignal, probeCommands } from "../../probe/messages.ts";
@@ -168,7 +169,7 @@ it("O03 A message for a queue that is not bound is refused to the step that emit
   });
 });
 
-it("W05 A step that emits more messages than its entry keeps copies of is recorded all the same", async () => {
+it("W05 A step that emits more messages than its entry keeps copies of is recorded all the same, and all of them are counted", async () => {
   const name = fresh();
   const { instanceId } = await runLab(({ step }) =>
     step.commit("say", () => ({ emit: Array.from({ length: 5000 }, () => ProbeSignal.from({ about: name, value: "v" })) })),
@@ -180,6 +181,14 @@ it("W05 A step that emits more messages than its entry keeps copies of is record
       (state) => state === "done",
     ),
   ).toBe("done");
+  const caller = await callerWith(["read"], "acme");
+  const { items, truncated, left_out } = (await caller.get(`/v1/instances/${instanceId}/events`)).body;
+  expect([truncated, items.length + left_out]).toEqual([true, 5000]);
+  expect(items.length).toBeGreaterThan(100);
+  const { correlation_id, cost } = (await caller.get(`/v1/instances/${instanceId}`)).body;
+  const { collapsed } = (await caller.get(`/v1/correlations/${correlation_id}`)).body;
+  expect(collapsed).toMatchObject([{ instance_id: instanceId, message_type: "probe.signal", count: 4980 }]);
+  expect(JSON.stringify(cost)).toMatch(/500[01]/);
 });
 
 it("A02 The same key and the same text in another version of the payload is another request, where the versions mean another thing by it", async () => {

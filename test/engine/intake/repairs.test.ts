@@ -118,6 +118,15 @@ describe("A letter whose repair does not go", () => {
       { outcome: "failed", error: "no such field", changed: [] },
     ],
     [
+      "throws nothing that says why",
+      {
+        mend: () => {
+          throw null;
+        },
+      },
+      { outcome: "failed", error: "null" },
+    ],
+    [
       "throws as it is asked",
       {
         when: () => {

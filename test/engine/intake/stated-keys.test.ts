@@ -65,13 +65,15 @@ describe("The key of a stated event", () => {
     const headers = { "ce-specversion": "1.0", "ce-id": "scan-1", "ce-source": "/courier", "ce-type": type };
     expect((await caller.post("/v1/events", data, headers)).body).toEqual({ ...first.body, replayed: true });
     const misspelt = { ...event, id: "scan-2", data: { ...data, more: 1 } };
-    const batch = await caller.post("/v1/events/batch", [{ ...event, causationid: null }, misspelt, "none"], {
+    const timed = { ...event, id: "scan-3", mustendby: "2 hours" };
+    const batch = await caller.post("/v1/events/batch", [{ ...event, causationid: null }, misspelt, "none", timed], {
       "content-type": "application/cloudevents-batch+json",
     });
     expect(batch.body.results).toMatchObject([
       { status: 202, ...first.body, replayed: true },
       { status: 422, problem: { issues: [{ path: "payload.more" }] } },
       { status: 422 },
+      { status: 422, problem: { issues: [{ path: "mustendby", message: expect.stringContaining("any number of ends") }] } },
     ]);
     expect(await settled(name)).toEqual(ONCE);
   });

@@ -167,6 +167,7 @@ it("L15 what a person did with a lane is audited, also where the database was aw
   const audited = async () => (await listActions(probeEnv, key.by, {})).items.find(({ id }) => id === actionId);
   expect(await audited()).toBeUndefined();
   await key.die();
+  const awayUntil = Date.now();
   expect(await key.stands(() => true)).toMatchObject({ state: "paused" });
   expect(await until(audited, (row) => row !== undefined)).toMatchObject({
     verb: "pause",
@@ -175,4 +176,6 @@ it("L15 what a person did with a lane is audited, also where the database was aw
     reason: "Two of everything.",
     result: "applied",
   });
+  // Who follows the audit has heard of all that was written before.
+  expect((await audited())?.at).toBeGreaterThanOrEqual(awayUntil);
 });

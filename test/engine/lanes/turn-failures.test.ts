@@ -1,9 +1,9 @@
-import { MillraceError, stateEvents } from "millrace";
+import { MillraceError, notRetryable, stateEvents } from "millrace";
 import { retryInstance, steerLane, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { blocked, cried, deaf, heldUp, parked, type told, whispered } from "../../probe/turns.ts";
 import { app } from "../../probe/worker.ts";
-import { fresh, probeEnv, rows } from "../harness.ts";
+import { fresh, probeEnv, rows, until } from "../harness.ts";
 import { TurnKey } from "./turning.ts";
 
 const why = { reason: "A test." };
@@ -86,6 +86,33 @@ describe("an instance that fails", () => {
     expect(await key.stands(({ ahead }) => ahead.length === 0)).toMatchObject({ state: "held", depth: 1 });
     await steerLane(probeEnv, key.by, key.name, { verb: "resume", ...why });
     expect(await key.seenBy("b ends")).toEqual(["a begins", "a ends", "b begins", "b ends"]);
+  });
+});
+
+describe("what a message marks as sensitive", () => {
+  it("is withheld of why its lane stands still, in the lane and in the list: of a run that failed, and of a message that nobody heard", async () => {
+    const secret = fresh("secret");
+    const run = new TurnKey(heldUp);
+    const no = notRetryable(`No mailbox ${secret}.`);
+    run.run("a", ({ step }) => step.read("mail", () => Promise.reject(no)));
+    await run.ask("a", { secret });
+    const message = new TurnKey({ ...parked, queue: cried.queue }, "acme", fresh("told"));
+    deaf.set(message.key, () => new Error(`Nobody tells ${secret}.`));
+    const request = { type: cried.event.type, payload: { key: message.key, name: "a", secret }, idempotencyKey: message.key };
+    await stateEvents(probeEnv, app, { tenantId: "acme", source: "test" }, [request]);
+    for (const [lane, said] of [
+      [run, "No mailbox [redacted]."],
+      [message, "Nobody tells [redacted]."],
+    ] as const) {
+      const standing = await lane.stands(({ state }) => state === "held");
+      expect(JSON.stringify(standing)).toContain(said);
+      const noted = await until(
+        () => rows("SELECT * FROM lanes WHERE key = ?1", lane.key),
+        (found) => found.length > 0,
+      );
+      expect(JSON.stringify([standing, noted])).not.toContain(secret);
+      await steerLane(probeEnv, lane.by, lane.name, lane === run ? { verb: "resume", ...why } : { verb: "skip_head", ...why });
+    }
   });
 });
 

@@ -33,9 +33,9 @@ export class TurnKey {
   }
 
   /** Asks for a run, and answers its instance's id. */
-  async ask(name: string): Promise<string> {
+  async ask(name: string, more: { secret?: string } = {}): Promise<string> {
     const by = { tenantId: this.#tenant, source: "test" };
-    return (await enqueueOne(probeEnv, app, by, { type: this.#of.command.type, payload: this.payload(name) })).instanceId;
+    return (await enqueueOne(probeEnv, app, by, { type: this.#of.command.type, payload: { ...this.payload(name), ...more } })).instanceId;
   }
 
   /** Asks for runs in one request. */

@@ -1,4 +1,4 @@
-import { defineStep, traceHeaders } from "millrace";
+import { defineStep, notRetryable, traceHeaders } from "millrace";
 import { retryInstance } from "millrace/operate";
 import { describe, expect, inject, it, onTestFinished, vi } from "vitest";
 import { collect, requestsOf, saidBy, spansOf, treeOf } from "../../collector/collected.ts";
@@ -85,6 +85,22 @@ describe("With a collector", () => {
       "error.type": "503",
     });
     expect(JSON.stringify(spans)).not.toMatch(/secret|natural/);
+  });
+
+  it("what a message marks as sensitive is withheld of the errors of its spans", async () => {
+    collected();
+    const [traceId, email] = [newTraceId(), `${fresh("ada")}@example.com`];
+    const no = notRetryable(`No mailbox ${email}.`);
+    const person = { email, city: "London" };
+    await runLab(({ step }) => step.read("mail", () => Promise.reject(no)), { person, ...by(traceId) });
+    const spans = await spansOf(traceId, "lab");
+    for (const name of ["mail", "lab"]) {
+      expect(spans.find((span) => span.name === name)?.status).toEqual({
+        code: 2,
+        message: expect.stringContaining("No mailbox [redacted]."),
+      });
+    }
+    expect(JSON.stringify(spans)).not.toContain(email);
   });
 
   it("a run that errored is an error; its retry is a run of its own beneath it", async () => {

@@ -4,7 +4,7 @@ import { acceptance, outgoing } from "../../../src/engine/intake/accept.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { deliver, dieAt, envelopeOf, fresh, keeperRound, operator, probeEnv, reaches, rows, start } from "../harness.ts";
 import { platformOf, platformReaches } from "../lab.ts";
-import { type Class, comes, kept, play, scene } from "./scene.ts";
+import { type Class, comes, kept, play, scene, waiting } from "./scene.ts";
 
 const cancel = (id: string, more: { undo?: boolean } = {}) => cancelInstance(probeEnv, operator, id, { reason: "called off", ...more });
 const standing = (id: string) => getInstance(probeEnv, operator, id);
@@ -145,6 +145,16 @@ describe("A cancelled instance", () => {
     await cancel(id).catch(() => undefined);
     const delayed = outgoing(probeEnv.MILLRACE_KEY, acceptance({ name: "lab" }, await envelopeOf(id), "probe-commands", 5));
     await deliver("probe-commands", [JSON.parse(delayed.body)]);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(its.log).toEqual([]);
+  });
+
+  it("whose message waits behind others never starts, though the process dies before the platform hears of the cancel", async () => {
+    const its = scene();
+    const { id, message } = await waiting(its, (step) => its.act(step, "a"));
+    dieAt("cancel promised, not applied");
+    await cancel(id).catch(() => undefined);
+    await deliver("probe-commands", [message]);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual([]);
   });

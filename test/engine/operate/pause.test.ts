@@ -4,7 +4,7 @@ import { labPasses } from "../../probe/lab.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { deliver, dieAt, envelopeOf, event, keeperRound, operator, probeEnv, reaches, rows } from "../harness.ts";
 import { platformOf } from "../lab.ts";
-import { comes, kept, play, scene } from "./scene.ts";
+import { comes, kept, play, scene, waiting } from "./scene.ts";
 
 const pause = (id: string) => pauseInstance(probeEnv, operator, id, "the shop asks us to wait");
 const resume = (id: string) => resumeInstance(probeEnv, operator, id, "on again");
@@ -93,6 +93,19 @@ describe("A paused instance", () => {
     await nothingBegins();
     expect(its.log).toEqual([]);
     expect((await standing(id)).status).toBe("paused");
+    await resume(id);
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    expect(its.log).toEqual(["a"]);
+  });
+
+  it("whose message waits behind others is not started by it, though the process dies before the platform hears of the pause", async () => {
+    const its = scene();
+    const { id, message } = await waiting(its, (step) => its.act(step, "a"));
+    dieAt("pause committed, not applied");
+    await pause(id).catch(() => undefined);
+    await deliver("probe-commands", [message]);
+    await nothingBegins();
+    expect(its.log).toEqual([]);
     await resume(id);
     expect(await kept(id, "complete", "errored")).toBe("complete");
     expect(its.log).toEqual(["a"]);

@@ -1,9 +1,9 @@
 import { defineStep, upstreamRefused } from "millrace";
-import { planRetry, retryInstance, undoInstance } from "millrace/operate";
+import { planRetry, retryInstance, skipStep, undoInstance } from "millrace/operate";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { withAuditOpen } from "../../opened-audit.ts";
 import { fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
-import { failsUntilMended, LAB, platformReaches, runLab } from "../lab.ts";
+import { failsUntilMended, held, LAB, platformReaches, runLab } from "../lab.ts";
 
 /** A run whose end is in its row while its pass is still going on, mended. */
 async function endedBeforeItsPass() {
@@ -60,6 +60,36 @@ describe("A retry from a step", () => {
     await retryInstance(probeEnv, operator, instanceId, { from: "look", reason: "again" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(state.reads).toBe(2);
+  });
+});
+
+describe("A retry of an instance that has not failed", () => {
+  it("says what to do first: of one under way or being undone to wait for its end, and how; of one that is done to undo it", async () => {
+    const state = { go: false, back: false };
+    const back = defineStep({ effect: "natural", run: () => held(() => state.back) });
+    const act = defineStep({ effect: "natural", run: () => held(() => state.go), undo: back as never });
+    onTestFinished(() => void Object.assign(state, { go: true, back: true }));
+    const { instanceId } = await runLab(async ({ step }) => step.effect("act", act, {}));
+    const refusal = async () => {
+      const { refused } = await planRetry(probeEnv, operator, instanceId);
+      const asked = retryInstance(probeEnv, operator, instanceId, { reason: "again" });
+      await expect(asked).rejects.toMatchObject({ code: "invalid_transition", message: refused });
+      await expect(skipStep(probeEnv, operator, instanceId, { step: "act", output: 1, reason: "on" })).rejects.toMatchObject({
+        code: "invalid_transition",
+        message: expect.stringContaining(state.go ? "is complete" : `GET /v1/instances/${instanceId}?wait=30`),
+      });
+      return refused;
+    };
+    const wait = `wait for its end (GET /v1/instances/${instanceId}?wait=30 answers once it is there)`;
+    expect(await refusal()).toContain(`It goes on by itself: ${wait}, and retry it if it has failed.`);
+    state.go = true;
+    await reaches(instanceId, "complete");
+    expect(await refusal()).toContain("To have it done anew, undo it, and then retry it.");
+    await undoInstance(probeEnv, operator, instanceId, "off");
+    const { refused } = await planRetry(probeEnv, operator, instanceId);
+    expect(refused).toBe(
+      `The instance is running: only an errored or terminated one can be retried. It is being undone: ${wait}, then retry it.`,
+    );
   });
 });
 

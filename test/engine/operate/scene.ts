@@ -1,6 +1,7 @@
 import { type Done, defineStep, type Steps } from "millrace";
 import { getInstance } from "millrace/operate";
-import { fresh, keeperRound, operator, probeEnv, until } from "../harness.ts";
+import { acceptance, outgoing } from "../../../src/engine/intake/accept.ts";
+import { dieAt, envelopeOf, fresh, keeperRound, operator, probeEnv, rows, until } from "../harness.ts";
 import { held, runLab } from "../lab.ts";
 import { ONCE } from "./operating.ts";
 
@@ -48,6 +49,23 @@ export function scene(): Scene {
 export async function play(of: Scene, code: (step: Steps) => Promise<unknown>): Promise<string> {
   const { instanceId } = await runLab(({ step }) => code(step), { name: of.name });
   return instanceId;
+}
+
+/** Asks for it, and keeps its message: as old as one that waits behind ten seconds of others. */
+export async function waiting(of: Scene, code: (step: Steps) => Promise<unknown>): Promise<{ id: string; message: unknown }> {
+  // The first pass that an isolate makes looks at its row whatever it is told.
+  const first = scene();
+  await play(first, (step) => first.act(step, "a"));
+  await comes(() => first.log.length > 0);
+  dieAt("A03 accept committed, not enqueued");
+  await play(of, code).catch(() => undefined);
+  const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", of.name);
+  const created_at = new Date(Date.now() - 10_000).toISOString();
+  const { body } = outgoing(
+    probeEnv.MILLRACE_KEY,
+    acceptance({ name: "lab" }, { ...(await envelopeOf(id)), created_at }, "probe-commands"),
+  );
+  return { id, message: JSON.parse(body) };
 }
 
 /** Lets the keeper carry out what is promised, until the instance is there; answers its status. */

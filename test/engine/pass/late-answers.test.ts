@@ -70,7 +70,7 @@ describe("A doubt", () => {
       await step.commit("note", () => ({}));
     });
     expect(await ended(instanceId)).toBe("complete");
-    const doubts = await listEffects(probeEnv, operator, { state: "in_doubt", limit: 200 });
+    const { items: doubts } = await listEffects(probeEnv, operator, { state: "in_doubt", limit: 200 });
     expect(doubts.filter((one) => one.instanceId === instanceId)).toMatchObject([{ step: "mail" }]);
     released = true;
     expect(

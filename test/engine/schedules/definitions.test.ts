@@ -18,6 +18,8 @@ describe("A schedule", () => {
       [{ time_zone: "-0330" }, "time_zone"],
       [{ command: { type: "research.requested", payload: { brand: "acme" } } }, "payload.keyword"],
       [{ late_seconds: 1 }, "late_seconds"],
+      [{ command: { ...research("cold brew"), must_end_by: "2 hours" } }, "command.must_end_by"],
+      [{ command: { ...research("cold brew"), callback_url: "https://example.com" } }, "command.callback_url"],
     ] as const) {
       const answer = await caller.call("PUT", "/v1/schedules/weekly", { ...good, ...wrong });
       expect(expectProblem(answer, 422, "invalid_payload").issues).toMatchObject([{ path }]);
@@ -28,6 +30,8 @@ describe("A schedule", () => {
     ).toMatchObject([{ path: "command.payload.contact_id" }]);
     const early = await caller.call("PUT", "/v1/schedules/weekly", { ...good, late_seconds: 1 });
     expect(early.body.issues).toEqual([{ path: "late_seconds", message: "must be at least 60" }]);
+    const timed = await caller.call("PUT", "/v1/schedules/weekly", { ...good, command: { ...good.command, must_end_by: "2 hours" } });
+    expect(timed.body.issues[0].message).toContain("the deadline of its runs is that of their workflow");
     const unknown = await caller.call("PUT", "/v1/schedules/weekly", { ...good, command: { type: "research.request", payload: {} } });
     expect(expectProblem(unknown, 404, "unknown_message_type").did_you_mean).toBe("research.requested");
     expectProblem(await caller.call("PUT", "/v1/schedules/Weekly", good), 422, "invalid_payload");

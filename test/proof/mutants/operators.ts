@@ -137,4 +137,58 @@ export const OPERATORS = mutantsOf("operators", {
     put: "status = 'in_doubt'",
     killedBy: "test/engine/operate/close.test.ts",
   },
+  "a cancel that is to leave what was done takes it back": {
+    file: "src/engine/operate/cancel.ts",
+    find: "change: undo ? beginCancel",
+    put: "change: undo || run ? beginCancel",
+    killedBy: "test/proof/cases.test.ts",
+  },
+  "a command that has waited is started without a look at its row": {
+    file: "src/engine/intake/proof.ts",
+    find: "> ALONE_MS;",
+    put: "> ALONE_MS && false;",
+    killedBy: "test/engine/operate/cancel.test.ts",
+  },
+  "a resumed run is not woken": {
+    file: "src/engine/operate/carry-out.ts",
+    find: "await within(instance.sendEvent({ type: resumeEventType(action.instance_id), payload: {} }));",
+    put: "return 'kept';",
+    killedBy: "test/engine/operate/pause.test.ts",
+  },
+  "a restart begins beside what is under way": {
+    file: "src/engine/operate/carry-out.ts",
+    find: '  const end = await endRun(env, action);\n  if (end === "not yet") return "not yet";',
+    put: "  await endRun(env, action);",
+    killedBy: "test/engine/operate/restart.test.ts",
+  },
+  "an instance that is being restarted is restarted once more": {
+    file: "src/engine/store/instances/stop.ts",
+    find: "      AND undo IS NULL AND run < ${run} AND NOT ${IS_BEING_RESTARTED}`;",
+    put: "      AND undo IS NULL AND run < ${run}`;",
+    killedBy: "test/engine/operate/restart.test.ts",
+  },
+  "a skipped step answers something else than was given": {
+    file: "src/engine/operate/skip-step.ts",
+    find: "packOutput(env.PAYLOADS, path, output)",
+    put: "packOutput(env.PAYLOADS, path, step)",
+    killedBy: "test/proof/cases.test.ts",
+  },
+  "a step is skipped of which the instance has not failed": {
+    file: "src/engine/operate/skip-step.ts",
+    find: "if (failed.includes(label)) return null;",
+    put: "if (failed.length >= 0) return null;",
+    killedBy: "test/engine/operate/skip-step.test.ts",
+  },
+  "what is closed can be retried": {
+    file: "src/engine/store/instances/stop.ts",
+    find: "UPDATE instances SET status = 'skipped', run = ${run + 1}",
+    put: "UPDATE instances SET status = 'terminated', run = ${run + 1}",
+    killedBy: "test/proof/cases.test.ts",
+  },
+  "a signal that is sent again is another one": {
+    file: "src/engine/operate/signal.ts",
+    find: "checkedKey(asked.type, idempotencyKey));",
+    put: "checkedKey(asked.type, idempotencyKey), crypto.randomUUID());",
+    killedBy: "test/engine/operate/signal.test.ts",
+  },
 });

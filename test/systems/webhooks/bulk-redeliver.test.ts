@@ -41,7 +41,10 @@ it("a delivery that is there no more, and one of another tenant, fail by themsel
   const theirs = await endpoint(stranger);
   await outcome(stranger.tenantId);
   const { id } = await theirs.delivery("sent");
-  const { body } = await caller.post("/v1/bulk-actions", { ...many, ids: [id, "none"], stop_at_error_rate: 1 });
+  const ids = [id, "none"];
+  const plan = await caller.post("/v1/bulk-actions", { ...many, ids, dry_run: true });
+  expect(plan.body.sample).toMatchObject(ids.map((one) => ({ id: one, refused: `There is no delivery ${one}.` })));
+  const { body } = await caller.post("/v1/bulk-actions", { ...many, ids, stop_at_error_rate: 1 });
   const end = await until(
     async () => (await caller.get(`/v1/bulk-actions/${body.id}`)).body,
     ({ state }) => state !== "running",

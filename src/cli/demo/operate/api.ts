@@ -7,6 +7,7 @@ import type { Engine } from "../../local/engine-process.ts";
 type InstancePage = Output<EngineApi, "/v1/instances", "$get">;
 type Detail = Output<EngineApi, "/v1/instances/:id", "$get">;
 type CausePage = Output<EngineApi, "/v1/instances/causes", "$get">;
+type LetterCausePage = Output<EngineApi, "/v1/dead-letters/causes", "$get">;
 type EffectList = Output<EngineApi, "/v1/effects", "$get">;
 type Found = Output<EngineApi, "/v1/search", "$get">;
 type ReplayAnswer = Output<EngineApi, "/v1/dead-letters/:id/replay", "$post">;
@@ -47,10 +48,10 @@ export function operateApi({ url, token }: Engine) {
       const results = await enqueue(orders.map((payload) => ({ type: "order.ship", payload })));
       for (const result of results) if ("problem" in result) throw new Refusal(`The engine refused an order: ${result.problem.detail}`);
     },
-    /** Another program sends an order to the queue, as it is. */
-    async outsider(key: string, payload: object): Promise<void> {
+    /** Another program sends a message to the queue, as it is. */
+    async outsider(key: string, payload: object, type = "order.ship"): Promise<void> {
       const message = {
-        ...{ schema_version: 1, message_type: "order.ship", kind: "command", source: "the old shop", tenant_id: "acme" },
+        ...{ schema_version: 1, message_type: type, kind: "command", source: "the old shop", tenant_id: "acme" },
         ...{ correlation_id: "old-shop", causation_id: key, idempotency_key: key, subject: key, created_at: new Date().toISOString() },
         traceparent: `00-${randomBytes(16).toString("hex")}-${randomBytes(8).toString("hex")}-01`,
         payload_inline: payload,
@@ -59,6 +60,7 @@ export function operateApi({ url, token }: Engine) {
       if (!answer.ok) throw new Refusal(`The queue took nothing from outside: ${answer.status}.`);
     },
     causes: async () => (await ask<CausePage>("GET", "/v1/instances/causes")).items,
+    letterCauses: async () => (await ask<LetterCausePage>("GET", "/v1/dead-letters/causes")).items,
     ofCause: async (id: string) => (await ask<InstancePage>("GET", `/v1/instances?cause=${id}&limit=50`)).items,
     all: async () => (await ask<InstancePage>("GET", "/v1/instances?workflow=ship-order&limit=50")).items,
     /** The newest instance of an order. Errors: a `Refusal` where there is none. */
@@ -72,6 +74,8 @@ export function operateApi({ url, token }: Engine) {
     planAll: (cause: string, reason: string) => ask<BulkPlan>("POST", "/v1/bulk-actions", { ...retryOf(cause), reason, dry_run: true }),
     retryAll: (cause: string, reason: string, key: string) =>
       ask<Bulk>("POST", "/v1/bulk-actions", { ...retryOf(cause), reason }, { "idempotency-key": key }),
+    skipAll: (cause: string, reason: string) =>
+      ask<Bulk>("POST", "/v1/bulk-actions", { verb: "skip", filter: { cause }, ramp: [], rate_per_second: 100, reason }),
     bulk: (id: string) => ask<Bulk>("GET", `/v1/bulk-actions/${id}`),
     planCancel: (id: string, reason: string) => ask<Cancel>("POST", `/v1/instances/${id}/cancel`, { reason, dry_run: true }),
     cancel: (id: string, reason: string) => ask<unknown>("POST", `/v1/instances/${id}/cancel`, { reason }),

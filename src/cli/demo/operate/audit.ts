@@ -1,12 +1,13 @@
 import { Refusal } from "../../command.ts";
 import { paint, say } from "../../terminal.ts";
 import type { AuditRow, OperateApi } from "./api.ts";
-import { FAILED } from "./orders.ts";
+import { FAILED, STRAY } from "./orders.ts";
 
 /** What an operator did, as it is said of its target. */
 const SAID: Record<string, (target: string) => string> = {
   retry: (target) => `retried ${target}`,
   bulk: () => "began a bulk action of all that had failed of that cause",
+  skip: (target) => `gave up ${target}`,
   cancel: (target) => `cancelled ${target}`,
   confirm: (target) => `confirmed what ${target} was in doubt of`,
   replay: (target) => `replayed the message of ${target}, corrected`,
@@ -21,7 +22,10 @@ export async function readAudit(api: OperateApi): Promise<void> {
   for (const row of alone) {
     say(`  ${sentence(row, nameOf(row))}`);
     const each = rows.filter(({ detail }) => detail?.bulk === row.target);
-    if (each[0]) say(`           ${sentence(each[0], `${each.length} orders by it, a row each`).slice(TIME)}`);
+    if (each[0])
+      say(
+        `           ${sentence(each[0], `${each.length} ${each[0].verb === "skip" ? "messages" : "orders"} by it, a row each`).slice(TIME)}`,
+      );
   }
   const wrong = auditDiffers(rows);
   if (wrong.length > 0) throw new Refusal(wrong.join(" "));
@@ -42,11 +46,12 @@ export function sentence({ at, actor, verb, reason, before, after }: AuditRow, t
 
 /** How the audit differs from what was done, each as a sentence. */
 export function auditDiffers(rows: readonly AuditRow[]): string[] {
-  const bulk = rows.find(({ verb }) => verb === "bulk")?.target;
+  const bulks = rows.flatMap(({ verb, target }) => (verb === "bulk" ? [target] : []));
   const expected = {
     "retry alone": 1,
-    "bulk alone": 1,
+    "bulk alone": 2,
     "retry in bulk": FAILED.length - 1,
+    "skip in bulk": STRAY.keys.length,
     "cancel alone": 1,
     "confirm alone": 1,
     "replay alone": 1,
@@ -58,7 +63,7 @@ export function auditDiffers(rows: readonly AuditRow[]): string[] {
     has: found.get(kind)?.length ?? 0,
     wants: expected[kind as keyof typeof expected] ?? 0,
   }));
-  const strangers = rows.filter(({ detail }) => detail?.bulk !== undefined && detail.bulk !== bulk);
+  const strangers = rows.filter(({ detail }) => detail?.bulk !== undefined && !bulks.includes(String(detail.bulk)));
   const untold = rows.filter(({ verb, before, after, result }) => result !== "applied" || (verb !== "bulk" && (!before || !after)));
   return [
     ...counts

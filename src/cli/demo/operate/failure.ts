@@ -3,18 +3,20 @@ import { Refusal } from "../../command.ts";
 import { paint, say } from "../../terminal.ts";
 import type { Until } from "../until.ts";
 import type { OperateApi } from "./api.ts";
-import { FAILED, LARGE, SHORT } from "./orders.ts";
+import { FAILED, LARGE, SHORT, STRAY } from "./orders.ts";
 import type { Outside } from "./outside.ts";
 
 /** Has orders come in, one that needs a yes and one without its pieces among them, and waits until the courier has refused the others. */
 export async function failing(api: OperateApi, outside: Outside, until: Until): Promise<void> {
   const { pieces: _, ...short } = SHORT;
-  await Promise.all([api.ship([...FAILED, LARGE]), api.outsider(SHORT.order, short)]);
+  const strays = STRAY.keys.map((parcel) => api.outsider(parcel, { parcel }, STRAY.type));
+  await Promise.all([api.ship([...FAILED, LARGE]), api.outsider(SHORT.order, short), ...strays]);
   await until(async () => {
     const count = Map.groupBy(await api.all(), ({ status }) => status);
     return count.get("errored")?.length === FAILED.length && count.get("waiting")?.length === 1;
   }, `${FAILED.length} instances fail, and one waits`);
-  await until(async () => (await api.search(SHORT.order)).length === 1, `the message of ${SHORT.order} is a dead letter`);
+  const letters = async () => (await api.letterCauses()).reduce((sum, { count }) => sum + count, 0);
+  await until(async () => (await letters()) === 1 + STRAY.keys.length, "what nobody can begin is a dead letter");
   const reserved = outside.book.filter(({ kind, order }) => kind === "reservations" && order !== LARGE.order).length;
   say(
     `  ${FAILED.length} instances are errored. Outside, ${reserved} reservations were made, and ${outside.refused.length} bookings refused.`,

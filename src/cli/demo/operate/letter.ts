@@ -1,7 +1,28 @@
 import { Refusal } from "../../command.ts";
 import { paint, say } from "../../terminal.ts";
+import type { Until } from "../until.ts";
 import type { OperateApi } from "./api.ts";
-import { SHORT } from "./orders.ts";
+import { SHORT, STRAY } from "./orders.ts";
+
+/** Tells the dead letters apart by their causes, and gives up those of one by a bulk action: the order's is not among them. */
+export async function giveUpStrays(api: OperateApi, until: Until): Promise<void> {
+  const causes = await api.letterCauses();
+  say(paint("dim", "  GET /v1/dead-letters/causes"));
+  for (const { count, message_type, reason, message } of causes)
+    say(`  ${paint("red", `${count} ×`)} ${message_type}, ${reason}: ${message}`);
+  const strays = causes.find(({ message_type }) => message_type === STRAY.type);
+  if (causes.length !== 2 || strays?.count !== STRAY.keys.length) throw new Refusal(`The dead letters have ${causes.length} causes.`);
+  const { id } = await api.skipAll(strays.id, "Returns are not ours: the old shop is told so.");
+  let bulk = await api.bulk(id);
+  await until(async () => {
+    bulk = await api.bulk(id);
+    return bulk.state !== "running";
+  }, "the letters are given up");
+  const left = await api.letterCauses();
+  if (bulk.state !== "complete" || bulk.done !== STRAY.keys.length || left.length !== 1) throw new Refusal(`${bulk.done} were given up.`);
+  say(paint("dim", "\n  POST /v1/bulk-actions, skip, of that cause alone"));
+  say(`  ${bulk.state}: ${bulk.done} given up. The other cause is an order's: that one is wanted.`);
+}
 
 /** Finds the order that never began by its number, sees what is wrong with its message, and replays it corrected. */
 export async function mendLetter(api: OperateApi): Promise<void> {

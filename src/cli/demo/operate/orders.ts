@@ -10,3 +10,5 @@ export const LARGE = order(21, 400);
 export const LOST = order(22, 2);
 /** It comes from another program, which forgets how many pieces are meant. */
 export const SHORT = order(23, 3);
+/** What that program sends as well: messages of a type that nobody here takes. */
+export const STRAY = { type: "parcel.returned", keys: ["parcel-1", "parcel-2", "parcel-3"] } as const;

@@ -1,10 +1,12 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { type AlertDelivery, deliveriesOf } from "../../inspect/alert-delivery.ts";
 import { listAlerts } from "../../inspect/alerts.ts";
 import { MAX_MUTE_MS, mute } from "../../operate/mute-alert.ts";
 import { ALERT_STATES, type Alert, SEVERITIES } from "../../store/alerts.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
+import { DeliverySchema, deliveryView } from "../delivery.ts";
 import type { HttpEnv } from "../env.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
@@ -24,7 +26,11 @@ const AlertSchema = z
     since: timestamp,
     last_at: timestamp.openapi({ description: "When it was seen last." }),
     fired_at: timestamp.nullable(),
-    told_at: timestamp.nullable().openapi({ description: "When people were told of it last, or would have been where no channel is set." }),
+    notice_at: timestamp.nullable().openapi({ description: "When its last notice was made, whether or not anybody was to hear of it." }),
+    told_at: timestamp.nullable().openapi({ description: "When every channel had accepted that notice; null until then." }),
+    delivery: DeliverySchema.nullable().openapi({
+      description: "How that notice is sent; null where no channel is set, and before its message has come to its instance.",
+    }),
     resolved_at: timestamp.nullable(),
     muted: z.object({ until: timestamp, reason: z.string() }).nullable(),
   })
@@ -75,7 +81,14 @@ const unmuteRoute = createRoute({
 
 export function alerts() {
   return new OpenAPIHono<HttpEnv>()
-    .openapi(list, async ({ env, req, json }) => json(page(await listAlerts(env, req.valid("query")), view), 200))
+    .openapi(list, async ({ env, req, json }) => {
+      const alerts = await listAlerts(env, req.valid("query"));
+      const deliveries = await deliveriesOf(env, alerts.items);
+      return json(
+        page(alerts, (alert) => view(alert, deliveries.get(alert.id))),
+        200,
+      );
+    })
     .openapi(muteRoute, async ({ env, req, var: { caller }, json }) => {
       const { reason, until } = await readBody(req, muting);
       const { actionId, isApplied } = await mute(env, caller, req.valid("param").id, Date.parse(until), reason);
@@ -88,7 +101,7 @@ export function alerts() {
     });
 }
 
-function view(alert: Alert): z.infer<typeof AlertSchema> {
+function view(alert: Alert, delivery: AlertDelivery | undefined): z.infer<typeof AlertSchema> {
   const { id, rule, state, severity, labels, value, count, examples, mutedUntil, muteReason } = alert;
   const isMuted = mutedUntil !== null && mutedUntil > Date.now();
   return {
@@ -96,7 +109,9 @@ function view(alert: Alert): z.infer<typeof AlertSchema> {
     since: iso(alert.since),
     last_at: iso(alert.lastAt),
     fired_at: isoOrNull(alert.firedAt),
-    told_at: isoOrNull(alert.told?.at ?? null),
+    notice_at: isoOrNull(alert.told?.at ?? null),
+    told_at: isoOrNull(delivery?.toldAt ?? null),
+    delivery: delivery ? deliveryView(delivery) : null,
     resolved_at: isoOrNull(alert.resolvedAt),
     muted: isMuted ? { until: iso(mutedUntil), reason: muteReason ?? "" } : null,
   };

@@ -87,8 +87,8 @@ export function approvals(catalog: Catalog) {
       );
     })
     .openapi(show, async (context) => {
-      const redaction = await redactionFor(context, catalog);
       const found = await getApproval(context.env, context.var.caller, context.req.valid("param").id);
+      const redaction = await redactionFor(context, catalog);
       const hide = await redaction.ofInstances(context.env, context.var.caller, [found.instanceId]);
       return context.json(approvalView(found, hide(found.instanceId)), 200);
     })

@@ -10,11 +10,20 @@ import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const RESULTS = ["applied", "no_change", "failed", "refused"] as const;
 
-const auditQuery = z.strictObject({
-  target: z.string().max(500).optional().openapi({ description: "What it was about, in full." }),
-  result: z.enum(RESULTS).optional(),
-  ...pageQuery,
-});
+/** `own` are verbs of the app's own. */
+const auditQueryOf = (own: readonly string[]) =>
+  z.strictObject({
+    target: z.string().max(500).optional().openapi({ description: "What it was about, in full." }),
+    result: z.enum(RESULTS).optional(),
+    actor: z.string().max(500).optional().openapi({ description: "Who acted, in full: a token's name." }),
+    verb: z.enum([...VERBS, ...own]).optional(),
+    since: z.iso.datetime({ offset: true }).optional().openapi({ description: "Done then or later." }),
+    until: z.iso.datetime({ offset: true }).optional().openapi({ description: "Done before then." }),
+    bulk: z.enum(["false"]).optional().openapi({
+      description: "Leaves out what bulk actions did to each of their things; the row of each bulk action itself (`verb=bulk`) stays.",
+    }),
+    ...pageQuery,
+  });
 
 /** An audited action as the document has it, whose verbs are the engine's and the app's `own`. */
 const rowSchemaOf = (own: readonly string[]) =>
@@ -57,7 +66,7 @@ const listOf = (own: readonly string[]) =>
     operationId: "listAudit",
     summary: "List what operators did, and why; newest first",
     ...needs("read"),
-    request: { query: auditQuery },
+    request: { query: auditQueryOf(own) },
     responses: {
       200: answers("A page of actions", pageOf(rowSchemaOf(own))),
       ...problems("unauthorized", "forbidden", "invalid_payload"),
@@ -67,7 +76,9 @@ const listOf = (own: readonly string[]) =>
 /** What operators did. `own` are verbs of the app's own. */
 export function audit(own: readonly string[]) {
   return new OpenAPIHono<HttpEnv>().openapi(listOf(own), async (context) => {
-    const found = await listActions(context.env, context.var.caller, context.req.valid("query"));
+    const { since, until, bulk, ...filter } = context.req.valid("query");
+    const times = { since: since ? Date.parse(since) : undefined, until: until ? Date.parse(until) : undefined };
+    const found = await listActions(context.env, context.var.caller, { ...filter, ...times, bulk: bulk === undefined });
     return context.json(page(found, rowView), 200);
   });
 }

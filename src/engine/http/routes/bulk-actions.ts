@@ -1,5 +1,4 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import type { Context } from "hono";
 import { type BulkItemRow, type BulkRow, getBulkAction, listBulkActions, listBulkItems } from "../../inspect/bulk-actions.ts";
 import { hideOfTargets } from "../../inspect/dead-letters.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
@@ -13,7 +12,7 @@ import { jsonBody, readBody } from "../body.ts";
 import { bulkSchema, MAX_BULK_BYTES } from "../bulk-request.ts";
 import type { HttpEnv } from "../env.ts";
 import { idempotencyKey, keyHeader } from "../idempotency-key.ts";
-import { nameQuery, page, pageByName, pageOf, pageQuery } from "../paging.ts";
+import { NO_CURSOR, nameQuery, page, pageByName, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
@@ -69,6 +68,7 @@ const PlanSchema = z
       }),
     ),
     stages: z.array(z.int()).openapi({ description: "How many each stage would have." }),
+    follows: z.string().nullable().openapi({ description: "What to know before it begins, such as that it is final; null for nothing." }),
   })
   .openapi("BulkPlan");
 
@@ -120,13 +120,17 @@ const show = createRoute({
   responses: { 200: answers("The bulk action", BulkActionSchema), ...problems(...READ_REFUSALS) },
 });
 
+/** A page begins behind a number: which of the things it was. */
+const places = nameQuery(50, 200);
+const placeCursor = places.cursor.refine((place) => place === undefined || /^\d{1,9}$/.test(place), NO_CURSOR);
+
 const items = createRoute({
   method: "get",
   path: "/v1/bulk-actions/{id}/items",
   operationId: "listBulkItems",
   summary: "List what came of each thing, in the order in which they were acted upon",
   ...needs("read"),
-  request: { params, query: z.strictObject({ result: z.enum(BULK_RESULTS).optional(), ...nameQuery(50, 200) }) },
+  request: { params, query: z.strictObject({ result: z.enum(BULK_RESULTS).optional(), ...places, cursor: placeCursor }) },
   responses: { 200: answers("A page of things", pageOf(ItemSchema)), ...problems(...READ_REFUSALS) },
 });
 
@@ -153,10 +157,6 @@ const resumeRoute = steering(
 );
 
 export function bulkActions(catalog: Catalog) {
-  /** Hides in what is said of things what their messages withhold. */
-  const hideIn = ({ env, var: { caller } }: Context<HttpEnv>, ids: readonly string[]) =>
-    hideOfTargets(env, caller, redactionOf(catalog), ids);
-
   return new OpenAPIHono<HttpEnv>()
     .openapi(start, async (context) => {
       const key = idempotencyKey(context.req.header("idempotency-key"));
@@ -171,10 +171,8 @@ export function bulkActions(catalog: Catalog) {
       };
       if (dry_run) {
         const { sample, ...plan } = await planBulk(context.env, catalog, context.var.caller, request);
-        const hide = await hideIn(
-          context,
-          sample.map(({ id }) => id),
-        );
+        const ids = sample.map(({ id }) => id);
+        const hide = await hideOfTargets(context.env, context.var.caller, redactionOf(catalog), ids);
         return context.json({ ...plan, sample: sample.map(({ id, refused }) => ({ id, refused: hide(id)(refused) })) }, 200);
       }
       const { bulk, replayed } = await startBulk(context.env, catalog, context.var.caller, request, key);
@@ -191,17 +189,9 @@ export function bulkActions(catalog: Catalog) {
       const { result, cursor, limit } = context.req.valid("query");
       const behind = cursor === undefined ? undefined : Number(cursor);
       const found = await listBulkItems(context.env, context.var.caller, context.req.valid("param").id, { result, behind, limit });
-      const hide = await hideIn(
-        context,
-        found.map(({ target }) => target),
-      );
+      // What is withheld of their words was withheld as they were written.
       return context.json(
-        pageByName(
-          found,
-          limit,
-          ({ n }) => String(n),
-          (item) => itemView({ ...item, why: hide(item.target)(item.why) }),
-        ),
+        pageByName(found, limit, ({ n }) => String(n), itemView),
         200,
       );
     })

@@ -38,7 +38,7 @@ export const commandSchema = z.strictObject({
   causation_id: chosenName(300).optional().meta({ description: "What caused this." }),
   must_end_by: z.string().max(100).optional().meta({
     description:
-      "By when it is to have ended: a time with its offset, or a length such as `2 hours`, counted from now. Later it is `overdue`, and somebody is told; nothing is ended. Default: what its workflow says.",
+      "By when it is to have ended: a time with its offset, or a length such as `2 hours`, counted from now. One that is over for more than a minute is refused. Later it is `overdue`, and somebody is told; nothing is ended. Default: what its workflow says.",
   }),
   callback_url: z.string().max(MAX_ADDRESS_CHARACTERS).optional().meta({
     description:
@@ -86,7 +86,7 @@ const acceptOne = createRoute({
   description: [
     "202 means that the command's row is committed: exactly one instance will perform it.",
     "`Idempotency-Key` names the work; without it the command derives a key from its payload. The same key again answers with the same instance, `replayed`.",
-    "Also takes CloudEvents 1.0, structured (`application/cloudevents+json`) and binary (`ce-` headers, and a body of `application/json` or any `application/…+json`): `data` is the payload, and without a header `source` and `id` together are the key. `correlationid`, `causationid`, `traceparent` and `tracestate` are read; `subject` is not, it follows from the payload.",
+    "Also takes CloudEvents 1.0, structured (`application/cloudevents+json`) and binary (`ce-` headers, and a body of `application/json` or any `application/…+json`): `data` is the payload, and without a header `source` and `id` together are the key. `correlationid`, `causationid`, `mustendby`, `callbackurl`, `traceparent` and `tracestate` are read; `subject` is not, it follows from the payload.",
   ].join("\n\n"),
   ...needs("enqueue"),
   request: {

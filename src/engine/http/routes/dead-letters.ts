@@ -138,11 +138,11 @@ export function deadLetters(catalog: Catalog, codes: readonly string[]) {
       );
     })
     .openapi(show, async (context) => {
-      const redaction = await redactionFor(context, catalog);
       const letter = await getDeadLetter(context.env, context.var.caller, context.req.valid("param").id);
+      const redaction = await redactionFor(context, catalog);
       const { body, hide } = redaction.letter(letter.queue, letter.body);
       const plan = await planOf(context.env, catalog, context.var.caller, letter);
-      const replay = hide(replayPlanView(plan, context.var.problems));
+      const replay = hide(replayPlanView(plan, context));
       const known = knownMessage(catalog, letter);
       const definition = known && { ...known, queues: [...known.queues] };
       return context.json({ ...letterView(letter, hide), body, definition, replay }, 200);

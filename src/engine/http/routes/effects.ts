@@ -2,7 +2,7 @@ import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { Hide } from "../../contract/hide.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
-import { type Effect, effectsOf, listEffects } from "../../inspect/effects.ts";
+import { doubtBehind, type Effect, effectsOf, listEffects } from "../../inspect/effects.ts";
 import { getInstance } from "../../inspect/instances.ts";
 import { type Resolution, resolveDoubt } from "../../operate/resolve.ts";
 import { RECORDED_CLASSES } from "../../store/inbox/classes.ts";
@@ -12,7 +12,8 @@ import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
 import { FailureSchema, failureView } from "../failure.ts";
-import { pageQuery } from "../paging.ts";
+import { KNOWN_NAMES, refuseUnknownNames } from "../known-names.ts";
+import { pageOf, pageQuery, timeCursor } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { redactionFor, revealQuery } from "../redaction.ts";
 import { answers } from "../responses.ts";
@@ -69,11 +70,19 @@ const listInDoubt = createRoute({
   path: "/v1/effects",
   operationId: "listEffectsInDoubt",
   summary: "List the effects nobody knows the outcome of, oldest first",
-  description: "No cursor: resolving the first ones brings up the next.",
   ...needs("read"),
-  request: { query: z.strictObject({ state: z.literal("in_doubt").default("in_doubt"), limit: pageQuery.limit, ...revealQuery }) },
+  request: {
+    query: z.strictObject({
+      state: z.literal("in_doubt").default("in_doubt"),
+      workflow: z.string().optional().openapi({ description: KNOWN_NAMES }),
+      step: z.string().optional().openapi({ description: "A step's name in the code, of any item and generation." }),
+      cursor: timeCursor((cursor) => doubtBehind(cursor)?.at),
+      limit: pageQuery.limit,
+      ...revealQuery,
+    }),
+  },
   responses: {
-    200: answers("Effects in doubt", EffectsSchema),
+    200: answers("A page of effects in doubt", pageOf(EffectSchema)),
     ...problems("unauthorized", "forbidden", "invalid_payload"),
   },
 });
@@ -96,8 +105,11 @@ export function effects(catalog: Catalog) {
       return context.json(await viewed(context, await effectsOf(context.env, context.var.caller, id)), 200);
     })
     .openapi(listInDoubt, async (context) => {
-      const found = await listEffects(context.env, context.var.caller, context.req.valid("query"));
-      return context.json(await viewed(context, found), 200);
+      const { reveal: _, ...filter } = context.req.valid("query");
+      const found = await listEffects(context.env, context.var.caller, filter);
+      const known = catalog.workflows.map(({ name }) => name);
+      refuseUnknownNames(found, { workflow: { name: filter.workflow, known } }, filter.cursor);
+      return context.json({ ...(await viewed(context, found.items)), next_cursor: found.next }, 200);
     })
     .openapi(confirm, async (context) => {
       const { reason, output } = await readBody(context.req, confirmSchema, { maxBytes: INTAKE_LIMITS.maxBytes });

@@ -2,7 +2,7 @@ import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Envelope } from "../../contract/envelope.ts";
 import { hideNothing } from "../../contract/hide.ts";
 import { getInstance } from "../../inspect/instances.ts";
-import { type EmittedMessage, messagesOf } from "../../inspect/messages.ts";
+import { type EmittedMessage, emittedBy } from "../../inspect/messages.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
@@ -31,6 +31,15 @@ const EmittedMessageSchema = z
   })
   .openapi("EmittedMessage");
 
+const EmittedSchema = z.object({
+  items: z.array(EmittedMessageSchema),
+  truncated: z.boolean(),
+  left_out: z.int().openapi({
+    description:
+      "Messages that were sent as well, of which no copy is kept: what one step emits is kept up to 250,000 characters. What followed of them is found by the job: GET /v1/instances?correlation=. 0 for steps that were recorded before this was counted.",
+  }),
+});
+
 const list = createRoute({
   method: "get",
   path: "/v1/instances/{id}/events",
@@ -45,7 +54,7 @@ const list = createRoute({
     }),
   },
   responses: {
-    200: answers("Its messages, in the order of its steps", z.object({ items: z.array(EmittedMessageSchema) })),
+    200: answers("Its messages, in the order of its steps", EmittedSchema),
     ...problems("unauthorized", "forbidden", "instance_not_found", "invalid_payload"),
   },
 });
@@ -55,11 +64,12 @@ export function events(catalog: Catalog) {
     const { id } = await getInstance(context.env, context.var.caller, context.req.valid("param").id);
     const withPayload = context.req.valid("query").payload === "true";
     const redaction = await redactionFor(context, catalog);
-    const messages = await messagesOf(context.env, context.var.caller, id);
+    const { messages, leftOut } = await emittedBy(context.env, context.var.caller, id);
     // What the instance was told in confidence may stand in any field of what it says.
     const hide = withPayload ? (await redaction.ofInstances(context.env, context.var.caller, [id]))(id) : hideNothing;
     const shown = (envelope: Envelope) => hide(redaction.payload(envelope, envelope.payload_inline));
-    return context.json({ items: messages.map((message) => messageView(message, withPayload, shown)) }, 200);
+    const items = messages.map((message) => messageView(message, withPayload, shown));
+    return context.json({ items, truncated: leftOut > 0, left_out: leftOut }, 200);
   });
 }
 

@@ -72,8 +72,10 @@ function followInstance(context: Context<HttpEnv>, catalog: Catalog, first: Inst
     async look() {
       const instance = isFirst ? first : await getInstance(env, by, first.id);
       isFirst = false;
-      const isOver = OVER.has(instance.status);
-      const happened = await feed.heard(instance, isOver);
+      const hasEnded = OVER.has(instance.status);
+      const happened = await feed.heard(instance, hasEnded);
+      // Where it stands is told behind its steps, and whoever has heard the end asks no more.
+      const isOver = hasEnded && !feed.hasMore;
       const mayTell = instance.error !== null || feed.hasFailed;
       const hide = mayTell ? (await redactionOf(catalog).ofInstances(env, by, [instance.id]))(instance.id) : hideNothing;
       const events: StreamEvent[] = [];
@@ -87,7 +89,7 @@ function followInstance(context: Context<HttpEnv>, catalog: Catalog, first: Inst
       const view = instanceView({ ...instance, ...standing }, hide);
       const { deliveries: _, updated_at: __, ...shown } = view;
       const seen = digest(String(instance.run), JSON.stringify(shown)).slice(0, 16);
-      if (seen !== stand) {
+      if (seen !== stand && !feed.hasMore) {
         stand = seen;
         events.push({ id: idOf(place, stand), event: "status", data: view });
       }

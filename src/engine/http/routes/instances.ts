@@ -8,12 +8,13 @@ import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { needs } from "../auth.ts";
 import { CostSchema, costView } from "../cost.ts";
+import { DeliverySchema, deliveryView } from "../delivery.ts";
 import type { HttpEnv } from "../env.ts";
 import { FailureSchema, failureView } from "../failure.ts";
 import { KNOWN_NAMES, refuseUnknownNames } from "../known-names.ts";
 import { page, pageOf, pageQuery, wholeNumber } from "../paging.ts";
 import { problems } from "../problem.ts";
-import { redactionFor, revealQuery } from "../redaction.ts";
+import { asksToReveal, redactionFor, revealQuery } from "../redaction.ts";
 import { answers } from "../responses.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
 
@@ -72,6 +73,8 @@ const InstanceSchema = z
   })
   .openapi("Instance");
 
+const CalledEndSchema = z.object({ run: z.int(), status: z.string() });
+
 const InstanceDetailSchema = InstanceSchema.extend({
   platform_status: z.string().openapi({ description: "What the platform itself says; `unknown` when it has no such instance." }),
   payload: z.unknown().openapi({ description: "What was asked, as it was sent; null where it travels by reference." }),
@@ -83,8 +86,10 @@ const InstanceDetailSchema = InstanceSchema.extend({
   callback: z
     .object({
       url: z.string(),
-      told: z.object({ run: z.int(), status: z.string() }).nullable().openapi({
-        description: "The end whose call was accepted last: an instance of `send-callback` in the same job, which says what came of it.",
+      called: CalledEndSchema.nullable().openapi({ description: "The end that the last call is about; null before there is one." }),
+      told: CalledEndSchema.nullable().openapi({ description: "The same, once the address has accepted that call; null until then." }),
+      delivery: DeliverySchema.nullable().openapi({
+        description: "That call; null before there is one, and where its instance was removed by its age.",
       }),
     })
     .nullable()
@@ -159,11 +164,13 @@ export function instances(catalog: Catalog) {
     })
     .openapi(show, async (context) => {
       const { env, req, var: variables } = context;
-      const redaction = await redactionFor(context, catalog);
       const { id } = req.valid("param");
       const { wait } = req.valid("query");
+      // Who may not is told so before anything is waited for.
+      asksToReveal(context);
       if (wait > 0) await untilSettled(env, variables.caller, id, wait * 1000, req.raw.signal);
       const instance = await describeInstance(env, variables.caller, id);
+      const redaction = await redactionFor(context, catalog);
       const hide = (await redaction.ofInstances(env, variables.caller, [id]))(id);
       return context.json(detailView(instance, redaction, hide), 200);
     });
@@ -178,7 +185,7 @@ function detailView(instance: InstanceDetail, redaction: Redaction, hide: Hide):
     payload_ref: payloadRef,
     result: hide(result),
     result_changed: resultChanged,
-    callback,
+    callback: callback && { ...callback, delivery: callback.delivery && deliveryView(callback.delivery) },
     cost: costView(cost),
   };
 }

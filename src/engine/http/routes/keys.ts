@@ -6,6 +6,7 @@ import type { Catalog } from "../../topology/catalog.ts";
 import { namesOf } from "../../topology/names.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
+import { fingerprintSchema, fingerprintView } from "../fingerprint.ts";
 import { invalidRequest } from "../invalid-request.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
@@ -18,7 +19,7 @@ const HolderSchema = z
     name: z.string().openapi({ description: "The workflow, or the type of the event: each has keys of its own." }),
     status: z.enum([...INSTANCE_STATUSES, "pruned", "stated"]),
     correlation_id: z.string().nullable(),
-    fingerprint: z.string().openapi({ description: "SHA-256 of its canonical payload: under this key nothing else is taken." }),
+    fingerprint: fingerprintSchema,
     deliveries: z.int().nullable().openapi({ description: "How often its message came; null where that is not kept." }),
     since: timestamp.openapi({ description: "When it was taken; of a tombstone the day it was pruned." }),
     row_until: timestamp.nullable().openapi({ description: "When its row is removed, at the earliest; null while it is under way." }),
@@ -33,7 +34,7 @@ const CapturedSchema = z
     message_type: z.string().nullable(),
     reason: z.string().openapi({ description: "`idempotency_key_reused`: the key had gone to another payload." }),
     state: z.enum(["open", "replayed", "skipped"]),
-    fingerprint: z.string().nullable().openapi({ description: "Of its payload; null where that cannot be read." }),
+    fingerprint: fingerprintSchema.nullable().openapi({ description: "Of its payload; null where that cannot be read." }),
     attempts: z.int(),
     first_at: timestamp,
     captured_at: timestamp,
@@ -76,12 +77,18 @@ export function keys(catalog: Catalog) {
     }
     const names = workflow === undefined ? known : { workflows: [workflow], events: [] };
     const { holders, captured, truncated } = await describeKey(context.env, context.var.caller, key, names);
-    const view = { key, holders: holders.map(holderView), captured: captured.map(capturedView), captured_truncated: truncated };
+    const sign = (fingerprint: string) => fingerprintView(context.env, context.var.caller.tenantId, fingerprint);
+    const view = {
+      key,
+      holders: holders.map((one) => ({ ...holderView(one), fingerprint: sign(one.fingerprint) })),
+      captured: captured.map((one) => ({ ...capturedView(one), fingerprint: one.fingerprint && sign(one.fingerprint) })),
+      captured_truncated: truncated,
+    };
     return context.json(view, 200);
   });
 }
 
-function holderView({ correlationId, since, rowUntil, keyUntil, ...holder }: KeyHolder): z.infer<typeof HolderSchema> {
+function holderView({ correlationId, since, rowUntil, keyUntil, ...holder }: KeyHolder) {
   return {
     ...holder,
     correlation_id: correlationId,
@@ -91,15 +98,14 @@ function holderView({ correlationId, since, rowUntil, keyUntil, ...holder }: Key
   };
 }
 
-function capturedView(captured: CapturedUnderKey): z.infer<typeof CapturedSchema> {
-  const { queue, reason, state, fingerprint, attempts } = captured;
+function capturedView(captured: CapturedUnderKey) {
+  const { queue, reason, state, attempts } = captured;
   return {
     dead_letter_id: captured.deadLetterId,
     queue,
     message_type: captured.messageType,
     reason,
     state,
-    fingerprint,
     attempts,
     first_at: iso(captured.firstAt),
     captured_at: iso(captured.capturedAt),

@@ -22,7 +22,12 @@ const MAX_LATE_SECONDS = 7 * 86_400;
 const scheduleSchema = reasoned.extend({
   cron: z.string().trim().max(100).meta({ description: "Five fields: minute, hour, day of the month, month, day of the week." }),
   time_zone: z.string().min(1).max(60).default("UTC").meta({ description: "An IANA name, such as Europe/Berlin." }),
-  command: z.strictObject({ type: z.string().min(1).max(100), payload: z.unknown() }),
+  command: z.strictObject({
+    type: z.string().min(1).max(100),
+    payload: z.unknown(),
+    must_end_by: z.never("is not taken of a schedule: the deadline of its runs is that of their workflow; leave it out").optional(),
+    callback_url: z.never("is not taken of a schedule: subscribe a webhook to what its runs come to; leave it out").optional(),
+  }),
   late_seconds: z
     .int()
     .min(60)

@@ -107,7 +107,7 @@ export function settleLetters(catalog: Catalog) {
         const plan = await planOf(context.env, catalog, context.var.caller, letter, body);
         const redaction = redactionOf(catalog);
         const hideIn = (one: unknown) => redaction.letter(letter.queue, one).hide;
-        const view = hideIn(letter.body)(replayPlanView(plan, context.var.problems));
+        const view = hideIn(letter.body)(replayPlanView(plan, context));
         return context.json(body === undefined ? view : hideIn(body)(view), 200);
       }
       const done = await replayDeadLetter(context.env, catalog, context.var.caller, id, options);

@@ -19,12 +19,12 @@ export function selectInstances(tenantId: string, job: string, behind: Position,
   return sql`
     SELECT id, workflow, status, message_type, idempotency_key, causation_id, subject, accepted_at,
       envelope->>'kind' AS kind, envelope->>'created_at' AS made_at,
-      (SELECT sum(json_array_length(e.messages)) FROM ${ENTRIES}) AS emitted,
+      (SELECT sum(coalesce(m.value->>'left_out', 1)) FROM ${ENTRIES}, json_each(e.messages) m) AS emitted,
       (SELECT json_group_array(json(told.message)) FROM (
         SELECT json_object('step', e.step, 'item', e.item, 'kind', m.value->>'kind', 'messageType', m.value->>'message_type',
           'key', m.value->>'idempotency_key', 'causationId', m.value->>'causation_id', 'subject', m.value->>'subject',
           'madeAt', m.value->>'created_at', 'updatedAt', e.updated_at) AS message
-        FROM ${ENTRIES}, json_each(e.messages) m
+        FROM ${ENTRIES}, json_each(e.messages) m WHERE m.value->>'left_out' IS NULL
         ORDER BY e.position < 0, e.position, e.item, m.key LIMIT ${TOLD_MESSAGES}) told) AS messages
     FROM instances INDEXED BY instances_by_correlation
     WHERE tenant_id = ${tenantId} AND correlation_id = ${job} AND (accepted_at, id) > (${behind.at}, ${behind.id})
@@ -46,7 +46,7 @@ export function selectLetters(tenantId: string, job: string, behind: Position, l
 /** The messages of an instance by type, those among them that are not told one by one. */
 export function countEmitted(instanceId: string): Statement {
   return sql`
-    SELECT ${instanceId} AS instance_id, m.value->>'message_type' AS message_type, count(*) AS emitted
+    SELECT ${instanceId} AS instance_id, m.value->>'message_type' AS message_type, sum(coalesce(m.value->>'left_out', 1)) AS emitted
     FROM (SELECT messages FROM inbox WHERE instance_id = ${instanceId} LIMIT ${READ_ENTRIES}) e, json_each(e.messages) m
     GROUP BY m.value->>'message_type'`;
 }

@@ -16,7 +16,7 @@ export const STEPS_BEGIN: StepPlace = { at: 0, eventId: 0 };
 /** The first event of a history may take so long, and the others so long behind each other. */
 const FIRST_EVENT_MS = 1000;
 const QUIET_MS = 50;
-/** More than these wait for the next look. */
+/** Of more than these the rest is heard by the next look. */
 const MOST_EVENTS = 500;
 
 /** Something that happened to a step; of a wait with what is waited for, in the words of the code. */
@@ -34,6 +34,8 @@ type Subscription = Awaited<ReturnType<typeof subscribe>>;
 export class StepFeed {
   /** Each step as the events that were read left it, by the platform's name of it. */
   readonly steps = new Map<string, StepRecord>();
+  /** Whether the last look heard as many as one may, so that there may be more of what has happened by then. */
+  hasMore = false;
   readonly #env: EngineEnv;
   #place: StepPlace;
   #openedFor = "";
@@ -61,6 +63,7 @@ export class StepFeed {
         if (!untilEnd) quietMs = QUIET_MS;
       }
     }
+    this.hasMore = events.length === MOST_EVENTS;
     const awaited = events.some(({ type }) => type.startsWith("wait_")) ? await awaitedSteps(this.#env.DB, instance.id) : undefined;
     return events.map((event) => ({ event, awaited: awaited?.get(this.steps.get(event.stepName)?.eventType ?? "") }));
   }

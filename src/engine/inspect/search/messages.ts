@@ -1,5 +1,5 @@
 import { instanceId } from "../../contract/ids.ts";
-import { sql } from "../../contract/sql.ts";
+import { among, sql } from "../../contract/sql.ts";
 import { statedId } from "../../intake/stated.ts";
 import { selectStatedAt } from "../../store/stated-events.ts";
 import { selectPruned } from "../../store/tombstones.ts";
@@ -36,6 +36,26 @@ export const letterByKey: Finder = {
       ORDER BY idempotency_key LIMIT ${ASKED}`;
   },
   read: (row, sought) => ({ ...letter(row), by: "idempotency_key", match: matchOf(row.name, sought) }),
+};
+
+/** Dead letters of events from outside, by the key that these were stated under: their messages bear the event's own name. */
+export const letterByStatedKey: Finder = {
+  kind: "dead_letter",
+  look: ({ text, by, known }) => sql`
+    SELECT id, queue, message_type, reason, state, captured_at FROM dead_letters INDEXED BY dead_letters_by_key
+    WHERE tenant_id = ${by.tenantId} AND idempotency_key IN ${among(known.events.map((type) => statedId(by.tenantId, type, text)))}
+    LIMIT ${ASKED}`,
+  read: (row) => ({ ...letter(row), by: "idempotency_key", match: "exact" }),
+};
+
+/** Open dead letters by the subject of their message. What the index holds stands in it as text, and so does the state. */
+export const letterBySubject: Finder = {
+  kind: "dead_letter",
+  look: ({ text, by }) => sql`
+    SELECT id, queue, message_type, reason, state, captured_at FROM dead_letters INDEXED BY dead_letters_by_subject
+    WHERE tenant_id = ${by.tenantId} AND state = 'open' AND iif(json_valid(body), substr(body->>'subject', 1, 1000), NULL) = ${text}
+    ORDER BY captured_at DESC, id DESC LIMIT ${ASKED}`,
+  read: (row) => ({ ...letter(row), by: "subject", match: "exact" }),
 };
 
 /** Dead letters of a job. */

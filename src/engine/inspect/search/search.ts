@@ -4,13 +4,13 @@ import { isTraceparent, traceIdOf } from "../../contract/trace.ts";
 import { namedBatch } from "../../store/named.ts";
 import { type Finder, type Found, type KnownNames, MOST_OF_A_KIND, type Sought } from "./finder.ts";
 import { byId, byKey, byUndo, LOOKED_BACK, lookedBackTo, recent } from "./instances.ts";
-import { emitted, letterById, letterByJob, letterByKey, pruned, stated } from "./messages.ts";
+import { emitted, letterById, letterByJob, letterByKey, letterByStatedKey, letterBySubject, pruned, stated } from "./messages.ts";
 import { actions, approvals, effects, jobs, schedules } from "./others.ts";
 
 /** Everything that the engine itself has names for. */
 const ENGINE_FINDERS: readonly Finder[] = [
   ...[byId, byKey, byUndo, recent],
-  ...[jobs, effects, approvals, letterById, letterByKey, letterByJob],
+  ...[jobs, effects, approvals, letterById, letterByKey, letterByStatedKey, letterBySubject, letterByJob],
   ...[emitted, stated, pruned, actions, schedules],
 ];
 

@@ -7,6 +7,8 @@ const SLACK_CHARACTERS = 4000;
 /** A label, or an example, in a message for people. */
 const MAX_WORD = 100;
 const MAX_NOTE = 500;
+/** What a rule says, in a sentence or two. */
+const MAX_MEANING = 300;
 const MAX_LABELS = 8;
 
 /** What a receiver of signed webhooks reads: the form that Standard Webhooks recommends, a type, a time and the data. */
@@ -54,7 +56,7 @@ function written(notice: AlertNotice, { safe, bold }: Marks, most: number): stri
   const lines = [
     `${sign} ${bold(`${severity} ${word(rule)} ${WORDS[change]}`)}`,
     ...(named.length > 0 ? [named.map(([name, said]) => `${word(name)} ${word(said)}`).join(", ")] : []),
-    word(meaning),
+    safe(shortened(meaning, MAX_MEANING)),
     ...(note ? [`${word(note.by)}: ${safe(shortened(note.text, MAX_NOTE))}`] : []),
     `${count === null ? "" : `${count} times, `}value ${rounded(value)}${above === null ? "" : `, told above ${rounded(above)}`}`,
     `since ${since}, last ${last_at}`,

@@ -1,5 +1,4 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
-import { bindingName } from "../../contract/bindings.ts";
 import { crashPoint } from "../../contract/crash-points.ts";
 import { messageOf } from "../../contract/errors.ts";
 import { logLine } from "../../contract/log-line.ts";
@@ -23,7 +22,9 @@ import { atomically, query } from "../../store/retry.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { type AlertVars, CHANNELS, type ChannelName, channelOf } from "./channels.ts";
 import { evaluate, type Step } from "./evaluate.ts";
-import { AlertChanged, alertsTenant, isOwn, messageOfNotice, noticeOf, SEND_ALERT } from "./notice.ts";
+import { withExamples } from "./examples.ts";
+import { isHeard, sendersOf } from "./heard.ts";
+import { alertsTenant, isOwn, messageOfNotice, noticeOf } from "./notice.ts";
 import type { Reading } from "./observations.ts";
 import { readOccurrences } from "./occurrences.ts";
 import type { AlertRule } from "./rule.ts";
@@ -44,10 +45,11 @@ interface Round {
  */
 export async function raiseAlerts(env: EngineEnv, given: Round, at = Date.now()): Promise<Portion> {
   const { rules, gauges } = given;
-  // In each round: a variable that cannot be meant is said at once, and not when there is something to tell.
-  const to = { channels: configured(env), tenantId: alertsTenant(env as EngineEnv & AlertVars) };
-  const [known, happened] = await Promise.all([readKnown(env), readOccurrences(env.DB)]);
-  const steps = evaluate(rules, [...gauges, ...happened], known, at);
+  // In each round: a variable that cannot be meant, or a binding that is missing, is said at once, and not when there is something to tell.
+  const channels = configured(env);
+  const to = { channels, tenantId: alertsTenant(env as EngineEnv & AlertVars), isHeard: isHeard(env, given.catalog, channels) };
+  const [known, happened, seen] = await Promise.all([readKnown(env), readOccurrences(env.DB), withExamples(env.DB, gauges)]);
+  const steps = evaluate(rules, [...seen, ...happened], known, at);
   if (steps.length === 0) return { did: 0, more: false };
   const kept = steps.filter((step) => "alert" in step);
   const dropped = steps.flatMap((step) => ("gone" in step ? [step.gone] : []));
@@ -83,12 +85,12 @@ type Kept = Extract<Step, { alert: unknown }>;
 async function messagesOf(
   env: EngineEnv,
   { rules, catalog }: Round,
-  { channels, tenantId }: { channels: readonly ChannelName[]; tenantId: string },
+  { channels, tenantId, isHeard }: { channels: readonly ChannelName[]; tenantId: string; isHeard: boolean },
   kept: readonly Kept[],
 ): Promise<Outgoing[]> {
   const senders = sendersOf(catalog);
   const told = kept.filter(({ alert, notice }) => notice !== undefined && !isOwn(alert.labels, senders));
-  if (!isHeard(env, catalog, channels)) return [];
+  if (!isHeard) return [];
   const notes = await notesOf(env, told);
   return Promise.all(
     told.flatMap(({ alert, notice }) => {
@@ -123,22 +125,6 @@ function configured(env: EngineEnv): ChannelName[] {
       return false;
     }
   });
-}
-
-/** The workflows that alerts start: what fails in them must not start them again. */
-function sendersOf(catalog: Catalog | undefined): ReadonlySet<string> {
-  return new Set([SEND_ALERT, ...targetsOf(catalog).flatMap((target) => (target.do === "start" ? [target.workflow.name] : []))]);
-}
-
-/** True where somebody takes the messages: a channel, or something of the deployment's own that follows them. */
-function isHeard(env: object, catalog: Catalog | undefined, channels: readonly ChannelName[]): boolean {
-  if (!(bindingName(AlertChanged.queue.name) in env)) return false;
-  return targetsOf(catalog).some((target) => channels.length > 0 || target.do !== "start" || target.workflow.name !== SEND_ALERT);
-}
-
-/** What follows alerts in a deployment. */
-function targetsOf(catalog: Catalog | undefined) {
-  return catalog?.kindsOf(AlertChanged.type).includes("event") ? catalog.subscribers(AlertChanged.type).targets : [];
 }
 
 /** One line for each change, whoever else is told of it. */

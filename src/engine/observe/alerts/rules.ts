@@ -29,7 +29,8 @@ export const ALERT_RULES: readonly AlertRule[] = [
     per: ["queue", "reason"],
     warning: { above: 0, forMs: 0 },
     ...usual,
-    meaning: "Messages became dead letters: no consumer could finish them.",
+    meaning:
+      "Messages have just become dead letters: no consumer could finish them. Resolved says that no more came, not that they are settled.",
     doc: "docs/operating.md#dead-letters",
   },
   {
@@ -48,8 +49,20 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 0, forMs: 0 },
     critical: { above: 100, forMs: 0 },
     ...usual,
-    meaning: "Instances failed, and wait for somebody who retries or undoes them.",
+    meaning: "Instances have just failed. Resolved says that no more did, not that these are mended: errored_depth tells of those.",
     doc: "docs/operating.md",
+  },
+  {
+    name: "errored_depth",
+    gauge: "instances_errored_open",
+    per: ["workflow"],
+    // Their failure is told at once: this is of instances that nobody has looked after since.
+    warning: { above: 0, forMs: 15 * MINUTE_MS },
+    critical: { above: 1000, forMs: 15 * MINUTE_MS },
+    most: MAX_COUNTED,
+    ...usual,
+    meaning: "Instances are errored, and wait for somebody who retries, undoes or closes them.",
+    doc: "docs/operating.md#retry-what-failed",
   },
   {
     name: "dlq_depth",
@@ -126,6 +139,26 @@ export const ALERT_RULES: readonly AlertRule[] = [
     ...usual,
     meaning: "Instances are past the time by which they were to have ended: somebody decides what becomes of them.",
     doc: "docs/operating.md#deadlines",
+  },
+  {
+    name: "approvals_waiting",
+    gauge: "approvals_waiting",
+    per: ["workflow"],
+    warning: { above: 0, forMs: 15 * MINUTE_MS },
+    most: MAX_COUNTED,
+    ...usual,
+    meaning: "Questions wait for a person's answer, and their instances with them.",
+    doc: "docs/operating.md#answer-questions",
+  },
+  {
+    name: "approvals_pressing",
+    gauge: "approvals_pressing",
+    per: ["workflow"],
+    critical: { above: 0, forMs: 0 },
+    most: MAX_COUNTED,
+    ...usual,
+    meaning: "The time of questions is nearly over: soon each is answered as it says for nobody's answer.",
+    doc: "docs/operating.md#answer-questions",
   },
   {
     name: "instances_unchecked",

@@ -100,8 +100,9 @@ function selectEntries(ids: readonly string[]): Statement {
   return sql`
     SELECT e.instance_id AS id, e.class, count(*) AS entries, sum(e.state IN ('done', 'superseded', 'confirmed')) AS done,
       sum(e.state = 'in_doubt') AS inDoubt, sum(e.epoch - (e.state = 'superseded')) AS epochs,
-      sum((SELECT count(*) FROM json_each(e.messages))) AS messages,
-      sum((SELECT coalesce(sum(1 + CAST(length(m.value) / ${PORTION_CHARACTERS} AS INTEGER)), 0) FROM json_each(e.messages) m)) AS portions
+      sum((SELECT coalesce(sum(coalesce(m.value->>'left_out', 1)), 0) FROM json_each(e.messages) m)) AS messages,
+      sum((SELECT coalesce(sum(coalesce(m.value->>'left_out', 1 + CAST(length(m.value) / ${PORTION_CHARACTERS} AS INTEGER))), 0)
+        FROM json_each(e.messages) m)) AS portions
     FROM inbox e
     WHERE e.instance_id IN ${among(ids)} AND NOT (e.state = 'failed' AND e.token = 'operator' AND e.epoch = 1)
     GROUP BY e.instance_id, e.class`;

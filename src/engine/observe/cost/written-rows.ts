@@ -47,8 +47,8 @@ export const ROWS = {
   complete: 1,
   /** The list of what stopped as well. */
   terminated: 2,
-  /** The keeper's line, because it looks once more; the list of its cause, and the cause's count with its place in a list. */
-  errored: 6,
+  /** The keeper's line, because it looks once more; its workflow's and its cause's list, and the cause's count with its place in a list. */
+  errored: 7,
 } as const;
 
 /** Rows read, roughly: by acceptance and end, and by each recorded step. A thousand of them cost what one written row does. */

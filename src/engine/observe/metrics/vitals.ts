@@ -35,6 +35,11 @@ export class Vitals {
     readonly ofApp: AppGauges | undefined,
   ) {}
 
+  /** The last reading, however old; undefined before the first. */
+  get last(): Seen | undefined {
+    return this.#seen;
+  }
+
   /** The last reading, or a new one where that is old. */
   seen(): Promise<Seen> {
     const { at } = this.#seen ?? { at: 0 };

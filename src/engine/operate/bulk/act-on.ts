@@ -1,6 +1,5 @@
 import { crashPoint, isSimulatedDeath } from "../../contract/crash-points.ts";
 import { codeOf, messageOf } from "../../contract/errors.ts";
-import { shortened } from "../../contract/text.ts";
 import { type ActionResult, bulkActionId, isOnRecord, selectResults } from "../../store/actions.ts";
 import type { BulkItem } from "../../store/bulk-items.ts";
 import { query } from "../../store/retry.ts";
@@ -11,7 +10,6 @@ import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 const AT_ONCE = 8;
 /** Begun in one chunk at most for so long: what is left of it is the next chunk's. */
 const BEGIN_WITHIN_MS = 20_000;
-const SHOWN_CHARACTERS = 300;
 
 /** A chunk of things, from a place in the list on. */
 export interface Chunk {
@@ -81,7 +79,7 @@ async function resultOf({ verb, call }: Chunk, target: string, known: ActionResu
       const found = (await recorded(call, [target])).get(actionId);
       if (found) return asRecorded(verb, own, target, found);
     }
-    const why = shortened(messageOf(error), SHOWN_CHARACTERS);
+    const why = messageOf(error);
     const code = codeOf(error) ?? "step_failed";
     if (code === "invalid_transition" && (await verb.isSpent?.(own, target))) return { result: "skipped", code: null, why };
     return { result: "failed", code, why };

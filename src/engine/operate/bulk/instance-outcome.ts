@@ -1,12 +1,7 @@
-import type { Hide } from "../../contract/hide.ts";
 import { sql } from "../../contract/sql.ts";
-import { beginning } from "../../contract/text.ts";
 import type { Failure } from "../../pass/failure.ts";
 import { FAILED, type InstanceStatus, WORKING } from "../../store/instances/status.ts";
 import type { Outcome } from "../../topology/bulk-verb.ts";
-
-/** Characters of a failure's message that are kept beside an item. */
-const SHOWN_CHARACTERS = 300;
 
 /** What became of the run of an instance. */
 export interface Became {
@@ -17,14 +12,11 @@ export interface Became {
 /** The columns of `instances i` that say so. */
 export const BECAME = sql`i.status, i.error`;
 
-/**
- * What that means: it is at work, it has failed or needs a person; or it has ended well, or waits for something, and that is all. `hide`
- * withholds from the words of a failure, which outlive its payload, what the payload withholds.
- */
-export function outcomeOf({ status, error }: Became, hide: Hide): Outcome | undefined {
+/** What that means: it is at work, it has failed or needs a person; or it has ended well, or waits for something, and that is all. */
+export function outcomeOf({ status, error }: Became): Outcome | undefined {
   if (WORKING.has(status)) return "open";
   if (status === "in_doubt") return { code: "in_doubt", why: "An effect of it is in doubt: resolve it (GET /v1/effects?state=in_doubt)." };
   if (!FAILED.has(status)) return undefined;
   const { code = status, message = `The instance is ${status}.` } = JSON.parse(error ?? "{}") as Partial<Failure>;
-  return { code, why: beginning(hide(message), SHOWN_CHARACTERS) };
+  return { code, why: message };
 }

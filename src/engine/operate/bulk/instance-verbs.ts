@@ -1,6 +1,4 @@
-import { hideNothing } from "../../contract/hide.ts";
 import { among, sql } from "../../contract/sql.ts";
-import { redactionOf } from "../../inspect/redaction.ts";
 import type { Operator } from "../../store/actions.ts";
 import { GOING_ON, type InstanceStatus, RETRYABLE, UNDER_WAY } from "../../store/instances/status.ts";
 import { query } from "../../store/retry.ts";
@@ -13,10 +11,13 @@ import { pauseInstance, planPause, planResume, resumeInstance } from "../pause.t
 import { planRetry, retryInstance } from "../retry.ts";
 import { instanceFilter, instanceMembers } from "./filters.ts";
 import { BECAME, type Became, outcomeOf } from "./instance-outcome.ts";
+import { unknownOfInstances } from "./unknown-names.ts";
 
 /** What is done to one instance, as its own route does it. */
 interface OfInstances {
   readonly name: string;
+  /** What a person should know before it begins. */
+  readonly follows?: string;
   /** The statuses of those that it can be done to. */
   readonly from: readonly InstanceStatus[];
   /** That of those which are meant where a filter names none; it has to, where this is left out. */
@@ -27,12 +28,13 @@ interface OfInstances {
   readonly outcomes?: NonNullable<BulkVerb["outcomes"]>;
 }
 
-function ofInstances({ name, from, usual, plan, act, outcomes }: OfInstances): AnyBulkVerb {
+function ofInstances({ name, follows, from, usual, plan, act, outcomes }: OfInstances): AnyBulkVerb {
   return defineBulkVerb({
     name,
     noun: "instances",
     filter: instanceFilter(from, usual),
     members: instanceMembers,
+    unknown: unknownOfInstances,
     async act({ env, by, reason }, id) {
       await act(env, by, id, reason);
       return { changed: true };
@@ -40,18 +42,17 @@ function ofInstances({ name, from, usual, plan, act, outcomes }: OfInstances): A
     refusal: async ({ env, by }, id) => (await plan(env, by, id)).refused,
     isSpent: async (call, id) => !(await isIn(call, id, from)),
     ...(outcomes && { outcomes }),
+    ...(follows && { follows }),
   });
 }
 
 /** Of instances what those are at that are at work, and what those have failed of that have. */
-async function ends({ env, catalog, by }: BulkCall, acted: readonly { id: string }[]): Promise<ReadonlyMap<string, Outcome>> {
+async function ends({ env, by }: BulkCall, acted: readonly { id: string }[]): Promise<ReadonlyMap<string, Outcome>> {
   const rows = await query<Became & { id: string }>(
     env.DB,
     sql`SELECT i.id, ${BECAME} FROM instances i WHERE i.id IN ${among(acted.map(({ id }) => id))} AND +i.tenant_id = ${by.tenantId}`,
   );
-  const failed = rows.flatMap(({ id, error }) => (error === null ? [] : id));
-  const hide = failed.length === 0 ? () => hideNothing : await redactionOf(catalog).ofInstances(env, by, failed);
-  return new Map(rows.flatMap((row): [string, Outcome][] => pairOf(row.id, outcomeOf(row, hide(row.id)))));
+  return new Map(rows.flatMap((row): [string, Outcome][] => pairOf(row.id, outcomeOf(row))));
 }
 
 /** An outcome by its thing's id, if there is one. */
@@ -79,5 +80,8 @@ export const INSTANCE_VERBS: readonly AnyBulkVerb[] = [
   }),
   ofInstances({ name: "pause", from: GOING_ON.values, plan: planPause, act: pauseInstance }),
   ofInstances({ name: "resume", from: ["paused"], usual: "paused", plan: planResume, act: resumeInstance }),
-  ofInstances({ name: "close", from: RETRYABLE.values, usual: "errored", plan: planClose, act: closeInstance }),
+  ofInstances({
+    ...{ name: "close", from: RETRYABLE.values, usual: "errored", plan: planClose, act: closeInstance },
+    follows: "It is final: a closed instance is neither retried nor undone any more. What it did stands.",
+  }),
 ];

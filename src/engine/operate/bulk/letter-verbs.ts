@@ -1,4 +1,5 @@
 import { sql } from "../../contract/sql.ts";
+import { getDeadLetter } from "../../inspect/dead-letters.ts";
 import { query } from "../../store/retry.ts";
 import { type BulkCall, defineBulkVerb } from "../../topology/define-bulk-verb.ts";
 import { planReplay } from "../plan-replay.ts";
@@ -6,6 +7,7 @@ import { replayDeadLetter } from "../replay.ts";
 import { skipDeadLetter } from "../skip.ts";
 import { letterFilter, letterMembers } from "./filters.ts";
 import { sentAgain } from "./sent-again.ts";
+import { unknownOfLetters } from "./unknown-names.ts";
 
 /** Whoever acts on many letters acts on its tenant's: those that name no tenant, and corrections, are a person's, one by one. */
 const readerOf = ({ by }: BulkCall) => ({ ...by, scopes: ["operate"] });
@@ -14,6 +16,7 @@ const ofLetters = {
   noun: "dead letters",
   filter: letterFilter,
   members: letterMembers,
+  unknown: unknownOfLetters,
   async isSpent({ env, by }: BulkCall, id: string) {
     return (
       (await query(env.DB, sql`SELECT 1 FROM dead_letters WHERE id = ${id} AND tenant_id = ${by.tenantId} AND state <> 'open'`)).length > 0
@@ -25,9 +28,14 @@ const ofLetters = {
 export const skipLetters = defineBulkVerb({
   ...ofLetters,
   name: "skip",
+  follows: "It is final: a skipped letter is not replayed any more. Its command, if it never started, is given up with it.",
   async act(call, id) {
     const { skipped } = await skipDeadLetter(call.env, call.catalog, readerOf(call), id, call.reason);
     return skipped ? { changed: true } : { changed: false, why: "The letter was settled before." };
+  },
+  async refusal(call, id) {
+    await getDeadLetter(call.env, readerOf(call), id);
+    return null;
   },
 });
 

@@ -8,12 +8,14 @@ import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 /** Things looked at together. */
 const TOGETHER = 200;
 
+type Turned = Pick<BulkItem, "n" | "target" | "code" | "why">;
+
 /** What a look has found. */
 export interface Looked {
   /** Up to here everything has come to its end, or had its time. */
   readonly looked: number;
   /** Those that were done and have failed since. */
-  readonly turned: readonly Pick<BulkItem, "n" | "code" | "why">[];
+  readonly turned: readonly Turned[];
 }
 
 interface Look {
@@ -38,7 +40,7 @@ interface Seen extends ActedOn {
  */
 export async function look({ verb, call, from, to, fresh = [], settleMs }: Look): Promise<Looked> {
   if (verb.outcomes === undefined) return { looked: to, turned: [] };
-  const turned: Pick<BulkItem, "n" | "code" | "why">[] = [];
+  const turned: Turned[] = [];
   for (let at = from; ; ) {
     const stored = await query<Omit<Seen, "id"> & { target: string }>(
       call.env.DB,
@@ -51,7 +53,7 @@ export async function look({ verb, call, from, to, fresh = [], settleMs }: Look)
     for (const { n, id, ageMs } of some) {
       const outcome = outcomes.get(id);
       if (outcome === "open") isOpen ||= ageMs < settleMs;
-      else if (outcome !== undefined) turned.push({ n, ...outcome });
+      else if (outcome !== undefined) turned.push({ n, target: id, ...outcome });
       if (!isOpen) at = n + 1;
     }
     if (isOpen) return { looked: at, turned };

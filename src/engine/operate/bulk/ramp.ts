@@ -49,3 +49,8 @@ export function tooMuch(asked: Pick<BulkAsked, "stopAtErrorRate">, begun: number
   const bound = `${Math.round(asked.stopAtErrorRate * 1000) / 10} %`;
   return `${failed} of ${begun} of this stage failed, more than ${bound}: read its failed items, mend the cause, then resume it.`;
 }
+
+/** Said where all of it has ended and nothing of it has ended well; null otherwise. */
+export function allFailed(failed: number, begun: number): string | null {
+  return failed > 0 && failed === begun ? `All ${failed} failed: read its failed items, mend the cause, then act on them again.` : null;
+}

@@ -1,8 +1,5 @@
-import { hideNothing } from "../../contract/hide.ts";
 import { outboxId } from "../../contract/ids.ts";
 import { among, sql } from "../../contract/sql.ts";
-import { hideInErrors } from "../../inspect/dead-letters.ts";
-import { redactionOf } from "../../inspect/redaction.ts";
 import { bulkActionId } from "../../store/actions.ts";
 import { namedBatch } from "../../store/named.ts";
 import { query } from "../../store/retry.ts";
@@ -28,7 +25,7 @@ const LATEST_MS = 180_000;
  * What became of replayed messages: of a command its instance, of an event whether somebody has taken it. One that has failed again is a
  * new letter, which bears the mark of the replay.
  */
-export async function sentAgain({ env, catalog, by, bulkId }: BulkCall, acted: readonly ActedOn[]): Promise<ReadonlyMap<string, Outcome>> {
+export async function sentAgain({ env, by, bulkId }: BulkCall, acted: readonly ActedOn[]): Promise<ReadonlyMap<string, Outcome>> {
   const marks = acted.map(({ id }) => bulkActionId(bulkId ?? "", id));
   const letters = await query<Replayed & Record<string, unknown>>(
     env.DB,
@@ -40,11 +37,8 @@ export async function sentAgain({ env, catalog, by, bulkId }: BulkCall, acted: r
       WHERE a.tenant_id = ${by.tenantId}`,
   );
   const outcomes = new Map<string, Outcome>();
-  const redaction = redactionOf(catalog);
-  const failed = letters.flatMap(({ instance_id, error }) => (instance_id && error ? instance_id : []));
-  const hide = failed.length === 0 ? () => hideNothing : await redaction.ofInstances(env, by, failed);
-  for (const { id, instance_id, status, error = null } of letters) {
-    const outcome = status && outcomeOf({ status, error }, hide(instance_id ?? ""));
+  for (const { id, status, error = null } of letters) {
+    const outcome = status && outcomeOf({ status, error });
     if (outcome) outcomes.set(id, outcome);
   }
   const events = letters.filter(({ instance_id }) => instance_id === null);
@@ -54,19 +48,13 @@ export async function sentAgain({ env, catalog, by, bulkId }: BulkCall, acted: r
   const { unsent, again } = await namedBatch(env.DB, {
     unsent: sql`SELECT id FROM outbox WHERE id IN ${among([...rows.keys()])}`,
     again: sql`
-      SELECT id, body->>'replay' AS mark, reason, error FROM dead_letters INDEXED BY dead_letters_by_tenant
+      SELECT body->>'replay' AS mark, reason, error FROM dead_letters INDEXED BY dead_letters_by_tenant
       WHERE tenant_id = ${by.tenantId} AND state = 'open' AND captured_at >= ${since} AND body->>'replay' IN ${among(marks)}`,
   });
   for (const { id } of unsent) outcomes.set(rows.get(String(id)) ?? "", "open");
   const byMark = new Map(events.map(({ mark, id }) => [mark, id]));
-  const hideIn = await hideInErrors(
-    env,
-    { ...by, scopes: [] },
-    redaction,
-    again.map(({ id }) => String(id)),
-  );
-  for (const { id, mark, reason, error } of again) {
-    const why = error === null ? "It is a dead letter again." : hideIn(String(id))(String(error));
+  for (const { mark, reason, error } of again) {
+    const why = error === null ? "It is a dead letter again." : String(error);
     outcomes.set(byMark.get(String(mark)) ?? "", { code: String(reason), why });
   }
   return outcomes;

@@ -40,6 +40,8 @@ export interface BulkPlan {
   sample: { id: string; refused: string | null }[];
   /** How many each stage would have. */
   stages: number[];
+  /** What a person should know before it begins, such as that it is final; null where the verb says nothing. */
+  follows: string | null;
 }
 
 /** Says what a bulk action would be about, and does nothing. Errors: as `startBulk`. */
@@ -47,6 +49,7 @@ export async function planBulk(env: EngineEnv, catalog: Catalog, by: Asker, requ
   const { verb, members, ids, asked } = read(catalog, by, request);
   const { matched, first } = await count(env, members, ids);
   const call = { env, catalog, by: operatorOf(by), reason: request.reason, bulkId: null };
+  if (matched === 0) await assertKnownNames(verb, call, asked);
   const sample = await Promise.all(first.map(async (id) => ({ id, refused: await refusalOf(verb, call, id) })));
   const stages: number[] = [];
   for (let place = 0; place < matched; ) {
@@ -54,7 +57,7 @@ export async function planBulk(env: EngineEnv, catalog: Catalog, by: Asker, requ
     stages.push(to - place);
     place = to;
   }
-  return { matched, sample, stages };
+  return { matched, sample, stages, follows: verb.follows ?? null };
 }
 
 /** Why one thing would be refused now; also where there is no such thing. */
@@ -92,7 +95,8 @@ export async function startBulk(
   const id = key === undefined ? digest("bulk", crypto.randomUUID()) : digest("bulk", tenantId, key);
   const known = key === undefined ? undefined : await findBulkAction(env, by, id);
   if (known) return { bulk: assertSame(known, fingerprint), replayed: true };
-  await count(env, members, ids);
+  const { matched } = await count(env, members, ids);
+  if (matched === 0) await assertKnownNames(verb, { env, catalog, by: operatorOf(by), reason: request.reason, bulkId: null }, asked);
   const bulk: NewBulk = { id, verb: verb.name, reason: request.reason, asked, fingerprint, instanceId: passInstance(tenantId, id, 1) };
   const action: Action = {
     id: digest("bulk action", id),
@@ -208,6 +212,13 @@ async function count(
   const { matched = 0, first = "[]" } = rows[0] ?? {};
   if (matched > MAX_MATCHED) throw refused("filter", `matches more than ${MAX_MATCHED}: narrow it, by \`since\` and \`until\` for one`);
   return { matched, first: JSON.parse(first) as string[] };
+}
+
+/** Whoever misspells a name would take "nothing was to do" for an answer. Errors: `invalid_payload`, with what was probably meant. */
+async function assertKnownNames(verb: AnyBulkVerb, call: BulkCall, { filter }: BulkAsked): Promise<void> {
+  const issues = filter === null ? [] : ((await verb.unknown?.(call, filter)) ?? []);
+  if (issues.length > 0)
+    throw new MillraceError("invalid_payload", `The filter means no ${verb.noun}: correct the fields in issues.`, { issues });
 }
 
 function refused(path: string, message: string): MillraceError {

@@ -11,8 +11,9 @@ import type { Catalog } from "../../topology/catalog.ts";
 import { actOn } from "./act-on.ts";
 import { type Looked, look } from "./look.ts";
 import { passInstance } from "./message.ts";
-import { chunkSize, isTooMuch, stageOf, tooMuch } from "./ramp.ts";
+import { allFailed, chunkSize, isTooMuch, stageOf, tooMuch } from "./ramp.ts";
 import { bulkVerb } from "./verbs.ts";
+import { withheld } from "./withhold.ts";
 
 /** `on`: there is more to do · `next`: its next pass does it · `over`: it has ended, or is another pass's. */
 export type Went = "on" | "next" | "over";
@@ -57,7 +58,9 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
     ? await act(turn, bulk, from, stage, halt.isHalted).finally(halt.end)
     : await waitForEnds(turn, bulk, from, halt.isHalted).finally(halt.end);
   await crashPoint("B02 acted, chunk not recorded", bulkId);
-  const { items, turned, looked } = did;
+  const { call } = given(turn, bulk);
+  const [items, turned] = await Promise.all([withheld(call, did.items), withheld(call, did.turned)]);
+  const { looked } = did;
   if (bulk.state !== "running" && items.length === 0) return { output: "over" };
   const count = (result: BulkItem["result"]) => items.filter((item) => item.result === result).length;
   const [skipped, failed] = [bulk.skipped + count("skipped"), bulk.failed + count("failed") + turned.length];
@@ -75,7 +78,7 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
         ...key,
         ...{ pass, from, looked, state, stage: did.stage, turned: turned.length },
         ...{ done: count("done"), skipped: count("skipped"), failed: count("failed") },
-        why: stops ? tooMuch(bulk.asked, begun, failed - did.stage.failed) : null,
+        why: stops ? tooMuch(bulk.asked, begun, failed - did.stage.failed) : isComplete ? allFailed(failed, bulk.matched - skipped) : null,
         next: goesOn ? passInstance(tenantId, bulkId, pass + 1) : null,
       }),
       ...(items.length > 0 ? [insertItems(key, items)] : []),

@@ -1,9 +1,10 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { platformId } from "../../contract/ids.ts";
 import { now, sql } from "../../contract/sql.ts";
-import { askPlatform } from "../../intake/platform.ts";
+import { askPlatform, nudge } from "../../intake/platform.ts";
 import { lookAgain } from "../../store/instances/look.ts";
 import { FAILED, type InstanceStatus, OVER } from "../../store/instances/status.ts";
+import { isLocal } from "../../store/local.ts";
 import { query } from "../../store/retry.ts";
 import type { Check, Divergence } from "../check.ts";
 import { engineCheck } from "./engine-check.ts";
@@ -36,7 +37,13 @@ export const ends: Check = engineCheck({
       says: "An instance has failed by its row, or never started; by the platform it runs, or has ended otherwise.",
       mend: (env, { what }) => query(env.DB, lookAgain([what])),
     },
-    ended_otherwise: { says: "An instance is complete or was given up by its row; by the platform it runs, or has ended otherwise." },
+    run_left_standing: {
+      says: "An instance is complete by its row; by the platform it runs.",
+      mend: (env, { what }) => wake(env, what),
+    },
+    ended_otherwise: {
+      says: "An instance was given up by its row, and runs by the platform; or it is over, and has ended there otherwise.",
+    },
   },
   async slice(env, from) {
     const rows = await query<Row>(
@@ -65,7 +72,21 @@ async function compare(env: EngineEnv, { place, id, tenant_id, workflow, status,
   const detail = `The row of ${workflow} says ${status}, the platform ${said}.`;
   const isEnd = said === "complete" || said === "errored" || said === "terminated";
   if (!AT_WORK.has(said) && (!isEnd || agrees(status, said, undo))) return [];
-  return [{ ...about, kind: FAILED.has(status) ? "not_failed" : "ended_otherwise", detail }];
+  if (FAILED.has(status)) return [{ ...about, kind: "not_failed", detail }];
+  return [{ ...about, kind: status === "complete" && AT_WORK.has(said) ? "run_left_standing" : "ended_otherwise", detail }];
+}
+
+/**
+ * Wakes the run of a complete instance: locally, a process that was killed between the end that it told and the platform's own left it
+ * standing. Its pass finds every step done, and ends. It is not terminated: the platform would forget what it returned, and one that
+ * somebody restarted there is theirs.
+ */
+async function wake(env: EngineEnv, id: string): Promise<void> {
+  if (!(await isLocal(env.DB))) return;
+  const [row] = await query<{ workflow: string }>(env.DB, sql`SELECT workflow FROM instances WHERE id = ${id} AND status = 'complete'`);
+  if (!row) return;
+  const { status, instance } = await askPlatform(env, row.workflow, id);
+  if (instance !== null && AT_WORK.has(status)) await nudge(instance);
 }
 
 /**

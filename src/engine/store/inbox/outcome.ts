@@ -52,7 +52,7 @@ export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement
 
 /**
  * Characters of the messages that an entry keeps a copy of, for people to read; of larger ones it keeps the envelopes, as many as that
- * takes. The outbox holds each whole.
+ * takes, and behind them how many of each type it keeps no copy of (`left_out`). The outbox holds each whole.
  */
 const MAX_COPIED_CHARACTERS = 250_000;
 
@@ -62,7 +62,17 @@ function copies(messages: readonly Outgoing[]): string {
   if (small) return `[${bodies.join(",")}]`;
   const envelopes = bodies.map(withoutPayload);
   const most = Math.max(...envelopes.map(({ length }) => length));
-  return `[${envelopes.slice(0, Math.floor(MAX_COPIED_CHARACTERS / most)).join(",")}]`;
+  const kept = Math.floor(MAX_COPIED_CHARACTERS / most);
+  return `[${[...envelopes.slice(0, kept), ...leftOut(envelopes.slice(kept))].join(",")}]`;
+}
+
+function leftOut(envelopes: readonly string[]): string[] {
+  const counts = new Map<string, number>();
+  for (const envelope of envelopes) {
+    const { message_type } = JSON.parse(envelope) as { message_type: string };
+    counts.set(message_type, (counts.get(message_type) ?? 0) + 1);
+  }
+  return [...counts].map(([message_type, left_out]) => JSON.stringify({ message_type, left_out }));
 }
 
 function withoutPayload(body: string): string {

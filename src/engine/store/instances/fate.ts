@@ -1,6 +1,6 @@
-import { among, type Fragment, fragment, sql } from "../../contract/sql.ts";
+import { among, type Fragment, fragment, type Statement, sql } from "../../contract/sql.ts";
 import { query } from "../retry.ts";
-import { type InstanceStatus, OVER, STOPPED, type StatusSet } from "./status.ts";
+import { type InstanceStatus, OVER, STOPPED, type StatusSet, UNSEEN } from "./status.ts";
 
 /** Which instance a row names, and what is asked of it. */
 interface Named {
@@ -77,6 +77,11 @@ export async function fateOf(db: D1Database, tenantId: string, id: string): Prom
 /** Whether a tenant's instance is at work, or will be. */
 export async function isUnderWay(db: D1Database, tenantId: string, id: string): Promise<boolean> {
   return (await query(db, sql`SELECT 1 FROM instances WHERE id = ${id} AND tenant_id = ${tenantId} AND status NOT IN ${OVER}`)).length > 0;
+}
+
+/** Of these instances, those that no message starts now: a person has cancelled or paused them, or they are under way already. */
+export function selectNotToStart(ids: readonly string[]): Statement {
+  return sql`SELECT id FROM instances WHERE id IN ${among(ids)} AND (undo IS NOT NULL OR status NOT IN ${UNSEEN})`;
 }
 
 /** The statuses of a tenant's instances, by their ids, as far as they are kept. */

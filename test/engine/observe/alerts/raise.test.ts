@@ -175,6 +175,26 @@ it("that is half configured for a channel goes to the others, and the log says w
   expect(failed.mock.calls.join("\n")).toContain("ALERTS_TELEGRAM_CHAT is not set");
 });
 
+it("is sent to nobody where its queue or its sender is not bound, or nothing sends it: the log says so once, with the line to add, before there is anything to tell", async () => {
+  const failed = vi.spyOn(console, "error");
+  vars.ALERTS_WEBHOOK_URL = "https://alerts.invalid/hook";
+  const said = async (missing: object, known = app) => {
+    failed.mockClear();
+    const bare = { ...probeEnv, ...missing };
+    for (let time = 0; time < 2; time++) await raiseAlerts(bare, { rules: ALERT_RULES, catalog: known, gauges: [] });
+    return failed.mock.calls.map(([line]) => JSON.parse(String(line)).error);
+  };
+  try {
+    expect(await said({ ALERTS: undefined })).toEqual([
+      'Alerts are sent to nobody: "alerts" is not bound. Add this line to "queues.producers" in wrangler.jsonc: {"binding": "ALERTS", "queue": "alerts"}',
+    ]);
+    expect(await said({ SEND_ALERT: undefined })).toEqual([expect.stringContaining('"name": "send-alert", "class_name": "SendAlert"')]);
+    expect(await said({}, catalog({ consumers: [] }))).toEqual([expect.stringContaining("start(alertSender())")]);
+  } finally {
+    delete vars.ALERTS_WEBHOOK_URL;
+  }
+});
+
 it("is promised to no channel whose variable cannot be meant: that is said before there is anything to tell, once, without its value", async () => {
   const failed = vi.spyOn(console, "error");
   vars.ALERTS_SLACK_URL = "hooks.slack.invalid/services/secret";

@@ -1,13 +1,13 @@
 import { createExecutionContext } from "cloudflare:test";
 import { engineRoutes } from "millrace/http";
-import { mintToken, type Scope } from "millrace/operate";
+import { mintToken, retryInstance, type Scope } from "millrace/operate";
 import { expect, it } from "vitest";
 import { raiseAlerts } from "../../../../src/engine/observe/alerts/raise.ts";
 import { ALERT_RULES } from "../../../../src/engine/observe/alerts/rules.ts";
 import type { Sample } from "../../../../src/engine/observe/metrics/sample.ts";
 import { app } from "../../../probe/worker.ts";
-import { fresh, probeEnv } from "../../harness.ts";
-import { calmly, run } from "./raising.ts";
+import { fresh, probeEnv, until } from "../../harness.ts";
+import { calmly, receiver, run, vars } from "./raising.ts";
 
 calmly();
 
@@ -31,7 +31,7 @@ const gauges: Sample[] = [
   { name: "lanes_blocked", labels: { lane: "b", state: "held" }, value: 1 },
 ];
 const raise = () => raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: app, gauges });
-const until = () => new Date(Date.now() + 60_000).toISOString();
+const inAMinute = () => new Date(Date.now() + 60_000).toISOString();
 
 it("alerts are listed for tokens with observe, page by page, by state and by rule, and for no others", async () => {
   await raise();
@@ -42,7 +42,17 @@ it("alerts are listed for tokens with observe, page by page, by state and by rul
   expect(second.body).toMatchObject({ items: [{}], next_cursor: null });
   expect(new Set([...first.body.items, ...second.body.items].map(({ id }) => id)).size).toBe(3);
   expect((await ask("/v1/alerts?state=firing")).body.items).toMatchObject([
-    { rule: "effects_in_doubt", severity: "warning", value: 2, count: null, labels: {}, told_at: expect.any(String), muted: null },
+    {
+      rule: "effects_in_doubt",
+      severity: "warning",
+      value: 2,
+      count: null,
+      labels: {},
+      notice_at: expect.any(String),
+      told_at: null,
+      delivery: null,
+      muted: null,
+    },
   ]);
   const lanes = (await ask("/v1/alerts?rule=lanes_blocked")).body.items;
   expect(lanes.map(({ state, labels }: { state: string; labels: object }) => [state, labels])).toEqual(
@@ -53,6 +63,34 @@ it("alerts are listed for tokens with observe, page by page, by state and by rul
   );
   expect(await ask("/v1/alerts?state=open")).toMatchObject({ status: 422, body: { code: "invalid_payload" } });
   expect(await (await asking(["read", "operate"]))("/v1/alerts")).toMatchObject({ status: 403, body: { code: "forbidden" } });
+});
+
+it("an alert says what its notice came to, to every team that may see it: told once each channel has it, and what the channel answered until then", async () => {
+  const { requests } = await receiver({ treatments: [{ status: 410, times: 1 }] });
+  await raise();
+  await requests(1);
+  const ask = await asking(["observe"]);
+  const firing = async () => (await ask("/v1/alerts?state=firing")).body.items[0];
+  const failed = await until(firing, ({ delivery }) => delivery?.status === "errored");
+  expect(failed).toMatchObject({ notice_at: expect.any(String), told_at: null, delivery: { attempts: 1 } });
+  expect(failed.delivery.last_error).toContain("webhook answered 410");
+  const retried = () => retryInstance(probeEnv, { tenantId: "millrace", actor: "tess" }, failed.delivery.instance_id, { reason: "mended" });
+  await until(() => retried().catch(() => undefined), Boolean);
+  const told = await until(firing, ({ told_at }) => told_at !== null);
+  expect(told.delivery).toMatchObject({ instance_id: failed.delivery.instance_id, status: "complete", last_error: null });
+  expect(Date.parse(told.told_at)).toBeGreaterThanOrEqual(Date.parse(told.notice_at));
+});
+
+it("an alert whose channel is out of reach says so while it is tried again", async () => {
+  const { hook } = await receiver();
+  vars.ALERTS_WEBHOOK_URL = `http://127.0.0.1:1/hook/${hook}`;
+  await raise();
+  const ask = await asking(["observe"]);
+  const tried = await until(
+    async () => (await ask("/v1/alerts?state=firing")).body.items[0],
+    ({ delivery }) => delivery?.attempts > 1,
+  );
+  expect(tried).toMatchObject({ told_at: null, delivery: { last_error: expect.stringContaining("webhook cannot be reached") } });
 });
 
 it("a row that somebody has spoiled is listed without what nobody can read, and hides none", async () => {
@@ -68,18 +106,18 @@ it("muting needs observe and operate, a reason and a time in the next 30 days, a
   const ask = await asking(["observe", "operate", "read"]);
   const { id } = (await ask("/v1/alerts?state=firing")).body.items[0];
   for (const scopes of [["observe"], ["operate"]]) {
-    expect((await (await asking(scopes))(`/v1/alerts/${id}/mute`, { reason: "r", until: until() })).status).toBe(403);
+    expect((await (await asking(scopes))(`/v1/alerts/${id}/mute`, { reason: "r", until: inAMinute() })).status).toBe(403);
   }
   const path = `/v1/alerts/${id}/mute`;
   for (const wrong of [
-    { until: until() },
+    { until: inAMinute() },
     { reason: "r" },
     { reason: "r", until: "2020-01-01T00:00:00.000Z" },
     { reason: "r", until: new Date(Date.now() + 31 * 86_400_000).toISOString() },
   ]) {
     expect(await ask(path, wrong)).toMatchObject({ status: 422, body: { code: "invalid_payload" } });
   }
-  const muted = { reason: "We know.", until: until() };
+  const muted = { reason: "We know.", until: inAMinute() };
   const done = await ask(path, muted);
   expect(done).toMatchObject({ status: 200, body: { changed: true } });
   expect(await ask(path, muted)).toMatchObject({ status: 200, body: { changed: false } });
@@ -90,7 +128,7 @@ it("muting needs observe and operate, a reason and a time in the next 30 days, a
     { id: done.body.action_id, verb: "mute", target: id, reason: "We know.", detail: { until: muted.until }, result: "applied" },
   ]);
   expect((await (await asking(["read"]))("/v1/audit")).body.items).toEqual([]);
-  expect(await ask(`/v1/alerts/${"0".repeat(32)}/mute`, { reason: "r", until: until() })).toMatchObject({
+  expect(await ask(`/v1/alerts/${"0".repeat(32)}/mute`, { reason: "r", until: inAMinute() })).toMatchObject({
     status: 404,
     body: { code: "alert_not_found" },
   });

@@ -45,6 +45,24 @@ it("a storm of dead letters in one queue hides none in another", async () => {
   await env.DB.prepare("DELETE FROM dead_letters WHERE queue IN (?1, ?2)").bind(storm, other).run();
 });
 
+it("a storm of failures in one workflow hides none in another, and is counted up to 10,000", async () => {
+  const [storm, other] = [fresh("a-storm"), fresh("z-other")];
+  const { instanceId } = await start(fresh(), []);
+  await reaches(instanceId, "complete");
+  const copies = (workflow: string, many: number) =>
+    env.DB.prepare(`
+      INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
+      WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?3)
+      SELECT lower(hex(randomblob(16))), tenant_id, ?1, message_type, ?1 || i, i, causation_id, subject, fingerprint, '{}', 'errored', 1, 1
+      FROM n, instances WHERE id = ?2`).bind(workflow, instanceId, many);
+  onTestFinished(async () => {
+    await env.DB.prepare("DELETE FROM instances WHERE workflow IN (?1, ?2)").bind(storm, other).run();
+  });
+  await env.DB.batch([copies(storm, 10_500), copies(other, 1)]);
+  expect(await reading("instances_errored_open", { workflow: storm })).toBe(10_000);
+  expect(await reading("instances_errored_open", { workflow: other })).toBe(1);
+});
+
 it("an app's gauge that never answers, or fails, holds up no reading; what it said before is not known any more", {
   timeout: 30_000,
 }, async () => {

@@ -15,6 +15,26 @@ describe("A bulk action is refused, and nothing is kept of it,", () => {
     ["a verb that there is not", { ...none, verb: "retyr" }, "verb", "perhaps `retry` is meant"],
     ["a field of its filter that is not known", { ...none, filter: { queu: "x" } }, "filter.queu", "queue"],
     ["a status that its verb does not take", { ...none, verb: "retry", filter: { status: "running" } }, "filter.status", "errored"],
+    [
+      "a workflow that there is not",
+      { ...none, verb: "retry", filter: { workflow: "prob" } },
+      "filter.workflow",
+      "perhaps `probe` is meant",
+    ],
+    ["a queue that there is not", { ...none, filter: { queue: "probe-event" } }, "filter.queue", "perhaps `probe-events` is meant"],
+    [
+      "a type that there is not",
+      { ...none, filter: { message_type: "probe.rooted" } },
+      "filter.message_type",
+      "perhaps `probe.routed` is meant",
+    ],
+    ["a cause of letters that there is not", { ...none, filter: { cause: "0123abcd" } }, "filter.cause", "GET /v1/dead-letters/causes"],
+    [
+      "a cause of instances that there is not",
+      { ...none, verb: "close", filter: { cause: "x" } },
+      "filter.cause",
+      "GET /v1/instances/causes",
+    ],
     ["a filter and ids at once", { ...none, ids: ["a"] }, "filter", "one of them"],
     ["neither of them", { ...none, filter: undefined }, "filter", "is missing"],
     ["an id that is none", { ...none, filter: undefined, ids: ["a b"] }, "ids.0", "must be an id"],
@@ -47,6 +67,9 @@ describe("A bulk action of a tenant", () => {
     expect((await globex.ask("/v1/bulk-actions", { verb: "skip", filter: {}, reason: "r", dry_run: true })).body).toMatchObject({
       matched: 0,
     });
+    const plan = await globex.ask("/v1/bulk-actions", { verb: "skip", ids, reason: "r", dry_run: true });
+    const refused = expect.stringContaining("no dead letter");
+    expect(plan.body).toMatchObject({ sample: ids.map((id) => ({ id, refused })) });
     const foreign = (await globex.start({ verb: "skip", ids, stop_at_error_rate: 1 })).body;
     expect(await globex.over(foreign.id)).toMatchObject({ state: "complete", matched: 3, done: 0, failed: 3 });
     expect(await globex.items(foreign.id)).toMatchObject(ids.map((target) => ({ target, code: "dead_letter_not_found" })));
@@ -58,6 +81,7 @@ describe("A bulk action of a tenant", () => {
       const refused = { status: 404, body: { code: "bulk_action_not_found" } };
       expect(await globex.ask(`/v1/bulk-actions/${own.id}${path}`)).toMatchObject(refused);
     }
+    expect(await acme.ask(`/v1/bulk-actions/${own.id}/items?cursor=~YQ`)).toMatchObject({ status: 422, body: { code: "invalid_payload" } });
     for (const verb of ["abort", "resume"]) {
       expect(await globex.ask(`/v1/bulk-actions/${own.id}/${verb}`, { reason: "r" })).toMatchObject({ status: 404 });
     }
@@ -146,4 +170,12 @@ describe("A bulk action of a tenant", () => {
     expect(await operator.show(body.id)).toMatchObject({ state: "aborted", done: 4, left: 0 });
     expect(await operator.items(body.id)).toHaveLength(4);
   });
+});
+
+it("a dry run says of what is final that it is", async () => {
+  const { ask } = await theOperator();
+  const follows = async (verb: string) =>
+    (await ask<{ follows: string | null }>("/v1/bulk-actions", { verb, filter: {}, reason: "r", dry_run: true })).body.follows;
+  expect([await follows("skip"), await follows("close")]).toEqual(Array(2).fill(expect.stringContaining("It is final")));
+  expect([await follows("retry"), await follows("replay")]).toEqual([null, null]);
 });

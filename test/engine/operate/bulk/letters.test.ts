@@ -58,6 +58,7 @@ it("dead letters of three causes: one is mended and replayed by 1, 10 and the re
     end = await over(others.id);
   }
   expect(end).toMatchObject({ state: "complete", done: 0, skipped: invalid - 1, failed: newer + 1, left: 0 });
+  expect(end.why).toContain(`All ${newer + 1} failed`);
   const settled = (await show(body.id)).done + (await show(skip.id)).done;
   expect(settled + (await lettersIn(tenantId, "open"))).toBe(down + invalid + newer);
 });

@@ -1,0 +1,15 @@
+import { z } from "@hono/zod-openapi";
+import { signed } from "../contract/ids.ts";
+import type { HttpEnv } from "./env.ts";
+
+export const fingerprintSchema = z.string().openapi({
+  description: "Equal for equal payloads of the tenant, and tells nothing else of them: under one key no other payload is taken.",
+});
+
+/**
+ * A payload's fingerprint as people may see it, of 32 hex characters. It is signed: of a bare one, whoever sees the rest of a payload finds
+ * a short field that is withheld by trying.
+ */
+export function fingerprintView({ MILLRACE_KEY }: HttpEnv["Bindings"], tenantId: string, fingerprint: string): string {
+  return signed(MILLRACE_KEY, "fingerprint", tenantId, fingerprint);
+}

@@ -1,0 +1,55 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { type Statement, sql } from "../contract/sql.ts";
+import type { AlertVars } from "../observe/alerts/channels.ts";
+import { alertsTenant, SEND_ALERT } from "../observe/alerts/notice.ts";
+import type { Alert } from "../store/alerts.ts";
+import { UNDER_WAY } from "../store/instances/status.ts";
+import { query } from "../store/retry.ts";
+import { type Delivery, type DeliveryRow, deliveryInDatabase, deliveryOf } from "./delivery.ts";
+
+/** What came of the last notice of an alert. */
+export interface AlertDelivery extends Delivery {
+  /** When every channel had it, in milliseconds since 1970; null until then. */
+  readonly toldAt: number | null;
+}
+
+/** Of a page the platform is asked for so many deliveries that are under way; of others the list says what the database knows. */
+const MAX_ASKED = 10;
+
+interface Row extends DeliveryRow {
+  readonly alert: string;
+  readonly changedAt: string | null;
+  readonly channels: number | null;
+  readonly updatedAt: number;
+}
+
+/**
+ * What came of the last notices of these alerts, by their ids: of the instances that send alerts alone, whosever they are. Absent for an
+ * alert that no channel was to hear of, and while its message is on its way to its instance.
+ */
+export async function deliveriesOf(env: EngineEnv, alerts: readonly Alert[]): Promise<ReadonlyMap<string, AlertDelivery>> {
+  const noticed = new Map(alerts.flatMap(({ id, told }) => (told === null ? [] : [[id, new Date(told.at).toISOString()] as const])));
+  if (noticed.size === 0) return new Map();
+  const tenantId = alertsTenant(env as EngineEnv & AlertVars);
+  const found = await query<Row>(env.DB, lastSent([...noticed.keys()], tenantId));
+  const sent = found.filter(({ alert, changedAt, channels }) => changedAt === noticed.get(alert) && channels !== null && channels > 0);
+  const asked = new Set(sent.filter(({ status }) => UNDER_WAY.has(status)).slice(0, MAX_ASKED));
+  const known = await Promise.all(
+    sent.map(async (row) => {
+      const delivery = asked.has(row) ? await deliveryOf(env, SEND_ALERT, row) : deliveryInDatabase(row);
+      return [row.alert, { ...delivery, toldAt: row.status === "complete" ? row.updatedAt : null }] as const;
+    }),
+  );
+  return new Map(known);
+}
+
+/** The newest instance that sends each of these alerts, by the job that an alert is. */
+function lastSent(alerts: readonly string[], tenantId: string): Statement {
+  return sql`
+    SELECT a.value AS alert, i.id, i.status, i.error, i.updated_at AS updatedAt,
+      i.envelope->>'$.payload_inline.changed_at' AS changedAt, json_array_length(i.envelope, '$.payload_inline.channels') AS channels
+    FROM json_each(${JSON.stringify(alerts)}) a CROSS JOIN instances i ON i.tenant_id = ${tenantId} AND i.id = (
+      SELECT s.id FROM instances s INDEXED BY instances_by_correlation
+      WHERE s.tenant_id = ${tenantId} AND s.correlation_id = a.value AND s.workflow = ${SEND_ALERT}
+      ORDER BY s.accepted_at DESC, s.id DESC LIMIT 1)`;
+}

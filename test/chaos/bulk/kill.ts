@@ -1,0 +1,219 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Program } from "../../proof/program.ts";
+import { SECRET } from "../../proof/senders.ts";
+import { behave, behaviour, doneTo } from "../../proof/upstream.ts";
+import { remoteStage } from "../stage.ts";
+import type { Answer } from "../worker.ts";
+import { type Workshop, withEngine } from "../workshop.ts";
+
+interface KillOptions {
+  /** How many instances have failed, and are retried; and how many wait, and are cancelled. */
+  instances: number;
+  /** How often the engine's runtime is killed while each of both goes on. */
+  kills: number;
+  say?: (line: string) => void;
+}
+
+/** A bulk action as the API shows it. */
+interface Bulk {
+  id: string;
+  state: string;
+  why: string | null;
+  matched: number;
+  done: number;
+  skipped: number;
+  failed: number;
+  left: number;
+}
+
+/** What came of a bulk action under kills. */
+export interface Killed {
+  bulk: Omit<Bulk, "id">;
+  /** Deaths while it was under way. */
+  kills: number;
+  seconds: number;
+  /** How many things were acted upon so often: by the audit, and by what the upstream has done. */
+  audited: Record<number, number>;
+  happened: Record<number, number>;
+  /** The instances, by their statuses and how many runs each has had. */
+  stand: Record<string, number>;
+}
+
+const LOOK_MS = 20;
+const REQUEST_MS = 3000;
+/** How long nothing may be done before it is given up. */
+const PATIENCE_MS = 60_000;
+/** So many are asked for in one request. */
+const TOGETHER = 50;
+const CLASSES = ["keyed", "lookup"] as const;
+
+/** Has a bulk retry and a bulk cancel go on while their process is killed. The upstream's own ledger says how often each thing was done. */
+export function killBulk(options: KillOptions): Promise<{ retried: Killed; cancelled: Killed }> {
+  return withEngine(async (workshop) => {
+    const run = new Run(workshop, options);
+    return { retried: await run.retry(), cancelled: await run.cancel() };
+  });
+}
+
+class Run {
+  readonly #workshop: Workshop;
+  readonly #options: KillOptions;
+  #token = "";
+  #disturbedAt = 0;
+
+  constructor(workshop: Workshop, options: KillOptions) {
+    this.#workshop = workshop;
+    this.#options = options;
+  }
+
+  /** Each fails for good at first; the upstream is mended, and all are retried. */
+  async retry(): Promise<Killed> {
+    const names = this.#names("retry");
+    const refused = names.map((name) => behaviour(`${name}/r`, { is: "never", times: 1 }));
+    await behave(this.#workshop.upstreamUrl, refused);
+    await this.#ask(names, (nth) => ({ do: CLASSES[nth % CLASSES.length] ?? "keyed" }));
+    await this.#all("retry", "errored");
+    return this.#killed("retry", { status: "errored" }, (subject) => subject);
+  }
+
+  /** Each waits behind what it has done; all are cancelled, which takes that back. */
+  async cancel(): Promise<Killed> {
+    const act = (nth: number): Program => ({ do: CLASSES[nth % CLASSES.length] ?? "keyed" });
+    await this.#ask(this.#names("cancel"), (nth) => ({
+      do: "seq",
+      parts: [act(nth), { do: "wait", comes: "asked", brief: false }],
+    }));
+    await this.#all("cancel", "waiting");
+    return this.#killed("cancel", { status: "waiting" }, (subject) => `${subject}.0/back`);
+  }
+
+  #names(verb: string): string[] {
+    return Array.from({ length: this.#options.instances }, (_, nth) => `${verb}-${nth}`);
+  }
+
+  async #ask(names: readonly string[], program: (nth: number) => Program): Promise<void> {
+    const stage = this.#stage();
+    const requests = names.map((name, nth) => ({ payload: { name, note: SECRET, program: program(nth) } }));
+    for (let at = 0; at < requests.length; at += TOGETHER) await stage.enqueue(requests.slice(at, at + TOGETHER));
+  }
+
+  #stage() {
+    const { engine, upstreamUrl, database } = this.#workshop;
+    return remoteStage({ url: () => engine.url, upstreamUrl, database, disturbedUntil: () => this.#disturbedAt, asked: () => undefined });
+  }
+
+  /** Waits until all of them stand so. */
+  async #all(verb: string, status: string): Promise<void> {
+    const { instances } = this.#options;
+    const stand = async () => (await this.#stand(verb))[`${status}, run 1`] ?? 0;
+    for (const begunAt = Date.now(); (await stand()) < instances; await sleep(LOOK_MS))
+      if (Date.now() - begunAt > PATIENCE_MS) throw new Error(`Not all are ${status}: ${JSON.stringify(await this.#stand(verb))}`);
+  }
+
+  async #killed(verb: "retry" | "cancel", filter: object, subject: (name: string) => string): Promise<Killed> {
+    const { instances, kills } = this.#options;
+    const begunAt = Date.now();
+    const asked = { verb, filter, reason: "the cause is mended", ramp: [], rate_per_second: 50, stop_at_error_rate: 1 };
+    const { id } = await this.#api<Bulk>("/v1/bulk-actions", asked, { "idempotency-key": `all of ${verb}` });
+    let died = 0;
+    let bulk = await this.#api<Bulk>(`/v1/bulk-actions/${id}`);
+    for (let movedAt = Date.now(), last = -1; bulk.state === "running"; bulk = await this.#api<Bulk>(`/v1/bulk-actions/${id}`)) {
+      const acted = (await this.#audited(verb, id)).filter((times) => times > 0).length;
+      if (acted > last) [movedAt, last] = [Date.now(), acted];
+      if (Date.now() - movedAt > PATIENCE_MS) throw new Error(`It stands still: ${JSON.stringify(bulk)}`);
+      // In the midst of what is acted upon, each at its place of the list.
+      if (died < kills && acted > (bulk.matched * died) / kills) died += await this.#kill();
+      else await sleep(LOOK_MS);
+    }
+    const { id: _, state, why, matched, done, skipped, failed, left } = bulk;
+    const seconds = Math.round((Date.now() - begunAt) / 100) / 10;
+    this.#options.say?.(`${verb}: ${done} of ${instances} done, ${died} kills, ${seconds} s`);
+    await this.#settled(verb);
+    const ledger = await Promise.all(
+      this.#names(verb).map(async (name) => (await doneTo(this.#workshop.upstreamUrl, subject(`${name}/r`))).length),
+    );
+    return {
+      bulk: { state, why, matched, done, skipped, failed, left },
+      ...{ kills: died, seconds },
+      audited: counted(await this.#audited(verb, id)),
+      happened: counted(ledger),
+      stand: await this.#stand(verb),
+    };
+  }
+
+  /** Kills the runtime, and brings it back: what it had at hand is nobody's any more, as it would be half a minute later. */
+  async #kill(): Promise<1> {
+    const { engine, database } = this.#workshop;
+    await engine.kill("runtime");
+    await database.write("UPDATE actions SET lease_until = 0, due_at = 0 WHERE applied_at IS NULL");
+    await engine.revive("runtime");
+    this.#disturbedAt = Date.now();
+    return 1;
+  }
+
+  /** Waits until no run is under way any more: a thing that takes long counts as done by then. */
+  async #settled(verb: string): Promise<void> {
+    const open = () =>
+      this.#workshop.database.rows(
+        "SELECT id FROM instances WHERE subject LIKE ?1 AND status NOT IN ('complete', 'terminated', 'errored')",
+        `${verb}-%`,
+      );
+    for (const begunAt = Date.now(); (await open()).length > 0 && Date.now() - begunAt < PATIENCE_MS; ) await sleep(LOOK_MS);
+  }
+
+  /** How often each was acted upon in the bulk action's name. */
+  async #audited(verb: string, bulkId: string): Promise<number[]> {
+    const found = await this.#workshop.database.rows<{ n: number }>(
+      `SELECT (SELECT count(*) FROM actions a WHERE a.tenant_id = i.tenant_id AND a.instance_id = i.id AND a.verb = ?2
+         AND a.result = 'applied' AND a.detail->>'bulk' = ?3) AS n
+       FROM instances i WHERE i.subject LIKE ?1`,
+      `${verb}-%`,
+      verb,
+      bulkId,
+    );
+    return found.map(({ n }) => n);
+  }
+
+  async #stand(verb: string): Promise<Record<string, number>> {
+    const found = await this.#workshop.database.rows<{ status: string; run: number; n: number }>(
+      "SELECT status, run, count(*) AS n FROM instances WHERE subject LIKE ?1 GROUP BY status, run",
+      `${verb}-%`,
+    );
+    return Object.fromEntries(found.map(({ status, run, n }) => [`${status}, run ${run}`, n]));
+  }
+
+  /** Asks the API as a client does: the same again until it answers. */
+  async #api<T>(path: string, body?: object, headers: Record<string, string> = {}): Promise<T> {
+    for (const begunAt = Date.now(); ; await sleep(LOOK_MS)) {
+      try {
+        if (this.#token === "") this.#token = await this.#minted();
+        const answer = await fetch(this.#workshop.engine.url + path, {
+          method: body ? "POST" : "GET",
+          headers: { ...headers, authorization: `Bearer ${this.#token}`, "content-type": "application/json" },
+          body: body ? JSON.stringify(body) : null,
+          signal: AbortSignal.timeout(REQUEST_MS),
+        });
+        if (answer.ok) return (await answer.json()) as T;
+        if (answer.status < 500) throw new Refused(`${path}: ${answer.status} ${await answer.text()}`);
+      } catch (error) {
+        if (error instanceof Refused || Date.now() - begunAt > PATIENCE_MS) throw error;
+      }
+    }
+  }
+
+  async #minted(): Promise<string> {
+    const answer = await fetch(`${this.#workshop.engine.url}/door/token`, { method: "POST", body: "[]" });
+    const said = (await answer.json()) as Answer;
+    if (!("gave" in said)) throw new Refused(said.refused.message);
+    return String(said.gave);
+  }
+}
+
+class Refused extends Error {}
+
+/** How many have each number. */
+function counted(numbers: readonly number[]): Record<number, number> {
+  const counts: Record<number, number> = {};
+  for (const one of numbers) counts[one] = (counts[one] ?? 0) + 1;
+  return counts;
+}

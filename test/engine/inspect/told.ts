@@ -1,0 +1,56 @@
+import { defineStep, notRetryable, sensitive } from "millrace";
+import * as z from "zod";
+import { callerWith } from "../../api/client.ts";
+import { LabEvent } from "../../probe/lab.ts";
+import { deliver, fresh, reaches, rows } from "../harness.ts";
+import { runLab } from "../lab.ts";
+
+export const REDACTED = "[redacted]";
+export const ada = () => ({ email: `${fresh("ada")}@example.com`, born: 18_151_210, city: "London" });
+/** A caller of the tenant that runs of the lab are of. */
+export const reader = (...more: string[]) => callerWith(["read", "operate", ...more], "acme");
+
+const mail = defineStep<{ to: string; text: string }, { sent_to: string }>({
+  effect: "once",
+  // What is not in the payload is withheld by the step's own mark, before it is kept for people's eyes.
+  input: z.object({ to: z.string(), text: sensitive(z.string()) }),
+  run: async ({ input }) => ({ sent_to: input.to.toUpperCase() }),
+});
+
+/** A run about a person whose e-mail comes up wherever one can. */
+export async function told(person: ReturnType<typeof ada>, end: "ends" | "fails" = "ends") {
+  const { instanceId } = await runLab(
+    async ({ payload: { name, person: who }, step }) => {
+      const to = who?.email ?? "";
+      await step.effect("mail", mail, { to, text: "Hello" });
+      await step.commit("tell", () => ({ emit: [LabEvent.from({ name, note: "n", row: fresh("row"), person: who })] }));
+      const no = notRetryable(`No mailbox ${to}.`);
+      if (end === "fails") await step.read("fail", () => Promise.reject(no));
+      else
+        await step.approve("ask", {
+          question: `Is ${to} meant?`,
+          details: { to, city: who?.city },
+          timeout: "1 hour",
+          otherwise: "reject",
+        });
+      return { mailed: to, at: who?.city };
+    },
+    { person },
+  );
+  await reaches(instanceId, end === "fails" ? "errored" : "waiting");
+  return instanceId;
+}
+
+const LETTER = { schema_version: 1, kind: "command", source: "shop", correlation_id: "c", causation_id: "c", tenant_id: "acme" };
+const TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+/** A letter of the lab's queue: of a command whose payload does not fit, or whatever `change` makes of it. */
+export async function lettered(payload: object, change: object = {}): Promise<{ id: string; key: string }> {
+  const key = fresh("letter");
+  const at = { subject: key, created_at: "2026-10-01T09:30:00.000Z", traceparent: TRACE };
+  await deliver("probe-commands", [
+    { ...LETTER, ...at, message_type: "lab.requested", idempotency_key: key, payload_inline: payload, ...change },
+  ]);
+  const [row] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE idempotency_key = ?1", key);
+  return { id: String(row?.id), key };
+}

@@ -1,0 +1,31 @@
+// What the guarantees say of a program that was stopped on its way: nothing of `src/` may be imported here.
+import { type Expectation, effectsOf } from "./model.ts";
+import { type Program, partsOf, ROOT } from "./program.ts";
+
+/**
+ * What may have happened of a program that a person has stopped somewhere: each effect, or nothing of it. Of parts that follow one another
+ * it is certain in which order they did.
+ */
+export function possibleOf(program: Program): Expectation {
+  const effects = new Map(effectsOf(program).map((one) => [one.at, { ...one, least: 0 as const }]));
+  return { effects, order: orderOf(program, ROOT), story: [], problems: [] };
+}
+
+/** Pairs of effects of which the later one begins only where the earlier one is over. */
+function orderOf(program: Program, at: string): [earlier: string, later: string][] {
+  const parts = partsOf(program, at);
+  const inner = parts.flatMap((part) => orderOf(part.program, part.at));
+  if (program.do !== "seq" && program.do !== "loop") return inner;
+  const before = (index: number) => parts.slice(0, index).flatMap((part) => surelyOver(part.program, part.at));
+  const behind = parts.flatMap((part, index) =>
+    effectsOf(part.program, part.at).flatMap((later) => before(index).map((earlier): [string, string] => [earlier, later.at])),
+  );
+  return [...inner, ...behind];
+}
+
+/** Effects of a part that are over where the code has gone on behind it: none that it may have left behind. */
+function surelyOver(program: Program, at: string): string[] {
+  if (program.do === "race" || program.do === "try" || program.do === "beside") return [];
+  if (!("part" in program) && !("parts" in program)) return effectsOf(program, at).map((one) => one.at);
+  return partsOf(program, at).flatMap((part) => surelyOver(part.program, part.at));
+}

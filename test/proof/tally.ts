@@ -1,0 +1,37 @@
+import { ledgerOf } from "./judge.ts";
+import { STRANGER } from "./senders.ts";
+import type { Stage, Subject } from "./stage.ts";
+
+/** What a run came to, in figures. */
+export interface Tally {
+  /** Commands that were accepted: its own, another tenant's, and those that followed from events. */
+  commands: number;
+  /** Effects that may happen once only: in the upstream's ledger, and rows of commits. */
+  effects: number;
+  /** What people asked for and got, by the audit's verbs. */
+  actions: Readonly<Record<string, number>>;
+}
+
+/** Counts what a run came to. */
+export async function tallyOf(stage: Stage, { id, name }: Subject): Promise<Tally> {
+  const [kept] = await stage.rows<{ commands: number; commits: number }>(
+    `SELECT (SELECT count(*) FROM instances f JOIN instances i ON f.tenant_id = i.tenant_id AND f.correlation_id = i.correlation_id WHERE i.id = ?1)
+         + (SELECT count(*) FROM instances WHERE tenant_id = ?2 AND subject = ?3) AS commands,
+       (SELECT count(*) FROM probe_rows WHERE kind = 'commit' AND (name LIKE ?4 OR name = ?5)) AS commits`,
+    id,
+    STRANGER,
+    `${name}~`,
+    `${name}/%`,
+    `${name}~/r`,
+  );
+  const acts = (await ledgerOf(stage, name)).filter(({ kind }) => kind !== "natural").length;
+  const actions = await stage.rows<{ verb: string; n: number }>(
+    "SELECT verb, count(*) AS n FROM actions WHERE instance_id = ?1 AND result = 'applied' GROUP BY verb",
+    id,
+  );
+  return {
+    commands: kept?.commands ?? 0,
+    effects: acts + (kept?.commits ?? 0),
+    actions: Object.fromEntries(actions.map(({ verb, n }) => [verb, n])),
+  };
+}
