@@ -2,6 +2,7 @@ import { randomInt } from "node:crypto";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig, type Plugin, type TestProjectConfiguration } from "vitest/config";
 import { unstable_readConfig as readConfig } from "wrangler";
+import { builtConsole } from "./src/cli/local/console.ts";
 import { keepInMemory } from "./test/in-memory.ts";
 import { chosenMutants, withMutants } from "./test/proof/mutants/plugin.ts";
 import { hideRuntimeNoise } from "./test/quiet.ts";
@@ -10,6 +11,7 @@ import { roomForTheYoung, V8_FLAGS } from "./test/young-space.ts";
 hideRuntimeNoise();
 keepInMemory();
 roomForTheYoung();
+await builtConsole();
 
 const migrations = await readD1Migrations("migrations");
 const probeMigrations = [...migrations, ...(await readD1Migrations("test/probe"))];
@@ -174,9 +176,10 @@ export default defineConfig({
       {
         test: {
           name: "node",
-          include: ["test/{cli,house,chaos,gate,sockets}/**/*.test.ts", "test/docs/static/**/*.test.ts"],
+          include: ["test/{cli,console,house,chaos,gate,sockets}/**/*.test.ts", "test/docs/static/**/*.test.ts"],
           // The engines that these start are those of users.
           env: { [V8_FLAGS]: "" },
+          globalSetup: ["test/console/global-setup.ts"],
           testTimeout: 180_000,
         },
       },

@@ -45,6 +45,11 @@ export function createApi(catalog: Catalog): OpenAPIHono<HttpEnv> {
     finders,
     elsewhere: (job) => [{ kind: "facts", url: `/v1/facts?correlation=${encodeURIComponent(job)}` }],
     knowsCallers: ["crm", "embedded"],
+    firstCommand: {
+      type: "research.requested",
+      payload: { brand: "acme", keyword: "decaf, which fails once" },
+      why: "The embedded search refuses this keyword once: its instance fails, and a retry finds what it looks for.",
+    },
     namedBy: {
       "POST /v1/facts": "`fact_id` names each fact",
       "POST /v1/contacts/forget": "`request` names the occasion",

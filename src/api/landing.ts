@@ -43,6 +43,7 @@ function content({ workflows }: Catalog, origin: string) {
   const command = commands.find(({ type }) => type === FIRST_COMMAND) ?? commands[0];
   return html`<h1>Millrace</h1>
 <p>Commands come in here, and each is performed by exactly one workflow instance.
+<a href="/console">The console</a> shows how they do.
 See <a href="/openapi.json">the routes</a> and <a href="${PROBLEMS_PATH}">the problems they answer</a>.</p>
 ${LIVE}
 <h2>What runs here</h2>

@@ -3,6 +3,7 @@ import pRetry from "p-retry";
 import { besideOptions, type Call, Misuse, runCommand, stopped } from "./command.ts";
 import { batch } from "./demo/batch.ts";
 import { brand } from "./demo/brand/story.ts";
+import { console as openConsole } from "./demo/console.ts";
 import { crm } from "./demo/crm.ts";
 import { derived } from "./demo/derived.ts";
 import { lanes } from "./demo/lanes.ts";
@@ -19,7 +20,19 @@ import { ROOT, requireInstalled, shown } from "./local/wrangler.ts";
 import { wantsHelp } from "./options.ts";
 import { paint, say, seconds } from "./terminal.ts";
 
-const STORIES: Record<string, Story> = { brand, crm, publish, ledger, derived, webhooks, batch, lanes, observe, operate };
+const STORIES: Record<string, Story> = {
+  brand,
+  crm,
+  publish,
+  ledger,
+  derived,
+  webhooks,
+  batch,
+  lanes,
+  observe,
+  operate,
+  console: openConsole,
+};
 const VARS = { EMBEDDED_CONTROL: "true" };
 
 /** `npm run demo -- [story]`: one system at work, on an engine of its own that shares nothing with `npm start`. */

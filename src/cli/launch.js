@@ -8,7 +8,7 @@ import { nodeRefusal } from "./node-version.js";
 process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL("../../node_modules/.cache/node", import.meta.url));
 module.enableCompileCache?.(process.env.NODE_COMPILE_CACHE);
 
-const COMMANDS = ["start", "demo", "token", "cost"];
+const COMMANDS = ["start", "demo", "token", "cost", "build"];
 
 const HELP = `Commands:
   npm start -- --help      the engine on this machine, until Ctrl-C

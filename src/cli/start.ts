@@ -8,6 +8,7 @@ import { requireUnlocked } from "./local/folder-lock.ts";
 import { requireGoodToken } from "./local/good-token.ts";
 import { narrator } from "./local/narrator.ts";
 import { portFrom, requireCallable } from "./local/ports.ts";
+import { signInLink } from "./local/sign-in-link.ts";
 import { authOption } from "./local/token.ts";
 import { ROOT, requireInstalled, shown } from "./local/wrangler.ts";
 import { wantsHelp } from "./options.ts";
@@ -36,6 +37,7 @@ const SYSTEMS = [
   ["lanes, limits, locks", "docs/lanes.md", "lanes"],
   ["health, alerts, traces, cost", "docs/alerts.md", "observe"],
   ["what an operator does with a failure", "docs/operating.md", "operate"],
+  ["the operators' page in a browser", "docs/console.md", "console"],
 ] as const;
 
 const USAGE: Usage = {
@@ -69,7 +71,7 @@ async function start({ args, stop }: Call): Promise<number> {
       const engine = await development.start();
       hasRun = true;
       await requireGoodToken(engine, TOKEN_FILE, stop);
-      say(welcome(engine, Date.now() - began));
+      say(welcome(engine, await signInLink(engine.url, engine.token), Date.now() - began));
       if ((await development.run()) === "stopped") break;
       say(paint("yellow", `${shown(STATE)} is gone, and all that was kept in it: starting anew, with an empty database …`));
       began = Date.now();
@@ -89,15 +91,15 @@ function prepare(): void {
   if (ensureDevVars(SECRETS)) say(`Made ${shown(SECRETS)} with a new MILLRACE_KEY. Keep it: open instances depend on it.`);
 }
 
-function welcome({ url, token, logFile }: Engine, tookMs: number): string {
+function welcome({ url, logFile }: Engine, link: string, tookMs: number): string {
   const auth = authOption(TOKEN_FILE);
   const heading = (text: string) => paint("bold", text);
   return `
 ${paint("green", "●")} ${heading(`Millrace runs at ${url}`)} ${paint("dim", `(after ${seconds(tookMs)})`)}
 
-${heading("Watch what happens")}
-  ${url}/#token=${token}
-  ${paint("dim", "The page takes the token out of its address, and keeps it in its memory alone.")}
+${heading("Open the console")}
+  ${link}
+  ${paint("dim", "The link signs in one browser, within 10 minutes. Another: npm run token -- link")}
 
 ${heading("Ask for an article about a keyword")}
   curl ${url}/v1/commands \\

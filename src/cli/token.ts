@@ -3,6 +3,9 @@ import { userInfo } from "node:os";
 import { join } from "node:path";
 import { type Call, Refusal, runCommand } from "./command.ts";
 import { useDatabase } from "./local/database.ts";
+import { runningOn } from "./local/folder-lock.ts";
+import { signInLink } from "./local/sign-in-link.ts";
+import { localToken } from "./local/token.ts";
 import { ROOT, requireInstalled, runWrangler } from "./local/wrangler.ts";
 import { wantsHelp } from "./options.ts";
 import { readRequest, USAGE, type Whose } from "./token/request.ts";
@@ -16,7 +19,7 @@ type Row = Record<string, string | number | null>;
 
 /**
  * `npm run token`: mints, lists and revokes tokens where the database can be reached: here, or with `--remote` on the deployed engine; with
- * `--config` or `--persist-to` those of another Worker. What is to be kept goes to stdout.
+ * `--config` or `--persist-to` those of another Worker. `link` prints a link that signs in. What is to be kept goes to stdout.
  */
 async function token({ args }: Call): Promise<number> {
   if (wantsHelp(args)) {
@@ -25,6 +28,11 @@ async function token({ args }: Call): Promise<number> {
   }
   const request = readRequest(args);
   requireInstalled();
+  if (request.verb === "link") {
+    process.stdout.write(`${await signInLink(runningOn(FOLDER), localToken(join(FOLDER, "token")))}\n`);
+    tell("It signs in one browser, within 10 minutes.");
+    return 0;
+  }
   const run = request.remote || (request.config ?? request.persistTo) !== undefined ? throughWrangler(request) : locally;
   const by = `cli/${userInfo().username}`;
 
@@ -37,6 +45,7 @@ async function token({ args }: Call): Promise<number> {
     return 0;
   }
   if (request.verb === "list") {
+    process.stdout.write(`${HEADING}\n`);
     for (const row of await run(listStatement(request.tenant))) process.stdout.write(`${lineOf(row)}\n`);
     return 0;
   }
@@ -83,8 +92,10 @@ function tell(sentence: string): void {
   process.stderr.write(`${sentence}\n`);
 }
 
+const HEADING = ["id", "made", "ends", "last use", "scopes", "actor"].join("\t");
+
 function lineOf({ id, actor, scopes, created_at, expires_at, used_at }: Row): string {
-  const day = (at: unknown) => (at === null ? "never" : new Date(Number(at)).toISOString().slice(0, 10));
+  const day = (at: unknown) => (at === null ? "never" : `${new Date(Number(at)).toISOString().slice(0, 16)}Z`);
   const over = expires_at !== null && Number(expires_at) <= Date.now();
   const used = used_at === null ? "never used" : `used ${day(used_at)}`;
   return [id, day(created_at), `${over ? "expired" : "expires"} ${day(expires_at)}`, used, scopes, actor].join("\t");

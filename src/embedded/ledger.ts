@@ -95,6 +95,11 @@ export class EmbeddedLedger extends DurableObject {
     this.#sql.exec(RECORD_CALL, call.upstream, call.key, beginning(call.subject, MAX_SUBJECT_LENGTH), outcome);
   }
 
+  /** True where there was a call about the same before. */
+  isKnown({ upstream, subject }: Pick<Call, "upstream" | "subject">): boolean {
+    return this.report({ upstream, match: subject }).calls.some((call) => call.subject === beginning(subject, MAX_SUBJECT_LENGTH));
+  }
+
   /** Notes what was done to a page, and answers what that was by what was noted of it before. */
   recordPage(call: Call, did: "put" | "removed"): Outcome {
     const [last] = this.#sql.exec<{ outcome: Outcome }>(LAST_CHANGE, call.upstream, beginning(call.subject, MAX_SUBJECT_LENGTH)).toArray();

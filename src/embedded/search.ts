@@ -4,6 +4,8 @@ import { type EmbeddedEnv, ledgerOf } from "./env.ts";
 
 /** Brave's own limit. */
 const MAX_QUERY_LENGTH = 400;
+/** A query with these words is refused when it is asked for the first time: a failure to try a retry on. */
+const FAILS_ONCE = "fails once";
 
 /** A search engine that speaks Brave's format. Every query finds the same five pages again; every call is charged. */
 export const search = new Hono<{ Bindings: EmbeddedEnv }>().get("/res/v1/web/search", async (context) => {
@@ -14,7 +16,12 @@ export const search = new Hono<{ Bindings: EmbeddedEnv }>().get("/res/v1/web/sea
   if (query === "" || query.length > MAX_QUERY_LENGTH) {
     return context.json(searchError(422, `q must have 1 to ${MAX_QUERY_LENGTH} characters.`, "VALIDATION"), 422);
   }
-  await ledgerOf(context.env).record({ upstream: "search", key: null, subject: query }, "charged");
+  const call = { upstream: "search", key: null, subject: query } as const;
+  if (query.includes(FAILS_ONCE) && !(await ledgerOf(context.env).isKnown(call))) {
+    await ledgerOf(context.env).record(call, "refused");
+    return context.json(searchError(422, `What says "${FAILS_ONCE}" is refused the first time, and found the next.`, "VALIDATION"), 422);
+  }
+  await ledgerOf(context.env).record(call, "charged");
   const count = Number(context.req.query("count") ?? 20);
   return context.json({
     type: "search",

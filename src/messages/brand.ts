@@ -7,13 +7,19 @@ export const keyword = z
   .trim()
   .min(1)
   .max(120)
-  .refine((text) => !text.includes("\0"), "must not contain the character NUL");
+  .refine((text) => !text.includes("\0"), "must not contain the character NUL")
+  .meta({ examples: ["cold brew"] });
 export const brandName = z
   .string()
   .max(60)
-  .regex(/^[a-z0-9][a-z0-9-]*$/, "must be lower case letters, digits and dashes");
+  .regex(/^[a-z0-9][a-z0-9-]*$/, "must be lower case letters, digits and dashes")
+  .meta({ examples: ["acme"] });
 /** A round of work: a week, a campaign. The same keyword in the same cycle is the same work. */
-export const cycle = z.string().min(1).max(60);
+export const cycle = z
+  .string()
+  .min(1)
+  .max(60)
+  .meta({ examples: ["spring"] });
 
 /** Consider these keywords for a brand: the brand's agent decides which are worth work, and when. */
 export const BrandCycle = defineCommand({

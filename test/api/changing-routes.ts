@@ -68,6 +68,10 @@ export const ROUTES: Record<string, Kept> = {
   "POST /v1/budgets/{account}/asks": { none: "A program's ask, many a second; the budget's object keeps each hold by its key." },
   "DELETE /v1/budgets/{account}/holds/{hold}": { none: "As the ask whose hold it gives back." },
   "POST /v1/qualification-rules/try": { none: "Nothing is written." },
+  "POST /v1/catalog/check": { none: "Nothing is written." },
+  "POST /v1/sign-in-codes": {
+    none: "It lets nobody in by itself: the token that it is traded for is audited as any, with the reason given here.",
+  },
   "POST /v1/stream-tokens": { none: "Nothing is written: the token is a signature, good for a minute and one path." },
 
   "POST /v1/instances/{id}/retry": {
@@ -200,6 +204,7 @@ export const ROUTES: Record<string, Kept> = {
 
 /** Routes outside /v1 that change something, and why the audit has nothing of them. */
 export const ELSEWHERE: Record<string, string> = {
+  "POST /console/sign-in": "What it mints is audited as any token; what it refuses has no tenant yet, and is counted by address.",
   "POST /crm/hubspot/webhooks/{tenant}": "Notices of a CRM, which signs them; what they lead to has instances.",
   "PUT /embedded/faults": "Drills of a local engine; switched off where it is deployed.",
   "DELETE /embedded/faults": "As above.",

@@ -157,7 +157,7 @@ async function load(): Promise<Document | undefined> {
 
 /** Only the page of any path holds slashes. */
 function patternOf(path: string): RegExp {
-  const segment = path === "/pages/{path}" ? ".+" : "[^/]+";
+  const segment = ["/pages/{path}", "/console/{path}"].includes(path) ? ".+" : "[^/]+";
   return new RegExp(`^${path.replaceAll(".", "\\.").replaceAll(/\{(\w+)\}/g, `(?<$1>${segment})`)}$`);
 }
 

@@ -17,7 +17,7 @@ describe("An effect in doubt", () => {
     const { instanceId, key } = await doubtful(caller);
     for (const path of ["/v1/effects?state=in_doubt", "/v1/effects"]) {
       const { body } = await caller.get(path);
-      expect(body.items).toMatchObject([{ key, instance_id: instanceId, class: "once", state: "in_doubt", input: '{"to":"x"}' }]);
+      expect(body.items).toMatchObject([{ key, instance_id: instanceId, class: "once", state: "in_doubt", input: { to: "x" } }]);
     }
     expectProblem(await caller.get("/v1/effects?state=done"), 422, "invalid_payload");
   });

@@ -68,12 +68,15 @@ describe("The OpenAPI document", () => {
     const open = operationsOf(await documented()).filter(({ operation }) => operation.security.length === 0);
     expect(open.map(({ name }) => name).sort()).toEqual([
       "GET /",
+      "GET /console",
+      "GET /console/{path}",
       "GET /healthz",
       "GET /openapi.json",
       "GET /pages/{path}",
       "GET /pages/{tenant}/{brand}/",
       "GET /pages/{tenant}/{brand}/feed.xml",
       "GET /problems",
+      "POST /console/sign-in",
     ]);
   });
 
@@ -100,7 +103,7 @@ describe("The OpenAPI document", () => {
       if (!/^(POST|PUT)/.test(name)) continue;
       const { schema } = operation.requestBody.content["application/json"];
       expect(schema, name).toMatchObject({ type: expect.stringMatching(/object|array/) });
-      const asksForWork = /\/(commands|events|facts|batches$|rebuild|try|asks|webhooks|edits|stream-tokens)/.test(name);
+      const asksForWork = /\/(commands|events|facts|batches$|rebuild|try|asks|webhooks|edits|check|stream-tokens|sign-in$)/.test(name);
       if (!asksForWork && name.startsWith("POST")) expect(schema.required, name).toContain("reason");
     }
   });

@@ -19,6 +19,7 @@ const SORTS: Record<string, string> = {
   "/v1/messages/dead-letters?": "Counts the newest of the last day by queue and type, 10,000 at most, from the index by time.",
   "/v1/search?": "From one job to the next of an index, six at most; and among the newest 500 actions.",
   "/v1/correlations/{id}?": "Counts 10,000 members at most, and reads 500 entries of each instance of a page, by its own primary key.",
+  "/v1/catalog?": "The tenant's newest 200 instances, and 50 entries of each by its own primary key.",
   "/v1/costs?": "The newest 2,000 rows, in the order of their numbers.",
   "/v1/usage/text?": "Sums over the days that are asked for, from the index by day.",
 };

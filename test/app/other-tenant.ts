@@ -78,6 +78,7 @@ export async function otherTenant(): Promise<OtherTenant> {
   // One that has stopped: something is left of it.
   const halted = { verb: "skip", ids: ["none", "neither"], ramp: [1], reason: "to be stopped" };
   const { id: bulk_id } = (await caller.post("/v1/bulk-actions", halted)).body;
+  await caller.post("/v1/sign-in-codes", { reason: "To look." });
   await until(
     async () => (await caller.get(`/v1/bulk-actions/${bulk_id}`)).body,
     ({ state }) => state === "stopped",

@@ -67,7 +67,7 @@ function script(line: string, ...args: string[]) {
 
 it("every script that takes options is tried here", () => {
   expect(scripts.map(([name]) => name).sort()).toEqual(
-    ["start", "demo", "token", "cost", "test", "test:near", "chaos", "e2e:real", "e2e:traces", "bench", "bench:budgets"].sort(),
+    ["start", "demo", "token", "cost", "prepare", "test", "test:near", "chaos", "e2e:real", "e2e:traces", "bench", "bench:budgets"].sort(),
   );
 });
 

@@ -12,6 +12,12 @@ function frontOf(port: number): number {
   return Number.parseInt(processes.find((one) => /workerd[^ ]* serve/.test(one) && one.includes(`entry=127.0.0.1:${port} `)) ?? "", 10);
 }
 
+/** The status that a sign-in code is answered with. */
+async function trade(url: string, code: string | undefined): Promise<number> {
+  const headers = { "content-type": "application/json" };
+  return (await fetch(`${url}/console/sign-in`, { method: "POST", headers, body: JSON.stringify({ code }) })).status;
+}
+
 /** Writing to it fails as on a disk without room. */
 const FULL = "/dev/full";
 
@@ -53,7 +59,9 @@ it("npm start outlives a killed front, a full disk and the loss of its folder, a
   const welcome = await terminal.says("Stop  ");
   const anew = await known();
   expect(anew).toEqual({ token: expect.not.stringMatching(first.token), instances: 0 });
-  expect(welcome).toContain(`#token=${anew.token}`);
+  const code = /\/console#code=(mc_\S+)/.exec(welcome)?.[1];
+  expect(await trade(`http://localhost:${port}`, code), "the printed link signs in to the new one").toBe(200);
+  expect(welcome).not.toContain(anew.token);
   expect(await terminal.end()).toBe(0);
 
   // What its Worker says before it answers is told all the same.

@@ -77,8 +77,20 @@ describe("What the terminal says of an instance", () => {
     const error = "The step's output is not JSON. It happened: confirm it with an output (POST /v1/effects/WyJh_-/confirm), then retry.";
     hear(`${ERROR}${JSON.stringify({ log: "ended", ...order, status: "errored", step: "pay", code: "output_not_serializable", error })}`);
     const [, say, retry] = heard[0]?.split("\n") ?? [];
-    expect(say).toMatch(/^ {10}say what it answered: curl 'http:\/\/localhost:8787\/v1\/effects\/WyJh_-\/confirm' .*"output":null/);
+    expect(say).toMatch(
+      /^ {10}say what it answered \(null for nothing\): curl 'http:\/\/localhost:8787\/v1\/effects\/WyJh_-\/confirm' .*"output":…/,
+    );
     expect(retry).toMatch(/^ {10}then retry it: curl 'http:\/\/localhost:8787\/v1\/instances\/abc\/retry'/);
+  });
+
+  it("that it ran with an output that a person confirmed, and how to confirm it anew before the retry", () => {
+    const { heard, hear } = listener();
+    const hint =
+      'It ran with the output that a person confirmed for "mail": confirm it anew (POST /v1/effects/WyJh_-/confirm), then retry.';
+    hear(`${ERROR}${JSON.stringify({ log: "ended", ...order, status: "errored", step: "", code: "step_failed", error: "No id.", hint })}`);
+    const [, retry, confirm] = heard[0]?.split("\n") ?? [];
+    expect(retry).toMatch(/^ {10}retry it: curl 'http:\/\/localhost:8787\/v1\/instances\/abc\/retry'/);
+    expect(confirm).toMatch(/^ {10}if what was confirmed is wrong, first: curl 'http:\/\/localhost:8787\/v1\/effects\/WyJh_-\/confirm' /);
   });
 
   it("that it waits for an event, until when, and how to state one that is open", () => {
@@ -140,7 +152,7 @@ describe("What the terminal says of an instance", () => {
       [
         "place-order 42: mail, attempt 1, in doubt: 409.",
         `what was sent: curl 'http://localhost:8787/v1/instances/abc/effects' ${AUTH}`,
-        `if it happened: curl 'http://localhost:8787/v1/effects/WyJh_-/confirm' ${AUTH} ${JSON_IN} -d '{"output":null,"reason":"looked at it"}'`,
+        `if it happened, with what it answered (null for nothing): curl 'http://localhost:8787/v1/effects/WyJh_-/confirm' ${AUTH} ${JSON_IN} -d '{"output":…,"reason":"looked at it"}'`,
         `if it did not: curl 'http://localhost:8787/v1/effects/WyJh_-/reject' ${AUTH} ${JSON_IN} -d '{"reason":"looked at it"}'`,
       ].join("\n          "),
     ]);
@@ -153,17 +165,74 @@ describe("What the terminal says of an instance", () => {
       ...{ dead_letter: "d1-x", code: "invalid_payload", error: "`cents` is missing." },
     };
     hear(`${WARNING}${JSON.stringify(captured)}`);
-    hear(JSON.stringify({ ...captured, code: "idempotency_key_reused", error: "Another payload." }));
+    hear(JSON.stringify({ ...captured, dead_letter: "d1-y", code: "idempotency_key_reused", error: "Another payload." }));
+    vi.advanceTimersByTime(10_000);
     const letter = "http://localhost:8787/v1/dead-letters/d1-x";
     const [look, back, up] = [
       `look at it: curl '${letter}' ${AUTH}`,
       `send it back: curl '${letter}/replay' ${AUTH} ${JSON_IN} -d '{"reason":"looked at it"}'`,
       `give it up: curl '${letter}/skip' ${AUTH} ${JSON_IN} -d '{"reason":"looked at it"}'`,
     ];
+    const other = (command: string) => command.replaceAll("d1-x", "d1-y");
     expect(heard).toEqual([
       ["shop-commands: order.place 42 captured: `cents` is missing.", look, back, up].join("\n          "),
-      ["shop-commands: order.place 42 captured: Another payload.", look, up].join("\n          "),
+      ["shop-commands: order.place 42 captured: Another payload.", other(look), other(up)].join("\n          "),
     ]);
+  });
+
+  it("that a repair has mended a dead letter, which nobody has to settle", () => {
+    const { heard, hear } = listener();
+    const captured = { log: "delivery", queue: "q", message_type: "order.place", subject: "42", outcome: "captured", dead_letter: "d1-x" };
+    hear(`${WARNING}${JSON.stringify({ ...captured, code: "invalid_payload", error: "No cents." })}`);
+    hear(JSON.stringify({ log: "repair", level: "info", queue: "q", dead_letter: "d1-x", repair: "cents", outcome: "sent" }));
+    vi.advanceTimersByTime(10_000);
+    expect(heard).toEqual(["q: order.place 42 captured: No cents.", 'q: the repair "cents" has mended the letter d1-x']);
+  });
+
+  it("of many that failed of one cause the first three; then how many more, and what shows and retries them all", () => {
+    const { heard, hear } = listener();
+    const ended = { log: "ended", ...order, status: "errored", step: "charge card", code: "unavailable", cause: "c0ffee", error: "No." };
+    for (let nth = 0; nth < 300; nth++) {
+      hear(attempt);
+      hear(`${ERROR}${JSON.stringify({ ...ended, instance_id: `abc${nth}` })}\u001b[0m`);
+    }
+    vi.advanceTimersByTime(10_000);
+    expect(heard).toHaveLength(8);
+    expect(heard[6]).toBe("place-order: charge card, 297 more attempts failed the same way, the last of The shop answered 500.");
+    const [said, see, retry] = heard[7]?.split("\n          ") ?? [];
+    expect(said).toBe("place-order: 297 more errored at charge card of the same cause, the last of No.");
+    expect(see).toBe(`see them: curl 'http://localhost:8787/v1/instances?cause=c0ffee' ${AUTH}`);
+    expect(retry).toContain(`-d '{"verb":"retry","filter":{"cause":"c0ffee"},"reason":"looked at it"}'`);
+    vi.advanceTimersByTime(60_000);
+    hear(`${ERROR}${JSON.stringify(ended)}\u001b[0m`);
+    expect(heard).toHaveLength(9);
+  });
+
+  it("that an alert began and is over, in words", () => {
+    const { heard, hear } = listener();
+    const alert = {
+      log: "alert",
+      alert_id: "a1",
+      rule: "instances_errored",
+      severity: "warning",
+      workflow: "place-order",
+      value: 20,
+      count: 20,
+    };
+    hear(JSON.stringify({ ...alert, change: "firing", since: "2026-11-25T17:07:20.357Z" }));
+    hear(JSON.stringify({ ...alert, change: "resolved", count: null, since: "2026-11-25T17:07:20.357Z" }));
+    const which = "alert: warning instances_errored, place-order";
+    expect(heard).toEqual([
+      `${which} began: 20 times, value 20, since 2026-11-25T17:07:20.357Z`,
+      `${which} is over: value 20, since 2026-11-25T17:07:20.357Z`,
+    ]);
+  });
+
+  it("nothing of wrangler's own folder, which is made anew under it when its configuration has changed", () => {
+    const { heard, hear } = listener();
+    hear(`${ERROR}Build failed with 1 error:\u001b[0m`);
+    hear(`${ERROR}Could not resolve "/home/me/shop/.wrangler/tmp/bundle-x/middleware-loader.entry.ts"\u001b[0m`);
+    expect(heard).toEqual([]);
   });
 
   it("that it is complete, in as many words", () => {

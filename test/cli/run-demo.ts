@@ -7,9 +7,14 @@ import { expect, onTestFinished } from "vitest";
 
 const ROOT = join(import.meta.dirname, "../..");
 
-/** `npm run demo` without a terminal. */
+/** `npm run demo` without a terminal, which ends by itself. */
 export function startDemo(...args: string[]): ChildProcessByStdio<null, Readable, Readable> {
-  const child = spawn(process.execPath, ["src/cli/launch.js", "demo", ...args, "--exit"], { cwd: ROOT, stdio: ["ignore", "pipe", "pipe"] });
+  return openDemo(...args, "--exit");
+}
+
+/** `npm run demo` without a terminal. */
+export function openDemo(...args: string[]): ChildProcessByStdio<null, Readable, Readable> {
+  const child = spawn(process.execPath, ["src/cli/launch.js", "demo", ...args], { cwd: ROOT, stdio: ["ignore", "pipe", "pipe"] });
   onTestFinished(() => void child.kill("SIGTERM"));
   return child;
 }

@@ -7,7 +7,8 @@ const source = (name: string) => readFileSync(join(ROOT, "src/cli", name), "utf8
 
 it("`npm start` leads to a document and a demo of every system, and each is there", () => {
   const named = [...source("start.ts").matchAll(/"(docs\/\w+\.md)"(?:, "(\w+)")?\]/g)];
-  const demos = /STORIES.* = \{ (.+) \}/.exec(source("demo.ts"))?.[1]?.split(", ");
+  const [, stories = ""] = /STORIES[^{]* = \{([^}]+)\}/.exec(source("demo.ts")) ?? [];
+  const demos = [...stories.matchAll(/(\w+)(?:: \w+)?,/g)].map(([, name]) => name);
   expect(named.flatMap(([, , demo]) => demo ?? [])).toEqual(demos);
   for (const [, document = ""] of named) expect(existsSync(join(ROOT, document)), document).toBe(true);
 });

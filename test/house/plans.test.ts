@@ -35,6 +35,7 @@ const READS_ALL: Record<string, string> = {
   "store/tallies.ts selectTallies": "Tallies that nobody has taken over: those of a minute.",
   "store/alerts.ts selectKnown": "An index that holds only alerts that are open.",
   "inspect/costs.ts newestRuns": "The newest 2,000 rows, in the order of their numbers.",
+  "inspect/seen-steps.ts seenSteps": "The tenant's newest 200 instances, and 50 entries of each by its own primary key.",
   "inspect/search/others.ts jobs": "From id to id of an index, six at most.",
   "inspect/correlation/members.ts selectInstances": "500 entries of each instance of a page, by its primary key.",
   "inspect/correlation/members.ts countEmitted": "The same of one instance.",

@@ -70,6 +70,7 @@ it("each of the engine's tables is written in one file or folder of its store, w
     "schedule_runs",
     "schedules",
     "sequences",
+    "sign_in_codes",
     "signals",
     "stated_events",
     "tallies",

@@ -18,7 +18,7 @@ function broken(line: string): string {
 
 it("no line is wider than 140 columns, but for a sentence in one piece", () => {
   const wide = readdirSync(SRC, { recursive: true, encoding: "utf8" })
-    .filter((file) => file.endsWith(".ts"))
+    .filter((file) => /\.tsx?$/.test(file))
     .flatMap((file) =>
       readFileSync(join(SRC, file), "utf8")
         .split("\n")
@@ -36,6 +36,6 @@ it("no file holds both sides of a merge", () => {
 });
 
 it.each(["src", "test"])("no file of %s has two ideas: three hundred lines are enough for one", (room) => {
-  const files = readdirSync(join(ROOT, room), { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
+  const files = readdirSync(join(ROOT, room), { recursive: true, encoding: "utf8" }).filter((name) => /\.tsx?$/.test(name));
   expect(files.filter((file) => readFileSync(join(ROOT, room, file), "utf8").split("\n").length > 300)).toEqual([]);
 });

@@ -63,8 +63,9 @@ export class People {
       this.#run.id,
     );
     if (doubts.length === 0) return;
-    // Nobody on call looks at what seems to be under way.
-    const hidden = doubts.filter(({ status }) => UNDER_WAY.has(status));
+    // Nobody on call looks at what seems to be under way. One that an operator restarts is, until its pass comes to the doubt.
+    const isRestarted = this.#world.orders?.some(({ verb }) => verb === "restart");
+    const hidden = doubts.filter(({ status }) => !isRestarted && UNDER_WAY.has(status));
     this.problems.push(...hidden.map(({ step, status }) => `${step} is in doubt, and its row says ${status}`));
     const needless = doubts.filter(({ answered }) => answered !== null && REFUSALS.has(answered));
     this.problems.push(...needless.map(({ step, answered }) => `${step} is in doubt, and the upstream refused it: ${answered}`));

@@ -67,6 +67,7 @@ async function watchAndKill(stage: Stage, expected: number, look: () => Promise<
   let kills = 0;
   const worked = { ms: 0, rows: 0 };
   let saidAt = 0;
+  let said = "";
   let last: { at: number; rows: number } | undefined;
   let dead = false;
   for (;;) {
@@ -88,9 +89,11 @@ async function watchAndKill(stage: Stage, expected: number, look: () => Promise<
       dead = false;
       last = moved;
     }
-    if (at - saidAt > SAY_EVERY_MS || batch.state === "complete") {
+    const progress = `  ${percent(bytes, total)}  ${count(rows)} rows`;
+    if (progress !== said && (at - saidAt > SAY_EVERY_MS || batch.state === "complete")) {
       saidAt = at;
-      say(`  ${percent(bytes, total)}  ${count(rows)} rows`);
+      said = progress;
+      say(progress);
     }
     if (batch.state === "complete" && kills === expected) return { batch, rate: worked.rows / (worked.ms / 1000) };
     if (batch.state === "complete")

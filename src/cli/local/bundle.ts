@@ -1,4 +1,5 @@
 import { dirname, join, relative, sep } from "node:path";
+import { builtConsole } from "./console.ts";
 import { madeOnce } from "./made-once.ts";
 import { ROOT, runNode, runWrangler } from "./wrangler.ts";
 
@@ -7,6 +8,7 @@ import { ROOT, runNode, runWrangler } from "./wrangler.ts";
  * another file of `src`, without a map to its sources. Answers the folder of the bundle and of the options that it runs with.
  */
 export async function bundled(config: string, entry?: string): Promise<string> {
+  await builtConsole();
   const [beside = "", ...below] = relative(ROOT, config).split(sep);
   const sources = ["src", beside, "package-lock.json"].map((name) => join(ROOT, name));
   // Two Workers may stand in one folder of sources.

@@ -32,6 +32,13 @@ export function requireUnlocked(folder: string): void {
   throw new Refusal(`Millrace already runs on ${folder} (process ${holder.pid}, ${holder.url}). Stop it there with Ctrl-C first.`);
 }
 
+/** The address of the engine that runs on a folder. Errors: a `Refusal` where none does. */
+export function runningOn(folder: string): string {
+  const holder = read(join(folder, "lock"));
+  if (holder && startOf(holder.pid) === holder.started) return holder.url;
+  throw new Refusal("No engine runs here: npm start runs one, and prints a link.");
+}
+
 /** Takes a folder for one engine: two on the same state would each do the other's work. What a dead start left running is ended first. */
 export async function lockFolder(folder: string, url: string): Promise<FolderLock> {
   const file = join(folder, "lock");

@@ -46,7 +46,7 @@ function isBeingMade(name: string): boolean {
 }
 
 /** A digest of all names and contents. What tools keep beside the files is left out: it begins with a dot. */
-function digestOf(paths: readonly string[]): string {
+export function digestOf(paths: readonly string[]): string {
   const hash = createHash("sha256");
   const add = (path: string) => {
     hash.update(`${relative(ROOT, path)}\n`);

@@ -1,4 +1,5 @@
 import { oneLine, paint } from "../terminal.ts";
+import { Storm } from "./storm.ts";
 import { authOption } from "./token.ts";
 import { eventIn, humanLine, type LogLine } from "./worker-log.ts";
 import { errorOf } from "./wrangler.ts";
@@ -16,6 +17,9 @@ const REMEMBERED = 500;
 export function narrator(at: { url: string; tokenFile: string }, tell: (sentence: string) => void): (line: string) => void {
   const told: string[] = [];
   const held = new Set<{ text: string; timer: ReturnType<typeof setTimeout> }>();
+  const storm = new Storm();
+  /** Letters whose line waits for a repair, by what tells it when one has mended them. */
+  const letters = new Map<string, () => void>();
   const isTold = (text: string) => told.some((error) => saysTheSame(text, error));
 
   return (line) => {
@@ -44,10 +48,57 @@ export function narrator(at: { url: string; tokenFile: string }, tell: (sentence
     }
     const human = humanLine(line);
     if (human === undefined) return;
+    const tellLines = (lines: readonly string[]) => tell(lines.join("\n          "));
     const next = event && isNamed(event) ? nextCommands(at, event) : [];
     if (event?.log === "ended" && event.error === undefined) return tell(paint("dim", human));
-    tell([human, ...next].join("\n          "));
+    if (event === undefined) return tellLines([human]);
+    const kind = kindOf(event);
+    const whole = () => tellLines([human, ...next]);
+    const one = () => (kind === undefined ? whole() : storm.take(kind, whole, (more) => tellLines(countedLines(at, event, more))));
+    const { dead_letter } = event;
+    if (dead_letter === undefined || !isNamed(event)) return one();
+    if (event.log !== "delivery") {
+      if (event.log === "repair" && event.outcome === "sent") letters.get(dead_letter)?.();
+      return tellLines([human]);
+    }
+    // A repair that mends a letter says so a moment later: then nobody has to.
+    const timer = setTimeout(() => {
+      letters.delete(dead_letter);
+      one();
+    }, PATIENCE_MS);
+    letters.set(dead_letter, () => {
+      clearTimeout(timer);
+      letters.delete(dead_letter);
+      tellLines([human]);
+    });
   };
+}
+
+/** What a line has in common with others that need not all be read: failures of one cause. Undefined for what is told in any case. */
+function kindOf({ log, level, outcome, workflow, step, code, cause, queue, message_type, error }: Told): string | undefined {
+  if (log === "ended" && error !== undefined) return ["ended", cause ?? `${workflow} ${step} ${code}`].join(" ");
+  if (log === "attempt" && level !== "info" && outcome !== "in_doubt") return ["attempt", workflow, step, code, outcome].join(" ");
+  return log === "delivery" && outcome === "captured" ? ["captured", queue, message_type, code].join(" ") : undefined;
+}
+
+/** How many more there were of a kind, and how to see and settle them all at once. */
+function countedLines({ url, tokenFile }: { url: string; tokenFile: string }, told: Told, more: number): string[] {
+  const { log, workflow, step, queue, message_type, code, cause, error = "" } = told;
+  const auth = authOption(tokenFile);
+  if (log === "attempt") return [oneLine(`${workflow}: ${step}, ${more} more attempts failed the same way, the last of ${error}`)];
+  if (log === "delivery")
+    return [
+      oneLine(`${queue}: ${more} more of ${message_type} captured, ${code}`),
+      `by their causes: curl '${url}/v1/dead-letters/causes' ${auth}`,
+    ];
+  const said = oneLine(`${workflow}: ${more} more errored at ${step || "no step"} of the same cause, the last of ${error}`);
+  if (cause === undefined || !isNamed(told)) return [said];
+  const body = JSON.stringify({ verb: "retry", filter: { cause }, reason: "looked at it" });
+  return [
+    said,
+    `see them: curl '${url}/v1/instances?cause=${cause}' ${auth}`,
+    `retry them all: curl '${url}/v1/bulk-actions' ${auth} -H 'Content-Type: application/json' -d '${body}'`,
+  ];
 }
 
 const UNCAUGHT = /^Uncaught (?:\(in promise\) )?(.*)$/;
@@ -64,13 +115,22 @@ function saysTheSame(uncaught: string, error: string): boolean {
 interface Told extends LogLine {
   /** None in a line about a message. */
   instance_id?: string;
+  level?: string;
+  workflow?: string;
+  step?: string;
+  queue?: string;
+  message_type?: string;
   outcome?: string;
+  /** What the failure of a run has in common with others. */
+  cause?: string;
   /** The key of an effect in doubt. */
   effect?: string;
   /** The letter of a message that was captured. */
   dead_letter?: string;
   code?: string;
   error?: string;
+  /** What may be behind a failure. */
+  hint?: string;
   /** Of a wait for an event. */
   event_type?: string;
   open?: boolean;
@@ -81,8 +141,8 @@ interface Told extends LogLine {
 /**
  * True where everything is a name that stands in a command: a line that only looks like the engine's must not bring a command of its own.
  */
-function isNamed({ instance_id, effect, dead_letter, event_type, approval_id, error }: Told): boolean {
-  const names = [instance_id, effect, dead_letter, event_type, approval_id].filter((name) => name !== undefined);
+function isNamed({ instance_id, effect, dead_letter, event_type, approval_id, cause, error }: Told): boolean {
+  const names = [instance_id, effect, dead_letter, event_type, approval_id, cause].filter((name) => name !== undefined);
   return names.every((name) => /^[\w.-]+$/.test(name)) && (error === undefined || typeof error === "string");
 }
 
@@ -95,14 +155,14 @@ function nextCommands({ url, tokenFile }: { url: string; tokenFile: string }, to
   const post = (path: string, body: string, header = "") =>
     `curl '${url}/v1/${path}' ${auth} -H 'Content-Type: application/json'${header} -d '${body}'`;
   const looked = '"reason":"looked at it"';
-  const { log, instance_id, outcome, effect, dead_letter, code, error, event_type, open, approval_id } = told;
+  const { log, instance_id, outcome, effect, dead_letter, code, error, event_type, open, approval_id, hint } = told;
   if (outcome === "in_doubt")
     return [
       `what was sent: curl '${url}/v1/instances/${instance_id}/effects' ${auth}`,
-      `if it happened: ${post(`effects/${effect}/confirm`, `{"output":null,${looked}}`)}`,
+      `if it happened, with what it answered (null for nothing): ${post(`effects/${effect}/confirm`, `{"output":…,${looked}}`)}`,
       `if it did not: ${post(`effects/${effect}/reject`, `{${looked}}`)}`,
     ];
-  if (dead_letter !== undefined)
+  if (dead_letter !== undefined && log === "delivery")
     return [
       `look at it: curl '${url}/v1/dead-letters/${dead_letter}' ${auth}`,
       ...(code === "idempotency_key_reused" ? [] : [`send it back: ${post(`dead-letters/${dead_letter}/replay`, `{${looked}}`)}`]),
@@ -110,9 +170,12 @@ function nextCommands({ url, tokenFile }: { url: string; tokenFile: string }, to
     ];
   if (log === "ended" && error !== undefined) {
     const retry = post(`instances/${instance_id}/retry`, `{${looked}}`);
+    const confirm = (key: string) => post(`effects/${key}/confirm`, `{"output":…,${looked}}`);
+    const [, given] = (typeof hint === "string" && CONFIRM.exec(hint)) || [];
+    if (given !== undefined) return [`retry it: ${retry}`, `if what was confirmed is wrong, first: ${confirm(given)}`];
     const [, key] = (OUTPUT_LOST.has(code) && CONFIRM.exec(error)) || [];
     if (key === undefined) return [`retry it: ${retry}`];
-    return [`say what it answered: ${post(`effects/${key}/confirm`, `{"output":null,${looked}}`)}`, `then retry it: ${retry}`];
+    return [`say what it answered (null for nothing): ${confirm(key)}`, `then retry it: ${retry}`];
   }
   if (log !== "waiting") return [];
   if (approval_id !== undefined) return [`answer it: ${post(`approvals/${approval_id}/approve`, `{${looked}}`)}`];

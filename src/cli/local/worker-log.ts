@@ -49,6 +49,12 @@ export function sizeOf(file: string): number {
 /** What wrangler lists behind the one error that a Worker threw as it was loaded: everything that is missing because of it. */
 const FOLLOWS = /has no such named entrypoint|The Workers runtime failed to start/;
 
+/**
+ * wrangler's word before what the bundler could not read, and what it says of its own folder that was made anew under it: each save has
+ * been bundled once before it is loaded.
+ */
+const ITS_OWN = /^Build failed with \d+ errors?:?$|Could not resolve "[^"]*\/\.wrangler\/tmp\//;
+
 /** One line of the Worker's own, said as JSON. */
 export type LogLine = Record<string, unknown> & { log: string };
 
@@ -74,6 +80,7 @@ export function humanLine(line: string): string | undefined {
 
 function runtimeWords(line: string): string | undefined {
   const error = errorOf(line);
+  if (error !== undefined && ITS_OWN.test(error)) return undefined;
   if (error !== undefined) return FOLLOWS.test(error) || error.startsWith('{"log":') ? undefined : `error: ${error}`;
   return /^\S Reloading local server/.test(oneLine(line)) ? "a source changed: the Worker is loaded anew" : undefined;
 }
@@ -97,6 +104,10 @@ function eventWords({ log, level, queue, messages, ...rest }: LogLine): string |
       return `keeper: ${rest.error ? `${rest.part} failed: ${rest.error}` : counts(rest)}`;
     case "retention":
       return rest.error ? `retention: ${rest.rule} failed: ${rest.error}` : removedWords(rest.removed);
+    case "alert":
+      return alertWords(rest, queue);
+    case "repair":
+      return `${queue}: the repair "${rest.repair}" ${REPAIRED[String(rest.outcome)] ?? rest.outcome} the letter ${rest.dead_letter}`;
     case "advice":
       return `${rest.workflow}: ${rest.step ? `"${rest.step}": ` : ""}${rest.said}`;
     case "api":
@@ -108,6 +119,28 @@ function eventWords({ log, level, queue, messages, ...rest }: LogLine): string |
         .join(", ")}`;
   }
 }
+
+/** `20 of night-order, not_retryable`: what it is about, without what only a program reads. */
+function alertWords({ change, alert_id, rule, severity, value, count, since, ...labels }: Record<string, unknown>, queue: unknown): string {
+  if (change === "spoiled") return `alert: the row of ${rule} could not be read, and begins anew (${alert_id})`;
+  const about = Object.values({ queue, ...labels }).filter((label) => label !== undefined && label !== null);
+  const told = `${CHANGED[String(change)] ?? change}: ${typeof count === "number" ? `${count} times, ` : ""}value ${value}`;
+  return `alert: ${[`${severity} ${rule}`, ...about].join(", ")} ${told}, since ${since}`;
+}
+
+const CHANGED: Record<string, string> = {
+  firing: "began",
+  escalated: "is worse",
+  eased: "is better",
+  repeated: "lasts",
+  resolved: "is over",
+};
+
+const REPAIRED: Record<string, string> = {
+  sent: "has mended",
+  refused: "made a message that is refused of",
+  failed: "failed on",
+};
 
 function awaited({ event_type, about, open }: Record<string, unknown>): string {
   if (event_type === undefined) return "for an answer";

@@ -15,10 +15,12 @@ const TENANT = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 export const USAGE = `Usage: npm run token -- --tenant acme --actor ada [--scopes ${USUAL_SCOPES}] [--own-scopes …] \
 [--days ${USUAL_DAYS}] [--reason …] [WHERE]
        npm run token -- list --tenant acme [WHERE]
+       npm run token -- link
        npm run token -- revoke <id> [--descendants] [--reason …] [WHERE]
 --descendants ends all tokens that it minted as well, and those that these minted. \
-The first makes a token: its scopes are of ${SCOPES.join(", ")}, and of the \
-app's own, behind --own-scopes; it ends after so many days, at most ${MAX_DAYS}. \
+\`link\` prints a link that signs a browser in to the console of the engine that \`npm start\` runs. \
+The first makes a token: its scopes are of ${SCOPES.join(", ")}, and of the app's \
+own, behind --own-scopes; it ends after so many days, at most ${MAX_DAYS}. \
 WHERE is --remote for the deployed engine, --config … for that of another wrangler.jsonc, which binds its database as DB, \
 --persist-to … for the folder in which \`wrangler dev\` was told to keep its state.`;
 
@@ -47,7 +49,7 @@ export interface Revoke {
   descendants: boolean;
 }
 
-export type TokenRequest = Whose & (Mint | { verb: "list"; tenant: string } | Revoke);
+export type TokenRequest = Whose & (Mint | { verb: "list"; tenant: string } | { verb: "link" } | Revoke);
 
 /** What the arguments ask for. Errors: a `Misuse` that says what is wrong with which. */
 export function readRequest(args: readonly string[]): TokenRequest {
@@ -62,6 +64,7 @@ export function readRequest(args: readonly string[]): TokenRequest {
     if (!ID.test(short)) throw wrong(`"${short.slice(0, 40)}" is no token's id, which is the 16 digits after mr_`);
     return { verb, id: short, reason, descendants, ...whose };
   }
+  if (verb === "link" && args.length === 1) return { verb, ...whose };
   const own = wordsOf(values["own-scopes"] ?? "");
   const { tenant = "", actor = "", scopes = own.length > 0 ? "" : USUAL_SCOPES, days = String(USUAL_DAYS) } = values;
   if (!["mint", "list"].includes(verb) || rest.length > 0) throw wrong(`"${[verb, ...rest].join(" ")}" is nothing that it does`);

@@ -18,6 +18,7 @@ export interface Config {
   main?: string;
   vars?: Record<string, unknown>;
   define?: Record<string, string>;
+  build?: object;
   workflows?: { binding: string; name: string; class_name: string; script_name?: string }[];
   queues?: {
     producers?: { binding: string; queue: string }[];

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join, relative } from "node:path";
+import { builtConsole } from "../local/console.ts";
 import { ROOT, WRANGLER } from "../local/wrangler.ts";
 import type { Config } from "./config.ts";
 import type { Known } from "./known.ts";
@@ -57,6 +58,8 @@ const bundler = (): Bundler => createRequire(WRANGLER)("esbuild");
  * another folder must lie as deep, or its source maps lead astray.
  */
 export async function look(folder: string, { main = "src/worker.ts", define }: Config, loader: Loader): Promise<Seen> {
+  const unbuilt = await builtConsole().then(() => undefined, messageOf);
+  if (unbuilt !== undefined) return { mistake: unbuilt };
   const sources = appSources();
   const defining = sources.filter(({ text }) => /\bdefine(Command|Event|Workflow|Consumer)\(/.test(text));
   const all = `export * as worker from "./${main}";
@@ -133,9 +136,11 @@ export function replace(file: string, text: string): void {
   renameSync(`${file}.new`, file);
 }
 
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
+
 function appSources(): Source[] {
   return readdirSync(SRC, { recursive: true, encoding: "utf8" })
-    .filter((name) => name.endsWith(".ts") && !/^(engine|cli)\//.test(name))
+    .filter((name) => name.endsWith(".ts") && !/^(engine|cli|console)\//.test(name))
     .map((name) => ({ file: `src/${name}`, text: readFileSync(join(SRC, name), "utf8") }));
 }
 

@@ -78,7 +78,8 @@ export class Wiring {
   }
 }
 
-const asRun = ({ $schema: _, ...config }: Config) => JSON.stringify({ ...config, main: "worker.js" });
+/** As the runtime gets it, whose Worker is built by then. */
+const asRun = ({ $schema: _, build: __, ...config }: Config) => JSON.stringify({ ...config, main: "worker.js" });
 
 function stopped(says: string): Verdict {
   return { mistakes: [{ says, stops: true }], good: undefined };

@@ -55,13 +55,13 @@ interface StoredToken {
   used_at: number | null;
 }
 
-type StoredGrant = Omit<StoredToken, "hash" | "tenant_id"> & { created_at: number };
+export type StoredGrant = Omit<StoredToken, "hash" | "tenant_id"> & { created_at: number };
 
 const DAY_MS = 86_400_000;
 const USUAL_DAYS = 90;
 
 /** Tokens of one tenant: those that expired stay for 30 days. */
-const MAX_TOKENS = 1000;
+export const MAX_TOKENS = 1000;
 
 /**
  * How long an isolate trusts what it has read: a deleted token works at most this much longer, and an unknown one is not looked for again.
@@ -229,7 +229,8 @@ async function storedToken(env: Pick<EngineEnv, "DB">, id: string, beforeLook: (
   return row;
 }
 
-function asTokenRow({ id, actor, scopes, created_at, expires_at, used_at }: StoredGrant): TokenRow {
+/** A row as its tenant sees it. */
+export function asTokenRow({ id, actor, scopes, created_at, expires_at, used_at }: StoredGrant): TokenRow {
   return { id, actor, scopes: scopes.split(" ") as Scope[], createdAt: created_at, expiresAt: expires_at, usedAt: used_at };
 }
 

@@ -18,6 +18,7 @@ import { deleteOnPlatform, type PlatformInstance } from "./platform-copy.ts";
  */
 export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> = {
   tokens: ["id"],
+  sign_in_codes: ["hash"],
   schedules: ["name"],
   schedule_runs: ["name", "due_at", "state"],
   dead_letters: ["id"],

@@ -1,4 +1,5 @@
-import { MillraceError, messageOf } from "../contract/errors.ts";
+import { isSimulatedDeath } from "../contract/crash-points.ts";
+import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
 import { digest, parseEntryKey } from "../contract/ids.ts";
 import { beginning } from "../contract/text.ts";
 import { logDoubt } from "../observe/log/instances.ts";
@@ -77,3 +78,11 @@ export function doubtUnwritten(holding: Holding, output: unknown, cause: unknown
   const said = `It happened and answered ${answered}, but what is recorded with that could not be: ${why}`;
   return putInDoubt(holding, `${said} Mend the code, then confirm it with that output.`);
 }
+
+/** True for an error of recording an effect that lies in the rows and messages which were to be written with it. */
+export function saysOfWrites(error: unknown): boolean {
+  return !isSimulatedDeath(error) && !PASSING.has(codeOf(error));
+}
+
+/** Errors of recording that say nothing of what was to be recorded, or were recorded themselves. */
+const PASSING: ReadonlySet<ErrorCode | undefined> = new Set(["lease_lost", "unavailable", "output_too_large", "output_not_serializable"]);

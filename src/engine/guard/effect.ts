@@ -1,12 +1,10 @@
-import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { inDevelopment } from "../contract/development.ts";
-import { codeOf, type ErrorCode } from "../contract/errors.ts";
 import { CLAIMED, DOUBTED } from "../store/inbox/classes.ts";
 import type { Effect, EffectAttempt } from "./attempt.ts";
 import { callOf, inTime, noteKeyRead } from "./call.ts";
 import { claimEffect } from "./claim.ts";
 import { recordConfirmed } from "./confirmed.ts";
-import { doubtUnwritten, putBackInDoubt } from "./doubt.ts";
+import { doubtUnwritten, putBackInDoubt, saysOfWrites } from "./doubt.ts";
 import { underLease } from "./lease.ts";
 import { inDoubt, resultOf, type StepOutcome } from "./outcome.ts";
 import { record } from "./record.ts";
@@ -66,10 +64,7 @@ async function claimAndDo<Input, Output>(own: EffectAttempt<Input, Output>): Pro
   try {
     return await record(holding, done.output, own.writes);
   } catch (error) {
-    if (!DOUBTED.has(definition.effect) || isSimulatedDeath(error) || PASSING.has(codeOf(error))) throw error;
+    if (!DOUBTED.has(definition.effect) || !saysOfWrites(error)) throw error;
     return doubtUnwritten(holding, done.output, error);
   }
 }
-
-/** Errors of recording that say nothing of what was to be recorded, or were recorded themselves. */
-const PASSING: ReadonlySet<ErrorCode | undefined> = new Set(["lease_lost", "unavailable", "output_too_large", "output_not_serializable"]);

@@ -18,6 +18,8 @@ interface BodyOptions {
   /** Says of other media types whether they are read the same. */
   isTaken?: (mediaType: string) => boolean;
   maxBytes?: number;
+  /** How long it may take to come, for a route of strangers; default as long as it takes. */
+  withinMs?: number;
   /** The list whose items are answered one by one: one that cannot be taken is its own error, in its place. */
   items?: Items;
 }
@@ -29,11 +31,11 @@ interface BodyOptions {
 export async function readBody<Schema extends z.ZodType>(
   request: HonoRequest,
   schema: Schema,
-  { mediaType = "application/json", isTaken = () => false, maxBytes = USUAL_MAX_BYTES, items }: BodyOptions = {},
+  { mediaType = "application/json", isTaken = () => false, maxBytes = USUAL_MAX_BYTES, withinMs, items }: BodyOptions = {},
 ): Promise<z.output<Schema>> {
   const sent = mediaTypeOf(request);
   if (sent !== mediaType && !isTaken(sent)) throw notTaken(sent, mediaType);
-  return parseWith(schema, parseBounded(await readText(request.raw, maxBytes), maxBytes, items));
+  return parseWith(schema, parseBounded(await readText(request.raw, maxBytes, withinMs), maxBytes, items));
 }
 
 /** A value that fits its schema. Errors: `invalid_payload` with an issue per wrong field. */

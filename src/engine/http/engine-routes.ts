@@ -7,6 +7,7 @@ import type { Finder } from "../inspect/search/finder.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { authenticate } from "./auth.ts";
 import { drain } from "./body.ts";
+import { consolePage } from "./console/console.ts";
 import type { HttpEnv } from "./env.ts";
 import { answererOf } from "./failures.ts";
 import { invalidRequest } from "./invalid-request.ts";
@@ -24,6 +25,7 @@ import { approvals } from "./routes/approvals.ts";
 import { audit } from "./routes/audit.ts";
 import { bulkActions } from "./routes/bulk-actions.ts";
 import { callbacks } from "./routes/callback-secret.ts";
+import { catalogRoutes, type FirstCommand } from "./routes/catalog.ts";
 import { causes } from "./routes/causes.ts";
 import { commands } from "./routes/commands.ts";
 import { correlations, type Elsewhere } from "./routes/correlations.ts";
@@ -46,6 +48,7 @@ import { retry } from "./routes/retry.ts";
 import { schedules } from "./routes/schedules.ts";
 import { search } from "./routes/search.ts";
 import { settleLetters } from "./routes/settle-letters.ts";
+import { signIns } from "./routes/sign-in.ts";
 import { skipAndSignal } from "./routes/skip-and-signal.ts";
 import { statedEvents } from "./routes/state-events.ts";
 import { steps } from "./routes/steps.ts";
@@ -76,6 +79,10 @@ export interface EngineRoutesOptions {
   elsewhere?: Elsewhere;
   /** What names the work of its routes that take no `Idempotency-Key`, by method and path. */
   namedBy?: Readonly<Record<string, string>>;
+  /** False leaves out the operator's page at /console, and signing in to it. Default true. */
+  console?: boolean;
+  /** What an empty console of a development machine lets a new user send first. Default nothing. */
+  firstCommand?: FirstCommand;
 }
 
 /** What the engine's routes take and answer, by path and method: the types of a client. */
@@ -89,11 +96,13 @@ export type EngineApi = ReturnType<
   | typeof events
   | typeof retry
   | typeof causes
+  | typeof catalogRoutes
   | typeof deadLetters
   | typeof settleLetters
   | typeof audit
   | typeof costs
   | typeof tokens
+  | typeof signIns
   | typeof approvals
   | typeof undo
   | typeof bulkActions
@@ -127,6 +136,8 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
     namedBy = {},
     finders = [],
     elsewhere = () => [],
+    console: hasConsole = true,
+    firstCommand,
   } = options;
   const api = new OpenAPIHono<HttpEnv>({
     defaultHook: (result) => {
@@ -165,13 +176,15 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
     audit(verbs),
     costs(catalog),
     tokens(scopes),
+    signIns(),
   ];
-  const found = [search(catalog, finders), correlations(catalog, elsewhere), keys(catalog)];
+  const found = [search(catalog, finders), correlations(catalog, elsewhere), keys(catalog), catalogRoutes(catalog, firstCommand)];
   const acting = [undo(), instanceActions(), skipAndSignal(catalog), bulkActions(catalog)];
   const people = [approvals(catalog), ...acting, schedules(catalog), locks(), lanes()];
   const live = [instanceStream(catalog), stream(catalog), streamTokens()];
   const seen = [...live, metrics(), queues(catalog), alerts(), divergences(), health()];
-  for (const own of [...asked, ...nouns, ...found, ...people, ...routes, ...seen, problemsPage()]) api.route("/", own);
+  const pages = [problemsPage(), ...(hasConsole ? [consolePage()] : [])];
+  for (const own of [...asked, ...nouns, ...found, ...people, ...routes, ...seen, ...pages]) api.route("/", own);
   api.route("/", openApi(api, { groups, problems, scopes }));
   return api;
 }

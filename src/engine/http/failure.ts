@@ -14,12 +14,15 @@ export const FailureSchema = z
       .optional()
       .meta({ description: "Where the code threw between steps: the first frame of its stack, with file and line." }),
     upstream_status: z.int().optional(),
+    hint: z.string().optional().meta({
+      description: "What may be behind it, and what to do then: an output that a person confirmed, and that the code cannot use.",
+    }),
   })
   .openapi("Failure");
 
 export function failureView(failure: Instance["error"]): z.infer<typeof FailureSchema> | null {
   if (failure === null) return null;
-  const { step, behind, at, where, code, message, attempts, upstreamStatus } = failure;
+  const { step, behind, at, where, code, message, attempts, upstreamStatus, hint } = failure;
   return {
     step,
     ...(behind !== undefined && { behind }),
@@ -29,5 +32,6 @@ export function failureView(failure: Instance["error"]): z.infer<typeof FailureS
     message,
     attempts,
     ...(upstreamStatus !== undefined && { upstream_status: upstreamStatus }),
+    ...(hint !== undefined && { hint }),
   };
 }

@@ -6,9 +6,11 @@ import { invalidRequest } from "./invalid-request.ts";
 
 /** What names the work where a route has a name for it in its body; an app adds those of its own routes. */
 const NAMED_BY: Readonly<Record<string, string>> = {
+  "POST /v1/catalog/check": "it writes nothing; to ask about a key of your own, send `idempotency_key`",
   "POST /v1/commands/batch": "it cannot name a whole batch, so give each item its `idempotency_key`",
   "POST /v1/events/batch": "it cannot name a whole batch, so give each item its `idempotency_key`",
   "POST /v1/stream-tokens": "a token is minted for each who asks, and nothing is kept of it",
+  "POST /v1/sign-in-codes": "a code is said once, and to nobody who asks again",
   "POST /v1/tokens": "a token is said once, and to nobody who asks again",
 };
 

@@ -30,8 +30,17 @@ export const ENGINE_GROUPS: readonly Group[] = [
     paths: ["/v1/search", "/v1/correlations", "/v1/keys"],
     description: "Anything by any of its names; a whole job; who holds a key.",
   },
+  {
+    name: "Catalog",
+    paths: ["/v1/catalog"],
+    description: "Which messages, queues and workflows there are, and what follows from what; a message looked at before it is sent.",
+  },
   { name: "Live", paths: ["/v1/stream", "/v1/stream-tokens"], description: "What happens, as it happens, also in a browser." },
-  { name: "Tokens", paths: ["/v1/tokens"], description: "Who may call, with which scopes, until when." },
+  {
+    name: "Tokens",
+    paths: ["/v1/tokens", "/v1/caller", "/v1/sign-in-codes", "/console/sign-in"],
+    description: "Who may call, with which scopes, until when; and signing in to the console.",
+  },
   { name: "Audit", paths: ["/v1/audit"], description: "Who did what, and why." },
   {
     name: "Health",

@@ -2,6 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { type EntryKey, formatEntryKey, parseEntryKey } from "../contract/ids.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import type { Failure } from "../pass/failure.ts";
+import { labelOf } from "../pass/history.ts";
 import type { Operator } from "../store/actions.ts";
 import type { RecordedClass } from "../store/inbox/classes.ts";
 import type { EntryState } from "../store/inbox/entry.ts";
@@ -51,6 +52,25 @@ export function effectsOf(env: EngineEnv, by: Operator, instanceId: string): Pro
 /** The same with the generations that a retry would begin, as `failed`. */
 export function effectsAndFree(env: EngineEnv, by: Operator, instanceId: string): Promise<Effect[]> {
   return select(env, by, instanceId, sql`true`);
+}
+
+/** An effect of which a person has to say whether it happened. */
+export interface Doubt {
+  /** The effect's. */
+  key: string;
+  /** The step's name in the code, with the key of an item in brackets. */
+  step: string;
+  since: number;
+  /** What its last attempt failed of. */
+  why: string | null;
+}
+
+/** What is in doubt of an instance, in the order of its steps. */
+export async function doubtsOf(env: EngineEnv, by: Operator, instanceId: string): Promise<Doubt[]> {
+  const effects = await select(env, by, instanceId, sql`e.state = 'in_doubt'`);
+  return effects.map(({ key, step, item, updatedAt, error }) => {
+    return { key, step: labelOf(step, item), since: updatedAt, why: error?.message ?? null };
+  });
 }
 
 async function select(env: EngineEnv, by: Operator, instanceId: string, which: Statement): Promise<Effect[]> {

@@ -175,3 +175,8 @@ export function calledAs(stepName: string): { name: string; count: number } {
   const [, name = stepName, count = "1"] = /^(.*)-(\d+)$/s.exec(stepName) ?? [];
   return { name, count: Number(count) };
 }
+
+/** An attempt's error in its own words: without the code that the engine puts behind them for the platform. */
+export function inItsWords(message: string): string {
+  return message.replace(/ \(millrace: [a-z_]+(?:, final)?\)$/, "");
+}

@@ -11,6 +11,7 @@ import { UNDER_WAY } from "../store/instances/status.ts";
 import { query } from "../store/retry.ts";
 import { costOfInstance } from "./costs.ts";
 import { type Delivery, type DeliveryRow, deliveryOf } from "./delivery.ts";
+import { type Doubt, doubtsOf } from "./effects.ts";
 import { historyOf } from "./history.ts";
 import { asInstance, INSTANCE_COLUMNS, type Instance, unknownInstance } from "./instances.ts";
 import { standingIn } from "./standing.ts";
@@ -50,6 +51,8 @@ export interface Callback {
 export interface InstanceDetail extends Instance, InstanceContent {
   /** What the platform itself says; `unknown` when it has no such instance. */
   platformStatus: string;
+  /** The effects of which a person has to say whether they happened. */
+  doubts: Doubt[];
   /** The address that hears of its ends; null where its command named none. */
   callback: Callback | null;
   /** What it has cost so far, by list prices. */
@@ -65,16 +68,17 @@ export async function describeInstance(env: EngineEnv, by: Operator, id: string)
   if (!row) throw unknownInstance(id);
   const instance = asInstance(row);
   const envelope = JSON.parse(String(row.envelope ?? "{}")) as Partial<Envelope>;
-  const [{ status: platformStatus, output }, cost, callback, standing] = await Promise.all([
+  const [{ status: platformStatus, output }, cost, doubts, callback, standing] = await Promise.all([
     answerOf(env, instance),
     costOfInstance(env, id),
+    instance.status === "complete" ? [] : doubtsOf(env, by, id),
     callbackOf(env, by, id, envelope.callback_url, row.callback),
     UNDER_WAY.has(instance.status) ? historyOf(env, instance).then(({ steps }) => standingIn(steps)) : undefined,
   ]);
   // Retention may have come between.
   if (!cost) throw unknownInstance(id);
   const returned = platformStatus === "complete" && instance.undo === null ? output : null;
-  return { ...instance, ...standing, ...contentOf(envelope, returned), platformStatus, callback, cost };
+  return { ...instance, ...standing, ...contentOf(envelope, returned), platformStatus, doubts, callback, cost };
 }
 
 /** What a reader is shown of what an instance was asked, and of what it answered. */

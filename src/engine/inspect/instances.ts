@@ -206,6 +206,7 @@ export async function payloadOf<Payload>(
 /** A row of `INSTANCE_COLUMNS` as an instance. */
 export function asInstance(row: Record<string, unknown>): Instance {
   const last = row.last === null ? null : (JSON.parse(String(row.last)) as LastEntry);
+  const error = row.error ? (JSON.parse(String(row.error)) as Failure) : null;
   const instance = {
     id: String(row.id),
     workflow: String(row.workflow),
@@ -216,9 +217,9 @@ export function asInstance(row: Record<string, unknown>): Instance {
     causationId: String(row.causation_id),
     subject: String(row.subject),
     deliveries: Number(row.deliveries),
-    step: last?.step ?? null,
+    step: last?.step ?? (error?.step || null),
     waitingFor: waitingFor(row.waiting_for),
-    error: row.error ? (JSON.parse(String(row.error)) as Failure) : null,
+    error,
     undo: row.undo as string | null,
     run: Number(row.run),
     mustEndBy: row.must_end_by as number | null,

@@ -1,7 +1,7 @@
 import type { Failure } from "../pass/failure.ts";
 import { labelOf } from "../pass/history.ts";
 import type { InstanceStatus } from "../store/instances/status.ts";
-import type { StepRecord } from "./history.ts";
+import { inItsWords, type StepRecord } from "./history.ts";
 
 /** A step whose last attempt failed, and that is tried again. */
 export interface Retrying {
@@ -60,7 +60,7 @@ export function standingIn(steps: readonly StepRecord[]): Standing {
 }
 
 /** When the platform makes the next attempt at a step; null where none is to come. */
-export function nextAttemptAt({ state, attempts }: Pick<StepRecord, "state" | "attempts">): number | null {
+export function nextAttemptAt({ state, attempts }: { state: string } & Pick<StepRecord, "attempts">): number | null {
   const last = attempts.at(-1);
   return state === "retrying" && last?.endedAt && last.retryDelayMs !== null ? last.endedAt + last.retryDelayMs : null;
 }
@@ -68,7 +68,7 @@ export function nextAttemptAt({ state, attempts }: Pick<StepRecord, "state" | "a
 function retryOf(step: StepRecord): Retrying[] {
   const last = step.attempts.at(-1);
   if (!last?.error) return [];
-  return [{ step: step.name, attempt: last.attempt, nextAt: nextAttemptAt(step), error: last.error.message }];
+  return [{ step: step.name, attempt: last.attempt, nextAt: nextAttemptAt(step), error: inItsWords(last.error.message) }];
 }
 
 function first<T>(all: readonly T[], at: (one: T) => number | null): T | null {

@@ -1,14 +1,17 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { isDoubtEvent } from "../guard/doubt.ts";
 import { labelOf } from "../pass/history.ts";
 import { awaitedSteps } from "../signals/wait.ts";
 import type { Operator } from "../store/actions.ts";
 import type { EntryState } from "../store/inbox/entry.ts";
 import { type Effect, effectsOf } from "./effects.ts";
-import { historyOf, type StepRecord } from "./history.ts";
+import { historyOf, inItsWords, type StepRecord } from "./history.ts";
 import type { Instance } from "./instances.ts";
 
 /** A step in the words of its code, with what is recorded of it. */
-export interface NamedStep extends Omit<StepRecord, "startedAt"> {
+export interface NamedStep extends Omit<StepRecord, "startedAt" | "state"> {
+  /** As the platform has it, but for a step that waits for a person to say whether its effect happened: for the platform that is over. */
+  state: StepRecord["state"] | "in_doubt";
   /** Null for one whose history the platform has forgotten. */
   startedAt: number | null;
   /** What an event has to be about that it waits for. */
@@ -36,12 +39,21 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
     const { until = null, ...named } = awaited.get(step.eventType ?? "") ?? {};
     const waits = step.state === "waiting" && { until };
     const effects = (step.type === "do" && recorded.get(step.name)?.map(effectView)) || [];
-    return { ...withCause(step, instance), ...waits, subject: null, approvalId: null, ...named, effects };
+    const doubted = step.state === "complete" && effects.at(-1)?.state === "in_doubt" && ({ state: "in_doubt", endedAt: null } as const);
+    const own = step.eventType !== null && isDoubtEvent(step.eventType) && { eventType: null };
+    return { ...withCause(spoken(step), instance), ...waits, subject: null, approvalId: null, ...named, ...own, ...doubted, effects };
   });
   const names = new Set(steps.flatMap(({ type, name }) => (type === "do" ? [name] : [])));
   const forgotten = [...recorded].flatMap(([label, own]) => (names.has(label) ? [] : [forgottenStep(label, own)]));
   const all = [...remembered, ...forgotten].toSorted((one, other) => timeOf(one) - timeOf(other));
   return { steps: all, truncated };
+}
+
+function spoken(step: StepRecord): StepRecord {
+  const attempts = step.attempts.map(({ error, ...attempt }) => {
+    return { ...attempt, error: error && { ...error, message: inItsWords(error.message) } };
+  });
+  return { ...step, attempts };
 }
 
 /** Of an error that lets a step be tried no more, the platform keeps no words: the row of the instance has them. */
@@ -55,11 +67,11 @@ function withCause(step: StepRecord, { error }: Shown): StepRecord {
 const STATES = {
   claimed: "running",
   failed: "errored",
-  in_doubt: "waiting",
+  in_doubt: "in_doubt",
   confirmed: "complete",
   done: "complete",
   superseded: "complete",
-} as const satisfies Record<EntryState, StepRecord["state"]>;
+} as const satisfies Record<EntryState, NamedStep["state"]>;
 
 function forgottenStep(name: string, effects: readonly Effect[]): NamedStep {
   const last = effects.at(-1);

@@ -99,13 +99,14 @@ interface Sending {
 }
 
 /** As a replay: the letter, the audit row and the message move together; who dies before it is sent leaves it to the keeper. */
-async function send(env: EngineEnv, { letter: { id, tenantId }, read, what, counted }: Sending): Promise<void> {
+async function send(env: EngineEnv, { letter: { id, tenantId, queue }, read, what, counted }: Sending): Promise<void> {
   const detail = { repair: what.name, changed: what.changed };
   const instanceId = read.command?.id ?? null;
   const action = { id: crypto.randomUUID(), verb: "repair", target: id, instanceId, reason: `Repair ${what.name}`, detail };
   const { isApplied, status, outgoing } = await putBack(env, { tenantId, actor: ENGINE }, action, repairLetter(id, what), read);
   if (!isApplied) return;
   counted("sent");
+  logLine("info", { log: "repair", queue, dead_letter: id, repair: what.name, outcome: what.outcome });
   await crashPoint("Q12 repaired, not sent");
   if (status === "accepted") await relay(env, [outgoing]);
 }

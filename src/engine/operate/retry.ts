@@ -15,6 +15,7 @@ import { markInDoubt } from "../store/instances/wait.ts";
 import { query } from "../store/retry.ts";
 import { forgetTold, reopenWait } from "../store/waits.ts";
 import { actAndTell } from "./act.ts";
+import { noteOnGiven } from "./given.ts";
 import { leftBehind, triedAnew, wentOnTo } from "./left.ts";
 import { assertRecorded, beginningOf, isBeingUndone, isUndone } from "./retry-beginning.ts";
 
@@ -23,6 +24,8 @@ export interface RetryPlan {
   from: string | null;
   /** Why it would be refused now; null when it would be done. */
   refused: string | null;
+  /** What it would keep that a person has said, and what to do where that is wrong; null where nobody has. */
+  note: string | null;
   effects: { step: string; item: string; verdict: "kept" | "runs" | "in_doubt" | "needs_output" }[];
 }
 
@@ -46,7 +49,13 @@ export async function planRetry(
     .map((effect) => ({ step: effect.step, item: effect.item, verdict: retryVerdictOn(effect) }));
   // A step that failed before it recorded anything has no entry yet: it is the one that runs.
   const listed = effects.some(({ step, item }) => start === labelOf(step, item));
-  return { from: start, refused, effects: start === null || listed ? effects : [...effects, { step: start, item: "", verdict: "runs" }] };
+  const note = await noteOnGiven(env, by, instanceId, recorded);
+  return {
+    from: start,
+    refused,
+    note,
+    effects: start === null || listed ? effects : [...effects, { step: start, item: "", verdict: "runs" }],
+  };
 }
 
 /** A `once` effect that is claimed was under way when its run ended: the next attempt parks it. */

@@ -16,6 +16,8 @@ export interface Failure {
   message: string;
   attempts: number;
   upstreamStatus?: number | undefined;
+  /** What may be behind it, and what to do then. */
+  hint?: string | undefined;
 }
 
 /**

@@ -21,6 +21,7 @@ export class Inbox {
   #knownToRun = false;
   #followsAnother = false;
   #history: History | undefined;
+  #seen: readonly Seen[] = [];
   #entries: Promise<Seen[]> | undefined;
 
   constructor(
@@ -48,6 +49,11 @@ export class Inbox {
     return this.#history;
   }
 
+  /** What the last look into the inbox has shown; none before one. */
+  get seen(): readonly Seen[] {
+    return this.#seen;
+  }
+
   /** The platform remembers a step: this pass follows another of the same run. */
   noteReplay(): void {
     this.#followsAnother = true;
@@ -65,6 +71,7 @@ export class Inbox {
     if (anew) this.#entries = undefined;
     this.#entries ??= this.recorder.history(this.instanceId).then(
       ({ entries, left }) => {
+        this.#seen = entries;
         this.#history = new History(entries, left === null ? {} : JSON.parse(left));
         this.course.learn(this.#history);
         this.#positions = entries.reduce((most, { position }) => Math.max(most, position + 1), this.#positions);

@@ -10,6 +10,7 @@ import { Course } from "./course.ts";
 import type { Failure } from "./failure.ts";
 import { Failures } from "./failures.ts";
 import { isFirstPass } from "./fresh.ts";
+import { withGiven } from "./given.ts";
 import { GuardedSteps } from "./guarded.ts";
 import { labelOf } from "./history.ts";
 import { Inbox } from "./inbox.ts";
@@ -172,7 +173,8 @@ export class Pass {
   reasonFor(error: unknown): Failure | undefined {
     const failure = this.failures.reasonFor(error, Object.keys(this.course.failures));
     const behind = failure?.step === "" ? this.course.lastFailed : undefined;
-    return failure && { ...failure, ...(behind !== undefined && { behind }) };
+    const whole = failure && { ...failure, ...(behind !== undefined && { behind }) };
+    return whole && !this.undoes ? withGiven(whole, this.instanceId, this.inbox.seen) : whole;
   }
 
   /** What this pass leaves to later ones, as JSON. Null for one that undoes: its own failures say nothing of what there is to undo. */

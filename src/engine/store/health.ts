@@ -19,6 +19,8 @@ const MAX_TENANTS = 10_000;
 const OPEN_LETTERS = fragment("dead_letters INDEXED BY dead_letters_open WHERE state = 'open'");
 const ERRORED = fragment("instances INDEXED BY instances_errored_by_workflow WHERE status = 'errored'");
 const WITH_DEADLINE = fragment(`instances INDEXED BY instances_by_deadline WHERE ${HAS_DEADLINE.fragment}`);
+/** Pending questions that are looked at, each with its instance, in every round. */
+const MAX_QUESTIONS = 1000;
 /** A question is pressing when so little of its time is left, and less than half of it. */
 const PRESSING_MS = 3_600_000;
 
@@ -29,7 +31,7 @@ const SECONDS_SINCE = (column: string) => fragment(`max(0, coalesce(${now.fragme
 
 /** Questions that a person could answer, of the first so many that are pending: those of runs that are over are pending for good. */
 const QUESTIONS =
-  fragment(`(SELECT * FROM (SELECT * FROM approvals INDEXED BY approvals_pending WHERE state = 'pending' LIMIT ${MAX_COUNTED})
+  fragment(`(SELECT * FROM (SELECT * FROM approvals INDEXED BY approvals_pending WHERE state = 'pending' LIMIT ${MAX_QUESTIONS})
     AS approvals WHERE ${SOMEBODY_WAITS.fragment})`);
 
 // From tenant to tenant of the index, which is the one that their lists read.

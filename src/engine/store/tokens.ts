@@ -34,6 +34,24 @@ export function insertToken({ id, hash, tenantId, actor, scopes, expiresAt, mint
 }
 
 /**
+ * Keeps a token that does what another does, as long as that one works and no longer than so many milliseconds, if its tenant has fewer
+ * than so many. `standsFor` answers the other's id, or nothing. Repeated, it finds its own row. Answers the row.
+ */
+export function insertHeir(
+  { id, hash }: Pick<NewToken, "id" | "hash">,
+  { standsFor, forMs, most }: { standsFor: Statement; forMs: number; most: number },
+): Statement {
+  return sql`
+    INSERT INTO tokens (id, hash, tenant_id, actor, scopes, created_at, expires_at, minted_by)
+    SELECT ${id}, ${hash}, t.tenant_id, t.actor, t.scopes, ${now}, min(coalesce(t.expires_at, ${now} + ${forMs}), ${now} + ${forMs}),
+      trim(coalesce(t.minted_by, '') || ' ' || t.id)
+    FROM tokens t WHERE t.id = (${standsFor}) AND (t.expires_at IS NULL OR t.expires_at > ${now})
+      AND (SELECT count(*) FROM tokens o WHERE o.tenant_id = t.tenant_id) < ${most}
+    ON CONFLICT (id) DO UPDATE SET id = excluded.id WHERE tokens.hash = excluded.hash
+    RETURNING ${SHOWN}`;
+}
+
+/**
  * Keeps a token, however many its tenant has: whoever reaches the database itself may. It ends so many milliseconds later, or never. One
  * that is there stays as it is.
  */

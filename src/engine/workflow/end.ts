@@ -24,12 +24,13 @@ export async function tellEnd(pass: Pass, platform: Platform, status: End["statu
   try {
     const error = failure && JSON.stringify(failure);
     const number = await pass.run.number();
+    const cause = failure === null ? undefined : causeOfFailure(pass.workflow, failure);
     const end = {
       id: pass.instanceId,
       run: number,
       status,
       error,
-      cause: failure === null ? undefined : causeOfFailure(pass.workflow, failure),
+      cause,
       left: pass.leftTo(number + 1, failure),
       spent: pass.spending.of(number, pass.undoes),
     };
@@ -38,7 +39,7 @@ export async function tellEnd(pass: Pass, platform: Platform, status: End["statu
     if (pass.inbox.isKnownToRun && Date.now() - Date.parse(pass.envelope.created_at) < YOUNG_MS) await pass.recorder.finish(end, calls);
     else await platform.reading({ label: "end" }, () => pass.recorder.finish(end, true), "always");
     await told;
-    noteEnd(pass, number, status, failure);
+    noteEnd(pass, number, status, failure && { ...failure, cause });
     if (calls) await callBack(pass);
   } catch (error) {
     logLine("warn", { log: "end", ...loggedInstance(pass), status, error: messageOf(error) });

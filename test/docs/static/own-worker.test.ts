@@ -46,6 +46,14 @@ it("the migrations that docs/own-worker.md names make every table of the engine 
   expect(named, "Name the engine's new migrations on the page.").toEqual(engines);
 });
 
+it("the versions that docs/own-worker.md installs are the engine's own", () => {
+  const [install] = fencesOf(page).filter(({ comment }) => comment === "install");
+  const named = [...(install?.text ?? "").matchAll(/(?<= )((?:@[\w-]+\/)?[\w-]+)@(\S+)/g)].map(([, name, version]) => [name, version]);
+  const { dependencies, devDependencies } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+  expect(named.length).toBe(6);
+  expect(named).toEqual(named.map(([name = ""]) => [name, { ...dependencies, ...devDependencies }[name]]));
+});
+
 /** The page's way starts a runtime for each file: here they are one. */
 const APPLY = "npx wrangler d1 migrations apply DB --local";
 const AT_ONCE = "cat migrations/*.sql > all.sql; npx wrangler d1 execute DB --local --yes --file all.sql";

@@ -47,6 +47,7 @@ it("the commands of docs/operating.md make a token, store its hash only, list it
     used_at: null,
   });
   expect(row?.created_at).toBeGreaterThan(Date.now() - 60_000);
+  expect(list.at(-1)).toBe("id\tmade\tends\tlast use\tscopes\tactor");
   expect(list.some((line) => line.startsWith(`${id}\t`) && line.endsWith("never used\tenqueue read operate tokens\tada"))).toBe(true);
   expect(list.join()).not.toContain(secret);
 

@@ -90,11 +90,32 @@ describe("A doubt that is confirmed with a wrong output", () => {
     expect(await rows("SELECT 1 FROM probe_rows WHERE id = ?1", id)).toHaveLength(1);
   });
 
+  it("W17 that its rows cannot be written with: it is in doubt again, with what was to be written", async () => {
+    const { instanceId, confirm, doubt, sent } = await posting({}, ({ id }) => ({
+      statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${id}, 'post', 'p')`],
+    }));
+    await confirm({ iid: "p1" });
+    const [again] = await doubt();
+    expect(again?.error?.message).toContain("A value that is undefined was to be written");
+    expect(again?.error?.message).toContain("Confirm it anew");
+    expect(await reaches(instanceId, "in_doubt", "errored")).toBe("in_doubt");
+    const id = crypto.randomUUID();
+    await confirm({ id });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await rows("SELECT 1 FROM probe_rows WHERE id = ?1", id)).toHaveLength(1);
+    expect(sent()).toBe(1);
+  });
+
   it("W17 that the code behind it cannot use: confirmed anew once the instance has ended of it, audited, with a new epoch; a retry goes on", async () => {
     const { instanceId, confirm, sent } = await posting({});
     await confirm({ nothing: "known" });
     expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
     const [before] = await effectsOf(probeEnv, operator, instanceId);
+    const { error } = await getInstance(probeEnv, operator, instanceId);
+    expect(error?.hint).toContain(`the output that a person confirmed for "post"`);
+    expect(error?.hint).toContain(`confirm it anew (POST /v1/effects/${before?.key}/confirm)`);
+    const note = expect.stringContaining(`A retry keeps the output that ${operator.actor} confirmed for "post"`);
+    expect(await planRetry(probeEnv, operator, instanceId)).toMatchObject({ note, effects: [{ step: "post", verdict: "kept" }] });
     await confirm({ id: "p2" });
     const [after] = await effectsOf(probeEnv, operator, instanceId);
     expect(after?.epoch).toBeGreaterThan(before?.epoch ?? 0);

@@ -18,6 +18,8 @@ const LOOKED_AT_FIRST = 2_000;
 
 /** At most so many rows more may be read of the larger size: an index has a few more levels, a page of it other neighbours. */
 const MORE = 20;
+/** Three gauges of a round read the first thousand pending questions, each with its instance. */
+const MORE_IN_A_ROUND = 3 * 2 * 1000;
 
 /** How many rows the database reads to answer. */
 const rowsOf = async (list: () => Promise<unknown>) => (await rowsRead(list)).read;
@@ -98,7 +100,9 @@ it("K01 a list and a round of the keeper read what they answer, not all that a t
   const perOpen = ({ running = 0 } = {}, size = 0) => running / (size / 1000);
   expect(perOpen(many, SIZES[1])).toBeLessThanOrEqual(perOpen(few, SIZES[0]));
   for (const one of read) delete one.running;
-  expect(Object.entries(many).filter(([list, count]) => count > (few[list] ?? 0) + MORE)).toEqual([]);
+  expect(Object.entries(many).filter(([list, count]) => count > (few[list] ?? 0) + (list === "round" ? MORE_IN_A_ROUND : MORE))).toEqual(
+    [],
+  );
   expect(Object.entries(many).filter(([list, count]) => list !== "round" && count > 200)).toEqual([]);
 });
 

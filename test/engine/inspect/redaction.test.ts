@@ -24,7 +24,7 @@ describe("What a definition marks as sensitive", () => {
     expect(instance.payload.person).toEqual({ email: REDACTED, born: REDACTED, city: "London" });
     const { items: effects } = (await by.get(`/v1/instances/${id}/effects`)).body;
     expect(effects.map(({ step, input, output }: Json) => [step, input, output])).toEqual([
-      ["mail", JSON.stringify({ to: REDACTED, text: REDACTED }), { sent_to: REDACTED }],
+      ["mail", { to: REDACTED, text: REDACTED }, { sent_to: REDACTED }],
       ["tell", null, null],
     ]);
     const { items: messages } = (await by.get(`/v1/instances/${id}/events?payload=true`)).body;

@@ -37,6 +37,19 @@ it("an instance whose step is tried again says which, after which attempt and of
   expect((await caller.get("/v1/instances")).body.items).toMatchObject([{ id, retrying: null }]);
 });
 
+it("an attempt's error is shown in its own words, also where the engine tells the platform a code with them", async () => {
+  const caller = await asking();
+  const closed = () => Promise.reject(upstreamRefused("The shop is closed."));
+  const id = await ask(caller, ({ step }) => step.read("look", closed, { retries }));
+  const { body } = await until(
+    () => caller.get(`/v1/instances/${id}`),
+    (answer) => answer.body.retrying !== null,
+  );
+  expect(body.retrying.error).toBe("The shop is closed.");
+  const { items } = (await caller.get(`/v1/instances/${id}/steps`)).body;
+  expect(items[0].attempts[0].error.message).toBe("The shop is closed.");
+});
+
 it("a list knows of a failed attempt what a step that claims has written", async () => {
   const caller = await asking();
   const ship = defineStep<null, null>({

@@ -120,6 +120,7 @@ describe("W19 a crash inside an undo", () => {
 
     expect(await planRetry(probeEnv, operator, instanceId)).toEqual({
       from: "undo first",
+      note: null,
       refused: null,
       effects: [
         { step: "undo last", item: "", verdict: "kept" },

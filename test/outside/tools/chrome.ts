@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { findPackageJSON } from "node:module";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
-import type { Browser } from "playwright-core";
+import type { Browser, BrowserServer, LaunchOptions } from "playwright-core";
 
 /** Nothing that it does by itself, and no name that it could look up: what a page is given comes from the test alone. */
 const ARGS = [
@@ -21,15 +21,27 @@ const FONTS = `<?xml version="1.0"?>
  */
 export async function startChrome(): Promise<Browser> {
   const { chromium } = await import("playwright-core");
-  if (process.platform !== "linux" || process.arch !== "x64") return chromium.launch({ channel: "chrome", args: ARGS });
+  return chromium.launch(await options());
+}
+
+/** The same for several processes of tests, which connect to it, and whose pages an engine on this machine serves. */
+export async function serveChrome(): Promise<BrowserServer> {
+  const { chromium } = await import("playwright-core");
+  const { args = [], ...rest } = await options();
+  const ours = args.map((arg) => (arg.startsWith("--host-resolver-rules") ? `${arg}, EXCLUDE localhost` : arg));
+  return chromium.launchServer({ ...rest, args: ours, host: "127.0.0.1" });
+}
+
+async function options(): Promise<LaunchOptions> {
+  if (process.platform !== "linux" || process.arch !== "x64") return { channel: "chrome", args: ARGS };
   const folder = await unpacked();
   const env = { LD_LIBRARY_PATH: join(folder, "al2023/lib"), FONTCONFIG_FILE: join(folder, "fonts/fonts.conf"), HOME: folder };
-  return chromium.launch({ executablePath: join(folder, "chromium"), args: ARGS, env });
+  return { executablePath: join(folder, "chromium"), args: ARGS, env };
 }
 
 /** Where it is unpacked, once per version. Two that begin at once unpack it both, and the first one's is taken by both. */
 async function unpacked(): Promise<string> {
-  const home = join(dirname(fileURLToPath(import.meta.resolve("@sparticuz/chromium"))), "..");
+  const home = dirname(findPackageJSON("@sparticuz/chromium", import.meta.url) ?? "");
   const { version } = JSON.parse(readFileSync(join(home, "package.json"), "utf8"));
   const cache = join(import.meta.dirname, "../../../node_modules/.cache");
   const folder = join(cache, `chromium-${version}`);

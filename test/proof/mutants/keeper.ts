@@ -6,7 +6,7 @@ const CHECK = "src/engine/keeper/check-instances.ts";
 export const KEEPER = mutantsOf("keeper", {
   "nobody starts what was accepted and never sent": {
     file: CHECK,
-    find: 'return stillInQueue(row, backlog) ? "leave" : "start";',
+    find: 'return stillInQueue(row, backlog, standsStill) ? "leave" : "start";',
     put: 'return "leave";',
     // Of the random programs only those show it whose first message the queue refuses, and whose sender has no copy of it: few.
     killedBy: "test/engine/intake/acceptance.test.ts",

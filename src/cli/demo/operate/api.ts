@@ -14,6 +14,7 @@ type ReplayAnswer = Output<EngineApi, "/v1/dead-letters/:id/replay", "$post">;
 type CancelAnswer = Output<EngineApi, "/v1/instances/:id/cancel", "$post">;
 type BulkAnswer = Output<EngineApi, "/v1/bulk-actions", "$post">;
 type Bulk = Output<EngineApi, "/v1/bulk-actions/:id", "$get">;
+type LanePage = Output<EngineApi, "/v1/lanes", "$get">;
 type AuditPage = Output<EngineApi, "/v1/audit", "$get">;
 type Replay = Extract<ReplayAnswer, { outcome: unknown }>;
 type Cancel = Extract<CancelAnswer, { follows: unknown }>;
@@ -62,7 +63,7 @@ export function operateApi({ url, token }: Engine) {
     causes: async () => (await ask<CausePage>("GET", "/v1/instances/causes")).items,
     letterCauses: async () => (await ask<LetterCausePage>("GET", "/v1/dead-letters/causes")).items,
     ofCause: async (id: string) => (await ask<InstancePage>("GET", `/v1/instances?cause=${id}&limit=50`)).items,
-    all: async () => (await ask<InstancePage>("GET", "/v1/instances?workflow=ship-order&limit=50")).items,
+    all: async (workflow = "ship-order") => (await ask<InstancePage>("GET", `/v1/instances?workflow=${workflow}&limit=50`)).items,
     /** The newest instance of an order. Errors: a `Refusal` where there is none. */
     async ofOrder(order: string): Promise<InstancePage["items"][number]> {
       const [found] = (await ask<InstancePage>("GET", `/v1/instances?subject=${order}`)).items;
@@ -84,6 +85,8 @@ export function operateApi({ url, token }: Engine) {
     search: async (text: string) => (await ask<Found>("GET", `/v1/search?${new URLSearchParams({ q: text })}`)).items,
     planReplay: (id: string, reason: string, body?: object) =>
       ask<Replay>("POST", `/v1/dead-letters/${id}/replay`, { ...(body && { body }), reason, dry_run: true }),
+    /** Lanes that stand still. */
+    lanes: async () => (await ask<LanePage>("GET", "/v1/lanes")).items,
     /** What operators did, oldest first. */
     audit: async () => (await ask<AuditPage>("GET", `/v1/audit?limit=${PAGE}`)).items.toReversed(),
   };

@@ -16,7 +16,9 @@ export async function resolveDoubt(api: OperateApi, outside: Outside): Promise<v
     throw new Refusal(`${LOST.order} is ${status}, and there are ${doubts.length} doubts.`);
   }
   say(paint("dim", "  GET /v1/effects?state=in_doubt"));
-  say(`  ${paint("cyan", LOST.order)} is ${paint("yellow", status)} at “${doubt.step}” (${doubt.class}). What was sent: ${doubt.input}`);
+  say(
+    `  ${paint("cyan", LOST.order)} is ${paint("yellow", status)} at “${doubt.step}” (${doubt.class}). What was sent: ${JSON.stringify(doubt.input)}`,
+  );
   say("  A machine that sent it again might send it twice. This one asks.");
   const sent = outside.book.find(({ kind, order }) => kind === "mails" && order === LOST.order);
   if (!sent) throw new Refusal("The mail is not in the book of who sends them.");

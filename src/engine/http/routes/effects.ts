@@ -32,7 +32,10 @@ const EffectSchema = z
       .boolean()
       .openapi({ description: "True for a step that a person has skipped: nothing of it happened, its output was given." }),
     epoch: z.int(),
-    input: z.string().nullable().openapi({ description: "What was sent, cut to 4 KB; kept for `lookup` and `once` effects only." }),
+    input: z.unknown().meta({
+      description:
+        "What was sent; kept for `lookup` and `once` effects only. Where it is longer than 4 KB, the beginning of its JSON as a text.",
+    }),
     output: z.unknown().meta({ description: "The recorded output; null for none, and for one that is kept elsewhere (`output_ref`)." }),
     output_ref: z.string().nullable().openapi({ description: "Where a large output is kept." }),
     error: FailureSchema.nullable(),
@@ -161,10 +164,19 @@ function effectView(effect: Effect, hide: Hide): z.infer<typeof EffectSchema> {
     state: effect.state,
     skipped: effect.skipped,
     epoch: effect.epoch,
-    input: hide(effect.input),
+    input: hide(sent(effect.input)),
     output: hide(effect.output === null ? null : JSON.parse(effect.output)),
     output_ref: effect.outputRef,
     error: hide(failureView(effect.error)),
     updated_at: iso(effect.updatedAt),
   };
+}
+
+/** What was sent, where its JSON is kept whole; or the beginning of that. */
+function sent(input: string | null): unknown {
+  try {
+    return input === null ? null : JSON.parse(input);
+  } catch {
+    return input;
+  }
 }

@@ -31,7 +31,9 @@ const InstanceSchema = z
     deliveries: z
       .int()
       .openapi({ description: "How often its message was delivered: more than once is a duplicate that changed nothing." }),
-    step: z.string().nullable().openapi({ description: "The guarded step that wrote last: not the one that waits, see `waiting_for`." }),
+    step: z.string().nullable().openapi({
+      description: "The guarded step that wrote last, or the one it failed at where none has: not the one that waits, see `waiting_for`.",
+    }),
     waiting_for: z
       .array(
         z.object({
@@ -83,6 +85,19 @@ const InstanceDetailSchema = InstanceSchema.extend({
   result_changed: z.string().nullable().openapi({
     description: "Of a result that is no plain data, such as a Map: what JSON changed of it or left out, in a sentence. Null otherwise.",
   }),
+  doubts: z
+    .array(
+      z.object({
+        step: z.string().openapi({ description: "The step's name in the code; behind it in brackets the key of an item." }),
+        effect: z.string().openapi({ description: "The effect's key." }),
+        since: timestamp,
+        why: z.string().nullable().openapi({ description: "What its last attempt failed of." }),
+        confirm: z.string().openapi({ description: "The path to POST to where it happened, with the `output` that it answered." }),
+        reject: z.string().openapi({ description: "Where it did not happen: it is done." }),
+        retry: z.string().openapi({ description: "Where nobody can tell: it is done again, and may happen twice." }),
+      }),
+    )
+    .openapi({ description: "Effects of which a person has to say whether they happened: an instance `in_doubt` goes on once they have." }),
   callback: z
     .object({
       url: z.string(),
@@ -177,7 +192,7 @@ export function instances(catalog: Catalog) {
 }
 
 function detailView(instance: InstanceDetail, redaction: Redaction, hide: Hide): z.infer<typeof InstanceDetailSchema> {
-  const { messageType, schemaVersion, payload, payloadRef, platformStatus, result, resultChanged, callback, cost } = instance;
+  const { messageType, schemaVersion, payload, payloadRef, platformStatus, result, resultChanged, doubts, callback, cost } = instance;
   return {
     ...instanceView(instance, hide),
     platform_status: platformStatus,
@@ -185,6 +200,15 @@ function detailView(instance: InstanceDetail, redaction: Redaction, hide: Hide):
     payload_ref: payloadRef,
     result: hide(result),
     result_changed: resultChanged,
+    doubts: doubts.map(({ key, step, since, why }) => ({
+      step,
+      effect: key,
+      since: iso(since),
+      why: hide(why),
+      confirm: `/v1/effects/${key}/confirm`,
+      reject: `/v1/effects/${key}/reject`,
+      retry: `/v1/effects/${key}/retry`,
+    })),
     callback: callback && { ...callback, delivery: callback.delivery && deliveryView(callback.delivery) },
     cost: costView(cost),
   };

@@ -19,6 +19,9 @@ const PlanSchema = z
   .object({
     from: z.string().nullable(),
     refused: z.string().nullable().meta({ description: "Why it would be refused now; null when it would be done." }),
+    note: z.string().nullable().meta({
+      description: "Which output it would keep that a person has confirmed, and what to do where that is wrong; null where nobody has.",
+    }),
     effects: z.array(z.object({ step: z.string(), item: z.string(), verdict: z.enum(["kept", "runs", "in_doubt", "needs_output"]) })),
   })
   .openapi("RetryPlan");

@@ -28,7 +28,9 @@ const StepSchema = z
       .string()
       .openapi({ description: "As the code names it; a wait has the name of its step, which first says that it waits (`do`)." }),
     count: z.int().openapi({ description: "Tells calls of one name apart, in the order they were made." }),
-    state: z.enum(["running", "retrying", "sleeping", "waiting", "complete", "errored", "timed_out"]),
+    state: z.enum(["running", "retrying", "sleeping", "waiting", "in_doubt", "complete", "errored", "timed_out"]).openapi({
+      description: "`in_doubt`: a person has to say whether its effect happened. Behind it stands the wait for that, `… · in doubt 1`.",
+    }),
     started_at: timestamp.nullable().openapi({ description: "Null for a step whose history the platform has forgotten." }),
     ended_at: timestamp.nullable(),
     attempts: z.array(AttemptSchema).openapi({
@@ -38,7 +40,10 @@ const StepSchema = z
     next_attempt_at: timestamp.nullable().openapi({ description: "For one that is `retrying`: when the next attempt is made." }),
     duration_ms: z.int().nullable().openapi({ description: "For a sleep: how long." }),
     until: timestamp.nullable().openapi({ description: "For a sleep, and a wait that lasts: until when." }),
-    event_type: z.string().nullable().openapi({ description: "For a wait: for which type of event; null for a question." }),
+    event_type: z
+      .string()
+      .nullable()
+      .openapi({ description: "For a wait: for which type of event; null for a question, and for a doubt." }),
     subject: z.string().nullable().openapi({ description: "For a wait: what the event has to be about." }),
     approval_id: z.string().nullable().openapi({ description: "For a question: which." }),
     effects: z

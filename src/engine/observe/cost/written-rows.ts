@@ -35,13 +35,13 @@ export const ROWS = {
   waitOver: 3,
   questionAsked: 4,
   /** A person's answer, with its audit. */
-  questionAnswered: 10,
+  questionAnswered: 13,
   /** Its time was over. */
   questionOver: 2,
   /** A run began by an operator's retry, with its audit. It leaves its cause. */
-  retried: 12,
+  retried: 15,
   /** The same of an undo. */
-  undone: 10,
+  undone: 13,
   /** Retention removes it and keeps its key: beside these two, a row for each entry, wait and question. */
   removed: 2,
   complete: 1,

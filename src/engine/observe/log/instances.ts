@@ -39,6 +39,9 @@ export interface LoggedFailure {
   message: string;
   attempts: number;
   upstreamStatus?: number | undefined;
+  hint?: string | undefined;
+  /** What the failure of a run has in common with others: `GET /v1/instances?cause=`. */
+  cause?: string | undefined;
 }
 
 /** An attempt at a step that is over: which, and how long it took. */
@@ -104,8 +107,8 @@ export function withheldBy<Failed extends { message: string }>({ hide }: LoggedR
 export function logEnd(env: object, instance: LoggedInstance, status: string, failure: LoggedFailure | null, ms?: number): void {
   const ended = { log: "ended", ...instance, status, ms };
   if (failure) {
-    const { step, at, where, attempts } = failure;
-    logJobLine(env, "error", { ...ended, step, at, where, attempts, ...described(env, failure) });
+    const { step, at, where, attempts, hint, cause } = failure;
+    logJobLine(env, "error", { ...ended, step, at, where, attempts, ...described(env, failure), cause, hint });
   } else logJobLine(env, "info", ended);
 }
 

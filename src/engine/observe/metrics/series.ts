@@ -64,7 +64,7 @@ export const GAUGES = {
   effects_in_doubt_oldest_seconds: { help: "Age of the oldest effect in doubt.", labels: [] },
   instances_errored_open: { help: "Instances that failed and that nobody has mended or closed, up to 10000.", labels: ["workflow"] },
   instances_overdue: { help: "Instances past the time by which they were to have ended, up to 10000.", labels: ["workflow"] },
-  approvals_waiting: { help: "Questions that wait for a person's answer, of the first 10000 pending.", labels: ["workflow"] },
+  approvals_waiting: { help: "Questions that wait for a person's answer, of the first 1000 pending.", labels: ["workflow"] },
   approvals_pressing: { help: "Those with less than an hour, and less than half of their time, left.", labels: ["workflow"] },
   approvals_oldest_seconds: { help: "How long the oldest of these questions has waited.", labels: [] },
   instances_unchecked: { help: "Instances that the keeper should have looked at a minute ago or longer, up to 10000.", labels: ["stage"] },

@@ -193,7 +193,9 @@ function readFilter(verb: AnyBulkVerb, filter: unknown): Readonly<Record<string,
   const parsed = verb.filter.safeParse(filter);
   if (parsed.success) return parsed.data;
   const issues = issuesIn(verb.filter, filter, parsed.error, ["filter"]);
-  throw new MillraceError("invalid_payload", `The filter is none of ${verb.noun}: correct the fields in issues.`, { issues });
+  throw new MillraceError("invalid_payload", `The filter does not choose ${verb.noun} as it stands: correct the fields in issues.`, {
+    issues,
+  });
 }
 
 /** How many match, and the first of them. Errors: `invalid_payload` for more than one bulk action takes. */

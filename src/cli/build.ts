@@ -1,0 +1,23 @@
+import { besideOptions, type Call, Misuse, runCommand, type Usage } from "./command.ts";
+import { builtConsole } from "./local/console.ts";
+import { wantsHelp } from "./options.ts";
+import { say } from "./terminal.ts";
+
+const USAGE: Usage = {
+  text: "Usage: npm run prepare -- [--help]. Builds what the Worker serves of src/console, unless it was built of the same files before.",
+  values: [],
+};
+
+/** Builds what is built: npm does it behind every install, and wrangler before every deployment. */
+async function build({ args }: Call): Promise<number> {
+  if (wantsHelp(args)) {
+    say(USAGE.text);
+    return 0;
+  }
+  const [beside] = besideOptions(args, USAGE);
+  if (beside !== undefined) throw new Misuse(`It takes no "${beside}". ${USAGE.text}`);
+  await builtConsole();
+  return 0;
+}
+
+await runCommand(build);

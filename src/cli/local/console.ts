@@ -1,0 +1,73 @@
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { Refusal } from "../command.ts";
+import { digestOf } from "./made-once.ts";
+import { ROOT } from "./wrangler.ts";
+
+const SOURCES = join(ROOT, "src/console");
+/** What the Worker imports: a module of the two texts, which git does not have. */
+const BUILT = join(ROOT, "src/engine/http/console/built.js");
+/** What a build follows from. */
+const FROM = [SOURCES, join(import.meta.dirname, "console.ts"), join(ROOT, "package-lock.json")];
+/** Browsers that have `light-dark()` and everything else that is used. */
+const BROWSERS = ["chrome125", "firefox125", "safari17.5"];
+
+/**
+ * Builds the console, unless it was built of the same files before: this is the one place that knows whether it is fresh, and everything
+ * that bundles the Worker calls it first. Errors: a `Refusal` with the bundler's words, where the sources cannot be built.
+ */
+export async function builtConsole(): Promise<void> {
+  const made = `// Made of src/console ${digestOf(FROM)}. Change that, and never this.\n`;
+  if (existsSync(BUILT) && readFileSync(BUILT, "utf8").startsWith(made)) return;
+  const { script, style } = await built();
+  const text = `${made}export const script = ${named(script, "js")};\nexport const style = ${named(style, "css")};\n`;
+  // As a whole or as it was: two may build at once.
+  const making = `${BUILT}.${process.pid}`;
+  writeFileSync(making, text);
+  renameSync(making, BUILT);
+}
+
+function named(text: string, ending: string): string {
+  const digest = createHash("sha256").update(text).digest("hex").slice(0, 16);
+  return JSON.stringify({ name: `${digest}.${ending}`, text });
+}
+
+/** As far as they are used here. */
+interface Output {
+  output: readonly { fileName: string; code?: string; source?: string | Uint8Array }[];
+}
+
+async function built(): Promise<{ script: string; style: string }> {
+  if (!isInstalled()) throw new Refusal("The console is not built, and the packages that build it are not installed: run `npm install`.");
+  const { build } = await import("vite");
+  const options = {
+    // The same whoever asks: a run of tests says of itself that it is one, and would be given a larger build.
+    ...{ configFile: false, root: SOURCES, logLevel: "silent", mode: "production", define: { "process.env.NODE_ENV": '"production"' } },
+    oxc: { jsx: { runtime: "automatic", importSource: "preact", development: false } },
+    build: {
+      ...{ write: false, target: BROWSERS, cssTarget: BROWSERS, modulePreload: false, reportCompressedSize: false },
+      rollupOptions: { input: join(SOURCES, "main.tsx") },
+    },
+  } as const;
+  const { output } = await build(options as object).then(
+    (made) => made as unknown as Output,
+    (error: unknown) => {
+      throw new Refusal(`The console cannot be built: ${error instanceof Error ? error.message : String(error)}`);
+    },
+  );
+  const script = output.find(({ fileName }) => fileName.endsWith(".js"))?.code;
+  const style = output.find(({ fileName }) => fileName.endsWith(".css"))?.source;
+  if (script === undefined || style === undefined) throw new Refusal("The console cannot be built: main.tsx makes no script, or no style.");
+  return { script, style: String(style) };
+}
+
+function isInstalled(): boolean {
+  try {
+    createRequire(import.meta.url).resolve("vite");
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,71 @@
+import type { ExtractSchema } from "hono/types";
+import type { EngineApi } from "millrace/http";
+import { type Problem, problemIn, unanswered } from "./problem.ts";
+import { expired, session } from "./session.ts";
+
+// What a route takes and answers is said by the route itself: where one changes, this does not compile.
+type Routes = ExtractSchema<EngineApi>;
+export type Path = keyof Routes & string;
+type Method<At extends Path> = keyof Routes[At] & string;
+type Of<At extends Path, How extends Method<At>> = Routes[At][How] extends { input: infer In; output: infer Out }
+  ? { in: In; out: Out }
+  : never;
+/** Answers that are no problems. */
+type Good<Out> = Out extends { code: string; title: string; status: number } ? never : Out;
+type Query<In> = In extends { query: infer Query } ? Query : Record<string, never>;
+
+/** What a route answers to a GET, such as `Answer<"/v1/instances">`, or to another method. */
+export type Answer<At extends Path, How extends Method<At> = "$get" & Method<At>> = Good<Of<At, How>["out"]>;
+/** One of what a list answers. */
+export type Item<At extends Path> = Answer<At> extends { items: (infer One)[] } ? One : never;
+
+/** What came of a request: a refusal is a value, and is shown as it is. */
+export type Result<T> = { ok: true; data: T } | { ok: false; problem: Problem };
+
+interface Sent {
+  param?: Record<string, string>;
+  body?: unknown;
+  /** Names the work, where the route takes an `Idempotency-Key`. */
+  key?: string;
+  signal?: AbortSignal;
+}
+
+/** Reads a route, such as `get("/v1/instances/:id", { param: { id } })`. */
+export function get<At extends Path>(
+  path: At,
+  sent: Omit<Sent, "body" | "key"> & { query?: Partial<Query<Of<At, "$get" & Method<At>>["in"]>> } = {},
+): Promise<Result<Answer<At>>> {
+  return send("GET", path, sent) as Promise<Result<Answer<At>>>;
+}
+
+/** Asks a route to do something. */
+export function post<At extends Path>(path: At, sent: Sent): Promise<Result<Answer<At, "$post" & Method<At>>>> {
+  return send("POST", path, sent) as Promise<Result<Answer<At, "$post" & Method<At>>>>;
+}
+
+/** Any request to the API, by a path with or without names in it; answers the JSON, or the problem. */
+export async function send(method: string, path: string, sent: Sent & { query?: object } = {}): Promise<Result<unknown>> {
+  const { param = {}, query = {}, body, key, signal } = sent;
+  const at = path.replaceAll(/:(\w+)/g, (_, name) => encodeURIComponent(param[name] ?? ""));
+  const asked = new URLSearchParams(Object.entries(query).flatMap(([name, value]) => (value ? [[name, String(value)]] : [])));
+  const { token } = session.get();
+  try {
+    const answer = await fetch(asked.size > 0 ? `${at}?${asked}` : at, {
+      method,
+      headers: {
+        ...(token && { authorization: `Bearer ${token}` }),
+        ...(body !== undefined && { "content-type": "application/json" }),
+        ...(key && { "idempotency-key": key }),
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(signal && { signal }),
+    });
+    if (answer.ok) return { ok: true, data: answer.status === 204 ? undefined : await answer.json() };
+    const problem = await problemIn(answer);
+    // Whoever is asked for a token keeps their place: only the dialog comes.
+    if (answer.status === 401 && token === session.get().token) expired(problem);
+    return { ok: false, problem };
+  } catch (error) {
+    return { ok: false, problem: unanswered(error) };
+  }
+}

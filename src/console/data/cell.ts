@@ -1,0 +1,45 @@
+import { useEffect, useState } from "preact/hooks";
+
+/** A value that the whole page shares: whoever shows it is drawn again when it changes. */
+export interface Cell<T> {
+  get(): T;
+  set(value: T): void;
+  /** Hears each change; answers how to stop. */
+  listen(hear: (value: T) => void): () => void;
+}
+
+export function cell<T>(value: T): Cell<T> {
+  let held = value;
+  const hearers = new Set<(value: T) => void>();
+  return {
+    get: () => held,
+    set(next) {
+      if (Object.is(held, next)) return;
+      held = next;
+      for (const hear of [...hearers]) hear(next);
+    },
+    listen(hear) {
+      hearers.add(hear);
+      return () => void hearers.delete(hear);
+    },
+  };
+}
+
+/** What a component shows of a cell; it is drawn again only where that has changed. */
+export function useCell<T, Shown = T>(from: Cell<T>, pick: (value: T) => Shown = (value) => value as unknown as Shown): Shown {
+  const [, draw] = useState({});
+  const shown = pick(from.get());
+  useEffect(() => {
+    let last = shown;
+    const look = () => {
+      const next = pick(from.get());
+      if (Object.is(last, next)) return;
+      last = next;
+      draw({});
+    };
+    // It may have changed between drawing and listening.
+    look();
+    return from.listen(look);
+  }, [from, shown]);
+  return shown;
+}

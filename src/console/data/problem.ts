@@ -1,0 +1,38 @@
+/** What an answer says that is none: RFC 9457, as the API has it. */
+export interface Problem {
+  code: string;
+  title: string;
+  detail: string;
+  /** 0 where there was no answer. */
+  status: number;
+  retryable: boolean;
+  issues?: { path: string; message: string }[];
+  /** Everything else that it says, such as the instance that was in the way. */
+  [more: string]: unknown;
+}
+
+/** Reads a refusal. What is no problem document, from a proxy perhaps, is said by its status. */
+export async function problemIn(answer: Response): Promise<Problem> {
+  const said = (await answer.json().catch(() => ({}))) as Partial<Problem>;
+  const title = said.title ?? `The answer was ${answer.status}`;
+  return {
+    retryable: false,
+    code: "unexpected",
+    detail: "It came from something in front of the engine.",
+    ...said,
+    title,
+    status: answer.status,
+  };
+}
+
+/** What is said where nothing answered. */
+export function unanswered(error: unknown): Problem {
+  const aborted = error instanceof Error && error.name === "AbortError";
+  return {
+    code: aborted ? "aborted" : "no_answer",
+    title: aborted ? "Given up" : "No answer",
+    detail: "The engine cannot be reached from here. What is shown is as old as it says; it is asked again by itself.",
+    status: 0,
+    retryable: true,
+  };
+}

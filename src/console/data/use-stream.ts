@@ -1,0 +1,45 @@
+import { useEffect, useRef } from "preact/hooks";
+import { useCell } from "./cell.ts";
+import { readEvents } from "./events.ts";
+import { live } from "./live.ts";
+import { session } from "./session.ts";
+
+const FIRST_PAUSE_MS = 1000;
+const LONGEST_PAUSE_MS = 30_000;
+
+/** Follows a stream of one thing while the page follows the whole: `hear` is called for each of its events. It ends with the thing's run. */
+export function useStream(path: string, hear: (event: string) => void): void {
+  const latest = useRef(hear);
+  latest.current = hear;
+  const isLive = useCell(live, ({ state }) => state === "live");
+  const { token } = useCell(session);
+  useEffect(() => {
+    if (!isLive) return;
+    const over = new AbortController();
+    void follow(path, token, over.signal, (event) => latest.current(event));
+    return () => over.abort();
+  }, [path, isLive, token]);
+}
+
+async function follow(path: string, token: string | undefined, over: AbortSignal, hear: (event: string) => void): Promise<void> {
+  let [lastId, pauseMs] = ["", FIRST_PAUSE_MS];
+  while (!over.aborted) {
+    try {
+      const headers = { ...(token && { authorization: `Bearer ${token}` }), ...(lastId && { "last-event-id": lastId }) };
+      const answer = await fetch(path, { headers, signal: over });
+      // Its end has been heard, or it cannot be followed: what the whole page follows tells of it.
+      if (answer.status === 204 || (answer.status >= 400 && answer.status < 500 && answer.status !== 429)) return;
+      if (answer.ok && answer.body) {
+        await readEvents(answer.body, (event) => {
+          lastId = event?.id ?? lastId;
+          if (event?.event !== undefined) hear(event.event);
+        });
+        pauseMs = FIRST_PAUSE_MS;
+      }
+    } catch {
+      // Asked again below, unless it is over.
+    }
+    if (!over.aborted) await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
+  }
+}

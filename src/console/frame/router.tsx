@@ -1,0 +1,72 @@
+import type { ComponentChildren, JSX } from "preact";
+import { cell, useCell } from "../data/cell.ts";
+
+/** Where the console is. */
+const BASE = "/console";
+
+/** A place in the console: its parts behind `/console`, and the query with every filter. */
+export interface Place {
+  path: readonly string[];
+  query: URLSearchParams;
+}
+
+function placeNow(): Place {
+  const parts = location.pathname.slice(BASE.length).split("/").filter(Boolean);
+  return { path: parts.map(decoded), query: new URLSearchParams(location.search) };
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+const place = cell<Place>(placeNow());
+addEventListener("popstate", () => place.set(placeNow()));
+
+export function usePlace(): Place {
+  return useCell(place);
+}
+
+/** The address of a place, such as `hrefOf("instances", id)` or `hrefOf("instances", { status: "errored" })`. */
+export function hrefOf(...parts: (string | Readonly<Record<string, string | undefined>>)[]): string {
+  const path = parts.filter((part) => typeof part === "string" && part !== "").map((part) => encodeURIComponent(part as string));
+  const query = new URLSearchParams();
+  for (const part of parts)
+    if (typeof part === "object") for (const [name, value] of Object.entries(part)) if (value) query.set(name, value);
+  return [BASE, ...path].join("/") + (query.size > 0 ? `?${query}` : "");
+}
+
+/** Goes to a place of the console; `replace` leaves no step to go back to. */
+export function go(href: string, { replace = false } = {}): void {
+  history[replace ? "replaceState" : "pushState"](null, "", href);
+  place.set(placeNow());
+}
+
+/** Sets filters of the place that is shown, and leaves the others; undefined and "" take one away. */
+export function setFilters(filters: Readonly<Record<string, string | undefined>>): void {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(filters)) {
+    if (value) query.set(name, value);
+    else query.delete(name);
+  }
+  go(location.pathname + (query.size > 0 ? `?${query}` : ""));
+}
+
+type LinkProps = Omit<JSX.IntrinsicElements["a"], "href"> & { to: string; children: ComponentChildren };
+
+/** A link within the console: a click goes there without loading the page; with a modifier the browser does as ever. */
+export function Link({ to, children, ...rest }: LinkProps) {
+  const follow = (event: MouseEvent) => {
+    if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    go(to);
+  };
+  return (
+    <a {...rest} href={to} onClick={follow}>
+      {children}
+    </a>
+  );
+}

@@ -1,0 +1,37 @@
+import type { ComponentChildren } from "preact";
+import type { Pages } from "../data/use-pages.ts";
+import { ProblemNote } from "./problem.tsx";
+
+interface ListProps<Row> {
+  pages: Pages<Row>;
+  /** What one of them is called, and several. */
+  noun: readonly [one: string, many: string];
+  /** Shown where there is none. */
+  empty: ComponentChildren;
+  /** Shows those that there are. */
+  children: (rows: Row[]) => ComponentChildren;
+}
+
+/** A list that is read page by page: how many are shown, why it is as it is, and a button for more. */
+export function List<Row>({ pages: { rows, problem, more }, noun: [one, many], empty, children }: ListProps<Row>) {
+  return (
+    <>
+      {problem && <ProblemNote problem={problem} />}
+      {rows?.length === 0 && !problem && empty}
+      {rows && rows.length > 0 && children(rows)}
+      {rows && (rows.length > 0 || more) && (
+        <p class="quiet foot">
+          <span role="status">
+            {rows.length} {rows.length === 1 ? one : many}
+            {more ? (rows.length > 0 ? ", and there are more" : " so far") : ""}
+          </span>
+          {more && (
+            <button type="button" onClick={more}>
+              {rows.length > 0 ? "Show more" : "Look further"}
+            </button>
+          )}
+        </p>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,12 @@
+import { useCell } from "../data/cell.ts";
+import { session } from "../data/session.ts";
+import { Empty } from "./empty.tsx";
+
+/** Stands where a token may not see what is counted of the whole deployment, and says how to get one that may. */
+export function NeedsObserve({ what }: { what: string }) {
+  const { caller } = useCell(session);
+  const command = `npm run -s token -- --tenant ${caller?.tenant} --actor you --scopes read,operate,observe --days 90`;
+  return (
+    <Empty command={command}>{what} for the whole deployment, of all tenants at once: that needs a token with the scope observe.</Empty>
+  );
+}

@@ -1,0 +1,51 @@
+import { Status, type Tone } from "./status.tsx";
+
+/** What a dry run of an action on an instance answers. */
+export interface Plan {
+  refused: string | null;
+  /** What would follow, in a sentence, where the route says it. */
+  follows?: string;
+  from?: string | null;
+  effects: { step: string; item: string; verdict: string }[];
+}
+
+/** What each verdict means, as the API's document says it. */
+const VERDICTS: Readonly<Record<string, readonly [tone: Tone, means: string]>> = {
+  kept: ["green", "it happened, and stands"],
+  runs: ["blue", "it is done, or tried again"],
+  skipped: ["quiet", "it is passed by, with the output that is given"],
+  held: ["grey", "its next attempt waits until the instance is resumed"],
+  under_way: ["blue", "an attempt is under way: what came of it is recorded first"],
+  undone: ["amber", "it is taken back"],
+  stays: ["green", "it stays: its code has no way back"],
+  asked: ["violet", "the upstream is asked first whether it happened"],
+  nothing: ["quiet", "it did not happen"],
+  in_doubt: ["orange", "a person has to say whether it happened"],
+  unknown: ["orange", "it failed without a record, and may have happened"],
+  needs_output: ["orange", "it happened, and its output has to be given"],
+};
+
+/** A dry run, effect by effect. */
+export function EffectPlan({ plan: { follows, from, effects } }: { plan: Plan }) {
+  return (
+    <>
+      {(follows || from) && <p>{follows ?? `It starts from ${from}.`}</p>}
+      {effects.length === 0 && <p class="quiet">No effect is recorded of it.</p>}
+      <ul class="effects">
+        {effects.map(({ step, item, verdict }) => {
+          const [tone, means] = VERDICTS[verdict] ?? ["quiet", ""];
+          return (
+            <li key={`${step} ${item}`}>
+              <span class="cut">
+                {step}
+                {item && ` [${item}]`}
+              </span>
+              <Status word={verdict} tone={tone} />
+              <span class="quiet">{means}</span>
+            </li>
+          );
+        })}
+      </ul>
+    </>
+  );
+}

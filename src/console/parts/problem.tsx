@@ -1,0 +1,30 @@
+import type { Problem } from "../data/problem.ts";
+import { hrefOf, Link } from "../frame/router.tsx";
+
+/** A refusal in words: what was wrong, field by field, and a link to what was in the way. */
+export function ProblemNote({ problem }: { problem: Problem }) {
+  const { title, detail, code, issues = [], instance_id: instance } = problem;
+  return (
+    <div class="problem" role="alert">
+      <p>
+        <strong>{title}.</strong> {detail}
+      </p>
+      {issues.length > 0 && (
+        <ul>
+          {issues.map(({ path, message }) => (
+            <li key={path}>
+              <code>{path}</code> {message}
+            </li>
+          ))}
+        </ul>
+      )}
+      <p class="quiet">
+        {typeof instance === "string" && <Link to={hrefOf("instances", instance)}>The instance in the way</Link>}
+        {code === "bulk_actions_running" && <Link to={hrefOf("actions", { state: "running" })}>Those that run</Link>}{" "}
+        <a href={`/problems#${code}`} target="_blank" rel="noreferrer">
+          {code}
+        </a>
+      </p>
+    </div>
+  );
+}

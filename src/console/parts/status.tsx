@@ -1,0 +1,92 @@
+import type { Item } from "../data/api.ts";
+import { Ago } from "./time.tsx";
+
+/** A shape of its own for each tone, so that none is told by its colour alone. Drawn in 12 by 12. */
+const SHAPES = {
+  green: "M2 6.5 5 9.5 10 3",
+  blue: "M6 6m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",
+  amber: "M10 6a4 4 0 1 1-1.4-3M9 .8v2.6H6.4",
+  violet: "M3 1.5h6M3 10.5h6M3.5 1.5c0 3 5 6 5 9M8.5 1.5c0 3-5 6-5 9",
+  orange: "M4 4a2 2 0 1 1 3 1.8c-.8.4-1 .9-1 1.7M6 9.8v.4",
+  red: "M3 3l6 6M9 3l-6 6",
+  grey: "M4.2 2.5v7M7.8 2.5v7",
+  quiet: "M6 6m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",
+} as const;
+
+export type Tone = keyof typeof SHAPES;
+
+/** The tone of each word that the console has for how something stands. */
+const TONES: Readonly<Record<string, Tone>> = {
+  ...{ complete: "green", done: "green", confirmed: "green", applied: "green", approved: "green", replayed: "green", active: "green" },
+  ...{ running: "blue", claimed: "blue", open: "blue", going: "blue", starts: "blue", follows: "blue", sent: "blue" },
+  ...{ retrying: "amber", overdue: "amber", failed: "amber" },
+  ...{ waiting: "violet", sleeping: "violet", pending: "violet" },
+  ...{
+    taken: "green",
+    stated: "green",
+    on_its_way: "blue",
+    moving: "blue",
+    delayed: "violet",
+    held: "red",
+    blocked: "red",
+    unknown: "orange",
+  },
+  in_doubt: "orange",
+  ...{ errored: "red", dead: "red", timed_out: "red", refused: "red", rejected: "red", halted: "red", stopped: "red" },
+  ...{ paused: "grey", aborted: "grey" },
+};
+
+export function toneOf(word: string): Tone {
+  return TONES[word] ?? "quiet";
+}
+
+/** The shape of a tone, also within another picture. */
+export function Shape({ tone, ...at }: { tone: Tone; x?: number; y?: number }) {
+  return (
+    <svg {...at} viewBox="0 0 12 12" width="12" height="12" aria-hidden="true">
+      <path d={SHAPES[tone]} />
+    </svg>
+  );
+}
+
+/** A status as word, shape and colour. `tone` where the word is none of the known ones. */
+export function Status({ word, tone = toneOf(word) }: { word: string; tone?: Tone }) {
+  return (
+    <span class="status" data-tone={tone}>
+      <Shape tone={tone} />
+      {word.replaceAll("_", " ")}
+    </span>
+  );
+}
+
+type Instance = Pick<Item<"/v1/instances">, "status" | "retrying" | "sleeping" | "waiting_for" | "overdue" | "undo">;
+
+/** Statuses in which what an instance retries, sleeps or waits for is what one wants to know. */
+const UNDER_WAY = new Set(["accepted", "queued", "running", "waiting"]);
+
+/** How an instance stands, in one word: what it retries, sleeps or waits for is a state of its own. */
+export function standing({ status, retrying, sleeping, waiting_for }: Instance): string {
+  if (!UNDER_WAY.has(status)) return status;
+  return retrying ? "retrying" : waiting_for.length > 0 ? "waiting" : sleeping ? "sleeping" : status;
+}
+
+/** How an instance stands, and what it comes to next, as far as that is known. */
+export function InstanceStatus({ instance }: { instance: Instance }) {
+  const word = standing(instance);
+  const { retrying, sleeping, waiting_for: waits, undo, overdue } = instance;
+  const until =
+    word === "retrying" ? retrying?.next_at : word === "waiting" ? waits[0]?.until : word === "sleeping" ? sleeping?.until : null;
+  return (
+    <>
+      <Status word={word === "waiting" && waits[0]?.approval_id ? "asks" : word} {...(word === "waiting" && { tone: "violet" as const })} />
+      {until && (
+        <span class="quiet">
+          {" "}
+          <Ago at={until} />
+        </span>
+      )}
+      {undo && <span class="quiet"> {undo === "done" ? "undone" : "being undone"}</span>}
+      {overdue && <span class="quiet"> overdue</span>}
+    </>
+  );
+}

@@ -1,0 +1,164 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useKeys } from "../frame/keys.ts";
+import { go } from "../frame/router.tsx";
+
+/** A column of a table. */
+export interface Column<Row> {
+  head: string;
+  cell: (row: Row) => ComponentChildren;
+  /** Its share of the width, as a CSS grid writes it, such as `2fr` or `96px`. Default `1fr`. */
+  width?: string;
+  /** The same in a narrow window; default as in a wide one. */
+  narrow?: string;
+  /** True for one that a narrow window leaves out. */
+  isMinor?: boolean;
+  isNumber?: boolean;
+}
+
+interface TableProps<Row extends object> {
+  /** What the table is of, for whoever hears it. */
+  label: string;
+  rows: readonly Row[];
+  columns: readonly Column<Row>[];
+  nameOf: (row: Row) => string;
+  /** Where Enter and a click on the row go. */
+  hrefOf?: (row: Row) => string;
+  /** The names of the rows that are selected, where they can be: `x` selects. */
+  selected?: ReadonlySet<string>;
+  select?: (names: ReadonlySet<string>) => void;
+}
+
+const ROW_PX = 32;
+/** Longer lists draw only what is seen, and some rows on either side. */
+const VIRTUAL_FROM = 100;
+const BESIDE = 8;
+/** What is drawn is moved by so many rows at once, so that most scrolling draws nothing. */
+const STEP = 5;
+
+/** Rows that are walked by `j` and `k`, opened by Enter and selected by `x`; the row that has the focus keeps it as others come. */
+export function Table<Row extends object>({ label, rows, columns, nameOf, hrefOf, selected, select }: TableProps<Row>) {
+  const body = useRef<HTMLTableSectionElement>(null);
+  const [current, setCurrent] = useState("");
+  const [first, last] = useWindow(body, rows.length);
+  const at = rows.findIndex((row) => nameOf(row) === current);
+
+  const focus = (index: number) => {
+    const row = rows[index];
+    if (row === undefined) return;
+    setCurrent(nameOf(row));
+    const { top = 0 } = body.current?.getBoundingClientRect() ?? {};
+    const y = top + index * ROW_PX;
+    if (rows.length > VIRTUAL_FROM && (y < 0 || y > innerHeight - ROW_PX)) scrollBy({ top: y - innerHeight / 2 });
+    // At once, because the next key may be Enter; what is scrolled to has to be drawn first.
+    const drawn = () => body.current?.querySelector<HTMLElement>(`tr[data-at="${index}"]`);
+    const there = drawn();
+    if (there) there.focus();
+    else requestAnimationFrame(() => drawn()?.focus());
+  };
+  const open = (row: Row | undefined) => row !== undefined && hrefOf && go(hrefOf(row));
+  const turn = (row: Row | undefined) => {
+    if (row === undefined || !selected || !select) return;
+    const next = new Set(selected);
+    if (!next.delete(nameOf(row))) next.add(nameOf(row));
+    select(next);
+  };
+  // Of several tables the one that has the focus; before any has it, the first of the screen.
+  const isMeant = () =>
+    body.current === (document.activeElement?.closest("tbody") ?? document.querySelector("main table[aria-rowcount] tbody"));
+  useKeys({
+    j: () => isMeant() && focus(Math.min(at + 1, rows.length - 1)),
+    k: () => isMeant() && focus(Math.max(at - 1, 0)),
+    ...(select && { x: () => isMeant() && turn(rows[at]) }),
+  });
+
+  // A row that is the same is not drawn again: its cells are the very ones from before.
+  const made = useMemo(() => new WeakMap<Row, ComponentChildren>(), [columns]);
+  const cellsOf = (row: Row) => {
+    const cells =
+      made.get(row) ??
+      columns.map((column) => (
+        <td key={column.head} class={kind(column)}>
+          {column.cell(row)}
+        </td>
+      ));
+    made.set(row, cells);
+    return cells;
+  };
+
+  const template = (widths: string[]) =>
+    [...(select ? ["32px"] : []), ...widths.map((width) => (width.endsWith("fr") ? `minmax(0, ${width})` : width))].join(" ");
+  const style = {
+    "--columns": template(columns.map(({ width = "1fr" }) => width)),
+    "--narrow": template(columns.flatMap(({ isMinor, width = "1fr", narrow = width }) => (isMinor ? [] : [narrow]))),
+  };
+  return (
+    <table aria-label={label} aria-rowcount={rows.length + 1} style={style} data-opens={hrefOf !== undefined || undefined}>
+      <thead>
+        <tr>
+          {select && <th aria-label="Selected" />}
+          {columns.map((column) => (
+            <th key={column.head} scope="col" class={kind(column)}>
+              {column.head}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody ref={body} style={{ paddingTop: first * ROW_PX, paddingBottom: (rows.length - last) * ROW_PX }}>
+        {rows.slice(first, last).map((row, index) => {
+          const name = nameOf(row);
+          return (
+            <tr
+              key={name}
+              aria-rowindex={first + index + 2}
+              aria-selected={selected?.has(name)}
+              data-at={first + index}
+              data-current={name === current || undefined}
+              tabIndex={name === current || (at < 0 && index === 0) ? 0 : -1}
+              onFocus={() => setCurrent(name)}
+              onClick={(event) => (event.target as Element).closest("a, button, input") || getSelection()?.toString() || open(row)}
+              onKeyDown={(event) => {
+                if (event.target !== event.currentTarget || event.ctrlKey || event.metaKey) return;
+                if (event.key === "Enter") open(row);
+                else if (event.key === "ArrowDown") focus(Math.min(at + 1, rows.length - 1));
+                else if (event.key === "ArrowUp") focus(Math.max(at - 1, 0));
+                else return;
+                event.preventDefault();
+              }}
+            >
+              {select && (
+                <td>
+                  <input type="checkbox" aria-label={`Select ${name}`} checked={selected?.has(name) ?? false} onChange={() => turn(row)} />
+                </td>
+              )}
+              {cellsOf(row)}
+            </tr>
+          );
+        })}
+      </tbody>
+    </table>
+  );
+}
+
+function kind<Row>({ isMinor, isNumber }: Column<Row>): string | undefined {
+  return [isMinor && "minor", isNumber && "number"].filter(Boolean).join(" ") || undefined;
+}
+
+/** Which rows are drawn: all of a short list, of a long one those that are seen and some beside them. */
+function useWindow(body: { readonly current: HTMLElement | null }, count: number): readonly [first: number, last: number] {
+  const [first, setFirst] = useState(0);
+  const isLong = count > VIRTUAL_FROM;
+  useEffect(() => {
+    if (!isLong) return setFirst(0);
+    const look = () => {
+      const above = -(body.current?.getBoundingClientRect().top ?? 0) / ROW_PX;
+      setFirst(Math.max(0, Math.floor((above - BESIDE) / STEP) * STEP));
+    };
+    look();
+    addEventListener("scroll", look, { passive: true });
+    return () => removeEventListener("scroll", look);
+  }, [isLong, count]);
+  if (!isLong) return [0, count];
+  const begin = Math.min(first, Math.max(0, count - 2 * BESIDE));
+  return [begin, Math.min(count, begin + Math.ceil(innerHeight / ROW_PX) + 2 * BESIDE + STEP)];
+}

@@ -1,0 +1,95 @@
+import { get } from "../../data/api.ts";
+import { usePages } from "../../data/use-pages.ts";
+import { FilterBar, useFilters } from "../../frame/filters.tsx";
+import { hrefOf, Link } from "../../frame/router.tsx";
+import { Empty } from "../../parts/empty.tsx";
+import { List } from "../../parts/list.tsx";
+import { Status } from "../../parts/status.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import { Ago } from "../../parts/time.tsx";
+import { Views } from "../../parts/views.tsx";
+import "./actions.css";
+import { Bar } from "./progress.tsx";
+import { type Bulk, begun, counted, scopeOf } from "./words.ts";
+
+/** The two ways in which what people did is shown. */
+export const VIEWS = { "Bulk actions": hrefOf("actions"), "All actions: the audit": hrefOf("audit") };
+
+const FILTERS = {
+  state: { label: "State", options: { running: "running", stopped: "stopped", aborted: "aborted", complete: "complete" } },
+} as const;
+
+const COLUMNS: readonly Column<Bulk>[] = [
+  { head: "State", width: "112px", narrow: "88px", cell: ({ state }) => <Status word={state} /> },
+  {
+    head: "What",
+    width: "200px",
+    narrow: "1fr",
+    cell: ({ id, verb, matched }) => (
+      <Link to={hrefOf("actions", id)}>
+        {begun(verb)} {counted(verb, matched)}
+      </Link>
+    ),
+  },
+  {
+    head: "Progress",
+    width: "176px",
+    narrow: "80px",
+    cell: (bulk) => (
+      <span class="actions-progress">
+        <Bar bulk={bulk} />
+        <span>
+          {bulk.matched - bulk.left} of {bulk.matched}
+        </span>
+      </span>
+    ),
+  },
+  {
+    head: "Failed",
+    width: "64px",
+    isMinor: true,
+    cell: ({ failed }) => <span class={failed > 0 ? "actions-failed" : "quiet"}>{failed}</span>,
+  },
+  { head: "Which", width: "1.4fr", isMinor: true, cell: ({ filter }) => <bdi title={scopeOf(filter)}>{scopeOf(filter)}</bdi> },
+  { head: "Why", width: "1.6fr", isMinor: true, cell: ({ reason }) => <bdi title={reason}>{reason}</bdi> },
+  { head: "Who", width: "96px", isMinor: true, cell: ({ actor }) => <bdi>{actor}</bdi> },
+  { head: "Begun", width: "80px", narrow: "60px", isNumber: true, cell: ({ created_at: at }) => <Ago at={at} /> },
+];
+
+/** What was done to many things at once, newest first: each with its progress. */
+export function Actions() {
+  const { state } = useFilters(FILTERS);
+  const pages = usePages((cursor) => get("/v1/bulk-actions", { query: { state: state as Bulk["state"], cursor, limit: "50" } }), [state], {
+    nameOf: ({ id }) => id,
+    // What is done to one of its things, and what its instance does, moves a bulk action on.
+    isAbout: ({ kind }) => kind === "action" || kind === "instance" || kind === "skipped",
+  });
+  return (
+    <>
+      <h1>Actions</h1>
+      <Views label="Actions" views={VIEWS} current="Bulk actions" />
+      <FilterBar filters={FILTERS} />
+      <List pages={pages} noun={["bulk action", "bulk actions"]} empty={state ? <Filtered state={state} /> : <None />}>
+        {(rows) => (
+          <Table label="Bulk actions" rows={rows} columns={COLUMNS} nameOf={({ id }) => id} hrefOf={({ id }) => hrefOf("actions", id)} />
+        )}
+      </List>
+    </>
+  );
+}
+
+function Filtered({ state }: { state: string }) {
+  return <Empty>No bulk action is {state}. Clear shows all; they are kept for 90 days behind their end.</Empty>;
+}
+
+function None() {
+  return (
+    <Empty
+      command={`curl ${location.origin}/v1/bulk-actions -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
+  -d '{"verb":"retry","filter":{"workflow":"…"},"reason":"…","dry_run":true}'`}
+    >
+      Nobody has acted on many things at once. <Link to={hrefOf("instances", { status: "errored" })}>Instances</Link> and{" "}
+      <Link to={hrefOf("dead-letters")}>dead letters</Link> have a button for all that their filters mean; or from a terminal:
+    </Empty>
+  );
+}

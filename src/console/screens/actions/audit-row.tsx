@@ -1,0 +1,128 @@
+import type { ComponentChildren } from "preact";
+import { get } from "../../data/api.ts";
+import { useData } from "../../data/use-data.ts";
+import { go, hrefOf, Link } from "../../frame/router.tsx";
+import { Dialog } from "../../parts/dialog.tsx";
+import { Id } from "../../parts/id.tsx";
+import { ProblemNote } from "../../parts/problem.tsx";
+import { Status } from "../../parts/status.tsx";
+import { exact } from "../../parts/time.tsx";
+import "./actions.css";
+import { type Action, begun, textOf } from "./words.ts";
+
+/** One row of the audit whole, by its place in it: the link to it works for as long as the row is kept. */
+export function AuditRow({ row, close }: { row: string; close: string }) {
+  const { data, problem } = useData(
+    () => get("/v1/audit", { query: { cursor: `${row}_`, limit: "1" } }),
+    [row],
+    () => false,
+  );
+  const action = data?.items.find(({ id }) => row.endsWith(`.${id}`));
+  return (
+    <Dialog title={action ? `${begun(action.verb)}, by ${action.actor}` : "An action"} close={() => go(close)}>
+      {problem && <ProblemNote problem={problem} />}
+      {data && !action && <p class="quiet">The audit has no such row, or not any more: it is kept for 400 days.</p>}
+      {action && <Whole action={action} />}
+    </Dialog>
+  );
+}
+
+const OF_LETTERS = new Set(["replay", "skip", "escalate", "repair"]);
+const OF_BULK = new Set(["bulk", "abort", "resume"]);
+
+/** The screen of what an action was about; undefined where none shows it. */
+function aboutOf({ verb, target, instance_id: instance, result }: Action): string | undefined {
+  if (instance === target) return hrefOf("instances", target);
+  if (result === "refused") return undefined;
+  return OF_LETTERS.has(verb) ? hrefOf("dead-letters", target) : OF_BULK.has(verb) ? hrefOf("actions", target) : undefined;
+}
+
+function Whole({ action }: { action: Action }) {
+  const { id, token_id: token, scope, target, instance_id: instance, reason, detail, before, after, at } = action;
+  const about = aboutOf(action);
+  return (
+    <>
+      <dl class="pairs">
+        <Fact name="Result">
+          <Status word={action.result} />
+        </Fact>
+        <Fact name="Why">
+          <bdi>{reason}</bdi>
+        </Fact>
+        <Fact name="When">{exact(at)}</Fact>
+        <Fact name="Target">
+          {about ? <Link to={about}>{target}</Link> : <bdi>{target}</bdi>}
+          {" · "}
+          <Link to={hrefOf("audit", { target })}>all that was done to it</Link>
+        </Fact>
+        {instance && instance !== target && (
+          <Fact name="Instance">
+            <Link to={hrefOf("instances", instance)}>{instance}</Link>
+          </Fact>
+        )}
+        {typeof detail?.bulk === "string" && (
+          <Fact name="Part of">
+            <Link to={hrefOf("actions", detail.bulk)}>a bulk action</Link>
+          </Fact>
+        )}
+        <Fact name="By">
+          <bdi>{action.actor}</bdi>
+          {token ? (
+            <>
+              , with the token <Id id={token} />
+            </>
+          ) : (
+            !detail?.bulk && ", without a token"
+          )}
+          {scope && <span class="quiet"> by the scope {scope}</span>}
+        </Fact>
+        {action.error && (
+          <Fact name="Still owed">
+            <bdi>{action.error}</bdi>
+          </Fact>
+        )}
+        <Fact name="Action">
+          <Id id={id} />
+        </Fact>
+      </dl>
+      {before || after ? <Change before={before ?? {}} after={after ?? {}} /> : <p class="quiet">Nothing is said of a change.</p>}
+      {detail && <pre>{JSON.stringify(detail, null, 2)}</pre>}
+    </>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: ComponentChildren }) {
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </>
+  );
+}
+
+/** How the target stood and stands, field by field. */
+function Change({ before, after }: { before: Record<string, unknown>; after: Record<string, unknown> }) {
+  const names = Object.keys({ ...before, ...after });
+  const cells = (of: Record<string, unknown>, name: string) =>
+    name in of ? <code>{textOf(of[name])}</code> : <span class="quiet">–</span>;
+  return (
+    <table class="actions-change" aria-label="Before and after">
+      <thead>
+        <tr>
+          <th scope="col">Field</th>
+          <th scope="col">Before</th>
+          <th scope="col">After</th>
+        </tr>
+      </thead>
+      <tbody>
+        {names.map((name) => (
+          <tr key={name} data-changed={JSON.stringify(before[name]) !== JSON.stringify(after[name]) || undefined}>
+            <td>{name.replaceAll("_", " ")}</td>
+            <td>{cells(before, name)}</td>
+            <td>{cells(after, name)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

@@ -1,0 +1,140 @@
+import { useState } from "preact/hooks";
+import { type Answer, post, type Result } from "../../data/api.ts";
+import { go, hrefOf } from "../../frame/router.tsx";
+import { Act } from "../../parts/act.tsx";
+import { shortId } from "../../parts/id.tsx";
+import "./actions.css";
+import { begun, counted, nounOf, scopeOf } from "./words.ts";
+
+type Asked = Answer<"/v1/bulk-actions", "$post">;
+type Plan = Extract<Asked, { sample: unknown }>;
+type Started = Extract<Asked, { id: string }>;
+
+/** Which things are meant: by a filter, as the API takes it, or by name. */
+export type Meant = { filter: Readonly<Record<string, string>> } | { ids: readonly string[] };
+
+interface BulkActProps {
+  /** What can be done to them; the first is what is asked for. */
+  verbs: readonly string[];
+  meant: Meant;
+  close: () => void;
+}
+
+/** As the engine has them where nobody says otherwise. */
+const USUAL = { rate: "10", ramp: "1, 10, 100, 1000, 10000", failing: "10", settle: "60" };
+type Pace = typeof USUAL;
+
+/** How fast, as the API takes it; undefined where a field holds something else. */
+function paceOf({ rate, ramp, failing, settle }: Pace) {
+  const stages = ramp
+    .split(/[,\s]+/)
+    .filter(Boolean)
+    .map(Number);
+  const whole = stages.every((size) => Number.isInteger(size) && size > 0) && /^\d+$/.test(settle) && Number(settle) <= 600;
+  const within = Number(rate) >= 0.1 && Number(rate) <= 100 && /^[\d.]+$/.test(failing) && Number(failing) <= 100;
+  if (!whole || !within || stages.length > 20) return undefined;
+  return {
+    ramp: stages,
+    rate_per_second: Number(rate),
+    stop_at_error_rate: Number(failing) / 100,
+    settle_within_seconds: Number(settle),
+  };
+}
+
+/** Asks for one act on many things: how many they are first, which of them would be refused, and how fast. It gets a page of its own. */
+export function BulkAct({ verbs, meant, close }: BulkActProps) {
+  const [verb, setVerb] = useState(verbs[0] ?? "");
+  const [said, say] = useState<Pace>(USUAL);
+  const pace = paceOf(said);
+  const [, many] = nounOf(verb);
+  const ask = (more: object, key?: string) => post("/v1/bulk-actions", { body: { verb, ...meant, ...pace, ...more }, ...(key && { key }) });
+  return (
+    <Act
+      title={`${verbs.length > 1 ? "Act on" : begun(verb)} many ${many}`}
+      verb={`${begun(verb)} them`}
+      dryRun={() => ask({ reason: "How many are they?", dry_run: true }) as Promise<Result<Plan>>}
+      depends={[verb, JSON.stringify(said)]}
+      isReady={pace !== undefined}
+      refusal={({ matched }) => (matched === 0 ? `Nothing of it is left: no ${many} match, so there is nothing to do.` : null)}
+      show={(plan) => <Count verb={verb} plan={plan} />}
+      act={(reason, key) => ask({ reason }, key) as Promise<Result<Started>>}
+      done={({ id }) => go(hrefOf("actions", id))}
+      close={close}
+    >
+      <p>
+        {"filter" in meant ? (
+          <>
+            Which: <bdi>{scopeOf(meant.filter)}</bdi>
+          </>
+        ) : (
+          `Which: ${counted(verb, meant.ids.length)} that you selected`
+        )}
+      </p>
+      {verbs.length > 1 && (
+        <fieldset class="actions-verbs">
+          <legend>What</legend>
+          {verbs.map((one) => (
+            <label key={one} class="check">
+              <input type="radio" name="verb" checked={one === verb} onChange={() => setVerb(one)} /> {one}
+            </label>
+          ))}
+        </fieldset>
+      )}
+      <details class="actions-pace">
+        <summary>
+          {pace
+            ? `${said.rate} a second, in stages; it stops itself where more than ${said.failing} % of one fail`
+            : "One of these cannot be"}
+        </summary>
+        <div>
+          {(
+            [
+              ["rate", "A second (0.1 to 100)"],
+              ["ramp", "First stages; the rest is the last"],
+              ["failing", "Stops above, % of a stage failed"],
+              ["settle", "A stage waits for its ends, seconds (to 600)"],
+            ] as const
+          ).map(([name, label]) => (
+            <label key={name}>
+              {label}
+              <input
+                type="text"
+                inputmode="decimal"
+                autocomplete="off"
+                value={said[name]}
+                onInput={(event) => say({ ...said, [name]: event.currentTarget.value.trim() })}
+              />
+            </label>
+          ))}
+        </div>
+      </details>
+    </Act>
+  );
+}
+
+/** How many a bulk action would be about, and what of the first ten would be refused. */
+function Count({ verb, plan: { matched, stages, sample } }: { verb: string; plan: Plan }) {
+  const refused = sample.filter((one) => one.refused !== null);
+  return (
+    <>
+      <p class="actions-count">
+        <strong>{counted(verb, matched)}</strong> {matched === 1 ? "matches" : "match"} now
+        {stages.length > 1 && <>, in stages of {stages.join(", ")}</>}.
+      </p>
+      <p class="quiet">
+        {refused.length === 0
+          ? `None of the first ${sample.length} would be refused.`
+          : `Of the first ${sample.length}, ${refused.length} would be refused now, and so not be acted upon:`}
+      </p>
+      {refused.length > 0 && (
+        <ul>
+          {refused.map(({ id, refused: why }) => (
+            <li key={id}>
+              <code>{shortId(id)}</code> <bdi>{why}</bdi>
+            </li>
+          ))}
+        </ul>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,194 @@
+import { useState } from "preact/hooks";
+import { get, type Item, post } from "../../data/api.ts";
+import { may } from "../../data/session.ts";
+import { useData } from "../../data/use-data.ts";
+import { usePages } from "../../data/use-pages.ts";
+import { FilterBar, useFilters } from "../../frame/filters.tsx";
+import { useKeys } from "../../frame/keys.ts";
+import { hrefOf, Link } from "../../frame/router.tsx";
+import { Act } from "../../parts/act.tsx";
+import { Empty } from "../../parts/empty.tsx";
+import { copied, Id, shortId } from "../../parts/id.tsx";
+import { List } from "../../parts/list.tsx";
+import { ProblemNote } from "../../parts/problem.tsx";
+import { Status } from "../../parts/status.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import { Ago } from "../../parts/time.tsx";
+import type { ScreenProps } from "../screen.ts";
+import "./actions.css";
+import { BulkFacts } from "./bulk-facts.tsx";
+import { Bar } from "./progress.tsx";
+import { type Bulk, begun, counted, targetOf } from "./words.ts";
+
+type BulkItem = Item<"/v1/bulk-actions/:id/items">;
+
+const FILTERS = { result: { label: "Result", options: { done: "done", skipped: "skipped", failed: "failed" } } } as const;
+
+const moves = ({ kind }: { kind: string }) => kind === "action" || kind === "instance" || kind === "skipped";
+
+const columnsOf = (verb: string): readonly Column<BulkItem>[] => [
+  { head: "No.", width: "56px", narrow: "48px", cell: ({ n }) => n + 1 },
+  { head: "Result", width: "96px", narrow: "80px", cell: ({ result }) => <ResultOf word={result} /> },
+  { head: "Thing", width: "152px", narrow: "128px", cell: ({ target }) => <Target verb={verb} target={target} /> },
+  { head: "Code", width: "1fr", isMinor: true, cell: ({ code }) => code && <a href={`/problems#${code}`}>{code}</a> },
+  { head: "Why", width: "2.4fr", narrow: "1fr", cell: ({ why }) => <bdi title={why ?? undefined}>{why}</bdi> },
+  { head: "Audit", width: "72px", isMinor: true, cell: ({ target }) => <Link to={hrefOf("audit", { target })}>its rows</Link> },
+  { head: "Done", width: "80px", isNumber: true, isMinor: true, cell: ({ at }) => <Ago at={at} /> },
+];
+
+/** What is failed here stays so: nothing tries it again by itself. */
+function ResultOf({ word }: { word: string }) {
+  return word === "failed" ? <Status word={word} tone="red" /> : <Status word={word} />;
+}
+
+function Target({ verb, target }: { verb: string; target: string }) {
+  const href = targetOf(verb, target);
+  return href ? (
+    <Link to={href} title={target}>
+      <code>{shortId(target)}</code>
+    </Link>
+  ) : (
+    <Id id={target} />
+  );
+}
+
+/** One bulk action: how far it is, what came of each thing, and the two ways to steer it. */
+export function BulkAction({ param: id }: ScreenProps) {
+  const [verb, steer] = useState<"abort" | "resume" | undefined>();
+  const [said, say] = useState("");
+  const { data: bulk, problem, again } = useData(() => get("/v1/bulk-actions/:id", { param: { id } }), [id], moves);
+  useKeys({ c: () => void copied(id).then((done) => done && say("The id is copied.")) });
+  if (!bulk)
+    return (
+      <>
+        <h1>Bulk action</h1>
+        {problem ? <ProblemNote problem={problem} /> : <p class="quiet">Reading …</p>}
+        <p>
+          <Link to={hrefOf("actions")}>All bulk actions</Link>
+        </p>
+      </>
+    );
+  const canResume = bulk.state === "stopped" || (bulk.state === "aborted" && bulk.left > 0);
+  return (
+    <>
+      <h1>
+        {begun(bulk.verb)} {counted(bulk.verb, bulk.matched)}
+      </h1>
+      <p class="actions-line">
+        <Status word={bulk.state} />
+        <span>
+          begun <Ago at={bulk.created_at} /> by <bdi>{bulk.actor}</bdi>
+        </span>
+        {bulk.ended_at && (
+          <span>
+            {bulk.state === "stopped" ? "stopped" : "ended"} <Ago at={bulk.ended_at} />
+          </span>
+        )}
+        <Id id={id} />
+      </p>
+      {problem && <ProblemNote problem={problem} />}
+      {bulk.why && (
+        <p class="actions-why">
+          <bdi>{bulk.why}</bdi>
+        </p>
+      )}
+      <Progress bulk={bulk} />
+      {may("operate") && (bulk.state === "running" || canResume) && (
+        <p class="actions-line">
+          {bulk.state === "running" ? (
+            <button type="button" onClick={() => steer("abort")}>
+              Abort …
+            </button>
+          ) : (
+            <button type="button" class="main" onClick={() => steer("resume")}>
+              Resume …
+            </button>
+          )}
+        </p>
+      )}
+      <p class="actions-done" role="status">
+        {said}
+      </p>
+      <BulkFacts bulk={bulk} />
+      <h2>What came of each</h2>
+      <Results bulk={bulk} />
+      {verb && <Steer bulk={bulk} verb={verb} close={() => steer(undefined)} done={again} />}
+    </>
+  );
+}
+
+/** How far it is: the counts, and the same as a bar. */
+function Progress({ bulk }: { bulk: Bulk }) {
+  return (
+    <section class="actions-far" aria-label="Progress">
+      <Bar bulk={bulk} />
+      <ul>
+        {(["done", "skipped", "failed", "left"] as const).map((part) => (
+          <li key={part}>
+            <strong>{bulk[part]}</strong> {part === "left" ? <span class="quiet">left</span> : <ResultOf word={part} />}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Results({ bulk: { id, verb, state } }: { bulk: Bulk }) {
+  const { result } = useFilters(FILTERS);
+  const pages = usePages(
+    (cursor) => get("/v1/bulk-actions/:id/items", { param: { id }, query: { result: result as BulkItem["result"], cursor, limit: "200" } }),
+    [id, result, state],
+    { nameOf: ({ n }) => String(n), isAbout: moves },
+  );
+  return (
+    <>
+      <FilterBar filters={FILTERS} />
+      <List
+        pages={pages}
+        noun={["thing", "things"]}
+        empty={
+          <Empty>
+            {result
+              ? `Of none is the result ${result}, so far.`
+              : "Nothing has been acted upon yet: its first stage begins within seconds."}
+          </Empty>
+        }
+      >
+        {(rows) => <Table label="Results" rows={rows} columns={columnsOf(verb)} nameOf={({ n }) => String(n)} {...opens(verb)} />}
+      </List>
+    </>
+  );
+}
+
+/** Rows open what they are about, where a screen shows it. */
+function opens(verb: string) {
+  return targetOf(verb, "") === undefined ? {} : { hrefOf: ({ target }: BulkItem) => targetOf(verb, target) ?? "" };
+}
+
+function Steer({ bulk, verb, close, done }: { bulk: Bulk; verb: "abort" | "resume"; close: () => void; done: () => void }) {
+  const { id } = bulk;
+  return (
+    <Act
+      title={`${verb === "abort" ? "Abort" : "Resume"} this bulk action`}
+      verb={verb === "abort" ? "Abort it" : "Resume it"}
+      dryRun={() => get("/v1/bulk-actions/:id", { param: { id } })}
+      refusal={({ state }) => ((state === "running") === (verb === "abort") ? null : `It is ${state} by now: there is nothing to ${verb}.`)}
+      show={({ left, failed, verb: what }) =>
+        verb === "abort" ? (
+          <p>
+            Nothing more is begun within a second: {counted(what, left)} {left === 1 ? "is" : "are"} left alone. What is done stays done,
+            and it can be resumed.
+          </p>
+        ) : (
+          <p>
+            It goes on with the {counted(what, left)} that {left === 1 ? "is" : "are"} left, at the stage where it was.
+            {failed > 0 && ` The ${failed} that failed stay so: start another one over those.`}
+          </p>
+        )
+      }
+      act={(reason) => post(`/v1/bulk-actions/:id/${verb}` as "/v1/bulk-actions/:id/abort", { param: { id }, body: { reason } })}
+      done={done}
+      close={close}
+    />
+  );
+}

@@ -1,0 +1,63 @@
+import type { Item } from "../../data/api.ts";
+import { hrefOf } from "../../frame/router.tsx";
+import { shortId } from "../../parts/id.tsx";
+
+export type Bulk = Item<"/v1/bulk-actions">;
+export type Action = Item<"/v1/audit">;
+
+/** What each of the engine's verbs is done to; an app's own are done to things. */
+const NOUNS: Readonly<Record<string, readonly [one: string, many: string]>> = {
+  ...Object.fromEntries(["retry", "cancel", "pause", "resume", "close"].map((verb) => [verb, ["instance", "instances"]])),
+  ...Object.fromEntries(["replay", "skip"].map((verb) => [verb, ["dead letter", "dead letters"]])),
+  redeliver: ["delivery", "deliveries"],
+};
+
+/** A verb as a title or a button begins with it. */
+export function begun(verb: string): string {
+  const words = verb.replaceAll("_", " ");
+  return words.slice(0, 1).toUpperCase() + words.slice(1);
+}
+
+/** How many things of a verb, in words: `12 instances`. */
+export function counted(verb: string, count: number): string {
+  const [one, many] = NOUNS[verb] ?? ["thing", "things"];
+  return `${count} ${count === 1 ? one : many}`;
+}
+
+export function nounOf(verb: string): readonly [one: string, many: string] {
+  return NOUNS[verb] ?? ["thing", "things"];
+}
+
+/** The screen of a thing that a verb was done to; undefined for what none shows. */
+export function targetOf(verb: string, target: string): string | undefined {
+  const [one] = nounOf(verb);
+  return one === "instance" ? hrefOf("instances", target) : one === "dead letter" ? hrefOf("dead-letters", target) : undefined;
+}
+
+/** A long id shortened; other texts, such as the path of a request, stay. */
+export function shortened(text: string): string {
+  return /^[0-9a-f-]{20,}$/.test(text) ? shortId(text) : text;
+}
+
+/** A filter in words: `status errored · workflow publish-article`. */
+export function scopeOf(filter: Readonly<Record<string, unknown>> | null): string {
+  if (filter === null) return "those that were named";
+  const parts = Object.entries(filter).map(([name, value]) => `${name.replaceAll("_", " ")} ${shortened(String(value))}`);
+  return parts.length > 0 ? parts.join(" · ") : "all";
+}
+
+/** The list that has what a filter means now; undefined where none takes all of it. */
+export function listOf({ verb, filter }: Pick<Bulk, "verb" | "filter">): string | undefined {
+  if (filter === null || "until" in filter) return undefined;
+  const texts = Object.fromEntries(Object.entries(filter).map(([name, value]) => [name, String(value)]));
+  const [one] = nounOf(verb);
+  if (one === "instance") return hrefOf("instances", texts);
+  if (one !== "dead letter" || "since" in filter) return undefined;
+  const { message_type: type, ...rest } = texts;
+  return hrefOf("dead-letters", { ...rest, type, each: "true" });
+}
+
+/** What a field holds, as a text. */
+export function textOf(value: unknown): string {
+  return typeof value === "string" ? value : value === undefined ? "nothing" : JSON.stringify(value);
+}

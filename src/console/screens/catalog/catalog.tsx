@@ -1,0 +1,137 @@
+import { get } from "../../data/api.ts";
+import { useData } from "../../data/use-data.ts";
+import { hrefOf, Link } from "../../frame/router.tsx";
+import { Empty } from "../../parts/empty.tsx";
+import { ProblemNote } from "../../parts/problem.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import type { Catalog as Whole } from "./graph.ts";
+import { Picture } from "./picture.tsx";
+import "./catalog.css";
+
+type Message = Whole["messages"][number];
+type Workflow = Whole["workflows"][number];
+type Queue = Whole["queues"][number];
+
+/** Reads the catalog; what instances did meanwhile is read when somebody looks again. */
+export function useCatalog() {
+  return useData(
+    () => get("/v1/catalog"),
+    [],
+    () => false,
+  );
+}
+
+/** All messages, workflows and queues, and what follows from what. */
+export function Catalog() {
+  const { data, problem } = useCatalog();
+  return (
+    <>
+      <h1>Catalog</h1>
+      {problem && <ProblemNote problem={problem} />}
+      {data && data.workflows.length === 0 ? (
+        <Empty command="defineConsumer({ queue, starts: [yourWorkflow] })">
+          This deployment performs nothing yet: no consumer starts a workflow.
+        </Empty>
+      ) : (
+        data && <All catalog={data} />
+      )}
+    </>
+  );
+}
+
+function All({ catalog }: { catalog: Whole }) {
+  return (
+    <>
+      <Picture catalog={catalog} />
+      <h2>Workflows</h2>
+      <Table
+        label="Workflows"
+        rows={catalog.workflows}
+        columns={WORKFLOWS}
+        nameOf={({ name }) => name}
+        hrefOf={({ name }) => hrefOf("catalog", `workflow ${name}`)}
+      />
+      <h2>Messages</h2>
+      <Table
+        label="Messages"
+        rows={catalog.messages}
+        columns={messageColumns(catalog)}
+        nameOf={({ kind, type }) => `${kind} ${type}`}
+        hrefOf={({ kind, type }) => hrefOf("catalog", `${kind} ${type}`)}
+      />
+      <h2>Queues and lanes</h2>
+      <Table
+        label="Queues and lanes"
+        rows={catalog.queues}
+        columns={QUEUES}
+        nameOf={({ name }) => name}
+        hrefOf={({ name }) => hrefOf("catalog", `queue ${name}`)}
+      />
+    </>
+  );
+}
+
+const WORKFLOWS: readonly Column<Workflow>[] = [
+  { head: "Workflow", width: "1.2fr", cell: ({ name }) => <Link to={hrefOf("catalog", `workflow ${name}`)}>{name}</Link> },
+  { head: "Begins with", width: "1.4fr", cell: ({ on }) => <MessageLink {...on} /> },
+  {
+    head: "Steps seen",
+    width: "2fr",
+    isMinor: true,
+    cell: ({ steps }) => steps.map(({ name }) => name).join(", ") || <span class="quiet">none yet</span>,
+  },
+  {
+    head: "Emits",
+    width: "1.6fr",
+    isMinor: true,
+    cell: ({ emits }) => emits.map(({ type }) => type).join(", ") || <span class="quiet">not seen yet</span>,
+  },
+];
+
+function messageColumns({ workflows }: Whole): readonly Column<Message>[] {
+  return [
+    { head: "Message", width: "1.2fr", cell: (one) => <MessageLink {...one} /> },
+    { head: "Kind", width: "96px", narrow: "80px", cell: ({ kind }) => kind },
+    {
+      head: "Leads to",
+      width: "1.8fr",
+      isMinor: true,
+      cell: (one) => ledTo(one, workflows).join(", ") || <span class="quiet">nothing: it is only told</span>,
+    },
+    { head: "Queue", width: "1fr", isMinor: true, cell: ({ queue }) => <Link to={hrefOf("catalog", `queue ${queue}`)}>{queue}</Link> },
+    {
+      head: "From outside",
+      width: "1fr",
+      narrow: "104px",
+      cell: ({ door }) => (door?.scope ? `with ${door.scope}` : <span class="quiet">no</span>),
+    },
+  ];
+}
+
+const QUEUES: readonly Column<Queue>[] = [
+  { head: "Queue", width: "1.4fr", cell: ({ name }) => <Link to={hrefOf("catalog", `queue ${name}`)}>{name}</Link> },
+  { head: "Carries", width: "1fr", cell: ({ carries, is_lane }) => (is_lane ? `${carries}, in order` : carries) },
+  { head: "Retries", width: "80px", isNumber: true, cell: ({ retries }) => retries.limit },
+  { head: "Batch", width: "72px", isNumber: true, isMinor: true, cell: ({ batch_size }) => batch_size },
+  { head: "At once", width: "80px", isNumber: true, isMinor: true, cell: ({ concurrency }) => concurrency },
+];
+
+/** The names of what a message leads to. */
+export function ledTo({ kind, type, follows }: Message, workflows: readonly Workflow[]): string[] {
+  const started = workflows.filter(({ on }) => on.kind === kind && on.type === type).map(({ name }) => name);
+  const others = follows.flatMap((one) => (one.do === "start" ? [] : [one.type ?? WORDS[one.do]]));
+  return [...new Set([...started, ...others])];
+}
+
+const WORDS = {
+  start: "a workflow",
+  send: "a command",
+  signal: "whoever waits for it",
+  project: "rows of its own",
+  call: "code of the app",
+} as const;
+
+/** A message by its type, as a link to what it is. */
+export function MessageLink({ kind, type }: Pick<Message, "kind" | "type">) {
+  return <Link to={hrefOf("catalog", `${kind} ${type}`)}>{type}</Link>;
+}

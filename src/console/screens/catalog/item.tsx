@@ -1,0 +1,208 @@
+import type { ComponentChildren } from "preact";
+import { hrefOf, Link } from "../../frame/router.tsx";
+import { Empty } from "../../parts/empty.tsx";
+import { Json } from "../../parts/json.tsx";
+import { ProblemNote } from "../../parts/problem.tsx";
+import { duration } from "../../parts/time.tsx";
+import type { ScreenProps } from "../screen.ts";
+import { opened, type Schema, wordsOf } from "../send/schema.ts";
+import { ledTo, MessageLink, useCatalog } from "./catalog.tsx";
+import type { Catalog } from "./graph.ts";
+import "./catalog.css";
+
+/** What each effect class promises, where an attempt's outcome is unknown. */
+const CLASSES = {
+  commit: "its rows and messages are one atomic write: exactly once",
+  keyed: "its upstream knows the key: asked again, it is done once",
+  natural: "doing it twice is doing it once: it is repeated",
+  lookup: "its upstream is asked whether it happened, before it is repeated",
+  once: "it is never repeated by itself: a person is asked",
+} as const;
+
+/** One thing of the catalog, by its kind and its name: `workflow publish-article`. */
+export function CatalogItem({ param }: ScreenProps) {
+  const { data, problem } = useCatalog();
+  if (!data) return problem ? <ProblemNote problem={problem} /> : <p class="quiet">Reading …</p>;
+  const at = param.indexOf(" ");
+  const [kind, name] = [param.slice(0, at), param.slice(at + 1)];
+  const workflow = data.workflows.find((one) => kind === "workflow" && one.name === name);
+  const message = data.messages.find((one) => one.kind === kind && one.type === name);
+  const queue = data.queues.find((one) => kind === "queue" && one.name === name);
+  if (workflow) return <OfWorkflow workflow={workflow} seen={data.seen_instances} />;
+  if (message) return <OfMessage message={message} catalog={data} />;
+  if (queue) return <OfQueue queue={queue} catalog={data} />;
+  return (
+    <>
+      <h1>{name || param}</h1>
+      <Empty>
+        The deployed catalog has no {kind || "thing"} of this name{kind === "event" && ": it is emitted, and nobody follows it"}.{" "}
+        <Link to={hrefOf("catalog")}>All that it has</Link>
+      </Empty>
+    </>
+  );
+}
+
+function OfWorkflow({
+  workflow: { name, on, steps, emits, deadline_seconds: deadline },
+  seen,
+}: {
+  workflow: Catalog["workflows"][number];
+  seen: number;
+}) {
+  return (
+    <>
+      <Title kind="workflow" name={name} />
+      <Facts>
+        <span>
+          begins with the {on.kind} <MessageLink {...on} />
+        </span>
+        <span>{deadline === null ? "takes as long as it takes" : `overdue after ${duration(deadline * 1000)}`}</span>
+        <Link to={hrefOf("instances", { workflow: name })}>Its instances</Link>
+        {on.kind === "command" && <Link to={hrefOf("send", { message: `command ${on.type}` })}>Send it one</Link>}
+      </Facts>
+      <h2>Steps</h2>
+      {steps.length === 0 ? (
+        <Empty>None of your newest {seen} instances is one of it: which steps it takes, its code says only as it runs.</Empty>
+      ) : (
+        <>
+          <ol class="catalog-steps">
+            {steps.map((step) => (
+              <li key={step.name}>
+                <span>{step.name}</span>
+                <strong>{step.class}</strong>
+                <span class="quiet">{CLASSES[step.class]}</span>
+              </li>
+            ))}
+          </ol>
+          <p class="quiet">
+            As your newest {seen} instances took them: steps with an effect, not those that only read, sleep or wait. An instance's own page
+            has all of its steps.
+          </p>
+        </>
+      )}
+      <h2>Emits</h2>
+      {emits.length === 0 ? <p class="quiet">Nothing that was seen.</p> : <Messages of={emits} />}
+    </>
+  );
+}
+
+function OfMessage({ message, catalog }: { message: Catalog["messages"][number]; catalog: Catalog }) {
+  const { kind, type, version, queue, door, payload_schema } = message;
+  const schema = payload_schema as Schema;
+  const fields = Object.entries(opened(schema).properties ?? {});
+  const emitters = catalog.workflows.filter(({ emits }) => emits.some((one) => one.kind === kind && one.type === type));
+  const senders = catalog.messages.filter(({ follows }) => kind === "command" && follows.some((one) => one.type === type));
+  return (
+    <>
+      <Title kind={kind} name={type} />
+      <Facts>
+        <span>version {version}</span>
+        <span>
+          on <Link to={hrefOf("catalog", `queue ${queue}`)}>{queue}</Link>
+        </span>
+        <span>
+          {door === null
+            ? "only this deployment says it"
+            : door.scope === null
+              ? `no token may send it by itself: ${door.route}`
+              : `${door.route}, with ${door.scope}`}
+        </span>
+        {door?.scope && <Link to={hrefOf("send", { message: `${kind} ${type}` })}>Send it</Link>}
+      </Facts>
+      <h2>Leads to</h2>
+      <ul>
+        {ledTo(message, catalog.workflows).map((one) => (
+          <li key={one}>
+            {catalog.workflows.some(({ name }) => name === one) ? (
+              <Link to={hrefOf("catalog", `workflow ${one}`)}>{one}</Link>
+            ) : catalog.messages.some((other) => other.kind === "command" && other.type === one) ? (
+              <MessageLink kind="command" type={one} />
+            ) : (
+              one
+            )}
+          </li>
+        ))}
+        {ledTo(message, catalog.workflows).length === 0 && <li class="quiet">nothing: it is known, and nobody listens yet</li>}
+      </ul>
+      <h2>Comes from</h2>
+      <ul>
+        {door?.scope && <li>outside, by {door.route}</li>}
+        {emitters.map(({ name }) => (
+          <li key={name}>
+            <Link to={hrefOf("catalog", `workflow ${name}`)}>{name}</Link> <span class="quiet">as was seen</span>
+          </li>
+        ))}
+        {senders.map((one) => (
+          <li key={one.type}>
+            <MessageLink {...one} />
+          </li>
+        ))}
+        {!door?.scope && emitters.length + senders.length === 0 && <li class="quiet">nothing that was seen lately</li>}
+      </ul>
+      <h2>Payload</h2>
+      <ul class="catalog-fields">
+        {fields.map(([name, one]) => (
+          <li key={name}>
+            <code>{name}</code>
+            <span class="quiet">{[schema.required?.includes(name) ? "" : "optional", wordsOf(one)].filter(Boolean).join(" · ")}</span>
+          </li>
+        ))}
+      </ul>
+      <details>
+        <summary class="quiet">As JSON Schema</summary>
+        <Json value={payload_schema} label="Its JSON Schema" />
+      </details>
+    </>
+  );
+}
+
+function OfQueue({ queue, catalog }: { queue: Catalog["queues"][number]; catalog: Catalog }) {
+  const { name, is_lane, carries, retries, batch_size, concurrency, has_priorities } = queue;
+  return (
+    <>
+      <Title kind={is_lane ? "lane" : "queue"} name={name} />
+      <Facts>
+        <span>{is_lane ? `${carries}, one after another for each key` : carries}</span>
+        <Link to={hrefOf("queues")}>How it does</Link>
+      </Facts>
+      <h2>Policy</h2>
+      <ul>
+        <li>
+          {retries.limit} {retries.limit === 1 ? "retry" : "retries"}, from {duration(retries.initial_seconds * 1000)} up to{" "}
+          {duration(retries.max_seconds * 1000)}
+        </li>
+        <li>
+          batches of {batch_size}, {concurrency} at once
+        </li>
+        <li>{has_priorities ? "its commands may have a priority" : "no priorities"}</li>
+      </ul>
+      <h2>Messages</h2>
+      <Messages of={catalog.messages.filter((one) => one.queue === name)} />
+    </>
+  );
+}
+
+function Messages({ of }: { of: readonly { kind: "command" | "event"; type: string }[] }) {
+  return (
+    <ul>
+      {of.map((one) => (
+        <li key={`${one.kind} ${one.type}`}>
+          <MessageLink {...one} /> <span class="quiet">{one.kind}</span>
+        </li>
+      ))}
+      {of.length === 0 && <li class="quiet">none is declared on it</li>}
+    </ul>
+  );
+}
+
+function Title({ kind, name }: { kind: string; name: string }) {
+  return (
+    <h1>
+      <span class="quiet">{kind}</span> {name}
+    </h1>
+  );
+}
+
+function Facts({ children }: { children: ComponentChildren }) {
+  return <p class="facts">{children}</p>;
+}

@@ -1,0 +1,72 @@
+import { get } from "../../data/api.ts";
+import { usePages } from "../../data/use-pages.ts";
+import { FilterBar, useFilters } from "../../frame/filters.tsx";
+import { hrefOf, usePlace } from "../../frame/router.tsx";
+import { Empty } from "../../parts/empty.tsx";
+import { List } from "../../parts/list.tsx";
+import { Table } from "../../parts/table.tsx";
+import { Views } from "../../parts/views.tsx";
+import { CAUSE_COLUMNS, isAboutLetters } from "./columns.tsx";
+import { Letters } from "./letters.tsx";
+
+const SHARED = { queue: { label: "Queue" }, reason: { label: "Reason" }, type: { label: "Type" } } as const;
+
+const FILTERS = {
+  state: { label: "State", options: { replayed: "replayed", skipped: "skipped" }, unset: "open" },
+  ...SHARED,
+  escalated: { label: "Escalated", options: { true: "yes", false: "no" } },
+  cause: { label: "Cause", isRare: true },
+} as const;
+
+/** Messages that no consumer could finish: by what they have in common, and one by one. */
+export function DeadLetters() {
+  const { query } = usePlace();
+  const filters = useFilters(FILTERS);
+  const { queue, reason, type, state, cause, escalated } = filters;
+  const shared = { queue, reason, type };
+  const isEach = query.has("each") || Boolean(state || cause || escalated);
+  const views = { "By cause": hrefOf("dead-letters", shared), "One by one": hrefOf("dead-letters", { ...shared, each: "true" }) };
+  return (
+    <>
+      <h1>Dead letters</h1>
+      <Views label="Dead letters" views={views} current={isEach && !cause ? "One by one" : "By cause"} />
+      <FilterBar filters={isEach ? FILTERS : SHARED} />
+      {isEach ? <Letters filters={filters} /> : <Causes filters={shared} />}
+    </>
+  );
+}
+
+function Causes({ filters }: { filters: { queue: string | undefined; reason: string | undefined; type: string | undefined } }) {
+  const pages = usePages(
+    (cursor) => get("/v1/dead-letters/causes", { query: { ...(filters as object), cursor, limit: "50" } }),
+    [JSON.stringify(filters)],
+    { nameOf: ({ id }) => id, isAbout: isAboutLetters },
+  );
+  const isFiltered = Object.values(filters).some(Boolean);
+  return (
+    <List
+      pages={pages}
+      noun={["cause", "causes"]}
+      empty={
+        isFiltered ? (
+          <Empty>No open dead letter has these filters. Clear shows all.</Empty>
+        ) : (
+          <Empty command={`curl "${location.origin}/v1/dead-letters?state=replayed" -H "Authorization: Bearer $TOKEN"`}>
+            No dead letter is open: every message was finished, or somebody has settled it. Those that were settled are under One by one; or
+            from a terminal:
+          </Empty>
+        )
+      }
+    >
+      {(rows) => (
+        <Table
+          label="Causes"
+          rows={rows}
+          columns={CAUSE_COLUMNS}
+          nameOf={({ id }) => id}
+          hrefOf={({ id }) => hrefOf("dead-letters", { cause: id })}
+        />
+      )}
+    </List>
+  );
+}

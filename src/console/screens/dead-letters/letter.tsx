@@ -1,0 +1,161 @@
+import { useEffect, useState } from "preact/hooks";
+import { get } from "../../data/api.ts";
+import { may } from "../../data/session.ts";
+import { useData } from "../../data/use-data.ts";
+import { useKeys } from "../../frame/keys.ts";
+import { hrefOf, Link } from "../../frame/router.tsx";
+import { copied, Id } from "../../parts/id.tsx";
+import { ProblemNote } from "../../parts/problem.tsx";
+import { Status } from "../../parts/status.tsx";
+import { Ago } from "../../parts/time.tsx";
+import type { ScreenProps } from "../screen.ts";
+import { type Done, Escalate, Replay, Skip } from "./acts.tsx";
+import { isAboutLetters, nameOf } from "./columns.tsx";
+import "./dead-letters.css";
+import { type Detail, useDraft } from "./draft.ts";
+import { Workbench } from "./workbench.tsx";
+
+/** One dead letter: what it failed of, its message beside what its schema says, and what can be done about it. */
+export function DeadLetter({ param: id }: ScreenProps) {
+  const [reveal, setReveal] = useState(false);
+  const { data, problem, again } = useData(
+    () => get("/v1/dead-letters/:id", { param: { id }, query: reveal ? { reveal: "true" } : {} }),
+    [id],
+    (event) => isAboutLetters(event) && (event.kind === "skipped" || event.data.target === id || event.data.id === id),
+  );
+  // The place is kept: only what was withheld comes in.
+  useEffect(() => void (reveal && again()), [reveal]);
+  if (data) return <Known letter={data} problem={problem} again={again} reveal={reveal ? undefined : () => setReveal(true)} />;
+  return (
+    <>
+      <h1>Dead letter</h1>
+      {problem ? <ProblemNote problem={problem} /> : <p class="quiet">Reading …</p>}
+      <p>
+        <Link to={hrefOf("dead-letters")}>All dead letters</Link>
+      </p>
+    </>
+  );
+}
+
+interface KnownProps {
+  letter: Detail;
+  problem: Parameters<typeof ProblemNote>[0]["problem"] | undefined;
+  again: () => void;
+  /** Shows what is withheld; undefined where it is shown already. */
+  reveal: (() => void) | undefined;
+}
+
+function Known({ letter, problem, again, reveal }: KnownProps) {
+  const [act, ask] = useState<"replay" | "skip" | "escalate" | undefined>();
+  const [done, say] = useState<Done | undefined>();
+  const draft = useDraft(letter);
+  const { id, message_type: type, state, cause } = letter;
+  useKeys({ c: () => void copied(id).then((isCopied) => isCopied && say({ sentence: "The id is copied." })) });
+  const isOpen = state === "open";
+  const mayAct = isOpen && may("operate");
+  const props = {
+    letter,
+    close: () => ask(undefined),
+    done: (what: Done) => {
+      say(what);
+      again();
+    },
+  };
+  return (
+    <>
+      <h1>
+        <bdi>{type ?? "A message without a type"}</bdi> <span class="quiet">·</span> <bdi>{nameOf(letter)}</bdi>
+      </h1>
+      <p class="letters-line">
+        <Status word={state} />
+        <span>
+          captured {<Ago at={letter.captured_at} />} from {letter.queue}
+        </span>
+        {letter.correlation_id && (
+          <span>
+            job <Link to={hrefOf("jobs", letter.correlation_id)}>{letter.correlation_id}</Link>
+          </span>
+        )}
+        {letter.instance_id && <Link to={hrefOf("instances", letter.instance_id)}>its instance</Link>}
+        {cause && isOpen && <Link to={hrefOf("dead-letters", { cause })}>all of its cause</Link>}
+        {!isOpen && <Link to={hrefOf("audit", { target: id })}>by whom, and why</Link>}
+        <Id id={id} />
+      </p>
+      {problem && <ProblemNote problem={problem} />}
+      <Failure letter={letter} />
+      {mayAct && (
+        <p class="letters-acts">
+          <button type="button" class="main" disabled={!draft.canBeSent} onClick={() => ask("replay")}>
+            Replay {draft.isChanged ? "corrected" : "as it came"} …
+          </button>
+          <button type="button" onClick={() => ask("skip")}>
+            Skip …
+          </button>
+          {!letter.escalation && (
+            <button type="button" onClick={() => ask("escalate")}>
+              Escalate …
+            </button>
+          )}
+        </p>
+      )}
+      <p class="letters-done" role="status">
+        {done?.sentence} {done?.instance && <Link to={hrefOf("instances", done.instance)}>Its instance</Link>}
+      </p>
+      <Workbench letter={letter} draft={draft} reveal={reveal} send={mayAct && draft.canBeSent ? () => ask("replay") : undefined} />
+      {act === "replay" && <Replay {...props} body={draft.body} />}
+      {act === "skip" && <Skip {...props} />}
+      {act === "escalate" && <Escalate {...props} />}
+    </>
+  );
+}
+
+/** What its last attempt failed of, and when it was tried; who was asked, and what a repair has tried. */
+function Failure({ letter }: { letter: Detail }) {
+  const { reason, error, step, upstream_status: upstream, attempts, escalation, repair } = letter;
+  const first = letter.first_attempt_at;
+  const last = letter.last_attempt_at;
+  return (
+    <section class="letters-failure" aria-label="What it failed of">
+      <p>
+        {step && (
+          <>
+            <bdi>{step}</bdi>:{" "}
+          </>
+        )}
+        <bdi>{error ?? reason.replaceAll("_", " ")}</bdi>
+      </p>
+      <p class="letters-line quiet">
+        <a href={`/problems#${reason}`} target="_blank" rel="noreferrer">
+          {reason}
+        </a>
+        {upstream !== null && <span>the upstream answered {upstream}</span>}
+        <span>
+          {attempts} {attempts === 1 ? "attempt" : "attempts"}
+        </span>
+        <span>
+          {first ? "first" : "sent"} <Ago at={first ?? letter.first_at} />
+        </span>
+        <span>
+          last <Ago at={last ?? letter.captured_at} />
+        </span>
+      </p>
+      {escalation && (
+        <p>
+          <Status word="escalated" tone="violet" /> <Ago at={escalation.at} /> by <bdi>{escalation.by}</bdi>: <bdi>{escalation.note}</bdi>
+        </p>
+      )}
+      {repair && (
+        <p>
+          The repair {repair.name} {repair.outcome === "sent" ? "has sent it again" : `was tried, and ${repair.outcome}`}{" "}
+          <Ago at={repair.at} />
+          {repair.error && (
+            <>
+              : <bdi>{repair.error}</bdi>
+            </>
+          )}
+          {repair.changed.length > 0 && ` (changed ${repair.changed.join(", ")})`}
+        </p>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,108 @@
+import { useState } from "preact/hooks";
+import { get } from "../../data/api.ts";
+import { may } from "../../data/session.ts";
+import { useData } from "../../data/use-data.ts";
+import { usePages } from "../../data/use-pages.ts";
+import { hrefOf, Link } from "../../frame/router.tsx";
+import { Empty } from "../../parts/empty.tsx";
+import { List } from "../../parts/list.tsx";
+import { Table } from "../../parts/table.tsx";
+import { Ago } from "../../parts/time.tsx";
+import { BulkAct, type Meant } from "../actions/bulk-act.tsx";
+import { isAboutLetters, LETTER_COLUMNS } from "./columns.tsx";
+import "./dead-letters.css";
+
+interface Filters {
+  state?: string;
+  queue?: string;
+  reason?: string;
+  type?: string;
+  escalated?: string;
+  cause?: string;
+}
+
+/** Letters one by one, of one cause or of all; those that are selected, or all that are meant, can be acted upon at once. */
+export function Letters({ filters }: { filters: Filters }) {
+  const [selected, select] = useState<ReadonlySet<string>>(new Set());
+  const [asked, ask] = useState<{ verb: string; meant: Meant } | undefined>();
+  const pages = usePages(
+    (cursor) => get("/v1/dead-letters", { query: { ...(filters as object), cursor, limit: "50" } }),
+    [JSON.stringify(filters)],
+    { nameOf: ({ id }) => id, isAbout: isAboutLetters },
+  );
+  const isOpen = filters.state === undefined && may("operate");
+  const { queue, reason, type, cause, escalated } = filters;
+  // What was settled meanwhile is not selected any more.
+  const ids = (pages.rows ?? []).map(({ id }) => id).filter((id) => selected.has(id));
+  const given = Object.entries({ queue, reason, message_type: type, cause }).filter(([, value]) => value);
+  const meant: Meant = ids.length > 0 ? { ids } : { filter: Object.fromEntries(given) as Record<string, string> };
+  // A bulk action knows no filter by escalation: those are selected.
+  const canAct = isOpen && pages.rows && pages.rows.length > 0 && (ids.length > 0 || escalated === undefined);
+  return (
+    <>
+      {cause && <Cause id={cause} />}
+      {canAct && (
+        <p class="letters-acts">
+          {["replay", "skip"].map((verb) => (
+            <button key={verb} type="button" onClick={() => ask({ verb, meant })}>
+              {verb === "replay" ? "Replay" : "Skip"}{" "}
+              {ids.length > 0 ? `the ${ids.length} selected` : cause ? "all of this cause" : "all of these"} …
+            </button>
+          ))}
+          <span class="quiet">
+            <kbd>x</kbd>selects a row
+          </span>
+        </p>
+      )}
+      <List pages={pages} noun={["dead letter", "dead letters"]} empty={<None filters={filters} isShort={pages.more !== undefined} />}>
+        {(rows) => (
+          <Table
+            label="Dead letters"
+            rows={rows}
+            columns={LETTER_COLUMNS}
+            nameOf={({ id }) => id}
+            hrefOf={({ id }) => hrefOf("dead-letters", id)}
+            {...(isOpen && { selected, select })}
+          />
+        )}
+      </List>
+      {asked && <BulkAct verbs={[asked.verb]} meant={asked.meant} close={() => ask(undefined)} />}
+    </>
+  );
+}
+
+/** What letters of one cause have in common; nothing where it has no open one any more. */
+function Cause({ id }: { id: string }) {
+  const { data } = useData(() => get("/v1/dead-letters/causes", { query: { limit: "200" } as object }), [id], isAboutLetters);
+  const cause = data?.items.find((one) => one.id === id);
+  if (!cause) return null;
+  const { count, message, message_type: type, step, reason, queue, first_at: first, last_at: last } = cause;
+  return (
+    <section class="letters-cause" aria-label="The cause">
+      <p>
+        <bdi>{[step, message].filter(Boolean).join(": ")}</bdi>
+      </p>
+      <p class="quiet">
+        {count} open · {reason.replaceAll("_", " ")} · <bdi>{type ?? "no type"}</bdi> from {queue} · first <Ago at={first} />, last{" "}
+        <Ago at={last} />
+      </p>
+    </section>
+  );
+}
+
+function None({ filters, isShort }: { filters: Filters; isShort: boolean }) {
+  const { cause, ...others } = filters;
+  if (isShort) return <Empty>None of the newest 5,000 has these filters: there are older ones.</Empty>;
+  if (cause && Object.keys(others).length === 0)
+    return (
+      <Empty>
+        No letter of this cause is open any more: each was replayed or skipped. <Link to={hrefOf("audit")}>The audit</Link> says by whom.
+      </Empty>
+    );
+  if (Object.keys(filters).length > 0) return <Empty>No dead letter has these filters. Clear shows all that are open.</Empty>;
+  return (
+    <Empty command={`curl "${location.origin}/v1/dead-letters?state=replayed" -H "Authorization: Bearer $TOKEN"`}>
+      No dead letter is open. Choose a state above for those that were settled; or from a terminal:
+    </Empty>
+  );
+}

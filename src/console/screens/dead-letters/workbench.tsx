@@ -1,0 +1,175 @@
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { may } from "../../data/session.ts";
+import { useKeys } from "../../frame/keys.ts";
+import { ProblemNote } from "../../parts/problem.tsx";
+import { type Detail, type Draft, placeOf } from "./draft.ts";
+import { PlanOfReplay } from "./replay-plan.tsx";
+
+interface WorkbenchProps {
+  letter: Detail;
+  draft: Draft;
+  reveal: (() => void) | undefined;
+  /** Asks for its replay; undefined where that cannot be. */
+  send: (() => void) | undefined;
+}
+
+/** The message beside what is wrong with it, and what a replay of it would do. */
+export function Workbench({ letter, draft, reveal, send }: WorkbenchProps) {
+  const editor = useRef<HTMLTextAreaElement>(null);
+  const isOpen = letter.state === "open" && may("operate");
+  useKeys({ e: () => editor.current?.focus() });
+  const show = (path: string) => {
+    editor.current?.focus();
+    editor.current?.setSelectionRange(...placeOf(draft.text, path));
+  };
+  return (
+    <div class="letters-bench">
+      <section aria-label="Its message">
+        <h2>Its message{draft.isChanged && <span class="quiet">, edited</span>}</h2>
+        <Editor at={editor} draft={draft} isOpen={isOpen} send={send} />
+        <Withheld draft={draft} reveal={reveal} />
+      </section>
+      <section aria-label="What its schema says">
+        <h2>What its schema says</h2>
+        <Definition letter={letter} />
+        <Issues draft={draft} show={isOpen ? show : undefined} />
+        {letter.state === "open" && <Outcome letter={letter} draft={draft} />}
+      </section>
+    </div>
+  );
+}
+
+/** What a replay of the message as it stands would do, and under which name. */
+function Outcome({ letter, draft: { isBehind, isChanged, plan } }: { letter: Detail; draft: Draft }) {
+  return (
+    <div aria-busy={isBehind}>
+      <h2>What replaying it {isChanged ? "as edited" : "as it came"} would do</h2>
+      {plan.ok ? <PlanOfReplay plan={plan.data} came={letter.replay} /> : <ProblemNote problem={plan.problem} />}
+    </div>
+  );
+}
+
+interface EditorProps {
+  at: { current: HTMLTextAreaElement | null };
+  draft: Draft;
+  isOpen: boolean;
+  send: (() => void) | undefined;
+}
+
+/** The text itself; read only where nothing can be sent any more. */
+function Editor({ at, draft: { text, edit, reset, isChanged }, isOpen, send }: EditorProps) {
+  // What is typed stays where the cursor is: the text is put in only where it came from elsewhere.
+  useLayoutEffect(() => {
+    if (at.current && at.current.value !== text) at.current.value = text;
+  }, [text]);
+  return (
+    <>
+      <textarea
+        ref={at}
+        class="code"
+        aria-label="Its message, as JSON"
+        defaultValue={text}
+        readOnly={!isOpen}
+        spellcheck={false}
+        autocomplete="off"
+        rows={Math.min(text.split("\n").length, 40)}
+        onInput={(event) => edit(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key === "Escape") event.currentTarget.blur();
+          if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+          event.preventDefault();
+          send?.();
+        }}
+      />
+      {isOpen && (
+        <p class="quiet letters-line">
+          {isChanged ? (
+            <button type="button" onClick={reset}>
+              Back to how it came
+            </button>
+          ) : (
+            <span>
+              <kbd>e</kbd>edits it
+            </span>
+          )}
+          <span>
+            <kbd>Ctrl+Enter</kbd>asks for its replay
+          </span>
+        </p>
+      )}
+    </>
+  );
+}
+
+/** What is withheld, and how it is seen: only by a click, which leaves a row in the audit. */
+function Withheld({ draft, reveal }: { draft: Draft; reveal: (() => void) | undefined }) {
+  if (!reveal) return <p class="quiet">All of it is shown. That you saw it is on record.</p>;
+  if (!draft.text.includes("[redacted]")) return null;
+  if (!may("reveal"))
+    return <p class="quiet">Some of it is withheld. A token with the scope `reveal` may see it; sent back so, what is stored stays.</p>;
+  return (
+    <p class="letters-line">
+      <button type="button" disabled={draft.isChanged} onClick={reveal}>
+        Reveal what is withheld
+      </button>
+      <span class="quiet">
+        {draft.isChanged ? "Take back your edit first." : "That is a row of the audit. Sent back as it is, what is stored stays."}
+      </span>
+    </p>
+  );
+}
+
+/** What the deployment knows of its type. */
+function Definition({ letter: { definition, message_type: type } }: { letter: Detail }) {
+  if (!definition) return <p class="quiet">Nobody here knows {type ? <bdi>{type}</bdi> : "a message without a type"} any more.</p>;
+  return (
+    <p class="quiet">
+      {definition.kind} {definition.type}, version {definition.version}
+      {definition.workflow && <>, performed by {definition.workflow}</>}
+    </p>
+  );
+}
+
+/** What is wrong with the message as it stands, place by place. */
+function Issues({ draft: { mistake, plan, isBehind }, show }: { draft: Draft; show: ((path: string) => void) | undefined }) {
+  const refused = plan.ok ? plan.data.refused : null;
+  return (
+    <div class="letters-issues" aria-live="polite" aria-busy={isBehind}>
+      {mistake ? (
+        <div class="problem">
+          <p>
+            <strong>It is no JSON.</strong> {mistake}
+          </p>
+        </div>
+      ) : refused ? (
+        <div class="problem">
+          <p>
+            <strong>{refused.title}.</strong> <bdi>{refused.detail}</bdi>
+          </p>
+          <ul>
+            {(refused.issues ?? []).map(({ path, message }) => (
+              <li key={`${path} ${message}`}>
+                {show ? (
+                  <button type="button" class="plain" title="Show it in the message" onClick={() => show(path)}>
+                    <code>{path}</code>
+                  </button>
+                ) : (
+                  <code>{path}</code>
+                )}{" "}
+                <bdi>{message}</bdi>
+              </li>
+            ))}
+          </ul>
+          <p class="quiet">
+            <a href={`/problems#${refused.code}`} target="_blank" rel="noreferrer">
+              {refused.code}
+            </a>
+          </p>
+        </div>
+      ) : (
+        plan.ok && plan.data.outcome !== "settled" && <p class="letters-good">Nothing is wrong with it by today's schema.</p>
+      )}
+      {isBehind && !mistake && <p class="quiet">Asking …</p>}
+    </div>
+  );
+}

@@ -1,0 +1,47 @@
+import { Actions } from "./actions/actions.tsx";
+import { Audit } from "./actions/audit.tsx";
+import { BulkAction } from "./actions/bulk-action.tsx";
+import { Catalog } from "./catalog/catalog.tsx";
+import { CatalogItem } from "./catalog/item.tsx";
+import { DeadLetters } from "./dead-letters/dead-letters.tsx";
+import { DeadLetter } from "./dead-letters/letter.tsx";
+import { Instance } from "./instance/instance.tsx";
+import { Instances } from "./instances/instances.tsx";
+import { Job } from "./job/job.tsx";
+import { Messages } from "./messages/messages.tsx";
+import { Now } from "./now/now.tsx";
+import { Queues } from "./queues/queues.tsx";
+import type { Screen } from "./screen.ts";
+import { Send } from "./send/send.tsx";
+import { Settings } from "./settings/settings.tsx";
+
+/** All screens, in the order of the navigation. */
+export const SCREENS: readonly Screen[] = [
+  { name: "now", path: "", title: "Now", component: Now, key: "n", isInNavigation: true },
+  { name: "queues", path: "queues", title: "Queues", component: Queues, key: "q", isInNavigation: true },
+  { name: "messages", path: "messages", title: "Messages", component: Messages, key: "m", isInNavigation: true },
+  { name: "instances", path: "instances", title: "Instances", component: Instances, key: "i", isInNavigation: true },
+  { name: "dead-letters", path: "dead-letters", title: "Dead letters", component: DeadLetters, key: "d", isInNavigation: true },
+  { name: "actions", path: "actions", title: "Actions", component: Actions, key: "a", isInNavigation: true },
+  { name: "send", path: "send", title: "Send", component: Send, key: "s", isInNavigation: true },
+  { name: "catalog", path: "catalog", title: "Catalog", component: Catalog, key: "c", isInNavigation: true },
+  { name: "settings", path: "settings", title: "Settings", component: Settings, key: "t", isInNavigation: true },
+  { name: "instance", path: "instances", title: "Instance", component: Instance, takesName: true, under: "instances" },
+  { name: "dead-letter", path: "dead-letters", title: "Dead letter", component: DeadLetter, takesName: true, under: "dead-letters" },
+  { name: "bulk-action", path: "actions", title: "Bulk action", component: BulkAction, takesName: true, under: "actions" },
+  { name: "audit", path: "audit", title: "Audit", component: Audit, key: "u", under: "actions" },
+  { name: "catalog-item", path: "catalog", title: "Catalog", component: CatalogItem, takesName: true, under: "catalog" },
+  { name: "settings-page", path: "settings", title: "Settings", component: Settings, takesName: true, under: "settings" },
+  { name: "job", path: "jobs", title: "Job", component: Job, takesName: true, under: "instances" },
+];
+
+const [FIRST] = SCREENS as [Screen];
+
+/** The screen of a path, and what is named in it. What no screen has is shown the first. */
+export function screenAt([noun = "", param]: readonly string[]): { screen: Screen; param: string | undefined } {
+  const screen =
+    SCREENS.find(({ path, takesName = false }) => path === noun && takesName === (param !== undefined)) ??
+    SCREENS.find(({ path }) => path === noun) ??
+    FIRST;
+  return { screen, param };
+}

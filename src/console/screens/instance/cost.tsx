@@ -1,0 +1,22 @@
+import type { Detail } from "./whole.ts";
+
+/** What an instance has cost by list prices, and what of. */
+export function Cost({ cost: { usd, messages, parts } }: { cost: Detail["cost"] }) {
+  const said = Object.entries(parts).filter(([, { amount }]) => amount > 0);
+  return (
+    <section aria-label="Cost">
+      <h2>Cost</h2>
+      <p>
+        ${usd.toPrecision(2)} <span class="quiet">by list prices · {messages} messages</span>
+      </p>
+      <p class="quiet">
+        {said
+          .map(
+            ([part, { amount, mark }]) =>
+              `${part.replaceAll("_", " ")} ${mark === "estimated" ? "about " : ""}${Number(amount.toPrecision(3))}`,
+          )
+          .join(" · ")}
+      </p>
+    </section>
+  );
+}

@@ -1,0 +1,161 @@
+import { useState } from "preact/hooks";
+import { useCell } from "../../data/cell.ts";
+import { clock } from "../../data/clock.ts";
+import { useKeys } from "../../frame/keys.ts";
+import { Status } from "../../parts/status.tsx";
+import { clockTime, duration } from "../../parts/time.tsx";
+import type { Step } from "./whole.ts";
+
+/** A part of a step's time: an attempt, a pause behind one, a sleep or a wait. */
+interface Span {
+  kind: "attempt" | "failed" | "pause" | "wait";
+  from: number;
+  to: number;
+}
+
+const at = (time: string | null) => (time === null ? undefined : Date.parse(time));
+
+/** What a step did with its time, as far as the platform remembers. */
+function spansOf(step: Step, now: number): Span[] {
+  const from = at(step.started_at);
+  if (step.type !== "do") {
+    return from === undefined ? [] : [{ kind: "wait", from, to: at(step.ended_at) ?? Math.min(at(step.until) ?? now, now) }];
+  }
+  return step.attempts.flatMap(({ started_at, ended_at, error, retry_delay_ms: delay }): Span[] => {
+    const began = Date.parse(started_at);
+    const ended = at(ended_at) ?? now;
+    const own: Span = { kind: error ? "failed" : "attempt", from: began, to: ended };
+    return delay && error ? [own, { kind: "pause", from: ended, to: Math.min(ended + delay, Math.max(now, ended)) }] : [own];
+  });
+}
+
+/** Between these numbers a picture is drawn, as wide as its column. */
+const WIDTH = 1000;
+const LEAST = 5;
+
+interface TimelineProps {
+  steps: readonly Step[];
+  /** The step that is open at first: the one that is in trouble. */
+  trouble: string | undefined;
+  /** What can be done from a step on. */
+  actsOf: (step: Step) => preact.ComponentChildren;
+}
+
+/** An instance's steps in time: a row each, of which the picture says no more than its words; a row opens to its attempts. */
+export function Timeline({ steps, trouble, actsOf }: TimelineProps) {
+  const isUnderWay = steps.some(({ ended_at, started_at }) => started_at !== null && ended_at === null);
+  const now = useCell(clock, (time) => (isUnderWay ? time : 0)) || Date.now();
+  const [open, setOpen] = useState<ReadonlySet<string>>(new Set(trouble === undefined ? [] : [trouble]));
+  const nameOf = ({ name, count }: Step) => `${name} ${count}`;
+  const focus = (by: number) => {
+    const buttons = [...document.querySelectorAll<HTMLElement>(".timeline button[aria-expanded]")];
+    const current = buttons.indexOf(document.activeElement as HTMLElement);
+    buttons[current < 0 ? 0 : Math.max(0, Math.min(current + by, buttons.length - 1))]?.focus();
+  };
+  useKeys({ "]": () => focus(1), "[": () => focus(-1) });
+  const turn = (name: string) => {
+    const next = new Set(open);
+    if (!next.delete(name)) next.add(name);
+    setOpen(next);
+  };
+  const spans = new Map(steps.map((step) => [step, spansOf(step, now)]));
+  const all = [...spans.values()].flat();
+  const first = Math.min(...all.map(({ from }) => from));
+  const whole = Math.max(1, Math.max(...all.map(({ to }) => to)) - first);
+  return (
+    <table class="timeline" aria-label="Steps">
+      <thead>
+        <tr>
+          <th scope="col">Step</th>
+          <th scope="col" class="minor">
+            {all.length > 0 && `${clockTime(first)} and ${duration(whole)}`}
+          </th>
+          <th scope="col">State</th>
+          <th scope="col" class="number">
+            Took
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {steps.map((step) => {
+          const name = nameOf(step);
+          const isOpen = open.has(name) || (open.has(step.name) && step.state !== "complete");
+          const own = spans.get(step) ?? [];
+          const took = own.length > 0 ? Math.max(...own.map(({ to }) => to)) - Math.min(...own.map(({ from }) => from)) : undefined;
+          return [
+            <tr key={name}>
+              <td>
+                <button
+                  type="button"
+                  class="plain step"
+                  aria-expanded={isOpen}
+                  onClick={() => turn(isOpen && open.has(step.name) ? step.name : name)}
+                >
+                  <bdi>{step.name}</bdi> {step.effects[0] && <span class="quiet">{step.effects[0].class}</span>}
+                </button>
+              </td>
+              <td class="minor">
+                <svg aria-hidden="true" viewBox={`0 0 ${WIDTH} 16`} preserveAspectRatio="none" width="100%" height="16">
+                  {own.map(({ kind, from, to }) => {
+                    const width = Math.max(LEAST, ((to - from) / whole) * WIDTH);
+                    const x = Math.min(((from - first) / whole) * WIDTH, WIDTH - width);
+                    const [y, height] = kind === "pause" || kind === "wait" ? [6, 4] : [2, 12];
+                    return <rect key={`${kind} ${from}`} class={kind} x={x} y={y} width={width} height={height} />;
+                  })}
+                </svg>
+              </td>
+              <td>
+                <Status word={step.state} />
+                {step.attempts.length > 1 && <span class="quiet"> {step.attempts.length} attempts</span>}
+              </td>
+              <td class="number">{took === undefined ? "" : duration(took)}</td>
+            </tr>,
+            isOpen && (
+              <tr key={`${name} open`} class="opened">
+                <td colSpan={4}>
+                  <Attempts step={step} />
+                  {actsOf(step)}
+                </td>
+              </tr>
+            ),
+          ];
+        })}
+      </tbody>
+    </table>
+  );
+}
+
+/** What a step did, attempt by attempt. */
+function Attempts({ step }: { step: Step }) {
+  const { attempts, until, event_type: event, subject, started_at: began, next_attempt_at: next } = step;
+  return (
+    <ol class="attempts">
+      {attempts.map(({ attempt, started_at, ended_at, error, retry_delay_ms: delay }) => (
+        <li key={`${attempt} ${started_at}`}>
+          <span class="quiet">
+            attempt {attempt} · {clockTime(started_at)}
+            {ended_at && ` · ${duration(Date.parse(ended_at) - Date.parse(started_at))}`}
+          </span>
+          {error && (
+            <bdi class="said">
+              {error.name}: {error.message}
+            </bdi>
+          )}
+          {delay !== null && error && <span class="quiet">again after {duration(delay)}</span>}
+        </li>
+      ))}
+      {next && <li class="quiet">The next attempt is made at {clockTime(next)}.</li>}
+      {step.type === "waitForEvent" && (
+        <li>
+          waits for {event ?? "an answer"}
+          {subject && ` about ${subject}`}
+          {until && ` until ${new Date(until).toLocaleString()}`}
+        </li>
+      )}
+      {step.type === "sleep" && until && <li>sleeps until {new Date(until).toLocaleString()}</li>}
+      {attempts.length === 0 && began === null && (
+        <li class="quiet">The platform has forgotten its attempts; what it did is under Effects.</li>
+      )}
+    </ol>
+  );
+}

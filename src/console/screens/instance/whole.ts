@@ -1,0 +1,34 @@
+import { type Answer, get, type Item, type Result } from "../../data/api.ts";
+
+export type Detail = Answer<"/v1/instances/:id">;
+export type Step = Item<"/v1/instances/:id/steps">;
+export type Effect = Item<"/v1/instances/:id/effects">;
+export type Message = Item<"/v1/instances/:id/events">;
+
+/** An instance with all that is known of it. */
+export interface Whole {
+  instance: Detail;
+  steps: Step[];
+  effects: Effect[];
+  messages: Message[];
+}
+
+/** Reads an instance whole, with what is withheld where it is revealed: that is a row of the audit. */
+export async function wholeInstance(id: string, reveal: boolean): Promise<Result<Whole>> {
+  const param = { id };
+  const revealed = reveal ? { reveal: "true" as const } : {};
+  const [instance, steps, effects, messages] = await Promise.all([
+    get("/v1/instances/:id", { param, query: revealed }),
+    get("/v1/instances/:id/steps", { param }),
+    get("/v1/instances/:id/effects", { param, query: revealed }),
+    get("/v1/instances/:id/events", { param, query: { payload: "true", ...revealed } }),
+  ]);
+  if (!instance.ok) return instance;
+  if (!steps.ok) return steps;
+  if (!effects.ok) return effects;
+  if (!messages.ok) return messages;
+  return {
+    ok: true,
+    data: { instance: instance.data, steps: steps.data.items, effects: effects.data.items, messages: messages.data.items },
+  };
+}

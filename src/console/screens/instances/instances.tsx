@@ -1,0 +1,90 @@
+import { get, type Item } from "../../data/api.ts";
+import { usePages } from "../../data/use-pages.ts";
+import { FilterBar, SINCE, sinceOf, useFilters } from "../../frame/filters.tsx";
+import { hrefOf, Link } from "../../frame/router.tsx";
+import { Empty } from "../../parts/empty.tsx";
+import { List } from "../../parts/list.tsx";
+import { InstanceStatus } from "../../parts/status.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import { Ago } from "../../parts/time.tsx";
+import { InstancesButton } from "../actions/bulk-button.tsx";
+
+type Instance = Item<"/v1/instances">;
+
+const STATUSES = ["accepted", "queued", "running", "waiting", "paused", "in_doubt", "complete", "errored", "terminated", "dead", "skipped"];
+
+const FILTERS = {
+  status: { label: "Status", options: Object.fromEntries(STATUSES.map((one) => [one, one.replaceAll("_", " ")])) },
+  workflow: { label: "Workflow" },
+  subject: { label: "Subject" },
+  correlation: { label: "Job" },
+  since: { label: "Since", options: SINCE },
+  cause: { label: "Cause", isRare: true },
+  overdue: { label: "Overdue", options: { true: "yes" }, isRare: true },
+} as const;
+
+/** What it is about: where it stands, or why it stands. */
+function step({ error, retrying, sleeping, waiting_for: [wait], step }: Instance) {
+  if (error) return [error.step, error.message].filter(Boolean).join(": ");
+  if (retrying) return `${retrying.step}: ${retrying.error}`;
+  if (wait) return `${wait.step}, for ${wait.event_type ?? "an answer"}${wait.subject ? ` about ${wait.subject}` : ""}`;
+  return sleeping?.step ?? step ?? "";
+}
+
+const COLUMNS: readonly Column<Instance>[] = [
+  { head: "Status", width: "168px", narrow: "112px", cell: (one) => <InstanceStatus instance={one} /> },
+  { head: "Workflow", width: "1.2fr", cell: (one) => <Link to={hrefOf("instances", one.id)}>{one.workflow}</Link> },
+  { head: "Subject", width: "1.4fr", cell: (one) => <bdi>{one.subject}</bdi> },
+  { head: "Step", width: "2.4fr", isMinor: true, cell: (one) => <bdi title={step(one)}>{step(one)}</bdi> },
+  { head: "Job", width: "1fr", isMinor: true, cell: (one) => <Link to={hrefOf("jobs", one.correlation_id)}>{one.correlation_id}</Link> },
+  { head: "Accepted", width: "80px", narrow: "72px", isNumber: true, cell: (one) => <Ago at={one.accepted_at} /> },
+  { head: "Changed", width: "80px", isNumber: true, isMinor: true, cell: (one) => <Ago at={one.updated_at} /> },
+];
+
+/** All instances, newest first, by any of their filters. */
+export function Instances() {
+  const { since, ...filters } = useFilters(FILTERS);
+  const pages = usePages(
+    (cursor) => get("/v1/instances", { query: { ...(filters as object), since: sinceOf(since), cursor, limit: "50" } }),
+    [JSON.stringify(filters), since],
+    {
+      nameOf: ({ id }) => id,
+      isAbout: ({ kind }) => kind === "instance" || kind === "skipped",
+      rowIn: ({ kind, data }) => (kind === "instance" ? (data as Instance) : undefined),
+    },
+  );
+  const isFiltered = since !== undefined || Object.keys(filters).length > 0;
+  return (
+    <>
+      <h1>Instances</h1>
+      <FilterBar filters={FILTERS} />
+      {pages.rows && pages.rows.length > 0 && <InstancesButton filters={{ since, ...filters }} />}
+      <List pages={pages} noun={["instance", "instances"]} empty={isFiltered ? <Filtered isShort={pages.more !== undefined} /> : <None />}>
+        {(rows) => (
+          <Table label="Instances" rows={rows} columns={COLUMNS} nameOf={({ id }) => id} hrefOf={({ id }) => hrefOf("instances", id)} />
+        )}
+      </List>
+    </>
+  );
+}
+
+function Filtered({ isShort }: { isShort: boolean }) {
+  return (
+    <Empty>
+      {isShort
+        ? "None among the newest 50,000 has these filters: there are older ones."
+        : "No instance has these filters. Clear shows all."}
+    </Empty>
+  );
+}
+
+function None() {
+  return (
+    <Empty
+      command={`curl ${location.origin}/v1/commands -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
+  -d '{"type":"…","payload":{…}}'`}
+    >
+      No instance yet: each command starts one. <Link to={hrefOf("send")}>Send</Link> one from here, or from a terminal:
+    </Empty>
+  );
+}

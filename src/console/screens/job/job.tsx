@@ -1,0 +1,185 @@
+import { FilterBar, useFilters } from "../../frame/filters.tsx";
+import { hrefOf, Link } from "../../frame/router.tsx";
+import { ProblemNote } from "../../parts/problem.tsx";
+import { Status } from "../../parts/status.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import { Ago, duration } from "../../parts/time.tsx";
+import type { ScreenProps } from "../screen.ts";
+import { Graph } from "./graph.tsx";
+import "./job.css";
+import { byType, inOrder, type Knot, latencyOf, toneFor, treeOf } from "./tree.ts";
+import { type ReadJob, useJob } from "./use-job.ts";
+
+/** A picture of more than these is drawn by type. */
+const MOST_DRAWN = 500;
+
+const FILTERS = { as: { label: "Listed", options: { each: "one by one", type: "by type" }, unset: "as drawn" } } as const;
+
+/** A whole job: what came of what, as a graph and as a list that says the same. */
+export function Job({ param: id }: ScreenProps) {
+  const { as } = useFilters(FILTERS);
+  const { data, problem, more } = useJob(id);
+  if (!data)
+    return (
+      <>
+        <h1>Job</h1>
+        {problem ? <ProblemNote problem={problem} /> : <p class="quiet">Reading …</p>}
+        <p>
+          <Link to={hrefOf("instances")}>All instances</Link>
+        </p>
+      </>
+    );
+  const roots = treeOf(data);
+  const size = inOrder(roots).length;
+  const isMuch = size > MOST_DRAWN;
+  const types = isMuch || as === "type" ? byType(roots, id) : roots;
+  const listed = inOrder(as === "each" ? roots : types);
+  const members = data.nodes.filter(({ kind }) => kind === "instance" || kind === "dead_letter").length;
+  return (
+    <>
+      <h1>
+        Job <bdi>{id}</bdi>
+      </h1>
+      {problem && <ProblemNote problem={problem} />}
+      <Summary job={id} data={data} />
+      <FilterBar filters={FILTERS} />
+      {isMuch && (
+        <p class="quiet" role="status">
+          {size.toLocaleString()} things are more than a picture tells one by one (over {MOST_DRAWN}): it is drawn by type.
+        </p>
+      )}
+      <Graph roots={types} />
+      {(more || data.summary.more) && (
+        <p class="quiet foot">
+          <span role="status">
+            {members.toLocaleString()} of {membersOf(data)} instances and dead letters so far, from the first on
+          </span>
+          {more && (
+            <button type="button" onClick={more}>
+              Show more
+            </button>
+          )}
+        </p>
+      )}
+      <h2>The same as a list</h2>
+      <Table
+        label="The job, from causes to effects"
+        rows={listed}
+        columns={COLUMNS}
+        nameOf={({ id: name }) => name}
+        hrefOf={({ href }) => href}
+      />
+      <Elsewhere lists={data.elsewhere} />
+    </>
+  );
+}
+
+function membersOf({ summary }: ReadJob): string {
+  const count = [...summary.instances, ...summary.dead_letters].reduce((sum, one) => sum + one.count, 0);
+  return `${count.toLocaleString()}${summary.more ? " and more" : ""}`;
+}
+
+/** The job in numbers. */
+function Summary({ job, data: { summary } }: { job: string; data: ReadJob }) {
+  const { open, first_at: first, last_at: last, instances, dead_letters: letters, more } = summary;
+  const byStatus = Object.entries(Object.groupBy(instances, ({ status }) => status));
+  return (
+    <>
+      <p class="facts">
+        <Status word={open ? "running" : "over"} />
+        {first && (
+          <span>
+            began <Ago at={first} />
+          </span>
+        )}
+        {first && last && (
+          <span>
+            {open ? `under way for ${duration(Date.now() - Date.parse(first))}` : `took ${duration(Date.parse(last) - Date.parse(first))}`}
+          </span>
+        )}
+        {more && <span class="quiet">the first 10,000 of each are counted</span>}
+      </p>
+      <ul class="counts">
+        {byStatus.map(([status, of = []]) => (
+          <li key={status}>
+            <Status word={status} />{" "}
+            <Link to={hrefOf("instances", { correlation: job, status })}>
+              {of.reduce((sum, { count }) => sum + count, 0).toLocaleString()}
+            </Link>
+          </li>
+        ))}
+        {letters.map(({ state, count }) => (
+          <li key={`letter ${state}`}>
+            <Status word={`dead letter, ${state}`} tone={state === "open" ? "red" : "quiet"} /> <strong>{count.toLocaleString()}</strong>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+const KINDS: Readonly<Record<Knot["kind"], string>> = {
+  instance: "",
+  command: "command",
+  event: "event",
+  dead_letter: "dead letter of",
+  counted: "messages, counted",
+};
+
+/** Deeper than this, a list indents no further: the level is in words too. */
+const DEEPEST = 12;
+
+const COLUMNS: readonly Column<Knot>[] = [
+  {
+    head: "What",
+    width: "2.4fr",
+    narrow: "2fr",
+    cell: ({ depth, kind, label, count, href }) => (
+      <span class="twig" style={{ "--depth": Math.min(depth, DEEPEST) }}>
+        <span class="unseen">level {depth + 1}: </span>
+        {KINDS[kind] && <span class="quiet">{KINDS[kind]} </span>}
+        {kind === "instance" || kind === "dead_letter" ? <Link to={href}>{label}</Link> : label}
+        {count > 1 && <span class="quiet"> × {count.toLocaleString()}</span>}
+      </span>
+    ),
+  },
+  {
+    head: "Status",
+    width: "1.1fr",
+    narrow: "120px",
+    cell: (knot) =>
+      knot.statuses.map(([word, of]) => (
+        <span key={word} class="state">
+          <Status word={word} tone={toneFor(knot, word)} /> {knot.count > 1 && <span class="quiet">{of.toLocaleString()} </span>}
+        </span>
+      )),
+  },
+  { head: "Subject", width: "1.2fr", isMinor: true, cell: ({ subject }) => <bdi>{subject}</bdi> },
+  { head: "By the step", width: "1fr", isMinor: true, cell: ({ step }) => <span class="quiet">{step}</span> },
+  {
+    head: "After",
+    width: "80px",
+    narrow: "64px",
+    isNumber: true,
+    cell: (knot) => {
+      const latency = latencyOf(knot);
+      return latency !== undefined && <span title={knot.count > 1 ? "the median" : ""}>{duration(latency)}</span>;
+    },
+  },
+  { head: "At", width: "88px", isMinor: true, isNumber: true, cell: ({ at }) => at && <Ago at={at} /> },
+];
+
+/** Where an app keeps more of the job. */
+function Elsewhere({ lists }: { lists: ReadJob["elsewhere"] }) {
+  if (lists.length === 0) return null;
+  return (
+    <p class="quiet">
+      There may be more of it in:{" "}
+      {lists.map(({ kind, url }) => (
+        <span key={url}>
+          {kind.replaceAll("_", " ")} (<code>GET {url}</code>){" "}
+        </span>
+      ))}
+    </p>
+  );
+}

@@ -1,0 +1,167 @@
+import { hrefOf } from "../../frame/router.tsx";
+import { type Tone, toneOf } from "../../parts/status.tsx";
+import type { JobNode, ReadJob } from "./use-job.ts";
+
+/** A thing of a job, or several of one type that came of the same: what a picture and its list show in the same words. */
+export interface Knot {
+  id: string;
+  /** `counted` are messages of which the API tells how many there are, and no more. */
+  kind: JobNode["kind"] | "counted";
+  /** The workflow, the type of the message, or the queue of a dead letter. */
+  label: string;
+  /** How many it stands for. */
+  count: number;
+  /** How many stand how, the most first. */
+  statuses: (readonly [word: string, count: number])[];
+  subject: string | null;
+  step: string | null;
+  at: string | null;
+  /** Milliseconds behind what caused it, of each of which that is known. */
+  latencies: number[];
+  /** Where it is shown whole. */
+  href: string;
+  children: Knot[];
+  /** How many causes stand before it. */
+  depth: number;
+}
+
+/** The things of a job as a forest: each under what caused it. */
+export function treeOf({ nodes, collapsed }: ReadJob): Knot[] {
+  const knots = new Map(nodes.map((node) => [node.node, knotOf(node)]));
+  const counted = new Map<string, Knot>();
+  for (const { instance_id, message_type, count } of collapsed) {
+    const id = `${instance_id} ${message_type}`;
+    const knot = { ...bare(id, "counted", message_type, hrefOf("instances", instance_id)), count };
+    counted.set(id, knot);
+    knots.get(instance_id)?.children.push(knot);
+  }
+  const roots: Knot[] = [];
+  for (const node of nodes) {
+    const knot = knots.get(node.node) as Knot;
+    // What came of a message that is only counted stands under those that are counted.
+    const from = counted.get(`${node.from_instance} ${node.message_type}`) ?? knots.get(node.from_instance ?? "");
+    const cause = knots.get(node.cause ?? "") ?? (from === knot ? undefined : from);
+    if (cause) cause.children.push(knot);
+    else roots.push(knot);
+    for (const { instance_id: id, status } of node.leads_to) {
+      if (knots.has(id)) continue;
+      const label = status === "pruned" ? "an instance, pruned since" : "an instance, told further on";
+      knot.children.push({ ...bare(`${node.node} ${id}`, "instance", label, hrefOf("instances", id)), statuses: [[status, 1]] });
+    }
+  }
+  return whole(roots, [...knots.values()]);
+}
+
+const bare = (id: string, kind: Knot["kind"], label: string, href: string): Knot => ({
+  ...{ id, kind, label, href, count: 1, statuses: [], subject: null, step: null, at: null },
+  ...{ latencies: [], children: [], depth: 0 },
+});
+
+function knotOf(node: JobNode): Knot {
+  const label = node.name ?? node.message_type ?? "an instance, removed since";
+  const from = node.from_instance ?? node.node;
+  const href =
+    node.status === "gone"
+      ? hrefOf("messages", { q: node.node })
+      : node.kind === "dead_letter"
+        ? hrefOf("dead-letters", node.node)
+        : hrefOf("instances", node.kind === "instance" ? node.node : from);
+  return {
+    ...bare(node.node, node.kind, label, href),
+    statuses: [[node.status, 1]],
+    subject: node.subject,
+    step: node.step,
+    at: node.at,
+    latencies: node.latency_ms === null ? [] : [node.latency_ms],
+  };
+}
+
+/** Sets how deep each stands. What only leads to itself, because senders may say anything of its cause, begins a tree of its own. */
+function whole(roots: Knot[], all: readonly Knot[]): Knot[] {
+  const seen = new Set<Knot>();
+  const visit = (root: Knot) => {
+    const stack = [root];
+    seen.add(root);
+    for (let knot = stack.pop(); knot; knot = stack.pop()) {
+      const { depth } = knot;
+      knot.children = knot.children.filter((child) => !seen.has(child));
+      for (const child of knot.children) {
+        child.depth = depth + 1;
+        seen.add(child);
+        stack.push(child);
+      }
+    }
+  };
+  for (const root of roots) visit(root);
+  const found = [...roots];
+  for (const knot of all) {
+    if (seen.has(knot)) continue;
+    found.push(knot);
+    visit(knot);
+  }
+  return found;
+}
+
+/** The same by type: those that have one label and came of the same type are one. `job` is what their list is filtered by. */
+export function byType(roots: readonly Knot[], job: string): Knot[] {
+  const top: Knot = bare("", "counted", "", "");
+  const stack: [into: Knot, knots: readonly Knot[]][] = [[top, roots]];
+  for (let next = stack.pop(); next; next = stack.pop()) {
+    const [into, knots] = next;
+    for (const [name, of] of Map.groupBy(knots, ({ kind, label }) => `${kind} ${label}`)) {
+      const group = together(`${into.id}/${name}`, of, job);
+      group.depth = into.id === "" ? 0 : into.depth + 1;
+      into.children.push(group);
+      stack.push([group, of.flatMap(({ children }) => children)]);
+    }
+  }
+  return top.children;
+}
+
+function together(id: string, of: readonly Knot[], job: string): Knot {
+  const [first] = of as [Knot, ...Knot[]];
+  const counts = new Map<string, number>();
+  for (const [word, count] of of.flatMap(({ statuses }) => statuses)) counts.set(word, (counts.get(word) ?? 0) + count);
+  const same = (values: (string | null)[]) => (new Set(values).size === 1 ? (values[0] ?? null) : null);
+  const ofAll = first.kind === "dead_letter" ? hrefOf("dead-letters", { queue: first.label }) : hrefOf("instances", { correlation: job });
+  const ofWorkflow = first.kind === "instance" ? hrefOf("instances", { correlation: job, workflow: first.label }) : ofAll;
+  return {
+    ...bare(id, first.kind, first.label, of.length === 1 ? first.href : ofWorkflow),
+    count: of.reduce((sum, { count }) => sum + count, 0),
+    statuses: [...counts].toSorted(([, one], [, other]) => other - one),
+    subject: same(of.map(({ subject }) => subject)),
+    step: same(of.map(({ step }) => step)),
+    at: of.length === 1 ? first.at : null,
+    latencies: of.flatMap(({ latencies }) => latencies),
+  };
+}
+
+/** All of a forest, each behind its cause. */
+export function inOrder(roots: readonly Knot[]): Knot[] {
+  const found: Knot[] = [];
+  const stack = roots.toReversed();
+  for (let knot = stack.pop(); knot; knot = stack.pop()) {
+    found.push(knot);
+    for (const child of knot.children.toReversed()) stack.push(child);
+  }
+  return found;
+}
+
+/** How bad a status is to whoever looks for what went wrong. */
+const WORST: readonly Tone[] = ["red", "orange", "amber", "grey", "violet", "blue", "green", "quiet"];
+
+/** What one of a status is shown as: a dead letter that nobody has settled is no good news. */
+export function toneFor({ kind }: Knot, word: string): Tone {
+  return kind === "dead_letter" && word === "open" ? "red" : toneOf(word);
+}
+
+/** The tone of the worst among its statuses. */
+export function worstOf(knot: Knot): Tone {
+  const tones = new Set(knot.statuses.map(([word]) => toneFor(knot, word)));
+  return WORST.find((tone) => tones.has(tone)) ?? "quiet";
+}
+
+/** The middle of what its latencies are. */
+export function latencyOf({ latencies }: Knot): number | undefined {
+  return latencies.toSorted((one, other) => one - other)[Math.floor(latencies.length / 2)];
+}

@@ -1,0 +1,51 @@
+import { type Answer, get, type Item, type Result } from "../../data/api.ts";
+
+type Minute = Item<"/v1/messages/by-minute">;
+
+/** Deliveries of one type on one queue, by what became of them. */
+export interface TypeCounts {
+  type: string;
+  queue: string;
+  /** Minutes in which any was delivered, newest first. */
+  minutes: Minute[];
+  delivered: number;
+  outcomes: Readonly<Record<string, number>>;
+  /** Dead letters of the last day: nobody has settled them; and all. */
+  open: number;
+  captured: number;
+}
+
+export interface Counted {
+  at: string;
+  types: TypeCounts[];
+}
+
+const sum = (counts: Readonly<Record<string, number>>) => Object.values(counts).reduce((total, count) => total + count, 0);
+
+export const deliveredIn = ({ outcomes }: Minute) => sum(outcomes);
+
+/** Reads what was delivered, and what is dead of it, and puts the two together by type and queue. */
+export async function readCounts(minutes: number): Promise<Result<Counted>> {
+  const [counted, letters] = await Promise.all([
+    get("/v1/messages/by-minute", { query: { minutes: String(minutes) } as object }),
+    get("/v1/messages/dead-letters"),
+  ]);
+  if (!counted.ok) return counted;
+  if (!letters.ok) return letters;
+  return { ok: true, data: { at: counted.data.at, types: byType(counted.data.items, letters.data.items) } };
+}
+
+function byType(minutes: readonly Minute[], letters: Answer<"/v1/messages/dead-letters">["items"]): TypeCounts[] {
+  const nameOf = ({ queue, type }: { queue: string; type: string }) => JSON.stringify([type, queue]);
+  const counted = Map.groupBy(minutes, nameOf);
+  const dead = new Map(letters.map((one) => [nameOf(one), one]));
+  return [...new Set([...counted.keys(), ...dead.keys()])].sort().map((name): TypeCounts => {
+    const [type, queue] = JSON.parse(name) as [string, string];
+    const own = counted.get(name) ?? [];
+    const outcomes: Record<string, number> = {};
+    for (const one of own)
+      for (const [outcome, count] of Object.entries(one.outcomes)) outcomes[outcome] = (outcomes[outcome] ?? 0) + count;
+    const { open = 0, captured = 0 } = dead.get(name) ?? {};
+    return { type, queue, minutes: own, delivered: sum(outcomes), outcomes, open, captured };
+  });
+}

@@ -1,0 +1,177 @@
+import { useData } from "../../data/use-data.ts";
+import { useRegularly } from "../../data/use-regularly.ts";
+import { hrefOf, Link } from "../../frame/router.tsx";
+import { Empty } from "../../parts/empty.tsx";
+import { ProblemNote } from "../../parts/problem.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import { Ago, clockTime, duration } from "../../parts/time.tsx";
+import { type Counted, deliveredIn, readCounts, type TypeCounts } from "./by-type.ts";
+
+const MINUTE_MS = 60_000;
+
+/** What each outcome says, in the words of docs/metrics.md; in the order in which people ask for them. */
+const OUTCOMES: Readonly<Record<string, string>> = {
+  started: "an instance began",
+  routed: "it went where its routes say",
+  "put off": "taken, and begun a little later",
+  duplicate: "it came again, and changed nothing",
+  kept: "its row needs no delivery any more",
+  settled: "an operator had settled its letter before",
+  retried: "it was sent back, to be tried again",
+  captured: "it was refused, and a dead letter holds it",
+};
+
+/** Outcomes that took a message in. */
+const TAKEN = ["started", "routed", "put off"];
+
+const count = (value: number, isBad = false) => (
+  <span class={value === 0 ? "quiet" : isBad ? "bad" : undefined}>{value.toLocaleString()}</span>
+);
+const of = ({ outcomes }: TypeCounts, ...names: string[]) => names.reduce((sum, name) => sum + (outcomes[name] ?? 0), 0);
+
+function columnsFor(at: string, minutes: number): readonly Column<TypeCounts>[] {
+  return [
+    {
+      head: "Type",
+      width: "1.5fr",
+      cell: ({ type, queue }) => <Link to={hrefOf("messages", { type, queue, ...asked(minutes) })}>{type}</Link>,
+    },
+    { head: "Queue", width: "1fr", isMinor: true, cell: ({ queue }) => queue },
+    { head: "By minute", width: "200px", isMinor: true, cell: (one) => <Spark counts={one} at={at} minutes={minutes} /> },
+    { head: "Taken in", width: "80px", narrow: "64px", isNumber: true, cell: (one) => count(of(one, ...TAKEN)) },
+    { head: "Again", width: "72px", isMinor: true, isNumber: true, cell: (one) => count(of(one, "duplicate", "kept", "settled")) },
+    { head: "Sent back", width: "80px", isMinor: true, isNumber: true, cell: (one) => count(of(one, "retried")) },
+    { head: "Refused", width: "80px", narrow: "64px", isNumber: true, cell: (one) => count(of(one, "captured"), true) },
+    {
+      head: "Dead letters",
+      width: "96px",
+      narrow: "80px",
+      isNumber: true,
+      cell: ({ open, captured, queue, type }) =>
+        open === 0 ? (
+          <span class="quiet" title={`${captured} in the last day, all settled`}>
+            0
+          </span>
+        ) : (
+          <Link to={hrefOf("dead-letters", { queue, type })} title={`${open} of ${captured} are open`}>
+            {open.toLocaleString()}
+          </Link>
+        ),
+    },
+  ];
+}
+
+const asked = (minutes: number) => (minutes === 60 ? {} : { minutes: String(minutes) });
+
+interface CountsProps {
+  minutes: number;
+  type: string | undefined;
+  queue: string | undefined;
+}
+
+/** Deliveries by type, and of one type by minute. */
+export function Counts({ minutes, type, queue }: CountsProps) {
+  const { data, problem, again } = useData(
+    () => readCounts(minutes),
+    [minutes],
+    ({ kind }) => kind !== "action",
+  );
+  useRegularly(again);
+  if (!data) return problem ? <ProblemNote problem={problem} /> : <p class="quiet">Reading …</p>;
+  const shown = data.types.filter((one) => (type === undefined || one.type === type) && (queue === undefined || one.queue === queue));
+  const isOne = type !== undefined || queue !== undefined;
+  return (
+    <section aria-labelledby="by-type">
+      <h2 id="by-type">By type, of the last {minutes === 60 ? "hour" : `${minutes} minutes`}</h2>
+      {problem && <ProblemNote problem={problem} />}
+      {shown.length === 0 ? (
+        <NoneDelivered minutes={minutes} isFiltered={isOne} />
+      ) : (
+        <Table
+          label="Messages by type"
+          rows={shown}
+          columns={columnsFor(data.at, minutes)}
+          nameOf={(one) => `${one.type} ${one.queue}`}
+          hrefOf={(one) => hrefOf("messages", { type: one.type, queue: one.queue, ...asked(minutes) })}
+        />
+      )}
+      {shown.length > 0 && <Source data={data} />}
+      {isOne && shown.map((one) => <ByMinute key={`${one.type} ${one.queue}`} counts={one} isAlone={shown.length === 1} />)}
+    </section>
+  );
+}
+
+function Source({ data: { at } }: { data: Counted }) {
+  return (
+    <p class="quiet sources">
+      Read <Ago at={at} />. Counted as deliveries were settled, for all tenants: a lower bound, in which the last ten seconds may be
+      missing. Dead letters are read from the database, of the last day. What a request over HTTP was refused with is in its answer alone.
+    </p>
+  );
+}
+
+function NoneDelivered({ minutes, isFiltered }: { minutes: number; isFiltered: boolean }) {
+  if (isFiltered) return <Empty>Nothing of this type was delivered in these minutes. Clear shows all types.</Empty>;
+  return (
+    <Empty command={`curl ${location.origin}/v1/commands -H "Authorization: Bearer $TOKEN" …`}>
+      No message was delivered in the last {duration(minutes * MINUTE_MS)}. <Link to={hrefOf("send")}>Send</Link> one from here, or from a
+      terminal:
+    </Empty>
+  );
+}
+
+/** A bar for each minute, oldest first; its twin is the table that the row opens. */
+function Spark({ counts, at, minutes }: { counts: TypeCounts; at: string; minutes: number }) {
+  const last = Math.floor(Date.parse(at) / MINUTE_MS);
+  const bars = counts.minutes.map((one) => ({
+    place: minutes - 1 - (last - Date.parse(one.minute) / MINUTE_MS),
+    one,
+    height: deliveredIn(one),
+  }));
+  const most = Math.max(1, ...bars.map(({ height }) => height));
+  return (
+    <svg class="spark" viewBox={`0 0 ${minutes} 20`} preserveAspectRatio="none" aria-hidden="true">
+      {bars.map(({ place, one, height }) => {
+        const [whole, bad] = [Math.max(2, (height / most) * 20), ((one.outcomes.captured ?? 0) / most) * 20];
+        return (
+          <g key={one.minute}>
+            <rect x={place} y={20 - whole} width={0.8} height={whole} />
+            {bad > 0 && <rect class="bad" x={place} y={20 - bad} width={0.8} height={bad} />}
+          </g>
+        );
+      })}
+      <rect class="ground" x={0} y={19.5} width={minutes} height={0.5} />
+    </svg>
+  );
+}
+
+type Minute = TypeCounts["minutes"][number];
+
+const capital = ([first = "", ...rest]: string) => first.toUpperCase() + rest.join("");
+
+/** One type's deliveries by minute. */
+function ByMinute({ counts, isAlone }: { counts: TypeCounts; isAlone: boolean }) {
+  const names = Object.keys(OUTCOMES).filter((name) => counts.outcomes[name]);
+  const others = Object.keys(counts.outcomes).filter((name) => !(name in OUTCOMES));
+  const columns: Column<Minute>[] = [
+    { head: "Minute", width: "1fr", cell: ({ minute }) => <time datetime={minute}>{clockTime(minute).slice(0, -3)}</time> },
+    ...[...names, ...others].map(
+      (name): Column<Minute> => ({
+        head: capital(name),
+        width: "96px",
+        narrow: "72px",
+        isNumber: true,
+        cell: ({ outcomes }) => count(outcomes[name] ?? 0, name === "captured"),
+      }),
+    ),
+  ];
+  return (
+    <>
+      <h2>{isAlone ? "By minute" : `${counts.type} on ${counts.queue}, by minute`}</h2>
+      <div class="by-minute">
+        <Table label={`${counts.type} by minute`} rows={counts.minutes} columns={columns} nameOf={({ minute }) => minute} />
+      </div>
+      <p class="quiet sources">{names.map((name) => `${name}: ${OUTCOMES[name]}`).join(" · ")}</p>
+    </>
+  );
+}

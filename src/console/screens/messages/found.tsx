@@ -1,0 +1,175 @@
+import { type Answer, get, type Result } from "../../data/api.ts";
+import { useData } from "../../data/use-data.ts";
+import { hrefOf, Link } from "../../frame/router.tsx";
+import { screenOf } from "../../frame/search.tsx";
+import { Empty } from "../../parts/empty.tsx";
+import { Id } from "../../parts/id.tsx";
+import { ProblemNote } from "../../parts/problem.tsx";
+import { Status } from "../../parts/status.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import { Ago } from "../../parts/time.tsx";
+
+type Search = Answer<"/v1/search">;
+type Finding = Search["items"][number];
+type Key = Answer<"/v1/keys/:key">;
+type Holder = Key["holders"][number];
+
+interface Known {
+  search: Search;
+  /** Undefined where nobody holds it as a key. */
+  key: Key | undefined;
+}
+
+/** Looks for the text, and asks who holds it as a key where somebody does. */
+async function look(q: string): Promise<Result<Known>> {
+  const search = await get("/v1/search", { query: { q } });
+  if (!search.ok) return search;
+  const isKey = search.data.items.some(({ by, match }) => by === "idempotency_key" && match === "exact");
+  const key = isKey ? await get("/v1/keys/:key", { param: { key: q } }) : undefined;
+  if (key?.ok === false && key.problem.code !== "key_not_found") return key;
+  return { ok: true, data: { search: search.data, key: key?.ok ? key.data : undefined } };
+}
+
+/** What has this name: who holds it as a key, and everything else that is called so. */
+export function Found({ q }: { q: string }) {
+  const { data, problem } = useData(
+    () => look(q),
+    [q],
+    ({ kind }) => kind === "instance" || kind === "dead_letter",
+  );
+  if (!data) return problem ? <ProblemNote problem={problem} /> : <p class="quiet">Looking …</p>;
+  const { search, key } = data;
+  return (
+    <>
+      {problem && <ProblemNote problem={problem} />}
+      {key && <HeldKey held={key} />}
+      <section aria-labelledby="found">
+        <h2 id="found">Called so, or beginning so</h2>
+        {search.items.length === 0 ? (
+          <Empty>
+            Nothing has the name <bdi>{q}</bdi>, nor one that begins so: no key, subject, id or job. An instance is found by its key only
+            whole.
+          </Empty>
+        ) : (
+          <Table
+            label="What was found"
+            rows={search.items}
+            columns={FINDINGS}
+            nameOf={nameOf}
+            hrefOf={(one) => screenOf(one) ?? hrefOf("messages", { q: one.id })}
+          />
+        )}
+        <More search={search} />
+      </section>
+    </>
+  );
+}
+
+const nameOf = ({ kind, id, by }: Finding) => `${kind} ${id} ${by}`;
+
+const FINDINGS: readonly Column<Finding>[] = [
+  { head: "What", width: "112px", narrow: "96px", cell: ({ kind }) => kind.replaceAll("_", " ") },
+  { head: "Status", width: "112px", isMinor: true, cell: ({ status }) => status && <Status word={status} /> },
+  {
+    head: "Named",
+    width: "2fr",
+    cell: (one) => {
+      const to = screenOf(one);
+      return <bdi>{to ? <Link to={to}>{one.title}</Link> : one.title}</bdi>;
+    },
+  },
+  {
+    head: "Found by",
+    width: "1fr",
+    isMinor: true,
+    cell: (one) => (
+      <span class="quiet">
+        {one.by.replaceAll("_", " ")}
+        {one.match === "prefix" && ", its beginning"}
+        {!screenOf(one) && ` · GET ${one.url}`}
+      </span>
+    ),
+  },
+  { head: "Since", width: "88px", narrow: "80px", isNumber: true, cell: ({ at }) => at && <Ago at={at} /> },
+];
+
+/** What was not looked for, or not shown. */
+function More({ search: { more, looked_back: looked } }: { search: Search }) {
+  return (
+    <p class="quiet sources">
+      {more.length > 0 && `There are more of: ${more.join(", ").replaceAll("_", " ")}. `}
+      {looked.since !== null && (
+        <>
+          For a subject the newest {looked.instances.toLocaleString()} instances were looked through, accepted <Ago at={looked.since} /> and
+          later.
+        </>
+      )}
+    </p>
+  );
+}
+
+const HOLDERS: readonly Column<Holder>[] = [
+  {
+    head: "Held by",
+    width: "1.4fr",
+    cell: ({ kind, id, name }) => (kind === "instance" ? <Link to={hrefOf("instances", id)}>{name}</Link> : `${name}, ${kind}`),
+  },
+  { head: "Status", width: "112px", narrow: "104px", cell: ({ status }) => <Status word={status} /> },
+  { head: "Job", width: "1fr", isMinor: true, cell: ({ correlation_id: job }) => job && <Link to={hrefOf("jobs", job)}>{job}</Link> },
+  { head: "Payload", width: "144px", isMinor: true, cell: ({ fingerprint }) => <Id id={fingerprint} /> },
+  {
+    head: "Came",
+    width: "80px",
+    isMinor: true,
+    isNumber: true,
+    cell: ({ deliveries }) => (deliveries === null ? "not kept" : `${deliveries} ×`),
+  },
+  { head: "Since", width: "88px", narrow: "80px", isNumber: true, cell: ({ since }) => <Ago at={since} /> },
+  {
+    head: "Taken until",
+    width: "112px",
+    isMinor: true,
+    isNumber: true,
+    cell: ({ key_until: until }) => (until === null ? <span class="quiet">under way</span> : <Ago at={until} />),
+  },
+];
+
+/** Who holds a key, since when and until when; and what came under it and was refused. */
+function HeldKey({ held: { key, holders, captured, captured_truncated: isMore } }: { held: Key }) {
+  const known = new Set(holders.map(({ fingerprint }) => fingerprint));
+  return (
+    <section aria-labelledby="held">
+      <h2 id="held">
+        Who holds the key <bdi class="said">{key}</bdi>
+      </h2>
+      {holders.length === 0 ? (
+        <p class="quiet">Nobody: it is free, for each workflow and each type of event.</p>
+      ) : (
+        <Table label="Holders of the key" rows={holders} columns={HOLDERS} nameOf={({ id, name }) => `${id} ${name}`} />
+      )}
+      {captured.length > 0 && (
+        <ul class="under-key">
+          {captured.map((one) => (
+            <li key={one.dead_letter_id}>
+              <Status word="dead letter" tone={one.state === "open" ? "red" : "quiet"} />
+              <span>
+                <Link to={hrefOf("dead-letters", one.dead_letter_id)}>
+                  {one.message_type ?? "unknown type"}, {one.reason}
+                </Link>{" "}
+                <span class="quiet">
+                  {one.state}, captured <Ago at={one.captured_at} /> ·{" "}
+                  {one.fingerprint === null
+                    ? "its payload cannot be read"
+                    : known.has(one.fingerprint)
+                      ? "the same payload as a holder's"
+                      : "another payload than any holder's"}
+                </span>
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+      {isMore && <p class="quiet">The newest {captured.length} letters under this key; there are more.</p>}
+    </section>
+  );
+}

@@ -1,0 +1,30 @@
+import { may } from "../../data/session.ts";
+import { FilterBar, useFilters } from "../../frame/filters.tsx";
+import { NeedsObserve } from "../../parts/needs-observe.tsx";
+import { Counts } from "./counts.tsx";
+import { Found } from "./found.tsx";
+import "./messages.css";
+
+const FILTERS = {
+  q: { label: "Key, subject or id" },
+  minutes: { label: "Of the last", options: { 5: "5 minutes", 15: "15 minutes", 30: "30 minutes" }, unset: "hour" },
+  type: { label: "Type", isRare: true },
+  queue: { label: "Queue", isRare: true },
+} as const;
+
+/** What came of the messages of the last hour, by type; and who holds a key. */
+export function Messages() {
+  const { q, minutes, type, queue } = useFilters(FILTERS);
+  return (
+    <div class="messages">
+      <h1>Messages</h1>
+      <FilterBar filters={FILTERS} />
+      {q !== undefined && <Found key={q} q={q} />}
+      {may("observe") ? (
+        <Counts minutes={Number(minutes ?? 60)} type={type} queue={queue} />
+      ) : (
+        <NeedsObserve what="What becomes of messages is counted" />
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,187 @@
+import type { ComponentChildren } from "preact";
+import { type Answer, get, type Item } from "../../data/api.ts";
+import { useData } from "../../data/use-data.ts";
+import { useRegularly } from "../../data/use-regularly.ts";
+import { hrefOf, Link } from "../../frame/router.tsx";
+import { Bar } from "../../parts/bar.tsx";
+import { Empty } from "../../parts/empty.tsx";
+import { ProblemNote } from "../../parts/problem.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import { Ago, duration } from "../../parts/time.tsx";
+
+type Queue = Item<"/v1/queues">;
+
+/** How a lane's queue is named among the others. */
+const LANE = "lane:";
+
+/** The columns that come of one source, as people read them. */
+const OF_SOURCES: Readonly<Record<string, string>> = {
+  depth: "waits",
+  oldest_seconds: "oldest",
+  in_per_minute: "in",
+  out_per_minute: "out",
+  lag_seconds: "lag",
+  processing_p50_seconds: "batch",
+  retry_share: "sent back",
+  dead_letters_open: "dead letters",
+};
+
+const SOURCES: Readonly<Record<string, string>> = {
+  counts: "counts",
+  d1: "the database",
+  platform: "the platform",
+};
+
+const isLocal = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+
+/** What stands where there is no number: never a zero. */
+function None({ why, children = "–" }: { why: string; children?: ComponentChildren }) {
+  return (
+    <span class="quiet" title={why}>
+      {children}
+    </span>
+  );
+}
+
+const seconds = (value: number) => duration(value * 1000);
+
+/** A number on its bar; a zero steps back. */
+function Amount({ value, most, children }: { value: number; most: number; children: string }) {
+  return value === 0 ? <span class="quiet">{children}</span> : <Bar share={value / most}>{children}</Bar>;
+}
+
+function rate(value: number): string {
+  return value === 0 || value >= 10 ? String(Math.round(value)) : value.toFixed(value < 0.1 ? 2 : 1);
+}
+
+const UNCOUNTED = "Nothing was delivered in these minutes, so there is nothing to measure.";
+const UNSAID = isLocal ? "Not measurable locally: the queue does not say." : "The queue does not say.";
+
+function columnsFor(items: readonly Queue[]): readonly Column<Queue>[] {
+  const most = (of: (one: Queue) => number | null) => Math.max(1e-9, ...items.map((one) => of(one) ?? 0));
+  const [deepest, fullest, fastest] = [most(({ depth }) => depth), most((one) => one.in_per_minute), most((one) => one.out_per_minute)];
+  return [
+    { head: "Queue", width: "1.8fr", cell: ({ queue }) => queue },
+    {
+      head: "Waits",
+      width: "112px",
+      narrow: "72px",
+      isNumber: true,
+      cell: (one) =>
+        one.depth !== null ? (
+          <Amount value={one.depth} most={deepest}>
+            {one.depth.toLocaleString()}
+          </Amount>
+        ) : !one.queue.startsWith(LANE) ? (
+          <None why={UNSAID}>{isLocal ? "not measurable" : "not said"}</None>
+        ) : (
+          <None why="Each of its lanes says it for itself, below.">by lane</None>
+        ),
+    },
+    {
+      head: "Oldest",
+      width: "88px",
+      isMinor: true,
+      isNumber: true,
+      cell: ({ depth, oldest_seconds: oldest }) =>
+        oldest === null ? <None why={UNSAID} /> : depth === 0 ? <None why="Nothing waits." /> : seconds(oldest),
+    },
+    {
+      head: "In / min",
+      width: "88px",
+      isMinor: true,
+      isNumber: true,
+      cell: (one) => (
+        <Amount value={one.in_per_minute} most={fullest}>
+          {rate(one.in_per_minute)}
+        </Amount>
+      ),
+    },
+    {
+      head: "Out / min",
+      width: "88px",
+      isMinor: true,
+      isNumber: true,
+      cell: (one) => (
+        <Amount value={one.out_per_minute} most={fastest}>
+          {rate(one.out_per_minute)}
+        </Amount>
+      ),
+    },
+    {
+      head: "Lag, p99",
+      width: "88px",
+      narrow: "72px",
+      isNumber: true,
+      cell: ({ lag_seconds: lag }) => (lag === null ? <None why={UNCOUNTED} /> : seconds(lag)),
+    },
+    {
+      head: "Batch, p50 · p99",
+      width: "152px",
+      isMinor: true,
+      isNumber: true,
+      cell: ({ processing_p50_seconds: p50, processing_p99_seconds: p99 }) =>
+        p50 === null || p99 === null ? <None why={UNCOUNTED} /> : `${seconds(p50)} · ${seconds(p99)}`,
+    },
+    {
+      head: "Sent back",
+      width: "88px",
+      isMinor: true,
+      isNumber: true,
+      cell: ({ retry_share: share }) =>
+        share === null ? <None why={UNCOUNTED} /> : <Amount value={share} most={1}>{`${Number((share * 100).toFixed(1))} %`}</Amount>,
+    },
+    {
+      head: "Dead letters",
+      width: "96px",
+      narrow: "88px",
+      isNumber: true,
+      cell: ({ queue, dead_letters_open: open }) =>
+        open === 0 ? <span class="quiet">0</span> : <Link to={hrefOf("dead-letters", { queue })}>{open.toLocaleString()}</Link>,
+    },
+  ];
+}
+
+/** How every queue does. */
+export function Health({ minutes }: { minutes: string | undefined }) {
+  const { data, problem, again } = useData(
+    () => get("/v1/queues", { query: { minutes } as object }),
+    [minutes],
+    ({ kind }) => kind !== "action",
+  );
+  useRegularly(again);
+  return (
+    <>
+      {problem && <ProblemNote problem={problem} />}
+      {data?.items.length === 0 && <Empty>This deployment takes nothing from any queue: its catalog has no consumer.</Empty>}
+      {data && data.items.length > 0 && (
+        <>
+          <Table label="Queues" rows={data.items} columns={columnsFor(data.items)} nameOf={({ queue }) => queue} />
+          <Sources data={data} />
+        </>
+      )}
+    </>
+  );
+}
+
+/** Where the numbers come from, and how old they are. */
+function Sources({ data: { at, minutes, sources } }: { data: Answer<"/v1/queues"> }) {
+  const named = Object.entries(sources).filter(([number]) => OF_SOURCES[number]);
+  const groups = Object.entries(Object.groupBy(named, ([, { source }]) => source));
+  return (
+    <p class="quiet sources">
+      Read <Ago at={at} />.{" "}
+      {groups.map(([source, of = []]) => {
+        const numbers = of.map(([number]) => OF_SOURCES[number]).join(", ");
+        const [first = "", ...rest] = numbers;
+        return (
+          <span key={source}>
+            {first.toUpperCase() + rest.join("")}: {SOURCES[source] ?? <code>{source}</code>}
+            {source === "counts" && ` of the last ${minutes === 1 ? "minute" : `${minutes} minutes`}, a lower bound`}.{" "}
+          </span>
+        );
+      })}
+      All of the whole deployment.
+    </p>
+  );
+}

@@ -1,0 +1,166 @@
+import { useState } from "preact/hooks";
+import { get } from "../../data/api.ts";
+import { may } from "../../data/session.ts";
+import { useData } from "../../data/use-data.ts";
+import { useRegularly } from "../../data/use-regularly.ts";
+import { hrefOf, Link } from "../../frame/router.tsx";
+import { Id } from "../../parts/id.tsx";
+import { ProblemNote } from "../../parts/problem.tsx";
+import { Status, toneOf } from "../../parts/status.tsx";
+import { Ago } from "../../parts/time.tsx";
+import { LaneAct, type Standing, type Steering, steeringsFor } from "./lane-act.tsx";
+import { wordFor } from "./lanes.tsx";
+
+/** Acts that let it go on: no other is offered first. */
+const FORWARD: ReadonlySet<Steering["verb"]> = new Set(["resume", "retry-head"]);
+
+/** One lane: what it stands still for, who has their turn, what comes next, and what can be done. */
+export function Lane({ lane, name }: { lane: string; name: string }) {
+  const [asked, ask] = useState<Steering | undefined>();
+  const [said, say] = useState("");
+  const { data, problem, again } = useData(
+    () => get("/v1/lanes/:lane/:key", { param: { lane, key: name } }),
+    [lane, name],
+    () => true,
+  );
+  useRegularly(again);
+  return (
+    <>
+      <h1>
+        {lane} <span class="quiet">·</span> <bdi>{name}</bdi>
+      </h1>
+      {problem && <ProblemNote problem={problem} />}
+      {!data && !problem && <p class="quiet">Reading …</p>}
+      {data && (
+        <>
+          <p class="facts">
+            <Status word={wordFor(data)} />
+            <span>{data.depth === 1 ? "1 message waits" : `${data.depth.toLocaleString()} messages wait`}</span>
+            {data.oldest_at && (
+              <span>
+                the oldest was sent <Ago at={data.oldest_at} />
+              </span>
+            )}
+          </p>
+          {data.why && (
+            <p class="cause" data-tone={toneOf(wordFor(data))}>
+              <bdi>{data.why}</bdi>
+            </p>
+          )}
+          {may("operate") && (
+            <p class="acts">
+              {steeringsFor(data).map((one, index) => (
+                <button
+                  key={one.word}
+                  type="button"
+                  class={index === 0 && FORWARD.has(one.verb) ? "main" : undefined}
+                  onClick={() => ask(one)}
+                >
+                  {one.word}
+                </button>
+              ))}
+            </p>
+          )}
+          <p class="told" role="status">
+            {said}
+          </p>
+          <Ahead of={data} />
+          <Head of={data} />
+        </>
+      )}
+      <p>
+        <Link to={hrefOf("queues")}>All queues and lanes</Link>
+      </p>
+      {asked && (
+        <LaneAct
+          lane={lane}
+          name={name}
+          steering={asked}
+          close={() => ask(undefined)}
+          done={(sentence) => {
+            say(sentence);
+            again();
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+/** Instances that have had their turn and are not over. */
+function Ahead({ of: { ahead } }: { of: Standing }) {
+  return (
+    <section aria-label="Has its turn">
+      <h2>Has its turn</h2>
+      {ahead.length === 0 && <p class="quiet">No instance: the next message is handed out as soon as the lane lets it.</p>}
+      <ul class="ahead">
+        {ahead.map(({ instance_id: id, since, failed }) => (
+          <li key={id}>
+            <Status word={failed === null ? "running" : "errored"} />
+            <span>
+              <Link to={hrefOf("instances", id)}>{id}</Link> <span class="quiet">since</span> <Ago at={since} />
+              {failed !== null && (
+                <>
+                  <br />
+                  <bdi>{failed}</bdi> <span class="quiet">A retry of it is asked for there.</span>
+                </>
+              )}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+/** The message that comes next. */
+function Head({ of: { head, depth } }: { of: Standing }) {
+  return (
+    <section aria-label="Comes next">
+      <h2>Comes next</h2>
+      {head === null ? (
+        <p class="quiet">Nothing waits.</p>
+      ) : (
+        <dl class="pairs">
+          <dt>Message</dt>
+          <dd>
+            {head.type ?? "a type that nobody here knows"} <Id id={head.id} />
+          </dd>
+          {head.idempotency_key !== null && (
+            <>
+              <dt>Key</dt>
+              <dd>
+                <Link to={hrefOf("messages", { q: head.idempotency_key })}>
+                  <bdi>{head.idempotency_key}</bdi>
+                </Link>
+              </dd>
+            </>
+          )}
+          <dt>Sent</dt>
+          <dd>
+            <Ago at={head.sent_at} />
+          </dd>
+          <dt>Tried</dt>
+          <dd>
+            {head.attempts === 0 ? "not yet" : head.attempts === 1 ? "once" : `${head.attempts} times`}
+            {head.next_at && (
+              <>
+                , again <Ago at={head.next_at} />
+              </>
+            )}
+          </dd>
+          {head.error !== null && (
+            <>
+              <dt>Failed of</dt>
+              <dd>
+                <bdi>{head.error}</bdi>
+              </dd>
+            </>
+          )}
+          <dt>Behind it</dt>
+          <dd>{Math.max(0, depth - 1).toLocaleString()}</dd>
+        </dl>
+      )}
+    </section>
+  );
+}

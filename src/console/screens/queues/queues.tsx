@@ -1,0 +1,32 @@
+import { may } from "../../data/session.ts";
+import { FilterBar, useFilters } from "../../frame/filters.tsx";
+import { NeedsObserve } from "../../parts/needs-observe.tsx";
+import { Health } from "./health.tsx";
+import { Lane } from "./lane.tsx";
+import { Lanes } from "./lanes.tsx";
+import "./queues.css";
+
+const RATES = {
+  minutes: { label: "Rates of the last", options: { 1: "minute", 15: "15 minutes", 60: "hour" }, unset: "5 minutes" },
+} as const;
+const FILTERS = { ...RATES, lane: { label: "Lane" }, key: { label: "Key" } } as const;
+
+/** How the queues do, and which lanes stand still; or, by its name and key, one lane. */
+export function Queues() {
+  const { minutes, lane, key } = useFilters(FILTERS);
+  if (lane !== undefined && key !== undefined) return <Lane key={`${lane}/${key}`} lane={lane} name={key} />;
+  return (
+    <>
+      <h1>Queues and lanes</h1>
+      {may("observe") ? (
+        <>
+          <FilterBar filters={RATES} />
+          <Health minutes={minutes} />
+        </>
+      ) : (
+        <NeedsObserve what="How queues do is counted" />
+      )}
+      <Lanes />
+    </>
+  );
+}

@@ -1,0 +1,94 @@
+import { useEffect, useState } from "preact/hooks";
+import { type Answer, post, type Result } from "../../data/api.ts";
+import { hrefOf, Link } from "../../frame/router.tsx";
+import { ProblemNote } from "../../parts/problem.tsx";
+import { Status } from "../../parts/status.tsx";
+
+export type Checked = Answer<"/v1/catalog/check", "$post">;
+
+/** A message as it stands in the form. */
+export interface Message {
+  kind: "command" | "event";
+  type: string;
+  payload: unknown;
+  key: string;
+}
+
+const LOOK_BEHIND_MS = 250;
+
+/** What would come of a message, asked again as it changes; undefined until the answer is about it as it is now. */
+export function useCheck({ kind, type, payload, key }: Message): Result<Checked> | undefined {
+  const [found, setFound] = useState<Result<Checked> | undefined>();
+  const said = JSON.stringify([kind, type, payload, key]);
+  useEffect(() => {
+    setFound(undefined);
+    if (payload === undefined) return;
+    const over = new AbortController();
+    const timer = setTimeout(async () => {
+      const body = { kind, type, payload, ...(key && { idempotency_key: key }) };
+      const result = await post("/v1/catalog/check", { body, signal: over.signal });
+      if (!over.signal.aborted) setFound(result);
+    }, LOOK_BEHIND_MS);
+    return () => {
+      clearTimeout(timer);
+      over.abort();
+    };
+  }, [said]);
+  return found;
+}
+
+const OUTCOMES = {
+  new: ["blue", "Nobody has its key: it begins something new."],
+  repeat: ["green", "It was asked for before. Sent again, nothing new begins, and the answer is the same."],
+  reused: ["red", "Something else has its key, and it would be refused. Change what it says, or its key."],
+  refused: ["red", "It would be refused as it is."],
+} as const;
+
+/** The key of a message, what it is about, and what would come of it. */
+export function Before({ kind, found }: { kind: Message["kind"]; found: Result<Checked> | undefined }) {
+  if (found && !found.ok) return <ProblemNote problem={found.problem} />;
+  if (!found) return <p class="quiet">Asking what would come of it …</p>;
+  const { key, subject, outcome, holder, refused } = found.data;
+  const [tone, means] = OUTCOMES[outcome];
+  const isNameless = kind === "event" && outcome === "new" && key === null;
+  return (
+    <>
+      <p class="send-outcome">
+        <Status word={isNameless ? "needs a key" : outcome} tone={isNameless ? "amber" : tone} />
+        <span>{isNameless ? "An event from outside needs a key of its own, so that a repeat of it is known." : means}</span>
+      </p>
+      {holder && (
+        <p>
+          {holder.status === "stated" || holder.status === "pruned" ? (
+            `Its key is held by ${holder.id} (${holder.status}).`
+          ) : (
+            <>
+              Its key is held by <Link to={hrefOf("instances", holder.id)}>this instance</Link>, which is{" "}
+              {holder.status.replaceAll("_", " ")}.
+            </>
+          )}
+        </p>
+      )}
+      {refused && (
+        <ul class="send-issues">
+          {(refused.issues ?? []).map(({ path, message }) => (
+            <li key={path}>
+              <code>{path}</code> {message}
+            </li>
+          ))}
+          {(refused.issues ?? []).length === 0 && <li>{refused.detail}</li>}
+        </ul>
+      )}
+      {subject !== null && (
+        <dl class="send-facts">
+          <dt>Key</dt>
+          <dd>{key === null ? "none yet" : <code>{key}</code>}</dd>
+          <dt>Subject</dt>
+          <dd>
+            <bdi>{subject}</bdi>
+          </dd>
+        </dl>
+      )}
+    </>
+  );
+}

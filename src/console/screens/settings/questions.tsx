@@ -1,0 +1,106 @@
+import { useState } from "preact/hooks";
+import { get, type Item } from "../../data/api.ts";
+import { may } from "../../data/session.ts";
+import { usePages } from "../../data/use-pages.ts";
+import { FilterBar, useFilters } from "../../frame/filters.tsx";
+import { hrefOf, Link } from "../../frame/router.tsx";
+import { AnswerQuestion } from "../../parts/answer.tsx";
+import { Empty } from "../../parts/empty.tsx";
+import { Json } from "../../parts/json.tsx";
+import { List } from "../../parts/list.tsx";
+import { Status } from "../../parts/status.tsx";
+import { Ago } from "../../parts/time.tsx";
+import { useTold } from "./told.tsx";
+
+type Question = Item<"/v1/approvals">;
+
+const FILTERS = {
+  state: { label: "State", options: { pending: "pending", approved: "approved", rejected: "rejected" } },
+  workflow: { label: "Workflow" },
+} as const;
+
+/** What instances ask people, and what people said. */
+export function Questions() {
+  const [asked, ask] = useState<{ id: string; question: string; verb: "approve" | "reject" } | undefined>();
+  const filters = useFilters(FILTERS);
+  const pages = usePages((cursor) => get("/v1/approvals", { query: { ...(filters as object), cursor } }), [JSON.stringify(filters)], {
+    nameOf: ({ id }) => id,
+    isAbout: ({ kind }) => kind === "approval" || kind === "skipped",
+  });
+  const { told, line } = useTold(pages.again);
+  return (
+    <>
+      <FilterBar filters={FILTERS} />
+      {line}
+      <List
+        pages={pages}
+        noun={["question", "questions"]}
+        empty={
+          <Empty command={'await step.approve("ask whether …", { question, timeout: "1 day", otherwise: "reject" })'}>
+            {Object.keys(filters).length > 0
+              ? "No question has these filters. Clear shows all."
+              : "Nothing was asked of people. A workflow asks so:"}
+          </Empty>
+        }
+      >
+        {(rows) => (
+          <ul class="settings-things">
+            {rows.map((one) => (
+              <Row key={one.id} question={one} ask={(verb) => ask({ id: one.id, question: one.question, verb })} />
+            ))}
+          </ul>
+        )}
+      </List>
+      {asked && <AnswerQuestion {...asked} done={(action) => told(`Answered, as action ${action}.`)} close={() => ask(undefined)} />}
+    </>
+  );
+}
+
+function Row({ question: one, ask }: { question: Question; ask: (verb: "approve" | "reject") => void }) {
+  const { state, question, workflow, instance_id, details, asked_at, due_at, decided_at, decided_by, reason, otherwise } = one;
+  return (
+    <li>
+      <Status word={state} />
+      <div>
+        <p>
+          <strong>
+            <bdi>{question}</bdi>
+          </strong>
+        </p>
+        <p class="quiet">
+          <Link to={hrefOf("instances", instance_id)}>{workflow}</Link> asked <Ago at={asked_at} /> ·{" "}
+          {decided_at ? (
+            <>
+              {decided_by ? <bdi>{decided_by}</bdi> : "the passing of its time"} said so <Ago at={decided_at} />
+              {reason && (
+                <>
+                  : <bdi>{reason}</bdi>
+                </>
+              )}
+            </>
+          ) : (
+            <>
+              without an answer it is {otherwise === "approve" ? "approved" : "rejected"} <Ago at={due_at} />
+            </>
+          )}
+        </p>
+        {details && (
+          <details>
+            <summary>What to look at before answering</summary>
+            <Json value={details} label="Its details" />
+          </details>
+        )}
+      </div>
+      {state === "pending" && may("operate") && (
+        <div class="acts">
+          <button type="button" class="main" onClick={() => ask("approve")}>
+            Say yes
+          </button>
+          <button type="button" onClick={() => ask("reject")}>
+            Say no
+          </button>
+        </div>
+      )}
+    </li>
+  );
+}

@@ -1,0 +1,125 @@
+import { useState } from "preact/hooks";
+import { get, type Item, post, send } from "../../data/api.ts";
+import { useData } from "../../data/use-data.ts";
+import { Act } from "../../parts/act.tsx";
+import { JsonField, parsed } from "../../parts/answer.tsx";
+import { exampleOf, type Schema } from "../send/schema.ts";
+
+export type Schedule = Item<"/v1/schedules">;
+
+/** An act on a schedule that somebody has begun to ask for. */
+export interface Asked {
+  verb: "run" | "pause" | "resume" | "end";
+  name: string;
+}
+
+const WORDS = {
+  run: ["Run now", "Its command is asked for now, beside its times. Its times stay as they are.", "It runs."],
+  pause: [
+    "Pause",
+    "Nothing is due until it is resumed. The times that come meanwhile are noted as paused, and not made up for.",
+    "It is paused.",
+  ],
+  resume: ["Resume", "It is due again from now on. What came meanwhile is not made up for.", "It is due again."],
+  end: ["End", "Nothing is due any more. What became of its times can still be read.", "It has ended."],
+} as const;
+
+interface AskProps {
+  told: (sentence: string) => void;
+  close: () => void;
+}
+
+/** Asks for an act on a schedule: what it means, why. */
+export function ActOn({ verb, name, told, close }: Asked & AskProps) {
+  const [word, means, done] = WORDS[verb];
+  const param = { name };
+  return (
+    <Act<undefined, unknown>
+      title={`${word}: ${name}`}
+      verb={word}
+      show={() => <p>{means}</p>}
+      act={(reason, key) =>
+        verb === "end"
+          ? send("DELETE", "/v1/schedules/:name", { param, query: { reason } })
+          : verb === "run"
+            ? post("/v1/schedules/:name/run", { param, body: { reason }, key })
+            : post(`/v1/schedules/:name/${verb}`, { param, body: { reason } })
+      }
+      done={() => told(`${name}: ${done}`)}
+      close={close}
+    />
+  );
+}
+
+/** Makes a schedule, or changes one as a whole. */
+export function Change({ schedule, told, close }: AskProps & { schedule: Schedule | undefined }) {
+  const [name, setName] = useState(schedule?.name ?? "");
+  const [cron, setCron] = useState(schedule?.cron ?? "0 9 * * 1");
+  const [zone, setZone] = useState(schedule?.time_zone ?? Intl.DateTimeFormat().resolvedOptions().timeZone);
+  const [type, setType] = useState(schedule?.command.type ?? "");
+  const [text, setText] = useState(JSON.stringify(schedule?.command.payload ?? {}, null, 2));
+  const { data: catalog } = useData(
+    () => get("/v1/catalog"),
+    [],
+    () => false,
+  );
+  const commands = catalog?.messages.filter(({ kind }) => kind === "command") ?? [];
+  const payload = parsed(text);
+  const isReady = /^[a-z0-9][a-z0-9_-]*$/.test(name) && cron.trim() !== "" && type !== "" && payload !== undefined;
+  const choose = (next: string) => {
+    setType(next);
+    const found = commands.find((one) => one.type === next);
+    if (found) setText(JSON.stringify(exampleOf(found.payload_schema as Schema), null, 2));
+  };
+  return (
+    <Act<undefined, unknown>
+      title={schedule ? `Change ${name}` : "Make a schedule"}
+      verb={schedule ? "Change" : "Make it"}
+      isReady={isReady}
+      depends={[name, cron, zone, type, text]}
+      show={() => (
+        <p>
+          {type} is asked for at <code>{cron}</code>, by the clock of {zone}.
+        </p>
+      )}
+      act={(reason) =>
+        send("PUT", "/v1/schedules/:name", {
+          param: { name },
+          body: {
+            ...{ cron, time_zone: zone, reason, command: { type, payload: payload?.value } },
+            ...(schedule && { late_seconds: schedule.late_seconds }),
+          },
+        })
+      }
+      done={() => told(`${name}: ${schedule ? "It is changed." : "It is made."}`)}
+      close={close}
+    >
+      {!schedule && (
+        <label class="field">
+          Name: lower case letters, digits, - and _
+          <input type="text" autocomplete="off" maxLength={80} value={name} onInput={(event) => setName(event.currentTarget.value)} />
+        </label>
+      )}
+      <label class="field">
+        When: minute, hour, day of the month, month, day of the week
+        <input type="text" autocomplete="off" maxLength={100} value={cron} onInput={(event) => setCron(event.currentTarget.value)} />
+      </label>
+      <label class="field">
+        Time zone
+        <input type="text" autocomplete="off" maxLength={60} value={zone} onInput={(event) => setZone(event.currentTarget.value)} />
+      </label>
+      <label class="field">
+        Command
+        <select value={type} onChange={(event) => choose(event.currentTarget.value)}>
+          <option value="">choose</option>
+          {commands.map((one) => (
+            <option key={one.type} value={one.type}>
+              {one.type}
+            </option>
+          ))}
+        </select>
+      </label>
+      <JsonField label="Payload" text={text} change={setText} />
+    </Act>
+  );
+}

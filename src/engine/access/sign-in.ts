@@ -1,0 +1,82 @@
+import { createHash, randomBytes } from "node:crypto";
+import type { EngineEnv } from "../contract/bindings.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { sql } from "../contract/sql.ts";
+import { newToken } from "../contract/token.ts";
+import { type Action, audit, type Operator } from "../store/actions.ts";
+import { namedBatch } from "../store/named.ts";
+import { query } from "../store/retry.ts";
+import { insertCode, removeOldCodes, type StoredCode, selectCode, takeCode, tokenBehind } from "../store/sign-in-codes.ts";
+import { insertHeir, selectOwner } from "../store/tokens.ts";
+import { asTokenRow, MAX_TOKENS, type StoredGrant, type TokenRow } from "./tokens.ts";
+
+/** How long a code may be traded. */
+const CODE_VALID_MS = 10 * 60_000;
+/** How long a browser is signed in. */
+const SIGNED_IN_MS = 12 * 3_600_000;
+
+/** A code's text: `mc_` and 256 random bits. */
+const CODE = /^mc_[A-Za-z0-9_-]{43}$/;
+
+/** Said to whoever has no good code. */
+const ANOTHER = "Get another: `npm run token -- link` for a local engine, POST /v1/sign-in-codes for any.";
+
+/**
+ * Makes a code that a browser trades for a token of its own, once and within ten minutes. It stands for the caller's token. Only a hash of
+ * it is kept. Errors: `forbidden` for a caller without a token.
+ */
+export async function issueCode(
+  env: Pick<EngineEnv, "DB">,
+  { tenantId, tokenId }: Operator,
+  reason: string,
+): Promise<{ code: string; expiresAt: number }> {
+  if (tokenId === undefined) {
+    throw new MillraceError("forbidden", "You came without a token, for which a code could stand: open /console, which knows you already.");
+  }
+  const code = `mc_${randomBytes(32).toString("base64url")}`;
+  const { made } = await namedBatch(env.DB, {
+    cleared: removeOldCodes(tenantId),
+    made: insertCode({ hash: hashOf(code), tenantId, tokenId, reason }, CODE_VALID_MS),
+  });
+  return { code, expiresAt: Number(made[0]?.expires_at) };
+}
+
+/** Whoever has signed in, with the token that says so from here on. */
+export interface SignedIn {
+  readonly text: string;
+  readonly tenantId: string;
+  readonly token: TokenRow;
+}
+
+/**
+ * Trades a code for a token that does what the code's own does, for twelve hours and no longer than that one works; its minting is audited
+ * in the name of that one. Errors: `unauthorized`, which says what is wrong with the code; `invalid_transition` where the tenant has too many.
+ */
+export async function signIn(env: Pick<EngineEnv, "DB">, code: string): Promise<SignedIn> {
+  const hash = hashOf(code);
+  const [known] = CODE.test(code) ? await query<StoredCode & Record<string, unknown>>(env.DB, selectCode(hash)) : [];
+  if (!known) throw refused("This sign-in code is unknown, or was over an hour ago.");
+  if (known.used_by !== null) throw refused("This sign-in link has been used: it works once.");
+  if (known.is_over) throw refused("This sign-in link is too old: it works for 10 minutes.");
+  const [owner] = await query<{ actor: string }>(env.DB, selectOwner(known.token_id));
+  if (!owner) throw refused("The token that this sign-in link stands for was revoked.");
+  const { id, hash: secret, text } = newToken();
+  const by = { tenantId: known.tenant_id, actor: owner.actor, tokenId: known.token_id };
+  const done: Action = { id: crypto.randomUUID(), verb: "mint", target: id, instanceId: null, reason: known.reason };
+  const { minted } = await namedBatch(env.DB, {
+    taken: takeCode(hash, id),
+    minted: insertHeir({ id, hash: secret }, { standsFor: tokenBehind(hash, id), forMs: SIGNED_IN_MS, most: MAX_TOKENS }),
+    audited: audit(by, { ...done, detail: { actor: owner.actor, minted_by: known.token_id, signed_in: true } }, false, sql`changes() > 0`),
+  });
+  const [row] = minted as unknown as StoredGrant[];
+  if (!row) throw refused("This sign-in link has just been used, its token has expired, or its tenant has as many tokens as it may.");
+  return { text, tenantId: known.tenant_id, token: asTokenRow(row) };
+}
+
+function refused(why: string): MillraceError {
+  return new MillraceError("unauthorized", `${why} ${ANOTHER}`);
+}
+
+function hashOf(code: string): string {
+  return createHash("sha256").update(code).digest("hex");
+}

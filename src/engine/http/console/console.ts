@@ -1,0 +1,98 @@
+import { randomBytes } from "node:crypto";
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { Context } from "hono";
+import { html } from "hono/html";
+import type { HttpEnv } from "../env.ts";
+import { HttpRefusal, problems } from "../problem.ts";
+import { consoleSignIn } from "../routes/sign-in.ts";
+import { script, style } from "./built.js";
+
+/** Where the console is. */
+const CONSOLE_PATH = "/console";
+const ASSETS = `${CONSOLE_PATH}/assets/`;
+
+const show = createRoute({
+  method: "get",
+  path: CONSOLE_PATH,
+  operationId: "showConsole",
+  summary: "Show the console to people",
+  security: [],
+  responses: { 200: { description: "A page", content: { "text/html": { schema: z.string() } } }, ...problems() },
+});
+
+const showBelow = createRoute({
+  method: "get",
+  path: `${CONSOLE_PATH}/{path}`,
+  operationId: "showConsoleAt",
+  summary: "Show a screen of the console, and what it is made of",
+  description: "The same page for every path, so that what is looked at has an address; but for its script and its style, under `assets/`.",
+  security: [],
+  request: { params: z.object({ path: z.string() }) },
+  responses: {
+    200: {
+      description: "A page, or what it is made of",
+      content: { "text/html": { schema: z.string() }, "text/javascript": { schema: z.string() }, "text/css": { schema: z.string() } },
+    },
+    ...problems("route_not_found"),
+  },
+});
+
+/** The operator's page and all that it is made of: whoever opens it needs no token, and sees nothing without one. */
+export function consolePage(): OpenAPIHono<HttpEnv> {
+  const routes = new OpenAPIHono<HttpEnv>();
+  routes.route("/", consoleSignIn());
+  routes.openapi(show, answerShell);
+  // By hand, because OpenAPI has no word for a parameter that holds slashes.
+  routes.openAPIRegistry.registerPath(showBelow);
+  routes.get(`${CONSOLE_PATH}/:path{.+}`, (context) => (context.req.path.startsWith(ASSETS) ? answerAsset(context) : answerShell(context)));
+  return routes;
+}
+
+/** The mark: a wheel in a race. */
+const ICON =
+  "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Ccircle cx='8' cy='8' r='6' fill='none' stroke='%230b5cad' stroke-width='2'/%3E%3Cpath d='M8 2v12M2 8h12' stroke='%230b5cad' stroke-width='2'/%3E%3C/svg%3E";
+
+const TYPES = { [script.name]: ["text/javascript", script.text], [style.name]: ["text/css", style.text] } as const;
+
+/** The script or the style: its name changes with what it says, so that a browser never asks for it twice. */
+function answerAsset(context: Context<HttpEnv>): Response {
+  const [type, text] = TYPES[context.req.path.slice(ASSETS.length)] ?? [];
+  if (type === undefined) throw new HttpRefusal("route_not_found", "The console is made of other files by now: load the page again.");
+  context.header("content-type", `${type}; charset=utf-8`);
+  context.header("cache-control", "public, max-age=31536000, immutable");
+  return context.body(text ?? "", 200);
+}
+
+/** An empty page that runs the one script and asks our own API alone; nothing in it can be made HTML of, nor sent elsewhere. */
+function answerShell(context: Context<HttpEnv>) {
+  const nonce = randomBytes(16).toString("base64");
+  context.header(
+    "content-security-policy",
+    [
+      `default-src 'none'; script-src 'nonce-${nonce}'; style-src 'nonce-${nonce}'; connect-src 'self'; img-src data:`,
+      "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+    ].join("; "),
+  );
+  context.header("referrer-policy", "no-referrer");
+  context.header("cross-origin-opener-policy", "same-origin");
+  context.header("cache-control", "no-store");
+  return context.html(
+    html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Millrace</title>
+<link rel="icon" href="${ICON}">
+<link rel="stylesheet" nonce="${nonce}" href="${ASSETS}${style.name}">
+</head>
+<body>
+<div id="console"></div>
+<noscript>The console runs in your browser: allow this page its script. Everything it does goes over HTTP too.</noscript>
+<script type="module" nonce="${nonce}" src="${ASSETS}${script.name}"></script>
+</body>
+</html>`,
+    200,
+  );
+}

@@ -1,0 +1,204 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { chosenName } from "../../contract/chosen-name.ts";
+import { inDevelopment } from "../../contract/development.ts";
+import { MillraceError } from "../../contract/errors.ts";
+import { INTAKE_LIMITS } from "../../contract/limits.ts";
+import { laneIn } from "../../contract/queue.ts";
+import { type Checked, checkMessage } from "../../inspect/check-message.ts";
+import { SEEN_INSTANCES, type Seen, seenSteps } from "../../inspect/seen-steps.ts";
+import { asRefusal } from "../../intake/enqueue.ts";
+import { RECORDED_CLASSES } from "../../store/inbox/classes.ts";
+import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import { type DescribedMessage, type DescribedQueue, deadlinesIn, messagesIn, queuesIn } from "../../topology/described.ts";
+import { BODY_REFUSALS } from "../actions.ts";
+import { needs } from "../auth.ts";
+import { jsonBody, jsonSchema, readBody } from "../body.ts";
+import type { HttpEnv } from "../env.ts";
+import { MAX_KEY_CHARACTERS } from "../idempotency-key.ts";
+import { ProblemSchema, problemOf, problems } from "../problem.ts";
+import type { Problems } from "../problems.ts";
+import { answers } from "../responses.ts";
+
+/** A command that a new user is shown first: one that fails once on a development machine shows most. */
+export interface FirstCommand {
+  readonly type: string;
+  readonly payload: unknown;
+  /** A sentence about what will come of it. */
+  readonly why: string;
+}
+
+const KINDS = ["command", "event"] as const;
+
+const MessageSchema = z
+  .object({
+    type: z.string(),
+    kind: z.enum(KINDS),
+    version: z.int().openapi({ description: "Of its payload." }),
+    queue: z.string().openapi({ description: "The queue or the lane that it travels on." }),
+    door: z
+      .object({
+        scope: z.string().nullable().openapi({ description: "What a token needs to send it; null: no token may." }),
+        route: z.string().openapi({ description: "The route that is made for it." }),
+      })
+      .nullable()
+      .openapi({ description: "How it comes from outside; null: only this deployment says it." }),
+    payload_schema: z
+      .looseObject({})
+      .openapi({ description: "Its payload, as JSON Schema; with `examples` where its definition has some." }),
+    performer: z.string().nullable().openapi({ description: "The workflow that performs a command." }),
+    follows: z
+      .array(
+        z.object({
+          do: z.enum(["start", "send", "signal", "project", "call"]),
+          workflow: z.string().nullable().openapi({ description: "Of `start`." }),
+          type: z.string().nullable().openapi({ description: "Of `send`: the command." }),
+        }),
+      )
+      .openapi({ description: "What its route leads an event to." }),
+  })
+  .openapi("CatalogMessage");
+
+const QueueSchema = z
+  .object({
+    name: z.string(),
+    is_lane: z.boolean().openapi({ description: "One message after another for each key." }),
+    carries: z.enum(["commands", "events"]),
+    retries: z.object({ limit: z.int(), initial_seconds: z.number(), max_seconds: z.number() }),
+    batch_size: z.int(),
+    concurrency: z.int().openapi({ description: "Batches at one moment; of a lane, instances of one key." }),
+    has_priorities: z.boolean(),
+  })
+  .openapi("CatalogQueue");
+
+const WorkflowSchema = z
+  .object({
+    name: z.string(),
+    on: z
+      .object({ kind: z.enum(KINDS), type: z.string() })
+      .openapi({ description: "The command that it performs, or the event it follows." }),
+    deadline_seconds: z
+      .number()
+      .nullable()
+      .openapi({ description: "Longer than this, an instance is overdue; null where it says nothing." }),
+    steps: z
+      .array(z.object({ name: z.string(), class: z.enum(RECORDED_CLASSES) }))
+      .openapi({ description: "Guarded steps that were seen, each with its effect class." }),
+    emits: z.array(z.object({ kind: z.enum(KINDS), type: z.string() })).openapi({ description: "Messages that were seen to be emitted." }),
+  })
+  .openapi("CatalogWorkflow");
+
+const CatalogSchema = z
+  .object({
+    messages: z.array(MessageSchema),
+    queues: z.array(QueueSchema),
+    workflows: z.array(WorkflowSchema),
+    seen_instances: z.int().openapi({ description: "Of how many of your newest instances `steps` and `emits` tell, at most." }),
+    first_command: z
+      .object({ type: z.string(), payload: z.unknown(), why: z.string() })
+      .nullable()
+      .openapi({ description: "What to try first, on a development machine that has something to try." }),
+  })
+  .openapi("Catalog");
+
+const show = createRoute({
+  method: "get",
+  path: "/v1/catalog",
+  operationId: "getCatalog",
+  summary: "Describe the messages, queues and workflows, and what follows from what",
+  description:
+    "As the deployed code declares them. Which steps a workflow takes, and what these emit, its code says only as it runs: that is what your tenant's newest instances did.",
+  ...needs("read"),
+  request: { query: z.strictObject({}) },
+  responses: { 200: answers("The catalog", CatalogSchema), ...problems("unauthorized", "forbidden", "invalid_payload") },
+});
+
+const draftSchema = z.strictObject({
+  kind: z.enum(KINDS).default("command"),
+  type: z.string().min(1).max(100).meta({ description: "Which command or event, such as `content.publish`." }),
+  payload: z.unknown().meta({ description: "What its own schema asks for." }),
+  idempotency_key: chosenName(MAX_KEY_CHARACTERS).optional().meta({ description: "Default what a command derives from its payload." }),
+});
+
+const CheckedSchema = z
+  .object({
+    key: z.string().nullable().openapi({ description: "Names the work; null for an event without `idempotency_key`, which needs one." }),
+    subject: z.string().nullable(),
+    outcome: z.enum(["new", "repeat", "reused", "refused"]).openapi({
+      description: [
+        "`new`: nobody has the key; `repeat`: the same was asked for before, and nothing new would follow;",
+        "`reused`: something else was, and it would be refused; `refused`: it is no such message.",
+      ].join(" "),
+    }),
+    holder: z
+      .object({ id: z.string(), status: z.enum([...INSTANCE_STATUSES, "pruned", "stated"]) })
+      .nullable()
+      .openapi({ description: "Who has the key: an instance, what is left of one, or an event." }),
+    refused: z.union([ProblemSchema, z.null()]).openapi({ description: "What it would be answered, where it is `refused`." }),
+  })
+  .openapi("CheckedMessage");
+
+const check = createRoute({
+  method: "post",
+  path: "/v1/catalog/check",
+  operationId: "checkMessage",
+  summary: "Say what would come of a message, without sending it",
+  description:
+    "Its key and its subject, as its definition derives them, and who has that key. Whether your token may send it is not asked.",
+  ...needs("read"),
+  request: { body: jsonBody(draftSchema) },
+  responses: { 200: answers("What would come of it", CheckedSchema), ...problems(...BODY_REFUSALS) },
+});
+
+/** What a deployment is made of. `first` is what a new user is shown to try. */
+export function catalogRoutes(catalog: Catalog, first?: FirstCommand) {
+  let said: Pick<z.infer<typeof CatalogSchema>, "messages" | "queues"> | undefined;
+  return new OpenAPIHono<HttpEnv>()
+    .openapi(show, async ({ env, var: { caller }, json }) => {
+      const seen = await seenSteps(env, caller);
+      said ??= { messages: messagesIn(catalog).map(messageView), queues: queuesIn(catalog).map(queueView) };
+      const workflows = workflowViews(catalog, seen);
+      const first_command = first && inDevelopment(env) ? { ...first } : null;
+      return json({ ...said, workflows, seen_instances: SEEN_INSTANCES, first_command }, 200);
+    })
+    .openapi(check, async ({ env, req, var: { caller, problems: known }, json }) => {
+      const { kind, type, payload, idempotency_key } = await readBody(req, draftSchema, { maxBytes: INTAKE_LIMITS.maxBytes });
+      const checked = await checkMessage(env, catalog, caller, { kind, type, payload, idempotencyKey: idempotency_key }).catch(asRefusal);
+      return json(checked instanceof MillraceError ? refusedView(checked, known) : checkedView(checked), 200);
+    });
+}
+
+function messageView({ definition, performer, follows }: DescribedMessage): z.infer<typeof MessageSchema> {
+  const { type, kind, version, queue, door, payload } = definition;
+  return {
+    ...{ type, kind, version, performer },
+    queue: laneIn(queue.name) ?? queue.name,
+    door: door ? { ...door } : null,
+    payload_schema: jsonSchema(payload),
+    follows: follows.map((one) => ({ ...one })),
+  };
+}
+
+function queueView({ name, isLane, carries, retries, batchSize, concurrency, hasPriorities }: DescribedQueue): z.infer<typeof QueueSchema> {
+  return {
+    ...{ name, is_lane: isLane, carries, concurrency, batch_size: batchSize, has_priorities: hasPriorities },
+    retries: { limit: retries.limit, initial_seconds: retries.initialMs / 1000, max_seconds: retries.maxMs / 1000 },
+  };
+}
+
+function workflowViews(catalog: Catalog, seen: ReadonlyMap<string, Seen>): z.infer<typeof WorkflowSchema>[] {
+  const deadlines = deadlinesIn(catalog);
+  return catalog.workflows.map(({ name, on: { kind, type } }) => {
+    const deadline = deadlines.get(name) ?? null;
+    const { steps = [], emits = [] } = seen.get(name) ?? {};
+    return { name, on: { kind, type }, deadline_seconds: deadline === null ? null : deadline / 1000, steps: [...steps], emits: [...emits] };
+  });
+}
+
+function checkedView({ key, subject, outcome, holder }: Checked): z.infer<typeof CheckedSchema> {
+  return { key, subject, outcome, holder: holder ? { id: holder.id, status: holder.status } : null, refused: null };
+}
+
+function refusedView(error: MillraceError, known: Problems): z.infer<typeof CheckedSchema> {
+  return { key: null, subject: null, outcome: "refused", holder: null, refused: problemOf(error, known) };
+}

@@ -1,0 +1,54 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import type { Envelope } from "../contract/envelope.ts";
+import { codeOf, MillraceError } from "../contract/errors.ts";
+import { fingerprintOf } from "../contract/ids.ts";
+import { assertKnownFields, decodePayload } from "../contract/message.ts";
+import type { Operator } from "../store/actions.ts";
+import type { Catalog } from "../topology/catalog.ts";
+import { describeKey, type KeyHolder } from "./keys.ts";
+
+/** A message as somebody is about to send it. */
+export interface Draft {
+  readonly kind: Envelope["kind"];
+  readonly type: string;
+  readonly payload: unknown;
+  /** Default what a command derives from its payload. */
+  readonly idempotencyKey?: string | undefined;
+}
+
+/** What would come of it: under which key, about what, and who has that key now. */
+export interface Checked {
+  /** Null for an event that was given none: it needs one. */
+  readonly key: string | null;
+  readonly subject: string;
+  /** `new`: nobody has the key; `repeat`: it was asked for before; `reused`: something else was, and it would be refused. */
+  readonly outcome: "new" | "repeat" | "reused";
+  readonly holder: KeyHolder | undefined;
+}
+
+/**
+ * What would come of a message if it were sent now; writes nothing. Errors: `unknown_message_type`, and `invalid_payload` with all that is
+ * wrong with it, as whoever sent it would be told.
+ */
+export async function checkMessage(env: Pick<EngineEnv, "DB">, catalog: Catalog, by: Operator, draft: Draft): Promise<Checked> {
+  const { kind, type, idempotencyKey } = draft;
+  const workflow = kind === "command" ? catalog.performer(type) : undefined;
+  const definition = workflow?.on ?? catalog.subscribers(type).event;
+  const payload = decodePayload(definition, definition.version, draft.payload);
+  assertKnownFields(definition, definition.version, draft.payload);
+  const key = idempotencyKey ?? definition.key?.(payload) ?? null;
+  const subject = definition.subject(payload);
+  const names = workflow ? { workflows: [workflow.name], events: [] } : { workflows: [], events: [type] };
+  const holder = key === null ? undefined : await holderOf(env, by, key, names);
+  const outcome = holder === undefined ? "new" : holder.fingerprint === fingerprintOf(payload) ? "repeat" : "reused";
+  return { key, subject, outcome, holder };
+}
+
+async function holderOf(env: Pick<EngineEnv, "DB">, by: Operator, key: string, names: Parameters<typeof describeKey>[3]) {
+  try {
+    return (await describeKey(env, by, key, names)).holders[0];
+  } catch (error) {
+    if (error instanceof MillraceError && codeOf(error) === "key_not_found") return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,74 @@
+import { durationMs } from "../contract/duration.ts";
+import type { MessageDefinition } from "../contract/message.ts";
+import { laneIn } from "../contract/queue.ts";
+import type { Catalog } from "./catalog.ts";
+import { routesOf, startedBy } from "./consumer.ts";
+import { type Target, targetsOf } from "./routes.ts";
+
+/** What an event leads to, by its route. */
+export interface Follows {
+  readonly do: Target["do"];
+  /** Of `start`. */
+  readonly workflow: string | null;
+  /** Of `send`: the command's type. */
+  readonly type: string | null;
+}
+
+/** A message that a deployment knows, and what becomes of it. */
+export interface DescribedMessage {
+  readonly definition: MessageDefinition;
+  /** The workflow that performs a command. */
+  readonly performer: string | null;
+  /** What follows from an event. */
+  readonly follows: readonly Follows[];
+}
+
+/** All messages of a deployment, by their types: those that its consumers take. */
+export function messagesIn({ consumers }: Pick<Catalog, "consumers">): DescribedMessage[] {
+  const commands = startedBy(consumers)
+    .filter(({ on }) => on.kind === "command")
+    .map(({ name, on }) => ({ definition: on as MessageDefinition, performer: name, follows: [] }));
+  const events = routesOf(consumers).map((route) => ({
+    definition: route.event as MessageDefinition,
+    performer: null,
+    follows: targetsOf(route).map(followsFrom),
+  }));
+  // A consumer of several queues is there once for each.
+  const known = new Map([...commands, ...events].map((one) => [`${one.definition.kind} ${one.definition.type}`, one]));
+  return [...known.values()].sort((one, other) => (one.definition.type < other.definition.type ? -1 : 1));
+}
+
+function followsFrom(target: Target): Follows {
+  return {
+    do: target.do,
+    workflow: target.do === "start" ? target.workflow.name : null,
+    type: target.do === "send" ? target.command.type : null,
+  };
+}
+
+/** A queue or a lane with what its consumer says of it. */
+export interface DescribedQueue {
+  readonly name: string;
+  /** True for a lane: one after another for each key. */
+  readonly isLane: boolean;
+  readonly carries: "commands" | "events";
+  readonly retries: { readonly limit: number; readonly initialMs: number; readonly maxMs: number };
+  readonly batchSize: number;
+  readonly concurrency: number;
+  readonly hasPriorities: boolean;
+}
+
+/** The queues and lanes that a deployment takes messages from. */
+export function queuesIn({ consumers }: Pick<Catalog, "consumers">): DescribedQueue[] {
+  return consumers.map(({ queue, routes, retries, batch, concurrency, priority }) => ({
+    name: laneIn(queue.name) ?? queue.name,
+    isLane: laneIn(queue.name) !== undefined,
+    carries: routes ? ("events" as const) : ("commands" as const),
+    ...{ retries, concurrency, batchSize: batch.size, hasPriorities: priority !== undefined },
+  }));
+}
+
+/** How long an instance of each workflow may take, in milliseconds; null where it says nothing. */
+export function deadlinesIn({ workflows }: Pick<Catalog, "workflows">): ReadonlyMap<string, number | null> {
+  return new Map(workflows.map(({ name, deadline }) => [name, deadline === undefined ? null : durationMs(deadline)]));
+}

@@ -1,0 +1,87 @@
+import { describe, expect, it } from "vitest";
+import { callerWith, fresh, type Json, reaches } from "./client.ts";
+
+const research = (keyword: string, more: object = {}) => ({ type: "research.requested", payload: { brand: "acme", keyword, ...more } });
+
+const named = (items: Json[], name: string) => items.find((one) => one.name === name || one.type === name);
+
+describe("The catalog", () => {
+  it("says what a message is, who may send it, what performs it and what follows from it", async () => {
+    const { body } = await (await callerWith(["read"])).get("/v1/catalog");
+    expect(named(body.messages, "research.requested")).toMatchObject({
+      kind: "command",
+      performer: "research-keyword",
+      queue: "gatherfeed-commands",
+      door: { scope: "enqueue", route: "POST /v1/commands" },
+      payload_schema: { type: "object", required: ["brand", "keyword"], properties: { brand: { type: "string", examples: ["acme"] } } },
+    });
+    expect(named(body.messages, "content.unpublish").door).toEqual({ scope: "operate", route: "POST /v1/articles/{id}/unpublish" });
+    expect(named(body.messages, "content.generated")).toMatchObject({
+      kind: "event",
+      door: null,
+      performer: null,
+      follows: [
+        { do: "send", type: "content.publish", workflow: null },
+        { do: "call", type: null, workflow: null },
+      ],
+    });
+    expect(named(body.messages, "research.completed").follows).toContainEqual({ do: "start", type: null, workflow: "generate-article" });
+    expect(named(body.queues, "brand-events")).toMatchObject({ carries: "events", is_lane: false, batch_size: 100 });
+    expect(named(body.workflows, "generate-article").on).toEqual({ kind: "event", type: "research.completed" });
+  });
+
+  it("knows of a workflow's steps and of what they emit what the tenant's own instances did", async () => {
+    const [caller, stranger] = [await callerWith(), await callerWith()];
+    const { body } = await caller.ask(fresh("keyword"));
+    await reaches(caller, body.instance_id, "complete");
+    const of = async (by: typeof caller) => named((await by.get("/v1/catalog")).body.workflows, "research-keyword");
+    expect(await of(caller)).toMatchObject({
+      steps: [
+        { name: "decide", class: "natural" },
+        { name: "search the web", class: "natural" },
+      ],
+      emits: expect.arrayContaining([{ kind: "event", type: "research.completed" }]),
+    });
+    expect(await of(stranger)).toMatchObject({ steps: [], emits: [] });
+  });
+});
+
+describe("A message that is looked at before it goes", () => {
+  it("has the key and the subject that it would be sent under, and says who has that key by now", async () => {
+    const [caller, stranger] = [await callerWith(), await callerWith()];
+    const keyword = fresh("Keyword");
+    const look = async (more: object = {}, by = caller) => (await by.post("/v1/catalog/check", { ...research(keyword), ...more })).body;
+    const key = `acme/first/${keyword.toLowerCase()}`;
+    expect(await look()).toEqual({ key, subject: `acme/${keyword}`, outcome: "new", holder: null, refused: null });
+    expect((await caller.get("/v1/instances")).body.items).toEqual([]);
+
+    const { body: sent } = await caller.post("/v1/commands", research(keyword));
+    expect(await look()).toMatchObject({ outcome: "repeat", holder: { id: sent.instance_id } });
+    expect((await caller.post("/v1/commands", research(keyword))).body).toMatchObject({ replayed: true, instance_id: sent.instance_id });
+    expect(await look({ ...research(`${keyword} 2`), idempotency_key: key })).toMatchObject({ key, outcome: "reused" });
+    expect(await look({}, stranger)).toMatchObject({ outcome: "new", holder: null });
+  });
+
+  it("is refused with all that is wrong with it, as if it had been sent", async () => {
+    const caller = await callerWith();
+    for (const wrong of [research(""), research("mint", { keywrod: 1 }), { type: "research.request", payload: {} }]) {
+      const [seen, sent] = [await caller.post("/v1/catalog/check", wrong), await caller.post("/v1/commands", wrong)];
+      expect(seen.body).toMatchObject({ outcome: "refused", key: null, refused: { code: sent.body.code, detail: sent.body.detail } });
+      expect(seen.body.refused.issues).toEqual(sent.body.issues);
+    }
+  });
+
+  it("of an event needs a name, and says who has it", async () => {
+    const caller = await callerWith();
+    const event = { kind: "event", type: "keyword.trending", payload: { brand: fresh("brand"), keyword: "mint", seen_on: "2026-10-01" } };
+    expect((await caller.post("/v1/catalog/check", event)).body).toMatchObject({ key: null, outcome: "new" });
+    const key = fresh("seen");
+    const { kind: _, ...stated } = event;
+    const { body } = await caller.post("/v1/events", stated, { "idempotency-key": key });
+    expect((await caller.post("/v1/catalog/check", { ...event, idempotency_key: key })).body).toMatchObject({
+      key,
+      outcome: "repeat",
+      holder: { id: body.event_id, status: "stated" },
+    });
+  });
+});

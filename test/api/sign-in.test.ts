@@ -1,0 +1,109 @@
+import { env } from "cloudflare:workers";
+import { engineRoutes } from "millrace/http";
+import { describe, expect, it } from "vitest";
+import { app } from "../../src/catalog.ts";
+import { callerWith, expectProblem, type Json, send } from "./client.ts";
+
+const mint = async (caller: { post(path: string, body: Json): Promise<{ body: Json }> }) =>
+  String((await caller.post("/v1/sign-in-codes", { reason: "a link for ada" })).body.code);
+
+const trade = (code: string) =>
+  send("/console/sign-in", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ code }) });
+
+const asking = (token: string, path = "/v1/caller") => send(path, { headers: { authorization: `Bearer ${token}` } });
+
+describe("A sign-in code", () => {
+  it("is traded for a token that does what its own does, for twelve hours; it is listed, and its minting is audited", async () => {
+    const caller = await callerWith(["read", "operate", "tokens"]);
+    const { status, body } = await trade(await mint(caller));
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ tenant: caller.tenantId, scopes: ["read", "operate", "tokens"] });
+    expect(Date.parse(body.expires_at) - Date.now()).toBeGreaterThan(11.9 * 3_600_000);
+    expect(Date.parse(body.expires_at) - Date.now()).toBeLessThan(12.1 * 3_600_000);
+    const { body: who } = await asking(body.token);
+    expect(who).toEqual({ tenant: body.tenant, actor: body.actor, scopes: body.scopes, expires_at: body.expires_at });
+    const { body: listed } = await caller.get("/v1/tokens");
+    expect(listed.items.map(({ id }: Json) => id)).toContain(body.id);
+    const { body: audit } = await caller.get("/v1/audit");
+    expect(audit.items).toContainEqual(
+      expect.objectContaining({ verb: "mint", target: body.id, reason: "a link for ada", result: "applied" }),
+    );
+  });
+
+  it("works once, also where two trade it at the same time", async () => {
+    const caller = await callerWith(["read", "tokens"]);
+    const code = await mint(caller);
+    const answers = await Promise.all([trade(code), trade(code), trade(code)]);
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 401, 401]);
+    const late = await trade(code);
+    expectProblem(late, 401, "unauthorized");
+    expect(late.body.detail).toContain("has been used");
+    expect(late.body.detail).toContain("POST /v1/sign-in-codes");
+    const { body } = await caller.get("/v1/tokens");
+    expect(body.items).toHaveLength(2);
+  });
+
+  it("is over after ten minutes, and with the token that it stands for", async () => {
+    const caller = await callerWith(["read", "tokens"]);
+    const [old, left] = [await mint(caller), await mint(caller)];
+    await env.DB.prepare("UPDATE sign_in_codes SET expires_at = expires_at - 600001 WHERE tenant_id = ? AND hash = ?")
+      .bind(caller.tenantId, await hashOf(old))
+      .run();
+    const late = await trade(old);
+    expectProblem(late, 401, "unauthorized");
+    expect(late.body.detail).toContain("10 minutes");
+    const { body } = await trade(await mint(caller));
+    const [, id = ""] = /^mr_([0-9a-f]{16})_/.exec(caller.token) ?? [];
+    await caller.call("DELETE", `/v1/tokens/${id}?reason=over&descendants=true`);
+    expectProblem(await trade(left), 401, "unauthorized");
+    expectProblem(await asking(body.token), 401, "unauthorized");
+  });
+
+  it("is kept as a hash alone, and one that nobody minted is refused in the same words as any", async () => {
+    const caller = await callerWith(["read"]);
+    const code = await mint(caller);
+    const { results } = await env.DB.prepare("SELECT * FROM sign_in_codes WHERE tenant_id = ?").bind(caller.tenantId).all();
+    expect(results).toHaveLength(1);
+    expect(JSON.stringify(results)).not.toContain(code.slice(3));
+    for (const wrong of ["mc_x", `mc_${"A".repeat(43)}`, "' OR 1=1 --"]) expectProblem(await trade(wrong), 401, "unauthorized");
+    expectProblem(await trade("x".repeat(201)), 422, "invalid_payload");
+  });
+});
+
+describe("The console", () => {
+  it("answers the same page at every path, which may run its own script and nothing else", async () => {
+    for (const path of ["/console", "/console/instances", "/console/instances/abc/def"]) {
+      const { status, headers, body } = await send(path);
+      expect(status).toBe(200);
+      const policy = headers.get("content-security-policy") ?? "";
+      expect(policy).not.toMatch(/unsafe|\*|https?:/);
+      for (const rule of ["default-src 'none'", "connect-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'"])
+        expect(policy).toContain(rule);
+      expect(policy).toContain("require-trusted-types-for 'script'; trusted-types 'none'");
+      expect(body).toContain(`nonce="${/'nonce-([^']+)'/.exec(policy)?.[1]}"`);
+    }
+  });
+
+  it("names its script and style by what is in them, so that they are kept for good; others are not found", async () => {
+    const { body } = await send("/console");
+    const assets = [...String(body).matchAll(/"(\/console\/assets\/[0-9a-f]{16}\.(?:js|css))"/g)].map(([, path = ""]) => path);
+    expect(assets).toHaveLength(2);
+    for (const path of assets) {
+      const { status, headers } = await send(path);
+      expect([status, headers.get("cache-control")]).toEqual([200, "public, max-age=31536000, immutable"]);
+    }
+    expectProblem(await send("/console/assets/0000000000000000.js"), 404, "route_not_found");
+  });
+
+  it("is left out where a Worker says so, with signing in to it", async () => {
+    const api = engineRoutes(app, { console: false });
+    const paths = api.routes.map(({ path }) => path);
+    expect(paths.filter((path) => path.startsWith("/console"))).toEqual([]);
+    expect(engineRoutes(app).routes.map(({ path }) => path)).toContain("/console");
+  });
+});
+
+async function hashOf(text: string): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}

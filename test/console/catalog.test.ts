@@ -1,0 +1,29 @@
+import { expect, it } from "vitest";
+import { expectFit } from "./look.ts";
+import { person } from "./stage.ts";
+import { articles } from "./work.ts";
+
+it("the catalog shows what follows from what, as a picture and as tables; a workflow its steps with their classes, a message its fields", async () => {
+  const ada = await person();
+  await articles(ada, ["cold brew"]);
+  const page = await ada.open("catalog");
+  const workflows = page.getByRole("table", { name: "Workflows" });
+  await workflows.getByText("publish-article", { exact: true }).waitFor();
+  expect(await page.locator("figure g[data-kind=workflow]").count()).toBe((await workflows.locator("tbody tr").count()) + 1);
+  await expectFit(page, "catalog");
+
+  await workflows.getByRole("link", { name: "publish-article", exact: true }).click();
+  await page.getByRole("listitem").filter({ hasText: "put page" }).getByText("natural").waitFor();
+  await expectFit(page, "catalog-workflow");
+  await page.getByRole("link", { name: "content.published" }).click();
+  await page.getByRole("heading", { name: "event content.published" }).waitFor();
+  await page.getByRole("link", { name: "social.create" }).waitFor();
+  await page.getByText("url", { exact: true }).waitFor();
+  await page.getByRole("link", { name: "brand-events" }).click();
+  await page.getByText("batches of 100").waitFor();
+  await page.keyboard.press("g");
+  await page.keyboard.press("c");
+  await page.locator("figure").getByText("research.requested", { exact: true }).click();
+  await page.getByRole("link", { name: "Send it" }).click();
+  await page.getByText("It was asked for before").waitFor();
+});

@@ -1,0 +1,110 @@
+import type { Locator } from "playwright-core";
+import { expect, it } from "vitest";
+import { letters } from "./letters.ts";
+import { expectFit } from "./look.ts";
+import { person } from "./stage.ts";
+
+const HOSTILE = `<img src=x onerror="alert('ran')"> \u202Edlrow`;
+const LOST = { cause: "lost", error: "The message is not valid: payload.keyword is missing" };
+
+const isFocused = (row: Locator) => expect.poll(() => row.evaluate((one) => one.matches(":focus"))).toBe(true);
+
+it("a letter is found by its cause, mended as one types, and replayed under its own key, by keys alone; markup stays text", async () => {
+  const ada = await person();
+  await letters(ada, [
+    { key: "campaign-6", payload: { brand: "acme" }, ...LOST },
+    { key: "campaign-7", payload: { brand: HOSTILE }, ...LOST },
+    { key: "order-1", payload: { brand: "acme", keyword: "mint" }, cause: "broke", error: HOSTILE, reason: "exhausted" },
+  ]);
+  const page = await ada.open("dead-letters");
+  const causes = page.getByRole("table", { name: "Causes" }).locator("tbody tr");
+  await expect.poll(() => causes.count()).toBe(2);
+  expect(await causes.nth(0).textContent()).toContain("<img src=x");
+  await expectFit(page, "dead-letters");
+
+  await page.locator("main").focus();
+  await page.keyboard.press("j");
+  await isFocused(causes.nth(0));
+  await page.keyboard.press("j");
+  await isFocused(causes.nth(1));
+  await page.keyboard.press("Enter");
+  const rows = page.getByRole("table", { name: "Dead letters" }).locator("tbody tr");
+  await expect.poll(() => rows.count()).toBe(2);
+  expect(new URL(page.url()).search).toBe("?cause=lost");
+  await page.keyboard.press("j");
+  await isFocused(rows.nth(0));
+  await page.keyboard.press("Enter");
+  const editor = page.getByLabel("Its message, as JSON");
+  await page.getByText("payload.keyword", { exact: true }).waitFor();
+  expect(await editor.inputValue()).toContain(JSON.stringify(HOSTILE).slice(1, -1));
+
+  await page.keyboard.press("e");
+  await editor.press("Control+a");
+  await page.keyboard.insertText("{");
+  await page.getByText("It is no JSON.").waitFor();
+  await page.getByRole("button", { name: "Back to how it came" }).focus();
+  await page.keyboard.press("Enter");
+  await expect.poll(() => editor.inputValue()).toContain("payload_inline");
+  await page.keyboard.press("e");
+  const mended = { ...JSON.parse(await editor.inputValue()), payload_inline: { brand: "acme", keyword: "mint" } };
+  await page.keyboard.press("Control+a");
+  await page.keyboard.insertText(JSON.stringify({ ...mended, idempotency_key: "another" }, null, 2));
+  await page.getByRole("button", { name: "idempotency_key" }).waitFor();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.insertText(JSON.stringify(mended, null, 2));
+  await page.getByText("An instance starts under its key.").waitFor();
+  await page.getByText("another one than it came with").waitFor();
+  await expectFit(page, "dead-letter");
+  await page.keyboard.press("Control+Enter");
+  await page.getByRole("dialog").getByText("An instance starts under its key.").waitFor();
+  await page.keyboard.type("the keyword was lost");
+  await page.keyboard.press("Control+Enter");
+  await page.getByText("Replayed: it is on its queue again.").waitFor();
+  await page.getByText("by whom, and why").waitFor();
+  const { items } = await ada.ask<{ items: object[] }>("GET", "/v1/audit");
+  expect(items[0]).toMatchObject({ verb: "replay", reason: "the keyword was lost", result: "applied" });
+});
+
+it("what is withheld is seen by a click that is on record; a letter is escalated with a note, and skipped", async () => {
+  const ada = await person();
+  const [id] = await letters(ada, [{ key: "campaign-7", payload: { brand: "acme", keyword: "[redacted]" }, ...LOST }]);
+  const page = await ada.open(`dead-letters/${id}`);
+  await page.getByRole("button", { name: "Reveal what is withheld" }).click();
+  await page.getByText("That you saw it is on record.").waitFor();
+  for (const [verb, said] of [
+    ["Escalate", "Escalated."],
+    ["Skip", "Skipped."],
+  ] as const) {
+    await page.getByRole("button", { name: `${verb} …` }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("textbox").fill(`${verb}, because the campaign is over`);
+    await dialog.getByRole("button", { name: verb, exact: true }).click();
+    await page.getByText(said, { exact: true }).waitFor();
+  }
+  await page.getByText("by whom, and why").waitFor();
+  const { items } = await ada.ask<{ items: { verb: string; reason: string }[] }>("GET", `/v1/audit`);
+  expect(items.slice(0, 3).map(({ verb }) => verb)).toEqual(["skip", "escalate", "reveal"]);
+});
+
+it("all letters of a cause are counted, replayed in stages, and gone from it; without any it says why", async () => {
+  const ada = await person();
+  const broke = { cause: "broke", error: "It broke.", reason: "exhausted" };
+  await letters(ada, [
+    { key: "order-1", payload: { brand: "acme", keyword: "mint" }, ...broke },
+    { key: "order-2", payload: { brand: "acme", keyword: "sage" }, ...broke },
+  ]);
+  const page = await ada.open("dead-letters?cause=broke");
+  await page.getByRole("button", { name: "Replay all of this cause …" }).waitFor();
+  await page.keyboard.press("j");
+  await page.keyboard.press("x");
+  await page.getByRole("button", { name: "Skip the 1 selected …" }).waitFor();
+  await page.keyboard.press("x");
+  await page.getByRole("button", { name: "Replay all of this cause …" }).click();
+  await page.getByText("in stages of 1, 1").waitFor();
+  await page.getByRole("dialog").getByLabel("Why").fill("the shop is mended");
+  await page.keyboard.press("Control+Enter");
+  await page.getByRole("heading", { name: "Replay 2 dead letters" }).waitFor();
+  await page.locator(".status", { hasText: "complete" }).first().waitFor();
+  await page.goBack();
+  await page.getByText("No letter of this cause is open any more").waitFor();
+});

@@ -1,0 +1,58 @@
+import { expect, it } from "vitest";
+import { expectFit } from "./look.ts";
+import { person } from "./stage.ts";
+import { articles } from "./work.ts";
+
+const HOSTILE = `<img src=x onerror="alert('ran')"> \u202Edlrow`;
+
+it("the list shows what came of a job, filters it by the address, and is walked by keys; markup stays text", async () => {
+  const ada = await person();
+  await articles(ada, ["cold brew", HOSTILE]);
+  const page = await ada.open("instances?correlation=spring");
+  const rows = page.getByRole("table", { name: "Instances" }).locator("tbody tr");
+  await expect.poll(() => rows.count()).toBe(8);
+  expect(await page.getByText(HOSTILE).first().textContent()).toContain(HOSTILE);
+
+  await page.getByLabel("Status").selectOption("complete");
+  await page.getByLabel("Workflow").fill("research-keyword");
+  await page.keyboard.press("Enter");
+  await expect.poll(() => rows.count()).toBe(2);
+  expect(new URL(page.url()).search).toBe("?correlation=spring&status=complete&workflow=research-keyword");
+  await page.getByRole("button", { name: "Clear" }).click();
+  await expect.poll(() => rows.count()).toBe(8);
+  await page.goBack();
+  await expect.poll(() => rows.count()).toBe(2);
+
+  await page.locator("main").focus();
+  await page.keyboard.press("j");
+  await expect.poll(() => rows.nth(0).evaluate((row) => row.matches(":focus"))).toBe(true);
+  await page.keyboard.press("j");
+  await page.keyboard.press("Enter");
+  await expect.poll(() => new URL(page.url()).pathname).toMatch(/^\/console\/instances\/[0-9a-f]{32}$/);
+  await page.keyboard.press("g");
+  await page.keyboard.press("i");
+  await expect.poll(() => rows.count()).toBe(8);
+  await expectFit(page, "instances");
+});
+
+it("what happens is seen without being asked for, but for while it is paused", async () => {
+  const ada = await person();
+  const page = await ada.open("instances");
+  await page.getByText("No instance yet").waitFor();
+  await page.getByRole("button", { name: /^live/ }).click();
+  await articles(ada, ["flat white"]);
+  await page.getByRole("button", { name: /^paused/ }).waitFor();
+  expect(await page.getByRole("table").count()).toBe(0);
+  await page.keyboard.press("p");
+  await articles(ada, ["pour over"]);
+  await expect.poll(() => page.locator("tbody tr").count()).toBe(8);
+});
+
+it("without anything to show it says why, and what to do", async () => {
+  const ada = await person();
+  const page = await ada.open("instances?status=paused");
+  await page.getByText("No instance has these filters").waitFor();
+  await page.getByRole("button", { name: "Clear" }).click();
+  await page.getByText("No instance yet").waitFor();
+  await expectFit(page, "instances-none");
+});

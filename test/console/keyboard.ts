@@ -1,0 +1,23 @@
+import type { Locator, Page } from "playwright-core";
+import { expect } from "vitest";
+
+/** Goes from one thing to the next until this one has the focus, as people without a mouse do. */
+export async function tabTo(thing: Locator): Promise<void> {
+  for (let steps = 0; steps < 40; steps++) {
+    if (await thing.evaluate((one) => one.matches(":focus"))) return;
+    await thing.page().keyboard.press("Tab");
+  }
+  throw new Error(`Tab does not come to ${thing}.`);
+}
+
+/** Presses keys one after another. */
+export async function press(page: Page, ...keys: readonly string[]): Promise<void> {
+  for (const key of keys) await page.keyboard.press(key);
+}
+
+/** Walks to the next row, and opens it. */
+export async function openNext(page: Page): Promise<void> {
+  await page.keyboard.press("j");
+  await expect.poll(() => page.locator("tbody tr:focus").count(), { timeout: 15_000 }).toBe(1);
+  await page.keyboard.press("Enter");
+}

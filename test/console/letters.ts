@@ -1,0 +1,40 @@
+import { randomBytes } from "node:crypto";
+import { inDatabase, type Person } from "./stage.ts";
+
+interface Seeded {
+  key: string;
+  payload: object;
+  cause: string;
+  error: string;
+  reason?: string;
+}
+
+/** Dead letters of a producer's own queue, oldest first; nothing over HTTP makes them. Answers their ids. */
+export async function letters({ tenant }: Person, seeded: readonly Seeded[]): Promise<string[]> {
+  const now = Date.now();
+  const ids = seeded.map(() => randomBytes(16).toString("hex"));
+  await inDatabase((database) => {
+    for (const [index, { key, payload, cause, error, reason = "invalid_payload" }] of seeded.entries()) {
+      const at = now - (seeded.length - index) * 60_000;
+      database
+        .prepare(
+          `INSERT INTO dead_letters (id, tenant_id, queue, message_type, idempotency_key, correlation_id, body, reason, error, attempts,
+             first_at, first_attempt_at, last_attempt_at, captured_at, cause)
+           VALUES (?, ?, 'gatherfeed-commands', 'research.requested', ?, 'spring', ?, ?, ?, 4, ?, ?, ?, ?, ?)`,
+        )
+        .run(...[ids[index] ?? "", tenant, key, JSON.stringify(envelope(tenant, key, payload))], reason, error, at, at, at, at, cause);
+    }
+  });
+  return ids;
+}
+
+/** A message as it travels. */
+function envelope(tenant: string, key: string, payload: object) {
+  return {
+    ...{ schema_version: 1, message_type: "research.requested", kind: "command", source: "shop", tenant_id: tenant },
+    ...{ correlation_id: "spring", causation_id: "shop/7", idempotency_key: key, subject: `acme/${key}` },
+    created_at: "2026-10-01T09:30:00.000Z",
+    traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    payload_inline: payload,
+  };
+}

@@ -1,0 +1,66 @@
+import type { Page } from "playwright-core";
+import { expect, it } from "vitest";
+import { openNext, press, tabTo } from "./keyboard.ts";
+import { forgive, person } from "./stage.ts";
+import { articles, breakPages } from "./work.ts";
+
+const live = (page: Page, state: string) => page.getByRole("button", { name: new RegExp(`^${state}`) });
+const SOON = { timeout: 15_000 };
+const rows = (page: Page) => page.locator("tbody tr");
+
+it("two tabs of one browser are both live: what is done in one is seen in the other", async () => {
+  const ada = await person();
+  const { mend } = await breakPages(ada);
+  await articles(ada, ["cortado"], { each: 3 });
+  await mend();
+  const one = await ada.open("instances?status=errored");
+  const other = await ada.open("instances?workflow=publish-article", { beside: one });
+  await Promise.all([one, other].map((page) => live(page, "live").waitFor()));
+  await rows(other).getByText("errored", { exact: true }).waitFor();
+  await openNext(one);
+  await tabTo(one.getByRole("button", { name: "Retry", exact: true }));
+  await press(one, "Enter");
+  await one.getByRole("dialog").getByText("runs").waitFor();
+  await one.keyboard.type("seen by two");
+  await press(one, "Control+Enter");
+  await rows(other).getByText("complete", { exact: true }).waitFor();
+  await one.locator(".facts").getByText("complete", { exact: true }).waitFor();
+});
+
+it("a connection that is lost is said, with the age of what is shown, and afterwards nothing is missing", async () => {
+  const ada = await person();
+  const page = await ada.open("instances");
+  await page.getByText("No instance yet").waitFor();
+  await live(page, "live").waitFor();
+  await page.context().setOffline(true);
+  await live(page, "no connection").waitFor();
+  const age = async () => Number.parseInt((await page.locator(".live .age").textContent()) ?? "", 10);
+  await articles(ada, ["macchiato"]);
+  await expect.poll(age, SOON).toBeGreaterThanOrEqual(2);
+  expect(await page.getByText("No instance yet").isVisible()).toBe(true);
+  await page.context().setOffline(false);
+  await live(page, "live").waitFor();
+  await expect.poll(() => rows(page).count(), SOON).toBe(4);
+  forgive(page, /ERR_INTERNET_DISCONNECTED/);
+});
+
+it("a token that is revoked while the page is open is asked for again over it: the place is kept, and it is live again", async () => {
+  const ada = await person();
+  await articles(ada, ["doppio"]);
+  const page = await ada.open("instances?workflow=research-keyword&status=complete");
+  await expect.poll(() => rows(page).count(), SOON).toBe(1);
+  const { items } = await ada.ask<{ items: { id: string }[] }>("GET", "/v1/tokens");
+  for (const { id } of items) if (!ada.token.includes(id)) await ada.ask("DELETE", `/v1/tokens/${id}?reason=over`);
+  // The stream has not heard of it yet: by it the list learns that there is more to be read.
+  await articles(ada, ["lungo"]);
+  const again = page.getByRole("dialog", { name: "Sign in again" });
+  await again.waitFor();
+  expect(await rows(page).count()).toBe(1);
+  await page.keyboard.insertText(ada.token);
+  await press(page, "Enter");
+  await again.waitFor({ state: "hidden" });
+  await expect.poll(() => rows(page).count(), SOON).toBe(2);
+  expect(new URL(page.url()).search).toBe("?workflow=research-keyword&status=complete");
+  await live(page, "live").waitFor();
+  forgive(page, /401/);
+});

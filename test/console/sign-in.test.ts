@@ -1,0 +1,68 @@
+import { expect, it } from "vitest";
+import { signInLink } from "../../src/cli/local/sign-in-link.ts";
+import { expectFit } from "./look.ts";
+import { forgive, person } from "./stage.ts";
+import { articles } from "./work.ts";
+
+it("a link signs one browser in; its code leaves the address at once, and the token is kept in the page's memory alone", async () => {
+  const ada = await person();
+  const page = await ada.open("instances?since=1h");
+  expect(page.url()).toBe(`${ada.url}/console/instances?since=1h`);
+  const kept = await page.evaluate("JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, history.state])");
+  expect(kept).not.toMatch(/mr_|mc_/);
+  await page.reload();
+  await page.getByLabel("Your token").waitFor();
+  await expectFit(page, "sign-in");
+
+  await page.getByLabel("Your token").fill(ada.token);
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "Instances" }).waitFor();
+  forgive(page, /401/);
+});
+
+it("a link that was used is refused, and the page says what to do", async () => {
+  const ada = await person();
+  const link = await signInLink(ada.url, ada.token);
+  const page = await ada.open();
+  await page.goto("about:blank");
+  await page.goto(link);
+  await page.getByRole("navigation").waitFor();
+  await page.goto("about:blank");
+  await page.goto(link);
+  await page.getByText(/has been used: it works once\. Get another: npm run token -- link|has been used: it works once\./).waitFor();
+  await page.getByText("POST /v1/sign-in-codes").waitFor();
+  expect(page.url()).toBe(`${ada.url}/console`);
+  forgive(page, /401/);
+});
+
+it("a token that ends while the page is open is asked for again over it, and nothing that was begun is lost", async () => {
+  const ada = await person();
+  const id = (await articles(ada, ["ristretto"])).find(({ workflow }) => workflow === "publish-article")?.id;
+  const page = await ada.open(`instances/${id}`);
+  await page.getByRole("button", { name: "Undo" }).click();
+  await page.getByLabel("Why").fill("a reason that took long to write");
+  const { items } = await ada.ask<{ items: { id: string; expires_at: string }[] }>("GET", "/v1/tokens");
+  for (const one of items) {
+    if (!ada.token.includes(one.id)) await ada.ask("DELETE", `/v1/tokens/${one.id}?reason=over`);
+  }
+  await page.keyboard.press("Control+Enter");
+  const again = page.getByRole("dialog", { name: "Sign in again" });
+  await again.waitFor();
+  await expectFit(page, "sign-in-again");
+  await again.getByLabel("Your token").fill(ada.token);
+  await again.getByRole("button", { name: "Sign in" }).click();
+  await again.waitFor({ state: "hidden" });
+  expect(await page.getByLabel("Why").inputValue()).toBe("a reason that took long to write");
+  await page.getByLabel("Why").press("Control+Enter");
+  await page.locator(".facts").getByText("terminated").waitFor();
+  forgive(page, /401/);
+});
+
+it("whoever may only look is offered no act", async () => {
+  const ada = await person();
+  const reader = await person({ tenant: ada.tenant, scopes: ["read"] });
+  const id = (await articles(ada, ["lungo"])).find(({ workflow }) => workflow === "publish-article")?.id;
+  const page = await reader.open(`instances/${id}`);
+  await page.getByRole("table", { name: "Steps" }).waitFor();
+  expect(await page.getByRole("button", { name: "Undo" }).count()).toBe(0);
+});

@@ -1,0 +1,109 @@
+import { randomBytes } from "node:crypto";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import type { DatabaseSync } from "node:sqlite";
+import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { expect, inject, onTestFinished } from "vitest";
+import { askerOf } from "../../src/cli/api-client.ts";
+import { useDatabase } from "../../src/cli/local/database.ts";
+import { signInLink } from "../../src/cli/local/sign-in-link.ts";
+import { SCOPES } from "../../src/cli/token/request.ts";
+import { mintStatements } from "../../src/cli/token/statements.ts";
+import type { StageParts } from "./global-setup.ts";
+
+let connected: Promise<StageParts & { chrome: Browser }> | undefined;
+
+/** The engine and the browser of all tests of the console. */
+async function stage() {
+  connected ??= (async () => {
+    const answer = await fetch(inject("consoleStageUrl"));
+    if (!answer.ok) throw new Error(await answer.text());
+    const parts = (await answer.json()) as StageParts;
+    return { ...parts, chrome: await chromium.connect(parts.browser) };
+  })();
+  return connected;
+}
+
+/** Somebody with a token, in a tenant that nobody else has. */
+export interface Person {
+  tenant: string;
+  token: string;
+  url: string;
+  /** Asks the API, with their token. */
+  ask: ReturnType<typeof askerOf>;
+  /**
+   * Opens the console, signed in by a link, at a path below /console; whatever the page should not do fails the test. `beside` is a page
+   * whose browser it is another tab of.
+   */
+  open(path?: string, options?: BrowserContextOptions & { beside?: Page }): Promise<Page>;
+}
+
+/** Writes what nothing over HTTP can make, such as a letter of a producer's own queue, into the engine's database. */
+export async function inDatabase(write: (database: DatabaseSync) => void): Promise<void> {
+  const { state } = await stage();
+  useDatabase(state, write);
+}
+
+/** What a page of the console should never do, as it happened. */
+const wrongs = new Map<Page, string[]>();
+
+/** An engine that somebody is known to: where it answers, and where its database is. Default: the one that all tests share. */
+export interface Place {
+  url: string;
+  state: string;
+}
+
+export async function person({
+  tenant = `t-${randomBytes(4).toString("hex")}`,
+  scopes = SCOPES,
+  at,
+}: {
+  tenant?: string;
+  scopes?: typeof SCOPES;
+  at?: Place;
+} = {}): Promise<Person> {
+  const { chrome, ...shared } = await stage();
+  const { url, state } = at ?? shared;
+  const { token, sql } = mintStatements({ verb: "mint", tenant, actor: "ada", scopes: [...scopes], days: 1, reason: "a test" }, "test");
+  useDatabase(state, (database) => database.exec(`BEGIN IMMEDIATE; ${sql}; COMMIT`));
+  return {
+    ...{ tenant, token, url, ask: askerOf(url, token) },
+    async open(path = "", { beside, ...options } = {}) {
+      const context = beside?.context() ?? (await chrome.newContext({ viewport: { width: 1280, height: 800 }, ...options }));
+      context.setDefaultTimeout(30_000);
+      const page = await context.newPage();
+      const wrong: string[] = [];
+      wrongs.set(page, wrong);
+      page.on("console", (said) => said.type() !== "error" || wrong.push(`console: ${said.text()}`));
+      page.on("pageerror", (error) => wrong.push(`error: ${error.message}`));
+      page.on("dialog", (dialog) => {
+        wrong.push(`dialog: ${dialog.message()}`);
+        return dialog.dismiss();
+      });
+      page.on("request", (request) => request.url().startsWith(url) || wrong.push(`request: ${request.url().slice(0, 200)}`));
+      onTestFinished(async () => {
+        await context.close();
+        wrongs.delete(page);
+        expect(wrong).toEqual([]);
+      });
+      const link = await signInLink(url, token);
+      await page.goto(link.replace("/console#", `/console${path === "" ? "" : `/${path}`}#`));
+      await page.getByRole("navigation", { name: "Screens" }).waitFor();
+      return page;
+    },
+  };
+}
+
+/** Lets a page do wrong what a test makes it do: what it has done so far is forgotten where it is of this kind. */
+export function forgive(page: Page, kind: RegExp): void {
+  const wrong = wrongs.get(page) ?? [];
+  wrong.splice(0, wrong.length, ...wrong.filter((one) => !kind.test(one)));
+}
+
+/** MILLRACE_SCREENSHOTS=folder keeps a picture. */
+export async function picture(page: Page, name: string): Promise<void> {
+  const folder = process.env.MILLRACE_SCREENSHOTS;
+  if (!folder) return;
+  mkdirSync(folder, { recursive: true });
+  await page.screenshot({ path: join(folder, `${name.replaceAll(/\W+/g, "-")}.png`) });
+}

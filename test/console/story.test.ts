@@ -1,0 +1,66 @@
+import { expect, it } from "vitest";
+import { openNext, press, tabTo } from "./keyboard.ts";
+import { person } from "./stage.ts";
+import { breaking } from "./work.ts";
+
+const FAILED = 20;
+const SOON = { timeout: 15_000 };
+
+interface Listed {
+  items: { verb: string; reason: string; detail: { bulk?: string } | null }[];
+}
+
+it("an operator's night, by keyboard alone: twenty failures are one cause, one is retried, the rest in stages, and the audit has it all", async () => {
+  const ada = await person();
+  const outage = await breaking("search", ada.tenant);
+  const keywords = Array.from({ length: FAILED }, (_, at) => `${ada.tenant} ${at}`);
+  await ada.ask("POST", "/v1/commands/batch", {
+    commands: keywords.map((keyword) => ({ type: "research.requested", payload: { brand: "acme", keyword } })),
+  });
+  const page = await ada.open();
+  const dialog = page.getByRole("dialog");
+  const rows = page.locator("tbody tr");
+  const need = (count: number) =>
+    page.getByRole("listitem").filter({ hasText: /research-keyword · search the web/, has: page.getByText(`${count}`, { exact: true }) });
+
+  await need(FAILED).waitFor();
+  await press(page, "Tab", "Enter");
+  await tabTo(need(FAILED).getByRole("link"));
+  await press(page, "Enter");
+  await expect.poll(() => rows.count(), SOON).toBe(FAILED);
+  await openNext(page);
+  await page
+    .getByText(/search the web failed.*403/)
+    .first()
+    .waitFor();
+
+  await outage.mend();
+  await tabTo(page.getByRole("button", { name: "Retry", exact: true }));
+  await press(page, "Enter");
+  await dialog.getByRole("listitem").filter({ hasText: "search the web" }).getByText("runs").waitFor();
+  await page.keyboard.type("the key is renewed: one first");
+  await press(page, "Control+Enter");
+  await page.locator(".facts").getByText("complete", { exact: true }).waitFor();
+
+  await press(page, "g", "n");
+  await tabTo(need(FAILED - 1).getByRole("link"));
+  await press(page, "Enter");
+  await tabTo(page.getByRole("button", { name: "Retry all that are errored …" }));
+  await press(page, "Enter");
+  await dialog.getByText(`${FAILED - 1} instances`).waitFor();
+  await dialog.getByText("in stages of 1, 10, 8").waitFor();
+  await page.keyboard.type("the key is renewed");
+  await press(page, "Control+Enter");
+  await page.getByRole("heading", { name: `Retry ${FAILED - 1} instances` }).waitFor();
+  await page.getByRole("img", { name: `${FAILED - 1} done, 0 skipped, 0 failed, 0 left` }).waitFor();
+
+  await press(page, "g", "n");
+  await page.getByText("Nothing waits for a person.").waitFor();
+  await press(page, "g", "u");
+  await expect.poll(() => rows.getByRole("link", { name: "retry", exact: true }).count(), SOON).toBe(FAILED);
+  await expect.poll(() => rows.getByRole("link", { name: "bulk", exact: true }).count(), SOON).toBe(1);
+  const { items } = await ada.ask<Listed>("GET", "/v1/audit");
+  const retries = items.filter(({ verb }) => verb === "retry");
+  expect(retries.filter(({ detail }) => detail?.bulk).map(({ reason }) => reason)).toEqual(Array(FAILED - 1).fill("the key is renewed"));
+  expect(retries.filter(({ detail }) => !detail?.bulk)).toMatchObject([{ reason: "the key is renewed: one first" }]);
+});

@@ -1,0 +1,20 @@
+import { readFileSync } from "node:fs";
+import { gzipSync } from "node:zlib";
+import { expect, it } from "vitest";
+import { script, style } from "../../src/engine/http/console/built.js";
+
+/** What a browser loads first, at most, in gzip. */
+const MOST_BYTES = 120 * 1024;
+
+it("the whole console is loaded within 120 KB of gzip, and asks nothing of any other origin", () => {
+  const bytes = [script, style].map(({ text }) => gzipSync(text).length);
+  console.log(`The console: ${bytes.join(" + ")} bytes in gzip.`);
+  expect(bytes.reduce((sum, one) => sum + one)).toBeLessThan(MOST_BYTES);
+  const urls = [script, style].flatMap(({ text }) => text.match(/https?:\/\/[\w.]+/g) ?? []);
+  expect(urls.filter((url) => !url.startsWith("http://www.w3.org"))).toEqual([]);
+});
+
+it("no source of the console makes HTML of a text, or keeps a token in the browser", () => {
+  expect(script.text).not.toMatch(/document\.write|insertAdjacentHTML|sessionStorage|document\.cookie/);
+  expect(readFileSync("src/console/data/session.ts", "utf8")).not.toMatch(/localStorage|indexedDB/);
+});
