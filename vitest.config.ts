@@ -4,12 +4,14 @@ import { defineConfig, type Plugin, type TestProjectConfiguration } from "vitest
 import { unstable_readConfig as readConfig } from "wrangler";
 import { builtConsole } from "./src/cli/local/console.ts";
 import { keepInMemory } from "./test/in-memory.ts";
+import { knowTheWorker } from "./test/known-worker.ts";
 import { chosenMutants, withMutants } from "./test/proof/mutants/plugin.ts";
 import { hideRuntimeNoise } from "./test/quiet.ts";
 import { roomForTheYoung, V8_FLAGS } from "./test/young-space.ts";
 
 hideRuntimeNoise();
 keepInMemory();
+knowTheWorker();
 roomForTheYoung();
 await builtConsole();
 
@@ -23,7 +25,7 @@ const probeMigrations = [...migrations, ...(await readD1Migrations("test/probe")
 const proof = {
   // A gate draws the same each time: what it finds shall be of the change that it looks at.
   seed: Number(process.env.MILLRACE_PROOF_SEED ?? (process.env.CI ? 4711 : randomInt(1_000_000))),
-  seconds: Number(process.env.MILLRACE_PROOF_SECONDS ?? 20),
+  seconds: Number(process.env.MILLRACE_PROOF_SECONDS ?? 12),
   lanes: Number(process.env.MILLRACE_PROOF_LANES ?? 6),
   patienceSeconds: Number(process.env.MILLRACE_PROOF_PATIENCE_SECONDS ?? 60),
   shrinkSeconds: Number(process.env.MILLRACE_PROOF_SHRINK_SECONDS ?? 120),
@@ -37,7 +39,7 @@ const proof = {
  * Hostile requests over every route, the same in every gate. MILLRACE_FUZZ_SEED=7 MILLRACE_FUZZ_INPUTS=100000 npx vitest run --project app
  * test/api/hostile/fuzz.test.ts: others, and more.
  */
-const fuzz = { seed: Number(process.env.MILLRACE_FUZZ_SEED ?? 4711), inputs: Number(process.env.MILLRACE_FUZZ_INPUTS ?? 5000) };
+const fuzz = { seed: Number(process.env.MILLRACE_FUZZ_SEED ?? 4711), inputs: Number(process.env.MILLRACE_FUZZ_INPUTS ?? 1500) };
 
 /** MILLRACE_MUTANT="an undo goes forwards" npx vitest run …: with that bug in the source, as it is loaded. See test/proof/mutants. */
 const mutants = chosenMutants(process.env.MILLRACE_MUTANT);
@@ -176,11 +178,15 @@ export default defineConfig({
       {
         test: {
           name: "node",
+          // A process for each of its files would take a third of a second of a processor to start.
+          isolate: false,
           include: ["test/{cli,console,house,chaos,gate,sockets}/**/*.test.ts", "test/docs/static/**/*.test.ts"],
           // The engines that these start are those of users.
           env: { [V8_FLAGS]: "" },
           globalSetup: ["test/console/global-setup.ts"],
           testTimeout: 180_000,
+          // Processes and pages answer within this time, whatever else the machine does.
+          expect: { poll: { timeout: 30_000 } },
         },
       },
     ],

@@ -1,10 +1,10 @@
 /**
  * Looks until what it sees is right, or gives up with what it saw last. It looks often at first, and less the longer something takes, up
- * to every 200 ms: all tests share two processors, and every look takes of them.
+ * to every 250 ms: all tests share two processors, and every look takes of them.
  */
 export async function until<T>(look: () => Promise<T>, right: (seen: T) => boolean, withinMs = 45_000): Promise<T> {
   const deadline = Date.now() + withinMs;
-  for (let pauseMs = 10; ; pauseMs = Math.min(pauseMs * 1.3, 200)) {
+  for (let pauseMs = 15; ; pauseMs = Math.min(pauseMs * 1.6, 250)) {
     const seen = await look();
     if (right(seen) || Date.now() > deadline) return seen;
     await scheduler.wait(pauseMs);

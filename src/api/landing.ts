@@ -1,6 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { html } from "hono/html";
-import { answerHtml, jsonSchema, LIVE, LIVE_SCRIPT, PROBLEMS_PATH } from "millrace/http";
+import { answerHtml, jsonSchema, PROBLEMS_PATH } from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
@@ -16,7 +16,7 @@ const show = createRoute({
 
 export function landing(catalog: Catalog) {
   return new OpenAPIHono<ApiEnv>().openapi(show, (context) =>
-    answerHtml(context, "Millrace", content(catalog, new URL(context.req.url).origin), LIVE_SCRIPT),
+    answerHtml(context, "Millrace", content(catalog, new URL(context.req.url).origin)),
   );
 }
 
@@ -45,7 +45,6 @@ function content({ workflows }: Catalog, origin: string) {
 <p>Commands come in here, and each is performed by exactly one workflow instance.
 <a href="/console">The console</a> shows how they do.
 See <a href="/openapi.json">the routes</a> and <a href="${PROBLEMS_PATH}">the problems they answer</a>.</p>
-${LIVE}
 <h2>What runs here</h2>
 <table>
 <thead><tr><th scope="col">Workflow</th><th scope="col">Starts on</th></tr></thead>

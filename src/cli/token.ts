@@ -3,10 +3,10 @@ import { userInfo } from "node:os";
 import { join } from "node:path";
 import { type Call, Refusal, runCommand } from "./command.ts";
 import { useDatabase } from "./local/database.ts";
-import { runningOn } from "./local/folder-lock.ts";
+import { runningIn } from "./local/folder-lock.ts";
 import { signInLink } from "./local/sign-in-link.ts";
 import { localToken } from "./local/token.ts";
-import { ROOT, requireInstalled, runWrangler } from "./local/wrangler.ts";
+import { ROOT, requireInstalled, runWrangler, shown } from "./local/wrangler.ts";
 import { wantsHelp } from "./options.ts";
 import { readRequest, USAGE, type Whose } from "./token/request.ts";
 import { findStatement, listStatement, mintStatements, revokeStatements } from "./token/statements.ts";
@@ -29,8 +29,12 @@ async function token({ args }: Call): Promise<number> {
   const request = readRequest(args);
   requireInstalled();
   if (request.verb === "link") {
-    process.stdout.write(`${await signInLink(runningOn(FOLDER), localToken(join(FOLDER, "token")))}\n`);
-    tell("It signs in one browser, within 10 minutes.");
+    const running = runningIn(FOLDER);
+    for (const { folder, url } of running) {
+      if (running.length > 1) tell(`${shown(folder)}:`);
+      process.stdout.write(`${await signInLink(url, localToken(join(folder, "token")))}\n`);
+    }
+    tell(`${running.length > 1 ? "Each" : "It"} signs in one browser, within 10 minutes.`);
     return 0;
   }
   const run = request.remote || (request.config ?? request.persistTo) !== undefined ? throughWrangler(request) : locally;

@@ -103,6 +103,6 @@ export function crm(env: ProvidersEnv, tenantId: string): Crm {
   const { RATE_LIMIT } = env;
   if (!RATE_LIMIT) throw misconfigured("There is no Durable Object bound as RATE_LIMIT. Add it to wrangler.jsonc.");
   const upstream = connect(env, { name: "crm", at: "CRM_URL", secret: "CRM_TOKEN", embedded: "EMBEDDED_CRM" });
-  const limit = limitOf({ RATE_LIMIT }, `crm ${upstream.url}`, hubspotWindows(env), { marginMs: CRM_MARGIN_MS });
+  const limit = limitOf({ RATE_LIMIT }, `crm ${upstream.url}`, hubspotWindows(env), { marginMs: CRM_MARGIN_MS, tenantId });
   return hubspotCrm(upstream, env.CRM_ID_PROPERTY || ID_PROPERTY, limit);
 }

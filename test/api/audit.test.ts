@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { because, ELSEWHERE, failed, ROUTES, TOLD, timing } from "./changing-routes.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json, send, until } from "./client.ts";
-import { seedApproval, seedInstance, seedLetter } from "./seed.ts";
+import { seedApproval, seedEffect, seedInstance, seedLetter } from "./seed.ts";
 
 async function mutating(): Promise<string[]> {
   const { body } = await send("/openapi.json");
@@ -44,6 +44,23 @@ describe("The audit", () => {
     const letter = await seedLetter(caller.tenantId);
     await caller.post(`/v1/dead-letters/${letter}/skip`, because);
     expect(await auditOf(caller, `&target=${letter}`)).toMatchObject([{ before: { state: "open" }, after: { state: "skipped" } }]);
+  });
+
+  it("calls what it is about as people do: an instance, the step of an effect, a dead letter", async () => {
+    const caller = await callerWith();
+    const id = await seedInstance(caller.tenantId, { status: "in_doubt", subject: "acme/mint" });
+    const effect = await seedEffect(id, { step: "send mail" });
+    await caller.post(`/v1/effects/${effect}/confirm`, { ...because, output: null });
+    await caller.post(`/v1/instances/${id}/cancel`, because);
+    await caller.post(`/v1/dead-letters/${await seedLetter(caller.tenantId)}/skip`, because);
+    await caller.call("PUT", `/v1/brands/${fresh("brand")}`, { max_drafts: 3 });
+    const about = Object.fromEntries((await auditOf(caller)).map((row) => [row.verb, row.about]));
+    expect(about).toEqual({
+      confirm: "send mail · research-keyword · acme/mint",
+      cancel: "research-keyword · acme/mint",
+      skip: "research.requested",
+      settings: null,
+    });
   });
 
   it("has one row of a double click that changed something, and one of that which came late", async () => {
@@ -158,6 +175,13 @@ describe("The audit is asked", () => {
     const since = encodeURIComponent(at);
     expect(await told(`&bulk=false&since=${since}`)).toEqual([`${grace} bulk ${body.id}`]);
     expect(await told(`&bulk=false&until=${since}`)).toEqual([`${grace} escalate ${two}`, `ada skip ${one}`]);
+    const instance = await seedInstance(caller.tenantId, { status: "waiting" });
+    const question = await seedApproval(caller.tenantId, { instanceId: instance });
+    await caller.post(`/v1/approvals/${question}/approve`, because);
+    await caller.post(`/v1/instances/${instance}/pause`, because);
+    expect((await told(`&instance=${instance}`)).toSorted()).toEqual([`ada approve ${question}`, `ada pause ${instance}`]);
+    expect(await told(`&instance=${instance}&verb=approve`)).toEqual([`ada approve ${question}`]);
+    expect(await told(`&instance=${instance}&target=${instance}`)).toEqual([`ada pause ${instance}`]);
     const { issues } = expectProblem(await caller.get("/v1/audit?verb=skipp"), 422, "invalid_payload");
     expect(issues[0]).toMatchObject({ path: "verb" });
     expect(await auditOf(await callerWith(), `&actor=${grace}`)).toEqual([]);

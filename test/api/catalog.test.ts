@@ -1,4 +1,7 @@
+import { env } from "cloudflare:workers";
+import { engineRoutes } from "millrace/http";
 import { describe, expect, it } from "vitest";
+import { app } from "../../src/catalog.ts";
 import { callerWith, fresh, type Json, reaches } from "./client.ts";
 
 const research = (keyword: string, more: object = {}) => ({ type: "research.requested", payload: { brand: "acme", keyword, ...more } });
@@ -44,7 +47,31 @@ describe("The catalog", () => {
     });
     expect(await of(stranger)).toMatchObject({ steps: [], emits: [] });
   });
+
+  it("is answered too where a step has emitted more than is kept of it", async () => {
+    const caller = await callerWith();
+    const { body } = await caller.ask(fresh("keyword"));
+    await reaches(caller, body.instance_id, "complete");
+    const emits = async () => named((await caller.get("/v1/catalog")).body.workflows, "research-keyword").emits;
+    const before = await emits();
+    const counted = `json_insert(messages, '$[#]', json('{"message_type":"word.found","left_out":3}'))`;
+    await env.DB.prepare(`UPDATE inbox SET messages = ${counted} WHERE instance_id = ?1 AND messages LIKE '[{%'`)
+      .bind(body.instance_id)
+      .run();
+    expect((await caller.get(`/v1/instances/${body.instance_id}/events`)).body).toMatchObject({ truncated: true });
+    expect(await emits()).toEqual(before);
+    expect(before).not.toEqual([]);
+  });
 });
+
+it.each(["nope", "__proto__", "content.unpublish.not", "research.completed", "bulk_action.run"])(
+  "A first command for new users that nobody could send, such as %s, is refused as the Worker is loaded, with those that are open",
+  (type) => {
+    expect(() => engineRoutes(app, { firstCommand: { type, payload: {}, why: "to try" } })).toThrow(
+      /no command that is open.* research\.requested/,
+    );
+  },
+);
 
 describe("A message that is looked at before it goes", () => {
   it("has the key and the subject that it would be sent under, and says who has that key by now", async () => {
@@ -60,6 +87,11 @@ describe("A message that is looked at before it goes", () => {
     expect((await caller.post("/v1/commands", research(keyword))).body).toMatchObject({ replayed: true, instance_id: sent.instance_id });
     expect(await look({ ...research(`${keyword} 2`), idempotency_key: key })).toMatchObject({ key, outcome: "reused" });
     expect(await look({}, stranger)).toMatchObject({ outcome: "new", holder: null });
+  });
+
+  it("is for those alone who may send: to others it would say which words of a payload are somebody's key", async () => {
+    const answer = await (await callerWith(["read", "operate"])).post("/v1/catalog/check", research("mint"));
+    expect(answer).toMatchObject({ status: 403, body: { code: "forbidden" } });
   });
 
   it("is refused with all that is wrong with it, as if it had been sent", async () => {

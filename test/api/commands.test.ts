@@ -171,6 +171,8 @@ describe("POST /v1/commands", () => {
     ["an empty correlation", { correlation_id: "" }, "correlation_id"],
     ["too long a causation", { causation_id: "c".repeat(301) }, "causation_id"],
     ["a control character", { correlation_id: "a\u0000b" }, "correlation_id"],
+    ["a job that no address could name", { correlation_id: ".." }, "correlation_id"],
+    ["a key that no address could name", { idempotency_key: "." }, "idempotency_key"],
     ["version 0", { schema_version: 0 }, "schema_version"],
   ])("refuses %s in the body, naming the field", async (_, extra, path) => {
     const caller = await callerWith();

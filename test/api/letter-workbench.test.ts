@@ -30,6 +30,15 @@ describe("A dead letter whole", () => {
     expect(body.replay).toMatchObject({ outcome: "starts", refused: null, queue: "gatherfeed-commands", instance: null });
   });
 
+  it("says that it would be refused where what it is edited to is no message at all", async () => {
+    const caller = await callerWith();
+    const id = await seedLetter(caller.tenantId, { reason: "invalid_payload" });
+    for (const body of [null, 0, false, "", "x", []]) {
+      const plan = await caller.post(`/v1/dead-letters/${id}/replay`, { reason: "r", dry_run: true, body });
+      expect(plan.body, JSON.stringify(body)).toMatchObject({ outcome: "refused", refused: { code: expect.any(String) } });
+    }
+  });
+
   it("of a type that nobody knows has no definition, and of what is no message no identity either", async () => {
     const caller = await callerWith();
     const unknown = { ...envelopeFor(caller.tenantId, fresh()), message_type: "nobody.knows" };

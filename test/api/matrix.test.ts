@@ -54,6 +54,7 @@ async function possessions({ tenantId, call, post }: Caller): Promise<Record<str
     "/v1/bulk-actions": of({ id: bulk.id }),
     "/v1/alerts": nothing,
     "/v1/lanes": nothing,
+    "/v1/limits": nothing,
     "/v1/locks": nothing,
     "/v1/ledgers": nothing,
     "/v1/articles": nothing,

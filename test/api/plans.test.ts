@@ -14,10 +14,13 @@ const SORTS: Record<string, string> = {
   "/v1/instances?status=queued": "The same.",
   "/v1/instances?status=running": "The same.",
   "/v1/instances?status=waiting": "The same.",
+  "/v1/instances?standing=": "The same.",
+  "/v1/instances?status=complete&standing=": "The same: nothing that is complete is open.",
   "/v1/effects?": "An index that holds only what is in doubt.",
   "/v1/divergences?": "Counts what is open by kind, 10,000 at most, from an index that holds nothing else.",
   "/v1/messages/dead-letters?": "Counts the newest of the last day by queue and type, 10,000 at most, from the index by time.",
   "/v1/search?": "From one job to the next of an index, six at most; and among the newest 500 actions.",
+  "/v1/lanes/causes?": "Counts 10,000 lanes at most, and reads the instance in front of each by its own primary key.",
   "/v1/correlations/{id}?": "Counts 10,000 members at most, and reads 500 entries of each instance of a page, by its own primary key.",
   "/v1/catalog?": "The tenant's newest 200 instances, and 50 entries of each by its own primary key.",
   "/v1/costs?": "The newest 2,000 rows, in the order of their numbers.",
@@ -81,6 +84,16 @@ it("the audit of one target, by its result too, is read from that target's own r
   const request = new Request("http://localhost/v1/audit?target=x1&result=applied", { headers: { authorization: `Bearer ${token}` } });
   expect((await createApi(app).fetch(request, { ...env, DB }, createExecutionContext())).status).toBe(200);
   expect(ran.flatMap(({ plan }) => plan).join()).toContain("actions_by_target (tenant_id=? AND target=?");
+});
+
+it("what was done to one instance is read from its own rows, by a filter more too", async () => {
+  const { token } = await callerWith(["read"]);
+  for (const more of ["", "&verb=retry", "&bulk=false"]) {
+    const { db: DB, ran } = watched();
+    const request = new Request(`http://localhost/v1/audit?instance=x1${more}`, { headers: { authorization: `Bearer ${token}` } });
+    expect((await createApi(app).fetch(request, { ...env, DB }, createExecutionContext())).status).toBe(200);
+    expect(ran.flatMap(({ plan }) => plan).join()).toContain("actions_by_instance (tenant_id=? AND instance_id=?");
+  }
 });
 
 it("every list and every single thing, by each of its filters and by two of them, comes out of an index in its order", {

@@ -39,6 +39,13 @@ describe("GET /problems", () => {
     }
   });
 
+  it("is JSON for a program that asks for that", async () => {
+    const { body, headers } = await send("/problems", { headers: { accept: "application/json" } });
+    expect(headers.get("content-type")).toContain("application/json");
+    expect(body.items).toContainEqual(expect.objectContaining({ code: "not_retryable", status: 500, retryable: false }));
+    expect(body.items).toHaveLength((await explained()).size);
+  });
+
   it("allows no script and no style but its own, as the landing page does, which links to it", async () => {
     for (const path of ["/problems", "/"]) {
       const { status, headers, body } = await send(path);

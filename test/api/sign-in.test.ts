@@ -10,6 +10,8 @@ const mint = async (caller: { post(path: string, body: Json): Promise<{ body: Js
 const trade = (code: string) =>
   send("/console/sign-in", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ code }) });
 
+const bearing = (token: string) => ({ authorization: `Bearer ${token}`, "content-type": "application/json" });
+
 const asking = (token: string, path = "/v1/caller") => send(path, { headers: { authorization: `Bearer ${token}` } });
 
 describe("A sign-in code", () => {
@@ -21,7 +23,13 @@ describe("A sign-in code", () => {
     expect(Date.parse(body.expires_at) - Date.now()).toBeGreaterThan(11.9 * 3_600_000);
     expect(Date.parse(body.expires_at) - Date.now()).toBeLessThan(12.1 * 3_600_000);
     const { body: who } = await asking(body.token);
-    expect(who).toEqual({ tenant: body.tenant, actor: body.actor, scopes: body.scopes, expires_at: body.expires_at });
+    expect(who).toEqual({
+      tenant: body.tenant,
+      actor: body.actor,
+      scopes: body.scopes,
+      expires_at: body.expires_at,
+      at: expect.any(String),
+    });
     const { body: listed } = await caller.get("/v1/tokens");
     expect(listed.items.map(({ id }: Json) => id)).toContain(body.id);
     const { body: audit } = await caller.get("/v1/audit");
@@ -70,6 +78,47 @@ describe("A sign-in code", () => {
   });
 });
 
+describe("A browser's token", () => {
+  it("takes no place of those that people mint, however often somebody signs in", async () => {
+    const caller = await callerWith(["read", "tokens"]);
+    const rest = JSON.stringify(
+      Array.from({ length: 999 }, (_, nth) => `${crypto.randomUUID().slice(0, 8)}${String(nth).padStart(8, "0")}`),
+    );
+    const filled = `INSERT INTO tokens (id, hash, tenant_id, actor, scopes, created_at) SELECT value, printf('%064d', key), ?1, 'eve', 'read', 0 FROM json_each(?2)`;
+    await env.DB.prepare(filled).bind(caller.tenantId, rest).run();
+    expect((await trade(await mint(caller))).status).toBe(200);
+    await env.DB.prepare("DELETE FROM tokens WHERE tenant_id = ?1 AND actor = 'eve' AND id LIKE '%00000007'").bind(caller.tenantId).run();
+    const asked = { actor: "bob", scopes: ["read"], reason: "a place is left" };
+    expect((await caller.post("/v1/tokens", asked)).status).toBe(201);
+    expectProblem(await caller.post("/v1/tokens", asked), 409, "invalid_transition");
+  });
+
+  it("ends as the oldest of fifty that come from one token, and goes when it has expired; those of other tokens stay", async () => {
+    const caller = await callerWith(["read", "tokens"]);
+    const other = await callerWith(["read"], caller.tenantId);
+    const { body: others } = await trade(await mint(other));
+    const { body: first } = await trade(await mint(caller));
+    // One signs in by what the other's link has led to: they are one family.
+    const heir = {
+      post: (_: string, body: Json) =>
+        send("/v1/sign-in-codes", { method: "POST", headers: bearing(first.token), body: JSON.stringify(body) }),
+    };
+    const { body: second } = await trade(await mint(heir));
+    for (let nth = 2; nth < 50; nth++) await trade(await mint(caller));
+    expect((await asking(first.token)).status).toBe(200);
+    await trade(await mint(caller));
+    const left = async () =>
+      (await caller.get("/v1/tokens?limit=200")).body.items.filter((one: Json) => one.signed_in).map((one: Json) => one.id);
+    expect(await left()).toHaveLength(51);
+    expect(await left()).not.toContain(first.id);
+    expect(await left()).toEqual(expect.arrayContaining([second.id, others.id]));
+
+    await env.DB.prepare("UPDATE tokens SET expires_at = 1 WHERE id = ?1").bind(others.id).run();
+    await trade(await mint(caller));
+    expect(await left()).not.toContain(others.id);
+  });
+});
+
 describe("The console", () => {
   it("answers the same page at every path, which may run its own script and nothing else", async () => {
     for (const path of ["/console", "/console/instances", "/console/instances/abc/def"]) {
@@ -84,6 +133,10 @@ describe("The console", () => {
     }
   });
 
+  it("is there with a slash behind its address too", async () => {
+    expect((await engineRoutes(app).request("/console/", {}, env)).status).toBe(200);
+  });
+
   it("names its script and style by what is in them, so that they are kept for good; others are not found", async () => {
     const { body } = await send("/console");
     const assets = [...String(body).matchAll(/"(\/console\/assets\/[0-9a-f]{16}\.(?:js|css))"/g)].map(([, path = ""]) => path);
@@ -92,7 +145,8 @@ describe("The console", () => {
       const { status, headers } = await send(path);
       expect([status, headers.get("cache-control")]).toEqual([200, "public, max-age=31536000, immutable"]);
     }
-    expectProblem(await send("/console/assets/0000000000000000.js"), 404, "route_not_found");
+    for (const none of ["0000000000000000.js", "constructor", "__proto__", "toString"])
+      expectProblem(await send(`/console/assets/${none}`), 404, "route_not_found");
   });
 
   it("is left out where a Worker says so, with signing in to it", async () => {

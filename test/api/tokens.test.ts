@@ -25,6 +25,7 @@ describe("A token that is minted over HTTP", () => {
         created_at: expect.any(String),
         expires_at: expect.any(String),
         last_used_at: null,
+        signed_in: false,
       },
     ]);
     expect(headers.get("location")).toBe(`/v1/tokens/${body.id}`);

@@ -36,13 +36,6 @@ it("the first hour: from a clone to a page, then mistakes, each told in a senten
       'src/workflows/plan-cycle.ts:7 does not compile: Expected ";" but found "const"',
     ],
     [
-      "a class that is not exported",
-      "src/worker.ts",
-      "export class PlanCycle extends entrypoint(planCycle, app) {}",
-      "",
-      'The class of "plan-cycle" is not exported. Add this line to src/worker.ts: export class PlanCycle extends entrypoint(planCycle, app) {}',
-    ],
-    [
       "a class of another workflow",
       "src/worker.ts",
       "class PlanCycle extends entrypoint(planCycle, app)",

@@ -1,9 +1,9 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { lockFolder } from "../../src/cli/local/folder-lock.ts";
+import { lockFolder, runningIn } from "../../src/cli/local/folder-lock.ts";
 import { groupOf, startOf } from "../../src/cli/local/processes.ts";
 import { emptyFolder } from "./folder.ts";
 
@@ -15,6 +15,17 @@ it("a second start on the same folder is told who holds it", async () => {
   );
   lock.release();
   expect(existsSync(join(folder, "lock"))).toBe(false);
+});
+
+it("a link is made by the engine that runs on a folder, or on one in it, as a demo's is; where none runs, it says what would run one", async () => {
+  const folder = emptyFolder();
+  expect(() => runningIn(folder)).toThrow("No engine runs here: npm start");
+  const demo = join(folder, "demo-console");
+  mkdirSync(demo);
+  const lock = await lockFolder(demo, "http://localhost:9000");
+  expect(runningIn(folder)).toEqual([{ folder: demo, url: "http://localhost:9000" }]);
+  lock.release();
+  expect(() => runningIn(folder)).toThrow("No engine runs here: npm start");
 });
 
 it("a lock whose holder died is taken over, even if its process id lives on under another program", async () => {
@@ -71,7 +82,7 @@ function starter(folder: string, url: string) {
     [
       "--input-type=module",
       "-e",
-      `import { lockFolder } from ${JSON.stringify(join(import.meta.dirname, "../../src/cli/local/folder-lock.ts"))};
+      `import { lockFolder, runningIn } from ${JSON.stringify(join(import.meta.dirname, "../../src/cli/local/folder-lock.ts"))};
        const said = await lockFolder(${JSON.stringify(folder)}, "${url}").then(() => "took it", (error) => error.message);
        console.log(said);
        setInterval(() => {}, 1000);`,

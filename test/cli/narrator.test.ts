@@ -231,7 +231,7 @@ describe("What the terminal says of an instance", () => {
   it("nothing of wrangler's own folder, which is made anew under it when its configuration has changed", () => {
     const { heard, hear } = listener();
     hear(`${ERROR}Build failed with 1 error:\u001b[0m`);
-    hear(`${ERROR}Could not resolve "/home/me/shop/.wrangler/tmp/bundle-x/middleware-loader.entry.ts"\u001b[0m`);
+    hear(`${ERROR}Could not resolve "/shop/.wrangler/tmp/bundle-x/middleware-loader.entry.ts"\u001b[0m`);
     expect(heard).toEqual([]);
   });
 

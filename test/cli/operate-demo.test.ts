@@ -64,7 +64,7 @@ it("the demo of operating complains of a booking that was tried more often than 
 });
 
 const row = (verb: string, bulk?: string, target = verb === "bulk" ? "b" : "i"): AuditRow => ({
-  ...{ id: "a", actor: "ada", token_id: "t", scope: "operate", verb: verb as AuditRow["verb"], target },
+  ...{ id: "a", actor: "ada", token_id: "t", scope: "operate", verb: verb as AuditRow["verb"], target, about: null },
   ...{ instance_id: "i", reason: "mended", detail: bulk === undefined ? null : { bulk }, result: "applied", error: null },
   ...{ before: { status: "errored", run: 1 }, after: { status: "running", run: 2 } },
   ...{ at: "2026-11-25T08:30:00.000Z", applied_at: "2026-11-25T08:30:00.100Z" },

@@ -17,6 +17,14 @@ it.each(["127.0.0.1", "0.0.0.0"])("a port that is taken on %s is named, with the
   );
 });
 
+it("a port that is given up at once is fine: the last of an engine that was stopped may still hold it", async () => {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  setTimeout(() => server.close(), 300);
+  await requireFree((server.address() as AddressInfo).port);
+  expect(server.listening).toBe(false);
+});
+
 it("a free port is fine", async () => {
   await requireFree(await freePort());
 });

@@ -14,12 +14,28 @@ it("many are retried from a list's filters: counted first, stopped by itself, re
   });
   await expect.poll(() => errored(ada).then(({ length }) => length), { timeout: 60_000 }).toBe(3);
 
-  const page = await ada.open("instances?status=errored");
-  await page.getByRole("button", { name: "Retry all that are errored …" }).click();
+  const { items: causes } = await ada.ask<{ items: { id: string }[] }>("GET", "/v1/instances/causes");
+  const page = await ada.open(`instances?status=errored&cause=${causes[0]?.id}`);
+  await page.getByRole("button", { name: "Retry or close all that are errored …" }).click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByText("3 instances").waitFor();
+  await dialog.getByText("3 instances match").waitFor();
+  await dialog.getByText(/publish-article, put page: .*403|publish-article, put page: .*#/).waitFor();
   await dialog.getByText("in stages of 1, 2").waitFor();
+  await dialog.getByRole("radio", { name: "close" }).check();
+  await dialog.getByText("It is final: a closed instance is neither retried nor undone any more").waitFor();
+  await expectFit(page, "instances-bulk-close");
+  expect(await dialog.getByRole("button", { name: "Close 3 instances" }).isEnabled()).toBe(true);
+  await dialog.getByRole("radio", { name: "retry" }).check();
+  await dialog.getByRole("heading", { name: "Retry 3 instances" }).waitFor();
+  expect(await dialog.getByText("It is final").count()).toBe(0);
   await picture(page, "instances-bulk");
+  // What was counted for one verb says nothing of another, however long its own count takes.
+  await page.route("**/v1/bulk-actions", (route) => setTimeout(() => route.continue(), 1000));
+  await dialog.getByRole("radio", { name: "close" }).check();
+  expect(await dialog.getByRole("button", { name: "Close them" }).isDisabled()).toBe(true);
+  await dialog.getByRole("radio", { name: "retry" }).check();
+  await page.unroute("**/v1/bulk-actions");
+  await dialog.getByRole("button", { name: "Retry 3 instances" }).waitFor();
   await dialog.getByLabel("Why").fill("the page store is repaired");
   await page.keyboard.press("Control+Enter");
   await page.getByRole("heading", { name: "Retry 3 instances" }).waitFor();
@@ -36,6 +52,7 @@ it("many are retried from a list's filters: counted first, stopped by itself, re
   await page.getByRole("combobox", { name: "Result" }).selectOption("failed");
   const results = page.getByRole("table", { name: "Results" }).locator("tbody tr");
   await expect.poll(() => results.count()).toBe(1);
+  await results.getByRole("link", { name: /^publish-article · / }).waitFor();
   expect(new URL(page.url()).search).toBe("?result=failed");
 
   await page.keyboard.press("Escape");
@@ -44,15 +61,22 @@ it("many are retried from a list's filters: counted first, stopped by itself, re
   await page.keyboard.press("a");
   await page.getByRole("link", { name: "Retry 3 instances" }).waitFor();
   await page.getByRole("link", { name: "All actions: the audit" }).click();
+  // A bulk action is one row, which leads to its page, until somebody asks for what it did to each thing.
+  await page.getByRole("link", { name: "Retry: status errored" }).waitFor();
+  expect(await page.getByRole("table", { name: "Audit" }).getByText("retry", { exact: true }).count()).toBe(0);
+  await page.getByLabel("Bulk actions").selectOption("each");
   await page.getByLabel("Verb").fill("retry");
   await page.keyboard.press("Enter");
   const rows = page.getByRole("table", { name: "Audit" }).locator("tbody tr");
   await expect.poll(() => rows.count()).toBe(3);
+  await expect.poll(() => rows.getByRole("link", { name: /^publish-article · / }).count()).toBe(3);
   await rows.first().click({ position: { x: 4, y: 4 } });
   await dialog.getByRole("table", { name: "Before and after" }).getByText("errored").waitFor();
   await picture(page, "audit-row");
   await page.keyboard.press("Escape");
-  await expect.poll(() => new URL(page.url()).search).toBe("?verb=retry");
+  await expect.poll(() => new URL(page.url()).search).toBe("?verb=retry&bulk=each");
+  await page.getByLabel("Bulk actions").selectOption("a row each");
+  await page.getByText("No action has these filters").waitFor();
 });
 
 it("the audit holds what was refused, filtered by who, what and result; it is live", async () => {
@@ -65,7 +89,18 @@ it("the audit holds what was refused, filtered by who, what and result; it is li
   await page.getByLabel("Who").fill("ada");
   await page.keyboard.press("Enter");
   await page.getByText("instance_not_found").waitFor();
+  await page.getByLabel("Since").selectOption("15 minutes");
+  await page.getByText("instance_not_found").waitFor();
   await expectFit(page, "audit");
+  // Whoever keeps the link sees the same: a moment stands as it was said.
+  const before = new Date(Date.now() - 60_000).toISOString();
+  const other = await ada.open(`audit?actor=ada&result=refused&until=${before}`);
+  await other.getByText("No action has these filters").waitFor();
+  expect(await other.getByLabel("Until").locator(":checked").textContent()).toBe(before);
+  // Where there is no room for columns of who and why, they stand below.
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.locator("td.below", { hasText: /ada:/ }).waitFor();
+  await page.setViewportSize({ width: 1280, height: 800 });
   await page.getByLabel("Who").fill("grace");
   await page.keyboard.press("Enter");
   await page.getByText("No action has these filters").waitFor();

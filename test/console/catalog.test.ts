@@ -12,6 +12,18 @@ it("the catalog shows what follows from what, as a picture and as tables; a work
   expect(await page.locator("figure g[data-kind=workflow]").count()).toBe((await workflows.locator("tbody tr").count()) + 1);
   await expectFit(page, "catalog");
 
+  // Where it does not fit, it says that it goes on, and is scrolled by keys; of the navigation the screen's own link is in sight.
+  await page.setViewportSize({ width: 390, height: 844 });
+  const picture = page.getByRole("region", { name: /^What follows from what/ });
+  await expect.poll(() => picture.getAttribute("data-more")).toBe("right");
+  await page.getByText("It is wider than this window").waitFor();
+  await picture.focus();
+  await page.keyboard.press("ArrowRight");
+  await expect.poll(() => picture.getAttribute("data-more")).toBe("left right");
+  const { x = -1, width = 0 } = (await page.locator("header [aria-current]").boundingBox()) ?? {};
+  expect([x >= 0, x + width <= 390]).toEqual([true, true]);
+  await page.setViewportSize({ width: 1280, height: 800 });
+
   await workflows.getByRole("link", { name: "publish-article", exact: true }).click();
   await page.getByRole("listitem").filter({ hasText: "put page" }).getByText("natural").waitFor();
   await expectFit(page, "catalog-workflow");
@@ -20,7 +32,7 @@ it("the catalog shows what follows from what, as a picture and as tables; a work
   await page.getByRole("link", { name: "social.create" }).waitFor();
   await page.getByText("url", { exact: true }).waitFor();
   await page.getByRole("link", { name: "brand-events" }).click();
-  await page.getByText("batches of 100").waitFor();
+  await page.getByText("100 messages that are taken together").waitFor();
   await page.keyboard.press("g");
   await page.keyboard.press("c");
   await page.locator("figure").getByText("research.requested", { exact: true }).click();

@@ -2,7 +2,7 @@ import type { Locator } from "playwright-core";
 import { expect, it } from "vitest";
 import { letters } from "./letters.ts";
 import { expectFit } from "./look.ts";
-import { person } from "./stage.ts";
+import { forgive, person } from "./stage.ts";
 
 const HOSTILE = `<img src=x onerror="alert('ran')"> \u202Edlrow`;
 const LOST = { cause: "lost", error: "The message is not valid: payload.keyword is missing" };
@@ -42,6 +42,17 @@ it("a letter is found by its cause, mended as one types, and replayed under its 
   await editor.press("Control+a");
   await page.keyboard.insertText("{");
   await page.getByText("It is no JSON.").waitFor();
+  for (const [text, said] of [
+    ['{"payload_inline":{},"payload_inline":{"brand":"acme"}}', "is there twice"],
+    ['{"payload_inline":{"brand":12345678901234567890}}', "beyond ±9007199254740991"],
+    ["null", "replaying it as edited"],
+  ] as const) {
+    await editor.press("Control+a");
+    await page.keyboard.insertText(text);
+    await page.getByText(said).first().waitFor();
+    await expect.poll(() => page.getByRole("button", { name: "Replay corrected …" }).isDisabled()).toBe(true);
+  }
+  forgive(page, /422/);
   await page.getByRole("button", { name: "Back to how it came" }).focus();
   await page.keyboard.press("Enter");
   await expect.poll(() => editor.inputValue()).toContain("payload_inline");
@@ -71,14 +82,14 @@ it("what is withheld is seen by a click that is on record; a letter is escalated
   const page = await ada.open(`dead-letters/${id}`);
   await page.getByRole("button", { name: "Reveal what is withheld" }).click();
   await page.getByText("That you saw it is on record.").waitFor();
-  for (const [verb, said] of [
-    ["Escalate", "Escalated."],
-    ["Skip", "Skipped."],
+  for (const [verb, said, does] of [
+    ["Escalate", "Escalated.", "Escalate"],
+    ["Skip", "Skipped.", "Skip it for good"],
   ] as const) {
     await page.getByRole("button", { name: `${verb} …` }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByRole("textbox").fill(`${verb}, because the campaign is over`);
-    await dialog.getByRole("button", { name: verb, exact: true }).click();
+    await dialog.getByRole("button", { name: does, exact: true }).click();
     await page.getByText(said, { exact: true }).waitFor();
   }
   await page.getByText("by whom, and why").waitFor();

@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
+import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import type { TestProject } from "vitest/node";
 import { askerOf } from "../../src/cli/api-client.ts";
 import { type Engine, startEngine } from "../../src/cli/local/engine-process.ts";
@@ -12,7 +13,7 @@ import { serveChrome } from "../outside/tools/chrome.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Answers, as JSON, the stage of the console's tests, which the first who asks has started. */
+    /** Answers, as JSON, the stage of the console's tests, which the first who asks has started; `/shop` the engine of test/console/shop. */
     consoleStageUrl: string;
   }
 }
@@ -24,58 +25,86 @@ export interface Break {
   isBroken: boolean;
 }
 
-/** The engine and the browser that all files of the console's tests share. */
-export interface StageParts {
+/** An engine: where it answers, and where its database is. */
+export interface Place {
   url: string;
+  state: string;
+}
+
+/** The engine and the browser that all files of the console's tests share. */
+export interface StageParts extends Place {
   /** The engine's own token. */
   token: string;
-  /** Where its database is. */
-  state: string;
   /** Where a browser is connected to. */
   browser: string;
+  /** Whom Cloudflare Access lets in, and what it then says of them in each request. */
+  access: { email: string; tenant: string; assertion: string };
 }
 
 /** Starts nothing until a test asks: most runs of this project have none of the console's. */
 export default async function setup(project: TestProject) {
   let started: Promise<StageParts> | undefined;
+  let shop: Promise<Place> | undefined;
   const stops: (() => unknown)[] = [];
   const broken = new Map<string, Omit<Break, "isBroken">>();
+  const access = await accessTeam();
   const server = createServer(async (request, response) => {
-    started ??= start(stops);
+    if (request.url === "/certs") return void response.setHeader("content-type", "application/json").end(access.certs);
     // Kept here for all files: the engine takes all of its faults at once.
     if (request.method === "POST") {
       const { upstream, match, isBroken } = (await json(request)) as Break;
       if (isBroken) broken.set(`${upstream} ${match}`, { upstream, match });
       else broken.delete(`${upstream} ${match}`);
-      await setFaults(await started, [...broken.values()]);
+      if (started) await setFaults(await started, [...broken.values()]);
       return void response.end();
     }
-    const [status, body] = await started.then(
+    const isShop = request.url === "/shop";
+    if (isShop) shop ??= startShop(stops);
+    else started ??= start(stops, access, url);
+    const asked: Promise<Place> | undefined = isShop ? shop : started;
+    const [status, body] = await Promise.resolve(asked).then(
       (parts) => [200, JSON.stringify(parts)] as const,
       (error: unknown) => [500, String(error)] as const,
     );
     response.writeHead(status).end(body);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  project.provide("consoleStageUrl", `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  project.provide("consoleStageUrl", url);
   return async () => {
     server.close();
     for (const stop of stops) await stop();
   };
 }
 
-async function start(stops: (() => unknown)[]): Promise<StageParts> {
-  const folder = mkdtempSync(join(tmpdir(), "millrace-console-"));
-  const secrets = join(folder, "secrets");
-  writeFileSync(secrets, "MILLRACE_KEY=test\n");
+type Team = Awaited<ReturnType<typeof accessTeam>>;
+
+/** A team of Cloudflare Access: its public key, and what it says of the one person whom it knows. */
+async function accessTeam() {
+  const [team, audience, kid] = ["acme-team", "a".repeat(64), "key-1"];
+  const person = { email: "ada@example.com", tenant: "t-access" };
+  const { publicKey, privateKey } = await generateKeyPair("RS256");
+  const claims = new SignJWT({ email: person.email, type: "app" }).setProtectedHeader({ alg: "RS256", kid });
+  const issued = claims.setIssuedAt().setIssuer(`https://${team}.cloudflareaccess.com`).setAudience([audience]);
+  const grants = { [person.email]: { tenant: person.tenant, scopes: ["read", "operate", "tokens"] } };
+  return {
+    certs: JSON.stringify({ keys: [{ ...(await exportJWK(publicKey)), kid, alg: "RS256", use: "sig" }] }),
+    known: { ...person, assertion: await issued.setExpirationTime("1h").sign(privateKey) },
+    vars: { ACCESS_TEAM: team, ACCESS_AUD: audience, ACCESS_GRANTS: JSON.stringify(grants) },
+  };
+}
+
+async function start(stops: (() => unknown)[], access: Team, url: string): Promise<StageParts> {
   const browser = await serveChrome();
   stops.push(() => browser.close());
-  const engine = await startedEngine(folder, secrets);
-  stops.push(
-    () => engine.stop(),
-    () => rmSync(folder, { recursive: true, force: true }),
-  );
-  return { url: engine.url, token: engine.token, state: join(folder, "state"), browser: browser.wsEndpoint() };
+  const vars = { EMBEDDED_CONTROL: "true", ...access.vars, ACCESS_CERTS_URL: `${url}/certs` };
+  const { engine, state } = await startedEngine(stops, vars);
+  return { url: engine.url, token: engine.token, state, browser: browser.wsEndpoint(), access: access.known };
+}
+
+async function startShop(stops: (() => unknown)[]): Promise<Place> {
+  const { engine, state } = await startedEngine(stops, {}, join(import.meta.dirname, "shop/wrangler.jsonc"));
+  return { url: engine.url, state };
 }
 
 function setFaults({ url, token }: StageParts, broken: readonly Omit<Break, "isBroken">[]): Promise<void> {
@@ -86,6 +115,19 @@ function setFaults({ url, token }: StageParts, broken: readonly Omit<Break, "isB
   );
 }
 
-async function startedEngine(folder: string, secrets: string): Promise<Engine> {
-  return startEngine({ folder, port: await freePort(), secrets, vars: { EMBEDDED_CONTROL: "true", MILLRACE_DEVELOPMENT: "true" } });
+async function startedEngine(
+  stops: (() => unknown)[],
+  vars: Record<string, string>,
+  config?: string,
+): Promise<{ engine: Engine; state: string }> {
+  const folder = mkdtempSync(join(tmpdir(), "millrace-console-"));
+  stops.push(() => rmSync(folder, { recursive: true, force: true }));
+  const secrets = join(folder, "secrets");
+  writeFileSync(secrets, "MILLRACE_KEY=test\n");
+  const engine = await startEngine({
+    ...{ folder, port: await freePort(), secrets, vars: { MILLRACE_DEVELOPMENT: "true", ...vars } },
+    ...(config !== undefined && { config }),
+  });
+  stops.unshift(() => engine.stop());
+  return { engine, state: join(folder, "state") };
 }

@@ -31,6 +31,10 @@ it("a failure is found, understood and retried by keyboard alone: what the retry
     .first()
     .waitFor();
   await page
+    .getByText("A step failed in a way that another try cannot cure")
+    .or(page.getByText("An upstream said that it did nothing"))
+    .waitFor();
+  await page
     .getByRole("table", { name: "Steps" })
     .getByText(/A fault was injected here/)
     .waitFor();
@@ -40,14 +44,23 @@ it("a failure is found, understood and retried by keyboard alone: what the retry
   await page.keyboard.press("Enter");
   const dialog = page.getByRole("dialog", { name: /Retry/ });
   await dialog.getByText("it happened, and stands").first().waitFor();
+  await dialog.getByText("what comes behind runs too").waitFor();
   await dialog.getByRole("listitem").filter({ hasText: "put page" }).getByText("runs").waitFor();
   await expectFit(page, "instance-retry");
   expect((await ada.ask<{ items: { status: string }[] }>("GET", "/v1/instances?status=errored")).items).toHaveLength(1);
   await page.keyboard.type("the store is mended");
   await page.keyboard.press("Control+Enter");
   await dialog.waitFor({ state: "hidden" });
-  await page.getByText("Retry: it is on its way").waitFor();
   await page.locator(".facts").getByText("complete", { exact: true }).waitFor();
+  const people = page.getByRole("region", { name: "What people did" });
+  await people.getByText("ada retried it: the store is mended").waitFor();
+  await page.getByText(/^Run 1 failed at put page: .*\(it answered 403\)/).waitFor();
+  await page.getByText(/^run 2 took/).waitFor();
+  const { idempotency_key: key } = await ada.ask<{ idempotency_key: string }>(
+    "GET",
+    `/v1/instances/${new URL(page.url()).pathname.split("/").at(-1)}`,
+  );
+  await page.locator(".facts").getByTitle(`${key}: copy it`).waitFor();
   const { items } = await ada.ask<{ items: { verb: string; reason: string }[] }>("GET", "/v1/audit");
   expect(items.filter(({ verb }) => verb === "retry")).toMatchObject([{ reason: "the store is mended" }]);
   await expectFit(page, "instance-complete");
@@ -57,15 +70,25 @@ it("an act is one, however often it is confirmed, and one that is refused says w
   const ada = await person();
   const id = (await articles(ada, ["espresso"])).find(({ workflow }) => workflow === "publish-article")?.id;
   const page = await ada.open(`instances/${id}`);
-  await page.getByRole("button", { name: "Undo" }).click();
+  const undo = page.getByRole("button", { name: "Undo", exact: true });
   const dialog = page.getByRole("dialog", { name: "Undo" });
+  const hasFocus = () => undo.evaluate((button) => button.matches(":focus"));
+  await undo.click();
+  await page.keyboard.press("Escape");
+  await expect.poll(hasFocus).toBe(true);
+  await undo.click();
+  await dialog.getByRole("button", { name: "Not now" }).click();
+  await expect.poll(hasFocus).toBe(true);
+  await undo.click();
+  await dialog.getByText("An undo runs to its end once it has begun").waitFor();
   await dialog.getByRole("listitem").filter({ hasText: "put page" }).getByText("undone").waitFor();
   await dialog.getByLabel("Why").fill("twice");
   const sent: string[] = [];
   page.on("request", (request) => request.url().endsWith("/undo") && sent.push(request.postData() ?? ""));
-  await dialog.getByRole("button", { name: "Undo" }).evaluate((button: { click(): void }) => [button.click(), button.click()]);
+  await dialog.getByRole("button", { name: "Undo the instance" }).evaluate((button: { click(): void }) => [button.click(), button.click()]);
   await dialog.waitFor({ state: "hidden" });
   await page.locator(".facts").getByText("terminated").waitFor();
+  expect(await page.locator("button.main").count()).toBe(0);
   const { items } = await ada.ask<{ items: { verb: string }[] }>("GET", "/v1/audit");
   expect(items.filter(({ verb }) => verb === "undo")).toHaveLength(1);
   expect(sent).toEqual(['{"reason":"twice"}']);

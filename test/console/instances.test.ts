@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { expectFit } from "./look.ts";
-import { person } from "./stage.ts";
+import { forgive, person } from "./stage.ts";
 import { articles } from "./work.ts";
 
 const HOSTILE = `<img src=x onerror="alert('ran')"> \u202Edlrow`;
@@ -48,6 +48,19 @@ it("what happens is seen without being asked for, but for while it is paused", a
   await expect.poll(() => page.locator("tbody tr").count()).toBe(8);
 });
 
+it("a workflow is filtered by a name that is offered; one that is none is refused in one sentence", async () => {
+  const ada = await person();
+  const page = await ada.open("instances");
+  await page.getByLabel("Workflow").focus();
+  await page.locator('datalist option[value="publish-article"]').waitFor({ state: "attached" });
+  await page.getByLabel("Workflow").fill("nope");
+  await page.keyboard.press("Enter");
+  const said = page.getByRole("alert");
+  await said.getByText("is not known here").waitFor();
+  expect((await said.textContent())?.match(/The request is not valid/g)).toHaveLength(1);
+  forgive(page, /422/);
+});
+
 it("without anything to show it says why, and what to do", async () => {
   const ada = await person();
   const page = await ada.open("instances?status=paused");
@@ -55,4 +68,14 @@ it("without anything to show it says why, and what to do", async () => {
   await page.getByRole("button", { name: "Clear" }).click();
   await page.getByText("No instance yet").waitFor();
   await expectFit(page, "instances-none");
+
+  // What one waits for is a state of its own.
+  await ada.ask("PUT", "/v1/brands/acme", { approval: "required" });
+  await ada.ask("POST", "/v1/commands", { type: "research.requested", payload: { brand: "acme", keyword: "mint" } });
+  await page.getByLabel("Under way and").selectOption("waiting for");
+  await page.locator("tbody tr").getByText("waiting", { exact: true }).waitFor();
+  expect(await page.locator("tbody tr").count()).toBe(1);
+  expect(new URL(page.url()).search).toBe("?standing=waiting");
+  await page.getByLabel("Under way and").selectOption("retrying");
+  await page.getByText("No instance has these filters").waitFor();
 });

@@ -18,6 +18,6 @@ export async function press(page: Page, ...keys: readonly string[]): Promise<voi
 /** Walks to the next row, and opens it. */
 export async function openNext(page: Page): Promise<void> {
   await page.keyboard.press("j");
-  await expect.poll(() => page.locator("tbody tr:focus").count(), { timeout: 15_000 }).toBe(1);
+  await expect.poll(() => page.locator("tbody tr:focus").count()).toBe(1);
   await page.keyboard.press("Enter");
 }

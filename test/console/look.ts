@@ -6,24 +6,28 @@ import { expect } from "vitest";
 import { picture } from "./stage.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const WIDTHS = [1280, 390];
 const RULES = { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] } as const;
-/** What may differ in the dark. */
-const OF_COLOURS = { type: "rule", values: ["color-contrast", "link-in-text-block"] } as const;
+const WHOLE = process.env.MILLRACE_FULL_SIZE === "true" || process.env.MILLRACE_SCREENSHOTS !== undefined;
 
-/** Holds a page as it is shown now against axe-core in both themes and at two widths, where nothing may scroll sideways; and keeps pictures. */
+/** Each width and each theme once: a theme changes the colours, a width where things stand. Each with each is a matter of a longer run. */
+const LOOKS = [
+  { width: 1280, colorScheme: "light" },
+  ...(WHOLE ? ([{ width: 1280, colorScheme: "dark" }] as const) : []),
+  { width: 390, colorScheme: "dark" },
+  ...(WHOLE ? ([{ width: 390, colorScheme: "light" }] as const) : []),
+] as const;
+
+/** Holds a page as it is shown now against axe-core, once in each theme and at each width, where nothing may scroll sideways; and keeps pictures. */
 export async function expectFit(page: Page, name: string): Promise<void> {
   const found: string[] = [];
-  for (const width of WIDTHS) {
-    for (const colorScheme of ["light", "dark"] as const) {
-      await page.setViewportSize({ width, height: 800 });
-      await page.emulateMedia({ colorScheme });
-      await picture(page, `${name}-${width}-${colorScheme}`);
-      const seen = `${width} px, ${colorScheme}`;
-      const wide = Number(await page.evaluate("document.scrollingElement.scrollWidth"));
-      if (wide > width) found.push(`${seen}: ${wide} px wide`);
-      for (const fault of await axe(page, colorScheme === "light" ? RULES : OF_COLOURS)) found.push(`${seen}: ${fault}`);
-    }
+  for (const { width, colorScheme } of LOOKS) {
+    await page.setViewportSize({ width, height: 800 });
+    await page.emulateMedia({ colorScheme });
+    await picture(page, `${name}-${width}-${colorScheme}`);
+    const seen = `${width} px, ${colorScheme}`;
+    const wide = Number(await page.evaluate("document.scrollingElement.scrollWidth"));
+    if (wide > width) found.push(`${seen}: ${wide} px wide`);
+    for (const fault of await axe(page)) found.push(`${seen}: ${fault}`);
   }
   expect(found).toEqual([]);
   await page.setViewportSize({ width: 1280, height: 800 });
@@ -31,9 +35,9 @@ export async function expectFit(page: Page, name: string): Promise<void> {
 }
 
 /** What axe-core finds. The debugger puts it in, past the page's own policy, which would let nothing in. */
-async function axe(page: Page, runOnly: typeof RULES | typeof OF_COLOURS): Promise<string[]> {
+async function axe(page: Page): Promise<string[]> {
   if (!(await page.evaluate("'axe' in window"))) await page.evaluate(AXE);
-  const options = JSON.stringify({ runOnly, resultTypes: ["violations"], preload: false });
+  const options = JSON.stringify({ runOnly: RULES, resultTypes: ["violations"], preload: false });
   const { violations } = (await page.evaluate(`axe.run(${options})`)) as AxeResults;
   return violations.flatMap(({ id, nodes }) =>
     nodes.map(({ target, failureSummary = "" }) => `${id}, ${target.join(" ")}: ${failureSummary}`),

@@ -5,9 +5,6 @@ import { articles } from "./work.ts";
 
 const HOSTILE = `<img src=x onerror="alert('ran')"> \u202Edlrow`;
 
-/** A page draws within this time, whatever else the machine does. */
-const SOON = { timeout: 30_000 };
-
 it("what came of messages is counted by type and minute; a key shows who holds it, also one full of markup", async () => {
   const ada = await person();
   const [first] = await articles(ada, ["cold brew", HOSTILE]);
@@ -25,14 +22,14 @@ it("what came of messages is counted by type and minute; a key shows who holds i
   expect(await page.getByRole("heading", { name: "Who holds the key" }).textContent()).toContain(key);
   await expectFit(page, "messages-key");
   await holders.getByRole("link", { name: "research-keyword" }).click();
-  await expect.poll(() => new URL(page.url()).pathname, SOON).toMatch(/instances\/[0-9a-f]{32}$/);
+  await expect.poll(() => new URL(page.url()).pathname).toMatch(/instances\/[0-9a-f]{32}$/);
   await page.goBack();
   await page.getByLabel("Key, subject or id").fill(`${first?.id.slice(0, 12)}`);
   await page.keyboard.press("Enter");
   await page.getByRole("table", { name: "What was found" }).getByText("id, its beginning").waitFor();
   await page.getByLabel("Key, subject or id").fill("nobody/has/this");
   await page.keyboard.press("Enter");
-  await page.getByText("Nothing has the name").waitFor();
+  await page.getByText("Nothing was found by").waitFor();
   await page.getByRole("button", { name: "Clear" }).click();
 
   // What was counted comes within half a minute, and the page asks again by itself.
@@ -41,7 +38,7 @@ it("what came of messages is counted by type and minute; a key shows who holds i
   await row.focus();
   await page.keyboard.press("Enter");
   const minutes = page.getByRole("table", { name: "research.requested by minute" }).locator("tbody tr");
-  await expect.poll(() => minutes.count(), SOON).toBeGreaterThan(0);
+  await expect.poll(() => minutes.count()).toBeGreaterThan(0);
   await page.getByText("started: an instance began").waitFor();
   expect(Object.fromEntries(new URL(page.url()).searchParams)).toEqual({ type: "research.requested", queue: "gatherfeed-commands" });
   await expectFit(page, "messages");

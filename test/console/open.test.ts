@@ -5,7 +5,6 @@ import { forgive, person } from "./stage.ts";
 import { articles, breakPages } from "./work.ts";
 
 const live = (page: Page, state: string) => page.getByRole("button", { name: new RegExp(`^${state}`) });
-const SOON = { timeout: 15_000 };
 const rows = (page: Page) => page.locator("tbody tr");
 
 it("two tabs of one browser are both live: what is done in one is seen in the other", async () => {
@@ -20,7 +19,7 @@ it("two tabs of one browser are both live: what is done in one is seen in the ot
   await openNext(one);
   await tabTo(one.getByRole("button", { name: "Retry", exact: true }));
   await press(one, "Enter");
-  await one.getByRole("dialog").getByText("runs").waitFor();
+  await one.getByRole("dialog").getByText("runs", { exact: true }).waitFor();
   await one.keyboard.type("seen by two");
   await press(one, "Control+Enter");
   await rows(other).getByText("complete", { exact: true }).waitFor();
@@ -36,19 +35,54 @@ it("a connection that is lost is said, with the age of what is shown, and afterw
   await live(page, "no connection").waitFor();
   const age = async () => Number.parseInt((await page.locator(".live .age").textContent()) ?? "", 10);
   await articles(ada, ["macchiato"]);
-  await expect.poll(age, SOON).toBeGreaterThanOrEqual(2);
+  await expect.poll(age).toBeGreaterThanOrEqual(2);
   expect(await page.getByText("No instance yet").isVisible()).toBe(true);
   await page.context().setOffline(false);
   await live(page, "live").waitFor();
-  await expect.poll(() => rows(page).count(), SOON).toBe(4);
+  await expect.poll(() => rows(page).count()).toBe(4);
   forgive(page, /ERR_INTERNET_DISCONNECTED/);
+});
+
+it("a stream that says nothing for 40 seconds is given up and opened again; one that ends at once is asked for again a second later", async () => {
+  const ada = await person();
+  const page = await ada.open("instances");
+  await live(page, "live").waitFor();
+  await page.clock.install();
+  await page.clock.pauseAt(Date.now() + 1000);
+  await press(page, "p", "p");
+  await live(page, "live").waitFor();
+  await page.clock.runFor(39_000);
+  await live(page, "live").waitFor();
+  const state = async () => {
+    await page.clock.runFor(500);
+    return page.locator(".live").getAttribute("data-state");
+  };
+  await expect.poll(state).toBe("off");
+  await page.clock.runFor(1000);
+  await live(page, "live").waitFor();
+
+  let asked = 0;
+  await page.route("**/v1/stream", (route) => {
+    asked++;
+    return route.fulfill({ contentType: "text/event-stream", body: "" });
+  });
+  await press(page, "p", "p");
+  await expect.poll(() => asked).toBe(1);
+  await live(page, "connecting").waitFor();
+  await page.clock.runFor(990);
+  expect(asked).toBe(1);
+  await page.clock.runFor(10);
+  await expect.poll(() => asked).toBe(2);
+  await page.unrouteAll({ behavior: "wait" });
+  await page.clock.runFor(1000);
+  await live(page, "live").waitFor();
 });
 
 it("a token that is revoked while the page is open is asked for again over it: the place is kept, and it is live again", async () => {
   const ada = await person();
   await articles(ada, ["doppio"]);
   const page = await ada.open("instances?workflow=research-keyword&status=complete");
-  await expect.poll(() => rows(page).count(), SOON).toBe(1);
+  await expect.poll(() => rows(page).count()).toBe(1);
   const { items } = await ada.ask<{ items: { id: string }[] }>("GET", "/v1/tokens");
   for (const { id } of items) if (!ada.token.includes(id)) await ada.ask("DELETE", `/v1/tokens/${id}?reason=over`);
   // The stream has not heard of it yet: by it the list learns that there is more to be read.
@@ -59,7 +93,7 @@ it("a token that is revoked while the page is open is asked for again over it: t
   await page.keyboard.insertText(ada.token);
   await press(page, "Enter");
   await again.waitFor({ state: "hidden" });
-  await expect.poll(() => rows(page).count(), SOON).toBe(2);
+  await expect.poll(() => rows(page).count()).toBe(2);
   expect(new URL(page.url()).search).toBe("?workflow=research-keyword&status=complete");
   await live(page, "live").waitFor();
   forgive(page, /401/);

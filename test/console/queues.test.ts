@@ -1,16 +1,9 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { expect, it, onTestFinished } from "vitest";
-import { startEngine } from "../../src/cli/local/engine-process.ts";
-import { freePort } from "../../src/cli/local/ports.ts";
+import { expect, it } from "vitest";
+import { press } from "./keyboard.ts";
 import { expectFit } from "./look.ts";
-import { type Place, person } from "./stage.ts";
+import { person, shop } from "./stage.ts";
 
 const HOSTILE = `<img src=x onerror="alert('ran')"> \u202Edlrow`;
-
-/** A page draws within this time, whatever else the machine does. */
-const SOON = { timeout: 30_000 };
 
 it("the queues show what was counted, and no number where there is none to show; whoever may not see it is told why", async () => {
   const ada = await person();
@@ -22,10 +15,14 @@ it("the queues show what was counted, and no number where there is none to show;
   await page.getByText("Every lane flows").waitFor();
   await page.getByText(/Dead letters: the database/).waitFor();
   await page.getByLabel("Rates of the last").selectOption("60");
-  await expect.poll(() => new URL(page.url()).search, SOON).toBe("?minutes=60");
+  await expect.poll(() => new URL(page.url()).search).toBe("?minutes=60");
   // What nothing was delivered of has no lag, which is not none.
-  await expect.poll(() => rows.filter({ hasText: "alerts" }).locator("td").nth(5).textContent(), SOON).toBe("–");
+  await expect.poll(() => rows.filter({ hasText: "alerts" }).locator("td").nth(5).textContent()).toBe("–");
+  // What its consumer says of it, and a page of its own for more.
+  await expect.poll(() => rows.filter({ hasText: "brand-events" }).locator("td").nth(10).textContent()).toBe("100");
   await expectFit(page, "queues");
+  await rows.getByRole("link", { name: "publish-commands" }).click();
+  await page.getByRole("heading", { name: "queue publish-commands" }).waitFor();
   await page.goto("about:blank");
 
   const reader = await person({ tenant: ada.tenant, scopes: ["read"] });
@@ -34,18 +31,20 @@ it("the queues show what was counted, and no number where there is none to show;
   await other.getByText("Every lane flows").waitFor();
 });
 
-it("a lane that is held says by what and since when; it goes on by keyboard, with a reason, and once", async () => {
-  const at = await engineWithLanes();
-  const ada = await person({ at });
+it("a lane that is held says by what and since when; what keeps its order is offered first, and it goes on by keyboard, with a reason, and once", async () => {
+  const ada = await person({ at: await shop() });
   const order = `eu/${HOSTILE}`;
-  const change = (number: number, refused: boolean) =>
-    ada.ask<{ instance_id: string }>("POST", "/v1/commands", { type: "order.change", payload: { order, change: number, refused } });
-  const first = await change(1, true);
-  const second = await change(2, false);
+  const change = (of: string, number: number, refused: boolean) =>
+    ada.ask<{ instance_id: string }>("POST", "/v1/commands", { type: "order.change", payload: { order: of, change: number, refused } });
+  const first = await change(order, 1, true);
+  const second = await change(order, 2, false);
 
   const page = await ada.open("queues");
   const row = page.getByRole("table", { name: "Lanes" }).locator("tbody tr");
-  await row.getByText(/The warehouse has packed this order/).waitFor();
+  await row
+    .getByText(/The warehouse has packed this order/)
+    .first()
+    .waitFor();
   await row.getByText("held").waitFor();
   await page.getByText("by lane").waitFor();
   await expectFit(page, "lanes");
@@ -53,37 +52,59 @@ it("a lane that is held says by what and since when; it goes on by keyboard, wit
   await page.locator("main").focus();
   await page.keyboard.press("j");
   const queue = page.getByRole("table", { name: "Queues" }).locator("tbody tr");
-  await expect.poll(() => queue.evaluate((one) => one.matches(":focus")), SOON).toBe(true);
+  await expect.poll(() => queue.evaluate((one) => one.matches(":focus"))).toBe(true);
   await row.focus();
   await page.keyboard.press("Enter");
-  await page.getByText(/It waits for a person, behind the instance .*, which has failed/).waitFor();
-  expect(await page.getByRole("heading", { level: 1 }).textContent()).toBe(`orders · ${order}`);
+  await page.getByText(/is held, and waits for a person, behind an instance that failed: .*has packed/).waitFor();
+  expect(await page.getByRole("heading", { level: 1 }).textContent()).toBe(`Lane orders · ${order}`);
   await page.getByText("1 message waits").waitFor();
+  const acts = page.locator("p.acts button");
+  expect(await acts.allTextContents()).toEqual([
+    "Retry the instance",
+    "Go on without it",
+    `Drop the next message (${order.slice(0, 19)}…)`,
+    "Pause",
+  ]);
+  expect(await acts.first().getAttribute("class")).toBe("main");
+  await page.getByRole("link", { name: /the instance of change-order that it begins/ }).waitFor();
   await expectFit(page, "lane");
 
-  await page.getByRole("button", { name: "Resume" }).focus();
+  await page.getByRole("button", { name: "Go on without it" }).focus();
   await page.keyboard.press("Enter");
-  const dialog = page.getByRole("dialog", { name: "Resume" });
-  await dialog.getByText(first.instance_id).waitFor();
+  const dialog = page.getByRole("dialog", { name: "Go on without it" });
+  await dialog.getByText("The order is given up").waitFor();
   await expectFit(page, "lane-act");
   await page.keyboard.type("the order is closed");
   await page.keyboard.press("Control+Enter");
   await dialog.waitFor({ state: "hidden" });
-  await page.getByText("Resume: done").waitFor();
+  await page.getByText("The lane goes on without it.").waitFor();
   await page.getByText("Nothing waits.").waitFor();
   expect((await ada.ask<{ status: string }>("GET", `/v1/instances/${second.instance_id}?wait=30`)).status).toBe("complete");
   const { items } = await ada.ask<{ items: { verb: string; reason: string }[] }>("GET", "/v1/audit");
   expect(items.filter(({ verb }) => verb !== "mint")).toMatchObject([{ verb: "resume", reason: "the order is closed" }]);
-});
 
-/** An engine of its own: the one that all tests share has no lanes. */
-async function engineWithLanes(): Promise<Place> {
-  const folder = mkdtempSync(join(tmpdir(), "millrace-console-lanes-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const secrets = join(folder, "secrets");
-  writeFileSync(secrets, "MILLRACE_KEY=test\n");
-  const config = join(import.meta.dirname, "lanes/wrangler.jsonc");
-  const engine = await startEngine({ folder, port: await freePort(), secrets, config, vars: { MILLRACE_DEVELOPMENT: "true" } });
-  onTestFinished(() => engine.stop());
-  return { url: engine.url, state: join(folder, "state") };
-}
+  // Many that stand behind one failure are one row of Now, which leads to them; closed, they let their lanes go on.
+  await ada.ask("POST", `/v1/instances/${first.instance_id}/close`, { reason: "given up" });
+  const failed = await Promise.all(["fr/1", "fr/2", "fr/3"].map((of) => change(of, 1, true)));
+  await page.goto("about:blank");
+  const now = await ada.open();
+  await now.getByRole("link", { name: /^3 keys of lane orders stand behind one failure: .*has packed this order/ }).waitFor();
+  await expect.poll(() => now.title()).toMatch(/^\(\d+\) Now/);
+  await expectFit(now, "now-lanes");
+  await now.locator("main").focus();
+  const focused = now.locator(".needs a:focus");
+  await press(now, "j", "j");
+  await expect.poll(() => focused.textContent()).toMatch(/^3 keys of lane orders/);
+  await press(now, "k");
+  await expect.poll(() => focused.textContent()).toMatch(/^change-order/);
+  await press(now, "j", "Enter");
+  const lanes = now.getByRole("table", { name: "Lanes" }).locator("tbody tr");
+  await expect.poll(() => lanes.count()).toBe(3);
+  await expectFit(now, "lanes-of-a-cause");
+  await now.getByRole("link", { name: "Retry or close these" }).click();
+  await now.getByRole("region", { name: "The cause" }).getByText("The warehouse has packed this order").waitFor();
+  await expectFit(now, "instances-of-a-cause");
+  for (const { instance_id } of failed) await ada.ask("POST", `/v1/instances/${instance_id}/close`, { reason: "given up" });
+  await now.goBack();
+  await now.getByText("No lane that stands still has these filters").waitFor();
+});

@@ -1,14 +1,22 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { expect, it } from "vitest";
+import { press } from "./keyboard.ts";
 import { expectFit } from "./look.ts";
-import { person } from "./stage.ts";
+import { forgive, person } from "./stage.ts";
 
 const HOSTILE = `<img src=x onerror="alert('ran')"> \u202Edlrow`;
 
 it("a new user comes by three clicks from an empty console to a failure that is retried", async () => {
   const ada = await person();
   const page = await ada.open();
+  const first = page.getByRole("region", { name: /^Your first minute/ });
+  await first.waitFor();
   await page.getByText("Nothing was asked for in the last hour").waitFor();
   await expectFit(page, "now-empty");
+  // It stands above all else, and begins at the left as that does.
+  const [it, rest] = await Promise.all([first, page.locator(".now")].map((one) => one.boundingBox()));
+  expect(it && rest && it.y + it.height <= rest.y && it.x === rest.x).toBe(true);
   await page.getByRole("link", { name: "Open a command that fails once" }).click();
   await page.getByText("acme/first/decaf, which fails once", { exact: true }).waitFor();
   await expectFit(page, "send-first");
@@ -26,11 +34,16 @@ it("a new user comes by three clicks from an empty console to a failure that is 
   await page.keyboard.type("to see it work");
   await page.keyboard.press("Control+Enter");
   await page.locator(".facts").getByText("complete", { exact: true }).waitFor();
+  await press(page, "g", "n");
+  await page.getByText(/^p50/).waitFor();
+  expect(await first.count()).toBe(0);
 });
 
 it("a form says what is wrong before it is sent, under which key it goes, and that it went before; by keyboard, or as JSON", async () => {
   const ada = await person();
-  const page = await ada.open("send?message=command+research.requested");
+  const page = await ada.open("send?message=command+nobody.knows");
+  await page.getByText("No message command nobody.knows can be sent from outside").waitFor();
+  await page.locator(".send-which select").selectOption({ label: "research.requested" });
   const send = page.getByRole("button", { name: /^Send/ });
   await page.getByText("Nobody has its key").waitFor();
   await page.getByRole("textbox", { name: /^brand/ }).fill("No brand");
@@ -56,4 +69,128 @@ it("a form says what is wrong before it is sent, under which key it goes, and th
   await page.getByText("It was asked for before").waitFor();
   await page.getByRole("button", { name: "Send again" }).click();
   await expect.poll(() => page.url().slice(-32)).toBe(items[0]?.id);
+});
+
+it("what is written as JSON goes as it is, and is judged as over curl; a key goes as it was checked, and the same from a terminal is a repeat", async () => {
+  const ada = await person();
+  const page = await ada.open("send?message=command+research.requested&as=json", { permissions: ["clipboard-read", "clipboard-write"] });
+  const send = page.getByRole("button", { name: /^Send/ });
+  const json = page.getByLabel("Payload");
+  const keyword = `"keyword":"${ada.tenant}"`;
+  for (const [text, said] of [
+    [`{"brand":"acme","brand":"other",${keyword}}`, "is there twice"],
+    [`{"brand":"acme",${keyword},"cycle":1e400}`, "which is no number in JSON"],
+    [`${'{"a":'.repeat(5000)}1${"}".repeat(5000)}`, "nested deeper than 64 levels"],
+    ["null", /payload.*(expected|must|is)/i],
+    ["{", "This is no JSON yet."],
+  ] as const) {
+    await json.fill(text);
+    await page.getByText(said).first().waitFor();
+    expect(await send.isDisabled()).toBe(true);
+  }
+  forgive(page, /422/);
+  await json.fill(`{"brand":"acme","brand":"acme",${keyword}}`);
+  await page.getByRole("button", { name: "Form", exact: true }).click();
+  await page.getByText("“brand” stands twice in one object.").waitFor();
+  await json.fill(`{"brand":"acme",${keyword}}`);
+  await page.getByRole("textbox", { name: /^brand/ }).waitFor();
+
+  await page.getByText("Its key and its job").click();
+  for (const key of [`say "hi", \\ `.repeat(30).trim(), "Größe, 二"]) {
+    await page.getByRole("textbox", { name: /^Key/ }).fill(key);
+    await page.locator(".send-facts code", { hasText: key }).waitFor();
+    await expectFit(page, "send-key");
+    const instances = page.waitForURL(/instances\/[0-9a-f]{32}$/);
+    await page.getByRole("button", { name: "Copy as curl" }).click();
+    const curl = String(await page.evaluate("navigator.clipboard.readText()"));
+    await send.click();
+    await instances;
+    const [id] = page.url().match(/[0-9a-f]{32}$/) ?? [];
+    expect(await ada.ask("GET", `/v1/instances/${id}`)).toMatchObject({ idempotency_key: key, payload: { keyword: ada.tenant } });
+    const { stdout } = await promisify(execFile)("sh", ["-c", curl], { env: { ...process.env, TOKEN: ada.token } });
+    expect(stdout).toMatch(new RegExp(`"instance_id":"${id}","replayed":true`));
+    await page.goBack();
+    await page.getByText("Its key and its job").click();
+    await page.getByRole("textbox", { name: /^keyword/ }).fill(ada.tenant);
+  }
+});
+
+it("fields keep what is typed, of any shape; nothing is red before that, and no example is offered where there is none", async () => {
+  const ada = await person();
+  const page = await ada.open();
+  const properties = {
+    brand: { type: "string" },
+    count: { type: "number" },
+    note: { type: ["string", "null"] },
+    tags: { type: "array", items: { type: "string" } },
+    more: { type: "object", additionalProperties: {} },
+  };
+  // The catalog of another deployment, whose message has fields of all kinds.
+  await page.route("**/v1/catalog", async (route) => {
+    const catalog = await (await route.fetch()).json();
+    const message = catalog.messages.find(({ type }: { type: string }) => type === "research.requested");
+    message.payload_schema = { type: "object", properties, required: ["brand", "note"] };
+    await route.fulfill({ json: catalog });
+  });
+  await page.getByRole("navigation", { name: "Screens" }).getByRole("link", { name: "Send" }).click();
+  await page.getByRole("combobox", { name: "Message" }).selectOption("command research.requested");
+  await page.getByText("It cannot go as it is yet:").waitFor();
+  expect(await page.locator(".wrong, [aria-invalid], [data-tone=red]").count()).toBe(0);
+  expect(await page.getByRole("button", { name: "Its example again" }).count()).toBe(0);
+  const body = page.getByRole("region", { name: "The body" }).locator("pre");
+  const says = (text: string) => expect.poll(() => body.textContent().then((all) => all?.replaceAll(/\s+/g, " "))).toContain(text);
+
+  const count = page.getByRole("textbox", { name: /^count/ });
+  await count.pressSequentially("-0.5");
+  expect(await count.inputValue()).toBe("-0.5");
+  await says('"note": null, "count": -0.5 }');
+  await count.fill("-05");
+  await page.getByText("This is no number yet.").first().waitFor();
+  await count.fill("9007199254740993");
+  await page.getByText("It would be read as 9007199254740992").first().waitFor();
+  expect(await page.getByRole("button", { name: "Send", exact: true }).isDisabled()).toBe(true);
+  await count.fill("5");
+  await page.getByRole("checkbox", { name: "note is null" }).uncheck();
+  await page.getByRole("textbox", { name: /^note/ }).fill("a\nb");
+  await page.getByRole("button", { name: "Add one" }).click();
+  await page.getByRole("textbox", { name: /^tags 1/ }).fill("x\ny");
+  await says('"count": 5, "tags": [ "x\\ny" ] }');
+  await says('"note": "a\\nb"');
+  const more = page.getByRole("textbox", { name: /^more/ });
+  await more.fill('{"a":1}');
+  await says('"more": {"a":1}');
+  await more.fill('{"a":');
+  await page.getByText("payload.more", { exact: true }).waitFor();
+  expect(await page.getByRole("button", { name: "Send", exact: true }).isDisabled()).toBe(true);
+  await expectFit(page, "send-fields");
+});
+
+it("an answer that comes late carries nobody away from where they have gone: it is said there", async () => {
+  const ada = await person();
+  const page = await ada.open("send?message=command+research.requested");
+  await page.getByRole("textbox", { name: /^keyword/ }).fill(ada.tenant);
+  await page.getByText(`acme/first/${ada.tenant}`, { exact: true }).waitFor();
+  let answer = () => {};
+  const held = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  await page.route("**/v1/commands", (route) => held.then(() => route.continue()));
+  await page.getByRole("button", { name: "Send", exact: true }).click();
+  await page.getByRole("navigation", { name: "Screens" }).getByRole("link", { name: "Queues" }).click();
+  await page.getByRole("heading", { name: "Queues" }).waitFor();
+  answer();
+  await page.getByText("research.requested is taken.").waitFor();
+  expect(new URL(page.url()).pathname).toBe("/console/queues");
+  await expectFit(page, "notice");
+  await page.getByRole("link", { name: "Show it" }).click();
+  await page.waitForURL(/instances\/[0-9a-f]{32}$/);
+  expect(await page.getByText("research.requested is taken.").count()).toBe(0);
+});
+
+it("whoever may not send is told so in plain words, before and without any other refusal", async () => {
+  const reader = await person({ scopes: ["read"] });
+  const page = await reader.open("send?message=command+research.requested");
+  await page.getByText("Your token may not send this: it would need the scope enqueue.").waitFor();
+  expect(await page.getByRole("button", { name: "Send", exact: true }).isDisabled()).toBe(true);
+  expect(await page.getByText("POST /v1/commands").count()).toBe(1);
 });

@@ -1,9 +1,10 @@
 import type { Page } from "playwright-core";
-import { expect, inject, it } from "vitest";
-import { useDatabase } from "../../src/cli/local/database.ts";
-import type { StageParts } from "./global-setup.ts";
+import { expect, it } from "vitest";
+import { press, tabTo } from "./keyboard.ts";
 import { expectFit } from "./look.ts";
-import { person } from "./stage.ts";
+import { inDatabase, person, shop } from "./stage.ts";
+
+const hexId = () => crypto.randomUUID().replaceAll("-", "");
 
 it("a schedule is made, run and paused, each with why; what came of it is seen there", async () => {
   const ada = await person();
@@ -36,8 +37,13 @@ it("a schedule is made, run and paused, each with why; what came of it is seen t
 it("a token is minted with what one may oneself, shown once, and revoked", async () => {
   const ada = await person();
   const page = await ada.open("settings/tokens");
+  // It was made a moment ago, for a day.
+  await page.getByText("in 24 h").waitFor();
   await page.getByRole("button", { name: "Mint a token" }).click();
   const dialog = page.getByRole("dialog");
+  await dialog.getByText("Say who will hold it.").waitFor();
+  expect(await dialog.getByLabel("Who will hold it").evaluate((field) => field.matches(":focus"))).toBe(true);
+  await dialog.getByText("see everything of the tenant").waitFor();
   await dialog.getByLabel("Who will hold it").fill("grace");
   await dialog.getByLabel("enqueue").check();
   await dialog.getByText(/may see everything of the tenant; send commands/).waitFor();
@@ -45,6 +51,8 @@ it("a token is minted with what one may oneself, shown once, and revoked", async
   await because(page, "a new colleague");
   const token = await page.locator(".settings-minted").textContent();
   await expectFit(page, "settings-minted");
+  await page.keyboard.press("Escape");
+  await page.getByText("You have not copied it").waitFor();
   await page.getByRole("button", { name: "I have it" }).click();
   expect(await page.content()).not.toContain(token);
   const calls = () => fetch(`${ada.url}/v1/instances`, { headers: { authorization: `Bearer ${token}` } });
@@ -58,19 +66,20 @@ it("a token is minted with what one may oneself, shown once, and revoked", async
   await expectFit(page, "settings-tokens");
 });
 
-it("what is asked of people is answered where it is seen; locks, alerts and doubts say why there are none", async () => {
+it("what is asked of people is answered where it is seen; locks, limits, alerts and doubts say why there are none", async () => {
   const ada = await person();
   await ada.ask("PUT", "/v1/brands/acme", { approval: "required" });
   await ada.ask("POST", "/v1/commands", { type: "research.requested", payload: { brand: "acme", keyword: "mint" } });
   const page = await ada.open("settings/questions");
-  await page.getByRole("button", { name: "Say no" }).waitFor();
+  await page.getByRole("button", { name: "Reject" }).waitFor();
   await expectFit(page, "settings-questions");
-  await page.getByRole("button", { name: "Say no" }).click();
+  await page.getByRole("button", { name: "Reject" }).click();
   await because(page, "not this one");
-  await page.getByText(/Answered, as action/).waitFor();
+  await page.getByText("Answered: its instance goes on.").waitFor();
   await page.getByText("not this one").waitFor();
   for (const [name, said] of [
     ["Locks", "No lock is held"],
+    ["Limits", "No limit was taken from"],
     ["Doubts", "Nothing is in doubt"],
     ["Alerts", /No alert|Nothing is or was wrong|alerts?$/],
   ] as const) {
@@ -79,28 +88,107 @@ it("what is asked of people is answered where it is seen; locks, alerts and doub
   }
 });
 
+it("a doubt is answered by a click, with what happened, or by keys; each says before what would come of it", async () => {
+  const ada = await person({ at: await shop() });
+  const lost = async (change: number) =>
+    (
+      await ada.ask<{ instance_id: string }>("POST", "/v1/commands", {
+        type: "order.change",
+        payload: { order: `eu/${change}`, change, lost: true },
+      })
+    ).instance_id;
+  const [happened, did] = [await lost(1), await lost(2)];
+  const page = await ada.open("settings/doubts");
+  const doubts = page.getByRole("listitem").filter({ hasText: "write to the customer" });
+  const of = (id: string) => doubts.filter({ has: page.locator(`a[href$="${id}"]`) });
+  await expect.poll(() => doubts.count()).toBe(2);
+  await of(happened)
+    .getByText(/The post office answered 502/)
+    .waitFor();
+  await of(happened).getByText("What it sent").click();
+  await expectFit(page, "settings-doubts");
+
+  await of(happened).getByRole("button", { name: "It happened" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("The step takes what it answered, which you say").waitFor();
+  await dialog.getByLabel(/^What did it answer/).fill('{"sent": true}');
+  await dialog.getByLabel("Why").fill("the customer has it");
+  await dialog.getByRole("button", { name: "It happened" }).click();
+  await page.getByText("Answered: its instance goes on.").waitFor();
+  await expect.poll(() => doubts.count()).toBe(1);
+
+  await page.locator("main").focus();
+  await tabTo(of(did).getByRole("button", { name: "It did not happen" }));
+  await press(page, "Enter");
+  await dialog.getByText("It is sent now, under the same key.").waitFor();
+  await because(page, "the post office has nothing of it");
+  await expect
+    .poll(async () => (await ada.ask<{ items: { verb: string; reason: string }[] }>("GET", "/v1/audit?limit=2")).items)
+    .toMatchObject([
+      { verb: "reject", reason: "the post office has nothing of it" },
+      { verb: "confirm", reason: "the customer has it" },
+    ]);
+  const { status, result } = await ada.ask<{ status: string; result: unknown }>("GET", `/v1/instances/${happened}?wait=30`);
+  expect([status, result]).toEqual(["complete", null]);
+});
+
+it("a limit says how much of it is used, and that its upstream refused; a lock by whom it is held, until somebody breaks it", async () => {
+  const at = await shop();
+  const ada = await person({ at });
+  const name = `till/${ada.tenant}`;
+  await fetch(`${at.url}/hold`, { method: "POST", body: JSON.stringify({ tenant: ada.tenant, name }) });
+  // A lock stands in the list once it is held for ten seconds: by its row.
+  await inDatabase((database) => database.prepare("INSERT INTO locks (tenant_id, name, token) VALUES (?, ?, 1)").run(ada.tenant, name), at);
+
+  const page = await ada.open("settings/limits");
+  const limit = page.getByRole("listitem").filter({ hasText: name });
+  await limit.getByText("15 of 20 used").waitFor();
+  await limit.getByText("20 in any 1 m").waitFor();
+  await limit.getByText("paused").waitFor();
+  await limit.getByText(/at 50 % of its rate/).waitFor();
+  await expectFit(page, "settings-limits");
+
+  await page.getByRole("link", { name: "Locks", exact: true }).click();
+  const lock = page.getByRole("listitem").filter({ hasText: "held by the till" });
+  await lock.getByText("nobody waits").waitFor();
+  await expectFit(page, "settings-locks");
+  await lock.getByRole("button", { name: "Break" }).click();
+  await because(page, "the till is switched off");
+  await page.getByText(/Broken, as action/).waitFor();
+  await page.getByText("No lock is held").waitFor();
+  const { items } = await ada.ask<{ items: object[] }>("GET", "/v1/audit?verb=break");
+  expect(items).toMatchObject([{ target: name, reason: "the till is switched off", before: { who: "the till" } }]);
+});
+
 it("an alert is muted for a while, with why, and told of again", async () => {
   const ada = await person();
   const rule = `rule-${ada.tenant}`;
-  const { state } = (await (await fetch(inject("consoleStageUrl"))).json()) as StageParts;
   const now = Date.now();
-  useDatabase(state, (database) =>
+  await inDatabase((database) =>
     database
       .prepare(
         `INSERT INTO alerts (id, rule, labels, state, severity, value, count, examples, since, fired_at, last_at, updated_at, resolved_at, version)
-         VALUES (?, ?, '{"queue":"brand-events"}', 'resolved', 'warning', 3, 3, '[]', ?, ?, ?, ?, ?, 1)`,
+         VALUES (?, ?, '{"queue":"brand-events"}', 'resolved', 'warning', 3, 3, '[]', ?, ?, ?, ?, ?, 1),
+           (?, ?, '{"queue":"crm"}', 'firing', 'warning', 1, 1, '["0123456789abcdef0123456789abcdef"]', ?, ?, ?, ?, NULL, 1)`,
       )
-      .run(crypto.randomUUID().replaceAll("-", ""), rule, now, now, now, now, now),
+      .run(...[hexId(), rule, now, now, now, now, now], ...[hexId(), rule, now - 60_000, now - 60_000, now, now]),
   );
   const page = await ada.open(`settings/alerts?rule=${rule}`);
-  await page.getByRole("button", { name: "Mute" }).click();
+  // What fires stands first, though it is older; where nobody is told, what to do about it.
+  const rows = page.locator(".settings-things > li");
+  await expect.poll(() => rows.count()).toBe(2);
+  expect(await rows.first().textContent()).toMatch(/^firing.*queue crm.*once.*Nobody was told/);
+  expect(await rows.first().getByRole("link", { name: "01234567…cdef" }).getAttribute("href")).toContain("/instances/0123456789abcdef");
+  expect(await rows.last().textContent()).toMatch(/^over.*3 times/);
+  await page.getByText("ALERTS_SLACK_URL").waitFor();
+  await page.getByRole("button", { name: "Mute" }).last().click();
   await page.getByRole("dialog").getByLabel("For").selectOption("1 day");
   await because(page, "known since Monday");
   await page.getByText("known since Monday").waitFor();
   await expectFit(page, "settings-alerts");
   await page.getByRole("button", { name: "Unmute" }).click();
   await because(page, "it is mended");
-  await page.getByRole("button", { name: "Mute", exact: true }).waitFor();
+  await expect.poll(() => page.getByRole("button", { name: "Mute", exact: true }).count()).toBe(2);
   const { items } = await ada.ask<{ items: { verb: string; reason: string }[] }>("GET", "/v1/audit");
   expect(items.map(({ verb, reason }) => [verb, reason])).toEqual(
     expect.arrayContaining([

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { signInLink } from "../../src/cli/local/sign-in-link.ts";
 import { expectFit } from "./look.ts";
-import { forgive, person } from "./stage.ts";
+import { forgive, person, stage } from "./stage.ts";
 import { articles } from "./work.ts";
 
 it("a link signs one browser in; its code leaves the address at once, and the token is kept in the page's memory alone", async () => {
@@ -35,7 +35,7 @@ it("a link that was used is refused, and the page says what to do", async () => 
   forgive(page, /401/);
 });
 
-it("a token that ends while the page is open is asked for again over it, and nothing that was begun is lost", async () => {
+it("a token that is revoked, or ends by the clock, while a form is open is asked for again over it, and nothing that was begun is lost", async () => {
   const ada = await person();
   const id = (await articles(ada, ["ristretto"])).find(({ workflow }) => workflow === "publish-article")?.id;
   const page = await ada.open(`instances/${id}`);
@@ -49,6 +49,18 @@ it("a token that ends while the page is open is asked for again over it, and not
   const again = page.getByRole("dialog", { name: "Sign in again" });
   await again.waitFor();
   await expectFit(page, "sign-in-again");
+  // Esc has no say in it, and the dot does not call alive what is not heard any more.
+  await page.keyboard.press("Escape");
+  await again.waitFor();
+  expect(await page.locator(".live").textContent()).toContain("no connection");
+  // A token that somebody signs in by may end soon, by the clock.
+  const soon = await person({ tenant: ada.tenant, endsInMs: 5000 });
+  await again.getByLabel("Your token").fill(soon.token);
+  await again.getByRole("button", { name: "Sign in" }).click();
+  await again.waitFor({ state: "hidden" });
+  await expect.poll(() => soon.ask("GET", "/v1/caller").then(() => "it works", String)).toContain("401");
+  await page.getByLabel("Why").press("Control+Enter");
+  await again.waitFor();
   await again.getByLabel("Your token").fill(ada.token);
   await again.getByRole("button", { name: "Sign in" }).click();
   await again.waitFor({ state: "hidden" });
@@ -58,6 +70,27 @@ it("a token that ends while the page is open is asked for again over it, and not
   forgive(page, /401/);
 });
 
+it("a page where somebody of another tenant signs in shows nothing of the first; a link that is no good leaves it as it is", async () => {
+  const [ada, eve] = [await person(), await person()];
+  const id = (await articles(ada, ["cortado"])).find(({ workflow }) => workflow === "publish-article")?.id;
+  const page = await ada.open(`instances/${id}`);
+  await page.getByRole("table", { name: "Steps" }).waitFor();
+  for (const code of ["mc_nothing", "%E0%A4%A"]) {
+    await page.evaluate(`location.hash = "#code=${code}"`);
+    await expect.poll(() => page.url()).not.toContain("#");
+  }
+  await page.getByRole("table", { name: "Steps" }).waitFor();
+  forgive(page, /401|422/);
+
+  const link = await signInLink(eve.url, eve.token);
+  await page.evaluate(`location.hash = ${JSON.stringify(new URL(link).hash)}`);
+  await page.locator(".who").getByText(eve.tenant).waitFor();
+  await page.getByText("No such instance").first().waitFor();
+  expect(await page.getByRole("table").count()).toBe(0);
+  expect(await page.getByRole("button", { name: "Undo" }).count()).toBe(0);
+  forgive(page, /404/);
+});
+
 it("whoever may only look is offered no act", async () => {
   const ada = await person();
   const reader = await person({ tenant: ada.tenant, scopes: ["read"] });
@@ -65,4 +98,25 @@ it("whoever may only look is offered no act", async () => {
   const page = await reader.open(`instances/${id}`);
   await page.getByRole("table", { name: "Steps" }).waitFor();
   expect(await page.getByRole("button", { name: "Undo" }).count()).toBe(0);
+});
+
+it("whoever Cloudflare Access lets in is signed in at once, acts in their own name, and is asked for nothing", async () => {
+  const { access } = await stage();
+  const ada = await person({ tenant: access.tenant });
+  const headers = { "cf-access-jwt-assertion": access.assertion };
+  const page = await ada.open("settings/tokens", { isKnown: true, extraHTTPHeaders: headers });
+  await page.locator(".who").getByText(access.tenant).waitFor();
+  await page.getByRole("button", { name: /^live/ }).waitFor();
+  await page.getByRole("button", { name: "Mint a token" }).click();
+  await page.getByLabel("Who will hold it").fill("grace");
+  await page.getByLabel("Why").fill("a new colleague");
+  await page.keyboard.press("Control+Enter");
+  await page.getByRole("button", { name: "I have it" }).click();
+  const { items } = await ada.ask<{ items: { verb: string; actor: string }[] }>("GET", "/v1/audit");
+  expect(items[0]).toMatchObject({ verb: "mint", actor: access.email });
+
+  await page.context().setExtraHTTPHeaders({ "cf-access-jwt-assertion": `${access.assertion}x` });
+  await page.reload();
+  await page.getByLabel("Your token").waitFor();
+  forgive(page, /401/);
 });

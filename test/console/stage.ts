@@ -9,19 +9,28 @@ import { useDatabase } from "../../src/cli/local/database.ts";
 import { signInLink } from "../../src/cli/local/sign-in-link.ts";
 import { SCOPES } from "../../src/cli/token/request.ts";
 import { mintStatements } from "../../src/cli/token/statements.ts";
-import type { StageParts } from "./global-setup.ts";
+import type { Place, StageParts } from "./global-setup.ts";
+
+const DAY_MS = 86_400_000;
 
 let connected: Promise<StageParts & { chrome: Browser }> | undefined;
 
 /** The engine and the browser of all tests of the console. */
-async function stage() {
+export async function stage() {
   connected ??= (async () => {
-    const answer = await fetch(inject("consoleStageUrl"));
-    if (!answer.ok) throw new Error(await answer.text());
-    const parts = (await answer.json()) as StageParts;
+    const parts = await staged<StageParts>("/");
     return { ...parts, chrome: await chromium.connect(parts.browser) };
   })();
   return connected;
+}
+
+/** The engine of test/console/shop, which all files share too: one with lanes, doubts, locks and limits. */
+export const shop = () => staged<Place>("/shop");
+
+async function staged<Parts>(path: string): Promise<Parts> {
+  const answer = await fetch(inject("consoleStageUrl") + path);
+  if (!answer.ok) throw new Error(await answer.text());
+  return answer.json() as Promise<Parts>;
 }
 
 /** Somebody with a token, in a tenant that nobody else has. */
@@ -33,42 +42,43 @@ export interface Person {
   ask: ReturnType<typeof askerOf>;
   /**
    * Opens the console, signed in by a link, at a path below /console; whatever the page should not do fails the test. `beside` is a page
-   * whose browser it is another tab of.
+   * whose browser it is another tab of; `isKnown` is a browser that needs no link, because its requests bring who it is.
    */
-  open(path?: string, options?: BrowserContextOptions & { beside?: Page }): Promise<Page>;
+  open(path?: string, options?: BrowserContextOptions & { beside?: Page; isKnown?: boolean }): Promise<Page>;
 }
 
-/** Writes what nothing over HTTP can make, such as a letter of a producer's own queue, into the engine's database. */
-export async function inDatabase(write: (database: DatabaseSync) => void): Promise<void> {
-  const { state } = await stage();
+/** Writes what nothing over HTTP can make, such as a letter of a producer's own queue, into an engine's database; default the shared one. */
+export async function inDatabase(write: (database: DatabaseSync) => void, at?: Place): Promise<void> {
+  const { state } = at ?? (await stage());
   useDatabase(state, write);
 }
 
 /** What a page of the console should never do, as it happened. */
 const wrongs = new Map<Page, string[]>();
+const forgiven = new Map<Page, RegExp[]>();
 
-/** An engine that somebody is known to: where it answers, and where its database is. Default: the one that all tests share. */
-export interface Place {
-  url: string;
-  state: string;
-}
-
+/** Somebody known to an engine, by default to the shared one, by a token that ends in a day, or in so many milliseconds. */
 export async function person({
   tenant = `t-${randomBytes(4).toString("hex")}`,
   scopes = SCOPES,
+  endsInMs,
   at,
 }: {
   tenant?: string;
   scopes?: typeof SCOPES;
+  endsInMs?: number;
   at?: Place;
 } = {}): Promise<Person> {
   const { chrome, ...shared } = await stage();
   const { url, state } = at ?? shared;
-  const { token, sql } = mintStatements({ verb: "mint", tenant, actor: "ada", scopes: [...scopes], days: 1, reason: "a test" }, "test");
+  const { token, sql } = mintStatements(
+    { verb: "mint", tenant, actor: "ada", scopes: [...scopes], days: (endsInMs ?? DAY_MS) / DAY_MS, reason: "a test" },
+    "test",
+  );
   useDatabase(state, (database) => database.exec(`BEGIN IMMEDIATE; ${sql}; COMMIT`));
   return {
     ...{ tenant, token, url, ask: askerOf(url, token) },
-    async open(path = "", { beside, ...options } = {}) {
+    async open(path = "", { beside, isKnown = false, ...options } = {}) {
       const context = beside?.context() ?? (await chrome.newContext({ viewport: { width: 1280, height: 800 }, ...options }));
       context.setDefaultTimeout(30_000);
       const page = await context.newPage();
@@ -84,9 +94,10 @@ export async function person({
       onTestFinished(async () => {
         await context.close();
         wrongs.delete(page);
-        expect(wrong).toEqual([]);
+        const kinds = forgiven.get(page) ?? [];
+        expect(wrong.filter((one) => !kinds.some((kind) => kind.test(one)))).toEqual([]);
       });
-      const link = await signInLink(url, token);
+      const link = isKnown ? `${url}/console#` : await signInLink(url, token);
       await page.goto(link.replace("/console#", `/console${path === "" ? "" : `/${path}`}#`));
       await page.getByRole("navigation", { name: "Screens" }).waitFor();
       return page;
@@ -94,10 +105,9 @@ export async function person({
   };
 }
 
-/** Lets a page do wrong what a test makes it do: what it has done so far is forgotten where it is of this kind. */
+/** Lets a page do wrong what a test makes it do: whatever is of this kind is forgotten, also what the browser says of it later. */
 export function forgive(page: Page, kind: RegExp): void {
-  const wrong = wrongs.get(page) ?? [];
-  wrong.splice(0, wrong.length, ...wrong.filter((one) => !kind.test(one)));
+  forgiven.set(page, [...(forgiven.get(page) ?? []), kind]);
 }
 
 /** MILLRACE_SCREENSHOTS=folder keeps a picture. */

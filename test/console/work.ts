@@ -12,7 +12,7 @@ export async function articles(by: Person, keywords: readonly string[], { job = 
   const commands = keywords.map((keyword) => ({ type: "research.requested", correlation_id: job, payload: { brand: "acme", keyword } }));
   await by.ask("POST", "/v1/commands/batch", { commands });
   const over = async () => (await instancesOf(by, job)).filter(({ status }) => ["complete", "errored"].includes(status)).length;
-  await expect.poll(over, { timeout: 30_000 }).toBe(before + each * keywords.length);
+  await expect.poll(over).toBe(before + each * keywords.length);
   return instancesOf(by, job);
 }
 

@@ -27,13 +27,15 @@ const APART = ["test/proof/", "test/systems/privacy/", "test/docs/raw/"];
  */
 export const LANES: readonly (readonly Job[])[] = [
   [tests("app", 1)],
-  [tests("engine", 2, "test/engine/")],
+  [
+    tests("engine", 2, "test/engine/"),
+    // In one run: what starts vitest reads its configuration, and wrangler with it, for some seconds of a processor.
+    { ...tests("engine", 1, "--project", "privacy", "--project", "raw", ...APART), name: "apart" },
+  ],
   [
     // The walk goes on from what the types' check has found.
     { name: "check", program: "npm", args: ["run", "--silent", "check"] },
     { ...tests("node", 1, WALK), name: "walk" },
     tests("node", 2, "--exclude", WALK),
-    // In one run: what starts vitest reads its configuration, and wrangler with it, for some seconds of a processor.
-    { ...tests("engine", 1, "--project", "privacy", "--project", "raw", ...APART), name: "apart" },
   ],
 ];

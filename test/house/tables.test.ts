@@ -65,6 +65,7 @@ it("each of the engine's tables is written in one file or folder of its store, w
     "inbox",
     "instances",
     "lanes",
+    "limits",
     "locks",
     "outbox",
     "schedule_runs",

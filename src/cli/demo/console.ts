@@ -75,7 +75,7 @@ function told(): string[] {
 
 async function showLink({ url, token }: Stage["engine"]): Promise<void> {
   say(`  ${await signInLink(url, token)}`);
-  say(paint("dim", "  The link signs in one browser, within 10 minutes."));
+  say(paint("dim", "  The link signs in one browser, within 10 minutes. Another, after a reload: npm run token -- link"));
 }
 
 /** Everything that does not go well, and waits until all of it stands where a person finds it. */

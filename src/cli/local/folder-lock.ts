@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { Refusal } from "../command.ts";
@@ -32,11 +32,22 @@ export function requireUnlocked(folder: string): void {
   throw new Refusal(`Millrace already runs on ${folder} (process ${holder.pid}, ${holder.url}). Stop it there with Ctrl-C first.`);
 }
 
-/** The address of the engine that runs on a folder. Errors: a `Refusal` where none does. */
-export function runningOn(folder: string): string {
-  const holder = read(join(folder, "lock"));
-  if (holder && startOf(holder.pid) === holder.started) return holder.url;
-  throw new Refusal("No engine runs here: npm start runs one, and prints a link.");
+/** An engine that runs: its folder, and where it answers. */
+export interface Running {
+  folder: string;
+  url: string;
+}
+
+/** The engines that run on a folder, or on one directly in it: a demo has its own. Errors: a `Refusal` where none does. */
+export function runningIn(folder: string): Running[] {
+  const within = existsSync(folder) ? readdirSync(folder, { withFileTypes: true }) : [];
+  const folders = [folder, ...within.flatMap((one) => (one.isDirectory() ? [join(folder, one.name)] : []))];
+  const running = folders.flatMap((one) => {
+    const holder = read(join(one, "lock"));
+    return holder && startOf(holder.pid) === holder.started ? [{ folder: one, url: holder.url }] : [];
+  });
+  if (running.length === 0) throw new Refusal("No engine runs here: npm start and npm run demo -- console run one, and print a link.");
+  return running;
 }
 
 /** Takes a folder for one engine: two on the same state would each do the other's work. What a dead start left running is ended first. */

@@ -1,4 +1,5 @@
 import { createServer } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { Misuse, Refusal } from "../command.ts";
 
 const HOST = "127.0.0.1";
@@ -22,10 +23,19 @@ export async function requireCallable(port: number): Promise<void> {
   throw new Refusal(`No browser opens port ${port}: it belongs to another protocol. Choose another: npm start -- --port 8787`);
 }
 
-/** Refuses a port somebody listens on. */
+/** The last thread of a runtime that was ended may hold its port for a moment longer than the process is to be seen. */
+const CLOSING_MS = 2_000;
+const LOOK_EVERY_MS = 50;
+
+/** Refuses a port that somebody listens on, and goes on doing so. */
 export async function requireFree(port: number): Promise<void> {
+  const until = Date.now() + CLOSING_MS;
   for (const host of HOSTS) {
-    const code = await listen(port, host);
+    let code = await listen(port, host);
+    while (code === "EADDRINUSE" && Date.now() < until) {
+      await sleep(LOOK_EVERY_MS);
+      code = await listen(port, host);
+    }
     if (code === "EADDRINUSE") {
       throw new Refusal(`Port ${port} is in use. Stop what listens there, or choose another port: npm start -- --port ${port + 1}`);
     }

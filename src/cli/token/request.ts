@@ -18,7 +18,7 @@ export const USAGE = `Usage: npm run token -- --tenant acme --actor ada [--scope
        npm run token -- link
        npm run token -- revoke <id> [--descendants] [--reason …] [WHERE]
 --descendants ends all tokens that it minted as well, and those that these minted. \
-\`link\` prints a link that signs a browser in to the console of the engine that \`npm start\` runs. \
+\`link\` prints a link that signs a browser in to the console of the engine that \`npm start\` or a demo runs. \
 The first makes a token: its scopes are of ${SCOPES.join(", ")}, and of the app's \
 own, behind --own-scopes; it ends after so many days, at most ${MAX_DAYS}. \
 WHERE is --remote for the deployed engine, --config … for that of another wrangler.jsonc, which binds its database as DB, \

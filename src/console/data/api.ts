@@ -1,7 +1,8 @@
 import type { ExtractSchema } from "hono/types";
 import type { EngineApi } from "millrace/http";
-import { type Problem, problemIn, unanswered } from "./problem.ts";
+import { type Problem, problemIn, unanswered, unsendable } from "./problem.ts";
 import { expired, session } from "./session.ts";
+import { jsonText } from "./written.ts";
 
 // What a route takes and answers is said by the route itself: where one changes, this does not compile.
 type Routes = ExtractSchema<EngineApi>;
@@ -24,6 +25,7 @@ export type Result<T> = { ok: true; data: T } | { ok: false; problem: Problem };
 
 interface Sent {
   param?: Record<string, string>;
+  /** What is `Written` in it goes as it was written. */
   body?: unknown;
   /** Names the work, where the route takes an `Idempotency-Key`. */
   key?: string;
@@ -43,22 +45,30 @@ export function post<At extends Path>(path: At, sent: Sent): Promise<Result<Answ
   return send("POST", path, sent) as Promise<Result<Answer<At, "$post" & Method<At>>>>;
 }
 
+/** An answer that takes longer will not come: a connection that is gone may say nothing of it. */
+const ANSWER_WITHIN_MS = 30_000;
+
 /** Any request to the API, by a path with or without names in it; answers the JSON, or the problem. */
 export async function send(method: string, path: string, sent: Sent & { query?: object } = {}): Promise<Result<unknown>> {
   const { param = {}, query = {}, body, key, signal } = sent;
   const at = path.replaceAll(/:(\w+)/g, (_, name) => encodeURIComponent(param[name] ?? ""));
   const asked = new URLSearchParams(Object.entries(query).flatMap(([name, value]) => (value ? [[name, String(value)]] : [])));
+  const unnamed = Object.values(param).find((name) => /^\.{1,2}$/.test(name));
+  if (unnamed !== undefined) return { ok: false, problem: unsendable(`No address can name “${unnamed}”: look for it in a list.`) };
   const { token } = session.get();
+  const headers = headersOf({
+    ...(token && { authorization: `Bearer ${token}` }),
+    ...(body !== undefined && { "content-type": "application/json" }),
+    ...(key && { "idempotency-key": quoted(key) }),
+  });
+  if (!headers) return { ok: false, problem: unsendable("A key that goes beside the message has printable ASCII characters alone.") };
+  const late = AbortSignal.timeout(ANSWER_WITHIN_MS);
   try {
     const answer = await fetch(asked.size > 0 ? `${at}?${asked}` : at, {
       method,
-      headers: {
-        ...(token && { authorization: `Bearer ${token}` }),
-        ...(body !== undefined && { "content-type": "application/json" }),
-        ...(key && { "idempotency-key": key }),
-      },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-      ...(signal && { signal }),
+      headers,
+      ...(body !== undefined && { body: jsonText(body) }),
+      signal: signal ? AbortSignal.any([signal, late]) : late,
     });
     if (answer.ok) return { ok: true, data: answer.status === 204 ? undefined : await answer.json() };
     const problem = await problemIn(answer);
@@ -66,6 +76,25 @@ export async function send(method: string, path: string, sent: Sent & { query?: 
     if (answer.status === 401 && token === session.get().token) expired(problem);
     return { ok: false, problem };
   } catch (error) {
-    return { ok: false, problem: unanswered(error) };
+    return { ok: false, problem: unanswered(error, method !== "GET" && !isQuestion(path, body)) };
   }
+}
+
+/** True for what only asks what would be. */
+function isQuestion(path: string, body: unknown): boolean {
+  return path === "/v1/catalog/check" || (body as { dry_run?: boolean } | undefined)?.dry_run === true;
+}
+
+/** Headers as they are sent; undefined where one holds what no header can. */
+function headersOf(said: Record<string, string>): Headers | undefined {
+  try {
+    return new Headers(said);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A key as a string of RFC 8941: in quotes it may hold any printable ASCII, and is read as it is. */
+export function quoted(key: string): string {
+  return `"${key.replaceAll(/["\\]/g, "\\$&")}"`;
 }

@@ -8,6 +8,8 @@ export interface Live {
   state: "connecting" | "live" | "paused" | "hidden" | "off";
   /** When the engine was last heard of, by the stream or by an answer. */
   heardAt: number;
+  /** Since when something on the page is known to be older than that: what happened then is not read yet. 0 where nothing is. */
+  behindSince: number;
 }
 
 /** An event of the stream, as docs/live.md lists them. */
@@ -16,7 +18,7 @@ export interface LiveEvent {
   data: Record<string, unknown>;
 }
 
-export const live = cell<Live>({ state: "connecting", heardAt: 0 });
+export const live = cell<Live>({ state: "connecting", heardAt: 0, behindSince: 0 });
 
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 30_000;
@@ -38,6 +40,26 @@ export function heardNow(): void {
   live.set({ ...live.get(), heardAt: Date.now() });
 }
 
+/** What of the page is behind, and since when. */
+const behind = new Map<object, number>();
+
+/** Something has happened that this part of the page does not show yet. */
+export function fallBehind(part: object): void {
+  if (!behind.has(part)) setBehind(part, Date.now());
+}
+
+/** A part shows what was so at a time, or is gone from the page. */
+export function caughtUp(part: object, asOf = Number.POSITIVE_INFINITY): void {
+  const since = behind.get(part);
+  if (since !== undefined) setBehind(part, since <= asOf ? undefined : since);
+}
+
+function setBehind(part: object, since: number | undefined): void {
+  if (since === undefined) behind.delete(part);
+  else behind.set(part, since);
+  live.set({ ...live.get(), behindSince: behind.size === 0 ? 0 : Math.min(...behind.values()) });
+}
+
 /** Stops everything that comes by itself, or lets it come again. */
 export function pause(paused: boolean): void {
   live.set({ ...live.get(), state: paused ? "paused" : "connecting" });
@@ -53,23 +75,22 @@ export function followLive(): void {
     following = undefined;
     settle();
   });
-  document.addEventListener("visibilitychange", () => {
-    if (!isPaused()) live.set({ ...live.get(), state: document.hidden ? "hidden" : "connecting" });
-    settle();
-  });
+  document.addEventListener("visibilitychange", settle);
   settle();
 }
 
 /** Opens the stream where it should be open, and closes it where it should not. */
 function settle(): void {
-  const wanted = session.get().state === "in" && !isPaused() && !document.hidden;
-  if (!wanted) {
-    following?.abort();
-    following = undefined;
-  } else if (following === undefined) {
+  const isSignedIn = session.get().state === "in";
+  if (isSignedIn && !isPaused() && !document.hidden) {
+    if (following !== undefined) return;
     following = new AbortController();
-    void follow(following.signal);
+    live.set({ ...live.get(), state: "connecting" });
+    return void follow(following.signal);
   }
+  following?.abort();
+  following = undefined;
+  if (!isPaused()) live.set({ ...live.get(), state: isSignedIn ? "hidden" : "off" });
 }
 
 async function follow(over: AbortSignal): Promise<void> {
@@ -84,7 +105,7 @@ async function follow(over: AbortSignal): Promise<void> {
       });
       if (answer.status === 401) return expired(await problemIn(answer));
       if (answer.ok && answer.body) {
-        live.set({ state: "live", heardAt: Date.now() });
+        live.set({ ...live.get(), state: "live", heardAt: Date.now() });
         pauseMs = FIRST_PAUSE_MS;
         await readEvents(answer.body, (event) => {
           hold.on();
@@ -94,14 +115,14 @@ async function follow(over: AbortSignal): Promise<void> {
       } else pauseMs = Math.max(pauseMs, Number(answer.headers.get("retry-after")) * 1000);
       // An id that the engine does not know: begin with what happens now.
       if (answer.status === 422) lastId = "";
-      if (answer.ok && !over.aborted) continue;
+      // The engine ends a stream now and then. It is asked again behind a pause: one that is ended at once, by a proxy, is no loop.
+      if (!over.aborted) live.set({ ...live.get(), state: answer.ok ? "connecting" : "off" });
     } catch {
-      // Said by the dot below.
+      if (!over.aborted) live.set({ ...live.get(), state: "off" });
     } finally {
       hold.end();
     }
     if (over.aborted) return;
-    live.set({ ...live.get(), state: "off" });
     await pausedFor(pauseMs);
     pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
   }

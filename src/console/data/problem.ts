@@ -25,13 +25,20 @@ export async function problemIn(answer: Response): Promise<Problem> {
   };
 }
 
-/** What is said where nothing answered. */
-export function unanswered(error: unknown): Problem {
+/** What is said of a request that cannot be made as it is. */
+export function unsendable(detail: string): Problem {
+  return { code: "unsendable", title: "It cannot be sent as it is", detail, status: 0, retryable: false };
+}
+
+/** What is said where nothing answered: to a look, or to something that was to be done. */
+export function unanswered(error: unknown, isAct = false): Problem {
   const aborted = error instanceof Error && error.name === "AbortError";
   return {
     code: aborted ? "aborted" : "no_answer",
     title: aborted ? "Given up" : "No answer",
-    detail: "The engine cannot be reached from here. What is shown is as old as it says; it is asked again by itself.",
+    detail: isAct
+      ? "Whether it was done is not known yet. Ask again: it is done once, however often it is asked for."
+      : "The engine cannot be reached from here. What is shown is as old as it says; it is asked again by itself.",
     status: 0,
     retryable: true,
   };

@@ -1,5 +1,6 @@
 import { cell } from "./cell.ts";
-import { type Problem, problemIn, unanswered } from "./problem.ts";
+import { setClock } from "./clock.ts";
+import { type Problem, problemIn, unanswered, unsendable } from "./problem.ts";
 
 /** Who is signed in, as the API says it. */
 export interface Caller {
@@ -7,6 +8,8 @@ export interface Caller {
   actor: string;
   scopes: string[];
   expires_at: string | null;
+  /** What time it is at the engine. */
+  at: string;
 }
 
 /** Whether somebody is signed in. A token is kept here, in the page's memory, and nowhere else. */
@@ -28,38 +31,58 @@ export function may(scope: string): boolean {
   return session.get().caller?.scopes.includes(scope) ?? false;
 }
 
+/** What signs in, as it was tried last: a code and a token outlive here that nobody answered. */
+let attempt: () => Promise<void> = begin;
+
+/** Tries to sign in once more, as before. */
+export function tryAgain(): Promise<void> {
+  return attempt();
+}
+
 /** Signs in by the code of the page's address, which leaves it at once; by Cloudflare Access; or asks for a token. */
-export async function begin(): Promise<void> {
+export function begin(): Promise<void> {
   const code = /^#code=(.+)$/.exec(location.hash)?.[1];
   if (location.hash) history.replaceState(history.state, "", location.pathname + location.search);
-  if (code === undefined) return look(undefined);
+  return code === undefined ? look(undefined) : trade(code);
+}
+
+async function trade(code: string): Promise<void> {
+  attempt = () => trade(code);
+  const isOpen = session.get().state === "in";
   try {
     const answer = await fetch("/console/sign-in", {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify({ code: decodeURIComponent(code) }),
+      body: JSON.stringify({ code }),
     });
-    if (!answer.ok) return out(await problemIn(answer));
+    // Whoever is signed in stays so, whatever a link says that was used before.
+    if (!answer.ok) return isOpen ? undefined : out(await problemIn(answer));
     const { token, ...caller } = (await answer.json()) as Caller & { token: string };
     enter({ token, caller });
   } catch (error) {
-    out(unanswered(error));
+    if (!isOpen) out({ ...unanswered(error), detail: "The engine cannot be reached from here. Your link may still work: try again." });
   }
 }
 
 /** Signs in with a token, or with whatever the browser is known by: answers through `session`. */
 export async function look(token: string | undefined): Promise<void> {
+  attempt = () => look(token);
+  if (token !== undefined && !/^[!-~]+$/.test(token)) return out(NO_TOKEN);
   try {
     const answer = await fetch("/v1/caller", { headers: token ? { authorization: `Bearer ${token}` } : {} });
     if (answer.ok) enter({ ...(token && { token }), caller: (await answer.json()) as Caller });
     else if (token || answer.status !== 401) out(await problemIn(answer));
     else out();
   } catch (error) {
-    out(unanswered(error));
+    out({ ...unanswered(error), detail: "The engine cannot be reached from here." });
   }
 }
 
+const NO_TOKEN = unsendable("A token is mr_ with letters, digits and underscores: something else was copied with it, or in its stead.");
+
 function enter({ token, caller }: { token?: string; caller: Caller }): void {
+  setClock(caller.at);
+  attempt = begin;
   session.set({ state: "in", ...(token && { token }), caller, nth: session.get().nth + 1 });
 }
 
@@ -77,5 +100,6 @@ export function expired(why: Problem): void {
 
 /** Forgets the token. */
 export function signOut(): void {
+  attempt = begin;
   session.set({ state: "out", nth: session.get().nth });
 }

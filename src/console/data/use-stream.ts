@@ -7,31 +7,41 @@ import { session } from "./session.ts";
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 30_000;
 
-/** Follows a stream of one thing while the page follows the whole: `hear` is called for each of its events. It ends with the thing's run. */
-export function useStream(path: string, hear: (event: string) => void): void {
+/**
+ * Follows a stream of one thing while that is under way and the page follows the whole: `hear` is called for each of its events. It ends with
+ * the thing's run; once that goes on, it is followed from there.
+ */
+export function useStream(path: string, isUnderWay: boolean, hear: (event: string) => void): void {
   const latest = useRef(hear);
   latest.current = hear;
+  const lastId = useRef("");
   const isLive = useCell(live, ({ state }) => state === "live");
   const { token } = useCell(session);
   useEffect(() => {
-    if (!isLive) return;
+    if (!isLive || !isUnderWay) return;
     const over = new AbortController();
-    void follow(path, token, over.signal, (event) => latest.current(event));
+    void follow(path, token, over.signal, lastId, (event) => latest.current(event));
     return () => over.abort();
-  }, [path, isLive, token]);
+  }, [path, isLive, isUnderWay, token]);
 }
 
-async function follow(path: string, token: string | undefined, over: AbortSignal, hear: (event: string) => void): Promise<void> {
-  let [lastId, pauseMs] = ["", FIRST_PAUSE_MS];
+async function follow(
+  path: string,
+  token: string | undefined,
+  over: AbortSignal,
+  lastId: { current: string },
+  hear: (event: string) => void,
+): Promise<void> {
+  let pauseMs = FIRST_PAUSE_MS;
   while (!over.aborted) {
     try {
-      const headers = { ...(token && { authorization: `Bearer ${token}` }), ...(lastId && { "last-event-id": lastId }) };
+      const headers = { ...(token && { authorization: `Bearer ${token}` }), ...(lastId.current && { "last-event-id": lastId.current }) };
       const answer = await fetch(path, { headers, signal: over });
       // Its end has been heard, or it cannot be followed: what the whole page follows tells of it.
       if (answer.status === 204 || (answer.status >= 400 && answer.status < 500 && answer.status !== 429)) return;
       if (answer.ok && answer.body) {
         await readEvents(answer.body, (event) => {
-          lastId = event?.id ?? lastId;
+          lastId.current = event?.id ?? lastId.current;
           if (event?.event !== undefined) hear(event.event);
         });
         pauseMs = FIRST_PAUSE_MS;

@@ -1,4 +1,5 @@
-import { useEffect, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { timeNow } from "../data/clock.ts";
 import { setFilters, usePlace } from "./router.tsx";
 
 /** A filter of a list, which stands in the URL under its name. */
@@ -6,6 +7,8 @@ export interface Filter {
   label: string;
   /** What it can be, by value, where that is known; otherwise any text. */
   options?: Readonly<Record<string, string>>;
+  /** Names that it is probably one of, where it is any text: asked for when somebody begins to type. */
+  known?: () => Promise<readonly string[]>;
   /** What is meant where it is not set. Default `any`. */
   unset?: string;
   /** True for one that is shown only where it is set, by a link perhaps. */
@@ -23,22 +26,37 @@ export function useFilters<F extends Filters>(filters: F): { [Name in keyof F]?:
 }
 
 /** A field whose text counts once it is finished: what is typed stays, whatever is drawn meanwhile. */
-function TextFilter({ name, value }: { name: string; value: string }) {
+function TextFilter({ name, value, known }: { name: string; value: string; known: Filter["known"] }) {
   const field = useRef<HTMLInputElement>(null);
-  useEffect(() => {
+  const list = useId();
+  const [names, setNames] = useState<readonly string[]>([]);
+  const offer = async () => known && names.length === 0 && setNames(await known());
+  // Before anything is painted: what somebody types at once is not written over.
+  useLayoutEffect(() => {
     if (field.current) field.current.value = value;
   }, [value]);
   const finish = (text: string) => text.trim() !== value && setFilters({ [name]: text.trim() });
   return (
-    <input
-      ref={field}
-      type="text"
-      autocomplete="off"
-      spellcheck={false}
-      placeholder="any"
-      onChange={(event) => finish(event.currentTarget.value)}
-      onKeyDown={(event) => event.key === "Enter" && finish(event.currentTarget.value)}
-    />
+    <>
+      <input
+        ref={field}
+        type="text"
+        autocomplete="off"
+        spellcheck={false}
+        placeholder="any"
+        {...(known && { list })}
+        onFocus={offer}
+        onChange={(event) => finish(event.currentTarget.value)}
+        onKeyDown={(event) => event.key === "Enter" && finish(event.currentTarget.value)}
+      />
+      {known && (
+        <datalist id={list}>
+          {names.map((one) => (
+            <option key={one} value={one} />
+          ))}
+        </datalist>
+      )}
+    </>
   );
 }
 
@@ -48,13 +66,15 @@ export function FilterBar({ filters }: { filters: Filters }) {
   const shown = Object.entries(filters).filter(([name, { isRare }]) => !isRare || set[name] !== undefined);
   return (
     <form class="filters" aria-label="Filters" onSubmit={(event) => event.preventDefault()}>
-      {shown.map(([name, { label, options, unset = "any" }]) => (
+      {shown.map(([name, { label, options, unset = "any", known }]) => (
         // biome-ignore lint/a11y/noLabelWithoutControl: one of the two below is in it
         <label key={name} data-set={set[name] !== undefined || undefined}>
           {label}
           {options ? (
             <select value={set[name] ?? ""} onChange={(event) => setFilters({ [name]: event.currentTarget.value })}>
               <option value="">{unset}</option>
+              {/* What a link brought that is none of them, such as a moment. */}
+              {set[name] !== undefined && !Object.hasOwn(options, set[name]) && <option value={set[name]}>{set[name]}</option>}
               {Object.entries(options).map(([value, text]) => (
                 <option key={value} value={value}>
                   {text}
@@ -62,7 +82,7 @@ export function FilterBar({ filters }: { filters: Filters }) {
               ))}
             </select>
           ) : (
-            <TextFilter name={name} value={set[name] ?? ""} />
+            <TextFilter name={name} value={set[name] ?? ""} known={known} />
           )}
         </label>
       ))}
@@ -84,6 +104,6 @@ const UNITS = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 export function sinceOf(age: string | undefined): string | undefined {
   const [, count, unit] = /^(\d+)([mhd])$/.exec(age ?? "") ?? [];
   if (!count) return age;
-  const at = Date.now() - Number(count) * UNITS[unit as keyof typeof UNITS];
-  return new Date(Math.floor(at / 60_000) * 60_000).toISOString();
+  const at = timeNow() - Number(count) * UNITS[unit as keyof typeof UNITS];
+  return new Date(Math.max(0, Math.floor(at / 60_000) * 60_000)).toISOString();
 }

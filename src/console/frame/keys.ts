@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { cell } from "../data/cell.ts";
 import { remembered } from "./remembered.ts";
 
@@ -19,7 +19,8 @@ let beforeAt = 0;
 export function useKeys(keys: Keys): void {
   const layer = useRef(keys);
   layer.current = keys;
-  useEffect(() => {
+  // Before it is painted: whoever sees a row may press a key for it.
+  useLayoutEffect(() => {
     layers.push(layer);
     return () => void layers.splice(layers.indexOf(layer), 1);
   }, []);

@@ -16,9 +16,10 @@ export function turnLive(): void {
 
 /** How old what is shown may be, and whether more comes by itself. A press pauses everything that does. */
 export function LiveDot() {
-  const { state, heardAt } = useCell(live);
+  const { state, heardAt, behindSince } = useCell(live);
   const now = useCell(clock);
-  const age = heardAt === 0 ? "" : ageOf(Math.max(0, now - heardAt));
+  const asOf = behindSince === 0 ? heardAt : Math.min(heardAt, behindSince);
+  const age = heardAt === 0 ? "" : ageOf(Math.max(0, now - asOf));
   return (
     <button type="button" class="plain live" data-state={state} onClick={turnLive} title={`${state === "paused" ? "Go on" : "Pause"} (p)`}>
       <svg viewBox="0 0 10 10" width="10" height="10" aria-hidden="true">

@@ -3,6 +3,9 @@ import { cell, useCell } from "../data/cell.ts";
 
 /** Where the console is. */
 const BASE = "/console";
+/** The name of what a path cannot hold: a dot or two are folders in it, however they are written. */
+const DOTS = "named";
+const isDots = (name: string) => /^\.{1,2}$/.test(name);
 
 /** A place in the console: its parts behind `/console`, and the query with every filter. */
 export interface Place {
@@ -12,7 +15,8 @@ export interface Place {
 
 function placeNow(): Place {
   const parts = location.pathname.slice(BASE.length).split("/").filter(Boolean);
-  return { path: parts.map(decoded), query: new URLSearchParams(location.search) };
+  const query = new URLSearchParams(location.search);
+  return { path: [...parts.map(decoded), ...query.getAll(DOTS)], query };
 }
 
 function decoded(part: string): string {
@@ -32,8 +36,9 @@ export function usePlace(): Place {
 
 /** The address of a place, such as `hrefOf("instances", id)` or `hrefOf("instances", { status: "errored" })`. */
 export function hrefOf(...parts: (string | Readonly<Record<string, string | undefined>>)[]): string {
-  const path = parts.filter((part) => typeof part === "string" && part !== "").map((part) => encodeURIComponent(part as string));
-  const query = new URLSearchParams();
+  const names = parts.filter((part): part is string => typeof part === "string" && part !== "");
+  const path = names.filter((name) => !isDots(name)).map(encodeURIComponent);
+  const query = new URLSearchParams(names.filter(isDots).map((name) => [DOTS, name]));
   for (const part of parts)
     if (typeof part === "object") for (const [name, value] of Object.entries(part)) if (value) query.set(name, value);
   return [BASE, ...path].join("/") + (query.size > 0 ? `?${query}` : "");

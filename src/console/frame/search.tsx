@@ -1,21 +1,46 @@
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Answer, get } from "../data/api.ts";
 import type { Problem } from "../data/problem.ts";
 import { ProblemNote } from "../parts/problem.tsx";
 import { useKeys } from "./keys.ts";
-import { go, hrefOf } from "./router.tsx";
+import { go, hrefOf, Link, usePlace } from "./router.tsx";
 
 type Found = Answer<"/v1/search">["items"][number];
 
 const LOOK_BEHIND_MS = 200;
+/** The beginning of a name is looked for from here on. */
+const SHORTEST = 3;
+
+/** The screens that show a thing by its name, by the noun of its route. */
+const SCREEN_OF: Readonly<Record<string, (name: string) => string>> = {
+  instances: (id) => hrefOf("instances", id),
+  correlations: (id) => hrefOf("jobs", id),
+  "dead-letters": (id) => hrefOf("dead-letters", id),
+  "bulk-actions": (id) => hrefOf("actions", id),
+  schedules: (name) => hrefOf("settings", "schedules", { name }),
+  keys: (key) => hrefOf("messages", { q: key }),
+  // A question's id begins with that of the instance that asks it.
+  approvals: (id) => hrefOf("instances", id.slice(0, 32)),
+};
 
 /** The screen of something that was found, by the route that shows it; undefined for what no screen shows. */
 export function screenOf({ url }: Pick<Found, "url">): string | undefined {
   const action = /^\/v1\/audit\?cursor=([^&]+)_&/.exec(url)?.[1];
   if (action) return hrefOf("audit", { row: action });
-  const [, noun = "", id = ""] = /^\/v1\/([\w-]+)\/([^/?]+)/.exec(url) ?? [];
-  const name = { instances: "instances", correlations: "jobs", "dead-letters": "dead-letters", "bulk-actions": "actions" }[noun];
-  return name && id && hrefOf(name, decodeURIComponent(id));
+  const [, noun = "", name = ""] = /^\/v1\/([\w-]+)\/([^/?]+)/.exec(url) ?? [];
+  return name ? SCREEN_OF[noun]?.(decodeURIComponent(name)) : undefined;
+}
+
+/** Said where nothing was found: what was looked for, and where else to look. */
+export function Nothing({ q, looked }: { q: string; looked: Answer<"/v1/search">["looked_back"] }) {
+  return (
+    <>
+      Nothing was found by <bdi>{q}</bdi>. Ids are found by their first 6 characters, other names by their first 3; an instance's key and a
+      subject only whole
+      {looked.since !== null && <>, a subject among the newest {looked.instances.toLocaleString()} instances</>}.{" "}
+      <Link to={hrefOf("instances", { subject: q })}>Instances about it, older ones too</Link>
+    </>
+  );
 }
 
 /** One box for any id or key: straight to the thing, or a list of what has that name. */
@@ -24,6 +49,7 @@ export function Search() {
   const [found, setFound] = useState<Answer<"/v1/search"> | undefined>();
   const [problem, setProblem] = useState<Problem | undefined>();
   const [at, setAt] = useState(0);
+  const [isHere, setHere] = useState(false);
   const box = useRef<HTMLInputElement>(null);
   const list = useId();
   useKeys({ "/": () => box.current?.select() });
@@ -32,7 +58,7 @@ export function Search() {
   useEffect(() => {
     setFound(undefined);
     setProblem(undefined);
-    if (q.length < 3) return;
+    if (q.length < SHORTEST) return;
     const over = new AbortController();
     const timer = setTimeout(async () => {
       const result = await get("/v1/search", { query: { q }, signal: over.signal });
@@ -47,16 +73,18 @@ export function Search() {
     };
   }, [q]);
 
+  const place = usePlace();
+  useLayoutEffect(() => setText(""), [place]);
   const close = () => {
     setText("");
     box.current?.blur();
   };
   const open = async (one?: Found) => {
     const asked = found ? undefined : await get("/v1/search", { query: { q } });
-    const items = found?.items ?? (asked?.ok ? asked.data.items : []);
-    const which = one ?? items[at];
+    const which = one ?? (found?.items ?? (asked?.ok ? asked.data.items : []))[at];
     const href = which && screenOf(which);
-    if (!href) return;
+    // Whoever has gone elsewhere before the answer came stays there.
+    if (!href || (asked && document.activeElement !== box.current)) return;
     close();
     go(href);
   };
@@ -69,10 +97,15 @@ export function Search() {
     else return;
     event.preventDefault();
   };
-  const isOpen = q.length >= 3 && (found !== undefined || problem !== undefined);
+  const isShort = q !== "" && q.length < SHORTEST;
+  const isOpen = isHere && (isShort || found !== undefined || problem !== undefined);
+  const items = found?.items ?? [];
+  // What was typed stays when one looks elsewhere; only the list goes, and comes again.
+  const stay = ({ currentTarget, relatedTarget }: { currentTarget: EventTarget; relatedTarget: EventTarget | null }) =>
+    setHere((currentTarget as Node).contains(relatedTarget as Node | null));
 
   return (
-    <search>
+    <search onFocusIn={() => setHere(true)} onFocusOut={stay}>
       <input
         ref={box}
         type="text"
@@ -87,27 +120,33 @@ export function Search() {
         value={text}
         onInput={(event) => setText(event.currentTarget.value)}
         onKeyDown={move}
-        onBlur={() => setTimeout(() => setText(""), 150)}
       />
-      <div id={list} role="listbox" aria-label="What was found" class="found" hidden={!isOpen}>
-        {found?.items.map((one, index) => (
-          // biome-ignore lint/a11y/useFocusableInteractive: the box keeps the focus and names the option
-          <div
-            key={`${one.kind} ${one.id}`}
-            id={`${list}-${index}`}
-            role="option"
-            aria-selected={index === at}
-            aria-disabled={screenOf(one) === undefined}
-            onMouseDown={(event) => {
-              event.preventDefault();
-              void open(one);
-            }}
-          >
-            <span class="quiet">{one.kind.replaceAll("_", " ")}</span> <span class="cut">{one.title}</span>
-            <span class="quiet">{screenOf(one) ? one.status : `GET ${one.url}`}</span>
-          </div>
-        ))}
-        {found?.items.length === 0 && <p class="quiet">Nothing has this name, nor one that begins so.</p>}
+      <div class="found" hidden={!isOpen}>
+        <div id={list} role="listbox" aria-label="What was found">
+          {items.map((one, index) => (
+            // biome-ignore lint/a11y/useFocusableInteractive: the box keeps the focus and names the option
+            <div
+              key={`${one.kind} ${one.id}`}
+              id={`${list}-${index}`}
+              role="option"
+              aria-selected={index === at}
+              aria-disabled={screenOf(one) === undefined}
+              onMouseDown={(event) => {
+                event.preventDefault();
+                void open(one);
+              }}
+            >
+              <span class="quiet">{one.kind.replaceAll("_", " ")}</span> <span class="cut">{one.title}</span>
+              <span class="quiet">{screenOf(one) ? one.status : `GET ${one.url}`}</span>
+            </div>
+          ))}
+        </div>
+        {isShort && <p class="quiet">Three characters or more: names are found by how they begin, ids by six.</p>}
+        {found && items.length === 0 && (
+          <p class="quiet">
+            <Nothing q={q} looked={found.looked_back} />
+          </p>
+        )}
         {problem && <ProblemNote problem={problem} />}
       </div>
     </search>

@@ -1,10 +1,14 @@
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { useCell } from "../data/cell.ts";
 import { session, signOut } from "../data/session.ts";
+import { timeZone } from "../parts/time.tsx";
 import { SCREENS, screenAt } from "../screens/index.ts";
+import { Boundary } from "./boundary.tsx";
 import { KeySheet } from "./key-sheet.tsx";
 import { isSheetShown, useKeys } from "./keys.ts";
 import { LiveDot, turnLive } from "./live-dot.tsx";
+import { needed } from "./needed.ts";
+import { Notices } from "./notices.tsx";
 import { go, hrefOf, Link, usePlace } from "./router.tsx";
 import { Search } from "./search.tsx";
 import { SignInAgain } from "./sign-in.tsx";
@@ -14,12 +18,24 @@ const GOES = Object.fromEntries(SCREENS.flatMap(({ key, path }) => (key ? [[`g $
 
 /** What stands around every screen. */
 export function Shell() {
-  const { path } = usePlace();
+  const place = usePlace();
   const { state, caller } = useCell(session);
-  const { screen, param } = screenAt(path);
+  const { screen, param } = screenAt(place.path);
+  const navigation = useRef<HTMLElement>(null);
   useKeys({ ...GOES, "?": () => isSheetShown.set(true), p: turnLive, t: turnTheme });
+  const waiting = useCell(needed);
   useEffect(() => {
-    document.title = `${screen.title} · Millrace`;
+    document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${screen.title} · Millrace`;
+  }, [screen, waiting]);
+  // In a narrow window the navigation is wider than it: the screen that is shown is not out of sight.
+  useEffect(() => {
+    const look = () => {
+      const current = navigation.current?.querySelector<HTMLElement>("[aria-current]");
+      if (current && navigation.current) navigation.current.scrollLeft = current.offsetLeft - (innerWidth - current.offsetWidth) / 2;
+    };
+    look();
+    addEventListener("resize", look);
+    return () => removeEventListener("resize", look);
   }, [screen]);
   return (
     <>
@@ -42,7 +58,7 @@ export function Shell() {
             Sign out
           </button>
         </div>
-        <nav aria-label="Screens">
+        <nav aria-label="Screens" ref={navigation}>
           {SCREENS.filter(({ isInNavigation }) => isInNavigation).map((one) => (
             <Link key={one.name} to={hrefOf(one.path)} aria-current={(screen.under ?? screen.name) === one.name ? "page" : undefined}>
               {one.title}
@@ -51,9 +67,13 @@ export function Shell() {
         </nav>
       </header>
       <main id="main" tabIndex={-1}>
-        {/* Another thing is another screen, also of the same kind. */}
-        <screen.component key={`${screen.name} ${param ?? ""}`} param={param ?? ""} />
+        {/* Another thing is another screen, also of the same kind; and nothing is left for whoever may see something else. */}
+        <Boundary key={`${caller?.tenant} ${caller?.scopes.join(" ")} ${screen.name} ${param ?? ""}`} at={place}>
+          <screen.component param={param ?? ""} />
+        </Boundary>
       </main>
+      <footer class="quiet">Times are of {timeZone()}.</footer>
+      <Notices />
       <KeySheet />
       {state === "again" && <SignInAgain />}
     </>

@@ -1,7 +1,7 @@
 import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useCell } from "../data/cell.ts";
-import { look, session, signOut } from "../data/session.ts";
+import { look, session, signOut, tryAgain } from "../data/session.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { ProblemNote } from "../parts/problem.tsx";
 
@@ -21,6 +21,11 @@ function TokenForm({ field }: { field: RefObject<HTMLInputElement> }) {
   return (
     <form class="token" onSubmit={submit}>
       {why && <ProblemNote problem={why} />}
+      {why?.retryable && (
+        <button type="button" onClick={tryAgain}>
+          Try again
+        </button>
+      )}
       <label>
         Your token
         <input ref={field} type="password" autocomplete="off" placeholder="mr_…" required />
@@ -29,8 +34,8 @@ function TokenForm({ field }: { field: RefObject<HTMLInputElement> }) {
         Sign in
       </button>
       <p class="quiet">
-        It needs the scope <code>read</code>, stays in this page's memory and is gone with it. On a machine of your own, a link signs you
-        in:
+        It needs the scope <code>read</code>, stays in this page's memory and is gone with it. Or open a link, which signs you in once: ask
+        whoever runs this engine for one. Where it runs on your own machine, also as a demo, its folder makes one:
       </p>
       <pre>npm run token -- link</pre>
     </form>
@@ -59,9 +64,14 @@ export function SignIn() {
 export function SignInAgain() {
   const field = useFocused();
   return (
-    <Dialog title="Sign in again" close={signOut}>
-      <p>Your place is kept. What you see is as old as it says.</p>
+    <Dialog title="Sign in again">
+      <p>Your place is kept, and what you had begun. What you see is as old as it says.</p>
       <TokenForm field={field} />
+      <p>
+        <button type="button" onClick={signOut}>
+          Sign out, and forget what was begun
+        </button>
+      </p>
     </Dialog>
   );
 }

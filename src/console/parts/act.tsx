@@ -1,62 +1,81 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Result } from "../data/api.ts";
+import { useCell } from "../data/cell.ts";
+import { tell } from "../data/notices.ts";
 import type { Problem } from "../data/problem.ts";
+import { session } from "../data/session.ts";
+import { noteAnswered, noteSent, type Sent, sentBefore } from "../data/unanswered.ts";
+import { useShown } from "../data/use-shown.ts";
+import { go } from "../frame/router.tsx";
 import { Dialog } from "./dialog.tsx";
+import { Icon } from "./icon.tsx";
 import { ProblemNote } from "./problem.tsx";
+import { usePlan } from "./use-plan.ts";
 
 interface ActProps<Plan, Done> {
   title: string;
   /** What the button says, such as `Retry`. */
   verb: string;
+  /** Both, once the dry run is there: with how many things it is about. Default `title` and `verb`. */
+  titled?: (plan: Plan) => string;
+  /** What of it cannot be taken back, in a sentence: it stands before the button, which looks so. Default nothing, as for null. */
+  final?: string | null | ((plan: Plan) => string | null);
   /** Asks what would happen; it is shown before anything does. Where the API has no such question, `show` says it alone. */
   dryRun?: () => Promise<Result<Plan>>;
   show: (plan: Plan) => ComponentChildren;
   /** Why it would be refused now; null where it would not be. Default never. */
   refusal?: (plan: Plan) => string | null;
-  /** Does it. The key is one for as long as the dialog is open, so that asked twice it is one act. */
-  act: (reason: string, key: string) => Promise<Result<Done>>;
+  /** Does what the plan says. The key is one until an answer came, so that asked twice it is one act. */
+  act: (reason: string, key: string, plan: Plan) => Promise<Result<Done>>;
+  /** What an act under a key is about, beside its title and `depends`: asked for again in another dialog it has the same key. */
+  on?: string;
   /** What the reason is asked for by. Default `Why; kept in the audit`. */
   ask?: string;
   /** Hears what came of it; the dialog closes by itself. */
-  done: (done: Done) => void;
+  done?: (done: Done) => void;
+  /** Where one goes then, unless one has gone elsewhere. */
+  leadsTo?: (done: Done) => string;
   close: () => void;
   /** Fields beside the reason, whose values are in `depends`: the dry run is asked again when they change. */
   children?: ComponentChildren;
   depends?: readonly unknown[];
   /** False while a field cannot be sent as it is. Default true. */
   isReady?: boolean;
+  /** What is to be filled in while it is not ready. */
+  missing?: string;
 }
-
-const LOOK_BEHIND_MS = 250;
 
 /** Asks for one act: what would happen first, then why. Nothing happens by one key, nor twice by two clicks. */
 export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
-  const { title, verb, dryRun, show, refusal = () => null, act, done, close, children, depends = [], isReady = true } = props;
-  const { ask = "Why; kept in the audit" } = props;
-  const [key] = useState(() => crypto.randomUUID());
-  const [plan, setPlan] = useState<Result<Plan> | undefined>();
+  const { title, verb, dryRun, show, refusal = () => null, act, done, leadsTo, close, children, depends = [], isReady = true } = props;
+  const { ask = "Why; kept in the audit", on, titled, final = null, missing = "Fill in what is missing, or wrong, above." } = props;
   const [problem, setProblem] = useState<Problem | undefined>();
   const [isActing, setActing] = useState(false);
+  const [isLeaving, leave] = useState(false);
   const isUnderWay = useRef(false);
+  const isShown = useShown();
   const reason = useRef<HTMLInputElement>(null);
+  const of = JSON.stringify(depends);
+  const { plan, again } = usePlan(dryRun, of, isReady);
+  const nth = useCell(session, (one) => one.nth);
+  useEffect(() => setProblem(undefined), [of]);
+  useEffect(() => setProblem((one) => (one?.status === 401 ? undefined : one)), [nth]);
+  useEffect(() => firstField(reason.current)?.focus(), []);
+  const name = JSON.stringify([title, on, of]);
+  // Once it was seen here, it stays the same act: the answer may come while somebody reads.
+  const seen = useRef<{ name: string; sent: Sent } | undefined>();
+  const known = on === undefined || isActing ? undefined : sentBefore(name);
+  if (known) seen.current = { name, sent: known };
+  const before = seen.current?.name === name && !isActing ? seen.current.sent : undefined;
 
   useEffect(() => {
-    if (!isReady) return;
-    let isOver = false;
-    const look = async () => {
-      const found = dryRun ? await dryRun() : { ok: true as const, data: undefined as Plan };
-      if (!isOver) setPlan(found);
-    };
-    const timer = setTimeout(look, plan === undefined ? 0 : LOOK_BEHIND_MS);
-    return () => {
-      isOver = true;
-      clearTimeout(timer);
-    };
-  }, [isReady, ...depends]);
-  useEffect(() => reason.current?.focus(), []);
+    if (before && reason.current) reason.current.value = before.reason;
+  }, [before]);
 
   const refused = plan?.ok ? refusal(plan.data) : null;
+  const exactly = plan?.ok ? titled?.(plan.data) : undefined;
+  const lasting = typeof final === "function" ? plan?.ok && refused === null && final(plan.data) : final;
   const confirm = async () => {
     const why = reason.current?.value.trim() ?? "";
     if (why === "") return reason.current?.reportValidity();
@@ -64,23 +83,67 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
     if (isUnderWay.current || !isReady || !plan?.ok || refused !== null) return;
     isUnderWay.current = true;
     setActing(true);
-    const result = await act(why, key);
+    const from = location.pathname + location.search;
+    const sent = noteSent(name, why, before);
+    const result = await act(on === undefined ? why : sent.reason, sent.key, plan.data);
+    if (result.ok || (result.problem.status >= 400 && result.problem.status < 500)) {
+      noteAnswered(name);
+      seen.current = undefined;
+    }
     isUnderWay.current = false;
+    const href = result.ok ? leadsTo?.(result.data) : undefined;
+    if (!isShown.current) {
+      tell({
+        said: result.ok ? `${title}: it was done.` : `${title}. ${result.problem.title}: ${result.problem.detail}`,
+        href: href ?? from,
+      });
+      return result.ok ? done?.(result.data) : undefined;
+    }
     setActing(false);
-    if (!result.ok) return setProblem(result.problem);
+    leave(false);
+    if (!result.ok) {
+      // What was refused may be so because things have changed: what would happen is asked anew.
+      if (![0, 401].includes(result.problem.status)) again();
+      return setProblem(result.problem);
+    }
     close();
-    done(result.data);
+    done?.(result.data);
+    if (href) go(href);
   };
   return (
-    <Dialog title={title} close={close} confirm={confirm}>
+    <Dialog title={exactly ?? title} close={isActing ? () => leave(true) : close} confirm={confirm}>
       {children}
       <section class="plan" aria-label="What would happen" aria-live="polite">
-        {plan === undefined && <p class="quiet">Asking what would happen …</p>}
+        {plan === undefined && <p class="quiet">{isReady ? "Asking what would happen …" : missing}</p>}
         {plan?.ok && refused === null && show(plan.data)}
         {refused !== null && <p class="problem">{refused}</p>}
-        {plan?.ok === false && <ProblemNote problem={plan.problem} />}
+        {plan?.ok === false && (
+          <>
+            <ProblemNote problem={plan.problem} />
+            <button type="button" onClick={again}>
+              Try again
+            </button>
+          </>
+        )}
       </section>
       {problem && <ProblemNote problem={problem} />}
+      {lasting && (
+        <p class="final">
+          <Icon name="warning" /> <span>{lasting}</span>
+        </p>
+      )}
+      {isLeaving && (
+        <div class="problem" role="alert">
+          <p>
+            <strong>It was sent; what comes of it is not known yet.</strong> It goes on whether you wait or not, and what came of it is said
+            wherever you are.
+          </p>
+          <button type="button" onClick={close}>
+            Do not wait
+          </button>
+        </div>
+      )}
+      {before && <p class="quiet">It was sent before, for the reason below, and no answer came. Sent again, it is the same act.</p>}
       <form
         class="reason"
         onSubmit={(event) => {
@@ -90,15 +153,25 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
       >
         <label>
           {ask}
-          <input ref={reason} type="text" maxLength={500} required autocomplete="off" />
+          <input ref={reason} type="text" maxLength={500} required autocomplete="off" readOnly={before !== undefined} />
         </label>
-        <button class="main" type="submit" disabled={isActing || !isReady || !plan?.ok || refused !== null}>
-          {verb}
+        <button class={lasting ? "main danger" : "main"} type="submit" disabled={isActing || !isReady || !plan?.ok || refused !== null}>
+          {lasting && <Icon name="warning" />}
+          {exactly ?? verb}
         </button>
-        <span class="quiet">
+        <button type="button" onClick={close}>
+          Not now
+        </button>
+        <span class="quiet hint">
           <kbd>Ctrl+Enter</kbd>
         </span>
       </form>
     </Dialog>
   );
+}
+
+/** Where somebody begins to write: the first text that is empty, in a dialog that asks for one; else why. */
+function firstField(reason: HTMLInputElement | null): HTMLElement | null {
+  const fields = reason?.closest("dialog")?.querySelectorAll<HTMLInputElement | HTMLTextAreaElement>('input[type="text"], textarea') ?? [];
+  return [...fields].find((one) => one.value === "" && one.checkVisibility()) ?? reason;
 }

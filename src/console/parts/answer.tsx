@@ -1,6 +1,12 @@
 import { useState } from "preact/hooks";
 import { post } from "../data/api.ts";
+import { useData } from "../data/use-data.ts";
+import { writtenJson } from "../data/written.ts";
+import { hrefOf, Link } from "../frame/router.tsx";
 import { Act } from "./act.tsx";
+import { type Doubt, earlierOutput } from "./earlier-output.ts";
+import { Json } from "./json.tsx";
+import { Moment } from "./time.tsx";
 
 type Done = { action_id: string };
 
@@ -9,30 +15,39 @@ interface AnswerProps {
   close: () => void;
 }
 
-const OF_DOUBTS = {
-  confirm: "It happened: the step records the output below, and the run goes on.",
-  reject: "It did not happen: it runs now, under the same key.",
-  retry: "Nobody can tell, and it may happen twice: it runs again under a new key, and the audit says that you knew.",
-} as const;
+/** A question of an instance, as far as a dialog says it. */
+export interface Question {
+  id: string;
+  question: string;
+  details?: unknown;
+  otherwise?: "approve" | "reject";
+  due_at?: string;
+}
+
+/** The one pair of words for a question's two answers. */
+export const TO_QUESTIONS = { approve: "Approve", reject: "Reject" } as const;
 
 /** Answers a question of an instance with yes or no. */
-export function AnswerQuestion({
-  id,
-  question,
-  verb,
-  done,
-  close,
-}: AnswerProps & { id: string; question: string; verb: "approve" | "reject" }) {
+export function AnswerQuestion({ verb, done, close, ...asked }: AnswerProps & Question & { verb: keyof typeof TO_QUESTIONS }) {
+  const { id, question, details, otherwise, due_at: due } = asked;
   return (
     <Act<undefined, Done>
-      title={verb === "approve" ? "Say yes" : "Say no"}
-      verb={verb === "approve" ? "Approve" : "Reject"}
+      title={`${TO_QUESTIONS[verb]}?`}
+      verb={TO_QUESTIONS[verb]}
       show={() => (
         <>
           <p>
-            <bdi>{question}</bdi>
+            <strong>
+              <bdi>{question}</bdi>
+            </strong>
           </p>
-          <p class="quiet">Each question is answered once; the instance goes on {verb === "approve" ? "with it" : "without it"}.</p>
+          {details != null && <Json value={details} label="What to look at before answering" />}
+          <p>The instance goes on {verb === "approve" ? "with it" : "without it"}. Each question is answered once.</p>
+          {otherwise && due && (
+            <p class="quiet">
+              Without an answer it is {otherwise === "approve" ? "approved" : "rejected"} at <Moment at={due} />.
+            </p>
+          )}
         </>
       )}
       act={(reason) => post(`/v1/approvals/:id/${verb}`, { param: { id }, body: { reason } })}
@@ -42,27 +57,81 @@ export function AnswerQuestion({
   );
 }
 
+/** What can be said of an effect in doubt, and what follows. */
+export const TO_DOUBTS = {
+  confirm: ["It happened", "The step takes what it answered, which you say, and the run goes on behind it. Nothing is sent."],
+  reject: ["It did not happen", "It is sent now, under the same key."],
+  retry: ["Nobody can tell: run it again", "It is sent now, under a new key: it may happen twice. The audit says that you knew."],
+} as const;
+
+export type DoubtVerb = keyof typeof TO_DOUBTS;
+
+/** The same of a step that a person has spoken of before: its instance failed of that. */
+const ANOTHER = ["Give another output", "The step's output is this one from now on; a retry goes on with it. Nothing is sent."] as const;
+
 /** Says of an effect in doubt whether it happened. */
-export function AnswerDoubt({ name, step, verb, done, close }: AnswerProps & { name: string; step: string; verb: keyof typeof OF_DOUBTS }) {
-  const [text, setText] = useState("null");
-  const output = parsed(text);
+export function AnswerDoubt({ doubt, verb, done, close }: AnswerProps & { doubt: Doubt; verb: DoubtVerb }) {
+  const [text, setText] = useState("");
+  const { key, step, item, input } = doubt;
+  const output = writtenJson(text.trim() === "" ? "null" : text);
+  const [word, follows] = verb === "confirm" && doubt.state !== undefined && doubt.state !== "in_doubt" ? ANOTHER : TO_DOUBTS[verb];
   return (
     <Act<undefined, Done>
-      title={`${step}: ${verb}`}
-      verb={{ confirm: "It happened", reject: "It did not", retry: "Run it again" }[verb]}
-      isReady={verb !== "confirm" || output !== undefined}
-      show={() => <p>{OF_DOUBTS[verb]}</p>}
-      act={(reason) =>
-        post(`/v1/effects/:key/${verb}`, {
-          param: { key: name },
-          body: { reason, ...(verb === "confirm" && { output: output?.value }) },
-        })
-      }
+      title={`${step}${item && ` [${item}]`}: ${word.toLowerCase()}`}
+      verb={word}
+      final={verb === "retry" ? "If it did happen, it happens twice, and nothing takes that back." : null}
+      isReady={verb !== "confirm" || output.wrong === undefined}
+      missing="What it answered is no JSON yet."
+      show={() => (
+        <p>
+          {follows}
+          {verb === "confirm" && " Where the step cannot use it, the effect is in doubt again and says what was expected: answer anew."}
+        </p>
+      )}
+      act={(reason) => post(`/v1/effects/:key/${verb}`, { param: { key }, body: { reason, ...(verb === "confirm" && { output }) } })}
       done={({ action_id }) => done(action_id)}
       close={close}
     >
-      {verb === "confirm" && <JsonField label="What it answered, as JSON; null for nothing" text={text} change={setText} />}
+      {input !== null && (
+        <details open>
+          <summary>What it sent</summary>
+          <Json value={input} label={`What ${step} sent`} />
+        </details>
+      )}
+      {verb === "confirm" && (
+        <>
+          <JsonField label="What did it answer? (JSON; leave empty if it answers nothing)" text={text} change={setText} mayBeEmpty />
+          <Example doubt={doubt} take={setText} />
+        </>
+      )}
     </Act>
+  );
+}
+
+/** What the step answered where it is known to have happened: nobody can guess what its code expects. */
+function Example({ doubt, take }: { doubt: Doubt; take: (text: string) => void }) {
+  const { data } = useData(
+    () => earlierOutput(doubt),
+    [doubt.key],
+    () => false,
+  );
+  if (!data) return null;
+  const { output, instance } = data;
+  if (instance === undefined)
+    return <p class="quiet">No other run of this step is on record that would show what it answers: look at the step's code.</p>;
+  return (
+    <div class="field">
+      <span>
+        What it answered{" "}
+        {instance === doubt.instance_id ? "here before" : <Link to={hrefOf("instances", instance)}>in another instance</Link>}
+      </span>
+      <Json value={output} label={`What ${doubt.step} answered before`} />
+      <p class="acts">
+        <button type="button" onClick={() => take(JSON.stringify(output, null, 2))}>
+          Begin with this
+        </button>
+      </p>
+    </div>
   );
 }
 
@@ -78,20 +147,12 @@ export function JsonField({
   change: (text: string) => void;
   mayBeEmpty?: boolean;
 }) {
+  const { wrong } = writtenJson(text);
   return (
     <label class="field">
       {label}
       <textarea class="code" value={text} spellcheck={false} onInput={(event) => change(event.currentTarget.value)} />
-      {parsed(text) === undefined && !(mayBeEmpty && text.trim() === "") && <span class="wrong">This is no JSON yet.</span>}
+      {wrong && !(mayBeEmpty && text.trim() === "") && <span class="wrong">{wrong}</span>}
     </label>
   );
-}
-
-/** A text as JSON; undefined for none. */
-export function parsed(text: string): { value: unknown } | undefined {
-  try {
-    return { value: JSON.parse(text) };
-  } catch {
-    return undefined;
-  }
 }

@@ -1,25 +1,30 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { Icon } from "./icon.tsx";
 
 interface DialogProps {
   title: string;
-  close: () => void;
+  /** Default: it stays until it is answered. */
+  close?: () => void;
   /** What Ctrl+Enter does. */
   confirm?: () => void;
   children: ComponentChildren;
 }
 
-/** A dialog over the page: Esc closes it, and the focus goes back to where it was. */
+/** A dialog over the page: Esc closes it where it may be closed, and the focus goes back to where it was. */
 export function Dialog({ title, close, confirm, children }: DialogProps) {
   const box = useRef<HTMLDialogElement>(null);
   const name = useId();
-  useEffect(() => {
+  // Before anything is painted: the next key may be Esc.
+  useLayoutEffect(() => {
     const { activeElement } = document;
-    box.current?.showModal();
+    const dialog = box.current;
+    dialog?.showModal();
     return () => {
-      if (activeElement instanceof HTMLElement && activeElement.isConnected) activeElement.focus();
-      else document.getElementById("main")?.focus();
+      // First, because nothing behind a dialog that is open can have the focus.
+      dialog?.close();
+      if (activeElement instanceof HTMLElement && activeElement !== document.body && activeElement.isConnected) activeElement.focus();
+      else (document.querySelector<HTMLElement>("tr[data-current]") ?? document.getElementById("main"))?.focus();
     };
   }, []);
   return (
@@ -28,7 +33,7 @@ export function Dialog({ title, close, confirm, children }: DialogProps) {
       aria-labelledby={name}
       onCancel={(event) => {
         event.preventDefault();
-        close();
+        close?.();
       }}
       onKeyDown={(event) => {
         if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
@@ -38,9 +43,11 @@ export function Dialog({ title, close, confirm, children }: DialogProps) {
     >
       <div class="title">
         <h2 id={name}>{title}</h2>
-        <button type="button" class="plain" onClick={close} aria-label="Close" title="Close (Esc)">
-          <Icon name="close" />
-        </button>
+        {close && (
+          <button type="button" class="plain" onClick={close} aria-label="Close" title="Close (Esc)">
+            <Icon name="close" />
+          </button>
+        )}
       </div>
       {children}
     </dialog>

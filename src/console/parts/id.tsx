@@ -5,6 +5,11 @@ export function shortId(id: string): string {
   return id.length > 16 ? `${id.slice(0, 8)}…${id.slice(-4)}` : id;
 }
 
+/** A sentence with the ids in it shortened: whoever wants one whole finds it where its thing is. */
+export function withoutIds(sentence: string): string {
+  return sentence.replaceAll(/\b[0-9a-f]{32}\b/g, shortId);
+}
+
 /** An id, shortened where it is shown and whole where it is copied. */
 export function Id({ id }: { id: string }) {
   const [isCopied, setCopied] = useState(false);

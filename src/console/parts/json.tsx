@@ -6,9 +6,13 @@ const SHOWN = 20_000;
 
 /** Any value as indented JSON: always text, whatever it holds. */
 export function Json({ value, label }: { value: unknown; label: string }) {
+  return <JsonText text={JSON.stringify(value, null, 2) ?? "nothing"} label={label} />;
+}
+
+/** A text of JSON as it is, which can be copied; and other texts of the same, by what copies them. */
+export function JsonText({ text, label, others = {} }: { text: string; label: string; others?: Readonly<Record<string, string>> }) {
   const [isWhole, showWhole] = useState(false);
-  const [isCopied, setCopied] = useState(false);
-  const text = JSON.stringify(value, null, 2) ?? "nothing";
+  const [copy, setCopy] = useState("");
   const shown = isWhole ? text : text.slice(0, SHOWN);
   return (
     <section class="json" aria-label={label}>
@@ -22,9 +26,11 @@ export function Json({ value, label }: { value: unknown; label: string }) {
             Show all {text.length} characters
           </button>
         )}
-        <button type="button" class="plain" onClick={async () => setCopied(await copied(text))}>
-          {isCopied ? "Copied" : "Copy"}
-        </button>
+        {Object.entries({ Copy: text, ...others }).map(([name, what]) => (
+          <button key={name} type="button" class="plain" onClick={async () => setCopy((await copied(what)) ? name : "")}>
+            {copy === name ? "Copied" : name}
+          </button>
+        ))}
       </p>
     </section>
   );

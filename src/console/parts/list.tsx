@@ -13,10 +13,19 @@ interface ListProps<Row> {
 }
 
 /** A list that is read page by page: how many are shown, why it is as it is, and a button for more. */
-export function List<Row>({ pages: { rows, problem, more }, noun: [one, many], empty, children }: ListProps<Row>) {
+export function List<Row>({ pages: { rows, problem, more, newest }, noun: [one, many], empty, children }: ListProps<Row>) {
   return (
     <>
       {problem && <ProblemNote problem={problem} />}
+      {!rows && !problem && <p class="quiet">Reading …</p>}
+      {newest && (
+        <p role="status">
+          More {many} have come than one page holds.{" "}
+          <button type="button" onClick={newest}>
+            Show the newest
+          </button>
+        </p>
+      )}
       {rows?.length === 0 && !problem && empty}
       {rows && rows.length > 0 && children(rows)}
       {rows && (rows.length > 0 || more) && (

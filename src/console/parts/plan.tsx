@@ -5,6 +5,8 @@ export interface Plan {
   refused: string | null;
   /** What would follow, in a sentence, where the route says it. */
   follows?: string;
+  /** What it keeps that a person has said, and what to do where that is wrong. */
+  note?: string | null;
   from?: string | null;
   effects: { step: string; item: string; verdict: string }[];
 }
@@ -26,10 +28,11 @@ const VERDICTS: Readonly<Record<string, readonly [tone: Tone, means: string]>> =
 };
 
 /** A dry run, effect by effect. */
-export function EffectPlan({ plan: { follows, from, effects } }: { plan: Plan }) {
+export function EffectPlan({ plan: { follows, from, note, effects } }: { plan: Plan }) {
   return (
     <>
       {(follows || from) && <p>{follows ?? `It starts from ${from}.`}</p>}
+      {note && <p>{note}</p>}
       {effects.length === 0 && <p class="quiet">No effect is recorded of it.</p>}
       <ul class="effects">
         {effects.map(({ step, item, verdict }) => {

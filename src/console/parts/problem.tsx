@@ -3,11 +3,13 @@ import { hrefOf, Link } from "../frame/router.tsx";
 
 /** A refusal in words: what was wrong, field by field, and a link to what was in the way. */
 export function ProblemNote({ problem }: { problem: Problem }) {
-  const { title, detail, code, issues = [], instance_id: instance } = problem;
+  const { title, detail, code, status, issues = [], instance_id: instance } = problem;
+  // Said by the title, and field by field below.
+  const saysTwice = issues.length > 0 && detail.startsWith(title);
   return (
     <div class="problem" role="alert">
       <p>
-        <strong>{title}.</strong> {detail}
+        <strong>{title}.</strong> {saysTwice ? "" : detail}
       </p>
       {issues.length > 0 && (
         <ul>
@@ -21,9 +23,11 @@ export function ProblemNote({ problem }: { problem: Problem }) {
       <p class="quiet">
         {typeof instance === "string" && <Link to={hrefOf("instances", instance)}>The instance in the way</Link>}
         {code === "bulk_actions_running" && <Link to={hrefOf("actions", { state: "running" })}>Those that run</Link>}{" "}
-        <a href={`/problems#${code}`} target="_blank" rel="noreferrer">
-          {code}
-        </a>
+        {status !== 0 && (
+          <a href={`/problems#${code}`} target="_blank" rel="noreferrer">
+            {code}
+          </a>
+        )}
       </p>
     </div>
   );

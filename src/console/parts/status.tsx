@@ -19,8 +19,8 @@ export type Tone = keyof typeof SHAPES;
 const TONES: Readonly<Record<string, Tone>> = {
   ...{ complete: "green", done: "green", confirmed: "green", applied: "green", approved: "green", replayed: "green", active: "green" },
   ...{ running: "blue", claimed: "blue", open: "blue", going: "blue", starts: "blue", follows: "blue", sent: "blue" },
-  ...{ retrying: "amber", overdue: "amber", failed: "amber" },
-  ...{ waiting: "violet", sleeping: "violet", pending: "violet" },
+  ...{ retrying: "amber", overdue: "amber", failed: "amber", narrowed: "amber" },
+  ...{ waiting: "violet", sleeping: "violet", pending: "violet", full: "violet" },
   ...{
     taken: "green",
     stated: "green",
@@ -70,6 +70,9 @@ export function standing({ status, retrying, sleeping, waiting_for }: Instance):
   return retrying ? "retrying" : waiting_for.length > 0 ? "waiting" : sleeping ? "sleeping" : status;
 }
 
+/** What its next time is of. */
+const NEXT: Readonly<Record<string, string>> = { retrying: "again", waiting: "ends", sleeping: "wakes" };
+
 /** How an instance stands, and what it comes to next, as far as that is known. */
 export function InstanceStatus({ instance }: { instance: Instance }) {
   const word = standing(instance);
@@ -78,11 +81,11 @@ export function InstanceStatus({ instance }: { instance: Instance }) {
     word === "retrying" ? retrying?.next_at : word === "waiting" ? waits[0]?.until : word === "sleeping" ? sleeping?.until : null;
   return (
     <>
-      <Status word={word === "waiting" && waits[0]?.approval_id ? "asks" : word} {...(word === "waiting" && { tone: "violet" as const })} />
+      <Status word={word} />
       {until && (
         <span class="quiet">
           {" "}
-          <Ago at={until} />
+          {NEXT[word]} <Ago at={until} />
         </span>
       )}
       {undo && <span class="quiet"> {undo === "done" ? "undone" : "being undone"}</span>}

@@ -24,23 +24,30 @@ interface TableProps<Row extends object> {
   nameOf: (row: Row) => string;
   /** Where Enter and a click on the row go. */
   hrefOf?: (row: Row) => string;
+  /** What stands below a row in a narrow window, which has no columns for it. */
+  below?: (row: Row) => ComponentChildren;
   /** The names of the rows that are selected, where they can be: `x` selects. */
   selected?: ReadonlySet<string>;
   select?: (names: ReadonlySet<string>) => void;
 }
 
 const ROW_PX = 32;
-/** Longer lists draw only what is seen, and some rows on either side. */
+/** One with something below it. */
+const TWO_LINES_PX = 52;
+const NARROW = matchMedia("(max-width: 720px)");
+/** Longer lists draw only what is seen, and some rows on either side. With twice as many its tasks are longer: docs/console.md. */
 const VIRTUAL_FROM = 100;
 const BESIDE = 8;
 /** What is drawn is moved by so many rows at once, so that most scrolling draws nothing. */
 const STEP = 5;
 
 /** Rows that are walked by `j` and `k`, opened by Enter and selected by `x`; the row that has the focus keeps it as others come. */
-export function Table<Row extends object>({ label, rows, columns, nameOf, hrefOf, selected, select }: TableProps<Row>) {
+export function Table<Row extends object>(props: TableProps<Row>) {
+  const { label, rows, columns, nameOf, hrefOf, below, selected, select } = props;
   const body = useRef<HTMLTableSectionElement>(null);
   const [current, setCurrent] = useState("");
-  const [first, last] = useWindow(body, rows.length);
+  const rowPx = useNarrow() && below ? TWO_LINES_PX : ROW_PX;
+  const [first, last] = useWindow(body, rows.length, rowPx);
   const at = rows.findIndex((row) => nameOf(row) === current);
 
   const focus = (index: number) => {
@@ -48,8 +55,8 @@ export function Table<Row extends object>({ label, rows, columns, nameOf, hrefOf
     if (row === undefined) return;
     setCurrent(nameOf(row));
     const { top = 0 } = body.current?.getBoundingClientRect() ?? {};
-    const y = top + index * ROW_PX;
-    if (rows.length > VIRTUAL_FROM && (y < 0 || y > innerHeight - ROW_PX)) scrollBy({ top: y - innerHeight / 2 });
+    const y = top + index * rowPx;
+    if (rows.length > VIRTUAL_FROM && (y < 0 || y > innerHeight - rowPx)) scrollBy({ top: y - innerHeight / 2 });
     // At once, because the next key may be Enter; what is scrolled to has to be drawn first.
     const drawn = () => body.current?.querySelector<HTMLElement>(`tr[data-at="${index}"]`);
     const there = drawn();
@@ -104,7 +111,7 @@ export function Table<Row extends object>({ label, rows, columns, nameOf, hrefOf
           ))}
         </tr>
       </thead>
-      <tbody ref={body} style={{ paddingTop: first * ROW_PX, paddingBottom: (rows.length - last) * ROW_PX }}>
+      <tbody ref={body} style={{ "--row": `${rowPx}px`, paddingTop: first * rowPx, paddingBottom: (rows.length - last) * rowPx }}>
         {rows.slice(first, last).map((row, index) => {
           const name = nameOf(row);
           return (
@@ -132,6 +139,11 @@ export function Table<Row extends object>({ label, rows, columns, nameOf, hrefOf
                 </td>
               )}
               {cellsOf(row)}
+              {below && (
+                <td class="below" colSpan={columns.length}>
+                  {below(row)}
+                </td>
+              )}
             </tr>
           );
         })}
@@ -144,21 +156,31 @@ function kind<Row>({ isMinor, isNumber }: Column<Row>): string | undefined {
   return [isMinor && "minor", isNumber && "number"].filter(Boolean).join(" ") || undefined;
 }
 
+function useNarrow(): boolean {
+  const [isNarrow, setNarrow] = useState(NARROW.matches);
+  useEffect(() => {
+    const look = () => setNarrow(NARROW.matches);
+    NARROW.addEventListener("change", look);
+    return () => NARROW.removeEventListener("change", look);
+  }, []);
+  return isNarrow;
+}
+
 /** Which rows are drawn: all of a short list, of a long one those that are seen and some beside them. */
-function useWindow(body: { readonly current: HTMLElement | null }, count: number): readonly [first: number, last: number] {
+function useWindow(body: { readonly current: HTMLElement | null }, count: number, rowPx: number): readonly [first: number, last: number] {
   const [first, setFirst] = useState(0);
   const isLong = count > VIRTUAL_FROM;
   useEffect(() => {
     if (!isLong) return setFirst(0);
     const look = () => {
-      const above = -(body.current?.getBoundingClientRect().top ?? 0) / ROW_PX;
+      const above = -(body.current?.getBoundingClientRect().top ?? 0) / rowPx;
       setFirst(Math.max(0, Math.floor((above - BESIDE) / STEP) * STEP));
     };
     look();
     addEventListener("scroll", look, { passive: true });
     return () => removeEventListener("scroll", look);
-  }, [isLong, count]);
+  }, [isLong, count, rowPx]);
   if (!isLong) return [0, count];
   const begin = Math.min(first, Math.max(0, count - 2 * BESIDE));
-  return [begin, Math.min(count, begin + Math.ceil(innerHeight / ROW_PX) + 2 * BESIDE + STEP)];
+  return [begin, Math.min(count, begin + Math.ceil(innerHeight / rowPx) + 2 * BESIDE + STEP)];
 }

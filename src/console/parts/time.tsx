@@ -9,44 +9,43 @@ const DAY = 24 * HOUR;
 /** A duration in the two units that matter: `4 m 12 s`, `850 ms`. */
 export function duration(ms: number): string {
   if (ms < SECOND) return `${Math.round(ms)} ms`;
-  if (ms < 10 * SECOND) return `${(ms / SECOND).toFixed(1)} s`;
+  if (ms < 10 * SECOND) return `${Number((ms / SECOND).toFixed(1))} s`;
   if (ms < MINUTE) return `${Math.round(ms / SECOND)} s`;
-  if (ms < HOUR) return `${Math.floor(ms / MINUTE)} m ${Math.round((ms % MINUTE) / SECOND)} s`;
-  if (ms < DAY) return `${Math.floor(ms / HOUR)} h ${Math.round((ms % HOUR) / MINUTE)} m`;
-  return `${Math.floor(ms / DAY)} d ${Math.round((ms % DAY) / HOUR)} h`;
+  if (ms < HOUR) return inTwo(ms, [MINUTE, "m"], [SECOND, "s"]);
+  if (ms < DAY) return inTwo(ms, [HOUR, "h"], [MINUTE, "m"]);
+  return inTwo(ms, [DAY, "d"], [HOUR, "h"]);
 }
 
-/** How far a moment is from now, in one unit: `12 s ago`, `in 3 min`. */
+type Unit = readonly [ms: number, word: string];
+
+function inTwo(ms: number, [large, word]: Unit, [small, other]: Unit): string {
+  const rest = Math.floor((ms % large) / small);
+  return `${Math.floor(ms / large)} ${word}${rest > 0 ? ` ${rest} ${other}` : ""}`;
+}
+
+/** How far a moment is from now, in one unit, to the nearest: `12 s ago`, `in 3 min`. */
 function distance(at: number, now: number): string {
   const ms = Math.abs(now - at);
   // Two clocks are never quite the same.
   if (ms < 2 * SECOND) return "now";
-  const said =
-    ms < MINUTE
-      ? `${Math.floor(ms / SECOND)} s`
-      : ms < HOUR
-        ? `${Math.floor(ms / MINUTE)} min`
-        : ms < 2 * DAY
-          ? `${Math.floor(ms / HOUR)} h`
-          : `${Math.floor(ms / DAY)} d`;
+  const [seconds, minutes, hours] = [SECOND, MINUTE, HOUR].map((unit) => Math.round(ms / unit)) as [number, number, number];
+  const said = seconds < 60 ? `${seconds} s` : minutes < 60 ? `${minutes} min` : hours < 48 ? `${hours} h` : `${Math.round(ms / DAY)} d`;
   // The clock is a second old at most: what has just happened is not ahead.
   return at - now >= SECOND ? `in ${said}` : `${said} ago`;
 }
 
-// Each is made once, when it is first needed: making one takes longer than all else that a row of a table needs.
-let exactly: Intl.DateTimeFormat | undefined;
-let ofDay: Intl.DateTimeFormat | undefined;
+const two = (number: number) => String(number).padStart(2, "0");
 
-/** The exact moment, where the reader is. */
-export function exact(at: string): string {
-  exactly ??= new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
-  return exactly.format(new Date(at));
+/** The exact moment where the reader is, in one form everywhere: `2026-11-27 14:41:41`. The zone is said at the foot of the page. */
+export function exact(at: string | number): string {
+  const moment = new Date(at);
+  const day = [moment.getFullYear(), two(moment.getMonth() + 1), two(moment.getDate())].join("-");
+  return `${day} ${[moment.getHours(), moment.getMinutes(), moment.getSeconds()].map(two).join(":")}`;
 }
 
 /** The time of a day, to the second. */
 export function clockTime(at: string | number): string {
-  ofDay ??= new Intl.DateTimeFormat(undefined, { timeStyle: "medium", hourCycle: "h23" });
-  return ofDay.format(new Date(at));
+  return exact(at).slice(11);
 }
 
 /** A moment as its distance from now; the exact one is shown on hover and focus. */
@@ -58,3 +57,18 @@ export function Ago({ at }: { at: string }) {
     </time>
   );
 }
+
+/** A moment exactly, with its distance from now beside it. */
+export function Moment({ at }: { at: string }) {
+  return (
+    <>
+      {exact(at)}{" "}
+      <span class="quiet">
+        (<Ago at={at} />)
+      </span>
+    </>
+  );
+}
+
+/** Where the reader's times are of, by the browser: `Europe/Berlin`. */
+export const timeZone = () => Intl.DateTimeFormat().resolvedOptions().timeZone;

@@ -7,13 +7,15 @@ import { type Action, audit, type Operator } from "../store/actions.ts";
 import { namedBatch } from "../store/named.ts";
 import { query } from "../store/retry.ts";
 import { insertCode, removeOldCodes, type StoredCode, selectCode, takeCode, tokenBehind } from "../store/sign-in-codes.ts";
-import { insertHeir, selectOwner } from "../store/tokens.ts";
-import { asTokenRow, MAX_TOKENS, type StoredGrant, type TokenRow } from "./tokens.ts";
+import { insertHeir, removeOldHeirs, selectOwner } from "../store/tokens.ts";
+import { asTokenRow, type StoredGrant, type TokenRow } from "./tokens.ts";
 
 /** How long a code may be traded. */
 const CODE_VALID_MS = 10 * 60_000;
 /** How long a browser is signed in. */
 const SIGNED_IN_MS = 12 * 3_600_000;
+/** Browsers that are signed in by one token, or by what comes from it: one more has the oldest sign in again. */
+const MAX_BROWSERS = 50;
 
 /** A code's text: `mc_` and 256 random bits. */
 const CODE = /^mc_[A-Za-z0-9_-]{43}$/;
@@ -50,7 +52,7 @@ export interface SignedIn {
 
 /**
  * Trades a code for a token that does what the code's own does, for twelve hours and no longer than that one works; its minting is audited
- * in the name of that one. Errors: `unauthorized`, which says what is wrong with the code; `invalid_transition` where the tenant has too many.
+ * in the name of that one. Errors: `unauthorized`, which says what is wrong with the code.
  */
 export async function signIn(env: Pick<EngineEnv, "DB">, code: string): Promise<SignedIn> {
   const hash = hashOf(code);
@@ -65,11 +67,12 @@ export async function signIn(env: Pick<EngineEnv, "DB">, code: string): Promise<
   const done: Action = { id: crypto.randomUUID(), verb: "mint", target: id, instanceId: null, reason: known.reason };
   const { minted } = await namedBatch(env.DB, {
     taken: takeCode(hash, id),
-    minted: insertHeir({ id, hash: secret }, { standsFor: tokenBehind(hash, id), forMs: SIGNED_IN_MS, most: MAX_TOKENS }),
+    minted: insertHeir({ id, hash: secret }, { standsFor: tokenBehind(hash, id), forMs: SIGNED_IN_MS }),
     audited: audit(by, { ...done, detail: { actor: owner.actor, minted_by: known.token_id, signed_in: true } }, false, sql`changes() > 0`),
+    ended: removeOldHeirs(known.tenant_id, known.token_id, MAX_BROWSERS),
   });
   const [row] = minted as unknown as StoredGrant[];
-  if (!row) throw refused("This sign-in link has just been used, its token has expired, or its tenant has as many tokens as it may.");
+  if (!row) throw refused("This sign-in link has just been used, or its token has expired.");
   return { text, tenantId: known.tenant_id, token: asTokenRow(row) };
 }
 

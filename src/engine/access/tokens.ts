@@ -43,6 +43,8 @@ export interface TokenRow extends Required<Pick<Token, "id" | "actor" | "scopes"
   expiresAt: number | null;
   /** At most an hour before its last use; null where it has not been used. */
   usedAt: number | null;
+  /** True for a browser's, by a sign-in code. */
+  signedIn: boolean;
 }
 
 interface StoredToken {
@@ -55,13 +57,13 @@ interface StoredToken {
   used_at: number | null;
 }
 
-export type StoredGrant = Omit<StoredToken, "hash" | "tenant_id"> & { created_at: number };
+export type StoredGrant = Omit<StoredToken, "hash" | "tenant_id"> & { created_at: number; signed_in: number };
 
 const DAY_MS = 86_400_000;
 const USUAL_DAYS = 90;
 
-/** Tokens of one tenant: those that expired stay for 30 days. */
-export const MAX_TOKENS = 1000;
+/** Tokens of one tenant, without those of browsers: those that expired stay for 30 days. */
+const MAX_TOKENS = 1000;
 
 /**
  * How long an isolate trusts what it has read: a deleted token works at most this much longer, and an unknown one is not looked for again.
@@ -230,8 +232,11 @@ async function storedToken(env: Pick<EngineEnv, "DB">, id: string, beforeLook: (
 }
 
 /** A row as its tenant sees it. */
-export function asTokenRow({ id, actor, scopes, created_at, expires_at, used_at }: StoredGrant): TokenRow {
-  return { id, actor, scopes: scopes.split(" ") as Scope[], createdAt: created_at, expiresAt: expires_at, usedAt: used_at };
+export function asTokenRow({ id, actor, scopes, created_at, expires_at, used_at, signed_in }: StoredGrant): TokenRow {
+  return {
+    ...{ id, actor, scopes: scopes.split(" ") as Scope[], signedIn: signed_in === 1 },
+    ...{ createdAt: created_at, expiresAt: expires_at, usedAt: used_at },
+  };
 }
 
 function tokenAction(verb: Action["verb"], id: string, reason: string, detail: Record<string, unknown>): Action {

@@ -26,6 +26,7 @@ const ENGINE_CODES = [
   "key_not_found",
   "bulk_action_not_found",
   "bulk_actions_running",
+  "more_matched",
   "invalid_transition",
   "lease_lost",
   "in_doubt",

@@ -26,6 +26,7 @@ export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> =
   causes: ["kind", "id"],
   signals: ["id"],
   actions: ["id"],
+  limits: ["name"],
   locks: ["name"],
   fences: ["name"],
   lanes: ["lane", "key"],

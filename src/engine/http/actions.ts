@@ -1,7 +1,14 @@
 import { z } from "@hono/zod-openapi";
+import { isVisible } from "../contract/chosen-name.ts";
 
 /** Every action of an operator says why: it is what the audit shows. */
-const reason = z.string().trim().min(1).max(500).meta({ description: "Why; kept in the audit." });
+const reason = z
+  .string()
+  .trim()
+  .min(1)
+  .max(500)
+  .refine(isVisible, "must have a character that can be seen")
+  .meta({ description: "Why; kept in the audit." });
 export const reasoned = z.strictObject({ reason });
 
 /** What any request with a body may be refused for, whatever it asks. */

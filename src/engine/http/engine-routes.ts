@@ -40,6 +40,7 @@ import { instanceStream } from "./routes/instance-stream.ts";
 import { instances } from "./routes/instances.ts";
 import { keys } from "./routes/keys.ts";
 import { lanes } from "./routes/lanes.ts";
+import { limits } from "./routes/limits.ts";
 import { locks } from "./routes/locks.ts";
 import { METRICS_PATH, metrics } from "./routes/metrics.ts";
 import { problemsPage } from "./routes/problems-page.ts";
@@ -109,6 +110,7 @@ export type EngineApi = ReturnType<
   | typeof instanceActions
   | typeof skipAndSignal
   | typeof schedules
+  | typeof limits
   | typeof locks
   | typeof lanes
   | typeof metrics
@@ -180,7 +182,7 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
   ];
   const found = [search(catalog, finders), correlations(catalog, elsewhere), keys(catalog), catalogRoutes(catalog, firstCommand)];
   const acting = [undo(), instanceActions(), skipAndSignal(catalog), bulkActions(catalog)];
-  const people = [approvals(catalog), ...acting, schedules(catalog), locks(), lanes()];
+  const people = [approvals(catalog), ...acting, schedules(catalog), limits(), locks(), lanes()];
   const live = [instanceStream(catalog), stream(catalog), streamTokens()];
   const seen = [...live, metrics(), queues(catalog), alerts(), divergences(), health()];
   const pages = [problemsPage(), ...(hasConsole ? [consolePage()] : [])];

@@ -7,7 +7,6 @@ export type { HttpEnv } from "./env.ts";
 export { answerEvents, type Followed, heardLast, streamed, streamHeaders, streamQuery } from "./event-stream.ts";
 export { idempotencyKey, keyHeader } from "./idempotency-key.ts";
 export { invalidRequest } from "./invalid-request.ts";
-export { LIVE, LIVE_SCRIPT } from "./live.ts";
 export { mediaTypeOf, notTaken } from "./media-type.ts";
 export type { Group } from "./openapi-groups.ts";
 export { answerHtml } from "./page-html.ts";

@@ -23,6 +23,11 @@ export const ENGINE_GROUPS: readonly Group[] = [
   },
   { name: "Lanes", paths: ["/v1/lanes"], description: "Queues that keep order for each key: which stand still, and why." },
   { name: "Schedules", paths: ["/v1/schedules"], description: "Commands that are due by the clock." },
+  {
+    name: "Limits",
+    paths: ["/v1/limits"],
+    description: "How much of a rate is used, who waits, and what an upstream's refusal has narrowed.",
+  },
   { name: "Locks", paths: ["/v1/locks"], description: "What one holds at a time: by whom, since when; and breaking it." },
   { name: "Divergences", paths: ["/v1/divergences"], description: "Where two records of one thing disagree." },
   {

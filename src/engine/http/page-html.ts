@@ -11,37 +11,26 @@ const STYLE = `
   body { max-width: 44rem; margin: clamp(1.5rem, 6vw, 3.5rem) auto; padding: 0 1.25rem;
     font: 16px/1.55 system-ui, sans-serif; color: var(--text);
     background: var(--paper); overflow-wrap: anywhere }
-  h1, h2, h3 { line-height: 1.2; letter-spacing: -.01em }
+  h1, h2 { line-height: 1.2; letter-spacing: -.01em }
   h1 { margin: 0 0 1rem; font-size: 2rem }
   h2 { margin: 3rem 0 .75rem; font-size: 1.3rem }
-  h3 { font-size: 1rem }
   a { color: var(--link); text-underline-offset: .15em } code, pre { font: .875rem/1.5 ui-monospace, "SF Mono", Menlo, monospace }
   pre { padding: 1rem; overflow-x: auto; background: var(--tint); border-radius: 8px }
   table { border-collapse: collapse; width: 100% }
   th, td { width: 50%; padding: .5rem 1rem .5rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line) }
-  th, small, #said, dl dd:last-child { color: var(--quiet) } th, small { font-size: .875rem; font-weight: normal }
+  th, dl dd:last-child { color: var(--quiet) } th { font-size: .875rem; font-weight: normal }
   dl > div { display: grid; grid-template-columns: 1fr auto; gap: .15rem 1rem;
     padding: .9rem .75rem; margin: 0 -.75rem; border-bottom: 1px solid var(--line) }
-  dt code { font-weight: 600 } dd { margin: 0 } dd + dd { grid-column: 1 / -1 } :target { background: var(--tint) }
-  #live { padding: .25rem 1.25rem; border: 1px solid var(--line); border-radius: 8px }
-  #live h2 { margin-top: 1rem }
-  #live ul { padding: 0; list-style: none }
-  #live li { padding: .4rem 0 }
-  input, button { max-width: 100%; box-sizing: border-box; padding: .35rem .6rem;
-    font: inherit; border: 1px solid var(--quiet); border-radius: 6px }`;
+  dt code { font-weight: 600 } dd { margin: 0 } dd + dd { grid-column: 1 / -1 } :target { background: var(--tint) }`;
 
 type Html = HtmlEscapedString | Promise<HtmlEscapedString>;
 
-/**
- * Answers a page for people that may load nothing and run nothing but what it brings: its one style, and the script if it has one, are
- * named by a nonce. A script may ask our own API.
- */
-export function answerHtml(context: Context, title: string, content: Html, script?: string) {
+/** Answers a page for people that runs nothing, and loads nothing but the one style that it brings, which is named by a nonce. */
+export function answerHtml(context: Context, title: string, content: Html) {
   const nonce = randomBytes(16).toString("base64");
-  const scripts = script === undefined ? "" : `script-src 'nonce-${nonce}'; connect-src 'self'; `;
   context.header(
     "content-security-policy",
-    `default-src 'none'; style-src 'nonce-${nonce}'; ${scripts}base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+    `default-src 'none'; style-src 'nonce-${nonce}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
   );
   context.header("referrer-policy", "no-referrer");
   return context.html(
@@ -57,7 +46,6 @@ export function answerHtml(context: Context, title: string, content: Html, scrip
 <main>
 ${content}
 </main>
-${script === undefined ? "" : html`<script type="module" nonce="${nonce}">${raw(script)}</script>`}
 </body>
 </html>`,
     200,

@@ -1,5 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
+import type { Hide } from "../contract/hide.ts";
 import { REPLAY_OUTCOMES, type ReplayPlan } from "../operate/plan-replay.ts";
 import { INSTANCE_STATUSES } from "../store/instances/status.ts";
 import type { HttpEnv } from "./env.ts";
@@ -32,18 +33,33 @@ export const ReplayPlanSchema = z
   })
   .openapi("ReplayPlan");
 
-export function replayPlanView(plan: ReplayPlan, { env, var: { problems } }: Context<HttpEnv>): z.infer<typeof ReplayPlanSchema> {
+/** A plan for people. What is withheld of its message is hidden in every text that says something of that; the rest is the engine's own. */
+export function replayPlanView(
+  plan: ReplayPlan,
+  { env, var: { problems } }: Context<HttpEnv>,
+  hide: Hide,
+): z.infer<typeof ReplayPlanSchema> {
   const { outcome, why, refused, queue, identity, holder } = plan;
   return {
-    ...{ outcome, why, queue },
-    refused: refused && problemOf(refused, problems),
+    ...{ outcome, why: hide(why), queue },
+    refused: refused && hiddenIn(problemOf(refused, problems), hide),
     identity: identity && {
-      tenant_id: identity.tenantId,
-      message_type: identity.messageType,
-      idempotency_key: identity.idempotencyKey,
-      subject: identity.subject,
+      tenant_id: hide(identity.tenantId),
+      message_type: hide(identity.messageType),
+      idempotency_key: hide(identity.idempotencyKey),
+      subject: hide(identity.subject),
       fingerprint: fingerprintView(env, identity.tenantId, identity.fingerprint),
     },
     instance: holder,
+  };
+}
+
+function hiddenIn(problem: z.infer<typeof ProblemSchema>, hide: Hide): z.infer<typeof ProblemSchema> {
+  const { detail, issues, did_you_mean: meant } = problem;
+  return {
+    ...problem,
+    detail: hide(detail),
+    ...(issues && { issues: issues.map(({ path, message }) => ({ path: hide(path), message: hide(message) })) }),
+    ...(meant && { did_you_mean: hide(meant) }),
   };
 }

@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import type { Action, ActionResult, Operator } from "../store/actions.ts";
-import { keysetPage, type Page, type PageRequest } from "../store/paging.ts";
+import { keysetPage, LOOKED_AT, type Page, type PageRequest, type Position } from "../store/paging.ts";
 import { query } from "../store/retry.ts";
 
 /** One operator action, as people read it. */
@@ -36,6 +36,8 @@ export interface AuditRow {
 export interface AuditFilter extends PageRequest {
   /** What it was about, in full. */
   target?: string | undefined;
+  /** The instance that it moved: also what was about one of its effects, or of its questions. */
+  instance?: string | undefined;
   result?: ActionResult | undefined;
   /** Who acted, in full: a token's name. */
   actor?: string | undefined;
@@ -51,25 +53,40 @@ const COLUMNS =
   fragment(`id, actor, token_id AS tokenId, scope, verb, target, instance_id, reason, detail, before, after, result, at, applied_at,
   error`);
 
-/** What the tenant's operators did, newest first. Of a target it reads that one's rows, whatever their result: nearly all are `applied`. */
+/** What the tenant's operators did, newest first. By several filters at once a page may be short and still have a next one. */
 export function listActions(env: EngineEnv, by: Operator, filter: AuditFilter): Promise<Page<AuditRow>> {
   const { since = 0, until = Number.MAX_SAFE_INTEGER } = filter;
   return keysetPage(filter, identity, async (before, limit) => {
+    const from = before.at < until ? before : { at: until, id: "" };
+    const behind = sql`
+      ${whereActionsAre(filter)} AND tenant_id = ${by.tenantId} AND (at, id) < (${from.at}, ${from.id}) AND at >= ${since}
+      ORDER BY at DESC, id DESC`;
     const rows = await query(
       env.DB,
       sql`
-        SELECT ${COLUMNS} FROM actions ${whereActionsAre(filter)} AND tenant_id = ${by.tenantId}
-          AND (at, id) < (${before.at}, ${before.id}) AND at >= ${since} AND at < ${until}
-          ${andEquals(fragment("result"), filter.result)}
+        SELECT * FROM (SELECT ${COLUMNS} FROM actions ${behind} LIMIT ${LOOKED_AT})
+        WHERE true ${andEquals(fragment("target"), filter.target)} ${andEquals(fragment("result"), filter.result)}
           ${andEquals(fragment("actor"), filter.actor)} ${andEquals(fragment("verb"), filter.verb)}
         ORDER BY at DESC, id DESC LIMIT ${limit}`,
     );
-    return rows.map(asRow);
+    if (rows.length >= limit || !isLookedFor(filter)) return rows.map(asRow);
+    const [end] = await query<Position>(env.DB, sql`SELECT at, id FROM actions ${behind} LIMIT 1 OFFSET ${LOOKED_AT - 1}`);
+    return { found: rows.map(asRow), end };
   });
 }
 
+/** True where the index has one filter, and the rows are picked by another. */
+function isLookedFor({ instance, target, bulk, actor, verb, result }: AuditFilter): boolean {
+  const byIndex = instance !== undefined || target !== undefined || bulk === false;
+  const others = [actor, verb, result, ...(instance === undefined ? [] : [target])];
+  return others.filter((one) => one !== undefined).length > (byIndex ? 0 : 1);
+}
+
 /** The index with the fewest rows, and what it is read by: things acted upon in bulk are many, what else a person does is little. */
-function whereActionsAre({ target, bulk, actor, verb, result }: AuditFilter): Statement {
+function whereActionsAre({ instance, target, bulk, actor, verb, result }: AuditFilter): Statement {
+  if (instance !== undefined && bulk === false)
+    return sql`INDEXED BY actions_by_instance WHERE instance_id = ${instance} AND detail->>'bulk' IS NULL`;
+  if (instance !== undefined) return sql`INDEXED BY actions_by_instance WHERE instance_id = ${instance}`;
   if (target !== undefined && bulk === false) return sql`INDEXED BY actions_by_target WHERE target = ${target} AND detail->>'bulk' IS NULL`;
   if (target !== undefined) return sql`INDEXED BY actions_by_target WHERE target = ${target}`;
   if (bulk === false) return sql`INDEXED BY actions_by_themselves WHERE detail->>'bulk' IS NULL`;

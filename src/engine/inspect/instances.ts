@@ -11,7 +11,7 @@ import { IS_OVERDUE } from "../store/instances/overdue.ts";
 import { GOING_ON, type InstanceStatus, IS_INDEXED_AS_STOPPED } from "../store/instances/status.ts";
 import { keysetPage, type Page, type PageRequest, type Position } from "../store/paging.ts";
 import { query } from "../store/retry.ts";
-import { type LastEntry, type Retrying, type Sleeping, standingInDatabase } from "./standing.ts";
+import { andStands, type LastEntry, type Retrying, type Sleeping, type StandingName, standingInDatabase } from "./standing.ts";
 import { type AwaitedByInstance, WAITING_FOR, waitingFor } from "./waiting.ts";
 
 /** One instance, as people read it. */
@@ -57,6 +57,8 @@ export interface InstanceFilter extends PageRequest {
   cause?: string | undefined;
   /** True: only what is overdue; the one whose time was over last comes first. */
   overdue?: boolean | undefined;
+  /** What an instance under way does while nothing of it runs, as its fields of these names say in a list. */
+  standing?: StandingName | undefined;
 }
 
 /** The columns of a row that `asInstance` reads. */
@@ -96,7 +98,7 @@ export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilt
     return sql`
       SELECT ${INSTANCE_COLUMNS} FROM instances ${whereInstancesAre(filter)} AND tenant_id = ${by.tenantId}
         ${andEquals(fragment("status"), filter.status)} ${andEquals(fragment("workflow"), filter.workflow)}
-        ${andEquals(fragment("subject"), filter.subject)}
+        ${andEquals(fragment("subject"), filter.subject)} ${andStands(filter.standing)}
         AND accepted_at >= ${end?.at ?? filter.since ?? 0} AND (accepted_at, id) < (${before.at}, ${before.id})
         AND (accepted_at, id) >= (${end?.at ?? 0}, ${end?.id ?? ""})
       ORDER BY accepted_at DESC, id DESC LIMIT ${limit}`;
@@ -116,7 +118,7 @@ function listOverdue(env: EngineEnv, by: Operator, filter: InstanceFilter): Prom
         WHERE tenant_id = ${by.tenantId} AND ${IS_OVERDUE} AND (must_end_by, id) < (${before.at}, ${before.id})
           ${andEquals(fragment("status"), filter.status)} ${andEquals(fragment("workflow"), filter.workflow)}
           ${andEquals(fragment("subject"), filter.subject)} ${andEquals(fragment("correlation_id"), filter.correlation)}
-          AND accepted_at >= ${filter.since ?? 0}
+          ${andStands(filter.standing)} AND accepted_at >= ${filter.since ?? 0}
         ORDER BY must_end_by DESC, id DESC LIMIT ${limit}`,
       );
       return rows.map(asInstance);
@@ -125,8 +127,8 @@ function listOverdue(env: EngineEnv, by: Operator, filter: InstanceFilter): Prom
 }
 
 /** True where rows are picked from the index by time. Most are complete, so that status is found soon. */
-function isLookedFor({ correlation, cause, status, workflow, subject }: InstanceFilter): boolean {
-  const fromAll = correlation === undefined && cause === undefined && (status === undefined || status === "complete");
+function isLookedFor({ correlation, cause, standing, status, workflow, subject }: InstanceFilter): boolean {
+  const fromAll = [correlation, cause, standing].every((one) => one === undefined) && (status === undefined || status === "complete");
   return fromAll && (workflow !== undefined || subject !== undefined);
 }
 
@@ -153,13 +155,14 @@ async function endOfLook(
  * tenant's by time. Conditions stand in it as text: a partial index serves none that is bound. The last one has its index's very words,
  * with a status that no row has.
  */
-export function whereInstancesAre({ correlation, cause, status }: InstanceFilter): Statement {
+export function whereInstancesAre({ correlation, cause, status, standing }: InstanceFilter): Statement {
   if (cause !== undefined && correlation !== undefined)
     return sql`INDEXED BY instances_by_cause WHERE status = 'errored' AND cause = ${cause} AND correlation_id = ${correlation}`;
   if (cause !== undefined) return sql`INDEXED BY instances_by_cause WHERE status = 'errored' AND cause = ${cause}`;
   if (correlation !== undefined) return sql`INDEXED BY instances_by_correlation WHERE correlation_id = ${correlation}`;
-  if (status === undefined || status === "complete") return sql`INDEXED BY instances_by_time WHERE true`;
-  if (GOING_ON.has(status)) return sql`INDEXED BY instances_to_check WHERE check_at IS NOT NULL`;
+  const isOfTime = status === undefined || status === "complete";
+  if (isOfTime && standing === undefined) return sql`INDEXED BY instances_by_time WHERE true`;
+  if (isOfTime || GOING_ON.has(status)) return sql`INDEXED BY instances_to_check WHERE check_at IS NOT NULL`;
   return sql`INDEXED BY instances_stopped WHERE ${IS_INDEXED_AS_STOPPED} AND status = ${status}`;
 }
 

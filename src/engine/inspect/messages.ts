@@ -35,14 +35,15 @@ export async function emittedBy(
       WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId}
       ORDER BY e.position < 0, e.position, e.item, e.generation, m.key`,
   );
+  const leftOut = rows.reduce((sum, row) => sum + Number(row.leftOut ?? 0), 0);
   const messages = rows
     .filter((row) => row.leftOut === null)
     .map((row) => ({ step: String(row.step), envelope: JSON.parse(String(row.envelope)) as Envelope }));
-  if (messages.length === 0) return { messages: [], leftOut: 0 };
+  if (messages.length === 0) return { messages: [], leftOut };
   const open = await query(env.DB, sql`SELECT id FROM outbox WHERE id IN ${among(messages.map((one) => messageId(one.envelope)))}`);
   const waiting = new Set(open.map((row) => row.id));
   return {
     messages: messages.map((one) => ({ ...one, confirmed: !waiting.has(messageId(one.envelope)) })),
-    leftOut: rows.reduce((sum, row) => sum + Number(row.leftOut ?? 0), 0),
+    leftOut,
   };
 }

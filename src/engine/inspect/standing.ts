@@ -1,7 +1,9 @@
+import { fragment, type Statement, sql } from "../contract/sql.ts";
 import type { Failure } from "../pass/failure.ts";
 import { labelOf } from "../pass/history.ts";
-import type { InstanceStatus } from "../store/instances/status.ts";
+import { type InstanceStatus, ON_ITS_WAY } from "../store/instances/status.ts";
 import { inItsWords, type StepRecord } from "./history.ts";
+import { IS_WAITING } from "./waiting.ts";
 
 /** A step whose last attempt failed, and that is tried again. */
 export interface Retrying {
@@ -46,10 +48,27 @@ interface Row {
  * sleeps once the keeper has asked the platform.
  */
 export function standingInDatabase({ status, undo, waitingFor }: Row, last: LastEntry | null): Standing {
-  const failed = status === "running" || status === "waiting" ? last?.failed : undefined;
+  const failed = ON_ITS_WAY.has(status) ? last?.failed : undefined;
   const retrying = failed && last && { step: labelOf(last.step, last.item), attempt: failed.attempts, nextAt: null, error: failed.message };
   const sleeps = status === "waiting" && undo === null && waitingFor.length === 0 && !retrying;
   return { retrying: retrying ?? null, sleeping: sleeps ? { step: null, until: null } : null };
+}
+
+/** The same as a condition: the list by what they do has those instances under way of which it says so. */
+export const STANDINGS = ["retrying", "sleeping", "waiting"] as const;
+export type StandingName = (typeof STANDINGS)[number];
+
+const IS_RETRYING = fragment(`(status IN ${ON_ITS_WAY.fragment} AND (
+  SELECT iif(state = 'claimed', error, NULL) FROM inbox WHERE instance_id = instances.id ORDER BY updated_at DESC LIMIT 1) IS NOT NULL)`);
+
+const STANDS: Readonly<Record<StandingName, Statement>> = {
+  retrying: sql`AND ${IS_RETRYING}`,
+  sleeping: sql`AND status = 'waiting' AND undo IS NULL AND NOT ${IS_WAITING} AND NOT ${IS_RETRYING}`,
+  waiting: sql`AND status IN ${ON_ITS_WAY} AND ${IS_WAITING}`,
+};
+
+export function andStands(standing: StandingName | undefined): Statement {
+  return standing === undefined ? sql`` : STANDS[standing];
 }
 
 /** What the platform's history says: of several steps the one that goes on first. */

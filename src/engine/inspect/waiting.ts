@@ -31,6 +31,11 @@ export const WAITING_FOR = fragment(`
       SELECT step, NULL, NULL, id, due_at FROM approvals WHERE approvals.instance_id = instances.id AND state = 'pending'
       LIMIT ${MOST})) END AS waiting_for`);
 
+/** True for a row of `instances` for which that column names something. */
+export const IS_WAITING = fragment(`(undo IS NULL AND (
+  EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = instances.id AND signal_id IS NULL AND over_at IS NULL)
+  OR EXISTS (SELECT 1 FROM approvals WHERE approvals.instance_id = instances.id AND state = 'pending')))`);
+
 /** What that column says. */
 export function waitingFor(column: unknown): AwaitedByInstance[] {
   return typeof column === "string" ? JSON.parse(column) : [];

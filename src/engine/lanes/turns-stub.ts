@@ -8,9 +8,9 @@ import { type Posted, posted } from "./message.ts";
 import { inLane, laneOfMessage } from "./relay.ts";
 import { type LaneEnv, laneObjectOf } from "./stub.ts";
 
-/** How a run ended. */
+/** How a run ended; `skipped`: a person has closed its instance for good. */
 export interface RunEnd {
-  readonly status: "complete" | "errored" | "terminated";
+  readonly status: "complete" | "errored" | "terminated" | "skipped";
   readonly error: string | null;
 }
 
@@ -76,10 +76,16 @@ export function turnsObjectOf(env: object, name: LaneName): TurnsStub {
 /** Longest wait of a run's end for its lane: what it does not hear, it asks the database for. */
 const TELL_LIMIT_MS = 2000;
 
-/** Tells the lane in front of a workflow that a run has ended. Never throws: a lane that does not hear of it finds out. */
-export async function tellTurnOver(env: object, queue: string, envelope: Envelope, instanceId: string, end: RunEnd): Promise<void> {
+/** Tells the lane in front of a workflow that a run has ended. Errors: whatever its object does not answer with. */
+export async function tellEnded(env: object, queue: string, envelope: Envelope, instanceId: string, end: RunEnd): Promise<void> {
+  await within(turnsObjectOf(env, laneOfMessage(queue, envelope)).ended(instanceId, end), TELL_LIMIT_MS);
+}
+
+/** The same for an end that its lane finds out, where it does not hear of it. Never throws. */
+export async function tellTurnOver(...told: Parameters<typeof tellEnded>): Promise<void> {
+  const [, , , instanceId] = told;
   try {
-    await within(turnsObjectOf(env, laneOfMessage(queue, envelope)).ended(instanceId, end), TELL_LIMIT_MS);
+    await tellEnded(...told);
   } catch (error) {
     logLine("warn", { log: "turn_over", instance_id: instanceId, error: String(error) });
   }

@@ -38,6 +38,7 @@ export function cutLevel(level: Level, cutAt: number): Level {
   return level.at <= cutAt ? level : { tokens: 0, at: cutAt };
 }
 
-function tokensAt({ burst, refill, periodMs }: TokenBucket, { tokens, at }: Level, time: number): number {
+/** How many tokens a bucket holds at a time that is no earlier than the last take. */
+export function tokensAt({ burst, refill, periodMs }: TokenBucket, { tokens, at }: Level, time: number): number {
   return Math.min(burst, tokens + (time - at) * (refill / periodMs));
 }

@@ -19,6 +19,11 @@ export interface LimitOptions {
    * Default: 1 second. Costs its share of the period: 100 per 10 s becomes 100 per 11 s. A token bucket is kept as calls are granted.
    */
   marginMs?: number;
+  /**
+   * A tenant whose tokens may see how the limit stands (`GET /v1/limits`): in its name it is taken from. It is one limit for all who name
+   * it, whosever they are: where tenants have one each, their names say so. Default: nobody sees it.
+   */
+  tenantId?: string;
 }
 
 /** One limit, shared by all who name it. */
@@ -59,7 +64,8 @@ const MAX_MISSED_SLOTS = 5;
  * Errors: `config_invalid` for a rule that is none; `invalid_payload` for a name beyond 1,024 bytes.
  */
 export function limitOf(env: LimitEnv, name: string, rules: readonly Rule[], options: LimitOptions = {}): Limit {
-  const { patienceMs = PATIENCE_MS, marginMs = MARGIN_MS } = options;
+  const { patienceMs = PATIENCE_MS, marginMs = MARGIN_MS, tenantId } = options;
+  const seenBy = tenantId === undefined ? undefined : { tenantId, name };
   assertRules(name, rules);
   assertLength(name, "patienceMs", patienceMs, DAY_MS);
   assertLength(name, "marginMs", marginMs, DAY_MS);
@@ -86,7 +92,7 @@ export function limitOf(env: LimitEnv, name: string, rules: readonly Rule[], opt
       let held: Held | undefined;
       for (let missed = 0; missed < MAX_MISSED_SLOTS; ) {
         const left = held === undefined ? patience : Math.max(held.isLate ? marginMs : 0, giveUpAt - Date.now());
-        const wanted = { rules, cost, patienceMs: left, marginMs, held };
+        const wanted = { rules, cost, patienceMs: left, marginMs, held, seenBy };
         const { go, at, waitMs, revision, asksAgain } = await ask((object) => object.take(wanted));
         if (!go) throw retryAfter(waitMs, `The limit "${name}" has no room for ${Math.ceil(waitMs / 1000)} s. Nothing was sent.`);
         if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
@@ -100,7 +106,7 @@ export function limitOf(env: LimitEnv, name: string, rules: readonly Rule[], opt
     },
     async tryTake(cost = 1) {
       assertFits(name, rules, cost);
-      const { go, waitMs } = await ask((object) => object.take({ rules, cost, patienceMs: 0, marginMs }));
+      const { go, waitMs } = await ask((object) => object.take({ rules, cost, patienceMs: 0, marginMs, seenBy }));
       return { taken: go, waitMs: go ? 0 : waitMs };
     },
     async heed(answer) {

@@ -24,7 +24,7 @@ export function narrowed(before: Narrowing | undefined, now: number, resumeAt: n
 }
 
 /** The share of the rate that is given at a time: it grows evenly, whatever it is. */
-function shareAt(narrowing: Narrowing | undefined, time: number): number {
+export function shareAt(narrowing: Narrowing | undefined, time: number): number {
   if (!narrowing) return 1;
   return Math.min(1, narrowing.share + Math.max(0, time - narrowing.since) / WIDENING_MS);
 }

@@ -1,3 +1,4 @@
+import type { LimitName } from "../store/limits.ts";
 import { cutLevel, earliestIn, full, type Level, returned, type TokenBucket, taken } from "./bucket.ts";
 import { type Narrowing, narrowed, spaced, spacing } from "./narrowing.ts";
 import type { Word } from "./upstream.ts";
@@ -11,6 +12,8 @@ export interface State {
   /** The last moment that was given away. Later askers come after it, so that they go in the order in which they asked. */
   lastAt: number;
   pausedUntil: number;
+  /** The rules that it was last asked with, for people to see. */
+  rules?: readonly Rule[];
   /** By the window's period: a limit that is raised or lowered keeps what was counted. */
   counts: Record<string, Counts>;
   /** By the bucket's period. */
@@ -46,6 +49,8 @@ export interface Ask {
   marginMs: number;
   /** What this asker was given before. */
   held?: Held | undefined;
+  /** Who may look at the limit, and under which name. */
+  seenBy?: LimitName | undefined;
 }
 
 /** `go` is a reservation for the moment `at`, in `waitMs`. Without it nothing was reserved, and before then nothing will be free. */
@@ -143,6 +148,11 @@ function soonGiven({ ahead = {} }: State, now: number): number {
   return soon.reduce((sum, [, cost]) => sum + cost, 0);
 }
 
+/** What was given away of the time to come. */
+export function waitingAt({ ahead = {} }: State, now: number): number {
+  return Object.entries(ahead).reduce((sum, [part, cost]) => (Number(part) * PART_MS > now ? sum + cost : sum), 0);
+}
+
 /** What is given away ahead, with one take more. */
 function aheadOf(known: Record<string, number> = {}, { cost, at }: Take, now: number): Record<string, number> {
   const kept = Object.entries(known).filter(([part]) => (Number(part) + 1) * PART_MS > now);
@@ -184,11 +194,11 @@ interface Take {
   at: number;
 }
 
-function isBucket(rule: Rule): rule is TokenBucket {
+export function isBucket(rule: Rule): rule is TokenBucket {
   return "burst" in rule;
 }
 
-function levelOf(state: State, bucket: TokenBucket): Level {
+export function levelOf(state: State, bucket: TokenBucket): Level {
   return state.levels?.[bucket.periodMs] ?? full(bucket);
 }
 

@@ -1,5 +1,8 @@
 import { DurableObject } from "cloudflare:workers";
 import { SharedWrite } from "../contract/shared-write.ts";
+import { type LimitName, listLimit } from "../store/limits.ts";
+import { query } from "../store/retry.ts";
+import { type LimitSeen, seenOf } from "./look.ts";
 import {
   type Answer,
   ASK_AGAIN_MS,
@@ -22,7 +25,7 @@ import type { Word } from "./upstream.ts";
  * before its owner hears of it, so neither an eviction nor a crash lets anything go twice. A caller that dies with its moment wastes it;
  * one that comes too late for it gives it back. What it keeps is bounded by the rules and the patience, not by the traffic.
  */
-export class RateLimit extends DurableObject {
+export class RateLimit extends DurableObject<{ DB?: D1Database }> {
   /** As it is on disk, or will be before anybody hears of it. */
   #state: State | undefined;
   readonly #disk = new SharedWrite(async () => {
@@ -33,8 +36,15 @@ export class RateLimit extends DurableObject {
   /** When the next one who is turned away shall come back. In memory alone: it spreads them, and promises nothing. */
   #backAt = 0;
 
+  /** Tenants that have it in their list. In memory alone: that they are listed twice does nothing. */
+  readonly #listedFor = new Set<string>();
+
   async take(ask: Ask): Promise<Answer> {
-    const answer = await this.#change((state, now) => give(state, ask, now));
+    if (ask.seenBy) this.#list(ask.seenBy);
+    const answer = await this.#change((state, now) => {
+      const given = give(state, ask, now);
+      return given.state === state ? given : { ...given, state: { ...given.state, rules: ask.rules } };
+    });
     const comesBack = ask.held !== undefined || ask.patienceMs > ASK_AGAIN_MS;
     return answer.go || !comesBack ? answer : this.#later(answer, ask);
   }
@@ -62,8 +72,27 @@ export class RateLimit extends DurableObject {
     return this.#change((state, now) => ({ answer: undefined, state: heeded(state, word, now) }));
   }
 
+  /** How it stands; undefined where nobody uses it any more. */
+  look(): LimitSeen | undefined {
+    const seen = seenOf(this.#now(), Date.now());
+    if (!seen) this.#listedFor.clear();
+    return seen;
+  }
+
+  /** Where the database does not answer, the next take tries again. */
+  #list(by: LimitName): void {
+    const { DB } = this.env;
+    if (!DB || this.#listedFor.has(by.tenantId)) return;
+    this.#listedFor.add(by.tenantId);
+    this.ctx.waitUntil(query(DB, listLimit(by)).catch(() => this.#listedFor.delete(by.tenantId)));
+  }
+
+  #now(): State {
+    return this.#state ?? this.ctx.storage.kv.get<State>("state") ?? NOTHING;
+  }
+
   async #change<T>(step: (state: State, now: number) => { answer: T; state: State }): Promise<T> {
-    const before = this.#state ?? this.ctx.storage.kv.get<State>("state") ?? NOTHING;
+    const before = this.#now();
     const { answer, state } = step(before, Date.now());
     this.#state = state;
     // Where the write fails, what was given away stays so in memory: nobody has heard of it, and nothing goes twice.

@@ -50,7 +50,7 @@ function selectOpen(which: Statement): Statement {
     SELECT a.id, a.verb, a.actor, a.reason, a.target, a.at, a.attempts, a.instance_id, a.detail->>'from' AS from_step,
       a.detail->>'run' AS begun_run,
       a.detail->>'undone' AS undone, a.restarted_at,
-      i.run, i.status, i.workflow, i.envelope, i.undo
+      i.run, i.status, i.workflow, i.queue, i.envelope, i.undo
     FROM actions a CROSS JOIN instances i ON i.id = a.instance_id
     WHERE a.applied_at IS NULL AND ${which}`;
 }

@@ -3,10 +3,12 @@ import { crashPoint } from "../contract/crash-points.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { platformId } from "../contract/ids.ts";
+import { laneIn } from "../contract/queue.ts";
 import { within } from "../contract/within.ts";
 import { doubtEventType } from "../guard/doubt.ts";
 import { askPlatform, type PlatformAnswer } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
+import { tellEnded } from "../lanes/turns-stub.ts";
 import { type Approval, answerEventType } from "../signals/approval.ts";
 import { resumeEventType } from "../signals/held.ts";
 import { noteRestarted } from "../store/actions.ts";
@@ -37,6 +39,8 @@ export interface OpenAction {
   run: number;
   status: InstanceStatus;
   workflow: string;
+  /** The queue that its command came by; null where nobody knows. */
+  queue: string | null;
   envelope: string;
   undo: string | null;
 }
@@ -65,7 +69,7 @@ export async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept
     case "cancel":
       return carryOutCancel(env, action);
     case "close":
-      return (await endRun(env, action)) === "not yet" ? "not yet" : "kept";
+      return carryOutClose(env, action);
     case "restart":
       return carryOutRestart(env, action);
     case "pause":
@@ -94,6 +98,16 @@ async function carryOutUndo(env: EngineEnv, action: OpenAction): Promise<Kept> {
     await within(instance.terminate());
   }
   await existing(env, action);
+  return "kept";
+}
+
+/** Ends a run that lives behind its row's end, and lets the lane go on that stands still for the instance. */
+async function carryOutClose(env: EngineEnv, action: OpenAction): Promise<Kept> {
+  if ((await endRun(env, action)) === "not yet") return "not yet";
+  const { queue, envelope, instance_id: id } = action;
+  // A deployment that has no lanes any more binds no object for them.
+  if (queue !== null && laneIn(queue) !== undefined && "LANES" in env)
+    await tellEnded(env, queue, JSON.parse(envelope) as Envelope, id, { status: "skipped", error: null });
   return "kept";
 }
 

@@ -1,4 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { laneIn } from "../contract/queue.ts";
 import { sql } from "../contract/sql.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
 import { type Action, actionIdOf, type Operator } from "../store/actions.ts";
@@ -7,6 +8,7 @@ import { REFUSED, RETRYABLE } from "../store/instances/status.ts";
 import { markClosed } from "../store/instances/stop.ts";
 import { query } from "../store/retry.ts";
 import { actAndTell } from "./act.ts";
+import { failedBefore } from "./failed-before.ts";
 import { type ActionPlan, planEffects } from "./plan.ts";
 
 /** Dry run: what stands of an instance that is closed. Errors: `instance_not_found`. */
@@ -16,7 +18,13 @@ export async function planClose(env: EngineEnv, by: Operator, instanceId: string
     recorded: ({ state }) => VERDICTS[state] ?? "kept",
     unrecorded: () => "unknown",
   });
-  return { refused: await whyRefused(env, instance), from: null, follows: FOLLOWS, effects };
+  const [{ queue } = { queue: null }] = await query<{ queue: string | null }>(
+    env.DB,
+    sql`SELECT queue FROM instances WHERE id = ${instanceId} AND tenant_id = ${by.tenantId}`,
+  );
+  const lane = queue === null ? undefined : laneIn(queue);
+  const goesOn = lane && ` If its lane, ${lane} · ${instance.subject}, stands still for it, the next message there begins.`;
+  return { refused: await whyRefused(env, instance), from: null, follows: FOLLOWS + (goesOn ?? ""), effects };
 }
 
 const VERDICTS = { claimed: "unknown", in_doubt: "in_doubt", failed: "nothing" } as Readonly<
@@ -28,14 +36,16 @@ const FOLLOWS =
 
 /**
  * Closes an instance that failed, or was stopped, for good: it is on record as skipped, with the reason in the audit, and neither a retry
- * nor an undo moves it on. One in doubt is closed too where none of its effects is, so that no answer would move it on. Errors:
- * `instance_not_found`; `invalid_transition` (audited as no change) for any other.
+ * nor an undo moves it on. A lane that stands still for it goes on. One in doubt is closed too where none of its effects is, so that no
+ * answer would move it on. Errors: `instance_not_found`; `invalid_transition` (audited as no change) for any other.
  */
 export async function closeInstance(env: EngineEnv, by: Operator, instanceId: string, reason: string): Promise<{ actionId: string }> {
-  const { status, run } = await getInstance(env, by, instanceId);
+  const instance = await getInstance(env, by, instanceId);
+  const { status, run } = instance;
   const actionId = actionIdOf(by);
   const changed = { before: { status, run }, after: { status: "skipped", run: run + 1 } };
-  const action: Action = { id: actionId, verb: "close", target: instanceId, instanceId, reason, ...changed };
+  const detail = instance.status === "errored" && { detail: failedBefore(instance) };
+  const action: Action = { id: actionId, verb: "close", target: instanceId, instanceId, reason, ...detail, ...changed };
   await actAndTell(env, by, action, {
     change: markClosed({ id: instanceId, tenantId: by.tenantId, run }),
     refused: async () => {

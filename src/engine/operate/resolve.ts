@@ -20,7 +20,7 @@ export type Resolution = { verb: "confirm"; output: unknown } | { verb: "reject"
 
 /**
  * Resolves a doubt and wakes its instance. `confirm` also gives an output to an effect whose own could not be kept, and a better one to an
- * effect that a person had confirmed, once its instance has ended of that.
+ * effect that a person had confirmed, or skipped, once its instance has ended of that.
  * Errors: `effect_not_found`; `output_too_large` above 4 MiB; `invalid_transition` when the effect is not in doubt (any more), or nobody
  * would run it again.
  */

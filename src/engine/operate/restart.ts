@@ -1,11 +1,13 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
+import { labelOf } from "../pass/history.ts";
 import { type Action, actionIdOf, type Operator } from "../store/actions.ts";
 import { leaveDoubts } from "../store/inbox/doubts.ts";
 import { GOING_ON, RETRYABLE } from "../store/instances/status.ts";
 import { beginRestart } from "../store/instances/stop.ts";
 import { forgetTold } from "../store/waits.ts";
 import { actAndTell } from "./act.ts";
+import { failedBefore } from "./failed-before.ts";
 import { leftBehind, triedAnew } from "./left.ts";
 import { type ActionPlan, planEffects } from "./plan.ts";
 import { whyRestarting } from "./restarting.ts";
@@ -15,11 +17,20 @@ import { retryVerdictOn } from "./retry.ts";
 export async function planRestart(env: EngineEnv, by: Operator, instanceId: string): Promise<ActionPlan> {
   const instance = await getInstance(env, by, instanceId);
   const effects = await planEffects(env, by, instance, { recorded: retryVerdictOn, unrecorded: () => "runs" });
-  return { refused: (await whyRestarting(env, instance)) ?? whyRefused(instance), from: null, follows: FOLLOWS, effects };
+  const failed = RETRYABLE.has(instance.status) ? (instance.error?.step ?? "") : "";
+  // A step that failed before it recorded anything has no entry: it runs again all the same.
+  const listed = failed === "" || effects.some(({ step, item }) => labelOf(step, item) === failed);
+  return {
+    refused: (await whyRestarting(env, instance)) ?? whyRefused(instance),
+    from: null,
+    follows: `${RETRYABLE.has(instance.status) ? "" : ENDS}${PASSES}`,
+    effects: listed ? effects : [...effects, { step: failed, item: "", verdict: "runs" }],
+  };
 }
 
-const FOLLOWS =
-  "The run that hangs is ended, once no attempt of it is under way; then the code is passed through from the beginning. What is recorded is kept, and what only reads is read again.";
+const ENDS = "The run that is under way is ended, once no attempt of it is. ";
+const PASSES =
+  "The code is passed through from the beginning: what is recorded is kept, what only reads is read again, and what comes behind runs too. Which steps these are, the code decides as it runs.";
 
 /**
  * Restarts an instance that hangs, or has failed: the platform passes through its code from the beginning, under the same keys, and every
@@ -33,7 +44,15 @@ export async function restartInstance(env: EngineEnv, by: Operator, instanceId: 
   const run = instance.run + 1;
   const left = JSON.stringify(triedAnew(await leftBehind(env, instanceId), run, [instance.error?.step]));
   const changed = { before: { status: instance.status, run: instance.run }, after: { status: "running", run } };
-  const action: Action = { id: actionId, verb: "restart", target: instanceId, instanceId, reason, detail: { run }, ...changed };
+  const action: Action = {
+    id: actionId,
+    verb: "restart",
+    target: instanceId,
+    instanceId,
+    reason,
+    detail: { run, ...failedBefore(instance) },
+    ...changed,
+  };
   await actAndTell(env, by, action, {
     change: beginRestart({ id: instanceId, tenantId: by.tenantId, run, left }),
     also: { told: forgetTold(instanceId, actionId), doubts: leaveDoubts(instanceId, actionId) },

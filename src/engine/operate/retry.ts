@@ -15,7 +15,8 @@ import { markInDoubt } from "../store/instances/wait.ts";
 import { query } from "../store/retry.ts";
 import { forgetTold, reopenWait } from "../store/waits.ts";
 import { actAndTell } from "./act.ts";
-import { noteOnGiven } from "./given.ts";
+import { noteOnConfirmed } from "./confirmed-output.ts";
+import { failedBefore } from "./failed-before.ts";
 import { leftBehind, triedAnew, wentOnTo } from "./left.ts";
 import { assertRecorded, beginningOf, isBeingUndone, isUndone } from "./retry-beginning.ts";
 
@@ -24,6 +25,8 @@ export interface RetryPlan {
   from: string | null;
   /** Why it would be refused now; null when it would be done. */
   refused: string | null;
+  /** What would follow, in a sentence. */
+  follows: string;
   /** What it would keep that a person has said, and what to do where that is wrong; null where nobody has. */
   note: string | null;
   effects: { step: string; item: string; verdict: "kept" | "runs" | "in_doubt" | "needs_output" }[];
@@ -49,14 +52,24 @@ export async function planRetry(
     .map((effect) => ({ step: effect.step, item: effect.item, verdict: retryVerdictOn(effect) }));
   // A step that failed before it recorded anything has no entry yet: it is the one that runs.
   const listed = effects.some(({ step, item }) => start === labelOf(step, item));
-  const note = await noteOnGiven(env, by, instanceId, recorded);
+  const note = await noteOnConfirmed(env, by, instanceId, recorded);
   return {
     from: start,
     refused,
+    follows: followsFrom(instance, start),
     note,
     effects: start === null || listed ? effects : [...effects, { step: start, item: "", verdict: "runs" }],
   };
 }
+
+function followsFrom(instance: Instance, start: string | null): string {
+  if (isBeingUndone(instance)) return "The undo goes on where it failed.";
+  if (isUndone(instance)) return `It begins anew, and does again what was taken back${BEHIND}`;
+  return `It starts from ${start ?? "its beginning"}. What is recorded is kept${BEHIND}`;
+}
+
+/** Of steps that were not come to before nothing is on record. */
+const BEHIND = "; what comes behind runs too, and which steps these are, its code decides as it runs.";
 
 /** A `once` effect that is claimed was under way when its run ended: the next attempt parks it. */
 export function retryVerdictOn(effect: Effect): RetryPlan["effects"][number]["verdict"] {
@@ -140,7 +153,8 @@ export async function retryAs(
   // What is undone begins anew with all; an undo that goes on finds what there was by what the code had heard.
   const told = triedAnew(left, run, isBeingUndone(instance) ? [] : [failed, instance.error?.step]);
   const actionId = actionIdOf(by);
-  const detail = { ...kind.detail, from, run, ...(anyway && { anyway }), ...(instance.status === "terminated" && { undone: true }) };
+  const undone = instance.status === "terminated" && { undone: true };
+  const detail = { ...kind.detail, from, run, ...(anyway && { anyway }), ...undone, ...failedBefore(instance) };
   const changed = { before: { status: instance.status, run: instance.run }, after: { status: "running", run } };
   const action: Action = { id: actionId, verb: kind.verb, target: instanceId, instanceId, reason: options.reason, detail, ...changed };
   await actAndTell(env, by, action, {

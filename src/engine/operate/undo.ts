@@ -10,6 +10,7 @@ import { beginUndo } from "../store/instances/run.ts";
 import { ENDED } from "../store/instances/status.ts";
 import { query } from "../store/retry.ts";
 import { actAndTell } from "./act.ts";
+import { failedBefore } from "./failed-before.ts";
 import { leftBehind, withItsEnd } from "./left.ts";
 
 /** What an undo would do with each guarded effect. */
@@ -67,7 +68,15 @@ export async function undoInstance(env: EngineEnv, by: Operator, instanceId: str
   const run = instance.run + 1;
   const left = JSON.stringify(withItsEnd(await leftBehind(env, instanceId), instance));
   const changed = { before: { status: instance.status, undo: instance.undo }, after: { status: "running", undo: "open" } };
-  const action: Action = { id: actionId, verb: "undo", target: instanceId, instanceId, reason, detail: { run }, ...changed };
+  const action: Action = {
+    id: actionId,
+    verb: "undo",
+    target: instanceId,
+    instanceId,
+    reason,
+    detail: { run, ...failedBefore(instance) },
+    ...changed,
+  };
   await actAndTell(env, by, action, {
     change: beginUndo({ id: instanceId, tenantId: by.tenantId, run, left }, actionId),
     refused: async () => ({ why: await whyRefused(env, instance), from: instance.status, to: "running" }),

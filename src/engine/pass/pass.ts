@@ -6,11 +6,11 @@ import { type Hide, hideNothing, hidingIn } from "../contract/hide.ts";
 import { Spending } from "../observe/cost/spending.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
 import { caughtOf, errorOf, leftBy } from "./caught.ts";
+import { withConfirmed } from "./confirmed-output.ts";
 import { Course } from "./course.ts";
 import type { Failure } from "./failure.ts";
 import { Failures } from "./failures.ts";
 import { isFirstPass } from "./fresh.ts";
-import { withGiven } from "./given.ts";
 import { GuardedSteps } from "./guarded.ts";
 import { labelOf } from "./history.ts";
 import { Inbox } from "./inbox.ts";
@@ -174,7 +174,7 @@ export class Pass {
     const failure = this.failures.reasonFor(error, Object.keys(this.course.failures));
     const behind = failure?.step === "" ? this.course.lastFailed : undefined;
     const whole = failure && { ...failure, ...(behind !== undefined && { behind }) };
-    return whole && !this.undoes ? withGiven(whole, this.instanceId, this.inbox.seen) : whole;
+    return whole && !this.undoes ? withConfirmed(whole, this.instanceId, this.inbox.seen) : whole;
   }
 
   /** What this pass leaves to later ones, as JSON. Null for one that undoes: its own failures say nothing of what there is to undo. */

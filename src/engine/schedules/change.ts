@@ -27,7 +27,10 @@ import { checkTiming, nextAfter, passedSince } from "./cron.ts";
 import { getSchedule, type Schedule, selectSchedules } from "./schedule.ts";
 
 /** A schedule as somebody wants it. */
-export type ScheduleRequest = Pick<Schedule, "cron" | "timeZone" | "command" | "payload" | "lateMs">;
+export type ScheduleRequest = Pick<Schedule, "cron" | "timeZone" | "command" | "payload" | "lateMs"> & {
+  /** The revision that it was made of, 0 for a new one: written only over that. Default: over whatever is there. */
+  revision?: number | undefined;
+};
 
 /** Schedules of one tenant: what people make, with room to spare. */
 const MAX_SCHEDULES = 1000;
@@ -39,7 +42,7 @@ const MAX_PAYLOAD_BYTES = 32 * 1024;
 /**
  * Makes a schedule, or changes it as a whole; a paused one stays paused. Its next time is the first from now on. Errors: `invalid_payload`,
  * `unknown_message_type`, `forbidden`: what could not run, or not by this token, is not scheduled; `payload_too_large`;
- * `invalid_transition` for one more than a tenant may have.
+ * `invalid_transition` for one more than a tenant may have, and for one that somebody has changed since its `revision`.
  */
 export async function putSchedule(
   env: EngineEnv,
@@ -59,6 +62,7 @@ export async function putSchedule(
   await assertSendable(env, by, definition.from(payload), name);
   return tried(async () => {
     const [before] = await selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name = ${name}`);
+    assertRevision(name, request.revision, before);
     if (await writeOver(env, by, name, { ...request, payload }, reason, before)) return getSchedule(env, by, name);
     if (before === undefined) await assertRoom(env, by);
     return undefined;
@@ -71,6 +75,19 @@ async function unredacted(env: EngineEnv, catalog: Catalog, by: Operator, name: 
   if (!saysRedacted(payload)) return payload;
   const [before] = await selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name = ${name} AND command = ${command}`);
   return payloadAsStored(catalog, command, payload, before?.payload);
+}
+
+/** What somebody else has made of it meanwhile is not undone unseen. */
+function assertRevision(name: string, asked: number | undefined, before: Schedule | undefined): void {
+  const revision = before?.revision ?? 0;
+  if (asked === undefined || asked === revision) return;
+  const now = before ? `is at revision ${revision}, by ${before.changedBy}` : "is not there any more";
+  const said =
+    asked === 0 ? `There is a schedule "${name}" already` : `The schedule "${name}" ${now}, and yours was made of revision ${asked}`;
+  throw new MillraceError(
+    "invalid_transition",
+    `${said}: read it (GET /v1/schedules/${name}), and send yours again if it is still wanted.`,
+  );
 }
 
 /** A change of what is there: where somebody was faster, or the keeper, it is read again, and changed as it is by then. */

@@ -19,11 +19,11 @@ export interface BulkKey {
  * Writes down what a new bulk action is about, the oldest first: all that `members` selects as `id` and `at` at this moment, so that nothing
  * that comes later is part of it. Behind the row of the bulk action.
  */
-export function freezeMembers({ tenantId, id }: BulkKey, members: Statement): Statement {
+export function freezeMembers({ tenantId, id }: BulkKey, members: Statement, atMost: number): Statement {
   return sql`
     INSERT INTO bulk_lists (tenant_id, bulk_id, n, ids)
     SELECT ${tenantId}, ${id}, place / ${TOGETHER}, json_group_array(id ORDER BY place)
-    FROM (SELECT id, row_number() OVER (ORDER BY at, id) - 1 AS place FROM (${members}) LIMIT ${MAX_MATCHED})
+    FROM (SELECT id, row_number() OVER (ORDER BY at, id) - 1 AS place FROM (${members}) LIMIT ${atMost})
     WHERE ${isUncounted(tenantId, id)} GROUP BY place / ${TOGETHER}`;
 }
 

@@ -44,7 +44,10 @@ const OVERDUE = fragment(`tenants(tenant_id) AS (
       SELECT i.id, i.workflow, i.must_end_by FROM tenants t CROSS JOIN instances i INDEXED BY instances_by_deadline
       ON i.tenant_id = t.tenant_id AND ${IS_OVERDUE.fragment} LIMIT ${MAX_COUNTED})`);
 
-/** What the database says of a deployment's health: each statement answers one `value` for each of its labels, from an index alone. */
+/**
+ * What the database says of a deployment's health: each statement answers one `value` for each of its labels, from an index alone. Where it
+ * answers several gauges, each row names its own.
+ */
 export const HEALTH = {
   // From group to group of the index, so that no storm in one hides another.
   dead_letters_open: sql`
@@ -78,11 +81,13 @@ export const HEALTH = {
       SELECT * FROM (SELECT 1 FROM instances INDEXED BY instances_to_check
         WHERE seen = 1 AND check_at <= ${now} - ${LATE} LIMIT ${CAP})) GROUP BY seen`,
   instances_overdue: sql`WITH RECURSIVE ${OVERDUE} SELECT workflow, count(*) AS value FROM overdue GROUP BY workflow`,
-  approvals_waiting: sql`SELECT workflow, count(*) AS value FROM ${QUESTIONS} GROUP BY workflow`,
-  approvals_pressing: sql`
-    SELECT workflow, count(*) AS value FROM ${QUESTIONS}
-    WHERE due_at - ${now} < min(${PRESSING}, (due_at - asked_at) / 2) GROUP BY workflow`,
-  approvals_oldest_seconds: sql`SELECT ${SECONDS_SINCE("asked_at")} AS value FROM ${QUESTIONS}`,
+  // Three gauges of one look at the questions, each with its instance.
+  approvals: sql`
+    WITH questions AS MATERIALIZED (
+      SELECT workflow, asked_at, due_at - ${now} < min(${PRESSING}, (due_at - asked_at) / 2) AS pressing FROM ${QUESTIONS})
+    SELECT 'approvals_waiting' AS gauge, workflow, count(*) AS value FROM questions GROUP BY workflow
+    UNION ALL SELECT 'approvals_pressing', workflow, count(*) FROM questions WHERE pressing GROUP BY workflow
+    UNION ALL SELECT 'approvals_oldest_seconds', NULL, ${SECONDS_SINCE("asked_at")} FROM questions`,
   outbox_unconfirmed: sql`SELECT count(*) AS value FROM (SELECT 1 FROM outbox INDEXED BY outbox_due LIMIT ${CAP})`,
   outbox_overdue_seconds: sql`SELECT ${SECONDS_SINCE("due_at")} AS value FROM outbox INDEXED BY outbox_due`,
   outbox_refused: sql`

@@ -15,40 +15,52 @@ export interface NewToken {
   readonly mintedBy?: string | undefined;
 }
 
-const SHOWN = fragment(`id, actor, scopes, created_at, expires_at, used_at`);
+const SHOWN = fragment(`id, actor, scopes, created_at, expires_at, used_at, signed_in`);
 /** How exactly the last use of a token is known: one write in so long, however often it is used. */
 export const USED_WITHIN_MS = 3_600_000;
 
 /**
- * Keeps a token, if its tenant has fewer than so many. It may be repeated over a blip of the database: finding its own row there is
- * success. Answers the row.
+ * Keeps a token, if its tenant has fewer than so many, those of browsers left out. It may be repeated over a blip of the database: finding
+ * its own row there is success. Answers the row.
  */
 export function insertToken({ id, hash, tenantId, actor, scopes, expiresAt, mintedBy }: NewToken, most: number): Statement {
   return sql`
     INSERT INTO tokens (id, hash, tenant_id, actor, scopes, created_at, expires_at, minted_by)
     SELECT ${id}, ${hash}, ${tenantId}, ${actor}, ${scopes.join(" ")}, ${now}, ${expiresAt},
       (SELECT trim(coalesce(minted_by, '') || ' ' || id) FROM tokens WHERE id = ${mintedBy ?? null} AND tenant_id = ${tenantId})
-    WHERE (SELECT count(*) FROM tokens WHERE tenant_id = ${tenantId}) < ${most} OR EXISTS (SELECT 1 FROM tokens WHERE id = ${id})
+    WHERE (SELECT count(*) FROM tokens WHERE tenant_id = ${tenantId} AND signed_in = 0) < ${most}
+      OR EXISTS (SELECT 1 FROM tokens WHERE id = ${id})
     ON CONFLICT (id) DO UPDATE SET id = excluded.id WHERE tokens.hash = excluded.hash
     RETURNING ${SHOWN}`;
 }
 
 /**
- * Keeps a token that does what another does, as long as that one works and no longer than so many milliseconds, if its tenant has fewer
- * than so many. `standsFor` answers the other's id, or nothing. Repeated, it finds its own row. Answers the row.
+ * Keeps a browser's token, which does what another does, as long as that one works and no longer than so many milliseconds. `standsFor`
+ * answers the other's id, or nothing. Repeated, it finds its own row. Answers the row.
  */
 export function insertHeir(
   { id, hash }: Pick<NewToken, "id" | "hash">,
-  { standsFor, forMs, most }: { standsFor: Statement; forMs: number; most: number },
+  { standsFor, forMs }: { standsFor: Statement; forMs: number },
 ): Statement {
   return sql`
-    INSERT INTO tokens (id, hash, tenant_id, actor, scopes, created_at, expires_at, minted_by)
+    INSERT INTO tokens (id, hash, tenant_id, actor, scopes, created_at, expires_at, minted_by, signed_in)
     SELECT ${id}, ${hash}, t.tenant_id, t.actor, t.scopes, ${now}, min(coalesce(t.expires_at, ${now} + ${forMs}), ${now} + ${forMs}),
-      trim(coalesce(t.minted_by, '') || ' ' || t.id)
+      trim(coalesce(t.minted_by, '') || ' ' || t.id), 1
     FROM tokens t WHERE t.id = (${standsFor}) AND (t.expires_at IS NULL OR t.expires_at > ${now})
-      AND (SELECT count(*) FROM tokens o WHERE o.tenant_id = t.tenant_id) < ${most}
     ON CONFLICT (id) DO UPDATE SET id = excluded.id WHERE tokens.hash = excluded.hash
     RETURNING ${SHOWN}`;
+}
+
+/**
+ * Ends a tenant's tokens of browsers that have expired, and of those that come from the same first token as this one does all but
+ * the newest so many. The first token is the one at the beginning of `minted_by`.
+ */
+export function removeOldHeirs(tenantId: string, tokenId: string, most: number): Statement {
+  return sql`
+    DELETE FROM tokens WHERE tenant_id = ${tenantId} AND signed_in = 1 AND (expires_at <= ${now} OR id IN (
+      SELECT h.id FROM tokens t JOIN tokens h ON h.tenant_id = t.tenant_id AND h.signed_in = 1
+        AND substr(h.minted_by, 1, 16) = substr(trim(coalesce(t.minted_by, '') || ' ' || t.id), 1, 16)
+      WHERE t.id = ${tokenId} ORDER BY h.created_at DESC, h.id DESC LIMIT -1 OFFSET ${most}))`;
 }
 
 /**

@@ -54,6 +54,7 @@ export interface DescribedQueue {
   readonly carries: "commands" | "events";
   readonly retries: { readonly limit: number; readonly initialMs: number; readonly maxMs: number };
   readonly batchSize: number;
+  readonly batchWaitSeconds: number;
   readonly concurrency: number;
   readonly hasPriorities: boolean;
 }
@@ -64,7 +65,7 @@ export function queuesIn({ consumers }: Pick<Catalog, "consumers">): DescribedQu
     name: laneIn(queue.name) ?? queue.name,
     isLane: laneIn(queue.name) !== undefined,
     carries: routes ? ("events" as const) : ("commands" as const),
-    ...{ retries, concurrency, batchSize: batch.size, hasPriorities: priority !== undefined },
+    ...{ retries, concurrency, batchSize: batch.size, batchWaitSeconds: batch.waitSeconds, hasPriorities: priority !== undefined },
   }));
 }
 

@@ -54,11 +54,12 @@ export class Places {
     if (!this.#has(id)) this.#keep({ ...this.#kept, places: [...this.all, { id, since, failed: null }] });
   }
 
-  /** A run of an instance has ended. */
+  /** A run of an instance has ended, or a person has closed it, and so lets it go. */
   end(id: string, { status, error }: RunEnd): void {
     const place = this.#has(id);
     if (!place) return;
-    if (status !== "errored" || this.#onFailure === "park") this.free([id]);
+    if (status === "skipped" && place.failed !== null) this.letGo([id]);
+    else if (status !== "errored" || this.#onFailure === "park") this.free([id]);
     else if (place.failed === null) this.#mark(id, error ?? "It has failed.", this.held || this.#onFailure === "hold");
   }
 

@@ -27,7 +27,7 @@ export async function askDatabase(db: D1Database, tenantId: string, places: Plac
     const statuses = await statusesOf(db, tenantId, ids);
     for (const { id, failed } of [...places.all]) {
       const status = statuses.get(id);
-      if (status === "errored") places.end(id, { status, error: null });
+      if (status === "errored" || status === "skipped") places.end(id, { status, error: null });
       else if (status !== undefined && UNDER_WAY.has(status)) places.goesOn(id);
       // Complete, ended by a person, or never to start; or so long ago that its row is pruned. What failed is not mended by that.
       else if (status !== undefined || failed === null) places.free([id]);

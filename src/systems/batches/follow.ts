@@ -10,7 +10,7 @@ const MAX_FOLLOWERS = 60;
  * follow still.
  */
 export async function countFollower(env: Env, tenantId: string): Promise<void> {
-  const limit = limitOf(env, `followers/${tenantId}`, [{ limit: MAX_FOLLOWERS, periodMs: FOLLOWED.lastsMs }], { patienceMs: 0 });
+  const limit = limitOf(env, `followers/${tenantId}`, [{ limit: MAX_FOLLOWERS, periodMs: FOLLOWED.lastsMs }], { patienceMs: 0, tenantId });
   await limit.take().catch((error) => {
     if (!(error instanceof MillraceError) || error.code !== "retry_after") throw error;
     const said = `A tenant begins at most ${MAX_FOLLOWERS} streams a minute. Follow fewer batches, or ask GET /v1/batches/{id} now and then.`;

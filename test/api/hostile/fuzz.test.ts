@@ -1,7 +1,7 @@
 import { env, exports } from "cloudflare:workers";
 import { expect, inject, it, onTestFinished } from "vitest";
 import { within } from "../../within.ts";
-import { ALL_SCOPES, callerWith, type Json } from "../client.ts";
+import { ALL_SCOPES, type Caller, callerWith, type Json } from "../client.ts";
 import { undocumented } from "../document.ts";
 import { type Operation, operations } from "../operations.ts";
 import { seedApproval, seedBatch, seedEffect, seedInstance, seedLetter } from "../seed.ts";
@@ -90,11 +90,17 @@ function shown({ method, path, headers, body }: Input): string {
   return `${method} ${path.slice(0, 300)} ${JSON.stringify(headers)} ${JSON.stringify(body)?.slice(0, 500)}`;
 }
 
-/** What the inputs have asked for goes on after the test unless somebody ends it. */
-async function quiet(tenantId: string): Promise<void> {
+/** What the inputs have asked for goes on after the test unless somebody ends it: a forgetting alone looks through all that is kept anywhere. */
+async function quiet({ tenantId, post }: Caller): Promise<void> {
   for (const table of ["schedules", "webhook_versions"]) {
     await env.DB.prepare(`DELETE FROM ${table} WHERE tenant_id = ?1`).bind(tenantId).run();
   }
+  const { results } = await env.DB.prepare(
+    "SELECT id FROM instances WHERE tenant_id = ?1 AND status IN ('accepted', 'queued', 'running', 'waiting')",
+  )
+    .bind(tenantId)
+    .all();
+  await Promise.all(results.map(({ id }) => post(`/v1/instances/${id}/cancel`, { reason: "the test is over" })));
 }
 
 // MILLRACE_FUZZ_SEED=4711 MILLRACE_FUZZ_INPUTS=100000 npx vitest run --project app test/api/hostile/fuzz.test.ts: other inputs, and more.
@@ -106,7 +112,7 @@ it(`${inputs} hostile requests over every route: none is our fault, none hangs, 
   const scopes = ALL_SCOPES.filter((scope) => scope !== "embedded");
   const [owner, stranger] = [await callerWith(scopes), await callerWith([...ALL_SCOPES])];
   const ids = [...(await possessions(owner.tenantId)), ...(await possessions(stranger.tenantId)), "acme", "1"];
-  onTestFinished(() => quiet(owner.tenantId));
+  onTestFinished(() => quiet(owner));
   const secrets = [owner, stranger].map(({ token }) => secretOf(token));
   const began = Date.now();
   const found: string[] = [];

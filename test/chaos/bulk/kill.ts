@@ -39,7 +39,7 @@ export interface Killed {
   stand: Record<string, number>;
 }
 
-const LOOK_MS = 20;
+const LOOK_MS = 50;
 const REQUEST_MS = 3000;
 /** How long nothing may be done before it is given up. */
 const PATIENCE_MS = 60_000;

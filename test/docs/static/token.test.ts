@@ -45,6 +45,7 @@ it("the commands of docs/operating.md make a token, store its hash only, list it
     expires_at: (row?.created_at ?? 0) + 90 * DAY_MS,
     minted_by: null,
     used_at: null,
+    signed_in: 0,
   });
   expect(row?.created_at).toBeGreaterThan(Date.now() - 60_000);
   expect(list.at(-1)).toBe("id\tmade\tends\tlast use\tscopes\tactor");

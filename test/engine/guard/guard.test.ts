@@ -53,7 +53,7 @@ describe("A guarded effect", () => {
   });
 
   it("W07 two executors, one key: one of them holds it", async () => {
-    const key = { instanceId: "f".repeat(32), step: "act", item: "", generation: 1 };
+    const key = { instanceId: crypto.randomUUID().replaceAll("-", ""), step: "act", item: "", generation: 1 };
     const attempt = (token: string): Attempt => ({
       key,
       position: 0,

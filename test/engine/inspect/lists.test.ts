@@ -18,8 +18,8 @@ const LOOKED_AT_FIRST = 2_000;
 
 /** At most so many rows more may be read of the larger size: an index has a few more levels, a page of it other neighbours. */
 const MORE = 20;
-/** Three gauges of a round read the first thousand pending questions, each with its instance. */
-const MORE_IN_A_ROUND = 3 * 2 * 1000;
+/** The gauges of a round read the first thousand pending questions once, each with its instance. */
+const MORE_IN_A_ROUND = 2 * 1000 + MORE;
 
 /** How many rows the database reads to answer. */
 const rowsOf = async (list: () => Promise<unknown>) => (await rowsRead(list)).read;

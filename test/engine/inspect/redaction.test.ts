@@ -136,6 +136,21 @@ describe("What a definition marks as sensitive", () => {
       expect(JSON.stringify(seen)).not.toContain(person.email);
   });
 
+  it("is withheld of what a replay would do, which stays a plan whatever the message is made", async () => {
+    const [by, person] = [await reader(), ada()];
+    const { id } = await lettered({ name: 7, person });
+    for (const body of [null, 5, person.email, [person]]) {
+      const plan = await by.post(`/v1/dead-letters/${id}/replay`, { reason: "see", dry_run: true, body });
+      expect(plan.body).toMatchObject({
+        outcome: "refused",
+        identity: null,
+        instance: null,
+        refused: { status: 422, code: expect.any(String) },
+      });
+      expect(JSON.stringify(plan.body)).not.toContain(person.email);
+    }
+  });
+
   it("is withheld where it was copied into a field that is not marked: of an emitted event, and of a cause", async () => {
     const [by, person] = [await reader(), ada()];
     const { instanceId } = await runLab(

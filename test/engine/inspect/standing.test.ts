@@ -9,6 +9,13 @@ import { LAB } from "../lab.ts";
 const HOUR_MS = 3_600_000;
 const retries = { limit: 3, delay: HOUR_MS, backoff: "constant" } as const;
 
+const ship = defineStep<null, null>({
+  effect: "lookup",
+  lookup: async () => undefined,
+  retries,
+  run: async () => Promise.reject(new Error("The port does not answer.")),
+});
+
 it("an instance whose step is tried again says which, after which attempt and of what, and when the next one is made; so do its steps", async () => {
   const caller = await asking();
   const began = Date.now();
@@ -52,12 +59,6 @@ it("an attempt's error is shown in its own words, also where the engine tells th
 
 it("a list knows of a failed attempt what a step that claims has written", async () => {
   const caller = await asking();
-  const ship = defineStep<null, null>({
-    effect: "lookup",
-    lookup: async () => undefined,
-    retries,
-    run: async () => Promise.reject(new Error("The port does not answer.")),
-  });
   const id = await ask(caller, ({ step }) => step.effect("ship", ship, null, { key: "b" }));
   const listed = () => caller.get("/v1/instances");
   const { body } = await until(listed, (answer) => answer.body.items[0]?.retrying !== null);
@@ -80,6 +81,32 @@ it("an instance that sleeps says in which step and until when; a list says so on
   expect((await caller.get("/v1/instances")).body.items).toMatchObject([{ id, sleeping: { step: null, until: null } }]);
   await keeperRound();
   expect((await shown()).body.sleeping).toEqual(body.sleeping);
+});
+
+it("a list by what instances do has those of which it says that they do so, and no other", async () => {
+  const caller = await asking();
+  const [sleeps, asks, fails] = await Promise.all([
+    ask(caller, ({ step }) => step.sleep("until noon", HOUR_MS)),
+    ask(caller, ({ step }) => step.approve("agree", { question: "Shall it go?" })),
+    ask(caller, ({ step }) => step.effect("ship", ship, null)),
+    ask(caller, ({ step }) => step.commit("note", () => ({}))),
+  ]);
+  await env.DB.prepare("UPDATE instances SET status = 'waiting' WHERE id = ?1").bind(sleeps).run();
+  const ids = async (query: string) =>
+    (await caller.get(`/v1/instances?${query}`)).body.items.map(({ id }: { id: string }) => id) as string[];
+  await until(
+    () => Promise.all(["retrying", "sleeping", "waiting"].map((one) => ids(`standing=${one}`))),
+    (found) => found.flat().length === 3,
+  );
+  expect(await ids("standing=retrying")).toEqual([fails]);
+  expect(await ids("standing=sleeping")).toEqual([sleeps]);
+  expect(await ids("standing=waiting")).toEqual([asks]);
+  const shown = (await caller.get("/v1/instances")).body.items as Record<string, unknown[]>[];
+  const saying = (says: (one: Record<string, unknown[]>) => unknown) => shown.filter(says).map(({ id }) => id);
+  expect(saying(({ retrying }) => retrying)).toEqual([fails]);
+  expect(saying(({ sleeping }) => sleeping)).toEqual([sleeps]);
+  expect(saying(({ waiting_for }) => waiting_for?.length)).toEqual([asks]);
+  expect(await ids("standing=waiting&status=complete")).toEqual([]);
 });
 
 it("steps that the platform has forgotten are shown by their effects, beside those that it remembers", async () => {

@@ -6,7 +6,7 @@ import { catalog, engineLanes } from "millrace/worker";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import { blocking } from "../../probe/lanes.ts";
-import { blocked, parked } from "../../probe/turns.ts";
+import { blocked, heldUp, parked } from "../../probe/turns.ts";
 import { app } from "../../probe/worker.ts";
 import { until } from "../../until.ts";
 import { fresh, probeEnv } from "../harness.ts";
@@ -48,6 +48,37 @@ describe("the routes of lanes", () => {
     expect((await ask(`${pathOf(key)}/resume`, { reason: "Go on." })).status).toBe(200);
     expect(await until(listed, (item) => item === undefined)).toBeUndefined();
     expect(await ask(pathOf(key))).toMatchObject({ status: 200, body: { state: "empty", depth: 0, head: null, ahead: [] } });
+  });
+
+  it("count those that stand still for one cause, and list them by it", async () => {
+    const tenant = fresh("tenant");
+    const ask = await caller(tenant);
+    const [first, second, third] = [new TurnKey(heldUp, tenant), new TurnKey(heldUp, tenant), new TurnKey(blocked, tenant)];
+    for (const key of [first, second, third]) key.breaks("a");
+    for (const key of [first, second]) await key.ask("a");
+    await third.askAll("a", "b");
+    for (const key of [first, second, third]) await key.reaches("a", "errored");
+    await third.stands(({ ahead }) => ahead[0]?.failed != null);
+    await ask(`${pathOf(third)}/pause`, { reason: "Look first." });
+    const groups = async () => (await ask("/v1/lanes/causes")).body.items as Record<string, unknown>[];
+    const found = await until(groups, (items) => items.length === 2 && items[0]?.keys === 2);
+    expect(found).toMatchObject([
+      {
+        lane: "held",
+        state: "held",
+        keys: 2,
+        waiting: 0,
+        key: expect.any(String),
+        failed: expect.any(String),
+        cause: expect.any(String),
+      },
+      { lane: "blocked", state: "paused", keys: 1, waiting: 1, why: "A person has paused it." },
+    ]);
+    const keysBy = async (filter: string) => (await ask(`/v1/lanes?${filter}`)).body.items?.map(({ key }) => key);
+    expect(await keysBy(`lane=held&state=held&cause=${found[0]?.cause}`)).toEqual([first.key, second.key].toSorted());
+    expect(await keysBy("lane=blocked")).toEqual([third.key]);
+    expect(await keysBy("state=blocked")).toEqual([]);
+    expect((await ask("/v1/lanes?limit=1&state=held")).body).toMatchObject({ items: [{ state: "held" }], next_cursor: expect.any(String) });
   });
 
   it("steer by a reason, and refuse what is not possible with a sentence, both in the audit", async () => {

@@ -1,9 +1,9 @@
 import { MillraceError, notRetryable, stateEvents } from "millrace";
-import { retryInstance, steerLane, undoInstance } from "millrace/operate";
+import { closeInstance, planClose, retryInstance, steerLane, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { blocked, cried, deaf, heldUp, parked, type told, whispered } from "../../probe/turns.ts";
 import { app } from "../../probe/worker.ts";
-import { fresh, probeEnv, rows, until } from "../harness.ts";
+import { dieAt, fresh, keeperRound, probeEnv, rows, until } from "../harness.ts";
 import { TurnKey } from "./turning.ts";
 
 const why = { reason: "A test." };
@@ -86,6 +86,59 @@ describe("an instance that fails", () => {
     expect(await key.stands(({ ahead }) => ahead.length === 0)).toMatchObject({ state: "held", depth: 1 });
     await steerLane(probeEnv, key.by, key.name, { verb: "resume", ...why });
     expect(await key.seenBy("b ends")).toEqual(["a begins", "a ends", "b begins", "b ends"]);
+  });
+});
+
+describe("an instance that a person closes for good", () => {
+  it("lets a lane go on that blocks or holds for it, at once, and its dry run says so", async () => {
+    for (const lane of [blocked, heldUp]) {
+      const key = new TurnKey(lane);
+      key.breaks("a");
+      await key.askAll("a", "b");
+      await key.stands(({ ahead }) => ahead[0]?.failed != null);
+      await key.reaches("a", "errored");
+      expect((await planClose(probeEnv, key.by, key.id("a"))).follows).toContain(
+        `If its lane, ${key.name.lane} · ${key.key}, stands still for it`,
+      );
+      await closeInstance(probeEnv, key.by, key.id("a"), "A test.");
+      expect(await key.seenBy("b ends", 5000)).toEqual(["a begins", "b begins", "b ends"]);
+    }
+  });
+
+  it("lets it go on where the process dies before the lane is told: the keeper keeps what was promised, and a lane that is looked at finds out", async () => {
+    const [told, looked] = [new TurnKey(heldUp), new TurnKey(heldUp)];
+    for (const key of [told, looked]) {
+      key.breaks("a");
+      await key.askAll("a", "b");
+      await key.stands(({ state }) => state === "held");
+      await key.reaches("a", "errored");
+      dieAt("close promised, not applied");
+      await expect(closeInstance(probeEnv, key.by, key.id("a"), "A test.")).rejects.toThrow("Died");
+      expect(await key.seen()).toEqual(["a begins"]);
+    }
+    await looked.stands(({ state }) => state !== "held");
+    await looked.seenBy("b ends");
+    await until(
+      async () => {
+        await keeperRound();
+        return told.seen();
+      },
+      (seen) => seen.includes("b ends"),
+    );
+  });
+
+  it("lets no lane go on that is held for another", async () => {
+    const key = new TurnKey(heldUp);
+    const mend = key.breaks("b");
+    key.breaks("a");
+    await key.askAll("a", "b", "c");
+    await key.stands(({ state }) => state === "held");
+    await key.reaches("a", "errored");
+    await steerLane(probeEnv, key.by, key.name, { verb: "resume", ...why });
+    await key.stands(({ state, ahead }) => state === "held" && ahead[0]?.instanceId === key.id("b"));
+    await closeInstance(probeEnv, key.by, key.id("a"), "A test.");
+    expect(await key.stands(() => true)).toMatchObject({ state: "held", depth: 1 });
+    mend();
   });
 });
 

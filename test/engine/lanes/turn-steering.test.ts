@@ -82,7 +82,7 @@ it("a lane that is paused by its object is listed though it is empty, and no mor
   const key = new TurnKey(parked);
   const object = laneObjectOf(laneEnv, { ...key.name, tenant: "acme" });
   const states = async () => {
-    const lanes = await listLanes(probeEnv, key.by, { after: { lane: key.name.lane, key: "" }, limit: 1000 });
+    const { items: lanes } = await listLanes(probeEnv, key.by, { after: { lane: key.name.lane, key: "" }, limit: 1000 });
     return lanes.filter((one) => one.key === key.key).map(({ state }) => state);
   };
   await object.pause();

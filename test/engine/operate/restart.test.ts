@@ -12,6 +12,8 @@ import { expect, it } from "vitest";
 import { labPasses } from "../../probe/lab.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { dieAt, event, keeperRound, operator, probeEnv, reaches, rows } from "../harness.ts";
+import { failsUntilMended } from "../lab.ts";
+import { failed } from "./operating.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
 const restart = (id: string) => restartInstance(probeEnv, operator, id, "it hangs");
@@ -91,6 +93,17 @@ it("While it is being restarted, a second click, a resume and a pause change not
   await restarted;
   expect(await kept(id, "complete", "errored", "in_doubt")).toBe("complete");
   expect(its.log).toEqual(["a", "b"]);
+});
+
+it("Of one that has failed the step that it failed of is among what runs, nothing is said to hang, and the audit keeps what it failed of", async () => {
+  const { instanceId: id } = await failsUntilMended();
+  await failed(id);
+  const plan = await planRestart(probeEnv, operator, id);
+  expect(plan).toMatchObject({ refused: null, effects: [{ step: "a", item: "", verdict: "runs" }] });
+  expect(plan.follows).toMatch(/^The code is passed through from the beginning/);
+  await restart(id);
+  const [row] = await rows("SELECT detail FROM actions WHERE instance_id = ?1 AND verb = 'restart'", id);
+  expect(JSON.parse(String(row?.detail))).toMatchObject({ run: 2, failed: { step: "a", code: expect.any(String) } });
 });
 
 it("What is complete is not restarted", async () => {

@@ -1,5 +1,5 @@
 import { defineStep, notRetryable } from "millrace";
-import { effectsOf, getInstance, planSkip, skipStep, undoInstance } from "millrace/operate";
+import { effectsOf, getInstance, planRetry, planSkip, resolveDoubt, retryInstance, skipStep, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import { dieAt, operator, probeEnv, rows } from "../harness.ts";
@@ -68,6 +68,39 @@ describe("A step that an instance failed of", () => {
     await skip(id, "write", 2);
     expect(await kept(id, "complete", "errored")).toBe("complete");
     expect(await outputOf(id)).toEqual([1, 2]);
+  });
+
+  it("W17 is given another output where the code behind it cannot use the first, and is still no effect that an undo takes back", async () => {
+    const its = scene();
+    const { instanceId: id } = await runLab(
+      async ({ step }) => {
+        const paid = await step.effect(
+          "pay",
+          { ...ONCE, effect: "once", run: () => Promise.reject<{ id: string }>(notRetryable("The bank is gone.")) },
+          {},
+        );
+        await its.act(step, "b");
+        return paid.id.toUpperCase();
+      },
+      { name: its.name },
+    );
+    await failed(id);
+    await skip(id, "pay", null);
+    await failed(id);
+    const { error } = await standing(id);
+    const [effect] = await effectsOf(probeEnv, operator, id);
+    const path = `POST /v1/effects/${effect?.key}/confirm`;
+    expect(error?.hint).toContain('It ran with the output that a person gave for "pay"');
+    expect(error?.hint).toContain(path);
+    expect((await planSkip(probeEnv, operator, id, { step: "pay" })).refused).toContain(path);
+    expect((await planRetry(probeEnv, operator, id)).note).toContain("A retry keeps the output that");
+
+    await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: { id: "p7" } }, "its own id");
+    await retryInstance(probeEnv, operator, id, { reason: "it has an id now" });
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    expect(await outputOf(id)).toBe("P7");
+    expect(its.log).toEqual(["b"]);
+    expect((await effectsOf(probeEnv, operator, id))[0]).toMatchObject({ step: "pay", state: "done", skipped: true });
   });
 
   it("ends the run again with an output that is none of it, and goes on with the next", async () => {

@@ -120,6 +120,7 @@ describe("W19 a crash inside an undo", () => {
 
     expect(await planRetry(probeEnv, operator, instanceId)).toEqual({
       from: "undo first",
+      follows: "The undo goes on where it failed.",
       note: null,
       refused: null,
       effects: [

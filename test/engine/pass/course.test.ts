@@ -72,6 +72,7 @@ describe("A doubt that was answered", () => {
     expect(await errorOf(instanceId)).toMatchObject({ step: "mail" });
     expect(await planRetry(probeEnv, operator, instanceId)).toEqual({
       from: "mail",
+      follows: expect.stringContaining("its code decides as it runs"),
       note: null,
       refused: null,
       effects: [{ step: "mail", item: "", verdict: "runs" }],

@@ -145,6 +145,22 @@ describe("A time that has come and that nobody has started yet", () => {
   });
 });
 
+describe("A schedule that is written as of a revision", () => {
+  it("is not written over what somebody else has made of it, nor over one that is there", async () => {
+    const caller = await callerWith();
+    const put = (cron: string, revision: number) =>
+      caller.call("PUT", "/v1/schedules/nightly", { cron, command: research("tea"), reason, revision });
+    expect(await put("0 3 * * *", 0)).toMatchObject({ status: 200, body: { revision: 1 } });
+    expect(expectProblem(await put("0 4 * * *", 0), 409, "invalid_transition").detail).toContain('There is a schedule "nightly" already');
+    expect(await put("30 5 * * *", 1)).toMatchObject({ status: 200, body: { revision: 2 } });
+    const { detail } = expectProblem(await put("0 3 * * *", 1), 409, "invalid_transition");
+    expect(detail).toContain("is at revision 2, by ada, and yours was made of revision 1");
+    expect((await caller.get("/v1/schedules/nightly")).body.cron).toBe("30 5 * * *");
+    await caller.call("DELETE", `/v1/schedules/nightly?reason=${reason}`);
+    expect(expectProblem(await put("0 3 * * *", 2), 409, "invalid_transition").detail).toContain("is not there any more");
+  });
+});
+
 describe("A resumption of an active schedule", () => {
   it("says that it is active already, and a time that has come since runs, with one note", async () => {
     const { caller, path, runs } = await scheduled();

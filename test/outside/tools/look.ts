@@ -6,7 +6,7 @@ import type { AxeResults, RunOptions } from "axe-core";
 import type { Page, Route } from "playwright-core";
 import { startChrome } from "./chrome.ts";
 
-// What a browser finds wrong with pages, at each width, in light and dark. Nothing is served: each request is answered with what a test was
+// What a browser finds wrong with pages: at each width whether they scroll sideways, and by axe-core in the light and in the dark. Nothing is served: each request is answered with what a test was
 // answered by the Worker, with its headers; one that it was not is a finding, as every other thing that a page has no reason to do.
 // MILLRACE_SCREENSHOTS=folder npx vitest run --project app test/outside/pages.test.ts: with a picture of each.
 
@@ -23,10 +23,15 @@ interface ToLookAt {
   answers: Record<string, { status: number; headers: Record<string, string>; body: string }>;
 }
 
+const WHOLE = process.env.MILLRACE_FULL_SIZE === "true" || process.env.MILLRACE_SCREENSHOTS !== undefined;
 const WIDTHS = [320, 390, 1280];
+/** Where axe-core looks: each theme once, narrow and wide. A theme changes the colours, a width where things stand. */
+const LOOKS = [
+  { width: 390, colorScheme: "dark" },
+  { width: 1280, colorScheme: "light" },
+] as const;
+const EVERY_LOOK = WIDTHS.flatMap((width) => (["light", "dark"] as const).map((colorScheme) => ({ width, colorScheme })));
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
-/** What may differ in the dark. */
-const OF_COLOURS = ["color-contrast", "link-in-text-block"];
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 const { origin, visits, answers } = (await json(process.stdin)) as ToLookAt;
@@ -55,13 +60,13 @@ async function look(name: string, { path, shows }: Visit): Promise<string[]> {
 
   for (const width of WIDTHS) {
     await page.setViewportSize({ width, height: 800 });
-    await page.emulateMedia({ colorScheme: "light" });
     for (const wide of await tooWide(page)) findings.add(`${width} px: sideways, ${wide}`);
-    for (const fault of await axe(page, { type: "tag", values: RULES })) findings.add(`${width} px, light: ${fault}`);
-    await picture(page, `${name}-${width}-light`);
-    await page.emulateMedia({ colorScheme: "dark" });
-    for (const fault of await axe(page, { type: "rule", values: OF_COLOURS })) findings.add(`${width} px, dark: ${fault}`);
-    await picture(page, `${name}-${width}-dark`);
+  }
+  for (const { width, colorScheme } of WHOLE ? EVERY_LOOK : LOOKS) {
+    await page.setViewportSize({ width, height: 800 });
+    await page.emulateMedia({ colorScheme });
+    for (const fault of await axe(page)) findings.add(`${width} px, ${colorScheme}: ${fault}`);
+    await picture(page, `${name}-${width}-${colorScheme}`);
   }
   await page.close();
   return [...findings];
@@ -84,8 +89,8 @@ function tooWide(page: Page): Promise<string[]> {
   })()`);
 }
 
-async function axe(page: Page, runOnly: NonNullable<RunOptions["runOnly"]>): Promise<string[]> {
-  const options: RunOptions = { runOnly, resultTypes: ["violations"], preload: false };
+async function axe(page: Page): Promise<string[]> {
+  const options: RunOptions = { runOnly: { type: "tag", values: RULES }, resultTypes: ["violations"], preload: false };
   // In a page whose sandbox runs no scripts no timer rings either, and axe waits by them.
   const { violations }: AxeResults = await page.evaluate(`(() => {
     const after = setTimeout;

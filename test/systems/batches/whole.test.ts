@@ -8,7 +8,7 @@ import { sent, state } from "../facts/facts.ts";
 import { batchIn, completed } from "./batch.ts";
 
 /** MILLRACE_FULL_SIZE=true npx vitest run --project app test/systems/batches/whole.test.ts: as many exports as the promise was tried with. */
-const EXPORTS = howMany(20, 300);
+const EXPORTS = howMany(10, 300);
 /** Exports asked for side by side. */
 const LANES = 5;
 const FACTS = 300;

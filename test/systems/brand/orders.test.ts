@@ -91,7 +91,7 @@ async function play(seeds: readonly number[], killed = false): Promise<void> {
 }
 
 /** Orders that are played side by side. */
-const TOGETHER = howMany(6, 10);
+const TOGETHER = howMany(4, 10);
 
 it.each([1, 11, 21, 31, 41].slice(0, howMany(1, 5)))(
   "a cycle of three keywords yields its messages once each, each delivered twice, and pays once: in shuffled orders from number %i on",

@@ -45,7 +45,7 @@ it("every message delivered twice, in many shuffled orders, ends in the same row
   const facts = await recordedFacts();
   const orders = fc.sample(fc.shuffledSubarray([...facts, ...facts], { minLength: 80, maxLength: 80 }), {
     seed: 5,
-    numRuns: howMany(20, 50),
+    numRuns: howMany(12, 50),
   });
   const results: Json[] = [];
   for (const order of orders) {
@@ -186,7 +186,7 @@ it("whatever is stated in whatever order, and however it is delivered, the proje
       }));
       expect(new Map(rows.map((row) => [key(row), row]))).toEqual(new Map(expected.map((row) => [key(row), row])));
     }),
-    { seed: 7, numRuns: howMany(10, 25) },
+    { seed: 7, numRuns: howMany(6, 25) },
   );
 });
 

@@ -5,7 +5,9 @@ import type { Stage } from "../story.ts";
 import type { CrmApi, Sync } from "./api.ts";
 import { killAt } from "./people.ts";
 
-const LOOK_EVERY_MS = 50;
+/** The moment of a kill is met closely; for all else it is enough to see that something came. */
+const KILL_LOOK_MS = 50;
+const LOOK_EVERY_MS = 200;
 const SAY_EVERY_MS = 4000;
 const WITHIN_MS = 900_000;
 
@@ -29,7 +31,7 @@ export async function watchAndKill(stage: Stage, api: () => CrmApi, id: string, 
   for (;;) {
     stage.stop.throwIfAborted();
     if (Date.now() > endsAt) throw new Refusal(`The sync is not over after ${seconds(WITHIN_MS)}. The engine's log says more.`);
-    await sleep(LOOK_EVERY_MS);
+    await sleep(kills < expected ? KILL_LOOK_MS : LOOK_EVERY_MS);
     // An engine that has just been killed gives no answer.
     const sync = await api()
       .syncState(id)

@@ -1,7 +1,18 @@
-import { type Done, defineCommand, defineQueue, defineStep, defineWorkflow, type EffectCall, notRetryable } from "millrace";
+import {
+  BulkActionRun,
+  bulkAction,
+  type Done,
+  defineCommand,
+  defineConsumer,
+  defineQueue,
+  defineStep,
+  defineWorkflow,
+  type EffectCall,
+  notRetryable,
+} from "millrace";
 import * as z from "zod";
 
-export const orderCommands = defineQueue({ name: "order-commands" });
+const orderCommands = defineQueue({ name: "order-commands" });
 
 /** Ship an order. */
 const OrderShip = defineCommand({
@@ -67,3 +78,9 @@ export const shipOrder = defineWorkflow({
     return { shipped: true };
   },
 });
+
+/** The shop's orders, and what is done to many of them at once. */
+export const shopConsumers = [
+  defineConsumer({ queue: orderCommands, starts: [shipOrder] }),
+  defineConsumer({ queue: BulkActionRun.queue, starts: [bulkAction] }),
+];

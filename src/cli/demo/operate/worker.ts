@@ -1,34 +1,14 @@
 // The Worker of `npm run demo -- operate`: the engine, a shop's orders, and another program that may send to their queue.
-import { BulkActionRun, bulkAction, defineConsumer } from "millrace";
-import { engineRoutes } from "millrace/http";
-import { armKeeper, catalog, dispatch, entrypoint, keeper } from "millrace/worker";
-import { orderCommands, shipOrder } from "./shop.ts";
+import { bulkAction } from "millrace";
+import { catalog, entrypoint, keeper } from "millrace/worker";
+import { shopFront } from "./front.ts";
+import { shipOrder, shopConsumers } from "./shop.ts";
 
-const app = catalog({
-  consumers: [
-    defineConsumer({ queue: orderCommands, starts: [shipOrder] }),
-    defineConsumer({ queue: BulkActionRun.queue, starts: [bulkAction] }),
-  ],
-});
+const app = catalog({ consumers: shopConsumers });
 
 export { Recorder } from "millrace/worker";
 export class Keeper extends keeper({ catalog: app }) {}
 export class ShipOrder extends entrypoint(shipOrder, app) {}
 export class BulkAction extends entrypoint(bulkAction, app) {}
 
-const api = engineRoutes(app);
-const consume = dispatch(app);
-
-export default {
-  /** `POST /outsider` is another program that may send to the queue: nobody has looked at its message before it is there. */
-  async fetch(request, env, ctx) {
-    armKeeper(env, ctx);
-    if (new URL(request.url).pathname !== "/outsider") return api.fetch(request, env, ctx);
-    await (env as unknown as { ORDER_COMMANDS: Queue }).ORDER_COMMANDS.send(await request.json());
-    return new Response(null, { status: 204 });
-  },
-  queue(batch, env, ctx) {
-    armKeeper(env, ctx);
-    return consume(batch, env);
-  },
-} satisfies ExportedHandler<Env>;
+export default shopFront(app);

@@ -10,7 +10,7 @@ import { Ago } from "../../parts/time.tsx";
 import { Views } from "../../parts/views.tsx";
 import "./actions.css";
 import { Bar } from "./progress.tsx";
-import { type Bulk, begun, counted, scopeOf } from "./words.ts";
+import { type Bulk, begun, briefScope, counted, scopeOf } from "./words.ts";
 
 /** The two ways in which what people did is shown. */
 export const VIEWS = { "Bulk actions": hrefOf("actions"), "All actions: the audit": hrefOf("audit") };
@@ -20,13 +20,13 @@ const FILTERS = {
 } as const;
 
 const COLUMNS: readonly Column<Bulk>[] = [
-  { head: "State", width: "112px", narrow: "88px", cell: ({ state }) => <Status word={state} /> },
+  { head: "State", width: "112px", narrow: "104px", cell: ({ state }) => <Status word={state} /> },
   {
     head: "What",
     width: "200px",
     narrow: "1fr",
     cell: ({ id, verb, matched }) => (
-      <Link to={hrefOf("actions", id)}>
+      <Link to={hrefOf("actions", id)} title={`${begun(verb)} ${counted(verb, matched)}`}>
         {begun(verb)} {counted(verb, matched)}
       </Link>
     ),
@@ -34,7 +34,7 @@ const COLUMNS: readonly Column<Bulk>[] = [
   {
     head: "Progress",
     width: "176px",
-    narrow: "80px",
+    isMinor: true,
     cell: (bulk) => (
       <span class="actions-progress">
         <Bar bulk={bulk} />
@@ -50,11 +50,26 @@ const COLUMNS: readonly Column<Bulk>[] = [
     isMinor: true,
     cell: ({ failed }) => <span class={failed > 0 ? "actions-failed" : "quiet"}>{failed}</span>,
   },
-  { head: "Which", width: "1.4fr", isMinor: true, cell: ({ filter }) => <bdi title={scopeOf(filter)}>{scopeOf(filter)}</bdi> },
+  { head: "Which", width: "1.4fr", isMinor: true, cell: ({ filter }) => <bdi title={scopeOf(filter)}>{briefScope(filter)}</bdi> },
   { head: "Why", width: "1.6fr", isMinor: true, cell: ({ reason }) => <bdi title={reason}>{reason}</bdi> },
   { head: "Who", width: "96px", isMinor: true, cell: ({ actor }) => <bdi>{actor}</bdi> },
-  { head: "Begun", width: "80px", narrow: "60px", isNumber: true, cell: ({ created_at: at }) => <Ago at={at} /> },
+  { head: "Begun", width: "96px", narrow: "88px", isNumber: true, cell: ({ created_at: at }) => <Ago at={at} /> },
 ];
+
+/** What a narrow window has no columns for. */
+function Below({ of: { actor, reason, matched, left, failed } }: { of: Bulk }) {
+  return (
+    <>
+      {matched - left} of {matched}
+      {failed > 0 && (
+        <>
+          , <span class="actions-failed">{failed} failed</span>
+        </>
+      )}{" "}
+      · <bdi>{actor}</bdi>: <bdi title={reason}>{reason}</bdi>
+    </>
+  );
+}
 
 /** What was done to many things at once, newest first: each with its progress. */
 export function Actions() {
@@ -71,7 +86,14 @@ export function Actions() {
       <FilterBar filters={FILTERS} />
       <List pages={pages} noun={["bulk action", "bulk actions"]} empty={state ? <Filtered state={state} /> : <None />}>
         {(rows) => (
-          <Table label="Bulk actions" rows={rows} columns={COLUMNS} nameOf={({ id }) => id} hrefOf={({ id }) => hrefOf("actions", id)} />
+          <Table
+            label="Bulk actions"
+            rows={rows}
+            columns={COLUMNS}
+            below={(bulk) => <Below of={bulk} />}
+            nameOf={({ id }) => id}
+            hrefOf={({ id }) => hrefOf("actions", id)}
+          />
         )}
       </List>
     </>

@@ -6,7 +6,7 @@ import { Dialog } from "../../parts/dialog.tsx";
 import { Id } from "../../parts/id.tsx";
 import { ProblemNote } from "../../parts/problem.tsx";
 import { Status } from "../../parts/status.tsx";
-import { exact } from "../../parts/time.tsx";
+import { Moment } from "../../parts/time.tsx";
 import "./actions.css";
 import { type Action, begun, textOf } from "./words.ts";
 
@@ -49,7 +49,9 @@ function Whole({ action }: { action: Action }) {
         <Fact name="Why">
           <bdi>{reason}</bdi>
         </Fact>
-        <Fact name="When">{exact(at)}</Fact>
+        <Fact name="When">
+          <Moment at={at} />
+        </Fact>
         <Fact name="Target">
           {about ? <Link to={about}>{target}</Link> : <bdi>{target}</bdi>}
           {" · "}

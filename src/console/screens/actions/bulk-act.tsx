@@ -1,10 +1,11 @@
 import { useState } from "preact/hooks";
 import { type Answer, post, type Result } from "../../data/api.ts";
-import { go, hrefOf } from "../../frame/router.tsx";
+import { hrefOf } from "../../frame/router.tsx";
 import { Act } from "../../parts/act.tsx";
 import { shortId } from "../../parts/id.tsx";
 import "./actions.css";
-import { begun, counted, nounOf, scopeOf } from "./words.ts";
+import { Scope } from "./scope.tsx";
+import { begun, counted, nounOf } from "./words.ts";
 
 type Asked = Answer<"/v1/bulk-actions", "$post">;
 type Plan = Extract<Asked, { sample: unknown }>;
@@ -50,21 +51,25 @@ export function BulkAct({ verbs, meant, close }: BulkActProps) {
   const ask = (more: object, key?: string) => post("/v1/bulk-actions", { body: { verb, ...meant, ...pace, ...more }, ...(key && { key }) });
   return (
     <Act
-      title={`${verbs.length > 1 ? "Act on" : begun(verb)} many ${many}`}
+      title={`${begun(verb)} ${many}`}
       verb={`${begun(verb)} them`}
+      titled={({ matched }) => `${begun(verb)} ${counted(verb, matched)}`}
+      final={({ follows }) => follows}
+      missing="One of the numbers of its pace cannot be."
       dryRun={() => ask({ reason: "How many are they?", dry_run: true }) as Promise<Result<Plan>>}
       depends={[verb, JSON.stringify(said)]}
       isReady={pace !== undefined}
       refusal={({ matched }) => (matched === 0 ? `Nothing of it is left: no ${many} match, so there is nothing to do.` : null)}
       show={(plan) => <Count verb={verb} plan={plan} />}
-      act={(reason, key) => ask({ reason }, key) as Promise<Result<Started>>}
-      done={({ id }) => go(hrefOf("actions", id))}
+      act={(reason, key, { matched }) => ask({ reason, at_most: matched }, key) as Promise<Result<Started>>}
+      on={JSON.stringify(meant)}
+      leadsTo={({ id }) => hrefOf("actions", id)}
       close={close}
     >
       <p>
         {"filter" in meant ? (
           <>
-            Which: <bdi>{scopeOf(meant.filter)}</bdi>
+            Which: <Scope verb={verb} filter={meant.filter} />
           </>
         ) : (
           `Which: ${counted(verb, meant.ids.length)} that you selected`
@@ -83,20 +88,20 @@ export function BulkAct({ verbs, meant, close }: BulkActProps) {
       <details class="actions-pace">
         <summary>
           {pace
-            ? `${said.rate} a second, in stages; it stops itself where more than ${said.failing} % of one fail`
-            : "One of these cannot be"}
+            ? `How fast: ${said.rate} a second, in stages; it stops itself where more than ${said.failing} % of one fail`
+            : "How fast: one of these numbers cannot be"}
         </summary>
         <div>
           {(
             [
-              ["rate", "A second (0.1 to 100)"],
-              ["ramp", "First stages; the rest is the last"],
-              ["failing", "Stops above, % of a stage failed"],
-              ["settle", "A stage waits for its ends, seconds (to 600)"],
+              ["rate", "Rate", "in a second (0.1 to 100)"],
+              ["ramp", "Stages", "their sizes; the last one has the rest"],
+              ["failing", "Stops itself above", "% of a stage that failed (0 to 100)"],
+              ["settle", "Waits between two", "seconds at most (0 to 600), for their ends"],
             ] as const
-          ).map(([name, label]) => (
+          ).map(([name, label, unit]) => (
             <label key={name}>
-              {label}
+              <span>{label}</span>
               <input
                 type="text"
                 inputmode="decimal"
@@ -104,6 +109,7 @@ export function BulkAct({ verbs, meant, close }: BulkActProps) {
                 value={said[name]}
                 onInput={(event) => say({ ...said, [name]: event.currentTarget.value.trim() })}
               />
+              <span class="quiet">{unit}</span>
             </label>
           ))}
         </div>

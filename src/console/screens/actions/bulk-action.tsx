@@ -18,34 +18,41 @@ import type { ScreenProps } from "../screen.ts";
 import "./actions.css";
 import { BulkFacts } from "./bulk-facts.tsx";
 import { Bar } from "./progress.tsx";
-import { type Bulk, begun, counted, targetOf } from "./words.ts";
+import { type Bulk, begun, counted, meaningOf, nounOf, resultOf, targetOf } from "./words.ts";
 
 type BulkItem = Item<"/v1/bulk-actions/:id/items">;
 
-const FILTERS = { result: { label: "Result", options: { done: "done", skipped: "skipped", failed: "failed" } } } as const;
+const RESULTS = ["done", "skipped", "failed"] as const;
+const filtersOf = (verb: string) => ({
+  result: { label: "Result", options: Object.fromEntries(RESULTS.map((one) => [one, resultOf(verb, one)])) },
+});
 
 const moves = ({ kind }: { kind: string }) => kind === "action" || kind === "instance" || kind === "skipped";
 
 const columnsOf = (verb: string): readonly Column<BulkItem>[] => [
-  { head: "No.", width: "56px", narrow: "48px", cell: ({ n }) => n + 1 },
-  { head: "Result", width: "96px", narrow: "80px", cell: ({ result }) => <ResultOf word={result} /> },
-  { head: "Thing", width: "152px", narrow: "128px", cell: ({ target }) => <Target verb={verb} target={target} /> },
+  { head: "No.", width: "56px", narrow: "40px", cell: ({ n }) => n + 1 },
+  { head: "Result", width: "104px", cell: ({ result }) => <ResultOf verb={verb} word={result} /> },
+  { head: begun(nounOf(verb)[0]), width: "1.6fr", narrow: "1.4fr", cell: (one) => <Target verb={verb} of={one} /> },
   { head: "Code", width: "1fr", isMinor: true, cell: ({ code }) => code && <a href={`/problems#${code}`}>{code}</a> },
-  { head: "Why", width: "2.4fr", narrow: "1fr", cell: ({ why }) => <bdi title={why ?? undefined}>{why}</bdi> },
+  { head: "Why", width: "2fr", narrow: "1fr", cell: ({ why }) => <bdi title={why ?? undefined}>{why}</bdi> },
   { head: "Audit", width: "72px", isMinor: true, cell: ({ target }) => <Link to={hrefOf("audit", { target })}>its rows</Link> },
-  { head: "Done", width: "80px", isNumber: true, isMinor: true, cell: ({ at }) => <Ago at={at} /> },
+  { head: "When", width: "96px", isNumber: true, isMinor: true, cell: ({ at }) => <Ago at={at} /> },
 ];
 
-/** What is failed here stays so: nothing tries it again by itself. */
-function ResultOf({ word }: { word: string }) {
-  return word === "failed" ? <Status word={word} tone="red" /> : <Status word={word} />;
+/** What is failed here stays so: nothing tries it again by itself. None that failed is no bad news. */
+function ResultOf({ verb, word, count = 1 }: { verb: string; word: string; count?: number }) {
+  return (
+    <Status word={resultOf(verb, word)} tone={count === 0 ? "quiet" : word === "failed" ? "red" : word === "done" ? "green" : "quiet"} />
+  );
 }
 
-function Target({ verb, target }: { verb: string; target: string }) {
+/** What was acted upon, by the name that people know, its id under the pointer. */
+function Target({ verb, of: { target, about } }: { verb: string; of: BulkItem }) {
   const href = targetOf(verb, target);
+  const name = about === null ? <code>{shortId(target)}</code> : <bdi>{about}</bdi>;
   return href ? (
-    <Link to={href} title={target}>
-      <code>{shortId(target)}</code>
+    <Link to={href} title={[about, target].filter(Boolean).join(", ")}>
+      {name}
     </Link>
   ) : (
     <Id id={target} />
@@ -122,19 +129,21 @@ function Progress({ bulk }: { bulk: Bulk }) {
   return (
     <section class="actions-far" aria-label="Progress">
       <Bar bulk={bulk} />
-      <ul>
+      <ul class="actions-parts">
         {(["done", "skipped", "failed", "left"] as const).map((part) => (
           <li key={part}>
-            <strong>{bulk[part]}</strong> {part === "left" ? <span class="quiet">left</span> : <ResultOf word={part} />}
+            <strong>{bulk[part].toLocaleString()}</strong>{" "}
+            {part === "left" ? <span class="quiet">to do</span> : <ResultOf verb={bulk.verb} word={part} count={bulk[part]} />}
           </li>
         ))}
       </ul>
+      <p class="quiet">{meaningOf(bulk.verb)}</p>
     </section>
   );
 }
 
 function Results({ bulk: { id, verb, state } }: { bulk: Bulk }) {
-  const { result } = useFilters(FILTERS);
+  const { result } = useFilters(filtersOf(verb));
   const pages = usePages(
     (cursor) => get("/v1/bulk-actions/:id/items", { param: { id }, query: { result: result as BulkItem["result"], cursor, limit: "200" } }),
     [id, result, state],
@@ -142,14 +151,14 @@ function Results({ bulk: { id, verb, state } }: { bulk: Bulk }) {
   );
   return (
     <>
-      <FilterBar filters={FILTERS} />
+      <FilterBar filters={filtersOf(verb)} />
       <List
         pages={pages}
         noun={["thing", "things"]}
         empty={
           <Empty>
             {result
-              ? `Of none is the result ${result}, so far.`
+              ? `None is ${resultOf(verb, result)}, so far.`
               : "Nothing has been acted upon yet: its first stage begins within seconds."}
           </Empty>
         }
@@ -171,6 +180,7 @@ function Steer({ bulk, verb, close, done }: { bulk: Bulk; verb: "abort" | "resum
     <Act
       title={`${verb === "abort" ? "Abort" : "Resume"} this bulk action`}
       verb={verb === "abort" ? "Abort it" : "Resume it"}
+      final={verb === "abort" ? "What it has begun is not taken back." : null}
       dryRun={() => get("/v1/bulk-actions/:id", { param: { id } })}
       refusal={({ state }) => ((state === "running") === (verb === "abort") ? null : `It is ${state} by now: there is nothing to ${verb}.`)}
       show={({ left, failed, verb: what }) =>

@@ -2,6 +2,7 @@ import { useState } from "preact/hooks";
 import { may } from "../../data/session.ts";
 import { sinceOf } from "../../frame/filters.tsx";
 import { BulkAct, type Meant } from "./bulk-act.tsx";
+import { begun } from "./words.ts";
 
 const ENDED = ["retry", "close"];
 const GOING_ON = ["cancel", "pause"];
@@ -13,22 +14,26 @@ const VERBS: Readonly<Record<string, readonly string[]>> = {
   ...{ paused: ["resume", "cancel"], in_doubt: ["cancel"] },
 };
 
-/** Acts on all instances that a list's filters mean; those that failed, where they name no status. */
-export function InstancesButton({ filters }: { filters: Readonly<Record<string, string | undefined>> }) {
+/** Acts on all instances that a list's filters mean, where a bulk action knows them; those that failed, where they name no status. */
+export function InstancesButton({ filters, isOffered }: { filters: Readonly<Record<string, string | undefined>>; isOffered: boolean }) {
   const [meant, mean] = useState<Meant | undefined>();
-  const { status = "errored", since, overdue, ...rest } = filters;
+  const { status = "errored", since, overdue, standing, ...rest } = filters;
   const verbs = VERBS[status];
-  if (!verbs || overdue || !may("operate")) return null;
-  // Fixed as it is opened: what is counted is what is acted upon.
+  if (!verbs || overdue || standing || !may("operate")) return null;
+  // Fixed as it is opened: an age stands for one moment, however long the dialog is.
   const open = () => {
     const moment = sinceOf(since);
     mean({ filter: { status, ...rest, ...(moment && { since: moment }) } as Record<string, string> });
   };
+  // A dialog that is open says itself that nothing is left.
+  if (!isOffered && !meant) return null;
   return (
     <p>
-      <button type="button" onClick={open}>
-        {verbs[0] === "retry" ? "Retry" : "Act on"} all that are {status.replaceAll("_", " ")} …
-      </button>
+      {isOffered && (
+        <button type="button" onClick={open}>
+          {verbs.map((verb, index) => (index === 0 ? begun(verb) : ` or ${verb}`))} all that are {status.replaceAll("_", " ")} …
+        </button>
+      )}
       {meant && <BulkAct verbs={verbs} meant={meant} close={() => mean(undefined)} />}
     </p>
   );

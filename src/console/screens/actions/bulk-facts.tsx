@@ -1,6 +1,7 @@
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { exact } from "../../parts/time.tsx";
-import { type Bulk, counted, listOf, nounOf, scopeOf } from "./words.ts";
+import { Moment } from "../../parts/time.tsx";
+import { Scope } from "./scope.tsx";
+import { type Bulk, counted, listOf, nounOf } from "./words.ts";
 
 /** Why it was begun, over what, and how it goes about it. */
 export function BulkFacts({ bulk }: { bulk: Bulk }) {
@@ -14,7 +15,7 @@ export function BulkFacts({ bulk }: { bulk: Bulk }) {
       </dd>
       <dt>Which</dt>
       <dd>
-        <bdi>{scopeOf(filter)}</bdi>
+        <Scope verb={verb} filter={filter} />
         {now && (
           <>
             {" "}
@@ -24,7 +25,7 @@ export function BulkFacts({ bulk }: { bulk: Bulk }) {
       </dd>
       <dt>Count before</dt>
       <dd>
-        {counted(verb, matched)}, written down {exact(bulk.created_at)}
+        {counted(verb, matched)}, written down <Moment at={bulk.created_at} />
       </dd>
       <dt>Stages</dt>
       <dd>{stagesOf(ramp, matched).join(", ")}</dd>

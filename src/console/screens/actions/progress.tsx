@@ -1,4 +1,4 @@
-import { type Bulk, counted } from "./words.ts";
+import { type Bulk, counted, resultOf } from "./words.ts";
 
 const PARTS = ["done", "skipped", "failed"] as const;
 
@@ -17,5 +17,5 @@ export function Bar({ bulk }: { bulk: Bulk }) {
 }
 
 function inWords({ verb, matched, done, skipped, failed, left }: Bulk): string {
-  return `Of ${counted(verb, matched)}: ${done} done, ${skipped} skipped, ${failed} failed, ${left} left`;
+  return `Of ${counted(verb, matched)}: ${done} ${resultOf(verb, "done")}, ${skipped} left out, ${failed} failed, ${left} to do`;
 }

@@ -28,6 +28,25 @@ export function nounOf(verb: string): readonly [one: string, many: string] {
   return NOUNS[verb] ?? ["thing", "things"];
 }
 
+/** What a thing is called that a verb was done to, of which nothing has failed since. */
+const DONE: Readonly<Record<string, string>> = {
+  ...{ retry: "retried", replay: "replayed", cancel: "cancelled", pause: "paused", resume: "resumed" },
+  ...{ close: "closed", skip: "given up", redeliver: "delivered" },
+};
+
+/** A result of one thing, as people read it; of some verbs more comes behind them, which `done` has seen out, or did not wait longer for. */
+export function resultOf(verb: string, result: string): string {
+  return result === "done" ? (DONE[verb] ?? "done") : result === "skipped" ? "left out" : result;
+}
+
+/** What the results of a verb mean. */
+export function meaningOf(verb: string): string {
+  const seen = ["retry", "replay", "cancel", "redeliver"].includes(verb)
+    ? `${begun(resultOf(verb, "done"))}: it ended well, or had not failed by the end of its stage. `
+    : "";
+  return `${seen}Left out: somebody else was faster, so there was nothing to do. Failed: it was refused, or has failed again.`;
+}
+
 /** The screen of a thing that a verb was done to; undefined for what none shows. */
 export function targetOf(verb: string, target: string): string | undefined {
   const [one] = nounOf(verb);
@@ -44,6 +63,13 @@ export function scopeOf(filter: Readonly<Record<string, unknown>> | null): strin
   if (filter === null) return "those that were named";
   const parts = Object.entries(filter).map(([name, value]) => `${name.replaceAll("_", " ")} ${shortened(String(value))}`);
   return parts.length > 0 ? parts.join(" · ") : "all";
+}
+
+/** The same where there is no room to say which cause it is. */
+export function briefScope(filter: Readonly<Record<string, unknown>> | null): string {
+  if (filter?.cause === undefined) return scopeOf(filter);
+  const { cause, ...others } = filter;
+  return Object.keys(others).length > 0 ? `${scopeOf(others)} · of one cause` : "of one cause";
 }
 
 /** The list that has what a filter means now; undefined where none takes all of it. */

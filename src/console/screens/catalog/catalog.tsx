@@ -1,7 +1,7 @@
-import { get } from "../../data/api.ts";
-import { useData } from "../../data/use-data.ts";
+import { useCatalog } from "../../data/use-catalog.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Empty } from "../../parts/empty.tsx";
+import { policyOf } from "../../parts/policy.ts";
 import { ProblemNote } from "../../parts/problem.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import type { Catalog as Whole } from "./graph.ts";
@@ -11,15 +11,6 @@ import "./catalog.css";
 type Message = Whole["messages"][number];
 type Workflow = Whole["workflows"][number];
 type Queue = Whole["queues"][number];
-
-/** Reads the catalog; what instances did meanwhile is read when somebody looks again. */
-export function useCatalog() {
-  return useData(
-    () => get("/v1/catalog"),
-    [],
-    () => false,
-  );
-}
 
 /** All messages, workflows and queues, and what follows from what. */
 export function Catalog() {
@@ -111,9 +102,9 @@ function messageColumns({ workflows }: Whole): readonly Column<Message>[] {
 const QUEUES: readonly Column<Queue>[] = [
   { head: "Queue", width: "1.4fr", cell: ({ name }) => <Link to={hrefOf("catalog", `queue ${name}`)}>{name}</Link> },
   { head: "Carries", width: "1fr", cell: ({ carries, is_lane }) => (is_lane ? `${carries}, in order` : carries) },
-  { head: "Retries", width: "80px", isNumber: true, cell: ({ retries }) => retries.limit },
-  { head: "Batch", width: "72px", isNumber: true, isMinor: true, cell: ({ batch_size }) => batch_size },
-  { head: "At once", width: "80px", isNumber: true, isMinor: true, cell: ({ concurrency }) => concurrency },
+  { head: "Retries", width: "136px", cell: (one) => policyOf(one).Retries },
+  { head: "Batch", width: "96px", isMinor: true, cell: (one) => policyOf(one).Batch },
+  { head: "At once", width: "80px", isMinor: true, cell: (one) => policyOf(one)["At once"] },
 ];
 
 /** The names of what a message leads to. */

@@ -1,12 +1,14 @@
-import type { ComponentChildren } from "preact";
+import { type ComponentChildren, Fragment } from "preact";
+import { useCatalog } from "../../data/use-catalog.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Empty } from "../../parts/empty.tsx";
 import { Json } from "../../parts/json.tsx";
+import { policyOf } from "../../parts/policy.ts";
 import { ProblemNote } from "../../parts/problem.tsx";
 import { duration } from "../../parts/time.tsx";
 import type { ScreenProps } from "../screen.ts";
 import { opened, type Schema, wordsOf } from "../send/schema.ts";
-import { ledTo, MessageLink, useCatalog } from "./catalog.tsx";
+import { ledTo, MessageLink } from "./catalog.tsx";
 import type { Catalog } from "./graph.ts";
 import "./catalog.css";
 
@@ -156,8 +158,16 @@ function OfMessage({ message, catalog }: { message: Catalog["messages"][number];
   );
 }
 
+/** What each part of a policy is about. */
+const POLICY: Readonly<Record<string, string>> = {
+  Retries: "of a message that was sent back: how many, and the first pause and the longest",
+  Batch: "messages that are taken together, once they are there or have waited so long",
+  "At once": "batches; of a lane, instances of one key",
+  Priorities: "whether its commands may ask to go first",
+};
+
 function OfQueue({ queue, catalog }: { queue: Catalog["queues"][number]; catalog: Catalog }) {
-  const { name, is_lane, carries, retries, batch_size, concurrency, has_priorities } = queue;
+  const { name, is_lane, carries } = queue;
   return (
     <>
       <Title kind={is_lane ? "lane" : "queue"} name={name} />
@@ -166,16 +176,16 @@ function OfQueue({ queue, catalog }: { queue: Catalog["queues"][number]; catalog
         <Link to={hrefOf("queues")}>How it does</Link>
       </Facts>
       <h2>Policy</h2>
-      <ul>
-        <li>
-          {retries.limit} {retries.limit === 1 ? "retry" : "retries"}, from {duration(retries.initial_seconds * 1000)} up to{" "}
-          {duration(retries.max_seconds * 1000)}
-        </li>
-        <li>
-          batches of {batch_size}, {concurrency} at once
-        </li>
-        <li>{has_priorities ? "its commands may have a priority" : "no priorities"}</li>
-      </ul>
+      <dl class="pairs">
+        {Object.entries(policyOf(queue)).map(([what, said]) => (
+          <Fragment key={what}>
+            <dt>{what}</dt>
+            <dd>
+              {said} <span class="quiet">{POLICY[what]}</span>
+            </dd>
+          </Fragment>
+        ))}
+      </dl>
       <h2>Messages</h2>
       <Messages of={catalog.messages.filter((one) => one.queue === name)} />
     </>

@@ -1,5 +1,6 @@
 import { useMemo } from "preact/hooks";
 import { go, hrefOf } from "../../frame/router.tsx";
+import { Wide } from "../../parts/wide.tsx";
 import { type Catalog, drawn, graphOf, NODE, type Placed } from "./graph.ts";
 
 /** Characters of a title that a box has room for. */
@@ -11,38 +12,39 @@ export function Picture({ catalog }: { catalog: Catalog }) {
   const at = new Map(nodes.map((node) => [node.name, node]));
   return (
     <figure class="catalog-picture">
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be scrolled by keys */}
-      <section tabIndex={0} aria-label="What follows from what, as a picture; the tables below say the same">
-        <svg viewBox={`-4 -4 ${width + 8} ${height + 8}`} width={width + 8} height={height + 8} aria-hidden="true">
-          <marker id="catalog-end" viewBox="0 0 6 6" refX="6" refY="3" markerWidth="6" markerHeight="6" orient="auto">
-            <path d="M0 0 6 3 0 6z" />
-          </marker>
-          {edges.map(({ from, to, isSeen }) => {
-            const [one, other] = [at.get(from), at.get(to)];
-            return (
-              one &&
-              other && (
-                <path
-                  key={`${from} ${to}`}
-                  class={isSeen ? "catalog-seen" : undefined}
-                  d={way(one, other)}
-                  marker-end="url(#catalog-end)"
-                />
-              )
-            );
-          })}
-          {nodes.map((node) => (
-            // biome-ignore lint/a11y/noStaticElementInteractions: the links of the tables say the same to whoever has no mouse
-            <g key={node.name} data-kind={node.kind} onClick={() => go(hrefOf("catalog", node.name))}>
-              <title>{node.name}</title>
-              <rect x={node.x} y={node.y} width={NODE.width} height={NODE.height} rx={node.kind === "event" ? NODE.height / 2 : 4} />
-              <text x={node.x + (node.kind === "event" ? 14 : 10)} y={node.y + 18}>
-                {node.title.length > ROOM ? `${node.title.slice(0, ROOM - 1)}…` : node.title}
-              </text>
-            </g>
-          ))}
-        </svg>
-      </section>
+      <Wide label="What follows from what, as a picture; the tables below say the same" width={width + 8}>
+        {(scale) => (
+          <svg viewBox={`-4 -4 ${width + 8} ${height + 8}`} width={(width + 8) * scale} height={(height + 8) * scale} aria-hidden="true">
+            <marker id="catalog-end" viewBox="0 0 6 6" refX="6" refY="3" markerWidth="6" markerHeight="6" orient="auto">
+              <path d="M0 0 6 3 0 6z" />
+            </marker>
+            {edges.map(({ from, to, isSeen }) => {
+              const [one, other] = [at.get(from), at.get(to)];
+              return (
+                one &&
+                other && (
+                  <path
+                    key={`${from} ${to}`}
+                    class={isSeen ? "catalog-seen" : undefined}
+                    d={way(one, other)}
+                    marker-end="url(#catalog-end)"
+                  />
+                )
+              );
+            })}
+            {nodes.map((node) => (
+              // biome-ignore lint/a11y/noStaticElementInteractions: the links of the tables say the same to whoever has no mouse
+              <g key={node.name} data-kind={node.kind} onClick={() => go(hrefOf("catalog", node.name))}>
+                <title>{node.name}</title>
+                <rect x={node.x} y={node.y} width={NODE.width} height={NODE.height} rx={node.kind === "event" ? NODE.height / 2 : 4} />
+                <text x={node.x + (node.kind === "event" ? 14 : 10)} y={node.y + 18}>
+                  {node.title.length > ROOM ? `${node.title.slice(0, ROOM - 1)}…` : node.title}
+                </text>
+              </g>
+            ))}
+          </svg>
+        )}
+      </Wide>
       <figcaption class="quiet">
         {(["command", "workflow", "event"] as const).map((kind) => (
           <Sample key={kind} kind={kind} />

@@ -1,4 +1,5 @@
 import { type Answer, get, post, type Result } from "../../data/api.ts";
+import type { Written } from "../../data/written.ts";
 import { Act } from "../../parts/act.tsx";
 import { type Detail, planOf } from "./draft.ts";
 import { PlanOfReplay } from "./replay-plan.tsx";
@@ -18,7 +19,7 @@ interface ActProps {
 }
 
 /** Sends the letter's message again: as it came, or corrected. */
-export function Replay({ letter: { id, replay }, body, close, done }: ActProps & { body: unknown }) {
+export function Replay({ letter: { id, replay }, body, close, done }: ActProps & { body: Written | undefined }) {
   return (
     <Act
       title={body === undefined ? "Replay it as it came" : "Replay it corrected"}
@@ -42,7 +43,8 @@ export function Skip({ letter: { id }, close, done }: ActProps) {
   return (
     <Act
       title="Skip this letter"
-      verb="Skip"
+      verb="Skip it for good"
+      final="It is final: a skipped letter is not replayed any more."
       dryRun={() => get("/v1/dead-letters/:id", { param: { id } })}
       refusal={settled}
       show={() => (

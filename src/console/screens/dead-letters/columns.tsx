@@ -29,8 +29,8 @@ export const CAUSE_COLUMNS: readonly Column<Cause>[] = [
   { head: "Type", width: "1.2fr", isMinor: true, cell: ({ message_type: type }) => <bdi>{type ?? "none"}</bdi> },
   { head: "Reason", width: "1fr", isMinor: true, cell: ({ reason }) => reason.replaceAll("_", " ") },
   { head: "Queue", width: "1.2fr", isMinor: true, cell: ({ queue }) => queue },
-  { head: "First", width: "80px", isNumber: true, isMinor: true, cell: ({ first_at: at }) => <Ago at={at} /> },
-  { head: "Last", width: "80px", narrow: "72px", isNumber: true, cell: ({ last_at: at }) => <Ago at={at} /> },
+  { head: "First", width: "96px", isNumber: true, isMinor: true, cell: ({ first_at: at }) => <Ago at={at} /> },
+  { head: "Last", width: "96px", narrow: "88px", isNumber: true, cell: ({ last_at: at }) => <Ago at={at} /> },
 ];
 
 /** What a letter is called: its message's key, which people know, or else its own id. */
@@ -65,6 +65,6 @@ export const LETTER_COLUMNS: readonly Column<Letter>[] = [
   },
   { head: "Type", width: "1fr", isMinor: true, cell: ({ message_type: type }) => <bdi>{type ?? "none"}</bdi> },
   { head: "Attempts", width: "72px", isNumber: true, isMinor: true, cell: ({ attempts }) => attempts },
-  { head: "First", width: "80px", isNumber: true, isMinor: true, cell: (one) => <Ago at={one.first_attempt_at ?? one.first_at} /> },
-  { head: "Last", width: "80px", narrow: "72px", isNumber: true, cell: (one) => <Ago at={one.last_attempt_at ?? one.captured_at} /> },
+  { head: "First", width: "96px", isNumber: true, isMinor: true, cell: (one) => <Ago at={one.first_attempt_at ?? one.first_at} /> },
+  { head: "Last", width: "96px", narrow: "88px", isNumber: true, cell: (one) => <Ago at={one.last_attempt_at ?? one.captured_at} /> },
 ];

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { type Answer, post, type Result } from "../../data/api.ts";
+import { type Written, writtenJson } from "../../data/written.ts";
 
 export type Detail = Answer<"/v1/dead-letters/:id">;
 export type ReplayPlan = Detail["replay"];
@@ -13,8 +14,8 @@ export interface Draft {
   isChanged: boolean;
   /** Where it is no JSON; undefined where it is. */
   mistake: string | undefined;
-  /** The message corrected; undefined where it is as it came. */
-  body: unknown;
+  /** The message corrected, as it was written; undefined where it is as it came. */
+  body: Written | undefined;
   /** What a replay of it would do, and whether that is of an older text. */
   plan: Result<ReplayPlan>;
   isBehind: boolean;
@@ -33,7 +34,8 @@ export function useDraft(letter: Detail): Draft {
   const [asked, setAsked] = useState<{ text: string; plan: Result<ReplayPlan> } | undefined>();
   const text = edited ?? original;
   const isChanged = text !== original;
-  const [body, mistake] = isChanged ? parsed(text) : [undefined, undefined];
+  const body = isChanged ? writtenJson(text) : undefined;
+  const mistake = body?.wrong && (mistakeIn(text) ?? body.wrong);
 
   useEffect(() => {
     if (!isChanged || mistake) return;
@@ -59,17 +61,18 @@ export function useDraft(letter: Detail): Draft {
 }
 
 /** What a replay would do: the dry run of the API, which changes nothing and is not audited. */
-export function planOf(id: string, body: unknown): Promise<Result<ReplayPlan>> {
+export function planOf(id: string, body: Written | undefined): Promise<Result<ReplayPlan>> {
   const asked = { reason: "Would it pass now?", dry_run: true, ...(body !== undefined && { body }) };
   return post("/v1/dead-letters/:id/replay", { param: { id }, body: asked }) as Promise<Result<ReplayPlan>>;
 }
 
-/** A text as JSON, or where it is none. */
-function parsed(text: string): [body: unknown, mistake: string | undefined] {
+/** Where a text is no JSON, in the browser's words. */
+function mistakeIn(text: string): string | undefined {
   try {
-    return [JSON.parse(text), undefined];
+    JSON.parse(text);
+    return undefined;
   } catch (error) {
-    return [undefined, error instanceof Error ? error.message : "This is no JSON."];
+    return error instanceof Error ? error.message : undefined;
   }
 }
 

@@ -1,9 +1,11 @@
 import { useState } from "preact/hooks";
 import { send } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
+import { writtenJson } from "../../data/written.ts";
 import { Act } from "../../parts/act.tsx";
-import { JsonField, parsed } from "../../parts/answer.tsx";
+import { JsonField } from "../../parts/answer.tsx";
 import { EffectPlan, type Plan } from "../../parts/plan.tsx";
+import { Behind, GOES_ON } from "./behind.tsx";
 import type { Detail } from "./whole.ts";
 
 export type Verb = "retry" | "skip" | "undo" | "cancel" | "pause" | "resume" | "restart" | "signal" | "close";
@@ -27,16 +29,32 @@ const WORDS: Readonly<Record<Verb, string>> = {
   close: "Close",
 };
 
-/** Acts that let it go on: no other is offered first. */
+/** What its button says in the dialog, where the word alone may be taken for a way out of it. */
+const DOES: Readonly<Partial<Record<Verb, string>>> = {
+  undo: "Undo the instance",
+  cancel: "Cancel the instance",
+  pause: "Pause the instance",
+  close: "Close it for good",
+};
+
+/** What of an act nothing takes back. */
+const FINAL: Readonly<Partial<Record<Verb, string>>> = {
+  undo: "An undo runs to its end once it has begun. A retry afterwards does everything again.",
+  close: "No act brings a closed instance back.",
+  skip: "Your answer stands for the step's own from then on: the step is not run any more, and no undo takes it back.",
+  cancel: "A cancel is not called back once it has begun.",
+};
+
+/** Acts that let what stands go on; of one that was stopped none is offered first. */
 const FORWARD: ReadonlySet<Verb> = new Set(["retry", "resume", "signal"]);
 
 /** What can be asked of an instance as it stands, what helps most first. The API decides; this only leaves out what it would refuse. */
-function verbsFor({ status, waiting_for: waits, error }: Detail): Verb[] {
+function verbsFor({ status, waiting_for: waits, error, doubts }: Detail): Verb[] {
   if (status === "errored") return ["retry", ...(error?.step ? (["skip"] as const) : []), "undo", "restart", "close"];
   if (status === "terminated") return ["retry", "close"];
   if (status === "complete") return ["undo"];
   if (status === "paused") return ["resume", "cancel"];
-  if (status === "in_doubt") return ["cancel", "pause", "close"];
+  if (status === "in_doubt") return ["cancel", "pause", ...(doubts.length === 0 ? (["close"] as const) : [])];
   if (status === "dead" || status === "skipped") return [];
   return [...(waits.some(({ event_type }) => event_type !== null) ? (["signal"] as const) : []), "pause", "cancel", "restart"];
 }
@@ -50,7 +68,7 @@ export function ActButtons({ instance, ask }: { instance: Detail; ask: (asked: A
         <button
           key={verb}
           type="button"
-          class={index === 0 && FORWARD.has(verb) ? "main" : undefined}
+          class={index === 0 && FORWARD.has(verb) && instance.status !== "terminated" ? "main" : undefined}
           onClick={() => ask({ verb, step: instance.error?.step })}
         >
           {WORDS[verb]}
@@ -63,22 +81,23 @@ export function ActButtons({ instance, ask }: { instance: Detail; ask: (asked: A
 interface AskProps {
   instance: Detail;
   asked: Asked;
-  done: (said: string) => void;
+  /** Hears the word of what was asked for. */
+  done: (word: string) => void;
   close: () => void;
 }
 
 /** The dialog of one act: what it needs to be told, its dry run, why. */
 export function AskAct({ instance, asked: { verb, step }, done, close }: AskProps) {
-  const [text, setText] = useState(verb === "signal" ? "{}" : "null");
+  const [text, setText] = useState(verb === "signal" ? "{}" : "");
   const [undo, setUndo] = useState(true);
   const wait = instance.waiting_for.find(({ event_type }) => event_type !== null);
-  const value = parsed(text);
+  const said = writtenJson(verb === "skip" && text.trim() === "" ? "null" : text);
   const takesJson = verb === "skip" || verb === "signal";
   const fields = {
     ...(verb === "retry" && step && { from: step }),
     ...(verb === "cancel" && { undo }),
-    ...(verb === "skip" && { step, output: value?.value }),
-    ...(verb === "signal" && { payload: value?.value }),
+    ...(verb === "skip" && { step, output: said }),
+    ...(verb === "signal" && { payload: said }),
   };
   const path = verb === "signal" ? "/v1/instances/:id/signals/:type" : `/v1/instances/:id/${verb}`;
   const param = { id: instance.id, type: wait?.event_type ?? "" };
@@ -86,15 +105,23 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
     send("POST", path, { param, body: { ...fields, ...body }, ...(key !== undefined && verb === "signal" && { key }) });
   return (
     <Act<Plan, { action_id: string }>
-      title={`${WORDS[verb]}${step && (verb === "retry" || verb === "skip") ? `: ${step}` : ""}`}
-      verb={WORDS[verb]}
+      title={`${DOES[verb] ?? WORDS[verb]}${step && (verb === "retry" || verb === "skip") ? `: ${step}` : ""}`}
+      verb={DOES[verb] ?? WORDS[verb]}
+      final={FINAL[verb] ?? null}
+      missing="The JSON above is none yet."
       dryRun={() => ask({ reason: "What would it do?", dry_run: true }) as never}
       refusal={({ refused }) => refused}
-      show={(plan) => <EffectPlan plan={plan} />}
+      show={(plan) => (
+        <>
+          <EffectPlan plan={plan} />
+          {GOES_ON.has(verb) && <Behind workflow={instance.workflow} plan={plan} />}
+        </>
+      )}
       act={(reason, key) => ask({ reason }, key) as never}
-      done={({ action_id }) => done(`${WORDS[verb]}: it is on its way, as action ${action_id}.`)}
+      done={() => done(WORDS[verb])}
+      {...(verb === "signal" && { on: `${instance.id} ${wait?.event_type}` })}
       close={close}
-      isReady={!takesJson || value !== undefined}
+      isReady={!takesJson || said.wrong === undefined}
       depends={[text, undo]}
     >
       {verb === "cancel" && (
@@ -103,7 +130,12 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
         </label>
       )}
       {verb === "skip" && (
-        <JsonField label="What the step answers to the code behind it, as JSON; null for nothing" text={text} change={setText} />
+        <JsonField
+          label="What does the step answer to the code behind it? (JSON; leave empty if it answers nothing)"
+          text={text}
+          change={setText}
+          mayBeEmpty
+        />
       )}
       {verb === "signal" && <JsonField label={`The payload of ${wait?.event_type}, as JSON`} text={text} change={setText} />}
     </Act>

@@ -1,33 +1,18 @@
+import type { Explained } from "../../data/explained.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Ago } from "../../parts/time.tsx";
+import { Until } from "./until.tsx";
 import type { Detail } from "./whole.ts";
 
-/** Why an instance stands where it stands, in a sentence; nothing for one that is fine. */
-export function Cause({ instance }: { instance: Detail }) {
+interface CauseProps {
+  instance: Detail;
+  explained: ReadonlyMap<string, Explained>;
+}
+
+/** Why an instance stands where it stands, in a sentence; nothing for one that is fine. Questions and doubts have parts of their own. */
+export function Cause({ instance, explained }: CauseProps) {
   const { status, error, retrying, sleeping, waiting_for: waits } = instance;
-  if (error && status !== "complete") {
-    const where = error.step ? `${error.step} failed` : error.behind ? `The code threw behind ${error.behind}` : "The code threw";
-    const often = error.attempts > 1 ? ` ${error.attempts} times` : "";
-    return (
-      <p class="cause" data-tone={status === "in_doubt" ? "orange" : "red"}>
-        <bdi>
-          {where}
-          {often}: {error.message}
-        </bdi>{" "}
-        <span class="quiet">
-          <Link to={hrefOf("instances", { status: "errored", workflow: instance.workflow })}>{error.code}</Link>
-          {error.upstream_status !== undefined && ` · the upstream answered ${error.upstream_status}`}
-        </span>
-      </p>
-    );
-  }
-  if (status === "in_doubt") {
-    return (
-      <p class="cause" data-tone="orange">
-        Nobody knows whether an effect happened. Look at the receiving side, then answer it under Effects.
-      </p>
-    );
-  }
+  if (error && status !== "complete") return <Failure error={error} workflow={instance.workflow} explained={explained} />;
   if (retrying) {
     return (
       <p class="cause" data-tone="amber">
@@ -37,7 +22,7 @@ export function Cause({ instance }: { instance: Detail }) {
         <span class="quiet">
           {retrying.next_at ? (
             <>
-              again <Ago at={retrying.next_at} />
+              next attempt <Ago at={retrying.next_at} />
             </>
           ) : (
             "it is tried again"
@@ -46,32 +31,57 @@ export function Cause({ instance }: { instance: Detail }) {
       </p>
     );
   }
-  if (waits.length === 0 && !sleeping) return null;
+  const events = waits.filter(({ approval_id: question }) => question === null);
+  if (events.length === 0 && !sleeping) return null;
   return (
     <ul class="cause" data-tone="violet">
-      {waits.map(({ step, event_type, subject, until }) => (
+      {events.map(({ step, event_type, subject, until }) => (
         <li key={`${step} ${event_type}`}>
           <bdi>
             {step} waits for {event_type ?? "an answer"}
             {subject && ` about ${subject}`}
-          </bdi>{" "}
-          {until && (
-            <span class="quiet">
-              until <Ago at={until} />
-            </span>
-          )}
+          </bdi>
+          <Until at={until} />
         </li>
       ))}
       {sleeping && (
         <li>
-          {sleeping.step ?? "A step"} sleeps{" "}
-          {sleeping.until && (
-            <span class="quiet">
-              until <Ago at={sleeping.until} />
-            </span>
-          )}
+          {sleeping.step ?? "A step"} sleeps
+          <Until at={sleeping.until} />
         </li>
       )}
     </ul>
+  );
+}
+
+type Failed = NonNullable<Detail["error"]>;
+
+/** What a run failed of, and what its code means, in the engine's own sentences. */
+function Failure({ error, workflow, explained }: Pick<CauseProps, "explained"> & { error: Failed; workflow: string }) {
+  const { step, behind, attempts, message, code, upstream_status: status, hint } = error;
+  const where = step ? `${step} failed` : behind ? `The code threw behind ${behind}` : "The code threw";
+  const meant = explained.get(code);
+  return (
+    <div class="cause" data-tone="red">
+      <p>
+        <bdi>
+          {where}
+          {attempts > 1 && ` ${attempts} times`}: {message}
+        </bdi>
+      </p>
+      {hint && (
+        <p class="beside">
+          <bdi>{hint}</bdi>
+        </p>
+      )}
+      <p class="beside quiet">
+        {status !== undefined && `The upstream answered ${status}. `}
+        {meant && `${meant.means} ${meant.next} `}
+        <a href={`/problems#${code}`} target="_blank" rel="noreferrer">
+          {code}
+        </a>{" "}
+        · <Link to={hrefOf("instances", { status: "errored", workflow })}>all of {workflow} that failed</Link>
+      </p>
+    </div>
   );
 }

@@ -7,7 +7,7 @@ export function Cost({ cost: { usd, messages, parts } }: { cost: Detail["cost"] 
     <section aria-label="Cost">
       <h2>Cost</h2>
       <p>
-        ${usd.toPrecision(2)} <span class="quiet">by list prices · {messages} messages</span>
+        ${usd.toPrecision(2)} <span class="quiet">by list prices · {messages === 1 ? "1 message" : `${messages} messages`}</span>
       </p>
       <p class="quiet">
         {said

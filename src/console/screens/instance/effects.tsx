@@ -1,16 +1,22 @@
-import { useState } from "preact/hooks";
-import { may } from "../../data/session.ts";
-import { AnswerDoubt } from "../../parts/answer.tsx";
 import { Json } from "../../parts/json.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago } from "../../parts/time.tsx";
 import type { Effect } from "./whole.ts";
 
-const ANSWERS = { confirm: "It happened", reject: "It did not", retry: "Run it again" } as const;
+/** Words of the record that say little by themselves. */
+const WORDS: Readonly<Record<string, string>> = { superseded: "unknown, run again" };
 
-/** What an instance did outside, as it is recorded; a doubt is answered here. */
-export function Effects({ effects, told }: { effects: readonly Effect[]; told: (sentence: string) => void }) {
-  const [asked, ask] = useState<{ name: string; step: string; verb: keyof typeof ANSWERS } | undefined>();
+interface EffectsProps {
+  effects: readonly Effect[];
+  /** Gives a step another output than a person gave before; undefined where nobody may. */
+  correct: ((effect: Effect) => void) | undefined;
+}
+
+/** True for a step whose output a person gave. */
+const isGiven = ({ state, skipped }: Effect) => state === "confirmed" || (state === "done" && skipped);
+
+/** What an instance did outside, as it is recorded. A doubt is answered at the head of the page. */
+export function Effects({ effects, correct }: EffectsProps) {
   if (effects.length === 0) return null;
   return (
     <section aria-label="Effects">
@@ -20,28 +26,26 @@ export function Effects({ effects, told }: { effects: readonly Effect[]; told: (
           const { key, step, item, state, generation, error, updated_at: at, output, output_ref: ref, input } = effect;
           return (
             <li key={key}>
-              <details open={state === "in_doubt"}>
+              <details>
                 <summary>
                   <bdi>
                     {step}
                     {item && ` [${item}]`}
                   </bdi>
-                  <Status word={effect.skipped ? "skipped" : state} />
+                  <Status word={effect.skipped ? "skipped" : (WORDS[state] ?? state)} />
                   <span class="quiet">
                     {effect.class}
-                    {generation > 1 && `, generation ${generation}`} · <Ago at={at} />
+                    {generation > 1 && `, asked for ${generation} times`} · <Ago at={at} />
                   </span>
                 </summary>
                 {error && <bdi class="said">{error.message}</bdi>}
                 {input !== null && <Json label={`What ${step} sent`} value={input} />}
                 {ref ? <p class="quiet">Its output is kept as {ref}.</p> : <Json label={`What ${step} answered`} value={output} />}
-                {state === "in_doubt" && may("operate") && (
+                {correct && isGiven(effect) && (
                   <p class="acts">
-                    {(Object.keys(ANSWERS) as (keyof typeof ANSWERS)[]).map((verb) => (
-                      <button key={verb} type="button" onClick={() => ask({ name: key, step, verb })}>
-                        {ANSWERS[verb]}
-                      </button>
-                    ))}
+                    <button type="button" onClick={() => correct(effect)}>
+                      Give another output
+                    </button>
                   </p>
                 )}
               </details>
@@ -49,7 +53,6 @@ export function Effects({ effects, told }: { effects: readonly Effect[]; told: (
           );
         })}
       </ul>
-      {asked && <AnswerDoubt {...asked} done={(action) => told(`Answered, as action ${action}.`)} close={() => ask(undefined)} />}
     </section>
   );
 }

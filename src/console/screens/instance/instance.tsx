@@ -1,52 +1,60 @@
 import { useState } from "preact/hooks";
+import { useExplained } from "../../data/explained.ts";
 import { may } from "../../data/session.ts";
 import { useData } from "../../data/use-data.ts";
 import { useStream } from "../../data/use-stream.ts";
 import { useKeys } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { AnswerQuestion } from "../../parts/answer.tsx";
+import { AnswerDoubt, AnswerQuestion, type DoubtVerb } from "../../parts/answer.tsx";
+import type { Doubt } from "../../parts/earlier-output.ts";
 import { copied, Id } from "../../parts/id.tsx";
 import { Json } from "../../parts/json.tsx";
 import { ProblemNote } from "../../parts/problem.tsx";
 import { InstanceStatus } from "../../parts/status.tsx";
-import { Ago, duration } from "../../parts/time.tsx";
+import { Ago, duration, exact, Moment } from "../../parts/time.tsx";
 import type { ScreenProps } from "../screen.ts";
 import { ActButtons, AskAct, type Asked } from "./acts.tsx";
+import { OpenDoubt, OpenQuestion } from "./asked.tsx";
 import { Cause } from "./cause.tsx";
 import { Cost } from "./cost.tsx";
 import { Effects } from "./effects.tsx";
+import { History } from "./history.tsx";
 import "./instance.css";
 import { Messages } from "./messages.tsx";
+import { OVER, type Run, runsOf, tookOf } from "./runs.ts";
 import { Timeline } from "./timeline.tsx";
-import { type Detail, type Step, wholeInstance } from "./whole.ts";
+import { type Detail, type Question, type Step, type Whole, wholeInstance } from "./whole.ts";
 
-const OVER = new Set(["complete", "errored", "terminated", "dead", "skipped"]);
+/** What a dialog is open for. */
+type Open = { act: Asked } | { question: Question; verb: "approve" | "reject" } | { doubt: Doubt; verb: DoubtVerb };
 
 /** One instance: why it stands where it stands, what can be done about it, and everything that it did. */
 export function Instance({ param: id }: ScreenProps) {
   const [reveal, setReveal] = useState(false);
-  const [asked, ask] = useState<Asked | undefined>();
-  const [answer, setAnswer] = useState<{ id: string; question: string; verb: "approve" | "reject" } | undefined>();
-  const [said, say] = useState("");
-  const { data, problem, again } = useData(
+  const [open, setOpen] = useState<Open | undefined>();
+  const [said, say] = useState<{ sentence: string; of?: Detail } | undefined>();
+  const explained = useExplained();
+  const { data, problem, again, soon } = useData(
     () => wholeInstance(id, reveal),
     [id, reveal],
     ({ kind, data }) => (kind === "instance" && data.id === id) || ((kind === "action" || kind === "doubt") && data.instance_id === id),
   );
-  useStream(`/v1/instances/${encodeURIComponent(id)}/stream`, again);
-  useKeys({ c: () => void copied(id).then((done) => done && say("The id is copied.")) });
+  useStream(`/v1/instances/${encodeURIComponent(id)}/stream`, data !== undefined && !OVER.has(data.instance.status), soon);
+  useKeys({ c: () => void copied(id).then((done) => done && say({ sentence: "The id is copied." })) });
 
   if (!data) return problem ? <Lost problem={problem} /> : <p class="quiet">Reading …</p>;
-  const { instance, steps, effects, messages } = data;
-  const trouble = instance.error?.step ?? instance.retrying?.step ?? steps.find(({ state }) => state !== "complete")?.name;
+  const { instance, steps, effects, messages, actions, questions } = data;
   const told = (sentence: string) => {
-    say(sentence);
+    say({ sentence, of: instance });
     again();
   };
+  const runs = runsOf(actions, explained);
+  const asking = questions.filter((one) => one.state === "pending" && instance.waiting_for.some((wait) => wait.approval_id === one.id));
+  const trouble = instance.error?.step ?? instance.retrying?.step ?? steps.find(({ state }) => state !== "complete")?.name;
   const actsOf = (step: Step) =>
     may("operate") && ["errored", "terminated"].includes(instance.status) && step.type === "do" && step.state !== "complete" ? (
       <p class="acts">
-        <button type="button" onClick={() => ask({ verb: "retry", step: step.name })}>
+        <button type="button" onClick={() => setOpen({ act: { verb: "retry", step: step.name } })}>
           Retry from here
         </button>
       </p>
@@ -56,32 +64,33 @@ export function Instance({ param: id }: ScreenProps) {
       <h1>
         {instance.workflow} <span class="quiet">·</span> <bdi>{instance.subject}</bdi>
       </h1>
-      <Facts instance={instance} steps={steps.length} />
+      <Facts whole={data} runs={runs} />
       {problem && <ProblemNote problem={problem} />}
-      <Cause instance={instance} />
-      {instance.waiting_for.map(
-        ({ step, approval_id: approval }) =>
-          approval !== null && (
-            <p key={approval} class="acts">
-              {(["approve", "reject"] as const).map((verb) => (
-                <button
-                  key={verb}
-                  type="button"
-                  class={verb === "approve" ? "main" : undefined}
-                  onClick={() => setAnswer({ id: approval, question: step, verb })}
-                >
-                  {verb === "approve" ? "Say yes" : "Say no"}
-                </button>
-              ))}
-            </p>
-          ),
-      )}
-      <ActButtons instance={instance} ask={ask} />
+      {asking.map((question) => (
+        <OpenQuestion key={question.id} question={question} answer={(verb) => setOpen({ question, verb })} />
+      ))}
+      {instance.doubts.map(({ step, effect: key, since, why }) => (
+        <OpenDoubt
+          key={key}
+          {...{ step, since, why }}
+          effect={effects.find((one) => one.key === key)}
+          answer={(doubt, verb) => setOpen({ doubt, verb })}
+        />
+      ))}
+      <Cause instance={instance} explained={explained} />
+      <ActButtons instance={instance} ask={(act) => setOpen({ act })} />
       <p class="told" role="status">
-        {said}
+        {said && !isPast(said.of, instance) && said.sentence}{" "}
+        {said?.of && !isPast(said.of, instance) && <a href="#people">What people did</a>}
       </p>
-      <h2>Time</h2>
-      {steps.length > 0 ? <Timeline steps={steps} trouble={trouble} actsOf={actsOf} /> : <p class="quiet">No step has begun.</p>}
+      <h2>{runs.length > 0 ? `Steps of run ${runs.at(-1)?.number}` : "Steps"}</h2>
+      <EarlierRuns runs={runs} />
+      {steps.length > 0 ? (
+        <Timeline steps={steps} over={OVER.has(instance.status) ? instance.updated_at : null} trouble={trouble} actsOf={actsOf} />
+      ) : (
+        <p class="quiet">No step has begun.</p>
+      )}
+      <History whole={data} explained={explained} />
       <div class="pair">
         <section aria-label="Asked">
           <h2>Asked</h2>
@@ -93,7 +102,11 @@ export function Instance({ param: id }: ScreenProps) {
         </section>
         <section aria-label="Answered">
           <h2>Answered</h2>
-          {OVER.has(instance.status) ? <Json label="What it answered" value={instance.result} /> : <p class="quiet">It is not over.</p>}
+          {instance.status === "complete" && instance.result !== null ? (
+            <Json label="What it answered" value={instance.result} />
+          ) : (
+            <p class="quiet">{NO_ANSWER[instance.status] ?? "It is not over."}</p>
+          )}
           {instance.result_changed && <p class="quiet">{instance.result_changed}</p>}
         </section>
       </div>
@@ -105,51 +118,115 @@ export function Instance({ param: id }: ScreenProps) {
           <span class="quiet">That is a row of the audit.</span>
         </p>
       )}
-      <Effects effects={effects} told={told} />
+      <Effects
+        effects={effects}
+        correct={may("operate") && instance.status === "errored" ? (doubt) => setOpen({ doubt, verb: "confirm" }) : undefined}
+      />
       <Messages messages={messages} />
       <Cost cost={instance.cost} />
-      {asked && <AskAct instance={instance} asked={asked} done={told} close={() => ask(undefined)} />}
-      {answer && (
-        <AnswerQuestion {...answer} done={(action) => told(`Answered, as action ${action}.`)} close={() => setAnswer(undefined)} />
+      {open && "act" in open && (
+        <AskAct
+          instance={instance}
+          asked={open.act}
+          done={(word) => told(`${word}: it is on its way. It is kept under`)}
+          close={() => setOpen(undefined)}
+        />
+      )}
+      {open && "question" in open && (
+        <AnswerQuestion
+          {...open.question}
+          verb={open.verb}
+          done={() => told("Answered: it goes on. It is kept under")}
+          close={() => setOpen(undefined)}
+        />
+      )}
+      {open && "doubt" in open && (
+        <AnswerDoubt {...open} done={() => told("Answered: it goes on. It is kept under")} close={() => setOpen(undefined)} />
       )}
     </>
   );
 }
 
+const NO_ANSWER: Readonly<Record<string, string>> = {
+  complete: "It answers nothing.",
+  errored: "It has failed, and so has no answer.",
+  terminated: "It was stopped, and so has no answer.",
+  skipped: "It was closed, and so has no answer.",
+  dead: "It never started.",
+};
+
+/** Statuses in which nothing moves before somebody, or some time, does. */
+const AT_REST: ReadonlySet<string> = new Set([...OVER, "in_doubt", "paused", "waiting"]);
+
+/** True once an instance has come to rest somewhere else than it stood: what is said of an act is seen by then. */
+function isPast(of: Detail | undefined, now: Detail): boolean {
+  return of !== undefined && now.updated_at !== of.updated_at && AT_REST.has(now.status);
+}
+
+/** What the runs before the present one came to: their steps are forgotten with them. */
+function EarlierRuns({ runs }: { runs: readonly Run[] }) {
+  if (runs.length === 0) return null;
+  return (
+    <ul class="runs">
+      {runs.map(({ number, begunAt, by, before }) => (
+        <li key={number}>
+          Run {number - 1} {before ?? "ended"}
+          <span class="quiet">
+            {" "}
+            · run {number} begun at <Moment at={begunAt} /> by <bdi>{by}</bdi>
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 /** What one wants to know of any instance, in a line. */
-function Facts({ instance, steps }: { instance: Detail; steps: number }) {
-  const {
-    id,
-    accepted_at: accepted,
-    updated_at: updated,
-    correlation_id: job,
-    status,
-    platform_status: platform,
-    must_end_by: due,
-  } = instance;
-  const took = (OVER.has(status) ? Date.parse(updated) : Date.now()) - Date.parse(accepted);
+function Facts({ whole: { instance, steps }, runs }: { whole: Whole; runs: readonly Run[] }) {
+  const { id, accepted_at: accepted, correlation_id: job, status, must_end_by: due, idempotency_key: key } = instance;
+  const { took, waited } = tookOf(instance, steps, runs);
+  const run = runs.at(-1)?.number;
   return (
     <p class="facts">
       <InstanceStatus instance={instance} />
-      <span>
+      <span title={exact(accepted)}>
         accepted <Ago at={accepted} />
       </span>
-      <span>{OVER.has(status) ? `took ${duration(took)}` : "under way"}</span>
+      {OVER.has(status) && status !== "skipped" && (
+        <span>
+          {run === undefined ? "took" : `run ${run} took`} {duration(took)}
+          {waited >= WORTH_SAYING_MS && `, ${duration(waited)} of it waiting`}
+        </span>
+      )}
       <span>
-        {steps} {steps === 1 ? "step" : "steps"} · ${instance.cost.usd.toPrecision(2)}
+        {steps.length} {steps.length === 1 ? "step" : "steps"} · ${instance.cost.usd.toPrecision(2)}
       </span>
       <span>
         job <Link to={hrefOf("jobs", job)}>{job}</Link>
       </span>
-      <Id id={id} />
+      <span>
+        key <Id id={key} />
+      </span>
+      <span>
+        id <Id id={id} />
+      </span>
       {due && (
         <span>
-          to end <Ago at={due} />
+          to end by <Moment at={due} />
         </span>
       )}
-      <span class="quiet">the platform says {platform}</span>
+      <Platform instance={instance} />
     </p>
   );
+}
+
+const WORTH_SAYING_MS = 1000;
+
+/** What the platform says of it, where that may surprise: what waits, sleeps or is retried is running there, what was stopped complete. */
+function Platform({ instance: { status, platform_status: platform } }: { instance: Detail }) {
+  const usual = OVER.has(status) ? ["complete", "errored", "terminated"] : ["queued", "running", "waiting"];
+  const isUsual = platform === status || (status !== "errored" && status !== "complete" && usual.includes(platform));
+  return isUsual ? null : <span class="quiet">the platform says {platform}</span>;
 }
 
 function Lost({ problem }: { problem: Parameters<typeof ProblemNote>[0]["problem"] }) {

@@ -1,9 +1,10 @@
 import { useState } from "preact/hooks";
 import { useCell } from "../../data/cell.ts";
-import { clock } from "../../data/clock.ts";
+import { clock, timeNow } from "../../data/clock.ts";
 import { useKeys } from "../../frame/keys.ts";
 import { Status } from "../../parts/status.tsx";
 import { clockTime, duration } from "../../parts/time.tsx";
+import { Until } from "./until.tsx";
 import type { Step } from "./whole.ts";
 
 /** A part of a step's time: an attempt, a pause behind one, a sleep or a wait. */
@@ -35,6 +36,8 @@ const LEAST = 5;
 
 interface TimelineProps {
   steps: readonly Step[];
+  /** When its instance came to its end: no step goes on behind it. Null while it is under way. */
+  over: string | null;
   /** The step that is open at first: the one that is in trouble. */
   trouble: string | undefined;
   /** What can be done from a step on. */
@@ -42,9 +45,9 @@ interface TimelineProps {
 }
 
 /** An instance's steps in time: a row each, of which the picture says no more than its words; a row opens to its attempts. */
-export function Timeline({ steps, trouble, actsOf }: TimelineProps) {
-  const isUnderWay = steps.some(({ ended_at, started_at }) => started_at !== null && ended_at === null);
-  const now = useCell(clock, (time) => (isUnderWay ? time : 0)) || Date.now();
+export function Timeline({ steps, over, trouble, actsOf }: TimelineProps) {
+  const isUnderWay = over === null && steps.some(({ ended_at, started_at }) => started_at !== null && ended_at === null);
+  const now = useCell(clock, (time) => (isUnderWay ? time : 0)) || (over === null ? timeNow() : Date.parse(over));
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set(trouble === undefined ? [] : [trouble]));
   const nameOf = ({ name, count }: Step) => `${name} ${count}`;
   const focus = (by: number) => {
@@ -68,7 +71,7 @@ export function Timeline({ steps, trouble, actsOf }: TimelineProps) {
         <tr>
           <th scope="col">Step</th>
           <th scope="col" class="minor">
-            {all.length > 0 && `${clockTime(first)} and ${duration(whole)}`}
+            {all.length > 0 && `from ${clockTime(first)}, ${duration(whole)} in all`}
           </th>
           <th scope="col">State</th>
           <th scope="col" class="number">
@@ -91,7 +94,7 @@ export function Timeline({ steps, trouble, actsOf }: TimelineProps) {
                   aria-expanded={isOpen}
                   onClick={() => turn(isOpen && open.has(step.name) ? step.name : name)}
                 >
-                  <bdi>{step.name}</bdi> {step.effects[0] && <span class="quiet">{step.effects[0].class}</span>}
+                  <bdi>{step.name.replace(OF_DOUBT, "")}</bdi> <span class="quiet">{kindOf(step)}</span>
                 </button>
               </td>
               <td class="minor">
@@ -105,7 +108,7 @@ export function Timeline({ steps, trouble, actsOf }: TimelineProps) {
                 </svg>
               </td>
               <td>
-                <Status word={step.state} />
+                {over !== null && UNDER_WAY.has(step.state) ? <Status word="stopped" tone="grey" /> : <Status word={step.state} />}
                 {step.attempts.length > 1 && <span class="quiet"> {step.attempts.length} attempts</span>}
               </td>
               <td class="number">{took === undefined ? "" : duration(took)}</td>
@@ -113,7 +116,7 @@ export function Timeline({ steps, trouble, actsOf }: TimelineProps) {
             isOpen && (
               <tr key={`${name} open`} class="opened">
                 <td colSpan={4}>
-                  <Attempts step={step} />
+                  <Attempts step={step} isOver={over !== null} />
                   {actsOf(step)}
                 </td>
               </tr>
@@ -125,9 +128,23 @@ export function Timeline({ steps, trouble, actsOf }: TimelineProps) {
   );
 }
 
+/** The engine's own steps about an effect in doubt, by their names: the wait for a person, and what follows from their word. */
+const OF_DOUBT = / · (in|after) doubt \d+$/;
+
+/** What kind of step it is, beside its name: a wait has the name of the step that waits. */
+function kindOf({ type, name, event_type: event, effects }: Step): string {
+  if (type === "sleep") return "sleep";
+  if (type === "do") return OF_DOUBT.test(name) ? "by a person's word" : (effects[0]?.class ?? "");
+  return OF_DOUBT.test(name) ? "wait for a person's word" : `wait for ${event ?? "an answer"}`;
+}
+
+/** What a step is in the middle of. */
+const UNDER_WAY: ReadonlySet<string> = new Set(["running", "retrying", "sleeping", "waiting"]);
+
 /** What a step did, attempt by attempt. */
-function Attempts({ step }: { step: Step }) {
-  const { attempts, until, event_type: event, subject, started_at: began, next_attempt_at: next } = step;
+function Attempts({ step, isOver }: { step: Step; isOver: boolean }) {
+  const { attempts, event_type: event, subject, started_at: began, next_attempt_at: next } = step;
+  const until = isOver ? null : step.until;
   return (
     <ol class="attempts">
       {attempts.map(({ attempt, started_at, ended_at, error, retry_delay_ms: delay }) => (
@@ -144,15 +161,20 @@ function Attempts({ step }: { step: Step }) {
           {delay !== null && error && <span class="quiet">again after {duration(delay)}</span>}
         </li>
       ))}
-      {next && <li class="quiet">The next attempt is made at {clockTime(next)}.</li>}
+      {next && !isOver && <li class="quiet">The next attempt is made at {clockTime(next)}.</li>}
       {step.type === "waitForEvent" && (
         <li>
-          waits for {event ?? "an answer"}
+          {isOver ? "waited" : "waits"} for {event ?? "an answer"}
           {subject && ` about ${subject}`}
-          {until && ` until ${new Date(until).toLocaleString()}`}
+          <Until at={until} />
         </li>
       )}
-      {step.type === "sleep" && until && <li>sleeps until {new Date(until).toLocaleString()}</li>}
+      {step.type === "sleep" && step.state === "sleeping" && (
+        <li>
+          {isOver ? "slept" : "sleeps"}
+          <Until at={until} />
+        </li>
+      )}
       {attempts.length === 0 && began === null && (
         <li class="quiet">The platform has forgotten its attempts; what it did is under Effects.</li>
       )}

@@ -4,6 +4,11 @@ export type Detail = Answer<"/v1/instances/:id">;
 export type Step = Item<"/v1/instances/:id/steps">;
 export type Effect = Item<"/v1/instances/:id/effects">;
 export type Message = Item<"/v1/instances/:id/events">;
+export type Action = Item<"/v1/audit">;
+export type Question = Item<"/v1/approvals">;
+
+/** What people did to it is shown up to here; the audit has all. */
+export const MOST_ACTIONS = 50;
 
 /** An instance with all that is known of it. */
 export interface Whole {
@@ -11,24 +16,39 @@ export interface Whole {
   steps: Step[];
   effects: Effect[];
   messages: Message[];
+  /** What people did to it, to its effects and to its questions, newest first. */
+  actions: Action[];
+  /** What it asked people, newest first. */
+  questions: Question[];
 }
 
 /** Reads an instance whole, with what is withheld where it is revealed: that is a row of the audit. */
 export async function wholeInstance(id: string, reveal: boolean): Promise<Result<Whole>> {
   const param = { id };
   const revealed = reveal ? { reveal: "true" as const } : {};
-  const [instance, steps, effects, messages] = await Promise.all([
+  const [instance, steps, effects, messages, actions, questions] = await Promise.all([
     get("/v1/instances/:id", { param, query: revealed }),
     get("/v1/instances/:id/steps", { param }),
     get("/v1/instances/:id/effects", { param, query: revealed }),
     get("/v1/instances/:id/events", { param, query: { payload: "true", ...revealed } }),
+    get("/v1/audit", { query: { instance: id, limit: String(MOST_ACTIONS) } }),
+    get("/v1/approvals", { query: { instance: id } }),
   ]);
   if (!instance.ok) return instance;
   if (!steps.ok) return steps;
   if (!effects.ok) return effects;
   if (!messages.ok) return messages;
+  if (!actions.ok) return actions;
+  if (!questions.ok) return questions;
   return {
     ok: true,
-    data: { instance: instance.data, steps: steps.data.items, effects: effects.data.items, messages: messages.data.items },
+    data: {
+      instance: instance.data,
+      steps: steps.data.items,
+      effects: effects.data.items,
+      messages: messages.data.items,
+      actions: actions.data.items,
+      questions: questions.data.items,
+    },
   };
 }

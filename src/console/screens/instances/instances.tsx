@@ -1,4 +1,5 @@
 import { get, type Item } from "../../data/api.ts";
+import { useData } from "../../data/use-data.ts";
 import { usePages } from "../../data/use-pages.ts";
 import { FilterBar, SINCE, sinceOf, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
@@ -13,13 +14,20 @@ type Instance = Item<"/v1/instances">;
 
 const STATUSES = ["accepted", "queued", "running", "waiting", "paused", "in_doubt", "complete", "errored", "terminated", "dead", "skipped"];
 
+/** The workflows of the deployment, by their names. */
+async function workflows(): Promise<string[]> {
+  const catalog = await get("/v1/catalog");
+  return catalog.ok ? catalog.data.workflows.map(({ name }) => name) : [];
+}
+
 const FILTERS = {
   status: { label: "Status", options: Object.fromEntries(STATUSES.map((one) => [one, one.replaceAll("_", " ")])) },
-  workflow: { label: "Workflow" },
+  standing: { label: "Under way and", options: { retrying: "retrying", sleeping: "sleeping", waiting: "waiting for" } },
+  workflow: { label: "Workflow", known: workflows },
   subject: { label: "Subject" },
   correlation: { label: "Job" },
   since: { label: "Since", options: SINCE },
-  cause: { label: "Cause", isRare: true },
+  cause: { label: "Cause", isRare: true, options: {} },
   overdue: { label: "Overdue", options: { true: "yes" }, isRare: true },
 } as const;
 
@@ -37,8 +45,8 @@ const COLUMNS: readonly Column<Instance>[] = [
   { head: "Subject", width: "1.4fr", cell: (one) => <bdi>{one.subject}</bdi> },
   { head: "Step", width: "2.4fr", isMinor: true, cell: (one) => <bdi title={step(one)}>{step(one)}</bdi> },
   { head: "Job", width: "1fr", isMinor: true, cell: (one) => <Link to={hrefOf("jobs", one.correlation_id)}>{one.correlation_id}</Link> },
-  { head: "Accepted", width: "80px", narrow: "72px", isNumber: true, cell: (one) => <Ago at={one.accepted_at} /> },
-  { head: "Changed", width: "80px", isNumber: true, isMinor: true, cell: (one) => <Ago at={one.updated_at} /> },
+  { head: "Accepted", width: "96px", narrow: "88px", isNumber: true, cell: (one) => <Ago at={one.accepted_at} /> },
+  { head: "Changed", width: "96px", isNumber: true, isMinor: true, cell: (one) => <Ago at={one.updated_at} /> },
 ];
 
 /** All instances, newest first, by any of their filters. */
@@ -54,17 +62,52 @@ export function Instances() {
     },
   );
   const isFiltered = since !== undefined || Object.keys(filters).length > 0;
+  const cause = useCause(filters.cause);
+  // A cause is known by its words: its id says nothing to anybody.
+  const shown = { ...FILTERS, cause: { ...FILTERS.cause, options: filters.cause ? { [filters.cause]: cause ? said(cause) : "one" } : {} } };
   return (
     <>
       <h1>Instances</h1>
-      <FilterBar filters={FILTERS} />
-      {pages.rows && pages.rows.length > 0 && <InstancesButton filters={{ since, ...filters }} />}
+      {cause && <OfCause cause={cause} />}
+      <FilterBar filters={shown} />
+      <InstancesButton filters={{ since, ...filters }} isOffered={(pages.rows?.length ?? 0) > 0} />
       <List pages={pages} noun={["instance", "instances"]} empty={isFiltered ? <Filtered isShort={pages.more !== undefined} /> : <None />}>
         {(rows) => (
           <Table label="Instances" rows={rows} columns={COLUMNS} nameOf={({ id }) => id} hrefOf={({ id }) => hrefOf("instances", id)} />
         )}
       </List>
     </>
+  );
+}
+
+type Cause = Item<"/v1/instances/causes">;
+
+const said = ({ step, code, message }: Cause) => `${step ?? code}: ${message}`;
+
+/** The cause that the list is of; undefined for none, and once nothing of it is left. */
+function useCause(id: string | undefined): Cause | undefined {
+  const { data } = useData(
+    async () =>
+      id ? get("/v1/instances/causes", { query: { limit: "200" } }) : { ok: true as const, data: { items: [], next_cursor: null } },
+    [id],
+    ({ kind }) => kind === "instance" || kind === "skipped",
+  );
+  return data?.items.find((one) => one.id === id);
+}
+
+/** What instances of one cause have in common. */
+function OfCause({ cause }: { cause: Cause }) {
+  const { count, workflow, code, first_at: first, last_at: last } = cause;
+  return (
+    <section aria-label="The cause">
+      <p class="cause" data-tone="red">
+        <bdi>{said(cause)}</bdi>
+      </p>
+      <p class="quiet">
+        {count.toLocaleString()} errored · {workflow} · {code} · first <Ago at={first} />, last <Ago at={last} />.
+        {/#|"…"/.test(cause.message) && " # and “…” stand for what differs."}
+      </p>
+    </section>
   );
 }
 

@@ -1,6 +1,7 @@
 import { Link } from "../../frame/router.tsx";
 import { Shape } from "../../parts/status.tsx";
 import { duration } from "../../parts/time.tsx";
+import { Wide } from "../../parts/wide.tsx";
 import { inOrder, type Knot, latencyOf, worstOf } from "./tree.ts";
 
 /** Of the picture: a column for each cause in a row, a row for each that ends one. */
@@ -44,15 +45,16 @@ export function Graph({ roots }: { roots: readonly Knot[] }) {
   const [width, height] = [deepest * COLUMN + WIDE + 8, (row + 1) * ROW];
   const at = (knot: Knot) => ({ x: knot.depth * COLUMN + 4, y: (rows.get(knot) ?? 0) * ROW + 4 });
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be scrolled by keys
-    <section class="graph" tabIndex={0} aria-label="The graph, which the list below says in words">
-      <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`} aria-hidden="true">
-        {knots.flatMap((knot) => knot.children.map((child) => <Edge key={child.id} from={at(knot)} to={at(child)} child={child} />))}
-        {knots.map((knot) => (
-          <Thing key={knot.id} knot={knot} {...at(knot)} />
-        ))}
-      </svg>
-    </section>
+    <Wide class="graph" label="The graph, which the list below says in words" width={width}>
+      {(scale) => (
+        <svg width={width * scale} height={height * scale} viewBox={`0 0 ${width} ${height}`} aria-hidden="true">
+          {knots.flatMap((knot) => knot.children.map((child) => <Edge key={child.id} from={at(knot)} to={at(child)} child={child} />))}
+          {knots.map((knot) => (
+            <Thing key={knot.id} knot={knot} {...at(knot)} />
+          ))}
+        </svg>
+      )}
+    </Wide>
   );
 }
 
@@ -92,12 +94,15 @@ function Thing({ knot, x, y }: { knot: Knot } & Place) {
       <rect x={x} y={y} width={WIDE} height={HIGH} rx={6} />
       {!isBox && <path class="way" d={`M${x} ${y + HIGH / 2 + SHARP}h${WIDE}`} />}
       <Shape tone={tone} x={x + 8} y={isBox ? y + 6 : y + 26} />
-      <text class="name" x={left} y={isBox ? y + 16 : y + 14}>
-        {cut(name, isBox ? LETTERS - 2 : LETTERS)}
-      </text>
-      <text x={x + 26} y={below}>
-        {cut(said, LETTERS - 1)}
-      </text>
+      {/* A picture of its own is cut where it ends: letters may be wider than was thought. */}
+      <svg x={x} y={y} width={WIDE - 4} height={HIGH} aria-hidden="true">
+        <text class="name" x={left - x} y={isBox ? 16 : 14}>
+          {cut(name, isBox ? LETTERS - 2 : LETTERS)}
+        </text>
+        <text x={26} y={below - y}>
+          {cut(said, LETTERS - 1)}
+        </text>
+      </svg>
     </Link>
   );
 }

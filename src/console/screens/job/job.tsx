@@ -1,5 +1,7 @@
+import { timeNow } from "../../data/clock.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
+import { Id } from "../../parts/id.tsx";
 import { ProblemNote } from "../../parts/problem.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
@@ -34,14 +36,16 @@ export function Job({ param: id }: ScreenProps) {
   const isMuch = size > MOST_DRAWN;
   const types = isMuch || as === "type" ? byType(roots, id) : roots;
   const listed = inOrder(as === "each" ? roots : types);
+  const title = titleOf(id, roots);
   const members = data.nodes.filter(({ kind }) => kind === "instance" || kind === "dead_letter").length;
   return (
     <>
       <h1>
-        Job <bdi>{id}</bdi>
+        {title ? "Job of " : "Job "}
+        <bdi>{title ?? id}</bdi>
       </h1>
       {problem && <ProblemNote problem={problem} />}
-      <Summary job={id} data={data} />
+      <Summary job={id} isNamed={title === undefined} data={data} />
       <FilterBar filters={FILTERS} />
       {isMuch && (
         <p class="quiet" role="status">
@@ -79,14 +83,21 @@ function membersOf({ summary }: ReadJob): string {
   return `${count.toLocaleString()}${summary.more ? " and more" : ""}`;
 }
 
+/** A job whose id says nothing is called by what it began with; undefined for one that somebody has named. */
+function titleOf(id: string, [first]: readonly Knot[]): string | undefined {
+  if (!first || !/^[0-9a-f-]{20,}$/.test(id)) return undefined;
+  return [first.label, first.subject].filter(Boolean).join(" · ");
+}
+
 /** The job in numbers. */
-function Summary({ job, data: { summary } }: { job: string; data: ReadJob }) {
+function Summary({ job, isNamed, data: { summary } }: { job: string; isNamed: boolean; data: ReadJob }) {
   const { open, first_at: first, last_at: last, instances, dead_letters: letters, more } = summary;
   const byStatus = Object.entries(Object.groupBy(instances, ({ status }) => status));
   return (
     <>
       <p class="facts">
         <Status word={open ? "running" : "over"} />
+        {!isNamed && <Id id={job} />}
         {first && (
           <span>
             began <Ago at={first} />
@@ -94,7 +105,9 @@ function Summary({ job, data: { summary } }: { job: string; data: ReadJob }) {
         )}
         {first && last && (
           <span>
-            {open ? `under way for ${duration(Date.now() - Date.parse(first))}` : `took ${duration(Date.parse(last) - Date.parse(first))}`}
+            {open
+              ? `under way for ${duration(timeNow() - Date.parse(first))}`
+              : `took ${duration(Date.parse(last) - Date.parse(first))}, waits included`}
           </span>
         )}
         {more && <span class="quiet">the first 10,000 of each are counted</span>}
@@ -166,7 +179,7 @@ const COLUMNS: readonly Column<Knot>[] = [
       return latency !== undefined && <span title={knot.count > 1 ? "the median" : ""}>{duration(latency)}</span>;
     },
   },
-  { head: "At", width: "88px", isMinor: true, isNumber: true, cell: ({ at }) => at && <Ago at={at} /> },
+  { head: "At", width: "96px", isMinor: true, isNumber: true, cell: ({ at }) => at && <Ago at={at} /> },
 ];
 
 /** Where an app keeps more of the job. */

@@ -1,7 +1,7 @@
 import { type Answer, get, type Result } from "../../data/api.ts";
 import { useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { screenOf } from "../../frame/search.tsx";
+import { Nothing, screenOf } from "../../frame/search.tsx";
 import { Empty } from "../../parts/empty.tsx";
 import { Id } from "../../parts/id.tsx";
 import { ProblemNote } from "../../parts/problem.tsx";
@@ -47,8 +47,7 @@ export function Found({ q }: { q: string }) {
         <h2 id="found">Called so, or beginning so</h2>
         {search.items.length === 0 ? (
           <Empty>
-            Nothing has the name <bdi>{q}</bdi>, nor one that begins so: no key, subject, id or job. An instance is found by its key only
-            whole.
+            <Nothing q={q} looked={search.looked_back} />
           </Empty>
         ) : (
           <Table
@@ -90,7 +89,7 @@ const FINDINGS: readonly Column<Finding>[] = [
       </span>
     ),
   },
-  { head: "Since", width: "88px", narrow: "80px", isNumber: true, cell: ({ at }) => at && <Ago at={at} /> },
+  { head: "Since", width: "96px", narrow: "92px", isNumber: true, cell: ({ at }) => at && <Ago at={at} /> },
 ];
 
 /** What was not looked for, or not shown. */
@@ -124,7 +123,7 @@ const HOLDERS: readonly Column<Holder>[] = [
     isNumber: true,
     cell: ({ deliveries }) => (deliveries === null ? "not kept" : `${deliveries} ×`),
   },
-  { head: "Since", width: "88px", narrow: "80px", isNumber: true, cell: ({ since }) => <Ago at={since} /> },
+  { head: "Since", width: "96px", narrow: "92px", isNumber: true, cell: ({ since }) => <Ago at={since} /> },
   {
     head: "Taken until",
     width: "112px",

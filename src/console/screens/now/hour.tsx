@@ -1,12 +1,10 @@
-import { get, type Item } from "../../data/api.ts";
-import { useData } from "../../data/use-data.ts";
-import { sinceOf } from "../../frame/filters.tsx";
+import type { Item } from "../../data/api.ts";
+import { timeNow } from "../../data/clock.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Empty } from "../../parts/empty.tsx";
-import { ProblemNote } from "../../parts/problem.tsx";
 import { Status, standing } from "../../parts/status.tsx";
-import { clockTime, duration } from "../../parts/time.tsx";
-import { readHour } from "./needs.ts";
+import { Ago, clockTime, duration } from "../../parts/time.tsx";
+import { MOST_READ } from "./needs.ts";
 
 type Instance = Item<"/v1/instances">;
 
@@ -30,16 +28,13 @@ function quantile(sorted: readonly number[], share: number): number | undefined 
 }
 
 /** What the last hour brought, by the newest 200 instances, which it says. */
-export function LastHour() {
-  const { data: instances, problem } = useData(
-    () => readHour(sinceOf("1h") ?? ""),
-    [],
-    ({ kind }) => kind === "instance" || kind === "skipped",
-  );
-  if (!instances) return problem ? <ProblemNote problem={problem} /> : <p class="quiet">Reading …</p>;
+export function LastHour({ instances }: { instances: readonly Instance[] }) {
   if (instances.length === 0) return <Nothing />;
-  const now = Date.now();
+  const now = timeNow();
   const counts = byMinute(instances, now);
+  // Of a busy hour only the newest are read: nothing is said of the minutes before these.
+  const from = instances.length < MOST_READ ? undefined : (instances.at(-1)?.accepted_at ?? "");
+  const first = from === undefined ? 0 : Math.max(0, MINUTES - 1 - Math.floor((now - Date.parse(from)) / MINUTE_MS));
   const most = Math.max(1, ...counts);
   const took = instances
     .filter(({ status }) => status === "complete")
@@ -54,9 +49,10 @@ export function LastHour() {
         viewBox="0 0 240 48"
         preserveAspectRatio="none"
         role="img"
-        aria-label={`Accepted by minute, ${most} at most; the same as the counts below`}
+        aria-label={`Accepted by minute, ${most} at most${from ? `, from ${clockTime(from)} on` : ""}; the same as the counts below`}
       >
         {counts.map((count, minute) => {
+          if (minute < first) return null;
           const height = count === 0 ? 1 : Math.max(3, (count / most) * 48);
           const name = clockTime(now - (MINUTES - 1 - minute) * MINUTE_MS);
           return (
@@ -74,46 +70,31 @@ export function LastHour() {
         ))}
       </ul>
       {p50 !== undefined && p95 !== undefined && (
-        <p>
-          p50 {duration(p50)} <span class="quiet">·</span> p95 {duration(p95)} <span class="quiet">from accepted to complete</span>
-        </p>
+        <>
+          <p>
+            p50 {duration(p50)} <span class="quiet">·</span> p95 {duration(p95)}
+          </p>
+          <p class="quiet">
+            From accepted to complete, by {took.length} complete {took.length === 1 ? "one" : "ones"}. What they waited for counts: a
+            person, a retry, a sleep.
+          </p>
+        </>
       )}
       <p class="quiet">
-        {instances.length === 200 ? "Of the newest 200 of this hour. " : "All of this hour. "}
+        {from ? (
+          <>
+            Only the newest {MOST_READ} instances are counted: there were more in this hour before <Ago at={from} />.{" "}
+          </>
+        ) : (
+          "All of this hour. "
+        )}
         <Link to={hrefOf("instances", { since: "1h" })}>Show them</Link>
       </p>
     </>
   );
 }
 
-/** What an empty console says: on a development machine that has something to try, the first minute. */
 function Nothing() {
-  const { data } = useData(
-    () => get("/v1/catalog"),
-    [],
-    () => false,
-  );
-  const first = data?.first_command;
-  if (first) {
-    const message = `command ${first.type}`;
-    return (
-      <div class="empty">
-        <p>Nothing was asked for in the last hour. The first minute, from a command sent to a failure retried:</p>
-        <ol>
-          <li>
-            <Link to={hrefOf("send", { message, example: "first" })}>Open a command that fails once</Link>: its form is filled in, and its
-            key is shown.
-          </li>
-          <li>Press Send. Its instance opens, and says why it failed.</li>
-          <li>Press Retry. What would run again is shown first; say why, and see it complete.</li>
-        </ol>
-        <p>
-          Older work is under <Link to={hrefOf("instances")}>Instances</Link>; what there is to send, in the{" "}
-          <Link to={hrefOf("catalog")}>Catalog</Link>.
-        </p>
-      </div>
-    );
-  }
   return (
     <Empty command={`curl ${location.origin}/v1/commands -H "Authorization: Bearer $TOKEN" …`}>
       Nothing was asked for in the last hour. <Link to={hrefOf("send")}>Send</Link> a command from here, or from a terminal; older work is

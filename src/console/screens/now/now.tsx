@@ -1,32 +1,46 @@
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
-import type { Result } from "../../data/api.ts";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Item, Result } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
 import { useData } from "../../data/use-data.ts";
+import { sinceOf } from "../../frame/filters.tsx";
+import { needed } from "../../frame/needed.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { AnswerQuestion } from "../../parts/answer.tsx";
+import { useWalk } from "../../frame/walk.ts";
+import { ruleOf } from "../../parts/alert-words.ts";
+import { AnswerQuestion, type Question, TO_QUESTIONS } from "../../parts/answer.tsx";
+import { withoutIds } from "../../parts/id.tsx";
 import { ProblemNote } from "../../parts/problem.tsx";
-import { Status, type Tone } from "../../parts/status.tsx";
+import { Status, type Tone, toneOf } from "../../parts/status.tsx";
 import { Ago } from "../../parts/time.tsx";
+import { begun, counted } from "../actions/words.ts";
+import { FirstMinute } from "./first-minute.tsx";
 import { LastHour } from "./hour.tsx";
-import { MOST, type Needs, readNeeds } from "./needs.ts";
+import { MOST, type Needs, readHour, readNeeds } from "./needs.ts";
 import "./now.css";
 
-/** What needs a person, first; and how the last hour was. */
+/** What needs a person, first; and how the last hour was. Where nothing ever was, what to try before anything else. */
 export function Now() {
   const { data, problem, again } = useData(readNeeds, [], () => true);
+  const { data: hour, problem: unread } = useData(
+    () => readHour(sinceOf("1h") ?? ""),
+    [],
+    ({ kind }) => kind === "instance" || kind === "skipped",
+  );
   return (
     <>
       <h1>Now</h1>
+      {hour?.isFirst && <FirstMinute />}
       <div class="now">
         <section aria-labelledby="needs">
           <h2 id="needs">Needs you</h2>
           {problem && <ProblemNote problem={problem} />}
-          {data && <NeedsList needs={data} again={again} />}
+          {data ? <NeedsList needs={data} again={again} /> : !problem && <p class="quiet">Reading …</p>}
         </section>
         <section aria-labelledby="hour">
           <h2 id="hour">Last hour</h2>
-          <LastHour />
+          {unread && !hour && <ProblemNote problem={unread} />}
+          {hour ? <LastHour instances={hour.instances} /> : !unread && <p class="quiet">Reading …</p>}
         </section>
       </div>
     </>
@@ -34,19 +48,30 @@ export function Now() {
 }
 
 function NeedsList({ needs, again }: { needs: Needs; again: () => void }) {
-  const [asked, ask] = useState<{ id: string; question: string; verb: "approve" | "reject" } | undefined>();
+  const [asked, ask] = useState<(Question & { verb: keyof typeof TO_QUESTIONS }) | undefined>();
   const [said, say] = useState("");
-  const { causes, doubts, questions, letters, lanes } = needs;
-  const refused = Object.values(needs).flatMap((one: Result<unknown>) => (one.ok ? [] : [one.problem]));
-  const count = Object.values(needs).reduce((sum, one: Result<{ items: unknown[] }>) => sum + (one.ok ? one.data.items.length : 0), 0);
-  const of = <Row,>(one: Result<{ items: Row[] }>) => (one.ok ? one.data.items : []);
+  const list = useRef<HTMLUListElement>(null);
+  const { causes, doubts, questions, letters, lanes, bulk, alerts } = needs;
+  const parts = Object.values(needs) as Result<{ items: unknown[] }>[];
+  const refused = parts.flatMap((one) => (one.ok ? [] : [one.problem]));
+  // All alerts are one row.
+  const count = parts.reduce(
+    (sum, one) => sum + (one.ok ? (one === alerts ? Math.min(1, one.data.items.length) : one.data.items.length) : 0),
+    0,
+  );
+  const hasPlaceholders = [...of(causes), ...of(letters)].some(({ message }) => /#|"…"/.test(message));
+  useWalk(list);
+  useEffect(() => {
+    needed.set(count);
+    return () => needed.set(0);
+  }, [count]);
   return (
     <>
       {refused.map((one) => (
         <ProblemNote key={one.detail} problem={one} />
       ))}
       {count === 0 && refused.length === 0 && <p class="quiet">Nothing waits for a person.</p>}
-      <ul class="needs">
+      <ul class="needs" ref={list}>
         {of(causes).map(({ id, count, workflow, step, code, message, first_at, last_at }) => (
           <Need key={id} word="errored" tone="red" count={count} to={hrefOf("instances", { cause: id })} first={first_at} last={last_at}>
             {workflow} · {step ?? code}: {message}
@@ -70,59 +95,93 @@ function NeedsList({ needs, again }: { needs: Needs; again: () => void }) {
             {queue} · {reason}: {message}
           </Need>
         ))}
-        {of(questions).map(({ id, question, instance_id, asked_at, due_at }) => (
+        {of(questions).map(({ instance_id, asked_at, ...asking }) => (
           <Need
-            key={id}
-            word="asks"
+            key={asking.id}
+            word="waiting"
             tone="violet"
             count={1}
             to={hrefOf("instances", instance_id)}
             last={asked_at}
             acts={
-              may("operate") && (
-                <>
-                  <button type="button" onClick={() => ask({ id, question, verb: "approve" })}>
-                    Say yes
-                  </button>
-                  <button type="button" onClick={() => ask({ id, question, verb: "reject" })}>
-                    Say no
-                  </button>
-                </>
-              )
+              may("operate") &&
+              (["approve", "reject"] as const).map((verb) => (
+                <button key={verb} type="button" onClick={() => ask({ ...asking, verb })}>
+                  {TO_QUESTIONS[verb]}
+                </button>
+              ))
             }
           >
-            {question} <span class="quiet">due</span> <Ago at={due_at} />
+            {asking.question} <span class="quiet">due</span> <Ago at={asking.due_at} />
           </Need>
         ))}
-        {of(lanes).map(({ lane, key, state, why, depth, oldest_at, noted_at }) => (
-          <Need
-            key={`${lane} ${key}`}
-            word={state}
-            tone="grey"
-            count={depth}
-            to={hrefOf("queues", { lane, key })}
-            last={oldest_at ?? noted_at}
-          >
-            lane {lane}, {key}: {why ?? "it stands still"}
+        {of(lanes).map((group) => (
+          <LaneNeed key={`${group.lane} ${group.state} ${group.cause}`} group={group} />
+        ))}
+        {of(bulk).map(({ id, verb, matched, left, why, ended_at, created_at }) => (
+          <Need key={id} word="stopped" tone="red" count={left} to={hrefOf("actions", id)} last={ended_at ?? created_at}>
+            {begun(verb)} {counted(verb, matched)}: it stopped itself with {left} left. {why}
           </Need>
         ))}
+        {alerts?.ok && alerts.data.items.length > 0 && <AlertsNeed alerts={alerts.data.items} />}
       </ul>
       <p class="quiet" role="status">
-        {Object.values(needs).some((one: Result<{ items: unknown[] }>) => one.ok && one.data.items.length === MOST) &&
-          `The first ${MOST} of each kind. `}
+        {parts.some((one) => one.ok && one.data.items.length === MOST) && `The first ${MOST} of each kind. `}
+        {lanes.ok && lanes.data.more && "Of lanes the first 10,000 are counted. "}
+        {hasPlaceholders && 'In what failed, # stands for a number or an id, and "…" for a text that differs from one to the other. '}
         {said}
       </p>
       {asked && (
         <AnswerQuestion
           {...asked}
           close={() => ask(undefined)}
-          done={(action) => {
-            say(`Answered, as action ${action}.`);
+          done={() => {
+            say("Answered: its instance goes on.");
             again();
           }}
         />
       )}
     </>
+  );
+}
+
+const of = <Row,>(one: Result<{ items: Row[] }>) => (one.ok ? one.data.items : []);
+
+/** Lanes that stand still for one reason; one alone by its key. */
+function LaneNeed({ group: { lane, state, cause, keys, waiting, since, key, why, failed } }: { group: Item<"/v1/lanes/causes"> }) {
+  const to = hrefOf("queues", keys === 1 ? { lane, key } : { lane, state, cause: cause ?? undefined });
+  const reason = failed === null ? `: ${withoutIds(why ?? "")}` : ` ${keys === 1 ? "stands" : "stand"} behind one failure: ${failed}`;
+  const behind = waiting === 1 ? "1 message waits there" : `${waiting.toLocaleString()} messages wait there`;
+  const note = waiting === 0 ? "nothing waits there yet, seen" : `${behind}, the oldest since`;
+  return (
+    <Need word={state} tone={toneOf(state)} count={keys} to={to} last={since} note={note}>
+      {keys === 1 ? (
+        <>
+          Lane {lane}, <bdi>{key}</bdi>
+        </>
+      ) : (
+        `${keys.toLocaleString()} keys of lane ${lane}`
+      )}
+      <bdi>{reason}</bdi>
+    </Need>
+  );
+}
+
+/** All alerts that fire: what each is about stands in other rows too, so they are one. */
+function AlertsNeed({ alerts }: { alerts: Item<"/v1/alerts">[] }) {
+  const says = [...new Set(alerts.map(({ rule }) => ruleOf(rule).says))];
+  const first = alerts.map(({ since }) => since).toSorted()[0] ?? "";
+  return (
+    <Need
+      word="firing"
+      tone={alerts.some(({ severity }) => severity === "critical") ? "red" : "amber"}
+      count={alerts.length}
+      to={hrefOf("settings", "alerts", { state: "firing" })}
+      last={first}
+      note="the first since"
+    >
+      {alerts.length === 1 ? "An alert fires" : "Alerts fire"}: {says.join("; ")}
+    </Need>
   );
 }
 
@@ -133,15 +192,17 @@ interface NeedProps {
   to: string;
   first?: string;
   last: string;
+  /** What `last` is. Default the last of them. */
+  note?: string;
   acts?: ComponentChildren;
   children: ComponentChildren;
 }
 
-function Need({ word, tone, count, to, first, last, acts, children }: NeedProps) {
+function Need({ word, tone, count, to, first, last, note = "last", acts, children }: NeedProps) {
   return (
     <li>
       <Status word={word} tone={tone} />
-      <strong class="number">{count}</strong>
+      <strong class="number">{count.toLocaleString()}</strong>
       <div>
         <p>
           <Link to={to}>
@@ -154,7 +215,7 @@ function Need({ word, tone, count, to, first, last, acts, children }: NeedProps)
               first <Ago at={first} />,{" "}
             </>
           )}
-          last <Ago at={last} />
+          {note} <Ago at={last} />
         </p>
       </div>
       {acts && <div class="acts">{acts}</div>}

@@ -1,10 +1,12 @@
 import type { ComponentChildren } from "preact";
 import { type Answer, get, type Item } from "../../data/api.ts";
+import { useCatalog } from "../../data/use-catalog.ts";
 import { useData } from "../../data/use-data.ts";
 import { useRegularly } from "../../data/use-regularly.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Bar } from "../../parts/bar.tsx";
 import { Empty } from "../../parts/empty.tsx";
+import { policyOf } from "../../parts/policy.ts";
 import { ProblemNote } from "../../parts/problem.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Ago, duration } from "../../parts/time.tsx";
@@ -13,6 +15,8 @@ type Queue = Item<"/v1/queues">;
 
 /** How a lane's queue is named among the others. */
 const LANE = "lane:";
+
+const bareName = (queue: string) => queue.replace(LANE, "");
 
 /** The columns that come of one source, as people read them. */
 const OF_SOURCES: Readonly<Record<string, string>> = {
@@ -57,14 +61,20 @@ function rate(value: number): string {
 const UNCOUNTED = "Nothing was delivered in these minutes, so there is nothing to measure.";
 const UNSAID = isLocal ? "Not measurable locally: the queue does not say." : "The queue does not say.";
 
-function columnsFor(items: readonly Queue[]): readonly Column<Queue>[] {
+type Policies = ReadonlyMap<string, ReturnType<typeof policyOf>>;
+
+function columnsFor(items: readonly Queue[], policies: Policies): readonly Column<Queue>[] {
   const most = (of: (one: Queue) => number | null) => Math.max(1e-9, ...items.map((one) => of(one) ?? 0));
   const [deepest, fullest, fastest] = [most(({ depth }) => depth), most((one) => one.in_per_minute), most((one) => one.out_per_minute)];
   return [
-    { head: "Queue", width: "1.8fr", cell: ({ queue }) => queue },
+    {
+      head: "Queue",
+      width: "1.8fr",
+      cell: ({ queue }) => <Link to={hrefOf("catalog", `queue ${bareName(queue)}`)}>{queue}</Link>,
+    },
     {
       head: "Waits",
-      width: "112px",
+      width: "96px",
       narrow: "72px",
       isNumber: true,
       cell: (one) =>
@@ -80,7 +90,7 @@ function columnsFor(items: readonly Queue[]): readonly Column<Queue>[] {
     },
     {
       head: "Oldest",
-      width: "88px",
+      width: "72px",
       isMinor: true,
       isNumber: true,
       cell: ({ depth, oldest_seconds: oldest }) =>
@@ -88,7 +98,7 @@ function columnsFor(items: readonly Queue[]): readonly Column<Queue>[] {
     },
     {
       head: "In / min",
-      width: "88px",
+      width: "72px",
       isMinor: true,
       isNumber: true,
       cell: (one) => (
@@ -99,7 +109,7 @@ function columnsFor(items: readonly Queue[]): readonly Column<Queue>[] {
     },
     {
       head: "Out / min",
-      width: "88px",
+      width: "72px",
       isMinor: true,
       isNumber: true,
       cell: (one) => (
@@ -110,13 +120,13 @@ function columnsFor(items: readonly Queue[]): readonly Column<Queue>[] {
     },
     {
       head: "Lag, p99",
-      width: "88px",
+      width: "80px",
       narrow: "72px",
       isNumber: true,
       cell: ({ lag_seconds: lag }) => (lag === null ? <None why={UNCOUNTED} /> : seconds(lag)),
     },
     {
-      head: "Batch, p50 · p99",
+      head: "Batch took, p50 · p99",
       width: "152px",
       isMinor: true,
       isNumber: true,
@@ -125,7 +135,7 @@ function columnsFor(items: readonly Queue[]): readonly Column<Queue>[] {
     },
     {
       head: "Sent back",
-      width: "88px",
+      width: "80px",
       isMinor: true,
       isNumber: true,
       cell: ({ retry_share: share }) =>
@@ -139,6 +149,13 @@ function columnsFor(items: readonly Queue[]): readonly Column<Queue>[] {
       cell: ({ queue, dead_letters_open: open }) =>
         open === 0 ? <span class="quiet">0</span> : <Link to={hrefOf("dead-letters", { queue })}>{open.toLocaleString()}</Link>,
     },
+    ...(["Retries", "Batch", "At once"] as const).map((head) => ({
+      head,
+      width: { Retries: "136px", Batch: "88px", "At once": "72px" }[head],
+      isMinor: true,
+      isNumber: true,
+      cell: ({ queue }: Queue) => policies.get(bareName(queue))?.[head] ?? <None why="It is in no catalog." />,
+    })),
   ];
 }
 
@@ -149,14 +166,16 @@ export function Health({ minutes }: { minutes: string | undefined }) {
     [minutes],
     ({ kind }) => kind !== "action",
   );
+  const { data: catalog } = useCatalog();
   useRegularly(again);
+  const policies = new Map(catalog?.queues.map((one) => [one.name, policyOf(one)]));
   return (
     <>
       {problem && <ProblemNote problem={problem} />}
       {data?.items.length === 0 && <Empty>This deployment takes nothing from any queue: its catalog has no consumer.</Empty>}
       {data && data.items.length > 0 && (
         <>
-          <Table label="Queues" rows={data.items} columns={columnsFor(data.items)} nameOf={({ queue }) => queue} />
+          <Table label="Queues" rows={data.items} columns={columnsFor(data.items, policies)} nameOf={({ queue }) => queue} />
           <Sources data={data} />
         </>
       )}
@@ -181,7 +200,7 @@ function Sources({ data: { at, minutes, sources } }: { data: Answer<"/v1/queues"
           </span>
         );
       })}
-      All of the whole deployment.
+      Retries, batch and what goes at once: what the deployed code says. All of the whole deployment.
     </p>
   );
 }

@@ -1,49 +1,87 @@
 import { type Answer, get, type Result, send } from "../../data/api.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act } from "../../parts/act.tsx";
+import { shortId } from "../../parts/id.tsx";
+import { EffectPlan, type Plan } from "../../parts/plan.tsx";
 import { Status } from "../../parts/status.tsx";
 import { wordFor } from "./lanes.tsx";
 
 export type Standing = Answer<"/v1/lanes/:lane/:key">;
 
-/** An act on a lane that somebody has begun to ask for. */
+/** An act on a lane, or on the instance that it stands still for, that somebody has begun to ask for. */
 export interface Steering {
-  verb: "pause" | "resume" | "retry-head" | "skip-head";
+  verb: "pause" | "resume" | "retry-head" | "skip-head" | "retry";
   /** What its button says. */
   word: string;
   /** What would follow. */
   follows: string;
+  /** What came of it. */
+  said: string;
   /** The head, or the instance, that is meant: the lane refuses it where another stands there by then. */
   id?: string;
+  isDanger?: boolean;
 }
 
-const PAUSE: Steering = { verb: "pause", word: "Pause", follows: "It hands nothing more out. What is under way goes on." };
+const MOST_LETTERS = 20;
 
-/** What can be asked of a lane as it stands, what helps most first. The API decides; this only leaves out what it would refuse. */
+const PAUSE: Steering = {
+  verb: "pause",
+  word: "Pause",
+  follows: "It hands nothing more out. What is under way goes on.",
+  said: "The lane is paused.",
+};
+
+/** As much of a key as a button has room for; its dialog says it whole. */
+function shortKey(key: string): string {
+  const letters = [...key];
+  return letters.length > MOST_LETTERS ? `${letters.slice(0, MOST_LETTERS - 1).join("")}…` : key;
+}
+
+/** What can be asked of a lane as it stands, what keeps its order first. The API decides; this only leaves out what it would refuse. */
 export function steeringsFor({ state, head, ahead }: Standing): Steering[] {
   const failed = ahead.find((one) => one.failed !== null);
   const found: Steering[] = [];
-  const stands = state === "paused" || state === "held";
-  if (stands) {
-    const past = failed && state === "held" ? " It goes on past the instance that failed, which can be retried out of turn." : "";
-    const again = head?.error && state === "held" && !failed ? " Its head has all its tries again." : "";
-    found.push({ verb: "resume", word: "Resume", follows: `The lane goes on.${past}${again}`, ...(failed && { id: failed.instance_id }) });
-  }
+  const stays = state === "held" ? " The lane stays held until it is resumed, also when the retry succeeds." : "";
   if (failed)
     found.push({
-      verb: "skip-head",
-      word: "Let the instance go",
-      follows: "The instance that failed keeps nobody waiting any more, and the next begins. A retry of it runs beside the others.",
+      verb: "retry",
+      word: "Retry the instance",
+      follows: `It keeps its place, and the order is kept.${stays}`,
+      said: "It is retried.",
       id: failed.instance_id,
     });
+  if (failed)
+    found.push({
+      verb: state === "held" ? "resume" : "skip-head",
+      word: "Go on without it",
+      follows:
+        "The order is given up: the next message begins though this instance has failed. A later retry of it runs beside the others.",
+      said: "The lane goes on without it.",
+      id: failed.instance_id,
+    });
+  if (state === "paused" || (state === "held" && !failed))
+    found.push({
+      verb: "resume",
+      word: "Resume the lane",
+      follows: `The lane goes on.${state === "held" && head?.error ? " The next message has all its tries again." : ""}`,
+      said: "The lane goes on.",
+    });
   if (head && !failed && state !== "waiting" && state !== "moving")
-    found.push({ verb: "retry-head", word: "Try the head now", follows: "Its head is tried at once, whatever it waits for.", id: head.id });
+    found.push({
+      verb: "retry-head",
+      word: "Try the next message now",
+      follows: "It is tried at once, whatever it waits for.",
+      said: "It is tried.",
+      id: head.id,
+    });
   if (head)
     found.push({
       verb: "skip-head",
-      word: "Skip the head",
-      follows: "Its head becomes a dead letter, which can be corrected and replayed to the end of the lane. What is behind it moves up.",
+      word: `Drop the next message (${shortKey(head.idempotency_key ?? shortId(head.id))})`,
+      follows: "It is taken out of the lane and becomes a dead letter, which can be corrected and replayed to the end of the lane.",
+      said: "The message is a dead letter.",
       id: head.id,
+      isDanger: true,
     });
   return state === "paused" ? found : [...found, PAUSE];
 }
@@ -58,10 +96,12 @@ interface LaneActProps {
 
 type Done = { action_id: string };
 
-/** The dialog of one act. The API has no dry run for it: the lane is asked how it stands now, and what would follow is said of that. */
-export function LaneAct({ lane, name, steering: { verb, word, follows, id }, done, close }: LaneActProps) {
+/** The dialog of one act. The API has no dry run for a lane: it is asked how it stands now, and what would follow is said of that. */
+export function LaneAct({ lane, name, steering, done, close }: LaneActProps) {
+  const { verb, word, follows, said, id } = steering;
   const param = { lane, key: name };
   const isThere = ({ head, ahead }: Standing) => id === undefined || head?.id === id || ahead.some((one) => one.instance_id === id);
+  if (verb === "retry") return <RetryAhead steering={steering} done={done} close={close} />;
   return (
     <Act<Standing, Done>
       title={word}
@@ -72,7 +112,7 @@ export function LaneAct({ lane, name, steering: { verb, word, follows, id }, don
         <>
           <p>{follows}</p>
           <p class="now-so">
-            <span class="quiet">It stands now:</span> <Status word={wordFor(now)} />, {now.depth.toLocaleString()}{" "}
+            <span class="quiet">The lane stands now:</span> <Status word={wordFor(now)} />, {now.depth.toLocaleString()}{" "}
             {now.depth === 1 ? "message waits" : "messages wait"}.
           </p>
           <Meant id={id} now={now} />
@@ -81,7 +121,29 @@ export function LaneAct({ lane, name, steering: { verb, word, follows, id }, don
       act={(reason) =>
         send("POST", `/v1/lanes/:lane/:key/${verb}`, { param, body: { reason, ...(id !== undefined && { id }) } }) as Promise<Result<Done>>
       }
-      done={({ action_id }) => done(`${word}: done, as action ${action_id}.`)}
+      done={() => done(said)}
+      close={close}
+    />
+  );
+}
+
+/** Retries the instance in front, with its own dry run: the act that keeps the order. */
+function RetryAhead({ steering: { word, follows, said, id = "" }, done, close }: Omit<LaneActProps, "lane" | "name">) {
+  const ask = (body: object) => send("POST", "/v1/instances/:id/retry", { param: { id }, body });
+  return (
+    <Act<Plan, Done>
+      title={word}
+      verb={word}
+      dryRun={() => ask({ reason: "What would it do?", dry_run: true }) as Promise<Result<Plan>>}
+      refusal={({ refused }) => refused}
+      show={(plan) => (
+        <>
+          <p>{follows}</p>
+          <EffectPlan plan={plan} />
+        </>
+      )}
+      act={(reason) => ask({ reason }) as Promise<Result<Done>>}
+      done={() => done(said)}
       close={close}
     />
   );
@@ -93,7 +155,7 @@ function Meant({ id, now: { head, ahead } }: { id: string | undefined; now: Stan
   if (instance)
     return (
       <p>
-        <span class="quiet">The instance</span> <Link to={hrefOf("instances", instance.instance_id)}>{instance.instance_id}</Link>
+        <span class="quiet">The instance</span> <Link to={hrefOf("instances", instance.instance_id)}>{shortId(instance.instance_id)}</Link>
         {instance.failed !== null && (
           <>
             <span class="quiet">:</span> <bdi>{instance.failed}</bdi>
@@ -104,7 +166,7 @@ function Meant({ id, now: { head, ahead } }: { id: string | undefined; now: Stan
   if (!head || head.id !== id) return null;
   return (
     <p>
-      <span class="quiet">The head</span> {head.type} <bdi>{head.idempotency_key}</bdi>
+      <span class="quiet">The next message</span> {head.type} <bdi>{head.idempotency_key}</bdi>
       {head.error !== null && (
         <>
           <span class="quiet">:</span> <bdi>{head.error}</bdi>

@@ -4,7 +4,7 @@ import { may } from "../../data/session.ts";
 import { useData } from "../../data/use-data.ts";
 import { useRegularly } from "../../data/use-regularly.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Id } from "../../parts/id.tsx";
+import { Id, shortId, withoutIds } from "../../parts/id.tsx";
 import { ProblemNote } from "../../parts/problem.tsx";
 import { Status, toneOf } from "../../parts/status.tsx";
 import { Ago } from "../../parts/time.tsx";
@@ -12,7 +12,7 @@ import { LaneAct, type Standing, type Steering, steeringsFor } from "./lane-act.
 import { wordFor } from "./lanes.tsx";
 
 /** Acts that let it go on: no other is offered first. */
-const FORWARD: ReadonlySet<Steering["verb"]> = new Set(["resume", "retry-head"]);
+const FORWARD: ReadonlySet<Steering["verb"]> = new Set(["retry", "resume", "retry-head"]);
 
 /** One lane: what it stands still for, who has their turn, what comes next, and what can be done. */
 export function Lane({ lane, name }: { lane: string; name: string }) {
@@ -27,7 +27,7 @@ export function Lane({ lane, name }: { lane: string; name: string }) {
   return (
     <>
       <h1>
-        {lane} <span class="quiet">·</span> <bdi>{name}</bdi>
+        <span class="quiet">Lane</span> {lane} <span class="quiet">·</span> <bdi>{name}</bdi>
       </h1>
       {problem && <ProblemNote problem={problem} />}
       {!data && !problem && <p class="quiet">Reading …</p>}
@@ -44,7 +44,7 @@ export function Lane({ lane, name }: { lane: string; name: string }) {
           </p>
           {data.why && (
             <p class="cause" data-tone={toneOf(wordFor(data))}>
-              <bdi>{data.why}</bdi>
+              <Why of={data} />
             </p>
           )}
           {may("operate") && (
@@ -53,10 +53,10 @@ export function Lane({ lane, name }: { lane: string; name: string }) {
                 <button
                   key={one.word}
                   type="button"
-                  class={index === 0 && FORWARD.has(one.verb) ? "main" : undefined}
+                  class={index === 0 && FORWARD.has(one.verb) ? "main" : one.isDanger ? "danger" : undefined}
                   onClick={() => ask(one)}
                 >
-                  {one.word}
+                  <bdi>{one.word}</bdi>
                 </button>
               ))}
             </p>
@@ -87,6 +87,18 @@ export function Lane({ lane, name }: { lane: string; name: string }) {
   );
 }
 
+/** Why it stands still, by what is known of it: by its key, not by the ids that the list below has. */
+function Why({ of: { state, why, ahead, key } }: { of: Standing }) {
+  const failed = ahead.find((one) => one.failed !== null);
+  if (!failed || state === "paused") return <bdi>{withoutIds(why ?? "")}</bdi>;
+  return (
+    <>
+      <bdi>{key}</bdi> {state === "held" ? "is held, and waits for a person" : "waits"}, behind an instance that failed:{" "}
+      <bdi>{failed.failed}</bdi>
+    </>
+  );
+}
+
 /** Instances that have had their turn and are not over. */
 function Ahead({ of: { ahead } }: { of: Standing }) {
   return (
@@ -98,11 +110,14 @@ function Ahead({ of: { ahead } }: { of: Standing }) {
           <li key={id}>
             <Status word={failed === null ? "running" : "errored"} />
             <span>
-              <Link to={hrefOf("instances", id)}>{id}</Link> <span class="quiet">since</span> <Ago at={since} />
+              <Link to={hrefOf("instances", id)} title={id}>
+                {shortId(id)}
+              </Link>{" "}
+              <span class="quiet">since</span> <Ago at={since} />
               {failed !== null && (
                 <>
                   <br />
-                  <bdi>{failed}</bdi> <span class="quiet">A retry of it is asked for there.</span>
+                  <bdi>{failed}</bdi>
                 </>
               )}
             </span>
@@ -110,6 +125,25 @@ function Ahead({ of: { ahead } }: { of: Standing }) {
         ))}
       </ul>
     </section>
+  );
+}
+
+/** Where the payload of a message stands: with the instance that it is to begin, where there is one. */
+function Payload({ name }: { name: string }) {
+  const { data } = useData(
+    () => get("/v1/keys/:key", { param: { key: name } }),
+    [name],
+    () => false,
+  );
+  const holder = data?.holders.find(({ kind }) => kind === "instance");
+  if (!holder) return null;
+  return (
+    <>
+      <dt>Payload</dt>
+      <dd>
+        with <Link to={hrefOf("instances", holder.id)}>the instance of {holder.name} that it begins</Link>
+      </dd>
+    </>
   );
 }
 
@@ -134,6 +168,7 @@ function Head({ of: { head, depth } }: { of: Standing }) {
                   <bdi>{head.idempotency_key}</bdi>
                 </Link>
               </dd>
+              <Payload name={head.idempotency_key} />
             </>
           )}
           <dt>Sent</dt>

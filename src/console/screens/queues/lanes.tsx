@@ -1,4 +1,5 @@
 import { get, type Item } from "../../data/api.ts";
+import { useData } from "../../data/use-data.ts";
 import { usePages } from "../../data/use-pages.ts";
 import { useRegularly } from "../../data/use-regularly.ts";
 import { go, hrefOf, Link } from "../../frame/router.tsx";
@@ -24,7 +25,7 @@ const COLUMNS: readonly Column<Noted>[] = [
   },
   { head: "Blocked by", width: "3.4fr", isMinor: true, cell: (one) => <Blocked by={one} /> },
   { head: "Waits", width: "64px", isMinor: true, isNumber: true, cell: ({ depth }) => depth.toLocaleString() },
-  { head: "Since", width: "88px", narrow: "80px", isNumber: true, cell: ({ oldest_at, noted_at }) => <Ago at={oldest_at ?? noted_at} /> },
+  { head: "Since", width: "96px", narrow: "92px", isNumber: true, cell: ({ oldest_at, noted_at }) => <Ago at={oldest_at ?? noted_at} /> },
 ];
 
 /** How a lane stands: one that waits for an instance that failed is blocked. */
@@ -45,29 +46,85 @@ function Blocked({ by: { why, ahead } }: { by: Noted }) {
 
 const nameOf = ({ lane, key }: Noted) => `${lane}/${key}`;
 
+const STATES = ["held", "blocked", "paused", "retrying", "waiting", "delayed", "moving", "unknown"] as const;
+
+/** By what the lanes that do not flow can be picked. */
+export const LANE_FILTERS = {
+  lane: { label: "Lane" },
+  state: { label: "State", options: Object.fromEntries(STATES.map((state) => [state, state])) },
+  cause: { label: "Cause", isRare: true },
+} as const;
+
+interface Filters {
+  lane?: string;
+  state?: string;
+  cause?: string;
+}
+
 /** The lanes that stand still or have a backlog: what blocks each, and since when. */
-export function Lanes() {
-  const pages = usePages((cursor) => get("/v1/lanes", { query: { cursor, limit: "50" } }), [], { nameOf, isAbout: () => true });
+export function Lanes({ filters = {} }: { filters?: Filters }) {
+  const pages = usePages(
+    (cursor) => get("/v1/lanes", { query: { ...(filters as object), cursor, limit: "50" } }),
+    [JSON.stringify(filters)],
+    { nameOf, isAbout: () => true },
+  );
   useRegularly(pages.again);
+  const isFiltered = Object.values(filters).some(Boolean);
   return (
     <section aria-labelledby="lanes">
       <h2 id="lanes">Lanes that do not flow</h2>
+      {filters.cause && <OfCause id={filters.cause} />}
       <List
         pages={pages}
         noun={["lane", "lanes"]}
         empty={
-          <p class="quiet">
-            Every lane flows. Those that are held or paused stand here, and those whose oldest message has waited for ten seconds. A lane
-            keeps the messages of one key in order: defineLaneQueue makes a queue of them.
-          </p>
+          isFiltered ? (
+            <p class="quiet">No lane that stands still has these filters. Clear shows all.</p>
+          ) : (
+            <p class="quiet">
+              Every lane flows. Those that are held or paused stand here, and those whose oldest message has waited for ten seconds. A lane
+              keeps the messages of one key in order: defineLaneQueue makes a queue of them.
+            </p>
+          )
         }
       >
         {(rows) => (
-          <Table label="Lanes" rows={rows} columns={COLUMNS} nameOf={nameOf} hrefOf={({ lane, key }) => hrefOf("queues", { lane, key })} />
+          <Table
+            label="Lanes"
+            rows={rows}
+            columns={COLUMNS}
+            below={(one) => <Blocked by={one} />}
+            nameOf={nameOf}
+            hrefOf={({ lane, key }) => hrefOf("queues", { lane, key })}
+          />
         )}
       </List>
-      <LookAt />
+      {!isFiltered && <LookAt />}
     </section>
+  );
+}
+
+/** What lanes of one cause stand still for, and what helps all of them. */
+function OfCause({ id }: { id: string }) {
+  const { data } = useData(
+    () => get("/v1/instances/causes", { query: { limit: "200" } }),
+    [id],
+    ({ kind }) => kind === "instance" || kind === "skipped",
+  );
+  const cause = data?.items.find((one) => one.id === id);
+  return (
+    <>
+      {cause && (
+        <p class="cause" data-tone="red">
+          <bdi>{[cause.step, cause.message].filter(Boolean).join(": ")}</bdi>
+        </p>
+      )}
+      <p>
+        Each stands behind an instance that failed.{" "}
+        <Link to={hrefOf("instances", { status: "errored", cause: id })}>Retry or close these</Link>, all at once: a retry keeps the order,
+        and closing them lets their lanes go on without them.
+      </p>
+    </>
   );
 }
 

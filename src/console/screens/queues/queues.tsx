@@ -3,18 +3,26 @@ import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { NeedsObserve } from "../../parts/needs-observe.tsx";
 import { Health } from "./health.tsx";
 import { Lane } from "./lane.tsx";
-import { Lanes } from "./lanes.tsx";
+import { LANE_FILTERS, Lanes } from "./lanes.tsx";
 import "./queues.css";
 
 const RATES = {
   minutes: { label: "Rates of the last", options: { 1: "minute", 15: "15 minutes", 60: "hour" }, unset: "5 minutes" },
 } as const;
-const FILTERS = { ...RATES, lane: { label: "Lane" }, key: { label: "Key" } } as const;
+const FILTERS = { ...RATES, ...LANE_FILTERS, key: { label: "Key" } } as const;
 
 /** How the queues do, and which lanes stand still; or, by its name and key, one lane. */
 export function Queues() {
-  const { minutes, lane, key } = useFilters(FILTERS);
-  if (lane !== undefined && key !== undefined) return <Lane key={`${lane}/${key}`} lane={lane} name={key} />;
+  const { minutes, key, ...lanes } = useFilters(FILTERS);
+  if (lanes.lane !== undefined && key !== undefined) return <Lane key={`${lanes.lane}/${key}`} lane={lanes.lane} name={key} />;
+  if (Object.keys(lanes).length > 0)
+    return (
+      <>
+        <h1>Lanes</h1>
+        <FilterBar filters={{ ...LANE_FILTERS, cause: { ...LANE_FILTERS.cause, options: { [lanes.cause ?? ""]: "the one below" } } }} />
+        <Lanes filters={lanes} />
+      </>
+    );
   return (
     <>
       <h1>Queues and lanes</h1>

@@ -1,5 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { type Answer, post, type Result } from "../../data/api.ts";
+import type { Problem } from "../../data/problem.ts";
+import { jsonText, wrongIn } from "../../data/written.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { ProblemNote } from "../../parts/problem.tsx";
 import { Status } from "../../parts/status.tsx";
@@ -17,24 +19,29 @@ export interface Message {
 const LOOK_BEHIND_MS = 250;
 
 /** What would come of a message, asked again as it changes; undefined until the answer is about it as it is now. */
-export function useCheck({ kind, type, payload, key }: Message): Result<Checked> | undefined {
-  const [found, setFound] = useState<Result<Checked> | undefined>();
-  const said = JSON.stringify([kind, type, payload, key]);
+export function useCheck({ kind, type, payload, key }: Message, mayAsk: boolean): Result<Checked> | undefined {
+  const [found, setFound] = useState<{ of: string; result: Result<Checked> } | undefined>();
+  const body = { kind, type, payload, ...(key && { idempotency_key: key }) };
+  const of = jsonText(body);
+  const isSendable = mayAsk && wrongIn(payload, "").length === 0;
   useEffect(() => {
-    setFound(undefined);
-    if (payload === undefined) return;
+    if (!isSendable) return;
     const over = new AbortController();
     const timer = setTimeout(async () => {
-      const body = { kind, type, payload, ...(key && { idempotency_key: key }) };
       const result = await post("/v1/catalog/check", { body, signal: over.signal });
-      if (!over.signal.aborted) setFound(result);
+      if (!over.signal.aborted) setFound({ of, result });
     }, LOOK_BEHIND_MS);
     return () => {
       clearTimeout(timer);
       over.abort();
     };
-  }, [said]);
-  return found;
+  }, [of, isSendable]);
+  return isSendable && found?.of === of ? found.result : undefined;
+}
+
+/** What is wrong with the message itself, place by place, whether it is refused as a whole or in the answer. */
+export function issuesOf(found: Result<Checked> | undefined): NonNullable<Problem["issues"]> {
+  return (found?.ok ? found.data.refused?.issues : found?.problem.issues) ?? [];
 }
 
 const OUTCOMES = {
@@ -44,18 +51,25 @@ const OUTCOMES = {
   refused: ["red", "It would be refused as it is."],
 } as const;
 
-/** The key of a message, what it is about, and what would come of it. */
-export function Before({ kind, found }: { kind: Message["kind"]; found: Result<Checked> | undefined }) {
+/** The key of a message, what it is about, and what would come of it. `isBegun`: somebody has filled in something already. */
+export function Before({ kind, found, isBegun }: { kind: Message["kind"]; found: Result<Checked> | undefined; isBegun: boolean }) {
   if (found && !found.ok) return <ProblemNote problem={found.problem} />;
   if (!found) return <p class="quiet">Asking what would come of it …</p>;
   const { key, subject, outcome, holder, refused } = found.data;
   const [tone, means] = OUTCOMES[outcome];
   const isNameless = kind === "event" && outcome === "new" && key === null;
+  const isOpen = outcome === "refused" && !isBegun;
   return (
     <>
       <p class="send-outcome">
-        <Status word={isNameless ? "needs a key" : outcome} tone={isNameless ? "amber" : tone} />
-        <span>{isNameless ? "An event from outside needs a key of its own, so that a repeat of it is known." : means}</span>
+        <Status word={isOpen ? "to fill in" : isNameless ? "needs a key" : outcome} tone={isOpen ? "quiet" : isNameless ? "amber" : tone} />
+        <span>
+          {isOpen
+            ? "It cannot go as it is yet:"
+            : isNameless
+              ? "An event from outside needs a key of its own, so that a repeat of it is known."
+              : means}
+        </span>
       </p>
       {holder && (
         <p>

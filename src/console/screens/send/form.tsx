@@ -1,6 +1,14 @@
 import { useState } from "preact/hooks";
-import { JsonField, parsed } from "../../parts/answer.tsx";
-import { controlOf, opened, type Schema, wordsOf } from "./schema.ts";
+import { jsonText, Written, writtenJson, writtenNumber } from "../../data/written.ts";
+import { JsonField } from "../../parts/answer.tsx";
+import { controlFor, exampleOf, isNullable, itemsOf, opened, type Schema, wordsOf } from "./schema.ts";
+
+/** What was said of the fields, by where they stand as the API's issues name it. */
+export interface Told {
+  issues: ReadonlyMap<string, string>;
+  /** True where it is said of every field, and not only of those that somebody has filled in. */
+  isAll: boolean;
+}
 
 interface FieldProps {
   name: string;
@@ -9,25 +17,26 @@ interface FieldProps {
   /** Undefined takes it out of what is sent. */
   set: (value: unknown) => void;
   isRequired: boolean;
-  /** Where it stands, as the API's issues name it. */
   path: string;
-  issues: ReadonlyMap<string, string>;
+  told: Told;
 }
 
-/** The fields of an object, each made from its own schema. */
-export function Fields({ schema, value, set, path, issues }: Omit<FieldProps, "name" | "isRequired">) {
+/** The fields of an object, each made from its own schema; what it holds besides is shown as JSON. */
+export function Fields({ schema, value, set, path, told }: Omit<FieldProps, "name" | "isRequired">) {
   const { properties = {}, required = [] } = opened(schema);
   const held = (typeof value === "object" && value !== null && !Array.isArray(value) ? value : {}) as Record<string, unknown>;
   const change = (name: string, next: unknown) => {
     const { [name]: _, ...rest } = held;
     set(next === undefined ? rest : { ...held, [name]: next });
   };
+  const others = Object.keys(held).filter((name) => !Object.hasOwn(properties, name));
+  const fields: [string, Schema][] = [...Object.entries(properties), ...others.map((name): [string, Schema] => [name, {}])];
   return (
     <>
-      {Object.entries(properties).map(([name, one]) => (
+      {fields.map(([name, one]) => (
         <Field
           key={name}
-          {...{ name, issues, schema: one, value: held[name], path: `${path}.${name}` }}
+          {...{ name, told, schema: one, value: held[name], path: `${path}.${name}` }}
           set={(next) => change(name, next)}
           isRequired={required.includes(name)}
         />
@@ -36,36 +45,57 @@ export function Fields({ schema, value, set, path, issues }: Omit<FieldProps, "n
   );
 }
 
-function Field(props: FieldProps) {
-  const { name, schema, path, issues, isRequired, value, set } = props;
-  const control = controlOf(schema);
-  if (control === "json") return <AnyJson {...props} />;
-  if (control === "group") {
-    return (
-      <fieldset class="send-group">
-        <legend>
-          {name} <Hint {...props} />
-        </legend>
-        {!isRequired && value === undefined ? (
-          <button type="button" onClick={() => set({})}>
-            Add {name}
-          </button>
-        ) : (
-          <Fields {...{ schema, value, set, path, issues }} />
-        )}
-      </fieldset>
-    );
-  }
-  const issue = [...issues].find(([at]) => at === path || at.startsWith(`${path}.`))?.[1];
-  return (
+function Field(given: FieldProps) {
+  const { name, schema, path, told, isRequired, value } = given;
+  // What it holds as it is first shown decides it: nothing changes its shape while it is typed in.
+  const [control] = useState(() => controlFor(schema, value));
+  const [isTouched, touch] = useState(false);
+  const set = (next: unknown) => {
+    touch(true);
+    given.set(next);
+  };
+  const said = told.isAll || isTouched ? [...told.issues].find(([at]) => at === path || at.startsWith(`${path}.`))?.[1] : undefined;
+  const issue = value instanceof Written && control === "number" ? (value.wrong ?? said) : said;
+  const props = { ...given, set, isWrong: issue !== undefined };
+  if (control === "json") return <AnyJson {...props} issue={issue} />;
+  const isGroup = control === "group" || control === "list";
+  const inner = isGroup ? (
+    <fieldset class="send-group">
+      <legend>
+        {name} <Hint {...props} />
+      </legend>
+      {value === null ? (
+        <p class="quiet">null</p>
+      ) : control === "list" ? (
+        <Items {...props} />
+      ) : !isRequired && value === undefined ? (
+        <button type="button" onClick={() => set(exampleOf(opened(schema)))}>
+          Add {name}
+        </button>
+      ) : (
+        <Fields {...{ schema, value, set, path, told }} />
+      )}
+      {control === "list" && issue && <p class="wrong">{issue}</p>}
+    </fieldset>
+  ) : (
     // biome-ignore lint/a11y/noLabelWithoutControl: it is in Control
     <label class="field">
       <span>
         {name} <Hint {...props} />
       </span>
-      <Control {...props} isWrong={issue !== undefined} />
+      <Control {...props} control={control} />
       {issue && <span class="wrong">{issue}</span>}
     </label>
+  );
+  if (!isNullable(schema) || opened(schema).enum?.includes(null)) return inner;
+  const turn = () => set(value !== null ? null : isRequired ? exampleOf(opened(schema)) : undefined);
+  return (
+    <>
+      {inner}
+      <label class="check">
+        <input type="checkbox" checked={value === null} onChange={turn} /> {name} is null
+      </label>
+    </>
   );
 }
 
@@ -73,10 +103,47 @@ function Hint({ schema, isRequired }: Pick<FieldProps, "schema" | "isRequired">)
   return <span class="quiet send-hint">{[isRequired ? "" : "optional", wordsOf(schema)].filter(Boolean).join(" · ")}</span>;
 }
 
-function Control({ schema, value, set, isRequired, isWrong }: FieldProps & { isWrong: boolean }) {
-  const control = controlOf(schema);
+interface ControlProps extends FieldProps {
+  isWrong: boolean;
+}
+
+/** The items of a list, a field for each. */
+function Items({ name, schema, value, set, isRequired, path, told }: FieldProps) {
+  const of = itemsOf(schema) ?? {};
+  const items = Array.isArray(value) ? value : [];
+  return (
+    <>
+      {items.map((one, at) => (
+        <div class="send-item" key={`${at} of ${items.length}`}>
+          <Field
+            {...{ name: `${name} ${at + 1}`, schema: of, value: one, path: `${path}.${at}`, told, isRequired: true }}
+            set={(next) => set(items.with(at, next ?? null))}
+          />
+          <button
+            type="button"
+            class="plain"
+            aria-label={`Remove ${name} ${at + 1}`}
+            onClick={() => set(items.length === 1 && !isRequired ? undefined : items.toSpliced(at, 1))}
+          >
+            Remove
+          </button>
+        </div>
+      ))}
+      <button type="button" onClick={() => set([...items, exampleOf(of)])}>
+        Add {items.length === 0 ? "one" : "another"}
+      </button>
+    </>
+  );
+}
+
+/** A text of more than a line may be meant, where nothing says that it is short. */
+const SHORT = 200;
+
+function Control({ control, schema, value, set, isRequired, isWrong }: ControlProps & { control: string }) {
   const said = opened(schema);
   const wrong = isWrong || undefined;
+  const { pattern, format, maxLength = Number.POSITIVE_INFINITY } = said;
+  const [isLong] = useState(() => String(value).includes("\n") || !(pattern || format || maxLength <= SHORT));
   if (control === "choice" || control === "yes or no") {
     const choices = control === "choice" ? (said.enum ?? []) : [true, false];
     return (
@@ -94,60 +161,42 @@ function Control({ schema, value, set, isRequired, isWrong }: FieldProps & { isW
       </select>
     );
   }
-  if (control === "list") {
-    const isOfNumbers = controlOf(said.items ?? {}) === "number";
-    const lines = Array.isArray(value) ? value : [];
+  const example = said.default ?? said.examples?.[0];
+  const common = {
+    ...{ "aria-invalid": wrong, autocomplete: "off", spellcheck: false, disabled: value === null },
+    placeholder: value === null ? "null" : example === undefined ? undefined : String(example),
+  } as const;
+  if (control === "number")
     return (
-      <textarea
-        aria-invalid={wrong}
-        rows={3}
-        spellcheck={false}
-        placeholder="one a line"
-        value={lines.join("\n")}
-        onInput={({ currentTarget: { value: text } }) =>
-          set(text === "" ? undefined : text.split("\n").map((line) => (isOfNumbers ? numberIn(line) : line)))
-        }
+      <input
+        {...common}
+        type="text"
+        inputMode="decimal"
+        value={value instanceof Written ? value.text : typeof value === "number" ? String(value) : ""}
+        onInput={({ currentTarget: { value: text } }) => set(text.trim() === "" ? undefined : writtenNumber(text))}
       />
     );
-  }
-  const isNumber = control === "number";
-  const example = said.default ?? said.examples?.[0];
-  return (
-    <input
-      type="text"
-      aria-invalid={wrong}
-      inputMode={isNumber ? "decimal" : undefined}
-      autocomplete="off"
-      spellcheck={false}
-      required={isRequired}
-      placeholder={example === undefined ? undefined : String(example)}
-      value={value === undefined ? "" : String(value)}
-      onInput={({ currentTarget: { value: text } }) => set(text === "" ? undefined : isNumber ? numberIn(text) : text)}
-    />
+  const text = typeof value === "string" ? value : "";
+  const change = ({ currentTarget }: { currentTarget: { value: string } }) =>
+    set(currentTarget.value === "" && !isRequired ? undefined : currentTarget.value);
+  return isLong ? (
+    <textarea {...common} class="send-long" rows={1} value={text} onInput={change} />
+  ) : (
+    <input {...common} type="text" value={text} onInput={change} />
   );
 }
 
-/** A number; what is none yet stays a text, and the engine says what is wrong with it. */
-function numberIn(text: string): unknown {
-  return /^-?\d+(\.\d*[1-9])?$/.test(text) ? Number(text) : text;
-}
-
 /** A field of a shape that no simpler control has. */
-function AnyJson({ name, schema, value, set, isRequired, path, issues }: FieldProps) {
-  const [text, setText] = useState(() => JSON.stringify(value, null, 2) ?? "");
-  const change = (next: string) => {
-    setText(next);
-    if (next.trim() === "") set(undefined);
-    else {
-      const found = parsed(next);
-      if (found) set(found.value);
-    }
-  };
-  const issue = [...issues].find(([at]) => at === path || at.startsWith(`${path}.`))?.[1];
+function AnyJson({ name, schema, value, set, isRequired, issue }: ControlProps & { issue: string | undefined }) {
   const label = [name, isRequired ? "" : "optional", "JSON", wordsOf(schema)].filter(Boolean).join(" · ");
   return (
     <>
-      <JsonField label={label} text={text} change={change} mayBeEmpty={!isRequired} />
+      <JsonField
+        label={label}
+        text={value === undefined ? "" : jsonText(value, "  ")}
+        change={(text) => set(text.trim() === "" ? undefined : writtenJson(text))}
+        mayBeEmpty
+      />
       {issue && <p class="wrong">{issue}</p>}
     </>
   );

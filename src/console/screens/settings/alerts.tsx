@@ -1,11 +1,15 @@
-import { useState } from "preact/hooks";
-import { get, type Item, post } from "../../data/api.ts";
+import { useRef, useState } from "preact/hooks";
+import { type Answer, get, type Item, post, type Result } from "../../data/api.ts";
+import { timeNow } from "../../data/clock.ts";
 import { may } from "../../data/session.ts";
 import { usePages } from "../../data/use-pages.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
+import { hrefOf, Link } from "../../frame/router.tsx";
+import { useWalk } from "../../frame/walk.ts";
 import { Act } from "../../parts/act.tsx";
+import { groupOf, ruleOf } from "../../parts/alert-words.ts";
 import { Empty } from "../../parts/empty.tsx";
-import { Id } from "../../parts/id.tsx";
+import { shortId } from "../../parts/id.tsx";
 import { List } from "../../parts/list.tsx";
 import { Status, type Tone } from "../../parts/status.tsx";
 import { Ago } from "../../parts/time.tsx";
@@ -18,13 +22,34 @@ const FILTERS = {
   rule: { label: "Rule" },
 } as const;
 
-const TONES: Readonly<Record<string, Tone>> = { firing: "red", pending: "amber", resolved: "green" };
+/** How an alert stands, in words: of what has just happened, one that is over says that no more came, and not that it is mended. */
+function wordOf({ state, rule, severity }: Alert): [word: string, tone: Tone] {
+  if (state === "firing") return ["firing", severity === "critical" ? "red" : "amber"];
+  if (state === "pending") return ["pending", "quiet"];
+  return ruleOf(rule).isOfArrivals ? ["no more came", "quiet"] : ["over", "green"];
+}
+
+/** A page of alerts. Where no state is asked for, those that fire come first, however old they are. */
+async function pageOf(filters: object & { state?: string }, cursor: string | undefined): Promise<Result<Answer<"/v1/alerts">>> {
+  const [firing, found] = await Promise.all([
+    filters.state === undefined && cursor === undefined
+      ? get("/v1/alerts", { query: { ...(filters as object), state: "firing", limit: "200" } })
+      : undefined,
+    get("/v1/alerts", { query: { ...(filters as object), cursor } }),
+  ]);
+  if (firing?.ok === false) return firing;
+  if (!found.ok || filters.state !== undefined) return found;
+  const others = found.data.items.filter(({ state }) => state !== "firing");
+  return { ok: true, data: { ...found.data, items: [...(firing?.data.items ?? []), ...others] } };
+}
 
 /** What people are told of the deployment's health, and muting it. */
 export function Alerts() {
   const [asked, ask] = useState<Alert | undefined>();
+  const list = useRef<HTMLUListElement>(null);
+  useWalk(list);
   const filters = useFilters(FILTERS);
-  const pages = usePages((cursor) => get("/v1/alerts", { query: { ...(filters as object), cursor } }), [JSON.stringify(filters)], {
+  const pages = usePages((cursor) => pageOf(filters, cursor), [JSON.stringify(filters)], {
     nameOf: ({ id }) => id,
     isAbout: ({ kind, data }) => kind === "action" && /mute/.test(String(data.verb)),
   });
@@ -46,11 +71,14 @@ export function Alerts() {
         }
       >
         {(rows) => (
-          <ul class="settings-things">
-            {rows.map((alert) => (
-              <Row key={alert.id} alert={alert} ask={() => ask(alert)} />
-            ))}
-          </ul>
+          <>
+            {rows.some(({ state, told_at, delivery }) => state !== "pending" && told_at === null && delivery === null) && <Channels />}
+            <ul class="settings-things" ref={list}>
+              {rows.map((alert) => (
+                <Row key={alert.id} alert={alert} ask={() => ask(alert)} />
+              ))}
+            </ul>
+          </>
         )}
       </List>
       {asked && <Mute alert={asked} told={told} close={() => ask(undefined)} />}
@@ -59,40 +87,48 @@ export function Alerts() {
 }
 
 function Row({ alert, ask }: { alert: Alert; ask: () => void }) {
-  const { state, severity, rule, labels, value, count, since, last_at, resolved_at, told_at, muted, examples } = alert;
-  const of = Object.entries(labels).map(([name, label]) => `${name} ${label}`);
+  const { severity, rule, labels, value, count, since, last_at, resolved_at, muted, examples } = alert;
+  const [word, tone] = wordOf(alert);
+  const { says, isOfArrivals, to } = ruleOf(rule);
   return (
     <li>
-      <Status word={state} tone={TONES[state] ?? "quiet"} />
+      <Status word={word} tone={tone} />
       <div>
         <p>
-          <strong>{rule}</strong> <bdi>{of.join(", ")}</bdi>
+          <strong>{to ? <Link to={to(labels)}>{says}</Link> : says}</strong> <bdi>{groupOf(labels)}</bdi>
         </p>
         <p class="quiet">
-          {severity} · {count === null ? `at ${value}` : `${count} times`} · since <Ago at={since} />
+          <code>{rule}</code> · {severity} · {count === null ? `at ${value}` : count === 1 ? "once" : `${count} times`} · since{" "}
+          <Ago at={since} />
           {resolved_at ? (
             <>
-              , resolved <Ago at={resolved_at} />
+              , {isOfArrivals ? "none more" : "over"} since <Ago at={resolved_at} />
             </>
           ) : (
             <>
-              , seen <Ago at={last_at} />
+              , seen last <Ago at={last_at} />
             </>
           )}
-          {told_at === null && " · nobody was told"}
+          {isOfArrivals && resolved_at && "; what came may still stand"}
+        </p>
+        <p class="quiet">
+          <Told alert={alert} />
           {muted && (
             <>
               {" "}
-              · muted, which ends <Ago at={muted.until} />: <bdi>{muted.reason}</bdi>
+              Muted, which ends <Ago at={muted.until} />: <bdi>{muted.reason}</bdi>
             </>
           )}
         </p>
         {examples.length > 0 && (
           <p class="quiet">
-            such as, for the search box,{" "}
-            {examples.map((id) => (
+            Such as{" "}
+            {examples.map((id, index) => (
               <span key={id}>
-                <Id id={id} />{" "}
+                {index > 0 && ", "}
+                <Link to={hrefOf(rule.startsWith("dead_letter") ? "dead-letters" : "instances", id)} title={id}>
+                  {shortId(id)}
+                </Link>
               </span>
             ))}
           </p>
@@ -109,6 +145,40 @@ function Row({ alert, ask }: { alert: Alert; ask: () => void }) {
   );
 }
 
+/** Who has heard of it, and where nobody has, why. */
+function Told({ alert: { state, told_at, delivery } }: { alert: Alert }) {
+  if (told_at !== null)
+    return (
+      <>
+        Told <Ago at={told_at} />.
+      </>
+    );
+  if (state === "pending") return <>Not told: it has not lasted for as long as its rule asks for.</>;
+  if (delivery === null) return <>Nobody was told.</>;
+  return (
+    <>
+      {delivery.status === "errored" ? "Telling of it failed" : "It is being told"}
+      {delivery.last_error && (
+        <>
+          : <bdi>{delivery.last_error}</bdi>
+        </>
+      )}
+      .
+    </>
+  );
+}
+
+/** What to do where alerts go nowhere. */
+function Channels() {
+  return (
+    <p class="cause" data-tone="amber">
+      Nobody was told of some of these: alerts are listed and logged here until a channel is set. Set <code>ALERTS_WEBHOOK_URL</code>,{" "}
+      <code>ALERTS_SLACK_URL</code>, or <code>ALERTS_TELEGRAM_TOKEN</code> with <code>ALERTS_TELEGRAM_CHAT</code> in the Worker's settings;
+      docs/alerts.md, “Where they go”, says how.
+    </p>
+  );
+}
+
 const HOUR_MS = 3_600_000;
 const LENGTHS = { "1 hour": 1, "8 hours": 8, "1 day": 24, "1 week": 168, "30 days": 719 } as const;
 
@@ -116,7 +186,7 @@ function Mute({ alert: { id, rule, muted }, told, close }: { alert: Alert; told:
   const [length, setLength] = useState<keyof typeof LENGTHS>("8 hours");
   return (
     <Act<undefined, { changed: boolean }>
-      title={muted ? `Tell people of ${rule} again` : `Mute ${rule}`}
+      title={`${muted ? "Tell people again" : "Mute"}: ${ruleOf(rule).says}`}
       verb={muted ? "Unmute" : "Mute"}
       depends={[length]}
       show={() => (
@@ -131,7 +201,7 @@ function Mute({ alert: { id, rule, muted }, told, close }: { alert: Alert; told:
           ? post("/v1/alerts/:id/unmute", { param: { id }, body: { reason } })
           : post("/v1/alerts/:id/mute", {
               param: { id },
-              body: { reason, until: new Date(Date.now() + LENGTHS[length] * HOUR_MS).toISOString() },
+              body: { reason, until: new Date(timeNow() + LENGTHS[length] * HOUR_MS).toISOString() },
             })
       }
       done={({ changed }) => told(changed ? (muted ? "It is not muted any more." : `Muted for ${length}.`) : "It was so already.")}

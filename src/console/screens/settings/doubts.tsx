@@ -1,9 +1,10 @@
 import { useState } from "preact/hooks";
-import { get } from "../../data/api.ts";
+import { get, type Item } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
 import { useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { AnswerDoubt } from "../../parts/answer.tsx";
+import { AnswerDoubt, type DoubtVerb, TO_DOUBTS } from "../../parts/answer.tsx";
+import type { Doubt } from "../../parts/earlier-output.ts";
 import { Empty } from "../../parts/empty.tsx";
 import { Json } from "../../parts/json.tsx";
 import { ProblemNote } from "../../parts/problem.tsx";
@@ -11,12 +12,11 @@ import { Status } from "../../parts/status.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { useTold } from "./told.tsx";
 
-const ANSWERS = { confirm: "It happened", reject: "It did not", retry: "Run it again" } as const;
 const MOST = 100;
 
 /** Effects of which nobody knows whether they happened: each is answered here. */
 export function Doubts() {
-  const [asked, ask] = useState<{ name: string; step: string; verb: keyof typeof ANSWERS } | undefined>();
+  const [asked, ask] = useState<{ doubt: Doubt; verb: DoubtVerb } | undefined>();
   const { data, problem, again } = useData(
     () => get("/v1/effects", { query: { limit: String(MOST) } }),
     [],
@@ -35,49 +35,59 @@ export function Doubts() {
         <Empty command="npm run demo -- operate">Nothing is in doubt. This brings something into doubt, and answers it:</Empty>
       )}
       <ul class="settings-things">
-        {data?.items.map(({ key, step, item, instance_id, class: kind, error, input, updated_at: at }) => (
-          <li key={key}>
-            <Status word="in_doubt" />
-            <div>
-              <p>
-                <strong>
-                  <bdi>
-                    {step}
-                    {item && ` [${item}]`}
-                  </bdi>
-                </strong>{" "}
-                of <Link to={hrefOf("instances", instance_id)}>this instance</Link>
-              </p>
-              <p class="quiet">
-                {kind} · since <Ago at={at} />
-                {error && (
-                  <>
-                    {" "}
-                    · <bdi>{error.message}</bdi>
-                  </>
-                )}
-              </p>
-              {input !== null && (
-                <details>
-                  <summary>What it sent</summary>
-                  <Json value={input} label={`What ${step} sent`} />
-                </details>
-              )}
-            </div>
-            {may("operate") && (
-              <div class="acts">
-                {(Object.keys(ANSWERS) as (keyof typeof ANSWERS)[]).map((verb) => (
-                  <button key={verb} type="button" onClick={() => ask({ name: key, step, verb })}>
-                    {ANSWERS[verb]}
-                  </button>
-                ))}
-              </div>
-            )}
-          </li>
+        {data?.items.map((doubt) => (
+          <Row key={doubt.key} doubt={doubt} answer={(verb) => ask({ doubt, verb })} />
         ))}
       </ul>
       {data?.items.length === MOST && <p class="quiet">The {MOST} oldest: answering them brings up the next.</p>}
-      {asked && <AnswerDoubt {...asked} done={(action) => told(`Answered, as action ${action}.`)} close={() => ask(undefined)} />}
+      {asked && <AnswerDoubt {...asked} done={() => told("Answered: its instance goes on.")} close={() => ask(undefined)} />}
     </>
+  );
+}
+
+function Row({ doubt, answer }: { doubt: Item<"/v1/effects">; answer: (verb: DoubtVerb) => void }) {
+  const { step, item, instance_id, error, input, updated_at: at } = doubt;
+  return (
+    <li>
+      <Status word="in_doubt" />
+      <div>
+        <p>
+          <strong>
+            <bdi>
+              {step}
+              {item && ` [${item}]`}
+            </bdi>
+          </strong>{" "}
+          of <Link to={hrefOf("instances", instance_id)}>this instance</Link>
+        </p>
+        <p class="quiet">
+          {doubt.class} · since <Ago at={at} />
+          {error && (
+            <>
+              {" "}
+              · <bdi>{error.message}</bdi>
+            </>
+          )}
+        </p>
+        {input !== null && (
+          <details>
+            <summary>What it sent</summary>
+            <Json value={input} label={`What ${step} sent`} />
+          </details>
+        )}
+        {may("operate") && (
+          <ul class="answers">
+            {(Object.keys(TO_DOUBTS) as DoubtVerb[]).map((verb) => (
+              <li key={verb}>
+                <button type="button" onClick={() => answer(verb)}>
+                  {TO_DOUBTS[verb][0]}
+                </button>
+                <span class="quiet">{TO_DOUBTS[verb][1]}</span>
+              </li>
+            ))}
+          </ul>
+        )}
+      </div>
+    </li>
   );
 }

@@ -68,7 +68,8 @@ export function Locks() {
       {asked && (
         <Act
           title={`Break ${asked.name}`}
-          verb="Break"
+          verb="Break it"
+          final="Its holder does not get it back."
           show={() => (
             <p>
               It is taken from its holder{asked.waiting > 0 ? ", and who waits is next" : ""}. The holder hears of it when it renews; what

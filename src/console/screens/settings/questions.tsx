@@ -4,7 +4,7 @@ import { may } from "../../data/session.ts";
 import { usePages } from "../../data/use-pages.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { AnswerQuestion } from "../../parts/answer.tsx";
+import { AnswerQuestion, TO_QUESTIONS } from "../../parts/answer.tsx";
 import { Empty } from "../../parts/empty.tsx";
 import { Json } from "../../parts/json.tsx";
 import { List } from "../../parts/list.tsx";
@@ -21,7 +21,7 @@ const FILTERS = {
 
 /** What instances ask people, and what people said. */
 export function Questions() {
-  const [asked, ask] = useState<{ id: string; question: string; verb: "approve" | "reject" } | undefined>();
+  const [asked, ask] = useState<(Question & { verb: keyof typeof TO_QUESTIONS }) | undefined>();
   const filters = useFilters(FILTERS);
   const pages = usePages((cursor) => get("/v1/approvals", { query: { ...(filters as object), cursor } }), [JSON.stringify(filters)], {
     nameOf: ({ id }) => id,
@@ -46,12 +46,12 @@ export function Questions() {
         {(rows) => (
           <ul class="settings-things">
             {rows.map((one) => (
-              <Row key={one.id} question={one} ask={(verb) => ask({ id: one.id, question: one.question, verb })} />
+              <Row key={one.id} question={one} ask={(verb) => ask({ ...one, verb })} />
             ))}
           </ul>
         )}
       </List>
-      {asked && <AnswerQuestion {...asked} done={(action) => told(`Answered, as action ${action}.`)} close={() => ask(undefined)} />}
+      {asked && <AnswerQuestion {...asked} done={() => told("Answered: its instance goes on.")} close={() => ask(undefined)} />}
     </>
   );
 }
@@ -71,7 +71,7 @@ function Row({ question: one, ask }: { question: Question; ask: (verb: "approve"
           <Link to={hrefOf("instances", instance_id)}>{workflow}</Link> asked <Ago at={asked_at} /> ·{" "}
           {decided_at ? (
             <>
-              {decided_by ? <bdi>{decided_by}</bdi> : "the passing of its time"} said so <Ago at={decided_at} />
+              {state} by {decided_by ? <bdi>{decided_by}</bdi> : "the passing of its time"} <Ago at={decided_at} />
               {reason && (
                 <>
                   : <bdi>{reason}</bdi>
@@ -94,10 +94,10 @@ function Row({ question: one, ask }: { question: Question; ask: (verb: "approve"
       {state === "pending" && may("operate") && (
         <div class="acts">
           <button type="button" class="main" onClick={() => ask("approve")}>
-            Say yes
+            {TO_QUESTIONS.approve}
           </button>
           <button type="button" onClick={() => ask("reject")}>
-            Say no
+            {TO_QUESTIONS.reject}
           </button>
         </div>
       )}

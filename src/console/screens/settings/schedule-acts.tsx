@@ -1,8 +1,10 @@
 import { useState } from "preact/hooks";
-import { get, type Item, post, send } from "../../data/api.ts";
-import { useData } from "../../data/use-data.ts";
+import { type Item, post, send } from "../../data/api.ts";
+import { useCatalog } from "../../data/use-catalog.ts";
+import { writtenJson } from "../../data/written.ts";
 import { Act } from "../../parts/act.tsx";
-import { JsonField, parsed } from "../../parts/answer.tsx";
+import { JsonField } from "../../parts/answer.tsx";
+import { timeZone } from "../../parts/time.tsx";
 import { exampleOf, type Schema } from "../send/schema.ts";
 
 export type Schedule = Item<"/v1/schedules">;
@@ -45,6 +47,7 @@ export function ActOn({ verb, name, told, close }: Asked & AskProps) {
             ? post("/v1/schedules/:name/run", { param, body: { reason }, key })
             : post(`/v1/schedules/:name/${verb}`, { param, body: { reason } })
       }
+      {...(verb === "run" && { on: name })}
       done={() => told(`${name}: ${done}`)}
       close={close}
     />
@@ -53,19 +56,16 @@ export function ActOn({ verb, name, told, close }: Asked & AskProps) {
 
 /** Makes a schedule, or changes one as a whole. */
 export function Change({ schedule, told, close }: AskProps & { schedule: Schedule | undefined }) {
+  const [opened] = useState(schedule);
   const [name, setName] = useState(schedule?.name ?? "");
   const [cron, setCron] = useState(schedule?.cron ?? "0 9 * * 1");
-  const [zone, setZone] = useState(schedule?.time_zone ?? Intl.DateTimeFormat().resolvedOptions().timeZone);
+  const [zone, setZone] = useState(schedule?.time_zone ?? timeZone());
   const [type, setType] = useState(schedule?.command.type ?? "");
   const [text, setText] = useState(JSON.stringify(schedule?.command.payload ?? {}, null, 2));
-  const { data: catalog } = useData(
-    () => get("/v1/catalog"),
-    [],
-    () => false,
-  );
-  const commands = catalog?.messages.filter(({ kind }) => kind === "command") ?? [];
-  const payload = parsed(text);
-  const isReady = /^[a-z0-9][a-z0-9_-]*$/.test(name) && cron.trim() !== "" && type !== "" && payload !== undefined;
+  const { data: catalog } = useCatalog();
+  const commands = catalog?.messages.filter(({ kind, door }) => kind === "command" && door?.scope !== null) ?? [];
+  const payload = writtenJson(text);
+  const isReady = /^[a-z0-9][a-z0-9_-]*$/.test(name) && cron.trim() !== "" && type !== "" && payload.wrong === undefined;
   const choose = (next: string) => {
     setType(next);
     const found = commands.find((one) => one.type === next);
@@ -86,8 +86,10 @@ export function Change({ schedule, told, close }: AskProps & { schedule: Schedul
         send("PUT", "/v1/schedules/:name", {
           param: { name },
           body: {
-            ...{ cron, time_zone: zone, reason, command: { type, payload: payload?.value } },
-            ...(schedule && { late_seconds: schedule.late_seconds }),
+            ...{ cron, time_zone: zone, reason, command: { type, payload } },
+            // What the dialog was opened with: what somebody has made meanwhile is not undone unseen.
+            revision: opened?.revision ?? 0,
+            ...(opened && { late_seconds: opened.late_seconds }),
           },
         })
       }

@@ -3,6 +3,7 @@ import { get } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
 import { useData } from "../../data/use-data.ts";
 import { usePages } from "../../data/use-pages.ts";
+import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Empty } from "../../parts/empty.tsx";
 import { Json } from "../../parts/json.tsx";
@@ -13,12 +14,21 @@ import { Ago } from "../../parts/time.tsx";
 import { ActOn, type Asked, Change, type Schedule } from "./schedule-acts.tsx";
 import { useTold } from "./told.tsx";
 
+const FILTERS = { name: { label: "Name", isRare: true } } as const;
+
+/** The one schedule that has a name, as a page. */
+async function only(name: string) {
+  const found = await get("/v1/schedules/:name", { param: { name } });
+  return found.ok ? { ok: true as const, data: { items: [found.data], next_cursor: null } } : found;
+}
+
 /** Commands that are due by the clock: when, what became of their times, and what can be done about them. */
 export function Schedules() {
   const [asked, ask] = useState<Asked | undefined>();
   const [changed, change] = useState<Schedule | "new" | undefined>();
-  const pages = usePages((cursor) => get("/v1/schedules", { query: { cursor } }), [], {
-    nameOf: ({ name }) => name,
+  const { name } = useFilters(FILTERS);
+  const pages = usePages((cursor) => (name ? only(name) : get("/v1/schedules", { query: { cursor } })), [name], {
+    nameOf: (one) => one.name,
     isAbout: ({ kind, data }) => kind === "action" && /schedule/.test(String(data.verb)),
   });
   const { told, line } = useTold(pages.again);
@@ -32,6 +42,7 @@ export function Schedules() {
           </button>
         )}
       </div>
+      {name && <FilterBar filters={FILTERS} />}
       {line}
       <List
         pages={pages}

@@ -3,6 +3,7 @@ import { hrefOf, Link } from "../../frame/router.tsx";
 import type { ScreenProps } from "../screen.ts";
 import { Alerts } from "./alerts.tsx";
 import { Doubts } from "./doubts.tsx";
+import { Limits } from "./limits.tsx";
 import { Locks } from "./locks.tsx";
 import { Questions } from "./questions.tsx";
 import { Schedules } from "./schedules.tsx";
@@ -15,6 +16,7 @@ const PAGES: Readonly<Record<string, readonly [title: string, page: ComponentTyp
   doubts: ["Doubts", Doubts],
   alerts: ["Alerts", Alerts],
   locks: ["Locks", Locks],
+  limits: ["Limits", Limits],
   tokens: ["Tokens", Tokens],
 };
 

@@ -1,14 +1,19 @@
 import { useState } from "preact/hooks";
-import { type Answer, get, type Item, post, send } from "../../data/api.ts";
+import { type Answer, get, type Item, post, type Result, send } from "../../data/api.ts";
+import { timeNow } from "../../data/clock.ts";
+import { tell } from "../../data/notices.ts";
 import { may, session } from "../../data/session.ts";
 import { usePages } from "../../data/use-pages.ts";
+import { useShown } from "../../data/use-shown.ts";
+import { hrefOf } from "../../frame/router.tsx";
 import { Act } from "../../parts/act.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
 import { Empty } from "../../parts/empty.tsx";
+import { Icon } from "../../parts/icon.tsx";
 import { copied } from "../../parts/id.tsx";
 import { List } from "../../parts/list.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
-import { Ago } from "../../parts/time.tsx";
+import { Ago, clockTime } from "../../parts/time.tsx";
 import { useTold } from "./told.tsx";
 
 type Token = Item<"/v1/tokens">;
@@ -23,6 +28,13 @@ export function Tokens() {
     isAbout: ({ kind, data }) => kind === "action" && /token|mint|revoke/.test(String(data.verb)),
   });
   const { told, line } = useTold(pages.again);
+  const isShown = useShown();
+  const show = (one: Minted) => {
+    if (!isShown.current)
+      return tell({ said: `The token of ${one.actor} was made, and nobody has seen it: revoke it.`, href: hrefOf("settings", "tokens") });
+    setMinted(one);
+    told(`Minted for ${one.actor}.`);
+  };
   if (!may("tokens"))
     return (
       <Empty command="npm run token -- mint --scopes tokens …">
@@ -45,7 +57,7 @@ export function Tokens() {
       >
         {(rows) => <Table label="Tokens" rows={rows} columns={columns(ask)} nameOf={({ id }) => id} />}
       </List>
-      {asked === "mint" && <Mint done={(one) => [setMinted(one), told(`Minted for ${one.actor}.`)]} close={() => ask(undefined)} />}
+      {asked === "mint" && <Mint done={show} lost={pages.again} close={() => ask(undefined)} />}
       {typeof asked === "object" && (
         <Revoke token={asked} done={() => told(`The token of ${asked.actor} is revoked.`)} close={() => ask(undefined)} />
       )}
@@ -55,7 +67,7 @@ export function Tokens() {
 }
 
 const isOwn = ({ id }: Pick<Token, "id">) => session.get().token?.startsWith(`mr_${id}_`) ?? false;
-const isOver = ({ expires_at: at }: Token) => at !== null && Date.parse(at) <= Date.now();
+const isOver = ({ expires_at: at }: Token) => at !== null && Date.parse(at) <= timeNow();
 
 function columns(ask: (token: Token) => void): readonly Column<Token>[] {
   return [
@@ -105,22 +117,47 @@ const MEANS: Readonly<Record<string, string>> = {
   unattributed: "see what names no tenant",
   tokens: "mint and revoke tokens",
   pull: "take from pull queues",
+  embedded: "steer the stand-ins of a development engine",
   observe: "see the deployment's health",
   reveal: "see what is withheld",
 };
 
-function Mint({ done, close }: { done: (minted: Minted) => void; close: () => void }) {
+interface MintProps {
+  done: (minted: Minted) => void;
+  /** No answer came: asked for again, it would be another token. */
+  lost: () => void;
+  close: () => void;
+}
+
+function Mint({ done, lost, close }: MintProps) {
   const [actor, setActor] = useState("");
   const [days, setDays] = useState("");
+  const [isLost, setLost] = useState(false);
   const [scopes, setScopes] = useState<readonly string[]>(["read"]);
   const { scopes: own = [], expires_at: ends = null } = session.get().caller ?? {};
   const wanted = { actor: actor.trim(), scopes, ...(days.trim() && { days: Number(days) }) };
-  const isReady = wanted.actor !== "" && scopes.length > 0 && /^\s*\d*\s*$/.test(days);
+  const isReady = !isLost && wanted.actor !== "" && scopes.length > 0 && /^\s*\d*\s*$/.test(days);
+  const mint = async (reason: string): Promise<Result<Minted>> => {
+    const sentAt = clockTime(Date.now());
+    const result = await post("/v1/tokens", { body: { ...wanted, reason } });
+    if (result.ok || (result.problem.code !== "no_answer" && result.problem.status < 500)) return result;
+    setLost(true);
+    lost();
+    const detail = `A token of ${wanted.actor} may have been made at ${sentAt}, and nobody has seen it. Close this: where the list has it, revoke it, and mint another.`;
+    return { ok: false, problem: { ...result.problem, detail } };
+  };
   return (
     <Act<undefined, Minted>
       title="Mint a token"
       verb="Mint"
       isReady={isReady}
+      missing={
+        wanted.actor === ""
+          ? "Say who will hold it."
+          : scopes.length === 0
+            ? "Say what it may do: at least one of these."
+            : "The days are a whole number, or nothing."
+      }
       depends={[actor, days, scopes]}
       show={() => (
         <p>
@@ -128,7 +165,7 @@ function Mint({ done, close }: { done: (minted: Minted) => void; close: () => vo
           {wanted.days ? `for ${wanted.days} ${wanted.days === 1 ? "day" : "days"}` : "for 90 days, or as long as yours"}. It is shown once.
         </p>
       )}
-      act={(reason) => post("/v1/tokens", { body: { ...wanted, reason } })}
+      act={mint}
       done={done}
       close={close}
     >
@@ -139,13 +176,15 @@ function Mint({ done, close }: { done: (minted: Minted) => void; close: () => vo
       <fieldset class="settings-scopes">
         <legend>What it may do, of what yours may</legend>
         {own.map((one) => (
-          <label key={one} class="check" title={MEANS[one]}>
+          <label key={one} class="check">
             <input
               type="checkbox"
               checked={scopes.includes(one)}
               onChange={() => setScopes(scopes.includes(one) ? scopes.filter((other) => other !== one) : [...scopes, one])}
             />{" "}
-            {one}
+            <span>
+              {one} <span class="quiet">{MEANS[one] ?? "what this deployment alone asks for"}</span>
+            </span>
           </label>
         ))}
       </fieldset>
@@ -175,7 +214,8 @@ function Revoke({ token, done, close }: { token: Token; done: () => void; close:
   return (
     <Act<undefined, unknown>
       title={`Revoke the token of ${token.actor}`}
-      verb="Revoke"
+      verb="Revoke it"
+      final="It is final: a token that is revoked never works again."
       depends={[descendants]}
       show={() => (
         <p>
@@ -202,8 +242,9 @@ function Revoke({ token, done, close }: { token: Token; done: () => void; close:
 /** A new token, shown once: it is in no list, and in no storage of the browser. */
 function Once({ minted, close }: { minted: Minted; close: () => void }) {
   const [isCopied, setCopied] = useState(false);
+  const [isLeaving, leave] = useState(false);
   return (
-    <Dialog title={`The token of ${minted.actor}`} close={close}>
+    <Dialog title={`The token of ${minted.actor}`} close={() => (isCopied ? close() : leave(true))}>
       <p>Copy it now: it is said here and never again.</p>
       <pre class="settings-minted">{minted.token}</pre>
       <p class="acts">
@@ -214,6 +255,11 @@ function Once({ minted, close }: { minted: Minted; close: () => void }) {
           I have it
         </button>
       </p>
+      {isLeaving && (
+        <p class="final" role="alert">
+          <Icon name="warning" /> <span>You have not copied it. Nobody can show it again: copy it, or say that you have it.</span>
+        </p>
+      )}
     </Dialog>
   );
 }

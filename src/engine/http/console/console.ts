@@ -44,7 +44,7 @@ export function consolePage(): OpenAPIHono<HttpEnv> {
   routes.openapi(show, answerShell);
   // By hand, because OpenAPI has no word for a parameter that holds slashes.
   routes.openAPIRegistry.registerPath(showBelow);
-  routes.get(`${CONSOLE_PATH}/:path{.+}`, (context) => (context.req.path.startsWith(ASSETS) ? answerAsset(context) : answerShell(context)));
+  routes.get(`${CONSOLE_PATH}/:path{.*}`, (context) => (context.req.path.startsWith(ASSETS) ? answerAsset(context) : answerShell(context)));
   return routes;
 }
 
@@ -52,11 +52,14 @@ export function consolePage(): OpenAPIHono<HttpEnv> {
 const ICON =
   "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Ccircle cx='8' cy='8' r='6' fill='none' stroke='%230b5cad' stroke-width='2'/%3E%3Cpath d='M8 2v12M2 8h12' stroke='%230b5cad' stroke-width='2'/%3E%3C/svg%3E";
 
-const TYPES = { [script.name]: ["text/javascript", script.text], [style.name]: ["text/css", style.text] } as const;
+const FILES = new Map([
+  [script.name, ["text/javascript", script.text]],
+  [style.name, ["text/css", style.text]],
+] as const);
 
 /** The script or the style: its name changes with what it says, so that a browser never asks for it twice. */
 function answerAsset(context: Context<HttpEnv>): Response {
-  const [type, text] = TYPES[context.req.path.slice(ASSETS.length)] ?? [];
+  const [type, text] = FILES.get(context.req.path.slice(ASSETS.length)) ?? [];
   if (type === undefined) throw new HttpRefusal("route_not_found", "The console is made of other files by now: load the page again.");
   context.header("content-type", `${type}; charset=utf-8`);
   context.header("cache-control", "public, max-age=31536000, immutable");

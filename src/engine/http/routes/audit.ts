@@ -1,4 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { aboutThese } from "../../inspect/about.ts";
 import { type AuditRow, listActions } from "../../inspect/actions.ts";
 import { VERBS } from "../../store/actions.ts";
 import { needs } from "../auth.ts";
@@ -14,6 +15,9 @@ const RESULTS = ["applied", "no_change", "failed", "refused"] as const;
 const auditQueryOf = (own: readonly string[]) =>
   z.strictObject({
     target: z.string().max(500).optional().openapi({ description: "What it was about, in full." }),
+    instance: z.string().max(500).optional().openapi({
+      description: "What was done to one instance, and to its effects and questions: the instance's id.",
+    }),
     result: z.enum(RESULTS).optional(),
     actor: z.string().max(500).optional().openapi({ description: "Who acted, in full: a token's name." }),
     verb: z.enum([...VERBS, ...own]).optional(),
@@ -40,6 +44,10 @@ const rowSchemaOf = (own: readonly string[]) =>
       target: z.string().openapi({
         description:
           "What it was about: an instance, an effect's key, an approval, a dead letter, a schedule, a token, or something of the app's.",
+      }),
+      about: z.string().nullable().openapi({
+        description:
+          "What the target is called by people: the workflow and subject of an instance, the step in front of these, the type and key of a dead letter; null for what is none of these, or not kept any more.",
       }),
       instance_id: z.string().nullable(),
       reason: z.string(),
@@ -79,10 +87,14 @@ export function audit(own: readonly string[]) {
     const { since, until, bulk, ...filter } = context.req.valid("query");
     const times = { since: since ? Date.parse(since) : undefined, until: until ? Date.parse(until) : undefined };
     const found = await listActions(context.env, context.var.caller, { ...filter, ...times, bulk: bulk === undefined });
-    return context.json(page(found, rowView), 200);
+    const about = await aboutThese(context.env, context.var.caller, found.items);
+    return context.json(
+      page(found, (row) => ({ ...rowView(row), about: about(row) })),
+      200,
+    );
   });
 }
 
-function rowView({ tokenId, instanceId, at, appliedAt, ...row }: AuditRow): z.infer<ReturnType<typeof rowSchemaOf>> {
+function rowView({ tokenId, instanceId, at, appliedAt, ...row }: AuditRow): Omit<z.infer<ReturnType<typeof rowSchemaOf>>, "about"> {
   return { ...row, token_id: tokenId, instance_id: instanceId, at: iso(at), applied_at: isoOrNull(appliedAt) };
 }

@@ -1,4 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { aboutThese } from "../../inspect/about.ts";
 import { type BulkItemRow, type BulkRow, getBulkAction, listBulkActions, listBulkItems } from "../../inspect/bulk-actions.ts";
 import { hideOfTargets } from "../../inspect/dead-letters.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
@@ -50,6 +51,10 @@ const ItemSchema = z
   .object({
     n: z.int().openapi({ description: "Its place in the order, from 0." }),
     target: z.string().openapi({ description: "The instance, dead letter or delivery." }),
+    about: z.string().nullable().openapi({
+      description:
+        "The workflow and subject of an instance, the type and key of a dead letter; null for what is neither, or not kept any more.",
+    }),
     result: z.enum(BULK_RESULTS),
     code: z.string().nullable(),
     why: z.string().nullable(),
@@ -93,7 +98,7 @@ const start = createRoute({
   responses: {
     200: answers("A dry run: what it would be about", PlanSchema),
     202: answers("It runs", BulkActionSchema.extend({ replayed: z.boolean() }).openapi("StartedBulkAction")),
-    ...problems(...BODY_REFUSALS, "idempotency_key_reused", "bulk_actions_running", "config_invalid"),
+    ...problems(...BODY_REFUSALS, "idempotency_key_reused", "more_matched", "bulk_actions_running", "config_invalid"),
   },
 });
 
@@ -160,11 +165,16 @@ export function bulkActions(catalog: Catalog) {
   return new OpenAPIHono<HttpEnv>()
     .openapi(start, async (context) => {
       const key = idempotencyKey(context.req.header("idempotency-key"));
-      const { dry_run, rate_per_second, stop_at_error_rate, settle_within_seconds, ...asked } = await readBody(context.req, bulkSchema, {
-        maxBytes: MAX_BULK_BYTES,
-      });
+      const { dry_run, at_most, rate_per_second, stop_at_error_rate, settle_within_seconds, ...asked } = await readBody(
+        context.req,
+        bulkSchema,
+        {
+          maxBytes: MAX_BULK_BYTES,
+        },
+      );
       const request = {
         ...asked,
+        atMost: at_most,
         ratePerSecond: rate_per_second,
         stopAtErrorRate: stop_at_error_rate,
         settleWithinSeconds: settle_within_seconds,
@@ -189,9 +199,15 @@ export function bulkActions(catalog: Catalog) {
       const { result, cursor, limit } = context.req.valid("query");
       const behind = cursor === undefined ? undefined : Number(cursor);
       const found = await listBulkItems(context.env, context.var.caller, context.req.valid("param").id, { result, behind, limit });
+      const about = await aboutThese(context.env, context.var.caller, found);
       // What is withheld of their words was withheld as they were written.
       return context.json(
-        pageByName(found, limit, ({ n }) => String(n), itemView),
+        pageByName(
+          found,
+          limit,
+          ({ n }) => String(n),
+          (row) => ({ ...itemView(row), about: about(row) }),
+        ),
         200,
       );
     })
@@ -224,6 +240,6 @@ function bulkView({ asked, ...bulk }: BulkRow): z.infer<typeof BulkActionSchema>
   };
 }
 
-function itemView({ actionId, at, ...item }: BulkItemRow): z.infer<typeof ItemSchema> {
+function itemView({ actionId, at, ...item }: BulkItemRow): Omit<z.infer<typeof ItemSchema>, "about"> {
   return { ...item, action_id: actionId, at: iso(at) };
 }

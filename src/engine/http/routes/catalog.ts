@@ -66,6 +66,7 @@ const QueueSchema = z
     carries: z.enum(["commands", "events"]),
     retries: z.object({ limit: z.int(), initial_seconds: z.number(), max_seconds: z.number() }),
     batch_size: z.int(),
+    batch_wait_seconds: z.number().openapi({ description: "So long a batch waits for more messages." }),
     concurrency: z.int().openapi({ description: "Batches at one moment; of a lane, instances of one key." }),
     has_priorities: z.boolean(),
   })
@@ -144,14 +145,15 @@ const check = createRoute({
   operationId: "checkMessage",
   summary: "Say what would come of a message, without sending it",
   description:
-    "Its key and its subject, as its definition derives them, and who has that key. Whether your token may send it is not asked.",
-  ...needs("read"),
+    "Its key and its subject, as its definition derives them, and who has that key. Whether your token may send this one is not asked.",
+  ...needs("enqueue"),
   request: { body: jsonBody(draftSchema) },
   responses: { 200: answers("What would come of it", CheckedSchema), ...problems(...BODY_REFUSALS) },
 });
 
-/** What a deployment is made of. `first` is what a new user is shown to try. */
+/** What a deployment is made of. `first` is what a new user is shown to try. Errors: `config_invalid` for one that nobody could send. */
 export function catalogRoutes(catalog: Catalog, first?: FirstCommand) {
+  if (first) assertOpen(catalog, first.type);
   let said: Pick<z.infer<typeof CatalogSchema>, "messages" | "queues"> | undefined;
   return new OpenAPIHono<HttpEnv>()
     .openapi(show, async ({ env, var: { caller }, json }) => {
@@ -168,6 +170,16 @@ export function catalogRoutes(catalog: Catalog, first?: FirstCommand) {
     });
 }
 
+function assertOpen(catalog: Catalog, type: string): void {
+  const open = messagesIn(catalog).filter(({ definition: { kind, door } }) => kind === "command" && door?.scope != null);
+  if (open.some(({ definition }) => definition.type === type)) return;
+  const names = open.map(({ definition }) => definition.type).join(", ");
+  throw new MillraceError(
+    "config_invalid",
+    `\`firstCommand\` names "${type}", which is no command that is open to the outside. Open are: ${names}.`,
+  );
+}
+
 function messageView({ definition, performer, follows }: DescribedMessage): z.infer<typeof MessageSchema> {
   const { type, kind, version, queue, door, payload } = definition;
   return {
@@ -179,9 +191,19 @@ function messageView({ definition, performer, follows }: DescribedMessage): z.in
   };
 }
 
-function queueView({ name, isLane, carries, retries, batchSize, concurrency, hasPriorities }: DescribedQueue): z.infer<typeof QueueSchema> {
+function queueView({
+  name,
+  isLane,
+  carries,
+  retries,
+  batchSize,
+  batchWaitSeconds,
+  concurrency,
+  hasPriorities,
+}: DescribedQueue): z.infer<typeof QueueSchema> {
   return {
-    ...{ name, is_lane: isLane, carries, concurrency, batch_size: batchSize, has_priorities: hasPriorities },
+    ...{ name, is_lane: isLane, carries, concurrency, has_priorities: hasPriorities },
+    ...{ batch_size: batchSize, batch_wait_seconds: batchWaitSeconds },
     retries: { limit: retries.limit, initial_seconds: retries.initialMs / 1000, max_seconds: retries.maxMs / 1000 },
   };
 }

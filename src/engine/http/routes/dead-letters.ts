@@ -142,7 +142,7 @@ export function deadLetters(catalog: Catalog, codes: readonly string[]) {
       const redaction = await redactionFor(context, catalog);
       const { body, hide } = redaction.letter(letter.queue, letter.body);
       const plan = await planOf(context.env, catalog, context.var.caller, letter);
-      const replay = hide(replayPlanView(plan, context));
+      const replay = replayPlanView(plan, context, hide);
       const known = knownMessage(catalog, letter);
       const definition = known && { ...known, queues: [...known.queues] };
       return context.json({ ...letterView(letter, hide), body, definition, replay }, 200);

@@ -4,6 +4,7 @@ import { describeInstance, type InstanceDetail } from "../../inspect/instance-de
 import { type Instance, listInstances } from "../../inspect/instances.ts";
 import { type Redaction, redactionOf } from "../../inspect/redaction.ts";
 import { MAX_WAIT_S, untilSettled } from "../../inspect/settled.ts";
+import { STANDINGS } from "../../inspect/standing.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { needs } from "../auth.ts";
@@ -123,6 +124,9 @@ const list = createRoute({
   request: {
     query: z.strictObject({
       status: z.enum(INSTANCE_STATUSES).optional(),
+      standing: z.enum(STANDINGS).optional().openapi({
+        description: "Only what is under way and retries, sleeps or waits, as far as a list knows: its field of that name says so.",
+      }),
       workflow: z.string().optional().openapi({ description: KNOWN_NAMES }),
       subject: z.string().optional(),
       correlation: z.string().optional(),

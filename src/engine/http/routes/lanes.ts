@@ -1,12 +1,12 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { describeLane, listLanes, type NotedLane } from "../../inspect/lanes.ts";
+import { describeLane, groupLanes, listLanes, NOTED_STATES, type NotedLane } from "../../inspect/lanes.ts";
 import { LANE_VERBS, type LaneStanding, type LaneVerb } from "../../lanes/turns-stub.ts";
 import { steerLane } from "../../operate/steer-lane.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
-import { nameQuery, pageByName, pageOf } from "../paging.ts";
+import { nameQuery, pageBehind, pageOf } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
@@ -58,14 +58,61 @@ const steering = reasoned.extend({
     .meta({ description: "The head, or the instance, that is meant: refused if it is another by now." }),
 });
 
+const stands = z.enum(NOTED_STATES);
+
+const GroupSchema = z
+  .object({
+    lane: z.string(),
+    state: stands,
+    cause: z.string().nullable().openapi({ description: "Of the instances that they stand still for: an `id` of `/v1/instances/causes`." }),
+    keys: z.int().openapi({ description: "Lanes, each of one key." }),
+    waiting: z.int().openapi({ description: "Messages that wait in them." }),
+    since: timestamp.openapi({ description: "When the oldest of these was sent." }),
+    key: z.string().openapi({ description: "The one that has stood still for longest." }),
+    why: z.string().nullable().openapi({ description: "Why that one stands still." }),
+    failed: z.string().nullable().openapi({ description: "What the instance failed of that it stands still for." }),
+  })
+  .openapi("LaneGroup");
+
+const causes = createRoute({
+  method: "get",
+  path: "/v1/lanes/causes",
+  operationId: "listLaneCauses",
+  summary: "Count the lanes that do not flow, by lane, state and cause",
+  description: "Those with the most keys first, 50 at most.",
+  ...needs("read"),
+  responses: {
+    200: answers(
+      "Groups of lanes",
+      z.object({
+        items: z.array(GroupSchema),
+        more: z.boolean().openapi({ description: "True where there are more lanes than are counted, 10,000." }),
+      }),
+    ),
+    ...problems("unauthorized", "forbidden", "invalid_payload"),
+  },
+});
+
 const list = createRoute({
   method: "get",
   path: "/v1/lanes",
   operationId: "listLanes",
   summary: "List the lanes that do not flow, by lane and key",
-  description: "Those that are held or paused, and those whose oldest message has waited for ten seconds, as each was noted last.",
+  description:
+    "Those that are held or paused, and those whose oldest message has waited for ten seconds, as each was noted last. By `state` or `cause` a page may be short, and still have a next one.",
   ...needs("read"),
-  request: { query: z.strictObject(nameQuery(50, 200)) },
+  request: {
+    query: z.strictObject({
+      lane: z.string().max(63).optional(),
+      state: stands.optional().openapi({ description: "`blocked`: it waits for an instance that has failed." }),
+      cause: z
+        .string()
+        .max(500)
+        .optional()
+        .openapi({ description: "An `id` of `/v1/instances/causes`: of the instance that it stands still for." }),
+      ...nameQuery(50, 200),
+    }),
+  },
   responses: { 200: answers("A page of lanes", pageOf(NotedSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
 });
 
@@ -110,18 +157,17 @@ const steer = <Verb extends LaneVerb>(verb: Verb) =>
 export function lanes() {
   const routes = new OpenAPIHono<HttpEnv>()
     .openapi(list, async ({ env, req, var: { caller }, json }) => {
-      const { cursor = "", limit } = req.valid("query");
+      const { cursor = "", limit, ...filter } = req.valid("query");
       const [, lane = "", key = ""] = /^([^/]*)\/(.*)$/s.exec(cursor) ?? [];
-      const found = await listLanes(env, caller, { after: { lane, key }, limit: limit + 1 });
+      const found = await listLanes(env, caller, { ...filter, after: { lane, key }, limit });
       return json(
-        pageByName(
-          found,
-          limit,
-          (one) => `${one.lane}/${one.key}`,
-          (one) => ({ ...view(one), noted_at: iso(one.notedAt) }),
-        ),
+        pageBehind(found, (one) => ({ ...view(one), noted_at: iso(one.notedAt) })),
         200,
       );
+    })
+    .openapi(causes, async ({ env, var: { caller }, json }) => {
+      const { groups, more } = await groupLanes(env, caller);
+      return json({ items: groups.map(({ since, ...group }) => ({ ...group, since: iso(since) })), more }, 200);
     })
     .openapi(show, async ({ env, req, var: { caller }, json }) => json(view(await describeLane(env, caller, req.valid("param"))), 200));
   for (const verb of LANE_VERBS) {

@@ -1,9 +1,25 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { accepts } from "hono/accepts";
 import { html } from "hono/html";
 import type { HttpEnv } from "../env.ts";
 import { answerHtml } from "../page-html.ts";
 import { PROBLEMS_PATH, problems } from "../problem.ts";
 import { byStatus, type Problem, type Problems } from "../problems.ts";
+
+const ExplainedSchema = z
+  .object({
+    items: z.array(
+      z.object({
+        code: z.string(),
+        status: z.int(),
+        title: z.string(),
+        retryable: z.boolean(),
+        means: z.string(),
+        next: z.string().openapi({ description: "What its reader does next." }),
+      }),
+    ),
+  })
+  .openapi("ExplainedProblems");
 
 const show = createRoute({
   method: "get",
@@ -11,11 +27,21 @@ const show = createRoute({
   operationId: "explainProblems",
   summary: "Explain to people every problem a route or an instance may name",
   security: [],
-  responses: { 200: { description: "A page", content: { "text/html": { schema: z.string() } } }, ...problems() },
+  description: "A page; and the same as JSON for who asks for `application/json`.",
+  responses: {
+    200: { description: "All of them", content: { "text/html": { schema: z.string() }, "application/json": { schema: ExplainedSchema } } },
+    ...problems(),
+  },
 });
 
 export function problemsPage() {
-  return new OpenAPIHono<HttpEnv>().openapi(show, (context) => answerHtml(context, "Problems · Millrace", content(context.var.problems)));
+  return new OpenAPIHono<HttpEnv>().openapi(show, (context) => {
+    context.header("vary", "accept");
+    const type = accepts(context, { header: "Accept", supports: ["text/html", "application/json"], default: "text/html" });
+    if (type === "text/html") return answerHtml(context, "Problems · Millrace", content(context.var.problems));
+    const items = byStatus(context.var.problems).map(([code, problem]) => ({ code, retryable: false, ...problem }));
+    return context.json({ items }, 200);
+  });
 }
 
 function content(problems: Problems) {

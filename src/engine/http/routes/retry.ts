@@ -19,6 +19,7 @@ const PlanSchema = z
   .object({
     from: z.string().nullable(),
     refused: z.string().nullable().meta({ description: "Why it would be refused now; null when it would be done." }),
+    follows: z.string().meta({ description: "What would follow, in a sentence." }),
     note: z.string().nullable().meta({
       description: "Which output it would keep that a person has confirmed, and what to do where that is wrong; null where nobody has.",
     }),

@@ -34,6 +34,10 @@ const scheduleSchema = reasoned.extend({
     .max(MAX_LATE_SECONDS)
     .default(3600)
     .meta({ description: "A run that would begin later than this is stated as missed instead." }),
+  revision: z.int().min(0).optional().meta({
+    description:
+      "The revision that this was made of, 0 for a new one: another one by now is not written over (409). Default: whatever is there.",
+  }),
 });
 
 const RunSchema = z
@@ -182,8 +186,9 @@ export function schedules(catalog: Catalog) {
       json(scheduleView(await getSchedule(env, caller, req.valid("param").name)), 200),
     )
     .openapi(put, async ({ env, req, var: { caller }, json }) => {
-      const { cron, time_zone: timeZone, command, late_seconds, reason } = await readBody(req, scheduleSchema);
-      const wanted = { cron, timeZone, command: command.type, payload: command.payload ?? {}, lateMs: late_seconds * 1000 };
+      const { cron, time_zone: timeZone, command, late_seconds, reason, revision } = await readBody(req, scheduleSchema);
+      const asked = { command: command.type, payload: command.payload ?? {}, lateMs: late_seconds * 1000, revision };
+      const wanted = { cron, timeZone, ...asked };
       return json(scheduleView(await putSchedule(env, catalog, caller, req.valid("param").name, wanted, reason)), 200);
     })
     .openapi(remove, async ({ env, req, var: { caller }, body }) => {

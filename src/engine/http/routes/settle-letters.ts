@@ -106,9 +106,11 @@ export function settleLetters(catalog: Catalog) {
         const body = correctionOf(catalog, letter, options.body);
         const plan = await planOf(context.env, catalog, context.var.caller, letter, body);
         const redaction = redactionOf(catalog);
-        const hideIn = (one: unknown) => redaction.letter(letter.queue, one).hide;
-        const view = hideIn(letter.body)(replayPlanView(plan, context));
-        return context.json(body === undefined ? view : hideIn(body)(view), 200);
+        const hidden = [letter.body, ...(body === undefined ? [] : [body])].map((one) => redaction.letter(letter.queue, one).hide);
+        return context.json(
+          replayPlanView(plan, context, (value) => hidden.reduce((shown, hide) => hide(shown), value)),
+          200,
+        );
       }
       const done = await replayDeadLetter(context.env, catalog, context.var.caller, id, options);
       const { actionId, instanceId, sent, why } = done;

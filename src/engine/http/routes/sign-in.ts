@@ -14,6 +14,7 @@ const CallerSchema = z
     actor: z.string().openapi({ description: "As the audit and messages name you." }),
     scopes: z.array(z.string()),
     expires_at: timestamp.nullable().openapi({ description: "When your token ends; null for never, and for who came without one." }),
+    at: timestamp.openapi({ description: "What time it is here: ages are told by this clock." }),
   })
   .openapi("Caller");
 
@@ -66,7 +67,7 @@ export function signIns() {
   return new OpenAPIHono<HttpEnv>()
     .openapi(show, ({ var: { caller }, json }) => {
       const { tenantId: tenant, actor, scopes, expiresAt } = caller;
-      return json({ tenant, actor, scopes: [...scopes], expires_at: isoOrNull(expiresAt ?? null) }, 200);
+      return json({ tenant, actor, scopes: [...scopes], expires_at: isoOrNull(expiresAt ?? null), at: iso(Date.now()) }, 200);
     })
     .openapi(mint, async ({ env, req, var: { caller }, json }) => {
       const { reason } = await readBody(req, reasoned);
@@ -85,6 +86,7 @@ export function consoleSignIn() {
       throw error;
     });
     const { id, actor, scopes, expiresAt } = token;
-    return context.json({ id, token: text, tenant: tenantId, actor, scopes: [...scopes], expires_at: isoOrNull(expiresAt) }, 200);
+    const caller = { tenant: tenantId, actor, scopes: [...scopes], expires_at: isoOrNull(expiresAt), at: iso(Date.now()) };
+    return context.json({ id, token: text, ...caller }, 200);
   });
 }

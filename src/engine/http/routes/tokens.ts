@@ -36,6 +36,9 @@ function schemasOf(own: readonly string[]) {
       created_at: timestamp,
       expires_at: timestamp.nullable().openapi({ description: "Null is never." }),
       last_used_at: timestamp.nullable().openapi({ description: "At most an hour before its last use; null where it has not been used." }),
+      signed_in: z
+        .boolean()
+        .openapi({ description: "True for a browser's, by a sign-in link: it ends with its twelve hours, and counts by itself." }),
     })
     .openapi("Token");
 
@@ -121,6 +124,9 @@ export function tokens(own: readonly string[]) {
     });
 }
 
-function tokenView({ id, actor, scopes, createdAt, expiresAt, usedAt }: TokenRow): z.infer<ReturnType<typeof schemasOf>["TokenSchema"]> {
-  return { id, actor, scopes: [...scopes], created_at: iso(createdAt), expires_at: isoOrNull(expiresAt), last_used_at: isoOrNull(usedAt) };
+function tokenView({ createdAt, expiresAt, usedAt, ...token }: TokenRow): z.infer<ReturnType<typeof schemasOf>["TokenSchema"]> {
+  return {
+    ...{ id: token.id, actor: token.actor, scopes: [...token.scopes], signed_in: token.signedIn },
+    ...{ created_at: iso(createdAt), expires_at: isoOrNull(expiresAt), last_used_at: isoOrNull(usedAt) },
+  };
 }

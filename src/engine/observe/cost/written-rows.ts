@@ -35,13 +35,13 @@ export const ROWS = {
   waitOver: 3,
   questionAsked: 4,
   /** A person's answer, with its audit. */
-  questionAnswered: 13,
+  questionAnswered: 14,
   /** Its time was over. */
   questionOver: 2,
   /** A run began by an operator's retry, with its audit. It leaves its cause. */
-  retried: 15,
+  retried: 16,
   /** The same of an undo. */
-  undone: 13,
+  undone: 14,
   /** Retention removes it and keeps its key: beside these two, a row for each entry, wait and question. */
   removed: 2,
   complete: 1,

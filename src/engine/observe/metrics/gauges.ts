@@ -35,9 +35,10 @@ async function readDatabase(env: Pick<EngineEnv, "DB">): Promise<Sample[]> {
   return names.flatMap((name, index) => (answers[index] ?? []).map((row) => sampleOf(name, row)));
 }
 
-/** A row has the value as `value`, and the labels as its other columns. */
-function sampleOf(name: string, { value, ...labels }: Row): Sample {
-  return { name, labels: labels as Record<string, string>, value: Number(value) };
+/** A row has the value as `value`, the labels as its other columns, and where a statement answers several gauges, which of them as `gauge`. */
+function sampleOf(name: string, { gauge, value, ...labels }: Row): Sample {
+  const said = Object.entries(labels).filter(([, label]) => label !== null);
+  return { name: gauge ? String(gauge) : name, labels: Object.fromEntries(said) as Record<string, string>, value: Number(value) };
 }
 
 /** What a queue does not say is no number: a gap in the graph, no false zero, and an alert stays as it was. */

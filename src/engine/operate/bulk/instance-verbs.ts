@@ -82,6 +82,7 @@ export const INSTANCE_VERBS: readonly AnyBulkVerb[] = [
   ofInstances({ name: "resume", from: ["paused"], usual: "paused", plan: planResume, act: resumeInstance }),
   ofInstances({
     ...{ name: "close", from: RETRYABLE.values, usual: "errored", plan: planClose, act: closeInstance },
-    follows: "It is final: a closed instance is neither retried nor undone any more. What it did stands.",
+    follows:
+      "It is final: a closed instance is neither retried nor undone any more. What it did stands. Lanes that stand still for them go on.",
   }),
 ];

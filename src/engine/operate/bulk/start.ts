@@ -22,6 +22,8 @@ export interface BulkRequest {
   filter?: unknown;
   ids?: readonly string[] | undefined;
   reason: string;
+  /** How many it may be about; default as many as one takes. */
+  atMost?: number | undefined;
   /** Sizes of the first stages; the rest is the last one. */
   ramp?: readonly number[] | undefined;
   ratePerSecond?: number | undefined;
@@ -79,7 +81,7 @@ export interface StartedBulk {
 /**
  * Starts a bulk action: what it is about is written down as it is at this moment, with the command that carries it out and its audit row,
  * in one write. Under the same key the same request is one. Errors: `invalid_payload` for a verb, a filter or ids that are none, and for more
- * than 100,000 things; `forbidden`; `idempotency_key_reused`; `bulk_actions_running` where the tenant has as many as may run;
+ * than 100,000 things; `forbidden`; `idempotency_key_reused`; `more_matched`; `bulk_actions_running` where the tenant has as many as may run;
  * `config_invalid` where nothing carries them out.
  */
 export async function startBulk(
@@ -97,6 +99,8 @@ export async function startBulk(
   if (known) return { bulk: assertSame(known, fingerprint), replayed: true };
   const { matched } = await count(env, members, ids);
   if (matched === 0) await assertKnownNames(verb, { env, catalog, by: operatorOf(by), reason: request.reason, bulkId: null }, asked);
+  const { atMost = MAX_MATCHED } = request;
+  if (matched > atMost) throw moreMatched(matched, atMost);
   const bulk: NewBulk = { id, verb: verb.name, reason: request.reason, asked, fingerprint, instanceId: passInstance(tenantId, id, 1) };
   const action: Action = {
     id: digest("bulk action", id),
@@ -116,7 +120,7 @@ export async function startBulk(
     ({ id: instanceId }) => ({
       also: [
         insertBulk(operator, bulk),
-        ids ? listIds(place, ids) : freezeMembers(place, members),
+        ids ? listIds(place, ids) : freezeMembers(place, members, atMost),
         countList(tenantId, id),
         // The same request may be refused now, for want of room, and start later: this name is for its start.
         audit(operator, action, false, isMade(tenantId, id)),
@@ -128,6 +132,11 @@ export async function startBulk(
   const made = await findBulkAction(env, by, id);
   if (made) return { bulk: assertSame(made, fingerprint), replayed: answer?.replayed === true };
   throw tooMany(tenantId);
+}
+
+function moreMatched(matched: number, atMost: number): MillraceError {
+  const said = `${matched} match by now, and this bulk action may be about ${atMost} at most: count them again (\`dry_run\`), then say how many you mean.`;
+  return new MillraceError("more_matched", said);
 }
 
 /** Said where a tenant has as many as may run. */

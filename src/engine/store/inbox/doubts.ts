@@ -4,6 +4,7 @@ import { wasApplied } from "../actions.ts";
 import { RETRYABLE, RUNS_NO_MORE } from "../instances/status.ts";
 import { DOUBTED } from "./classes.ts";
 import { type Attempt, isEntry } from "./entry.ts";
+import { SKIPPED } from "./outcome.ts";
 
 /**
  * The last attempt at a `once` effect hangs, and nobody waits for it: what comes of it is unknown. Its token stays, so that it may still
@@ -43,7 +44,7 @@ type DoubtAnswer = "confirm" | "reject" | "retry_anyway";
 /**
  * Moves the entry out of doubt. The epoch grows, so that an attempt which wakes up late is refused. A confirmed one is recorded by its
  * step's next attempt, together with the rows and messages that belong to it; where those were written with what a person had said before,
- * they stay.
+ * they stay. A step that was skipped stays one.
  */
 export function settleDoubt(
   key: EntryKey,
@@ -53,14 +54,14 @@ export function settleDoubt(
   const state = verb === "confirm" ? "confirmed" : verb === "reject" ? "failed" : "superseded";
   return sql`
     UPDATE inbox SET state = iif(${WRITTEN_AS_GIVEN}, 'done', ${state}), output = ${output}, output_ref = ${outputRef}, error = NULL,
-      epoch = epoch + 1, token = 'operator', lease_until = NULL, updated_at = ${now}
+      epoch = epoch + 1, token = iif(token = ${SKIPPED}, token, 'operator'), lease_until = NULL, updated_at = ${now}
     WHERE ${isEntry(key)}
       AND ((state = 'in_doubt' AND (${verb} <> 'retry_anyway' OR NOT ${RUNS_NEVER_AGAIN}))
         OR (${verb} = 'confirm' AND (${OUTPUT_LOST} OR (${GIVEN} AND ${WAITS_FOR_RETRY}))))`;
 }
 
 const OUTPUT_LOST = fragment("(state = 'done' AND output IS NULL AND output_ref IS NULL AND error IS NOT NULL)");
-const WRITTEN_AS_GIVEN = fragment("(state = 'done' AND token = 'operator')");
+const WRITTEN_AS_GIVEN = fragment(`(state = 'done' AND token IN ('operator', '${SKIPPED}'))`);
 const GIVEN = fragment(`(state = 'confirmed' OR ${WRITTEN_AS_GIVEN.fragment})`);
 /** While its instance runs, the first answer holds: a second click changes nothing. */
 const WAITS_FOR_RETRY = fragment(

@@ -69,6 +69,9 @@ export const WORKING = statusesThat(({ stage }) => stage === "unseen" || stage =
 /** A step of it was recorded, and it is under way: it may wait for something. */
 export const BEGUN = statusesThat(({ stage }) => stage === "running" || stage === "resting");
 
+/** The same, and it goes on without a person. */
+export const ON_ITS_WAY = statusesThat(({ stage, goesOn }) => (stage === "running" || stage === "resting") && goesOn === "by itself");
+
 /** Nothing of it runs until something comes. */
 export const AT_REST = statusesThat(({ stage }) => stage === "resting");
 

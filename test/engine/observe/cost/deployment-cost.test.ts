@@ -97,12 +97,14 @@ it("removing a run writes as many rows as was said, and its cost goes with it", 
     { do: "keyed", name: "b" },
   ]);
   const { costs } = await shownOf(await endedJob(correlationId));
-  // What other tests have left goes first.
-  await retentionPass();
-  await rows("UPDATE instances SET accepted_at = 1, updated_at = 1 WHERE id = ?1", instanceId);
   const { of } = countRows();
+  const removed = () => of(/INTO tombstones|DELETE FROM (instances|inbox|waits|approvals)/);
+  // What other tests have left goes first, with what of it ends meanwhile.
+  for (let before = -1; removed() > before; await retentionPass()) before = removed();
+  const others = removed();
+  await rows("UPDATE instances SET accepted_at = 1, updated_at = 1 WHERE id = ?1", instanceId);
   await retentionPass();
   expect(await rows("SELECT 1 FROM instances WHERE id = ?1", instanceId)).toEqual([]);
-  expect(of(/INTO tombstones|DELETE FROM (instances|inbox|waits|approvals)/)).toBe(costs[0]?.removalRows);
+  expect(removed() - others).toBe(costs[0]?.removalRows);
   expect(await ask(`/v1/instances/${instanceId}`, ["read"])).toMatchObject({ status: 404 });
 });

@@ -51,6 +51,29 @@ describe("A bulk action is refused, and nothing is kept of it,", () => {
     expect(await rows("SELECT 1 FROM bulk_actions WHERE tenant_id = ?1", tenantId)).toEqual([]);
   });
 
+  it("where more match by now than its dry run has counted", async () => {
+    const { ask, tenantId, start, over } = await theOperator();
+    await lettersOfThreeCauses(tenantId, [0, 2, 0]);
+    const all = { verb: "skip", filter: {}, reason: "all of it" };
+    const { matched } = (await ask<{ matched: number }>("/v1/bulk-actions", { ...all, dry_run: true })).body;
+    expect(matched).toBe(2);
+    await lettersOfThreeCauses(tenantId, [0, 3, 0]);
+    const key = { "idempotency-key": "all" };
+    const refused = await ask<Refused>("/v1/bulk-actions", { ...all, at_most: matched }, key);
+    expect(refused).toMatchObject({ status: 409, body: { code: "more_matched" } });
+    expect(refused.body.detail).toMatch(/^5 match by now, .* 2 at most/);
+    expect(await rows("SELECT 1 FROM bulk_actions WHERE tenant_id = ?1", tenantId)).toEqual([]);
+    const begun = await start({ ...all, at_most: 5 }, key);
+    expect(begun.status).toBe(202);
+    expect(await over(begun.body.id)).toMatchObject({ state: "complete", matched: 5, done: 5 });
+  });
+
+  it("for a reason that nobody can see", async () => {
+    const { ask } = await theOperator();
+    const answer = await ask<Refused>("/v1/bulk-actions", { ...none, reason: "\u200b\u2060" });
+    expect(answer).toMatchObject({ status: 422, body: { issues: [{ path: "reason" }] } });
+  });
+
   it("for a token that may only read", async () => {
     const { ask } = await theOperator(["read"]);
     expect(await ask("/v1/bulk-actions", none)).toMatchObject({ status: 403, body: { code: "forbidden" } });

@@ -38,7 +38,7 @@ async function restarted(instanceId: string): Promise<void> {
 describe("A bulk retry", () => {
   it("B01 B02 of instances that have failed dies in the middle, again and again: each is retried once, and all are complete", async () => {
     const operator = await theOperator();
-    const count = howMany(40, 1000);
+    const count = howMany(25, 1000);
     const { did, mend } = await broken(operator, count);
     mend();
     const asked = { verb: "retry", filter: { status: "errored", workflow: "lab" }, ramp: [1, 10], rate_per_second: howMany(15, 100) };

@@ -8,7 +8,7 @@ import { type ResolvedEntry, selectResolved } from "../store/inbox/read.ts";
 import { query } from "../store/retry.ts";
 
 /** Says which output a retry keeps that a person has confirmed, of several the last of the steps. Null where there is none. */
-export async function noteOnGiven(
+export async function noteOnConfirmed(
   env: EngineEnv,
   { tenantId }: Operator,
   instanceId: string,
@@ -16,8 +16,8 @@ export async function noteOnGiven(
 ): Promise<string | null> {
   const resolved = await query<ResolvedEntry>(env.DB, selectResolved(instanceId));
   const kept = resolved.filter(({ state }) => state === "confirmed" || state === "done");
-  const given = new Set(kept.map(({ step, item, generation }) => formatEntryKey({ instanceId, step, item, generation })));
-  const effect = effects.findLast(({ key }) => given.has(key));
+  const confirmed = new Set(kept.map(({ step, item, generation }) => formatEntryKey({ instanceId, step, item, generation })));
+  const effect = effects.findLast(({ key, skipped, state }) => confirmed.has(key) || (skipped && state === "done"));
   if (effect === undefined) return null;
   const [confirm] = await query<{ actor: string }>(
     env.DB,
@@ -25,6 +25,6 @@ export async function noteOnGiven(
       SELECT actor FROM actions WHERE tenant_id = ${tenantId} AND target = ${effect.key} AND verb = 'confirm' AND result = 'applied'
       ORDER BY at DESC LIMIT 1`,
   );
-  const which = `the output that ${confirm?.actor ?? "a person"} confirmed for "${labelOf(effect.step, effect.item)}"`;
+  const which = `the output that ${confirm?.actor ?? "a person"} ${effect.skipped ? "gave" : "confirmed"} for "${labelOf(effect.step, effect.item)}"`;
   return `A retry keeps ${which}. If the run failed of that, confirm it anew (POST /v1/effects/${effect.key}/confirm), then retry.`;
 }

@@ -1,0 +1,104 @@
+/** JSON as somebody wrote it: it goes to the engine as it is, which judges it as it would over curl. */
+export class Written {
+  readonly text: string;
+  /** Why it cannot be sent as it stands; undefined where it can. */
+  readonly wrong: string | undefined;
+
+  constructor(text: string, wrong?: string) {
+    this.text = text;
+    this.wrong = wrong;
+  }
+}
+
+const NO_JSON = "This is no JSON yet.";
+
+/** Whether a text is JSON; any text can be asked about. */
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A text that is typed as JSON. */
+export function writtenJson(text: string): Written {
+  return new Written(text, isJson(text) ? (text.isWellFormed() ? undefined : "It holds half of a character.") : NO_JSON);
+}
+
+const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i;
+
+/** A number as it is typed. What JSON has no way to write, or what would be read as another number, cannot be sent. */
+export function writtenNumber(text: string): Written {
+  const said = text.trim();
+  if (!NUMBER.test(said)) return new Written(text, "This is no number yet. One is written so: 5, -0.5 or 1e6.");
+  const read = Number(said);
+  if (!Number.isFinite(read)) return new Written(text, "No number can be as large as this.");
+  if (digitsOf(said) === digitsOf(String(read))) return new Written(text);
+  return new Written(text, `It would be read as ${read}: a number has 15 digits that are kept, or a few more.`);
+}
+
+/** What a number's text stands for, however it is written. */
+function digitsOf(text: string): string {
+  const [, sign = "", whole = "", part = "", power = "0"] = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i.exec(text) ?? [];
+  const digits = `${whole}${part}`.replace(/^0+/, "");
+  const kept = digits.replace(/0+$/, "");
+  return kept === "" ? "0" : `${sign}${kept}e${Number(power) - part.length + digits.length - kept.length}`;
+}
+
+/** A value as JSON, in which what somebody wrote stands as they wrote it. `indent` is what a level is moved in by; default all in one line. */
+export function jsonText(value: unknown, indent = "", line = indent && "\n"): string {
+  if (value instanceof Written) return value.text;
+  if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";
+  const deeper = line + indent;
+  const parts = Array.isArray(value)
+    ? value.map((one) => jsonText(one, indent, deeper))
+    : Object.entries(value)
+        .filter(([, one]) => one !== undefined)
+        .map(([name, one]) => `${JSON.stringify(name)}:${indent && " "}${jsonText(one, indent, deeper)}`);
+  const [open, close] = Array.isArray(value) ? "[]" : "{}";
+  return parts.length === 0 ? `${open}${close}` : `${open}${deeper}${parts.join(`,${deeper}`)}${line}${close}`;
+}
+
+/** What of a value cannot be sent as it stands, place by place. */
+export function wrongIn(value: unknown, path: string): { path: string; wrong: string }[] {
+  if (value instanceof Written) return value.wrong === undefined ? [] : [{ path, wrong: value.wrong }];
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([name, one]) => wrongIn(one, `${path}.${name}`));
+}
+
+const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s"{}[\],:]+/g;
+/** The engine takes nothing that is nested deeper. */
+const DEEPEST = 64;
+
+/** A text of JSON as fields show it, each number as it is written; or why they cannot without changing it. */
+export function readJson(text: string): { value: unknown } | { why: string } {
+  if (!isJson(text)) return { why: "It is no JSON yet." };
+  const tokens = text.match(TOKENS) ?? [];
+  let depth = 0;
+  for (const token of tokens) {
+    depth += token === "[" || token === "{" ? 1 : token === "]" || token === "}" ? -1 : 0;
+    if (depth > DEEPEST) return { why: `It is nested deeper than ${DEEPEST} levels.` };
+  }
+  const doubled: string[] = [];
+  let at = 0;
+  const next = (): unknown => {
+    const token = tokens[at++] ?? "";
+    if (token !== "[" && token !== "{") return /^[-\d]/.test(token) ? new Written(token) : JSON.parse(token);
+    const names = new Set<string>();
+    const entries: [string, unknown][] = [];
+    while (tokens[at] !== "]" && tokens[at] !== "}") {
+      if (tokens[at] === ",") at++;
+      const name = token === "[" ? String(entries.length) : (JSON.parse(tokens[at] ?? "") as string);
+      if (token === "{") at += 2;
+      if (names.has(name)) doubled.push(name);
+      names.add(name);
+      entries.push([name, next()]);
+    }
+    at++;
+    return token === "[" ? entries.map(([, one]) => one) : Object.fromEntries(entries);
+  };
+  const value = next();
+  return doubled.length === 0 ? { value } : { why: `“${doubled[0]}” stands twice in one object.` };
+}

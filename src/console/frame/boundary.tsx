@@ -1,0 +1,46 @@
+import { Component, type ComponentChildren } from "preact";
+import { Link, type Place } from "./router.tsx";
+
+interface Props {
+  /** Where the screen is: at another place it is tried anew. */
+  at: Place;
+  children: ComponentChildren;
+}
+
+interface Failed {
+  error?: unknown;
+  at?: Place | undefined;
+}
+
+/** Keeps a screen that fails to itself: what stands around it goes on. */
+export class Boundary extends Component<Props, Failed> {
+  override componentDidCatch(error: unknown): void {
+    console.error(error);
+    this.setState({ error, at: this.props.at });
+  }
+
+  override render() {
+    const { error, at } = this.state;
+    if (at !== this.props.at) return this.props.children;
+    return (
+      <>
+        <h1>This screen cannot be shown</h1>
+        <div class="problem" role="alert">
+          <p>
+            <strong>Something in it is not as this page expects it.</strong> Nothing was changed by that; what you had typed here is lost.
+            Every other screen works.
+          </p>
+          <p>
+            If it fails again, load the page anew: the engine may be newer than the page. <bdi>{String(error)}</bdi>
+          </p>
+        </div>
+        <p class="acts">
+          <button type="button" class="main" onClick={() => this.setState({ at: undefined })}>
+            Show it again
+          </button>
+          <Link to="/console">To Now</Link>
+        </p>
+      </>
+    );
+  }
+}

@@ -1,0 +1,53 @@
+import { hrefOf } from "../frame/router.tsx";
+
+/** What a rule of alerts is about, to people. */
+interface Rule {
+  /** Such as `Instances failed`. */
+  says: string;
+  /** True for one that tells what has just happened: where it is over, no more came, and what came may stand as it did. */
+  isOfArrivals?: boolean;
+  /** The list in which what it tells of stands. */
+  to?: (labels: Readonly<Record<string, string>>) => string;
+}
+
+const toInstances = (status: string) => (labels: Readonly<Record<string, string>>) =>
+  hrefOf("instances", { status, workflow: labels.workflow });
+const toLetters = ({ queue, reason }: Readonly<Record<string, string>>) => hrefOf("dead-letters", { queue, reason });
+const toQueues = () => hrefOf("queues");
+const toQuestions = () => hrefOf("settings", "questions");
+
+/** The engine's rules, as docs/alerts.md lists them; an app's own are said as they are named. */
+const RULES: Readonly<Record<string, Rule>> = {
+  dead_letter_arrived: { says: "Dead letters arrived", isOfArrivals: true, to: toLetters },
+  dead_letter_escalated: { says: "A dead letter is escalated", to: ({ dead_letter: id }) => hrefOf("dead-letters", ...(id ? [id] : [])) },
+  instances_errored: { says: "Instances failed", isOfArrivals: true, to: toInstances("errored") },
+  errored_depth: { says: "Failed instances wait for a person", to: toInstances("errored") },
+  dlq_depth: { says: "Dead letters wait for a person", to: toLetters },
+  queue_depth: { says: "Messages pile up in a queue", to: toQueues },
+  processing_p99: { says: "A queue's batches take long", to: toQueues },
+  retry_ratio: { says: "A queue sends much back", to: toQueues },
+  backlog_age: { says: "Messages of a queue are near their end", to: toQueues },
+  effects_in_doubt: { says: "Effects are in doubt", to: () => hrefOf("settings", "doubts") },
+  instances_overdue: { says: "Instances are overdue", to: ({ workflow }) => hrefOf("instances", { overdue: "true", workflow }) },
+  approvals_waiting: { says: "Questions wait for an answer", to: toQuestions },
+  approvals_pressing: { says: "Questions are nearly out of time", to: toQuestions },
+  instances_unchecked: { says: "The keeper is behind with looking after instances" },
+  lanes_blocked: { says: "Lanes stand still", to: ({ lane }) => hrefOf("queues", { lane }) },
+  projection_lag: { says: "A projection lags" },
+  outbox_unconfirmed: { says: "Messages wait to be sent" },
+  outbox_refused: { says: "A queue refuses messages" },
+  schedules_overdue: { says: "Schedules are late", to: () => hrefOf("settings", "schedules") },
+  keeper_late: { says: "The keeper came late" },
+  divergences: { says: "Records and their rows disagree" },
+};
+
+export function ruleOf(name: string): Rule {
+  return RULES[name] ?? { says: name.replaceAll("_", " ") };
+}
+
+/** What an alert's group has in common: `workflow change-address, code not_retryable`. */
+export function groupOf(labels: Readonly<Record<string, string>>): string {
+  return Object.entries(labels)
+    .map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`)
+    .join(", ");
+}

@@ -1,0 +1,17 @@
+import type { Answer } from "../data/api.ts";
+import { duration } from "./time.tsx";
+
+type Queue = Answer<"/v1/catalog">["queues"][number];
+
+const seconds = (value: number) => duration(value * 1000);
+
+/** What a queue's consumer says of it, in words: how often a message is tried again, how many are taken at once. */
+export function policyOf({ retries, batch_size, batch_wait_seconds, concurrency, is_lane, has_priorities }: Queue) {
+  const { limit, initial_seconds: initial, max_seconds: most } = retries;
+  return {
+    Retries: limit === 0 ? "none" : `${limit}, ${seconds(initial)} to ${seconds(most)}`,
+    Batch: is_lane ? "1" : `${batch_size}${batch_wait_seconds > 0 ? ` or ${seconds(batch_wait_seconds)}` : ""}`,
+    "At once": `${concurrency}${is_lane ? " a key" : ""}`,
+    Priorities: has_priorities ? "yes" : "no",
+  };
+}

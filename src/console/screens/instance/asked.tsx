@@ -1,0 +1,87 @@
+import { may } from "../../data/session.ts";
+import { type DoubtVerb, TO_DOUBTS, TO_QUESTIONS } from "../../parts/answer.tsx";
+import type { Doubt } from "../../parts/earlier-output.ts";
+import { Json } from "../../parts/json.tsx";
+import { Moment } from "../../parts/time.tsx";
+import { labelOf } from "./runs.ts";
+import type { Effect, Question } from "./whole.ts";
+
+interface QuestionProps {
+  question: Question;
+  answer: (verb: keyof typeof TO_QUESTIONS) => void;
+}
+
+/** A question that an instance waits for an answer to, with what to look at and both answers. */
+export function OpenQuestion({ question: { question, step, details, otherwise, due_at: due }, answer }: QuestionProps) {
+  return (
+    <section class="cause" data-tone="violet" aria-label="It asks">
+      <p>
+        It asks: <strong>{<bdi>{question}</bdi>}</strong>
+      </p>
+      {details && <Json value={details} label="What to look at before answering" />}
+      <p class="beside quiet">
+        It waits at <bdi>{step}</bdi>. Without an answer this is {otherwise === "approve" ? "approved" : "rejected"} at <Moment at={due} />.
+      </p>
+      {may("operate") && (
+        <p class="acts">
+          {(["approve", "reject"] as const).map((verb) => (
+            <button key={verb} type="button" class={verb === "approve" ? "main" : undefined} onClick={() => answer(verb)}>
+              {TO_QUESTIONS[verb]}
+            </button>
+          ))}
+        </p>
+      )}
+    </section>
+  );
+}
+
+interface DoubtProps {
+  /** The step's name in the code, and why its last attempt failed. */
+  step: string;
+  why: string | null;
+  since: string;
+  /** What is on record of it. */
+  effect: Effect | undefined;
+  answer: (doubt: Doubt, verb: DoubtVerb) => void;
+}
+
+/** An effect that nobody knows the outcome of: what it sent, and what can be said of it with what follows. */
+export function OpenDoubt({ step, why, since, effect, answer }: DoubtProps) {
+  return (
+    <section class="cause" data-tone="orange" aria-label="In doubt">
+      <p>
+        Nobody knows whether{" "}
+        <strong>
+          <bdi>{effect ? labelOf(effect) : step}</bdi>
+        </strong>{" "}
+        happened. Look at the receiving side, then say:
+      </p>
+      {effect && may("operate") && (
+        <ul class="answers">
+          {(Object.keys(TO_DOUBTS) as DoubtVerb[]).map((verb) => (
+            <li key={verb}>
+              <button type="button" onClick={() => answer(effect, verb)}>
+                {TO_DOUBTS[verb][0]}
+              </button>
+              <span>{TO_DOUBTS[verb][1]}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+      <p class="beside quiet">
+        In doubt since <Moment at={since} />
+        {why && (
+          <>
+            : <bdi>{why}</bdi>
+          </>
+        )}
+      </p>
+      {effect && effect.input !== null && (
+        <details class="beside">
+          <summary>What it sent</summary>
+          <Json value={effect.input} label={`What ${step} sent`} />
+        </details>
+      )}
+    </section>
+  );
+}

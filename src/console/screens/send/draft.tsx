@@ -1,0 +1,204 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Answer, quoted, send } from "../../data/api.ts";
+import { tell } from "../../data/notices.ts";
+import type { Problem } from "../../data/problem.ts";
+import { may } from "../../data/session.ts";
+import { useShown } from "../../data/use-shown.ts";
+import { jsonText, wrongIn } from "../../data/written.ts";
+import { go, hrefOf, Link } from "../../frame/router.tsx";
+import { JsonText } from "../../parts/json.tsx";
+import { ProblemNote } from "../../parts/problem.tsx";
+import { Before, issuesOf, useCheck } from "./before.tsx";
+import { answerIn, curlOf, requestOf } from "./request.ts";
+import { Says } from "./says.tsx";
+import { exampleOf, hasExample, type Schema } from "./schema.ts";
+
+type Message = Answer<"/v1/catalog">["messages"][number];
+
+/** A message's name among those that there are: a command and an event may be called alike. */
+export const nameOf = ({ kind, type }: Pick<Message, "kind" | "type">) => `${kind} ${type}`;
+
+interface DraftProps {
+  message: Message;
+  /** What it says as it is first shown; default something that fits its schema. */
+  first?: unknown;
+  isJson: boolean;
+}
+
+/** One message on its way to be sent: what it says on the left, what would come of it on the right. */
+export function Draft({ message, first, isJson }: DraftProps) {
+  const { kind, type, door } = message;
+  const schema = message.payload_schema as Schema;
+  const [example] = useState(() => first ?? exampleOf(schema));
+  const [payload, setPayload] = useState(example);
+  const [key, setKey] = useState("");
+  const [job, setJob] = useState("");
+  const [isAll, tellAll] = useState(false);
+  const [problem, setProblem] = useState<Problem | undefined>();
+  const [isSending, setSending] = useState(false);
+  const isUnderWay = useRef(false);
+  const isShown = useShown();
+  const lacks = ["enqueue", door?.scope ?? "enqueue"].find((scope) => !may(scope));
+  const said = { kind, type, payload, key: key.trim() };
+  const found = useCheck(said, lacks === undefined);
+  const wrong = wrongIn(payload, "payload");
+  const request = requestOf({ ...said, job: job.trim() });
+  const asSent = jsonText(request.body, "  ");
+  const shown = useRef(asSent);
+  shown.current = asSent;
+  // What was said of another message says nothing of this one.
+  useEffect(() => setProblem(undefined), [asSent, request.key]);
+  const isGood = wrong.length === 0 && found?.ok && ["new", "repeat"].includes(found.data.outcome) && found.data.key !== null;
+
+  const submit = async () => {
+    tellAll(true);
+    if (!isGood || lacks || isUnderWay.current) return;
+    isUnderWay.current = true;
+    setSending(true);
+    const result = answerIn(await send("POST", request.path, { body: request.body, ...(request.key && { key: request.key }) }));
+    isUnderWay.current = false;
+    setSending(false);
+    const href = result.ok ? placeOf(result.data) : undefined;
+    // Whoever has gone elsewhere meanwhile, or on to the next message, is not carried away from there.
+    if (!isShown.current || shown.current !== asSent)
+      tell({ said: result.ok ? `${type} is taken.` : `${type} was not taken: ${result.problem.title}.`, href });
+    else if (href) go(href);
+    else if (!result.ok) setProblem(result.problem);
+  };
+  return (
+    <form
+      class="send"
+      noValidate
+      onSubmit={(event) => {
+        event.preventDefault();
+        void submit();
+      }}
+      onKeyDown={(event) => {
+        if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+        event.preventDefault();
+        void submit();
+      }}
+    >
+      <section aria-label="What it says">
+        <Where message={message} />
+        <Says
+          {...{ schema, payload, isJson }}
+          change={setPayload}
+          example={first !== undefined || hasExample(schema) ? example : undefined}
+          told={{ issues: new Map(issuesOf(found).map(({ path, message: one }) => [path, one])), isAll }}
+        />
+        <details class="send-more" open={kind === "event"}>
+          <summary>Its key and its job</summary>
+          <Name
+            label="Key"
+            hint={kind === "event" ? "names the event: the same key is the same event" : "default: as shown beside it, from what it says"}
+            most={500}
+            value={key}
+            set={setKey}
+          />
+          <Name label="Job" hint="default: a new one" most={200} value={job} set={setJob} />
+        </details>
+      </section>
+      <section aria-label="What would come of it" class="send-before">
+        <h2>Before it goes</h2>
+        <div aria-live="polite">
+          {lacks !== undefined ? (
+            <Lacks scope={lacks} />
+          ) : wrong.length > 0 ? (
+            <ul class="send-issues wrong">
+              {wrong.map(({ path, wrong: why }) => (
+                <li key={path}>
+                  <code>{path}</code> {why}
+                </li>
+              ))}
+            </ul>
+          ) : (
+            <Before kind={kind} found={found} isBegun={isAll || payload !== example || key !== ""} />
+          )}
+        </div>
+        {problem && <ProblemNote problem={problem} />}
+        <p class="acts">
+          <button class="main" type="submit" disabled={!isGood || lacks !== undefined || isSending}>
+            {found?.ok && found.data.outcome === "repeat" ? "Send again" : "Send"}
+          </button>
+          <span class="quiet">
+            <kbd>Ctrl+Enter</kbd>
+          </span>
+        </p>
+        <h2>As it is sent</h2>
+        <p class="quiet send-line">
+          POST {request.path}
+          {request.key && (
+            <>
+              , Idempotency-Key: <bdi>{quoted(request.key)}</bdi>
+            </>
+          )}
+        </p>
+        <JsonText text={asSent} label="The body" others={{ "Copy as curl": curlOf(request) }} />
+      </section>
+    </form>
+  );
+}
+
+/** Where what was sent can be seen: its instance, or those that follow from an event. */
+function placeOf({ instance_id: instance, correlation_id: job }: { instance_id?: string; correlation_id: string }): string {
+  return instance ? hrefOf("instances", instance) : hrefOf("instances", { correlation: job });
+}
+
+/** Who performs it, and by what it travels. */
+function Where({ message: { kind, type, performer, queue } }: { message: Message }) {
+  return (
+    <p class="quiet">
+      {performer ? (
+        <>
+          Performed by <Link to={hrefOf("catalog", `workflow ${performer}`)}>{performer}</Link>,
+        </>
+      ) : (
+        "Told"
+      )}{" "}
+      by the queue {queue}. <Link to={hrefOf("catalog", nameOf({ kind, type }))}>What it is</Link>
+    </p>
+  );
+}
+
+interface NameProps {
+  label: string;
+  hint: string;
+  most: number;
+  value: string;
+  set: (value: string) => void;
+}
+
+function Name({ label, hint, most, value, set }: NameProps) {
+  return (
+    <label class="field">
+      <span>
+        {label} <span class="quiet send-hint">{hint}</span>
+      </span>
+      <input
+        type="text"
+        autocomplete="off"
+        spellcheck={false}
+        maxLength={most}
+        value={value}
+        onInput={(event) => set(event.currentTarget.value)}
+      />
+    </label>
+  );
+}
+
+/** Said to whoever may not send it, and what they can do. */
+function Lacks({ scope }: { scope: string }) {
+  return (
+    <p class="problem">
+      Your token may not send this: it would need the scope <code>{scope}</code>.{" "}
+      {may("tokens") ? (
+        <>
+          <Link to={hrefOf("settings", "tokens")}>Mint one</Link> that has it, and sign in with that.
+        </>
+      ) : (
+        "Ask whoever gave you yours for one that has it; or fill this in, copy it as curl, and let somebody send it who may."
+      )}
+    </p>
+  );
+}

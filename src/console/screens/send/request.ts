@@ -1,0 +1,49 @@
+import { quoted, type Result } from "../../data/api.ts";
+import type { Problem } from "../../data/problem.ts";
+import { jsonText } from "../../data/written.ts";
+import type { Message } from "./before.tsx";
+
+/** A message as it is sent. */
+export interface Request {
+  path: "/v1/commands" | "/v1/events" | "/v1/commands/batch" | "/v1/events/batch";
+  /** What goes into `Idempotency-Key`. */
+  key?: string;
+  body: object;
+}
+
+/** The request that sends a message under just the key that it has: one that no header can hold goes in a batch of one, in the body. */
+export function requestOf({ kind, type, payload, key, job }: Message & { job: string }): Request {
+  const path = kind === "command" ? "/v1/commands" : "/v1/events";
+  const item = { type, ...(job && { correlation_id: job }), payload };
+  if (/^[ -~]*$/.test(key)) return { path, ...(key && { key }), body: item };
+  return { path: `${path}/batch`, body: { [`${kind}s`]: [{ ...item, idempotency_key: key }] } };
+}
+
+interface Taken {
+  instance_id?: string;
+  correlation_id: string;
+}
+
+/** What came of a request: of a batch of one what came of that one. */
+export function answerIn(result: Result<unknown>): Result<Taken> {
+  if (!result.ok) return result;
+  const { results: [only] = [] } = result.data as { results?: [{ problem?: Problem } & Taken] };
+  if (only?.problem) return { ok: false, problem: only.problem };
+  return { ok: true, data: only ?? (result.data as Taken) };
+}
+
+/** The same request from a terminal; the token is a variable of the shell. */
+export function curlOf({ path, key, body }: Request): string {
+  return [
+    `curl ${inQuotes(location.origin + path)}`,
+    `-H "Authorization: Bearer $TOKEN"`,
+    "-H 'Content-Type: application/json'",
+    ...(key === undefined ? [] : [`-H ${inQuotes(`Idempotency-Key: ${quoted(key)}`)}`]),
+    `--data-raw ${inQuotes(jsonText(body))}`,
+  ].join(" \\\n  ");
+}
+
+/** A text as one word of a shell. */
+function inQuotes(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}

@@ -1,0 +1,91 @@
+import { get, type Item } from "../../data/api.ts";
+import { usePages } from "../../data/use-pages.ts";
+import { useRegularly } from "../../data/use-regularly.ts";
+import { Bar } from "../../parts/bar.tsx";
+import { Empty } from "../../parts/empty.tsx";
+import { List } from "../../parts/list.tsx";
+import { Status } from "../../parts/status.tsx";
+import { Ago, duration } from "../../parts/time.tsx";
+
+type Limit = Item<"/v1/limits">;
+type Rule = Limit["rules"][number];
+
+/** How a limit stands, in one word. */
+function wordFor({ paused_until, share, waiting, rules }: Limit): string {
+  if (paused_until) return "paused";
+  if (share < 1) return "narrowed";
+  return waiting > 0 || rules.some(({ used, limit }) => used >= limit) ? "full" : "open";
+}
+
+/** What a rule allows, in words. */
+function allowed({ limit, refill, period_seconds }: Rule): string {
+  const period = duration(period_seconds * 1000);
+  return refill === null ? `${limit} in any ${period}` : `${limit} at once, ${refill} more every ${period}`;
+}
+
+/** Limits that were taken from in the tenant's name: what each allows, and how much of it is used. */
+export function Limits() {
+  const pages = usePages((cursor) => get("/v1/limits", { query: { cursor } }), [], { nameOf: ({ name }) => name, isAbout: () => false });
+  useRegularly(pages.again);
+  return (
+    <>
+      <p class="quiet">
+        How often an upstream may be called, by all who share it. When it refuses a call, nothing goes for as long as it says, and then at
+        half the rate, which grows back within half a minute.
+      </p>
+      <List
+        pages={pages}
+        noun={["limit", "limits"]}
+        empty={
+          <Empty command="await limitOf(env, name, [{ limit: 100, periodMs: 10_000 }], { tenantId }).take()">
+            No limit was taken from in this tenant's name since yesterday. Code takes from one before each call to an upstream:
+          </Empty>
+        }
+      >
+        {(rows) => (
+          <ul class="settings-things">
+            {rows.map((limit) => (
+              <One key={limit.name} limit={limit} />
+            ))}
+          </ul>
+        )}
+      </List>
+    </>
+  );
+}
+
+function One({ limit }: { limit: Limit }) {
+  const { name, rules, waiting, paused_until: pausedUntil, share, used_at: usedAt } = limit;
+  return (
+    <li>
+      <Status word={wordFor(limit)} />
+      <div>
+        <p>
+          <strong>
+            <bdi>{name}</bdi>
+          </strong>
+        </p>
+        {rules.map((rule) => (
+          <p key={allowed(rule)} class="settings-rule">
+            <Bar share={rule.used / rule.limit}>
+              {Math.round(rule.used)} of {rule.limit} used
+            </Bar>
+            <span class="quiet">{allowed(rule)}</span>
+          </p>
+        ))}
+        <p class="quiet">
+          {waiting === 0 ? "nobody waits" : waiting === 1 ? "one waits" : `${waiting} wait`}
+          {pausedUntil && (
+            <>
+              {" · nothing goes now, again "}
+              <Ago at={pausedUntil} />
+            </>
+          )}
+          {share < 1 && ` · at ${Math.round(share * 100)} % of its rate`}
+          {" · last "}
+          <Ago at={usedAt} />
+        </p>
+      </div>
+    </li>
+  );
+}

@@ -1,0 +1,46 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { parseEntryKey } from "../contract/ids.ts";
+import { among, sql } from "../contract/sql.ts";
+import type { Operator } from "../store/actions.ts";
+import { namedBatch } from "../store/named.ts";
+
+/** What an action is about, as the audit or a bulk action names it. */
+interface Target {
+  readonly target: string;
+  /** The instance that it moved; null where it is not known apart from the target. */
+  readonly instanceId?: string | null;
+}
+
+/**
+ * What targets are called by people: an instance by its workflow and subject, an effect by its step in front of these, a dead letter by its
+ * type and key. What is none of these, or not kept any more, is not answered.
+ */
+export async function aboutThese(env: EngineEnv, by: Operator, targets: readonly Target[]): Promise<(target: Target) => string | null> {
+  const steps = new Map(targets.flatMap(({ target }) => pairOf(target)));
+  const ids = [...new Set(targets.flatMap((one) => [one.target, one.instanceId ?? [], steps.get(one.target)?.instanceId ?? []].flat()))];
+  if (ids.length === 0) return () => null;
+  const { instances, letters } = await namedBatch(env.DB, {
+    instances: sql`SELECT id, workflow, subject FROM instances WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`,
+    letters: sql`
+      SELECT id, message_type AS type, idempotency_key AS key FROM dead_letters
+      WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`,
+  });
+  const names = new Map([
+    ...(letters as { id: string; type: string | null; key: string | null }[]).map(({ id, type, key }) => [id, said([type, key])] as const),
+    ...(instances as { id: string; workflow: string; subject: string }[]).map(
+      ({ id, workflow, subject }) => [id, said([workflow, subject])] as const,
+    ),
+  ]);
+  return ({ target, instanceId }) => {
+    const entry = steps.get(target);
+    const name = names.get(target) ?? names.get(entry?.instanceId ?? instanceId ?? "");
+    return name === undefined ? null : said([entry?.step ?? null, name]);
+  };
+}
+
+function pairOf(target: string): [string, { instanceId: string; step: string }][] {
+  const entry = parseEntryKey(target);
+  return entry ? [[target, entry]] : [];
+}
+
+const said = (parts: readonly (string | null)[]) => parts.filter(Boolean).join(" · ");

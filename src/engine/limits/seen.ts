@@ -1,0 +1,34 @@
+import { placed } from "../contract/location.ts";
+import type { Operator } from "../store/actions.ts";
+import { selectLimits, unlistLimit } from "../store/limits.ts";
+import { query } from "../store/retry.ts";
+import type { LimitEnv } from "./client.ts";
+import type { LimitSeen } from "./look.ts";
+
+/** A limit as a tenant sees it. */
+export interface ListedLimit extends LimitSeen {
+  name: string;
+}
+
+/**
+ * The limits that were taken from in a tenant's name within the last day, by name: as their objects say. `after`: the last name of the page
+ * before.
+ */
+export async function listLimits(
+  env: Partial<LimitEnv> & { DB: D1Database },
+  { tenantId }: Pick<Operator, "tenantId">,
+  { after, limit }: { after: string; limit: number },
+): Promise<{ items: ListedLimit[]; next: string | null }> {
+  const { RATE_LIMIT } = env;
+  const rows = await query<{ name: string }>(env.DB, selectLimits(tenantId, after, limit + 1));
+  const page = rows.slice(0, limit);
+  const seen = await Promise.all(
+    page.map(async ({ name }) => {
+      const object = RATE_LIMIT?.getByName(name, placed(env)) as unknown as { look(): Promise<LimitSeen | undefined> } | undefined;
+      const found = await object?.look();
+      if (!found) await query(env.DB, unlistLimit({ tenantId, name }));
+      return found ? { name, ...found } : [];
+    }),
+  );
+  return { items: seen.flat(), next: rows.length > limit ? (page.at(-1)?.name ?? null) : null };
+}

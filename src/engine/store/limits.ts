@@ -1,0 +1,20 @@
+import { type Statement, sql } from "../contract/sql.ts";
+
+/** A limit as a tenant may look at it: several may look at one that they share. */
+export interface LimitName {
+  tenantId: string;
+  name: string;
+}
+
+export function listLimit({ tenantId, name }: LimitName): Statement {
+  return sql`INSERT INTO limits (tenant_id, name) VALUES (${tenantId}, ${name}) ON CONFLICT DO NOTHING`;
+}
+
+export function unlistLimit({ tenantId, name }: LimitName): Statement {
+  return sql`DELETE FROM limits WHERE tenant_id = ${tenantId} AND name = ${name}`;
+}
+
+/** A tenant's limits, by name. */
+export function selectLimits(tenantId: string, after: string, limit: number): Statement {
+  return sql`SELECT name FROM limits WHERE tenant_id = ${tenantId} AND name > ${after} ORDER BY name LIMIT ${limit}`;
+}

@@ -1,0 +1,120 @@
+import type { Page } from "playwright-core";
+import { expect, it } from "vitest";
+import { expectFit } from "./look.ts";
+import { forgive, person } from "./stage.ts";
+
+interface Runs {
+  items: { state: string; reason: string }[];
+}
+
+/** Lets a request through, and loses its answer. */
+const losing = (page: Page, path: string) =>
+  page.route(path, async (route) => {
+    if (route.request().method() !== "POST") return route.fallback();
+    await route.fetch();
+    await route.abort();
+  });
+
+it("an act whose answer is lost, or that somebody does not wait for, is one act however often and wherever it is asked for", async () => {
+  const ada = await person();
+  const command = { type: "brand.audit", payload: { brand: "acme" } };
+  await ada.ask("PUT", "/v1/schedules/weekly", { cron: "0 9 * * 1", command, reason: "every Monday" });
+  const page = await ada.open("settings/schedules");
+  const dialog = page.getByRole("dialog", { name: "Run now: weekly" });
+  const confirm = dialog.getByRole("button", { name: "Run now" });
+  const open = () => page.getByRole("button", { name: "Run now", exact: true }).click();
+  const keys: (string | undefined)[] = [];
+  page.on("request", (request) => request.url().endsWith("/run") && keys.push(request.headers()["idempotency-key"]));
+
+  await losing(page, "**/run");
+  await open();
+  await dialog.getByLabel("Why").fill("to try it");
+  await confirm.click();
+  await dialog.getByText("Whether it was done is not known yet.").waitFor();
+  await page.keyboard.press("Escape");
+  await page.unroute("**/run");
+
+  let answer = () => {};
+  const held = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  await page.route("**/run", (route) => held.then(() => route.continue()));
+  await open();
+  await dialog.getByText("Sent again, it is the same act.").waitFor();
+  await confirm.click();
+  await page.keyboard.press("Escape");
+  await dialog.getByText("It was sent; what comes of it is not known yet.").waitFor();
+  expect(await dialog.getByLabel("Why").inputValue()).toBe("to try it");
+  await expectFit(page, "act-sent");
+  await dialog.getByRole("button", { name: "Do not wait" }).click();
+  await dialog.waitFor({ state: "hidden" });
+  answer();
+  await page.getByText("Run now: weekly: it was done.").waitFor();
+  await page.getByText("weekly: It runs.").waitFor();
+  expect(keys).toEqual([keys[0], keys[0]]);
+  const { items } = await ada.ask<Runs>("GET", "/v1/schedules/weekly/runs");
+  expect(items.map(({ reason }) => reason)).toEqual(["to try it"]);
+
+  // Answered, it is another act the next time.
+  await page.unroute("**/run");
+  await open();
+  await dialog.getByLabel("Why").fill("once more");
+  await confirm.click();
+  await expect.poll(async () => (await ada.ask<Runs>("GET", "/v1/schedules/weekly/runs")).items.length).toBe(2);
+  expect(new Set(keys).size).toBe(2);
+  forgive(page, /ERR_FAILED/);
+});
+
+it("a dialog that could not ask what would happen asks again by itself, and at once where somebody says so", async () => {
+  const ada = await person();
+  await ada.ask("POST", "/v1/commands", {
+    type: "research.requested",
+    delay_seconds: 3600,
+    payload: { brand: "acme", keyword: ada.tenant },
+  });
+  const page = await ada.open("instances?status=accepted");
+  await page.route("**/v1/bulk-actions", (route) => route.abort());
+  await page.getByRole("button", { name: "Cancel or pause all that are accepted …" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("No answer.").waitFor();
+  await page.unroute("**/v1/bulk-actions");
+  await dialog.getByRole("button", { name: "Cancel 1 instance" }).waitFor();
+  await page.keyboard.press("Escape");
+
+  const unknown = { code: "unauthorized", title: "Not known", detail: "It has ended." };
+  await page.route("**/v1/bulk-actions", (route) => route.fulfill({ status: 401, json: unknown }));
+  await page.getByRole("button", { name: "Cancel or pause all that are accepted …" }).click();
+  const again = page.getByRole("dialog", { name: "Sign in again" });
+  await again.getByLabel("Your token").fill(ada.token);
+  await page.unroute("**/v1/bulk-actions");
+  await page.keyboard.press("Enter");
+  await again.waitFor({ state: "hidden" });
+  await dialog.getByRole("button", { name: "Cancel 1 instance" }).waitFor();
+  await page.keyboard.press("Escape");
+
+  await page.route("**/v1/bulk-actions", (route) =>
+    route.fulfill({ status: 403, json: { code: "forbidden", title: "No", detail: "No." } }),
+  );
+  await page.getByRole("button", { name: "Cancel or pause all that are accepted …" }).click();
+  await dialog.getByRole("button", { name: "Try again" }).waitFor();
+  await page.unroute("**/v1/bulk-actions");
+  await dialog.getByRole("button", { name: "Try again" }).click();
+  await dialog.getByRole("button", { name: "Cancel 1 instance" }).waitFor();
+  forgive(page, /ERR_FAILED|401|403/);
+});
+
+it("a token whose answer is lost is not minted twice: the page says that there may be one that nobody has seen", async () => {
+  const ada = await person();
+  const page = await ada.open("settings/tokens");
+  await losing(page, "**/v1/tokens");
+  await page.getByRole("button", { name: "Mint a token" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Who will hold it").fill("grace");
+  await dialog.getByLabel("Why").fill("a new colleague");
+  await dialog.getByRole("button", { name: "Mint" }).click();
+  await dialog.getByText(/A token of grace may have been made at \d\d:\d\d:\d\d, and nobody has seen it/).waitFor();
+  expect(await dialog.getByRole("button", { name: "Mint" }).isDisabled()).toBe(true);
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Revoke the token of grace" }).waitFor();
+  forgive(page, /ERR_FAILED/);
+});

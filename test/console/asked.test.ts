@@ -1,0 +1,134 @@
+import type { Page } from "playwright-core";
+import { expect, it } from "vitest";
+import { expectFit } from "./look.ts";
+import { inDatabase, type Person, person } from "./stage.ts";
+import { articles, breakPages } from "./work.ts";
+
+interface Listed {
+  items: { id: string; workflow: string; status: string }[];
+}
+
+/** The instance that asks whether an article may be published. */
+async function asking(by: Person): Promise<string> {
+  await by.ask("PUT", "/v1/brands/acme", { approval: "required" });
+  await by.ask("POST", "/v1/commands", { type: "research.requested", payload: { brand: "acme", keyword: "mint" } });
+  const waiting = () => by.ask<Listed>("GET", "/v1/instances?status=waiting").then(({ items }) => items[0]?.id);
+  await expect.poll(waiting, { timeout: 30_000 }).toBeDefined();
+  return (await waiting()) ?? "";
+}
+
+const people = (page: Page) => page.getByRole("region", { name: "What people did" });
+
+it("what an instance asks stands at its head in the question's words, once, with what to look at; both answers are there, and kept", async () => {
+  const ada = await person();
+  const id = await asking(ada);
+  const { items } = await ada.ask<{ items: { question: string }[] }>("GET", `/v1/approvals?instance=${id}`);
+  const page = await ada.open(`instances/${id}`);
+  const cause = page.getByRole("region", { name: "It asks" });
+  await cause.getByText(items[0]?.question ?? "no question").waitFor();
+  await cause.getByText(/Without an answer this is (approved|rejected) at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \(in \d+ [a-z]+\)/).waitFor();
+  expect(await page.locator(".cause").count()).toBe(1);
+  await expectFit(page, "instance-asks");
+  await cause.getByRole("button", { name: "Approve" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("Each question is answered once").waitFor();
+  await dialog.getByLabel("Why").fill("it reads well");
+  await page.keyboard.press("Control+Enter");
+  await page.locator(".facts").getByText("complete", { exact: true }).waitFor();
+  await people(page).getByText(`approved: ${items[0]?.question}: it reads well`).waitFor();
+  await cause.waitFor({ state: "detached" });
+  // What was said of the act is seen by now.
+  await expect.poll(async () => (await page.locator(".told").textContent())?.trim()).toBe("");
+});
+
+it("what was stopped counts on no more, says by whom and why, and offers no act first", async () => {
+  const ada = await person();
+  const id = await asking(ada);
+  await ada.ask("POST", `/v1/instances/${id}/cancel`, { reason: "called off" });
+  const page = await ada.open(`instances/${id}`);
+  await page.locator(".facts").getByText("terminated").waitFor();
+  const steps = page.getByRole("table", { name: "Steps" });
+  await steps.getByText("stopped", { exact: true }).waitFor();
+  expect(await steps.getByText("waiting", { exact: true }).count()).toBe(0);
+  await people(page).getByText("ada cancelled it: called off").waitFor();
+  expect(await page.locator("button.main").count()).toBe(0);
+});
+
+it("an effect in doubt is named at the head with its three answers; what it answered is asked for, with what another run answered", async () => {
+  const ada = await person();
+  const published = (await articles(ada, ["ristretto", "lungo"])).filter(({ workflow }) => workflow === "publish-article");
+  const id = published[0]?.id ?? "";
+  await inDoubt(id);
+  const page = await ada.open(`instances/${id}`);
+  const cause = page.getByRole("region", { name: "In doubt" });
+  await cause.getByText("Nobody knows whether put page happened").waitFor();
+  await cause.getByText("it may happen twice").waitFor();
+  await expectFit(page, "instance-in-doubt");
+  await cause.getByRole("button", { name: "It happened" }).click();
+  const dialog = page.getByRole("dialog");
+  const field = dialog.getByLabel("What did it answer?");
+  expect(await field.inputValue()).toBe("");
+  await dialog.getByText("what it sent then").waitFor();
+  await dialog.getByText("in another instance").waitFor();
+  await dialog.getByRole("button", { name: "Begin with this" }).click();
+  expect(JSON.parse(await field.inputValue())).toMatchObject({ revision: expect.any(Number) });
+  await expectFit(page, "instance-confirm");
+  await field.fill("");
+  const sent: unknown[] = [];
+  await page.route("**/confirm", (route) => {
+    sent.push(route.request().postDataJSON());
+    return route.fulfill({ status: 202, json: { action_id: "a", instance_id: id } });
+  });
+  await dialog.getByLabel("Why").fill("the page is up");
+  await page.keyboard.press("Control+Enter");
+  await dialog.waitFor({ state: "hidden" });
+  expect(sent).toEqual([{ reason: "the page is up", output: null }]);
+});
+
+/** As an engine leaves an instance whose attempt was cut off behind its request. */
+function inDoubt(id: string): Promise<void> {
+  return inDatabase((database) => {
+    database.prepare("UPDATE instances SET status = 'in_doubt' WHERE id = ?").run(id);
+    database
+      .prepare(
+        `UPDATE inbox SET class = 'once', state = 'in_doubt', output = NULL, input = '"what it sent then"' WHERE instance_id = ? AND step = 'put page'`,
+      )
+      .run(id);
+  });
+}
+
+it("under a finger every button is high enough, no key is spoken of, and no name is cut", async () => {
+  const ada = await person();
+  const id = await asking(ada);
+  const page = await ada.open(`instances/${id}`, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
+  await page.getByRole("button", { name: "Cancel" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByRole("listitem").first().waitFor();
+  const low = await page.evaluate(
+    "[...document.querySelectorAll('button')].filter((one) => one.checkVisibility() && one.offsetHeight < 40).map((one) => one.outerHTML)",
+  );
+  expect(low).toEqual([]);
+  expect(await dialog.getByText("Ctrl+Enter").isVisible()).toBe(false);
+  const cut = await page.evaluate(
+    "[...document.querySelectorAll('.effects .cut, .timeline .step')].filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)",
+  );
+  expect(cut).toEqual([]);
+});
+
+it("a retry's preview names the steps that other runs went on with, which no dry run of this one can foresee", async () => {
+  const ada = await person();
+  const rejected = await asking(ada);
+  const { items } = await ada.ask<Listed>("GET", `/v1/approvals?instance=${rejected}`);
+  await ada.ask("POST", `/v1/approvals/${items[0]?.id}/reject`, { reason: "not this one" });
+  const { mend } = await breakPages(ada);
+  await ada.ask("POST", "/v1/commands", { type: "research.requested", payload: { brand: "zoo", keyword: "late" } });
+  const errored = () => ada.ask<Listed>("GET", "/v1/instances?status=errored").then((found) => found.items[0]?.id);
+  await expect.poll(errored, { timeout: 30_000 }).toBeDefined();
+  await mend();
+  const page = await ada.open(`instances/${await errored()}`);
+  await page.getByRole("button", { name: "Retry", exact: true }).click();
+  const said = page.getByRole("dialog").getByText("but by other runs of publish-article:");
+  await said.getByText("mark rejected", { exact: true }).waitFor();
+  expect(await said.getByText("put page").count()).toBe(0);
+  await expectFit(page, "instance-retry-behind");
+});

@@ -1,0 +1,82 @@
+import { expect, it } from "vitest";
+import { signInLink } from "../../src/cli/local/sign-in-link.ts";
+import { expectFit } from "./look.ts";
+import { forgive, inDatabase, person } from "./stage.ts";
+
+it("a screen that fails says what to do, and leaves every other one alive", async () => {
+  const ada = await person();
+  const page = await ada.open();
+  await page.route("**/v1/locks*", (route) => route.fulfill({ json: { items: [null], next_cursor: null } }));
+  await page.getByRole("link", { name: "Settings" }).click();
+  await page.getByRole("link", { name: "Locks" }).click();
+  await page.getByRole("heading", { name: "This screen cannot be shown" }).waitFor();
+  await expectFit(page, "screen-failed");
+  await page.getByRole("link", { name: "Queues" }).click();
+  await page.getByRole("heading", { name: "Queues" }).waitFor();
+  await page.goBack();
+  await page.getByRole("heading", { name: "This screen cannot be shown" }).waitFor();
+  await page.unroute("**/v1/locks*");
+  await page.getByRole("button", { name: "Show it again" }).click();
+  await page.getByText("No lock is held").waitFor();
+  forgive(page, /console: TypeError/);
+});
+
+it("search keeps what was typed, opens what it finds, and says what it looked for where it finds nothing", async () => {
+  const ada = await person();
+  const command = { type: "brand.audit", payload: { brand: "acme" } };
+  for (const name of ["weekly", "daily"])
+    await ada.ask("PUT", `/v1/schedules/${name}`, { cron: "0 9 * * 1", command, reason: "to find it" });
+  const page = await ada.open();
+  await page.getByText("Nothing was asked for in the last hour").waitFor();
+  const box = page.getByRole("combobox", { name: "Search by any id or key" });
+  await box.fill("acme/nothing");
+  await page.getByText("Nothing was found by acme/nothing.").waitFor();
+  await expectFit(page, "search-nothing");
+  await page.getByRole("link", { name: "Instances about it" }).click();
+  await page.waitForURL(/instances\?subject=acme%2Fnothing$/);
+
+  await box.fill("we");
+  await page.getByText("Three characters or more").waitFor();
+  await box.blur();
+  await box.focus();
+  await page.waitForTimeout(300);
+  expect(await box.inputValue()).toBe("we");
+  await box.pressSequentially("ekly");
+  await page.getByRole("option", { name: /weekly/ }).waitFor();
+  await box.press("Enter");
+  await page.waitForURL(/settings\/schedules\?name=weekly$/);
+  await page.getByText("1 schedule", { exact: true }).waitFor();
+  expect(await box.inputValue()).toBe("");
+});
+
+it("a job whose name no address can hold, from before such names were refused, leads to no other screen", async () => {
+  const ada = await person();
+  await ada.ask("POST", "/v1/commands", {
+    type: "research.requested",
+    delay_seconds: 3600,
+    payload: { brand: "acme", keyword: ada.tenant },
+  });
+  await inDatabase((database) => database.prepare("UPDATE instances SET correlation_id = '..' WHERE tenant_id = ?").run(ada.tenant));
+  const page = await ada.open("instances");
+  await page.getByRole("link", { name: "..", exact: true }).click();
+  await page.getByText("No address can name “..”").waitFor();
+  expect(new URL(page.url()).pathname).toBe("/console/jobs");
+});
+
+it("a link that is opened while the engine does not answer is not spent: its code is tried again", async () => {
+  const ada = await person();
+  const page = await ada.open();
+  await page.goto("about:blank");
+  await page.route("**/console/sign-in", (route) => route.abort());
+  await page.goto(await signInLink(ada.url, ada.token));
+  await page.getByText("Your link may still work: try again.").waitFor();
+  expect(page.url()).toBe(`${ada.url}/console`);
+  await page.unroute("**/console/sign-in");
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByRole("navigation", { name: "Screens" }).waitFor();
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByLabel("Your token").fill("mr_“copied”");
+  await page.keyboard.press("Enter");
+  await page.getByText("A token is mr_ with letters").waitFor();
+  forgive(page, /ERR_FAILED/);
+});

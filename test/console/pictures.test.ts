@@ -1,0 +1,112 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Page } from "playwright-core";
+import { expect, it, onTestFinished } from "vitest";
+import { openDemo } from "../cli/run-demo.ts";
+import { person, stage } from "./stage.ts";
+import { articles, breakPages } from "./work.ts";
+
+// MILLRACE_SCREENSHOTS=docs/console npx vitest run --project node test/console/pictures.test.ts: the pictures of docs/console.md.
+
+const FOLDER = process.env.MILLRACE_SCREENSHOTS;
+/** Words stay sharp at this quality, in a third of what a PNG takes. */
+const QUALITY = 60;
+
+/** Keeps a picture of what the page shows once this is there; dark or narrow where its name says so. */
+async function keep(page: Page, name: string, shown: string | RegExp): Promise<void> {
+  if (name.endsWith("-390")) await page.setViewportSize({ width: 390, height: 844 });
+  if (name.endsWith("-dark")) await page.emulateMedia({ colorScheme: "dark" });
+  await page.getByText(shown).filter({ visible: true }).first().waitFor();
+  await page.locator(".live[data-state=live]").waitFor();
+  const session = await page.context().newCDPSession(page);
+  const { data } = await session.send("Page.captureScreenshot", { format: "webp", quality: QUALITY });
+  await session.detach();
+  mkdirSync(FOLDER ?? "", { recursive: true });
+  writeFileSync(join(FOLDER ?? "", `${name}.webp`), Buffer.from(data, "base64"));
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await page.emulateMedia({ colorScheme: "light" });
+}
+
+/** Goes to a place of the console, which keeps its token: nothing is loaded anew. */
+async function go(page: Page, path: string): Promise<void> {
+  await page.evaluate(`history.pushState(null, "", "/console/${path}"); dispatchEvent(new PopStateEvent("popstate"))`);
+}
+
+async function opened(link: string): Promise<Page> {
+  const context = await (await stage()).chrome.newContext({ viewport: { width: 1280, height: 800 } });
+  onTestFinished(() => context.close());
+  const page = await context.newPage();
+  await page.goto(link);
+  return page;
+}
+
+/** The link that the demo of the console prints, once its shop's day is made. */
+async function demoLink(): Promise<string> {
+  const child = openDemo("console");
+  let out = "";
+  for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) {
+    out += chunk;
+    if (out.includes("Ctrl-C ends it")) break;
+  }
+  return /http:\S+#code=\S+/.exec(out)?.[0] ?? "";
+}
+
+it.runIf(FOLDER)("an operator's screens, with a shop's day in them", async () => {
+  const page = await opened(await demoLink());
+  const rows = page.locator("tbody tr");
+  for (const name of ["now", "now-dark", "now-390"]) await keep(page, name, /^p50/);
+  for (const name of ["instances", "instances-390"]) {
+    await go(page, "instances");
+    await keep(page, name, "follow-parcel");
+  }
+  await go(page, "instances?status=errored&workflow=ship-order");
+  await rows.first().getByRole("link").first().click();
+  for (const name of ["instance", "instance-dark", "instance-390"]) await keep(page, name, /book courier failed/);
+  await go(page, "dead-letters");
+  await keep(page, "dead-letters", /payload.pieces is missing/);
+  const there = { position: { x: 4, y: 4 } };
+  await rows.filter({ hasText: "pieces is missing" }).click(there);
+  await page.getByRole("table", { name: "Dead letters" }).locator("tbody tr").first().click(there);
+  await keep(page, "dead-letter", /^payload.pieces$/);
+  await go(page, "settings/doubts");
+  await keep(page, "settings", "send mail");
+
+  await go(page, "");
+  await page.getByRole("link", { name: /book courier/ }).click();
+  await page.getByRole("button", { name: /^Retry or close all/ }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByRole("button", { name: "Retry 20 instances" }).waitFor();
+  await dialog.getByLabel("Why").fill("the courier's key is renewed");
+  await page.keyboard.press("Control+Enter");
+  await page.getByRole("heading", { name: "Retry 20 instances" }).waitFor();
+  await keep(page, "bulk-action", /20 retried|complete/);
+  await go(page, "actions");
+  await keep(page, "actions", "Retry 20 instances");
+  await go(page, "audit");
+  await keep(page, "audit", "the courier's key is renewed");
+
+  // What was counted comes within half a minute.
+  await go(page, "queues");
+  const out = rows.filter({ hasText: "order-commands" }).locator("td").nth(4);
+  await expect.poll(() => out.textContent(), { timeout: 90_000 }).not.toBe("0");
+  await keep(page, "queues", "grace");
+  await go(page, "messages");
+  await keep(page, "messages", "order.ship");
+});
+
+it.runIf(FOLDER)("a developer's screens, from the first minute on", async () => {
+  const ada = await person({ tenant: "acme" });
+  const page = await ada.open();
+  await keep(page, "first-minute", "Press Retry");
+  await page.getByRole("link", { name: "Open a command that fails once" }).click();
+  await keep(page, "send", "Nobody has its key");
+  const outage = await breakPages(ada);
+  await articles(ada, ["cold brew"], { each: 3 });
+  await outage.mend();
+  await articles(ada, ["flat white"]);
+  await go(page, "catalog");
+  await keep(page, "catalog", "Steps seen");
+  await go(page, "jobs/spring");
+  for (const name of ["job", "job-dark"]) await keep(page, name, "post-to-social");
+  expect(page.url()).toContain("jobs/spring");
+});

@@ -1,0 +1,94 @@
+// An engine with what the app has not: a lane in front of a workflow (the changes of an order are made one after another), a step that can be in
+// doubt, a lock and a limit.
+import {
+  defineCommand,
+  defineConsumer,
+  defineLaneQueue,
+  defineStep,
+  defineWorkflow,
+  type LimitEnv,
+  type LockEnv,
+  limitOf,
+  notRetryable,
+  withLock,
+} from "millrace";
+import { engineRoutes } from "millrace/http";
+import { armKeeper, catalog, engineLanes, entrypoint, keeper } from "millrace/worker";
+import * as z from "zod";
+
+const orders = defineLaneQueue({ name: "orders" });
+
+/** Change an order. `refused` is one that the warehouse does not make, `lost` one whose letter is cut off behind its request. */
+const OrderChange = defineCommand({
+  type: "order.change",
+  payload: z.object({ order: z.string().min(1), change: z.int(), refused: z.boolean().default(false), lost: z.boolean().default(false) }),
+  key: ({ order, change }) => `${order}/${change}`,
+  subject: ({ order }) => order,
+  queue: orders,
+});
+
+const tellWarehouse = defineStep<{ refused: boolean }, null>({
+  effect: "natural",
+  async run({ input }) {
+    if (input.refused) throw notRetryable("The warehouse has packed this order.", 409);
+    return null;
+  },
+});
+
+/** Writes to the customer; twice would be a nuisance. */
+const writeLetter = defineStep<{ to: string; lost: boolean }, { sent: boolean }>({
+  effect: "once",
+  output: z.object({ sent: z.boolean() }),
+  async run({ input }) {
+    if (input.lost) throw new Error("The post office answered 502. Whether it sent is unknown.");
+    return { sent: true };
+  },
+});
+
+const changeOrder = defineWorkflow({
+  name: "change-order",
+  on: OrderChange,
+  async run({ payload: { order, refused, lost }, step }) {
+    await step.effect("tell the warehouse", tellWarehouse, { refused });
+    await step.effect("write to the customer", writeLetter, { to: order, lost });
+  },
+});
+
+const app = catalog({ consumers: [defineConsumer({ queue: orders, starts: [changeOrder], onFailure: "hold" })] });
+
+export { Lock, RateLimit, Recorder } from "millrace/worker";
+export class Keeper extends keeper({ catalog: app }) {}
+export class Lanes extends engineLanes(app) {}
+export class ChangeOrder extends entrypoint(changeOrder, app) {}
+
+const api = engineRoutes(app);
+
+/** Whose lock is held, and whose limit is taken from, under which name. */
+interface Held {
+  tenant: string;
+  name: string;
+}
+
+/** Takes from a limit until it is full, and holds a lock until somebody breaks it. */
+async function hold({ tenant: tenantId, name }: Held, env: LimitEnv & LockEnv, ctx: ExecutionContext): Promise<void> {
+  const limit = limitOf(env, name, [{ limit: 20, periodMs: 60_000 }], { tenantId });
+  await limit.take(15);
+  await limit.heed({ status: 429, headers: { "retry-after": "600" } });
+  const { promise: isHeld, resolve } = Promise.withResolvers<void>();
+  const untilBroken = withLock(env, name, { tenantId, holder: "the till", ttl: "1 second" }, ({ signal }) => {
+    resolve();
+    return new Promise((end) => signal.addEventListener("abort", end));
+  });
+  ctx.waitUntil(untilBroken.catch(() => {}));
+  await isHeld;
+}
+
+export default {
+  /** `POST /hold` is the shop's own. */
+  async fetch(request, env, ctx) {
+    armKeeper(env, ctx);
+    if (new URL(request.url).pathname !== "/hold") return api.fetch(request, env, ctx);
+    await hold(await request.json(), env as unknown as LimitEnv & LockEnv, ctx);
+    return new Response(null, { status: 204 });
+  },
+} satisfies ExportedHandler<Env>;
