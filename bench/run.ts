@@ -41,7 +41,8 @@ writeFileSync(secrets, "MILLRACE_KEY=bench\n");
 const result =
   what === "lanes"
     ? { ...(await on("lanes", (ask) => measureLanes(ask, rounds))), ...(await on(".", (ask) => coordinationFigures(ask, rounds))) }
-    : await on(".", measure);
+    : // In a runtime each: one holds three open files for every instance that it has had.
+      { ...(await on(".", measure)), ...(await on(".", measureLean)) };
 if (values.json) console.log(JSON.stringify(result));
 
 /** Measures something on the Worker of a folder. */
@@ -103,27 +104,7 @@ async function measure(ask: AskWorker) {
     latency_ratio,
   );
 
-  await ask("/asked");
-  await ask(`/latency/engine?count=${PACED}`);
-  const asked = await ask<Record<"roundTrips" | "rowsWritten" | "rowsRead" | "objectRequests", number>>("/asked");
-  const round_trips_per_run = round(asked.roundTrips / PACED);
-  const rows_written_per_run = round(asked.rowsWritten / PACED);
-  const { stepsOnPlatform, ...shown } = await ask<Record<(typeof SHOWN)[number] | "stepsOnPlatform", number>>(`/shown?count=${PACED}`);
-  const { roundTrips: _, ...byD1 } = asked;
-  const counted = { ...byD1, steps: stepsOnPlatform, queueOperations: OPERATIONS_PER_MESSAGE * PACED, requests: REQUESTS * PACED };
-  const usd_per_million_runs = round((marginalUsd(counted) / PACED) * 1e6);
-  const cost_shown_vs_counted = Math.round((marginalUsd(shown) / marginalUsd(counted)) * 10_000) / 10_000;
-  say(
-    "one run alone, acceptance to end",
-    `${round_trips_per_run} D1 round trips`,
-    `${rows_written_per_run} rows written`,
-    `$${usd_per_million_runs} per million`,
-  );
-  say(
-    `what ${PACED} runs are shown to have cost, of what D1 and the runtime counted`,
-    ...SHOWN.map((part) => `${part} ${shown[part]} of ${counted[part]}`),
-    cost_shown_vs_counted,
-  );
+  const platform = await oneAlone(ask, "engine");
 
   // The first round finds the runtime cold, and is not counted.
   for (const shards of [1, 8]) await ask(`/recorder?count=${RECORDS}&shards=${shards}`);
@@ -162,9 +143,68 @@ async function measure(ask: AskWorker) {
     guard_ratio,
     latency_ratio,
     recorder_per_s,
-    round_trips_per_run,
-    rows_written_per_run,
-    usd_per_million_runs,
-    cost_shown_vs_counted,
+    ...platform,
   };
+}
+
+/** The same three steps, lean, against raw Workflows. */
+async function measureLean(ask: AskWorker) {
+  await ask(`/runs/raw?count=100`);
+  await ask(`/runs/lean?count=100`);
+  const throughput = await repeat(rounds, async () => ({
+    raw: await ask<number>(`/runs/raw?count=${RUNS}`),
+    lean: await ask<number>(`/runs/lean?count=${RUNS}`),
+  }));
+  const guard_ratio_lean = round(median(throughput.map(({ raw, lean }) => lean / raw)));
+  say(
+    `${RUNS} instances of three lean steps`,
+    `raw ${median(throughput.map((one) => one.raw)).toFixed(0)}/s`,
+    `lean ${median(throughput.map((one) => one.lean)).toFixed(0)}/s`,
+    guard_ratio_lean,
+  );
+  const latency = await repeat(rounds, async () => ({
+    raw: await ask<number[]>(`/latency/raw?count=${PACED}`),
+    lean: await ask<number[]>(`/latency/lean?count=${PACED}`),
+  }));
+  const rawP50 = median(latency.flatMap((one) => one.raw));
+  const leanP50 = median(latency.flatMap((one) => one.lean));
+  const latency_ratio_lean = round(leanP50 / rawP50);
+  say(
+    "from asking to the end of three lean steps, p50",
+    `bare create ${rawP50} ms`,
+    `accepted and queued ${leanP50} ms`,
+    latency_ratio_lean,
+  );
+  const alone = await oneAlone(ask, "lean");
+  return {
+    guard_ratio_lean,
+    latency_ratio_lean,
+    ...Object.fromEntries(Object.entries(alone).map(([name, figure]) => [`${name}_lean`, figure])),
+  };
+}
+
+/** What one run uses, as D1 and the runtime count it and as it is shown: of the workflow whose latency is asked for under that name. */
+async function oneAlone(ask: AskWorker, which: "engine" | "lean") {
+  await ask("/asked");
+  await ask(`/latency/${which}?count=${PACED}`);
+  const asked = await ask<Record<"roundTrips" | "rowsWritten" | "rowsRead" | "objectRequests", number>>("/asked");
+  const round_trips_per_run = round(asked.roundTrips / PACED);
+  const rows_written_per_run = round(asked.rowsWritten / PACED);
+  const { stepsOnPlatform, ...shown } = await ask<Record<(typeof SHOWN)[number] | "stepsOnPlatform", number>>(`/shown?count=${PACED}`);
+  const { roundTrips: _, ...byD1 } = asked;
+  const counted = { ...byD1, steps: stepsOnPlatform, queueOperations: OPERATIONS_PER_MESSAGE * PACED, requests: REQUESTS * PACED };
+  const usd_per_million_runs = round((marginalUsd(counted) / PACED) * 1e6);
+  const cost_shown_vs_counted = Math.round((marginalUsd(shown) / marginalUsd(counted)) * 10_000) / 10_000;
+  say(
+    `one run alone${which === "lean" ? ", lean" : ""}, acceptance to end`,
+    `${round_trips_per_run} D1 round trips`,
+    `${rows_written_per_run} rows written`,
+    `$${usd_per_million_runs} per million`,
+  );
+  say(
+    `what ${PACED} runs are shown to have cost, of what D1 and the runtime counted`,
+    ...SHOWN.map((part) => `${part} ${shown[part]} of ${counted[part]}`),
+    cost_shown_vs_counted,
+  );
+  return { round_trips_per_run, rows_written_per_run, usd_per_million_runs, cost_shown_vs_counted };
 }

@@ -3,12 +3,16 @@ import { address, type Catalog } from "millrace/worker";
 import { acceptance } from "../src/engine/intake/accept.ts";
 import { startInstances } from "../src/engine/intake/start.ts";
 import { insertAccepted } from "../src/engine/store/instances/accept.ts";
-import { ended, RunGuarded } from "./workflows.ts";
+import { ended, type RunLean } from "./workflows.ts";
 
 export interface BenchEnv extends EngineEnv, LimitEnv, CounterEnv {
   RAW: Workflow;
   GUARDED: Workflow;
+  LEAN: Workflow;
 }
+
+/** The command of a workflow whose name it ends with. */
+type Command = typeof RunLean;
 
 /** Runs per second of many instances of the raw workflow, from their creation to the end of the last. */
 export async function rawRuns(env: BenchEnv, count: number, series: string): Promise<number> {
@@ -22,15 +26,19 @@ export async function rawRuns(env: BenchEnv, count: number, series: string): Pro
 }
 
 /**
- * The same for the guarded workflow, from the same kind of creation to the moment every instance's row says complete. Acceptance is
+ * The same for the workflow of a command, from the same kind of creation to the moment every instance's row says complete. Acceptance is
  * measured apart.
  */
-export async function guardedRuns(env: BenchEnv, count: number, series: string): Promise<number> {
+export async function engineRuns(env: BenchEnv, count: number, series: string, command: Command): Promise<number> {
   const ids = names(count, series);
   const accepted = await Promise.all(
     ids.map(async (id) => {
       const to = { tenantId: "bench", source: "bench", correlationId: series, causationId: "bench", traceparent: newTrace(), owner: id };
-      return acceptance({ name: "guarded" }, await address(env.PAYLOADS, RunGuarded.from({ id }), to), "bench-commands");
+      return acceptance(
+        { name: command.type.slice("bench.".length) },
+        await address(env.PAYLOADS, command.from({ id }), to),
+        "bench-commands",
+      );
     }),
   );
   await atomically(
@@ -53,9 +61,9 @@ export function rawLatency(env: BenchEnv, count: number, series: string): Promis
 }
 
 /** The same for a command that is accepted and goes through the queue. */
-export function engineLatency(env: BenchEnv, catalog: Catalog, count: number, series: string): Promise<number[]> {
+export function engineLatency(env: BenchEnv, catalog: Catalog, count: number, series: string, { type }: Command): Promise<number[]> {
   return paced(names(count, series), async (id) => {
-    const [answer] = await enqueue(env, catalog, { tenantId: "bench", source: "bench" }, [{ type: "bench.guarded", payload: { id } }]);
+    const [answer] = await enqueue(env, catalog, { tenantId: "bench", source: "bench" }, [{ type, payload: { id } }]);
     if (answer instanceof MillraceError) throw answer;
   });
 }

@@ -3,9 +3,9 @@ import { counterAddRate, limiterTakeRate } from "./coordination.ts";
 import { engineIntake, plainIntake } from "./intake.ts";
 import { confirmedProjection, engineProjection, plainProjection } from "./projections.ts";
 import { recorderRate } from "./recorder.ts";
-import { type BenchEnv, engineLatency, guardedRuns, rawLatency, rawRuns } from "./runs.ts";
+import { type BenchEnv, engineLatency, engineRuns, rawLatency, rawRuns } from "./runs.ts";
 import { shownCost } from "./shown-cost.ts";
-import { benching, empty, guarded } from "./workflows.ts";
+import { benching, empty, guarded, lean, RunGuarded, RunLean } from "./workflows.ts";
 
 export { Counter, RateLimit } from "millrace/worker";
 export { Ledger } from "../src/systems/facts/ledger/ledger.ts";
@@ -15,6 +15,7 @@ export class Keeper extends keeper({}) {}
 
 const app = catalog({ consumers: [benching] });
 export class Guarded extends entrypoint(guarded, app) {}
+export class Lean extends entrypoint(lean, app) {}
 export class Empty extends entrypoint(empty, app) {}
 
 const consume = dispatch(app);
@@ -83,11 +84,15 @@ export default {
       case "/runs/raw":
         return Response.json(await rawRuns(env, count, series));
       case "/runs/guarded":
-        return Response.json(await guardedRuns(env, count, series));
+        return Response.json(await engineRuns(env, count, series, RunGuarded));
+      case "/runs/lean":
+        return Response.json(await engineRuns(env, count, series, RunLean));
       case "/latency/raw":
         return Response.json(await rawLatency(env, count, series));
       case "/latency/engine":
-        return Response.json(await engineLatency(env, app, count, series));
+        return Response.json(await engineLatency(env, app, count, series, RunGuarded));
+      case "/latency/lean":
+        return Response.json(await engineLatency(env, app, count, series, RunLean));
       case "/shown":
         return Response.json(await shownCost(env, count));
       case "/asked": {

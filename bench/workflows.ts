@@ -1,5 +1,5 @@
 import { WorkflowEntrypoint, type WorkflowEvent, type WorkflowStep } from "cloudflare:workers";
-import { defineCommand, defineConsumer, defineQueue, defineStep, defineWorkflow, type EffectCall, sql } from "millrace";
+import { defineCommand, defineConsumer, defineQueue, defineStep, defineWorkflow, type EffectCall, sql, type WorkflowCall } from "millrace";
 import * as z from "zod";
 
 const benchCommands = defineQueue({ name: "bench-commands" });
@@ -7,6 +7,7 @@ const benchCommands = defineQueue({ name: "bench-commands" });
 const payload = z.object({ id: z.string() });
 const message = (type: string) => defineCommand({ type, payload, key: ({ id }) => id, subject: ({ id }) => id, queue: benchCommands });
 export const RunGuarded = message("bench.guarded");
+export const RunLean = message("bench.lean");
 const RunEmpty = message("bench.empty");
 
 /** When each run ended, by its id: one process, one clock, for both sides. */
@@ -30,22 +31,23 @@ export class Raw extends WorkflowEntrypoint<Cloudflare.Env, { id: string }> {
 
 const guardedEffect = defineStep({ effect: "keyed", run: ({ input }: EffectCall<{ id: string }>) => effect(input) });
 
+async function threeSteps({ payload: { id }, step }: WorkflowCall<{ id: string }>): Promise<void> {
+  await step.effect("first", guardedEffect, { id });
+  await step.effect("second", guardedEffect, { id });
+  await step.commit("third", () => ({
+    statements: [sql`UPDATE bench_rows SET done = 1 WHERE id = ${id}`],
+    output: { id, at: "here", ok: true },
+  }));
+  ended.set(id, Date.now());
+}
+
 /** The same three steps, guarded: two keyed effects and a commit. */
-export const guarded = defineWorkflow({
-  name: "guarded",
-  on: RunGuarded,
-  async run({ payload: { id }, step }) {
-    await step.effect("first", guardedEffect, { id });
-    await step.effect("second", guardedEffect, { id });
-    await step.commit("third", () => ({
-      statements: [sql`UPDATE bench_rows SET done = 1 WHERE id = ${id}`],
-      output: { id, at: "here", ok: true },
-    }));
-    ended.set(id, Date.now());
-  },
-});
+export const guarded = defineWorkflow({ name: "guarded", on: RunGuarded, run: threeSteps });
+
+/** The same, lean. */
+export const lean = defineWorkflow({ name: "lean", on: RunLean, steps: "lean", run: threeSteps });
 
 /** A run without steps: what intake starts. */
 export const empty = defineWorkflow({ name: "empty", on: RunEmpty, run: async () => undefined });
 
-export const benching = defineConsumer({ queue: benchCommands, batch: { size: 100, waitSeconds: 0 }, starts: [guarded, empty] });
+export const benching = defineConsumer({ queue: benchCommands, batch: { size: 100, waitSeconds: 0 }, starts: [guarded, lean, empty] });

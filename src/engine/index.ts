@@ -46,6 +46,7 @@ export {
   type StepDefinition,
   type Writes,
 } from "./guard/step.ts";
+export type { StepMode } from "./guard/step-mode.ts";
 export { type Accepted, type CommandRequest, enqueue, enqueueOne, type Requester } from "./intake/enqueue.ts";
 export { type EventRequest, type Stated, stateEvents } from "./intake/state.ts";
 export {

@@ -14,7 +14,7 @@ import { insertTextCall, type Paid } from "../systems/content/text-calls.ts";
 /**
  * Writes an article from a keyword's research and stores it as a draft. Every answer that was paid for is recorded with what it cost,
  * once. One that cannot be used is asked for once more if that may help; then the instance stops until a person retries it, and each
- * retry pays for one more answer.
+ * retry pays for one more answer. Its steps are the platform's: a model takes longer than a pass would wait for.
  */
 export const generateArticle = defineWorkflow({
   name: "generate-article",

@@ -4,7 +4,10 @@ import { putPage } from "../steps/put-page.ts";
 import { publishQuestion } from "../systems/content/approval.ts";
 import { loadArticle, markPublished, markRejected, markUnpublished, nextChange } from "../systems/content/articles.ts";
 
-/** Publishes a draft as a page, after a person's yes if the brand wants that. Undone, the page is taken down. */
+/**
+ * Publishes a draft as a page, after a person's yes if the brand wants that. Undone, the page is taken down. Its steps are the platform's:
+ * it waits for people, and the page, which can be taken down, would be one in any case.
+ */
 export const publishArticle = defineWorkflow({
   name: "publish-article",
   on: ContentPublish,

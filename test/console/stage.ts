@@ -53,8 +53,7 @@ export async function inDatabase(write: (database: DatabaseSync) => void, at?: P
   useDatabase(state, write);
 }
 
-/** What a page of the console should never do, as it happened. */
-const wrongs = new Map<Page, string[]>();
+/** What a test makes a page do wrong. */
 const forgiven = new Map<Page, RegExp[]>();
 
 /** Somebody known to an engine, by default to the shared one, by a token that ends in a day, or in so many milliseconds. */
@@ -83,7 +82,6 @@ export async function person({
       context.setDefaultTimeout(30_000);
       const page = await context.newPage();
       const wrong: string[] = [];
-      wrongs.set(page, wrong);
       page.on("console", (said) => said.type() !== "error" || wrong.push(`console: ${said.text()}`));
       page.on("pageerror", (error) => wrong.push(`error: ${error.message}`));
       page.on("dialog", (dialog) => {
@@ -93,7 +91,6 @@ export async function person({
       page.on("request", (request) => request.url().startsWith(url) || wrong.push(`request: ${request.url().slice(0, 200)}`));
       onTestFinished(async () => {
         await context.close();
-        wrongs.delete(page);
         const kinds = forgiven.get(page) ?? [];
         expect(wrong.filter((one) => !kinds.some((kind) => kind.test(one)))).toEqual([]);
       });

@@ -26,12 +26,12 @@ const APART = ["test/proof/", "test/systems/privacy/", "test/docs/raw/"];
  * computes. A second runtime is started, filled and warmed up too: the app's files have one, and the engine's, which mostly wait, two.
  */
 export const LANES: readonly (readonly Job[])[] = [
-  [tests("app", 1)],
   [
-    tests("engine", 2, "test/engine/"),
+    tests("app", 1),
     // In one run: what starts vitest reads its configuration, and wrangler with it, for some seconds of a processor.
     { ...tests("engine", 1, "--project", "privacy", "--project", "raw", ...APART), name: "apart" },
   ],
+  [tests("engine", 2, "test/engine/")],
   [
     // The walk goes on from what the types' check has found.
     { name: "check", program: "npm", args: ["run", "--silent", "check"] },

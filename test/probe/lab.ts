@@ -1,6 +1,7 @@
 import { defineCommand, defineEvent, defineWorkflow, on, project, sendEach, sensitive, type WorkflowCall } from "millrace";
 import * as z from "zod";
 import { probeCommands, probeEvents } from "./messages.ts";
+import { mode } from "./mode.ts";
 
 /** Somebody whom people who look at messages need not know. */
 const person = z.object({ email: sensitive(z.string()), born: z.int().meta({ sensitive: true }).optional(), city: z.string() });
@@ -41,6 +42,9 @@ export const labPasses = new Map<string, number>();
 export const lab = defineWorkflow({
   name: "lab",
   on: LabRequested,
+  get steps() {
+    return mode.steps;
+  },
   async run(call) {
     labPasses.set(call.instanceId, (labPasses.get(call.instanceId) ?? 0) + 1);
     const code = labs.get(call.payload.name);

@@ -17,6 +17,7 @@ import {
   type Writes,
 } from "millrace";
 import { ProbeDone, ProbeFollow, ProbeRequested, ProbeSignal, type ProbeStep } from "./messages.ts";
+import { mode } from "./mode.ts";
 
 interface Act {
   subject: string;
@@ -33,6 +34,9 @@ export const throwing = new Set<string>();
 export const probe = defineWorkflow({
   name: "probe",
   on: ProbeRequested,
+  get steps() {
+    return mode.steps;
+  },
   async run({ payload, step, instanceId }) {
     passes.set(instanceId, (passes.get(instanceId) ?? 0) + 1);
     const outputs: unknown[] = [];
@@ -55,6 +59,9 @@ const SOON = { retries: { limit: 8, delay: "1 second", backoff: "constant" } } a
 export const countDone = defineWorkflow({
   name: "count-done",
   on: ProbeDone,
+  get steps() {
+    return mode.steps;
+  },
   async run({ payload, step, instanceId }) {
     const row = sql`INSERT INTO probe_rows (id, kind, name) VALUES (${instanceId}, 'event', ${payload.name})`;
     await step.commit("count", () => ({ statements: [row] }), SOON);
@@ -65,6 +72,9 @@ export const countDone = defineWorkflow({
 export const followProbe = defineWorkflow({
   name: "follow-probe",
   on: ProbeFollow,
+  get steps() {
+    return mode.steps;
+  },
   deadline: "2 hours",
   async run({ payload, step, instanceId }) {
     const row = sql`INSERT INTO probe_rows (id, kind, name) VALUES (${instanceId}, 'command', ${payload.name})`;

@@ -34,9 +34,16 @@ const upstream: fc.Arbitrary<Upstream> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ is: fc.constantFrom("hangs" as const, "floods" as const), times: fc.constant(1) }) },
 );
 
-const said = { emits: sometimes(fc.constant(true), 3), large: rarely, stays: rarely };
+const lean = sometimes(fc.constantFrom("lean" as const, "lean" as const, "flips" as const), 2);
+const said = { emits: sometimes(fc.constant(true), 3), large: rarely, stays: rarely, lean };
 const act: fc.Arbitrary<Act> = fc
   .record({ do: fc.constantFrom("keyed", "natural", "lookup", "once"), upstream: sometimes(upstream, 3), ...said })
+  // What can be taken back is lean only where its key is taken first.
+  .chain((one) =>
+    one.lean && (one.do === "keyed" || one.do === "natural")
+      ? sometimes(fc.constant(true), 2).map((stays) => ({ ...one, stays }))
+      : fc.constant(one),
+  )
   // A person answers each doubt by hand: two are enough.
   .map((one): Act => (one.do === "once" && one.upstream?.is === "away" ? { ...one, upstream: { is: "away", times: 1 } } : one));
 const own: fc.Arbitrary<Own> = fc.record({

@@ -1,4 +1,4 @@
-import { codeOf, notRetryable, type Statement, type Steps, sql, upstreamRefused, type Writes } from "millrace";
+import { codeOf, notRetryable, type Statement, type StepMode, type Steps, sql, upstreamRefused, type Writes } from "millrace";
 import type { LabCall } from "../probe/lab.ts";
 import { ProbeDone, ProbeSignal } from "../probe/messages.ts";
 import { definitionOf, idIn, padded, QUICK } from "./effects.ts";
@@ -8,6 +8,7 @@ import {
   type Ask,
   itemsOf,
   type Leaf,
+  type Lean,
   type Own,
   type Program,
   partsOf,
@@ -40,7 +41,8 @@ interface Place {
 /** The code of a run that does what a program says. `runs`: how many runs operators have begun so far. */
 export function codeFor(program: Program, runs: () => number): (call: LabCall) => Promise<Trace> {
   const tried = new Set<string>();
-  return (call) => new Pass(call, tried, runs()).run(program);
+  let passes = 0;
+  return (call) => new Pass(call, tried, runs(), passes++).run(program);
 }
 
 class Pass {
@@ -51,11 +53,14 @@ class Pass {
 
   /** Which run of the instance it is in, from 1. */
   readonly #nth: number;
+  /** How many passes this process has made before. */
+  readonly #before: number;
 
-  constructor(call: LabCall, tried: Set<string>, nth: number) {
+  constructor(call: LabCall, tried: Set<string>, nth: number, before: number) {
     this.#call = call;
     this.#tried = tried;
     this.#nth = nth;
+    this.#before = before;
     this.#trace.note = call.payload.note.length;
   }
 
@@ -116,7 +121,10 @@ class Pass {
   /** A decision is for good once a commit stands behind it. */
   async #decide(place: Place, decision: string | number): Promise<void> {
     this.#trace.decided[place.at] = decision;
-    await this.#commit({ do: "commit" }, { ...place, at: `${place.at}:${decision}`, name: `${place.name} ${decision}` });
+    await this.#commit(
+      { do: "commit", lean: leanAt(place.at) },
+      { ...place, at: `${place.at}:${decision}`, name: `${place.name} ${decision}` },
+    );
   }
 
   #take(leaf: Leaf, place: Place): Promise<void> {
@@ -168,12 +176,17 @@ class Pass {
     return leaf.emits ? { emit: [ProbeDone.from({ name: this.#subject(at), step: "done" })] } : {};
   }
 
+  #mode({ lean }: Act | Own): { steps?: StepMode } {
+    if (lean === undefined) return {};
+    return { steps: lean === "lean" || this.#before % 2 === 0 ? "lean" : "platform" };
+  }
+
   #effect(leaf: Act, { on, at, name, key }: Place): Promise<void> {
     const doing = { subject: this.#subject(at), large: leaf.large === true };
     const record = () => this.#says(leaf, at);
     const undo = leaf.stays ? {} : { undo: () => ({ statements: [this.#row("back", at)], ...this.#says(leaf, `${at}/back`) }) };
     return this.#mark({ on, at, name, key }, async () =>
-      idIn(await on.effect(`${name} ${leaf.do}` as never, definitionOf(leaf), doing, { key, record, ...undo })),
+      idIn(await on.effect(`${name} ${leaf.do}` as never, definitionOf(leaf), doing, { key, record, ...undo, ...this.#mode(leaf) })),
     );
   }
 
@@ -184,7 +197,9 @@ class Pass {
       return { statements: [this.#row("commit", at)], output: padded(at, leaf.large), ...this.#says(leaf, at), ...writes };
     };
     const undo = leaf.stays ? {} : { undo: () => ({ statements: [this.#row("back", at)], ...this.#says(leaf, `${at}/back`) }) };
-    return this.#mark(place, async () => idOf(at, await on.commit(`${name} commit` as never, make, { key, ...QUICK, ...undo })));
+    return this.#mark(place, async () =>
+      idOf(at, await on.commit(`${name} commit` as never, make, { key, ...QUICK, ...undo, ...this.#mode(leaf) })),
+    );
   }
 
   #read(leaf: Own, place: Place): Promise<void> {
@@ -245,7 +260,7 @@ class Pass {
     const subject = this.#subject(at);
     const say = () =>
       this.#commit(
-        { do: "commit" },
+        { do: "commit", lean: leanAt(at) },
         { ...place, at: `${at}:said`, name: `${name} said` },
         { emit: [ProbeSignal.from({ about: subject, value: at })] },
       );
@@ -254,6 +269,11 @@ class Pass {
     const [{ value }] = await Promise.all([hear(), ...(said === "beside" ? [say()] : [])]);
     await this.#decide(place, `heard ${value}`);
   }
+}
+
+/** Whether a commit is lean that no program names: some are, by their place. */
+function leanAt(at: string): Lean | undefined {
+  return [undefined, "lean", "flips"][at.length % 3] as Lean | undefined;
 }
 
 /** What a step of our own answered: its place, or else something that it should not have. */

@@ -11,6 +11,9 @@ export interface Upstream {
   times: number;
 }
 
+/** The pass makes a step's first attempt itself; or it `flips`: on every other pass the code says otherwise, as after a deployment. */
+export type Lean = "lean" | "flips";
+
 /**
  * A guarded effect. `emits`: an event that starts a run, sends a command and is told to an object; `large`: an output that is kept by
  * reference; `stays`: it cannot be taken back.
@@ -21,6 +24,7 @@ export interface Act {
   emits?: boolean | undefined;
   large?: boolean | undefined;
   stays?: boolean | undefined;
+  lean?: Lean | undefined;
 }
 
 /**
@@ -33,6 +37,7 @@ export interface Own {
   emits?: boolean | undefined;
   large?: boolean | undefined;
   stays?: boolean | undefined;
+  lean?: Lean | undefined;
 }
 
 /**

@@ -5,7 +5,7 @@ import { BOUNDARIES, type Fault, PHASES, WAYS } from "./fault.ts";
 import { standBetween } from "./faults.ts";
 import { trial } from "./in-process.ts";
 import type { Case } from "./prove.ts";
-import { REFERENCE } from "./reference.ts";
+import { ofLean, REFERENCE } from "./reference.ts";
 import type { World } from "./world.ts";
 
 /** Runs on trial at a time. */
@@ -28,9 +28,10 @@ it("whatever fails, once, at any boundary that a reference program crosses: it k
     found.push(`${problems.join("\n")}\nit("…", () => prove(${JSON.stringify(one)}));`);
     console.info(`proof: found ${found.at(-1)}`);
   };
-  const names = Object.keys(REFERENCE);
+  const programs = Object.values(REFERENCE).flatMap((program) => [program, ofLean(program)]);
+  const { length } = programs;
   await sideBySide(LANES, async () => {
-    const program = REFERENCE[names.pop() ?? ""];
+    const program = programs.pop();
     if (!program) return false;
     const { problems, crossed } = await trial({ program, world });
     note(problems, { program, world });
@@ -55,6 +56,6 @@ it("whatever fails, once, at any boundary that a reference program crosses: it k
   });
   const { trials, struck } = count;
   const faults = `${plan.length} single faults, ${trials} planned, ${struck} struck`;
-  task.meta.said = `proof: reference programs: seed ${seed}, ${Object.keys(REFERENCE).length} programs, ${faults}, ${found.length} found`;
+  task.meta.said = `proof: reference programs: seed ${seed}, ${length} programs, ${faults}, ${found.length} found`;
   expect(found).toEqual([]);
 });

@@ -1,9 +1,9 @@
 import { type Duration, durationInWords, durationMs } from "../contract/duration.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { upstreamKey } from "../contract/ids.ts";
-import type { TraceContext } from "../contract/trace.ts";
 import { tracedCall } from "../observe/traces/call.ts";
 import { advise } from "../pass/advice.ts";
+import type { Pass } from "../pass/pass.ts";
 import type { EffectAttempt } from "./attempt.ts";
 import { DEFAULT_TIMEOUT, type EffectCall } from "./step.ts";
 
@@ -15,7 +15,7 @@ export function callOf<Input, Output>(
   const { env, envelope: trace } = pass;
   const own = definition.effect === "keyed" ? definition.key?.(input) : undefined;
   const key = own ?? upstreamKey(env.MILLRACE_KEY, attempt.key);
-  return { input, key, signal, trace, fetch: fetchWithin(trace, signal), env: env as unknown as Cloudflare.Env };
+  return { input, key, signal, trace, fetch: fetchWithin(pass, signal), env: env as unknown as Cloudflare.Env };
 }
 
 /** Does an effect, and advises its author if it is `keyed` and its code did not read the key. */
@@ -40,8 +40,9 @@ const KEY_UNREAD =
   "It is keyed, and its code did not read `key`: send it to the upstream as its idempotency key; where that knows the effect by an id of your own, say so in the step's `key`; or give the step the class that is true of it.";
 
 /** `fetch` as a step's code is given it. A header that the code sets itself, and a signal of its own, count too. */
-function fetchWithin(trace: TraceContext, signal: AbortSignal): typeof fetch {
+function fetchWithin({ envelope: trace, lean }: Pass, signal: AbortSignal): typeof fetch {
   return (input, init) => {
+    lean.noteCall();
     const request = new Request(input, init);
     const ended = AbortSignal.any(request.signal ? [request.signal, signal] : [signal]);
     return tracedCall(request, trace, (own) => fetch(own, { signal: ended })).catch((error) =>

@@ -21,7 +21,8 @@ export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Outpu
   let { attempt } = own;
   for (;;) {
     const askedAt = Date.now();
-    const { mine, entry, standing } = await pass.recorder.claim(attempt, LEASE_MS, shownInput(own));
+    const beganAt = pass.lean.beganAt(step.label);
+    const { mine, entry, standing } = await pass.recorder.claim({ ...attempt, beganAt }, LEASE_MS, shownInput(own));
     if (entry === null) {
       // Another pass has written: what it recorded is asked for first.
       await pass.inbox.assertSameSteps(step);

@@ -29,11 +29,12 @@ export async function record<Output>(
   const error = problem ? JSON.stringify({ step: step.label, code: codeOf(problem), message: messageOf(problem) }) : null;
   const outcome = { ...packed, statements, messages, error };
   const askedAt = Date.now();
-  let answer = await pass.recorder.record({ ...attempt, position: inbox.nextPosition(step) }, outcome);
+  const now = () => ({ ...attempt, position: inbox.nextPosition(step), beganAt: pass.lean.beganAt(step.label) });
+  let answer = await pass.recorder.record(now(), outcome);
   if (attempt.aloneAs !== null && answer.entry?.state !== "done") {
     // Another pass has written: what it recorded is asked for first.
     await inbox.assertSameSteps(step);
-    answer = await pass.recorder.record({ ...attempt, position: inbox.nextPosition(step), aloneAs: null }, outcome);
+    answer = await pass.recorder.record({ ...now(), aloneAs: null }, outcome);
   }
   const { mine, entry } = answer;
   inbox.noteEntry(step, entry?.generation ?? attempt.key.generation, answer.standing, askedAt);

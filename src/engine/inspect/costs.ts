@@ -1,6 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { shardsOf } from "../contract/recorder-name.ts";
 import { sql } from "../contract/sql.ts";
+import type { StepMode } from "../guard/step-mode.ts";
 import { type Cost, instanceCost } from "../observe/cost/instance-cost.ts";
 import { storedUse } from "../observe/cost/stored.ts";
 import { type DeploymentCost, deploymentCost, type Rate, workflowCost } from "../observe/cost/workflow-cost.ts";
@@ -21,7 +22,7 @@ const RECKONED = 25;
 
 /** The workflows that a deployment knows, each with its code. */
 interface Known {
-  readonly workflows: readonly { readonly name: string; readonly run: unknown }[];
+  readonly workflows: readonly { readonly name: string; readonly run: unknown; readonly steps?: StepMode }[];
 }
 
 /**
@@ -37,9 +38,9 @@ export async function costsOfDeployment(env: EngineEnv, { workflows: known }: Kn
     storedGb(env),
   ]);
   const costs = Map.groupBy(await storedUse(env, newest), ({ workflow }) => workflow);
-  const workflows = known.map(({ name, run }) => {
+  const workflows = known.map(({ name, run, steps: mode = "platform" }) => {
     const rate: Rate = { hour: hour.get(name) ?? 0, day: day.get(name) ?? 0, week: week.get(name) ?? 0 };
-    return workflowCost(name, String(run), rate, (costs.get(name) ?? []).map(instanceCost));
+    return workflowCost(name, { text: String(run), mode }, rate, (costs.get(name) ?? []).map(instanceCost));
   });
   return deploymentCost(workflows, shardsOf(env), stored);
 }

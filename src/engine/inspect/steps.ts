@@ -12,7 +12,7 @@ import type { Instance } from "./instances.ts";
 export interface NamedStep extends Omit<StepRecord, "startedAt" | "state"> {
   /** As the platform has it, but for a step that waits for a person to say whether its effect happened: for the platform that is over. */
   state: StepRecord["state"] | "in_doubt";
-  /** Null for one whose history the platform has forgotten. */
+  /** Null for one whose history the platform has forgotten. Of one that a pass took itself, the inbox knows it. */
   startedAt: number | null;
   /** What an event has to be about that it waits for. */
   subject: string | null;
@@ -26,7 +26,8 @@ type Shown = Pick<Instance, "id" | "workflow" | "error"> & Partial<Pick<Instance
 
 /**
  * An instance's steps in the words of its code: as the platform remembers them, and of those that it has forgotten (after its retention, or
- * because a retry made them anew) what the inbox has. Waits that are pruned, and the engine's own, are called as the platform calls them.
+ * because a retry made them anew), or never knew (because a pass took them itself), what the inbox has. Waits that are pruned, and the
+ * engine's own, are called as the platform calls them.
  */
 export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Promise<{ steps: NamedStep[]; truncated: boolean }> {
   const [{ steps, truncated }, awaited, effects] = await Promise.all([
@@ -76,14 +77,16 @@ const STATES = {
 function forgottenStep(name: string, effects: readonly Effect[]): NamedStep {
   const last = effects.at(-1);
   const state = STATES[last?.state ?? "done"];
+  const startedAt = last?.beganAt ?? null;
+  const endedAt = state === "complete" || state === "errored" ? (last?.updatedAt ?? null) : null;
   return {
     type: "do",
     name,
     count: 1,
     state,
-    startedAt: null,
-    endedAt: state === "complete" || state === "errored" ? (last?.updatedAt ?? null) : null,
-    attempts: [],
+    startedAt,
+    endedAt,
+    attempts: startedAt === null ? [] : [{ attempt: 1, startedAt, endedAt, error: null, retryDelayMs: null }],
     durationMs: null,
     until: null,
     eventType: null,

@@ -3,9 +3,12 @@ import { MillraceError } from "../contract/errors.ts";
 import { within } from "../contract/within.ts";
 import { historyOf, type StepRecord } from "../inspect/history.ts";
 import { askPlatform, nudge } from "../intake/platform.ts";
+import { IN_PASS_MS } from "../pass/lean.ts";
 import { HEARD_FOR_MS } from "../pass/which-run.ts";
+import { selectLean } from "../store/inbox/read.ts";
 import { ENDED } from "../store/instances/status.ts";
 import { isLocal } from "../store/local.ts";
+import { query } from "../store/retry.ts";
 
 /** Whose run is to end, since when a person wants that, and how often it was tried. */
 interface Ending {
@@ -35,7 +38,7 @@ export async function endRun(
   if (!instance) return "unknown";
   if (ENDED.has(status)) return "ended";
   const { steps, truncated } = await historyOf(env, { id, workflow });
-  if (attempts < TRIES_WHILE_AT_WORK && (isAtWork(steps) || mayBeginStill(steps, at))) {
+  if (attempts < TRIES_WHILE_AT_WORK && (isAtWork(steps) || mayBeginStill(steps, at) || (await mayTakeStep(env, id, steps, at)))) {
     // A process that was killed has left it where it stood: made anew, its pass hears that it is stopped.
     if (attempts > 0 && (await isLocal(env.DB))) await nudge(instance);
     return "not yet";
@@ -48,6 +51,15 @@ export async function endRun(
 
 function isAtWork(steps: readonly StepRecord[]): boolean {
   return steps.some(({ type, state }) => type === "do" && state === "running");
+}
+
+/**
+ * What a pass takes itself the platform does not know: until it has ended, or is a step of the platform's. The first such step of a run has
+ * recorded nothing yet.
+ */
+async function mayTakeStep(env: EngineEnv, id: string, steps: readonly StepRecord[], at: number): Promise<boolean> {
+  if (at <= Date.now() - LAST_BEGINNING_MS - IN_PASS_MS) return false;
+  return steps.length === 0 || (await query(env.DB, selectLean(id))).length > 0;
 }
 
 /** A pass that did something moments ago may not have heard of its row since. */

@@ -45,6 +45,7 @@ export class Course implements Progress {
   readonly #anew = new Set<string>();
   readonly #unnamed = new Set<string>();
   readonly #attempted = new Map<string, number>();
+  #beyond = false;
 
   hasBegun(label: string): boolean {
     return this.#begun.has(label);
@@ -59,6 +60,19 @@ export class Course implements Progress {
     const heard = this.#heardAtEnd ?? this.#settled.length;
     const last = this.#settled[heard - 1];
     return this.#doneSince(heard) === undefined ? last?.failure && last.label : undefined;
+  }
+
+  /**
+   * True once the code has heard of something that no pass before can have told it, with nothing else under way: whatever it begins from
+   * then on is begun for the first time.
+   */
+  get isBeyond(): boolean {
+    return this.#beyond;
+  }
+
+  /** Another pass is at work as well, and may come further. */
+  noteOther(): void {
+    this.#beyond = false;
   }
 
   /** Steps that the code has begun and not heard of. */
@@ -186,6 +200,7 @@ export class Course implements Progress {
     this.#underWay.delete(settlement.label);
     this.#failed.set(settlement.label, settlement.failure !== undefined);
     this.#settled.push(settlement);
+    this.#beyond ||= this.#underWay.size === 0 && this.#anew.has(settlement.label);
   }
 
   async #tellInTurn(): Promise<void> {

@@ -1,15 +1,20 @@
 import { MillraceError } from "../contract/errors.ts";
 import { attemptToken } from "../contract/ids.ts";
+import { within } from "../contract/within.ts";
 import type { RecorderClient } from "../recorder/client.ts";
 import type { RecordedClass } from "../store/inbox/classes.ts";
 import type { Attempt, Entry, Seen } from "../store/inbox/entry.ts";
 import { SKIPPED } from "../store/inbox/outcome.ts";
 import type { Standing } from "../store/instances/run.ts";
 import { type Course, NAMING_MS } from "./course.ts";
+import { isFirstPass } from "./fresh.ts";
 import { History } from "./history.ts";
 import { patiently } from "./patiently.ts";
 import type { StepCall } from "./step-call.ts";
 import type { WhichRun } from "./which-run.ts";
+
+/** Longest wait for the recorder's word on whether a pass is the first: a look into the inbox costs less then. */
+const PROOF_MS = 1000;
 
 /** What the inbox holds of an instance, as far as a pass has asked, and what the pass itself adds to that. */
 export class Inbox {
@@ -17,6 +22,8 @@ export class Inbox {
   readonly #pass = attemptToken().slice(0, 8);
   /** True while nothing can be in the inbox that another pass has recorded. */
   #isFirst: boolean;
+  #proof: Promise<boolean> | undefined;
+  readonly #createdAt: Date | undefined;
   #positions = 0;
   #knownToRun = false;
   #followsAnother = false;
@@ -29,9 +36,26 @@ export class Inbox {
     readonly recorder: RecorderClient,
     readonly run: WhichRun,
     readonly course: Course,
-    isFirst: boolean,
+    createdAt: Date | undefined,
   ) {
-    this.#isFirst = isFirst;
+    this.#createdAt = createdAt;
+    this.#isFirst = isFirstPass(instanceId, createdAt);
+  }
+
+  /** True where whatever the code begins now is certainly begun for the first time: no pass before can have come so far. */
+  get isAhead(): boolean {
+    return (this.#isFirst && this.#proof !== undefined) || this.course.isBeyond;
+  }
+
+  /**
+   * What this process takes for a first pass asks the recorder, which remembers those of all processes, before it takes a step itself.
+   * Where that does not know, the pass may follow another.
+   */
+  async proveFirst(): Promise<void> {
+    if (!this.#isFirst) return;
+    const created = this.#createdAt?.getTime() ?? 0;
+    this.#proof ??= within(this.recorder.begin(this.instanceId, this.#pass, created), PROOF_MS).catch(() => false);
+    if (!(await this.#proof)) this.#isFirst = false;
   }
 
   /** False for a pass that certainly is the instance's first. */
@@ -63,6 +87,7 @@ export class Inbox {
   /** Another pass records as well: what this one knew of the inbox is old. */
   noteOther(): void {
     this.#isFirst = false;
+    this.course.noteOther();
     this.#entries = undefined;
   }
 
@@ -114,13 +139,20 @@ export class Inbox {
     return seen && this.whole(seen);
   }
 
+  /** The entry of a step that a pass before has taken itself, and that came out well: the platform remembers nothing of it. */
+  kept({ name, item }: StepCall): Seen | undefined {
+    const last = this.#seen.findLast((entry) => entry.step === name && entry.item === item);
+    return last?.state === "done" && last.began_at !== null && last.error === null ? last : undefined;
+  }
+
   /** An entry with its output, which is read only now that its step asks for it. */
   async whole(seen: Seen): Promise<Entry> {
-    const { step, item, generation, state, output_ref } = seen;
+    const { step, item, generation, state, output_ref, small } = seen;
     const mayHaveOne =
       (state === "done" || (state === "failed" && seen.token === SKIPPED) || state === "confirmed" || state === "superseded") &&
       output_ref === null;
     const { instanceId } = this;
+    if (mayHaveOne && small !== null) return { ...seen, output: small || null };
     return { ...seen, output: mayHaveOne ? await this.recorder.output({ instanceId, step, item, generation }) : null };
   }
 

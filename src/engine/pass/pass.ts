@@ -10,10 +10,10 @@ import { withConfirmed } from "./confirmed-output.ts";
 import { Course } from "./course.ts";
 import type { Failure } from "./failure.ts";
 import { Failures } from "./failures.ts";
-import { isFirstPass } from "./fresh.ts";
 import { GuardedSteps } from "./guarded.ts";
 import { labelOf } from "./history.ts";
 import { Inbox } from "./inbox.ts";
+import { LeanSteps } from "./lean.ts";
 import { assertNameable } from "./name.ts";
 import { patiently } from "./patiently.ts";
 import type { StepCall } from "./step-call.ts";
@@ -54,6 +54,7 @@ export class Pass {
   readonly course = new Course();
   readonly failures = new Failures();
   readonly guarded = new GuardedSteps();
+  readonly lean = new LeanSteps();
   readonly spending = new Spending();
   /** Hides in what is said of a failure what the messages that this pass has opened withhold. */
   hide: Hide = hideNothing;
@@ -70,7 +71,7 @@ export class Pass {
     this.createdAt = createdAt;
     this.recorder = recorderOf(env, instanceId);
     this.run = new WhichRun(this.recorder, instanceId, undoes);
-    this.inbox = new Inbox(instanceId, this.recorder, this.run, this.course, isFirstPass(instanceId, createdAt));
+    this.inbox = new Inbox(instanceId, this.recorder, this.run, this.course, createdAt);
   }
 
   /** A message was opened: what its schema marks is hidden from here on, beside what others withhold. */
@@ -120,6 +121,7 @@ export class Pass {
 
   async #outcomeOf<T>(step: StepCall, work: () => Promise<T>, look?: () => Promise<unknown>): Promise<T> {
     const { label } = step;
+    if (step.lean) await this.inbox.proveFirst();
     await this.inbox.know();
     const caught = this.inbox.history?.failureOf(label);
     try {

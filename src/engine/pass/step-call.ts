@@ -14,6 +14,8 @@ export interface StepCall {
   guarded?: boolean;
   /** True for one whose effect is its write. */
   commits?: boolean;
+  /** True for one whose first attempt the pass makes itself, where it certainly is the first. */
+  lean?: boolean;
   /** How far the pass had come when the code made the call; undefined for steps of the engine's own, which take others back. */
   start?: Start;
   /** Where its effect stands in the order in which effects are taken back; default: behind those that are recorded. */

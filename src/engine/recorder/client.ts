@@ -10,6 +10,7 @@ import type { Recorder } from "./recorder.ts";
 export type RecorderClient = Pick<Recorder, (typeof METHODS)[number]>;
 
 const METHODS = [
+  "begin",
   "history",
   "output",
   "standing",

@@ -18,6 +18,7 @@ import { type End, finishInstance, markAwake, markRunning, type Standing, select
 import { markInDoubt, markResolved } from "../store/instances/wait.ts";
 import { insertOutgoing, type Outgoing } from "../store/outbox.ts";
 import type { Row } from "../store/retry.ts";
+import { KnownPasses } from "./passes.ts";
 import { relay } from "./relay.ts";
 
 /** What one attempt wants written, all of it or nothing. */
@@ -51,7 +52,13 @@ export interface Answer {
 export class Recorder extends DurableObject<EngineEnv> {
   readonly #counts = new GatheredCounts(this.env);
   readonly #commits = new GroupCommit(this.env.DB, {}, () => this.#counts.along());
+  readonly #passes = new KnownPasses();
   #writesCounts = false;
+
+  /** A pass is about to do a step itself. True where no pass before it can have begun one: out of memory, without the database. */
+  async begin(instanceId: string, pass: string, createdMs: number): Promise<boolean> {
+    return this.#passes.isFirst(instanceId, pass, createdMs);
+  }
 
   /**
    * Everything recorded for an instance, but for the outputs, because an instance may have more of them than one answer carries (32 MiB);
@@ -239,7 +246,7 @@ function recorded(attempt: Attempt, entry: Entry | null): Answer | undefined {
   return entry?.state === "done" ? { mine: entry.token === attempt.token, entry } : undefined;
 }
 
-function doneEntry({ key, position, after, caught, epoch, token, undoable }: Attempt, outcome: Outcome): Entry {
+function doneEntry({ key, position, after, caught, epoch, token, undoable, beganAt = null }: Attempt, outcome: Outcome): Entry {
   return {
     step: key.step,
     item: key.item,
@@ -252,6 +259,7 @@ function doneEntry({ key, position, after, caught, epoch, token, undoable }: Att
     token,
     repeats: 0,
     undoable: undoable ? 1 : 0,
+    began_at: beganAt,
     lease_left_ms: 0,
     output: outcome.output,
     output_ref: outcome.outputRef,

@@ -70,6 +70,8 @@ async function passThrough<Payload>(definition: WorkflowDefinition<Payload>, { e
   const instanceId = undoes ?? event.instanceId;
   const { name: workflow, on } = definition;
   const pass = new Pass({ env, workflow, queue: on.queue.name, instanceId, envelope, createdAt, undoes: undoes !== undefined });
+  // Asked beside what is opened first: the first step needs the answer.
+  if (definition.steps === "lean") void pass.inbox.proveFirst();
   await pass.assertWanted(event.instanceId).catch((error) => Promise.reject(asPlatformError(error)));
   const platform = new Platform(pass, steps);
   try {
@@ -78,7 +80,9 @@ async function passThrough<Payload>(definition: WorkflowDefinition<Payload>, { e
     pass.withhold(definition.on.payload, payload);
     const call = { payload, envelope: Object.freeze({ ...envelope }), instanceId, env: env as unknown as Cloudflare.Env, deployment };
     const code = (taking: Taking) => () =>
-      betweenSteps(pass, () => definition.run({ ...call, step: new Steps(pass, platform, taking) })).finally(() => pass.catchUp());
+      betweenSteps(pass, () =>
+        definition.run({ ...call, step: new Steps(pass, platform, taking, definition.steps ?? "platform") }),
+      ).finally(() => pass.catchUp());
     if (pass.undoes) return await takeAllBack(pass, platform, code);
     return await performAll(pass, platform, code(new Doing(pass, platform, deployment.signalled)));
   } catch (thrown) {

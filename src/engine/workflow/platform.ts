@@ -3,7 +3,7 @@ import { type Duration, durationMs } from "../contract/duration.ts";
 import { codeOf } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
 import { doubtEventType, isInDoubt } from "../guard/doubt.ts";
-import type { StepOutcome } from "../guard/outcome.ts";
+import { resultOf, type StepOutcome } from "../guard/outcome.ts";
 import { unpackOutput } from "../guard/output.ts";
 import { checkedPolicy, type Policy } from "../guard/step.ts";
 import { unheardOutcome } from "../guard/unheard.ts";
@@ -13,6 +13,7 @@ import type { StepCall } from "../pass/step-call.ts";
 import { type Left, leftNow } from "../signals/approval.ts";
 import { resumeEventType } from "../signals/held.ts";
 import { nextDelayMs } from "./delay.ts";
+import { attemptInPass } from "./in-pass.ts";
 import { isAborted, StepAttempts } from "./step-attempts.ts";
 import { fromStepError } from "./step-error.ts";
 
@@ -25,7 +26,7 @@ const EARLY_TIMERS = 5;
 /** How often a read between steps may fail behind a step that could read the same. */
 const MOST_ROUNDS = 10;
 
-/** The steps of one pass as the platform takes them: each billed once, remembered once. */
+/** The steps of one pass as the platform takes them: each billed once, remembered once. Of a lean one the pass makes the first attempt. */
 export class Platform {
   readonly #pass: Pass;
   readonly #steps: WorkflowStep;
@@ -61,7 +62,17 @@ export class Platform {
     const { failures } = this.#pass;
     const { retries, timeoutMs } = this.#checked(policy, label);
     const attempts = new StepAttempts(this.#pass, label, step.name, retries.limit, timeoutMs);
-    this.#pass.spending.noteStep();
+    const make = (attempt: number) =>
+      attempts.make(attempt, () => {
+        if (!guarded) this.#pass.course.noteAnew(label);
+        return this.#hold(
+          timeoutMs,
+          withinStep(() => body(attempt)),
+        );
+      });
+    const inPass = this.#goesLean(step) ? await attemptInPass(this.#pass.lean, name, () => make(1)) : undefined;
+    if (inPass && "result" in inPass) return inPass.result;
+    this.#noteStep();
     const begun = this.#steps.do(
       name,
       {
@@ -73,16 +84,7 @@ export class Platform {
         },
         timeout: timeoutMs,
       },
-      async ({ attempt }) =>
-        isOver()
-          ? never<T>()
-          : attempts.make(attempt, () => {
-              if (!guarded) this.#pass.course.noteAnew(label);
-              return this.#hold(
-                timeoutMs,
-                withinStep(() => body(attempt)),
-              );
-            }),
+      async ({ attempt }) => (isOver() ? never<T>() : attempt === 1 && inPass ? inPass.attempt : make(attempt)),
     );
     const ended = begun.catch(async (told) => {
       if (isAborted(told)) return this.#breakOff(told);
@@ -126,6 +128,25 @@ export class Platform {
   /** Follows a pass to its end, or until the platform breaks it off or it goes astray. */
   untilBrokenOff<T>(pass: Promise<T>): Promise<T> {
     return Promise.race([pass, this.#brokenOff.promise, this.#pass.astray]);
+  }
+
+  /** Whether the pass makes the first attempt at a step itself: where no pass before can have made one. */
+  #goesLean({ lean, of }: PlatformStep): boolean {
+    return lean === true && of === undefined && this.#pass.inbox.isAhead && this.#pass.lean.goesOn;
+  }
+
+  /** What a pass before has recorded of a step that it took itself. */
+  async #kept(step: StepCall): Promise<StepOutcome | undefined> {
+    const { inbox, instanceId } = this.#pass;
+    const seen = step.guarded ? inbox.kept(step) : undefined;
+    if (!seen) return undefined;
+    inbox.noteReplay();
+    return resultOf(instanceId, await this.reading(step, () => inbox.whole(seen)));
+  }
+
+  #noteStep(): void {
+    this.#pass.spending.noteStep();
+    this.#pass.lean.noteStep();
   }
 
   #unlessAborted(error: unknown): Promise<never> {
@@ -174,7 +195,7 @@ export class Platform {
   async sleep(step: StepCall, duration: Duration): Promise<void> {
     if (this.#pass.inbox.wasOver(step.label)) return;
     const since = Date.now();
-    this.#pass.spending.noteStep();
+    this.#noteStep();
     await this.#steps.sleep(step.label, durationMs(duration)).catch((error) => this.#unlessAborted(error));
     this.#pass.inbox.noteWaited();
     const rest = Date.now() - since - durationMs(duration) / 2;
@@ -184,7 +205,7 @@ export class Platform {
 
   /** Waits for an event and answers its payload. Throws the platform's error when none comes in time. */
   async waitFor<T extends Rpc.Serializable<T>>(label: string, type: string, timeout: Duration): Promise<T> {
-    this.#pass.spending.noteStep();
+    this.#noteStep();
     const event = await this.#steps
       .waitForEvent<T>(label, { type, timeout: durationMs(timeout) })
       .catch((error) => this.#unlessAborted(error));
@@ -228,7 +249,7 @@ export class Platform {
   ): Promise<Output> {
     let doubted: string | undefined;
     const begin = async (number: number) => ((await this.#pass.run.wanted(number > 1)) === "goes on" ? attempt(number, doubted) : HELD);
-    let outcome = await this.do(step, policy, begin);
+    let outcome = (await this.#kept(step)) ?? (await this.do(step, policy, begin));
     for (let round = 1; "inDoubt" in outcome || "held" in outcome; round++) {
       const why = "held" in outcome ? "pause" : "doubt";
       if ("inDoubt" in outcome) {

@@ -5,6 +5,7 @@ import type { EventDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import { packOutput } from "../guard/output.ts";
 import { assertWayBack, type Commit, type Retries, type StepDefinition, type Writes } from "../guard/step.ts";
+import { assertStepMode, goesLean, type StepMode } from "../guard/step-mode.ts";
 import type { Stored } from "../guard/stored.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
@@ -34,18 +35,25 @@ export interface StepOptions {
   timeout?: Duration;
 }
 
-/** The steps a workflow's code may take. Each is one platform step: billed once, remembered once. */
+/** How a step's first attempt is made, where its workflow says otherwise (`steps`). */
+interface ModeOption {
+  steps?: StepMode;
+}
+
+/** The steps a workflow's code may take. Each is one platform step, billed once, remembered once; a lean one only if it is tried again. */
 export class Steps {
   readonly #pass: Pass;
   readonly #platform: Platform;
   readonly #taking: Taking;
+  readonly #mode: StepMode;
   readonly #item: string;
 
   /** Built by the engine for each pass. `item` is the key that `map` gives to all steps of one item. */
-  constructor(pass: Pass, platform: Platform, taking: Taking, item = "") {
+  constructor(pass: Pass, platform: Platform, taking: Taking, mode: StepMode, item = "") {
     this.#pass = pass;
     this.#platform = platform;
     this.#taking = taking;
+    this.#mode = mode;
     this.#item = item;
   }
 
@@ -73,11 +81,13 @@ export class Steps {
       record?: (output: NoInfer<Output>) => Writes;
       /** What is written when the effect is taken back, in one write with that. */
       undo?: (output: NoInfer<Output>) => Writes;
-    } = {},
+    } & ModeOption = {},
   ): Promise<Output> {
-    const { key, undo, record = () => ({}) } = options;
+    const { key, undo, record = () => ({}), steps } = options;
     assertWayBack(definition, undo !== undefined);
-    const step = { ...this.#call(name, key, definition.undo !== undefined || undo !== undefined), guarded: true };
+    const undoable = definition.undo !== undefined || undo !== undefined;
+    const lean = this.#isLean(name, steps, { class: definition.effect, undoable });
+    const step = { ...this.#call(name, key, undoable), guarded: true, lean };
     return this.#guarded(step, this.#taking.effect(step, { definition, input, record, undo }));
   }
 
@@ -89,10 +99,11 @@ export class Steps {
     name: Literal<Name>,
     make: () => Commit<Stored<Output>> | Promise<Commit<Stored<Output>>>,
     /** `undo`: what is written when the commit is taken back. One without it stays. */
-    options: StepOptions & { undo?: () => Writes } = {},
+    options: StepOptions & ModeOption & { undo?: () => Writes } = {},
   ): Promise<Output> {
-    const { key, undo, ...policy } = options;
-    const step = { ...this.#call(name, key, undo !== undefined), guarded: true, commits: true };
+    const { key, undo, steps, ...policy } = options;
+    const lean = this.#isLean(name, steps, { class: "commit", undoable: undo !== undefined });
+    const step = { ...this.#call(name, key, undo !== undefined), guarded: true, commits: true, lean };
     return this.#guarded(step, this.#taking.commit(step, { make, undo, ...policy }) as Promise<Output>);
   }
 
@@ -142,13 +153,18 @@ export class Steps {
   ): Promise<Output[]> {
     return mapItems(items, options.concurrency, (item) => {
       const key = this.#item ? `${this.#item}/${options.key(item)}` : options.key(item);
-      return each(item, new Steps(this.#pass, this.#platform, this.#taking, key));
+      return each(item, new Steps(this.#pass, this.#platform, this.#taking, this.#mode, key));
     });
   }
 
   /** A guarded step's answer: its failure ends the run though the code should wait for nothing. */
   #guarded<T>(step: StepCall, taken: Promise<T>): Promise<T> {
     return Answer.of(taken, () => this.#pass.guarded.noteAwaited(step.label));
+  }
+
+  #isLean(name: string, steps: StepMode = this.#mode, effect: Parameters<typeof goesLean>[0]): boolean {
+    assertStepMode(steps, `The step "${name}"`);
+    return steps === "lean" && goesLean(effect);
   }
 
   #call(name: string, key: string | undefined, undoable?: boolean): StepCall {

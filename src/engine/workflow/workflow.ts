@@ -3,6 +3,7 @@ import { type Duration, durationMs } from "../contract/duration.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import type { MessageDefinition } from "../contract/message.ts";
+import { assertStepMode, type StepMode } from "../guard/step-mode.ts";
 import type { Stored } from "../guard/stored.ts";
 import type { Steps } from "./steps.ts";
 
@@ -42,6 +43,11 @@ export interface WorkflowDefinition<Payload = unknown, Type extends string = str
    * One that takes longer is overdue: somebody is told, and nothing is ended. Default: as long as it takes.
    */
   readonly deadline?: Duration;
+  /**
+   * How the first attempts at its effects and commits are made: each as a step of the platform's (`"platform"`, the default), or by the
+   * pass itself (`"lean"`), which is faster and cheaper; docs/performance.md says when to take which. A step may say otherwise for itself.
+   */
+  readonly steps?: StepMode;
 }
 
 /** A workflow whatever its payload: what lists of them hold. Each checks its own payload when it runs. */
@@ -54,7 +60,7 @@ export interface CallbackSender extends AnyWorkflow {
   readonly guard?: AddressGuard | undefined;
 }
 
-/** Declares a workflow. Errors: `config_invalid` for a name the platform would refuse, and a deadline that is none. */
+/** Declares a workflow. Errors: `config_invalid` for a name the platform would refuse, and a deadline or `steps` that is none. */
 export function defineWorkflow<Payload, Type extends string, Result>(
   definition: WorkflowDefinition<Payload, Type, Stored<Result>>,
 ): WorkflowDefinition<Payload, Type> {
@@ -64,5 +70,6 @@ export function defineWorkflow<Payload, Type extends string, Result>(
   if (definition.deadline !== undefined && !(durationMs(definition.deadline) > 0)) {
     throw new MillraceError("config_invalid", `The deadline of "${definition.name}" leaves no time: say how long it may take.`);
   }
+  assertStepMode(definition.steps, `The workflow "${definition.name}"`);
   return definition;
 }

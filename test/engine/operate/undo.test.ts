@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { effectsOf, getInstance, historyOf, planRetry, retryInstance, undoInstance } from "millrace/operate";
+import { effectsOf, getInstance, historyOf, planRetry, retryInstance, stepsOf, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { throwing } from "../../probe/workflows.ts";
 import { behave, dieAt, event, fresh, happened, keeperRound, operator, probeEnv, reaches, rows, start, until } from "../harness.ts";
@@ -47,7 +47,7 @@ describe("An instance that is undone", () => {
       ...["undo third 1: done", "undo second 1: done", "undo rows 1: done", "undo first 1: done"],
     ]);
     expect((await planRetry(probeEnv, operator, instanceId)).effects).toContainEqual({ step: "first", item: "", verdict: "runs" });
-    const { steps } = await historyOf(probeEnv, await getInstance(probeEnv, operator, instanceId));
+    const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, instanceId));
     expect(steps.map((step) => step.name)).toEqual([
       ...["first", "rows", "stays", "second", "third"],
       ...["undo third", "undo second", "undo rows", "undo first"],

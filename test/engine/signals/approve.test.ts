@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { defineStep } from "millrace";
 import { decideApproval, getApproval, historyOf, listApprovals, retryInstance, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
+import { mode } from "../../probe/mode.ts";
 import {
   dieAt,
   event,
@@ -48,7 +49,14 @@ describe("A question to a person", () => {
     await decideApproval(probeEnv, operator, id, "reject", "no");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "probe" });
-    expect(steps.map(({ name }) => name)).toEqual(["before", "ask", "ask · answer", "act"]);
+    // A lean step is one of the platform's where its pass cannot be sure to be the first.
+    const names = steps.map(({ name }) => name).filter((name) => mode.steps === "platform" || name.startsWith("ask"));
+    expect(names).toEqual([
+      ...(mode.steps === "platform" ? ["before"] : []),
+      "ask",
+      "ask · answer",
+      ...(mode.steps === "platform" ? ["act"] : []),
+    ]);
   });
 
   it("is answered once: a second click is refused, and audited", async () => {

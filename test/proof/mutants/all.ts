@@ -6,6 +6,7 @@ import { ENDS } from "./ends.ts";
 import { GUARD } from "./guard.ts";
 import { INTAKE } from "./intake.ts";
 import { KEEPER } from "./keeper.ts";
+import { LEAN_STEPS } from "./lean.ts";
 import { LEDGERS } from "./ledger.ts";
 import { MESSAGES } from "./messages.ts";
 import type { Mutant } from "./mutant.ts";
@@ -20,6 +21,7 @@ import { WEBHOOKS } from "./webhooks.ts";
 /** Bugs that must be found, each by what it names. */
 export const MUTANTS: readonly Mutant[] = [
   ...GUARD,
+  ...LEAN_STEPS,
   ...RECORDER,
   ...INTAKE,
   ...SIGNALS,

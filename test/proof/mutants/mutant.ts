@@ -1,6 +1,7 @@
 /** Where a bug sits. */
 export const AREAS = [
   "guard",
+  "lean",
   "recorder",
   "intake",
   "signals",

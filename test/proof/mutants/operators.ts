@@ -97,8 +97,8 @@ export const OPERATORS = mutantsOf("operators", {
   },
   "a cancel takes back beside an effect that is under way": {
     file: "src/engine/operate/end-run.ts",
-    find: "(isAtWork(steps) || mayBeginStill(steps, at))",
-    put: "mayBeginStill(steps, at)",
+    find: "(isAtWork(steps) || mayBeginStill(steps, at) ||",
+    put: "(mayBeginStill(steps, at) ||",
     killedBy: "test/engine/operate/cancel.test.ts",
   },
   "what a cancel cut off is forgotten": {

@@ -1,3 +1,4 @@
+import type { StepMode } from "../../guard/step-mode.ts";
 import type { Usage } from "./prices.ts";
 import { ROWS } from "./written-rows.ts";
 
@@ -16,19 +17,21 @@ const CALL = new RegExp(`\\.(${Object.keys(KINDS).join("|")})\\(\\s*["'\`]`, "g"
 
 /**
  * What a run uses at least, by the text of its code: each step that stands there taken once. What loops take again, what functions outside
- * take, the app's own rows and messages are not known before a run. Null where the text names no step.
+ * take, the app's own rows and messages are not known before a run. Of a lean workflow an effect or a commit is no step. Null where the
+ * text names none.
  */
-export function usageOfCode(code: string): (Usage & { readonly steps: number }) | null {
+export function usageOfCode(code: string, mode: StepMode): (Usage & { readonly steps: number }) | null {
   const kinds = [...code.matchAll(CALL)].map(([, kind]) => KINDS[kind as keyof typeof KINDS]);
   if (kinds.length === 0) return null;
   const sum = (of: "steps" | "entries" | "rows") => kinds.reduce((total, kind) => total + kind[of], 0);
   const entries = sum("entries");
+  const isLean = mode === "lean" && entries > 0;
   return {
-    steps: sum("steps"),
+    steps: sum("steps") - (isLean ? entries : 0),
     rowsWritten: ROWS.accepted + (entries > 0 ? ROWS.running : 0) + sum("rows") + ROWS.complete,
     queueOperations: 3,
     requests: 3,
-    objectRequests: entries + 1,
+    objectRequests: entries + 1 + (isLean ? 1 : 0),
     logLines: 2 + sum("steps"),
   };
 }

@@ -70,9 +70,9 @@ export function instanceCost(use: StoredUse): Cost {
     rowsRead: [READ.run + READ.step * all.entries, "estimated"],
     queueOperations: [OPERATIONS_PER_MESSAGE * (queued + all.portions), mark(use.deliveries <= 1)],
     requests: [(use.emitted || use.queue === null ? 0 : 1) + queued + all.messages + started, "estimated"],
-    objectRequests: [all.done + claims + started + (inLane ? LANE_CALLS : 0), "estimated"],
+    objectRequests: [all.done + claims + started + (all.lean > 0 ? 1 : 0) + (inLane ? LANE_CALLS : 0), "estimated"],
     // One for each delivery, each attempt at a step, and each end.
-    logLines: [queued + all.messages + steps + started, "estimated"],
+    logLines: [queued + all.messages + steps + all.lean + started, "estimated"],
   };
   const priced = Object.fromEntries(
     COST_PARTS.map((part) => [part, { amount: parts[part][0], mark: parts[part][1], usd: parts[part][0] * PRICES[part].usd }]),
@@ -89,11 +89,11 @@ export function instanceCost(use: StoredUse): Cost {
 
 /**
  * Steps as they are billed: the longest pass came by all of them, a step that had failed was billed in its own run as well, and an undo is
- * an instance of its own. Before the first end only what has written is known.
+ * an instance of its own. Before the first end only what has written is known. What a pass took itself is none.
  */
 function stepsOf({ spent, run, classes, waits, questions }: StoredUse, runs: readonly Spent[]): { steps: number; failed: number } {
   const doing = runs.filter(({ undo }) => undo !== 1);
-  const seen = classes.reduce((sum, { entries }) => sum + entries, 0) + STEPS_OF_WAIT * (waits.asked + questions.asked);
+  const seen = classes.reduce((sum, { entries, lean }) => sum + entries - lean, 0) + STEPS_OF_WAIT * (waits.asked + questions.asked);
   const ended = doing.reduce((most, { steps }) => Math.max(most, steps), 0);
   const failed = doing.reduce((sum, one) => sum + (one.failed ?? 0), 0) - (spent?.[run]?.failed ?? 0);
   const undoing = runs.reduce((sum, one) => sum + (one.undo === 1 ? one.steps : 0), 0);
@@ -160,6 +160,14 @@ function isEnd(status: InstanceStatus): status is "complete" | "errored" | "term
 }
 
 function sumOf({ classes }: StoredUse) {
-  const sum = (field: "entries" | "done" | "inDoubt" | "messages" | "portions") => classes.reduce((total, one) => total + one[field], 0);
-  return { entries: sum("entries"), done: sum("done"), inDoubt: sum("inDoubt"), messages: sum("messages"), portions: sum("portions") };
+  const sum = (field: "entries" | "done" | "inDoubt" | "lean" | "messages" | "portions") =>
+    classes.reduce((total, one) => total + one[field], 0);
+  return {
+    entries: sum("entries"),
+    done: sum("done"),
+    inDoubt: sum("inDoubt"),
+    lean: sum("lean"),
+    messages: sum("messages"),
+    portions: sum("portions"),
+  };
 }

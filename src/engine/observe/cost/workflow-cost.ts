@@ -1,3 +1,4 @@
+import type { StepMode } from "../../guard/step-mode.ts";
 import { KEEPER_MONTH, MONTH_DAYS, recorderMonth } from "./fixed.ts";
 import { addUsage, type Bill, marginalUsd, monthlyBill, type Split, splitUsd, timesUsage } from "./formula.ts";
 import { usageOfCode } from "./from-code.ts";
@@ -39,9 +40,15 @@ export interface DeploymentCost {
   readonly bill: Bill;
 }
 
+/** The text of a workflow's code, and how its steps are taken. */
+interface Code {
+  readonly text: string;
+  readonly mode: StepMode;
+}
+
 /** What a workflow costs by its runs, or where none was seen by its code. */
-export function workflowCost(workflow: string, code: string, rate: Rate, seen: readonly Cost[]): WorkflowCost {
-  const fromCode = seen.length === 0 ? usageOfCode(code) : null;
+export function workflowCost(workflow: string, code: Code, rate: Rate, seen: readonly Cost[]): WorkflowCost {
+  const fromCode = seen.length === 0 ? usageOfCode(code.text, code.mode) : null;
   const perRun = seen.length > 0 ? meanUsage(seen) : (fromCode ?? {});
   const runsPerMonth = rate.day * MONTH_DAYS;
   const steps = seen.map(({ parts }) => parts.steps.amount).sort((a, b) => a - b);

@@ -12,18 +12,19 @@ export function claimEntry(attempt: Attempt, leaseMs: number, input: string | nu
   const { key } = attempt;
   return sql`
     INSERT INTO inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, lease_until, input,
-      undoable, updated_at)
+      undoable, began_at, updated_at)
     VALUES (${key.instanceId}, ${key.step}, ${key.item}, ${key.generation}, ${attempt.position}, ${attempt.after}, ${attempt.caught},
       ${attempt.class},
       iif(EXISTS (SELECT 1 FROM inbox other
         WHERE other.instance_id = ${key.instanceId} AND substr(other.token, 1, 8) <> ${attempt.aloneAs}), NULL, 'claimed'),
-      1, ${attempt.token}, ${now} + ${leaseMs}, ${input}, ${attempt.undoable ? 1 : 0}, ${now})
+      1, ${attempt.token}, ${now} + ${leaseMs}, ${input}, ${attempt.undoable ? 1 : 0}, ${attempt.beganAt ?? null}, ${now})
     ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
       state = iif(inbox.state = 'claimed' AND inbox.class IN ${DOUBTED}, 'in_doubt', 'claimed'),
       repeats = max(inbox.repeats, inbox.state = 'claimed'),
       position = excluded.position, after = excluded.after, caught = excluded.caught, error = NULL,
       input = iif(inbox.state = 'claimed' AND inbox.class IN ${DOUBTED}, inbox.input, excluded.input),
-      epoch = inbox.epoch + 1, token = excluded.token, lease_until = excluded.lease_until, updated_at = excluded.updated_at
+      epoch = inbox.epoch + 1, token = excluded.token, lease_until = excluded.lease_until, began_at = excluded.began_at,
+      updated_at = excluded.updated_at
     WHERE inbox.state = 'failed' OR (inbox.state = 'claimed' AND inbox.lease_until <= ${now} AND inbox.token <> excluded.token)`;
 }
 

@@ -41,6 +41,8 @@ export interface Entry {
   token: string;
   /** 1 when an earlier attempt may have reached the upstream. */
   repeats: number;
+  /** When its attempt began, where the pass made that itself; null for a step of the platform's. */
+  began_at: number | null;
   /** 1 when the code that recorded it has a way to take it back. */
   undoable: number;
   /** Milliseconds the present claim still holds, by the database's clock; 0 or less when it has run out. */
@@ -57,6 +59,8 @@ export interface Entry {
 export interface Seen extends Omit<Entry, "output"> {
   /** By the database's clock. */
   updated_at: number;
+  /** A small output of a step that a pass took itself, "" for none; null where it has to be asked for. */
+  small: string | null;
 }
 
 /** Whose attempt it is that asks. */
@@ -72,6 +76,8 @@ export interface Attempt {
   epoch: number;
   /** True for the first write of a pass, and for the first after a wait: it also says that the instance runs. */
   saysItRuns: boolean;
+  /** When it began, where the pass makes it itself. */
+  beganAt?: number | null;
   /** True when the step has an undo: shown by the undo's dry run. */
   undoable?: boolean;
 }

@@ -2,7 +2,7 @@ import type { EntryKey } from "../../contract/ids.ts";
 import { fragment, now, type Statement, sql } from "../../contract/sql.ts";
 import { type EntryState, isEntry } from "./entry.ts";
 
-const SEEN = fragment(`step, item, generation, position, after, caught, state, epoch, token, repeats, undoable,
+const SEEN = fragment(`step, item, generation, position, after, caught, state, epoch, token, repeats, undoable, began_at,
     lease_until - ${now.fragment} AS lease_left_ms, output_ref, error`);
 
 /** An entry of which a person has said what became of its effect. */
@@ -18,10 +18,17 @@ export function selectResolved(instanceId: string): Statement {
   return sql`SELECT step, item, generation, state FROM inbox WHERE instance_id = ${instanceId} AND token = 'operator'`;
 }
 
-/** All entries of an instance, newest generation last, without their outputs. */
+/** Characters of an output that is read with all entries: ten thousand of them fit into one answer. */
+const SMALL_CHARACTERS = 1024;
+
+/**
+ * All entries of an instance, newest generation last, without their outputs; but of steps that a pass took itself with the small ones,
+ * because every later pass asks for those.
+ */
 export function selectEntries(instanceId: string): Statement {
   return sql`
-    SELECT ${SEEN}, updated_at
+    SELECT ${SEEN}, updated_at,
+      CASE WHEN began_at IS NULL THEN NULL WHEN output IS NULL THEN '' WHEN length(output) <= ${SMALL_CHARACTERS} THEN output END AS small
     FROM inbox WHERE instance_id = ${instanceId} ORDER BY generation`;
 }
 
@@ -43,6 +50,11 @@ export function selectEntry({ instanceId, step, item, generation }: EntryKey): S
 /** The condition that an effect of this instance may have happened, or not, and that a person has to say which. */
 export function hasDoubt(instanceId: string): Statement {
   return sql`EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')`;
+}
+
+/** Whether passes of an instance take steps themselves, of which the platform knows nothing: a row where one has. */
+export function selectLean(instanceId: string): Statement {
+  return sql`SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND began_at IS NOT NULL LIMIT 1`;
 }
 
 /** The condition of entries whose effects happened, or may have, and that the code which did them can take back. */

@@ -77,14 +77,19 @@ it("a workflow that never ran is reckoned by what its code names, and says so", 
       await step.commit("write", () => ({}));
     },
   });
+  const lean = defineWorkflow({ ...never, name: "lean", steps: "lean" });
   const silent = defineWorkflow({ name: "silent", on: ProbeRequested, run: async () => undefined });
-  const own = engineRoutes(catalog({ consumers: [defineConsumer({ queue: probeCommands, starts: [never, silent] })] }));
+  const routesOf = (...starts: (typeof never | typeof silent)[]) =>
+    engineRoutes(catalog({ consumers: [defineConsumer({ queue: probeCommands, starts })] }));
+  const own = routesOf(never, silent);
   const { body } = await ask("/v1/costs", ["observe"], "acme", own);
   expect(body.workflows).toEqual([
     expect.objectContaining({ workflow: "never-ran", basis: "code", runs_seen: 0, steps: null }),
     expect.objectContaining({ workflow: "silent", basis: "nothing", per_run: {}, usd_per_month: 0 }),
   ]);
   expect(body.workflows[0].per_run).toMatchObject({ steps: 3, rows_written: 8, queue_operations: 3 });
+  const { body: its } = await ask("/v1/costs", ["observe"], "acme", routesOf(lean));
+  expect(its.workflows[0].per_run).toMatchObject({ steps: 2, rows_written: 8, queue_operations: 3 });
 });
 
 it("the costs of the deployment are for who has the scope observe alone", async () => {

@@ -1,0 +1,28 @@
+/** How long a pass is remembered at least: a pass asks only while its instance is younger than `FRESH_MS`, by its own clock. */
+const REMEMBERED_MS = 60_000;
+
+/** By how much the clocks of the platform's machines may differ. */
+const CLOCKS_APART_MS = 1000;
+
+/**
+ * The passes that have begun lately, in the memory of the one object that all passes of an instance ask. What was created before this
+ * memory began may have been passed through already.
+ */
+export class KnownPasses {
+  readonly #since = Date.now();
+  #lately = new Map<string, string>();
+  #before = new Map<string, string>();
+  #turnedAt = this.#since;
+
+  /** A pass begins. True where it certainly is the first of its instance, which was created then; also where it asks again. */
+  isFirst(instanceId: string, pass: string, createdMs: number): boolean {
+    if (Date.now() - this.#turnedAt > REMEMBERED_MS) {
+      this.#before = this.#lately;
+      this.#lately = new Map();
+      this.#turnedAt = Date.now();
+    }
+    const known = this.#lately.get(instanceId) ?? this.#before.get(instanceId);
+    if (known === undefined) this.#lately.set(instanceId, pass);
+    return (known ?? pass) === pass && createdMs > this.#since + CLOCKS_APART_MS;
+  }
+}

@@ -1,0 +1,3 @@
+import { alsoLeanInFull } from "../../lean.ts";
+
+await alsoLeanInFull("pass/caught", "pass/after-failure", "pass/heard", "pass/late-answers");

@@ -1,0 +1,57 @@
+import { defineStep, type EffectCall, type StepMode, upstreamRefused } from "millrace";
+import { historyOf } from "millrace/operate";
+import { afterAll, beforeAll } from "vitest";
+import { mode } from "../../../probe/mode.ts";
+import { fresh, probeEnv, reaches } from "../../harness.ts";
+import { platformReaches, runLab } from "../../lab.ts";
+
+export type Code = Parameters<typeof runLab>[0];
+
+/**
+ * Has the recorders live for longer than clocks may differ by, before the tests of a file: which of them an instance asks follows from its
+ * id. Behind the tests runs are as they were.
+ */
+export function withRecordersThatKnow(): void {
+  beforeAll(async () => {
+    await Promise.all(Array.from({ length: 8 }, () => lean(async ({ step }) => step.commit("warm", () => ({})))));
+    await scheduler.wait(1100);
+  });
+  afterAll(() => {
+    mode.steps = "platform";
+  });
+}
+
+/** A run in a mode. */
+export function runIn(steps: StepMode, code: Code, name = fresh("lean")) {
+  mode.steps = steps;
+  return runLab(code, { name });
+}
+
+/** A lean run, to its end. */
+export async function lean(code: Code): Promise<string> {
+  const { instanceId } = await runIn("lean", code);
+  await platformReaches(instanceId, "complete", "errored");
+  await reaches(instanceId, "complete", "errored");
+  return instanceId;
+}
+
+/** The steps that the platform remembers. */
+export const onPlatform = async (id: string) => (await historyOf(probeEnv, { id, workflow: "lab" })).steps.map(({ name }) => name);
+
+/** An upstream in this process: who came, in which order. */
+export function upstream(effect: "keyed" | "natural" = "natural") {
+  const calls: string[] = [];
+  const state = { fails: 0, takesMs: 0 };
+  const definition = defineStep({
+    effect,
+    retries: { limit: 2, delay: 10, backoff: "constant" },
+    async run({ input, key }: EffectCall<string>) {
+      if (key === "") throw new Error("There is no key.");
+      calls.push(input);
+      if (state.takesMs > 0) await scheduler.wait(state.takesMs);
+      if (state.fails-- > 0) throw upstreamRefused("not yet");
+      return input;
+    },
+  });
+  return { calls, state, definition };
+}

@@ -1,0 +1,72 @@
+import { cancelInstance, retryInstance, undoInstance } from "millrace/operate";
+import { expect, it } from "vitest";
+import { mode } from "../../../probe/mode.ts";
+import { keeperRound, operator, probeEnv, reaches, rows, until } from "../../harness.ts";
+import { platformReaches, refuse } from "../../lab.ts";
+import { type Code, runIn, upstream, withRecordersThatKnow } from "./running.ts";
+
+withRecordersThatKnow();
+
+it("undo and retry work across a change of mode", async () => {
+  const names: string[] = [];
+  const note = (what: string) => {
+    names.push(what);
+    return {};
+  };
+  const { calls, definition } = upstream();
+  const code: Code = async ({ step }) => {
+    await step.effect("act", definition, "a");
+    await step.commit("row", () => note("row"), { undo: () => note("back") });
+    await step.commit("last", () => (names.includes("mended") ? {} : refuse()), { retries: { limit: 0, delay: 10 } });
+  };
+  for (const [first, second] of [
+    ["lean", "platform"],
+    ["platform", "lean"],
+  ] as const) {
+    names.length = 0;
+    calls.length = 0;
+    const { instanceId } = await runIn(first, code);
+    await platformReaches(instanceId, "errored");
+    await reaches(instanceId, "errored");
+    names.push("mended");
+    mode.steps = second;
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(calls).toEqual(["a"]);
+    mode.steps = first;
+    await platformReaches(instanceId, "complete");
+    await undoInstance(probeEnv, operator, instanceId, "again");
+    expect(await reaches(instanceId, "terminated")).toBe("terminated");
+    mode.steps = second;
+    await retryInstance(probeEnv, operator, instanceId, { reason: "again" });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(names).toEqual(["row", "mended", "back", "row"]);
+    expect(calls).toEqual(["a"]);
+  }
+});
+
+it("W23 a cancel waits for the effect that a pass has under way itself: what it did is recorded first", async () => {
+  const { calls, state, definition } = upstream();
+  const { instanceId } = await runIn("lean", async ({ step }) => {
+    await step.read("long ago", async () => 1);
+    await scheduler.wait(1300);
+    await step.commit("before", () => ({}));
+    state.takesMs = 800;
+    await step.effect("act", definition, "a");
+    await step.effect("never", definition, "b");
+  });
+  await until(
+    async () => calls.length,
+    (count) => count === 1,
+  );
+  await cancelInstance(probeEnv, operator, instanceId, { reason: "not wanted", undo: false });
+  await until(async () => {
+    await keeperRound();
+    return (await platformReaches(instanceId, "complete", "errored", "terminated")) !== "";
+  }, Boolean);
+  expect(calls).toEqual(["a"]);
+  expect(await rows("SELECT step, state FROM inbox WHERE instance_id = ?1 ORDER BY position", instanceId)).toEqual([
+    { step: "before", state: "done" },
+    { step: "act", state: "done" },
+  ]);
+});

@@ -1,0 +1,211 @@
+import { defineStep, defineWorkflow, type EffectCall, instanceId as instanceIdOf } from "millrace";
+import { describeInstance, getInstance, historyOf, retryInstance, stepsOf } from "millrace/operate";
+import { expect, it } from "vitest";
+import { IN_PASS_MS, STRETCH } from "../../../../src/engine/pass/lean.ts";
+import { recorderOf } from "../../../../src/engine/recorder/client.ts";
+import { KnownPasses } from "../../../../src/engine/recorder/passes.ts";
+import { lab } from "../../../probe/lab.ts";
+import { dieAt, fresh, operator, probeEnv, reaches, rows, until } from "../../harness.ts";
+import { errorOf, outputOf, platformReaches, refuse, restartLab } from "../../lab.ts";
+import { world } from "../world.ts";
+import { type Code, lean, onPlatform, runIn, upstream, withRecordersThatKnow } from "./running.ts";
+
+withRecordersThatKnow();
+
+it("a lean run that goes well is remembered by the inbox alone, and people see of it what they see of any other", async () => {
+  const code: Code = async ({ step }) => {
+    await step.effect("first", upstream().definition, "a");
+    await step.effect("second", upstream("keyed").definition, "b");
+    await step.commit("third", () => ({ output: 3 }));
+  };
+  const id = await lean(code);
+  const { instanceId: other } = await runIn("platform", code);
+  await reaches(other, "complete");
+  expect(await onPlatform(id)).toEqual([]);
+  expect(await onPlatform(other)).toEqual(["first", "second", "third"]);
+  const shown = async (instance: string) => {
+    const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, instance));
+    return steps.map(({ name, state, startedAt, endedAt, attempts, effects }) => ({
+      name,
+      state,
+      attempts: attempts.map(({ attempt, error }) => ({ attempt, error })),
+      effects: effects.map(({ class: its, state }) => ({ its, state })),
+      timed: startedAt !== null && endedAt !== null && endedAt >= startedAt && attempts.every(({ endedAt: at }) => at !== null),
+    }));
+  };
+  expect(await shown(id)).toEqual(await shown(other));
+  expect((await shown(id)).every(({ timed }) => timed)).toBe(true);
+  const steps = async (instance: string) => (await describeInstance(probeEnv, operator, instance)).cost.parts.steps;
+  expect(await steps(id)).toMatchObject({ amount: 0, mark: "counted" });
+  expect(await steps(other)).toMatchObject({ amount: 3, mark: "counted" });
+});
+
+it("from its second attempt on a lean step is one of the platform's, which makes no more attempts than its policy says", async () => {
+  const { calls, state, definition } = upstream();
+  state.fails = 1;
+  const id = await lean(({ step }) => step.effect("act", definition, "a"));
+  expect(await reaches(id, "complete")).toBe("complete");
+  expect(calls).toEqual(["a", "a"]);
+  const { steps } = await historyOf(probeEnv, { id, workflow: "lab" });
+  expect(steps).toMatchObject([
+    {
+      name: "act",
+      attempts: [
+        { attempt: 1, error: { message: expect.stringContaining("not yet") } },
+        { attempt: 2, error: null },
+      ],
+    },
+  ]);
+
+  const hopeless = upstream();
+  hopeless.state.fails = 9;
+  const failed = await lean(({ step }) => step.effect("act", hopeless.definition, "b"));
+  expect(await errorOf(failed)).toMatchObject({ step: "act", attempts: 3 });
+  expect(hopeless.calls).toHaveLength(3);
+});
+
+it("a lean attempt that is slow goes on as a step of the platform's, once", async () => {
+  const { calls, state, definition } = upstream();
+  state.takesMs = IN_PASS_MS + 500;
+  const id = await lean(({ step }) => step.effect("act", definition, "a"));
+  expect(calls).toEqual(["a"]);
+  expect(await onPlatform(id)).toEqual(["act"]);
+  // It is the platform's to remember now.
+  expect(await rows("SELECT began_at FROM inbox WHERE instance_id = ?1", id)).toEqual([{ began_at: null }]);
+});
+
+it("W15 a repeated pass answers a lean step from the inbox: nothing is done, nothing is billed", async () => {
+  const { calls, definition } = upstream();
+  const large = "l".repeat(5000);
+  const id = await lean(async ({ step }) => [
+    await step.effect("act", definition, "a"),
+    await step.commit("small", () => ({ output: "kept" })),
+    await step.commit("large", () => ({ output: large })),
+    (await step.commit("nothing", () => ({}))) === undefined,
+  ]);
+  expect(await restartLab(id)).toBe("complete");
+  expect(calls).toEqual(["a"]);
+  expect(await onPlatform(id)).toEqual([]);
+  expect(await outputOf(id)).toEqual(["a", "kept", large, true]);
+});
+
+it("a pass that follows another takes a step itself only behind what no pass before can have heard of", async () => {
+  const { calls, definition } = upstream();
+  const state = { broken: true };
+  const { instanceId } = await runIn("lean", async ({ step }) => {
+    await step.effect("done", definition, "a");
+    await step.commit("fails", () => (state.broken ? refuse() : {}), { retries: { limit: 0, delay: 10 } });
+    await step.effect("beside", definition, "b");
+    await Promise.all([step.effect("one", definition, "c"), step.effect("two", definition, "d")]);
+  });
+  await platformReaches(instanceId, "errored");
+  await reaches(instanceId, "errored");
+  expect(await onPlatform(instanceId)).toEqual(["fails"]);
+  state.broken = false;
+  await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+  expect(await reaches(instanceId, "complete")).toBe("complete");
+  expect(calls).toEqual(["a", "b", "c", "d"]);
+  // It began again at the step that had failed, and what came behind was new.
+  expect(await onPlatform(instanceId)).toEqual(["fails"]);
+});
+
+it("a young run that another process has begun is not taken for one that nobody has: the recorder remembers every pass", async () => {
+  const name = fresh("lean");
+  const id = instanceIdOf("acme", "lab", name);
+  expect(await recorderOf(probeEnv, id).begin(id, "another", Date.now() + 60_000)).toBe(true);
+  const { definition } = upstream();
+  const { instanceId } = await runIn(
+    "lean",
+    async ({ step }) => {
+      await step.effect("may have been begun", definition, "a");
+      await step.effect("is new", definition, "b");
+    },
+    name,
+  );
+  expect(instanceId).toBe(id);
+  await reaches(instanceId, "complete");
+  expect(await onPlatform(instanceId)).toEqual(["may have been begun"]);
+});
+
+it("side by side with what an earlier pass may have begun nothing is taken for new", async () => {
+  const { calls, definition } = upstream();
+  const state = { broken: true };
+  const { instanceId } = await runIn("lean", async ({ step }) => {
+    const branch = async (name: "left" | "right") => {
+      await step.read(`${name} reads` as "left reads", async () => 1);
+      if (name === "left" && state.broken) throw new Error("A setting is missing.");
+      await step.effect(`${name} acts` as "left acts", definition, name);
+    };
+    await Promise.all([branch("left"), branch("right")]);
+  });
+  await platformReaches(instanceId, "errored");
+  await reaches(instanceId, "errored");
+  state.broken = false;
+  await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+  expect(await reaches(instanceId, "complete")).toBe("complete");
+  expect(calls.toSorted()).toEqual(["left", "right"]);
+  expect(await onPlatform(instanceId)).toContain("left acts");
+});
+
+it("a stretch of lean steps that grows long has a step of the platform's in it", async () => {
+  const id = await lean(async ({ step }) => {
+    for (let nth = 0; nth < STRETCH.steps + 2; nth++) await step.commit("each", () => ({}), { key: String(nth) });
+  });
+  expect(await onPlatform(id)).toEqual([`each [${STRETCH.steps}]`]);
+});
+
+it("what can be taken back, and records its outcome alone, stays a step of the platform's: a cancel must know that it was begun", async () => {
+  const { act } = world();
+  const id = await lean(async ({ step }) => {
+    await act(step, "a");
+    await step.commit("row", () => ({}), { undo: () => ({}) });
+  });
+  expect(await onPlatform(id)).toEqual(["a"]);
+});
+
+it("W17 the platform remembers a doubt of a lean step, as of any other", async () => {
+  const once = defineStep({ effect: "once", run: async (_: EffectCall<null>) => Promise.reject(new Error("no answer")) });
+  const { instanceId } = await runIn("lean", ({ step }) => step.effect("mail", once, null));
+  expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+  expect(
+    await until(
+      () => onPlatform(instanceId),
+      (names) => names.length === 2,
+    ),
+  ).toEqual(["mail", "mail · in doubt 1"]);
+});
+
+it("W03 an attempt of the pass's that dies before it has recorded is followed by one of the platform's, which asks first", async () => {
+  const name = fresh("lean");
+  const { calls, definition } = upstream();
+  const { died } = dieAt("W03 effect done, not recorded", name);
+  const { instanceId } = await runIn("lean", ({ step }) => step.effect("act", definition, "a"), name);
+  expect(await reaches(instanceId, "complete")).toBe("complete");
+  expect(died()).toBe(true);
+  expect(calls).toEqual(["a", "a"]);
+  expect(await onPlatform(instanceId)).toEqual(["act"]);
+});
+
+it("a single step says for itself how it is taken, and a word that is none is refused", async () => {
+  const { instanceId } = await runIn("platform", async ({ step }) => {
+    await step.commit("lean", () => ({}), { steps: "lean" });
+    await step.commit("platform", () => ({}));
+  });
+  await reaches(instanceId, "complete");
+  expect(await onPlatform(instanceId)).toEqual(["platform"]);
+  expect(() => defineWorkflow({ name: "odd", on: lab.on, steps: "quick" as "lean", run: async () => undefined })).toThrow(
+    /"platform" or "lean"/,
+  );
+  const odd = await lean(({ step }) => step.commit("odd", () => ({}), { steps: "quick" as "lean" }));
+  expect(await errorOf(odd)).toMatchObject({ code: "config_invalid" });
+});
+
+it("an object that has lived for less than its instance does not say that a pass is the first", async () => {
+  const passes = new KnownPasses();
+  const later = Date.now() + 1500;
+  expect(passes.isFirst("old", "one", Date.now())).toBe(false);
+  expect(passes.isFirst("new", "one", later)).toBe(true);
+  expect(passes.isFirst("new", "one", later)).toBe(true);
+  expect(passes.isFirst("new", "another", later)).toBe(false);
+  expect(passes.isFirst("new", "one", later)).toBe(true);
+});

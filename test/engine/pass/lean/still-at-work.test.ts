@@ -1,0 +1,3 @@
+import { alsoLeanInFull } from "../../lean.ts";
+
+await alsoLeanInFull("workflow/still-at-work");

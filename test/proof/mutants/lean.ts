@@ -1,0 +1,90 @@
+import { mutantsOf } from "./mutant.ts";
+
+const LEAN = "src/engine/pass/lean.ts";
+const PLATFORM = "src/engine/workflow/platform.ts";
+const IN_PASS = "src/engine/workflow/in-pass.ts";
+const INBOX = "src/engine/pass/inbox.ts";
+const PASSES = "src/engine/recorder/passes.ts";
+const killedBy = "test/engine/pass/lean/steps.test.ts";
+
+/** Steps that a pass takes itself though it may not, or that nobody remembers. */
+export const LEAN_STEPS = mutantsOf("lean", {
+  "a pass takes a step itself that a pass before may have begun": {
+    file: INBOX,
+    find: "return (this.#isFirst && this.#proof !== undefined) || this.course.isBeyond;",
+    put: "return true;",
+    killedBy,
+  },
+  "a pass is taken for the first by what its own process knows": {
+    file: INBOX,
+    find: "if (!(await this.#proof)) this.#isFirst = false;",
+    put: "await this.#proof;",
+    killedBy,
+  },
+  "a memory that has just begun takes every pass for the first": {
+    file: PASSES,
+    find: "createdMs > this.#since + CLOCKS_APART_MS",
+    put: "createdMs > 0",
+    killedBy,
+  },
+  "two passes of an instance are both the first": {
+    file: PASSES,
+    find: "(known ?? pass) === pass",
+    put: 'pass !== ""',
+    killedBy,
+  },
+  "what a branch hears is new to the others": {
+    file: "src/engine/pass/course.ts",
+    find: "this.#beyond ||= this.#underWay.size === 0 && this.#anew.has(settlement.label);",
+    put: "this.#beyond ||= this.#anew.has(settlement.label);",
+    killedBy,
+  },
+  "what a pass took itself the next one has the platform take": {
+    file: INBOX,
+    find: 'last?.state === "done" && last.began_at !== null',
+    put: 'last?.state === "done" && last.began_at === 0',
+    killedBy,
+  },
+  "an attempt that a pass has made counts for none": {
+    file: PLATFORM,
+    find: "attempt === 1 && inPass",
+    put: "attempt === 0 && inPass",
+    killedBy,
+  },
+  "the platform knows nothing of a doubt that a pass has left": {
+    file: IN_PASS,
+    find: "(isParked(result) ? undefined : { result })",
+    put: "({ result })",
+    killedBy,
+  },
+  "a slow attempt goes on where nobody sees it": {
+    file: IN_PASS,
+    find: "Promise.race([ended, slow.promise])",
+    put: "ended",
+    killedBy,
+  },
+  "an attempt that the platform has taken over is recorded as the pass's own": {
+    file: LEAN,
+    find: "this.#begun.delete(label);",
+    put: "this.#begun.get(label);",
+    killedBy,
+  },
+  "an effect that is known to the pass alone could be taken back": {
+    file: "src/engine/guard/step-mode.ts",
+    find: "return !effect.undoable ||",
+    put: "return effect !== undefined ||",
+    killedBy,
+  },
+  "a lean stretch never ends": {
+    file: LEAN,
+    find: "this.#steps < STRETCH.steps &&",
+    put: "this.#steps >= 0 &&",
+    killedBy,
+  },
+  "a cancel ends a run while a pass of it is at work": {
+    file: "src/engine/operate/end-run.ts",
+    find: "return steps.length === 0 || (await query(env.DB, selectLean(id))).length > 0;",
+    put: "return steps.length === 0 && (await query(env.DB, selectLean(id))).length > 9;",
+    killedBy: "test/engine/pass/lean/steered.test.ts",
+  },
+});
