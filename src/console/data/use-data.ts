@@ -20,8 +20,8 @@ export interface Data<T> {
 
 /** A burst of events is one look, and looks are this far apart. */
 const LOOK_EVERY_MS = 700;
-/** What could not be read, and may be read later, is asked for again so much later. */
-const AGAIN_MS = 5000;
+/** What had no answer, and may have one later, is asked for again so much later. */
+export const AGAIN_MS = 5000;
 
 /**
  * Reads something now, when what it depends on changes, when an event of the stream is about it, when the page is looked at again, and

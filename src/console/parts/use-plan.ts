@@ -2,14 +2,13 @@ import { useEffect, useState } from "preact/hooks";
 import type { Result } from "../data/api.ts";
 import { useCell } from "../data/cell.ts";
 import { session } from "../data/session.ts";
+import { AGAIN_MS } from "../data/use-data.ts";
 
 const LOOK_BEHIND_MS = 250;
-/** What could not be asked, and may be later, is asked again so much later. */
-const AGAIN_MS = 5000;
 
 /**
- * What an act would do, asked anew as its fields change (`of`), after somebody has signed in again, and by itself where nothing answered;
- * undefined until the answer is about the fields as they are.
+ * What an act would do, or a message that is not sent yet: asked anew as its fields change (`of`), after somebody has signed in again, and by
+ * itself where nothing answered. Undefined until the answer is about the fields as they are.
  */
 export function usePlan<Plan>(dryRun: (() => Promise<Result<Plan>>) | undefined, of: string, isReady: boolean) {
   const [answer, setAnswer] = useState<{ of: string; plan: Result<Plan> } | undefined>();

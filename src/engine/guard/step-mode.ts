@@ -3,8 +3,8 @@ import { CLAIMED, type RecordedClass } from "../store/inbox/classes.ts";
 
 /**
  * How the first attempt at a guarded step is made. `platform`: as a step of the platform's, which is billed, and shown by its dashboard.
- * `lean`: by the pass itself, and remembered by the inbox alone; from the second attempt on it is a step of the platform's, which waits
- * for nothing.
+ * `lean`: by the pass itself, and remembered by the inbox alone; from the second attempt on it is a step of the platform's, where waiting
+ * costs nothing.
  */
 export type StepMode = "platform" | "lean";
 

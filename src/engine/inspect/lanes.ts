@@ -34,7 +34,7 @@ export interface LaneFilter {
 function noted({ tenantId }: Operator, after: LaneKey, lane: string | undefined, limit: number): Statement {
   return sql`(
     SELECT *, iif(state = 'waiting' AND failed IS NOT NULL, 'blocked', state) AS standing,
-      (SELECT i.cause FROM instances i WHERE i.id = failed->>'instanceId') AS cause
+      (SELECT i.cause FROM instances i WHERE i.id = failed->>'instanceId' AND +i.tenant_id = ${tenantId}) AS cause
     FROM (
       SELECT *, (SELECT value FROM json_each(ahead) WHERE value->>'failed' IS NOT NULL LIMIT 1) AS failed FROM lanes
       WHERE tenant_id = ${tenantId} AND (lane, key) > (${after.lane}, ${after.key}) ${andEquals(fragment("lane"), lane)}

@@ -1,10 +1,10 @@
-import { useEffect, useState } from "preact/hooks";
 import { type Answer, post, type Result } from "../../data/api.ts";
 import type { Problem } from "../../data/problem.ts";
 import { jsonText, wrongIn } from "../../data/written.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { ProblemNote } from "../../parts/problem.tsx";
 import { Status } from "../../parts/status.tsx";
+import { usePlan } from "../../parts/use-plan.ts";
 
 export type Checked = Answer<"/v1/catalog/check", "$post">;
 
@@ -16,27 +16,12 @@ export interface Message {
   key: string;
 }
 
-const LOOK_BEHIND_MS = 250;
-
 /** What would come of a message, asked again as it changes; undefined until the answer is about it as it is now. */
 export function useCheck({ kind, type, payload, key }: Message, mayAsk: boolean): Result<Checked> | undefined {
-  const [found, setFound] = useState<{ of: string; result: Result<Checked> } | undefined>();
   const body = { kind, type, payload, ...(key && { idempotency_key: key }) };
-  const of = jsonText(body);
   const isSendable = mayAsk && wrongIn(payload, "").length === 0;
-  useEffect(() => {
-    if (!isSendable) return;
-    const over = new AbortController();
-    const timer = setTimeout(async () => {
-      const result = await post("/v1/catalog/check", { body, signal: over.signal });
-      if (!over.signal.aborted) setFound({ of, result });
-    }, LOOK_BEHIND_MS);
-    return () => {
-      clearTimeout(timer);
-      over.abort();
-    };
-  }, [of, isSendable]);
-  return isSendable && found?.of === of ? found.result : undefined;
+  const { plan } = usePlan(() => post("/v1/catalog/check", { body }), jsonText(body), isSendable);
+  return isSendable ? plan : undefined;
 }
 
 /** What is wrong with the message itself, place by place, whether it is refused as a whole or in the answer. */
