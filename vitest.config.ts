@@ -1,17 +1,21 @@
+import "./src/cli/local/larger-steps.ts";
 import { randomInt } from "node:crypto";
-import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig, type Plugin, type TestProjectConfiguration } from "vitest/config";
-import { unstable_readConfig as readConfig } from "wrangler";
 import { builtConsole } from "./src/cli/local/console.ts";
 import { keepInMemory } from "./test/in-memory.ts";
-import { knowTheWorker } from "./test/known-worker.ts";
 import { chosenMutants, withMutants } from "./test/proof/mutants/plugin.ts";
+import { stepsWanted } from "./test/proof/steps-of-all.ts";
+import { quickenPool } from "./test/quicker-pool.ts";
 import { hideRuntimeNoise } from "./test/quiet.ts";
 import { roomForTheYoung, V8_FLAGS } from "./test/young-space.ts";
 
+// Behind what makes the runtime's package write its configuration in larger steps.
+const { cloudflareTest, readD1Migrations } = await import("@cloudflare/vitest-pool-workers");
+const { unstable_readConfig: readConfig } = await import("wrangler");
+
 hideRuntimeNoise();
 keepInMemory();
-knowTheWorker();
+quickenPool();
 roomForTheYoung();
 await builtConsole();
 
@@ -31,6 +35,7 @@ const proof = {
   shrinkSeconds: Number(process.env.MILLRACE_PROOF_SHRINK_SECONDS ?? 120),
   finds: Number(process.env.MILLRACE_PROOF_FINDS ?? 1),
   without: process.env.MILLRACE_PROOF_WITHOUT ?? "",
+  steps: stepsWanted(process.env.MILLRACE_PROOF_STEPS),
   clockMs: Number(process.env.MILLRACE_PROOF_CLOCK_MS ?? 0),
   whole: process.env.MILLRACE_FULL_SIZE === "true",
 };

@@ -25,7 +25,7 @@ export async function counterAddRate(env: CounterEnv, count: number, shards: num
   return perSecond;
 }
 
-async function rate(count: number, act: () => Promise<unknown>): Promise<number> {
+export async function rate(count: number, act: () => Promise<unknown>): Promise<number> {
   const left = Array.from({ length: count }).values();
   const start = performance.now();
   await Promise.all(

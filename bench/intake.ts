@@ -73,6 +73,15 @@ export async function engineIntake(env: EngineEnv, catalog: Catalog, count: numb
   return report(settled.acked, count, start);
 }
 
+/** The same loop with nobody who takes the messages: what the loop itself takes. */
+export function noIntake(count: number, series: string): number {
+  const all = messages(count, series);
+  const settled = { acked: 0 };
+  for (let at = 0; at < all.length; at += BATCH)
+    for (const message of batchOf("bench-commands", all.slice(at, at + BATCH), settled).messages) message.ack();
+  return settled.acked;
+}
+
 /** Messages a second. Errors: when not every one was acknowledged. */
 export function report(acked: number, count: number, start: number): number {
   if (acked !== count) throw new Error(`Only ${acked} of ${count} messages were settled.`);

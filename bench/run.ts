@@ -7,6 +7,7 @@ import { marginalUsd, OPERATIONS_PER_MESSAGE } from "../src/engine/observe/cost/
 import { type AskWorker, median, repeat, round, say } from "./figures.ts";
 import { measureLanes } from "./lanes/measure.ts";
 import { coordinationFigures } from "./limits.ts";
+import { processorFigures } from "./processor.ts";
 
 // npm run bench: what the guarantees cost, as ratios within one run on one machine. `-- --json` prints one object last.
 
@@ -23,6 +24,8 @@ const rounds = numberOption(USAGE, "rounds", values.rounds, { least: 1 });
 const ROOT = join(import.meta.dirname, "..");
 
 const MESSAGES = 10_000;
+/** As many as are taken one by one in the same time. */
+const SINGLY = 1000;
 const FACTS = 5000;
 const RUNS = 400;
 const PACED = 30;
@@ -46,35 +49,40 @@ const result =
 if (values.json) console.log(JSON.stringify(result));
 
 /** Measures something on the Worker of a folder. */
-async function on<T>(worker: string, measured: (ask: AskWorker) => Promise<T>): Promise<T> {
+async function on<T>(worker: string, measured: (ask: AskWorker, engine: Engine) => Promise<T>): Promise<T> {
   const config = join(ROOT, "bench", worker, "wrangler.jsonc");
   const engine = await startEngine({ folder, port: await freePort(), secrets, config, fresh: true });
   try {
-    return await measured(askOf(engine));
+    return await measured(askOf(engine), engine);
   } finally {
     await engine.stop();
   }
 }
 
-function askOf({ url }: Engine): AskWorker {
+function askOf({ url, token }: Engine): AskWorker {
   return async <T>(path: string): Promise<T> => {
-    const answer = await fetch(`${url}${path}`);
+    const answer = await fetch(`${url}${path}`, { headers: { authorization: `Bearer ${token}` } });
     if (!answer.ok) throw new Error(`${path} answered ${answer.status}: ${(await answer.text()).slice(0, 300)}`);
     return (await answer.json()) as T;
   };
 }
 
-async function measure(ask: AskWorker) {
+async function measure(ask: AskWorker, engine: Engine) {
   await ask(`/runs/raw?count=100`);
   await ask(`/runs/guarded?count=100`);
 
-  const plain = await ask<number>(`/intake/plain?count=${MESSAGES}`);
-  const bulk = await repeat(3, () => ask<number>(`/intake/engine?count=${MESSAGES}`));
-  const intake_ratio = round(median(bulk) / plain);
+  // The first round of each finds the runtime cold, and is not counted.
+  const intake = async () => ({
+    plain: await ask<number>(`/intake/plain?count=${SINGLY}`),
+    engine: await ask<number>(`/intake/engine?count=${MESSAGES}`),
+  });
+  await intake();
+  const taken = await repeat(rounds, intake);
+  const intake_ratio = round(median(taken.map(({ plain, engine }) => engine / plain)));
   say(
-    `intake of ${MESSAGES} messages, one in ten a duplicate`,
-    `plain ${plain.toFixed(0)}/s`,
-    `engine ${median(bulk).toFixed(0)}/s`,
+    "intake of messages, one in ten a duplicate",
+    `plain ${median(taken.map(({ plain }) => plain)).toFixed(0)}/s`,
+    `engine ${median(taken.map(({ engine }) => engine)).toFixed(0)}/s`,
     intake_ratio,
   );
 
@@ -118,6 +126,8 @@ async function measure(ask: AskWorker) {
   };
   say(`${RECORDS} outcomes, 500 steps waiting for theirs`, `one recorder ${recorder_per_s[1]}/s`, `eight ${recorder_per_s[8]}/s`);
 
+  const processor = await processorFigures(ask, engine.runtime, rounds);
+
   // Last: ledgers have alarms, which would ring while others measure. The first round of each finds the runtime cold, and is not counted.
   for (const side of ["plain", "engine", "confirmed"]) await ask(`/projection/${side}?count=${FACTS}`);
   const projected = await repeat(rounds, async () => ({
@@ -143,6 +153,7 @@ async function measure(ask: AskWorker) {
     guard_ratio,
     latency_ratio,
     recorder_per_s,
+    ...processor,
     ...platform,
   };
 }

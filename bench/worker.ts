@@ -1,6 +1,8 @@
+import { engineRoutes } from "millrace/http";
 import { catalog, dispatch, entrypoint, keeper, Recorder } from "millrace/worker";
+import { acceptRate } from "./accept.ts";
 import { counterAddRate, limiterTakeRate } from "./coordination.ts";
-import { engineIntake, plainIntake } from "./intake.ts";
+import { engineIntake, noIntake, plainIntake } from "./intake.ts";
 import { confirmedProjection, engineProjection, plainProjection } from "./projections.ts";
 import { recorderRate } from "./recorder.ts";
 import { type BenchEnv, engineLatency, engineRuns, rawLatency, rawRuns } from "./runs.ts";
@@ -19,6 +21,10 @@ export class Lean extends entrypoint(lean, app) {}
 export class Empty extends entrypoint(empty, app) {}
 
 const consume = dispatch(app);
+const api = engineRoutes(app, { console: false });
+
+// Neither side's log lines are counted: what runs a Worker here passes each on, and that is waited for; deployed no line is on the way.
+console.log = () => undefined;
 
 /** What D1 was asked for since the count was last read. */
 const asked = { roundTrips: 0, rowsWritten: 0, rowsRead: 0, objectRequests: 0 };
@@ -55,7 +61,7 @@ function countCalls(methods: Record<string, unknown>): void {
 countCalls(Recorder.prototype as unknown as Record<string, unknown>);
 
 export default {
-  async fetch(request: Request, env: BenchEnv) {
+  async fetch(request: Request, env: BenchEnv, ctx: ExecutionContext) {
     const url = new URL(request.url);
     const count = Number(url.searchParams.get("count"));
     const series = crypto.randomUUID().slice(0, 8);
@@ -69,6 +75,10 @@ export default {
         return Response.json(await plainIntake(env, count, series));
       case "/intake/engine":
         return Response.json(await engineIntake(env, app, count, series));
+      case "/nothing":
+        return Response.json(noIntake(count, series));
+      case "/accept":
+        return Response.json(await acceptRate(api, request, env, ctx, count, series));
       case "/projection/plain":
         return Response.json(await plainProjection(env, count, series));
       case "/projection/engine":

@@ -7,6 +7,7 @@ import { console as openConsole } from "./demo/console.ts";
 import { crm } from "./demo/crm.ts";
 import { derived } from "./demo/derived.ts";
 import { lanes } from "./demo/lanes.ts";
+import { lean } from "./demo/lean.ts";
 import { ledger } from "./demo/ledger.ts";
 import { observe } from "./demo/observe.ts";
 import { operate } from "./demo/operate.ts";
@@ -29,6 +30,7 @@ const STORIES: Record<string, Story> = {
   webhooks,
   batch,
   lanes,
+  lean,
   observe,
   operate,
   console: openConsole,

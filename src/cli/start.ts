@@ -35,6 +35,7 @@ const SYSTEMS = [
   ["webhooks", "docs/webhooks.md", "webhooks"],
   ["import, export, reconcile files", "docs/batches.md", "batch"],
   ["lanes, limits, locks", "docs/lanes.md", "lanes"],
+  ["steps in two modes, what each costs", "docs/authoring.md", "lean"],
   ["health, alerts, traces, cost", "docs/alerts.md", "observe"],
   ["what an operator does with a failure", "docs/operating.md", "operate"],
   ["the operators' page in a browser", "docs/console.md", "console"],

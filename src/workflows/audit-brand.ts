@@ -2,10 +2,14 @@ import { beginning, defineWorkflow } from "millrace";
 import { BrandAudit, BrandAudited } from "../messages/brand.ts";
 import { lookAtKnownBrand, tellAgent } from "../steps/ask-brand-agent.ts";
 
-/** Looks at what a brand really has, and sets right what its agent believes otherwise. */
+/**
+ * Looks at what a brand really has, and sets right what its agent believes otherwise. Its steps are lean: the agent is an object of ours,
+ * and answers at once.
+ */
 export const auditBrand = defineWorkflow({
   name: "audit-brand",
   on: BrandAudit,
+  steps: "lean",
   async run({ payload: { brand }, step, env, envelope: { tenant_id }, instanceId }) {
     const truth = await step.read("look at the brand", () => lookAtKnownBrand(env, tenant_id, brand));
 

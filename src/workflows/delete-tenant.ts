@@ -12,7 +12,7 @@ const MAX_STRETCHES = 5000;
 /**
  * Deletes a tenant: its tokens and schedules first, so that nobody says anything new, then what runs, then its objects, rows and files.
  * Pass after pass, until one that came a while after the last finds nothing. What stays is this instance, for its 30 days, and the audit's
- * row. Of two, the older goes on.
+ * row. Of two, the older goes on. Its steps are the platform's: each works for up to 15 seconds, and it sleeps between its passes.
  */
 export const deleteTenant = defineWorkflow({
   name: "delete-tenant",

@@ -5,11 +5,12 @@ import { chunkCount } from "../systems/batches/limits.ts";
 
 /**
  * Writes a dataset's rows into a file, page by page. Each page is a part of the result, committed with the key behind which the next one
- * begins.
+ * begins. Its steps are lean: a page is read and written within a second, and a large export has thousands.
  */
 export const exportRows = defineWorkflow({
   name: "export-rows",
   on: BatchExport,
+  steps: "lean",
   async run({ payload: { batch_id: batchId }, step, env, envelope }) {
     const call = { env, envelope, batchId };
     const chunks = chunkCount();

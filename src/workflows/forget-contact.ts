@@ -23,7 +23,7 @@ const PATIENCE: StepOptions = { retries: { limit: 8, delay: "10 seconds", backof
  * Forgets a person: first out of all that works with contacts, then in the CRM, then everywhere else, pass after pass, until one finds
  * nothing more and nothing is under way that could say the name again. Its steps answer numbers: they are kept too. Behind the last pause,
  * a search that finds something under way fails, and is made again when it is retried. Asked for again under another request, the newest
- * command goes on and the others end.
+ * command goes on and the others end. Its steps are the platform's: it searches everything, and sleeps between its passes.
  */
 export const forgetContact = defineWorkflow({
   name: "forget-contact",

@@ -7,11 +7,12 @@ import type { Place } from "../systems/batches/rows.ts";
 
 /**
  * Takes a file's rows in, chunk by chunk. A chunk is one write, named by its place in the file: no row is taken in twice, wherever the run
- * dies.
+ * dies. Its steps are lean: a chunk takes a fraction of a second, and a large file has thousands.
  */
 export const importRows = defineWorkflow({
   name: "import-rows",
   on: BatchImport,
+  steps: "lean",
   async run({ payload: { batch_id: batchId }, step, env, envelope }) {
     const call = { env, envelope, batchId };
     const chunks = chunkCount();

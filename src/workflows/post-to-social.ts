@@ -3,10 +3,14 @@ import { SocialCreate, SocialPosted } from "../messages/social.ts";
 import { announce } from "../steps/announce.ts";
 import { markAnnounced } from "../systems/content/articles.ts";
 
-/** Announces an article's page on the brand's social account, if it is still up. */
+/**
+ * Announces an article's page on the brand's social account, if it is still up. Its step is lean: it is one short call, and nothing takes it
+ * back.
+ */
 export const postToSocial = defineWorkflow({
   name: "post-to-social",
   on: SocialCreate,
+  steps: "lean",
   async run({ payload: { content_id, brand }, step, envelope }) {
     const article = { tenantId: envelope.tenant_id, id: content_id };
     return step.effect(

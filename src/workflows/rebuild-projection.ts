@@ -7,7 +7,7 @@ import type { LedgerPlace } from "../systems/facts/ledger/read-ledgers.ts";
 /**
  * Makes again what is made of the tenant's ledgers. The projection of facts: row by row and in place, so that whoever reads meanwhile
  * misses nothing. Or what is derived from facts: charges, payouts, budgets, merged contacts, webhooks. New facts keep flowing: what they
- * add is not part of it.
+ * add is not part of it. Its steps are the platform's: each goes through a hundred ledgers, for seconds.
  */
 export const rebuildProjection = defineWorkflow({
   name: "rebuild-projection",

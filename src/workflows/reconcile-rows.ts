@@ -4,10 +4,14 @@ import { removeUpload } from "../steps/remove-upload.ts";
 import { chunkCount } from "../systems/batches/limits.ts";
 import { type Compared, compareChunk, compareRest, type Rest } from "../systems/batches/reconcile.ts";
 
-/** Holds a file against our rows: first every row of the file, then what of ours the file does not have. */
+/**
+ * Holds a file against our rows: first every row of the file, then what of ours the file does not have. Its steps are lean, as those of an
+ * import are.
+ */
 export const reconcileRows = defineWorkflow({
   name: "reconcile-rows",
   on: BatchReconcile,
+  steps: "lean",
   async run({ payload: { batch_id: batchId }, step, env, envelope }) {
     const call = { env, envelope, batchId };
     const chunks = chunkCount();

@@ -9,7 +9,8 @@ import { assertReusable, insertResearch } from "../systems/content/research.ts";
 
 /**
  * Finds sources for a keyword and stores them; or hands on research that is there. Whatever the brand's agent has not asked for itself, it
- * is asked about first: a keyword that has an article, or is on its way to one, is not paid for again.
+ * is asked about first: a keyword that has an article, or is on its way to one, is not paid for again. Its steps are the platform's: a
+ * search takes seconds, and may wait for days until there is money for it.
  */
 export const researchKeyword = defineWorkflow({
   name: "research-keyword",

@@ -10,11 +10,13 @@ const MOST_ROUNDS = 20;
 
 /**
  * Brings one contact to the CRM: a look, and a step for each call that it needs, so that one which fails is seen and made again alone. The
- * last of them writes the link and the event.
+ * last of them writes the link and the event. Its steps are lean: there are many such runs, and each step is one call that mostly answers
+ * within a second.
  */
 export const syncContact = defineWorkflow({
   name: "sync-contact",
   on: ContactSync,
+  steps: "lean",
   async run({ payload: { contact_id: contactId }, step, env, envelope, instanceId }) {
     const call = { env, envelope, instanceId, contactId };
     for (let round = 1; round <= MOST_ROUNDS; round++) {

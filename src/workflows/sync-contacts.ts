@@ -16,7 +16,8 @@ const MAX_CHUNKS = 9_000;
 /**
  * Brings contacts to the CRM, chunk by chunk in the order of their ids. A chunk is one step and one write, named by where it begins: no
  * contact is brought twice, wherever the run dies. Those that the CRM puts off are tried again, alone. A chunk of which too many records
- * are gone does nothing before a person has said that they were deleted; that is asked once.
+ * are gone does nothing before a person has said that they were deleted; that is asked once. Its steps are the platform's: a chunk is
+ * several large calls, which wait for the limit that all share.
  */
 export const syncContacts = defineWorkflow({
   name: "sync-contacts",

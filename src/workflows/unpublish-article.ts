@@ -3,7 +3,10 @@ import { ContentUnpublish, ContentUnpublished } from "../messages/content.ts";
 import { removePage } from "../steps/remove-page.ts";
 import { markUnpublished } from "../systems/content/articles.ts";
 
-/** Takes an article's page down without the instance that put it up, which may be long gone. */
+/**
+ * Takes an article's page down without the instance that put it up, which may be long gone. Its step is the platform's: somebody else's site
+ * may be slow.
+ */
 export const unpublishArticle = defineWorkflow({
   name: "unpublish-article",
   on: ContentUnpublish,

@@ -123,6 +123,8 @@ describe("A finished instance", () => {
           type: "do",
           name: "search the web",
           count: 1,
+          mode: "platform",
+          kept: false,
           state: "complete",
           started_at: expect.stringMatching(/Z$/),
           ended_at: expect.stringMatching(/Z$/),

@@ -1,10 +1,12 @@
 import { describe, expect, it } from "vitest";
+import howItWorks from "../../docs/how-it-works.md?raw";
 import { app } from "../../src/catalog.ts";
 import { bindingName } from "../../src/engine/contract/bindings.ts";
 import { DEAD_LETTER_CONCURRENCY } from "../../src/engine/topology/consumer.ts";
 import * as queues from "../../src/messages/queues.ts";
 import worker from "../../src/worker.ts?raw";
 import wrangler from "../../wrangler.jsonc?raw";
+import { rowsOf } from "../docs/markdown.ts";
 
 type Line = Record<string, string | number>;
 
@@ -73,6 +75,13 @@ it("every workflow of the catalog is bound under its own name, and every bound o
       .filter(({ class_name }) => !worker.includes(`export class ${class_name} extends entrypoint(`))
       .map(({ class_name, name }) => `Export ${class_name}, the class of "${name}", from src/worker.ts.`),
   ]);
+});
+
+it("docs/how-it-works.md says how the chains take their steps, as their definitions do", () => {
+  const told = rowsOf(howItWorks, "chains").flatMap(([chains = "", mode]) => chains.split(", ").map((name) => `${name}: ${mode}`));
+  expect(told).not.toEqual([]);
+  const taken = app.workflows.map(({ name, steps = "platform" }) => `\`${name}\`: ${steps}`);
+  nothingOf(told.filter((one) => !taken.includes(one)).map((one) => `docs/how-it-works.md says ${one}, which is not so.`));
 });
 
 const className = (name: string) => name.replaceAll(/(?:^|-)([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());

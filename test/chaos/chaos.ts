@@ -1,6 +1,7 @@
-import { type Kind, kindOf } from "../proof/account.ts";
+import { type Kind, kindOf, wasLate } from "../proof/account.ts";
 import { type Proof, trialOn } from "../proof/prove.ts";
 import { pause, type Stage } from "../proof/stage.ts";
+import type { StepsOfAll } from "../proof/steps-of-all.ts";
 import { Evidence } from "./evidence.ts";
 import { Faults, type ProcessFault } from "./faults.ts";
 import { caseOf } from "./programs.ts";
@@ -14,6 +15,8 @@ export interface ChaosOptions {
   faults: readonly ProcessFault[];
   /** How many programs are under way at a time. */
   lanes: number;
+  /** How their guarded steps are taken. */
+  steps: StepsOfAll;
   /** Whether another program is begun. */
   goesOn: (so: { programs: number; kills: number }) => boolean;
   /** Told what happens, one calm line at a time. */
@@ -37,6 +40,8 @@ export interface ChaosResult {
   lost: number;
   invented: number;
   stuck: number;
+  /** Those of them that came to their ends by themselves, a while later. */
+  late: number;
   /** Doubts that a person had to settle. */
   parked: number;
   /** Filled in where mutants were asked for as well. */
@@ -57,20 +62,22 @@ export interface ChaosRun {
 }
 
 const LOOK_MS = 250;
+/** A run that has not come to its end is looked at for so much longer: whether it does by itself says what kind of a defect that is. */
+const LATE_MS = 240_000;
 /** So many problems are enough. */
 const ENOUGH = 20;
 const TOLD_EVERY_MS = 15_000;
 /** No faults are made while a program has been at it for so long: it has to come to its end, or be found stuck. */
 const LONG_MS = 240_000;
 /** The longest that all programs together may take after the last fault: each goes through up to five phases. */
-const HEALS_MS = 330_000;
+const HEALS_MS = 330_000 + LATE_MS;
 
 /** Runs random programs on an engine whose processes fail, lets it heal, and has each program judged. */
-export function runChaos({ seed, faults: kinds, lanes, goesOn, say = () => {} }: ChaosOptions): Promise<ChaosRun> {
+export function runChaos({ seed, faults: kinds, lanes, steps, goesOn, say = () => {} }: ChaosOptions): Promise<ChaosRun> {
   return withEngine(async ({ engine, database, upstreamUrl, folder }) => {
     say(`The engine runs at ${engine.url}; its state is in ${folder}.`);
     const evidence = new Evidence(folder);
-    const trials = new Trials(seed, evidence);
+    const trials = new Trials(seed, steps, evidence);
     const faults = new Faults(engine, database, randomFrom(seed), { underWay: () => trials.begun.size, asked: () => trials.asked });
     const stage = remoteStage({
       url: () => engine.url,
@@ -119,6 +126,7 @@ async function resultOf(
     lost: countOf("lost"),
     invented: countOf("invented"),
     stuck: countOf("stuck"),
+    late: problems.filter(wasLate).length,
     mutants_caught: null,
     mutants: null,
     slowest_convergence_s: Math.round(slowestMs / 100) / 10,
@@ -136,11 +144,13 @@ class Trials {
   commands = 0;
   effects = 0;
   readonly #seed: number;
+  readonly #steps: StepsOfAll;
   readonly #evidence: Evidence;
   #next = 0;
 
-  constructor(seed: number, evidence: Evidence) {
+  constructor(seed: number, steps: StepsOfAll, evidence: Evidence) {
     this.#seed = seed;
+    this.#steps = steps;
     this.#evidence = evidence;
   }
 
@@ -164,9 +174,9 @@ class Trials {
   async #one(stage: Stage, seed: number): Promise<void> {
     // No name is the beginning of another one.
     const name = `proof-${String(seed).padStart(12, "0")}`;
-    const one = caseOf(seed);
+    const one = caseOf(seed, this.#steps);
     this.begun.set(name, { name, seed, at: Date.now() });
-    const proof: Proof = await trialOn(stage, one, { name, lookMs: LOOK_MS });
+    const proof: Proof = await trialOn(stage, one, { name, lookMs: LOOK_MS, lateMs: LATE_MS });
     this.begun.delete(name);
     this.done++;
     this.commands += proof.commands;

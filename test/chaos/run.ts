@@ -1,14 +1,16 @@
 import { misused, numberOption, readOptions } from "../../src/cli/options.ts";
 import { tryEach } from "../proof/mutants/each.ts";
+import { STEPS_OF_ALL, stepsWanted } from "../proof/steps-of-all.ts";
 import { runChaos } from "./chaos.ts";
 import { FAULTS, type ProcessFault } from "./faults.ts";
 import { runSoak } from "./soak.ts";
 
 // Random programs on an engine whose processes fail.
 
-const USAGE = `Usage: npm run chaos -- [--minutes 2] [--kills 0] [--lanes 48] [--seed N] [--fault all] [--json]
+const USAGE = `Usage: npm run chaos -- [--minutes 2] [--kills 0] [--lanes 48] [--seed N] [--fault all] [--steps drawn] [--json]
        npm run chaos -- --soak [--messages 20000] [--json]
-For so many minutes and at least so many kills, so many programs at a time. --fault is one of ${FAULTS.join(", ")}, none, all.
+For so many minutes and at least so many kills, so many programs at a time. --fault is one of ${FAULTS.join(", ")}, none, all;
+--steps how all guarded steps are taken, one of ${STEPS_OF_ALL.join(", ")}.
 --mutants [--only PART …], once that is over: whether the proof finds the bugs that it must find, for an hour more. --json prints one object last.`;
 const { values } = readOptions(USAGE, {
   options: {
@@ -17,6 +19,7 @@ const { values } = readOptions(USAGE, {
     lanes: { type: "string", default: "48" },
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
     fault: { type: "string", default: "all" },
+    steps: { type: "string", default: "drawn" },
     soak: { type: "boolean", default: false },
     messages: { type: "string", default: "20000" },
     mutants: { type: "boolean", default: false },
@@ -28,11 +31,12 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => 
 
 const [minutes, lanes, seed, wanted] = [number("minutes"), number("lanes"), number("seed"), number("kills")];
 const faults = faultsOf(values.fault);
+const steps = stepsWanted(values.steps);
 if (values.soak) await soak();
 console.log(`seed ${seed}`);
 const until = Date.now() + minutes * 60_000;
 const goesOn = ({ kills }: { kills: number }) => Date.now() < until || kills < wanted;
-const { result, problems, missed, kept } = await runChaos({ seed, faults, lanes, goesOn, say: (line) => console.log(line) });
+const { result, problems, missed, kept } = await runChaos({ seed, faults, lanes, steps, goesOn, say: (line) => console.log(line) });
 
 for (const problem of problems) console.log(problem);
 if (problems.length > 0)

@@ -15,7 +15,7 @@ import { engineRoutes } from "millrace/http";
 import { mintToken } from "millrace/operate";
 import { armKeeper, type Catalog, catalog, dispatch, engineLanes, entrypoint } from "millrace/worker";
 import * as z from "zod";
-import { queueBinding } from "../../src/engine/contract/bindings.ts";
+import { bindingName, queueBinding } from "../../src/engine/contract/bindings.ts";
 import { routesOf, startsOf } from "../probe/consumers.ts";
 import { keepLabRow, LabEvent } from "../probe/lab.ts";
 import { ProbeSignal, probeCommands } from "../probe/messages.ts";
@@ -140,7 +140,10 @@ async function platform(env: ChaosEnv, id: string): Promise<InstanceStatus> {
   return standing;
 }
 
-/** Hands messages to the consumer as a queue does that outlives this process: what is not settled, its sender brings again. */
+/**
+ * Hands messages to the consumer as a queue does that outlives this process: what is not settled, its sender brings again. So does it what
+ * the consumer sends back to that queue: the local one is this process's memory, and would die with it.
+ */
 async function deliver(env: ChaosEnv, queue: string, bodies: unknown[], attempts: number): Promise<{ acked: number }> {
   let acked = 0;
   const messages = bodies.map((body) => ({
@@ -152,6 +155,9 @@ async function deliver(env: ChaosEnv, queue: string, bodies: unknown[], attempts
     retry: () => undefined,
   }));
   const batch = { queue, messages, ackAll: () => undefined, retryAll: () => undefined, metadata: undefined };
-  await consume(batch as unknown as MessageBatch, env);
+  const own = bindingName(queue);
+  const real = (env as unknown as Record<string, Queue | undefined>)[own];
+  const lasting = { send: async () => void acked--, sendBatch: (sent: MessageSendRequest[]) => real?.sendBatch(sent) };
+  await consume(batch as unknown as MessageBatch, real ? { ...env, [own]: lasting } : env);
   return { acked };
 }

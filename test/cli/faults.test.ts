@@ -30,7 +30,11 @@ it("npm start outlives a killed front, a full disk and the loss of its folder, a
     const token = readFileSync(at("token"), "utf8").trim();
     return { token, instances: (await apiOf(`http://localhost:${port}`, token).instances("kept")).length };
   };
+  // What its Worker says before it answers is told all the same.
+  await vi.waitUntil(() => existsSync(at("worker.log")) && statSync(at("worker.log")).size > 0, { timeout: 60_000 });
+  appendFileSync(at("worker.log"), '\n{"log":"config_invalid","level":"error","error":"Said as it came up."}\n');
   await terminal.says("Stop  ");
+  await terminal.says("config_invalid: error Said as it came up.");
   const first = await known();
   await apiOf(`http://localhost:${port}`, first.token).enqueue([
     { type: "research.requested", payload: { brand: "acme", keyword: "tea" }, correlation_id: "kept" },
@@ -63,16 +67,6 @@ it("npm start outlives a killed front, a full disk and the loss of its folder, a
   expect(await trade(`http://localhost:${port}`, code), "the printed link signs in to the new one").toBe(200);
   expect(welcome).not.toContain(anew.token);
   expect(await terminal.end()).toBe(0);
-
-  // What its Worker says before it answers is told all the same.
-  const log = at("worker.log");
-  const { size } = statSync(log);
-  const again = new Terminal(folder, port);
-  await vi.waitUntil(() => statSync(log).size > size, { timeout: 60_000 });
-  appendFileSync(log, '\n{"log":"config_invalid","level":"error","error":"Said as it came up."}\n');
-  await again.says("Stop  ");
-  await again.says("config_invalid: error Said as it came up.");
-  expect(await again.end()).toBe(0);
 });
 
 const mounts = spawnSync("unshare", ["-rm", "mount", "-t", "tmpfs", "test", "/mnt"]).status === 0;

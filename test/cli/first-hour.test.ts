@@ -33,7 +33,7 @@ it("the first hour: from a clone to a page, then mistakes, each told in a senten
       "src/workflows/plan-cycle.ts",
       "export const",
       "exprt const",
-      'src/workflows/plan-cycle.ts:7 does not compile: Expected ";" but found "const"',
+      'src/workflows/plan-cycle.ts:10 does not compile: Expected ";" but found "const"',
     ],
     [
       "a class of another workflow",

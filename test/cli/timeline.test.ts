@@ -52,6 +52,8 @@ it("a failed attempt is told with the wait after it, and the end with its cause"
   const step: Step = {
     type: "do",
     name: "put page",
+    mode: "platform",
+    kept: false,
     count: 1,
     state: "retrying",
     started_at: at(50),

@@ -1,3 +1,7 @@
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { ROOT } from "./took.ts";
+
 /** A command of the gate. */
 export interface Job {
   name: string;
@@ -15,27 +19,30 @@ const tests = (project: string, workers: number, ...more: string[]): Job => ({
   tests: true,
 });
 
-/** The longest file by far: begun last, it would run alone at the end. */
+/** It goes on from what the types' check has found, and so runs behind it. */
 const WALK = "test/docs/static/write-a-chain.test.ts";
 
 /** Tests that have a runtime of their own, one after the other. */
 const APART = ["test/proof/", "test/systems/privacy/", "test/docs/raw/"];
 
+/** Some of the engine's go with them: the lanes end together then. */
+const EVEN = ["guard", "lanes", "signals"];
+const ENGINE = readdirSync(join(ROOT, "test/engine"), { withFileTypes: true }).filter((entry) => entry.isDirectory());
+const folderOf = (name: string) => `test/engine/${name}/`;
+
 /**
- * What runs beside what: the jobs of a lane one after another, the lanes at once. Balanced for two processors, where what waits fills what
- * computes. A second runtime is started, filled and warmed up too: the app's files have one, and the engine's, which mostly wait, two.
+ * What runs beside what: the jobs of a lane one after another, the lanes at once. Balanced for two processors: all lanes begin at once and end
+ * at about the same time, so that what waits is always beside what computes. A second runtime is started, filled and warmed up too: the
+ * app's files have one, and the engine's, which mostly wait, two.
  */
 export const LANES: readonly (readonly Job[])[] = [
+  [tests("app", 1)],
+  [tests("engine", 2, ...ENGINE.flatMap(({ name }) => (EVEN.includes(name) ? [] : folderOf(name))))],
+  [tests("node", 2, "--exclude", WALK)],
   [
-    tests("app", 1),
-    // In one run: what starts vitest reads its configuration, and wrangler with it, for some seconds of a processor.
-    { ...tests("engine", 1, "--project", "privacy", "--project", "raw", ...APART), name: "apart" },
-  ],
-  [tests("engine", 2, "test/engine/")],
-  [
-    // The walk goes on from what the types' check has found.
     { name: "check", program: "npm", args: ["run", "--silent", "check"] },
     { ...tests("node", 1, WALK), name: "walk" },
-    tests("node", 2, "--exclude", WALK),
+    // In one run: what starts vitest reads its configuration, and wrangler with it, for some seconds of a processor.
+    { ...tests("engine", 1, "--project", "privacy", "--project", "raw", ...APART, ...EVEN.map(folderOf)), name: "apart" },
   ],
 ];

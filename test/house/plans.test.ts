@@ -81,7 +81,7 @@ function growing(plan: readonly Step[], text: string): string[] {
     .filter(({ detail, parent }) => {
       // Rows that are named one by one, and looked for among all that a tenant has: +tenant_id has it take their names.
       if (/^SEARCH .*\(tenant_id=\?\)$/.test(detail)) return NAMED.test(text);
-      if (detail.startsWith("SCAN ")) return !/VIRTUAL TABLE|CONSTANT ROW|^SCAN (pair|entries|told|\(subquery)/.test(detail);
+      if (detail.startsWith("SCAN ")) return !/VIRTUAL TABLE|CONSTANT ROW|^SCAN (pair|entries|given|told|\(subquery)/.test(detail);
       const searched = plan.filter((one) => one.parent === parent && one.detail.startsWith("SEARCH ")).map((one) => one.detail);
       return (
         detail.startsWith("USE TEMP B-TREE") && !searched.every((search) => /\((\w+_)?id=\?/.test(search) && !/\(tenant_id=\?/.test(search))

@@ -113,6 +113,7 @@ const TRIALS: Record<string, Trial> = {
 const NO_TRANSITIONS = [
   "isOpenOf",
   "isOver",
+  "keepCaught",
   "ofGone",
   "selectLeft",
   "selectRun",

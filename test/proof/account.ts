@@ -9,6 +9,10 @@ export type Kind = (typeof KINDS)[number];
 /** The kind of a problem, which it names; what names none is something that should not be there. */
 export const kindOf = (problem: string): Kind => KINDS.find((kind) => problem.includes(`${kind}: `)) ?? "invented";
 
+/** Said of a run that was taken for stuck, and was late. */
+export const IT_ENDED = "\n  It came to its end by itself, and that";
+export const wasLate = (problem: string): boolean => problem.includes(IT_ENDED);
+
 /** What a run has come to: its end, and what must have happened on the ways that it went. */
 export interface Verdict {
   ended: "complete" | "terminated";

@@ -77,10 +77,22 @@ const leaf: fc.Arbitrary<Leaf> = fc.oneof(
   { weight: 1, arbitrary: fc.constant({ do: "return" as const }) },
 );
 
+/** A refusal for good that the code catches, to do something else at once: of most of that nothing is heard for a while. */
+const instead: fc.Arbitrary<Program> = fc.record({
+  do: fc.constant("try" as const),
+  bare: fc.constant(true as const),
+  part: act.map((one): Act => ({ ...one, upstream: { is: "never", times: 1 } })),
+  next: fc.tuple(act, fc.constantFrom("slow" as const, "hangs" as const), rarely).map(([one, is, looks]): Program => {
+    const unheard: Act = { ...one, upstream: one.upstream ?? { is, times: 1 } };
+    return looks ? { do: "seq", parts: [{ do: "read" }, unheard] } : unheard;
+  }),
+});
+
 const { program } = fc.letrec<{ program: Program }>((again) => ({
   program: fc.oneof(
     { maxDepth: 3, depthSize: "small", withCrossShrink: true },
     { weight: 3, arbitrary: leaf },
+    { weight: 1, arbitrary: instead },
     {
       weight: 5,
       arbitrary: fc.record({ do: fc.constantFrom("seq", "all"), parts: fc.array(again("program"), { minLength: 1, maxLength: 4 }) }),

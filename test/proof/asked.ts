@@ -1,4 +1,5 @@
 import { inject } from "vitest";
+import type { StepsOfAll } from "./steps-of-all.ts";
 
 declare module "vitest" {
   interface TaskMeta {
@@ -9,7 +10,7 @@ declare module "vitest" {
     /**
      * What the proof was asked for: see vitest.config.ts. So many runs are on trial at a time; it ends with so many finds; a run has so
      * long to converge; the clock of the Workers is wrong by so much, that of the database is not; `without`: cases whose JSON has this in
-     * it are left out.
+     * it are left out; `steps`: how all guarded steps are taken.
      */
     proof: {
       seed: number;
@@ -20,6 +21,7 @@ declare module "vitest" {
       finds: number;
       clockMs: number;
       without: string;
+      steps: StepsOfAll;
       whole: boolean;
     };
   }

@@ -1,5 +1,12 @@
 import { platformOf } from "./judge.ts";
+import { leavesOf, type Part, type Program, partsOf, ROOT } from "./program.ts";
 import { pause, type Stage, type Subject } from "./stage.ts";
+import { askedOf } from "./upstream.ts";
+import type { World } from "./world.ts";
+
+/** The platform loses what it knows of a run in the midst of it. */
+export const isBrokenOff = ({ breaks = [], clicks }: Pick<World, "breaks" | "clicks">): boolean =>
+  breaks.length > 0 || clicks.some(({ verb }) => verb === "restart");
 
 const LOOK_MS = 100;
 /** How long it is waited for a run to have an effect under way before it is broken off. */
@@ -8,8 +15,19 @@ const HELD_MS = 3000;
 /** The platform loses all that it knows of a run that is under way, and makes it anew: in the midst of an effect, if there is one. */
 export async function breakOff(stage: Stage, run: Subject, afterMs: number): Promise<void> {
   await pause(afterMs);
-  const held = () => stage.rows("SELECT step FROM inbox WHERE instance_id = ?1 AND state = 'claimed'", run.id);
-  for (const until = Date.now() + HELD_MS; Date.now() < until && (await held()).length === 0; ) await pause(LOOK_MS);
+  const instead = new Set(insteadIn(run.program, ROOT).map((at) => `${run.name}/${at}`));
+  const held = async () =>
+    (await stage.rows("SELECT step FROM inbox WHERE instance_id = ?1 AND state = 'claimed'", run.id)).length > 0 ||
+    (instead.size > 0 && (await askedOf(stage.upstreamUrl, `${run.name}/`)).some((one) => instead.has(one)));
+  for (const until = Date.now() + HELD_MS; Date.now() < until && !(await held()); ) await pause(LOOK_MS);
   const { status } = await platformOf(stage, run.id);
   if (status === "running" || status === "waiting") await Promise.race([stage.restart(run.id).catch(() => undefined), pause(HELD_MS)]);
+}
+
+/** Where the steps stand that the code takes instead of what failed, and of which nothing is on record before they are over. */
+function insteadIn(program: Program, at: string): string[] {
+  const parts = partsOf(program, at);
+  const inner = parts.flatMap((part) => insteadIn(part.program, part.at));
+  const [, next]: (Part | undefined)[] = program.do === "try" && program.bare ? parts : [];
+  return next ? [...inner, ...leavesOf(next.program, next.at).map((leaf) => leaf.at)] : inner;
 }

@@ -74,10 +74,39 @@ it("a failed step that a person has done by hand is not done, not taken back, an
     world: { skips: 2, ends: "undone and retried" },
   }));
 
+it.each([
+  ["keyed", undefined],
+  ["natural", undefined],
+  ["keyed", "lean"],
+  ["natural", "lean"],
+] as const)("what is done instead of a refusal (%s, %s) is all that is done, though its pass is broken off in its midst", (instead, lean) =>
+  prove({
+    program: {
+      do: "try",
+      bare: true,
+      part: { do: "keyed", upstream: { is: "never", times: 1 }, emits: true, stays: true, lean },
+      next: { do: instead, upstream: { is: "hangs", times: 1 }, emits: true, stays: true, lean },
+    },
+    world: { breaks: [0], restarts: 1 },
+  }),
+);
+
 it("a run that failed and was closed stays so, whatever people and messages ask for", () =>
   prove({
     program: { do: "seq", parts: [{ do: "keyed", emits: true }, { do: "once", upstream: { is: "never", times: 1 } }, { do: "commit" }] },
     world: { closes: true, late: "late" },
+  }));
+
+it("what operators send to a run is taken by the wait that it is about, whichever was asked for last", () =>
+  prove({
+    program: {
+      do: "all",
+      parts: [
+        { do: "wait", comes: "asked", brief: false },
+        { do: "wait", comes: "never", brief: true },
+      ],
+    },
+    world: { direct: true },
   }));
 
 it.runIf(asked.whole)("an end that the recorder refuses five times is written soon after that", { timeout: 200_000 }, () =>

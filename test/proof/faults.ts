@@ -155,7 +155,7 @@ export async function standBetween(): Promise<void> {
   replace(prototypeOf(env.DB), ["batch"], "database", params);
   replace(
     Recorder.prototype,
-    ["history", "output", "standing", "claim", "extend", "giveUp", "doubtHanging", "fence", "record", "remember", "finish"],
+    ["history", "output", "standing", "claim", "extend", "giveUp", "doubtHanging", "fence", "record", "remember", "keepCaught", "finish"],
     "recorder",
     (args) => args,
   );

@@ -6,7 +6,8 @@ import { app } from "../probe/worker.ts";
 import { doorsOf } from "./doors.ts";
 import { askAside, endLeasesBehind, leaked, standBetween, watch } from "./faults.ts";
 import { codeFor } from "./interpret.ts";
-import { type Case, type Manner, type Proof, trialOn } from "./prove.ts";
+import type { Manner } from "./manner.ts";
+import { type Case, type Proof, trialOn } from "./prove.ts";
 import type { Stage } from "./stage.ts";
 
 /** The engine that runs in the test's own process: single calls of it can be made to fail, and its keeper does its rounds when asked. */

@@ -18,6 +18,7 @@ import {
   type Trace,
   type Wait,
 } from "./program.ts";
+import { oneModeOf } from "./steps-of-all.ts";
 
 /** How long a brief wait, and a question that nobody answers, last. */
 const BRIEF_MS = 1500;
@@ -42,25 +43,30 @@ interface Place {
 export function codeFor(program: Program, runs: () => number): (call: LabCall) => Promise<Trace> {
   const tried = new Set<string>();
   let passes = 0;
-  return (call) => new Pass(call, tried, runs(), passes++).run(program);
+  const steps = oneModeOf(program);
+  return (call) => new Pass(call, { tried, nth: runs(), before: passes++, steps }).run(program);
+}
+
+/** What a pass knows besides the call. */
+interface Known {
+  /** What has failed already, as it should. */
+  tried: Set<string>;
+  /** Which run of the instance it is in, from 1. */
+  nth: number;
+  /** How many passes this process has made before. */
+  before: number;
+  /** How the program has all its steps taken, where they are taken alike. */
+  steps: ReturnType<typeof oneModeOf>;
 }
 
 class Pass {
   readonly #trace: Trace = { note: 0, did: {}, failed: [], decided: {} };
   readonly #call: LabCall;
-  /** What has failed already, as it should. */
-  readonly #tried: Set<string>;
+  readonly #known: Known;
 
-  /** Which run of the instance it is in, from 1. */
-  readonly #nth: number;
-  /** How many passes this process has made before. */
-  readonly #before: number;
-
-  constructor(call: LabCall, tried: Set<string>, nth: number, before: number) {
+  constructor(call: LabCall, known: Known) {
     this.#call = call;
-    this.#tried = tried;
-    this.#nth = nth;
-    this.#before = before;
+    this.#known = known;
     this.#trace.note = call.payload.note.length;
   }
 
@@ -105,7 +111,8 @@ class Pass {
         } catch (error) {
           if (error instanceof Left) throw error;
         }
-        await this.#decide(place, "caught");
+        if (program.bare) this.#trace.decided[at] = "caught";
+        else await this.#decide(place, "caught");
         return this.#go(then.program, then.place);
       }
       case "beside": {
@@ -122,7 +129,7 @@ class Pass {
   async #decide(place: Place, decision: string | number): Promise<void> {
     this.#trace.decided[place.at] = decision;
     await this.#commit(
-      { do: "commit", lean: leanAt(place.at) },
+      { do: "commit", lean: this.#leanAt(place.at) },
       { ...place, at: `${place.at}:${decision}`, name: `${place.name} ${decision}` },
     );
   }
@@ -136,7 +143,7 @@ class Pass {
       case "sleep":
         return this.#mark(place, () => place.on.sleep(`${place.name} sleep` as never, SLEEP_MS, { key: place.key }).then(() => "slept"));
       case "throw":
-        if (this.#nth === leaf.run) return Promise.reject(new Error("A setting is missing."));
+        if (this.#known.nth === leaf.run) return Promise.reject(new Error("A setting is missing."));
         this.#trace.did[place.at] = place.at;
         return Promise.resolve();
       case "wait":
@@ -178,7 +185,13 @@ class Pass {
 
   #mode({ lean }: Act | Own): { steps?: StepMode } {
     if (lean === undefined) return {};
-    return { steps: lean === "lean" || this.#before % 2 === 0 ? "lean" : "platform" };
+    return { steps: lean === "lean" || this.#known.before % 2 === 0 ? "lean" : "platform" };
+  }
+
+  /** Whether a commit is lean that no program names: as all steps of the program are, or else by its place. */
+  #leanAt(at: string): Lean | undefined {
+    const { steps } = this.#known;
+    return steps ? steps.lean : ([undefined, "lean", "flips"][at.length % 3] as Lean | undefined);
   }
 
   #effect(leaf: Act, { on, at, name, key }: Place): Promise<void> {
@@ -213,11 +226,11 @@ class Pass {
 
   #failAtFirst({ fails }: Own, at: string): void {
     if (fails === "later") {
-      if (this.#nth === 2) throw notRetryable("Not in this run.");
+      if (this.#known.nth === 2) throw notRetryable("Not in this run.");
       return;
     }
-    if (!fails || this.#tried.has(at)) return;
-    this.#tried.add(at);
+    if (!fails || this.#known.tried.has(at)) return;
+    this.#known.tried.add(at);
     throw fails === "once" ? upstreamRefused("Not this time.") : notRetryable("Not before somebody asks again.");
   }
 
@@ -260,7 +273,7 @@ class Pass {
     const subject = this.#subject(at);
     const say = () =>
       this.#commit(
-        { do: "commit", lean: leanAt(at) },
+        { do: "commit", lean: this.#leanAt(at) },
         { ...place, at: `${at}:said`, name: `${name} said` },
         { emit: [ProbeSignal.from({ about: subject, value: at })] },
       );
@@ -269,11 +282,6 @@ class Pass {
     const [{ value }] = await Promise.all([hear(), ...(said === "beside" ? [say()] : [])]);
     await this.#decide(place, `heard ${value}`);
   }
-}
-
-/** Whether a commit is lean that no program names: some are, by their place. */
-function leanAt(at: string): Lean | undefined {
-  return [undefined, "lean", "flips"][at.length % 3] as Lean | undefined;
 }
 
 /** What a step of our own answered: its place, or else something that it should not have. */

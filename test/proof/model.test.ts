@@ -34,6 +34,9 @@ describe("The model", () => {
     const attempt = (part: Program): Program => ({ do: "try", part, next: keyed });
     const caught = { decided: { r: "caught" }, failed: ["r.0"], did: { "r:caught": "r:caught", "r.1": "1" } };
     expect(says(attempt(refused), caught)).toEqual({ least: { "r:caught": 1, "r.1": 1 }, problems: [] });
+    const bare = { ...attempt(refused), bare: true };
+    expect(says(bare, { ...caught, did: { "r.1": "1" } })).toEqual({ least: { "r.1": 1 }, problems: [] });
+    expect(says(bare, { did: { "r.0": "1" } })).toEqual({ least: { "r.0": 1 }, problems: [] });
     expect(says(attempt(keyed), caught).problems).toEqual(["r.0 failed, and cannot"]);
     expect(says(seq(refused), { failed: ["r.0"] }).problems).not.toEqual([]);
   });

@@ -97,7 +97,7 @@ class Model {
         return decided === undefined ? merged(ends.filter((one) => !isDone(one))) : this.#endsOfDecision(at);
       case "try": {
         const [body = OPEN, then = OPEN] = ends;
-        if (decided === "caught") return isDone(this.#endsOfDecision(at)) ? then : this.#endsOfDecision(at);
+        if (decided === "caught") return program.bare || isDone(this.#endsOfDecision(at)) ? then : this.#endsOfDecision(at);
         // A failure that was not caught is one of a part that another one left behind.
         return body.has("failed") ? merged([new Set([...body].filter((one) => one !== "failed"))]) : body;
       }
@@ -153,7 +153,7 @@ class Model {
         const [body, then] = parts as [(typeof parts)[0], (typeof parts)[0]];
         const had = this.#must(body.program, body.at);
         if (decided !== "caught") return had;
-        const caught = this.#behind(had, this.#decided(at));
+        const caught = program.bare ? [] : this.#behind(had, this.#decided(at));
         return [...had, ...caught, ...this.#behind([...had, ...caught], this.#must(then.program, then.at))];
       }
       case "beside": {

@@ -4,7 +4,7 @@ import { type Leaf, MAX_LEAVES, type Program, STEP_RETRIES, sharedValue } from "
 /** What can be decided at a place. */
 export function decisionsOf(program: Program, at: string): (string | number)[] {
   if (program.do === "race") return program.parts.map((_, index) => index);
-  if (program.do === "try") return ["caught"];
+  if (program.do === "try") return program.bare ? [] : ["caught"];
   return "part" in program || "parts" in program ? [] : answersOf(program, at);
 }
 

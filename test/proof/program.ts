@@ -84,13 +84,13 @@ export type Leaf = Act | Own | Wait | Ask | Told | Throw | { do: "sleep" } | { d
 
 /**
  * What a run does: steps, or parts one after the other, side by side, as a race, over items (`map` side by side, `loop` one by one). `try`
- * does `instead` of what failed; `beside` begins a part and goes on without waiting for it.
+ * does `next` instead of what failed, and keeps before that that it does, unless it is `bare`; `beside` begins a part and goes on without waiting for it.
  */
 export type Program =
   | Leaf
   | { do: "seq" | "all" | "race"; parts: Program[] }
   | { do: "map" | "loop"; items: number; part: Program }
-  | { do: "try" | "beside"; part: Program; next: Program };
+  | { do: "try" | "beside"; part: Program; next: Program; bare?: boolean | undefined };
 
 /** A part of a program, and its place in it: numbers for parts, letters for items. */
 export interface Part {
@@ -127,6 +127,15 @@ export function leavesOf(program: Program, at = ROOT): { leaf: Leaf; at: string 
   const parts = partsOf(program, at);
   if (!("part" in program) && !("parts" in program)) return [{ leaf: program, at }];
   return parts.flatMap((part) => leavesOf(part.program, part.at));
+}
+
+/** The same program with other leaves. */
+export function withLeaves(program: Program, each: (leaf: Leaf) => Leaf): Program {
+  const inner = (part: Program) => withLeaves(part, each);
+  if ("parts" in program) return { ...program, parts: program.parts.map(inner) };
+  if ("next" in program) return { ...program, part: inner(program.part), next: inner(program.next) };
+  if ("part" in program) return { ...program, part: inner(program.part) };
+  return each(program);
 }
 
 /** Where a program begins. */

@@ -1,9 +1,10 @@
 import type { LedgerEntry } from "../upstream/server.ts";
-import type { Verdict } from "./account.ts";
-import { breakOff } from "./breaks.ts";
+import { IT_ENDED, type Verdict } from "./account.ts";
+import { breakOff, isBrokenOff } from "./breaks.ts";
 import type { Counts, Fault, Phase, Watch } from "./fault.ts";
 import { wrongInJournal } from "./journal.ts";
 import { evidenceOf, judge, ledgerOf, openOf, platformOf, rowOf, undosOf, wrongInAudit } from "./judge.ts";
+import type { Manner } from "./manner.ts";
 import { type Expectation, expectationOf } from "./model.ts";
 import { patiently } from "./people.ts";
 import { possibleOf } from "./possible.ts";
@@ -44,30 +45,17 @@ const RETRIES = 40;
 /** How long after its end nothing more of a run may happen. */
 const QUIET_MS = 150;
 
-/** How a trial is held. */
-export interface Manner {
-  /** How long each phase may take to converge while nothing is made to fail from outside. */
-  patienceMs?: number;
-  /** How long between two looks at the run. */
-  lookMs?: number;
-  /** The run's name, which begins no other name. */
-  name?: string;
-}
-
 /** Tries a case on an engine: its run, its restarts, its undo, and its run after that. */
 export async function trialOn(stage: Stage, { program, faults = [], world = {} }: Case, manner: Manner = {}): Promise<Proof> {
   const all: World = { copies: 0, clicks: [], orders: [], restarts: 0, ends: "stays", ...world };
-  const { name = `proof-${crypto.randomUUID().slice(0, 13)}`, patienceMs = CONVERGES_MS, lookMs = LOOK_MS } = manner;
+  const { name = `proof-${crypto.randomUUID().slice(0, 13)}`, patienceMs = CONVERGES_MS, lateMs = 0, lookMs = LOOK_MS } = manner;
   const run = { name, id: await stage.idOf(name), program };
-  return new Trial(stage, run, { faults, world: all, patienceMs, lookMs })
+  return new Trial(stage, run, { faults, world: all, patienceMs, lateMs, lookMs })
     .whole()
     .catch((error) => ({ ...NOTHING, problems: [`stuck: threw ${String(error)}`] }));
 }
 
-interface Planned {
-  faults: readonly Fault[];
-  world: World;
-}
+type Planned = Required<Omit<Manner, "name">> & { faults: readonly Fault[]; world: World };
 
 class Trial {
   readonly #stage: Stage;
@@ -75,6 +63,7 @@ class Trial {
   readonly #world: World;
   readonly #faults: readonly Fault[];
   readonly #patienceMs: number;
+  readonly #lateMs: number;
   readonly #lookMs: number;
   readonly #outside: Outside;
   readonly #stops: Stops;
@@ -86,16 +75,13 @@ class Trial {
   #undos = 0;
   #isClosed = false;
 
-  constructor(
-    stage: Stage,
-    run: Subject,
-    { faults, world, patienceMs, lookMs }: Required<Pick<Manner, "patienceMs" | "lookMs">> & Planned,
-  ) {
+  constructor(stage: Stage, run: Subject, { faults, world, patienceMs, lateMs, lookMs }: Planned) {
     this.#stage = stage;
     this.#run = run;
     this.#world = world;
     this.#faults = faults;
     this.#patienceMs = patienceMs;
+    this.#lateMs = lateMs;
     this.#lookMs = lookMs;
     this.#outside = new Outside(stage, run, world, faults.length === 0 && stage.disturbedUntil() === 0);
     this.#stops = new Stops(stage, run, this.#outside.operators);
@@ -165,8 +151,7 @@ class Trial {
    */
   async #done(): Promise<LedgerEntry[]> {
     const all = await ledgerOf(this.#stage, this.#run.name);
-    const isBroken = (this.#world.breaks ?? []).length > 0 || this.#world.clicks.some(({ verb }) => verb === "restart");
-    return isBroken ? all.filter(({ kind }) => kind !== "natural") : all;
+    return isBrokenOff(this.#world) ? all.filter(({ kind }) => kind !== "natural") : all;
   }
 
   get #isFine(): boolean {
@@ -210,15 +195,13 @@ class Trial {
   }
 
   async #judged(ended: Verdict["ended"], last: { expected: Expectation; trace: Trace }): Promise<string[]> {
-    const { id } = this.#run;
     const at = (await this.#done()).length;
     await pause(QUIET_MS);
     if (this.#world.stranger) await this.#outside.meddler.meddle();
     const late = (await this.#done()).length - at;
-    const cut = (await undosOf(this.#stage, id)) > this.#undos;
     const letters = this.#outside.senders.letters();
     const problems = [
-      ...(await judge(this.#stage, this.#run, { ...last, ended, before: this.#before, cut, letters })),
+      ...(await judge(this.#stage, this.#run, { ...last, ended, before: this.#before, cut: await this.#isCut(), letters })),
       ...(await wrongInJournal(this.#stage, this.#run)),
       ...(await wrongInAudit(this.#stage, this.#run, this.#outside.requests.counts)),
       ...(await this.#outside.people.wrongWithSkipped()),
@@ -240,9 +223,15 @@ class Trial {
     return [...problems, ...(await wrongInAudit(this.#stage, this.#run, this.#outside.requests.counts))];
   }
 
+  /** An undo in the midst of the run; a cancel knows what it cut off, unless the platform has forgotten it. */
+  async #isCut(): Promise<boolean> {
+    const { orders } = this.#world;
+    if (isBrokenOff(this.#world) && orders.some(({ verb }) => verb === "cancel")) return true;
+    return (await undosOf(this.#stage, this.#run.id)) > this.#undos;
+  }
+
   async #known(): Promise<Known> {
-    const cut = (await undosOf(this.#stage, this.#run.id)) > this.#undos;
-    return { before: this.#before, letters: this.#outside.senders.letters(), cut };
+    return { before: this.#before, letters: this.#outside.senders.letters(), cut: await this.#isCut() };
   }
 
   /** What a run that is complete says of its way; a restarted one says the same as before. */
@@ -267,6 +256,7 @@ class Trial {
     const { id } = this.#run;
     const begunAt = Date.now();
     let retries = 0;
+    let late: string | undefined;
     for (;;) {
       const row = await rowOf(this.#stage, id);
       const isClosed = row?.status === "skipped";
@@ -275,8 +265,11 @@ class Trial {
       const takenMs = Date.now() - Math.max(begunAt, this.#stage.disturbedUntil(), watched?.struckUntil() ?? 0);
       this.#proof.slowestMs = Math.max(this.#proof.slowestMs, takenMs);
       this.#isClosed = isClosed;
-      if (open.length === 0) return [];
-      if (takenMs > this.#patienceMs) return [`stuck: has not come to its end: ${open.join(", ")}`];
+      const lateMs = takenMs - this.#patienceMs;
+      if (open.length === 0) return late === undefined ? [] : [`${late}${IT_ENDED} ${Math.round(lateMs / 1000)} s later`];
+      if (lateMs > 0)
+        late ??= `stuck: has not come to its end: ${open.join(", ")}${this.#lateMs > 0 ? await evidenceOf(this.#stage, this.#run) : ""}`;
+      if (late !== undefined && lateMs > this.#lateMs) return [late];
       if (row) await this.#outside.look(row).catch(() => undefined);
       if (row?.status === "errored" || (row?.status === "terminated" && wanted === "complete")) {
         if (retries === RETRIES) return [`stuck: is ${row.status} after ${RETRIES} retries: ${row.error}`];

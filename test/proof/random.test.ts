@@ -7,16 +7,19 @@ import { standBetween } from "./faults.ts";
 import { trial } from "./in-process.ts";
 import { leavesOf } from "./program.ts";
 import type { Case } from "./prove.ts";
+import { stepsTaken } from "./steps-of-all.ts";
 
 /** How long a run has to converge while a failure is shrunk. */
 const SHRINK_PATIENCE_MS = 15_000;
 
+const taken = cases.map((one): Case => ({ ...one, program: stepsTaken(one.program, asked.steps) }));
+
 /** The case of a seed. */
-const drawn = (seed: number): Case => fc.sample(cases, { seed, numRuns: 1 })[0] as Case;
+const drawn = (seed: number): Case => fc.sample(taken, { seed, numRuns: 1 })[0] as Case;
 
 /** A case that fails, as small as it becomes: a test to be pasted into cases.test.ts. */
 async function smallest(seed: number): Promise<string> {
-  const property = fc.asyncProperty(cases, async (one) => (await trial(one, { patienceMs: SHRINK_PATIENCE_MS })).problems.length === 0);
+  const property = fc.asyncProperty(taken, async (one) => (await trial(one, { patienceMs: SHRINK_PATIENCE_MS })).problems.length === 0);
   const interruptAfterTimeLimit = asked.shrinkSeconds * 1000;
   const { counterexample } = asked.shrinkSeconds > 0 ? await fc.check(property, { seed, numRuns: 1, interruptAfterTimeLimit }) : {};
   const how = counterexample ? "" : " // As it was drawn: alone it did not fail again, or there was no time.";
@@ -58,7 +61,7 @@ it("whatever a program does, whatever fails and whoever meddles: it keeps every 
   const { programs, steps, planned, struck, faulted, commands, effects } = count;
   const faults = `${planned} faults planned, ${struck} struck (${faulted} runs with all of theirs)`;
   const did = [...actions].map(([verb, n]) => `${n} ${verb}`).join(", ") || "nothing";
-  task.meta.said = `proof: random programs: seed ${seed}, ${programs} programs of ${steps} steps, ${commands} commands, ${effects} effects, ${faults}, of people ${did}, ${found.length} found`;
+  task.meta.said = `proof: random programs: seed ${seed}, steps ${asked.steps}, ${programs} programs of ${steps} steps, ${commands} commands, ${effects} effects, ${faults}, of people ${did}, ${found.length} found`;
   const [first] = found;
   if (first) expect.fail(`${first.problems.join("\n")}\n\n${await smallest(first.seed)}`);
 });

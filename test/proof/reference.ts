@@ -40,21 +40,3 @@ export const REFERENCE: Record<string, Program> = {
     { do: "once", large: true, emits: true },
   ),
 };
-
-/** A program whose steps its passes take themselves, where they may. */
-export function ofLean(program: Program): Program {
-  if ("parts" in program) return { ...program, parts: program.parts.map(ofLean) };
-  if ("next" in program) return { ...program, part: ofLean(program.part), next: ofLean(program.next) };
-  if ("part" in program) return { ...program, part: ofLean(program.part) };
-  switch (program.do) {
-    case "keyed":
-    case "natural":
-      return { ...program, stays: true, lean: "lean" };
-    case "lookup":
-    case "once":
-    case "commit":
-      return { ...program, lean: "lean" };
-    default:
-      return program;
-  }
-}

@@ -5,7 +5,8 @@ import { BOUNDARIES, type Fault, PHASES, WAYS } from "./fault.ts";
 import { standBetween } from "./faults.ts";
 import { trial } from "./in-process.ts";
 import type { Case } from "./prove.ts";
-import { ofLean, REFERENCE } from "./reference.ts";
+import { REFERENCE } from "./reference.ts";
+import { stepsTaken } from "./steps-of-all.ts";
 import type { World } from "./world.ts";
 
 /** Runs on trial at a time. */
@@ -28,7 +29,7 @@ it("whatever fails, once, at any boundary that a reference program crosses: it k
     found.push(`${problems.join("\n")}\nit("…", () => prove(${JSON.stringify(one)}));`);
     console.info(`proof: found ${found.at(-1)}`);
   };
-  const programs = Object.values(REFERENCE).flatMap((program) => [program, ofLean(program)]);
+  const programs = Object.values(REFERENCE).flatMap((program) => [program, stepsTaken(program, "lean")]);
   const { length } = programs;
   await sideBySide(LANES, async () => {
     const program = programs.pop();

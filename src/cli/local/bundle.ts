@@ -1,7 +1,7 @@
 import { dirname, join, relative, sep } from "node:path";
 import { builtConsole } from "./console.ts";
 import { madeOnce } from "./made-once.ts";
-import { ROOT, runNode, runWrangler } from "./wrangler.ts";
+import { ROOT, runNode } from "./wrangler.ts";
 
 /**
  * Bundles the Worker of a config once for as long as its sources stay, so that editing them does not restart it; or one that begins with
@@ -13,13 +13,10 @@ export async function bundled(config: string, entry?: string): Promise<string> {
   const sources = ["src", beside, "package-lock.json"].map((name) => join(ROOT, name));
   // Two Workers may stand in one folder of sources.
   const named = ["bundle", ...below.slice(0, -1), ...(entry ? relative(ROOT, dirname(entry)).split(sep) : [])].join("-");
-  const which = ["--config", config, ...(entry ? [entry, "--upload-source-maps=false"] : [])];
-  const folder = await madeOnce(named, sources, async (making) => {
-    const bundle = join(making, "bundle");
-    await runWrangler(making, "bundle the Worker", ["deploy", "--dry-run", "--outdir", bundle, ...which]);
-    await runNode(making, "read its configuration", [OPTIONS, config, bundle]);
-  });
+  const folder = await madeOnce(named, sources, (making) =>
+    runNode(making, "bundle the Worker", [MAKE, config, join(making, "bundle"), ...(entry ? [entry] : [])]),
+  );
   return join(folder, "bundle");
 }
 
-const OPTIONS = join(import.meta.dirname, "options.ts");
+const MAKE = join(import.meta.dirname, "make-bundle.ts");

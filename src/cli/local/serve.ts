@@ -3,6 +3,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs, parseEnv } from "node:util";
+import "./larger-steps.ts";
 import { BUNDLE, miniflare } from "./miniflare.ts";
 
 const { values } = parseArgs({

@@ -32,6 +32,8 @@ export function callbackSender({ guard }: CallbackOptions = {}): CallbackSender 
   const workflow = defineWorkflow({
     name: SEND_CALLBACK,
     on: InstanceEnded,
+    // Most addresses answer within a second; a call that is tried again is the platform's, which waits for hours.
+    steps: "lean",
     async run({ payload: notice, step, envelope: { idempotency_key: id, tenant_id: tenantId } }) {
       return step.effect("call back", call, { id, tenantId, notice });
     },

@@ -1,7 +1,8 @@
-import { createHmac, hash, randomBytes } from "node:crypto";
+import { createHmac, randomBytes } from "node:crypto";
 import canonicalize from "canonicalize";
 import type { Envelope } from "./envelope.ts";
 import { MillraceError, messageOf } from "./errors.ts";
+import { sha256 } from "./sha256.ts";
 import { textOf } from "./text.ts";
 
 /**
@@ -42,7 +43,7 @@ export function outboxId(envelope: Parameters<typeof messageId>[0] & { replay?: 
  * payload holds.
  */
 export function fingerprintOf(payload: unknown): string {
-  return hash("sha256", canonicalText(payload));
+  return sha256(canonicalText(payload));
 }
 
 /** Half of a surrogate pair or a number beyond JSON's has no canonical form, but a text, which is no other payload's canonical one. */
@@ -115,5 +116,5 @@ export function attemptToken(): string {
 
 /** 32 hex characters over parts that cannot run into each other. */
 export function digest(...parts: string[]): string {
-  return hash("sha256", JSON.stringify(parts)).slice(0, 32);
+  return sha256(JSON.stringify(parts)).slice(0, 32);
 }

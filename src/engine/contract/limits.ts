@@ -107,39 +107,54 @@ function below(at: string, path: string): string {
  * well. Iterative, so depth cannot overflow it. Answers how many fields its objects have. Errors: `invalid_payload` with the path.
  */
 export function assertBounded(root: unknown, { within = 0, at: path = "", nul = true } = {}): { fields: number } {
-  const pending: { value: unknown; path: string; depth: number }[] = [{ value: root, path, depth: within }];
+  const said = mistakeIn(root, nul);
+  if (said !== undefined) refuse({ path, message: said });
+  const pending = isObject(root) ? [{ value: root, path, depth: within }] : [];
   let keys = 0;
   let fields = 0;
   for (let at = pending.pop(); at; at = pending.pop()) {
-    if (typeof at.value === "string" && !at.value.isWellFormed())
-      refuse({ path: at.path, message: "half of a surrogate pair: send well-formed Unicode" });
-    if (!nul && typeof at.value === "string" && at.value.includes("\0")) refuse({ path: at.path, message: NUL });
-    if (isBeyondJson(at.value))
-      refuse({
-        path: at.path,
-        message: `${String(at.value).slice(0, 40)}, which is no number in JSON: send a finite one, or send it as text`,
-      });
-    if (typeof at.value !== "object" || at.value === null) continue;
     if (at.depth >= INTAKE_LIMITS.maxDepth) {
       refuse({ path: at.path, message: `nested deeper than ${INTAKE_LIMITS.maxDepth} levels: flatten it or send it as one string` });
     }
     if (Array.isArray(at.value) && at.value.length > INTAKE_LIMITS.maxKeys) {
       refuse({ path: at.path, message: `more than ${INTAKE_LIMITS.maxKeys} items, holes included: send the data by reference` });
     }
-    for (const [key, value] of Object.entries(at.value)) {
-      const path = at.path ? `${at.path}.${key}` : key;
-      if (!key.isWellFormed()) refuse({ path, message: "a key with half of a surrogate pair: send well-formed Unicode" });
-      if (!nul && key.includes("\0")) refuse({ path, message: NUL });
-      if (FORBIDDEN_KEYS.has(key)) refuse({ path, message: `the key "${key}" is not allowed: rename it` });
-      if (++keys > INTAKE_LIMITS.maxKeys) refuse({ path, message: `more than ${INTAKE_LIMITS.maxKeys} keys: send the data by reference` });
-      pending.push({ value, path, depth: at.depth + 1 });
+    const entries = Object.entries(at.value);
+    if (!Array.isArray(at.value)) fields += entries.length;
+    for (const [key, value] of entries) {
+      const tooMany = ++keys > INTAKE_LIMITS.maxKeys ? TOO_MANY_KEYS : undefined;
+      const said = mistakeInKey(key, nul) ?? tooMany ?? mistakeIn(value, nul);
+      // A path is made only of what is refused, and of what has fields of its own.
+      if (said !== undefined) refuse({ path: below(at.path, key), message: said });
+      if (isObject(value)) pending.push({ value, path: below(at.path, key), depth: at.depth + 1 });
     }
-    if (!Array.isArray(at.value)) fields += Object.keys(at.value).length;
   }
   return { fields };
 }
 
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
+}
+
+function mistakeInKey(key: string, nul: boolean): string | undefined {
+  if (!key.isWellFormed()) return "a key with half of a surrogate pair: send well-formed Unicode";
+  if (!nul && key.includes("\0")) return NUL;
+  return FORBIDDEN_KEYS.has(key) ? `the key "${key}" is not allowed: rename it` : undefined;
+}
+
+/** What is wrong with a value by itself; undefined for one that only what it holds can be wrong with. */
+function mistakeIn(value: unknown, nul: boolean): string | undefined {
+  if (typeof value !== "string") {
+    return isBeyondJson(value)
+      ? `${String(value).slice(0, 40)}, which is no number in JSON: send a finite one, or send it as text`
+      : undefined;
+  }
+  if (!value.isWellFormed()) return "half of a surrogate pair: send well-formed Unicode";
+  return !nul && value.includes("\0") ? NUL : undefined;
+}
+
 const NUL = "contains the character NUL: remove it";
+const TOO_MANY_KEYS = `more than ${INTAKE_LIMITS.maxKeys} keys: send the data by reference`;
 
 /** UTF-8 bytes of a text: what the platform's limits count. */
 export function byteLength(text: string): number {

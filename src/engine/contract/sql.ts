@@ -12,7 +12,10 @@ export interface Statement {
  */
 export interface RowStatement {
   readonly text: string;
-  /** JSON values: `value->>'name'` reads a field, `value->'name'` an object as text. */
+  /**
+   * JSON values: `value->>'name'` reads a field, `value->'name'` an object as text. `json_each` writes its value anew for every field that
+   * is read of it: a wide row is read from it once, as `given AS MATERIALIZED`.
+   */
   readonly row: Readonly<Record<string, unknown>>;
 }
 

@@ -31,7 +31,10 @@ export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Outpu
     }
     pass.inbox.noteEntry(step, entry.generation, standing, askedAt);
     if (mine) return { attempt: { ...attempt, epoch: entry.epoch }, repeats: entry.repeats === 1, askedAt };
-    if (entry.state === "done") return { outcome: resultOf(pass.instanceId, entry) };
+    if (entry.state === "done") {
+      pass.inbox.noteOther(step);
+      return { outcome: resultOf(pass.instanceId, entry) };
+    }
     if (entry.state === "confirmed") return { confirmed: entry };
     const key = { ...attempt.key, generation: entry.generation };
     if (entry.state === "in_doubt") return { outcome: inDoubt(key) };

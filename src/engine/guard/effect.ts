@@ -35,10 +35,11 @@ export async function attemptEffect<Input, Output>(effect: Effect<Input, Output>
 }
 
 async function doAndRecord<Input, Output>(own: EffectAttempt<Input, Output>): Promise<StepOutcome> {
-  const { definition, begunAt } = own;
+  const { pass, step, definition, begunAt } = own;
+  await pass.keepCaught(step);
   assertNotGivenUp(begunAt, definition.timeout);
   const run = (signal: AbortSignal) => definition.run(callOf(own, signal));
-  const output = await inTime(definition, inDevelopment(own.pass.env) ? noteKeyRead(own) : run);
+  const output = await inTime(definition, inDevelopment(pass.env) ? noteKeyRead(own) : run);
   return record(own, output, own.writes);
 }
 

@@ -29,7 +29,12 @@ export async function record<Output>(
   const error = problem ? JSON.stringify({ step: step.label, code: codeOf(problem), message: messageOf(problem) }) : null;
   const outcome = { ...packed, statements, messages, error };
   const askedAt = Date.now();
-  const now = () => ({ ...attempt, position: inbox.nextPosition(step), beganAt: pass.lean.beganAt(step.label) });
+  const now = () => ({
+    ...attempt,
+    position: inbox.nextPosition(step),
+    beganAt: pass.lean.beganAt(step.label),
+    inPass: pass.lean.isOwn(step.label),
+  });
   let answer = await pass.recorder.record(now(), outcome);
   if (attempt.aloneAs !== null && answer.entry?.state !== "done") {
     // Another pass has written: what it recorded is asked for first.
@@ -39,7 +44,8 @@ export async function record<Output>(
   const { mine, entry } = answer;
   inbox.noteEntry(step, entry?.generation ?? attempt.key.generation, answer.standing, askedAt);
   await crashPoint("W05 recorded, step result lost", pass.instanceId);
-  if (!mine) inbox.noteOther();
+  if (mine) inbox.noteOutcome(step);
+  else inbox.noteOther(step);
   if (entry?.state !== "done") {
     throw new MillraceError("lease_lost", `Another attempt has taken over "${step.label}"; this one's outcome was not recorded.`);
   }

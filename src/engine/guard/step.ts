@@ -94,20 +94,32 @@ export interface Policy {
   timeout?: Duration;
 }
 
+const EFFECTS: ReadonlySet<string> = new Set(["keyed", "natural", "lookup", "once"] satisfies StepDefinition<never, never>["effect"][]);
 const BACKOFFS: ReadonlySet<string> = new Set(["constant", "linear", "exponential"]);
 
 /**
  * A policy with its defaults, and when the platform gives an attempt up. Errors: `config_invalid` for one that the platform cannot take.
  */
 export function checkedPolicy({ retries = DEFAULT_RETRIES, timeout = DEFAULT_TIMEOUT }: Policy): Required<Policy> & { timeoutMs: number } {
-  const { limit, delay, backoff } = retries;
-  if (!Number.isInteger(limit) || limit < 0) {
-    throw new MillraceError("config_invalid", `A step is retried a whole number of times, 0 or more; retries.limit is ${String(limit)}.`);
+  const { limit, delay, backoff } = retries ?? {};
+  if (!Number.isInteger(limit) || limit < 0 || limit > MAX_RETRIES) {
+    throw new MillraceError(
+      "config_invalid",
+      `A step is retried a whole number of times, from 0 to ${MAX_RETRIES}; retries.limit is ${String(limit)}.`,
+    );
   }
   if (backoff !== undefined && !BACKOFFS.has(backoff)) {
     throw new MillraceError("config_invalid", `retries.backoff is "${backoff}": it is "constant", "linear" or "exponential".`);
   }
-  durationMs(delay);
+  if (durationMs(delay) > MAX_DELAY_MS) {
+    throw new MillraceError("config_invalid", `retries.delay is "${durationInWords(delay)}": it is at most a year.`);
+  }
+  if (durationMs(timeout) === 0 || durationMs(timeout) > MAX_TIMEOUT_MS) {
+    throw new MillraceError(
+      "config_invalid",
+      `A step's timeout is more than 0 and at most 10 minutes, and this is "${durationInWords(timeout)}": start a batch upstream and wait for its event instead.`,
+    );
+  }
   return { retries, timeout, timeoutMs: platformTimeoutMs(timeout) };
 }
 
@@ -124,19 +136,21 @@ export function assertWayBack(definition: object, undoable: boolean): void {
 }
 
 /**
- * Declares a guarded effect. Errors: `config_invalid` for a time-out beyond 10 minutes, for retries that are none, and for a way back
- * beside a key of its own.
+ * Declares a guarded effect. Errors: `config_invalid` for an effect that is none, for a time-out beyond 10 minutes, for retries that are
+ * none, and for a way back beside a key of its own.
  */
 export function defineStep<Input, Output>(definition: StepDefinition<Input, Stored<Output>>): StepDefinition<Input, Output> {
+  assertEffect(definition);
   checkedPolicy(definition);
   assertWayBack(definition, definition.undo !== undefined);
-  if (durationMs(definition.timeout ?? DEFAULT_TIMEOUT) > MAX_TIMEOUT_MS) {
-    throw new MillraceError(
-      "config_invalid",
-      "A step's timeout is at most 10 minutes: start a batch upstream and wait for its event instead.",
-    );
-  }
   return definition as StepDefinition<Input, Output>;
+}
+
+function assertEffect({ effect, run }: Pick<StepDefinition<unknown, unknown>, "effect"> & { run: unknown }): void {
+  if (!EFFECTS.has(effect)) {
+    throw new MillraceError("config_invalid", `effect is "${String(effect)}": it is "keyed", "natural", "lookup" or "once".`);
+  }
+  if (typeof run !== "function") throw new MillraceError("config_invalid", "A step needs `run`: the function that does its effect.");
 }
 
 /** What is written with a step's outcome, in the same atomic write. */
@@ -156,6 +170,10 @@ export const DEFAULT_RETRIES: Retries = { limit: 5, delay: "10 seconds", backoff
 export const DEFAULT_TIMEOUT: Duration = "30 seconds";
 
 const MAX_TIMEOUT_MS = 600_000;
+/** The platform's own limit. */
+const MAX_RETRIES = 10_000;
+/** The platform lets a step sleep so long. */
+const MAX_DELAY_MS = 365 * 86_400_000;
 
 /** The platform's time-out leaves this much beyond the step's own, so that an effect which ends in time can still be recorded. */
 const RECORDING_MARGIN_MS = 15_000;

@@ -33,14 +33,16 @@ export interface Effect {
   output: string | null;
   outputRef: string | null;
   error: Failure | null;
-  /** When its attempt began, where a pass made that itself: the platform knows nothing of it. */
+  /** When its attempt began, where a pass began that itself. */
   beganAt: number | null;
+  /** When that ended, where the pass made it to its end: the platform knows nothing of it. */
+  endedAt: number | null;
   updatedAt: number;
 }
 
 const EFFECT = fragment(
   `e.instance_id, e.step, e.item, e.generation, e.class, e.state, e.position, e.undoable, e.epoch,
-    e.token, e.input, e.output, e.output_ref, e.error, e.began_at, e.updated_at`,
+    e.token, e.input, e.output, e.output_ref, e.error, e.began_at, e.ended_at, e.updated_at`,
 );
 
 /**
@@ -141,6 +143,7 @@ function asEffect(row: Record<string, unknown>): Effect {
     outputRef: row.output_ref as string | null,
     error: row.error ? (JSON.parse(String(row.error)) as Failure) : null,
     beganAt: row.began_at === null ? null : Number(row.began_at),
+    endedAt: row.ended_at === null ? null : Number(row.ended_at),
     updatedAt: Number(row.updated_at),
   };
 }

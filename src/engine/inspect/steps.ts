@@ -1,9 +1,12 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { isDoubtEvent } from "../guard/doubt.ts";
+import type { StepMode } from "../guard/step-mode.ts";
 import { labelOf } from "../pass/history.ts";
+import { IN_PASS_MS } from "../pass/lean.ts";
 import { awaitedSteps } from "../signals/wait.ts";
-import type { Operator } from "../store/actions.ts";
+import { type Operator, selectRunBegun } from "../store/actions.ts";
 import type { EntryState } from "../store/inbox/entry.ts";
+import { query } from "../store/retry.ts";
 import { type Effect, effectsOf } from "./effects.ts";
 import { historyOf, inItsWords, type StepRecord } from "./history.ts";
 import type { Instance } from "./instances.ts";
@@ -12,6 +15,10 @@ import type { Instance } from "./instances.ts";
 export interface NamedStep extends Omit<StepRecord, "startedAt" | "state"> {
   /** As the platform has it, but for a step that waits for a person to say whether its effect happened: for the platform that is over. */
   state: StepRecord["state"] | "in_doubt";
+  /** `lean`: a pass took it itself, and no step is billed for it. */
+  mode: StepMode;
+  /** True for a lean one that an earlier run took: this one keeps what came of it. */
+  kept: boolean;
   /** Null for one whose history the platform has forgotten. Of one that a pass took itself, the inbox knows it. */
   startedAt: number | null;
   /** What an event has to be about that it waits for. */
@@ -22,7 +29,7 @@ export interface NamedStep extends Omit<StepRecord, "startedAt" | "state"> {
   effects: Pick<Effect, "key" | "class" | "generation" | "state">[];
 }
 
-type Shown = Pick<Instance, "id" | "workflow" | "error"> & Partial<Pick<Instance, "undo">>;
+type Shown = Pick<Instance, "id" | "workflow" | "error"> & Partial<Pick<Instance, "undo" | "run">>;
 
 /**
  * An instance's steps in the words of its code: as the platform remembers them, and of those that it has forgotten (after its retention, or
@@ -30,10 +37,11 @@ type Shown = Pick<Instance, "id" | "workflow" | "error"> & Partial<Pick<Instance
  * engine's own, are called as the platform calls them.
  */
 export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Promise<{ steps: NamedStep[]; truncated: boolean }> {
-  const [{ steps, truncated }, awaited, effects] = await Promise.all([
+  const [{ steps, truncated }, awaited, effects, begunAt] = await Promise.all([
     historyOf(env, instance),
     awaitedSteps(env.DB, instance.id),
     effectsOf(env, by, instance.id),
+    runBegunAt(env, by, instance),
   ]);
   const recorded = Map.groupBy(effects, ({ step, item }) => labelOf(step, item));
   const remembered = steps.map((step): NamedStep => {
@@ -42,12 +50,43 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
     const effects = (step.type === "do" && recorded.get(step.name)?.map(effectView)) || [];
     const doubted = step.state === "complete" && effects.at(-1)?.state === "in_doubt" && ({ state: "in_doubt", endedAt: null } as const);
     const own = step.eventType !== null && isDoubtEvent(step.eventType) && { eventType: null };
-    return { ...withCause(spoken(step), instance), ...waits, subject: null, approvalId: null, ...named, ...own, ...doubted, effects };
+    const told = withCause(spoken(begunInPass(step, recorded.get(step.name)?.at(-1))), instance);
+    return { ...told, mode: "platform", kept: false, ...waits, subject: null, approvalId: null, ...named, ...own, ...doubted, effects };
   });
   const names = new Set(steps.flatMap(({ type, name }) => (type === "do" ? [name] : [])));
-  const forgotten = [...recorded].flatMap(([label, own]) => (names.has(label) ? [] : [forgottenStep(label, own)]));
+  const forgotten = [...recorded].flatMap(([label, own]) => (names.has(label) ? [] : [forgottenStep(label, own, begunAt)]));
   const all = [...remembered, ...forgotten].toSorted((one, other) => timeOf(one) - timeOf(other));
-  return { steps: all, truncated };
+  return { steps: keptInPlace(all, [...recorded.keys()]), truncated };
+}
+
+/** When an act has begun the present run; 0 for a first one, and where that is not known any more. */
+async function runBegunAt(env: EngineEnv, { tenantId }: Operator, { id, run = 1 }: Shown): Promise<number> {
+  if (run <= 1) return 0;
+  const [row] = await query<{ at: number | null }>(env.DB, selectRunBegun(tenantId, id, run));
+  return row?.at ?? 0;
+}
+
+/** What a run keeps of earlier ones stands where its code takes it: before the step that was recorded next. */
+function keptInPlace(steps: readonly NamedStep[], recorded: readonly string[]): NamedStep[] {
+  const rank = new Map(recorded.map((label, index) => [label, index]));
+  const rankOf = ({ name }: NamedStep) => rank.get(name) ?? -1;
+  const placed = steps.filter(({ kept }) => !kept);
+  for (const step of steps.filter(({ kept }) => kept).toSorted((one, other) => rankOf(other) - rankOf(one))) {
+    const next = placed.findIndex((other) => rankOf(other) > rankOf(step));
+    placed.splice(next < 0 ? placed.length : next, 0, step);
+  }
+  return placed;
+}
+
+/** The clocks of a pass and of the platform may differ by so much. */
+const CLOCKS_APART_MS = 1000;
+
+/** A step that the platform took over from a pass began when the pass began it. */
+function begunInPass(step: StepRecord, effect: Effect | undefined): StepRecord {
+  const [first, ...others] = step.attempts;
+  const beganAt = effect?.beganAt ?? Number.POSITIVE_INFINITY;
+  if (step.type !== "do" || !first || beganAt >= step.startedAt || beganAt < step.startedAt - IN_PASS_MS - CLOCKS_APART_MS) return step;
+  return { ...step, startedAt: beganAt, attempts: [{ ...first, startedAt: beganAt }, ...others] };
 }
 
 function spoken(step: StepRecord): StepRecord {
@@ -74,14 +113,16 @@ const STATES = {
   superseded: "complete",
 } as const satisfies Record<EntryState, NamedStep["state"]>;
 
-function forgottenStep(name: string, effects: readonly Effect[]): NamedStep {
+function forgottenStep(name: string, effects: readonly Effect[], begunAt: number): NamedStep {
   const last = effects.at(-1);
   const state = STATES[last?.state ?? "done"];
   const startedAt = last?.beganAt ?? null;
-  const endedAt = state === "complete" || state === "errored" ? (last?.updatedAt ?? null) : null;
+  const endedAt = last?.endedAt ?? (state === "complete" || state === "errored" ? (last?.updatedAt ?? null) : null);
   return {
     type: "do",
     name,
+    mode: last?.endedAt ? "lean" : "platform",
+    kept: last?.endedAt ? last.endedAt < begunAt : false,
     count: 1,
     state,
     startedAt,

@@ -8,7 +8,7 @@ import { selectKnown } from "../store/instances/keys.ts";
 import { atomically, query } from "../store/retry.ts";
 import type { Acceptance } from "./accept.ts";
 import type { Intake } from "./consumer.ts";
-import { byIdentity, identityOf } from "./identity.ts";
+import { byIdentity } from "./identity.ts";
 import { deadLetter } from "./letter.ts";
 import type { Plan, Written } from "./plan.ts";
 import { keyReused, sameWork } from "./reuse.ts";
@@ -20,8 +20,8 @@ import { keyReused, sameWork } from "./reuse.ts";
 export async function captureReused(intake: Intake, group: readonly Plan[], written: Written): Promise<ReadonlySet<object>> {
   const { taken, sent } = written;
   const repeated = group.flatMap((plan) => [
-    ...plan.instances.filter((one) => !taken.has(identityOf(one))).map((one) => ({ one, plan })),
-    ...plan.commands.filter((one) => !sent.has(identityOf(one))).map((one) => ({ one, plan })),
+    ...plan.instances.filter((one) => !taken.has(one)).map((one) => ({ one, plan })),
+    ...plan.commands.filter((one) => !sent.has(one)).map((one) => ({ one, plan })),
   ]);
   return new Set<object>([...(await captureCommands(intake, repeated)), ...(await captureEvents(intake, group, written.kept))]);
 }
@@ -37,7 +37,7 @@ async function captureCommands(
   if (repeated.length === 0) return new Set();
   const known = await query<{ id: string; fingerprint: string }>(env.DB, selectKnown(repeated.map(({ one }) => one.id)));
   const own = byIdentity(known);
-  const others = repeated.filter(({ one }) => !own.has(identityOf(one)));
+  const others = repeated.filter(({ one }) => !own.has(one));
   const same = await sameWork(
     env,
     catalog,

@@ -8,7 +8,7 @@ import { confirmToSenders } from "../topology/hooks.ts";
 import { outgoing } from "./accept.ts";
 import { captureReused } from "./capture-reused.ts";
 import type { Intake, Outcome, Outcomes } from "./consumer.ts";
-import { firstOf, identityOf } from "./identity.ts";
+import { firstOf } from "./identity.ts";
 import type { Plan, Written } from "./plan.ts";
 import { slices } from "./slices.ts";
 import { startInTurn } from "./start.ts";
@@ -32,7 +32,7 @@ export async function carryOn(intake: Intake, group: readonly Plan[], written: W
 }
 
 async function send(env: EngineEnv, group: readonly Plan[], { sent }: Written): Promise<void> {
-  const commands = firstOf(group.flatMap((plan) => plan.commands)).filter((one) => sent.has(identityOf(one)));
+  const commands = firstOf(group.flatMap((plan) => plan.commands)).filter((one) => sent.has(one));
   for (const slice of slices(commands, (command) => [command])) {
     await relay(
       env,
@@ -43,8 +43,8 @@ async function send(env: EngineEnv, group: readonly Plan[], { sent }: Written): 
 
 /** Answers the instances that could not be created yet, by their ids: the keeper comes for them. */
 async function start(env: EngineEnv, group: readonly Plan[], { taken }: Written): Promise<{ has(id: string): boolean }> {
-  const queued = firstOf(group.flatMap((plan) => plan.instances)).filter((one) => taken.get(identityOf(one))?.status === "queued");
-  const unwatched = queued.filter((one) => taken.get(identityOf(one))?.unwatched === 1);
+  const queued = firstOf(group.flatMap((plan) => plan.instances)).filter((one) => taken.get(one)?.status === "queued");
+  const unwatched = queued.filter((one) => taken.get(one)?.unwatched === 1);
   if (unwatched.length > 0) await atomically(env.DB, [watchAgain(unwatched.map(({ id }) => id))]);
   return (await startInTurn(env, queued)).failed;
 }
@@ -58,6 +58,6 @@ function whatBecameOf({ envelope, instances }: Plan, { taken }: Written, { captu
   const [command] = envelope.kind === "command" ? instances : [];
   if (command === undefined) return { did: captured.has(envelope) ? "captured" : "routed" };
   if (captured.has(command)) return { did: "captured" };
-  if (taken.get(identityOf(command))?.deliveries !== 1) return { did: "duplicate" };
+  if (taken.get(command)?.deliveries !== 1) return { did: "duplicate" };
   return { did: putOff.has(command.id) ? "put off" : "started" };
 }

@@ -10,7 +10,7 @@ import type { AnyWorkflow } from "../workflow/workflow.ts";
 import { acceptance } from "./accept.ts";
 import { handleBatch } from "./batch.ts";
 import type { Intake, OnCaptured, Outcomes, Taker } from "./consumer.ts";
-import { firstOf, identityOf } from "./identity.ts";
+import { firstOf } from "./identity.ts";
 import { inOrder } from "./in-order.ts";
 import { nothing, type Plan } from "./plan.ts";
 import { hasWaited, isProven } from "./proof.ts";
@@ -76,13 +76,11 @@ async function startProven({ env }: Intake, plans: readonly Plan[], outcomes: Ou
     own.filter(({ envelope }) => hasWaited(envelope)).flatMap(({ instances }) => instances),
   );
   const proven = own.filter(({ instances }) => !instances.some(({ id }) => kept.has(id)));
-  const { failed, existed } = await startInTurn(env, firstOf(proven.flatMap(({ instances }) => instances)));
-  const settled = new Set<string>();
+  const firsts = new Set(firstOf(proven.flatMap(({ instances }) => instances)));
+  const { failed, existed } = await startInTurn(env, [...firsts]);
   for (const { message, instances } of proven) {
     for (const one of instances) {
-      if (existed.has(one.id) || settled.has(identityOf(one))) continue;
-      settled.add(identityOf(one));
-      outcomes.set(message, { did: failed.has(one.id) ? "put off" : "started" });
+      if (firsts.has(one) && !existed.has(one.id)) outcomes.set(message, { did: failed.has(one.id) ? "put off" : "started" });
     }
   }
   return plans.filter(({ message }) => !outcomes.has(message));

@@ -16,7 +16,7 @@ import { namedBatch } from "../store/named.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { type Acceptance, acceptance, acceptanceChunks, outgoing } from "./accept.ts";
 import { type AskedEnd, asEnvelopeSays, assertToCome } from "./ends.ts";
-import { byIdentity, firstOf, identityOf } from "./identity.ts";
+import { byIdentity, firstOf } from "./identity.ts";
 import { keyReused, sameWork } from "./reuse.ts";
 import { startInstances } from "./start.ts";
 
@@ -139,18 +139,18 @@ async function accept(
   const rows = new Map((written.known as unknown as KnownRow[]).map((row) => [row.id, row]));
   await crashPoint("A03 accept committed, not enqueued");
 
-  await begin(env, firstOf(acceptances.filter((one) => fresh.has(identityOf(one)))));
+  // The first of equal requests is the new one; the others, also in the same batch, are told that it is known.
+  const begun = new Set(firstOf(acceptances.filter((one) => fresh.has(one))));
+  await begin(env, [...begun]);
   const repeats = await repeatsAmong(env, catalog, prepared, requests, rows);
   await crashPoint("A02 accept committed, not answered");
 
-  const unsaid = new Set(fresh.keys());
   return prepared.map((one, index) => {
     if (one instanceof MillraceError) return one;
     const row = rows.get(one.id);
     if (row === undefined) return undefined;
     if (!repeats.has(one)) return keyReused(one.envelope);
-    // The first of equal requests is the new one; the others, also in the same batch, are told that it is known.
-    const replayed = !unsaid.delete(identityOf(one));
+    const replayed = !begun.has(one);
     const { envelope, queue } = one;
     traceAccepted(env, { request: requests[index] ?? {}, envelope, queue, outcome: replayed ? "duplicate" : "accepted", startedAt });
     return { instanceId: one.id, replayed, correlationId: row.correlation_id ?? one.envelope.correlation_id };

@@ -1,21 +1,23 @@
 import type { Identity } from "../store/instances/keys.ts";
 
-/** An identity as one text. */
-export function identityOf({ id, fingerprint }: Identity): string {
-  return `${id}/${fingerprint}`;
+/** Things by whose they are: of each id one, which is another's for a message with another payload. */
+export interface ByIdentity<T> {
+  get(one: Identity): T | undefined;
+  has(one: Identity): boolean;
+}
+
+/** Rows by whose they are. */
+export function byIdentity<T extends Identity>(rows: readonly T[]): ByIdentity<T> {
+  const byId = new Map(rows.map((row) => [row.id, row]));
+  const get = ({ id, fingerprint }: Identity) => {
+    const row = byId.get(id);
+    return row?.fingerprint === fingerprint ? row : undefined;
+  };
+  return { get, has: (one) => get(one) !== undefined };
 }
 
 /** The first of those that ask for the same: the order of a batch decides, as it does in the database. */
 export function firstOf<T extends Identity>(all: readonly T[]): T[] {
   const seen = new Set<string>();
-  return all.filter((one) => {
-    const known = seen.has(identityOf(one));
-    seen.add(identityOf(one));
-    return !known;
-  });
-}
-
-/** Rows by whose they are. */
-export function byIdentity<T extends Identity>(rows: readonly T[]): ReadonlyMap<string, T> {
-  return new Map(rows.map((row) => [identityOf(row), row]));
+  return all.filter(({ id, fingerprint }) => seen.size < seen.add(`${id}/${fingerprint}`).size);
 }

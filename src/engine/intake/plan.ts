@@ -4,6 +4,7 @@ import type { Assigned } from "../signals/assign.ts";
 import type { AcceptedRow } from "../store/instances/accept.ts";
 import type { StreamMove } from "../store/sequences.ts";
 import type { Acceptance } from "./accept.ts";
+import type { ByIdentity } from "./identity.ts";
 
 /** What one delivered message leads to: everything that is written when it is taken in. */
 export interface Plan {
@@ -27,10 +28,10 @@ export function nothing({ message, envelope }: Pick<Plan, "message" | "envelope"
 
 /** What the database answered to the write that took plans in. */
 export interface Written {
-  /** The rows that are taken in, by their identity. */
-  readonly taken: ReadonlyMap<string, AcceptedRow>;
-  /** Those of commands that are new, by their identity. */
-  readonly sent: ReadonlyMap<string, AcceptedRow>;
+  /** The rows that are taken in. */
+  readonly taken: ByIdentity<AcceptedRow>;
+  /** Those of commands that are new. */
+  readonly sent: ByIdentity<AcceptedRow>;
   /** The events that are kept anew. */
   readonly kept: readonly Envelope[];
   /** The waits that have their event now. */

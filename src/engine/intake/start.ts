@@ -13,6 +13,8 @@ export interface Startable {
   readonly id: string;
   readonly workflow: string;
   readonly envelope: Envelope;
+  /** All of that as JSON, where somebody has made it. */
+  readonly row?: string;
   /** The undo (its action's id) that is to be created instead of the instance itself. */
   readonly undo?: string | null;
 }
@@ -107,7 +109,7 @@ function chunks(instances: readonly Startable[]): Startable[][] {
   const all: Startable[][] = [[]];
   let bytes = 0;
   for (const instance of instances) {
-    const size = byteLength(JSON.stringify(instance.envelope));
+    const size = byteLength(instance.row ?? JSON.stringify(instance.envelope));
     if (all.at(-1)?.length === MAX_INSTANCES || bytes + size > MAX_BYTES) {
       all.push([]);
       bytes = 0;

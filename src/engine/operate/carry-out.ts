@@ -16,7 +16,7 @@ import { ENDED, type InstanceStatus, UNSEEN } from "../store/instances/status.ts
 import { markRestarted } from "../store/instances/stop.ts";
 import { atomically } from "../store/retry.ts";
 import { keepCutOff } from "./cut-off.ts";
-import { endRun } from "./end-run.ts";
+import { endRun, wakeStanding } from "./end-run.ts";
 import { tellHeld } from "./tell-held.ts";
 
 /** A promise to an operator that the platform has not heard of yet, and how its instance stands now. */
@@ -94,7 +94,7 @@ export async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept
 async function carryOutUndo(env: EngineEnv, action: OpenAction): Promise<Kept> {
   const { instance, status } = await reached(env, { ...action, undo: null });
   if (instance && !ENDED.has(status)) {
-    if (action.attempts < TRIES_UNTIL_ALIVE) return "not yet";
+    if (action.attempts < TRIES_UNTIL_ALIVE) return notYet(env, instance, action);
     await within(instance.terminate());
   }
   await existing(env, action);
@@ -173,11 +173,17 @@ async function carryOutRetry(env: EngineEnv, action: OpenAction): Promise<Kept> 
   const ended = ENDED.has(status);
   if (action.restarted_at === null) {
     const isUndone = action.undone === 1;
-    if (!ended && action.attempts < (isUndone ? TRIES_UNTIL_LEFT : TRIES_UNTIL_ALIVE)) return "not yet";
+    if (!ended && action.attempts < (isUndone ? TRIES_UNTIL_LEFT : TRIES_UNTIL_ALIVE)) return notYet(env, instance, action);
     if (ended || isUndone) await restartRun(env, instance, action);
   } else if (ended) return "kept";
   await tellHeld(env, instance, action);
   return "kept";
+}
+
+/** The run that is to be over still lives on the platform. */
+async function notYet(env: EngineEnv, instance: WorkflowInstance, { attempts }: OpenAction): Promise<Kept> {
+  await wakeStanding(env, instance, attempts);
+  return "not yet";
 }
 
 async function restartRun(env: EngineEnv, instance: WorkflowInstance, action: OpenAction): Promise<void> {

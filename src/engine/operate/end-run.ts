@@ -39,14 +39,21 @@ export async function endRun(
   if (ENDED.has(status)) return "ended";
   const { steps, truncated } = await historyOf(env, { id, workflow });
   if (attempts < TRIES_WHILE_AT_WORK && (isAtWork(steps) || mayBeginStill(steps, at) || (await mayTakeStep(env, id, steps, at)))) {
-    // A process that was killed has left it where it stood: made anew, its pass hears that it is stopped.
-    if (attempts > 0 && (await isLocal(env.DB))) await nudge(instance);
+    await wakeStanding(env, instance, attempts);
     return "not yet";
   }
   // Of a long history only the beginning is known: it is given the time to end itself.
   if (truncated && attempts < 2) return "not yet";
   await within(instance.terminate());
   return "ended";
+}
+
+/**
+ * Wakes a run that has not ended as it should have: locally, a process that was killed has left it where it stood. Made anew, its pass
+ * hears what a person wants of it since. The first try is left to itself: mostly the run is in its last moments.
+ */
+export async function wakeStanding(env: EngineEnv, instance: WorkflowInstance, attempts: number): Promise<void> {
+  if (attempts > 0 && (await isLocal(env.DB))) await nudge(instance);
 }
 
 function isAtWork(steps: readonly StepRecord[]): boolean {

@@ -53,10 +53,10 @@ export async function planSignal(env: EngineEnv, catalog: Catalog, by: Operator,
 }
 
 /**
- * Sends an event to one instance: the wait that it has asked for last takes it, or the next one for such an event; no other instance does.
- * Once however often it is sent under its key. Errors: `instance_not_found`; `unknown_message_type` for an event that no route signals;
- * `invalid_payload`, also for one that is about something else than the instance waits for; `idempotency_key_reused`; `invalid_transition`
- * (audited as no change) when the instance is over, or is being undone.
+ * Sends an event to one instance: of its waits for such an event the one that it has asked for last takes it, or the next one; no other
+ * instance does. Once however often it is sent under its key. Errors: `instance_not_found`; `unknown_message_type` for an event that no
+ * route signals; `invalid_payload`, also for one that is about something else than the instance waits for; `idempotency_key_reused`;
+ * `invalid_transition` (audited as no change) when the instance is over, or is being undone.
  */
 export async function signalInstance(
   env: EngineEnv,
@@ -85,7 +85,10 @@ export async function signalInstance(
   const action: Action = { id: actionId, verb: "signal", target: instanceId, instanceId, reason, detail: { type: asked.type } };
   const { isApplied, answers } = await act(env, by, action, {
     change: insertSignalTo(instanceId, envelope),
-    also: { waits: assignSent(instanceId, asked.type, signalId(envelope)), soon: lookAfterEvents([signalId(envelope)]) },
+    also: {
+      waits: assignSent(instanceId, { type: asked.type, subject: event.subject }, signalId(envelope)),
+      soon: lookAfterEvents([signalId(envelope)]),
+    },
   });
   const assigned = answers.waits as unknown as (Assigned & { name: string })[];
   const isKept = isApplied || (await isKnown(env, envelope));

@@ -11,6 +11,8 @@ export interface Caught {
   forgotten?: true;
   /** An effect that may have happened because of it, also where nothing is recorded of that. */
   wentOn?: string;
+  /** What had settled before that effect was begun, as an entry would say it (see `packBefore`). */
+  after?: string | null;
 }
 
 /**
@@ -34,7 +36,7 @@ export function errorOf({ name, code, message }: Caught): Error {
 export function packLeft(left: Readonly<Record<string, LeftBehind>>): string {
   const whole = JSON.stringify(left);
   if (whole.length <= MAX_LEFT_CHARACTERS) return whole;
-  const cut = (one: LeftBehind) => ("open" in one ? one : { ...one, message: beginning(one.message, 40) });
+  const cut = (one: LeftBehind) => ("open" in one ? one : { ...one, after: undefined, message: beginning(one.message, 40) });
   return JSON.stringify(Object.fromEntries(Object.entries(left).map(([label, one]) => [label, cut(one)])));
 }
 

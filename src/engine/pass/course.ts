@@ -37,6 +37,10 @@ export class Course implements Progress {
   #history: History | undefined;
   #expected: string[] = [];
   #basis: Told = { by: null, at: 0 };
+  /** So much of what had settled is said by outcomes that are on record. */
+  #saidUntil = 0;
+  /** Failures of which later passes are told, though no outcome says them yet. */
+  readonly #kept = new Map<string, Caught>();
   #telling = false;
   #over = false;
   /** How much the code had heard when it ended. */
@@ -70,9 +74,10 @@ export class Course implements Progress {
     return this.#beyond;
   }
 
-  /** Another pass is at work as well, and may come further. */
-  noteOther(): void {
+  /** What a step put out is another pass's: that one has heard it as well, and may have come further. */
+  noteOther(label: string): void {
     this.#beyond = false;
+    this.#anew.delete(label);
   }
 
   /** Steps that the code has begun and not heard of. */
@@ -116,7 +121,8 @@ export class Course implements Progress {
   get failures(): Readonly<Record<string, Caught>> {
     const failed = this.#settled.flatMap(({ label, failure }, index): [string, Caught][] => {
       const wentOn = this.#doneSince(index + 1);
-      return failure ? [[label, { ...failure, ...(wentOn !== undefined && { wentOn }) }]] : [];
+      const before = this.#kept.get(label) ?? this.#history?.failureOf(label);
+      return failure ? [[label, { ...before, ...failure, ...(wentOn !== undefined && { wentOn }) }]] : [];
     });
     return Object.fromEntries(failed);
   }
@@ -157,6 +163,31 @@ export class Course implements Progress {
   /** An entry of the step is in the inbox: those behind it need not say again what it says. */
   noteRecorded({ label, generation }: Basis, { at }: Start): void {
     if (at >= this.#basis.at) this.#basis = { by: { label, generation }, at };
+  }
+
+  /** An outcome of the step is on record, as this pass wrote it: it says what had settled before. */
+  noteOutcome({ at }: Start): void {
+    this.#saidUntil = Math.max(this.#saidUntil, at);
+  }
+
+  /**
+   * The failures that the code had heard before it named an effect, where later passes would not be told of one of them if this one ended
+   * now; with those that they are told of already, as far as no outcome says them. Undefined where that is all.
+   */
+  unkept(label: string, start: Start): Record<string, Caught> | undefined {
+    const since = this.#saidUntil;
+    const unsaid = this.#settled.slice(since).flatMap(({ label: failed, failure }, index): [string, Caught][] => {
+      const isDue = since + index < start.at || this.#kept.has(failed);
+      return failure && isDue && !this.#history?.keepsFailureOf(failed) ? [[failed, failure]] : [];
+    });
+    if (unsaid.every(([failed]) => this.#kept.has(failed))) return undefined;
+    const { after } = this.before(label, start);
+    return Object.fromEntries(unsaid.map(([failed, one]) => [failed, this.#kept.get(failed) ?? { ...one, wentOn: label, after }]));
+  }
+
+  /** Later passes are told these failures. */
+  noteKept(failures: Readonly<Record<string, Caught>>): void {
+    for (const [label, failure] of Object.entries(failures)) this.#kept.set(label, failure);
   }
 
   /** Lets the code hear how a step came out when it is its turn. */

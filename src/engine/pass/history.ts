@@ -66,6 +66,7 @@ export class History {
   readonly #forgotten = new Map<string, Caught>();
   readonly #over = new Set<string>();
   readonly #builtOn = new Set<string>();
+  readonly #kept = new Set<string>();
   readonly #told = new Map<Past, number>();
   readonly #due = new Set<Past>();
 
@@ -88,9 +89,14 @@ export class History {
     }
     const newest = [...this.#newest.values()].toSorted(inOrderOfRuns(entries));
     const order = new Set<string>();
-    for (const past of this.#behind(newest)) {
+    // What was begun behind a caught failure, and is on record nowhere else, comes last: an entry says it as of a later run.
+    const begun = Object.values(left).flatMap((one) => ("after" in one && one.after ? [begunAfter(one.after)] : []));
+    for (const past of this.#behind([...newest, ...begun])) {
       // Tried anew, a step has no turn yet: it may wait for what was begun behind it.
-      for (const { label } of past.settled) if (!past.caught[label]?.forgotten) order.add(label);
+      for (const { label, failed } of past.settled) {
+        const isForgotten = past.caught[label]?.forgotten || (failed && this.#open.has(label));
+        if (!isForgotten) order.add(label);
+      }
     }
     // What an earlier pass had not heard of when it ended comes last: it may have ended with what it heard before that.
     const done = newest.filter(({ state }) => state === "done");
@@ -104,6 +110,8 @@ export class History {
       for (const failed of Object.keys(caught)) failedFor.add(failed);
       for (const { label, failed } of settled) if (!failed) this.#over.add(label);
     }
+    for (const [label, one] of Object.entries(left)) if (!("open" in one)) this.#kept.add(label);
+    for (const { caught } of this.#behind(happened.filter(isForGood))) for (const failed of Object.keys(caught)) this.#kept.add(failed);
     for (const { settled } of this.#behind(newest.filter(({ state }) => HAPPENED.has(state)))) {
       for (const { label, failed } of settled) if (!failed) this.#builtOn.add(label);
     }
@@ -117,6 +125,11 @@ export class History {
    */
   failureOf(label: string): Caught | undefined {
     return this.#caught.get(label);
+  }
+
+  /** True for a failure that every later pass is told as well: what is under way may still turn out not to have happened. */
+  keepsFailureOf(label: string): boolean {
+    return this.#caught.has(label) && this.#kept.has(label);
   }
 
   /** True for a step that had come out well before something was done that stands. */
@@ -221,8 +234,6 @@ function hasComeOut(pass: Progress, label: string, failed: boolean): boolean {
 }
 
 function pastOf({ step, item, generation, position, state, token, after, caught, updated_at }: Seen): Past {
-  const [base = null, ...marks] = after === null ? [] : (JSON.parse(after) as [BasisMark, ...Mark[]]);
-  const [label, of] = typeof base === "string" ? [base, 1] : (base ?? []);
   return {
     label: labelOf(step, item),
     generation,
@@ -230,15 +241,34 @@ function pastOf({ step, item, generation, position, state, token, after, caught,
     updatedAt: updated_at,
     state,
     isUndone: state === "superseded" && token === UNDONE,
+    ...unpackBefore(after),
+    caught: caught === null ? {} : (JSON.parse(caught) as Record<string, Caught>),
+  };
+}
+
+/** An effect that was begun, and of which nothing else is on record. */
+function begunAfter(after: string): Past {
+  const nothing = { label: "", generation: 0, position: 0, updatedAt: 0, state: "failed", isUndone: false, caught: {} } as const;
+  return { ...nothing, ...unpackBefore(after) };
+}
+
+function unpackBefore(after: string | null): Pick<Past, "basis" | "settled"> {
+  const [base = null, ...marks] = after === null ? [] : (JSON.parse(after) as [BasisMark, ...Mark[]]);
+  const [label, of] = typeof base === "string" ? [base, 1] : (base ?? []);
+  return {
     basis: label === undefined || of === undefined ? null : { label, generation: of },
     settled: marks.map((mark) => ({ label: String(mark), failed: typeof mark !== "string" })),
-    caught: caught === null ? {} : (JSON.parse(caught) as Record<string, Caught>),
   };
 }
 
 /** Also an effect that a person had done once more, because nobody knew. */
 function mayHaveHappened({ state, isUndone }: Past): boolean {
   return state !== "failed" && !isUndone;
+}
+
+/** What can no more turn out not to have happened, but be taken back. */
+function isForGood({ state }: Past): boolean {
+  return state === "done" || state === "superseded";
 }
 
 function keyOf({ label, generation }: Basis): string {

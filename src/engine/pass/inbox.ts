@@ -84,10 +84,10 @@ export class Inbox {
     this.#isFirst = false;
   }
 
-  /** Another pass records as well: what this one knew of the inbox is old. */
-  noteOther(): void {
+  /** Another pass has recorded a step that this one has attempted: what it knew of the inbox is old. */
+  noteOther({ label }: StepCall): void {
     this.#isFirst = false;
-    this.course.noteOther();
+    this.course.noteOther(label);
     this.#entries = undefined;
   }
 
@@ -129,6 +129,7 @@ export class Inbox {
     const { name, item, since = 1 } = step;
     const seen = entries.findLast((entry) => entry.step === name && entry.item === item && entry.generation >= since);
     if (!seen) await this.assertSameSteps(step);
+    else if (seen.state === "done" && !seen.token.startsWith(this.#pass)) this.course.noteOther(step.label);
     return seen && this.whole(seen);
   }
 
@@ -142,7 +143,7 @@ export class Inbox {
   /** The entry of a step that a pass before has taken itself, and that came out well: the platform remembers nothing of it. */
   kept({ name, item }: StepCall): Seen | undefined {
     const last = this.#seen.findLast((entry) => entry.step === name && entry.item === item);
-    return last?.state === "done" && last.began_at !== null && last.error === null ? last : undefined;
+    return last?.state === "done" && last.ended_at !== null && last.error === null ? last : undefined;
   }
 
   /** An entry with its output, which is read only now that its step asks for it. */
@@ -209,6 +210,11 @@ export class Inbox {
     this.#knownToRun = true;
     this.run.note(standing, askedAt);
     if (start) this.course.noteRecorded({ label, generation }, start);
+  }
+
+  /** The outcome of the step is on record, as this pass wrote it. */
+  noteOutcome({ start }: StepCall): void {
+    if (start) this.course.noteOutcome(start);
   }
 
   /** True when the instance's row says that it runs: the pass has written since it began, and since it waited. */

@@ -10,9 +10,15 @@ export const STRETCH = { steps: 50, ms: 30_000, calls: 1000 } as const;
 /** Calls to the recorder that a lean step makes at most: it takes its key, keeps it alive, and records its outcome. */
 const OWN_CALLS = 2;
 
+/** The attempt at a step that a pass began itself: when, and whether it is the platform's by now. */
+interface Begun {
+  readonly at: number;
+  readonly isHandedOver: boolean;
+}
+
 /** The steps that a pass takes itself, one stretch after the other. */
 export class LeanSteps {
-  readonly #begun = new Map<string, number>();
+  readonly #begun = new Map<string, Begun>();
   #since = Date.now();
   #steps = 0;
   #calls = 0;
@@ -38,16 +44,26 @@ export class LeanSteps {
   begin(label: string): void {
     this.#steps++;
     this.#calls += OWN_CALLS;
-    this.#begun.set(label, Date.now());
+    this.#begun.set(label, { at: Date.now(), isHandedOver: false });
   }
 
-  /** The attempt has ended, or goes on as a step of the platform's: what it still records is that one's. */
+  /** The attempt goes on as the first one of a step of the platform's: what it still records is that step's. */
+  handOver(label: string): void {
+    this.#begun.set(label, { at: this.beganAt(label) ?? Date.now(), isHandedOver: true });
+  }
+
+  /** The attempt has ended: the next one is the platform's. */
   end(label: string): void {
     this.#begun.delete(label);
   }
 
-  /** When the attempt at a step began that the pass makes itself; null for one of the platform's. */
+  /** When the attempt at a step began that the pass has begun itself; null for one of the platform's. */
   beganAt(label: string): number | null {
-    return this.#begun.get(label) ?? null;
+    return this.#begun.get(label)?.at ?? null;
+  }
+
+  /** True while the attempt at a step is the pass's alone. */
+  isOwn(label: string): boolean {
+    return this.#begun.get(label)?.isHandedOver === false;
   }
 }

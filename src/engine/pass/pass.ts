@@ -5,7 +5,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { type Hide, hideNothing, hidingIn } from "../contract/hide.ts";
 import { Spending } from "../observe/cost/spending.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
-import { caughtOf, errorOf, leftBy } from "./caught.ts";
+import { caughtOf, errorOf, leftBy, packLeft } from "./caught.ts";
 import { withConfirmed } from "./confirmed-output.ts";
 import { Course } from "./course.ts";
 import type { Failure } from "./failure.ts";
@@ -18,6 +18,9 @@ import { assertNameable } from "./name.ts";
 import { patiently } from "./patiently.ts";
 import type { StepCall } from "./step-call.ts";
 import { WhichRun } from "./which-run.ts";
+
+/** Where all runs in one process, calls that follow one another leave timers and requests no turn: behind so many steps a pass does. */
+const TURN = 10;
 
 /** Whose pass it is. */
 interface PassOf {
@@ -60,6 +63,8 @@ export class Pass {
   hide: Hide = hideNothing;
   readonly #astray = Promise.withResolvers<never>();
   #stopped = false;
+  #taken = 0;
+  #keeping: Promise<void> = Promise.resolve();
 
   constructor({ env, workflow, queue, instanceId, envelope, createdAt, undoes }: PassOf) {
     this.env = env;
@@ -121,6 +126,7 @@ export class Pass {
 
   async #outcomeOf<T>(step: StepCall, work: () => Promise<T>, look?: () => Promise<unknown>): Promise<T> {
     const { label } = step;
+    if (++this.#taken % TURN === 0) await scheduler.wait(0);
     if (step.lean) await this.inbox.proveFirst();
     await this.inbox.know();
     const caught = this.inbox.history?.failureOf(label);
@@ -139,6 +145,26 @@ export class Pass {
     } finally {
       await this.inbox.know();
     }
+  }
+
+  /**
+   * Puts on record what the code caught and went on from, before an effect begins that writes nothing before it: whatever becomes of this
+   * pass, later ones hear of the same failures, and come by that effect again. Costs a write only where nothing on record says one of them.
+   */
+  keepCaught(step: StepCall): Promise<void> {
+    // Each write says all, so it comes behind the one before it.
+    this.#keeping = this.#keeping.catch(() => undefined).then(() => this.#keepCaught(step));
+    return this.#keeping;
+  }
+
+  async #keepCaught({ label, start }: StepCall): Promise<void> {
+    const caught = this.undoes || !start ? undefined : this.course.unkept(label, start);
+    if (!caught) return;
+    const left = packLeft({ ...this.inbox.history?.left, ...caught });
+    const askedAt = Date.now();
+    this.run.note(await this.recorder.keepCaught(this.instanceId, await this.run.heard(), left), askedAt);
+    this.course.noteKept(caught);
+    this.spending.noteCaught();
   }
 
   #goAstray(error: unknown): Promise<never> {

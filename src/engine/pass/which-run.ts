@@ -2,6 +2,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { platformId } from "../contract/ids.ts";
 import type { RecorderClient } from "../recorder/client.ts";
 import type { Standing } from "../store/instances/run.ts";
+import { isClosed } from "../store/instances/status.ts";
 import { patiently } from "./patiently.ts";
 
 /**
@@ -45,6 +46,11 @@ export class WhichRun {
     return this.#number;
   }
 
+  /** Which run, where that needs not be asked; null where nothing was heard of the row yet. */
+  async heard(): Promise<number | null> {
+    return (await this.#number?.catch(() => undefined)) ?? null;
+  }
+
   /** A write of the pass, asked for at that time, has found its row so. */
   note(standing: Standing | undefined, askedAt: number): void {
     if (!standing) return;
@@ -61,7 +67,7 @@ export class WhichRun {
     if (anew || Date.now() - this.#heardAt > HEARD_FOR_MS) await this.#look().catch(() => undefined);
     if (this.#undoes || !this.#standing) return "goes on";
     const { undo, status } = this.#standing;
-    if (undo !== null || status === "terminated") return "stopped";
+    if (undo !== null || status === "terminated" || isClosed(this.#standing)) return "stopped";
     return status === "paused" ? "paused" : "goes on";
   }
 

@@ -22,6 +22,7 @@ const METHODS = [
   "fence",
   "record",
   "remember",
+  "keepCaught",
   "finish",
 ] as const satisfies (keyof Recorder)[];
 

@@ -14,7 +14,16 @@ import { doubtHanging, putDoubtBack } from "../store/inbox/doubts.ts";
 import type { Attempt, Entry, Seen } from "../store/inbox/entry.ts";
 import { fenceCommit, isFenceRefusal, recordOutcome } from "../store/inbox/outcome.ts";
 import { selectEntries, selectEntry, selectOutput } from "../store/inbox/read.ts";
-import { type End, finishInstance, markAwake, markRunning, type Standing, selectLeft, selectRun } from "../store/instances/run.ts";
+import {
+  type End,
+  finishInstance,
+  keepCaught,
+  markAwake,
+  markRunning,
+  type Standing,
+  selectLeft,
+  selectRun,
+} from "../store/instances/run.ts";
 import { markInDoubt, markResolved } from "../store/instances/wait.ts";
 import { insertOutgoing, type Outgoing } from "../store/outbox.ts";
 import type { Row } from "../store/retry.ts";
@@ -178,6 +187,17 @@ export class Recorder extends DurableObject<EngineEnv> {
     return this.#commits.commit({ statements: [selectRun(instanceId)], read: ([rows]) => standingOf(instanceId, rows) });
   }
 
+  /**
+   * Keeps what a run leaves to later passes in its midst (see `LeftBehind`, as JSON). `run` is its number, null for one that has written
+   * nothing yet. Answers how its instance stands.
+   */
+  keepCaught(instanceId: string, run: number | null, left: string): Promise<Standing | undefined> {
+    return this.#commits.commit({
+      statements: [keepCaught(instanceId, run, left), selectRun(instanceId)],
+      read: ([, rows]) => standingOf(instanceId, rows),
+    });
+  }
+
   /** A step that was tried anew failed as it had before. */
   remember(instanceId: string, label: string): Promise<void> {
     return this.#commits.commit({ statements: [rememberFailure(instanceId, label)], read: () => undefined });
@@ -246,7 +266,7 @@ function recorded(attempt: Attempt, entry: Entry | null): Answer | undefined {
   return entry?.state === "done" ? { mine: entry.token === attempt.token, entry } : undefined;
 }
 
-function doneEntry({ key, position, after, caught, epoch, token, undoable, beganAt = null }: Attempt, outcome: Outcome): Entry {
+function doneEntry({ key, position, after, caught, epoch, token, undoable, beganAt = null, inPass }: Attempt, outcome: Outcome): Entry {
   return {
     step: key.step,
     item: key.item,
@@ -260,6 +280,7 @@ function doneEntry({ key, position, after, caught, epoch, token, undoable, began
     repeats: 0,
     undoable: undoable ? 1 : 0,
     began_at: beganAt,
+    ended_at: inPass ? Date.now() : null,
     lease_left_ms: 0,
     output: outcome.output,
     output_ref: outcome.outputRef,

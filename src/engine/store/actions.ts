@@ -166,6 +166,13 @@ export function wasApplied(actionId: string): Statement {
   return sql`EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`;
 }
 
+/** When an act has begun that run of an instance. */
+export function selectRunBegun(tenantId: string, instanceId: string, run: number): Statement {
+  return sql`
+    SELECT max(at) AS at FROM actions INDEXED BY actions_by_instance
+    WHERE tenant_id = ${tenantId} AND instance_id = ${instanceId} AND result = 'applied' AND detail->>'run' = ${run}`;
+}
+
 /** A cancel or a restart has cut off these steps of its run: kept beside what the audit says of it, which does not change. */
 export function noteCutOff(id: string, labels: readonly string[]): Statement {
   return sql`UPDATE actions SET cut_off = ${JSON.stringify(labels)} WHERE id = ${id}`;

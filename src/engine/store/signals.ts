@@ -10,10 +10,11 @@ import { RUNS_NO_MORE, UNDER_WAY } from "./instances/status.ts";
 export function insertSignals(envelopes: readonly Envelope[]): Statement[] {
   return rowChunks(envelopes.map((envelope) => ({ id: signalId(envelope), envelope }))).map(
     (rows) => sql`
+    WITH given AS MATERIALIZED (SELECT value FROM json_each(${rows}))
     INSERT INTO signals (id, tenant_id, type, subject, envelope, received_at)
-    SELECT value->>'id', value->'envelope'->>'tenant_id', value->'envelope'->>'message_type', value->'envelope'->>'subject',
+    SELECT value->>'id', value->>'$.envelope.tenant_id', value->>'$.envelope.message_type', value->>'$.envelope.subject',
       value->'envelope', ${now}
-    FROM json_each(${rows}) WHERE true
+    FROM given WHERE true
     ON CONFLICT (id) DO NOTHING
     RETURNING id`,
   );
@@ -24,7 +25,7 @@ export function selectSignals(ids: readonly string[]): Statement {
   return sql`SELECT id, envelope FROM signals WHERE id IN ${among(ids)}`;
 }
 
-/** What an event is about that an operator sends to one instance: no subject has this character, so that no other wait takes it. */
+/** Under which subject an event is kept that an operator sends to one instance: none has this character, so that no other wait takes it. */
 const sentTo = (instance: string) => `char(31) || ${instance}`;
 
 /** Keeps an event for one instance, if that is under way. Nothing changes where it is kept already. */
@@ -46,7 +47,9 @@ const FITS_OTHERWISE = `s.tenant_id = waits.tenant_id AND s.type = waits.type
 export const FITS = fragment(`s.subject = waits.subject AND ${FITS_OTHERWISE}`);
 
 /** The same of an event that was sent to the wait's instance. */
-export const FITS_AS_SENT = fragment(`s.subject = ${sentTo("waits.instance_id")} AND ${FITS_OTHERWISE}`);
+export const FITS_AS_SENT = fragment(
+  `s.subject = ${sentTo("waits.instance_id")} AND s.envelope->>'subject' = waits.subject AND ${FITS_OTHERWISE}`,
+);
 
 const oldest = (fits: string) => `(SELECT s.id FROM signals s WHERE ${fits} ORDER BY s.received_at, s.id LIMIT 1)`;
 

@@ -57,15 +57,15 @@ export function assignEvents(arrived: string): Statement {
 }
 
 /**
- * Gives an event that was sent to one instance to the wait for its type that this has asked for last; none where it waits for none.
+ * Gives an event that was sent to one instance to the wait for such an event that this has asked for last; none where it waits for none.
  * Answers the wait.
  */
-export function assignSent(instanceId: string, type: string, signalId: string): Statement {
+export function assignSent(instanceId: string, { type, subject }: { type: string; subject: string }, signalId: string): Statement {
   return sql`
     UPDATE waits SET signal_id = ${signalId}
     WHERE instance_id = ${instanceId} AND name = (
-        SELECT name FROM waits open WHERE open.instance_id = ${instanceId} AND open.type = ${type} AND open.signal_id IS NULL
-          AND open.over_at IS NULL
+        SELECT name FROM waits open WHERE open.instance_id = ${instanceId} AND open.type = ${type}
+          AND open.subject = ${subject} AND open.signal_id IS NULL AND open.over_at IS NULL
         ORDER BY coalesce(open.asked_at, open.since_at) DESC, open.name LIMIT 1)
       AND EXISTS (SELECT 1 FROM signals s WHERE s.id = ${signalId} AND ${FITS_AS_SENT})
     RETURNING instance_id, name, workflow, event_type, signal_id`;

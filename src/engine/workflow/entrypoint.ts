@@ -102,7 +102,7 @@ async function performAll(pass: Pass, platform: Platform, code: () => Promise<un
   const { kept, changed } = asResult(await platform.untilBrokenOff(code()).finally(() => pass.course.end()));
   if (changed) advise(pass, "", `${changed} Return plain data, such as { at: date.toISOString() } or [...map].`);
   for (const label of pass.guarded.floating) advise(pass, label, NOT_AWAITED);
-  await platform.whenDone();
+  await platform.untilBrokenOff(platform.whenDone());
   await tellEnd(pass, platform, "complete");
   return kept;
 }

@@ -18,8 +18,12 @@ export async function attemptInPass<T>(lean: LeanSteps, label: string, make: () 
   );
   const done = await Promise.race([ended, slow.promise]);
   clearTimeout(timer);
+  if (done === undefined) {
+    lean.handOver(label);
+    return { attempt };
+  }
   lean.end(label);
-  return done ?? { attempt };
+  return done;
 }
 
 /** True for an outcome that has to be waited for: of a person's answer, or until the run is resumed. */

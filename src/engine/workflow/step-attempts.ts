@@ -41,6 +41,7 @@ export class StepAttempts {
   /** Makes an attempt. What it throws is noted, and thrown as the platform should see it. */
   async make<T>(attempt: number, work: () => Promise<T>): Promise<T> {
     this.#ran = true;
+    if (attempt > 1) this.pass.lean.end(this.label);
     const hung = this.#underWay;
     if (hung) hung.watched.failed(describeFailure(this.label, hung.attempt, HUNG), "retried", HUNG);
     const watched = new WatchedAttempt(this.pass, this, attempt);

@@ -25,9 +25,10 @@ export function ledgerRow(told: Told): RowStatement | undefined {
 }
 
 const INSERT_FACTS = `
+  WITH given AS MATERIALIZED (SELECT value FROM json_each(?1))
   INSERT INTO facts (tenant_id, entity, sequence, fact_id, recorded_at, body, projected_at)
   SELECT value->>'tenant_id', value->>'entity', value->>'sequence', value->>'fact_id', value->>'recorded_at', value->'body', ${now.fragment}
-  FROM json_each(?1) WHERE true
+  FROM given WHERE true
   ON CONFLICT DO NOTHING`;
 
 /**

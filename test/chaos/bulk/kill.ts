@@ -39,7 +39,9 @@ export interface Killed {
   stand: Record<string, number>;
 }
 
+/** How often it is looked until a kill, which must not come late; and how often else, since a look costs a processor a few milliseconds. */
 const LOOK_MS = 50;
+const LATER_MS = 250;
 const REQUEST_MS = 3000;
 /** How long nothing may be done before it is given up. */
 const PATIENCE_MS = 60_000;
@@ -106,7 +108,7 @@ class Run {
   async #all(verb: string, status: string): Promise<void> {
     const { instances } = this.#options;
     const stand = async () => (await this.#stand(verb))[`${status}, run 1`] ?? 0;
-    for (const begunAt = Date.now(); (await stand()) < instances; await sleep(LOOK_MS))
+    for (const begunAt = Date.now(); (await stand()) < instances; await sleep(LATER_MS))
       if (Date.now() - begunAt > PATIENCE_MS) throw new Error(`Not all are ${status}: ${JSON.stringify(await this.#stand(verb))}`);
   }
 
@@ -123,7 +125,7 @@ class Run {
       if (Date.now() - movedAt > PATIENCE_MS) throw new Error(`It stands still: ${JSON.stringify(bulk)}`);
       // In the midst of what is acted upon, each at its place of the list.
       if (died < kills && acted > (bulk.matched * died) / kills) died += await this.#kill();
-      else await sleep(LOOK_MS);
+      else await sleep(died < kills ? LOOK_MS : LATER_MS);
     }
     const { id: _, state, why, matched, done, skipped, failed, left } = bulk;
     const seconds = Math.round((Date.now() - begunAt) / 100) / 10;
@@ -158,7 +160,7 @@ class Run {
         "SELECT id FROM instances WHERE subject LIKE ?1 AND status NOT IN ('complete', 'terminated', 'errored')",
         `${verb}-%`,
       );
-    for (const begunAt = Date.now(); (await open()).length > 0 && Date.now() - begunAt < PATIENCE_MS; ) await sleep(LOOK_MS);
+    for (const begunAt = Date.now(); (await open()).length > 0 && Date.now() - begunAt < PATIENCE_MS; ) await sleep(LATER_MS);
   }
 
   /** How often each was acted upon in the bulk action's name. */

@@ -1,8 +1,9 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, expect, it } from "vitest";
+import { bundled } from "../../../src/cli/local/bundle.ts";
 import { fencesOf, rowsOf } from "../markdown.ts";
 
 const ROOT = resolve(import.meta.dirname, "../../..");
@@ -39,7 +40,7 @@ it("names every variable of the providers, and no other", () => {
   expect(named.sort()).toEqual([...new Set(read)].sort());
 });
 
-it("the Worker as it is configured passes a dry run of its deployment", () => {
+it("the Worker as it is configured passes a dry run of its deployment, and what runs locally is the same to the byte", async () => {
   const args = ["deploy", "--dry-run", "--outdir", out];
   const said = execFileSync(join(BIN, "wrangler"), args, {
     cwd: ROOT,
@@ -48,4 +49,9 @@ it("the Worker as it is configured passes a dry run of its deployment", () => {
   });
   for (const { binding } of wrangler.workflows) expect(said).toContain(`env.${binding}`);
   expect(said).toContain("--dry-run: exiting now.");
+
+  const local = await bundled(join(ROOT, "wrangler.jsonc"));
+  const modules = (folder: string) => readdirSync(folder).filter((name) => /\.(js|md)$/.test(name) && name !== "README.md");
+  expect(modules(local)).toEqual(modules(out));
+  for (const name of modules(out)) expect(readFileSync(join(local, name)).equals(readFileSync(join(out, name))), name).toBe(true);
 });

@@ -18,7 +18,7 @@ function everySeries(): string {
   const tally: Tally = {};
   const labelled = (labels: readonly string[]) => Object.fromEntries(labels.map((label) => [label, `a "${label}"`]));
   for (const [name, { labels }] of Object.entries(COUNTERS)) addCount(tally, name as never, labelled(labels), 2);
-  for (const [name, { labels }] of Object.entries(HISTOGRAMS)) addObserved(tally, name as never, labelled(labels), 0.3);
+  for (const [name, { labels }] of Object.entries(HISTOGRAMS)) addObserved(tally, name as never, labelled(labels), [0.3]);
   const samples = Object.entries(GAUGES).map(([name, { labels }]) => ({ name, labels: labelled(labels), value: 1.5 }));
   return exposition(tally, samples, "text");
 }

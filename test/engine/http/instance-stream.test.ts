@@ -1,8 +1,9 @@
 import { createExecutionContext } from "cloudflare:test";
 import { engineRoutes } from "millrace/http";
 import { decideApproval, mintToken, retryInstance, undoInstance } from "millrace/operate";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { EventReader } from "../../event-source.ts";
+import { mode } from "../../probe/mode.ts";
 import { app } from "../../probe/worker.ts";
 import { deliver, operator, probeEnv, reaches } from "../harness.ts";
 import { failsUntilMended, refuse, runLab } from "../lab.ts";
@@ -67,6 +68,32 @@ describe("The stream of an instance", () => {
     const whole = await new EventReader(await open(id)).all();
     for (const [place, { id: heard }] of whole.slice(0, -1).entries()) {
       expect(await new EventReader(await open(id, heard)).all()).toEqual(whole.slice(place + 1));
+    }
+  });
+
+  it("tells lean steps, which the platform has none of, among the others: each once, from whatever place on", async () => {
+    const open = await reader();
+    mode.steps = "lean";
+    onTestFinished(() => {
+      mode.steps = "platform";
+    });
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.commit("one", () => ({}));
+      await step.sleep("rest", 20);
+      const items = Array.from({ length: 130 }, (_, place) => String(place));
+      await step.map(items, { key: (item) => item, concurrency: 10 }, (item, each) => each.commit("part", () => ({ output: item })));
+      await step.commit("last", () => ({}));
+    });
+    await reaches(instanceId, "complete");
+    const whole = await new EventReader(await open(instanceId)).all();
+    const told = whole.map(shortly);
+    expect(told.filter((one) => one.startsWith("attempt_started"))).toHaveLength(132);
+    expect(new Set(told.filter((one) => one.startsWith("attempt_completed"))).size).toBe(132);
+    expect(told.indexOf("attempt_completed one")).toBeLessThan(told.indexOf("sleep_started rest"));
+    expect(told.slice(-4)).toEqual(["attempt_started last", "attempt_completed last", "status complete", "end complete"]);
+    expect(new Set(whole.map(({ id }) => id)).size).toBe(whole.length);
+    for (const place of [0, 1, 2, 7, 100, 101, 102, whole.length - 3]) {
+      expect(await new EventReader(await open(instanceId, whole[place]?.id)).all()).toEqual(whole.slice(place + 1));
     }
   });
 

@@ -1,5 +1,6 @@
-import { closeInstance, getInstance, planClose, retryInstance, undoInstance } from "millrace/operate";
-import { expect, it } from "vitest";
+import { cancelInstance, closeInstance, getInstance, planClose, retryInstance, undoInstance } from "millrace/operate";
+import { expect, it, onTestFinished } from "vitest";
+import { mode } from "../../probe/mode.ts";
 import { dieAt, keeperRound, operator, probeEnv, rows } from "../harness.ts";
 import { failsUntilMended, outputOf, platformOf } from "../lab.ts";
 import { failed } from "./operating.ts";
@@ -25,6 +26,33 @@ it("A closed instance is given up for good: no retry or undo moves it, and what 
     { verb: "close", result: "no_change", reason: "nobody needs it any more" },
   ]);
 });
+
+it.each(["platform", "lean"] as const)(
+  "W23 A run that is stopped, and closed while an effect of it is under way as a step of %s, records that, begins nothing more, and stays closed",
+  async (steps) => {
+    mode.steps = steps;
+    onTestFinished(() => {
+      mode.steps = "platform";
+    });
+    const its = scene();
+    const id = await play(its, async (step) => {
+      await its.act(step, "a", "lookup", "slow");
+      await its.act(step, "b", "lookup");
+      return "done";
+    });
+    await comes(() => its.log.includes("a"));
+    await cancelInstance(probeEnv, operator, id, { reason: "not wanted", undo: false });
+    await close(id);
+    its.state.go = true;
+    await comes(async () => {
+      await keeperRound();
+      return ["complete", "errored", "terminated"].includes((await platformOf(id)).status);
+    });
+    expect(its.log).toEqual(["a"]);
+    expect((await standing(id)).status).toBe("skipped");
+    expect(await rows("SELECT step, state FROM inbox WHERE instance_id = ?1", id)).toEqual([{ step: "a", state: "done" }]);
+  },
+);
 
 it("What is under way is not closed, nor what has done all", async () => {
   const its = scene();

@@ -41,6 +41,50 @@ describe("A retry between the row's end and the platform's", () => {
   });
 });
 
+/** A run that a killed process has left standing on the platform, until it is woken: then it is seen as it is. */
+function leftStanding(instanceId: string): void {
+  const platform = Object.getPrototypeOf(LAB) as Workflow;
+  const real = platform.get;
+  let isWoken = false;
+  const standing = vi.spyOn(platform, "get").mockImplementation(async function (this: Workflow, id: string) {
+    const instance = await real.call(this, id);
+    if (id !== instanceId) return instance;
+    const status = () => (isWoken ? instance.status() : Promise.resolve({ status: "running" }));
+    const sendEvent = async () => {
+      isWoken = true;
+    };
+    const [restart, terminate] = [(options: never) => instance.restart(options), () => instance.terminate()];
+    return { id, status, restart, terminate, sendEvent } as unknown as WorkflowInstance;
+  });
+  onTestFinished(() => standing.mockRestore());
+}
+
+describe("A run whose end is in its row, and that a killed process has left standing on the platform", () => {
+  it("W33 is woken where it does not end by itself, and is retried as soon as it has ended", async () => {
+    const { instanceId, state } = await failsUntilMended();
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await platformReaches(instanceId, "errored");
+    state.broken = false;
+    state.go = true;
+    leftStanding(instanceId);
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    await keeperRound();
+    await keeperRound();
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+  });
+
+  it("W33 is woken where it does not end by itself, and is undone as soon as it has ended", async () => {
+    const { instanceId } = await runLab(({ step }) => step.commit("row", () => ({}), { undo: () => ({}) }));
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await platformReaches(instanceId, "complete");
+    leftStanding(instanceId);
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    await keeperRound();
+    await keeperRound();
+    expect(await reaches(instanceId, "terminated")).toBe("terminated");
+  });
+});
+
 describe("A retry from a step", () => {
   it("that the instance has not recorded is refused with the names there are; from one that only reads it goes on", async () => {
     const state = { broken: true, reads: 0 };

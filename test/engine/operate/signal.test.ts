@@ -48,6 +48,40 @@ it("W24 A signal is taken by the instance that it is sent to, once however often
   expect(audit.filter(({ result }) => result === "applied")).toHaveLength(2);
 });
 
+it("W24 A signal is taken by the wait that it is about, also where one about something else was asked for last", async () => {
+  const its = scene();
+  const about = (what: string) => `${its.name}/${what}`;
+  const id = await play(its, async (step) => {
+    const first = step.waitFor("first", ProbeSignal, { subject: about("a") });
+    await scheduler.wait(300);
+    const second = step.waitFor("second", ProbeSignal, { subject: about("b") });
+    return (await Promise.all([first, second])).map(({ value }) => value);
+  });
+  await comes(async () => (await rows("SELECT 1 FROM waits WHERE instance_id = ?1", id)).length === 2);
+  expect(await signal(id, about("a"), "1", "about a")).toMatchObject({ step: "first" });
+  expect(await signal(id, about("b"), "2", "about b")).toMatchObject({ step: "second" });
+  expect(await kept(id, "complete", "errored")).toBe("complete");
+  expect(await outputOf(id)).toEqual(["about a", "about b"]);
+});
+
+it("W24 A signal that comes before the instance waits is kept for a wait that it is about", async () => {
+  const its = scene();
+  const about = (what: string) => `${its.name}/${what}`;
+  const id = await play(its, async (step) => {
+    await its.act(step, "a", "natural", "slow");
+    const first = await step.waitFor("first", ProbeSignal, { subject: about("a") });
+    const second = await step.waitFor("second", ProbeSignal, { subject: about("b") });
+    return [first.value, second.value];
+  });
+  await comes(() => its.log.includes("a"));
+  await signal(id, about("b"), "1", "about b");
+  its.state.go = true;
+  await comes(async () => (await rows("SELECT 1 FROM waits WHERE instance_id = ?1", id)).length === 1);
+  await signal(id, about("a"), "2", "about a");
+  expect(await kept(id, "complete", "errored")).toBe("complete");
+  expect(await outputOf(id)).toEqual(["about a", "about b"]);
+});
+
 it("W24 A signal that comes before the instance waits is kept until it does", async () => {
   const { its, id } = await waits(false);
   await comes(() => its.log.includes("a"));

@@ -40,7 +40,7 @@ async function failedPayment(thrown: (cause: unknown) => Error) {
 const states = async (id: string) => (await effectsOf(probeEnv, operator, id)).map(({ step, state }) => `${step}: ${state}`).toSorted();
 
 describe("A failure that the code caught, and threw as an error of its own", () => {
-  it("W25 is its step's where the error says its cause: the row has both sentences, and a retry tries that step anew", async () => {
+  it.concurrent("W25 is its step's where the error says its cause: the row has both sentences, and a retry tries that step anew", async () => {
     const { instanceId, world } = await failedPayment((cause) => new Error("The order cannot be paid.", { cause }));
     expect(await errorOf(instanceId)).toMatchObject({
       step: "pay",
@@ -52,7 +52,7 @@ describe("A failure that the code caught, and threw as an error of its own", () 
     expect([world.paid, await states(instanceId)]).toEqual([1, ["note it: done", "pay: done"]]);
   });
 
-  it("W25 is that step's of which it heard last, where no branch came through", async () => {
+  it.concurrent("W25 is that step's of which it heard last, where no branch came through", async () => {
     const refuse = (what: string) => async () => {
       throw notRetryable(`No ${what}.`);
     };
@@ -67,7 +67,7 @@ describe("A failure that the code caught, and threw as an error of its own", () 
     });
   });
 
-  it("W25 and that does not say its cause is tried anew when an operator names it and says that what was done instead may stand", async () => {
+  it.concurrent("W25 and that does not say its cause is tried anew when an operator names it and says that what was done instead may stand", async () => {
     const { instanceId, world } = await failedPayment(() => new Error("The order cannot be paid."));
     expect(await errorOf(instanceId)).toMatchObject({ step: "", message: "The order cannot be paid." });
     const again = (anyway: boolean) => retryInstance(probeEnv, operator, instanceId, { from: "pay", anyway, reason: "unlocked" });
@@ -89,7 +89,7 @@ describe("An undo of a run whose read still fails", () => {
       undo: defineStep<Done<unknown, number>, unknown>({ effect: "keyed", run: async () => world.push("released") }),
     });
 
-  it("I15 takes back what was done before that read: behind it there is nothing", async () => {
+  it.concurrent("I15 takes back what was done before that read: behind it there is nothing", async () => {
     const world: string[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
       await step.effect("reserve", room(world), {});
@@ -101,7 +101,7 @@ describe("An undo of a run whose read still fails", () => {
     expect(world).toEqual(["reserved", "released"]);
   });
 
-  it("I15 takes nothing back while what was done behind it cannot be found, says so with that read's error, and goes on once it can be read", async () => {
+  it.concurrent("I15 takes nothing back while what was done behind it cannot be found, says so with that read's error, and goes on once it can be read", async () => {
     const world: string[] = [];
     let gone = false;
     const { instanceId } = await runLab(async ({ step }) => {

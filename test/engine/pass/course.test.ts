@@ -34,7 +34,7 @@ async function reject(id: string, step: string): Promise<void> {
 }
 
 describe("A doubt that was answered", () => {
-  it("W16 W17 and whose effect has run since, beside a branch that fails then: a retry of that branch ends the run", async () => {
+  it.concurrent("W16 W17 and whose effect has run since, beside a branch that fails then: a retry of that branch ends the run", async () => {
     const { world, definition } = mail();
     let broken = true;
     const { instanceId } = await runLab(({ step, instanceId: id }) => {
@@ -56,7 +56,7 @@ describe("A doubt that was answered", () => {
     expect(world.sent).toBe(1);
   });
 
-  it("W17 names the step that failed behind it as the code does: a dry run has one verdict on it", async () => {
+  it.concurrent("W17 names the step that failed behind it as the code does: a dry run has one verdict on it", async () => {
     const { world, definition } = mail();
     const { instanceId } = await runLab(({ step }) =>
       step.effect(
@@ -117,7 +117,7 @@ describe("A once effect", () => {
     expect([died(), sent, await stateOf(instanceId, "mail")]).toEqual([true, 1, "in_doubt"]);
   });
 
-  it("W17 whose messages cannot be made is in doubt at once, with what it answered and what is wrong", async () => {
+  it.concurrent("W17 whose messages cannot be made is in doubt at once, with what it answered and what is wrong", async () => {
     const definition = defineStep({ effect: "once", ...ONCE, run: async () => "mail-7" });
     const record = () => {
       throw new Error("The shop's name is missing.");
@@ -130,7 +130,7 @@ describe("A once effect", () => {
   });
 });
 
-it("W25 an effect that was given up at its time-out and caught, and recorded late, leaves the code on the way that it went", async () => {
+it.concurrent("W25 an effect that was given up at its time-out and caught, and recorded late, leaves the code on the way that it went", async () => {
   const done: string[] = [];
   const late = defineStep({
     effect: "keyed",
@@ -156,7 +156,7 @@ it("W25 an effect that was given up at its time-out and caught, and recorded lat
   expect(done).toEqual(["B"]);
 });
 
-it("W25 an effect that is named as the code ends does not begin behind that end, in a retried run either", async () => {
+it.concurrent("W25 an effect that is named as the code ends does not begin behind that end, in a retried run either", async () => {
   const done: string[] = [];
   const pay = defineStep({ effect: "keyed", run: async () => done.push("paid") });
   const { instanceId } = await runLab(async ({ step }) => {
@@ -173,7 +173,7 @@ it("W25 an effect that is named as the code ends does not begin behind that end,
   expect(done.length).toBe(before);
 });
 
-it("W25 a fallback whose answer was lost is retried alone: what it fell back from is not tried again", async () => {
+it.concurrent("W25 a fallback whose answer was lost is retried alone: what it fell back from is not tried again", async () => {
   const charged: string[] = [];
   let lost = true;
   const cardA = defineStep({
@@ -204,7 +204,7 @@ it("W25 a fallback whose answer was lost is retried alone: what it fell back fro
   expect(charged).toEqual(["B"]);
 });
 
-it("W27 an event goes to the wait that the code stands at, not to a younger one of an earlier run", async () => {
+it.concurrent("W27 an event goes to the wait that the code stands at, not to a younger one of an earlier run", async () => {
   let both = true;
   const waitAt = (step: Steps, name: string, subject: string) => step.waitFor(name as never, ProbeSignal, { subject, timeout: "1 hour" });
   const { instanceId, name } = await runLab(async ({ step, payload, instanceId: id }) => {
@@ -225,7 +225,7 @@ it("W27 an event goes to the wait that the code stands at, not to a younger one 
   expect(await outputOf(instanceId)).toBe("here");
 });
 
-it.each([0, Number.NaN, 0.5, -1])(
+it.concurrent.each([0, Number.NaN, 0.5, -1])(
   "A map over %d items at a time is refused with what to do, and not taken for done",
   async (concurrency) => {
     const { instanceId } = await runLab(({ step }) =>

@@ -15,7 +15,7 @@ const errs =
   };
 
 describe("An end that comes of a failure which the platform remembers", () => {
-  it("I17 is told: of two branches that failed side by side the other one is retried", async () => {
+  it.concurrent("I17 is told: of two branches that failed side by side the other one is retried", async () => {
     let mended = false;
     let failed = false;
     const { instanceId } = await runLab(({ step }) => {
@@ -39,7 +39,7 @@ describe("An end that comes of a failure which the platform remembers", () => {
     expect(await errorOf(instanceId)).toMatchObject({ step: "first", message: "The first is broken." });
   });
 
-  it("I17 is told: the code throws on as the cause what it had caught in the run before", async () => {
+  it.concurrent("I17 is told: the code throws on as the cause what it had caught in the run before", async () => {
     let mended = false;
     const { instanceId } = await runLab(async ({ step }) => {
       const cause = await step.read("rates", errs("No rates."), ONCE).catch((error: unknown) => error);
@@ -59,7 +59,7 @@ describe("An end that comes of a failure which the platform remembers", () => {
 });
 
 describe("A doubt", () => {
-  it("W02 W10 is what a once effect leaves that hangs beyond its last attempt, also where the code catches that; a late success ends it", async () => {
+  it.concurrent("W02 W10 is what a once effect leaves that hangs beyond its last attempt, also where the code catches that; a late success ends it", async () => {
     let released = false;
     const { instanceId } = await runLab(async ({ step }) => {
       const mail = async () => {
@@ -81,7 +81,7 @@ describe("A doubt", () => {
     ).toBe("done");
   });
 
-  it.each([
+  it.concurrent.each([
     [{ verb: "confirm", output: "sent" }, 1],
     [{ verb: "reject" }, 2],
     [{ verb: "retry_anyway" }, 2],
@@ -120,7 +120,7 @@ describe("A doubt", () => {
     expect(sent).toBe(times);
   });
 
-  it("W17 that was confirmed anew is gone on with by the retry", async () => {
+  it.concurrent("W17 that was confirmed anew is gone on with by the retry", async () => {
     const shipped: unknown[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
       const order = await step.effect("order", effect("once", errs("No answer.")), null);
@@ -139,7 +139,7 @@ describe("A doubt", () => {
   });
 });
 
-it.each(["retry", "undo", "confirm", "approve"] as const)(
+it.concurrent.each(["retry", "undo", "confirm", "approve"] as const)(
   "W04 An operator's %s is taken and the database's answer is lost: it is answered as any other, and done once",
   async (verb) => {
     let mended = false;

@@ -1,13 +1,13 @@
 import { codeOf, defineStep, notRetryable, upstreamRefused } from "millrace";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { recorderOf } from "../../../src/engine/recorder/client.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { fresh, probeEnv, reaches, rows } from "../harness.ts";
-import { held, LAB, outputOf, platformOf, runLab } from "../lab.ts";
+import { errorOf, held, LAB, outputOf, platformOf, runLab } from "../lab.ts";
 import { effect, ended, failed, ONCE, resolve, retry, stateOf } from "../operate/operating.ts";
 
 describe("A run that is retried, of what the runs before it left", () => {
-  it("W25 keeps what the first had caught, though the second failed before it came by it", async () => {
+  it.concurrent("W25 keeps what the first had caught, though the second failed before it came by it", async () => {
     const world = { away: false, card: false, answers: false, did: [] as string[] };
     const { instanceId } = await runLab(async ({ step }) => {
       await step.read("config", async () => (world.away ? Promise.reject(new Error("Away.")) : 1), ONCE);
@@ -25,7 +25,7 @@ describe("A run that is retried, of what the runs before it left", () => {
     expect(world.did).toEqual(["invoice"]);
   });
 
-  it("W25 gives a branch that was between two tries its tries: no code has heard that it failed", async () => {
+  it.concurrent("W25 gives a branch that was between two tries its tries: no code has heard that it failed", async () => {
     const state = { broken: true, tries: 0 };
     const send = defineStep<unknown, unknown>({
       effect: "keyed",
@@ -50,7 +50,7 @@ describe("A run that is retried, of what the runs before it left", () => {
     expect([await outputOf(instanceId), state.tries]).toEqual(["sent", 2]);
   });
 
-  it("W25 tries a branch anew that failed in the last moments of the run before: no code has heard of that", async () => {
+  it.concurrent("W25 tries a branch anew that failed in the last moments of the run before: no code has heard of that", async () => {
     const state = { broken: true, over: false };
     const { instanceId } = await runLab(async ({ step }) => {
       const slow = effect("keyed", async () => {
@@ -74,7 +74,7 @@ describe("A run that is retried, of what the runs before it left", () => {
     expect(await outputOf(instanceId)).toBe("slow");
   });
 
-  it("W17 W25 tries a doubtful effect anew whose second refusal no code had heard of", async () => {
+  it.concurrent("W17 W25 tries a doubtful effect anew whose second refusal no code had heard of", async () => {
     const state = { tries: 0, broken: true, threw: false };
     const { instanceId } = await runLab(async ({ step }) => {
       const mail = effect("once", async () => {
@@ -99,7 +99,7 @@ describe("A run that is retried, of what the runs before it left", () => {
     expect(await outputOf(instanceId)).toBe("sent");
   });
 
-  it("W27 holds nobody up behind the wait that is tried anew: its neighbour may be who causes the event", async () => {
+  it.concurrent("W27 holds nobody up behind the wait that is tried anew: its neighbour may be who causes the event", async () => {
     const state = { asks: false };
     const { instanceId } = await runLab(async ({ step, payload: { name } }) => {
       const waits = async () => {
@@ -123,7 +123,31 @@ describe("A run that is retried, of what the runs before it left", () => {
     expect(await outputOf(instanceId)).toBe("hello");
   });
 
-  it("W02 W17 asks a person where an effect hangs: what hung says nothing any more, once the next run waits", async () => {
+  it("W25 fails of a branch that nobody waits for, and whose output is gone, also where it learns that behind the end of its code", async () => {
+    const state = { broken: true };
+    const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
+      const large = step.commit("large", () => ({ output: "l".repeat(200_000) }));
+      void large.then(() => step.commit("behind", () => ({})));
+      await held(async () => (await stateOf(id, "behind")) === "done");
+      if (state.broken) throw new Error("A setting is missing.");
+    });
+    await failed(instanceId);
+    const bucket = Object.getPrototypeOf(probeEnv.PAYLOADS) as R2Bucket;
+    const real = bucket.get;
+    const slow = vi.spyOn(bucket, "get").mockImplementation(async function (this: R2Bucket, key: string) {
+      if (!key.includes(instanceId)) return real.call(this, key);
+      // Longer than the code takes to end, and than a branch that it leaves behind is looked for.
+      await scheduler.wait(2500);
+      return null;
+    } as never);
+    onTestFinished(() => slow.mockRestore());
+    state.broken = false;
+    await retry(instanceId);
+    await failed(instanceId);
+    expect(await errorOf(instanceId)).toMatchObject({ code: "payload_missing" });
+  });
+
+  it.concurrent("W02 W17 asks a person where an effect hangs: what hung says nothing any more, once the next run waits", async () => {
     const mail = effect("once", () => held(() => false), { timeout: 300 });
     const { instanceId } = await runLab(({ step }) => step.effect("mail", mail, {}));
     await failed(instanceId);
@@ -147,7 +171,7 @@ describe("A run that is retried, of what the runs before it left", () => {
   });
 });
 
-it("W16 A run that ended, and that the platform has forgotten since, is not begun by an answer to its doubt", async () => {
+it.concurrent("W16 A run that ended, and that the platform has forgotten since, is not begun by an answer to its doubt", async () => {
   const state = { broken: true, paid: 0 };
   const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
     const mail = step.effect(
@@ -184,7 +208,7 @@ it("W16 A run that ended, and that the platform has forgotten since, is not begu
   expect(state.paid).toBe(1);
 });
 
-it("W17 A doubt shows what was sent at last, not what was refused before", async () => {
+it.concurrent("W17 A doubt shows what was sent at last, not what was refused before", async () => {
   const state = { to: "old", refuses: true };
   const { instanceId } = await runLab(async ({ step }) => {
     const to = await step.read("address", async () => state.to);
@@ -201,7 +225,7 @@ it("W17 A doubt shows what was sent at last, not what was refused before", async
   expect(await rows("SELECT input FROM inbox WHERE instance_id = ?1 AND step = 'mail'", instanceId)).toEqual([{ input: '{"to":"new"}' }]);
 });
 
-it.each(["keyed", "once", "read"] as const)(
+it.concurrent.each(["keyed", "once", "read"] as const)(
   "W25 The code hears of a failed %s what it failed of, with its code, in every pass",
   async (kind) => {
     const heard: unknown[] = [];

@@ -45,7 +45,7 @@ it("nothing of work that is under way is ever confirmed, however often the walk 
     rows("SELECT 1 FROM instances WHERE status <> 'complete' AND id IN (SELECT value FROM json_each(?1))", JSON.stringify(ids));
   for (let walks = 0; walks < 200 && (await open()).length > 0; walks++) {
     await walk();
-    await scheduler.wait(100);
+    await scheduler.wait(250);
   }
   expect(await open()).toEqual([]);
   await lookAgain(...(await suspected(ids)));

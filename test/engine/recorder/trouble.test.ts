@@ -68,8 +68,11 @@ describe("Trouble of the recorder", () => {
       return id !== "" && params.some((value) => typeof value === "string" && value.includes(id));
     });
     const { instanceId } = await runLab(({ step, instanceId: own }) => {
-      id = own;
-      return step.commit("a", () => ({}), { retries: { limit: 3, delay: 10 } });
+      const make = () => {
+        id = own;
+        return {};
+      };
+      return step.commit("a", make, { retries: { limit: 3, delay: 10 } });
     });
     const attempts = async () => (await historyOf(probeEnv, { id: instanceId, workflow: "lab" })).steps[0]?.attempts;
     const [first] = (await until(attempts, (tries) => tries?.[0]?.retryDelayMs != null)) ?? [];

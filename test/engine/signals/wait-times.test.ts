@@ -12,7 +12,7 @@ const timeWasUp = (id: string) =>
     (names) => names.some((name) => name.includes("time is over")),
   );
 
-it.each(["a wait", "a question"])(
+it.concurrent.each(["a wait", "a question"])(
   "W26 The time of %s runs from its first asking, whatever other branch is retried meanwhile",
   async (what) => {
     const timeout = 4000;
@@ -42,7 +42,7 @@ it.each(["a wait", "a question"])(
 );
 
 describe("A timer of the platform's that is early by the database's clock", () => {
-  it("W26 has a question wait for the rest: a person who answers then is heard", async () => {
+  it.concurrent("W26 has a question wait for the rest: a person who answers then is heard", async () => {
     const answers: unknown[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
       answers.push(await step.approve("ask", { question: "May it?", timeout: 300 }));
@@ -60,7 +60,7 @@ describe("A timer of the platform's that is early by the database's clock", () =
     expect(answers).toEqual([{ approved: true, by: "tess", reason: "yes" }]);
   });
 
-  it("W26 has a wait go on for the rest: the event that comes then is taken", async () => {
+  it.concurrent("W26 has a wait go on for the rest: the event that comes then is taken", async () => {
     const heard: string[] = [];
     const { instanceId, name } = await runLab(async ({ step, payload }) => void heard.push(await hear(step, "answer", payload.name, 300)));
     await openWaits(instanceId, 1);

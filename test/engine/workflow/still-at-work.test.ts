@@ -52,7 +52,7 @@ describe("An attempt that the platform has given up, while it was paused", () =>
 });
 
 describe("Code that works for itself between two steps", () => {
-  it("W25 has the same winner of a race on every pass", async () => {
+  it.concurrent("W25 has the same winner of a race on every pass", async () => {
     const world = { broken: true };
     const { instanceId } = await runLab(async ({ step }) => {
       const fast = step
@@ -85,7 +85,7 @@ describe("Code that works for itself between two steps", () => {
     expect(await stateOf(instanceId, "fast won")).toBe("done");
   });
 
-  it("W19 is waited for by an undo, whose other branch has nothing to take back", async () => {
+  it.concurrent("W19 is waited for by an undo, whose other branch has nothing to take back", async () => {
     const did: string[] = [];
     const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
       const check = async () => {
@@ -134,7 +134,7 @@ it("A03 An effect that the code began last, and did not wait for, is done also w
   expect(did).toBe(1);
 });
 
-it("W17 A retry tries the step that its run failed with, also where it starts at an output that was mended since", async () => {
+it.concurrent("W17 A retry tries the step that its run failed with, also where it starts at an output that was mended since", async () => {
   const world = { broken: true };
   const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
     const check = effect(
@@ -157,7 +157,7 @@ it("W17 A retry tries the step that its run failed with, also where it starts at
   expect(await ended(instanceId)).toBe("complete");
 });
 
-it("W25 A commit behind seven hundred caught failures is recorded, and so is a run's end", async () => {
+it.concurrent("W25 A commit behind seven hundred caught failures is recorded, and so is a run's end", async () => {
   const world = { broken: true };
   const { instanceId } = await runLab(async ({ step }) => {
     const items = Array.from({ length: 700 }, (_, index) => String(index));
@@ -175,7 +175,7 @@ it("W25 A commit behind seven hundred caught failures is recorded, and so is a r
   expect(await ended(instanceId)).toBe("complete");
 });
 
-it("W14 A sleep that was over before something was done is not slept again by a retry from the beginning", async () => {
+it.concurrent("W14 A sleep that was over before something was done is not slept again by a retry from the beginning", async () => {
   const world = { missing: true };
   const { instanceId } = await runLab(async ({ step }) => {
     const nap = step.sleep("nap", world.missing ? 1000 : "1 hour");
@@ -190,7 +190,7 @@ it("W14 A sleep that was over before something was done is not slept again by a 
   expect(await ended(instanceId)).toBe("complete");
 });
 
-it("W14 Code hears nothing of a pause: a sleep that the platform pauses goes on when it is resumed", async () => {
+it.concurrent("W14 Code hears nothing of a pause: a sleep that the platform pauses goes on when it is resumed", async () => {
   const { instanceId } = await runLab(async ({ step }) => {
     await step.commit("before", () => ({}));
     await step.sleep("nap", 1500).catch(() => step.commit("instead", () => ({})));

@@ -55,6 +55,33 @@ export const GUARD = mutantsOf("guard", {
     put: "const caught = this.inbox.history?.failureOf(`${label} `);",
     killedBy: "random",
   },
+  "an effect begins behind a caught failure that nothing on record says": {
+    file: "src/engine/guard/effect.ts",
+    find: "await pass.keepCaught(step);",
+    put: "",
+    killedBy: "test/proof/cases.test.ts",
+  },
+  "of what is kept of a caught failure nobody knows what had settled before": {
+    file: "src/engine/pass/history.ts",
+    find: "[...newest, ...begun]",
+    put: "newest",
+    // A race that a refusal has won, whose loser is recorded while what follows is under way, as the process dies.
+    killedBy: "test/engine/pass/gone-on.test.ts",
+  },
+  "a claim that may come to nothing counts as a record of what was caught": {
+    file: "src/engine/pass/course.ts",
+    find: "const since = this.#saidUntil;",
+    put: "const since = this.#basis.at;",
+    // Two refusals, one behind the other, before what is done instead.
+    killedBy: "test/engine/pass/gone-on.test.ts",
+  },
+  "a claim of a pass before counts as a record of what was caught": {
+    file: "src/engine/pass/history.ts",
+    find: "return this.#caught.has(label) && this.#kept.has(label);",
+    put: "return this.#caught.has(label);",
+    // The same with a death in the second of them.
+    killedBy: "test/engine/pass/gone-on.test.ts",
+  },
   "the code hears of steps in the order in which they are done this time": {
     file: "src/engine/pass/course.ts",
     find: "return index >= 0 ? index : this.#held.length;",
@@ -106,5 +133,11 @@ export const GUARD = mutantsOf("guard", {
     find: "extend().catch(() => undefined);",
     put: "",
     killedBy: "test/engine/guard/guard.test.ts",
+  },
+  "a branch that fails behind the end of its code holds its run for ever": {
+    file: "src/engine/workflow/entrypoint.ts",
+    find: "await platform.untilBrokenOff(platform.whenDone());",
+    put: "await platform.whenDone();",
+    killedBy: "test/engine/pass/left-behind.test.ts",
   },
 });

@@ -41,8 +41,8 @@ export const LEAN_STEPS = mutantsOf("lean", {
   },
   "what a pass took itself the next one has the platform take": {
     file: INBOX,
-    find: 'last?.state === "done" && last.began_at !== null',
-    put: 'last?.state === "done" && last.began_at === 0',
+    find: 'last?.state === "done" && last.ended_at !== null',
+    put: 'last?.state === "done" && last.ended_at === 0',
     killedBy,
   },
   "an attempt that a pass has made counts for none": {
@@ -86,5 +86,41 @@ export const LEAN_STEPS = mutantsOf("lean", {
     find: "return steps.length === 0 || (await query(env.DB, selectLean(id))).length > 0;",
     put: "return steps.length === 0 && (await query(env.DB, selectLean(id))).length > 9;",
     killedBy: "test/engine/pass/lean/steered.test.ts",
+  },
+  "what another pass has recorded meanwhile counts as this one's own": {
+    file: "src/engine/pass/course.ts",
+    find: "this.#anew.delete(label);",
+    put: "this.#anew.has(label);",
+    killedBy,
+  },
+  "what another pass had claimed counts as this one's own": {
+    file: "src/engine/guard/claim.ts",
+    find: "pass.inbox.noteOther(step);",
+    put: "",
+    killedBy,
+  },
+  "a recorder forgets a pass while its instance is young": {
+    file: PASSES,
+    find: "this.#lately.get(instanceId) ?? this.#before.get(instanceId)",
+    put: "this.#lately.get(instanceId)",
+    killedBy,
+  },
+  "calls count for nothing in a lean stretch": {
+    file: LEAN,
+    find: "this.#calls < STRETCH.calls &&",
+    put: "this.#calls >= 0 &&",
+    killedBy,
+  },
+  "a step of the platform's begins no new lean stretch": {
+    file: PLATFORM,
+    find: "this.#pass.lean.noteStep();",
+    put: "",
+    killedBy,
+  },
+  "what another pass is found to have recorded counts as this one's": {
+    file: INBOX,
+    find: 'else if (seen.state === "done" && !seen.token.startsWith(this.#pass)) this.course.noteOther(step.label);',
+    put: "",
+    killedBy,
   },
 });

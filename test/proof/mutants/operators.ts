@@ -73,7 +73,7 @@ export const OPERATORS = mutantsOf("operators", {
   },
   "a cancelled run begins its next step": {
     file: "src/engine/pass/which-run.ts",
-    find: 'if (undo !== null || status === "terminated") return "stopped";',
+    find: 'if (undo !== null || status === "terminated" || isClosed(this.#standing)) return "stopped";',
     put: "",
     killedBy: "test/engine/operate/cancel.test.ts",
   },
@@ -190,5 +190,23 @@ export const OPERATORS = mutantsOf("operators", {
     find: "checkedKey(asked.type, idempotencyKey));",
     put: "checkedKey(asked.type, idempotencyKey), crypto.randomUUID());",
     killedBy: "test/engine/operate/signal.test.ts",
+  },
+  "a run that a killed process left standing is asked about, and not woken": {
+    file: "src/engine/operate/end-run.ts",
+    find: "if (attempts > 0 && (await isLocal(env.DB))) await nudge(instance);",
+    put: "if (attempts > 9 && (await isLocal(env.DB))) await nudge(instance);",
+    killedBy: "test/engine/operate/retry.test.ts",
+  },
+  "what is closed while it is at work begins what comes next": {
+    file: "src/engine/pass/which-run.ts",
+    find: " || isClosed(this.#standing)",
+    put: "",
+    killedBy: "test/engine/operate/close.test.ts",
+  },
+  "what a closed run had under way brings it back": {
+    file: "src/engine/store/instances/run.ts",
+    find: "AND status IN ${AWAKENED.fragment} AND NOT ${IS_CLOSED.fragment}",
+    put: "AND status IN ${AWAKENED.fragment}",
+    killedBy: "test/engine/operate/close.test.ts",
   },
 });

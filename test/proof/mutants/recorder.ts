@@ -30,7 +30,7 @@ export const RECORDER = mutantsOf("recorder", {
   },
   "a pass that believes to be alone records beside another": {
     file: OUTCOME,
-    find: "WHERE other.instance_id = r.value->>'instanceId' AND substr(other.token, 1, 8) <> r.value->>'aloneAs'), NULL, 'done'),",
+    find: "WHERE other.instance_id = value->>'instanceId' AND substr(other.token, 1, 8) <> value->>'aloneAs'), NULL, 'done'),",
     put: "WHERE false), NULL, 'done'),",
     // The programs have a second pass beside the first that lives, but in the same process: it knows of the first, and looks.
     killedBy: "test/engine/recorder/shards.test.ts",

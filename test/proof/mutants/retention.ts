@@ -8,8 +8,8 @@ const TEST = "test/engine/keeper/retention.test.ts";
 export const RETENTION = mutantsOf("retention", {
   "a pruned key runs again": {
     file: "src/engine/store/instances/accept.ts",
-    find: "'queued', 1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}\n    FROM json_each(${rows}) WHERE NOT ${isPruned(ID)}",
-    put: "'queued', 1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}\n    FROM json_each(${rows}) WHERE true",
+    find: "'queued', 1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}\n    FROM given WHERE NOT ${isPruned(ID)}",
+    put: "'queued', 1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}\n    FROM given WHERE true",
     killedBy: TEST,
   },
   "an instance leaves no tombstone": {

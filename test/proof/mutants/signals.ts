@@ -48,4 +48,16 @@ export const SIGNALS = mutantsOf("signals", {
     put: "AND id = ${id} AND due_at > ${now}",
     killedBy: "test/engine/signals/approve.test.ts",
   },
+  "a signal is taken by whichever wait was asked for last": {
+    file: "src/engine/store/waits.ts",
+    find: "AND open.subject = ${subject} AND open.signal_id IS NULL",
+    put: "AND open.subject <> ${subject + '\\u001f'} AND open.signal_id IS NULL",
+    killedBy: "test/proof/cases.test.ts",
+  },
+  "a signal that was kept is taken by the next wait, whatever it is about": {
+    file: "src/engine/store/signals.ts",
+    find: " AND s.envelope->>'subject' = waits.subject",
+    put: "",
+    killedBy: "test/engine/operate/signal.test.ts",
+  },
 });

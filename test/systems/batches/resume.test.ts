@@ -31,7 +31,8 @@ it("restarted in the middle, again and again, with attempts that wake up late, i
   expect((await caller.get(`/v1/batches/${id}`)).body).toMatchObject({ state: "running", rows: { done: 3200, failed: 800 } });
   await restart(instance);
   await attempts(2);
-  await restart(instance, "take rows [start]");
+  const { items } = (await caller.get(`/v1/instances/${instance}/steps`)).body;
+  await restart(instance, items.at(-1).name);
   await attempts(3);
   expect((await caller.get(`/v1/batches/${id}`)).body.rows).toMatchObject({ done: 3200, failed: 800 });
   // Three attempts at one chunk, two of them of passes that are gone, write at once.

@@ -45,7 +45,7 @@ export function CatalogItem({ param }: ScreenProps) {
 }
 
 function OfWorkflow({
-  workflow: { name, on, steps, emits, deadline_seconds: deadline },
+  workflow: { name, on, steps, step_mode: mode, emits, deadline_seconds: deadline },
   seen,
 }: {
   workflow: Catalog["workflows"][number];
@@ -58,6 +58,7 @@ function OfWorkflow({
         <span>
           begins with the {on.kind} <MessageLink {...on} />
         </span>
+        {mode === "lean" && <span>its steps are lean</span>}
         <span>{deadline === null ? "takes as long as it takes" : `overdue after ${duration(deadline * 1000)}`}</span>
         <Link to={hrefOf("instances", { workflow: name })}>Its instances</Link>
         {on.kind === "command" && <Link to={hrefOf("send", { message: `command ${on.type}` })}>Send it one</Link>}

@@ -18,6 +18,7 @@ const at = (time: string | null) => (time === null ? undefined : Date.parse(time
 
 /** What a step did with its time, as far as the platform remembers. */
 function spansOf(step: Step, now: number): Span[] {
+  if (step.kept) return [];
   const from = at(step.started_at);
   if (step.type !== "do") {
     return from === undefined ? [] : [{ kind: "wait", from, to: at(step.ended_at) ?? Math.min(at(step.until) ?? now, now) }];
@@ -132,9 +133,12 @@ export function Timeline({ steps, over, trouble, actsOf }: TimelineProps) {
 const OF_DOUBT = / · (in|after) doubt \d+$/;
 
 /** What kind of step it is, beside its name: a wait has the name of the step that waits. */
-function kindOf({ type, name, event_type: event, effects }: Step): string {
+function kindOf({ type, name, mode, kept, event_type: event, effects }: Step): string {
   if (type === "sleep") return "sleep";
-  if (type === "do") return OF_DOUBT.test(name) ? "by a person's word" : (effects[0]?.class ?? "");
+  if (type === "do")
+    return OF_DOUBT.test(name)
+      ? "by a person's word"
+      : [effects[0]?.class, mode === "lean" && "lean", kept && "kept from an earlier run"].filter(Boolean).join(", ");
   return OF_DOUBT.test(name) ? "wait for a person's word" : `wait for ${event ?? "an answer"}`;
 }
 

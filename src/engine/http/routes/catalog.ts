@@ -82,6 +82,7 @@ const WorkflowSchema = z
       .number()
       .nullable()
       .openapi({ description: "Longer than this, an instance is overdue; null where it says nothing." }),
+    step_mode: z.enum(["platform", "lean"]).openapi({ description: "How it takes its steps, but for those that say otherwise." }),
     steps: z
       .array(z.object({ name: z.string(), class: z.enum(RECORDED_CLASSES) }))
       .openapi({ description: "Guarded steps that were seen, each with its effect class." }),
@@ -210,10 +211,13 @@ function queueView({
 
 function workflowViews(catalog: Catalog, seen: ReadonlyMap<string, Seen>): z.infer<typeof WorkflowSchema>[] {
   const deadlines = deadlinesIn(catalog);
-  return catalog.workflows.map(({ name, on: { kind, type } }) => {
+  return catalog.workflows.map(({ name, on: { kind, type }, steps: mode = "platform" }) => {
     const deadline = deadlines.get(name) ?? null;
     const { steps = [], emits = [] } = seen.get(name) ?? {};
-    return { name, on: { kind, type }, deadline_seconds: deadline === null ? null : deadline / 1000, steps: [...steps], emits: [...emits] };
+    return {
+      ...{ name, on: { kind, type }, deadline_seconds: deadline === null ? null : deadline / 1000 },
+      ...{ step_mode: mode, steps: [...steps], emits: [...emits] },
+    };
   });
 }
 

@@ -32,7 +32,7 @@ const follow = createRoute({
   operationId: "followInstance",
   summary: "Follow an instance as server-sent events",
   description:
-    "`status`: the instance as a list has it, with what it retries and how long it sleeps, whenever that has changed. `step`: an attempt, sleep or wait that began or ended, by the platform's own history. `end` with the instance, once its run is over. With `Last-Event-ID` it begins behind what was heard, and whoever has heard the end is answered 204, until the instance runs again. No payload and no output is in it. It ends after three minutes at the latest: ask again.",
+    "`status`: the instance as a list has it, with what it retries and how long it sleeps, whenever that has changed. `step`: an attempt, sleep or wait that began or ended, by the platform's own history; of a lean step once it is recorded. `end` with the instance, once its run is over. With `Last-Event-ID` it begins behind what was heard, and whoever has heard the end is answered 204, until the instance runs again. No payload and no output is in it. It ends after three minutes at the latest: ask again.",
   ...needs("read"),
   request: { params: z.object({ id: z.string() }), query: z.strictObject(streamQuery), headers: streamHeaders },
   responses: {
@@ -79,11 +79,9 @@ function followInstance(context: Context<HttpEnv>, catalog: Catalog, first: Inst
       const mayTell = instance.error !== null || feed.hasFailed;
       const hide = mayTell ? (await redactionOf(catalog).ofInstances(env, by, [instance.id]))(instance.id) : hideNothing;
       const events: StreamEvent[] = [];
-      for (const { event, awaited } of happened) {
-        place = { at: event.timestamp, eventId: event.eventId };
-        if (event.type !== "step_started") {
-          events.push({ id: idOf(place, stand), event: "step", data: stepView({ event, awaited }, hide) });
-        }
+      for (const heard of happened) {
+        place = heard.place;
+        if (heard.event.type !== "step_started") events.push({ id: idOf(place, stand), event: "step", data: stepView(heard, hide) });
       }
       const standing = UNDER_WAY.has(instance.status) ? standingIn([...feed.steps.values()]) : undefined;
       const view = instanceView({ ...instance, ...standing }, hide);
@@ -99,8 +97,8 @@ function followInstance(context: Context<HttpEnv>, catalog: Catalog, first: Inst
   };
 }
 
-function idOf({ at, eventId }: StepPlace, stand: string): string {
-  return `${at}.${eventId}.${stand}`;
+function idOf({ at, eventId, lean }: StepPlace, stand: string): string {
+  return `${at}.${eventId}.${lean.at}.${lean.nth}.${stand}`;
 }
 
 /** Names an end: another run ends otherwise, also where it comes to the same. */
@@ -111,11 +109,12 @@ function endOf({ run, status, undo }: Instance): string {
 function heardOf(context: Context<HttpEnv>): Heard {
   const id = heardLast(context);
   if (id === undefined) return { place: STEPS_BEGIN, stand: "-", hasEnded: false };
-  const [, at, eventId, stand, end] = /^(\d{1,15})\.(\d{1,15})\.(-|[0-9a-f]{16})(\.end)?$/.exec(id) ?? [];
-  if (at === undefined || stand === undefined) {
+  const [, numbers, stand, end] = /^((?:\d{1,15}\.){4})(-|[0-9a-f]{16})(\.end)?$/.exec(id) ?? [];
+  if (numbers === undefined || stand === undefined) {
     throw invalidRequest([{ path: "Last-Event-ID", message: "is no id of an event of this stream: leave it out to begin anew" }]);
   }
-  return { place: { at: Number(at), eventId: Number(eventId) }, stand, hasEnded: end !== undefined };
+  const [at = 0, eventId = 0, leanAt = 0, nth = 0] = numbers.split(".").map(Number);
+  return { place: { at, eventId, lean: { at: leanAt, nth } }, stand, hasEnded: end !== undefined };
 }
 
 /** What has happened to a step. Neither what it was given nor what it answered. */

@@ -27,6 +27,10 @@ const StepSchema = z
     name: z
       .string()
       .openapi({ description: "As the code names it; a wait has the name of its step, which first says that it waits (`do`)." }),
+    mode: z
+      .enum(["platform", "lean"])
+      .openapi({ description: "`lean`: a pass took it itself; the platform has none of it, and bills none." }),
+    kept: z.boolean().openapi({ description: "True for a lean one that an earlier run took: this one keeps what came of it." }),
     count: z.int().openapi({ description: "Tells calls of one name apart, in the order they were made." }),
     state: z.enum(["running", "retrying", "sleeping", "waiting", "in_doubt", "complete", "errored", "timed_out"]).openapi({
       description: "`in_doubt`: a person has to say whether its effect happened. Behind it stands the wait for that, `… · in doubt 1`.",
@@ -58,7 +62,7 @@ const list = createRoute({
   operationId: "listSteps",
   summary: "List an instance's steps with their attempts, sleeps and waits",
   description:
-    "From the platform's own history, which it keeps for as long as it keeps the instance, and of the present run: a retry makes steps anew. What it has forgotten is shown by its recorded effects, without attempts.",
+    "From the platform's own history, which it keeps for as long as it keeps the instance, and of the present run: a retry makes steps anew. What it has forgotten is shown by its recorded effects, without attempts; a lean step by its effect, with its attempt.",
   ...needs("read"),
   request: { params: z.object({ id: z.string() }) },
   responses: {

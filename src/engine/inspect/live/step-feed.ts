@@ -3,15 +3,20 @@ import { platformId } from "../../contract/ids.ts";
 import { type AwaitedStep, awaitedSteps } from "../../signals/wait.ts";
 import { foldEvent, type StepEvent, type StepRecord, subscribe } from "../history.ts";
 import type { Instance } from "../instances.ts";
+import { type LeanEvent, type LeanPlace, leanStepsBehind } from "./lean-steps.ts";
 
-/** A place in the history of an instance's steps. The platform counts its events anew behind a restart, and its clock goes on. */
+/**
+ * A place in the history of an instance's steps: among the platform's events, which it counts anew behind a restart, though its clock goes
+ * on; and among those of lean steps.
+ */
 export interface StepPlace {
   readonly at: number;
   readonly eventId: number;
+  readonly lean: LeanPlace;
 }
 
 /** Where nothing is told yet. */
-export const STEPS_BEGIN: StepPlace = { at: 0, eventId: 0 };
+export const STEPS_BEGIN: StepPlace = { at: 0, eventId: 0, lean: { at: 0, nth: 0 } };
 
 /** The first event of a history may take so long, and the others so long behind each other. */
 const FIRST_EVENT_MS = 1000;
@@ -19,17 +24,19 @@ const QUIET_MS = 50;
 /** Of more than these the rest is heard by the next look. */
 const MOST_EVENTS = 500;
 
-/** Something that happened to a step; of a wait with what is waited for, in the words of the code. */
+/** Something that happened to a step; of a wait with what is waited for, in the words of the code; and the place behind it. */
 export interface HeardStep {
   readonly event: StepEvent;
   readonly awaited: AwaitedStep | undefined;
+  readonly place: StepPlace;
 }
 
 type Subscription = Awaited<ReturnType<typeof subscribe>>;
 
 /**
- * The history of one instance as the platform tells it, from a place on: held open, and opened anew whenever the instance's row has
- * changed, because a restart begins another history. What is before the place is read too, for the state that each step is in.
+ * The history of one instance from a place on: as the platform tells it, held open, and opened anew whenever the instance's row has
+ * changed, because a restart begins another history; and of lean steps as the inbox has them. What is before the place is read too, for
+ * the state that each step is in.
  */
 export class StepFeed {
   /** Each step as the events that were read left it, by the platform's name of it. */
@@ -38,12 +45,15 @@ export class StepFeed {
   hasMore = false;
   readonly #env: EngineEnv;
   #place: StepPlace;
+  /** How far the platform's events are read. */
+  #read: Pick<StepPlace, "at" | "eventId">;
   #openedFor = "";
   #open: { subscription: Subscription; next: Promise<IteratorResult<StepEvent, void> | undefined> }[] = [];
 
   constructor(env: EngineEnv, place: StepPlace) {
     this.#env = env;
     this.#place = place;
+    this.#read = place;
   }
 
   /** What was heard of the steps since. `untilEnd` waits for the history's end: the run is over, and the platform tells so a moment later. */
@@ -63,14 +73,19 @@ export class StepFeed {
         if (!untilEnd) quietMs = QUIET_MS;
       }
     }
-    this.hasMore = events.length === MOST_EVENTS;
+    const lean = await leanStepsBehind(this.#env, instance.id, this.#place.lean, untilEnd);
+    this.hasMore = events.length === MOST_EVENTS || lean.hasMore;
     const awaited = events.some(({ type }) => type.startsWith("wait_")) ? await awaitedSteps(this.#env.DB, instance.id) : undefined;
-    return events.map((event) => ({ event, awaited: awaited?.get(this.steps.get(event.stepName)?.eventType ?? "") }));
+    return inTime(events, lean.told).map((one) => {
+      const { event } = one;
+      this.#place = "place" in one ? { ...this.#place, lean: one.place } : { ...this.#place, at: event.timestamp, eventId: event.eventId };
+      return { event, awaited: awaited?.get(this.steps.get(event.stepName)?.eventType ?? ""), place: this.#place };
+    });
   }
 
   #isNew({ timestamp: at, eventId }: StepEvent): boolean {
-    const isNew = at > this.#place.at || (at === this.#place.at && eventId > this.#place.eventId);
-    if (isNew) this.#place = { at, eventId };
+    const isNew = at > this.#read.at || (at === this.#read.at && eventId > this.#read.eventId);
+    if (isNew) this.#read = { at, eventId };
     return isNew;
   }
 
@@ -103,6 +118,17 @@ export class StepFeed {
     }
     return true;
   }
+}
+
+/** Both histories as one: each in its own order, by the time of what happened. */
+function inTime(events: readonly StepEvent[], lean: readonly LeanEvent[]): ({ event: StepEvent } | LeanEvent)[] {
+  const told: ({ event: StepEvent } | LeanEvent)[] = [];
+  let next = 0;
+  for (const event of events) {
+    for (let one = lean[next]; one && one.event.timestamp <= event.timestamp; one = lean[++next]) told.push(one);
+    told.push({ event });
+  }
+  return [...told, ...lean.slice(next)];
 }
 
 function nextOf(subscription: Subscription): Promise<IteratorResult<StepEvent, void> | undefined> {

@@ -1,10 +1,12 @@
+import { ROWS } from "./written-rows.ts";
+
 /** What one run of an instance used of the platform, as its row keeps it: what is 0 or false is left out. */
 export interface Spent {
   /** Steps, sleeps and waits that the last pass came by, each billed once. */
   readonly steps: number;
   /** How many of those were given up: a retry has them billed again. */
   readonly failed?: number;
-  /** Rows that the app's own statements wrote, as D1 bills them. */
+  /** Rows that the app's own statements wrote, as D1 bills them, and those of caught failures. */
   readonly rows?: number;
   /** 1 where an outcome was found in the inbox, which does not say how many rows the app wrote with it. */
   readonly unsure?: 1;
@@ -36,6 +38,11 @@ export class Spending {
   noteOutcome({ appRows }: { readonly appRows?: number }): void {
     if (appRows === undefined) this.#unsure = true;
     else this.#rows += appRows;
+  }
+
+  /** What the code had caught was written before an effect behind it. */
+  noteCaught(): void {
+    this.#rows += ROWS.caught;
   }
 
   /** What a run used so far, as JSON under its number. */

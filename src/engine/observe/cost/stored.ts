@@ -102,7 +102,7 @@ function selectEntries(ids: readonly string[]): Statement {
   return sql`
     SELECT e.instance_id AS id, e.class, count(*) AS entries, sum(e.state IN ('done', 'superseded', 'confirmed')) AS done,
       sum(e.state = 'in_doubt') AS inDoubt, sum(e.epoch - (e.state = 'superseded')) AS epochs,
-      sum(e.began_at IS NOT NULL) AS lean,
+      sum(e.ended_at IS NOT NULL) AS lean,
       sum((SELECT coalesce(sum(coalesce(m.value->>'left_out', 1)), 0) FROM json_each(e.messages) m)) AS messages,
       sum((SELECT coalesce(sum(coalesce(m.value->>'left_out', 1 + CAST(length(m.value) / ${PORTION_CHARACTERS} AS INTEGER))), 0)
         FROM json_each(e.messages) m)) AS portions

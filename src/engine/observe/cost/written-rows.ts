@@ -19,6 +19,8 @@ export const ROWS = {
   claimed: 1,
   /** A claim ended without an outcome. */
   givenUp: 1,
+  /** What code has caught, before the first `keyed` or `natural` effect behind it. */
+  caught: 1,
   /** An effect in doubt: its entry and the instance, each with a list. */
   inDoubt: 4,
   /** A message that a step emitted: the row and the relay's line; its removal, once its consumer has it. */

@@ -3,7 +3,7 @@ import { beginning } from "../../contract/text.ts";
 import { isTraceparent, spanIdOf, traceIdOf } from "../../contract/trace.ts";
 import type { Delivery } from "../delivery.ts";
 import { wordsOf } from "../words.ts";
-import { logJobLine, MAX_NAME_CHARACTERS } from "./line.ts";
+import { logSampled, MAX_NAME_CHARACTERS } from "./line.ts";
 
 /** Outcomes of a delivery by which its message went on; the others come with why. */
 const GOOD: ReadonlySet<Delivery["outcome"]> = new Set(["started", "duplicate", "routed", "kept"]);
@@ -21,16 +21,16 @@ export function logDelivery(env: object, { queue, message: { id, body }, ...said
     return typeof value === "string" ? beginning(value, MAX_NAME_CHARACTERS) : undefined;
   };
   const { traceparent } = fields;
-  const trace = isTraceparent(traceparent) ? { trace_id: traceIdOf(traceparent), span_id: spanId ?? spanIdOf(traceparent) } : {};
+  const trace = isTraceparent(traceparent) ? { trace_id: traceIdOf(traceparent), span_id: spanId ?? spanIdOf(traceparent) } : undefined;
   const { outcome, attempt, waitedMs, ms, deadLetter, code, upstreamStatus, error } = said;
-  logJobLine(env, levelOf(outcome), {
+  logSampled(env, levelOf(outcome), trace?.trace_id, () => ({
     log: "delivery",
     ...{ queue, delivery_id: id, attempt, outcome },
     ...Object.fromEntries(NAMES.map((field) => [field, text(field)])),
     ...trace,
     ...{ waited_ms: waitedMs, ms, dead_letter: deadLetter, code, upstream_status: upstreamStatus },
     ...(error !== undefined && { error: beginning(wordsOf(env, error, upstreamStatus), MAX_ERROR_CHARACTERS) }),
-  });
+  }));
 }
 
 function levelOf(outcome: Delivery["outcome"]): LogLevel {

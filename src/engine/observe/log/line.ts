@@ -16,6 +16,11 @@ export const MAX_NAME_CHARACTERS = 200;
  * (`sampled`); any other is always written.
  */
 export function logJobLine(env: object, level: LogLevel, line: JobLine): void {
-  const standsFor = level === "info" ? sampledAs(env, line.trace_id) : 1;
-  if (standsFor !== undefined) logLine(level, { ...line, ...(standsFor > 1 && { sampled: standsFor }) });
+  logSampled(env, level, line.trace_id, () => line);
+}
+
+/** The same of a line that is made only if it is written. */
+export function logSampled(env: object, level: LogLevel, traceId: string | undefined, make: () => JobLine): void {
+  const standsFor = level === "info" ? sampledAs(env, traceId) : 1;
+  if (standsFor !== undefined) logLine(level, { ...make(), ...(standsFor > 1 && { sampled: standsFor }) });
 }

@@ -20,10 +20,11 @@ export function countBatch(env: object, { queue, messages, outcomes, beganAt, is
   count(env, "queue_messages_acked_total", { queue }, messages.length - retried);
   observe(env, "queue_batch_size", { queue }, messages.length);
   observe(env, "queue_processing_duration_seconds", { queue }, (Date.now() - beganAt) / 1000);
-  for (const [index, { attempts, timestamp, body }] of messages.entries()) {
-    if (attempts === 1) observe(env, "queue_wait_seconds", { queue }, (beganAt - timestamp.getTime()) / 1000);
-    count(env, "messages_total", { queue, type: typeOf(body, isKnown), outcome: outcomes[index] ?? "retried" });
-  }
+  const first = messages.filter(({ attempts }) => attempts === 1);
+  observe(env, "queue_wait_seconds", { queue }, ...first.map(({ timestamp }) => (beganAt - timestamp.getTime()) / 1000));
+  for (const [type, same] of Map.groupBy(messages.entries(), ([, { body }]) => typeOf(body, isKnown)))
+    for (const [outcome, { length }] of Map.groupBy(same, ([index]) => outcomes[index] ?? "retried"))
+      count(env, "messages_total", { queue, type, outcome }, length);
 }
 
 /** A type that nobody here knows may be any text that a sender chose. */

@@ -24,9 +24,9 @@ export function count<Name extends CounterName>(env: object, name: Name, labels:
   handOverSoon(env);
 }
 
-/** Measures one value in memory, in the unit that the name ends in. As `count` otherwise. */
-export function observe<Name extends HistogramName>(env: object, name: Name, labels: LabelsOf<Name>, value: number): void {
-  addObserved(held.tally, name, labels, Math.max(0, value));
+/** Measures values in memory, in the unit that the name ends in. As `count` otherwise. */
+export function observe<Name extends HistogramName>(env: object, name: Name, labels: LabelsOf<Name>, ...values: number[]): void {
+  addObserved(held.tally, name, labels, values);
   handOverSoon(env);
 }
 

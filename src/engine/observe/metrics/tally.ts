@@ -14,14 +14,19 @@ export function addCount(tally: Tally, name: CounterName, labels: Readonly<Recor
   addTo(tally, name, textOf(COUNTERS[name].labels, labels), by);
 }
 
-/** Adds one measured value to a histogram. */
-export function addObserved(tally: Tally, name: HistogramName, labels: Readonly<Record<string, string>>, value: number): void {
+/** Adds measured values to a histogram: none is less than 0. */
+export function addObserved(tally: Tally, name: HistogramName, labels: Readonly<Record<string, string>>, values: readonly number[]): void {
   const { buckets, labels: names } = HISTOGRAMS[name];
   const counts = new Array<number>(buckets.length + 2).fill(0);
-  const index = buckets.findIndex((bound) => value <= bound);
-  counts[index === -1 ? buckets.length : index] = 1;
-  counts[buckets.length + 1] = value;
-  addTo(tally, name, textOf(names, labels), counts);
+  const add = (place: number, by: number) => {
+    counts[place] = (counts[place] ?? 0) + by;
+  };
+  for (const value of values) {
+    const index = buckets.findIndex((bound) => value <= bound);
+    add(index === -1 ? buckets.length : index, 1);
+    add(buckets.length + 1, Math.max(0, value));
+  }
+  if (values.length > 0) addTo(tally, name, textOf(names, labels), counts);
 }
 
 /** Adds everything of one tally to another. */

@@ -41,8 +41,10 @@ export interface Entry {
   token: string;
   /** 1 when an earlier attempt may have reached the upstream. */
   repeats: number;
-  /** When its attempt began, where the pass made that itself; null for a step of the platform's. */
+  /** When its attempt began, where a pass began that itself; null for one of the platform's. */
   began_at: number | null;
+  /** When that ended, where the pass made it to its end; null for one that the platform took over. */
+  ended_at: number | null;
   /** 1 when the code that recorded it has a way to take it back. */
   undoable: number;
   /** Milliseconds the present claim still holds, by the database's clock; 0 or less when it has run out. */
@@ -76,8 +78,10 @@ export interface Attempt {
   epoch: number;
   /** True for the first write of a pass, and for the first after a wait: it also says that the instance runs. */
   saysItRuns: boolean;
-  /** When it began, where the pass makes it itself. */
+  /** When it began, where the pass has begun it itself. */
   beganAt?: number | null;
+  /** True where the pass has made it to its end: the platform knows nothing of it. */
+  inPass?: boolean;
   /** True when the step has an undo: shown by the undo's dry run. */
   undoable?: boolean;
 }

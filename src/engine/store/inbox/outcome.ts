@@ -47,6 +47,7 @@ export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement
       error,
       undoable: attempt.undoable ? 1 : 0,
       beganAt: attempt.beganAt ?? null,
+      inPass: attempt.inPass ? 1 : 0,
     },
   };
 }
@@ -93,15 +94,16 @@ interface Recorded {
 export const SKIPPED = "skipped";
 
 const RECORD = `
+  WITH given AS MATERIALIZED (SELECT value FROM json_each(?1))
   INSERT INTO inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, output, output_ref,
-    messages, error, undoable, began_at, updated_at)
-  SELECT r.value->>'instanceId', r.value->>'step', r.value->>'item', r.value->>'generation', r.value->>'position', r.value->>'after',
-    r.value->>'caught', r.value->>'class',
+    messages, error, undoable, began_at, ended_at, updated_at)
+  SELECT value->>'instanceId', value->>'step', value->>'item', value->>'generation', value->>'position', value->>'after',
+    value->>'caught', value->>'class',
     iif(EXISTS (SELECT 1 FROM inbox other
-      WHERE other.instance_id = r.value->>'instanceId' AND substr(other.token, 1, 8) <> r.value->>'aloneAs'), NULL, 'done'),
-    r.value->>'epoch', r.value->>'token', r.value->>'output', r.value->>'outputRef', r.value->>'messages', r.value->>'error',
-    r.value->>'undoable', r.value->>'beganAt', ${now.fragment}
-  FROM json_each(?1) r WHERE true
+      WHERE other.instance_id = value->>'instanceId' AND substr(other.token, 1, 8) <> value->>'aloneAs'), NULL, 'done'),
+    value->>'epoch', value->>'token', value->>'output', value->>'outputRef', value->>'messages', value->>'error',
+    value->>'undoable', value->>'beganAt', iif(value->>'inPass', ${now.fragment}, NULL), ${now.fragment}
+  FROM given WHERE true
   ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
     state = CASE
       WHEN inbox.state IN ('claimed', 'confirmed', 'in_doubt') AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done'
@@ -111,8 +113,8 @@ const RECORD = `
       THEN 'done' END,
     class = excluded.class, position = excluded.position, after = excluded.after, caught = excluded.caught,
     token = excluded.token, output = excluded.output, output_ref = excluded.output_ref, messages = excluded.messages,
-    error = excluded.error, undoable = excluded.undoable, began_at = excluded.began_at, lease_until = NULL,
-    updated_at = excluded.updated_at`;
+    error = excluded.error, undoable = excluded.undoable, began_at = excluded.began_at,
+    ended_at = excluded.ended_at, lease_until = NULL, updated_at = excluded.updated_at`;
 
 /**
  * A person skips a step that failed: its next attempt records the output that is given, instead of doing anything. Behind the action that

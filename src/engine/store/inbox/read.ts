@@ -2,7 +2,7 @@ import type { EntryKey } from "../../contract/ids.ts";
 import { fragment, now, type Statement, sql } from "../../contract/sql.ts";
 import { type EntryState, isEntry } from "./entry.ts";
 
-const SEEN = fragment(`step, item, generation, position, after, caught, state, epoch, token, repeats, undoable, began_at,
+const SEEN = fragment(`step, item, generation, position, after, caught, state, epoch, token, repeats, undoable, began_at, ended_at,
     lease_until - ${now.fragment} AS lease_left_ms, output_ref, error`);
 
 /** An entry of which a person has said what became of its effect. */
@@ -28,7 +28,7 @@ const SMALL_CHARACTERS = 1024;
 export function selectEntries(instanceId: string): Statement {
   return sql`
     SELECT ${SEEN}, updated_at,
-      CASE WHEN began_at IS NULL THEN NULL WHEN output IS NULL THEN '' WHEN length(output) <= ${SMALL_CHARACTERS} THEN output END AS small
+      CASE WHEN ended_at IS NULL THEN NULL WHEN output IS NULL THEN '' WHEN length(output) <= ${SMALL_CHARACTERS} THEN output END AS small
     FROM inbox WHERE instance_id = ${instanceId} ORDER BY generation`;
 }
 

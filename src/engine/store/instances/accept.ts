@@ -26,15 +26,15 @@ export interface AcceptedRow extends Identity {
   unwatched?: number;
 }
 
-/** The id of an acceptance as `json_each` hands it over. */
+/** The id of an acceptance that is given. */
 const ID = fragment("value->>'id'");
 
-/** Columns of an acceptance as `json_each` hands it over. */
-const ROWS = fragment(`value->>'id', value->'envelope'->>'tenant_id', value->>'workflow', value->'envelope'->>'message_type',
-    value->'envelope'->>'idempotency_key', value->'envelope'->>'correlation_id', value->'envelope'->>'causation_id',
-    value->'envelope'->>'subject', value->>'fingerprint', value->'envelope', value->>'queue',
+/** Columns of an acceptance that is given. */
+const ROWS = fragment(`value->>'id', value->>'$.envelope.tenant_id', value->>'workflow', value->>'$.envelope.message_type',
+    value->>'$.envelope.idempotency_key', value->>'$.envelope.correlation_id', value->>'$.envelope.causation_id',
+    value->>'$.envelope.subject', value->>'fingerprint', value->'envelope', value->>'queue',
     coalesce(value->>'mustEndBy', ${now.fragment} + (value->>'deadlineMs')),
-    iif(value->'envelope'->>'callback_url' IS NULL, NULL, 'owed')`);
+    iif(value->>'$.envelope.callback_url' IS NULL, NULL, 'owed')`);
 
 const COLUMNS =
   fragment(`id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, queue,
@@ -46,9 +46,10 @@ const COLUMNS =
  */
 export function insertAccepted(rows: string, provided?: Statement): Statement {
   return sql`
+    WITH given AS MATERIALIZED (SELECT value FROM json_each(${rows}))
     INSERT INTO instances (${COLUMNS})
     SELECT ${ROWS}, 'accepted', 1, ${now}, ${now}, ${now} + (value->>'delaySeconds') * 1000 + ${KEEPER_PATIENCE_MS}
-    FROM json_each(${rows}) WHERE NOT ${isPruned(ID)}
+    FROM given WHERE NOT ${isPruned(ID)}
       ${provided === undefined ? sql`` : sql`AND ${provided}`}
     ON CONFLICT (id) DO NOTHING
     RETURNING id, fingerprint, status, deliveries`;
@@ -61,9 +62,10 @@ export function insertAccepted(rows: string, provided?: Statement): Statement {
  */
 export function takeIn(rows: string): Statement {
   return sql`
+    WITH given AS MATERIALIZED (SELECT value FROM json_each(${rows}))
     INSERT INTO instances (${COLUMNS})
     SELECT ${ROWS}, 'queued', 1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}
-    FROM json_each(${rows}) WHERE NOT ${isPruned(ID)}
+    FROM given WHERE NOT ${isPruned(ID)}
     ON CONFLICT (id) DO UPDATE SET
       deliveries = instances.deliveries + 1, updated_at = excluded.updated_at,
       status = iif(instances.status = 'accepted' OR instances.status = 'dead', 'queued', instances.status)

@@ -2,7 +2,7 @@ import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
 import { wentOnFrom } from "../inbox/caught.ts";
 import { canBeTakenBack, hasDoubt } from "../inbox/read.ts";
-import { AWAKE, AWAKENED, ENDED, FAILED, type InstanceStatus, RETRYABLE, UNSEEN } from "./status.ts";
+import { AWAKE, AWAKENED, ENDED, FAILED, type InstanceStatus, IS_CLOSED, RETRYABLE, UNSEEN } from "./status.ts";
 
 /**
  * The instance is at work (again). One in doubt stays so, whatever its other steps do: only the operator's answer ends that. One that
@@ -27,7 +27,7 @@ export function markAwake(id: string): RowStatement {
 const MARK_AWAKE = `
   UPDATE instances SET status = ${AWAKE.fragment}, error = NULL, updated_at = ${now.fragment}, seen = 1,
     check_at = ${now.fragment} + ${KEEPER_PATIENCE_MS}
-  WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ${AWAKENED.fragment}`;
+  WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ${AWAKENED.fragment} AND NOT ${IS_CLOSED.fragment}`;
 
 /** The row took a run for over, and the platform says that it runs. */
 export function revive({ id, run }: { id: string; run: number }): Statement {
@@ -71,7 +71,8 @@ const FINISH = `
       WHERE other.value->>'id' = r.value->>'id' AND other.value->>'run' = r.value->>'run' AND other.value->>'status' <> 'errored'))
     AND (instances.status NOT IN ${ENDED.fragment}
       OR (instances.status = 'errored' AND r.value->>'status' <> 'errored'))
-    AND (instances.undo IS NULL OR r.value->>'status' <> 'complete')`;
+    AND (instances.undo IS NULL OR r.value->>'status' <> 'complete')
+    AND NOT ${IS_CLOSED.fragment}`;
 
 /** How an instance stands, as its row says: in which run, how far, and which action has it undone. */
 export interface Standing {
@@ -91,6 +92,14 @@ const SELECT_RUN = `
 /** What the runs of an instance have left, by the end of the last one or the retry that began the present one. */
 export function selectLeft(instanceId: string): Statement {
   return sql`SELECT caught FROM instances WHERE id = ${instanceId}`;
+}
+
+/**
+ * What a run leaves to later passes in its midst (see `LeftBehind`), as JSON. `run`: its number; null where it is the first, and nothing was
+ * heard of it yet.
+ */
+export function keepCaught(id: string, run: number | null, left: string): Statement {
+  return sql`UPDATE instances SET caught = ${left} WHERE id = ${id} AND run = coalesce(${run}, run)`;
 }
 
 /** A run that an operator begins. */

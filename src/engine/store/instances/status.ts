@@ -105,6 +105,17 @@ export const AWAKENED = statusesThat(
 );
 
 /**
+ * The condition that an instance was closed by an operator, which begins a number of its own, the last one. One that was given up with its
+ * dead letter is in its first run: it may have begun all the same.
+ */
+export const IS_CLOSED = fragment("(instances.status = 'skipped' AND instances.run > 1)");
+
+/** Whether one that stands so was closed. */
+export function isClosed({ status, run }: { status: InstanceStatus; run: number }): boolean {
+  return status === "skipped" && run > 1;
+}
+
+/**
  * What an instance is again that was believed over, or that begins another run: in doubt where a doubt was left, because only a person's
  * answer ends that.
  */

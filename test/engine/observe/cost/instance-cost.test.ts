@@ -1,3 +1,4 @@
+import { defineStep, notRetryable } from "millrace";
 import { decideApproval, getApproval, retryInstance, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { ProbeSignal } from "../../../probe/messages.ts";
@@ -48,6 +49,19 @@ describe("what a run is shown to have cost is what D1 and the platform counted",
       await step.commit("a", () => ({}));
       await step.waitFor("w", ProbeSignal, { subject: payload.name, timeout: 50 }).catch(() => undefined);
       await step.commit("b", () => ({}));
+    });
+    const ids = await endedJob(correlationId);
+    const shown = await shownOf(ids);
+    expect([shown.rows, shown.steps, shown.marks]).toEqual([written(correlationId, ...ids), shown.onPlatform, ["counted"]]);
+  });
+
+  it("a refusal that the code catches, and what it does instead", async () => {
+    const { written } = countRows();
+    const does = defineStep({ effect: "keyed", run: async ({ key }) => key });
+    const { correlationId } = await runLab(async ({ step }) => {
+      await step.read("card", () => Promise.reject(notRetryable("No funds."))).catch(() => undefined);
+      await step.effect("invoice", does, null);
+      await step.effect("letter", does, null);
     });
     const ids = await endedJob(correlationId);
     const shown = await shownOf(ids);

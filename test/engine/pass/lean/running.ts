@@ -39,11 +39,12 @@ export async function lean(code: Code): Promise<string> {
 export const onPlatform = async (id: string) => (await historyOf(probeEnv, { id, workflow: "lab" })).steps.map(({ name }) => name);
 
 /** An upstream in this process: who came, in which order. */
-export function upstream(effect: "keyed" | "natural" = "natural") {
+export function upstream(effect: "keyed" | "natural" | "lookup" = "natural") {
   const calls: string[] = [];
   const state = { fails: 0, takesMs: 0 };
+  const own = effect === "lookup" ? { effect, lookup: async () => undefined } : { effect };
   const definition = defineStep({
-    effect,
+    ...own,
     retries: { limit: 2, delay: 10, backoff: "constant" },
     async run({ input, key }: EffectCall<string>) {
       if (key === "") throw new Error("There is no key.");

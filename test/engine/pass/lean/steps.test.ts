@@ -1,44 +1,16 @@
 import { defineStep, defineWorkflow, type EffectCall, instanceId as instanceIdOf } from "millrace";
-import { describeInstance, getInstance, historyOf, retryInstance, stepsOf } from "millrace/operate";
-import { expect, it } from "vitest";
+import { getInstance, historyOf, retryInstance, stepsOf } from "millrace/operate";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { IN_PASS_MS, STRETCH } from "../../../../src/engine/pass/lean.ts";
 import { recorderOf } from "../../../../src/engine/recorder/client.ts";
 import { KnownPasses } from "../../../../src/engine/recorder/passes.ts";
 import { lab } from "../../../probe/lab.ts";
-import { dieAt, fresh, operator, probeEnv, reaches, rows, until } from "../../harness.ts";
+import { dieAt, fresh, operator, probeEnv, reaches, until } from "../../harness.ts";
 import { errorOf, outputOf, platformReaches, refuse, restartLab } from "../../lab.ts";
 import { world } from "../world.ts";
-import { type Code, lean, onPlatform, runIn, upstream, withRecordersThatKnow } from "./running.ts";
+import { lean, onPlatform, runIn, upstream, withRecordersThatKnow } from "./running.ts";
 
 withRecordersThatKnow();
-
-it("a lean run that goes well is remembered by the inbox alone, and people see of it what they see of any other", async () => {
-  const code: Code = async ({ step }) => {
-    await step.effect("first", upstream().definition, "a");
-    await step.effect("second", upstream("keyed").definition, "b");
-    await step.commit("third", () => ({ output: 3 }));
-  };
-  const id = await lean(code);
-  const { instanceId: other } = await runIn("platform", code);
-  await reaches(other, "complete");
-  expect(await onPlatform(id)).toEqual([]);
-  expect(await onPlatform(other)).toEqual(["first", "second", "third"]);
-  const shown = async (instance: string) => {
-    const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, instance));
-    return steps.map(({ name, state, startedAt, endedAt, attempts, effects }) => ({
-      name,
-      state,
-      attempts: attempts.map(({ attempt, error }) => ({ attempt, error })),
-      effects: effects.map(({ class: its, state }) => ({ its, state })),
-      timed: startedAt !== null && endedAt !== null && endedAt >= startedAt && attempts.every(({ endedAt: at }) => at !== null),
-    }));
-  };
-  expect(await shown(id)).toEqual(await shown(other));
-  expect((await shown(id)).every(({ timed }) => timed)).toBe(true);
-  const steps = async (instance: string) => (await describeInstance(probeEnv, operator, instance)).cost.parts.steps;
-  expect(await steps(id)).toMatchObject({ amount: 0, mark: "counted" });
-  expect(await steps(other)).toMatchObject({ amount: 3, mark: "counted" });
-});
 
 it("from its second attempt on a lean step is one of the platform's, which makes no more attempts than its policy says", async () => {
   const { calls, state, definition } = upstream();
@@ -70,8 +42,12 @@ it("a lean attempt that is slow goes on as a step of the platform's, once", asyn
   const id = await lean(({ step }) => step.effect("act", definition, "a"));
   expect(calls).toEqual(["a"]);
   expect(await onPlatform(id)).toEqual(["act"]);
-  // It is the platform's to remember now.
-  expect(await rows("SELECT began_at FROM inbox WHERE instance_id = ?1", id)).toEqual([{ began_at: null }]);
+  // It is the platform's to remember now, and took as long as it took.
+  const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id));
+  expect(steps).toMatchObject([{ name: "act", mode: "platform", state: "complete", attempts: [{ attempt: 1 }] }]);
+  const { startedAt = null, endedAt = null, attempts = [] } = steps[0] ?? {};
+  expect(Number(endedAt) - Number(startedAt)).toBeGreaterThanOrEqual(IN_PASS_MS + 450);
+  expect(attempts[0]?.startedAt).toBe(startedAt);
 });
 
 it("W15 a repeated pass answers a lean step from the inbox: nothing is done, nothing is billed", async () => {
@@ -108,6 +84,44 @@ it("a pass that follows another takes a step itself only behind what no pass bef
   // It began again at the step that had failed, and what came behind was new.
   expect(await onPlatform(instanceId)).toEqual(["fails"]);
 });
+
+it.each([
+  { effect: "natural", fails: 0 },
+  { effect: "natural", fails: 1 },
+  { effect: "lookup", fails: 0 },
+] as const)(
+  "W25 behind a $effect step, failed $fails times, that another pass has recorded meanwhile nothing is taken for new: that pass may be further",
+  async ({ effect, fails }) => {
+    const { calls, state, definition } = upstream(effect);
+    const world = { broken: true };
+    const { instanceId: id } = await runIn("lean", async ({ step }) => {
+      await step.commit("fails", () => (world.broken ? refuse() : {}), { retries: { limit: 0, delay: 10 } });
+      const taken = await step.effect("taken", definition, "a");
+      await step.effect("behind", definition, "b");
+      return taken;
+    });
+    await platformReaches(id, "errored");
+    await reaches(id, "errored");
+    Object.assign(world, { broken: false });
+    Object.assign(state, { fails, takesMs: effect === "natural" ? 600 : 0 });
+    const key = { instanceId: id, step: "taken", item: "", generation: 1 };
+    const before = { position: 9, after: '[null,"fails"]', caught: null, aloneAs: null, saysItRuns: false };
+    const other = { key, ...before, class: effect, token: "another pass", epoch: 1 };
+    if (effect === "lookup") await recorderOf(probeEnv, id).claim(other, 15_000, null);
+    await retryInstance(probeEnv, operator, id, { reason: "mended" });
+    if (effect === "lookup") await scheduler.wait(500);
+    else
+      await until(
+        async () => calls.length,
+        (count) => count === 1,
+      );
+    const outcome = { output: '"theirs"', outputRef: null, statements: [], messages: [], error: null };
+    expect((await recorderOf(probeEnv, id).record(other, outcome)).mine).toBe(true);
+    expect(await reaches(id, "complete")).toBe("complete");
+    expect(await outputOf(id)).toBe("theirs");
+    expect(await onPlatform(id)).toEqual(expect.arrayContaining(["behind"]));
+  },
+);
 
 it("a young run that another process has begun is not taken for one that nobody has: the recorder remembers every pass", async () => {
   const name = fresh("lean");
@@ -208,4 +222,42 @@ it("an object that has lived for less than its instance does not say that a pass
   expect(passes.isFirst("new", "one", later)).toBe(true);
   expect(passes.isFirst("new", "another", later)).toBe(false);
   expect(passes.isFirst("new", "one", later)).toBe(true);
+});
+
+it("an object remembers a pass for a minute and longer, however many have asked it since", () => {
+  const time = vi.spyOn(Date, "now").mockReturnValue(1_000_000);
+  onTestFinished(() => time.mockRestore());
+  const passes = new KnownPasses();
+  expect(passes.isFirst("young", "one", 1_070_000)).toBe(true);
+  time.mockReturnValue(1_061_000);
+  expect(passes.isFirst("another", "one", 1_070_000)).toBe(true);
+  expect(passes.isFirst("young", "another", 1_070_000)).toBe(false);
+});
+
+it("a stretch of lean steps that calls much has a step of the platform's in it, and begins anew behind that", async () => {
+  const { definition } = upstream();
+  const busy = defineStep({
+    effect: "natural",
+    async run({ fetch: call }: EffectCall<null>) {
+      // None of them leaves this process.
+      for (let nth = 0; nth < STRETCH.calls; nth++) await call("data:,").catch(() => undefined);
+    },
+  });
+  const id = await lean(async ({ step }) => {
+    await step.effect("busy", busy, null);
+    await step.effect("behind", definition, "a");
+    await step.effect("later", definition, "b");
+  });
+  expect(await onPlatform(id)).toEqual(["behind"]);
+});
+
+it("a lean step whose output could not be kept fails in every pass, and answers nothing", async () => {
+  const large = defineStep({
+    effect: "natural",
+    retries: { limit: 0, delay: 10 },
+    run: async (_: EffectCall<null>) => "l".repeat(5_000_000),
+  });
+  const id = await lean(({ step }) => step.effect("large", large, null));
+  expect(await errorOf(id)).toMatchObject({ step: "large", code: "output_too_large" });
+  expect(await restartLab(id)).toBe("errored");
 });

@@ -1,0 +1,23 @@
+import type { EngineEnv } from "millrace";
+import { rate } from "./coordination.ts";
+
+/** What answers the requests of a Worker. */
+interface Api {
+  fetch(request: Request, env: EngineEnv, ctx: ExecutionContext): Response | Promise<Response>;
+}
+
+/** Commands accepted a second by `POST /v1/commands`, each by a request of its own. What they lead to is left out: no queue takes them. */
+export async function acceptRate(api: Api, { headers }: Request, env: EngineEnv, ctx: ExecutionContext, count: number, series: string) {
+  const alone = Object.assign(Object.create(env), env, {
+    BENCH_COMMANDS: { sendBatch: async () => undefined },
+    REQUESTS_PER_TOKEN: 0,
+  }) as EngineEnv;
+  const authorization = headers.get("authorization") ?? "";
+  let next = 0;
+  return rate(count, async () => {
+    const body = JSON.stringify({ type: "bench.empty", payload: { id: `${series}-${next++}` } });
+    const asked = { method: "POST", headers: { authorization, "content-type": "application/json" }, body };
+    const answer = await api.fetch(new Request("https://bench/v1/commands", asked), alone, ctx);
+    if (answer.status !== 202) throw new Error(`A command was answered with ${answer.status}: ${await answer.text()}`);
+  });
+}

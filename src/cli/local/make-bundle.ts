@@ -1,0 +1,58 @@
+// A process of its own, which bundles a Worker as wrangler would deploy it, and writes beside it how wrangler would run it by its
+// configuration. To load wrangler takes most of a second, and its own command for a bundle does it once more, to look at other things too.
+import { createHash } from "node:crypto";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { basename, dirname, join, parse, resolve } from "node:path";
+import { unstable_readConfig as readConfig, unstable_getMiniflareWorkerOptions as workerOptions } from "wrangler";
+import { BUNDLE } from "./miniflare.ts";
+import { WRANGLER } from "./wrangler.ts";
+
+const [config = "", bundle = "", entry = ""] = process.argv.slice(2);
+const read = readConfig({ config }, { hideWarnings: true });
+
+/** As far as it is used here. */
+interface Bundler {
+  build(options: object): Promise<unknown>;
+}
+interface Plugged {
+  onResolve(which: { filter: RegExp }, answer: (asked: { path: string; resolveDir: string }) => object): void;
+}
+
+/** A text is a module of its own beside the bundle, named by what it holds: `.md` is what the rules of our configurations name. */
+const texts = {
+  name: "texts",
+  setup({ onResolve }: Plugged) {
+    onResolve({ filter: /\.md$/ }, ({ path, resolveDir }) => {
+      const file = resolve(resolveDir, path);
+      const text = readFileSync(file);
+      const name = `${createHash("sha1").update(text).digest("hex")}-${basename(file)}`;
+      writeFileSync(join(bundle, name), text);
+      return { path: `./${name}`, external: true };
+    });
+  },
+};
+
+mkdirSync(bundle, { recursive: true });
+const bundler: Bundler = createRequire(WRANGLER)("esbuild");
+const ofDeployments = Object.fromEntries(
+  ["process", "global.process", "globalThis.process"].map((of) => [`${of}.env.NODE_ENV`, '"production"']),
+);
+const main = entry || (read.main ?? "");
+await bundler.build({
+  ...{
+    absWorkingDir: dirname(config),
+    entryPoints: { [parse(BUNDLE.entry).name]: main },
+    outdir: bundle,
+    plugins: [texts],
+    logLevel: "error",
+  },
+  ...{ bundle: true, format: "esm", target: "es2024", platform: "browser", conditions: ["workerd", "worker", "browser"], keepNames: true },
+  ...{ external: ["node:*", "cloudflare:*"], loader: { ".js": "jsx", ".mjs": "jsx", ".cjs": "jsx" } },
+  ...(entry === "" && { sourcemap: true, sourceRoot: bundle }),
+  define: { "navigator.userAgent": '"Cloudflare-Workers"', ...ofDeployments, ...read.define },
+});
+
+const { rootPath: _, modulesRules: __, ...options } = workerOptions(read).workerOptions as Record<string, unknown>;
+// Of the variables the configuration's own alone: what this checkout's .dev.vars hold is not for every engine.
+writeFileSync(join(bundle, BUNDLE.options), JSON.stringify({ ...options, name: read.name, bindings: read.vars }));

@@ -1,0 +1,196 @@
+import { defineStep, type Steps } from "millrace";
+import type { CrashPoint } from "millrace/testing";
+import { describe, expect, it } from "vitest";
+import type { LabCall } from "../../probe/lab.ts";
+import { expireLeases, fresh, pauseAt, until } from "../harness.ts";
+import { LAB, outputOf, runLab } from "../lab.ts";
+import { back, effect, ended, failed, ONCE, retry, stateOf, undo } from "../operate/operating.ts";
+import { down, noFunds, shop } from "./shop.ts";
+
+/** Runs code until an effect of it has happened and is not recorded; then the process is gone, and the platform knows nothing. */
+async function diesBehindEffect(code: (call: LabCall) => Promise<unknown>, at: CrashPoint = "W03 effect done, not recorded") {
+  const name = fresh("gone");
+  const dies = (point: CrashPoint) => {
+    const died = pauseAt(point, name);
+    return () => until(async () => died.reached(), Boolean);
+  };
+  const hasDied = dies(at);
+  const { instanceId } = await runLab(code, { name });
+  await hasDied();
+  return { instanceId, dies, passedAnew: async () => (await LAB.get(instanceId)).restart() };
+}
+
+describe("A failure that the code caught, where the effect behind it happened and its process died before the record", () => {
+  it.each([
+    ["keyed", noFunds],
+    ["natural", noFunds],
+    ["keyed", down],
+    ["natural", down],
+  ] as const)("W25 W03 stays caught: the effect (%s) is recorded by the next pass, and nothing else happens", async (of, error) => {
+    const { asked, card, act } = shop({ error });
+    const { instanceId, passedAnew } = await diesBehindEffect(({ step }) =>
+      step.effect("card", card, null).catch(() => step.effect("invoice", act("invoice", of), null)),
+    );
+    await passedAnew();
+    expect(await outputOf(instanceId)).toBe("invoice");
+    expect(asked).toEqual(["card", "invoice", "invoice"]);
+    expect(await stateOf(instanceId, "invoice")).toBe("done");
+  });
+
+  it("W25 W03 stays caught where the code only looked and slept before that effect", async () => {
+    const { asked, card, act } = shop();
+    const { instanceId, passedAnew } = await diesBehindEffect(async ({ step }) => {
+      try {
+        return await step.effect("card", card, null);
+      } catch {
+        await step.read("address", async () => "here");
+        await step.sleep("a moment", 20);
+        return step.effect("invoice", act("invoice"), null);
+      }
+    });
+    await passedAnew();
+    expect(await outputOf(instanceId)).toBe("invoice");
+    expect(asked).toEqual(["card", "invoice", "invoice"]);
+  });
+
+  it("W25 W03 stays caught also where what says so turned out not to have happened", async () => {
+    const { asked, card, act } = shop();
+    const voucher = effect("once", () => Promise.reject(noFunds()));
+    const { instanceId, passedAnew } = await diesBehindEffect(({ step }) =>
+      step
+        .effect("card", card, null)
+        .catch(() => step.effect("voucher", voucher, null))
+        .catch(() => step.effect("invoice", act("invoice"), null)),
+    );
+    await passedAnew();
+    expect(await outputOf(instanceId)).toBe("invoice");
+    expect(asked).toEqual(["card", "invoice", "invoice"]);
+  });
+
+  it("W25 W01 W03 stays caught also where a claim alone had said so, which the next pass found refused", async () => {
+    const { asked, card, act } = shop();
+    const voucher = defineStep({ effect: "lookup", ...ONCE, run: () => Promise.reject(noFunds()), lookup: async () => undefined });
+    const { instanceId, passedAnew, dies } = await diesBehindEffect(
+      ({ step }) =>
+        step
+          .effect("card", card, null)
+          .catch(() => step.effect("voucher", voucher, null))
+          .catch(() => step.effect("invoice", act("invoice"), null)),
+      "W01 claimed, effect not started",
+    );
+    const diesAgain = dies("W03 effect done, not recorded");
+    await expireLeases(instanceId);
+    await passedAnew();
+    await diesAgain();
+    await passedAnew();
+    expect(await outputOf(instanceId)).toBe("invoice");
+    expect(asked).toEqual(["card", "invoice", "invoice"]);
+  });
+
+  it("W25 W03 stays caught where another branch began the effect", async () => {
+    const { asked, card, act } = shop();
+    const { instanceId, passedAnew } = await diesBehindEffect(async ({ step }) => {
+      const pay = step.effect("card", card, null).catch(() => "by invoice");
+      const ship = step.read("stock", () => scheduler.wait(100)).then(() => step.effect("ship", act("ship"), null));
+      return (await Promise.all([pay, ship]))[0];
+    });
+    await passedAnew();
+    expect(await outputOf(instanceId)).toBe("by invoice");
+    expect(asked).toEqual(["card", "ship", "ship"]);
+  });
+
+  it("W25 W03 wins the race that it won, though its rival is on record by then", async () => {
+    const { asked, card, act } = shop();
+    const { instanceId, passedAnew } = await diesBehindEffect(async ({ step, instanceId: id }) => {
+      const rival = step.commit("rival", () => scheduler.wait(300).then(() => ({ output: "rival" })));
+      const first = await Promise.race([rival, step.effect("card", card, null).catch(() => "refused")]);
+      if (first === "rival") return first;
+      await step.effect("invoice", act("invoice"), null);
+      return [first, await stateOf(id, "rival")];
+    });
+    await until(() => stateOf(instanceId, "rival"), Boolean);
+    await passedAnew();
+    expect(await outputOf(instanceId)).toEqual(["refused", "done"]);
+    expect(asked).toEqual(["card", "invoice", "invoice"]);
+  });
+
+  it("I15 W25 W03 leads an undo to that effect", async () => {
+    const { asked, card, act } = shop();
+    const { instanceId, passedAnew } = await diesBehindEffect(({ step }) =>
+      step.effect("card", card, null).catch(() =>
+        step.effect(
+          "invoice",
+          act(
+            "invoice",
+            "keyed",
+            back(async () => asked.push("credited")),
+          ),
+          null,
+        ),
+      ),
+    );
+    await passedAnew();
+    expect(await ended(instanceId)).toBe("complete");
+    await undo(instanceId);
+    expect(await ended(instanceId)).toBe("terminated");
+    expect(asked).toEqual(["card", "invoice", "invoice", "credited"]);
+  });
+});
+
+describe("A retry behind such a death", () => {
+  const noShip = ({ step }: { step: Steps }, state: { mended: boolean }) =>
+    step.read("ship", async () => (state.mended ? 1 : Promise.reject(new Error("Nobody ships."))), ONCE);
+
+  it("W25 W03 that names the failed step is refused, unless both may stand", async () => {
+    const { asked, act } = shop();
+    const world = { away: false, funds: false };
+    const card = effect("once", async () => (world.funds ? asked.push("card") && "card" : Promise.reject(noFunds())));
+    const { instanceId, passedAnew } = await diesBehindEffect(async ({ step }) => {
+      await step.read("config", async () => (world.away ? Promise.reject(new Error("Away.")) : 1), ONCE);
+      return step.effect("card", card, null).catch(() => step.effect("invoice", act("invoice"), null));
+    });
+    Object.assign(world, { away: true, funds: true });
+    await passedAnew();
+    await failed(instanceId);
+    world.away = false;
+    await expect(retry(instanceId, { from: "card" })).rejects.toMatchObject({
+      message: expect.stringContaining('"invoice" depends on that'),
+    });
+    await retry(instanceId, { from: "card", anyway: true });
+    expect(await outputOf(instanceId)).toBe("card");
+    expect(asked).toEqual(["invoice", "card"]);
+  });
+
+  it("W25 W03 goes the way of the failure where the run failed of something else", async () => {
+    const { asked, card, act } = shop();
+    const state = { mended: false };
+    const { instanceId, passedAnew } = await diesBehindEffect(async (call) => {
+      const paid = await call.step.effect("card", card, null).catch(() => call.step.effect("invoice", act("invoice"), null));
+      await noShip(call, state);
+      return paid;
+    });
+    await passedAnew();
+    await failed(instanceId);
+    state.mended = true;
+    await retry(instanceId);
+    expect(await outputOf(instanceId)).toBe("invoice");
+    expect(asked).toEqual(["card", "invoice", "invoice"]);
+  });
+
+  it("W25 W03 tries the step anew that the code threw on", async () => {
+    const { asked, card, act } = shop();
+    const { instanceId, passedAnew } = await diesBehindEffect(async ({ step }) => {
+      try {
+        return await step.effect("card", card, null);
+      } catch (error) {
+        await step.effect("tell", act("tell"), null);
+        throw error;
+      }
+    });
+    await passedAnew();
+    await failed(instanceId);
+    await retry(instanceId);
+    expect(await outputOf(instanceId)).toBe("card");
+    expect(asked).toEqual(["card", "tell", "tell", "card"]);
+  });
+});

@@ -1,0 +1,72 @@
+import { describeInstance, getInstance, restartInstance, stepsOf, undoInstance } from "millrace/operate";
+import { expect, it } from "vitest";
+import { operator, probeEnv, reaches } from "../../harness.ts";
+import { errorOf, refuse } from "../../lab.ts";
+import { type Code, lean, onPlatform, runIn, upstream, withRecordersThatKnow } from "./running.ts";
+
+withRecordersThatKnow();
+
+it("a lean run that goes well is remembered by the inbox alone, and people see of it what they see of any other", async () => {
+  const code: Code = async ({ step }) => {
+    await step.effect("first", upstream().definition, "a");
+    await step.effect("second", upstream("keyed").definition, "b");
+    await step.commit("third", () => ({ output: 3 }));
+  };
+  const id = await lean(code);
+  const { instanceId: other } = await runIn("platform", code);
+  await reaches(other, "complete");
+  expect(await onPlatform(id)).toEqual([]);
+  expect(await onPlatform(other)).toEqual(["first", "second", "third"]);
+  const shown = async (instance: string) => {
+    const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, instance));
+    return steps.map(({ name, state, startedAt, endedAt, attempts, effects }) => ({
+      name,
+      state,
+      attempts: attempts.map(({ attempt, error }) => ({ attempt, error })),
+      effects: effects.map(({ class: its, state }) => ({ its, state })),
+      timed: startedAt !== null && endedAt !== null && endedAt >= startedAt && attempts.every(({ endedAt: at }) => at !== null),
+    }));
+  };
+  expect(await shown(id)).toEqual(await shown(other));
+  expect((await shown(id)).every(({ timed }) => timed)).toBe(true);
+  const steps = async (instance: string) => (await describeInstance(probeEnv, operator, instance)).cost.parts.steps;
+  expect(await steps(id)).toMatchObject({ amount: 0, mark: "counted" });
+  expect(await steps(other)).toMatchObject({ amount: 3, mark: "counted" });
+});
+
+it("what a restarted run keeps of the one before stands where its code takes it, and says so", async () => {
+  const state = { broken: true };
+  const code: Code = async ({ step }) => {
+    await step.commit("kept", () => ({}));
+    await step.commit("the platform's", () => ({}), { steps: "platform" });
+    await step.commit("also kept", () => ({}));
+    await step.commit("fails", () => (state.broken ? refuse() : {}), { retries: { limit: 0, delay: 10 } });
+    await step.commit("last", () => ({}));
+  };
+  const id = await lean(code);
+  expect(await errorOf(id)).toMatchObject({ step: "fails" });
+  state.broken = false;
+  await restartInstance(probeEnv, operator, id, "Mended.");
+  await reaches(id, "complete");
+  const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id));
+  expect(steps.map(({ name, kept }) => [name, kept])).toEqual([
+    ["kept", true],
+    ["the platform's", false],
+    ["also kept", true],
+    ["fails", false],
+    ["last", false],
+  ]);
+});
+
+it("a lean step that was taken back is shown with the time that it took", async () => {
+  const id = await lean(({ step }) => step.commit("put", () => ({}), { undo: () => ({}) }));
+  const shown = async () => {
+    const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id));
+    return steps.find(({ name }) => name === "put");
+  };
+  const before = await shown();
+  expect(before).toMatchObject({ mode: "lean", state: "complete", endedAt: expect.any(Number) });
+  await undoInstance(probeEnv, operator, id, "Called off.");
+  await reaches(id, "terminated");
+  expect(await shown()).toMatchObject({ mode: "lean", startedAt: before?.startedAt, endedAt: before?.endedAt });
+});

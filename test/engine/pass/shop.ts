@@ -1,0 +1,26 @@
+import { notRetryable } from "millrace";
+import { type back, effect } from "../operate/operating.ts";
+
+export const noFunds = () => notRetryable("No funds.");
+export const down = () => new Error("The card service is down.");
+
+/** A card that is refused, and whatever is done instead, in the order in which upstreams were asked. */
+export function shop({ error = noFunds, times = 1 }: { error?: () => Error; times?: number } = {}) {
+  const asked: string[] = [];
+  const tried = () => asked.filter((one) => one === "card").length;
+  const card = effect("keyed", async () => {
+    asked.push("card");
+    if (tried() <= times) throw error();
+    return "card";
+  });
+  const act = (name: string, of: "keyed" | "natural" = "keyed", undone?: ReturnType<typeof back>) =>
+    effect(
+      of,
+      async () => {
+        asked.push(name);
+        return name;
+      },
+      undone ? { undo: undone } : {},
+    );
+  return { asked, card, act };
+}

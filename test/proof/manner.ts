@@ -1,0 +1,11 @@
+/** How a trial is held. */
+export interface Manner {
+  /** How long each phase may take to converge while nothing is made to fail from outside. */
+  patienceMs?: number;
+  /** How much longer one that has not come to its end is looked at, to tell what is late from what is stuck. Default 0. */
+  lateMs?: number;
+  /** How long between two looks at the run. */
+  lookMs?: number;
+  /** The run's name, which begins no other name. */
+  name?: string;
+}

@@ -1,0 +1,35 @@
+import { type Act, type Leaf, type Lean, leavesOf, type Own, type Program, withLeaves } from "./program.ts";
+
+/** How guarded steps are taken: all of them `lean`, all by the `platform`, or as it is `drawn` for each. */
+export const STEPS_OF_ALL = ["lean", "platform", "drawn"] as const;
+export type StepsOfAll = (typeof STEPS_OF_ALL)[number];
+
+/** What a command, or the environment, asks for: drawn unless it says otherwise. Throws for another word. */
+export function stepsWanted(word: string = "drawn"): StepsOfAll {
+  const steps = STEPS_OF_ALL.find((one) => one === word);
+  if (steps === undefined) throw new Error(`How steps are taken is one of ${STEPS_OF_ALL.join(", ")}; got "${word}".`);
+  return steps;
+}
+
+/** The program with its steps taken so. Where an effect could be taken back, and would not be lean for that, it stays. */
+export function stepsTaken(program: Program, steps: StepsOfAll): Program {
+  if (steps === "drawn") return program;
+  return withLeaves(program, (leaf) => {
+    if (!isGuarded(leaf)) return leaf;
+    if (steps === "platform") return { ...leaf, lean: undefined };
+    return leaf.do === "keyed" || leaf.do === "natural" ? { ...leaf, stays: true, lean: "lean" } : { ...leaf, lean: "lean" };
+  });
+}
+
+/** How a program has all its guarded steps taken; undefined where they differ, and where it has none. */
+export function oneModeOf(program: Program): { readonly lean: Lean | undefined } | undefined {
+  const modes = new Set(leavesOf(program).flatMap(({ leaf }) => (isGuarded(leaf) ? [leaf.lean] : [])));
+  const [lean] = modes;
+  return modes.size === 1 ? { lean } : undefined;
+}
+
+const GUARDED: ReadonlySet<string> = new Set(["keyed", "natural", "lookup", "once", "commit"]);
+
+function isGuarded(leaf: Leaf): leaf is Act | Own {
+  return GUARDED.has(leaf.do);
+}
