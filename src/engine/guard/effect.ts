@@ -36,7 +36,7 @@ export async function attemptEffect<Input, Output>(effect: Effect<Input, Output>
 
 async function doAndRecord<Input, Output>(own: EffectAttempt<Input, Output>): Promise<StepOutcome> {
   const { pass, step, definition, begunAt } = own;
-  await pass.keepCaught(step);
+  if (!(await pass.keepCaught(step))) return { held: true };
   assertNotGivenUp(begunAt, definition.timeout);
   const run = (signal: AbortSignal) => definition.run(callOf(own, signal));
   const output = await inTime(definition, inDevelopment(pass.env) ? noteKeyRead(own) : run);

@@ -16,7 +16,7 @@ import { ENDED, type InstanceStatus, UNSEEN } from "../store/instances/status.ts
 import { markRestarted } from "../store/instances/stop.ts";
 import { atomically } from "../store/retry.ts";
 import { keepCutOff } from "./cut-off.ts";
-import { endRun, wakeStanding } from "./end-run.ts";
+import { endRun, terminate, wakeStanding } from "./end-run.ts";
 import { tellHeld } from "./tell-held.ts";
 
 /** A promise to an operator that the platform has not heard of yet, and how its instance stands now. */
@@ -95,7 +95,7 @@ async function carryOutUndo(env: EngineEnv, action: OpenAction): Promise<Kept> {
   const { instance, status } = await reached(env, { ...action, undo: null });
   if (instance && !ENDED.has(status)) {
     if (action.attempts < TRIES_UNTIL_ALIVE) return notYet(env, instance, action);
-    await within(instance.terminate());
+    await terminate(instance);
   }
   await existing(env, action);
   return "kept";

@@ -1,5 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { MillraceError } from "../contract/errors.ts";
+import { MillraceError, messageOf } from "../contract/errors.ts";
 import { within } from "../contract/within.ts";
 import { historyOf, type StepRecord } from "../inspect/history.ts";
 import { askPlatform, nudge } from "../intake/platform.ts";
@@ -44,8 +44,20 @@ export async function endRun(
   }
   // Of a long history only the beginning is known: it is given the time to end itself.
   if (truncated && attempts < 2) return "not yet";
-  await within(instance.terminate());
+  await terminate(instance);
   return "ended";
+}
+
+/** The platform's words for a run that has ended. */
+const HAS_ENDED = /cannot_terminate|finite state/i;
+
+/** Ends a run on the platform. One that has ended by itself since somebody looked is as good. */
+export async function terminate(instance: WorkflowInstance): Promise<void> {
+  try {
+    await within(instance.terminate());
+  } catch (error) {
+    if (!HAS_ENDED.test(messageOf(error))) throw error;
+  }
 }
 
 /**

@@ -150,21 +150,33 @@ export class Pass {
   /**
    * Puts on record what the code caught and went on from, before an effect begins that writes nothing before it: whatever becomes of this
    * pass, later ones hear of the same failures, and come by that effect again. Costs a write only where nothing on record says one of them.
+   * False where the write has found that a person holds the run: the effect is not to begin now. Errors: `not_retryable` where another run
+   * has begun.
    */
-  keepCaught(step: StepCall): Promise<void> {
+  keepCaught(step: StepCall): Promise<boolean> {
     // Each write says all, so it comes behind the one before it.
-    this.#keeping = this.#keeping.catch(() => undefined).then(() => this.#keepCaught(step));
-    return this.#keeping;
+    const kept = this.#keeping.then(() => this.#keepCaught(step));
+    this.#keeping = kept.then(
+      () => undefined,
+      () => undefined,
+    );
+    return kept;
   }
 
-  async #keepCaught({ label, start }: StepCall): Promise<void> {
+  async #keepCaught({ label, start }: StepCall): Promise<boolean> {
     const caught = this.undoes || !start ? undefined : this.course.unkept(label, start);
-    if (!caught) return;
+    if (!caught) return true;
     const left = packLeft({ ...this.inbox.history?.left, ...caught });
-    const askedAt = Date.now();
-    this.run.note(await this.recorder.keepCaught(this.instanceId, await this.run.heard(), left), askedAt);
+    const [askedAt, own] = [Date.now(), await this.run.heard()];
+    const standing = await this.recorder.keepCaught(this.instanceId, own, left);
+    this.run.note(standing, askedAt);
+    if (standing && standing.run !== (own ?? standing.run)) {
+      throw new MillraceError("not_retryable", "Another run of the instance has begun: this one begins nothing any more.");
+    }
+    if ((await this.run.wanted()) !== "goes on") return false;
     this.course.noteKept(caught);
     this.spending.noteCaught();
+    return true;
   }
 
   #goAstray(error: unknown): Promise<never> {

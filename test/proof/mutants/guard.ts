@@ -57,9 +57,15 @@ export const GUARD = mutantsOf("guard", {
   },
   "an effect begins behind a caught failure that nothing on record says": {
     file: "src/engine/guard/effect.ts",
-    find: "await pass.keepCaught(step);",
+    find: "if (!(await pass.keepCaught(step))) return { held: true };",
     put: "",
     killedBy: "test/proof/cases.test.ts",
+  },
+  "an effect behind a caught failure is begun though its run is paused": {
+    file: "src/engine/guard/effect.ts",
+    find: "if (!(await pass.keepCaught(step))) return { held: true };",
+    put: "await pass.keepCaught(step);",
+    killedBy: "test/engine/pass/kept-caught.test.ts",
   },
   "of what is kept of a caught failure nobody knows what had settled before": {
     file: "src/engine/pass/history.ts",

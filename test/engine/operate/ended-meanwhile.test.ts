@@ -1,0 +1,9 @@
+import { expect, it } from "vitest";
+import { terminate } from "../../../src/engine/operate/end-run.ts";
+
+const refusing = (message: string) => ({ terminate: () => Promise.reject(new Error(message)) }) as unknown as WorkflowInstance;
+
+it("a run that has ended by itself as it is to be ended is ended: nobody waits an hour to try again", async () => {
+  await terminate(refusing("(instance.cannot_terminate) Cannot terminate instance since its on a finite state"));
+  await expect(terminate(refusing("The platform is busy."))).rejects.toThrow("busy");
+});
