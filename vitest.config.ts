@@ -1,4 +1,5 @@
 import "./src/cli/local/larger-steps.ts";
+import "./test/plain-talk.ts";
 import { randomInt } from "node:crypto";
 import { defineConfig, type Plugin, type TestProjectConfiguration } from "vitest/config";
 import { builtConsole } from "./src/cli/local/console.ts";
@@ -7,6 +8,7 @@ import { chosenMutants, withMutants } from "./test/proof/mutants/plugin.ts";
 import { stepsWanted } from "./test/proof/steps-of-all.ts";
 import { quickenPool } from "./test/quicker-pool.ts";
 import { hideRuntimeNoise } from "./test/quiet.ts";
+import { shorterWaits } from "./test/shorter-waits.ts";
 import { roomForTheYoung, V8_FLAGS } from "./test/young-space.ts";
 
 // Behind what makes the runtime's package write its configuration in larger steps.
@@ -145,6 +147,7 @@ export default defineConfig({
         plugins: [
           withMutants(mutants),
           asDeployed,
+          shorterWaits(),
           cloudflareTest({
             wrangler: { configPath: "test/probe/wrangler.jsonc" },
             miniflare: { bindings: { TEST_MIGRATIONS: probeMigrations, MILLRACE_DEVELOPMENT: "true" } },

@@ -4,7 +4,7 @@ import { type Catalog, dispatch } from "millrace/worker";
 const BATCH = 100;
 
 /** Messages of which one in ten is a duplicate of an earlier one. */
-function messages(count: number, series: string): Envelope[] {
+function envelopes(count: number, series: string): Envelope[] {
   return Array.from({ length: count }, (_, index) => {
     const id = `${series}-${index % 10 === 9 ? index - 5 : index}`;
     return {
@@ -42,15 +42,23 @@ export function batchOf(queue: string, bodies: readonly unknown[], settled: { ac
   } as unknown as MessageBatch;
 }
 
+/** All of them as they are delivered: the queue's part, made before the clock runs, on either side. */
+function batchesOf(all: readonly Envelope[], settled: { acked: number }): MessageBatch[] {
+  return Array.from({ length: Math.ceil(all.length / BATCH) }, (_, nth) =>
+    batchOf("bench-commands", all.slice(nth * BATCH, (nth + 1) * BATCH), settled),
+  );
+}
+
 /**
  * The pattern most people write: for each message ask whether it was processed, work, write that it was, acknowledge. The work is left out.
  */
 export async function plainIntake(env: EngineEnv, count: number, series: string): Promise<number> {
-  const all = messages(count, series);
+  const all = envelopes(count, series);
   const settled = { acked: 0 };
+  const delivered = batchesOf(all, settled);
   const start = performance.now();
-  for (let at = 0; at < all.length; at += BATCH) {
-    for (const message of batchOf("bench-commands", all.slice(at, at + BATCH), settled).messages) {
+  for (const { messages } of delivered) {
+    for (const message of messages) {
       const { idempotency_key } = message.body as Envelope;
       const done = await env.DB.prepare("SELECT 1 FROM processed WHERE id = ?1").bind(idempotency_key).first();
       if (!done) await env.DB.prepare("INSERT INTO processed (id, at) VALUES (?1, ?2)").bind(idempotency_key, Date.now()).run();
@@ -62,23 +70,23 @@ export async function plainIntake(env: EngineEnv, count: number, series: string)
 
 /** The engine's own consumer: parse, key, take in, settle. Starting the instances, the work, is left out as it is above. */
 export async function engineIntake(env: EngineEnv, catalog: Catalog, count: number, series: string): Promise<number> {
-  const all = messages(count, series);
+  const all = envelopes(count, series);
   const settled = { acked: 0 };
   const consume = dispatch(catalog);
   const withoutWork = Object.assign(Object.create(env), env, {
     EMPTY: { createBatch: async () => ({ created: [], errors: [] }) },
   }) as EngineEnv;
+  const delivered = batchesOf(all, settled);
   const start = performance.now();
-  for (let at = 0; at < all.length; at += BATCH) await consume(batchOf("bench-commands", all.slice(at, at + BATCH), settled), withoutWork);
+  for (const batch of delivered) await consume(batch, withoutWork);
   return report(settled.acked, count, start);
 }
 
 /** The same loop with nobody who takes the messages: what the loop itself takes. */
 export function noIntake(count: number, series: string): number {
-  const all = messages(count, series);
+  const all = envelopes(count, series);
   const settled = { acked: 0 };
-  for (let at = 0; at < all.length; at += BATCH)
-    for (const message of batchOf("bench-commands", all.slice(at, at + BATCH), settled).messages) message.ack();
+  for (const { messages } of batchesOf(all, settled)) for (const message of messages) message.ack();
   return settled.acked;
 }
 

@@ -98,6 +98,11 @@ export function remoteStage(remote: Remote): Stage {
       }
     },
     rows: (sql, ...params) => database.rows(sql, ...params),
+    // Of another process it is known once it has landed.
+    async commitsBegun(name) {
+      const landed = "SELECT name FROM probe_rows WHERE name LIKE ?1 AND kind = 'commit' ORDER BY name";
+      return (await database.rows<{ name: string }>(landed, `${name}/%`)).map((row) => row.name);
+    },
     heard: (name) => call("heard", name),
     platform: (id) => call<Standing>("platform", id),
     beginAgain: (id) => once("restart", [id]),

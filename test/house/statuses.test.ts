@@ -40,7 +40,7 @@ const envelope = {
   subject: "subject",
 };
 const command = { id: ID, fingerprint: FINGERPRINT, workflow: "test", envelope: envelope as never, queue: "test", delaySeconds: 0 };
-const next = { id: ID, tenantId: TENANT, run: 2, left: null };
+const next = { id: ID, tenantId: TENANT, run: 2, left: "{}" };
 
 /** What else has to be there for a transition, in SQL. */
 const GIVEN = {
@@ -80,7 +80,7 @@ const TRIALS: Record<string, Trial> = {
       run.finishInstance({ id: ID, run: 1, status: "terminated", error: null }),
     ],
   },
-  beginRetry: { statements: [run.beginRetry({ ...next, named: null, wentOn: undefined, again: null })] },
+  beginRetry: { statements: [run.beginRetry({ ...next, isAnew: false, named: null, wentOn: undefined, again: null })] },
   beginUndo: { given: ["done"], statements: [run.beginUndo(next, ACTION)] },
   beginCancel: { statements: [stop.beginCancel(next, ACTION)] },
   markStopped: { statements: [stop.markStopped(next)] },
@@ -111,6 +111,7 @@ const TRIALS: Record<string, Trial> = {
 
 /** What those files export besides: conditions and reads; and the end of a tenant, which removes its instances in any status. */
 const NO_TRANSITIONS = [
+  "isAsleep",
   "isOpenOf",
   "isOver",
   "keepCaught",

@@ -25,6 +25,8 @@ export interface Verdict {
   cut: boolean;
   /** A person has stopped it, or closed it, before its code came to its end: what was cut off may be on record, or not. */
   stopped?: boolean;
+  /** People have skipped steps of it: what these say is told, though nothing happened. */
+  skips?: boolean;
   /** Reasons of the letters that there must be. */
   letters: readonly string[];
 }
@@ -54,8 +56,11 @@ export function wrongWith(effect: Effect, { happened, back, undos, again, events
   if (!effect.emits) return events + commands > 0 ? [...problems, "invented: was told, and says nothing"] : problems;
   // Each record of it is told once. What may repeat may have happened more often than it was recorded.
   const skipped = verdict.expected.effects.get(effect.at)?.skipped ? 1 : 0;
-  const isUntold = more > 0 || verdict.cut || verdict.stopped;
-  const [fewest, mostTold] = skipped ? [back + 1, back + 1] : isUntold ? [back + least, back + most] : [happened, happened];
+  // One that has no way back, and that a cancel cut off, is not done once more to be recorded.
+  const isLeft = effect.stays && undos > 0 && (effect.class === "keyed" || isNatural);
+  const isUntold = more > 0 || verdict.cut || verdict.stopped || isLeft;
+  const byHand = verdict.stopped && verdict.skips ? 1 : 0;
+  const [fewest, mostTold] = skipped ? [back + 1, back + 1] : isUntold ? [back + least, back + most + byHand] : [happened, happened];
   if (events < fewest || events > mostTold)
     problems.push(`${kind(events, fewest, mostTold)}: ${events} events for ${happened} times, ${back} of them taken back`);
   if (commands !== Math.min(events, 1))

@@ -77,8 +77,9 @@ async function strike({ way }: Fault, boundary: Boundary, about: string, call: (
       return call();
     case "stale": {
       const answer = await call();
+      const since = await databaseTime();
       await scheduler.wait(TIMEOUT_MS + LATE_MS);
-      await endLeases(about);
+      await endLeases(about, since);
       return answer;
     }
     case "late":
@@ -87,12 +88,19 @@ async function strike({ way }: Fault, boundary: Boundary, about: string, call: (
   }
 }
 
-/** Ends the leases of the runs that a call is about: their holder is slower than that. */
-async function endLeases(about: string): Promise<void> {
+/** Ends the leases that the runs of a call had taken by then: their holder is slower than that. Another pass may hold one since. */
+async function endLeases(about: string, takenBy: number): Promise<void> {
   const ids = [...watching].flatMap(({ names }) => (names.some((name) => about.includes(name)) ? names : []));
-  await env.DB.prepare("UPDATE inbox SET lease_until = 0 WHERE state = 'claimed' AND instance_id IN (SELECT value FROM json_each(?1))")
-    .bind(JSON.stringify(ids))
+  await env.DB.prepare(
+    "UPDATE inbox SET lease_until = 0 WHERE state = 'claimed' AND updated_at <= ?2 AND instance_id IN (SELECT value FROM json_each(?1))",
+  )
+    .bind(JSON.stringify(ids), takenBy)
     .run();
+}
+
+async function databaseTime(): Promise<number> {
+  const { results } = await env.DB.prepare("SELECT unixepoch('subsec') * 1000 AS now").all<{ now: number }>();
+  return results[0]?.now ?? 0;
 }
 
 /** How long a claim's holder may go on, at most: it is late in reaching the upstream, and that in answering. */
@@ -100,10 +108,10 @@ const HELD_MS = 2 * TIMEOUT_MS + LATE_MS + 500;
 
 /** The holders of what a run has claimed so far are given up with its pass: their leases end when they can do nothing more. */
 export async function endLeasesBehind(id: string): Promise<void> {
-  const [row] = (await env.DB.prepare("SELECT unixepoch('subsec') * 1000 AS now").all<{ now: number }>()).results;
+  const takenBy = await databaseTime();
   await scheduler.wait(HELD_MS);
   await env.DB.prepare("UPDATE inbox SET lease_until = 0 WHERE state = 'claimed' AND instance_id = ?1 AND updated_at <= ?2")
-    .bind(id, row?.now ?? 0)
+    .bind(id, takenBy)
     .run();
 }
 

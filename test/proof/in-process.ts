@@ -3,6 +3,7 @@ import { expect } from "vitest";
 import { deliver, probeEnv, retentionPass, rows, until } from "../engine/harness.ts";
 import { labPasses, labs } from "../probe/lab.ts";
 import { app } from "../probe/worker.ts";
+import { begunOf } from "./begun.ts";
 import { doorsOf } from "./doors.ts";
 import { askAside, endLeasesBehind, leaked, standBetween, watch } from "./faults.ts";
 import { codeFor } from "./interpret.ts";
@@ -20,6 +21,7 @@ const stage: Stage = {
   cast: ({ name, program }, runs) => void labs.set(name, codeFor(program, runs)),
   deliver,
   rows,
+  commitsBegun: async (name) => begunOf(`${name}/`),
   async platform(id) {
     return (await (await askAside(id)).status()) as { status: string; output?: unknown };
   },

@@ -1,6 +1,7 @@
 import { codeOf, notRetryable, type Statement, type StepMode, type Steps, sql, upstreamRefused, type Writes } from "millrace";
 import type { LabCall } from "../probe/lab.ts";
 import { ProbeDone, ProbeSignal } from "../probe/messages.ts";
+import { noteBegun } from "./begun.ts";
 import { definitionOf, idIn, padded, QUICK } from "./effects.ts";
 import { BY_HAND } from "./orders.ts";
 import {
@@ -206,6 +207,7 @@ class Pass {
   #commit(leaf: Own, place: Place, writes?: Writes): Promise<void> {
     const { on, at, name, key } = place;
     const make = () => {
+      noteBegun(this.#subject(at));
       this.#failAtFirst(leaf, at);
       return { statements: [this.#row("commit", at)], output: padded(at, leaf.large), ...this.#says(leaf, at), ...writes };
     };

@@ -3,17 +3,18 @@ import type { Stage, Subject } from "./stage.ts";
 
 const IS_ON_TRIAL = (id: string) => `EXISTS (SELECT 1 FROM instances i WHERE i.id = ${id} AND i.subject LIKE 'proof-%')`;
 const NOTE = (id: string, what: string, was: string, is: string, epoch: string) =>
-  `INSERT INTO proof_journal (instance_id, what, was, is_now, epoch) VALUES (${id}, ${what}, ${was}, ${is}, ${epoch})`;
+  `INSERT INTO proof_journal (instance_id, what, was, is_now, epoch, at_ms) VALUES (${id}, ${what}, ${was}, ${is}, ${epoch}, CAST(unixepoch('subsec') * 1000 AS INTEGER))`;
 const KEY = "NEW.step || '/' || NEW.item || '/' || NEW.generation";
 
 /** Statements that begin the journal. */
 export const BEGIN_JOURNAL = [
   `CREATE TABLE IF NOT EXISTS proof_journal (
-     at INTEGER PRIMARY KEY AUTOINCREMENT, instance_id TEXT NOT NULL, what TEXT NOT NULL, was TEXT, is_now TEXT, epoch INTEGER) STRICT`,
+     at INTEGER PRIMARY KEY AUTOINCREMENT, instance_id TEXT NOT NULL, what TEXT NOT NULL, was TEXT, is_now TEXT, epoch INTEGER,
+     at_ms INTEGER NOT NULL) STRICT`,
   "CREATE INDEX IF NOT EXISTS proof_journal_of ON proof_journal (instance_id)",
   `CREATE TRIGGER IF NOT EXISTS proof_status AFTER UPDATE OF status ON instances
    WHEN OLD.status <> NEW.status AND NEW.subject LIKE 'proof-%'
-   BEGIN ${NOTE("NEW.id", "'status'", "OLD.status", "NEW.status", "NULL")}; END`,
+   BEGIN ${NOTE("NEW.id", "'status'", "OLD.status", "NEW.status", "NEW.run")}; END`,
   `CREATE TRIGGER IF NOT EXISTS proof_entry AFTER INSERT ON inbox WHEN ${IS_ON_TRIAL("NEW.instance_id")}
    BEGIN ${NOTE("NEW.instance_id", KEY, "NULL", "NEW.state", "NEW.epoch")}; END`,
   `CREATE TRIGGER IF NOT EXISTS proof_change AFTER UPDATE OF state, epoch ON inbox

@@ -103,14 +103,15 @@ export async function evidenceOf(stage: Stage, { id, name }: Subject): Promise<s
   const tables = {
     row: await rows("SELECT * FROM instances WHERE id = ?1", id),
     inbox: await rows(
-      `SELECT step, item, generation, class, state, position, token, after, caught, error
+      `SELECT step, item, generation, class, state, position, token, after, caught, error, began_at, ended_at, updated_at
        FROM inbox WHERE instance_id = ?1 ORDER BY position`,
       id,
     ),
     waits: await rows("SELECT name, subject, signal_id, over_at, told_at FROM waits WHERE instance_id = ?1", id),
     questions: await rows("SELECT step, state, due_at FROM approvals WHERE instance_id = ?1", id),
     outbox: await rows("SELECT queue, attempts, error, body->>'message_type' AS type FROM outbox WHERE body LIKE ?1", `%${name}%`),
-    actions: await rows("SELECT verb, result, applied_at, attempts, error FROM actions WHERE instance_id = ?1", id),
+    actions: await rows("SELECT verb, result, at, applied_at, attempts, error FROM actions WHERE instance_id = ?1", id),
+    journal: await rows("SELECT at_ms, what, was, is_now, epoch FROM proof_journal WHERE instance_id = ?1 ORDER BY at", id),
     followers: await rows("SELECT workflow, subject, status FROM instances WHERE subject LIKE ?1 AND status <> 'complete'", `${name}/%`),
     platform: [await platformOf(stage, id)],
   };

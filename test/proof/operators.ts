@@ -171,7 +171,7 @@ export class Operators {
     await patiently(() => this.#requests.ask("resume", () => this.#stage.resume(this.#run.id, "it may go on")));
   }
 
-  /** What the run has begun, besides what it takes back: asked of the upstream, and rows of its own. */
+  /** What the run has begun, besides what it takes back: asked of the upstream, and commits of its own. */
   async #seen(): Promise<Seen> {
     const { id, name } = this.#run;
     const [row] = await this.#stage.rows<{ status: string; changes: number }>(
@@ -179,11 +179,8 @@ export class Operators {
        FROM instances WHERE id = ?1`,
       id,
     );
-    const [asked, commits] = await Promise.all([
-      askedOf(this.#stage.upstreamUrl, `${name}/`),
-      this.#stage.rows<{ name: string }>("SELECT name FROM probe_rows WHERE name LIKE ?1 AND kind = 'commit' ORDER BY name", `${name}/%`),
-    ]);
-    const begun = [...commits.map((one) => one.name), ...asked.filter((one) => !one.endsWith("/back"))];
+    const [asked, commits] = await Promise.all([askedOf(this.#stage.upstreamUrl, `${name}/`), this.#stage.commitsBegun(name)]);
+    const begun = [...commits, ...asked.filter((one) => !one.endsWith("/back"))];
     return { status: row?.status ?? "", changes: row?.changes ?? 0, begun };
   }
 

@@ -6,6 +6,7 @@ import { wrongInJournal } from "./journal.ts";
 import { evidenceOf, judge, ledgerOf, openOf, platformOf, rowOf, undosOf, wrongInAudit } from "./judge.ts";
 import type { Manner } from "./manner.ts";
 import { type Expectation, expectationOf } from "./model.ts";
+import { BY_HAND } from "./orders.ts";
 import { patiently } from "./people.ts";
 import { possibleOf } from "./possible.ts";
 import type { Program, Trace } from "./program.ts";
@@ -14,7 +15,7 @@ import { noteLength } from "./senders.ts";
 import { pause, type Stage, type Subject } from "./stage.ts";
 import { type Known, Stops } from "./stopped.ts";
 import { type Tally, tallyOf } from "./tally.ts";
-import { Outside, type World } from "./world.ts";
+import { Outside, throwsByRun, type World } from "./world.ts";
 
 /** What is proven: a program, the faults that strike it, and what the world does meanwhile. */
 export interface Case {
@@ -71,6 +72,7 @@ class Trial {
   readonly #before: Expectation[] = [];
   readonly #proof: Proof = { ...NOTHING, problems: [], crossed: {} };
   #last: { expected: Expectation; trace: Trace } | undefined;
+  readonly #byHand: Trace["did"] = {};
   #hasClicked = false;
   #undos = 0;
   #isClosed = false;
@@ -99,7 +101,7 @@ class Trial {
     const { id, name } = this.#run;
     const left = async () => {
       const own = await this.#stage.rows("SELECT id FROM probe_rows WHERE name LIKE ?1", `${name}/%`);
-      return (await ledgerOf(this.#stage, name)).length + own.length;
+      return (await this.#done()).length + own.length;
     };
     const before = await left();
     await this.#stage.growOld?.(this.#run);
@@ -231,7 +233,8 @@ class Trial {
   }
 
   async #known(): Promise<Known> {
-    return { before: this.#before, letters: this.#outside.senders.letters(), cut: await this.#isCut() };
+    const letters = this.#outside.senders.letters();
+    return { before: this.#before, letters, cut: await this.#isCut(), skips: (this.#world.skips ?? 0) > 0 };
   }
 
   /** What a run that is complete says of its way; a restarted one says the same as before. */
@@ -239,12 +242,16 @@ class Trial {
     const { status, output } = await platformOf(this.#stage, this.#run.id);
     const trace = output as Trace | null | undefined;
     // A complete run stays complete when a later pass throws, and answers nothing then.
-    if (!trace) return [`is complete, and its last pass has said nothing of its way: the platform says ${status}`];
+    const silent = [`is complete, and its last pass has said nothing of its way: the platform says ${status}`];
+    if (!trace) return throwsByRun(this.#run.program, this.#world) ? [] : silent;
+    // In a later pass the code may end before it hears again what a person has said in a loser's place.
+    for (const [at, did] of Object.entries(trace.did)) if (did === BY_HAND) this.#byHand[at] = did;
+    Object.assign(trace.did, this.#byHand);
     const expected = expectationOf(this.#run.program, trace, this.#stage.disturbedUntil() > this.#begunAt);
     const before = this.#last?.expected.story.join("; ");
     this.#last = { expected, trace };
-    const problems = trace.note === noteLength(this.#world) ? [] : [`was given a note of ${trace.note}`];
     const story = expected.story.join("; ");
+    const problems = trace.note === noteLength(this.#world) ? [] : [`was given a note of ${trace.note}`];
     return phase === "restart" && story !== before ? [...problems, `went another way: first ${before}; then ${story}`] : problems;
   }
 

@@ -251,10 +251,10 @@ export class Senders {
     return this.#deliver(queue, bodies, 1);
   }
 
-  /** As a queue does: what was not acknowledged comes again. Answers whether all of it was, in the end. */
+  /** As a queue does: what was not acknowledged comes again, and for the third time until it is. Answers whether all of it was. */
   async #deliver(queue: string, bodies: unknown[], first: number): Promise<boolean> {
-    for (let attempt = first; bodies.length > 0 && attempt <= 3; attempt++) {
-      const { acked } = await this.#stage.deliver(queue, bodies, attempt).catch(() => ({ acked: 0 }));
+    for (let attempt = first; bodies.length > 0 && attempt <= TRIES; attempt++) {
+      const { acked } = await this.#stage.deliver(queue, bodies, Math.min(attempt, 3)).catch(() => ({ acked: 0 }));
       if (acked === bodies.length) return true;
     }
     return bodies.length === 0;

@@ -65,6 +65,8 @@ export interface Stage {
   /** Hands messages to a queue's consumer, and answers how many it has settled. */
   deliver(queue: string, bodies: unknown[], attempt: number): Promise<{ acked: number }>;
   rows<T = Record<string, unknown>>(sql: string, ...params: unknown[]): Promise<T[]>;
+  /** Of which commits of a run the code has begun, as often as that is known. */
+  commitsBegun(name: string): Promise<string[]>;
   /** How many events an object was told. */
   heard(name: string): Promise<number>;
   platform(id: string): Promise<Standing>;

@@ -12,6 +12,7 @@ export interface Known {
   letters: readonly string[];
   /** An undo has begun in the midst of it. */
   cut: boolean;
+  skips: boolean;
 }
 
 /** How a run stands that has ended before its time. */

@@ -3,7 +3,7 @@ import { Meddler } from "./meddler.ts";
 import { Operators } from "./operators.ts";
 import type { Order } from "./orders.ts";
 import { People } from "./people.ts";
-import { type Leaf, leavesOf } from "./program.ts";
+import { type Leaf, leavesOf, type Program } from "./program.ts";
 import { Requests } from "./requests.ts";
 import { Senders, STRANGER } from "./senders.ts";
 import type { Stage, Subject } from "./stage.ts";
@@ -52,6 +52,12 @@ export interface World {
   breaks?: number[] | undefined;
   /** Whether it is undone in the end, and done again. */
   ends: "stays" | "undone" | "undone and retried";
+}
+
+/** The code throws in one run and not in another: a pass that the platform makes of the complete run may be told of another run. */
+export function throwsByRun(program: Program, { clicks, orders }: Pick<World, "clicks" | "orders">): boolean {
+  const isRestarted = [...clicks, ...orders].some(({ verb }) => verb === "restart");
+  return isRestarted && leavesOf(program).some(({ leaf }) => leaf.do === "throw");
 }
 
 /** Everybody outside the engine: the upstream, those who send messages, and the people on call. They come back when they are not heard. */

@@ -161,10 +161,15 @@ export function readable(thrown: unknown): unknown {
   } catch {
     // Its getters throw.
   }
-  return new Error(beginning(messageOf(thrown), MAX_ERROR_CHARACTERS));
+  const said = beginning(messageOf(thrown), MAX_ERROR_CHARACTERS);
+  const code = codeOf(thrown);
+  return code === undefined || String(code).length > MAX_CODE_CHARACTERS
+    ? new Error(said)
+    : new MillraceError(code, said, detailOf(thrown));
 }
 
 const MAX_ERROR_CHARACTERS = 100_000;
+const MAX_CODE_CHARACTERS = 100;
 
 /**
  * True for errors of ours that another attempt cannot cure, also after they crossed an RPC boundary: by their code, or as they say

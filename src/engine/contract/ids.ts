@@ -1,4 +1,4 @@
-import { createHmac, randomBytes } from "node:crypto";
+import { createHmac } from "node:crypto";
 import canonicalize from "canonicalize";
 import type { Envelope } from "./envelope.ts";
 import { MillraceError, messageOf } from "./errors.ts";
@@ -109,9 +109,9 @@ export function assertSecret(secret: string): void {
   );
 }
 
-/** A token that marks whose attempt wrote a row. */
+/** A token that marks whose attempt wrote a row: 24 hex characters. A UUID takes the runtime a fraction of what random bytes do. */
 export function attemptToken(): string {
-  return randomBytes(12).toString("hex");
+  return crypto.randomUUID().replaceAll("-", "").slice(0, 24);
 }
 
 /** 32 hex characters over parts that cannot run into each other. */

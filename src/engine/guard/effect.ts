@@ -1,4 +1,6 @@
 import { inDevelopment } from "../contract/development.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { describeFailure } from "../pass/failure.ts";
 import { CLAIMED, DOUBTED } from "../store/inbox/classes.ts";
 import type { Effect, EffectAttempt } from "./attempt.ts";
 import { callOf, inTime, noteKeyRead } from "./call.ts";
@@ -36,7 +38,7 @@ export async function attemptEffect<Input, Output>(effect: Effect<Input, Output>
 
 async function doAndRecord<Input, Output>(own: EffectAttempt<Input, Output>): Promise<StepOutcome> {
   const { pass, step, definition, begunAt } = own;
-  if (!(await pass.keepCaught(step))) return { held: true };
+  if (!(await pass.mayBegin(step))) return { held: true };
   assertNotGivenUp(begunAt, definition.timeout);
   const run = (signal: AbortSignal) => definition.run(callOf(own, signal));
   const output = await inTime(definition, inDevelopment(pass.env) ? noteKeyRead(own) : run);
@@ -44,11 +46,13 @@ async function doAndRecord<Input, Output>(own: EffectAttempt<Input, Output>): Pr
 }
 
 async function claimAndDo<Input, Output>(own: EffectAttempt<Input, Output>): Promise<StepOutcome> {
-  const { definition } = own;
+  const { pass, definition } = own;
   const claimed = await claimEffect(own);
   if ("outcome" in claimed) return claimed.outcome;
   if ("confirmed" in claimed) return recordConfirmed(own, claimed.confirmed);
   const holding = { ...own, attempt: claimed.attempt };
+  // The claim has heard of a person since the attempt began, if it took long.
+  if ((await pass.run.wanted()) !== "goes on") return heldBack(holding, claimed.repeats);
   const done = await underLease(holding, claimed.askedAt, (lease) =>
     inTime(definition, async (signal) => {
       const call = callOf(holding, AbortSignal.any([signal, lease.lost]));
@@ -68,4 +72,11 @@ async function claimAndDo<Input, Output>(own: EffectAttempt<Input, Output>): Pro
     if (!DOUBTED.has(definition.effect) || !saysOfWrites(error)) throw error;
     return doubtUnwritten(holding, done.output, error);
   }
+}
+
+/** Gives back a key that was taken while a person stopped or paused the run: under this attempt nothing was begun. */
+async function heldBack<Input, Output>({ pass, step, attempt, nth }: EffectAttempt<Input, Output>, repeats: boolean): Promise<StepOutcome> {
+  const failure = describeFailure(step.label, nth, new MillraceError("not_retryable", "A person held the run before this was begun."));
+  await pass.recorder.giveUp(attempt, repeats ? "expired" : "failed", JSON.stringify(failure));
+  return { held: true };
 }

@@ -19,10 +19,11 @@ export interface PackedOutput {
 }
 
 /**
- * Makes an output storable. Errors: `output_not_serializable`, also for what JSON would change in silence, because the code would be given
- * something else on a later pass than its type says; `output_too_large`, `unavailable` when R2 goes on failing.
+ * Makes an output storable: a large one in R2, under this path. Errors: `output_not_serializable`, also for what JSON would change in
+ * silence, because the code would be given something else on a later pass than its type says; `output_too_large`, `unavailable` when R2
+ * goes on failing.
  */
-export async function packOutput(bucket: R2Bucket, path: string, value: unknown): Promise<PackedOutput> {
+export async function packOutput(bucket: R2Bucket, path: () => string, value: unknown): Promise<PackedOutput> {
   if (value === undefined) return { output: null, outputRef: null };
   const text = serialize(value, "step's output");
   assertPlain(value);
@@ -33,7 +34,7 @@ export async function packOutput(bucket: R2Bucket, path: string, value: unknown)
       `The step's output has ${byteLength(text)} bytes, and at most ${MAX_OUTPUT_BYTES} (4 MiB) are kept: store it in the step and return where it is.`,
     );
   }
-  const outputRef = `outputs/${path}`;
+  const outputRef = `outputs/${path()}`;
   await putJson(bucket, outputRef, text);
   return { output: null, outputRef };
 }

@@ -55,7 +55,7 @@ export async function record<Output>(
 
 async function pack(pass: Pass, attempt: Attempt, output: unknown): Promise<{ packed: PackedOutput; problem?: unknown }> {
   try {
-    const path = `${pass.envelope.tenant_id}/${pass.instanceId}/${digest(attempt.key.step, attempt.key.item, attempt.token)}`;
+    const path = () => `${pass.envelope.tenant_id}/${pass.instanceId}/${digest(attempt.key.step, attempt.key.item, attempt.token)}`;
     return { packed: await packOutput(pass.env.PAYLOADS, path, output) };
   } catch (problem) {
     // What a commit does is its write: without it nothing happened, and nothing is to be recorded.

@@ -1,4 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { CLOCKS_APART_MS } from "../contract/patience.ts";
 import { isDoubtEvent } from "../guard/doubt.ts";
 import type { StepMode } from "../guard/step-mode.ts";
 import { labelOf } from "../pass/history.ts";
@@ -77,9 +78,6 @@ function keptInPlace(steps: readonly NamedStep[], recorded: readonly string[]): 
   }
   return placed;
 }
-
-/** The clocks of a pass and of the platform may differ by so much. */
-const CLOCKS_APART_MS = 1000;
 
 /** A step that the platform took over from a pass began when the pass began it. */
 function begunInPass(step: StepRecord, effect: Effect | undefined): StepRecord {

@@ -12,19 +12,21 @@ import { leaveBehind } from "./leave.ts";
 import { leaveInLane } from "./leave-in-lane.ts";
 import { settledBefore } from "./settled.ts";
 
+/** Where a batch is taken in. */
+type BatchIntake = Intake & { readonly takenAt: number };
+
 /**
  * Handles a delivered batch: leaves out what an operator has settled, lets `take` say what became of each message, ends the way of those
  * that go no further, and settles each by itself. Answers what became of each. It never throws:
  * a handler that throws loses the settlements it made.
  */
 export async function handleBatch(
-  intake: Intake,
+  intake: BatchIntake,
   batch: MessageBatch,
   take: (messages: readonly Message[], outcomes: Outcomes) => Promise<void>,
 ): Promise<Outcomes> {
   const outcomes: Outcomes = new Map();
-  const beganAt = Date.now();
-  noteTaken(intake.env, batch.messages, beganAt);
+  noteTaken(intake.env, batch.messages);
   try {
     assertReady(intake.env);
     const settled = await settledBefore(intake, batch.messages);
@@ -43,7 +45,7 @@ export async function handleBatch(
     queue: intake.consumer.queue.name,
     messages: batch.messages,
     outcomes: batch.messages.map((message) => outcomes.get(message)?.did ?? "retried"),
-    beganAt,
+    beganAt: intake.takenAt,
     isKnown: (type) => intake.catalog.kindsOf(type).length > 0,
   });
   return outcomes;
@@ -59,7 +61,7 @@ function tooLong({ queue, deadlineMs }: ConsumerDefinition): MillraceError {
 
 /** Settles each message by itself: what is durable is acknowledged, the rest comes back after its queue's back-off, or its lane's own. */
 function settle(
-  { env, consumer: { queue } }: Intake,
+  { env, consumer: { queue }, takenAt }: BatchIntake,
   batch: MessageBatch,
   outcomes: Outcomes,
   delays: ReadonlyMap<Message, number> | undefined,
@@ -74,7 +76,7 @@ function settle(
     // What was captured has said so itself.
     if (did === "captured" || did === "refused") continue;
     const why = outcome && "error" in outcome ? causeOf(outcome.error) : {};
-    noteDelivery(env, { queue: queue.name, message, attempt: message.attempts, outcome: did, ...why });
+    noteDelivery(env, { queue: queue.name, message, attempt: message.attempts, outcome: did, takenAt, ...why });
   }
   // Of one message its own line says as much.
   if (batch.messages.length > 1) logLine("info", { log: "batch", queue: queue.name, messages: batch.messages.length, ...counts });

@@ -31,7 +31,7 @@ export async function captureReused(intake: Intake, group: readonly Plan[], writ
  * the usual batch does not pay for it.
  */
 async function captureCommands(
-  { env, catalog, consumer: { queue } }: Intake,
+  { env, catalog, consumer: { queue }, takenAt }: Intake,
   repeated: readonly { one: Acceptance; plan: Plan }[],
 ): Promise<ReadonlySet<Acceptance>> {
   if (repeated.length === 0) return new Set();
@@ -48,10 +48,8 @@ async function captureCommands(
     // A command that an event leads to is captured as it would have been sent: the event itself is none the worse.
     const body = envelope.kind === "command" ? message.body : one.envelope;
     const given = { queue: one.queue ?? queue.name, body, attempts: message.attempts, firstAt: message.timestamp.getTime() };
-    return {
-      letter: deadLetter({ ...given, error: keyReused(one.envelope) }),
-      delivery: body === message.body ? message : { id: message.id, body },
-    };
+    const letter = deadLetter({ ...given, error: keyReused(one.envelope) });
+    return body === message.body ? { letter, delivery: message, takenAt } : { letter, delivery: { id: message.id, body } };
   });
   await capture(env, letters);
   return new Set(reused.map(({ one }) => one));
@@ -59,7 +57,7 @@ async function captureCommands(
 
 /** A wait would never hear of an event's second payload, so somebody must. */
 async function captureEvents(
-  { env, consumer: { queue } }: Intake,
+  { env, consumer: { queue }, takenAt }: Intake,
   group: readonly Plan[],
   kept: readonly Envelope[],
 ): Promise<ReadonlySet<Envelope>> {
@@ -74,7 +72,7 @@ async function captureEvents(
     .map(({ message, envelope }): Captured => {
       const { body, attempts, timestamp } = message;
       const letter = deadLetter({ queue: queue.name, body, attempts, firstAt: timestamp.getTime(), error: keyReused(envelope) });
-      return { letter, delivery: message };
+      return { letter, delivery: message, takenAt };
     });
   await capture(env, letters);
   return reused;
@@ -84,6 +82,8 @@ async function captureEvents(
 interface Captured {
   readonly letter: DeadLetter;
   readonly delivery: Pick<Message, "id" | "body">;
+  /** Not known of a command that nobody has delivered. */
+  readonly takenAt?: number | undefined;
 }
 
 async function capture(env: EngineEnv, captured: readonly Captured[]): Promise<void> {
@@ -91,8 +91,8 @@ async function capture(env: EngineEnv, captured: readonly Captured[]): Promise<v
     env.DB,
     rowChunks(captured.map(({ letter }) => letter)).map((chunk) => insertDeadLetters(chunk)),
   );
-  for (const { letter, delivery } of captured) {
+  for (const { letter, delivery, takenAt } of captured) {
     const { id: deadLetter, queue, reason: code, error, attempts } = letter;
-    noteDelivery(env, { queue, message: delivery, attempt: attempts, outcome: "captured", deadLetter, code, error });
+    noteDelivery(env, { queue, message: delivery, attempt: attempts, outcome: "captured", takenAt, deadLetter, code, error });
   }
 }

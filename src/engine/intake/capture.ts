@@ -63,7 +63,7 @@ export async function capture(intake: Intake, hopeless: readonly Hopeless[]): Pr
     const { id: deadLetter, reason: code, error } = end.letter;
     const upstreamStatus = end.letter.upstreamStatus ?? undefined;
     const said = { outcome: "captured", deadLetter, code, error, upstreamStatus } as const;
-    noteDelivery(intake.env, { queue: queue.name, message, attempt: attempts, ...said });
+    noteDelivery(intake.env, { queue: queue.name, message, attempt: attempts, takenAt: intake.takenAt, ...said });
   }
   await intake.onCaptured?.(
     intake,

@@ -37,7 +37,7 @@ export function consumeCommands(consumer: CommandConsumer, catalog: Catalog, onC
   return {
     queue: queue.name,
     handle: (batch, env, triesOf) => {
-      const intake = { env, consumer, catalog, triesOf, onCaptured };
+      const intake = { env, consumer, catalog, triesOf, onCaptured, takenAt: Date.now() };
       return handleBatch(intake, batch, async (messages, outcomes) => {
         const { read, refused } = readMessages(messages, (type) => performer(type).on);
         for (const { message, error } of refused) outcomes.set(message, { did: "refused", error });

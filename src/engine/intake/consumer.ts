@@ -25,6 +25,8 @@ export interface Intake {
   readonly catalog: Catalog;
   /** Default: its deliveries. */
   readonly triesOf?: TriesOf | undefined;
+  /** Since when the batch is worked on, in milliseconds since 1970. */
+  readonly takenAt?: number;
   /** Default: nothing. */
   readonly onCaptured?: OnCaptured | undefined;
 }

@@ -28,7 +28,7 @@ export function consumeEvents(consumer: EventConsumer, catalog: Catalog, onCaptu
   return {
     queue: queue.name,
     handle: (batch, env, triesOf) => {
-      const intake = { env, consumer, catalog, triesOf, onCaptured };
+      const intake = { env, consumer, catalog, triesOf, onCaptured, takenAt: Date.now() };
       return handleBatch(intake, batch, async (messages, outcomes) => {
         const { read, refused } = readMessages(messages, (type) => carried(catalog, queue.name, "event", type));
         for (const { message, error } of refused) outcomes.set(message, { did: "refused", error });

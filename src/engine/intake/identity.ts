@@ -18,6 +18,10 @@ export function byIdentity<T extends Identity>(rows: readonly T[]): ByIdentity<T
 
 /** The first of those that ask for the same: the order of a batch decides, as it does in the database. */
 export function firstOf<T extends Identity>(all: readonly T[]): T[] {
-  const seen = new Set<string>();
-  return all.filter(({ id, fingerprint }) => seen.size < seen.add(`${id}/${fingerprint}`).size);
+  const seen = new Map<string, string[]>();
+  return all.filter(({ id, fingerprint }) => {
+    const known = seen.get(id);
+    if (known === undefined) return seen.set(id, [fingerprint]);
+    return !known.includes(fingerprint) && known.push(fingerprint);
+  });
 }

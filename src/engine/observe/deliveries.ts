@@ -6,30 +6,30 @@ import { countLetters } from "./metrics/runs.ts";
 import { traceDelivery } from "./traces/deliveries.ts";
 import { childOf, isExported } from "./traces/span.ts";
 
-/** A delivery that is being worked on. */
-interface Taken {
-  readonly at: number;
-  readonly span: SpanUnderWay | undefined;
-}
+/** Only of those that are exported: an entry of each message would take the garbage collector longer than all else that is noted here. */
+const spans = new WeakMap<Delivered, SpanUnderWay>();
 
-const taken = new WeakMap<Delivered, Taken>();
-
-/** Notes since when a batch is worked on, in milliseconds since 1970. */
-export function noteTaken(env: object, messages: readonly Delivered[], at: number): void {
+/** Begins the spans of a batch that is worked on from now on. */
+export function noteTaken(env: object, messages: readonly Delivered[]): void {
   for (const message of messages) {
     const traceparent = fieldsOf(message).traceparent;
-    taken.set(message, { at, span: isExported(env, traceparent) ? { traceparent: childOf(traceparent), env } : undefined });
+    if (isExported(env, traceparent)) spans.set(message, { traceparent: childOf(traceparent), env });
   }
 }
 
 /** The span of a message's delivery: what its handling leads to is a child of it. Undefined where it is not exported. */
 export function spanOfDelivery(message: Delivered): SpanUnderWay | undefined {
-  return taken.get(message)?.span;
+  return spans.get(message);
+}
+
+/** What became of a delivery, and since when it was worked on, in milliseconds since 1970. */
+interface Noted extends Omit<Delivery, "waitedMs" | "ms"> {
+  readonly takenAt: number | undefined;
 }
 
 /** Notes what became of a delivery: one line of the log, its spans, and a count if it became a dead letter. */
-export function noteDelivery(env: object, said: Omit<Delivery, "waitedMs" | "ms">): void {
-  const { at, span } = taken.get(said.message) ?? {};
+export function noteDelivery(env: object, { takenAt: at, ...said }: Noted): void {
+  const span = spanOfDelivery(said.message);
   const madeAt = Date.parse(String(fieldsOf(said.message).created_at));
   const waitedMs = at === undefined || Number.isNaN(madeAt) ? undefined : Math.max(0, at - madeAt);
   const delivery = { ...said, waitedMs, ms: at && Date.now() - at };

@@ -13,8 +13,11 @@ import { carryOut, type OpenAction } from "./carry-out.ts";
 
 /** Promises looked at in one portion. */
 const ROWS = 50;
-/** Pauses of the one who promised, in milliseconds: the platform ends a run some moments after the run has said so itself. */
-const SOON_MS = [0, 50, 100, 200, 400, 800];
+/**
+ * Pauses of the one who promised, in milliseconds: the platform ends a run some moments after the run has said so itself, and one whose
+ * pass may be taking a step itself is ended two seconds after a person wants that.
+ */
+const SOON_MS = [0, 50, 100, 200, 400, 800, 600];
 
 /** What came of a promise: kept, or put off with what it failed of. */
 type Tried = { action: OpenAction; failed: string | null; soon: boolean };

@@ -5,7 +5,6 @@ import { leaveDoubts } from "../store/inbox/doubts.ts";
 import { ENDED, UNDER_WAY } from "../store/instances/status.ts";
 import { beginCancel, markStopped } from "../store/instances/stop.ts";
 import { actAndTell } from "./act.ts";
-import { leftBehind } from "./left.ts";
 import { type ActionPlan, type PlanVerdict, planEffects } from "./plan.ts";
 import { undoVerdictOn } from "./undo.ts";
 
@@ -59,7 +58,7 @@ export async function cancelInstance(
   const after = { status: undo ? (instance.status === "in_doubt" ? "in_doubt" : "running") : "terminated", run };
   const action: Action = { id: actionId, verb: "cancel", target: instanceId, instanceId, reason, detail: { run, undo }, before, after };
   await actAndTell(env, by, action, {
-    change: undo ? beginCancel({ ...next, left: JSON.stringify(await leftBehind(env, instanceId)) }, actionId) : markStopped(next),
+    change: undo ? beginCancel(next, actionId) : markStopped(next),
     also: { doubts: leaveDoubts(instanceId, actionId) },
     refused: async () => {
       const now = await getInstance(env, by, instanceId);

@@ -4,6 +4,7 @@ import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { platformId } from "../contract/ids.ts";
 import { laneIn } from "../contract/queue.ts";
+import { sql } from "../contract/sql.ts";
 import { within } from "../contract/within.ts";
 import { doubtEventType } from "../guard/doubt.ts";
 import { askPlatform, type PlatformAnswer } from "../intake/platform.ts";
@@ -14,9 +15,9 @@ import { resumeEventType } from "../signals/held.ts";
 import { noteRestarted } from "../store/actions.ts";
 import { ENDED, type InstanceStatus, UNSEEN } from "../store/instances/status.ts";
 import { markRestarted } from "../store/instances/stop.ts";
-import { atomically } from "../store/retry.ts";
+import { atomically, query } from "../store/retry.ts";
 import { keepCutOff } from "./cut-off.ts";
-import { endRun, terminate, wakeStanding } from "./end-run.ts";
+import { endRun, wakeStanding } from "./end-run.ts";
 import { tellHeld } from "./tell-held.ts";
 
 /** A promise to an operator that the platform has not heard of yet, and how its instance stands now. */
@@ -48,15 +49,8 @@ export interface OpenAction {
 /** `kept`: the platform has heard of it, or need not · `not yet`: it has still to end the run that failed; come back soon. */
 export type Kept = "kept" | "not yet";
 
-/**
- * A run that has told its end is over on the platform within moments. One that still runs after so many tries, ten seconds apart, lives:
- * there is nothing to restart.
- */
-const TRIES_UNTIL_ALIVE = 5;
-/**
- * What is undone has nothing left to do: a run of it that still lives after so many tries is the old one, which a crash may have left so.
- */
-const TRIES_UNTIL_LEFT = 2;
+/** A run that has told its end is over on the platform within moments. One that still lives after so many tries, 10 s apart, is ended. */
+const TRIES_UNTIL_ENDED = 5;
 
 /** Carries out on the platform what an operator was promised. Safe to repeat. Throws what the platform answers. */
 export async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept> {
@@ -90,12 +84,16 @@ export async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept
   }
 }
 
-/** Begins an undo, once the run that it takes back is over on the platform too: one that lives behind its row's end is ended. */
+/**
+ * Begins an undo, once the run that it takes back is over on the platform too: one that lives behind its row's end is ended, once no
+ * attempt of it is under way.
+ */
 async function carryOutUndo(env: EngineEnv, action: OpenAction): Promise<Kept> {
   const { instance, status } = await reached(env, { ...action, undo: null });
   if (instance && !ENDED.has(status)) {
-    if (action.attempts < TRIES_UNTIL_ALIVE) return notYet(env, instance, action);
-    await terminate(instance);
+    if (action.attempts < TRIES_UNTIL_ENDED) return notYet(env, instance, action);
+    if ((await endRun(env, action)) === "not yet") return "not yet";
+    await keepCutOff(env, action);
   }
   await existing(env, action);
   return "kept";
@@ -140,6 +138,9 @@ async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<Kept
   await crashPoint("stopped on the platform, not begun anew", action.instance_id);
   await keepCutOff(env, action);
   await atomically(env.DB, [markRestarted(action.instance_id, action.run)]);
+  // A pass that came too late to hear of the restart may have gone on to the end: what is complete keeps its result.
+  const [now] = await query<{ status: InstanceStatus }>(env.DB, sql`SELECT status FROM instances WHERE id = ${action.instance_id}`);
+  if (now && ENDED.has(now.status)) return "kept";
   const { instance } = await existing(env, action);
   if (!instance) return "kept";
   await restartRun(env, instance, { ...action, from_step: null });
@@ -172,9 +173,13 @@ async function carryOutRetry(env: EngineEnv, action: OpenAction): Promise<Kept> 
   if (!instance) return "kept";
   const ended = ENDED.has(status);
   if (action.restarted_at === null) {
-    const isUndone = action.undone === 1;
-    if (!ended && action.attempts < (isUndone ? TRIES_UNTIL_LEFT : TRIES_UNTIL_ALIVE)) return notYet(env, instance, action);
-    if (ended || isUndone) await restartRun(env, instance, action);
+    // A run that was stopped has not told its end: whatever of it still sleeps or waits is ended.
+    if (!ended && action.undone !== 1 && action.attempts < TRIES_UNTIL_ENDED) return notYet(env, instance, action);
+    if (!ended) {
+      if ((await endRun(env, action)) === "not yet") return "not yet";
+      await keepCutOff(env, action);
+    }
+    await restartRun(env, instance, action);
   } else if (ended) return "kept";
   await tellHeld(env, instance, action);
   return "kept";

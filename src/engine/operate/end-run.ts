@@ -3,6 +3,7 @@ import { MillraceError, messageOf } from "../contract/errors.ts";
 import { within } from "../contract/within.ts";
 import { historyOf, type StepRecord } from "../inspect/history.ts";
 import { askPlatform, nudge } from "../intake/platform.ts";
+import { isOfBefore } from "../pass/fresh.ts";
 import { IN_PASS_MS } from "../pass/lean.ts";
 import { HEARD_FOR_MS } from "../pass/which-run.ts";
 import { selectLean } from "../store/inbox/read.ts";
@@ -38,7 +39,8 @@ export async function endRun(
   if (!instance) return "unknown";
   if (ENDED.has(status)) return "ended";
   const { steps, truncated } = await historyOf(env, { id, workflow });
-  if (attempts < TRIES_WHILE_AT_WORK && (isAtWork(steps) || mayBeginStill(steps, at) || (await mayTakeStep(env, id, steps, at)))) {
+  const isAlone = await isLocal(env.DB);
+  if (attempts < TRIES_WHILE_AT_WORK && (isAtWork(steps, isAlone) || mayBeginStill(steps, at) || (await mayTakeStep(env, id, steps, at)))) {
     await wakeStanding(env, instance, attempts);
     return "not yet";
   }
@@ -68,8 +70,10 @@ export async function wakeStanding(env: EngineEnv, instance: WorkflowInstance, a
   if (attempts > 0 && (await isLocal(env.DB))) await nudge(instance);
 }
 
-function isAtWork(steps: readonly StepRecord[]): boolean {
-  return steps.some(({ type, state }) => type === "do" && state === "running");
+/** Where there is but one process (`isAlone`), an attempt that began before it has died with the one before, whatever its history says. */
+function isAtWork(steps: readonly StepRecord[], isAlone: boolean): boolean {
+  const beganAt = ({ attempts, startedAt }: StepRecord) => attempts.at(-1)?.startedAt ?? startedAt ?? 0;
+  return steps.some((step) => step.type === "do" && step.state === "running" && !(isAlone && isOfBefore(beganAt(step))));
 }
 
 /**

@@ -18,15 +18,15 @@ export function wentOnTo(left: Steps, label: string | null): string | undefined 
   return failure && !("open" in failure) ? failure.wentOn : undefined;
 }
 
-/** The same for a run in which these steps are tried anew. */
-export function triedAnew(left: Steps, run: number, labels: readonly (string | null | undefined)[]): Steps {
-  return { ...left, ...Object.fromEntries(labels.flatMap((label) => (label ? [[label, { open: run }]] : []))) };
+/** What a run is told besides, in which these steps are tried anew. */
+export function triedAnew(run: number, labels: readonly (string | null | undefined)[]): Steps {
+  return Object.fromEntries(labels.flatMap((label) => (label ? [[label, { open: run }]] : [])));
 }
 
-/** The same for an undo: it goes the way of the last run, so it is also told with what that one failed. */
-export function withItsEnd(left: Steps, { error }: Instance): Steps {
+/** What an undo is told besides: it goes the way of the last run, and so hears with what that one failed. */
+export function itsEnd({ error }: Instance): Steps {
   const label = error?.step || error?.behind;
-  if (!error || !label) return left;
+  if (!error || !label) return {};
   const { code, message } = error;
-  return { ...left, [label]: code === "step_failed" ? { name: "Error", message } : { name: "MillraceError", code, message } };
+  return { [label]: code === "step_failed" ? { name: "Error", message } : { name: "MillraceError", code, message } };
 }

@@ -46,7 +46,7 @@ export async function resolveDoubt(
   );
   if (before === undefined) throw notFound();
 
-  const path = `${by.tenantId}/${instanceId}/${digest("operator", actionId)}`;
+  const path = () => `${by.tenantId}/${instanceId}/${digest("operator", actionId)}`;
   const output = await packOutput(env.PAYLOADS, path, resolution.verb === "confirm" ? resolution.output : undefined);
   const changed = { before: { state: before.state }, after: { state: SETTLED[resolution.verb] } };
   const action: Action = { id: actionId, verb: resolution.verb, target, instanceId, reason, ...changed };

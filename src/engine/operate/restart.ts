@@ -8,15 +8,20 @@ import { beginRestart } from "../store/instances/stop.ts";
 import { forgetTold } from "../store/waits.ts";
 import { actAndTell } from "./act.ts";
 import { failedBefore } from "./failed-before.ts";
-import { leftBehind, triedAnew } from "./left.ts";
-import { type ActionPlan, planEffects } from "./plan.ts";
+import { triedAnew } from "./left.ts";
+import { type ActionPlan, type PlanVerdict, planEffects } from "./plan.ts";
 import { whyRestarting } from "./restarting.ts";
 import { retryVerdictOn } from "./retry.ts";
 
 /** Dry run: what a restart would do with each effect. Errors: `instance_not_found`. */
 export async function planRestart(env: EngineEnv, by: Operator, instanceId: string): Promise<ActionPlan> {
   const instance = await getInstance(env, by, instanceId);
-  const effects = await planEffects(env, by, instance, { recorded: retryVerdictOn, unrecorded: () => "runs" });
+  const isGoingOn = GOING_ON.has(instance.status);
+  const effects = await planEffects(env, by, instance, {
+    // It is waited for, and recorded.
+    recorded: (effect): PlanVerdict => (isGoingOn && effect.state === "claimed" ? "under_way" : retryVerdictOn(effect)),
+    unrecorded: (state) => (isGoingOn && state === "running" ? "under_way" : "runs"),
+  });
   const failed = RETRYABLE.has(instance.status) ? (instance.error?.step ?? "") : "";
   // A step that failed before it recorded anything has no entry: it runs again all the same.
   const listed = failed === "" || effects.some(({ step, item }) => labelOf(step, item) === failed);
@@ -42,7 +47,7 @@ export async function restartInstance(env: EngineEnv, by: Operator, instanceId: 
   const instance = await getInstance(env, by, instanceId);
   const actionId = actionIdOf(by);
   const run = instance.run + 1;
-  const left = JSON.stringify(triedAnew(await leftBehind(env, instanceId), run, [instance.error?.step]));
+  const left = JSON.stringify(triedAnew(run, [instance.error?.step]));
   const changed = { before: { status: instance.status, run: instance.run }, after: { status: "running", run } };
   const action: Action = {
     id: actionId,

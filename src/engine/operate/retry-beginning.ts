@@ -8,6 +8,7 @@ import type { Instance } from "../inspect/instances.ts";
 import { labelOf } from "../pass/history.ts";
 import { wentOnFrom } from "../store/inbox/caught.ts";
 import { query } from "../store/retry.ts";
+import { leftBehind } from "./left.ts";
 
 const MAX_NAMES_CHARACTERS = 1000;
 
@@ -65,6 +66,9 @@ export async function assertRecorded(
 ): Promise<void> {
   const own = [...effects.map(({ step, item }) => labelOf(step, item)), instance.error?.step, instance.error?.behind].filter(Boolean);
   if (from === undefined || own.includes(from)) return;
+  // A failure that the code caught may be on record nowhere else.
+  own.push(...Object.keys(await leftBehind(env, instance.id)));
+  if (own.includes(from)) return;
   // Steps that only read are known to the platform alone.
   const { steps, truncated } = await historyOf(env, instance);
   const names = [...new Set([...steps.map(({ name }) => name), ...own])];

@@ -145,13 +145,12 @@ export async function retryAs(
   const again = kind.refused ?? whyAgain(instance, failed, recorded);
   const anyway = options.anyway === true;
   const named = mustBeFree(instance, failed, anyway);
-  const left = await leftBehind(env, instanceId);
-  const wentOn = wentOnTo(left, named);
+  const wentOn = wentOnTo(await leftBehind(env, instanceId), named);
   const run = instance.run + 1;
   // Its first pass must look at what was taken back, which a pass of an instance that was created a moment ago does not.
   if (isUndone(instance)) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
   // What is undone begins anew with all; an undo that goes on finds what there was by what the code had heard.
-  const told = triedAnew(left, run, isBeingUndone(instance) ? [] : [failed, instance.error?.step]);
+  const told = triedAnew(run, isBeingUndone(instance) ? [] : [failed, instance.error?.step]);
   const actionId = actionIdOf(by);
   const undone = instance.status === "terminated" && { undone: true };
   const detail = { ...kind.detail, from, run, ...(anyway && { anyway }), ...undone, ...failedBefore(instance) };
@@ -162,7 +161,8 @@ export async function retryAs(
       id: instanceId,
       tenantId: by.tenantId,
       run,
-      left: isUndone(instance) ? null : JSON.stringify(told),
+      left: JSON.stringify(told),
+      isAnew: isUndone(instance),
       named,
       wentOn,
       again,

@@ -51,7 +51,7 @@ export async function skipStep(
   const instance = await getInstance(env, by, instanceId);
   const recorded = await effectsAndFree(env, by, instanceId);
   const refused = await whyRefused(env, instance, recorded, { step, item });
-  const path = `${by.tenantId}/${instanceId}/${digest("skipped", crypto.randomUUID())}`;
+  const path = () => `${by.tenantId}/${instanceId}/${digest("skipped", crypto.randomUUID())}`;
   const packed = await packOutput(env.PAYLOADS, path, output);
   const label = labelOf(step, item);
   const newest = recorded.findLast((effect) => effect.step === step && effect.item === item);

@@ -11,7 +11,7 @@ import { ENDED } from "../store/instances/status.ts";
 import { query } from "../store/retry.ts";
 import { actAndTell } from "./act.ts";
 import { failedBefore } from "./failed-before.ts";
-import { leftBehind, withItsEnd } from "./left.ts";
+import { itsEnd } from "./left.ts";
 
 /** What an undo would do with each guarded effect. */
 export interface UndoPlan {
@@ -66,7 +66,7 @@ export async function undoInstance(env: EngineEnv, by: Operator, instanceId: str
   const instance = await getInstance(env, by, instanceId);
   const actionId = actionIdOf(by);
   const run = instance.run + 1;
-  const left = JSON.stringify(withItsEnd(await leftBehind(env, instanceId), instance));
+  const left = JSON.stringify(itsEnd(instance));
   const changed = { before: { status: instance.status, undo: instance.undo }, after: { status: "running", undo: "open" } };
   const action: Action = {
     id: actionId,

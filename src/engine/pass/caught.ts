@@ -21,27 +21,48 @@ export interface Caught {
  */
 export type LeftBehind = Caught | { open: number };
 
+/** So much of a message is remembered, in characters. */
+const MAX_MESSAGE_CHARACTERS = 1000;
+
 /** Remembers what the code heard of an error. */
 export function caughtOf(error: unknown): Caught {
-  return { name: error instanceof Error ? error.name : "Error", code: codeOf(error), message: beginning(messageOf(error), 1000) };
+  const message = beginning(messageOf(error), MAX_MESSAGE_CHARACTERS);
+  return { name: error instanceof Error ? error.name : "Error", code: codeOf(error), message };
 }
+
+/** Shortens an error's message to what is remembered of it: so the code hears the same on its first pass as on later ones. */
+export function asRemembered(error: unknown): unknown {
+  if (error instanceof Error && error.message.length > MAX_MESSAGE_CHARACTERS && !Object.isFrozen(error)) {
+    error.message = beginning(error.message, MAX_MESSAGE_CHARACTERS);
+  }
+  return error;
+}
+
+/** The language's own kinds of errors. */
+const KINDS = new Map([EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError].map((kind) => [kind.name, kind]));
 
 /** The error as the code heard it. */
 export function errorOf({ name, code, message }: Caught): Error {
   if (name === "MillraceError" && code) return new MillraceError(code, message);
-  return Object.assign(new Error(message), { name }, code && { code });
+  return Object.assign(new (KINDS.get(name) ?? Error)(message), { name }, code && { code });
 }
 
 /** What steps failed of, as it is kept: where that is too much for a row, each says how it begins. */
 export function packLeft(left: Readonly<Record<string, LeftBehind>>): string {
   const whole = JSON.stringify(left);
   if (whole.length <= MAX_LEFT_CHARACTERS) return whole;
-  const cut = (one: LeftBehind) => ("open" in one ? one : { ...one, after: undefined, message: beginning(one.message, 40) });
+  const share = Math.max(
+    SHORT_MESSAGE_CHARACTERS,
+    MAX_MESSAGE_CHARACTERS - Math.ceil((whole.length - MAX_LEFT_CHARACTERS) / Object.keys(left).length),
+  );
+  const cut = (one: LeftBehind) => ("open" in one ? one : { ...one, after: undefined, message: beginning(one.message, share) });
   return JSON.stringify(Object.fromEntries(Object.entries(left).map(([label, one]) => [label, cut(one)])));
 }
 
 /** A row takes 2 MB, of characters that have up to three bytes each; the entry holds other things as well. */
 const MAX_LEFT_CHARACTERS = 300_000;
+/** Of very many failures so much of each message is kept. */
+const SHORT_MESSAGE_CHARACTERS = 40;
 
 /** What the code of a pass has heard, by the labels of its steps. */
 interface Heard {

@@ -181,8 +181,11 @@ export class Course implements Progress {
       return failure && isDue && !this.#history?.keepsFailureOf(failed) ? [[failed, failure]] : [];
     });
     if (unsaid.every(([failed]) => this.#kept.has(failed))) return undefined;
+    // What had settled is said once, with the last of them: it may be as long as the run.
+    const last = unsaid.findLast(([failed]) => !this.#kept.has(failed))?.[0];
     const { after } = this.before(label, start);
-    return Object.fromEntries(unsaid.map(([failed, one]) => [failed, this.#kept.get(failed) ?? { ...one, wentOn: label, after }]));
+    const went = (failed: string) => ({ wentOn: label, ...(failed === last && { after }) });
+    return Object.fromEntries(unsaid.map(([failed, one]) => [failed, this.#kept.get(failed) ?? { ...one, ...went(failed) }]));
   }
 
   /** Later passes are told these failures. */

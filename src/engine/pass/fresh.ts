@@ -26,3 +26,8 @@ export function isFirstPass(instanceId: string, createdAt: Date | undefined): bo
   lately.add(instanceId);
   return !known && createdAt !== undefined && createdAt.getTime() > since && at - createdAt.getTime() <= FRESH_MS;
 }
+
+/** True for what began before this isolate was asked for its first pass: it was begun in another, which may have died. */
+export function isOfBefore(at: number): boolean {
+  return since === undefined || at < since;
+}

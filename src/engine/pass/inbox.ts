@@ -26,6 +26,7 @@ export class Inbox {
   readonly #createdAt: Date | undefined;
   #positions = 0;
   #knownToRun = false;
+  #hasWaited = false;
   #followsAnother = false;
   #history: History | undefined;
   #seen: readonly Seen[] = [];
@@ -194,6 +195,7 @@ export class Inbox {
       token: this.#pass + attemptToken(),
       epoch: 1,
       saysItRuns: !this.#knownToRun,
+      begins: this.#isFirst && !this.#knownToRun && !this.#hasWaited,
       undoable,
       ...(start ? this.course.before(step.label, start) : { after: null, caught: null }),
       aloneAs: this.#entries ? null : this.#pass,
@@ -225,6 +227,7 @@ export class Inbox {
   /** The instance waited: its next write says that it runs again. */
   noteWaited(): void {
     this.#knownToRun = false;
+    this.#hasWaited = true;
     this.run.noteWaited();
   }
 }

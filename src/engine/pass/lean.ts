@@ -49,7 +49,8 @@ export class LeanSteps {
 
   /** The attempt goes on as the first one of a step of the platform's: what it still records is that step's. */
   handOver(label: string): void {
-    this.#begun.set(label, { at: this.beganAt(label) ?? Date.now(), isHandedOver: true });
+    const begun = this.#begun.get(label);
+    if (begun) this.#begun.set(label, { ...begun, isHandedOver: true });
   }
 
   /** The attempt has ended: the next one is the platform's. */

@@ -5,7 +5,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { type Hide, hideNothing, hidingIn } from "../contract/hide.ts";
 import { Spending } from "../observe/cost/spending.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
-import { caughtOf, errorOf, leftBy, packLeft } from "./caught.ts";
+import { asRemembered, caughtOf, errorOf, leftBy, packLeft } from "./caught.ts";
 import { withConfirmed } from "./confirmed-output.ts";
 import { Course } from "./course.ts";
 import type { Failure } from "./failure.ts";
@@ -19,8 +19,11 @@ import { patiently } from "./patiently.ts";
 import type { StepCall } from "./step-call.ts";
 import { WhichRun } from "./which-run.ts";
 
-/** Where all runs in one process, calls that follow one another leave timers and requests no turn: behind so many steps a pass does. */
-const TURN = 10;
+/**
+ * Behind so many steps a pass waits for a moment, so that timers and requests of its process have their turn: locally all runs in one, and
+ * calls that follow one another leave them none.
+ */
+const STEPS_IN_A_ROW = 10;
 
 /** Whose pass it is. */
 interface PassOf {
@@ -126,7 +129,7 @@ export class Pass {
 
   async #outcomeOf<T>(step: StepCall, work: () => Promise<T>, look?: () => Promise<unknown>): Promise<T> {
     const { label } = step;
-    if (++this.#taken % TURN === 0) await scheduler.wait(0);
+    if (++this.#taken % STEPS_IN_A_ROW === 0) await scheduler.wait(0);
     if (step.lean) await this.inbox.proveFirst();
     await this.inbox.know();
     const caught = this.inbox.history?.failureOf(label);
@@ -141,42 +144,32 @@ export class Pass {
       if (!caught && !this.undoes && history?.isBuiltOn(label)) return this.#goAstray(error);
       if (step.guarded) this.guarded.noteFailed(label, error);
       if (history?.failsAgain(label, caughtOf(error))) await patiently(() => this.recorder.remember(this.instanceId, label));
-      throw error;
+      throw asRemembered(error);
     } finally {
       await this.inbox.know();
     }
   }
 
   /**
-   * Puts on record what the code caught and went on from, before an effect begins that writes nothing before it: whatever becomes of this
-   * pass, later ones hear of the same failures, and come by that effect again. Costs a write only where nothing on record says one of them.
-   * False where the write has found that a person holds the run: the effect is not to begin now. Errors: `not_retryable` where another run
-   * has begun.
+   * Whether an effect may begin that writes nothing before it: not where a person has stopped the run, or holds it. What the code caught
+   * and went on from is on record by then: whatever becomes of this pass, later ones hear of the same failures, and come by that effect
+   * again. Costs a write only where nothing on record says one of them, and a look where nothing was heard of the run for a while.
    */
-  keepCaught(step: StepCall): Promise<boolean> {
+  async mayBegin(step: StepCall): Promise<boolean> {
     // Each write says all, so it comes behind the one before it.
     const kept = this.#keeping.then(() => this.#keepCaught(step));
-    this.#keeping = kept.then(
-      () => undefined,
-      () => undefined,
-    );
-    return kept;
+    this.#keeping = kept.catch(() => undefined);
+    await kept;
+    return (await this.run.wanted()) === "goes on";
   }
 
-  async #keepCaught({ label, start }: StepCall): Promise<boolean> {
+  async #keepCaught({ label, start }: StepCall): Promise<void> {
     const caught = this.undoes || !start ? undefined : this.course.unkept(label, start);
-    if (!caught) return true;
-    const left = packLeft({ ...this.inbox.history?.left, ...caught });
-    const [askedAt, own] = [Date.now(), await this.run.heard()];
-    const standing = await this.recorder.keepCaught(this.instanceId, own, left);
-    this.run.note(standing, askedAt);
-    if (standing && standing.run !== (own ?? standing.run)) {
-      throw new MillraceError("not_retryable", "Another run of the instance has begun: this one begins nothing any more.");
-    }
-    if ((await this.run.wanted()) !== "goes on") return false;
+    if (!caught) return;
+    const askedAt = Date.now();
+    this.run.note(await this.recorder.keepCaught(this.instanceId, packLeft(caught)), askedAt);
     this.course.noteKept(caught);
     this.spending.noteCaught();
-    return true;
   }
 
   #goAstray(error: unknown): Promise<never> {

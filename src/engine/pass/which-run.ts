@@ -65,9 +65,21 @@ export class WhichRun {
    */
   async wanted(anew = false): Promise<Wanted> {
     if (anew || Date.now() - this.#heardAt > HEARD_FOR_MS) await this.#look().catch(() => undefined);
+    return this.#heardLast();
+  }
+
+  /** The same, asked now: a run that is to wait must not do so for an old word. Errors: `unavailable` where the database does not say. */
+  async askWanted(): Promise<Wanted> {
+    await this.#look();
+    return this.#heardLast();
+  }
+
+  async #heardLast(): Promise<Wanted> {
     if (this.#undoes || !this.#standing) return "goes on";
-    const { undo, status } = this.#standing;
+    const { undo, status, run } = this.#standing;
     if (undo !== null || status === "terminated" || isClosed(this.#standing)) return "stopped";
+    // Another run has begun, and waits for the end of this one.
+    if (run !== ((await this.heard()) ?? run)) return "stopped";
     return status === "paused" ? "paused" : "goes on";
   }
 

@@ -1,8 +1,7 @@
+import { CLOCKS_APART_MS } from "../contract/patience.ts";
+
 /** How long a pass is remembered at least: a pass asks only while its instance is younger than `FRESH_MS`, by its own clock. */
 const REMEMBERED_MS = 60_000;
-
-/** By how much the clocks of the platform's machines may differ. */
-const CLOCKS_APART_MS = 1000;
 
 /**
  * The passes that have begun lately, in the memory of the one object that all passes of an instance ask. What was created before this

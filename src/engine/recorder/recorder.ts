@@ -3,7 +3,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import type { EntryKey } from "../contract/ids.ts";
 import { laneIn } from "../contract/queue.ts";
-import type { RowStatement, Statement } from "../contract/sql.ts";
+import type { RowStatement } from "../contract/sql.ts";
 import { GatheredCounts, WRITE_MS } from "../observe/metrics/gathered.ts";
 import type { Tally } from "../observe/metrics/tally.ts";
 import { GroupCommit } from "../store/group-commit.ts";
@@ -17,6 +17,7 @@ import { selectEntries, selectEntry, selectOutput } from "../store/inbox/read.ts
 import {
   type End,
   finishInstance,
+  isAsleep,
   keepCaught,
   markAwake,
   markRunning,
@@ -25,32 +26,11 @@ import {
   selectRun,
 } from "../store/instances/run.ts";
 import { markInDoubt, markResolved } from "../store/instances/wait.ts";
-import { insertOutgoing, type Outgoing } from "../store/outbox.ts";
+import { insertOutgoing } from "../store/outbox.ts";
 import type { Row } from "../store/retry.ts";
+import { type Answer, doneEntry, type Outcome, onlyEntry, recorded, standingOf, standingSaid } from "./answer.ts";
 import { KnownPasses } from "./passes.ts";
 import { relay } from "./relay.ts";
-
-/** What one attempt wants written, all of it or nothing. */
-export interface Outcome {
-  output: string | null;
-  outputRef: string | null;
-  /** The app's own rows. */
-  statements: readonly Statement[];
-  messages: readonly Outgoing[];
-  /** Set when the effect happened but its output cannot be kept. */
-  error: string | null;
-}
-
-/** An entry, and whether the attempt that asked holds it. */
-export interface Answer {
-  mine: boolean;
-  /** Null when the inbox holds none, because the attempt's pass is not alone. */
-  entry: Entry | null;
-  /** How the write found the instance: what a person has asked for since is heard at no round trip of its own. */
-  standing?: Standing | undefined;
-  /** How many rows the app's own statements wrote, as D1 bills them; only where this write committed them. */
-  appRows?: number;
-}
 
 /**
  * The writer of step outcomes: takes what the steps of many instances want recorded, commits it in groups, and
@@ -148,25 +128,36 @@ export class Recorder extends DurableObject<EngineEnv> {
    * stored.
    */
   async record(attempt: Attempt, outcome: Outcome): Promise<Answer> {
+    const answer = await this.#write(attempt, outcome);
+    // Of a first pass the row says that nothing has begun, unless its message was given up while it was started: then it wakes up behind
+    // the outcome; also where an answer that was lost has left unknown how it stood.
+    const { mine, standing } = answer;
+    if (attempt.begins && mine && (!standing || isAsleep(standing))) await this.#awaken(attempt.key.instanceId);
+    return answer;
+  }
+
+  async #write(attempt: Attempt, outcome: Outcome): Promise<Answer> {
+    const { instanceId } = attempt.key;
+    const running = attempt.begins ? [markRunning(instanceId)] : this.#running(attempt);
     const statements = [
       recordOutcome(attempt, outcome),
       ...outcome.statements,
       ...outcome.messages.map(insertOutgoing),
-      ...this.#running(attempt),
-      ...(DOUBTED.has(attempt.class) ? [markResolved(attempt.key.instanceId)] : []),
+      ...running,
+      ...(DOUBTED.has(attempt.class) ? [markResolved(instanceId)] : []),
     ];
     const already = { look: selectEntry(attempt.key), read: (rows: Row[]) => recorded(attempt, onlyEntry(rows)) };
     let committed: { standing: Standing | undefined; appRows: number };
     try {
       const answer = await this.#commits.commit<Answer | typeof committed>({
-        statements: [...statements, selectRun(attempt.key.instanceId)],
+        statements,
         read: (rows, written) => ({
-          standing: standingOf(attempt.key.instanceId, rows[statements.length]),
+          standing: standingSaid(instanceId, rows[0]),
           appRows: written.slice(1, 1 + outcome.statements.length).reduce((sum, one) => sum + one, 0),
         }),
         already,
         // Two passes that each believe to be alone must see each other.
-        ...(attempt.aloneAs !== null && { apart: { what: attempt.key.instanceId, by: attempt.aloneAs } }),
+        ...(attempt.aloneAs !== null && { apart: { what: instanceId, by: attempt.aloneAs } }),
       });
       if ("mine" in answer) return answer;
       committed = answer;
@@ -174,11 +165,11 @@ export class Recorder extends DurableObject<EngineEnv> {
       if (!isFenceRefusal(error)) throw error;
       return this.#readBack(attempt);
     }
-    await crashPoint("O01 committed, not relayed", attempt.key.instanceId);
+    await crashPoint("O01 committed, not relayed", instanceId);
     // What the next step sends to a lane must come behind it.
     if (outcome.messages.some(({ queue }) => laneIn(queue) !== undefined)) await relay(this.env, outcome.messages);
     else if (outcome.messages.length > 0) this.ctx.waitUntil(relay(this.env, outcome.messages));
-    await crashPoint("W04 committed, caller saw an error", attempt.key.instanceId);
+    await crashPoint("W04 committed, caller saw an error", instanceId);
     return { mine: true, entry: doneEntry(attempt, outcome), ...committed };
   }
 
@@ -187,13 +178,10 @@ export class Recorder extends DurableObject<EngineEnv> {
     return this.#commits.commit({ statements: [selectRun(instanceId)], read: ([rows]) => standingOf(instanceId, rows) });
   }
 
-  /**
-   * Keeps what a run leaves to later passes in its midst (see `LeftBehind`, as JSON). `run` is its number, null for one that has written
-   * nothing yet. Answers how its instance stands.
-   */
-  keepCaught(instanceId: string, run: number | null, left: string): Promise<Standing | undefined> {
+  /** Keeps what a run leaves to later passes in its midst (see `LeftBehind`, as JSON). Answers how its instance stands. */
+  keepCaught(instanceId: string, left: string): Promise<Standing | undefined> {
     return this.#commits.commit({
-      statements: [keepCaught(instanceId, run, left), selectRun(instanceId)],
+      statements: [keepCaught(instanceId, left), selectRun(instanceId)],
       read: ([, rows]) => standingOf(instanceId, rows),
     });
   }
@@ -247,43 +235,12 @@ export class Recorder extends DurableObject<EngineEnv> {
     return recorded(attempt, entry) ?? { mine: false, entry };
   }
 
+  #awaken(instanceId: string): Promise<void> {
+    return this.#commits.commit({ statements: [markAwake(instanceId)], read: () => undefined });
+  }
+
   #running(attempt: Attempt): RowStatement[] {
     const { instanceId } = attempt.key;
     return attempt.saysItRuns ? [markRunning(instanceId), markAwake(instanceId)] : [];
   }
-}
-
-function standingOf(instanceId: string, rows: Row[] | undefined): Standing | undefined {
-  return rows?.find(({ id }) => id === instanceId) as Standing | undefined;
-}
-
-function onlyEntry(rows: Row[] | undefined): Entry | null {
-  return (rows?.[0] ?? null) as Entry | null;
-}
-
-/** What an attempt hears of an outcome that is there already: its own, after an ambiguous commit, or another's. */
-function recorded(attempt: Attempt, entry: Entry | null): Answer | undefined {
-  return entry?.state === "done" ? { mine: entry.token === attempt.token, entry } : undefined;
-}
-
-function doneEntry({ key, position, after, caught, epoch, token, undoable, beganAt = null, inPass }: Attempt, outcome: Outcome): Entry {
-  return {
-    step: key.step,
-    item: key.item,
-    generation: key.generation,
-    position,
-    after,
-    caught,
-    state: "done",
-    epoch,
-    token,
-    repeats: 0,
-    undoable: undoable ? 1 : 0,
-    began_at: beganAt,
-    ended_at: inPass ? Date.now() : null,
-    lease_left_ms: 0,
-    output: outcome.output,
-    output_ref: outcome.outputRef,
-    error: outcome.error,
-  };
 }

@@ -173,18 +173,24 @@ export function selectRunBegun(tenantId: string, instanceId: string, run: number
     WHERE tenant_id = ${tenantId} AND instance_id = ${instanceId} AND result = 'applied' AND detail->>'run' = ${run}`;
 }
 
-/** A cancel or a restart has cut off these steps of its run: kept beside what the audit says of it, which does not change. */
+/** An action has cut off these steps of the run before it: kept beside what the audit says of it, which does not change. */
 export function noteCutOff(id: string, labels: readonly string[]): Statement {
   return sql`UPDATE actions SET cut_off = ${JSON.stringify(labels)} WHERE id = ${id}`;
 }
 
-/** The steps that were cut off by the cancel that an undo is (its action's id), or by the stop or the restart right before it. */
+/**
+ * The steps that were cut off before an undo began (its action's id, which may be a cancel), by itself or by another action: what has been
+ * recorded of such a step since has its entry. What an earlier undo has taken back begins anew.
+ */
 export function selectCutOff(undo: string | null): Statement {
   return sql`
     SELECT value AS label
     FROM actions u CROSS JOIN actions a ON a.tenant_id = u.tenant_id AND a.target = u.target
-      AND (a.id = u.id OR (a.verb IN ('cancel', 'restart') AND a.detail->>'run' = u.detail->>'run' - 1)), json_each(a.cut_off)
-    WHERE u.id = ${undo}`;
+      AND a.detail->>'run' <= u.detail->>'run', json_each(a.cut_off)
+    WHERE u.id = ${undo} AND NOT EXISTS (SELECT 1 FROM actions back
+      WHERE back.tenant_id = u.tenant_id AND back.target = u.target AND back.result = 'applied'
+        AND (back.verb = 'undo' OR (back.verb = 'cancel' AND back.detail->>'undo'))
+        AND back.detail->>'run' > a.detail->>'run' AND back.detail->>'run' < u.detail->>'run')`;
 }
 
 /** How long a promise is in the hands of whoever carries it out: longer than its calls may take together. */

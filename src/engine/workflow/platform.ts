@@ -271,8 +271,8 @@ export class Platform {
   }
 
   /** Branches that a person holds wait together: of an event, one who waits may take it from the others. */
-  async #untilResumed({ label }: StepCall, round: number): Promise<void> {
-    const wanted = await this.#pass.run.wanted(true);
+  async #untilResumed({ label, guarded }: StepCall, round: number): Promise<void> {
+    const wanted = await this.reading({ label, guarded }, () => this.#pass.run.askWanted());
     if (wanted === "stopped") return this.#pass.stop();
     if (wanted !== "paused") return;
     this.#resumed ??= this.waitFor(`${label} · paused ${round}`, resumeEventType(this.#pass.instanceId), "365 days")

@@ -68,7 +68,7 @@ export class Steps {
     const folder = `${envelope.tenant_id}/${instanceId}`;
     // An attempt that was given up may still answer: it writes under a name of its own.
     const path = () => `${folder}/${digest("read", step.label, attemptToken())}`;
-    return this.#taking.read(step, options, async () => packOutput(env.PAYLOADS, path(), await read()));
+    return this.#taking.read(step, options, async () => packOutput(env.PAYLOADS, path, await read()));
   }
 
   /** Runs a guarded effect, with the promise of its class. `record` says which rows and messages are written with its outcome. */

@@ -66,7 +66,8 @@ export class Undoing implements Taking {
 
   /**
    * What an effect answered. Of one whose outcome nobody recorded the upstream, or a person, says whether it happened; one that a cancel
-   * cut off, and whose upstream bears a repetition, is done once more under its key: then it is certain what there is to take back.
+   * cut off, that has a way back, and whose upstream bears a repetition, is done once more under its key: then it is certain what there is
+   * to take back.
    */
   effect<Input, Output>(step: StepCall, { definition, input, record, undo }: EffectRequest<Input, Output>): Promise<Output> {
     const asking = { ...definition, run: () => Promise.reject(new DidNotHappen()) };
@@ -77,8 +78,9 @@ export class Undoing implements Taking {
       return this.#platform.settle(at, definition, (nth, doubted) => attemptEffect(effect, nth, doubted).catch(nothingIfRefused));
     };
     return this.#find(step, async () => {
-      const output = await this.#recorded<Output>(step, { settle, bearsRepetition: !CLAIMED.has(definition.effect) });
-      if (definition.undo || undo) {
+      const hasWayBack = definition.undo !== undefined || undo !== undefined;
+      const output = await this.#recorded<Output>(step, { settle, isDoneOnceMore: hasWayBack && !CLAIMED.has(definition.effect) });
+      if (hasWayBack) {
         const back = definition.undo as StepDefinition<Done<unknown, unknown>, unknown> | undefined;
         this.#undoable.push({ step, done: { input, output }, definition: back, writes: () => (undo ? undo(output) : {}) });
       }
@@ -129,7 +131,7 @@ export class Undoing implements Taking {
     const seen = await this.#orAbort(step, () => inbox.entries());
     let entry = newestOf(seen, step);
     const isCutOff =
-      effect?.bearsRepetition === true && !isBegun(seen, step) && (await this.#orAbort(step, () => this.#cutOff.has(step.label)));
+      effect?.isDoneOnceMore === true && !isBegun(seen, step) && (await this.#orAbort(step, () => this.#cutOff.has(step.label)));
     if (effect && (isCutOff || (entry && isUnknown(entry)))) {
       await effect.settle(isCutOff ? undefined : entry).catch((error) => this.#break(error));
       entry = await this.#orAbort(step, async () => newestOf(await inbox.entries(true), step));
@@ -195,8 +197,8 @@ function unlessNothingCame(error: unknown): void {
 /** How an effect of which nobody knows the outcome comes to have one. */
 interface Unsettled {
   readonly settle: (entry: Seen | undefined) => Promise<unknown>;
-  /** True where doing it once more does nothing more. */
-  readonly bearsRepetition: boolean;
+  /** True where doing it once more does nothing more, and says what there is to take back. */
+  readonly isDoneOnceMore: boolean;
 }
 
 /** Said instead of an effect: what did not happen before does not happen while it is undone. */

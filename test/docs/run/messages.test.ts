@@ -38,6 +38,6 @@ it("names the limits that hold", async () => {
     payload_ref: expect.stringMatching(/^r2:\/\/payloads\/acme\/docs\/[0-9a-f]{64}$/),
   });
   const output = kib(limit("output of a step kept in D1"));
-  expect(await packOutput(env.PAYLOADS, "docs", output.full)).toMatchObject({ outputRef: null });
-  expect(await packOutput(env.PAYLOADS, "docs", output.over)).toMatchObject({ output: null });
+  expect(await packOutput(env.PAYLOADS, () => "docs", output.full)).toMatchObject({ outputRef: null });
+  expect(await packOutput(env.PAYLOADS, () => "docs", output.over)).toMatchObject({ output: null });
 });

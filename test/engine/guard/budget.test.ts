@@ -12,15 +12,17 @@ beforeAll(async () => {
 });
 afterEach(() => vi.restoreAllMocks());
 
-/** Counts the D1 batches that touch a run's inbox, from its start to its end. */
-async function roundTrips(script: Pick<ProbeStep, "do" | "name"> & Partial<ProbeStep>): Promise<number> {
+type Script = Pick<ProbeStep, "do" | "name"> & Partial<ProbeStep>;
+
+/** How many statements each of the D1 batches has that touch a run's inbox, from its start to its end. */
+async function roundTrips(...script: Script[]): Promise<number[]> {
   const batch = vi.spyOn(Object.getPrototypeOf(env.DB) as D1Database, "batch");
-  const { instanceId } = await start(fresh(), [script]);
+  const { instanceId } = await start(fresh(), script);
   await reaches(instanceId, "complete");
   const asked = batch.mock.calls.map(([statements]) => statements as unknown as { statement: string; params: unknown[] }[]);
   const touchesInbox = (one: { statement: string; params: unknown[] }) =>
     /\b(INTO|UPDATE|FROM) inbox\b/.test(one.statement) && JSON.stringify(one.params).includes(instanceId);
-  return asked.filter((statements) => statements.some(touchesInbox)).length;
+  return asked.filter((statements) => statements.some(touchesInbox)).map(({ length }) => length);
 }
 
 it.each([
@@ -31,5 +33,10 @@ it.each([
   { do: "lookup", trips: 2 },
   { do: "once", trips: 2 },
 ] as const)("a $do step needs $trips D1 round trips, its events and the instance's progress included", async ({ do: kind, trips }) => {
-  expect(await roundTrips({ do: kind, name: "act", emit: kind !== "read" })).toBe(trips);
+  expect(await roundTrips({ do: kind, name: "act", emit: kind !== "read" })).toHaveLength(trips);
+});
+
+it("an outcome is one statement, which answers how its instance stands; the first of a run is two, because it says that the run is at work", async () => {
+  const acts = ["first", "second", "third"].map((name): Script => ({ do: "keyed", name }));
+  expect(await roundTrips(...acts)).toEqual([2, 1, 1]);
 });

@@ -17,6 +17,9 @@ function command(key: string, name: string, what: string): Envelope {
   return { ...event("probe.done", name, payload, key), kind: "command", message_type: "probe.requested", schema_version: 2 };
 }
 
+/** An attempt that died is made again at once. */
+const SOON = { retries: { limit: 5, delay: 10 } } as const;
+
 /** A command for another run, as a run sends it. */
 const asking = (name: string, what: string) =>
   ProbeRequested.from(ProbeRequested.payload.parse({ name: `${name}/asked`, steps: [{ do: "keyed", name: what }] }));
@@ -95,7 +98,7 @@ describe("One key, two payloads", () => {
     const name = fresh();
     const { died } = dieAt("O01 committed, not relayed", name);
     const { instanceId } = await runLab(
-      ({ step }) => step.commit("ask", () => ({ emit: [asking(name, "first"), asking(name, "second"), asking(name, "first")] })),
+      ({ step }) => step.commit("ask", () => ({ emit: [asking(name, "first"), asking(name, "second"), asking(name, "first")] }), SOON),
       { name },
     );
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -117,7 +120,7 @@ describe("One key, two payloads", () => {
     dieAt("O01 committed, not relayed", name);
     const { instanceId } = await runLab(
       async ({ step }) => {
-        for (const key of ["first", "second"]) await step.commit("ask", () => ({ emit: [asking(name, key)] }), { key });
+        for (const key of ["first", "second"]) await step.commit("ask", () => ({ emit: [asking(name, key)] }), { key, ...SOON });
       },
       { name },
     );

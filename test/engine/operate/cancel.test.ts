@@ -1,4 +1,4 @@
-import { cancelInstance, effectsOf, getInstance, planCancel, resolveDoubt, retryInstance } from "millrace/operate";
+import { cancelInstance, effectsOf, getInstance, planCancel, resolveDoubt, retryInstance, stepsOf, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { acceptance, outgoing } from "../../../src/engine/intake/accept.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
@@ -177,6 +177,48 @@ describe("A cancelled instance", () => {
     ]);
     await expect(cancel(id)).rejects.toMatchObject({ code: "invalid_transition", detail: { from: "terminated", to: "terminated" } });
     expect((await planCancel(probeEnv, operator, id)).refused).toContain("only one that is under way");
+  });
+
+  it("a retry right behind a stop ends the run that sleeps, before it begins the next", async () => {
+    const its = scene();
+    const id = await play(its, async (step) => {
+      const a = () => {
+        its.log.push("a");
+        return {};
+      };
+      // Behind a step of the platform's the next one is the pass's own, whatever the process knows of passes before.
+      await step.commit("begun", () => ({}));
+      await step.commit("a", a, { steps: "lean" });
+      await step.sleep("rest", "1 minute");
+    });
+    await comes(async () => (await stepsOf(probeEnv, operator, await standing(id))).steps.some(({ type }) => type === "sleep"));
+    await cancel(id, { undo: false });
+    await retryInstance(probeEnv, operator, id, { reason: "it may go on" });
+    const begun = () => rows("SELECT restarted_at FROM actions WHERE instance_id = ?1 AND verb = 'retry' AND restarted_at IS NOT NULL", id);
+    expect(await begun()).toHaveLength(1);
+    expect(its.log).toEqual(["a"]);
+  });
+
+  it.each(["retried", "undone"] as const)("one that was stopped, and is %s at once, has what is under way recorded first", async (how) => {
+    const its = scene();
+    const id = await play(its, async (step) => {
+      await its.act(step, "c");
+      await its.act(step, "a", how === "retried" ? "once" : "natural", "slow");
+      await its.act(step, "b");
+    });
+    await comes(() => its.log.includes("a"));
+    await cancel(id, { undo: false });
+    if (how === "retried") await retryInstance(probeEnv, operator, id, { reason: "it may go on" });
+    else await undoInstance(probeEnv, operator, id, "all of it");
+    for (let round = 0; round < 8; round++) {
+      await rows("UPDATE actions SET due_at = 0 WHERE instance_id = ?1 AND applied_at IS NULL", id);
+      await keeperRound();
+    }
+    expect(its.log).toEqual(["c", "a"]);
+    its.state.go = true;
+    const [end, ...behind] = how === "retried" ? ["complete", "b"] : ["terminated", "undo a of its a", "undo c of its c"];
+    expect(await kept(id, "complete", "terminated", "errored", "in_doubt")).toBe(end);
+    expect(its.log).toEqual(["c", "a", ...behind]);
   });
 
   it("keeps what it did with `undo: false`, and does the rest when it is retried", async () => {

@@ -1,7 +1,8 @@
 import { type Done, defineStep, retryAfter } from "millrace";
-import { cancelInstance, getInstance, pauseInstance, restartInstance, stepsOf, undoInstance } from "millrace/operate";
+import { cancelInstance, getInstance, pauseInstance, restartInstance, retryInstance, stepsOf, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { keeperRound, operator, probeEnv, rows } from "../harness.ts";
+import { held } from "../lab.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
 /** The upstream asks for an hour's patience, once. */
@@ -53,6 +54,59 @@ describe("W20 a cancel takes back an effect whose first answer was lost", () => 
     const id = await play(its, (steps) => steps.effect("b", step, {}));
     await comes(() => state.refused);
     await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(its.log).toEqual(["done", "undo it"]);
+  });
+
+  it("but does none that has no way back, and that may not have happened", async () => {
+    const its = scene();
+    let tries = 0;
+    const run = async () => (++tries === 1 ? Promise.reject(new Error("It is away.")) : its.log.push("b"));
+    const lasting = defineStep({ effect: "keyed", run, retries: { limit: 5, delay: "1 hour" } });
+    const id = await play(its, async (steps) => {
+      await its.act(steps, "a");
+      await steps.effect("b", lasting, {});
+    });
+    await comes(() => tries === 1);
+    await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(its.log).toEqual(["a", "undo a of its a"]);
+  });
+
+  it.each(["stopped and retried", "restarted twice"] as const)("and whose run was %s, before the next came by it", async (how) => {
+    const its = scene();
+    const { state, next } = refusing();
+    const step = losing(its.log, next);
+    let [passes, goOn] = [0, 1];
+    const id = await play(its, async (steps) => {
+      const own = ++passes;
+      await steps.read("look", async () => own > 1 && (await held(() => own <= goOn)));
+      await steps.effect("b", step, {});
+    });
+    await comes(() => state.refused);
+    const isOpen = async () => (await rows("SELECT 1 FROM actions WHERE instance_id = ?1 AND applied_at IS NULL", id)).length > 0;
+    const carriedOut = () =>
+      comes(async () => {
+        await keeperRound();
+        return !(await isOpen());
+      });
+    if (how === "stopped and retried") await cancelInstance(probeEnv, operator, id, { reason: "stop", undo: false });
+    else await restartInstance(probeEnv, operator, id, "it hangs");
+    await carriedOut();
+    if (how === "stopped and retried") await retryInstance(probeEnv, operator, id, { reason: "go on" });
+    else {
+      const restarted = restartInstance(probeEnv, operator, id, "it hangs still");
+      // What a pass has heard of its row holds for 0.7 s.
+      await scheduler.wait(800);
+      goOn = 2;
+      await restarted;
+    }
+    await carriedOut();
+    const cancelled = cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    await comes(async () => (await getInstance(probeEnv, operator, id)).undo !== null);
+    await scheduler.wait(800);
+    goOn = 9;
+    await cancelled;
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["done", "undo it"]);
   });

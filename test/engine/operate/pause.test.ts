@@ -1,5 +1,6 @@
-import { cancelInstance, getInstance, pauseInstance, planPause, planResume, resumeInstance } from "millrace/operate";
-import { describe, expect, it } from "vitest";
+import { cancelInstance, getInstance, pauseInstance, planPause, planResume, resumeInstance, stepsOf } from "millrace/operate";
+import { Recorder } from "millrace/worker";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { labPasses } from "../../probe/lab.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { deliver, dieAt, envelopeOf, event, keeperRound, operator, probeEnv, reaches, rows } from "../harness.ts";
@@ -184,4 +185,29 @@ describe("A paused instance", () => {
     await expect(pause(id)).rejects.toMatchObject({ detail: { from: "complete", to: "paused" } });
     expect((await planPause(probeEnv, operator, id)).refused).toContain("under way");
   });
+});
+
+it("A run that is resumed while the database does not say how it stands goes on once it does", async () => {
+  const its = scene();
+  const id = await play(its, async (step) => {
+    await its.act(step, "a", "once", "slow");
+    await its.act(step, "b", "once");
+  });
+  await comes(() => its.log.includes("a"));
+  await pause(id);
+  its.state.go = true;
+  await comes(async () => (await stepsOf(probeEnv, operator, await standing(id))).steps.some(({ name }) => name === "b"));
+  await scheduler.wait(300);
+  // Two looks, each asked seven times.
+  let failing = 14;
+  const asked = Recorder.prototype.standing;
+  const spy = vi.spyOn(Recorder.prototype, "standing").mockImplementation(function (this: Recorder, instanceId) {
+    if (instanceId === id && failing-- > 0) throw new Error("Network connection lost.");
+    return asked.call(this, instanceId);
+  });
+  onTestFinished(() => spy.mockRestore());
+  await resume(id);
+  expect(await kept(id, "complete", "errored")).toBe("complete");
+  expect(failing).toBeLessThan(0);
+  expect(its.log).toEqual(["a", "b"]);
 });

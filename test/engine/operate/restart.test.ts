@@ -1,3 +1,4 @@
+import { defineStep } from "millrace";
 import {
   getInstance,
   pauseInstance,
@@ -12,7 +13,7 @@ import { expect, it } from "vitest";
 import { labPasses } from "../../probe/lab.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { dieAt, event, keeperRound, operator, probeEnv, reaches, rows } from "../harness.ts";
-import { failsUntilMended } from "../lab.ts";
+import { failsUntilMended, held, platformReaches } from "../lab.ts";
 import { failed } from "./operating.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
@@ -40,9 +41,8 @@ it.each(["nothing", "restart promised, not applied", "stopped on the platform, n
     });
     expect(died()).toBe(true);
     await probeEnv.DB.prepare("UPDATE actions SET lease_until = 0 WHERE instance_id = ?1").bind(id).run();
-    await kept(id, "waiting", "running");
     await comes(async () => {
-      await kept(id, "waiting", "running");
+      await keeperRound();
       return (
         (labPasses.get(id) ?? 0) > passes &&
         (await rows("SELECT 1 FROM actions WHERE instance_id = ?1 AND applied_at IS NULL", id)).length === 0
@@ -68,6 +68,34 @@ it("An effect under way is recorded before its run is ended, and not repeated", 
   await restarted;
   expect(await kept(id, "complete", "errored", "in_doubt")).toBe("complete");
   expect(its.log).toEqual(["a", "b"]);
+});
+
+it("A dry run says of an effect under way that it is, and not that it is in doubt", async () => {
+  const its = scene();
+  const id = await play(its, (step) => its.act(step, "a", "once", "slow"));
+  await comes(() => its.log.includes("a"));
+  expect((await planRestart(probeEnv, operator, id)).effects).toEqual([{ step: "a", item: "", verdict: "under_way" }]);
+  its.state.go = true;
+  expect(await kept(id, "complete", "errored")).toBe("complete");
+});
+
+it("A run whose code has ended, and that an effect keeps open which waits for its next try, ends for a restart at once", async () => {
+  const its = scene();
+  let [tries, reads] = [0, 0];
+  const id = await play(its, async (step) => {
+    await step.commit("begun", () => ({}));
+    const pause = { retries: { limit: 5, delay: 1000 }, timeout: "5 minutes" as const };
+    const run = async () => (++tries === 1 ? Promise.reject(new Error("It is away.")) : its.log.push("b"));
+    void step.effect("b", defineStep({ effect: "natural", ...pause, run }), {}).catch(() => undefined);
+    void step.read("c", async () => (++reads === 1 ? Promise.reject(new Error("It is away.")) : 1), pause).catch(() => undefined);
+    await held(() => tries > 0 && reads > 0);
+  });
+  await comes(() => tries > 0 && reads > 0);
+  await restart(id);
+  // By itself: nobody looks again and again until it is ended by force. It may have begun anew by then.
+  expect(["errored", "complete"]).toContain(await platformReaches(id, "errored", "complete"));
+  expect(await kept(id, "complete", "errored")).toBe("complete");
+  expect(its.log).toEqual(["b"]);
 });
 
 it("While it is being restarted, a second click, a resume and a pause change nothing, and say so; a cancel does", async () => {

@@ -2,7 +2,7 @@ import { planSignal, signalInstance } from "millrace/operate";
 import { expect, it } from "vitest";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { app } from "../../probe/worker.ts";
-import { dieAt, operator, probeEnv, reaches, rows } from "../harness.ts";
+import { dieAt, keeperRound, operator, probeEnv, reaches, rows } from "../harness.ts";
 import { outputOf } from "../lab.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
@@ -98,7 +98,7 @@ it("W24 A signal that was kept and not told is told by the keeper", async () => 
   dieAt("signal kept, not told");
   await expect(signal(id, its.name, "one", "one")).rejects.toThrow("Died");
   await comes(async () => {
-    await kept(id, "running", "waiting");
+    await keeperRound();
     return (await rows("SELECT 1 FROM waits WHERE instance_id = ?1 AND name = 'second'", id)).length === 1;
   });
   await signal(id, its.name, "two", "two");

@@ -262,38 +262,35 @@ describe("An undo", () => {
 });
 
 it.each([
-  { what: "is begun, where the run is undone", undone: true, tries: 3, begun: true },
-  { what: "leaves the run alone, where that lives", undone: false, tries: 6, begun: false },
-])(
-  "W33 a retry that meets a run which a crash left standing on the platform asks every ten seconds, and $what",
-  async ({ undone, tries, begun }) => {
-    const { instanceId } = await runLab(({ step }) => step.sleep("rest", "1 hour"));
-    await platformReaches(instanceId, "running", "waiting");
-    await rows("UPDATE instances SET status = 'running', run = 2 WHERE id = ?1", instanceId);
-    const id = crypto.randomUUID();
-    await rows(
-      `INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, detail, result, at, due_at)
+  { what: "ends it at once, where it was undone or stopped", undone: true, tries: 1 },
+  { what: "asks every ten seconds, then ends it, where it failed", undone: false, tries: 6 },
+])("W33 a retry that meets a run which a crash left asleep on the platform $what", async ({ undone, tries }) => {
+  const { instanceId } = await runLab(({ step }) => step.sleep("rest", "1 hour"));
+  await platformReaches(instanceId, "running", "waiting");
+  await rows("UPDATE instances SET status = 'running', run = 2 WHERE id = ?1", instanceId);
+  const id = crypto.randomUUID();
+  await rows(
+    `INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, detail, result, at, due_at)
      SELECT ?1, tenant_id, 'tess', 'retry', id, id, 'again', ?2, 'applied', ?3, 0 FROM instances WHERE id = ?4`,
-      id,
-      JSON.stringify({ from: null, run: 2, ...(undone && { undone }) }),
-      Date.now(),
-      instanceId,
-    );
-    const action = async () =>
-      (
-        await rows<{ attempts: number; pause: number; applied_at: number | null; restarted_at: number | null }>(
-          "SELECT attempts, applied_at, restarted_at, due_at - ?2 AS pause FROM actions WHERE id = ?1",
-          id,
-          Date.now(),
-        )
-      )[0];
-    for (let nth = 1; nth < tries; nth++) {
-      await keeperRound();
-      const { attempts, pause = 0 } = (await action()) ?? {};
-      expect([attempts, Math.round(pause / 10_000)]).toEqual([nth, 1]);
-      await rows("UPDATE actions SET due_at = 0 WHERE id = ?1", id);
-    }
+    id,
+    JSON.stringify({ from: null, run: 2, ...(undone && { undone }) }),
+    Date.now() - 60_000,
+    instanceId,
+  );
+  const action = async () =>
+    (
+      await rows<{ attempts: number; pause: number; applied_at: number | null; restarted_at: number | null }>(
+        "SELECT attempts, applied_at, restarted_at, due_at - ?2 AS pause FROM actions WHERE id = ?1",
+        id,
+        Date.now(),
+      )
+    )[0];
+  for (let nth = 1; nth < tries; nth++) {
     await keeperRound();
-    expect(await action()).toMatchObject({ applied_at: expect.any(Number), restarted_at: begun ? expect.any(Number) : null });
-  },
-);
+    const { attempts, pause = 0 } = (await action()) ?? {};
+    expect([attempts, Math.round(pause / 10_000)]).toEqual([nth, 1]);
+    await rows("UPDATE actions SET due_at = 0 WHERE id = ?1", id);
+  }
+  await keeperRound();
+  expect(await action()).toMatchObject({ applied_at: expect.any(Number), restarted_at: expect.any(Number) });
+});

@@ -2,7 +2,7 @@ import { defineStep, type EffectCall, notRetryable, type Steps, upstreamRefused 
 import { effectsOf, planRetry, resolveDoubt, retryInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { ProbeSignal } from "../../probe/messages.ts";
-import { deliver, dieAt, fresh, keeperRound, operator, probeEnv, reaches, rows, statusOf } from "../harness.ts";
+import { deliver, dieAt, expireLeases, fresh, keeperRound, operator, probeEnv, reaches, rows, statusOf } from "../harness.ts";
 import { errorOf, held, outputOf, platformReaches, restartLab, runLab } from "../lab.ts";
 import { resolve } from "../operate/operating.ts";
 import { openWaits, say } from "../signals/waiting.ts";
@@ -113,6 +113,8 @@ describe("A once effect", () => {
       },
       { name },
     );
+    await held(died);
+    await expireLeases(instanceId);
     expect(await reaches(instanceId, "in_doubt", "complete")).toBe("in_doubt");
     expect([died(), sent, await stateOf(instanceId, "mail")]).toEqual([true, 1, "in_doubt"]);
   });
@@ -138,7 +140,7 @@ it.concurrent("W25 an effect that was given up at its time-out and caught, and r
     timeout: 100,
     // Deaf to its signal.
     run: async () => {
-      await scheduler.wait(17_000);
+      await held(() => done.length > 0);
       return "late";
     },
   });

@@ -1,9 +1,7 @@
 import { env } from "cloudflare:workers";
 import { defineStep } from "millrace";
-import { pauseInstance, resumeInstance } from "millrace/operate";
 import { describe, expect, it, vi } from "vitest";
 import type { LabCall } from "../../probe/lab.ts";
-import { operator, probeEnv, reaches } from "../harness.ts";
 import { runLab } from "../lab.ts";
 import { effect, ended } from "../operate/operating.ts";
 import { down, noFunds, shop } from "./shop.ts";
@@ -100,19 +98,4 @@ describe("What it costs that a caught failure is on record before an effect", ()
   ])("W25 W03: %s", async (_, writes, code) => {
     expect(await writesOf(code)).toBe(writes);
   });
-});
-
-it("W25 an effect behind a caught failure is not begun where a person has paused the run meanwhile", async () => {
-  const { card, act, asked } = shop();
-  const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
-    await step.effect("card", card, null).catch(() => pauseInstance(probeEnv, operator, id, "Let me look."));
-    await step.effect("instead", act("instead"), null);
-  });
-  expect(await reaches(instanceId, "paused", "complete")).toBe("paused");
-  // The pass was quicker than the word of the pause: its write has heard it.
-  await scheduler.wait(300);
-  expect(asked).toEqual(["card"]);
-  await resumeInstance(probeEnv, operator, instanceId, "Go on.");
-  expect(await ended(instanceId)).toBe("complete");
-  expect(asked).toEqual(["card", "instead"]);
 });

@@ -1,10 +1,16 @@
 import { defineStep } from "millrace";
 import { retryInstance } from "millrace/operate";
-import { describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { recorderOf } from "../../../src/engine/recorder/client.ts";
 import type { End } from "../../../src/engine/store/instances/run.ts";
 import { deliver, envelopeOf, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf, until } from "../harness.ts";
 import { errorOf, failsUntilMended, held, LAB, platformReaches, runLab } from "../lab.ts";
+
+// The first run that a process meets is taken for one that has a pass behind it.
+beforeAll(async () => {
+  const { instanceId } = await start(fresh(), [{ do: "read", name: "first" }]);
+  await reaches(instanceId, "complete");
+});
 
 /** What a pass says of its end, whenever it says so. */
 async function say(end: Pick<End, "id" | "run" | "status">): Promise<void> {
@@ -84,7 +90,49 @@ describe("The end of a run", () => {
     state.go = true;
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
+
+  it.each(["answered", "asked for again, because its answer was lost"])(
+    "W33 a command believed dead runs by its row from the first outcome of its first pass on, which is %s",
+    async (how) => {
+      const state = { go: false, goesOn: false, over: false };
+      const { instanceId } = await runLab(async ({ step }) => {
+        await step.read("slow first step", async () => held(() => state.go));
+        await step.commit("effect", () => ({}));
+        state.goesOn = true;
+        await step.read("slow last step", async () => held(() => state.over));
+      });
+      await platformReaches(instanceId, "running");
+      // Its message was given up while the platform was asked for it.
+      await probeEnv.DB.prepare("UPDATE instances SET status = 'dead' WHERE id = ?1").bind(instanceId).run();
+      const lost = how === "answered" ? undefined : losesAnswerTo(instanceId);
+      state.go = true;
+      await until(async () => state.goesOn, Boolean);
+      // At once: the keeper would find it out later.
+      expect(await statusOf(instanceId)).toBe("running");
+      expect(lost?.()).not.toBe(false);
+      state.over = true;
+      expect(await reaches(instanceId, "complete")).toBe("complete");
+    },
+  );
 });
+
+/** The database commits the instance's next outcome, and its answer is lost. Answers whether that has happened. */
+function losesAnswerTo(instanceId: string): () => boolean {
+  let isLost = false;
+  const prototype = Object.getPrototypeOf(probeEnv.DB) as D1Database;
+  const batch = prototype.batch;
+  const spied = vi.spyOn(prototype, "batch").mockImplementation(async function (this: D1Database, statements) {
+    const answer = await batch.call(this, statements);
+    const isIt = (statements as unknown as { statement: string; params: unknown[] }[]).some(
+      ({ statement, params }) => statement.includes("INTO inbox") && JSON.stringify(params).includes(instanceId),
+    );
+    if (!isIt || isLost) return answer as never;
+    isLost = true;
+    throw new Error("Network connection lost.");
+  });
+  onTestFinished(() => spied.mockRestore());
+  return () => isLost;
+}
 
 it("I17 A run that the platform makes anew long after it failed is no failed one any more: its row says what it does", async () => {
   const state = { broken: true };

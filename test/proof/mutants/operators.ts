@@ -97,7 +97,7 @@ export const OPERATORS = mutantsOf("operators", {
   },
   "a cancel takes back beside an effect that is under way": {
     file: "src/engine/operate/end-run.ts",
-    find: "(isAtWork(steps) || mayBeginStill(steps, at) ||",
+    find: "(isAtWork(steps, isAlone) || mayBeginStill(steps, at) ||",
     put: "(mayBeginStill(steps, at) ||",
     killedBy: "test/engine/operate/cancel.test.ts",
   },
@@ -106,6 +106,24 @@ export const OPERATORS = mutantsOf("operators", {
     find: "  await keepCutOff(env, action);\n  if (action.undo",
     put: "  if (action.undo",
     killedBy: "test/engine/operate/cancel.test.ts",
+  },
+  "a retry cuts off what of a stopped run is under way": {
+    file: "src/engine/operate/carry-out.ts",
+    find: "if (!ended) {",
+    put: "if (action.id === '') {",
+    killedBy: "test/engine/operate/cancel.test.ts",
+  },
+  "an undo begins beside what of a stopped run is under way": {
+    file: "src/engine/operate/carry-out.ts",
+    find: 'if ((await endRun(env, action)) === "not yet") return "not yet";\n    await keepCutOff(env, action);\n  }\n  await existing',
+    put: "  }\n  await existing",
+    killedBy: "test/engine/operate/cancel.test.ts",
+  },
+  "what an action cut off is forgotten behind the next one": {
+    file: "src/engine/store/actions.ts",
+    find: "AND a.detail->>'run' <= u.detail->>'run', json_each(a.cut_off)",
+    put: "AND a.id = u.id, json_each(a.cut_off)",
+    killedBy: "test/engine/operate/cut-off.test.ts",
   },
   "what a restart cut off is forgotten": {
     file: "src/engine/operate/carry-out.ts",

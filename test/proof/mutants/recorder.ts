@@ -67,6 +67,18 @@ export const RECORDER = mutantsOf("recorder", {
     put: "      throw error;",
     killedBy: "test/engine/guard/guard.test.ts",
   },
+  "a first outcome wakes no row that was believed dead": {
+    file: "src/engine/recorder/recorder.ts",
+    find: "(!standing || isAsleep(standing))",
+    put: "!standing",
+    killedBy: "test/engine/recorder/ends.test.ts",
+  },
+  "a first outcome whose answer was lost wakes nothing": {
+    file: "src/engine/recorder/recorder.ts",
+    find: "(!standing || isAsleep(standing))",
+    put: "standing && isAsleep(standing)",
+    killedBy: "test/engine/recorder/ends.test.ts",
+  },
   "an end is written over an ended instance": {
     file: RUN,
     find: "\n    AND (instances.status NOT IN ${ENDED.fragment}\n      OR (instances.status = 'errored' AND r.value->>'status' <> 'errored'))",

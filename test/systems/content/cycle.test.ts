@@ -1,3 +1,4 @@
+import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Article } from "../../../src/systems/content/articles.ts";
 import { type Caller, callerWith, expectProblem, type Json, reaches, send, until } from "../../api/client.ts";
@@ -25,7 +26,13 @@ async function says(
   return body;
 }
 
-const takeDown = (caller: Caller, article: { id: string }) => says(caller, article, "unpublish", "unpublished", "terminated");
+/** Takes it down, some seconds ago: what is put up again waits until that is two seconds old, which test/engine/operate tries. */
+async function takeDown(caller: Caller, article: { id: string }): Promise<Json> {
+  const taken = await says(caller, article, "unpublish", "unpublished", "terminated");
+  await env.DB.prepare("UPDATE instances SET updated_at = updated_at - 3000 WHERE id = ?1").bind(taken.instances.publish.id).run();
+  return taken;
+}
+
 const putUpAgain = (caller: Caller, article: { id: string }) => says(caller, article, "publish", "published", "complete");
 
 /** Which articles the brand's index and feed lead to, and how its page answers. */

@@ -4,7 +4,7 @@ import { Ago } from "../../parts/time.tsx";
 import type { Effect } from "./whole.ts";
 
 /** Words of the record that say little by themselves. */
-const WORDS: Readonly<Record<string, string>> = { superseded: "unknown, run again" };
+const WORDS: Readonly<Record<string, string>> = { superseded: "taken back, or run again" };
 
 interface EffectsProps {
   effects: readonly Effect[];

@@ -16,21 +16,26 @@ const GRAVE: Delivery["outcome"] = "captured";
  */
 export function logDelivery(env: object, { queue, message: { id, body }, ...said }: Delivery, spanId: string | undefined): void {
   const fields = (typeof body === "object" && body !== null ? body : {}) as Record<string, unknown>;
-  const text = (field: string) => {
-    const value = fields[field];
-    return typeof value === "string" ? beginning(value, MAX_NAME_CHARACTERS) : undefined;
-  };
   const { traceparent } = fields;
   const trace = isTraceparent(traceparent) ? { trace_id: traceIdOf(traceparent), span_id: spanId ?? spanIdOf(traceparent) } : undefined;
   const { outcome, attempt, waitedMs, ms, deadLetter, code, upstreamStatus, error } = said;
   logSampled(env, levelOf(outcome), trace?.trace_id, () => ({
     log: "delivery",
     ...{ queue, delivery_id: id, attempt, outcome },
-    ...Object.fromEntries(NAMES.map((field) => [field, text(field)])),
+    ...namesIn(fields),
     ...trace,
     ...{ waited_ms: waitedMs, ms, dead_letter: deadLetter, code, upstream_status: upstreamStatus },
     ...(error !== undefined && { error: beginning(wordsOf(env, error, upstreamStatus), MAX_ERROR_CHARACTERS) }),
   }));
+}
+
+function namesIn(fields: Record<string, unknown>): Record<string, string | undefined> {
+  return Object.fromEntries(
+    NAMES.map((field) => {
+      const value = fields[field];
+      return [field, typeof value === "string" ? beginning(value, MAX_NAME_CHARACTERS) : undefined];
+    }),
+  );
 }
 
 function levelOf(outcome: Delivery["outcome"]): LogLevel {

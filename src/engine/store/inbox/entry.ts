@@ -78,6 +78,8 @@ export interface Attempt {
   epoch: number;
   /** True for the first write of a pass, and for the first after a wait: it also says that the instance runs. */
   saysItRuns: boolean;
+  /** True where that is the first write of a first pass: the instance's row says that nothing has begun yet. */
+  begins?: boolean;
   /** When it began, where the pass has begun it itself. */
   beganAt?: number | null;
   /** True where the pass has made it to its end: the platform knows nothing of it. */

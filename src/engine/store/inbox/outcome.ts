@@ -1,6 +1,7 @@
 import type { EntryKey } from "../../contract/ids.ts";
 import { fragment, now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
 import { wasApplied } from "../actions.ts";
+import { standingAt } from "../instances/fate.ts";
 import type { Outgoing } from "../outbox.ts";
 import { ASKED } from "./classes.ts";
 import { type Attempt, isEntry } from "./entry.ts";
@@ -24,7 +25,7 @@ export function fenceCommit({ key, position, after, caught, token, undoable }: A
  * by a `lookup` before a deployment made it another class, for the first who records; in every other case `state` becomes NULL, which its
  * NOT NULL refuses, and the whole batch (the app's statements and the messages with it) is undone. The same refusal meets a pass that
  * believes to be the first and finds what another pass has written: it must look first. So a repeat of an ambiguous commit is safe too: it
- * is refused, and reading the row back shows our own token.
+ * is refused, and reading the row back shows our own token. Answers how its instance stood when it was written.
  */
 export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement {
   const messages = outcome.messages.length > 0 ? copies(outcome.messages) : null;
@@ -114,7 +115,8 @@ const RECORD = `
     class = excluded.class, position = excluded.position, after = excluded.after, caught = excluded.caught,
     token = excluded.token, output = excluded.output, output_ref = excluded.output_ref, messages = excluded.messages,
     error = excluded.error, undoable = excluded.undoable, began_at = excluded.began_at,
-    ended_at = excluded.ended_at, lease_until = NULL, updated_at = excluded.updated_at`;
+    ended_at = excluded.ended_at, lease_until = NULL, updated_at = excluded.updated_at
+  RETURNING instance_id AS id, ${standingAt("instance_id").fragment} AS standing`;
 
 /**
  * A person skips a step that failed: its next attempt records the output that is given, instead of doing anything. Behind the action that

@@ -45,6 +45,14 @@ const IS_STOPPED = fragment(`i.status IN ${STOPPED.fragment}`);
 
 const ERROR = fragment(`coalesce(i.error, json_object('code', i.status, 'message', 'Its instance is ' || i.status || '.'))`);
 
+/**
+ * How the instance stands that a row names by this expression of its id, as JSON (a `Standing`): for the answer of a statement that writes
+ * such rows. NULL where it is not kept.
+ */
+export function standingAt(id: string): Fragment {
+  return fragment(`(SELECT json_object('run', i.run, 'status', i.status, 'undo', i.undo) FROM instances i WHERE i.id = ${id})`);
+}
+
 /** What has become of an instance. */
 export interface Fate {
   subject: string;

@@ -2,7 +2,8 @@ import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
 import { wentOnFrom } from "../inbox/caught.ts";
 import { canBeTakenBack, hasDoubt } from "../inbox/read.ts";
-import { AWAKE, AWAKENED, ENDED, FAILED, type InstanceStatus, IS_CLOSED, RETRYABLE, UNSEEN } from "./status.ts";
+import { leftWith } from "./left.ts";
+import { AWAKE, AWAKENED, ENDED, FAILED, type InstanceStatus, IS_CLOSED, isClosed, RETRYABLE, UNSEEN } from "./status.ts";
 
 /**
  * The instance is at work (again). One in doubt stays so, whatever its other steps do: only the operator's answer ends that. One that
@@ -28,6 +29,11 @@ const MARK_AWAKE = `
   UPDATE instances SET status = ${AWAKE.fragment}, error = NULL, updated_at = ${now.fragment}, seen = 1,
     check_at = ${now.fragment} + ${KEEPER_PATIENCE_MS}
   WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ${AWAKENED.fragment} AND NOT ${IS_CLOSED.fragment}`;
+
+/** Whether a row that stands so is one that `markAwake` moves on. */
+export function isAsleep(standing: Standing): boolean {
+  return AWAKENED.has(standing.status) && !isClosed(standing);
+}
 
 /** The row took a run for over, and the platform says that it runs. */
 export function revive({ id, run }: { id: string; run: number }): Statement {
@@ -62,7 +68,8 @@ export function finishInstance(end: End): RowStatement {
 }
 
 const FINISH = `
-  UPDATE instances SET status = r.value->>'status', error = r.value->>'error', caught = coalesce(r.value->>'left', caught),
+  UPDATE instances SET status = r.value->>'status', error = r.value->>'error', 
+    caught = iif(r.value->>'left' IS NULL, caught, ${leftWith(sql`r.value->>'left'`).text}),
     spent = coalesce(json_patch(coalesce(spent, '{}'), r.value->>'spent'), spent), cause = r.value->>'cause', updated_at = ${now.fragment}, seen = 1,
     check_at = iif(r.value->>'status' = 'errored', ${now.fragment} + ${KEEPER_PATIENCE_MS}, NULL)
   FROM json_each(?1) r
@@ -94,12 +101,9 @@ export function selectLeft(instanceId: string): Statement {
   return sql`SELECT caught FROM instances WHERE id = ${instanceId}`;
 }
 
-/**
- * What a run leaves to later passes in its midst (see `LeftBehind`), as JSON. `run`: its number; null where it is the first, and nothing was
- * heard of it yet.
- */
-export function keepCaught(id: string, run: number | null, left: string): Statement {
-  return sql`UPDATE instances SET caught = ${left} WHERE id = ${id} AND run = coalesce(${run}, run)`;
+/** What a run leaves to later passes in its midst (see `LeftBehind`), as JSON. */
+export function keepCaught(id: string, left: string): Statement {
+  return sql`UPDATE instances SET caught = ${leftWith(sql`${left}`)} WHERE id = ${id}`;
 }
 
 /** A run that an operator begins. */
@@ -108,12 +112,14 @@ export interface NextRun {
   readonly tenantId: string;
   /** Its number: one more than that of the run that was read. */
   readonly run: number;
-  /** What it is told of the runs before it (see `LeftBehind`), as JSON. */
-  readonly left: string | null;
+  /** What it is told besides what the runs before have left (see `LeftBehind`), as JSON. */
+  readonly left: string;
 }
 
 /** A retry, and what stands against it. */
 interface Retry extends NextRun {
+  /** True where it begins anew with all, and is told nothing of the runs before. */
+  readonly isAnew: boolean;
   /** The step on whose failure nothing may depend that was done; null when none has to be free. */
   readonly named: string | null;
   /** What may have happened because that step failed, though nothing recorded says so. */
@@ -123,9 +129,9 @@ interface Retry extends NextRun {
 }
 
 /** An operator's retry begins the next run; of one that is undone, from its beginning. */
-export function beginRetry({ id, tenantId, run, left, named, wentOn, again }: Retry): Statement {
+export function beginRetry({ id, tenantId, run, left, isAnew, named, wentOn, again }: Retry): Statement {
   return sql`
-    UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${left},
+    UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${isAnew ? null : leftWith(sql`${left}`)},
       undo = iif(status = 'terminated', NULL, undo), updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${RETRYABLE} AND run < ${run}
       AND ${wentOn === undefined && again === null ? 1 : 0} AND NOT EXISTS (${wentOnFrom(id, named)})`;
@@ -134,8 +140,8 @@ export function beginRetry({ id, tenantId, run, left, named, wentOn, again }: Re
 /** An operator's undo begins the run that takes back what the others did. */
 export function beginUndo({ id, tenantId, run, left }: NextRun, actionId: string): Statement {
   return sql`
-    UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${left}, undo = ${actionId}, updated_at = ${now},
-      check_at = ${now} + ${KEEPER_PATIENCE_MS}
+    UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${leftWith(sql`${left}`)}, undo = ${actionId},
+      updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${ENDED} AND undo IS NULL AND run < ${run}
       AND NOT ${hasDoubt(id)}
       AND EXISTS (SELECT 1 FROM inbox WHERE ${canBeTakenBack(id)})`;

@@ -1,6 +1,7 @@
 import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { fragment, now, type Statement, sql } from "../../contract/sql.ts";
 import { hasDoubt } from "../inbox/read.ts";
+import { leftWith } from "./left.ts";
 import { IS_BEING_RESTARTED } from "./restarted.ts";
 import type { NextRun } from "./run.ts";
 import { AWAKE, GOING_ON, RETRYABLE, UNDER_WAY } from "./status.ts";
@@ -9,9 +10,9 @@ import { AWAKE, GOING_ON, RETRYABLE, UNDER_WAY } from "./status.ts";
  * An operator cancels an instance that is under way: the next run takes back what the others did. One that holds a doubt stays in doubt,
  * because only a person's answer ends that.
  */
-export function beginCancel({ id, tenantId, run, left }: NextRun, actionId: string): Statement {
+export function beginCancel({ id, tenantId, run }: Omit<NextRun, "left">, actionId: string): Statement {
   return sql`
-    UPDATE instances SET status = ${AWAKE}, run = ${run}, error = NULL, caught = ${left}, undo = ${actionId}, updated_at = ${now},
+    UPDATE instances SET status = ${AWAKE}, run = ${run}, error = NULL, undo = ${actionId}, updated_at = ${now},
       check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${UNDER_WAY} AND undo IS NULL AND run < ${run}`;
 }
@@ -64,7 +65,7 @@ export function markResumed({ id, tenantId }: Omit<Seen, "run">): Statement {
  */
 export function beginRestart({ id, tenantId, run, left }: NextRun): Statement {
   return sql`
-    UPDATE instances SET status = 'paused', run = ${run}, error = NULL, caught = ${left}, updated_at = ${now},
+    UPDATE instances SET status = 'paused', run = ${run}, error = NULL, caught = ${leftWith(sql`${left}`)}, updated_at = ${now},
       check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND (status IN ${GOING_ON} OR status = 'paused' OR status IN ${RETRYABLE})
       AND undo IS NULL AND run < ${run} AND NOT ${IS_BEING_RESTARTED}`;

@@ -105,7 +105,7 @@ export async function receiver({ treatments = [] }: { treatments?: Treatment[] }
 /** What a request said. */
 export function saidIn({ body }: Received): {
   type: string;
-  data: { rule: string; labels: object; count: number; examples: string[]; note?: object };
+  data: { alert_id: string; rule: string; labels: object; count: number; examples: string[]; note?: object };
 } {
   return JSON.parse(body);
 }

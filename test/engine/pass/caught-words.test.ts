@@ -1,0 +1,92 @@
+import { upstreamRefused } from "millrace";
+import { getInstance, planRetry, restartInstance } from "millrace/operate";
+import { expect, it } from "vitest";
+import { operator, probeEnv, reaches, rows } from "../harness.ts";
+import { outputOf, restartLab, runLab } from "../lab.ts";
+import { effect, ended, ONCE } from "../operate/operating.ts";
+
+it.each(["lean", "platform"] as const)(
+  "W25 what a caught error says and is, the code hears alike on its first pass and on later ones (%s)",
+  async (steps) => {
+    const heard: unknown[] = [];
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.commit("begun", () => ({}));
+      const long = () => Promise.reject(new Error(`${"x".repeat(1500)} at its end`));
+      const wrong = () => Promise.reject(new TypeError("It is no number."));
+      const caught: unknown[] = [];
+      for (const [name, run] of [
+        ["long", long],
+        ["wrong", wrong],
+      ] as const) {
+        await step.effect(name, effect("natural", run), null, { steps }).catch((error) => caught.push(error));
+      }
+      heard.push(
+        caught.map((error) => [error instanceof TypeError, (error as Error).message.length, (error as Error).message.endsWith("end")]),
+      );
+      await step.commit("behind", () => ({}));
+      return heard.length;
+    });
+    expect(await outputOf(instanceId)).toBe(1);
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(heard).toHaveLength(2);
+    expect(heard[1]).toEqual(heard[0]);
+    expect(heard[0]).toEqual([
+      [false, 1000, false],
+      [true, expect.any(Number), false],
+    ]);
+  },
+);
+
+it("W25 very many caught failures are put on record once, and what had settled before with one of them alone", async () => {
+  const names = Array.from({ length: 300 }, (_, nth) => `read ${nth}`);
+  const { instanceId } = await runLab(async ({ step }) => {
+    const reads = names.map((name) =>
+      step.read(name as never, () => Promise.reject(new Error("It is away.")), ONCE).catch(() => undefined),
+    );
+    await Promise.all(reads);
+    await step.effect(
+      "instead",
+      effect("keyed", async () => 1),
+      null,
+    );
+  });
+  expect(await ended(instanceId)).toBe("complete");
+  const [row] = await rows<{ caught: string }>("SELECT caught FROM instances WHERE id = ?1", instanceId);
+  const left = Object.values(JSON.parse(row?.caught ?? "{}")) as { after?: string }[];
+  expect([left.length, left.filter(({ after }) => after !== undefined).length]).toEqual([300, 1]);
+});
+
+it("A caught failure of which nothing else is on record can be named by a retry", async () => {
+  let isMended = false;
+  const { instanceId } = await runLab(async ({ step }) => {
+    await step
+      .effect(
+        "card",
+        effect("natural", () => Promise.reject(new Error("No funds."))),
+        null,
+      )
+      .catch(() => undefined);
+    await step.effect(
+      "mail",
+      effect("natural", () => (isMended ? Promise.resolve(1) : Promise.reject(new Error("It is away.")))),
+      null,
+    );
+  });
+  expect(await ended(instanceId)).toBe("errored");
+  await restartInstance(probeEnv, operator, instanceId, "Once more.");
+  expect(await ended(instanceId)).toBe("errored");
+  isMended = true;
+  expect(await planRetry(probeEnv, operator, instanceId, { from: "card" })).toMatchObject({ from: "card" });
+});
+
+it("A refusal whose message is an upstream's whole page is a refusal: the effect did not happen, and is not in doubt", async () => {
+  const { instanceId } = await runLab(async ({ step }) => {
+    await step.effect(
+      "pay",
+      effect("once", () => Promise.reject(upstreamRefused("x".repeat(200_000)))),
+      null,
+    );
+  });
+  expect(await reaches(instanceId, "errored", "in_doubt", "complete")).toBe("errored");
+  expect(await getInstance(probeEnv, operator, instanceId)).toMatchObject({ error: { step: "pay", code: "upstream_refused" } });
+});
