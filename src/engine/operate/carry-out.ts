@@ -140,7 +140,7 @@ async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<Kept
   await atomically(env.DB, [markRestarted(action.instance_id, action.run)]);
   // A pass that came too late to hear of the restart may have gone on to the end: what is complete keeps its result.
   const [now] = await query<{ status: InstanceStatus }>(env.DB, sql`SELECT status FROM instances WHERE id = ${action.instance_id}`);
-  if (now && ENDED.has(now.status)) return "kept";
+  if (now?.status === "complete") return "kept";
   const { instance } = await existing(env, action);
   if (!instance) return "kept";
   await restartRun(env, instance, { ...action, from_step: null });

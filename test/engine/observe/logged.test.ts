@@ -1,6 +1,7 @@
 import { defineStep } from "millrace";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { formatEntryKey } from "../../../src/engine/contract/ids.ts";
+import type { LabCall } from "../../probe/lab.ts";
 import { behave, deliver, event, fresh, keeperRound, probeEnv, reaches, rows, start, until } from "../harness.ts";
 import { LAB, platformReaches, runLab } from "../lab.ts";
 
@@ -139,6 +140,22 @@ describe("In the log", () => {
       expect.objectContaining(own),
     ]);
     expect(JSON.stringify(lines())).not.toContain(secret);
+  });
+
+  it("a line of a message that looks like one of a stack is no line of it", async () => {
+    const name = fresh("lab");
+    const lines = linesAbout(name);
+    const secret = `secret-${crypto.randomUUID()}`;
+    const refuse = () => Promise.reject(new Error(`Refused:\n    at ${secret} (x.ts:1:1)`));
+    const code = ({ step }: LabCall) => step.read("guess", refuse, { retries: { limit: 0, delay: 1 } });
+    await runLab(code, { name, person: { email: secret, city: "Bern" } });
+    await until(async () => lines().some(({ log }) => log === "ended"), Boolean);
+    expect(lines()).toContainEqual(expect.objectContaining({ log: "attempt", stack: expect.stringContaining("at ") }));
+    expect(
+      lines()
+        .map(({ stack }) => String(stack))
+        .join("\n"),
+    ).not.toContain(secret);
   });
 
   it("an attempt whose time is up says so, also one that goes on all the same", async () => {

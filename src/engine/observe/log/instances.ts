@@ -134,11 +134,21 @@ function thrownAt(error: unknown): { stack?: string | undefined } {
 
 function stackOf(error: unknown): string | undefined {
   try {
-    const lines = error instanceof Error ? (error.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line)) : [];
+    if (!(error instanceof Error)) return undefined;
+    // A message may have lines that look like frames, and say what nobody may see.
+    const lines = framesBehind(error.message, error.stack ?? "")
+      .split("\n")
+      .filter((line) => /^\s+at /.test(line));
     return beginning(lines.slice(0, MAX_FRAMES).join("\n").trim(), 1000) || undefined;
   } catch {
     return `not readable: ${messageOf(error)}`.slice(0, 100);
   }
+}
+
+/** Of a stack that does not hold the message, because that was changed since, nobody knows where the frames begin. */
+function framesBehind(message: string, stack: string): string {
+  const at = stack.indexOf(message);
+  return at < 0 ? "" : stack.slice(at + message.length);
 }
 
 const MAX_FRAMES = 5;
