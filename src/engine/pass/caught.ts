@@ -1,4 +1,5 @@
 import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
+import { sayInstead } from "../contract/stack.ts";
 import { beginning } from "../contract/text.ts";
 import type { Failure } from "./failure.ts";
 
@@ -33,7 +34,7 @@ export function caughtOf(error: unknown): Caught {
 /** Shortens an error's message to what is remembered of it: so the code hears the same on its first pass as on later ones. */
 export function asRemembered(error: unknown): unknown {
   if (error instanceof Error && error.message.length > MAX_MESSAGE_CHARACTERS && !Object.isFrozen(error)) {
-    error.message = beginning(error.message, MAX_MESSAGE_CHARACTERS);
+    sayInstead(error, beginning(error.message, MAX_MESSAGE_CHARACTERS));
   }
   return error;
 }

@@ -1,5 +1,6 @@
 import { causeId } from "../contract/cause.ts";
 import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
+import { framesOf } from "../contract/stack.ts";
 import { beginning } from "../contract/text.ts";
 
 /** Why a step, and with it an instance, stopped: what the operator reads. */
@@ -56,12 +57,12 @@ export function causeOfFailure(workflow: string, { step, code, message }: Failur
   return causeId({ place: workflow, step, code, message });
 }
 
-/** The first frame of an error's stack that is the author's. What stands before its frames, the message, is none of it. */
+/** The first frame of an error's stack that is the author's. */
 function thrownAt(error: unknown): string | undefined {
   try {
-    if (!(error instanceof Error) || error.stack === undefined) return undefined;
-    const frames = error.stack.slice(error.stack.indexOf(error.message) + error.message.length).split("\n");
-    const [, frame] = frames.map((line) => FRAME.exec(line)).find((found) => found && !NOT_THE_AUTHORS.test(found[0])) ?? [];
+    if (!(error instanceof Error)) return undefined;
+    const frames = framesOf(error).map((line) => FRAME.exec(line));
+    const [, frame] = frames.find((found) => found && !NOT_THE_AUTHORS.test(found[0])) ?? [];
     return frame && beginning(frame.replace("file://", ""), 300);
   } catch {
     return undefined;

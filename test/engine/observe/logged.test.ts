@@ -142,15 +142,25 @@ describe("In the log", () => {
     expect(JSON.stringify(lines())).not.toContain(secret);
   });
 
-  it("a line of a message that looks like one of a stack is no line of it", async () => {
+  it.each([
+    ["", ""],
+    [", also behind the thousand characters that the code is told of it", "x".repeat(1100)],
+  ])("a line of a message that looks like one of a stack is no line of it%s", async (_, filler) => {
     const name = fresh("lab");
     const lines = linesAbout(name);
     const secret = `secret-${crypto.randomUUID()}`;
-    const refuse = () => Promise.reject(new Error(`Refused:\n    at ${secret} (x.ts:1:1)`));
-    const code = ({ step }: LabCall) => step.read("guess", refuse, { retries: { limit: 0, delay: 1 } });
+    const policy = { retries: { limit: 0, delay: 1 } };
+    const refuse = () => Promise.reject(new Error(`Refused:${filler}\n    at ${secret} (x.ts:1:1)`));
+    const code = async ({ step }: LabCall) => {
+      const caught = await step.read("guess", refuse, policy).catch((error: unknown) => error);
+      await step.read("say it", () => Promise.reject(caught), policy).catch(() => undefined);
+      throw caught;
+    };
     await runLab(code, { name, person: { email: secret, city: "Bern" } });
     await until(async () => lines().some(({ log }) => log === "ended"), Boolean);
-    expect(lines()).toContainEqual(expect.objectContaining({ log: "attempt", stack: expect.stringContaining("at ") }));
+    for (const step of ["guess", "say it"]) {
+      expect(lines()).toContainEqual(expect.objectContaining({ log: "attempt", step, stack: expect.stringContaining("at ") }));
+    }
     expect(
       lines()
         .map(({ stack }) => String(stack))

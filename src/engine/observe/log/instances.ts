@@ -2,6 +2,7 @@ import type { Envelope } from "../../contract/envelope.ts";
 import { codeOf, type ErrorCode, messageOf } from "../../contract/errors.ts";
 import type { Hide } from "../../contract/hide.ts";
 import { type EntryKey, formatEntryKey } from "../../contract/ids.ts";
+import { framesOf } from "../../contract/stack.ts";
 import { beginning, shortened } from "../../contract/text.ts";
 import { spanIdOf, spanUnderWay, traceIdOf } from "../../contract/trace.ts";
 import { wordsOf } from "../words.ts";
@@ -135,20 +136,10 @@ function thrownAt(error: unknown): { stack?: string | undefined } {
 function stackOf(error: unknown): string | undefined {
   try {
     if (!(error instanceof Error)) return undefined;
-    // A message may have lines that look like frames, and say what nobody may see.
-    const lines = framesBehind(error.message, error.stack ?? "")
-      .split("\n")
-      .filter((line) => /^\s+at /.test(line));
-    return beginning(lines.slice(0, MAX_FRAMES).join("\n").trim(), 1000) || undefined;
+    return beginning(framesOf(error).slice(0, MAX_FRAMES).join("\n").trim(), 1000) || undefined;
   } catch {
     return `not readable: ${messageOf(error)}`.slice(0, 100);
   }
-}
-
-/** Of a stack that does not hold the message, because that was changed since, nobody knows where the frames begin. */
-function framesBehind(message: string, stack: string): string {
-  const at = stack.indexOf(message);
-  return at < 0 ? "" : stack.slice(at + message.length);
 }
 
 const MAX_FRAMES = 5;

@@ -68,7 +68,7 @@ export function finishInstance(end: End): RowStatement {
 }
 
 const FINISH = `
-  UPDATE instances SET status = r.value->>'status', error = r.value->>'error', 
+  UPDATE instances SET status = r.value->>'status', error = r.value->>'error',
     caught = iif(r.value->>'left' IS NULL, caught, ${leftWith(sql`r.value->>'left'`).text}),
     spent = coalesce(json_patch(coalesce(spent, '{}'), r.value->>'spent'), spent), cause = r.value->>'cause', updated_at = ${now.fragment}, seen = 1,
     check_at = iif(r.value->>'status' = 'errored', ${now.fragment} + ${KEEPER_PATIENCE_MS}, NULL)
