@@ -1,6 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Instance } from "../inspect/instances.ts";
 import type { LeftBehind } from "../pass/caught.ts";
+import { selectCaught } from "../store/inbox/caught.ts";
 import { selectLeft } from "../store/instances/run.ts";
 import { query } from "../store/retry.ts";
 
@@ -10,6 +11,20 @@ type Steps = Readonly<Record<string, LeftBehind>>;
 export async function leftBehind(env: EngineEnv, id: string): Promise<Steps> {
   const [row] = await query<{ caught: string | null }>(env.DB, selectLeft(id));
   return row?.caught ? JSON.parse(row.caught) : {};
+}
+
+/** The steps of whose failure the code is told again, because it caught that: they are not tried anew, but those that are named here. */
+export async function stillCaught(
+  env: EngineEnv,
+  id: string,
+  anew: readonly (string | null | undefined)[] = [],
+): Promise<ReadonlySet<string>> {
+  const left = Object.entries(await leftBehind(env, id));
+  const told = await query<{ label: string }>(env.DB, selectCaught(id));
+  const caught = new Set([...told.map(({ label }) => label), ...left.map(([label]) => label)]);
+  for (const [label, one] of left) if ("open" in one) caught.delete(label);
+  for (const label of anew) if (label) caught.delete(label);
+  return caught;
 }
 
 /** The effect that may have happened because this step failed, also where nothing is recorded of it. */

@@ -8,16 +8,17 @@ import { UNDER_WAY } from "../store/instances/status.ts";
 import { labelOfPlatformStep } from "./cut-off.ts";
 
 /**
- * What an action would do with one effect. `kept`: it happened, and stands · `runs`: it is done, or tried again · `skipped`: it is passed
- * by, with the output that is given · `held`: its next attempt waits until the instance is resumed · `under_way`: an attempt is under way,
- * or its answer was lost: what came of it is recorded first · `undone`: it is taken back · `stays`: its code has no way to take it back ·
- * `asked`: nobody recorded what came of it, so the upstream is asked first · `nothing`: it did not happen · `in_doubt`: a person has to say
- * whether it happened · `unknown`: it failed without a record, and may have happened · `needs_output`: it happened, and its output has to
- * be given.
+ * What an action would do with one effect. `kept`: it happened, and stands · `runs`: it is done, or tried again · `caught`: it failed, its
+ * code went on without it, and is told so again · `skipped`: it is passed by, with the output that is given · `held`: its next attempt waits
+ * until the instance is resumed · `under_way`: an attempt is under way, or its answer was lost: what came of it is recorded first ·
+ * `undone`: it is taken back · `stays`: its code has no way to take it back · `asked`: nobody recorded what came of it, so the upstream is
+ * asked first · `nothing`: it did not happen · `in_doubt`: a person has to say whether it happened · `unknown`: it failed without a record,
+ * and may have happened · `needs_output`: it happened, and its output has to be given.
  */
 export const PLAN_VERDICTS = [
   "kept",
   "runs",
+  "caught",
   "skipped",
   "held",
   "under_way",

@@ -17,7 +17,7 @@ import { forgetTold, reopenWait } from "../store/waits.ts";
 import { actAndTell } from "./act.ts";
 import { noteOnConfirmed } from "./confirmed-output.ts";
 import { failedBefore } from "./failed-before.ts";
-import { leftBehind, triedAnew, wentOnTo } from "./left.ts";
+import { leftBehind, stillCaught, triedAnew, wentOnTo } from "./left.ts";
 import { assertRecorded, beginningOf, isBeingUndone, isUndone } from "./retry-beginning.ts";
 
 /** What a retry would do with each guarded effect. */
@@ -29,8 +29,12 @@ export interface RetryPlan {
   follows: string;
   /** What it would keep that a person has said, and what to do where that is wrong; null where nobody has. */
   note: string | null;
-  effects: { step: string; item: string; verdict: "kept" | "runs" | "in_doubt" | "needs_output" }[];
+  effects: { step: string; item: string; verdict: RetryVerdict }[];
 }
+
+export const RETRY_VERDICTS = ["kept", "runs", "caught", "in_doubt", "needs_output"] as const;
+
+type RetryVerdict = (typeof RETRY_VERDICTS)[number];
 
 /** Says what a retry would do, and does nothing. Errors: `instance_not_found`, `invalid_payload` for a step that nobody recorded. */
 export async function planRetry(
@@ -47,9 +51,10 @@ export async function planRetry(
   const refused =
     whyAgain(instance, failed, recorded) ?? (await whyRefused(env, instance, named, wentOnTo(await leftBehind(env, instanceId), named)));
   const goesOnUndoing = isBeingUndone(instance);
+  const caught = isUndone(instance) ? NONE : await stillCaught(env, instanceId, [failed, instance.error?.step]);
   const effects = recorded
     .filter(({ state, undo }) => state !== "superseded" && (undo === "undo_step") === goesOnUndoing)
-    .map((effect) => ({ step: effect.step, item: effect.item, verdict: retryVerdictOn(effect) }));
+    .map((effect) => ({ step: effect.step, item: effect.item, verdict: retryVerdictOn(effect, caught) }));
   // A step that failed before it recorded anything has no entry yet: it is the one that runs.
   const listed = effects.some(({ step, item }) => start === labelOf(step, item));
   const note = await noteOnConfirmed(env, by, instanceId, recorded);
@@ -71,10 +76,14 @@ function followsFrom(instance: Instance, start: string | null): string {
 /** Of steps that were not come to before nothing is on record. */
 const BEHIND = "; what comes behind runs too, and which steps these are, its code decides as it runs.";
 
-/** A `once` effect that is claimed was under way when its run ended: the next attempt parks it. */
-export function retryVerdictOn(effect: Effect): RetryPlan["effects"][number]["verdict"] {
-  const { state, class: effectClass } = effect;
+/**
+ * What becomes of an effect in the next run. `caught`: the steps of whose failure its code is told again. A `once` effect that is claimed
+ * was under way when its run ended: the next attempt parks it.
+ */
+export function retryVerdictOn(effect: Effect, caught: ReadonlySet<string>): RetryVerdict {
+  const { state, class: effectClass, step, item } = effect;
   if (isOutputLost(effect)) return "needs_output";
+  if (state === "failed" && caught.has(labelOf(step, item))) return "caught";
   return state === "claimed" && DOUBTED.has(effectClass) ? "in_doubt" : (VERDICTS[state] ?? "runs");
 }
 
@@ -93,7 +102,9 @@ function whyAgain({ status, error }: Instance, failed: string | null, effects: r
   return `"${failed}" has happened, and what it answered could not be kept: the run would fail of the same again. Say what it answered (POST /v1/effects/${lost.key}/confirm), then retry.`;
 }
 
-const VERDICTS: Record<string, RetryPlan["effects"][number]["verdict"]> = { done: "kept", confirmed: "kept", in_doubt: "in_doubt" };
+const NONE: ReadonlySet<string> = new Set();
+
+const VERDICTS: Record<string, RetryVerdict> = { done: "kept", confirmed: "kept", in_doubt: "in_doubt" };
 
 /**
  * Retries an errored or terminated instance from the step that failed, or from another. Recorded effects are kept, whatever step it starts

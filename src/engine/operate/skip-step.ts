@@ -10,6 +10,7 @@ import { skipEntry } from "../store/inbox/outcome.ts";
 import { GOING_ON } from "../store/instances/status.ts";
 import { query } from "../store/retry.ts";
 import { selectAwaited } from "../store/waits.ts";
+import { stillCaught } from "./left.ts";
 import type { ActionPlan } from "./plan.ts";
 import { retryAs, retryVerdictOn, waitForEnd } from "./retry.ts";
 
@@ -26,9 +27,10 @@ export async function planSkip(env: EngineEnv, by: Operator, instanceId: string,
   const instance = await getInstance(env, by, instanceId);
   const recorded = await effectsAndFree(env, by, instanceId);
   const isIt = (one: { step: string; item: string }) => one.step === step && one.item === item;
+  const caught = await stillCaught(env, instanceId, [instance.error?.step]);
   const others = recorded
     .filter((effect) => effect.state !== "superseded" && effect.undo !== "undo_step" && !isIt(effect))
-    .map((effect) => ({ step: effect.step, item: effect.item, verdict: retryVerdictOn(effect) }));
+    .map((effect) => ({ step: effect.step, item: effect.item, verdict: retryVerdictOn(effect, caught) }));
   const refused = await whyRefused(env, instance, recorded, { step, item });
   return { refused, from: labelOf(step, item), follows: FOLLOWS, effects: [...others, { step, item, verdict: "skipped" }] };
 }

@@ -1,5 +1,5 @@
 import { type Done, defineStep, notRetryable, type Steps, upstreamRefused } from "millrace";
-import { effectsOf, retryInstance, undoInstance } from "millrace/operate";
+import { type ActionPlan, effectsOf, planRestart, planRetry, planSkip, retryInstance, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { operator, probeEnv, reaches, rows } from "../harness.ts";
 import { errorOf, platformReaches, runLab } from "../lab.ts";
@@ -77,6 +77,52 @@ describe("A failure that the code caught, and threw as an error of its own", () 
     expect([world.paid, await states(instanceId)]).toEqual([1, ["note it: done", "pay: done"]]);
     const audited = await rows<{ detail: string }>("SELECT detail FROM actions WHERE instance_id = ?1 AND result = 'applied'", instanceId);
     expect(audited.map(({ detail }) => JSON.parse(detail))).toMatchObject([{ from: "pay", anyway: true }]);
+  });
+});
+
+/** A run that caught that its mail was refused, noted that, and failed of something else. */
+async function wentOnAndFailed() {
+  const world = { asked: 0, open: false, broken: true };
+  const mail = defineStep({
+    effect: "once",
+    ...ONCE,
+    run: async () => {
+      world.asked++;
+      if (!world.open) throw upstreamRefused("The mailbox is full.");
+      return world.asked;
+    },
+  });
+  const { instanceId } = await runLab(async ({ step }) => {
+    await step.effect("mail", mail, {}).catch(() => step.commit("note it", () => ({})));
+    await step.commit("fails", () => (world.broken ? Promise.reject(notRetryable("Broken.")) : {}), ONCE);
+  });
+  expect(await reaches(instanceId, "errored")).toBe("errored");
+  await platformReaches(instanceId, "errored");
+  Object.assign(world, { open: true, broken: false });
+  return { instanceId, world };
+}
+
+const verdicts = ({ effects }: Pick<ActionPlan, "effects">) => Object.fromEntries(effects.map(({ step, verdict }) => [step, verdict]));
+
+describe("A dry run of a run that caught a failure and went on", () => {
+  it.concurrent("W25 says that the failure is told again, and the step not tried anew, which is what a retry and a restart do", async () => {
+    const { instanceId, world } = await wentOnAndFailed();
+    const told = { mail: "caught", "note it": "kept", fails: "runs" };
+    expect(verdicts(await planRetry(probeEnv, operator, instanceId))).toEqual(told);
+    expect(verdicts(await planRestart(probeEnv, operator, instanceId))).toEqual(told);
+    expect(verdicts(await planSkip(probeEnv, operator, instanceId, { step: "fails" }))).toEqual({ ...told, fails: "skipped" });
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(world.asked).toBe(1);
+  });
+
+  it.concurrent("W25 says of a step that is named, and that may be done beside what was done instead, that it runs", async () => {
+    const { instanceId, world } = await wentOnAndFailed();
+    const named = { from: "mail", anyway: true };
+    expect(verdicts(await planRetry(probeEnv, operator, instanceId, named))).toEqual({ mail: "runs", "note it": "kept" });
+    await retryInstance(probeEnv, operator, instanceId, { ...named, reason: "both may stand" });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(world.asked).toBe(2);
   });
 });
 

@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { planRetry, retryInstance } from "../../operate/retry.ts";
+import { planRetry, RETRY_VERDICTS, retryInstance } from "../../operate/retry.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
@@ -23,7 +23,7 @@ const PlanSchema = z
     note: z.string().nullable().meta({
       description: "Which output it would keep that a person has confirmed, and what to do where that is wrong; null where nobody has.",
     }),
-    effects: z.array(z.object({ step: z.string(), item: z.string(), verdict: z.enum(["kept", "runs", "in_doubt", "needs_output"]) })),
+    effects: z.array(z.object({ step: z.string(), item: z.string(), verdict: z.enum(RETRY_VERDICTS) })),
   })
   .openapi("RetryPlan");
 

@@ -27,6 +27,13 @@ export function wentOnFrom(instanceId: string, label: string | null): Statement 
     ORDER BY told.position LIMIT 1`;
 }
 
+/** The steps of whose failure the code is told again, by what was done behind it. */
+export function selectCaught(instanceId: string): Statement {
+  return sql`
+    SELECT DISTINCT failure.key AS label FROM inbox, json_each(inbox.caught) failure
+    WHERE instance_id = ${instanceId} AND failure.value->>'forgotten' IS NULL`;
+}
+
 /**
  * An operator wants a failed step tried anew: no later pass is told any more that it failed, unless it fails in the same way again. Behind
  * the statement that carries the action out.
