@@ -4,9 +4,11 @@ import { isDoubtEvent } from "../guard/doubt.ts";
 import type { StepMode } from "../guard/step-mode.ts";
 import { labelOf } from "../pass/history.ts";
 import { IN_PASS_MS } from "../pass/lean.ts";
+import { isResumeEvent } from "../signals/held.ts";
 import { awaitedSteps } from "../signals/wait.ts";
 import { type Operator, selectRunBegun } from "../store/actions.ts";
 import type { EntryState } from "../store/inbox/entry.ts";
+import { ENDED } from "../store/instances/status.ts";
 import { query } from "../store/retry.ts";
 import { type Effect, effectsOf } from "./effects.ts";
 import { historyOf, inItsWords, type StepRecord } from "./history.ts";
@@ -14,8 +16,11 @@ import type { Instance } from "./instances.ts";
 
 /** A step in the words of its code, with what is recorded of it. */
 export interface NamedStep extends Omit<StepRecord, "startedAt" | "state"> {
-  /** As the platform has it, but for a step that waits for a person to say whether its effect happened: for the platform that is over. */
-  state: StepRecord["state"] | "in_doubt";
+  /**
+   * As the platform has it, but for a step that waits for a person, to say whether its effect happened or to resume its run, and for one
+   * that its run has left behind: for the platform those are over, and this one goes on.
+   */
+  state: StepRecord["state"] | "in_doubt" | "paused" | "stopped";
   /** `lean`: a pass took it itself, and no step is billed for it. */
   mode: StepMode;
   /** True for a lean one that an earlier run took: this one keeps what came of it. */
@@ -30,7 +35,7 @@ export interface NamedStep extends Omit<StepRecord, "startedAt" | "state"> {
   effects: Pick<Effect, "key" | "class" | "generation" | "state">[];
 }
 
-type Shown = Pick<Instance, "id" | "workflow" | "error"> & Partial<Pick<Instance, "undo" | "run">>;
+type Shown = Pick<Instance, "id" | "workflow" | "error" | "status"> & Partial<Pick<Instance, "undo" | "run">>;
 
 /**
  * An instance's steps in the words of its code: as the platform remembers them, and of those that it has forgotten (after its retention, or
@@ -45,14 +50,31 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
     runBegunAt(env, by, instance),
   ]);
   const recorded = Map.groupBy(effects, ({ step, item }) => labelOf(step, item));
+  const heldBack = heldBackIn(steps);
+  const isOver = ENDED.has(instance.status);
   const remembered = steps.map((step): NamedStep => {
     const { until = null, ...named } = awaited.get(step.eventType ?? "") ?? {};
     const waits = step.state === "waiting" && { until };
     const effects = (step.type === "do" && recorded.get(step.name)?.map(effectView)) || [];
     const doubted = step.state === "complete" && effects.at(-1)?.state === "in_doubt" && ({ state: "in_doubt", endedAt: null } as const);
-    const own = step.eventType !== null && isDoubtEvent(step.eventType) && { eventType: null };
+    const paused = step.state === "complete" && heldBack.has(step.name) && ({ state: "paused", endedAt: null } as const);
+    const stopped = isOver && UNDER_WAY.has(step.state) && ({ state: "stopped", until: null } as const);
+    const own = step.eventType !== null && isOwnEvent(step.eventType) && { eventType: null };
     const told = withCause(spoken(begunInPass(step, recorded.get(step.name)?.at(-1))), instance);
-    return { ...told, mode: "platform", kept: false, ...waits, subject: null, approvalId: null, ...named, ...own, ...doubted, effects };
+    return {
+      ...told,
+      mode: "platform",
+      kept: false,
+      ...waits,
+      subject: null,
+      approvalId: null,
+      ...named,
+      ...own,
+      ...doubted,
+      ...paused,
+      ...stopped,
+      effects,
+    };
   });
   const names = new Set(steps.flatMap(({ type, name }) => (type === "do" ? [name] : [])));
   const forgotten = [...recorded].flatMap(([label, own]) => (names.has(label) ? [] : [forgottenStep(label, own, begunAt)]));
@@ -60,9 +82,28 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
   return { steps: keptInPlace(all, [...recorded.keys()]), truncated };
 }
 
+/** What a step is in the middle of. */
+const UNDER_WAY: ReadonlySet<string> = new Set(["running", "retrying", "sleeping", "waiting"] satisfies StepRecord["state"][]);
+
+/** An event that a person's word is, and that no workflow names. */
+function isOwnEvent(type: string): boolean {
+  return isDoubtEvent(type) || isResumeEvent(type);
+}
+
+/** The steps that a pause has held back: behind each stands the wait for its end, or the attempt that had to wait for that. */
+function heldBackIn(steps: readonly StepRecord[]): ReadonlySet<string> {
+  const told = steps.flatMap(({ name }) => {
+    const [, label, round] = /^(.*) · (?:paused|after pause) (\d+)$/s.exec(name) ?? [];
+    if (label === undefined) return [];
+    return round === "1" ? [label] : [`${label} · after pause ${Number(round) - 1}`, `${label} · after doubt ${Number(round) - 1}`];
+  });
+  return new Set(told);
+}
+
 /** When an act has begun the present run; 0 for a first one, and where that is not known any more. */
-async function runBegunAt(env: EngineEnv, { tenantId }: Operator, { id, run = 1 }: Shown): Promise<number> {
-  if (run <= 1) return 0;
+async function runBegunAt(env: EngineEnv, { tenantId }: Operator, { id, run = 1, undo = null }: Shown): Promise<number> {
+  // An undo keeps nothing of the run that it takes back: each of both is told as it was.
+  if (run <= 1 || undo !== null) return 0;
   const [row] = await query<{ at: number | null }>(env.DB, selectRunBegun(tenantId, id, run));
   return row?.at ?? 0;
 }

@@ -34,7 +34,7 @@ export async function planCancel(
 }
 
 const TAKEN_BACK =
-  "It begins nothing any more; what is under way is recorded first. Then its effects that can be taken back are, in reverse order, each once, and it is terminated.";
+  "It begins nothing any more; what is under way is recorded first. An effect of which a lost answer left open whether it happened is done once more, under its key, if it can be taken back: then that is certain. Then its effects that can be taken back are, in reverse order, each once, and it is terminated.";
 const STANDS =
   "It begins nothing any more; what is under way is recorded, and what it did stands. It is terminated: undo takes that back later.";
 

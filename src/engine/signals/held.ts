@@ -2,5 +2,12 @@ import { digest } from "../contract/ids.ts";
 
 /** The platform's event type that wakes a run which a person has paused, once it is resumed. */
 export function resumeEventType(instanceId: string): string {
-  return `resume-${digest("resume", instanceId)}`;
+  return RESUME_EVENT + digest("resume", instanceId);
 }
+
+/** True for such an event type. */
+export function isResumeEvent(type: string): boolean {
+  return type.startsWith(RESUME_EVENT);
+}
+
+const RESUME_EVENT = "resume-";

@@ -41,6 +41,33 @@ describe("A paused instance", () => {
     ]);
   });
 
+  it.each(["resumed", "cancelled"] as const)("says of each step whether the pause has held it back, also once it is %s", async (how) => {
+    const its = scene();
+    const id = await play(its, async (step) => {
+      await its.act(step, "a", "once", "slow");
+      await step.read("b", () => Promise.resolve(1));
+    });
+    const states = async () =>
+      (await stepsOf(probeEnv, operator, await standing(id))).steps.map(
+        ({ name, state, eventType }) => `${name}: ${state}${eventType ?? ""}`,
+      );
+    await comes(() => its.log.includes("a"));
+    await pause(id);
+    its.state.go = true;
+    await comes(async () => (await states()).length === 3);
+    expect(await states()).toEqual(["a: complete", "b: paused", "b · paused 1: waiting"]);
+    if (how === "resumed") {
+      await resume(id);
+      expect(await kept(id, "complete", "errored")).toBe("complete");
+      expect(await states()).toEqual(["a: complete", "b: paused", "b · paused 1: complete", "b · after pause 1: complete"]);
+    } else {
+      await cancelInstance(probeEnv, operator, id, { undo: false, reason: "not any more" });
+      expect(await kept(id, "terminated")).toBe("terminated");
+      await keeperRound();
+      expect(await states()).toEqual(["a: complete", "b: paused", "b · paused 1: stopped"]);
+    }
+  });
+
   it("that slept, or waited, begins nothing when its time is over or its event comes; the event is kept", async () => {
     const its = scene();
     const id = await play(its, async (step) => {

@@ -50,9 +50,13 @@ export function Instance({ param: id }: ScreenProps) {
   };
   const runs = runsOf(actions, explained);
   const asking = questions.filter((one) => one.state === "pending" && instance.waiting_for.some((wait) => wait.approval_id === one.id));
-  const trouble = instance.error?.step ?? instance.retrying?.step ?? steps.find(({ state }) => state !== "complete")?.name;
+  const trouble =
+    instance.error?.step ?? instance.retrying?.step ?? steps.find(({ state }) => !["complete", "paused"].includes(state))?.name;
   const actsOf = (step: Step) =>
-    may("operate") && ["errored", "terminated"].includes(instance.status) && step.type === "do" && step.state !== "complete" ? (
+    may("operate") &&
+    ["errored", "terminated"].includes(instance.status) &&
+    step.type === "do" &&
+    !["complete", "paused"].includes(step.state) ? (
       <p class="acts">
         <button type="button" onClick={() => setOpen({ act: { verb: "retry", step: step.name } })}>
           Retry from here
@@ -83,7 +87,7 @@ export function Instance({ param: id }: ScreenProps) {
         {said && !isPast(said.of, instance) && said.sentence}{" "}
         {said?.of && !isPast(said.of, instance) && <a href="#people">What people did</a>}
       </p>
-      <h2>{runs.length > 0 ? `Steps of run ${runs.at(-1)?.number}` : "Steps"}</h2>
+      <h2>{stepsOfWhich(instance, runs)}</h2>
       <EarlierRuns runs={runs} />
       {steps.length > 0 ? (
         <Timeline steps={steps} over={OVER.has(instance.status) ? instance.updated_at : null} trouble={trouble} actsOf={actsOf} />
@@ -161,6 +165,13 @@ const AT_REST: ReadonlySet<string> = new Set([...OVER, "in_doubt", "paused", "wa
 /** True once an instance has come to rest somewhere else than it stood: what is said of an act is seen by then. */
 function isPast(of: Detail | undefined, now: Detail): boolean {
   return of !== undefined && now.updated_at !== of.updated_at && AT_REST.has(now.status);
+}
+
+/** An undo is a run of its own, and is shown behind the one that it takes back. */
+function stepsOfWhich({ undo }: Detail, runs: readonly Run[]): string {
+  const number = runs.at(-1)?.number;
+  if (number === undefined) return "Steps";
+  return undo === null ? `Steps of run ${number}` : "Steps, and those of its undo";
 }
 
 /** What the runs before the present one came to: their steps are forgotten with them. */

@@ -48,8 +48,14 @@ export function tookOf(
   const from = Date.parse(runs.at(-1)?.begunAt ?? accepted_at);
   const to = Date.parse(updated_at);
   const waits = steps.flatMap(({ type, started_at, ended_at }) => {
-    const [began, ended = to] = [ms(started_at), ms(ended_at)];
-    return type === "do" || began === undefined ? [] : [Math.max(0, Math.min(ended, to) - Math.max(began, from))];
+    const [began, ended] = [ms(started_at), ms(ended_at)];
+    // What had no end before this run began was left behind by the one before.
+    return type === "do" || began === undefined || (began < from && ended === undefined) ? [] : [{ began, ended: ended ?? to }];
   });
-  return { took: Math.max(0, to - from), waited: waits.reduce((sum, one) => sum + one, 0) };
+  let [waited, until] = [0, from];
+  for (const { began, ended } of waits.toSorted((one, other) => one.began - other.began)) {
+    waited += Math.max(0, Math.min(ended, to) - Math.max(began, until));
+    until = Math.max(until, Math.min(ended, to));
+  }
+  return { took: Math.max(0, to - from), waited };
 }

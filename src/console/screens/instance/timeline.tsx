@@ -95,7 +95,7 @@ export function Timeline({ steps, over, trouble, actsOf }: TimelineProps) {
                   aria-expanded={isOpen}
                   onClick={() => turn(isOpen && open.has(step.name) ? step.name : name)}
                 >
-                  <bdi>{step.name.replace(OF_DOUBT, "")}</bdi> <span class="quiet">{kindOf(step)}</span>
+                  <bdi>{step.name.replace(OF_A_PERSON, "")}</bdi> <span class="quiet">{kindOf(step)}</span>
                 </button>
               </td>
               <td class="minor">
@@ -109,7 +109,7 @@ export function Timeline({ steps, over, trouble, actsOf }: TimelineProps) {
                 </svg>
               </td>
               <td>
-                {over !== null && UNDER_WAY.has(step.state) ? <Status word="stopped" tone="grey" /> : <Status word={step.state} />}
+                <Status word={step.state} tone={step.state === "stopped" ? "grey" : undefined} />
                 {step.attempts.length > 1 && <span class="quiet"> {step.attempts.length} attempts</span>}
               </td>
               <td class="number">{took === undefined ? "" : duration(took)}</td>
@@ -129,21 +129,18 @@ export function Timeline({ steps, over, trouble, actsOf }: TimelineProps) {
   );
 }
 
-/** The engine's own steps about an effect in doubt, by their names: the wait for a person, and what follows from their word. */
-const OF_DOUBT = / · (in|after) doubt \d+$/;
+/** The engine's own steps about an effect in doubt or a pause, by their names: the wait for a person, and what follows from their word. */
+const OF_A_PERSON = / · (in doubt|after doubt|paused|after pause) \d+$/;
 
 /** What kind of step it is, beside its name: a wait has the name of the step that waits. */
 function kindOf({ type, name, mode, kept, event_type: event, effects }: Step): string {
   if (type === "sleep") return "sleep";
   if (type === "do")
-    return OF_DOUBT.test(name)
+    return OF_A_PERSON.test(name)
       ? "by a person's word"
       : [effects[0]?.class, mode === "lean" && "lean", kept && "kept from an earlier run"].filter(Boolean).join(", ");
-  return OF_DOUBT.test(name) ? "wait for a person's word" : `wait for ${event ?? "an answer"}`;
+  return OF_A_PERSON.test(name) ? "wait for a person's word" : `wait for ${event ?? "an answer"}`;
 }
-
-/** What a step is in the middle of. */
-const UNDER_WAY: ReadonlySet<string> = new Set(["running", "retrying", "sleeping", "waiting"]);
 
 /** What a step did, attempt by attempt. */
 function Attempts({ step, isOver }: { step: Step; isOver: boolean }) {

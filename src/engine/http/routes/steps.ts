@@ -32,9 +32,12 @@ const StepSchema = z
       .openapi({ description: "`lean`: a pass took it itself; the platform has none of it, and bills none." }),
     kept: z.boolean().openapi({ description: "True for a lean one that an earlier run took: this one keeps what came of it." }),
     count: z.int().openapi({ description: "Tells calls of one name apart, in the order they were made." }),
-    state: z.enum(["running", "retrying", "sleeping", "waiting", "in_doubt", "complete", "errored", "timed_out"]).openapi({
-      description: "`in_doubt`: a person has to say whether its effect happened. Behind it stands the wait for that, `… · in doubt 1`.",
-    }),
+    state: z
+      .enum(["running", "retrying", "sleeping", "waiting", "in_doubt", "paused", "complete", "errored", "timed_out", "stopped"])
+      .openapi({
+        description:
+          "`in_doubt`: a person has to say whether its effect happened; behind it stands the wait for that, `… · in doubt 1`, and what follows, `… · after doubt 1`. `paused`: a person had paused the run before it began; behind it stand `… · paused 1` and `… · after pause 1`. `stopped`: its run has ended, and it had not.",
+      }),
     started_at: timestamp.nullable().openapi({ description: "Null for a step whose history the platform has forgotten." }),
     ended_at: timestamp.nullable(),
     attempts: z.array(AttemptSchema).openapi({
@@ -47,7 +50,7 @@ const StepSchema = z
     event_type: z
       .string()
       .nullable()
-      .openapi({ description: "For a wait: for which type of event; null for a question, and for a doubt." }),
+      .openapi({ description: "For a wait: for which type of event; null for a question, for a doubt and for a pause." }),
     subject: z.string().nullable().openapi({ description: "For a wait: what the event has to be about." }),
     approval_id: z.string().nullable().openapi({ description: "For a question: which." }),
     effects: z

@@ -58,8 +58,11 @@ it("what a restarted run keeps of the one before stands where its code takes it,
   ]);
 });
 
-it("a lean step that was taken back is shown with the time that it took", async () => {
-  const id = await lean(({ step }) => step.commit("put", () => ({}), { undo: () => ({}) }));
+it("a lean step that was taken back is shown with the time that it took, before what its undo did", async () => {
+  const id = await lean(async ({ step }) => {
+    await step.commit("put", () => ({}), { undo: () => ({}) });
+    await step.commit("stays", () => ({}));
+  });
   const shown = async () => {
     const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id));
     return steps.find(({ name }) => name === "put");
@@ -69,4 +72,10 @@ it("a lean step that was taken back is shown with the time that it took", async 
   await undoInstance(probeEnv, operator, id, "Called off.");
   await reaches(id, "terminated");
   expect(await shown()).toMatchObject({ mode: "lean", startedAt: before?.startedAt, endedAt: before?.endedAt });
+  const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id));
+  expect(steps.map(({ name, kept }) => [name, kept])).toEqual([
+    ["put", false],
+    ["stays", false],
+    ["undo put", false],
+  ]);
 });
