@@ -1,16 +1,16 @@
 import { expect, it } from "vitest";
-import { tookOf } from "../../src/console/screens/instance/runs.ts";
-
-type Facts = Parameters<typeof tookOf>;
+import { tookOf } from "../../src/console/screens/instance/took.ts";
 
 const at = (second: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, second)).toISOString();
-const wait = (from: number, to: number | null) => ({ type: "waitForEvent", started_at: at(from), ended_at: to === null ? null : at(to) });
+const wait = (from: number, to: number | null) => ({
+  type: "waitForEvent" as const,
+  started_at: at(from),
+  ended_at: to === null ? null : at(to),
+});
 
 /** An instance that was accepted at second 0 and ended at second 20, with its second run begun at 10. */
 function took(...waits: ReturnType<typeof wait>[]) {
-  const instance = { accepted_at: at(0), updated_at: at(20) } as Facts[0];
-  const runs: Facts[2] = [{ number: 2, begunAt: at(10), by: "ada's cancel", before: undefined }];
-  return tookOf(instance, waits as unknown as Facts[1], runs);
+  return tookOf({ accepted_at: at(0), updated_at: at(20) }, waits, [{ begunAt: at(10) }]);
 }
 
 it("a run waited no longer than it took: branches wait together, and what an earlier run waited for is that one's", () => {

@@ -35,6 +35,8 @@ export interface OpenAction {
   begun_run: number | null;
   /** 1 for the retry of an instance that is undone, or was stopped; null for other verbs. */
   undone: number | null;
+  /** 1 for the retry and the undo of an instance that a person had stopped, without taking back what it did; null for others. */
+  stopped: number | null;
   /** When this retry has restarted its run. */
   restarted_at: number | null;
   run: number;
@@ -93,8 +95,8 @@ async function carryOutUndo(env: EngineEnv, action: OpenAction): Promise<Kept> {
   if (instance && !ENDED.has(status)) {
     if (action.attempts < TRIES_UNTIL_ENDED) return notYet(env, instance, action);
     if ((await endRun(env, action)) === "not yet") return "not yet";
-    await keepCutOff(env, action);
   }
+  if (isToNoteCutOff(status, action)) await keepCutOff(env, action);
   await existing(env, action);
   return "kept";
 }
@@ -175,14 +177,20 @@ async function carryOutRetry(env: EngineEnv, action: OpenAction): Promise<Kept> 
   if (action.restarted_at === null) {
     // A run that was stopped has not told its end: whatever of it still sleeps or waits is ended.
     if (!ended && action.undone !== 1 && action.attempts < TRIES_UNTIL_ENDED) return notYet(env, instance, action);
-    if (!ended) {
-      if ((await endRun(env, action)) === "not yet") return "not yet";
-      await keepCutOff(env, action);
-    }
+    if (!ended && (await endRun(env, action)) === "not yet") return "not yet";
+    if (isToNoteCutOff(status, action)) await keepCutOff(env, action);
     await restartRun(env, instance, action);
   } else if (ended) return "kept";
   await tellHeld(env, instance, action);
   return "kept";
+}
+
+/**
+ * What ended by itself has cut nothing off. A run that a person had stopped may have, also where it is over by now: another run has begun
+ * before the stop was carried out, which so has noted nothing.
+ */
+function isToNoteCutOff(status: PlatformAnswer["status"], { stopped }: OpenAction): boolean {
+  return stopped === 1 || !ENDED.has(status);
 }
 
 /** The run that is to be over still lives on the platform. */

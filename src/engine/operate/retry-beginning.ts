@@ -54,6 +54,11 @@ export function isUndone({ status, undo }: Instance): boolean {
   return status === "terminated" && undo !== null;
 }
 
+/** A person has stopped it, and what it did stands. */
+export function isStopped({ status, undo }: Instance): boolean {
+  return status === "terminated" && undo === null;
+}
+
 /**
  * Refuses a step that nobody recorded: asked for one that it does not know, the platform would begin at the beginning. Errors:
  * `invalid_payload`, with the names that there are.

@@ -18,7 +18,7 @@ import { actAndTell } from "./act.ts";
 import { noteOnConfirmed } from "./confirmed-output.ts";
 import { failedBefore } from "./failed-before.ts";
 import { leftBehind, stillCaught, triedAnew, wentOnTo } from "./left.ts";
-import { assertRecorded, beginningOf, isBeingUndone, isUndone } from "./retry-beginning.ts";
+import { assertRecorded, beginningOf, isBeingUndone, isStopped, isUndone } from "./retry-beginning.ts";
 
 /** What a retry would do with each guarded effect. */
 export interface RetryPlan {
@@ -163,7 +163,7 @@ export async function retryAs(
   // What is undone begins anew with all; an undo that goes on finds what there was by what the code had heard.
   const told = triedAnew(run, isBeingUndone(instance) ? [] : [failed, instance.error?.step]);
   const actionId = actionIdOf(by);
-  const undone = instance.status === "terminated" && { undone: true };
+  const undone = instance.status === "terminated" && { undone: true, ...(isStopped(instance) && { stopped: true }) };
   const detail = { ...kind.detail, from, run, ...(anyway && { anyway }), ...undone, ...failedBefore(instance) };
   const changed = { before: { status: instance.status, run: instance.run }, after: { status: "running", run } };
   const action: Action = { id: actionId, verb: kind.verb, target: instanceId, instanceId, reason: options.reason, detail, ...changed };

@@ -12,6 +12,7 @@ import { query } from "../store/retry.ts";
 import { actAndTell } from "./act.ts";
 import { failedBefore } from "./failed-before.ts";
 import { itsEnd } from "./left.ts";
+import { isStopped } from "./retry-beginning.ts";
 
 /** What an undo would do with each guarded effect. */
 export interface UndoPlan {
@@ -74,7 +75,7 @@ export async function undoInstance(env: EngineEnv, by: Operator, instanceId: str
     target: instanceId,
     instanceId,
     reason,
-    detail: { run, ...failedBefore(instance) },
+    detail: { run, ...(isStopped(instance) && { stopped: true }), ...failedBefore(instance) },
     ...changed,
   };
   await actAndTell(env, by, action, {

@@ -120,14 +120,14 @@ export class Pass {
    * and was caught fails again with the same error: what was recorded behind it is true only then. Before that error a pass that undoes
    * looks whether something came of the step all the same (`look`). Behind the end of the code nothing is begun any more.
    */
-  async take<T>(step: StepCall, work: () => Promise<T>, look?: () => Promise<unknown>): Promise<T> {
+  async take<T>(step: StepCall, work: () => Promise<T>, look?: (failure: Error) => Promise<unknown>): Promise<T> {
     if (this.course.isOver) return new Promise(() => undefined);
     const outcome = this.#outcomeOf(step, work, look);
     if (step.guarded) this.guarded.begin(step.label, outcome);
     return this.course.settle(step.label, outcome);
   }
 
-  async #outcomeOf<T>(step: StepCall, work: () => Promise<T>, look?: () => Promise<unknown>): Promise<T> {
+  async #outcomeOf<T>(step: StepCall, work: () => Promise<T>, look?: (failure: Error) => Promise<unknown>): Promise<T> {
     const { label } = step;
     if (++this.#taken % STEPS_IN_A_ROW === 0) await scheduler.wait(0);
     if (step.lean) await this.inbox.proveFirst();
@@ -135,8 +135,8 @@ export class Pass {
     const caught = this.inbox.history?.failureOf(label);
     try {
       if (!caught) return await work();
-      await look?.();
       const error = errorOf(caught);
+      await look?.(error);
       this.failures.noteEnd(label, error);
       throw error;
     } catch (error) {

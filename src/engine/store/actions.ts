@@ -180,11 +180,12 @@ export function noteCutOff(id: string, labels: readonly string[]): Statement {
 
 /**
  * The steps that were cut off before an undo began (its action's id, which may be a cancel), by itself or by another action: what has been
- * recorded of such a step since has its entry. What an earlier undo has taken back begins anew.
+ * recorded of such a step since has its entry. What an earlier undo has taken back begins anew. Each with the time at which that undo was
+ * asked for.
  */
 export function selectCutOff(undo: string | null): Statement {
   return sql`
-    SELECT value AS label
+    SELECT value AS label, u.at
     FROM actions u CROSS JOIN actions a ON a.tenant_id = u.tenant_id AND a.target = u.target
       AND a.detail->>'run' <= u.detail->>'run', json_each(a.cut_off)
     WHERE u.id = ${undo} AND NOT EXISTS (SELECT 1 FROM actions back

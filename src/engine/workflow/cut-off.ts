@@ -1,6 +1,8 @@
 import type { Pass } from "../pass/pass.ts";
 import { selectCutOff } from "../store/actions.ts";
+import type { Seen } from "../store/inbox/entry.ts";
 import { query } from "../store/retry.ts";
+import { isFree } from "./found.ts";
 
 /**
  * The steps that were cut off by the cancel, or the restart, which an undo follows: an attempt was under way, or its answer was lost, when
@@ -8,23 +10,29 @@ import { query } from "../store/retry.ts";
  */
 export class CutOff {
   readonly #pass: Pass;
-  #labels: Promise<ReadonlySet<string>> | undefined;
+  #asked: Promise<{ labels: ReadonlySet<string>; undoneSince: number }> | undefined;
 
   constructor(pass: Pass) {
     this.#pass = pass;
   }
 
-  async has(label: string): Promise<boolean> {
-    this.#labels ??= this.#ask().catch((error) => {
-      this.#labels = undefined;
+  /**
+   * Whether a step was, and nothing on record says what came of that; `last`: the newest entry of its effect. One that this undo itself has
+   * taken back, before its present pass, had come to be on record.
+   */
+  async has(label: string, last: Seen | undefined): Promise<boolean> {
+    if (last !== undefined && last.state !== "failed") return false;
+    this.#asked ??= this.#ask().catch((error) => {
+      this.#asked = undefined;
       throw error;
     });
-    return (await this.#labels).has(label);
+    const { labels, undoneSince } = await this.#asked;
+    return labels.has(label) && !(last !== undefined && isFree(last) && last.updated_at >= undoneSince);
   }
 
-  async #ask(): Promise<ReadonlySet<string>> {
+  async #ask(): Promise<{ labels: ReadonlySet<string>; undoneSince: number }> {
     const { env, run } = this.#pass;
-    const rows = await query<{ label: string }>(env.DB, selectCutOff(run.undo));
-    return new Set(rows.map(({ label }) => label));
+    const rows = await query<{ label: string; at: number }>(env.DB, selectCutOff(run.undo));
+    return { labels: new Set(rows.map(({ label }) => label)), undoneSince: rows[0]?.at ?? 0 };
   }
 }

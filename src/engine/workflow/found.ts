@@ -18,8 +18,12 @@ export function isUnknown({ state }: Seen): boolean {
   return state === "claimed" || state === "confirmed" || state === "in_doubt";
 }
 
-/** True for a step of whose newest generation something is on record. */
-export function isBegun(entries: readonly Seen[], { name, item }: StepCall): boolean {
-  const last = entries.findLast((entry) => entry.step === name && entry.item === item);
-  return last !== undefined && last.state !== "failed";
+/** The newest generation of a step. */
+export function lastOf(entries: readonly Seen[], { name, item }: StepCall): Seen | undefined {
+  return entries.findLast((entry) => entry.step === name && entry.item === item);
+}
+
+/** True for a generation that stands behind one that was taken back, and of which nothing was asked for yet. */
+export function isFree({ state, token, epoch }: Seen): boolean {
+  return state === "failed" && token === "operator" && epoch === 1;
 }

@@ -16,7 +16,7 @@ import type { Seen } from "../store/inbox/entry.ts";
 import { askerAt } from "./approve.ts";
 import { CutOff } from "./cut-off.ts";
 import { EndOfRecord, endOfRecord } from "./end-of-record.ts";
-import { isBegun, isOutcome, isUnknown, newestOf } from "./found.ts";
+import { isOutcome, isUnknown, lastOf, newestOf } from "./found.ts";
 import type { Platform } from "./platform.ts";
 import { takeBack, type Undoable } from "./take-back.ts";
 import type { CommitRequest, EffectRequest, EventRequest, Taking } from "./taking.ts";
@@ -77,9 +77,12 @@ export class Undoing implements Taking {
       const effect = { pass: this.#pass, step: at, definition: entry === undefined ? definition : asking, input, writes: record };
       return this.#platform.settle(at, definition, (nth, doubted) => attemptEffect(effect, nth, doubted).catch(nothingIfRefused));
     };
-    return this.#find(step, async () => {
+    return this.#find(step, async (failure) => {
       const hasWayBack = definition.undo !== undefined || undo !== undefined;
-      const output = await this.#recorded<Output>(step, { settle, isDoneOnceMore: hasWayBack && !CLAIMED.has(definition.effect) });
+      // A certain no, also of a later attempt under the same key, says that it did not happen.
+      const mayHaveHappened = failure === undefined || !isDefiniteRefusal(failure);
+      const isDoneOnceMore = hasWayBack && mayHaveHappened && !CLAIMED.has(definition.effect);
+      const output = await this.#recorded<Output>(step, { settle, isDoneOnceMore });
       if (hasWayBack) {
         const back = definition.undo as StepDefinition<Done<unknown, unknown>, unknown> | undefined;
         this.#undoable.push({ step, done: { input, output }, definition: back, writes: () => (undo ? undo(output) : {}) });
@@ -112,9 +115,15 @@ export class Undoing implements Taking {
     return this.#find(step, async () => (await this.#orAbort(step, () => knownAnswer(askerAt(this.#pass, step)))) ?? endOfRecord(step));
   }
 
-  /** Finds what came of a step, also of one whose failure the code had caught. */
-  #find<T>(step: StepCall, found: () => Promise<T>): Promise<T> {
-    return this.#track(() => this.#pass.take(step, found, () => found().catch(unlessNothingCame)));
+  /** Finds what came of a step, also of one whose failure the code had heard of. */
+  #find<T>(step: StepCall, found: (failure?: Error) => Promise<T>): Promise<T> {
+    return this.#track(() =>
+      this.#pass.take(
+        step,
+        () => found(),
+        (failure) => found(failure).catch(unlessNothingCame),
+      ),
+    );
   }
 
   /** Remembers that a step is under way: nothing is taken back while a parallel branch still goes on. */
@@ -130,8 +139,7 @@ export class Undoing implements Taking {
     const { env, instanceId, inbox } = this.#pass;
     const seen = await this.#orAbort(step, () => inbox.entries());
     let entry = newestOf(seen, step);
-    const isCutOff =
-      effect?.isDoneOnceMore === true && !isBegun(seen, step) && (await this.#orAbort(step, () => this.#cutOff.has(step.label)));
+    const isCutOff = effect?.isDoneOnceMore === true && (await this.#orAbort(step, () => this.#cutOff.has(step.label, lastOf(seen, step))));
     if (effect && (isCutOff || (entry && isUnknown(entry)))) {
       await effect.settle(isCutOff ? undefined : entry).catch((error) => this.#break(error));
       entry = await this.#orAbort(step, async () => newestOf(await inbox.entries(true), step));

@@ -1,8 +1,10 @@
-import { type Done, defineStep, retryAfter } from "millrace";
+import { type Done, defineStep, notRetryable, retryAfter } from "millrace";
 import { cancelInstance, getInstance, pauseInstance, restartInstance, retryInstance, stepsOf, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { keeperRound, operator, probeEnv, rows } from "../harness.ts";
-import { held } from "../lab.ts";
+import { platformId } from "../../../src/engine/contract/ids.ts";
+import { dieAt, keeperRound, operator, probeEnv, rows } from "../harness.ts";
+import { held, platformReaches } from "../lab.ts";
+import { back, effect, ONCE } from "./operating.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
 /** The upstream asks for an hour's patience, once. */
@@ -149,5 +151,92 @@ describe("W20 a cancel takes back an effect whose first answer was lost", () => 
     await cancelInstance(probeEnv, operator, id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["done", "undo it"]);
+  });
+
+  it("and does not do it again where its undo fails at another effect, and is retried", async () => {
+    const its = scene();
+    const { state, next } = refusing();
+    const step = losing(its.log, () => {
+      const answer = next();
+      its.log.push("done again");
+      return answer;
+    });
+    let isRefused = true;
+    const back = async () => (isRefused ? Promise.reject(notRetryable("Not today.")) : its.log.push("undo first"));
+    const first = effect("natural", async () => its.log.push("first"), { undo: defineStep({ effect: "natural", run: back, ...ONCE }) });
+    const id = await play(its, async (steps) => {
+      await steps.effect("a", first, {});
+      await steps.effect("b", step, {});
+    });
+    await comes(() => state.refused);
+    await restartInstance(probeEnv, operator, id, "it hangs");
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    await undoInstance(probeEnv, operator, id, "called off");
+    expect(await kept(id, "terminated", "errored")).toBe("errored");
+    await platformReaches(platformId(id, (await getInstance(probeEnv, operator, id)).undo), "errored");
+    isRefused = false;
+    await retryInstance(probeEnv, operator, id, { reason: "they take it now" });
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(its.log).toEqual(["first", "done", "done again", "undo it", "undo first"]);
+  });
+
+  it("but does not do it where a later try, under the same key, was refused for good: it had not happened", async () => {
+    const its = scene();
+    let tries = 0;
+    const step = defineStep({
+      effect: "keyed",
+      retries: { limit: 5, delay: "1 hour" },
+      run: async () => {
+        its.log.push("asked");
+        throw ++tries === 1 ? new Error("It is away.") : notRetryable("No such account.");
+      },
+      undo: back(async () => its.log.push("undo")),
+    });
+    const id = await play(its, async (steps) => {
+      await its.act(steps, "a");
+      await steps.effect("b", step, {}).catch(() => undefined);
+    });
+    await comes(() => its.log.includes("asked"));
+    await restartInstance(probeEnv, operator, id, "it hangs");
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    await undoInstance(probeEnv, operator, id, "called off");
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(its.log).toEqual(["a", "asked", "asked", "undo a of its a"]);
+  });
+
+  it.each(["undone", "retried"] as const)("also where the run is stopped, and %s before the platform has heard of that", async (how) => {
+    const its = scene();
+    const step = losing(its.log, () => "it");
+    let [passes, goOn] = [0, 1];
+    const id = await play(its, async (steps) => {
+      const own = ++passes;
+      await its.act(steps, "a");
+      await steps.read("look", async () => own > 1 && (await held(() => own <= goOn)));
+      await steps.effect("b", step, {});
+    });
+    await comes(() => its.log.includes("done"));
+    const { died } = dieAt("cancel promised, not applied");
+    await cancelInstance(probeEnv, operator, id, { reason: "stop", undo: false }).catch(() => undefined);
+    expect(died()).toBe(true);
+    // It hears of that at its next try, and ends itself.
+    await platformReaches(id, "errored", "terminated");
+    if (how === "undone") {
+      goOn = 9;
+      await undoInstance(probeEnv, operator, id, "all of it");
+    } else {
+      await retryInstance(probeEnv, operator, id, { reason: "go on" });
+      await comes(() => passes > 1);
+      const cancelled = cancelInstance(probeEnv, operator, id, { reason: "called off" });
+      await comes(async () => (await getInstance(probeEnv, operator, id)).undo !== null);
+      await scheduler.wait(800);
+      goOn = 9;
+      await cancelled;
+    }
+    await comes(async () => {
+      await keeperRound();
+      return (await rows("SELECT 1 FROM actions WHERE instance_id = ?1 AND applied_at IS NULL", id)).length === 0;
+    });
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(its.log).toEqual(["a", "done", "undo it", "undo a of its a"]);
   });
 });

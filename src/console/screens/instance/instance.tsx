@@ -21,8 +21,9 @@ import { Effects } from "./effects.tsx";
 import { History } from "./history.tsx";
 import "./instance.css";
 import { Messages } from "./messages.tsx";
-import { OVER, type Run, runsOf, tookOf } from "./runs.ts";
+import { OVER, type Run, runsOf } from "./runs.ts";
 import { Timeline } from "./timeline.tsx";
+import { tookOf } from "./took.ts";
 import { type Detail, type Question, type Step, type Whole, wholeInstance } from "./whole.ts";
 
 /** What a dialog is open for. */

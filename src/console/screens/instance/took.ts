@@ -1,0 +1,29 @@
+/** When a step began and ended, as far as it has. */
+interface Timed {
+  type: "do" | "sleep" | "waitForEvent";
+  started_at: string | null;
+  ended_at: string | null;
+}
+
+const ms = (time: string | null) => (time === null ? undefined : Date.parse(time));
+
+/** How long the run that is over took, and how much of that it waited or slept, in milliseconds: the time between two runs is nobody's. */
+export function tookOf(
+  { accepted_at, updated_at }: { accepted_at: string; updated_at: string },
+  steps: readonly Timed[],
+  runs: readonly { begunAt: string }[],
+): { took: number; waited: number } {
+  const from = Date.parse(runs.at(-1)?.begunAt ?? accepted_at);
+  const to = Date.parse(updated_at);
+  const waits = steps.flatMap(({ type, started_at, ended_at }) => {
+    const [began, ended] = [ms(started_at), ms(ended_at)];
+    // What had no end before this run began was left behind by the one before.
+    return type === "do" || began === undefined || (began < from && ended === undefined) ? [] : [{ began, ended: ended ?? to }];
+  });
+  let [waited, until] = [0, from];
+  for (const { began, ended } of waits.toSorted((one, other) => one.began - other.began)) {
+    waited += Math.max(0, Math.min(ended, to) - Math.max(began, until));
+    until = Math.max(until, Math.min(ended, to));
+  }
+  return { took: Math.max(0, to - from), waited };
+}
