@@ -3,7 +3,7 @@ import { sql } from "../contract/sql.ts";
 import { type Effect, effectsAndFree } from "../inspect/effects.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
 import { labelOf } from "../pass/history.ts";
-import { type Action, actionIdOf, type Operator } from "../store/actions.ts";
+import { type Action, actionIdOf, type Operator, selectCutOffSoFar, wasCutOff } from "../store/actions.ts";
 import { DOUBTED } from "../store/inbox/classes.ts";
 import { canBeTakenBack } from "../store/inbox/read.ts";
 import { beginUndo } from "../store/instances/run.ts";
@@ -40,11 +40,14 @@ export async function planUndo(env: EngineEnv, by: Operator, instanceId: string)
     // Its outcome is all that such a class records: of a generation that was free to be taken nobody knows what its attempts did.
     verdict: label === failed && effect.state === "failed" && UNCLAIMED.has(effect.class) ? ("unknown" as const) : undoVerdictOn(effect),
   }));
-  // A step that failed before it recorded anything has no entry: a reading one, or one whose answer was lost each time.
-  const listed = failed === undefined || plan.some(({ label }) => label === failed);
+  // A step that failed before it recorded anything has no entry: a reading one, or one whose answer was lost each time. Nor has one that a
+  // person's act cut off.
+  const cutOff = instance.undo === null ? await query<{ label: string }>(env.DB, selectCutOffSoFar(by.tenantId, instanceId)) : [];
+  const listed = new Set(plan.map(({ label }) => label));
+  const unlisted = new Set([...(failed ? [failed] : []), ...cutOff.map(({ label }) => label)]).difference(listed);
   return {
-    refused: await whyRefused(env, instance),
-    effects: [...(failed && !listed ? [{ step: failed, item: "", verdict: "unknown" as const }] : []), ...verdicts],
+    refused: await whyRefused(env, by, instance),
+    effects: [...[...unlisted].map((step) => ({ step, item: "", verdict: "unknown" as const })), ...verdicts],
   };
 }
 
@@ -80,18 +83,19 @@ export async function undoInstance(env: EngineEnv, by: Operator, instanceId: str
   };
   await actAndTell(env, by, action, {
     change: beginUndo({ id: instanceId, tenantId: by.tenantId, run, left }, actionId),
-    refused: async () => ({ why: await whyRefused(env, instance), from: instance.status, to: "running" }),
+    refused: async () => ({ why: await whyRefused(env, by, instance), from: instance.status, to: "running" }),
     window: "undo promised, not applied",
   });
   return { actionId };
 }
 
-async function whyRefused(env: EngineEnv, { id, status, undo }: Instance): Promise<string | null> {
+async function whyRefused(env: EngineEnv, { tenantId }: Operator, { id, status, undo }: Instance): Promise<string | null> {
   if (undo !== null && status === "terminated") return "The instance is undone already: there is nothing left to undo.";
   if (undo !== null && status === "errored") return "An undo of the instance has failed: retry it, and it goes on from there.";
   if (!ENDED.has(status)) return `The instance is ${status}: only one that has ended can be undone.`;
   const [doubt] = await query(env.DB, sql`SELECT 1 FROM inbox WHERE instance_id = ${id} AND state = 'in_doubt' LIMIT 1`);
   if (doubt) return "An effect of the instance is in doubt: resolve it first. List those with GET /v1/effects?state=in_doubt.";
+  if (status === "terminated" && (await query(env.DB, sql`SELECT 1 WHERE ${wasCutOff(tenantId, id)}`)).length > 0) return null;
   const [effect] = await query(env.DB, sql`SELECT 1 FROM inbox WHERE ${canBeTakenBack(id)} LIMIT 1`);
   return effect ? null : "The instance has done nothing that could be taken back: a dry run says what stays.";
 }

@@ -184,14 +184,29 @@ export function noteCutOff(id: string, labels: readonly string[]): Statement {
  * asked for.
  */
 export function selectCutOff(undo: string | null): Statement {
+  return cutOffBefore(sql`SELECT tenant_id, target, at, detail->>'run' AS run FROM actions WHERE id = ${undo}`);
+}
+
+/** The same for an undo that is not begun yet. */
+export function selectCutOffSoFar(tenantId: string, instanceId: string): Statement {
+  return cutOffBefore(sql`
+    SELECT tenant_id, id AS target, 0 AS at, run + 1 AS run FROM instances WHERE id = ${instanceId} AND tenant_id = ${tenantId}`);
+}
+
+function cutOffBefore(undo: Statement): Statement {
   return sql`
     SELECT value AS label, u.at
-    FROM actions u CROSS JOIN actions a ON a.tenant_id = u.tenant_id AND a.target = u.target
-      AND a.detail->>'run' <= u.detail->>'run', json_each(a.cut_off)
-    WHERE u.id = ${undo} AND NOT EXISTS (SELECT 1 FROM actions back
+    FROM (${undo}) u CROSS JOIN actions a ON a.tenant_id = u.tenant_id AND a.target = u.target
+      AND a.detail->>'run' <= u.run, json_each(a.cut_off)
+    WHERE NOT EXISTS (SELECT 1 FROM actions back
       WHERE back.tenant_id = u.tenant_id AND back.target = u.target AND back.result = 'applied'
         AND (back.verb = 'undo' OR (back.verb = 'cancel' AND back.detail->>'undo'))
-        AND back.detail->>'run' > a.detail->>'run' AND back.detail->>'run' < u.detail->>'run')`;
+        AND back.detail->>'run' > a.detail->>'run' AND back.detail->>'run' < u.run)`;
+}
+
+/** The condition that an action has cut something off in an instance. */
+export function wasCutOff(tenantId: string, instanceId: string): Statement {
+  return sql`EXISTS (SELECT 1 FROM actions WHERE tenant_id = ${tenantId} AND target = ${instanceId} AND cut_off IS NOT NULL)`;
 }
 
 /** How long a promise is in the hands of whoever carries it out: longer than its calls may take together. */

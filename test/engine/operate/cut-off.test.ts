@@ -1,10 +1,19 @@
 import { type Done, defineStep, notRetryable, retryAfter } from "millrace";
-import { cancelInstance, getInstance, pauseInstance, restartInstance, retryInstance, stepsOf, undoInstance } from "millrace/operate";
+import {
+  cancelInstance,
+  getInstance,
+  pauseInstance,
+  planUndo,
+  restartInstance,
+  retryInstance,
+  stepsOf,
+  undoInstance,
+} from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { platformId } from "../../../src/engine/contract/ids.ts";
 import { dieAt, keeperRound, operator, probeEnv, rows } from "../harness.ts";
 import { held, platformReaches } from "../lab.ts";
-import { back, effect, ONCE } from "./operating.ts";
+import { back, effect } from "./operating.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
 /** The upstream asks for an hour's patience, once. */
@@ -134,6 +143,27 @@ describe("W20 a cancel takes back an effect whose first answer was lost", () => 
     expect(its.log).toEqual(["a", "done", "undo it", "undo a of its a"]);
   });
 
+  it("and which is all that may have happened before its run was stopped; a dry run names it", async () => {
+    const its = scene();
+    const { state, next } = refusing();
+    const step = losing(its.log, next);
+    const id = await play(its, (steps) => steps.effect("b", step, {}));
+    await comes(() => state.refused);
+    await cancelInstance(probeEnv, operator, id, { reason: "stop", undo: false });
+    await comes(async () => {
+      await keeperRound();
+      return (await rows("SELECT 1 FROM actions WHERE instance_id = ?1 AND applied_at IS NULL", id)).length === 0;
+    });
+    expect(await planUndo(probeEnv, operator, id)).toEqual({ refused: null, effects: [{ step: "b", item: "", verdict: "unknown" }] });
+    await undoInstance(probeEnv, operator, id, "all of it");
+    await comes(async () => {
+      await keeperRound();
+      return its.log.includes("undo it");
+    });
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(its.log).toEqual(["done", "undo it"]);
+  });
+
   it("and whose run was restarted, and has not come there again", async () => {
     const its = scene();
     const { state, next } = refusing();
@@ -162,8 +192,8 @@ describe("W20 a cancel takes back an effect whose first answer was lost", () => 
       return answer;
     });
     let isRefused = true;
-    const back = async () => (isRefused ? Promise.reject(notRetryable("Not today.")) : its.log.push("undo first"));
-    const first = effect("natural", async () => its.log.push("first"), { undo: defineStep({ effect: "natural", run: back, ...ONCE }) });
+    const undo = back(async () => (isRefused ? Promise.reject(notRetryable("Not today.")) : its.log.push("undo first")));
+    const first = effect("natural", async () => its.log.push("first"), { undo });
     const id = await play(its, async (steps) => {
       await steps.effect("a", first, {});
       await steps.effect("b", step, {});

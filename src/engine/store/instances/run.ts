@@ -1,5 +1,6 @@
 import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
+import { wasCutOff } from "../actions.ts";
 import { wentOnFrom } from "../inbox/caught.ts";
 import { canBeTakenBack, hasDoubt } from "../inbox/read.ts";
 import { leftWith } from "./left.ts";
@@ -144,7 +145,7 @@ export function beginUndo({ id, tenantId, run, left }: NextRun, actionId: string
       updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${ENDED} AND undo IS NULL AND run < ${run}
       AND NOT ${hasDoubt(id)}
-      AND EXISTS (SELECT 1 FROM inbox WHERE ${canBeTakenBack(id)})`;
+      AND (EXISTS (SELECT 1 FROM inbox WHERE ${canBeTakenBack(id)}) OR (status = 'terminated' AND ${wasCutOff(tenantId, id)}))`;
 }
 
 /** A retry or an undo that could not be carried out. */
