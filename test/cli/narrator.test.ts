@@ -52,6 +52,13 @@ describe("What the terminal says of an instance", () => {
     },
   );
 
+  it("nothing of a run that a person has stopped, or restarted: that is how it ends", () => {
+    const { heard, hear } = listener();
+    hear(uncaught("NonRetryableError: A person has stopped the run: it begins nothing any more. (millrace: not_retryable, final) Error"));
+    vi.advanceTimersByTime(10_000);
+    expect(heard).toEqual([]);
+  });
+
   it("that it errored, at which step, and how to retry it", () => {
     const { heard, hear } = listener();
     const ended = {

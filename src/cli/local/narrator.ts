@@ -1,3 +1,4 @@
+import { STOPPED } from "../../engine/contract/errors.ts";
 import { oneLine, paint } from "../terminal.ts";
 import { Storm } from "./storm.ts";
 import { authOption } from "./token.ts";
@@ -11,8 +12,8 @@ const REMEMBERED = 500;
 
 /**
  * Tells people what a Worker's log says. The runtime calls every error "Uncaught" that leaves a step's or a run's code, though that is how
- * the platform is told of it. Where the engine has said the same with its instance and step, nobody needs it twice; whatever else is
- * uncaught is told.
+ * the platform is told of it. Where the engine has said the same with its instance and step, nobody needs it twice, and the end of a run that
+ * a person has stopped is no news; whatever else is uncaught is told.
  */
 export function narrator(at: { url: string; tokenFile: string }, tell: (sentence: string) => void): (line: string) => void {
   const told: string[] = [];
@@ -25,7 +26,7 @@ export function narrator(at: { url: string; tokenFile: string }, tell: (sentence
   return (line) => {
     const uncaught = UNCAUGHT.exec(errorOf(line) ?? "")?.[1];
     if (uncaught !== undefined) {
-      if (isTold(uncaught)) return;
+      if (isTold(uncaught) || saysTheSame(uncaught, STOPPED)) return;
       const one = {
         text: uncaught,
         timer: setTimeout(() => {

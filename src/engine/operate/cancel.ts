@@ -28,10 +28,13 @@ export async function planCancel(
       const verdict = undoVerdictOn(effect);
       return undo || (verdict !== "undone" && verdict !== "stays") ? verdict : "kept";
     },
-    unrecorded: () => "under_way",
+    // Of one that a lost answer left open nobody knows whether it happened.
+    unrecorded: (state) => UNRECORDED[state],
   });
   return { refused: whyRefused(instance), from: null, follows: undo ? TAKEN_BACK : STANDS, effects: effects.toReversed() };
 }
+
+const UNRECORDED = { running: "under_way", retrying: "unknown", held: undefined } as const;
 
 const TAKEN_BACK =
   "It begins nothing any more; what is under way is recorded first. An effect of which a lost answer left open whether it happened is done once more, under its key, if it can be taken back: then that is certain. Then its effects that can be taken back are, in reverse order, each once, and it is terminated.";

@@ -15,6 +15,7 @@ import { resumeEventType } from "../signals/held.ts";
 import { noteRestarted } from "../store/actions.ts";
 import { ENDED, type InstanceStatus, UNSEEN } from "../store/instances/status.ts";
 import { markRestarted } from "../store/instances/stop.ts";
+import { markInDoubt } from "../store/instances/wait.ts";
 import { atomically, query } from "../store/retry.ts";
 import { keepCutOff } from "./cut-off.ts";
 import { endRun, wakeStanding } from "./end-run.ts";
@@ -139,7 +140,8 @@ async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<Kept
   if (end === "not yet") return "not yet";
   await crashPoint("stopped on the platform, not begun anew", action.instance_id);
   await keepCutOff(env, action);
-  await atomically(env.DB, [markRestarted(action.instance_id, action.run)]);
+  // An attempt that was under way may have ended in doubt since the restart was asked for.
+  await atomically(env.DB, [markRestarted(action.instance_id, action.run), markInDoubt(action.instance_id)]);
   // A pass that came too late to hear of the restart may have gone on to the end: what is complete keeps its result.
   const [now] = await query<{ status: InstanceStatus }>(env.DB, sql`SELECT status FROM instances WHERE id = ${action.instance_id}`);
   if (now?.status === "complete") return "kept";
@@ -159,9 +161,12 @@ async function carryOutPause(env: EngineEnv, action: OpenAction): Promise<Kept> 
   return "kept";
 }
 
-/** Wakes a run that waits to be resumed. What was never started is its queue's to start, its lane's, or the keeper's. */
+/**
+ * Wakes a run that waits to be resumed. What was never started is its queue's to start, its lane's, or the keeper's; one that was cancelled
+ * since is the cancel's to end, before anything of it is taken back.
+ */
 async function carryOutResume(env: EngineEnv, action: OpenAction): Promise<Kept> {
-  if (ENDED.has(action.status) || action.status === "paused") return "kept";
+  if (ENDED.has(action.status) || action.status === "paused" || action.undo !== null) return "kept";
   const { instance, status } = UNSEEN.has(action.status) ? await reached(env, action) : await existing(env, action);
   if (instance && !ENDED.has(status)) await within(instance.sendEvent({ type: resumeEventType(action.instance_id), payload: {} }));
   return "kept";

@@ -1,8 +1,9 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type Effect, effectsAndFree } from "../inspect/effects.ts";
-import { historyOf } from "../inspect/history.ts";
+import { historyOf, type StepRecord } from "../inspect/history.ts";
 import type { Instance } from "../inspect/instances.ts";
 import { labelOf } from "../pass/history.ts";
+import { isResumeEvent } from "../signals/held.ts";
 import type { Operator } from "../store/actions.ts";
 import { UNDER_WAY } from "../store/instances/status.ts";
 import { labelOfPlatformStep } from "./cut-off.ts";
@@ -48,9 +49,12 @@ export interface ActionPlan {
 export interface Verdicts {
   /** Of an effect on record; undefined leaves it out. */
   readonly recorded: (effect: Effect) => PlanVerdict | undefined;
-  /** Of a step that has no record: an attempt at it is under way, or it is between two. */
-  readonly unrecorded: (state: "running" | "retrying") => PlanVerdict;
+  /** Of a step that has no record: undefined leaves it out. */
+  readonly unrecorded: (state: OpenState) => PlanVerdict | undefined;
 }
+
+/** `running`: an attempt is under way · `retrying`: it has failed, and another is to come · `held`: a pause holds back its first. */
+type OpenState = "running" | "retrying" | "held";
 
 /** Says effect by effect what an action would do. A step that only reads has no record: while it is under way, it is listed too. */
 export async function planEffects(
@@ -62,14 +66,28 @@ export async function planEffects(
   const effects = (await effectsAndFree(env, by, instance.id)).filter(({ undo, state }) => undo !== "undo_step" && state !== "superseded");
   const { steps } = UNDER_WAY.has(instance.status) ? await historyOf(env, { ...instance, undo: null }) : { steps: [] };
   const known = new Set(effects.map(({ step, item }) => labelOf(step, item)));
-  const open = steps.flatMap(({ name, state, type }) => {
-    const isOpen = type === "do" && (state === "running" || state === "retrying");
-    const label = labelOfPlatformStep({ name });
-    return isOpen && !known.has(label) ? [{ step: label, item: "", verdict: unrecorded(state) }] : [];
+  const open = [...openIn(steps)].flatMap(([label, state]) => {
+    const verdict = known.has(label) ? undefined : unrecorded(state);
+    return verdict ? [{ step: label, item: "", verdict }] : [];
   });
   const listed = effects.flatMap((effect) => {
     const verdict = recorded(effect);
     return verdict ? [{ step: effect.step, item: effect.item, verdict }] : [];
   });
   return [...listed, ...open];
+}
+
+/** The steps that the platform has under way, as the code names them; with those that a pause holds back, which are over for the platform. */
+function openIn(steps: readonly StepRecord[]): ReadonlyMap<string, OpenState> {
+  const open = new Map<string, OpenState>();
+  const failed = new Set<string>();
+  for (const step of steps) {
+    const label = labelOfPlatformStep(step);
+    if (step.attempts.some(({ error }) => error !== null)) failed.add(label);
+    if (step.type === "do" && (step.state === "running" || step.state === "retrying")) open.set(label, step.state);
+    if (step.type === "waitForEvent" && step.state === "waiting" && isResumeEvent(step.eventType ?? "")) {
+      open.set(label, failed.has(label) ? "retrying" : "held");
+    }
+  }
+  return open;
 }

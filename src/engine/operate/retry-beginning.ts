@@ -7,6 +7,7 @@ import { historyOf } from "../inspect/history.ts";
 import type { Instance } from "../inspect/instances.ts";
 import { labelOf } from "../pass/history.ts";
 import { wentOnFrom } from "../store/inbox/caught.ts";
+import { SKIPPED } from "../store/inbox/outcome.ts";
 import { query } from "../store/retry.ts";
 import { leftBehind } from "./left.ts";
 
@@ -31,7 +32,7 @@ export async function beginningOf(env: EngineEnv, instance: Instance, from: stri
     env.DB,
     sql`
       SELECT step, item FROM inbox
-      WHERE instance_id = ${instance.id} AND state = 'done' AND token = 'operator' AND updated_at >= ${instance.updatedAt} AND position >= 0
+      WHERE instance_id = ${instance.id} AND state = 'done' AND token IN ('operator', ${SKIPPED}) AND updated_at >= ${instance.updatedAt} AND position >= 0
       ORDER BY position LIMIT 1`,
   );
   return { failed, start: from === undefined && mended ? labelOf(mended.step, mended.item) : failed };

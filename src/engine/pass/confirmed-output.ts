@@ -5,16 +5,19 @@ import type { Failure } from "./failure.ts";
 import { labelOf } from "./history.ts";
 
 /**
- * The failure of a run with a hint at the output that a person has confirmed last, where the code failed by itself: it may be what the code
- * cannot use, and a retry keeps it. Any other failure as it is.
+ * The failure of a run with a hint at the output that a person has confirmed last, where the code failed by itself, also within a step: it
+ * may be what the code cannot use, and a retry keeps it. Any other failure as it is.
  */
 export function withConfirmed(failure: Failure, instanceId: string, entries: readonly Seen[]): Failure {
   const [last] = entries.filter(isConfirmed).toSorted((one, other) => other.updated_at - one.updated_at);
-  if (last === undefined || (failure.step !== "" && failure.code !== "config_invalid")) return failure;
+  if (last === undefined || (failure.step !== "" && !BY_ITSELF.has(failure.code))) return failure;
   const confirm = `POST /v1/effects/${formatEntryKey({ ...last, instanceId })}/confirm`;
   const which = `the output that a person ${last.token === SKIPPED ? "gave" : "confirmed"} for "${labelOf(last.step, last.item)}"`;
   return { ...failure, hint: `It ran with ${which}, and a retry keeps that: if it is wrong, confirm it anew (${confirm}), then retry.` };
 }
+
+/** What a step fails of that no upstream has refused. */
+const BY_ITSELF: ReadonlySet<string> = new Set(["config_invalid", "step_failed"]);
 
 /** True for a step whose output is what a person said: that it happened, or that it is skipped, which this run may have recorded itself. */
 function isConfirmed({ token, state, position }: Seen): boolean {

@@ -1,4 +1,15 @@
-import { cancelInstance, effectsOf, getInstance, planCancel, resolveDoubt, retryInstance, stepsOf, undoInstance } from "millrace/operate";
+import {
+  cancelInstance,
+  effectsOf,
+  getInstance,
+  pauseInstance,
+  planCancel,
+  resolveDoubt,
+  resumeInstance,
+  retryInstance,
+  stepsOf,
+  undoInstance,
+} from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { acceptance, outgoing } from "../../../src/engine/intake/accept.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
@@ -46,6 +57,26 @@ describe("W23 a cancel races the effect", () => {
     expect(its.log).toEqual(["a", "b"]);
     its.state.go = true;
     expect(await kept(id, "terminated", "errored", "in_doubt")).toBe("terminated");
+    expect(its.log).toEqual(["a", "b", "undo b of its b", "undo a of its a"]);
+  });
+
+  it("nothing is taken back beside it either where a resume comes right before, and is carried out behind", async () => {
+    const its = scene();
+    const id = await play(its, async (step) => {
+      await its.act(step, "a");
+      await its.act(step, "b", "natural", "slow");
+    });
+    await comes(() => its.log.includes("b"));
+    await pauseInstance(probeEnv, operator, id, "let me look");
+    const { died } = dieAt("resume promised, not applied");
+    await resumeInstance(probeEnv, operator, id, "on again").catch(() => undefined);
+    expect(died()).toBe(true);
+    const cancelled = cancel(id);
+    await comes(async () => (await standing(id)).undo !== null);
+    for (let round = 0; round < 3; round++) await keeperRound();
+    its.state.go = true;
+    await cancelled;
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["a", "b", "undo b of its b", "undo a of its a"]);
   });
 

@@ -3,6 +3,7 @@ import {
   cancelInstance,
   getInstance,
   pauseInstance,
+  planCancel,
   planUndo,
   restartInstance,
   retryInstance,
@@ -42,6 +43,13 @@ function losing(log: string[], next: () => string) {
   return defineStep({ effect: "keyed", run, undo, retries: { limit: 5, delay: 1000, backoff: "constant" } });
 }
 
+/** A dry run says that nobody knows whether it happened, and that it is done once more. */
+async function cancelAsForeseen(id: string): Promise<void> {
+  const { effects, follows } = await planCancel(probeEnv, operator, id);
+  expect([effects, follows]).toEqual([[{ step: "b", item: "", verdict: "unknown" }], expect.stringContaining("is done once more")]);
+  await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+}
+
 describe("W20 a cancel takes back an effect whose first answer was lost", () => {
   it("and whose next try a pause has held", async () => {
     const its = scene();
@@ -53,7 +61,7 @@ describe("W20 a cancel takes back an effect whose first answer was lost", () => 
       const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id));
       return steps.some(({ name, state }) => name === "b" && state === "complete");
     });
-    await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    await cancelAsForeseen(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["done", "undo it"]);
   });
@@ -64,7 +72,7 @@ describe("W20 a cancel takes back an effect whose first answer was lost", () => 
     const step = losing(its.log, next);
     const id = await play(its, (steps) => steps.effect("b", step, {}));
     await comes(() => state.refused);
-    await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    await cancelAsForeseen(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["done", "undo it"]);
   });

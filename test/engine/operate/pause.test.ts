@@ -31,7 +31,10 @@ describe("A paused instance", () => {
     await nothingBegins();
     expect(await standing(id)).toMatchObject({ status: "paused", run: 1 });
     expect(its.log).toEqual(["a"]);
-    expect((await planResume(probeEnv, operator, id)).effects).toEqual([{ step: "a", item: "", verdict: "kept" }]);
+    expect((await planResume(probeEnv, operator, id)).effects).toEqual([
+      { step: "a", item: "", verdict: "kept" },
+      { step: "b", item: "", verdict: "runs" },
+    ]);
     await resume(id);
     expect(await kept(id, "complete", "errored")).toBe("complete");
     expect(its.log).toEqual(["a", "b"]);

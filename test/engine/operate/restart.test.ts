@@ -14,7 +14,7 @@ import { labPasses } from "../../probe/lab.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { dieAt, event, keeperRound, operator, probeEnv, reaches, rows } from "../harness.ts";
 import { failsUntilMended, held, platformReaches } from "../lab.ts";
-import { failed } from "./operating.ts";
+import { failed, resolve } from "./operating.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
 const restart = (id: string) => restartInstance(probeEnv, operator, id, "it hangs");
@@ -67,6 +67,24 @@ it("An effect under way is recorded before its run is ended, and not repeated", 
   its.state.go = true;
   await restarted;
   expect(await kept(id, "complete", "errored", "in_doubt")).toBe("complete");
+  expect(its.log).toEqual(["a", "b"]);
+});
+
+it("A restarted run whose effect has ended in doubt meanwhile waits for a person, and says so", async () => {
+  const its = scene();
+  const id = await play(its, async (step) => {
+    await its.act(step, "a", "once", "slow");
+    await its.act(step, "b", "once");
+  });
+  await comes(() => its.log.includes("a"));
+  const restarted = restart(id);
+  await reaches(id, "paused");
+  Object.assign(its.state, { go: true, lose: true });
+  await restarted;
+  expect(await kept(id, "in_doubt", "complete", "errored")).toBe("in_doubt");
+  its.state.lose = false;
+  await resolve(id, "a", { verb: "confirm", output: "its a" });
+  expect(await kept(id, "complete", "errored")).toBe("complete");
   expect(its.log).toEqual(["a", "b"]);
 });
 

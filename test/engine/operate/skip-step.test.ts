@@ -103,6 +103,30 @@ describe("A step that an instance failed of", () => {
     expect((await effectsOf(probeEnv, operator, id))[0]).toMatchObject({ step: "pay", state: "done", skipped: true });
   });
 
+  it("is given another output once the run has failed of something else: a retry goes on from there, with that", async () => {
+    const mails: unknown[] = [];
+    let isOpen = false;
+    const mail = effect("natural", async ({ input }) =>
+      isOpen ? mails.push(input) : Promise.reject(notRetryable("The mailbox is full.")),
+    );
+    const { instanceId: id } = await runLab(async ({ step }) => {
+      const { paid } = await step.effect("pay", pays("keyed"), {});
+      await step.effect("mail", mail, paid);
+    });
+    await failed(id);
+    await skip(id, "pay", { paid: 6 });
+    expect(await kept(id, "complete", "errored")).toBe("errored");
+    await failed(id);
+    expect((await standing(id)).error).toMatchObject({ step: "mail" });
+    const [pay] = await effectsOf(probeEnv, operator, id);
+    await resolveDoubt(probeEnv, operator, pay?.key ?? "", { verb: "confirm", output: { paid: 7 } }, "a slip");
+    expect(await planRetry(probeEnv, operator, id)).toMatchObject({ from: "pay", note: expect.stringContaining('"pay"') });
+    isOpen = true;
+    await retryInstance(probeEnv, operator, id, { reason: "mended" });
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    expect(mails).toEqual([7]);
+  });
+
   it("ends the run again with an output that is none of it, and goes on with the next", async () => {
     const { instanceId: id } = await runLab(async ({ step }) => (await step.effect("pay", pays("keyed"), {})).paid);
     await failed(id);

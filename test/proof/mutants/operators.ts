@@ -149,6 +149,24 @@ export const OPERATORS = mutantsOf("operators", {
     put: "",
     killedBy: "test/engine/operate/cut-off.test.ts",
   },
+  "a resume begins the undo of a run that was cancelled since": {
+    file: "src/engine/operate/carry-out.ts",
+    find: ' || action.status === "paused" || action.undo !== null) return',
+    put: ' || action.status === "paused") return',
+    killedBy: "test/engine/operate/cancel.test.ts",
+  },
+  "a restarted run does not say that it waits for a person": {
+    file: "src/engine/operate/carry-out.ts",
+    find: ", markInDoubt(action.instance_id)]",
+    put: "]",
+    killedBy: "test/engine/operate/restart.test.ts",
+  },
+  "a retry keeps to the output that a person gave first for a skipped step": {
+    file: "src/engine/operate/retry-beginning.ts",
+    find: "token IN ('operator', ${SKIPPED}) AND",
+    put: "token = 'operator' AND",
+    killedBy: "test/engine/operate/skip-step.test.ts",
+  },
   "what a restart cut off is forgotten": {
     file: "src/engine/operate/carry-out.ts",
     find: "  await keepCutOff(env, action);\n  await atomically",

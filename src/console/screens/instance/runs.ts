@@ -21,7 +21,8 @@ const CALLED: Readonly<Record<string, string>> = { skip_step: "skip of a step" }
 /** The runs behind the first one, oldest first, as the audit has them. */
 export function runsOf(actions: readonly Action[], explained: ReadonlyMap<string, Explained>): Run[] {
   return actions.toReversed().flatMap(({ result, detail, verb, actor, at }) => {
-    if (result !== "applied" || typeof detail?.run !== "number") return [];
+    // A stop that takes nothing back begins none.
+    if (result !== "applied" || typeof detail?.run !== "number" || detail.undo === false) return [];
     return [{ number: detail.run, begunAt: at, by: `${actor}'s ${CALLED[verb] ?? verb}`, before: failureIn(detail.failed, explained) }];
   });
 }
