@@ -1,4 +1,3 @@
-import { STOPPED } from "../../engine/contract/errors.ts";
 import { oneLine, paint } from "../terminal.ts";
 import { Storm } from "./storm.ts";
 import { authOption } from "./token.ts";
@@ -12,8 +11,8 @@ const REMEMBERED = 500;
 
 /**
  * Tells people what a Worker's log says. The runtime calls every error "Uncaught" that leaves a step's or a run's code, though that is how
- * the platform is told of it. Where the engine has said the same with its instance and step, nobody needs it twice, and the end of a run that
- * a person has stopped is no news; whatever else is uncaught is told.
+ * the platform is told of it. Where the engine has said the same with its instance and step, nobody needs it twice, and the end of a
+ * run that a person has stopped is no news; whatever else is uncaught is told.
  */
 export function narrator(at: { url: string; tokenFile: string }, tell: (sentence: string) => void): (line: string) => void {
   const told: string[] = [];
@@ -102,6 +101,8 @@ function countedLines({ url, tokenFile }: { url: string; tokenFile: string }, to
   ];
 }
 
+/** What the engine ends a run with that a person has stopped, or restarted. */
+const STOPPED = "A person has stopped the run: it begins nothing any more.";
 const UNCAUGHT = /^Uncaught (?:\(in promise\) )?(.*)$/;
 const TELLS_ERRORS: ReadonlySet<string> = new Set(["attempt", "ended"]);
 

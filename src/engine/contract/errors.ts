@@ -90,9 +90,6 @@ export interface ErrorDetail {
   cause?: unknown;
 }
 
-/** What a run is ended with that a person has stopped or restarted: nothing of it has failed. */
-export const STOPPED = "A person has stopped the run: it begins nothing any more.";
-
 /** The engine's one error class. `message` says what happened and what to do next, in words fit for the person who reads it. */
 export class MillraceError extends Error {
   override readonly name = "MillraceError";

@@ -77,7 +77,7 @@ export async function planEffects(
   return [...listed, ...open];
 }
 
-/** The steps that the platform has under way, as the code names them; with those that a pause holds back, which are over for the platform. */
+/** The steps that the platform has under way, by their names in the code; and those that a pause holds back, which are over for it. */
 function openIn(steps: readonly StepRecord[]): ReadonlyMap<string, OpenState> {
   const open = new Map<string, OpenState>();
   const failed = new Set<string>();

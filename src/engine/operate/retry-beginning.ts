@@ -32,7 +32,8 @@ export async function beginningOf(env: EngineEnv, instance: Instance, from: stri
     env.DB,
     sql`
       SELECT step, item FROM inbox
-      WHERE instance_id = ${instance.id} AND state = 'done' AND token IN ('operator', ${SKIPPED}) AND updated_at >= ${instance.updatedAt} AND position >= 0
+      WHERE instance_id = ${instance.id} AND state = 'done' AND token IN ('operator', ${SKIPPED}) AND position >= 0
+        AND updated_at >= ${instance.updatedAt}
       ORDER BY position LIMIT 1`,
   );
   return { failed, start: from === undefined && mended ? labelOf(mended.step, mended.item) : failed };

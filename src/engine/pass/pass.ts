@@ -1,7 +1,7 @@
 import type * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
-import { MillraceError, STOPPED } from "../contract/errors.ts";
+import { MillraceError } from "../contract/errors.ts";
 import { type Hide, hideNothing, hidingIn } from "../contract/hide.ts";
 import { Spending } from "../observe/cost/spending.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
@@ -181,7 +181,7 @@ export class Pass {
   /** A person has stopped the run: its code hears nothing any more, and what is under way is recorded. */
   stop(): Promise<never> {
     this.#stopped = true;
-    return this.#goAstray(new MillraceError("not_retryable", STOPPED));
+    return this.#goAstray(new MillraceError("not_retryable", "A person has stopped the run: it begins nothing any more."));
   }
 
   /** True for a pass that ended because a person stopped its run: its end is nobody's news. */
