@@ -29,12 +29,13 @@ export async function planRestart(env: EngineEnv, by: Operator, instanceId: stri
   return {
     refused: (await whyRestarting(env, instance)) ?? whyRefused(instance),
     from: null,
-    follows: `${RETRYABLE.has(instance.status) ? "" : ENDS}${PASSES}`,
+    follows: `${RETRYABLE.has(instance.status) ? "" : ENDS}${instance.status === "paused" ? RESUMES : ""}${PASSES}`,
     effects: listed ? effects : [...effects, { step: failed, item: "", verdict: "runs" }],
   };
 }
 
 const ENDS = "The run that is under way is ended, once no attempt of it is. ";
+const RESUMES = "Then it is paused no more. ";
 const PASSES =
   "The code is passed through from the beginning: what is recorded is kept, what only reads is read again, and what comes behind runs too. Which steps these are, the code decides as it runs.";
 

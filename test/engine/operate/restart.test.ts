@@ -152,6 +152,28 @@ it("Of one that has failed the step that it failed of is among what runs, nothin
   expect(JSON.parse(String(row?.detail))).toMatchObject({ run: 2, failed: { step: "a", code: expect.any(String) } });
 });
 
+it("One that is paused goes on with its restart, as a dry run says: with the step too that the pause holds back", async () => {
+  const its = scene();
+  const id = await play(its, async (step) => {
+    await its.act(step, "a", "once", "slow");
+    await step.read("look", async () => its.log.push("look"));
+  });
+  await comes(() => its.log.includes("a"));
+  await pauseInstance(probeEnv, operator, id, "wait");
+  its.state.go = true;
+  await comes(async () => (await planRestart(probeEnv, operator, id)).effects.length === 2);
+  expect(await planRestart(probeEnv, operator, id)).toMatchObject({
+    follows: expect.stringContaining("Then it is paused no more."),
+    effects: [
+      { step: "a", verdict: "kept" },
+      { step: "look", verdict: "runs" },
+    ],
+  });
+  await restart(id);
+  expect(await kept(id, "complete", "errored", "in_doubt")).toBe("complete");
+  expect(its.log).toEqual(["a", "look"]);
+});
+
 it("What is complete is not restarted", async () => {
   const its = scene();
   const id = await play(its, (step) => its.act(step, "a"));
