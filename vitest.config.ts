@@ -1,4 +1,4 @@
-import "./src/cli/local/larger-steps.ts";
+import "./src/cli/local/lighter-start.ts";
 import "./test/plain-talk.ts";
 import { randomInt } from "node:crypto";
 import { defineConfig, type Plugin, type TestProjectConfiguration } from "vitest/config";
@@ -11,7 +11,7 @@ import { hideRuntimeNoise } from "./test/quiet.ts";
 import { shorterWaits } from "./test/shorter-waits.ts";
 import { roomForTheYoung, V8_FLAGS } from "./test/young-space.ts";
 
-// Behind what makes the runtime's package write its configuration in larger steps.
+// Behind what lets a runtime start with less.
 const { cloudflareTest, readD1Migrations } = await import("@cloudflare/vitest-pool-workers");
 const { unstable_readConfig: readConfig } = await import("wrangler");
 

@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs, parseEnv } from "node:util";
-import "./larger-steps.ts";
+import "./lighter-start.ts";
 import { BUNDLE, miniflare } from "./miniflare.ts";
 
 const { values } = parseArgs({

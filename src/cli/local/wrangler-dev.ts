@@ -118,7 +118,7 @@ interface Told {
 /** `wrangler dev` of a Worker that is loaded anew when it changes. Loopback only, no questions, no debugger's port. */
 export function devArgs(told: Told, { script, config }: { script: string; config: string }): string[] {
   const alone = ["--ip", "127.0.0.1", "--inspector-port", "0", "--show-interactive-dev-session=false"];
-  return ["--import", LARGER_STEPS, WRANGLER, "dev", script, "--config", config, ...alone, ...toldArgs(told)];
+  return ["--import", LIGHTER_START, WRANGLER, "dev", script, "--config", config, ...alone, ...toldArgs(told)];
 }
 
 /** The runtime alone, of a bundle as it is in its folder. */
@@ -127,7 +127,7 @@ export function serveArgs(told: Told, bundle: string): string[] {
 }
 
 const SERVE = join(import.meta.dirname, "serve.ts");
-const LARGER_STEPS = join(import.meta.dirname, "larger-steps.ts");
+const LIGHTER_START = join(import.meta.dirname, "lighter-start.ts");
 
 function toldArgs({ folder, port, secrets, vars }: Told): string[] {
   return [

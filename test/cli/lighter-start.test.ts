@@ -1,0 +1,87 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+import { ROOT, WRANGLER } from "../../src/cli/local/wrangler.ts";
+
+const script = (text: string) =>
+  `data:text/javascript,${encodeURIComponent(`import { createRequire, registerHooks } from "node:module";\n${text}`)}`;
+const LOADS = `createRequire(${JSON.stringify(WRANGLER)})("miniflare")`;
+
+/** Says by how much the package's buffer grows where somebody loads it. */
+const SAYS = script(`
+  registerHooks({
+    load(url, context, nextLoad) {
+      const loaded = nextLoad(url, context);
+      if (/miniflare.dist.src.index/.test(url)) console.log(/_GROWTH = (\\d+)/.exec(String(loaded.source))[1]);
+      return loaded;
+    },
+  });
+  ${LOADS};`);
+
+/** Two workflows that have a run of the same id each, and two queues, which are sent one message each. */
+const WORKER = `
+  import { WorkflowEntrypoint } from "cloudflare:workers";
+  const heard = [];
+  class Says extends WorkflowEntrypoint {
+    run({ payload }, step) { return step.do("say", async () => this.constructor.name + " " + payload); }
+  }
+  export class First extends Says {}
+  export class Second extends Says {}
+  const end = async (run) => {
+    const { status, output } = await run.status();
+    return status === "complete" ? output : end(run);
+  };
+  export default {
+    async fetch(request, env) {
+      const runs = [await env.FIRST.create({ id: "one", params: "ran" }), await env.SECOND.create({ id: "one", params: "ran too" })];
+      await env.LEFT.send("to the left");
+      await env.RIGHT.send("to the right");
+      const outputs = await Promise.all(runs.map(end));
+      while (heard.length < 2) await scheduler.wait(10);
+      return Response.json([...outputs, ...heard.sort()]);
+    },
+    queue({ queue, messages }) { heard.push(...messages.map(({ body }) => queue + ": " + body)); },
+  };`;
+
+/** Runs it as `serve.ts` would, and says what it answered. */
+const RUNS = script(`
+  const { Miniflare, convertV4MiniflareOptions } = ${LOADS};
+  const runtime = new Miniflare(convertV4MiniflareOptions({
+    workers: [{
+      name: "two-of-each", modules: true, script: ${JSON.stringify(WORKER)}, compatibilityDate: "2026-10-01",
+      workflows: { FIRST: { name: "first", className: "First" }, SECOND: { name: "second", className: "Second" } },
+      queueProducers: { LEFT: { queueName: "left" }, RIGHT: { queueName: "right" } },
+      queueConsumers: { left: { maxBatchTimeout: 0 }, right: { maxBatchTimeout: 0 } },
+    }],
+  }));
+  console.log(await (await runtime.dispatchFetch("http://two-of-each")).text());
+  await runtime.dispose();`);
+
+/** What such a script says, behind what is loaded first. */
+function said(what: string, first: string[], env: Record<string, string> = {}): string {
+  const args = [...first.flatMap((one) => ["--import", one]), "--input-type=module", "--eval", `import ${JSON.stringify(what)}`];
+  return execFileSync(process.execPath, args, { encoding: "utf8", env: { ...process.env, ...env } }).trim();
+}
+
+const LIGHTER = join(ROOT, "src/cli/local/lighter-start.ts");
+
+it("what a runtime is told is written in steps of four megabytes, and not of the four kilobytes of the package that writes it", () => {
+  expect([said(SAYS, []), said(SAYS, [LIGHTER])]).toEqual(["4096", "4194304"]);
+});
+
+it("a Worker's workflows have one Worker beside it instead of one each, and so its queues: each is itself, and does what it did", () => {
+  const folder = mkdtempSync(join(tmpdir(), "millrace-lighter-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const told = join(folder, "told.json");
+  expect(JSON.parse(said(RUNS, [LIGHTER], { MINIFLARE_WORKERD_CONFIG_DEBUG: told }))).toEqual([
+    "First ran",
+    "Second ran too",
+    "left: to the left",
+    "right: to the right",
+  ]);
+  const services: { name: string; worker?: object }[] = JSON.parse(readFileSync(told, "utf8")).services;
+  const beside = services.filter(({ name, worker }) => worker && /workflows:|queues:queue:/.test(name));
+  expect(beside).toHaveLength(2);
+});
