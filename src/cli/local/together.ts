@@ -34,7 +34,7 @@ interface Asked {
 }
 
 /**
- * Lets the local stand-ins of all workflows be one Worker, and those of all queues: the package makes one of each, which loads the same code,
+ * Lets what stands in locally for all workflows be one Worker, and for all queues another. The package makes one of each, of the same code,
  * for two thirds of what a runtime takes of a processor to start. What each keeps, and where, stays as it was.
  */
 export function together(told: Told): void {
