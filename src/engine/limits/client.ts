@@ -29,7 +29,8 @@ export interface LimitOptions {
 /** One limit, shared by all who name it. */
 export interface Limit {
   /**
-   * Waits until `cost` more is allowed (default 1), in the order in which callers asked, for at most `patienceMs` (default the limit's).
+   * Waits until `cost` more is allowed (default 1), in the order in which callers asked, for at most `patienceMs` (default the limit's). One
+   * that comes later to its moment than by half of `marginMs` asks anew, behind those who wait.
    * Errors: `retry_after`, with the wait, when that would be longer; `config_invalid` when it will never be; `unavailable` when this
    * isolate is too slow to keep a moment, or the limiter does not answer.
    */
