@@ -1,8 +1,7 @@
 import fs from "node:fs";
 
-/** A text of vitest's pool, and what stands in its stead. */
+/** A text of vitest's pool or of miniflare, and what stands in its stead. */
 interface Change {
-  /** The pool's file. */
   file: RegExp;
   text: string;
   quicker: string;
@@ -36,20 +35,41 @@ const PLAIN_TIMERS: Change = {
 };
 
 /**
- * Lets the tests' runtimes do without what takes of a processor and changes nothing. The pool has no option for either, so its text is
- * changed as it is read; a pool with another text is an error.
+ * What is asked of the database is one transaction without a wait in it. The package's own waits for a bookmark, by which a session of D1
+ * reads what it wrote: there is none here (measured: a fifth of the 0.43 ms that a statement takes, three to five hundredths of all).
+ */
+const ONE_GO: Change = {
+  file: /miniflare\/dist\/src\/workers\/d1\/database\.worker\.js$/,
+  text: `return await this.state.storage.transaction(async () => {
+        let results = queries.map(this.#query.bind(this, format)), commitToken;
+        try {
+          commitToken = await this.state.storage.getCurrentBookmark();
+        } catch (e) {
+          let message = e instanceof Error ? e.message : String(e);
+          throw new Error(\`Failed to get session commit token: \${message}\`, {
+            cause: e
+          });
+        }
+        return { results, commitToken };
+      });`,
+  quicker: `let results = this.state.storage.transactionSync(() => queries.map(this.#query.bind(this, format)));
+      return { results, commitToken: "" };`,
+};
+
+/**
+ * Lets the tests' runtimes do without what takes of a processor and changes nothing. There are no options for that, so the
+ * text is changed as it is read; another text is an error.
  */
 export function quickenPool(): void {
   const read = fs.readFileSync;
   fs.readFileSync = ((...args: Parameters<typeof read>) => {
     const found = read(...args);
-    const change = [KNOWN_WORKER, PLAIN_TIMERS].find(({ file }) => file.test(String(args[0])));
+    const change = [KNOWN_WORKER, PLAIN_TIMERS, ONE_GO].find(({ file }) => file.test(String(args[0])));
     if (!change) return found;
     const text = String(found);
     // Whoever loads vitest's configuration twice in one process has it changed already.
     if (text.includes(change.quicker)) return found;
-    if (!text.includes(change.text))
-      throw new Error(`vitest's pool has another ${args[0]} than the one that test/quicker-pool.ts changes.`);
+    if (!text.includes(change.text)) throw new Error(`There is another ${args[0]} than the one that test/quicker-pool.ts changes.`);
     const changed = text.replace(change.text, () => change.quicker);
     return typeof found === "string" ? changed : Buffer.from(changed);
   }) as typeof read;
