@@ -36,13 +36,6 @@ it("the first hour: from a clone to a page, then mistakes, each told in a senten
       'src/workflows/plan-cycle.ts:10 does not compile: Expected ";" but found "const"',
     ],
     [
-      "a class of another workflow",
-      "src/worker.ts",
-      "class PlanCycle extends entrypoint(planCycle, app)",
-      "class PlanCycle extends entrypoint(auditBrand, app)",
-      'PlanCycle runs "audit-brand", but it is bound as "plan-cycle" in wrangler.jsonc. In src/worker.ts: export class PlanCycle extends entrypoint(planCycle, app) {}',
-    ],
-    [
       "an event with two lines in the routes",
       "src/consumers/brand-events.ts",
       "on(BrandAudited),",

@@ -42,8 +42,10 @@ export const LANES: readonly (readonly Job[])[] = [
   [tests("node", 2, "--exclude", WALK)],
   [
     { name: "check", program: "npm", args: ["run", "--silent", "check"] },
-    { ...tests("node", 1, WALK), name: "walk" },
     // In one run: what starts vitest reads its configuration, and wrangler with it, for some seconds of a processor.
-    { ...tests("engine", 1, "--project", "privacy", "--project", "raw", ...APART, ...EVEN.map(folderOf)), name: "apart" },
+    {
+      ...tests("engine", 1, "--project", "privacy", "--project", "raw", "--project", "node", WALK, ...APART, ...EVEN.map(folderOf)),
+      name: "apart",
+    },
   ],
 ];

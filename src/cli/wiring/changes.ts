@@ -2,7 +2,10 @@ import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const LOOK_EVERY_MS = 100;
+/** A look takes five milliseconds of a processor, for as long as `npm start` runs. */
+const LOOK_EVERY_MS = 250;
+/** Once something has changed: whether it is whole. */
+const WHOLE_AFTER_MS = 50;
 /** Longest that a file which has just become empty is waited for: who writes in place empties it first. */
 const EMPTY_MS = 2000;
 
@@ -30,7 +33,7 @@ export class Changes {
         Date.now() - since < EMPTY_MS && changed(this.#known, now).some((file) => now.get(file)?.startsWith("0 "));
       for (let before: Moment | undefined; before === undefined || changed(before, now).length > 0 || isBeingWritten(); ) {
         before = now;
-        await sleep(LOOK_EVERY_MS / 2, undefined, { signal });
+        await sleep(WHOLE_AFTER_MS, undefined, { signal });
         now = momentOf(this.#paths);
       }
       const files = changed(this.#known, now);
