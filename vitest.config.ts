@@ -3,6 +3,7 @@ import "./test/plain-talk.ts";
 import { randomInt } from "node:crypto";
 import { defineConfig, type Plugin, type TestProjectConfiguration } from "vitest/config";
 import { builtConsole } from "./src/cli/local/console.ts";
+import { readConfig } from "./src/cli/wiring/config.ts";
 import { keepInMemory } from "./test/in-memory.ts";
 import { chosenMutants, withMutants } from "./test/proof/mutants/plugin.ts";
 import { stepsWanted } from "./test/proof/steps-of-all.ts";
@@ -13,7 +14,6 @@ import { roomForTheYoung, V8_FLAGS } from "./test/young-space.ts";
 
 // Behind what lets a runtime start with less.
 const { cloudflareTest, readD1Migrations } = await import("@cloudflare/vitest-pool-workers");
-const { unstable_readConfig: readConfig } = await import("wrangler");
 
 hideRuntimeNoise();
 keepInMemory();
@@ -51,21 +51,12 @@ const fuzz = { seed: Number(process.env.MILLRACE_FUZZ_SEED ?? 4711), inputs: Num
 /** MILLRACE_MUTANT="an undo goes forwards" npx vitest run …: with that bug in the source, as it is loaded. See test/proof/mutants. */
 const mutants = chosenMutants(process.env.MILLRACE_MUTANT);
 
-interface Consumer {
-  queue: string;
-  max_batch_size?: number;
-  max_retries?: number;
-  dead_letter_queue?: string;
-}
-
 /** The app's queues as they are configured, but that no batch waits for more: it goes out at once. */
 const queueConsumers = Object.fromEntries(
-  (readConfig({ config: "wrangler.jsonc" }).queues.consumers as Consumer[]).map(
-    ({ queue, max_batch_size, max_retries, dead_letter_queue }) => [
-      queue,
-      { maxBatchSize: max_batch_size, maxBatchTimeout: 0, maxRetries: max_retries, deadLetterQueue: dead_letter_queue },
-    ],
-  ),
+  (readConfig("wrangler.jsonc").queues?.consumers ?? []).map(({ queue, max_batch_size, max_retries, dead_letter_queue }) => [
+    queue,
+    { maxBatchSize: max_batch_size, maxBatchTimeout: 0, maxRetries: max_retries, deadLetterQueue: dead_letter_queue },
+  ]),
 );
 
 /** Takes packages as they are deployed: vite's choice would be their builds for development, which check each of their own steps. */
