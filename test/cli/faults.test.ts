@@ -23,7 +23,7 @@ const FULL = "/dev/full";
 
 it("npm start outlives a killed front, a full disk and the loss of its folder, and says what it does", { timeout: 360_000 }, async () => {
   const port = await freePort();
-  const folder = clone();
+  const folder = clone({ isBuilt: true });
   const at = (name: string) => join(folder, ".millrace", name);
   const terminal = new Terminal(folder, port);
   const known = async () => {
@@ -79,7 +79,7 @@ it.skipIf(!mounts).each([
     "The disk can only be read. Mount it for writing, or work in a copy of the checkout on another one, and try again. (EROFS",
   ],
 ])("a start on a disk that is %s ends, and says what is to be done", async (_, spoil, says) => {
-  const folder = clone();
+  const folder = clone({ isBuilt: true });
   mkdirSync(join(folder, ".millrace"));
   const start = `mount -t tmpfs -o size=64k test .millrace && { ${spoil}; ${process.execPath} src/cli/launch.js start --port ${await freePort()}; }`;
   const { status, stderr } = spawnSync("unshare", ["-rm", "sh", "-c", start], { cwd: folder, encoding: "utf8", timeout: 60_000 });

@@ -8,7 +8,7 @@ import { clone, Terminal } from "./npm-start.ts";
 it("the first hour: from a clone to a page, then mistakes, each told in a sentence while everything runs on", async () => {
   const port = await freePort();
   const began = Date.now();
-  const folder = clone();
+  const folder = clone({ isBuilt: false });
   const terminal = new Terminal(folder, port);
   const welcome = await terminal.says("Stop ");
   const times: [string, number][] = [["it runs", Date.now() - began]];

@@ -6,14 +6,17 @@ import { expect, onTestFinished } from "vitest";
 import { ROOT } from "../../src/cli/local/wrangler.ts";
 import { emptyFolder } from "./folder.ts";
 
-/** What a new user has: the files of a clone, and the packages. */
-export function clone(): string {
+/** What `npm install` makes of the console. */
+export const BUILT = "src/engine/http/console/built.js";
+
+/** What a new user has: the files of a clone, and the packages; with the console that their installation has built, or without. */
+export function clone({ isBuilt }: { isBuilt: boolean }): string {
   const folder = emptyFolder();
   const files = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard", "src", "migrations", "*.json", "*.jsonc"], {
     cwd: ROOT,
     encoding: "utf8",
   });
-  for (const file of files.trim().split("\n")) {
+  for (const file of [...files.trim().split("\n"), ...(isBuilt ? [BUILT] : [])]) {
     mkdirSync(dirname(join(folder, file)), { recursive: true });
     cpSync(join(ROOT, file), join(folder, file));
   }

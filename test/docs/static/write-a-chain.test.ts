@@ -7,6 +7,7 @@ import { expect, it, onTestFinished, vi } from "vitest";
 import { freePort } from "../../../src/cli/local/ports.ts";
 import { ROOT } from "../../../src/cli/local/wrangler.ts";
 import { emptyFolder } from "../../cli/folder.ts";
+import { BUILT } from "../../cli/npm-start.ts";
 import { TIMES_FILE } from "../../gate/took.ts";
 import { ask } from "../ask.ts";
 import { curlsOf } from "../run/curl.ts";
@@ -15,7 +16,7 @@ import { apply, movesOf } from "../walk.ts";
 /** Where a copy has the test of the promises that the page's chain and the raw one both keep. */
 const PROMISES = "test/docs/run/promises.test.ts";
 
-/** A copy of what is in the repository, to which a page can be applied. The packages are shared. */
+/** A copy of what is in the repository and of what its installation made, to which a page can be applied. The packages are shared. */
 function copyOfRepository(): string {
   const folder = emptyFolder();
   const files = execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], { cwd: ROOT, encoding: "utf8" });
@@ -23,6 +24,7 @@ function copyOfRepository(): string {
     mkdirSync(dirname(join(folder, file)), { recursive: true });
     cpSync(join(ROOT, file), join(folder, file));
   }
+  cpSync(join(ROOT, BUILT), join(folder, BUILT));
   symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"), "dir");
   return folder;
 }
