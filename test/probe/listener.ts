@@ -1,4 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
+import { NonRetryableError } from "cloudflare:workflows";
 import type { Envelope } from "millrace";
 
 /** An object that events are told to: it counts each once, by its key. */
@@ -9,5 +10,10 @@ export class Listener extends DurableObject {
 
   async heard(): Promise<number> {
     return (await this.ctx.storage.list()).size;
+  }
+
+  /** Refuses for good, as another Worker would. */
+  async refuse(said: string): Promise<never> {
+    throw new NonRetryableError(said);
   }
 }

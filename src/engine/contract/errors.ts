@@ -151,24 +151,33 @@ export function codeOf(error: unknown): ErrorCode | undefined {
   }
 }
 
-/** What users' code threw, or an error that says the same where what it threw cannot be looked at, or not be kept. */
+/**
+ * What users' code threw, or an error that says the same where what it threw cannot be looked at, or not be kept. What it has answered it
+ * answers again.
+ */
 export function readable(thrown: unknown): unknown {
+  let isFinal = false;
   try {
     if (!(thrown instanceof Error)) return thrown;
     const { name, message, cause: _, stack: __ } = thrown;
+    isFinal = name === NON_RETRYABLE;
     const size = name.length + message.length + String("code" in thrown ? thrown.code : "").length;
     if (size <= MAX_ERROR_CHARACTERS) return thrown;
   } catch {
     // Its getters throw.
   }
-  const said = beginning(messageOf(thrown), MAX_ERROR_CHARACTERS);
+  const said = beginning(messageOf(thrown), KEPT_ERROR_CHARACTERS);
   const code = codeOf(thrown);
-  return code === undefined || String(code).length > MAX_CODE_CHARACTERS
-    ? new Error(said)
-    : new MillraceError(code, said, detailOf(thrown));
+  if (code !== undefined && String(code).length <= MAX_CODE_CHARACTERS) return new MillraceError(code, said, detailOf(thrown));
+  return Object.assign(new Error(said), isFinal && { name: NON_RETRYABLE });
 }
 
+/** The platform's error that ends a step at once, by its name. */
+export const NON_RETRYABLE = "NonRetryableError";
+
 const MAX_ERROR_CHARACTERS = 100_000;
+/** With its name and code, and with what the platform says before it, that is still less. */
+const KEPT_ERROR_CHARACTERS = 50_000;
 const MAX_CODE_CHARACTERS = 100;
 
 /**

@@ -3,7 +3,7 @@ import { MillraceError, messageOf, readable } from "../contract/errors.ts";
 import { WatchedAttempt } from "../observe/attempts.ts";
 import { asMissing, describeFailure } from "../pass/failure.ts";
 import type { Pass } from "../pass/pass.ts";
-import { asStepError, endsStep } from "./step-error.ts";
+import { asNamed, asStepError, endsStep } from "./step-error.ts";
 
 /** An attempt begins, by its own clock, so much later than the platform's timer at most. */
 const TIMER_MARGIN_MS = 1000;
@@ -50,9 +50,10 @@ export class StepAttempts {
     try {
       return await watched.make(work);
     } catch (thrown) {
-      const error = asMissing(readable(thrown));
-      if (!isSimulatedDeath(error)) this.#note(watched, error, endsStep(error) || attempt > this.limit);
-      throw asStepError(error);
+      const error = asNamed(asMissing(readable(thrown)));
+      const told = asStepError(error);
+      if (!isSimulatedDeath(error)) this.#note(watched, error, endsStep(told) || attempt > this.limit);
+      throw told;
     } finally {
       if (this.#underWay === own) this.#underWay = undefined;
     }

@@ -1,9 +1,10 @@
 import { NonRetryableError } from "cloudflare:workflows";
-import { codeOf, isTerminal, MillraceError, messageOf, saysTerminal } from "../contract/errors.ts";
+import { codeOf, isTerminal, MillraceError, messageOf, NON_RETRYABLE, saysTerminal } from "../contract/errors.ts";
+import { framesOf } from "../contract/stack.ts";
 
-/** True for errors that end a step at once. Errors nobody classified are retried. */
-export function endsStep(error: unknown): boolean {
-  return error instanceof NonRetryableError || isTerminal(error);
+/** True for errors that end a step at once, as the platform is told them (`asStepError`). All others are retried. */
+export function endsStep(told: unknown): boolean {
+  return told instanceof NonRetryableError;
 }
 
 /** The error as the platform should see it: one that must not be retried ends the step at once. */
@@ -14,9 +15,30 @@ export function asPlatformError(error: unknown): unknown {
 /** The same for a step's error, which later passes hear again: the platform keeps its message alone, so its code goes with that. */
 export function asStepError(error: unknown): unknown {
   const code = codeOf(error);
-  if (code === undefined) return STEP_ERROR.test(messageOf(error)) ? new Error(`${messageOf(error)}.`) : asPlatformError(error);
+  if (code === undefined) return withoutCode(error);
   const text = `${messageOf(error)} (millrace: ${code}${saysTerminal(error) ? ", final" : ""})`;
-  return isTerminal(error) ? new NonRetryableError(text) : new Error(text);
+  if (isTerminal(error)) return new NonRetryableError(text);
+  return new Error(text.startsWith(NON_RETRYABLE) ? `Error: ${text}` : text);
+}
+
+function withoutCode(error: unknown): unknown {
+  const said = messageOf(error);
+  const text = STEP_ERROR.test(said) ? `${said}.` : said;
+  if (isTerminal(error) || error instanceof NonRetryableError || isByName(error)) return new NonRetryableError(text);
+  return text === said ? error : new Error(text);
+}
+
+/** True for what the platform takes for its own error that ends a step: it goes by the name, whose class it is says nothing. */
+function isByName(error: unknown): boolean {
+  return error instanceof Error && error.name === NON_RETRYABLE;
+}
+
+/** An error whose message begins with that name, by which the platform goes as well, as that error: so one may come over RPC. */
+export function asNamed(error: unknown): unknown {
+  if (!(error instanceof Error) || codeOf(error) !== undefined || isByName(error)) return error;
+  const [begin, said] = /^NonRetryableError:?\s*(.*)$/s.exec(error.message) ?? [];
+  if (begin === undefined || said === undefined) return error;
+  return Object.assign(new NonRetryableError(said), { stack: [begin, ...framesOf(error)].join("\n") });
 }
 
 /** A step's error as the platform gives it back, with its code again: the same in the pass that made it and in every later one. */

@@ -6,6 +6,12 @@ const OWED = "src/engine/callbacks/owed.ts";
 
 /** Ends that nobody hears of, or that others do. */
 export const ENDS = mutantsOf("ends", {
+  "another bundle's error that ends a step at once is taken for one that is retried": {
+    file: "src/engine/workflow/step-error.ts",
+    find: "error instanceof NonRetryableError || isByName(error)",
+    put: "error instanceof NonRetryableError",
+    killedBy: "test/engine/pass/final-errors.test.ts",
+  },
   "an end whose process died is told to nobody": {
     file: "src/engine/keeper/keeper.ts",
     find: "portion: () => callOwed(env) }",

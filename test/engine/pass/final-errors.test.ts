@@ -1,0 +1,114 @@
+import { NonRetryableError } from "cloudflare:workflows";
+import { MillraceError, type StepMode } from "millrace";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import type { Listener } from "../../probe/listener.ts";
+import { fresh, probeEnv, until } from "../harness.ts";
+import { errorOf, runLab } from "../lab.ts";
+import { back, effect, ended, failed, undo } from "../operate/operating.ts";
+
+const SAID = "The card is declined.";
+const RETRIED = { retries: { limit: 2, delay: 10, backoff: "constant" } } as const;
+const MODES = ["lean", "platform"] as const;
+
+/** An object in another Worker's place: what it throws comes over RPC. */
+const elsewhere = () => probeEnv.LISTENER.getByName(fresh("bank")) as DurableObjectStub<Listener>;
+const throwing = (error: unknown) => () => Promise.reject(error);
+
+/** Errors that end a step at once, as they reach it. */
+const FINAL: Record<string, () => Promise<never>> = {
+  "of the platform's class": throwing(new NonRetryableError(SAID)),
+  "of that class by a name of its own": throwing(new NonRetryableError(SAID, "CardDeclined")),
+  "of another bundle's class of that name": throwing(Object.assign(new Error(SAID), { name: "NonRetryableError" })),
+  "that begins with that name": throwing(new Error(`NonRetryableError: ${SAID}`)),
+  "that an object elsewhere threw": () => elsewhere().refuse(SAID),
+};
+const CASES = MODES.flatMap((steps) => Object.entries(FINAL).map(([what, run]) => ({ what, run, steps })));
+
+/** The outcomes of the attempts at a run's steps that failed, as the log tells them from here on. */
+function failedAttempts(): (id: string) => string[] {
+  const spy = vi.spyOn(console, "warn");
+  onTestFinished(() => spy.mockRestore());
+  return (id) =>
+    spy.mock.calls
+      .map(([line]) => String(line))
+      .filter((line) => line.startsWith('{"log":"attempt"') && line.includes(id))
+      .map((line) => JSON.parse(line).outcome);
+}
+
+/** A payment, and how often it was tried. */
+function payment(run: () => Promise<unknown>, steps: StepMode) {
+  const world = { tried: 0 };
+  const definition = {
+    ...effect("natural", () => {
+      world.tried++;
+      return run();
+    }),
+    ...RETRIED,
+  };
+  return { world, pay: { definition, steps } };
+}
+
+describe("A step's error that ends it at once", () => {
+  it.each(CASES)("$what is its run's failure, in its own words and after one attempt ($steps)", async ({ run, steps }) => {
+    const attempts = failedAttempts();
+    const { world, pay } = payment(run, steps);
+    const { instanceId } = await runLab(({ step }) => step.effect("pay", pay.definition, {}, { steps }));
+    await failed(instanceId);
+    expect(await errorOf(instanceId)).toEqual({ step: "pay", code: "step_failed", message: SAID, attempts: 1 });
+    expect([world.tried, attempts(instanceId)]).toEqual([1, ["failed"]]);
+  });
+
+  it.each(CASES)("$what is heard by the code as the platform tells its own class ($steps)", async ({ run, steps }) => {
+    const { world, pay } = payment(run, steps);
+    const heard: unknown[] = [];
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.effect("pay", pay.definition, {}, { steps }).catch((error) => heard.push([error.name, error.message]));
+    });
+    expect(await ended(instanceId)).toBe("complete");
+    expect([world.tried, heard]).toEqual([1, [["Error", `NonRetryableError: ${SAID}`]]]);
+  });
+
+  it.each(CASES)("$what ends an undo, which names its step ($steps)", async ({ run, steps }) => {
+    const world = { tried: 0 };
+    const refused = back(async () => {
+      world.tried++;
+      return run();
+    });
+    const reserve = effect("keyed", async () => 1, { undo: { ...refused, ...RETRIED } });
+    const { instanceId } = await runLab(({ step }) => step.effect("reserve", reserve, {}, { steps }));
+    expect(await ended(instanceId)).toBe("complete");
+    await undo(instanceId);
+    await until(() => errorOf(instanceId), Boolean);
+    expect(await errorOf(instanceId)).toEqual({ step: "undo reserve", code: "step_failed", message: SAID, attempts: 1 });
+    expect(world.tried).toBe(1);
+  });
+
+  it.each(MODES)("is none of ours that repeats that name as an upstream said it: that one is retried (%s)", async (steps) => {
+    const said = `NonRetryableError: ${SAID}`;
+    const { world, pay } = payment(throwing(new MillraceError("upstream_refused", said)), steps);
+    const { instanceId } = await runLab(({ step }) => step.effect("pay", pay.definition, {}, { steps }));
+    await failed(instanceId);
+    expect(await errorOf(instanceId)).toEqual({ step: "pay", code: "upstream_refused", message: said, attempts: 3 });
+    expect(world.tried).toBe(3);
+  });
+
+  it.each(MODES)("ends it also where its message is an upstream's whole page (%s)", async (steps) => {
+    const { world, pay } = payment(throwing(new NonRetryableError("x".repeat(200_000))), steps);
+    const { instanceId } = await runLab(({ step }) => step.effect("pay", pay.definition, {}, { steps }));
+    await failed(instanceId);
+    expect(await errorOf(instanceId)).toMatchObject({ step: "pay", attempts: 1 });
+    expect(world.tried).toBe(1);
+  });
+});
+
+describe("An undo that fails with an upstream's whole page", () => {
+  it.each(MODES)("names its step and says how the page begins (%s)", async (steps) => {
+    const refused = back(throwing(new Error("x".repeat(1_000_000))));
+    const reserve = effect("keyed", async () => 1, { undo: refused });
+    const { instanceId } = await runLab(({ step }) => step.effect("reserve", reserve, {}, { steps }));
+    expect(await ended(instanceId)).toBe("complete");
+    await undo(instanceId);
+    await until(() => errorOf(instanceId), Boolean);
+    expect(await errorOf(instanceId)).toEqual({ step: "undo reserve", code: "step_failed", message: "x".repeat(1000), attempts: 1 });
+  });
+});
