@@ -49,8 +49,17 @@ const ENGINE_CODES = [
 ] as const;
 export type EngineCode = (typeof ENGINE_CODES)[number];
 
-/** The engine's codes, and an app's own: lower case letters with underscores. */
+/** The engine's codes, and an app's own: up to 64 lower case letters, digits and underscores. */
 export type ErrorCode = EngineCode | (string & {});
+
+/** True for a word that may be a code. What is none may be anything, such as what nobody may see. */
+export function isCode(code: unknown): code is ErrorCode {
+  return typeof code === "string" && /^[a-z][a-z0-9_]{0,63}$/.test(code);
+}
+
+export function isEngineCode(code: ErrorCode): code is EngineCode {
+  return (ENGINE_CODES as readonly ErrorCode[]).includes(code);
+}
 
 /** Codes of failures that another attempt cannot cure. */
 const TERMINAL: ReadonlySet<ErrorCode> = new Set<EngineCode>([
@@ -139,16 +148,20 @@ export function isDefiniteRefusal(error: unknown): boolean {
 }
 
 /**
- * The code of any error, also after it crossed an RPC boundary; undefined for errors that are not ours. It never throws itself, as
- * `messageOf` does not.
+ * The code of any error, also after it crossed an RPC boundary; undefined for errors that are not ours, and for what is no code. It never
+ * throws itself, as `messageOf` does not.
  */
 export function codeOf(error: unknown): ErrorCode | undefined {
   try {
-    // Errors of others have codes as well, and some the same words.
-    return error instanceof Error && error.name === "MillraceError" && "code" in error ? (error.code as ErrorCode) : undefined;
+    return isOurs(error) && isCode(error.code) ? error.code : undefined;
   } catch {
     return undefined;
   }
+}
+
+/** Errors of others have codes as well, and some the same words. */
+function isOurs(error: unknown): error is Error & { readonly code?: unknown; readonly detail?: ErrorDetail } {
+  return error instanceof Error && error.name === "MillraceError";
 }
 
 /**
@@ -160,7 +173,7 @@ export function readable(thrown: unknown): unknown {
   try {
     if (!(thrown instanceof Error)) return thrown;
     const { name, message, cause: _, stack: __ } = thrown;
-    isFinal = name === NON_RETRYABLE;
+    isFinal = name === NON_RETRYABLE || isTerminal(thrown);
     const size = name.length + message.length + String("code" in thrown ? thrown.code : "").length;
     if (size <= MAX_ERROR_CHARACTERS) return thrown;
   } catch {
@@ -168,7 +181,7 @@ export function readable(thrown: unknown): unknown {
   }
   const said = beginning(messageOf(thrown), KEPT_ERROR_CHARACTERS);
   const code = codeOf(thrown);
-  if (code !== undefined && String(code).length <= MAX_CODE_CHARACTERS) return new MillraceError(code, said, detailOf(thrown));
+  if (code !== undefined) return new MillraceError(code, said, detailOf(thrown));
   return Object.assign(new Error(said), isFinal && { name: NON_RETRYABLE });
 }
 
@@ -178,35 +191,32 @@ export const NON_RETRYABLE = "NonRetryableError";
 const MAX_ERROR_CHARACTERS = 100_000;
 /** With its name and code, and with what the platform says before it, that is still less. */
 const KEPT_ERROR_CHARACTERS = 50_000;
-const MAX_CODE_CHARACTERS = 100;
 
 /**
  * True for errors of ours that another attempt cannot cure, also after they crossed an RPC boundary: by their code, or as they say
  * themselves.
  */
 export function isTerminal(error: unknown): boolean {
-  const code = codeOf(error);
-  return code !== undefined && (TERMINAL.has(code) || saysTerminal(error));
+  return TERMINAL.has(codeOf(error) ?? "") || saysTerminal(error);
 }
 
 /** True for errors of ours that say themselves that another attempt cannot cure them. */
 export function saysTerminal(error: unknown): boolean {
-  return detailOf(error)?.terminal === true;
+  return detailOf(error).terminal === true;
 }
 
 /** Milliseconds that an error asks to wait before the next try, also after it crossed an RPC boundary. */
 export function askedDelayMs(error: unknown): number | undefined {
-  const delayMs = detailOf(error)?.delayMs;
+  const { delayMs } = detailOf(error);
   return typeof delayMs === "number" ? delayMs : undefined;
 }
 
-/** The detail of an error that is ours. Errors of users may throw where they are looked at. */
-function detailOf(error: unknown): ErrorDetail | undefined {
-  if (codeOf(error) === undefined) return undefined;
+/** The detail of an error, which is empty for one that is not ours. Errors of users may throw where they are looked at. */
+export function detailOf(error: unknown): ErrorDetail {
   try {
-    return (error as { detail?: ErrorDetail }).detail;
+    return (isOurs(error) && error.detail) || {};
   } catch {
-    return undefined;
+    return {};
   }
 }
 

@@ -1,4 +1,5 @@
 import type * as z from "zod";
+import { isEngineCode } from "./errors.ts";
 import { holdsMarks, REDACTED, redact } from "./redact.ts";
 
 /** Hides in any value the texts that were withheld elsewhere. */
@@ -15,6 +16,11 @@ const MAX_CHARACTERS = 100_000;
 const MAY_BE_CUT = 1000;
 
 export const hideNothing: Hide = (value) => value;
+
+/** The code of a failure as people may see it: of an app's own that says what is withheld, that it is a failure. */
+export function shownCode<Code extends string>(hide: Hide, code: Code): Code | "step_failed" {
+  return isEngineCode(code) || hide(code) === code ? code : "step_failed";
+}
 
 /** Nothing can be told apart: all is withheld. */
 export const hideAll: Hide = (value) => (value === null || value === undefined ? value : (REDACTED as typeof value));

@@ -1,6 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { normalized, stepOf } from "../contract/cause.ts";
-import type { Hide } from "../contract/hide.ts";
+import { type Hide, hideNothing, shownCode } from "../contract/hide.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
 import { keysetPage, type Page, type PageRequest, type Position } from "../store/paging.ts";
@@ -124,6 +124,7 @@ function sampled({ sample, ...row }: CauseRow): SampledCause {
 
 /** Its words are those of its newest sample: what is rewritten or withheld there is so here. */
 function asCause({ said, step, ...row }: SampledCause, hide: (id: string) => Hide): Cause {
-  const message = said === null || row.sample === null ? "" : normalized(hide(row.sample)(said));
-  return { ...row, step: step ? stepOf(step) : null, message };
+  const own = row.sample === null ? hideNothing : hide(row.sample);
+  const message = said === null ? "" : normalized(own(said));
+  return { ...row, code: shownCode(own, row.code), step: step ? stepOf(step) : null, message };
 }

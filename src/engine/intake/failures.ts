@@ -1,6 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { stepOf } from "../contract/cause.ts";
-import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
+import { codeOf, detailOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { rowChunks, type Statement } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { type FailedBefore, type FailedDelivery, noteFailures, selectFailures } from "../store/failed-deliveries.ts";
@@ -22,7 +22,7 @@ interface Failed {
  */
 export function noted(queue: string, failed: readonly Failed[]): Statement[] {
   const rows = failed.map(({ message: { body }, error }): FailedDelivery => {
-    const { step = null, upstreamStatus = null } = error instanceof MillraceError ? error.detail : {};
+    const { step = null, upstreamStatus = null } = detailOf(error);
     const said = { code: codeOf(error) ?? null, error: beginning(messageOf(error), MAX_ERROR_CHARACTERS) };
     return {
       tenantId: nameIn(body, "tenant_id") ?? "",

@@ -1,6 +1,6 @@
 import { causeId, stepOf } from "../contract/cause.ts";
 import { type Envelope, envelopeSchema } from "../contract/envelope.ts";
-import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
+import { codeOf, detailOf, messageOf } from "../contract/errors.ts";
 import { digest, fingerprintOf } from "../contract/ids.ts";
 import { byteLength } from "../contract/limits.ts";
 import { beginning, shortened, textOf } from "../contract/text.ts";
@@ -26,7 +26,7 @@ export interface GivenUp {
 export function deadLetter({ queue, body, error, attempts, firstAt, instanceId, ...given }: GivenUp): DeadLetter {
   const reason = given.reason ?? codeOf(error) ?? "exhausted";
   const messageType = shownField(body, "message_type");
-  const { step = null, upstreamStatus = null, issues = null } = error instanceof MillraceError ? error.detail : {};
+  const { step = null, upstreamStatus = null, issues = null } = detailOf(error);
   return {
     id: letterId(queue, body),
     queue,

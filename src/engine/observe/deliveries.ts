@@ -1,4 +1,4 @@
-import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
+import { codeOf, detailOf, messageOf } from "../contract/errors.ts";
 import { type SpanUnderWay, spanIdOf } from "../contract/trace.ts";
 import type { Delivered, Delivery } from "./delivery.ts";
 import { logDelivery } from "./log/deliveries.ts";
@@ -40,8 +40,7 @@ export function noteDelivery(env: object, { takenAt: at, ...said }: Noted): void
 
 /** Why a delivery failed, as its line says it. */
 export function causeOf(error: unknown): Pick<Delivery, "code" | "error" | "upstreamStatus"> {
-  const upstreamStatus = error instanceof MillraceError ? error.detail.upstreamStatus : undefined;
-  return { code: codeOf(error), error: messageOf(error), upstreamStatus };
+  return { code: codeOf(error), error: messageOf(error), upstreamStatus: detailOf(error).upstreamStatus };
 }
 
 function fieldsOf({ body }: Delivered): Record<string, unknown> {

@@ -18,6 +18,6 @@ export function noteEnd(run: EndedRun, number: number, status: string, failure: 
   const beganAt = number === 1 ? (run.createdAt?.getTime() ?? Date.parse(run.envelope.created_at)) : run.beganAt;
   const shown = failure && withheldBy(run, failure);
   logEnd(run.env, loggedInstance(run), status, shown, Date.now() - beganAt);
-  countEnd(run.env, run.workflow, status, failure?.code);
+  countEnd(run.env, run.workflow, status, shown?.code);
   traceEnd({ run, number, status, beganAt, failure: shown });
 }

@@ -1,5 +1,5 @@
 import { causeId } from "../contract/cause.ts";
-import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
+import { codeOf, detailOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
 import { framesOf } from "../contract/stack.ts";
 import { beginning } from "../contract/text.ts";
 
@@ -40,7 +40,7 @@ const MISSING =
 export function describeFailure(step: string, attempts: number, error: unknown): Failure {
   const code = codeOf(error) ?? "step_failed";
   const where = step === "" && codeOf(error) === undefined ? thrownAt(error) : undefined;
-  const { upstreamStatus, step: at } = error instanceof MillraceError ? error.detail : {};
+  const { upstreamStatus, step: at } = detailOf(error);
   return {
     step,
     ...(step === "" && at !== undefined && { at }),

@@ -1,5 +1,6 @@
 import { crashPoint } from "../contract/crash-points.ts";
 import { messageOf } from "../contract/errors.ts";
+import { shownCode } from "../contract/hide.ts";
 import { keeperObject } from "../contract/keeper-stub.ts";
 import { logLine } from "../contract/log-line.ts";
 import { laneIn } from "../contract/queue.ts";
@@ -20,8 +21,10 @@ const YOUNG_MS = 60_000;
  * platform. It does so soon, except for a run that has written nothing since it waited, or that has been open for long: for those the
  * keeper has minutes, or a day. So their end is told until it is written.
  */
-export async function tellEnd(pass: Pass, platform: Platform, status: End["status"], failure: Failure | null = null): Promise<void> {
+export async function tellEnd(pass: Pass, platform: Platform, status: End["status"], why: Failure | null = null): Promise<void> {
   try {
+    // Whoever reads no message reads its code: callbacks, alerts, counts.
+    const failure = why && { ...why, code: shownCode(pass.hide, why.code) };
     const error = failure && JSON.stringify(failure);
     const number = await pass.run.number();
     const cause = failure === null ? undefined : causeOfFailure(pass.workflow, failure);

@@ -48,4 +48,4 @@ export function fromStepError(error: unknown): unknown {
 }
 
 /** Before its message the platform puts the error's name, or not. */
-const STEP_ERROR = /^(?:[A-Za-z]*Error: )?(.*) \(millrace: ([a-z_]+)(, final)?\)$/s;
+const STEP_ERROR = /^(?:[A-Za-z]*Error: )?(.*) \(millrace: ([a-z][a-z0-9_]{0,63})(, final)?\)$/s;

@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import type { Hide } from "../../contract/hide.ts";
+import { type Hide, shownCode } from "../../contract/hide.ts";
 import { type DeadLetterRow, getDeadLetter, hideInErrors, listDeadLetters } from "../../inspect/dead-letters.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
 import { knownMessage, planOf } from "../../operate/plan-replay.ts";
@@ -158,7 +158,7 @@ export function letterView(letter: DeadLetterRow, hide: Hide): z.infer<typeof De
     idempotency_key: letter.idempotencyKey,
     correlation_id: letter.correlationId,
     instance_id: letter.instanceId,
-    reason: letter.reason,
+    reason: shownCode(hide, letter.reason),
     error: hide(letter.error),
     issues: letter.issues?.map(({ path, message }) => ({ path: hide(path), message: hide(message) })) ?? null,
     step: letter.step,

@@ -1,6 +1,6 @@
 import type { Envelope } from "../../contract/envelope.ts";
 import { codeOf, type ErrorCode, messageOf } from "../../contract/errors.ts";
-import type { Hide } from "../../contract/hide.ts";
+import { type Hide, shownCode } from "../../contract/hide.ts";
 import { type EntryKey, formatEntryKey } from "../../contract/ids.ts";
 import { framesOf } from "../../contract/stack.ts";
 import { beginning, shortened } from "../../contract/text.ts";
@@ -83,7 +83,7 @@ export function logFailed(
   error: unknown,
 ): void {
   const attempt = { log: "attempt", ...loggedInstance(run), ...failed, outcome };
-  logJobLine(run.env, "warn", { ...attempt, ...described(run.env, failure), ...thrownAt(error) });
+  logJobLine(run.env, "warn", { ...attempt, ...described(run.env, failure), ...thrownAt(run, error) });
 }
 
 /** One line for an attempt that ended in doubt: a person has to say what became of the effect, by its key. */
@@ -95,13 +95,14 @@ export function logDoubt(run: LoggedRun, failure: LoggedFailure, effect: EntryKe
     ...loggedInstance(run),
     ...doubt,
     ...described(run.env, withheldBy(run, failure)),
-    ...thrownAt(error),
+    ...thrownAt(run, error),
   });
 }
 
 /** A failure as the log and traces may say it. */
-export function withheldBy<Failed extends { message: string }>({ hide }: LoggedRun, failure: Failed): Failed {
-  return { ...failure, message: hide(failure.message) };
+export function withheldBy({ hide }: LoggedRun, failure: LoggedFailure): LoggedFailure {
+  const { code, message, where } = failure;
+  return { ...failure, code: shownCode(hide, code), message: hide(message), where: hide(where) };
 }
 
 /** One line for each run that ended, or that an undo ended. `ms`: since it began. */
@@ -129,8 +130,8 @@ function described(env: object, { code, message, upstreamStatus }: Pick<LoggedFa
 }
 
 /** Where an error of the author's own code was thrown, without its message, which the line has already. */
-function thrownAt(error: unknown): { stack?: string | undefined } {
-  return codeOf(error) === undefined ? { stack: stackOf(error) } : {};
+function thrownAt({ hide }: LoggedRun, error: unknown): { stack?: string | undefined } {
+  return codeOf(error) === undefined ? { stack: hide(stackOf(error)) } : {};
 }
 
 function stackOf(error: unknown): string | undefined {

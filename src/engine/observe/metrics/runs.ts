@@ -1,3 +1,4 @@
+import { isCode } from "../../contract/errors.ts";
 import { count, observe } from "./count.ts";
 
 /** How an attempt at a step came out: done; the platform makes another; failed for good; or nobody knows whether it happened. */
@@ -27,5 +28,5 @@ export function countLetters(env: object, letters: readonly { readonly queue: st
 
 /** Codes are words that code chose; what is none may be anything. */
 function codeLabel(code = "other"): string {
-  return /^[a-z][a-z0-9_]{0,63}$/.test(code) ? code : "other";
+  return isCode(code) ? code : "other";
 }

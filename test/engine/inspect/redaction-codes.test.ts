@@ -1,0 +1,110 @@
+import { defineStep, MillraceError } from "millrace";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import type { Json } from "../../api/client.ts";
+import { fresh, reaches, rows, until } from "../harness.ts";
+import { errorOf, runLab } from "../lab.ts";
+import { ONCE } from "../operate/operating.ts";
+import { lettered, REDACTED, reader } from "./told.ts";
+
+/** The engine's own lines about attempts and ends, from here on. */
+function linesFromNow(): () => Json[] {
+  const spies = (["log", "warn", "error"] as const).map((level) => vi.spyOn(console, level));
+  onTestFinished(() => {
+    for (const spy of spies) spy.mockRestore();
+  });
+  const said = () => spies.flatMap((spy) => spy.mock.calls.map(([line]) => String(line)));
+  return () => said().flatMap((line) => (/^\{"log":"(attempt|ended)"/.test(line) ? [JSON.parse(line)] : []));
+}
+
+const letters = () => fresh("a").replaceAll(/[^a-z]/g, "q");
+const MODES = ["lean", "platform"] as const;
+const SECRETS = [
+  { what: "that is no code", email: () => `Lovelace of ${letters()}` },
+  { what: "that looks like a code", email: () => `lovelace_${letters()}` },
+];
+const CASES = MODES.flatMap((steps) => SECRETS.map((secret) => ({ ...secret, steps })));
+
+/** What a run of somebody with this secret says once it has ended, or stands in doubt: its lines, its cause, and whatever else shows it. */
+async function shownOf(effect: "natural" | "once", email: string, steps: "lean" | "platform", run: (email: string) => Promise<never>) {
+  const [by, lines] = [await reader(), linesFromNow()];
+  const definition = defineStep({ effect, ...ONCE, run: ({ input }: { input: string }) => run(input) });
+  const { instanceId: id } = await runLab(({ step, payload }) => step.effect("write", definition, payload.person?.email ?? "", { steps }), {
+    person: { email, city: "London" },
+  });
+  await reaches(id, effect === "once" ? "in_doubt" : "errored");
+  const own = () => lines().filter((line) => line.instance_id === id);
+  await until(async () => own().length >= (effect === "once" ? 1 : 2), Boolean);
+  const paths = [`/v1/instances/${id}`, `/v1/instances/${id}/steps`, `/v1/instances/${id}/effects`];
+  const pages = await Promise.all(paths.map(async (path) => (await by.get(path)).body));
+  const { items } = (await by.get("/v1/instances/causes?workflow=lab&limit=200")).body;
+  const cause = items.find(({ instance_id }: Json) => instance_id === id);
+  expect(JSON.stringify([own(), pages, cause]).toLowerCase()).not.toContain(email.toLowerCase());
+  return { id, lines: own(), cause };
+}
+
+describe("What a message marks as sensitive, said as the code of an error", () => {
+  it.each(CASES)("and $what is no code to anybody ($steps)", async ({ email, steps }) => {
+    const secret = email();
+    const { id, lines, cause } = await shownOf("natural", secret, steps, () =>
+      Promise.reject(new MillraceError(secret, "No mailbox.", { upstreamStatus: 404 })),
+    );
+    const said = { code: "step_failed", upstream_status: 404, error: "No mailbox." };
+    expect(lines).toMatchObject([
+      { log: "attempt", ...said },
+      { log: "ended", ...said },
+    ]);
+    expect(cause).toMatchObject({ code: "step_failed", message: "No mailbox." });
+    expect(await errorOf(id)).toMatchObject({ step: "write", code: "step_failed", message: "No mailbox.", attempts: 1 });
+    expect(await rows("SELECT id FROM causes WHERE code = ?1", secret)).toEqual([]);
+  });
+
+  it("and that became the reason of a dead letter, is none there nor of its cause", async () => {
+    const [by, email] = [await reader(), `lovelace_${letters()}`];
+    const { id } = await lettered({ name: 7, person: { email, city: "London" } });
+    await rows("UPDATE causes SET code = ?2 WHERE id = (SELECT cause FROM dead_letters WHERE id = ?1)", id, email);
+    await rows("UPDATE dead_letters SET reason = ?2 WHERE id = ?1", id, email);
+    expect((await by.get(`/v1/dead-letters/${id}`)).body).toMatchObject({ reason: "step_failed", body: { payload_inline: { name: 7 } } });
+    const lists = await Promise.all(["", "/causes"].map((path) => by.get(`/v1/dead-letters${path}?limit=100`)));
+    expect(lists.map(({ status }) => status)).toEqual([200, 200]);
+    expect(JSON.stringify(lists.map(({ body }) => body))).not.toContain(email);
+  });
+
+  it.each(CASES)("and $what is in no line about a doubt ($steps)", async ({ email, steps }) => {
+    const secret = email();
+    const { lines } = await shownOf("once", secret, steps, () => Promise.reject(new MillraceError(secret, `Said ${secret}.`)));
+    expect(lines).toMatchObject([{ log: "attempt", outcome: "in_doubt", code: "step_failed", error: `Said ${REDACTED}.` }]);
+  });
+});
+
+describe("What a message marks as sensitive, in the name of the function that threw", () => {
+  it.each(MODES)("is hidden where the log says from where (%s)", async (steps) => {
+    const secret = letters();
+    const named = { [secret]: () => Promise.reject(new TypeError("It is no address.")) };
+    const { lines } = await shownOf("natural", secret, steps, async () => named[secret]?.() as never);
+    expect(lines[0]?.stack).toContain(REDACTED);
+  });
+});
+
+it.each(MODES)("An error of ours with a code of its own that is none ends its step where it says so (%s)", async (steps) => {
+  let tried = 0;
+  const run = async () => {
+    tried++;
+    throw new MillraceError("Card declined", "No.", { terminal: true });
+  };
+  const pay = defineStep({ effect: "natural", retries: { limit: 2, delay: 10 }, run });
+  const { instanceId } = await runLab(({ step }) => step.effect("pay", pay, {}, { steps }));
+  await reaches(instanceId, "errored");
+  expect([tried, await errorOf(instanceId)]).toEqual([1, { step: "pay", code: "step_failed", message: "No.", attempts: 1 }]);
+});
+
+it.each(MODES)("An error of ours whose detail cannot be read is that of its step (%s)", async (steps) => {
+  const odd = Object.defineProperty(new MillraceError("card_declined", "No."), "detail", {
+    get: () => {
+      throw new Error("It is not to be read.");
+    },
+  });
+  const pay = defineStep({ effect: "natural", ...ONCE, run: () => Promise.reject(odd) });
+  const { instanceId } = await runLab(({ step }) => step.effect("pay", pay, {}, { steps }));
+  await reaches(instanceId, "errored");
+  expect(await errorOf(instanceId)).toEqual({ step: "pay", code: "card_declined", message: "No.", attempts: 1 });
+});
