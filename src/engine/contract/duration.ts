@@ -3,6 +3,9 @@ import { MillraceError } from "./errors.ts";
 /** Cloudflare's own spelling of a length of time: `"30 seconds"`, or a number of milliseconds. */
 export type Duration = `${number} ${"second" | "minute" | "hour" | "day" | "week"}${"" | "s"}` | number;
 
+/** The longest that the platform lets a run sleep or wait. */
+export const YEAR_MS = 365 * 86_400_000;
+
 const UNIT_MS: Record<string, number> = { second: 1000, minute: 60_000, hour: 3_600_000, day: 86_400_000, week: 604_800_000 };
 
 /** Milliseconds in a duration. Errors: `config_invalid` for a unit it does not know, and for what is no length of time. */

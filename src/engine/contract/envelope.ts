@@ -23,14 +23,17 @@ const name = (max: number) =>
 /** What a message is about. */
 export const subjectSchema = name(500);
 
+/** What a message asks for, or what happened. */
+export const messageTypeSchema = z
+  .string()
+  .max(100)
+  .regex(/^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$/, "must be dotted lower case, such as `content.publish`");
+
 /** What every message carries, on every hop. See docs/messages.md for each field's rule. */
 export const envelopeSchema = z
   .strictObject({
     schema_version: z.int().min(1),
-    message_type: z
-      .string()
-      .max(100)
-      .regex(/^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$/, "must be dotted lower case, such as `content.publish`"),
+    message_type: messageTypeSchema,
     kind: z.enum(["command", "event"]),
     source: name(200),
     correlation_id: name(200),

@@ -113,8 +113,8 @@ export class MillraceError extends Error {
 }
 
 /**
- * The upstream asked us to come back later (429, 503 with `Retry-After`). The step's next attempt waits `delayMs`. The effect did not
- * happen.
+ * The upstream asked us to come back later (429, 503 with `Retry-After`). The step's next attempt waits `delayMs`, at most 12 hours; one
+ * that is no length of time leaves the pause to the step's retries. The effect did not happen.
  */
 export function retryAfter(delayMs: number, message: string, upstreamStatus?: number): MillraceError {
   return new MillraceError("retry_after", message, { delayMs, upstreamStatus });
@@ -208,7 +208,7 @@ export function saysTerminal(error: unknown): boolean {
 /** Milliseconds that an error asks to wait before the next try, also after it crossed an RPC boundary. */
 export function askedDelayMs(error: unknown): number | undefined {
   const { delayMs } = detailOf(error);
-  return typeof delayMs === "number" ? delayMs : undefined;
+  return Number.isFinite(delayMs) ? delayMs : undefined;
 }
 
 /** The detail of an error, which is empty for one that is not ours. Errors of users may throw where they are looked at. */

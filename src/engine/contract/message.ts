@@ -1,9 +1,11 @@
 import type * as z from "zod";
-import { type Envelope, firstOf, issuesIn } from "./envelope.ts";
+import { assertDeclared, isWhole } from "./declared.ts";
+import { type Envelope, firstOf, issuesIn, messageTypeSchema } from "./envelope.ts";
 import { type Issue, MillraceError, messageOf } from "./errors.ts";
 import { unknownFields } from "./known-fields.ts";
 import { MAX_DELAY_SECONDS, type QueueDefinition } from "./queue.ts";
 import { shortened } from "./text.ts";
+import { isScope } from "./token.ts";
 
 /** Brings a payload of one version to the next. */
 type Upcast = (payload: never) => unknown;
@@ -116,6 +118,7 @@ function define<Payload>(
   kind: Envelope["kind"],
   options: Options<Payload> & { key?: (payload: Payload) => string },
 ): MessageDefinition<Payload> {
+  assertMessage(kind, options);
   const definition = {
     kind,
     type: options.type,
@@ -142,6 +145,25 @@ function define<Payload>(
     }
   }
   return definition;
+}
+
+/** Refuses what no message could be of. It may come from code that no compiler has looked at. Errors: `config_invalid`. */
+function assertMessage<Payload>(kind: Envelope["kind"], options: Options<Payload> & { key?: unknown }): void {
+  const { type, version = 1, payload, key, subject, queue, door } = (options ?? {}) as Partial<typeof options>;
+  const named = `The ${kind} "${shortened(String(type), 60)}"`;
+  const isNamed = messageTypeSchema.safeParse(type).success;
+  assertDeclared(isNamed, `${named} has no type: say it in dotted lower case, such as "order.ship", in at most 100 characters.`);
+  assertDeclared(isWhole(version, [1, 1e6]), `${named} is at version ${version}: say a whole number, from 1.`);
+  assertDeclared(typeof payload?.safeParse === "function", `${named} has no payload: give it the schema of that, z.object({ … }).`);
+  for (const [what, make] of Object.entries(kind === "command" ? { key, subject } : { subject })) {
+    assertDeclared(typeof make === "function", `${named} has no ${what}: give it the function that makes that of a payload.`);
+  }
+  assertDeclared(typeof queue?.name === "string", `${named} travels on no queue: give it what defineQueue({ name }) made.`);
+  const scope: unknown = door === undefined ? null : (door as Door | null)?.scope;
+  assertDeclared(
+    scope === null || (typeof scope === "string" && isScope(scope)),
+    `${named} has a door with the scope "${scope}", which no token can have: say a letter, then letters, digits and _ : . -, all lower case and at most 64; or null.`,
+  );
 }
 
 /** Whole seconds that a queue takes. Errors: `invalid_payload` for what is none, or more than 12 hours. */

@@ -69,10 +69,10 @@ export function defineQueue({ name, partitions = 1, by = "tenant", tenants = [],
 }
 
 function assertQueueName(name: string): void {
-  if (name.length <= MAX_NAME && /^[a-z0-9]+(-[a-z0-9]+)*$/.test(name)) return;
+  if (typeof name === "string" && name.length <= MAX_NAME && /^[a-z0-9]+(-[a-z0-9]+)*$/.test(name)) return;
   throw new MillraceError(
     "config_invalid",
-    `"${beginning(name, MAX_NAME)}" is not a queue name: use lower case letters, digits and single dashes, at most ${MAX_NAME} of them.`,
+    `"${beginning(String(name), MAX_NAME)}" is not a queue name: use lower case letters, digits and single dashes, at most ${MAX_NAME} of them.`,
   );
 }
 

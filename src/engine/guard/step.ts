@@ -1,5 +1,5 @@
 import type * as z from "zod";
-import { type Duration, durationInWords, durationMs } from "../contract/duration.ts";
+import { type Duration, durationInWords, durationMs, YEAR_MS } from "../contract/duration.ts";
 import { MillraceError } from "../contract/errors.ts";
 import type { Draft } from "../contract/message.ts";
 import type { Statement } from "../contract/sql.ts";
@@ -111,7 +111,7 @@ export function checkedPolicy({ retries = DEFAULT_RETRIES, timeout = DEFAULT_TIM
   if (backoff !== undefined && !BACKOFFS.has(backoff)) {
     throw new MillraceError("config_invalid", `retries.backoff is "${backoff}": it is "constant", "linear" or "exponential".`);
   }
-  if (durationMs(delay) > MAX_DELAY_MS) {
+  if (durationMs(delay) > YEAR_MS) {
     throw new MillraceError("config_invalid", `retries.delay is "${durationInWords(delay)}": it is at most a year.`);
   }
   if (durationMs(timeout) === 0 || durationMs(timeout) > MAX_TIMEOUT_MS) {
@@ -172,8 +172,6 @@ export const DEFAULT_TIMEOUT: Duration = "30 seconds";
 const MAX_TIMEOUT_MS = 600_000;
 /** The platform's own limit. */
 const MAX_RETRIES = 10_000;
-/** The platform lets a step sleep so long. */
-const MAX_DELAY_MS = 365 * 86_400_000;
 
 /** The platform's time-out leaves this much beyond the step's own, so that an effect which ends in time can still be recorded. */
 const RECORDING_MARGIN_MS = 15_000;

@@ -1,3 +1,4 @@
+import { assertDeclared } from "../contract/declared.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
 
@@ -7,8 +8,12 @@ export const UNDO_PREFIX = "undo ";
 /** The platform takes names of 256 characters; what the engine appends to one (" · after doubt 12", "undo ") needs room. */
 const MAX_LABEL_CHARACTERS = 216;
 
-/** Refuses a name for a step that the platform would refuse, or take for another. Errors: `config_invalid`. */
+/** Refuses a name for a step that is none, or that the platform would refuse or take for another. Errors: `config_invalid`. */
 export function assertNameable(name: string, label: string): void {
+  assertDeclared(
+    typeof name === "string",
+    `A step's name is a text, as in step.read("price", …), and this one is of the type ${typeof name}.`,
+  );
   const refuse = (why: string) =>
     new MillraceError("config_invalid", `The step name "${beginning(label, 60)}" ${why}.`, {
       step: beginning(label, MAX_LABEL_CHARACTERS),

@@ -35,6 +35,11 @@ function queues(consumers: readonly ConsumerDefinition[]): string[] {
     ...consumers
       .filter(({ queue }) => said.some((other) => other.name === queue.name && String(queuesOf(other)) !== String(queuesOf(queue))))
       .map(({ queue }) => `The queue "${queue.name}" is declared twice, once for other queues than its consumer's: declare it once.`),
+    ...consumers.flatMap(({ queue: { name, parts } }) =>
+      (parts?.retired ?? [])
+        .filter((retired) => [...said, ...consumers.map(({ queue }) => queue)].some((other) => other.name === retired))
+        .map((retired) => `The queue "${name}" has retired "${retired}", which is declared itself: leave one of both out.`),
+    ),
     ...twice(consumers.flatMap(({ queue }) => queuesOf(queue))).map(
       (name) => `The queue "${name}" has two consumers: put what both take into one.`,
     ),

@@ -3,6 +3,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { laneIn, MAX_DELAY_SECONDS, type QueueDefinition, queuesOf } from "../contract/queue.ts";
 import type { OnFailure } from "../lanes/definition.ts";
 import type { AnyWorkflow } from "../workflow/workflow.ts";
+import { checkConsumer, checkPauses } from "./check-consumer.ts";
 import { checkedRepairs, type Repair } from "./repairs.ts";
 import { type Route, targetsOf } from "./routes.ts";
 
@@ -110,6 +111,7 @@ type ConsumerOptions = {
  * key under way; the deadline to a minute. `repairs` mend known failures of its messages, once each. Errors: `config_invalid`.
  */
 export function defineConsumer(options: ConsumerOptions): ConsumerDefinition {
+  checkConsumer(options);
   const isLane = laneIn(options.queue.name) !== undefined;
   const {
     retries = isLane ? LANE_RETRIES : RETRIES,
@@ -145,6 +147,7 @@ function checkedRetries({ name }: QueueDefinition, { limit, initial, max }: Retr
     const bounds = laneIn(name) === undefined ? `0 to ${MAX_QUEUE_RETRIES}` : "0 or more";
     throw new MillraceError("config_invalid", `The consumer of "${name}" has retries.limit ${limit}: say a whole number, ${bounds}.`);
   }
+  checkPauses(name, { initial, max });
   const [initialMs, maxMs] = [durationMs(initial), durationMs(max)];
   if (Math.max(initialMs, maxMs) <= MAX_DELAY_SECONDS * 1000) return { limit, initialMs, maxMs };
   throw new MillraceError("config_invalid", `The consumer of "${name}" has retries that wait for longer than 12 hours: say less.`);

@@ -1,4 +1,4 @@
-import { type Duration, durationMs } from "../contract/duration.ts";
+import { type Duration, durationMs, YEAR_MS } from "../contract/duration.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { assertBounded, byteLength } from "../contract/limits.ts";
 import { characterCount, shortened } from "../contract/text.ts";
@@ -23,8 +23,6 @@ export interface ApprovalRequest {
 const MAX_QUESTION_CHARACTERS = 500;
 const MAX_DETAILS_BYTES = 16 * 1024;
 const DEFAULT_TIMEOUT: Duration = "7 days";
-/** The platform's longest wait. */
-const MAX_TIMEOUT_MS = 365 * 86_400_000;
 
 /** Which question a step of a run asks. */
 export function askerAt({ env, envelope, instanceId }: Pass, { label }: StepCall): Asker {
@@ -45,7 +43,7 @@ export function questionOf(workflow: string, { label }: StepCall, request: Appro
     throw refused(`its details are larger than ${MAX_DETAILS_BYTES} bytes; give a link instead`);
   }
   const timeoutMs = durationMs(timeout);
-  if (timeoutMs > MAX_TIMEOUT_MS) throw refused("its timeout is longer than 365 days, the platform's longest wait");
+  if (timeoutMs > YEAR_MS) throw refused("its timeout is longer than 365 days, the platform's longest wait");
   return { workflow, question, details: packed, otherwise, timeoutMs };
 }
 

@@ -1,4 +1,5 @@
-import { type Duration, durationInWords, durationMs } from "../contract/duration.ts";
+import { assertDeclared } from "../contract/declared.ts";
+import { type Duration, durationInWords, durationMs, YEAR_MS } from "../contract/duration.ts";
 import { issuesOf, subjectSchema } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { logWait } from "../observe/log/instances.ts";
@@ -28,7 +29,7 @@ export async function awaitEvent(
   { event: { type, door }, subject, timeout = DEFAULT_TIMEOUT }: EventRequest,
   signalled: ReadonlySet<string>,
 ): Promise<string> {
-  const timeoutMs = durationMs(timeout);
+  const timeoutMs = lastingMs(pass, step.label, timeout);
   const registered = await platform.do(step, {}, async () => {
     assertSignalled(signalled, type);
     assertSubject(step.label, subject);
@@ -79,6 +80,21 @@ function assertSignalled(signalled: ReadonlySet<string>, type: string): void {
     "config_invalid",
     `No route signals "${type}" to the runs that wait for it: add signal() to its line in the routes, on(…, signal()), deploy, then retry.`,
   );
+}
+
+/** How long a step waits. A length that the platform cannot take is that step's failure, and not one between steps. Errors: `config_invalid`. */
+export function lastingMs(pass: Pass, label: string, duration: Duration): number {
+  try {
+    const ms = durationMs(duration);
+    assertDeclared(
+      ms <= YEAR_MS,
+      `"${label}" waits for ${durationInWords(duration)}, and the platform's longest wait is 365 days: say less.`,
+    );
+    return ms;
+  } catch (error) {
+    pass.failures.noteEnd(label, error);
+    throw error;
+  }
 }
 
 /** Refuses a subject that no event has: the wait would last for nothing. */

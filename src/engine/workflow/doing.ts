@@ -8,7 +8,7 @@ import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
 import type { Approval } from "../signals/approval.ts";
 import type { ApprovalRequest } from "./approve.ts";
-import { askPerson, awaitEvent } from "./await.ts";
+import { askPerson, awaitEvent, lastingMs } from "./await.ts";
 import type { Platform } from "./platform.ts";
 import type { CommitRequest, EffectRequest, EventRequest, Taking } from "./taking.ts";
 
@@ -36,7 +36,7 @@ export class Doing implements Taking {
   }
 
   sleep(step: StepCall, duration: Duration): Promise<void> {
-    return this.pass.take(step, () => this.platform.sleep(step, duration));
+    return this.pass.take(step, async () => this.platform.sleep(step, lastingMs(this.pass, step.label, duration)));
   }
 
   waitFor<Payload>(step: StepCall, request: EventRequest, open: (envelope: string) => Promise<Payload>): Promise<Payload> {

@@ -192,13 +192,13 @@ export class Platform {
     }
   }
 
-  async sleep(step: StepCall, duration: Duration): Promise<void> {
+  async sleep(step: StepCall, ms: number): Promise<void> {
     if (this.#pass.inbox.wasOver(step.label)) return;
     const since = Date.now();
     this.#noteStep();
-    await this.#steps.sleep(step.label, durationMs(duration)).catch((error) => this.#unlessAborted(error));
+    await this.#steps.sleep(step.label, ms).catch((error) => this.#unlessAborted(error));
     this.#pass.inbox.noteWaited();
-    const rest = Date.now() - since - durationMs(duration) / 2;
+    const rest = Date.now() - since - ms / 2;
     if (rest < 0) this.#pass.inbox.noteReplay();
     else if (rest > SHORT_SLEEP_MS) this.#pass.course.noteAnew(step.label);
   }

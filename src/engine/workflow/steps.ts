@@ -1,3 +1,4 @@
+import { assertDeclared } from "../contract/declared.ts";
 import type { Duration } from "../contract/duration.ts";
 import { parseEnvelope } from "../contract/envelope.ts";
 import { attemptToken, digest } from "../contract/ids.ts";
@@ -122,6 +123,9 @@ export class Steps {
     event: EventDefinition<Payload>,
     options: { subject: string; timeout?: Duration; key?: string },
   ): Promise<Payload> {
+    assertDeclared(Boolean(event?.type && options), `"${name}" says not what it waits for: give it an event, and { subject }.`, {
+      step: name,
+    });
     const { key, ...about } = options;
     const step = this.#call(name, key);
     // Opened before the code hears of it: how long a bucket takes must not decide a race.
@@ -139,6 +143,7 @@ export class Steps {
    * an hour. One question, one answer, however often the instance restarts.
    */
   async approve<Name extends string>(name: Literal<Name>, request: ApprovalRequest): Promise<Approval> {
+    assertDeclared(Boolean(request), `"${name}" asks nothing: give it { question }, in one sentence.`, { step: name });
     return this.#taking.approve(this.#call(name, request.key), request);
   }
 

@@ -1,7 +1,7 @@
 import type { AddressGuard } from "../contract/address-guard.ts";
-import { type Duration, durationMs } from "../contract/duration.ts";
+import { assertDeclared } from "../contract/declared.ts";
+import { type Duration, durationMs, YEAR_MS } from "../contract/duration.ts";
 import type { Envelope } from "../contract/envelope.ts";
-import { MillraceError } from "../contract/errors.ts";
 import type { MessageDefinition } from "../contract/message.ts";
 import { assertStepMode, type StepMode } from "../guard/step-mode.ts";
 import type { Stored } from "../guard/stored.ts";
@@ -60,15 +60,23 @@ export interface CallbackSender extends AnyWorkflow {
   readonly guard?: AddressGuard | undefined;
 }
 
-/** Declares a workflow. Errors: `config_invalid` for a name the platform would refuse, and a deadline or `steps` that is none. */
+/**
+ * Declares a workflow. Errors: `config_invalid` for a name the platform would refuse, without a message or code, and for a deadline or
+ * `steps` that is none.
+ */
 export function defineWorkflow<Payload, Type extends string, Result>(
   definition: WorkflowDefinition<Payload, Type, Stored<Result>>,
 ): WorkflowDefinition<Payload, Type> {
-  if (!/^[a-z][a-z0-9-]{0,62}$/.test(definition.name)) {
-    throw new MillraceError("config_invalid", `"${definition.name}" is not a workflow name: use lower case letters, digits and dashes.`);
-  }
-  if (definition.deadline !== undefined && !(durationMs(definition.deadline) > 0)) {
-    throw new MillraceError("config_invalid", `The deadline of "${definition.name}" leaves no time: say how long it may take.`);
+  const { name, on, run, deadline } = definition;
+  const isName = typeof name === "string" && /^[a-z][a-z0-9-]{0,62}$/.test(name);
+  assertDeclared(isName, `"${name}" is not a workflow name: use lower case letters, digits and dashes.`);
+  const isMessage = on?.kind === "command" || on?.kind === "event";
+  assertDeclared(isMessage, `The workflow "${name}" is on no message: give it the command that it performs, or the event that it follows.`);
+  assertDeclared(typeof run === "function", `The workflow "${name}" needs \`run\`: the function that does its steps.`);
+  if (deadline !== undefined) {
+    const deadlineMs = durationMs(deadline);
+    assertDeclared(deadlineMs > 0, `The deadline of "${name}" leaves no time: say how long it may take.`);
+    assertDeclared(deadlineMs <= YEAR_MS, `The deadline of "${name}" is beyond 365 days: say less.`);
   }
   assertStepMode(definition.steps, `The workflow "${definition.name}"`);
   return definition;

@@ -1,0 +1,49 @@
+import { assertDeclared, isWhole } from "../contract/declared.ts";
+import { type Duration, durationMs } from "../contract/duration.ts";
+import { laneIn, type QueueDefinition } from "../contract/queue.ts";
+
+/** What a consumer says, from code that no compiler may have looked at. */
+interface Said {
+  readonly queue?: QueueDefinition;
+  readonly starts?: readonly unknown[] | undefined;
+  readonly routes?: readonly unknown[] | undefined;
+  readonly batch?: { readonly size: number; readonly waitSeconds: number };
+  readonly concurrency?: number;
+}
+
+/** The platform's: https://developers.cloudflare.com/queues/platform/limits/ */
+const MAX_BATCH = 100;
+const MAX_WAIT_SECONDS = 60;
+const MAX_CONCURRENCY = 250;
+
+/** Holds what a consumer says against what a queue takes. A lane's own bounds are held by its catalog. Errors: `config_invalid`. */
+export function checkConsumer({ queue, starts, routes, batch, concurrency }: Said): void {
+  assertDeclared(typeof queue?.name === "string", "A consumer takes from no queue: give it what defineQueue({ name }) made.");
+  const whose = `The consumer of "${queue.name}"`;
+  assertDeclared(
+    Array.isArray(starts ?? routes),
+    `${whose} takes nothing: say in a list what it starts, the workflows that perform commands, or routes, what follows from events.`,
+  );
+  const isWorkflow = (one: unknown) => typeof (one as { run?: unknown } | undefined)?.run === "function";
+  const isRoute = (one: unknown) => typeof (one as { event?: { type?: unknown } } | undefined)?.event?.type === "string";
+  const misses = "Is it exported, and do two files not import each other?";
+  assertDeclared((starts ?? []).every(isWorkflow), `${whose} lists in starts what defineWorkflow(…) did not make. ${misses}`);
+  assertDeclared((routes ?? []).every(isRoute), `${whose} lists in routes what is no on(event, …). ${misses}`);
+  if (laneIn(queue.name) !== undefined) return;
+  const { size = 1, waitSeconds = 0 } = batch ?? {};
+  assertDeclared(isWhole(size, [1, MAX_BATCH]), `${whose} has batch.size ${size}: say 1 to ${MAX_BATCH} messages.`);
+  assertDeclared(
+    isWhole(waitSeconds, [0, MAX_WAIT_SECONDS]),
+    `${whose} has batch.waitSeconds ${waitSeconds}: say 0 to ${MAX_WAIT_SECONDS}.`,
+  );
+  const isConcurrency = concurrency === undefined || isWhole(concurrency, [1, MAX_CONCURRENCY]);
+  assertDeclared(isConcurrency, `${whose} has concurrency ${concurrency}: say 1 to ${MAX_CONCURRENCY} batches at a time.`);
+}
+
+/** Holds the pauses of a consumer's retries against each other. Errors: `config_invalid`. */
+export function checkPauses(queue: string, { initial, max }: { initial: Duration; max: Duration }): void {
+  assertDeclared(
+    durationMs(initial) <= durationMs(max),
+    `The consumer of "${queue}" has retries.initial "${initial}", and retries.max "${max}" is less: say at least as much.`,
+  );
+}
