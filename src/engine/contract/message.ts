@@ -137,12 +137,10 @@ function define<Payload>(
     },
   } as MessageDefinition<Payload>;
   for (let version = 1; version < definition.version; version++) {
-    if (!definition.upcasts[version]) {
-      throw new MillraceError(
-        "config_invalid",
-        `${definition.type} is at version ${definition.version}: say in \`upcasts\` how version ${version} becomes ${version + 1}.`,
-      );
-    }
+    assertDeclared(
+      typeof definition.upcasts[version] === "function",
+      `${definition.type} is at version ${definition.version}: say in \`upcasts\` how version ${version} becomes ${version + 1}.`,
+    );
   }
   return definition;
 }

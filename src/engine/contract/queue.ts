@@ -1,3 +1,4 @@
+import { assertDeclared, isWhole } from "./declared.ts";
 import type { Envelope } from "./envelope.ts";
 import { MillraceError } from "./errors.ts";
 import { digest } from "./ids.ts";
@@ -55,23 +56,21 @@ const MAX_PARTITIONS = 100;
  * refuse for it or for its dead-letter queue, and for two of one name.
  */
 export function defineQueue({ name, partitions = 1, by = "tenant", tenants = [], retired = [] }: QueueOptions): QueueDefinition {
-  if (!Number.isInteger(partitions) || partitions < 1 || partitions > MAX_PARTITIONS) {
-    throw new MillraceError("config_invalid", `The queue "${name}" has partitions: ${partitions}. Say 1 to ${MAX_PARTITIONS}.`);
-  }
+  const most = MAX_PARTITIONS;
+  assertDeclared(isWhole(partitions, [1, most]), `The queue "${name}" has partitions: ${partitions}. Say 1 to ${most}.`);
   const shared = Array.from({ length: partitions }, (_, index) => (index === 0 ? name : `${name}-${index + 1}`));
   const own = Object.fromEntries(tenants.map((tenant) => [tenant, `${name}-${tenant}`]));
   const all = [...shared, ...tenants.map((tenant) => `${name}-${tenant}`), ...retired];
   for (const one of all) assertQueueName(one);
   const named = all.flatMap((one) => [one, `${one}-dlq`]);
   const twice = named.find((one, index) => named.indexOf(one) !== index);
-  if (twice) throw new MillraceError("config_invalid", `The queue "${name}" stands for two queues "${twice}": call one otherwise.`);
+  assertDeclared(twice === undefined, `The queue "${name}" stands for two queues "${twice}": call one otherwise.`);
   return all.length === 1 ? { name } : { name, parts: { own, shared, by, retired } };
 }
 
 function assertQueueName(name: string): void {
-  if (typeof name === "string" && name.length <= MAX_NAME && /^[a-z0-9]+(-[a-z0-9]+)*$/.test(name)) return;
-  throw new MillraceError(
-    "config_invalid",
+  assertDeclared(
+    typeof name === "string" && name.length <= MAX_NAME && /^[a-z0-9]+(-[a-z0-9]+)*$/.test(name),
     `"${beginning(String(name), MAX_NAME)}" is not a queue name: use lower case letters, digits and single dashes, at most ${MAX_NAME} of them.`,
   );
 }
@@ -110,8 +109,9 @@ const LANE = "lane:";
  * `config_invalid` for a name that is not lower case letters, digits and dashes, at most 63, beginning with a letter.
  */
 export function defineLaneQueue({ name }: Pick<QueueDefinition, "name">): QueueDefinition {
-  if (/^[a-z][a-z0-9-]{0,62}$/.test(name)) return { name: LANE + name };
-  throw new MillraceError("config_invalid", `"${name}" is not a lane's name: use lower case letters, digits and dashes.`);
+  const isName = /^[a-z][a-z0-9-]{0,62}$/.test(name);
+  assertDeclared(isName, `"${name}" is not a lane's name: use lower case letters, digits and dashes.`);
+  return { name: LANE + name };
 }
 
 /** The lane that a queue's name stands for; undefined for a queue of the platform's. */

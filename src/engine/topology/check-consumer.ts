@@ -1,5 +1,4 @@
 import { assertDeclared, isWhole } from "../contract/declared.ts";
-import { type Duration, durationMs } from "../contract/duration.ts";
 import { laneIn, type QueueDefinition } from "../contract/queue.ts";
 
 /** What a consumer says, from code that no compiler may have looked at. */
@@ -38,12 +37,4 @@ export function checkConsumer({ queue, starts, routes, batch, concurrency }: Sai
   );
   const isConcurrency = concurrency === undefined || isWhole(concurrency, [1, MAX_CONCURRENCY]);
   assertDeclared(isConcurrency, `${whose} has concurrency ${concurrency}: say 1 to ${MAX_CONCURRENCY} batches at a time.`);
-}
-
-/** Holds the pauses of a consumer's retries against each other. Errors: `config_invalid`. */
-export function checkPauses(queue: string, { initial, max }: { initial: Duration; max: Duration }): void {
-  assertDeclared(
-    durationMs(initial) <= durationMs(max),
-    `The consumer of "${queue}" has retries.initial "${initial}", and retries.max "${max}" is less: say at least as much.`,
-  );
 }

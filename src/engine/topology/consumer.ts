@@ -1,9 +1,9 @@
+import { assertDeclared, isWhole } from "../contract/declared.ts";
 import { backoffMs, type Duration, durationMs } from "../contract/duration.ts";
-import { MillraceError } from "../contract/errors.ts";
 import { laneIn, MAX_DELAY_SECONDS, type QueueDefinition, queuesOf } from "../contract/queue.ts";
 import type { OnFailure } from "../lanes/definition.ts";
 import type { AnyWorkflow } from "../workflow/workflow.ts";
-import { checkConsumer, checkPauses } from "./check-consumer.ts";
+import { checkConsumer } from "./check-consumer.ts";
 import { checkedRepairs, type Repair } from "./repairs.ts";
 import { type Route, targetsOf } from "./routes.ts";
 
@@ -143,30 +143,29 @@ function gapRule({ first = FIRST_NUMBER, ...rule }: NonNullable<ConsumerOptions[
 
 function checkedRetries({ name }: QueueDefinition, { limit, initial, max }: Retries): Policy["retries"] {
   const most = laneIn(name) === undefined ? MAX_QUEUE_RETRIES : Number.MAX_SAFE_INTEGER;
-  if (!Number.isInteger(limit) || limit < 0 || limit > most) {
-    const bounds = laneIn(name) === undefined ? `0 to ${MAX_QUEUE_RETRIES}` : "0 or more";
-    throw new MillraceError("config_invalid", `The consumer of "${name}" has retries.limit ${limit}: say a whole number, ${bounds}.`);
-  }
-  checkPauses(name, { initial, max });
+  const bounds = laneIn(name) === undefined ? `0 to ${MAX_QUEUE_RETRIES}` : "0 or more";
+  const has = `The consumer of "${name}" has retries`;
+  assertDeclared(isWhole(limit, [0, most]), `${has}.limit ${limit}: say a whole number, ${bounds}.`);
   const [initialMs, maxMs] = [durationMs(initial), durationMs(max)];
-  if (Math.max(initialMs, maxMs) <= MAX_DELAY_SECONDS * 1000) return { limit, initialMs, maxMs };
-  throw new MillraceError("config_invalid", `The consumer of "${name}" has retries that wait for longer than 12 hours: say less.`);
+  assertDeclared(Math.max(initialMs, maxMs) <= MAX_DELAY_SECONDS * 1000, `${has} that wait for longer than 12 hours: say less.`);
+  assertDeclared(initialMs <= maxMs, `${has}.initial "${initial}", and retries.max "${max}" is less: say at least as much.`);
+  return { limit, initialMs, maxMs };
 }
 
 function checkedDeadline({ name }: QueueDefinition, deadlineMs: number): number {
-  if (deadlineMs > 0 && deadlineMs < WALL_MS) return deadlineMs;
-  throw new MillraceError(
-    "config_invalid",
+  assertDeclared(
+    deadlineMs > 0 && deadlineMs < WALL_MS,
     `The deadline of "${name}" is ${deadlineMs / 1000} s: the platform ends a batch after 15 minutes; say less, and more than nothing.`,
   );
+  return deadlineMs;
 }
 
 function checkedLow({ name }: QueueDefinition, lowMs: number): number {
-  if (lowMs <= MAX_DELAY_SECONDS * 1000) return lowMs;
-  throw new MillraceError(
-    "config_invalid",
+  assertDeclared(
+    lowMs <= MAX_DELAY_SECONDS * 1000,
     `Commands of low priority wait ${lowMs / 1000} s on "${name}": a queue holds nothing for longer than 12 hours.`,
   );
+  return lowMs;
 }
 
 /** Seconds before the next delivery of a message that failed `attempt` times: whole seconds, at least one, as queues count. */

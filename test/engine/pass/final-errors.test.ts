@@ -2,7 +2,7 @@ import { NonRetryableError } from "cloudflare:workflows";
 import { MillraceError, type StepMode } from "millrace";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Listener } from "../../probe/listener.ts";
-import { fresh, probeEnv, until } from "../harness.ts";
+import { fresh, probeEnv, reaches, until } from "../harness.ts";
 import { errorOf, runLab } from "../lab.ts";
 import { back, effect, ended, failed, undo } from "../operate/operating.ts";
 
@@ -81,6 +81,11 @@ describe("A step's error that ends it at once", () => {
     await until(() => errorOf(instanceId), Boolean);
     expect(await errorOf(instanceId)).toEqual({ step: "undo reserve", code: "step_failed", message: SAID, attempts: 1 });
     expect(world.tried).toBe(1);
+  });
+
+  it.each(CASES)("$what leaves a once in doubt: nobody knows whether it happened ($steps)", async ({ run, steps }) => {
+    const { instanceId } = await runLab(({ step }) => step.effect("pay", effect("once", run), {}, { steps }));
+    expect(await reaches(instanceId, "in_doubt", "errored", "complete")).toBe("in_doubt");
   });
 
   it.each(MODES)("is none of ours that repeats that name as an upstream said it: that one is retried (%s)", async (steps) => {

@@ -47,6 +47,7 @@ const REFUSED: [what: string, define: () => unknown, says: string][] = [
   ["a command without key", () => command({ ...asked, key: undefined }), "has no key: give it the function"],
   ["a command without subject", () => command({ ...asked, subject: undefined }), "has no subject: give it the function"],
   ["an event whose subject is a text", () => event({ ...told, subject: "x" }), "has no subject: give it the function"],
+  ["a version that nothing leads to", () => command({ ...asked, version: 2, upcasts: { 1: 5 } }), "how version 1 becomes 2"],
   ["a command on no queue", () => command({ ...asked, queue: "declared-commands" }), "give it what defineQueue({ name }) made"],
 
   ["a workflow without a name", () => workflow({ ...flow, name: undefined }), '"undefined" is not a workflow name'],
