@@ -16,7 +16,7 @@ const VERDICTS: Readonly<Record<string, readonly [tone: Tone, means: string]>> =
   kept: ["green", "it happened, and stands"],
   runs: ["blue", "it is done, or tried again"],
   caught: ["quiet", "it failed, its code went on without it, and is told so again"],
-  skipped: ["quiet", "it is passed by, with the output that is given"],
+  skipped: ["quiet", "it is passed by, by your word"],
   held: ["grey", "its next attempt waits until the instance is resumed"],
   under_way: ["blue", "an attempt is under way: what came of it is recorded first"],
   undone: ["amber", "it is taken back"],

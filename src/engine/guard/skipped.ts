@@ -19,7 +19,7 @@ export function isSkipped({ state, token }: Pick<Entry, "state" | "token">): boo
 interface SkippedStep {
   readonly class: RecordedClass;
   readonly output?: z.ZodType | undefined;
-  readonly writes?: (output: never) => Writes;
+  readonly writes?: ((output: never) => Writes) | undefined;
 }
 
 /**
@@ -37,7 +37,7 @@ export async function recordSkipped(
   let output: unknown;
   let made: Writes;
   try {
-    output = skipped.output ? await skipped.output.parseAsync(given) : given;
+    output = skipped.output && given !== undefined ? await skipped.output.parseAsync(given) : given;
     made = skipped.writes?.(output as never) ?? {};
   } catch (cause) {
     const why = cause instanceof z.ZodError ? z.prettifyError(cause) : messageOf(cause);

@@ -17,7 +17,9 @@ export async function noteOnConfirmed(
   const resolved = await query<ResolvedEntry>(env.DB, selectResolved(instanceId));
   const kept = resolved.filter(({ state }) => state === "confirmed" || state === "done");
   const confirmed = new Set(kept.map(({ step, item, generation }) => formatEntryKey({ instanceId, step, item, generation })));
-  const effect = effects.findLast(({ key, skipped, state }) => confirmed.has(key) || (skipped && state === "done"));
+  const effect = effects.findLast(
+    ({ key, skipped, state, undo }) => undo !== "undo_step" && (confirmed.has(key) || (skipped && state === "done")),
+  );
   if (effect === undefined) return null;
   const [confirm] = await query<{ actor: string }>(
     env.DB,

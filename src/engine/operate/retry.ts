@@ -19,6 +19,7 @@ import { noteOnConfirmed } from "./confirmed-output.ts";
 import { failedBefore } from "./failed-before.ts";
 import { leftBehind, stillCaught, triedAnew, wentOnTo } from "./left.ts";
 import { assertRecorded, beginningOf, isBeingUndone, isStopped, isUndone } from "./retry-beginning.ts";
+import { UNDO_VERDICTS, type UndoVerdict, undoEffects } from "./undo.ts";
 
 /** What a retry would do with each guarded effect. */
 export interface RetryPlan {
@@ -29,12 +30,15 @@ export interface RetryPlan {
   follows: string;
   /** What it would keep that a person has said, and what to do where that is wrong; null where nobody has. */
   note: string | null;
-  effects: { step: string; item: string; verdict: RetryVerdict }[];
+  /** Of one whose undo failed, what that does with each that it has not taken back yet. */
+  effects: { step: string; item: string; verdict: RetryVerdict | UndoVerdict }[];
 }
 
-export const RETRY_VERDICTS = ["kept", "runs", "caught", "in_doubt", "needs_output"] as const;
+const VERDICTS_OF_RETRY = ["kept", "runs", "caught", "in_doubt", "needs_output"] as const;
 
-type RetryVerdict = (typeof RETRY_VERDICTS)[number];
+type RetryVerdict = (typeof VERDICTS_OF_RETRY)[number];
+
+export const RETRY_VERDICTS = [...VERDICTS_OF_RETRY, ...UNDO_VERDICTS.filter((verdict) => verdict !== "in_doubt")];
 
 /** Says what a retry would do, and does nothing. Errors: `instance_not_found`, `invalid_payload` for a step that nobody recorded. */
 export async function planRetry(
@@ -50,21 +54,16 @@ export async function planRetry(
   const named = mustBeFree(instance, failed, anyway);
   const refused =
     whyAgain(instance, failed, recorded) ?? (await whyRefused(env, instance, named, wentOnTo(await leftBehind(env, instanceId), named)));
-  const goesOnUndoing = isBeingUndone(instance);
+  const note = await noteOnConfirmed(env, by, instanceId, recorded);
+  const plan = { from: start, refused, follows: followsFrom(instance, start), note };
+  if (isBeingUndone(instance)) return { ...plan, effects: await undoEffects(env, by, instance) };
   const caught = isUndone(instance) ? NONE : await stillCaught(env, instanceId, [failed, instance.error?.step]);
   const effects = recorded
-    .filter(({ state, undo }) => state !== "superseded" && (undo === "undo_step") === goesOnUndoing)
+    .filter(({ state, undo }) => state !== "superseded" && undo !== "undo_step")
     .map((effect) => ({ step: effect.step, item: effect.item, verdict: retryVerdictOn(effect, caught) }));
   // A step that failed before it recorded anything has no entry yet: it is the one that runs.
   const listed = effects.some(({ step, item }) => start === labelOf(step, item));
-  const note = await noteOnConfirmed(env, by, instanceId, recorded);
-  return {
-    from: start,
-    refused,
-    follows: followsFrom(instance, start),
-    note,
-    effects: start === null || listed ? effects : [...effects, { step: start, item: "", verdict: "runs" }],
-  };
+  return { ...plan, effects: start === null || listed ? effects : [...effects, { step: start, item: "", verdict: "runs" }] };
 }
 
 function followsFrom(instance: Instance, start: string | null): string {
@@ -136,8 +135,9 @@ interface RetryKind {
   readonly window: CrashPoint;
   readonly detail?: Record<string, unknown>;
   readonly also?: (actionId: string) => Statement;
-  /** Why nothing may be begun. */
+  /** Why nothing may be begun, of the instance as it was read. */
   readonly refused?: string | null;
+  readonly read?: Instance;
 }
 
 /** Begins the next run of an instance as a retry does. Errors: as `retryInstance`. */
@@ -148,7 +148,7 @@ export async function retryAs(
   options: RetryOptions,
   kind: RetryKind,
 ): Promise<{ actionId: string; from: string | null }> {
-  const instance = await getInstance(env, by, instanceId);
+  const instance = kind.read ?? (await getInstance(env, by, instanceId));
   const lacksOutput = OUTPUT_LOST.has(instance.error?.code);
   const recorded = options.from !== undefined || lacksOutput ? await effectsAndFree(env, by, instanceId) : [];
   await assertRecorded(env, instance, recorded, options.from);

@@ -1,4 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { MillraceError } from "../contract/errors.ts";
 import { digest } from "../contract/ids.ts";
 import { packOutput } from "../guard/output.ts";
 import { type Effect, effectsAndFree } from "../inspect/effects.ts";
@@ -13,6 +14,10 @@ import { selectAwaited } from "../store/waits.ts";
 import { stillCaught } from "./left.ts";
 import type { ActionPlan } from "./plan.ts";
 import { retryAs, retryVerdictOn, waitForEnd } from "./retry.ts";
+import { isBeingUndone } from "./retry-beginning.ts";
+import { passingBy } from "./skip-in-undo.ts";
+import { whyAnswered } from "./skippable.ts";
+import { undoEffects } from "./undo.ts";
 
 /** Which step of an instance is skipped. */
 export interface SkippedStep {
@@ -26,6 +31,7 @@ export interface SkippedStep {
 export async function planSkip(env: EngineEnv, by: Operator, instanceId: string, { step, item = "" }: SkippedStep): Promise<ActionPlan> {
   const instance = await getInstance(env, by, instanceId);
   const recorded = await effectsAndFree(env, by, instanceId);
+  if (goesOnUndoing(instance)) return planInUndo(env, by, instance, recorded, { step, item });
   const isIt = (one: { step: string; item: string }) => one.step === step && one.item === item;
   const caught = await stillCaught(env, instanceId, [instance.error?.step]);
   const others = recorded
@@ -38,40 +44,68 @@ export async function planSkip(env: EngineEnv, by: Operator, instanceId: string,
 const FOLLOWS =
   "The output that is given is recorded as a person's word, with the rows and messages that belong to it (of a commit, none). The run goes on behind the step, and no undo takes it back. What its attempts may have done stays.";
 
+async function planInUndo(
+  env: EngineEnv,
+  by: Operator,
+  instance: Instance,
+  recorded: readonly Effect[],
+  { step, item }: Required<SkippedStep>,
+): Promise<ActionPlan> {
+  const rest = await undoEffects(env, by, instance);
+  const from = labelOf(step, item);
+  const passing = await passingBy(env, instance, recorded, { step, item });
+  if ("refused" in passing) return { refused: passing.refused, from, follows: "The undo goes on behind the step.", effects: rest };
+  const { about, follows } = passing;
+  const isAbout = (one: typeof about) => one.step === about.step && one.item === about.item;
+  const effects: ActionPlan["effects"] = rest.map((one) => (isAbout(one) ? { ...one, verdict: "skipped" as const } : one));
+  return { refused: null, from, follows, effects: effects.some(isAbout) ? effects : [{ ...about, verdict: "skipped" }, ...effects] };
+}
+
+const goesOnUndoing = (instance: Instance) => instance.status === "errored" && isBeingUndone(instance);
+
 /**
  * Skips the step that an instance failed of, with an output that stands for its own: the run goes on behind it. The output is held against
- * the step's `output`, where that says what one looks like: one that is none ends the run again, and says why. Errors:
- * `instance_not_found`; `output_too_large` above 4 MiB; `invalid_transition` (audited as no change) for an instance that has not failed, and
- * a step that it did not fail of.
+ * the step's `output`, where that says what one looks like: one that is none ends the run again, and says why. Where its undo has failed,
+ * that goes on: of an effect that it could not take back, or find out about, no output is needed. Errors: `instance_not_found`;
+ * `invalid_payload` without an output where one is needed; `output_too_large` above 4 MiB; `invalid_transition` (audited as no change) for
+ * an instance that has not failed, and a step that it did not fail of.
  */
 export async function skipStep(
   env: EngineEnv,
   by: Operator,
   instanceId: string,
-  { step, item = "", output, reason }: SkippedStep & { output: unknown; reason: string },
+  { step, item = "", output, reason }: SkippedStep & { output?: unknown; reason: string },
 ): Promise<{ actionId: string }> {
   const instance = await getInstance(env, by, instanceId);
   const recorded = await effectsAndFree(env, by, instanceId);
-  const refused = await whyRefused(env, instance, recorded, { step, item });
+  const inUndo = goesOnUndoing(instance) ? await passingBy(env, instance, recorded, { step, item }) : undefined;
+  const passing = inUndo && !("refused" in inUndo) ? inUndo : undefined;
+  if (output === undefined && (passing?.takesOutput ?? inUndo === undefined)) throw outputMissing();
+  const refused = inUndo ? ("refused" in inUndo ? inUndo.refused : null) : await whyRefused(env, instance, recorded, { step, item });
   const path = () => `${by.tenantId}/${instanceId}/${digest("skipped", crypto.randomUUID())}`;
   const packed = await packOutput(env.PAYLOADS, path, output);
-  const label = labelOf(step, item);
   const newest = recorded.findLast((effect) => effect.step === step && effect.item === item);
   const key = { instanceId, step, item, generation: newest?.generation ?? 1 };
   const { actionId } = await retryAs(
     env,
     by,
     instanceId,
-    { from: refused === null ? label : undefined, anyway: true, reason },
+    { from: refused === null ? labelOf(step, item) : undefined, anyway: true, reason },
     {
       verb: "skip_step",
       window: "skip promised, not applied",
       detail: { step, item },
-      also: (id) => skipEntry(key, packed, id),
+      also: (id) => passing?.write(packed, id) ?? skipEntry(key, packed, id),
       refused,
+      read: instance,
     },
   );
   return { actionId };
+}
+
+function outputMissing(): MillraceError {
+  const message = "is missing: say what the step answers to the code behind it; null where it answers nothing";
+  return new MillraceError("invalid_payload", `The output ${message}.`, { issues: [{ path: "output", message }] });
 }
 
 async function whyRefused(
@@ -80,22 +114,17 @@ async function whyRefused(
   recorded: readonly Effect[],
   { step, item }: Required<SkippedStep>,
 ): Promise<string | null> {
-  const { status, undo, error } = instance;
+  const { status, error } = instance;
   const label = labelOf(step, item);
   if (status !== "errored") {
     const wait = GOING_ON.has(status) ? ` It goes on by itself: ${waitForEnd(instance.id)}.` : "";
     return `The instance is ${status}: a step is skipped where an instance has failed of it.${wait}`;
   }
-  if (undo !== null) return "The instance has failed as it was undone: an undo is not skipped. Retry it, or close the instance.";
-  const entry = recorded.findLast((effect) => effect.step === step && effect.item === item);
-  if (entry?.state === "done" && entry.error !== null && entry.output === null) {
-    return `"${label}" has happened, and what it answered could not be kept: say what that was (POST /v1/effects/${entry.key}/confirm), then retry.`;
-  }
-  if (entry?.state === "done" && entry.skipped) {
-    return `"${label}" is skipped already: where the output that was given is of no use, give another (POST /v1/effects/${entry.key}/confirm), then retry.`;
-  }
-  if (entry?.state === "done" || entry?.state === "confirmed") return `"${label}" has not failed: it answered.`;
-  if (entry?.state === "in_doubt") return `Nobody knows whether "${label}" happened: resolve that (POST /v1/effects/${entry.key}/confirm).`;
+  const settled = whyAnswered(
+    recorded.findLast((effect) => effect.step === step && effect.item === item),
+    label,
+  );
+  if (settled !== null) return settled;
   if ((await query(env.DB, selectAwaited(instance.id, label))).length > 0) {
     return `"${label}" waits, and nobody can answer in its place: retry the instance, then send it its event, or answer its question.`;
   }

@@ -1,9 +1,9 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { sql } from "../contract/sql.ts";
-import { type Effect, effectsAndFree } from "../inspect/effects.ts";
+import { type Effect, effectsAndFree, effectsOf } from "../inspect/effects.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
 import { labelOf } from "../pass/history.ts";
-import { type Action, actionIdOf, type Operator, selectCutOffSoFar, wasCutOff } from "../store/actions.ts";
+import { type Action, actionIdOf, type Operator, selectCutOff, selectCutOffSoFar, wasCutOff } from "../store/actions.ts";
 import { DOUBTED } from "../store/inbox/classes.ts";
 import { canBeTakenBack } from "../store/inbox/read.ts";
 import { beginUndo } from "../store/instances/run.ts";
@@ -26,29 +26,47 @@ export interface UndoPlan {
  * `nothing`: it did not happen · `in_doubt`: resolve it first · `unknown`: it failed without a record, or a person had it done once more,
  * and may have happened all the same.
  */
-export type UndoVerdict = "undone" | "stays" | "asked" | "nothing" | "in_doubt" | "unknown";
+export const UNDO_VERDICTS = ["undone", "stays", "asked", "nothing", "in_doubt", "unknown"] as const;
+
+export type UndoVerdict = (typeof UNDO_VERDICTS)[number];
 
 /** Dry run: what an undo would do with each recorded effect, in undo order. Errors: `instance_not_found`. */
 export async function planUndo(env: EngineEnv, by: Operator, instanceId: string): Promise<UndoPlan> {
   const instance = await getInstance(env, by, instanceId);
-  const effects = (await effectsAndFree(env, by, instanceId)).filter(({ takenBack, undo }) => undo !== "undo_step" && !takenBack);
-  const failed = instance.undo === null ? instance.error?.step || instance.error?.behind : undefined;
-  const plan = effects.map((effect) => ({ label: labelOf(effect.step, effect.item), effect })).toReversed();
+  return { refused: await whyRefused(env, by, instance), effects: await undoEffects(env, by, instance) };
+}
+
+/** What an undo does with each effect, in undo order; one that has failed, with each that it has not taken back yet. */
+export async function undoEffects(env: EngineEnv, by: Operator, instance: Instance): Promise<UndoPlan["effects"]> {
+  const { id, undo, error } = instance;
+  const withFree = await effectsAndFree(env, by, id);
+  const newest = new Map(withFree.map((effect) => [labelOf(effect.step, effect.item), effect]));
+  // Behind what the undo has taken back stands a generation of which nothing was asked for.
+  const recorded = undo === null ? withFree : await effectsOf(env, by, id);
+  const failed = undo === null ? error?.step || error?.behind : undefined;
+  // A step that failed before it recorded anything has no entry: a reading one, or one whose answer was lost each time. Nor has one that a
+  // person's act cut off.
+  const cutOff = await query<{ label: string; at: number }>(
+    env.DB,
+    undo === null ? selectCutOffSoFar(by.tenantId, id) : selectCutOff(undo),
+  );
+  const unknown = new Set(failed === undefined ? [] : [failed]);
+  for (const { label, at } of cutOff) {
+    const last = newest.get(label);
+    if (last === undefined || (last.state === "failed" && last.updatedAt < at)) unknown.add(label);
+  }
+  const plan = recorded
+    .filter((effect) => effect.undo !== "undo_step" && !effect.takenBack)
+    .map((effect) => ({ label: labelOf(effect.step, effect.item), effect }))
+    .toReversed();
   const verdicts = plan.map(({ label, effect }) => ({
     step: effect.step,
     item: effect.item,
     // Its outcome is all that such a class records: of a generation that was free to be taken nobody knows what its attempts did.
-    verdict: label === failed && effect.state === "failed" && UNCLAIMED.has(effect.class) ? ("unknown" as const) : undoVerdictOn(effect),
+    verdict: unknown.has(label) && effect.state === "failed" && UNCLAIMED.has(effect.class) ? ("unknown" as const) : undoVerdictOn(effect),
   }));
-  // A step that failed before it recorded anything has no entry: a reading one, or one whose answer was lost each time. Nor has one that a
-  // person's act cut off.
-  const cutOff = instance.undo === null ? await query<{ label: string }>(env.DB, selectCutOffSoFar(by.tenantId, instanceId)) : [];
-  const listed = new Set(plan.map(({ label }) => label));
-  const unlisted = new Set([...(failed ? [failed] : []), ...cutOff.map(({ label }) => label)]).difference(listed);
-  return {
-    refused: await whyRefused(env, by, instance),
-    effects: [...[...unlisted].map((step) => ({ step, item: "", verdict: "unknown" as const })), ...verdicts],
-  };
+  const unlisted = unknown.difference(new Set(plan.map(({ label }) => label)));
+  return [...[...unlisted].map((step) => ({ step, item: "", verdict: "unknown" as const })), ...verdicts];
 }
 
 const UNCLAIMED: ReadonlySet<string> = new Set(["keyed", "natural"]);
@@ -91,7 +109,8 @@ export async function undoInstance(env: EngineEnv, by: Operator, instanceId: str
 
 async function whyRefused(env: EngineEnv, { tenantId }: Operator, { id, status, undo }: Instance): Promise<string | null> {
   if (undo !== null && status === "terminated") return "The instance is undone already: there is nothing left to undo.";
-  if (undo !== null && status === "errored") return "An undo of the instance has failed: retry it, and it goes on from there.";
+  if (undo !== null && status === "errored")
+    return "An undo of the instance has failed: retry it, and it goes on from there; or skip the step that it failed of.";
   if (!ENDED.has(status)) return `The instance is ${status}: only one that has ended can be undone.`;
   const [doubt] = await query(env.DB, sql`SELECT 1 FROM inbox WHERE instance_id = ${id} AND state = 'in_doubt' LIMIT 1`);
   if (doubt) return "An effect of the instance is in doubt: resolve it first. List those with GET /v1/effects?state=in_doubt.";

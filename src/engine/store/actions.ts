@@ -190,7 +190,7 @@ export function selectCutOff(undo: string | null): Statement {
 /** The same for an undo that is not begun yet. */
 export function selectCutOffSoFar(tenantId: string, instanceId: string): Statement {
   return cutOffBefore(sql`
-    SELECT tenant_id, id AS target, 0 AS at, run + 1 AS run FROM instances WHERE id = ${instanceId} AND tenant_id = ${tenantId}`);
+    SELECT tenant_id, id AS target, ${now} AS at, run + 1 AS run FROM instances WHERE id = ${instanceId} AND tenant_id = ${tenantId}`);
 }
 
 function cutOffBefore(undo: Statement): Statement {

@@ -2,7 +2,7 @@ import type { Pass } from "../pass/pass.ts";
 import { selectCutOff } from "../store/actions.ts";
 import type { Seen } from "../store/inbox/entry.ts";
 import { query } from "../store/retry.ts";
-import { isFree } from "./found.ts";
+import { isAnswered } from "./found.ts";
 
 /**
  * The steps that were cut off by the cancel, or the restart, which an undo follows: an attempt was under way, or its answer was lost, when
@@ -18,7 +18,7 @@ export class CutOff {
 
   /**
    * Whether a step was, and nothing on record says what came of that; `last`: the newest entry of its effect. One that this undo itself has
-   * taken back, before its present pass, had come to be on record.
+   * taken back, before its present pass, had come to be on record; one that a person has it leave alone stays unknown.
    */
   async has(label: string, last: Seen | undefined): Promise<boolean> {
     if (last !== undefined && last.state !== "failed") return false;
@@ -27,7 +27,7 @@ export class CutOff {
       throw error;
     });
     const { labels, undoneSince } = await this.#asked;
-    return labels.has(label) && !(last !== undefined && isFree(last) && last.updated_at >= undoneSince);
+    return labels.has(label) && !(last !== undefined && isAnswered(last) && last.updated_at >= undoneSince);
   }
 
   async #ask(): Promise<{ labels: ReadonlySet<string>; undoneSince: number }> {

@@ -23,7 +23,7 @@ export function lastOf(entries: readonly Seen[], { name, item }: StepCall): Seen
   return entries.findLast((entry) => entry.step === name && entry.item === item);
 }
 
-/** True for a generation that stands behind one that was taken back, and of which nothing was asked for yet. */
-export function isFree({ state, token, epoch }: Seen): boolean {
-  return state === "failed" && token === "operator" && epoch === 1;
+/** True for a generation that stands behind one that was taken back, and for one that a person says is as if it had not happened. */
+export function isAnswered({ state, token }: Seen): boolean {
+  return state === "failed" && token === "operator";
 }

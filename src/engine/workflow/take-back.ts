@@ -6,7 +6,7 @@ import { UNDO_PREFIX } from "../pass/name.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
 import type { Seen } from "../store/inbox/entry.ts";
-import { nextGeneration, SKIPPED, takenBack } from "../store/inbox/outcome.ts";
+import { FIRST_UNDO_POSITION, nextGeneration, SKIPPED, takenBack } from "../store/inbox/outcome.ts";
 import { newestOf } from "./found.ts";
 import type { Platform } from "./platform.ts";
 
@@ -31,22 +31,20 @@ export async function takeBack(pass: Pass, platform: Platform, undoable: readonl
     if (effect?.state !== "done" || effect.token === SKIPPED) continue;
     const key = { instanceId: pass.instanceId, step: effect.step, item: effect.item, generation: effect.generation };
     const back = undoStep(step, effect.position, entries);
+    const superseded = () => [takenBack(key), nextGeneration(key)];
     const all = (): Writes => {
       const { statements = [], emit = [] } = asWrites(writes(), back.label);
-      return { emit, statements: [...statements, takenBack(key), nextGeneration(key)] };
+      return { emit, statements: [...statements, ...superseded()] };
     };
     await platform.settle(back, definition ?? {}, (nth, doubted) =>
       definition
         ? attemptEffect({ pass, step: back, definition, input: done, writes: all }, nth, doubted)
-        : attemptCommit({ pass, step: back }, nth, all),
+        : attemptCommit({ pass, step: back, skipped: () => ({ statements: superseded() }) }, nth, all),
     );
     undone++;
   }
   return undone;
 }
-
-/** Positions of what the engine itself records stand below those of the code's steps, one for each of them. */
-const FIRST_UNDO_POSITION = -2;
 
 /**
  * The step that takes an effect back: at its first generation, at the one that is under way (also when it happened, and only its answer

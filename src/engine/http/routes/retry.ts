@@ -32,7 +32,8 @@ const retryRoute = createRoute({
   path: "/v1/instances/{id}/retry",
   operationId: "retryInstance",
   summary: "Retry an errored or terminated instance",
-  description: "Recorded effects are kept, whatever step it starts from. A dry run says which would run and which are in doubt.",
+  description:
+    "Recorded effects are kept, whatever step it starts from. A dry run says which would run and which are in doubt. One whose undo failed goes on with the undo: its dry run says of each effect that is not taken back yet what `POST /v1/instances/{id}/undo` would.",
   ...needs("operate"),
   request: { params: z.object({ id: z.string() }), query: z.strictObject({}), body: jsonBody(retrySchema) },
   responses: {

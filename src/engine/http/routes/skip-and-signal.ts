@@ -16,10 +16,10 @@ import { ActionPlanSchema, actionSchema, PromisedSchema } from "./instance-actio
 const skipSchema = actionSchema.extend({
   step: z.string().min(1).max(256).meta({ description: "The step that failed, by its name in the code." }),
   item: z.string().max(256).default("").meta({ description: "Tells parallel calls of one step apart; empty for a step that runs once." }),
-  output: z
-    .unknown()
-    .refine((output) => output !== undefined, "is missing: say what the step answers to the code behind it; null where it answers nothing")
-    .meta({ description: "What the step answers to the code behind it. Null where it answers nothing." }),
+  output: z.unknown().meta({
+    description:
+      "What the step answers to the code behind it. Null where it answers nothing. Needed, but for an effect that an undo could not take back, or find out about.",
+  }),
 });
 
 const skipRoute = createRoute({
@@ -28,7 +28,7 @@ const skipRoute = createRoute({
   operationId: "skipStep",
   summary: "Skip the step that an instance failed of",
   description:
-    "The output that is given is recorded as a person's word, with the rows and messages that belong to it (of a commit, none), and the run goes on behind the step. One that the step's own schema refuses ends the run again, and says why. No undo takes a skipped step back.",
+    "The output that is given is recorded as a person's word, with the rows and messages that belong to it (of a commit, none), and the run goes on behind the step. One that the step's own schema refuses ends the run again, and says why. No undo takes a skipped step back. Where an undo has failed, that goes on behind its step: of `undo …` you say that the effect is taken back, which is recorded with the rows and messages that belong to that; of an effect of which the undo cannot find out whether it happened, that it is to leave it alone. Neither needs an output.",
   ...needs("operate"),
   request: { params: z.object({ id: z.string() }), query: z.strictObject({}), body: jsonBody(skipSchema) },
   responses: {

@@ -9,7 +9,7 @@ import type { RecordedClass } from "./classes.ts";
  * new → in_doubt        its entry is gone (deleted, or not restored), and the platform remembers the doubt
  * claimed → claimed     taken over once the lease has run out
  * claimed → done        the effect's outcome was recorded by the claim's holder
- * claimed → failed      the upstream said for certain that nothing happened; or a person has skipped it
+ * claimed → failed      the upstream said for certain that nothing happened; or a person has skipped it, or has an undo leave it alone
  * claimed → in_doubt    a `once` effect whose outcome nobody knows; only a person moves it on
  * failed → claimed      the next attempt takes it
  * failed → done         the next attempt records it, of a class that takes no claim; or what a person gave who has skipped it

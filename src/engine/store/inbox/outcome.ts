@@ -3,7 +3,7 @@ import { fragment, now, type RowStatement, type Statement, sql } from "../../con
 import { wasApplied } from "../actions.ts";
 import { standingAt } from "../instances/fate.ts";
 import type { Outgoing } from "../outbox.ts";
-import { ASKED } from "./classes.ts";
+import { ASKED, DOUBTED } from "./classes.ts";
 import { type Attempt, isEntry } from "./entry.ts";
 
 /**
@@ -118,24 +118,46 @@ const RECORD = `
     ended_at = excluded.ended_at, lease_until = NULL, updated_at = excluded.updated_at
   RETURNING instance_id AS id, ${standingAt("instance_id").fragment} AS standing`;
 
+/** Positions of what the engine itself records stand below those of the code's steps, one for each of them. */
+export const FIRST_UNDO_POSITION = -2;
+
 /**
  * A person skips a step that failed: its next attempt records the output that is given, instead of doing anything. Behind the action that
- * says so.
+ * says so. `takesBack`: the effect of an undo's own step.
  */
 export function skipEntry(
   { instanceId, step, item, generation }: EntryKey,
   { output, outputRef }: { output: string | null; outputRef: string | null },
   actionId: string,
+  takesBack?: EntryKey,
 ): Statement {
   return sql`
     INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, output, output_ref, updated_at)
-    SELECT ${instanceId}, ${step}, ${item}, ${generation},
-      (SELECT coalesce(max(position), -1) + 1 FROM inbox WHERE instance_id = ${instanceId} AND position >= 0),
+    SELECT ${instanceId}, ${step}, ${item}, ${generation}, ${takesBack ? positionBack(takesBack) : nextPosition(instanceId)},
       'natural', 'failed', 1, ${SKIPPED}, ${output}, ${outputRef}, ${now}
     WHERE ${wasApplied(actionId)}
     ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET state = 'failed', token = excluded.token, epoch = inbox.epoch + 1,
       output = excluded.output, output_ref = excluded.output_ref, error = NULL, lease_until = NULL, updated_at = excluded.updated_at
     WHERE inbox.state = 'failed' OR inbox.state = 'claimed'`;
+}
+
+const nextPosition = (instanceId: string) =>
+  sql`(SELECT coalesce(max(position), -1) + 1 FROM inbox WHERE instance_id = ${instanceId} AND position >= 0)`;
+
+const positionBack = (key: EntryKey) => sql`(SELECT ${FIRST_UNDO_POSITION} - position FROM inbox WHERE ${isEntry(key)})`;
+
+/**
+ * A person has an undo leave an effect alone of which it cannot find out whether it happened: it asks no more, and takes nothing back. A
+ * later run tries it again under its key, and asks the upstream first, where that can be asked. Behind the action that says so.
+ */
+export function leaveAlone({ instanceId, step, item, generation }: EntryKey, actionId: string): Statement {
+  return sql`
+    INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, updated_at)
+    SELECT ${instanceId}, ${step}, ${item}, ${generation}, ${nextPosition(instanceId)}, 'natural', 'failed', 2, 'operator', ${now}
+    WHERE ${wasApplied(actionId)}
+    ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET state = 'failed', token = excluded.token, epoch = inbox.epoch + 1,
+      repeats = max(inbox.repeats, inbox.state = 'claimed'), lease_until = NULL, updated_at = excluded.updated_at
+    WHERE inbox.state = 'failed' OR (inbox.state = 'claimed' AND inbox.class NOT IN ${DOUBTED})`;
 }
 
 /** Whose attempt wrote an entry that was superseded because its effect was taken back. */

@@ -1,3 +1,3 @@
 import { alsoLeanInFull } from "../../lean.ts";
 
-await alsoLeanInFull("operate/undo", "operate/undo-crashes", "operate/undo-refused", "operate/undo-retried");
+await alsoLeanInFull("operate/undo", "operate/undo-crashes", "operate/undo-refused", "operate/undo-retried", "operate/undo-skipped");
