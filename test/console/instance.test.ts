@@ -97,3 +97,38 @@ it("an act is one, however often it is confirmed, and one that is refused says w
   await lost.getByText("There is no instance").waitFor();
   forgive(lost, /404/);
 });
+
+it("an undo that failed is shown as one: it goes on by a retry, or behind its step, which is skipped by a person's word", async () => {
+  const ada = await person();
+  const id = (await articles(ada, ["ristretto"])).find(({ workflow }) => workflow === "publish-article")?.id;
+  const { mend } = await breakPages(ada);
+  await ada.ask("POST", `/v1/instances/${id}/undo`, { reason: "called off" });
+  const page = await ada.open(`instances/${id}`);
+  await page.getByText(/^Its undo failed at undo put page.*403/).waitFor();
+  await page.locator(".facts").getByText("its undo failed").waitFor();
+  await page.getByText("where this step can never pass, skip it").waitFor();
+  for (const verb of ["Undo", "Restart", "Retry from here"])
+    expect(await page.getByRole("button", { name: verb, exact: true }).count()).toBe(0);
+  await expectFit(page, "instance-undo-failed");
+
+  await page.getByRole("button", { name: "Retry", exact: true }).click();
+  const retry = page.getByRole("dialog", { name: /Retry/ });
+  await retry.getByText("The undo goes on where it failed.").waitFor();
+  await retry.getByRole("listitem").filter({ hasText: "put page" }).getByText("undone").waitFor();
+  expect(await retry.getByText("Not taken here so far").count()).toBe(0);
+  await retry.getByRole("button", { name: "Not now" }).click();
+
+  await page.getByRole("button", { name: "Skip the step", exact: true }).click();
+  const skip = page.getByRole("dialog", { name: "Skip the step: undo put page" });
+  await skip.getByText(`a person's word that "put page" is taken back`).waitFor();
+  await skip.getByRole("listitem").filter({ hasText: "put page" }).getByText("skipped").waitFor();
+  await skip.getByLabel("Why").fill("I took the page down");
+  const sent: string[] = [];
+  page.on("request", (request) => request.url().endsWith("/skip") && sent.push(request.postData() ?? ""));
+  await skip.getByRole("button", { name: "Skip the step" }).click();
+  await skip.waitFor({ state: "hidden" });
+  await page.locator(".facts").getByText("terminated").waitFor();
+  await page.locator(".facts").getByText("undone").waitFor();
+  expect(sent).toEqual(['{"step":"undo put page","reason":"I took the page down"}']);
+  await mend();
+});

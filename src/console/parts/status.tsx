@@ -70,13 +70,16 @@ export function standing({ status, retrying, sleeping, waiting_for }: Instance):
   return retrying ? "retrying" : waiting_for.length > 0 ? "waiting" : sleeping ? "sleeping" : status;
 }
 
+/** Statuses in which an undo that is not done does not go on. */
+const STOPPED = new Set(["errored", "skipped"]);
+
 /** What its next time is of. */
 const NEXT: Readonly<Record<string, string>> = { retrying: "again", waiting: "ends", sleeping: "wakes" };
 
 /** How an instance stands, and what it comes to next, as far as that is known. */
 export function InstanceStatus({ instance }: { instance: Instance }) {
   const word = standing(instance);
-  const { retrying, sleeping, waiting_for: waits, undo, overdue } = instance;
+  const { status, retrying, sleeping, waiting_for: waits, undo, overdue } = instance;
   const until =
     word === "retrying" ? retrying?.next_at : word === "waiting" ? waits[0]?.until : word === "sleeping" ? sleeping?.until : null;
   return (
@@ -88,7 +91,7 @@ export function InstanceStatus({ instance }: { instance: Instance }) {
           {NEXT[word]} <Ago at={until} />
         </span>
       )}
-      {undo && <span class="quiet"> {undo === "done" ? "undone" : "being undone"}</span>}
+      {undo && <span class="quiet"> {undo === "done" ? "undone" : STOPPED.has(status) ? "its undo failed" : "being undone"}</span>}
       {overdue && <span class="quiet"> overdue</span>}
     </>
   );

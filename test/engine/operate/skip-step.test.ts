@@ -188,3 +188,30 @@ it("A step is not skipped that did not fail, nor in an instance that did not", a
   expect(results.filter(({ result }) => result === "applied")).toHaveLength(1);
   expect(results).toHaveLength(5);
 });
+
+it("A step is not skipped in a run that began, and failed of another, while somebody still looked at the one before", async () => {
+  const state = { paid: false };
+  const { instanceId: id } = await runLab(async ({ step }) => {
+    const pay = async () => (state.paid ? 1 : Promise.reject(notRetryable("The bank is gone.")));
+    await step.effect("pay", effect("keyed", pay), {});
+    await step.effect(
+      "send",
+      effect("keyed", () => Promise.reject(notRetryable("The post is gone."))),
+      {},
+    );
+  });
+  await failed(id);
+  // The output is so large that it is kept in a bucket: meanwhile the run is retried.
+  const put = async (...given: Parameters<R2Bucket["put"]>) => {
+    state.paid = true;
+    await retryInstance(probeEnv, operator, id, { reason: "it is back" });
+    await failed(id);
+    return probeEnv.PAYLOADS.put(...given);
+  };
+  const slow = { ...probeEnv, PAYLOADS: { put } as R2Bucket };
+  const large = "x".repeat(200_000);
+  await expect(skipStep(slow, operator, id, { step: "pay", output: large, reason: "by hand" })).rejects.toMatchObject({
+    code: "invalid_transition",
+  });
+  expect(await standing(id)).toMatchObject({ run: 2, status: "errored", error: { step: "send" } });
+});

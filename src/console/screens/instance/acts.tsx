@@ -6,7 +6,8 @@ import { Act } from "../../parts/act.tsx";
 import { JsonField } from "../../parts/answer.tsx";
 import { EffectPlan, type Plan } from "../../parts/plan.tsx";
 import { Behind, GOES_ON } from "./behind.tsx";
-import type { Detail } from "./whole.ts";
+import { stepOf } from "./runs.ts";
+import { type Detail, hasUndoFailed, UNDO_STEP } from "./whole.ts";
 
 export type Verb = "retry" | "skip" | "undo" | "cancel" | "pause" | "resume" | "restart" | "signal" | "close";
 
@@ -45,12 +46,17 @@ const FINAL: Readonly<Partial<Record<Verb, string>>> = {
   cancel: "A cancel is not called back once it has begun.",
 };
 
+/** The same of a step of an undo that failed. */
+const FINAL_IN_UNDO = "Your word stands from then on: the undo does nothing about this step any more.";
+
 /** Acts that let what stands go on; of one that was stopped none is offered first. */
 const FORWARD: ReadonlySet<Verb> = new Set(["retry", "resume", "signal"]);
 
 /** What can be asked of an instance as it stands, what helps most first. The API decides; this only leaves out what it would refuse. */
-function verbsFor({ status, waiting_for: waits, error, doubts }: Detail): Verb[] {
-  if (status === "errored") return ["retry", ...(error?.step ? (["skip"] as const) : []), "undo", "restart", "close"];
+function verbsFor(instance: Detail): Verb[] {
+  const { status, waiting_for: waits, error, doubts } = instance;
+  const onlyForward = hasUndoFailed(instance) ? [] : (["undo", "restart"] as const);
+  if (status === "errored") return ["retry", ...(error?.step ? (["skip"] as const) : []), ...onlyForward, "close"];
   if (status === "terminated") return ["retry", "close"];
   if (status === "complete") return ["undo"];
   if (status === "paused") return ["resume", "cancel"];
@@ -91,12 +97,16 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
   const [text, setText] = useState(verb === "signal" ? "{}" : "");
   const [undo, setUndo] = useState(true);
   const wait = instance.waiting_for.find(({ event_type }) => event_type !== null);
-  const said = writtenJson(verb === "skip" && text.trim() === "" ? "null" : text);
-  const takesJson = verb === "skip" || verb === "signal";
+  const inUndo = hasUndoFailed(instance);
+  // An undo's own step answers to no code.
+  const takesOutput = verb === "skip" && !(inUndo && step?.startsWith(UNDO_STEP));
+  const isEmpty = text.trim() === "";
+  const said = writtenJson(verb === "skip" && isEmpty ? "null" : text);
+  const takesJson = takesOutput || verb === "signal";
   const fields = {
     ...(verb === "retry" && step && { from: step }),
     ...(verb === "cancel" && { undo }),
-    ...(verb === "skip" && { step, output: said }),
+    ...(verb === "skip" && { ...(step && stepOf(step)), ...(!(inUndo && isEmpty) && { output: said }) }),
     ...(verb === "signal" && { payload: said }),
   };
   const path = verb === "signal" ? "/v1/instances/:id/signals/:type" : `/v1/instances/:id/${verb}`;
@@ -107,14 +117,14 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
     <Act<Plan, { action_id: string }>
       title={`${DOES[verb] ?? WORDS[verb]}${step && (verb === "retry" || verb === "skip") ? `: ${step}` : ""}`}
       verb={DOES[verb] ?? WORDS[verb]}
-      final={FINAL[verb] ?? null}
+      final={(inUndo && verb === "skip" ? FINAL_IN_UNDO : FINAL[verb]) ?? null}
       missing="The JSON above is none yet."
       dryRun={() => ask({ reason: "What would it do?", dry_run: true }) as never}
       refusal={({ refused }) => refused}
       show={(plan) => (
         <>
           <EffectPlan plan={plan} />
-          {GOES_ON.has(verb) && <Behind workflow={instance.workflow} plan={plan} />}
+          {GOES_ON.has(verb) && !inUndo && <Behind workflow={instance.workflow} plan={plan} />}
         </>
       )}
       act={(reason, key) => ask({ reason }, key) as never}
@@ -129,9 +139,13 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
           <input type="checkbox" checked={undo} onChange={() => setUndo(!undo)} /> Take back what it did
         </label>
       )}
-      {verb === "skip" && (
+      {takesOutput && (
         <JsonField
-          label="What does the step answer to the code behind it? (JSON; leave empty if it answers nothing)"
+          label={
+            inUndo
+              ? "What does the step answer, if it only reads? (JSON; leave empty for an effect, which the undo then leaves alone)"
+              : "What does the step answer to the code behind it? (JSON; leave empty if it answers nothing)"
+          }
           text={text}
           change={setText}
           mayBeEmpty

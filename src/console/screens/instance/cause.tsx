@@ -2,7 +2,7 @@ import type { Explained } from "../../data/explained.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { Until } from "./until.tsx";
-import type { Detail } from "./whole.ts";
+import { type Detail, hasUndoFailed } from "./whole.ts";
 
 interface CauseProps {
   instance: Detail;
@@ -12,7 +12,7 @@ interface CauseProps {
 /** Why an instance stands where it stands, in a sentence; nothing for one that is fine. Questions and doubts have parts of their own. */
 export function Cause({ instance, explained }: CauseProps) {
   const { status, error, retrying, sleeping, waiting_for: waits } = instance;
-  if (error && status !== "complete") return <Failure error={error} workflow={instance.workflow} explained={explained} />;
+  if (error && status !== "complete") return <Failure {...{ instance, error, explained }} />;
   if (retrying) {
     return (
       <p class="cause" data-tone="amber">
@@ -57,9 +57,12 @@ export function Cause({ instance, explained }: CauseProps) {
 type Failed = NonNullable<Detail["error"]>;
 
 /** What a run failed of, and what its code means, in the engine's own sentences. */
-function Failure({ error, workflow, explained }: Pick<CauseProps, "explained"> & { error: Failed; workflow: string }) {
+function Failure({ instance, error, explained }: CauseProps & { error: Failed }) {
   const { step, behind, attempts, message, code, upstream_status: status, hint } = error;
-  const where = step ? `${step} failed` : behind ? `The code threw behind ${behind}` : "The code threw";
+  const { workflow } = instance;
+  const inUndo = hasUndoFailed(instance);
+  const failed = step ? `${step} failed` : behind ? `The code threw behind ${behind}` : "The code threw";
+  const where = inUndo ? `Its undo failed${step && ` at ${step}`}` : failed;
   const meant = explained.get(code);
   return (
     <div class="cause" data-tone="red">
@@ -69,6 +72,12 @@ function Failure({ error, workflow, explained }: Pick<CauseProps, "explained"> &
           {attempts > 1 && ` ${attempts} times`}: {message}
         </bdi>
       </p>
+      {inUndo && (
+        <p class="beside">
+          What it has not taken back yet stands. A retry goes on with the undo
+          {step && "; where this step can never pass, skip it: you say that it is seen to by hand"}.
+        </p>
+      )}
       {hint && (
         <p class="beside">
           <bdi>{hint}</bdi>

@@ -1,7 +1,7 @@
 import { Json } from "../../parts/json.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago } from "../../parts/time.tsx";
-import type { Effect } from "./whole.ts";
+import { type Effect, UNDO_STEP } from "./whole.ts";
 
 /** Words of the record that say little by themselves. */
 const WORDS: Readonly<Record<string, string>> = { superseded: "taken back, or run again" };
@@ -12,8 +12,9 @@ interface EffectsProps {
   correct: ((effect: Effect) => void) | undefined;
 }
 
-/** True for a step whose output a person gave. */
-const isGiven = ({ state, skipped }: Effect) => state === "confirmed" || (state === "done" && skipped);
+/** True for a step whose output a person gave, to the code behind it. */
+const isGiven = ({ step, state, skipped }: Effect) =>
+  !step.startsWith(UNDO_STEP) && (state === "confirmed" || (state === "done" && skipped));
 
 /** What an instance did outside, as it is recorded. A doubt is answered at the head of the page. */
 export function Effects({ effects, correct }: EffectsProps) {

@@ -24,7 +24,7 @@ import { Messages } from "./messages.tsx";
 import { OVER, type Run, runsOf } from "./runs.ts";
 import { Timeline } from "./timeline.tsx";
 import { tookOf } from "./took.ts";
-import { type Detail, type Question, type Step, type Whole, wholeInstance } from "./whole.ts";
+import { type Detail, hasUndoFailed, type Question, type Step, type Whole, wholeInstance } from "./whole.ts";
 
 /** What a dialog is open for. */
 type Open = { act: Asked } | { question: Question; verb: "approve" | "reject" } | { doubt: Doubt; verb: DoubtVerb };
@@ -56,6 +56,7 @@ export function Instance({ param: id }: ScreenProps) {
   const actsOf = (step: Step) =>
     may("operate") &&
     ["errored", "terminated"].includes(instance.status) &&
+    !hasUndoFailed(instance) &&
     step.type === "do" &&
     !["complete", "paused"].includes(step.state) ? (
       <p class="acts">

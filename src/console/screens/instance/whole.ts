@@ -7,6 +7,14 @@ export type Message = Item<"/v1/instances/:id/events">;
 export type Action = Item<"/v1/audit">;
 export type Question = Item<"/v1/approvals">;
 
+/** With what the names of the steps begin by which an undo takes something back. */
+export const UNDO_STEP = "undo ";
+
+/** True for an instance that stands still because it could not be undone to the end. */
+export function hasUndoFailed({ status, undo }: Pick<Detail, "status" | "undo">): boolean {
+  return status === "errored" && undo === "open";
+}
+
 /** What people did to it is shown up to here; the audit has all. */
 export const MOST_ACTIONS = 50;
 

@@ -16,7 +16,7 @@ import { ActionPlanSchema, actionSchema, PromisedSchema } from "./instance-actio
 const skipSchema = actionSchema.extend({
   step: z.string().min(1).max(256).meta({ description: "The step that failed, by its name in the code." }),
   item: z.string().max(256).default("").meta({ description: "Tells parallel calls of one step apart; empty for a step that runs once." }),
-  output: z.unknown().meta({
+  output: z.unknown().optional().meta({
     description:
       "What the step answers to the code behind it. Null where it answers nothing. Needed, but for an effect that an undo could not take back, or find out about.",
   }),

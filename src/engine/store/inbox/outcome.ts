@@ -3,7 +3,7 @@ import { fragment, now, type RowStatement, type Statement, sql } from "../../con
 import { wasApplied } from "../actions.ts";
 import { standingAt } from "../instances/fate.ts";
 import type { Outgoing } from "../outbox.ts";
-import { ASKED, DOUBTED } from "./classes.ts";
+import { ASKED } from "./classes.ts";
 import { type Attempt, isEntry } from "./entry.ts";
 
 /**
@@ -157,7 +157,7 @@ export function leaveAlone({ instanceId, step, item, generation }: EntryKey, act
     WHERE ${wasApplied(actionId)}
     ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET state = 'failed', token = excluded.token, epoch = inbox.epoch + 1,
       repeats = max(inbox.repeats, inbox.state = 'claimed'), lease_until = NULL, updated_at = excluded.updated_at
-    WHERE inbox.state = 'failed' OR (inbox.state = 'claimed' AND inbox.class NOT IN ${DOUBTED})`;
+    WHERE inbox.state = 'failed' OR inbox.state = 'claimed'`;
 }
 
 /** Whose attempt wrote an entry that was superseded because its effect was taken back. */
