@@ -15,6 +15,7 @@ import { RECORDER } from "./recorder.ts";
 import { RETENTION } from "./retention.ts";
 import { SCHEDULES } from "./schedules.ts";
 import { SIGNALS } from "./signals.ts";
+import { SKIPS } from "./skips.ts";
 import { TENANTS } from "./tenants.ts";
 import { WEBHOOKS } from "./webhooks.ts";
 
@@ -28,6 +29,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...MESSAGES,
   ...KEEPER,
   ...OPERATORS,
+  ...SKIPS,
   ...TENANTS,
   ...RETENTION,
   ...SCHEDULES,

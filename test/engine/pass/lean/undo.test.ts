@@ -1,3 +1,10 @@
 import { alsoLeanInFull } from "../../lean.ts";
 
-await alsoLeanInFull("operate/undo", "operate/undo-crashes", "operate/undo-refused", "operate/undo-retried", "operate/undo-skipped");
+await alsoLeanInFull(
+  "operate/undo",
+  "operate/undo-crashes",
+  "operate/undo-refused",
+  "operate/undo-retried",
+  "operate/undo-skipped",
+  "operate/undo-left-alone",
+);

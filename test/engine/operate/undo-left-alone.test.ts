@@ -1,0 +1,133 @@
+import { defineStep, notRetryable } from "millrace";
+import { cancelInstance, planRetry, planSkip } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { operator, probeEnv, rows } from "../harness.ts";
+import { errorOf, runLab } from "../lab.ts";
+import { back, failed, ONCE, retry, undo } from "./operating.ts";
+import { comes, kept } from "./scene.ts";
+import { skip, statesOf, undoneInPart, van } from "./undo-failing.ts";
+
+/** An effect that a look-up finds, or not, once its upstream is there again; `acts` says what it does when it is sent. */
+function booking(world: string[], upstream: { away: boolean; booked: boolean }) {
+  return defineStep({
+    effect: "lookup",
+    ...ONCE,
+    timeout: 5000,
+    run: async (): Promise<string> => {
+      world.push("sent");
+      if (upstream.away) throw new Error("No answer.");
+      return "booking-2";
+    },
+    lookup: async () => {
+      world.push("asked");
+      if (upstream.away) throw new Error("The courier is away.");
+      return upstream.booked ? "booking-1" : undefined;
+    },
+    undo: back(async () => world.push("booking back")) as never,
+  });
+}
+
+/** A run of a van and of a booking whose answer was lost, undone as far as it can ask. */
+async function unasked(world: string[], upstream: { away: boolean; booked: boolean }): Promise<string> {
+  const { instanceId: id } = await runLab(async ({ step }) => {
+    await step.effect("van", van(world), null);
+    await step.effect("book", booking(world, upstream), null);
+  });
+  await failed(id);
+  await undoneInPart(id);
+  return id;
+}
+
+describe("W20 An effect of which an undo cannot find out whether it happened", () => {
+  it.each([true, false])(
+    "is left alone by a person's word; a later retry asks its upstream first (it had happened: %s)",
+    async (booked) => {
+      const world: string[] = [];
+      const upstream = { away: true, booked };
+      const id = await unasked(world, upstream);
+      // As where the database was away before the undo could take its key.
+      await rows("UPDATE inbox SET repeats = 0 WHERE instance_id = ?1 AND step = 'book'", id);
+      expect(await errorOf(id)).toMatchObject({ step: "book" });
+      const plan = await planSkip(probeEnv, operator, id, { step: "book" });
+      expect(plan.refused).toBeNull();
+      expect(plan.follows).toContain("if it did, it stays until a person takes it back");
+      expect(plan.effects).toEqual([
+        { step: "book", item: "", verdict: "skipped" },
+        { step: "van", item: "", verdict: "undone" },
+      ]);
+      await skip(id, "book");
+      expect(await kept(id, "terminated", "errored")).toBe("terminated");
+      expect(world).toEqual(["van", "sent", "asked", "van back"]);
+      expect(await statesOf(id)).toEqual(["van 1: superseded", "van 2: failed", "book 1: failed", "undo van 1: done"]);
+
+      upstream.away = false;
+      await retry(id);
+      expect(await kept(id, "complete", "errored")).toBe("complete");
+      expect(world.slice(4)).toEqual(booked ? ["van", "asked"] : ["van", "asked", "sent"]);
+      await undo(id);
+      expect(await kept(id, "terminated", "errored")).toBe("terminated");
+      expect(world.slice(booked ? 6 : 7)).toEqual(["booking back", "van back"]);
+    },
+  );
+
+  it("and that a cancel had cut off is left alone as well, and not done once more", async () => {
+    const world: string[] = [];
+    const state = { away: true };
+    const { instanceId: id } = await runLab(async ({ step }) => {
+      await step.effect("van", van(world), null);
+      const pay = defineStep({
+        effect: "keyed",
+        run: async () => {
+          world.push("sent");
+          if (state.away) throw new Error("The bank is away.");
+          return "payment";
+        },
+        undo: back(async () => world.push("pay back")) as never,
+        retries: { limit: 1, delay: 1500 },
+      });
+      await step.effect("pay", pay, null);
+    });
+    await comes(() => world.includes("sent"));
+    await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    expect(await kept(id, "terminated", "errored")).toBe("errored");
+    expect(await errorOf(id)).toMatchObject({ step: "pay" });
+    expect((await planRetry(probeEnv, operator, id)).effects).toEqual([
+      { step: "pay", item: "", verdict: "unknown" },
+      { step: "van", item: "", verdict: "undone" },
+    ]);
+    const sent = world.length;
+    await skip(id, "pay");
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(world.slice(sent)).toEqual(["van back"]);
+    state.away = false;
+    await retry(id);
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    expect(world.slice(sent)).toEqual(["van back", "van", "sent"]);
+  });
+
+  it("and that would do it twice is not left alone: a person says whether it happened", async () => {
+    const world: string[] = [];
+    const id = await unasked(world, { away: true, booked: false });
+    await rows("UPDATE inbox SET class = 'once' WHERE instance_id = ?1 AND step = 'book'", id);
+    expect((await planSkip(probeEnv, operator, id, { step: "book" })).refused).toContain("waits in doubt for your answer");
+    await expect(skip(id, "book")).rejects.toMatchObject({ code: "invalid_transition" });
+    expect((await statesOf(id))[1]).toBe("book 1: claimed");
+  });
+});
+
+it("W25 A read that an undo needs, and that nobody answers any more, is skipped with an output, as in any run", async () => {
+  const world: string[] = [];
+  const state = { gone: false };
+  const { instanceId: id } = await runLab(async ({ step }) => {
+    const which = await step.read("look", async () => (state.gone ? Promise.reject(notRetryable("The list is gone.")) : "van"));
+    await step.effect("van", van(world, which), null);
+  });
+  expect(await kept(id, "complete", "errored")).toBe("complete");
+  state.gone = true;
+  await undoneInPart(id);
+  expect(await errorOf(id)).toMatchObject({ step: "look" });
+  await expect(skip(id, "look")).rejects.toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "output" }] } });
+  await skip(id, "look", { output: "van" });
+  expect(await kept(id, "terminated", "errored")).toBe("terminated");
+  expect(world).toEqual(["van", "van back"]);
+});

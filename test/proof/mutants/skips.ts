@@ -1,0 +1,60 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
+import { mutantsOf } from "./mutant.ts";
+
+/** What a person says of a step that an undo, or a run, cannot pass. */
+export const SKIPS = mutantsOf("operators", {
+  "a step is skipped of which the instance has failed before its present run": {
+    file: "src/engine/operate/skip-step.ts",
+    find: "      read: instance,\n",
+    put: "",
+    killedBy: "test/engine/operate/skip-step.test.ts",
+  },
+  "an undo passes by what it has not failed of": {
+    file: "src/engine/operate/skip-in-undo.ts",
+    find: "if (label !== error?.step) {",
+    put: "if (label !== error?.step && undo === null) {",
+    killedBy: "test/engine/operate/undo-skipped.test.ts",
+  },
+  "an undo leaves alone what is then done twice": {
+    file: "src/engine/operate/skip-in-undo.ts",
+    find: 'if (last?.state === "claimed" && DOUBTED.has(last.class)) {',
+    put: 'if (last?.state === "claimed" && DOUBTED.has(last.class) && undo === null) {',
+    killedBy: "test/engine/operate/undo-left-alone.test.ts",
+  },
+  "what an undo has left alone is sent again unasked": {
+    file: "src/engine/store/inbox/outcome.ts",
+    find: "repeats = max(inbox.repeats, inbox.state = 'claimed'), ",
+    put: "",
+    killedBy: "test/engine/operate/undo-left-alone.test.ts",
+  },
+  "what an undo is to leave alone is done once more": {
+    file: "src/engine/workflow/found.ts",
+    find: 'return state === "failed" && token === "operator";',
+    put: 'return state === "failed" && token === "operator" && arguments[0].epoch === 1;',
+    killedBy: "test/engine/operate/undo-left-alone.test.ts",
+  },
+  "a commit whose undo is skipped still counts as done": {
+    file: "src/engine/workflow/take-back.ts",
+    find: "skipped: () => ({ statements: superseded() })",
+    put: "skipped: () => ({})",
+    killedBy: "test/engine/operate/undo-skipped.test.ts",
+  },
+  "an undo's step is skipped at the generation of the undo before": {
+    file: "src/engine/operate/skip-in-undo.ts",
+    find: "(isOver ? 1 : 0)",
+    put: "(isOver ? 0 : 0)",
+    killedBy: "test/engine/operate/undo-skipped.test.ts",
+  },
+  "an undo's step that is to be skipped counts as one of the code's": {
+    file: "src/engine/store/inbox/outcome.ts",
+    find: "${takesBack ? positionBack(takesBack) : nextPosition(instanceId)}",
+    put: "${takesBack ? nextPosition(instanceId) : nextPosition(instanceId)}",
+    killedBy: "test/engine/operate/undo-skipped.test.ts",
+  },
+  "a dry run says that what an undo has taken back did not happen": {
+    file: "src/engine/operate/undo.ts",
+    find: "undo === null ? withFree : await effectsOf(env, by, id)",
+    put: "undo === null ? withFree : withFree",
+    killedBy: "test/engine/operate/undo-skipped.test.ts",
+  },
+});
