@@ -187,10 +187,10 @@ export class Operators {
   /** The step that the run has failed of is skipped, with what a person did instead. Answers whether that was taken. */
   async #skip(): Promise<boolean> {
     const [row] = await this.#stage.rows<{ label: string | null }>(
-      "SELECT error->>'step' AS label FROM instances WHERE id = ?1",
+      "SELECT error->>'step' AS label FROM instances WHERE id = ?1 AND undo IS NULL",
       this.#run.id,
     );
-    // What the run says to itself nobody else says in its place: a skipped commit writes nothing.
+    // Of a step of an undo nobody here has done anything by hand. What the run says to itself nobody else says in its place: a skipped commit writes nothing.
     if (!row?.label || / said commit/.test(row.label)) return false;
     this.#skips++;
     const [, step = row.label, item] = /^(.*) \[(.*)\]$/s.exec(row.label) ?? [];

@@ -25,13 +25,14 @@ interface Passing {
 
 /**
  * What a person can say of the step that an undo failed of: of its own step, that the effect is taken back, by hand; of an effect of which
- * it cannot find out whether it happened, that it is to leave it alone; of a step that only reads, what it answers. Or why none of that.
+ * it cannot find out whether it happened, that it is to leave it alone; of a step that has nothing on record, such as a read, what it
+ * answers. Or why none of that.
  */
 export async function passingBy(
   env: EngineEnv,
   { id, undo, error }: Instance,
   recorded: readonly Effect[],
-  { step, item }: { step: string; item: string },
+  { step, item, output }: { step: string; item: string; output?: unknown },
 ): Promise<Passing | { readonly refused: string }> {
   const label = labelOf(step, item);
   if (label !== error?.step) {
@@ -62,10 +63,12 @@ export async function passingBy(
   }
   const about = { step, item };
   const cutOff = await query<{ label: string }>(env.DB, selectCutOff(undo));
-  if (last !== undefined || cutOff.some((one) => one.label === label)) {
+  const isEffect = last !== undefined || cutOff.some((one) => one.label === label);
+  // What was cut off without a record may be a read as well: whoever gives its output says so.
+  if (last?.state === "claimed" || (isEffect && output === undefined)) {
     return { about, follows: leftAlone(label), takesOutput: false, write: (_, actionId) => leaveAlone(key, actionId) };
   }
-  return { about, follows: READ, takesOutput: true, write: (given, actionId) => skipEntry(key, given, actionId) };
+  return { about, follows: ANSWERED, takesOutput: true, write: (given, actionId) => skipEntry(key, given, actionId) };
 }
 
 /** What the undo's own step takes back comes in the order of what it takes back: the newest is not the last. */
@@ -82,4 +85,5 @@ const takenBackByHand = (label: string) =>
 const leftAlone = (label: string) =>
   `The undo asks no more whether "${label}" happened, and leaves it alone: if it did, it stays until a person takes it back. The undo goes on with the rest. A retry of the instance behind that tries "${label}" again, under the same key; an upstream that can be asked is asked first.`;
 
-const READ = "The output that is given stands for what the step reads, also in a later run. The undo goes on.";
+const ANSWERED =
+  "The output that is given stands for the step's own, also in a later run, and nothing of the step is taken back. The undo goes on.";

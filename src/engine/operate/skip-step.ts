@@ -28,10 +28,15 @@ export interface SkippedStep {
 }
 
 /** Dry run: what follows where a step is skipped. Errors: `instance_not_found`. */
-export async function planSkip(env: EngineEnv, by: Operator, instanceId: string, { step, item = "" }: SkippedStep): Promise<ActionPlan> {
+export async function planSkip(
+  env: EngineEnv,
+  by: Operator,
+  instanceId: string,
+  { step, item = "", output }: SkippedStep & { output?: unknown },
+): Promise<ActionPlan> {
   const instance = await getInstance(env, by, instanceId);
   const recorded = await effectsAndFree(env, by, instanceId);
-  if (goesOnUndoing(instance)) return planInUndo(env, by, instance, recorded, { step, item });
+  if (goesOnUndoing(instance)) return planInUndo(env, by, instance, recorded, { step, item, output });
   const isIt = (one: { step: string; item: string }) => one.step === step && one.item === item;
   const caught = await stillCaught(env, instanceId, [instance.error?.step]);
   const others = recorded
@@ -49,11 +54,11 @@ async function planInUndo(
   by: Operator,
   instance: Instance,
   recorded: readonly Effect[],
-  { step, item }: Required<SkippedStep>,
+  which: Required<SkippedStep> & { output: unknown },
 ): Promise<ActionPlan> {
   const rest = await undoEffects(env, by, instance);
-  const from = labelOf(step, item);
-  const passing = await passingBy(env, instance, recorded, { step, item });
+  const from = labelOf(which.step, which.item);
+  const passing = await passingBy(env, instance, recorded, which);
   if ("refused" in passing) return { refused: passing.refused, from, follows: "The undo goes on behind the step.", effects: rest };
   const { about, follows } = passing;
   const isAbout = (one: typeof about) => one.step === about.step && one.item === about.item;
@@ -78,7 +83,7 @@ export async function skipStep(
 ): Promise<{ actionId: string }> {
   const instance = await getInstance(env, by, instanceId);
   const recorded = await effectsAndFree(env, by, instanceId);
-  const inUndo = goesOnUndoing(instance) ? await passingBy(env, instance, recorded, { step, item }) : undefined;
+  const inUndo = goesOnUndoing(instance) ? await passingBy(env, instance, recorded, { step, item, output }) : undefined;
   const passing = inUndo && !("refused" in inUndo) ? inUndo : undefined;
   if (output === undefined && (passing?.takesOutput ?? inUndo === undefined)) throw outputMissing();
   const refused = inUndo ? ("refused" in inUndo ? inUndo.refused : null) : await whyRefused(env, instance, recorded, { step, item });

@@ -70,7 +70,10 @@ describe("W20 An effect of which an undo cannot find out whether it happened", (
     },
   );
 
-  it("and that a cancel had cut off is left alone as well, and not done once more", async () => {
+  it.each([
+    { with: "no output, is left alone as well: a retry sends it", output: undefined, sends: ["sent"] },
+    { with: "an output, has happened by hand: a retry keeps that", output: "by hand", sends: [] },
+  ])("and that a cancel had cut off is not done once more; skipped with $with", async ({ output, sends }) => {
     const world: string[] = [];
     const state = { away: true };
     const { instanceId: id } = await runLab(async ({ step }) => {
@@ -96,13 +99,13 @@ describe("W20 An effect of which an undo cannot find out whether it happened", (
       { step: "van", item: "", verdict: "undone" },
     ]);
     const sent = world.length;
-    await skip(id, "pay");
+    await skip(id, "pay", { output });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(world.slice(sent)).toEqual(["van back"]);
     state.away = false;
     await retry(id);
     expect(await kept(id, "complete", "errored")).toBe("complete");
-    expect(world.slice(sent)).toEqual(["van back", "van", "sent"]);
+    expect(world.slice(sent)).toEqual(["van back", "van", ...sends]);
   });
 
   it("and that would do it twice is not left alone: a person says whether it happened", async () => {
@@ -115,19 +118,24 @@ describe("W20 An effect of which an undo cannot find out whether it happened", (
   });
 });
 
-it("W25 A read that an undo needs, and that nobody answers any more, is skipped with an output, as in any run", async () => {
-  const world: string[] = [];
-  const state = { gone: false };
-  const { instanceId: id } = await runLab(async ({ step }) => {
-    const which = await step.read("look", async () => (state.gone ? Promise.reject(notRetryable("The list is gone.")) : "van"));
-    await step.effect("van", van(world, which), null);
-  });
-  expect(await kept(id, "complete", "errored")).toBe("complete");
-  state.gone = true;
-  await undoneInPart(id);
-  expect(await errorOf(id)).toMatchObject({ step: "look" });
-  await expect(skip(id, "look")).rejects.toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "output" }] } });
-  await skip(id, "look", { output: "van" });
-  expect(await kept(id, "terminated", "errored")).toBe("terminated");
-  expect(world).toEqual(["van", "van back"]);
-});
+it.each([false, true])(
+  "W25 A read that an undo needs, and that nobody answers any more, is skipped with an output, as in any run (cut off: %s)",
+  async (cut) => {
+    const world: string[] = [];
+    const state = { gone: false };
+    const { instanceId: id } = await runLab(async ({ step }) => {
+      const which = await step.read("look", async () => (state.gone ? Promise.reject(notRetryable("The list is gone.")) : "van"));
+      await step.effect("van", van(world, which), null);
+    });
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    state.gone = true;
+    await undoneInPart(id);
+    expect(await errorOf(id)).toMatchObject({ step: "look" });
+    // As where it was on its way once more when the run was cancelled.
+    if (cut) await rows("UPDATE actions SET cut_off = '[\"look\"]' WHERE instance_id = ?1", id);
+    else await expect(skip(id, "look")).rejects.toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "output" }] } });
+    await skip(id, "look", { output: "van" });
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(world).toEqual(["van", "van back"]);
+  },
+);

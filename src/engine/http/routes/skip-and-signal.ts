@@ -82,7 +82,7 @@ export function skipAndSignal(catalog: Catalog) {
     .openapi(skipRoute, async (context) => {
       const { id } = context.req.valid("param");
       const { dry_run, reason, step, item, output } = await readBody(context.req, skipSchema, { maxBytes: INTAKE_LIMITS.maxBytes });
-      if (dry_run) return context.json(await planSkip(context.env, context.var.caller, id, { step, item }), 200);
+      if (dry_run) return context.json(await planSkip(context.env, context.var.caller, id, { step, item, output }), 200);
       const { actionId } = await skipStep(context.env, context.var.caller, id, { step, item, output, reason });
       return context.json({ action_id: actionId }, 202);
     })
