@@ -19,8 +19,12 @@ export function withConfirmed(failure: Failure, instanceId: string, entries: rea
 /** What a step fails of that no upstream has refused. */
 const BY_ITSELF: ReadonlySet<string> = new Set(["config_invalid", "step_failed"]);
 
-/** True for a step whose output is what a person said: that it happened, or that it is skipped, which this run may have recorded itself. */
+/**
+ * True for a step of the code whose output is what a person said: that it happened, or that it is skipped, which this run may have recorded
+ * itself.
+ */
 function isConfirmed({ token, state, position }: Seen): boolean {
+  if (position < 0) return false;
   if (token === SKIPPED) return state === "done" || state === "failed";
-  return token === "operator" && position >= 0 && (state === "confirmed" || state === "done");
+  return token === "operator" && (state === "confirmed" || state === "done");
 }

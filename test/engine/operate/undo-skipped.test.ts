@@ -1,9 +1,9 @@
 import { notRetryable, sql, upstreamRefused } from "millrace";
-import { effectsOf, planRetry, planSkip, planUndo, retryInstance, skipStep } from "millrace/operate";
+import { effectsOf, getInstance, planRetry, planSkip, planUndo, retryInstance, skipStep } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { dieAt, operator, probeEnv, rows } from "../harness.ts";
 import { errorOf, runLab } from "../lab.ts";
-import { back, effect, retry, undo } from "./operating.ts";
+import { back, effect, failed, retry, undo } from "./operating.ts";
 import { kept } from "./scene.ts";
 import { goneBack, skip, statesOf, undoFailed, undoneInPart, van } from "./undo-failing.ts";
 
@@ -82,6 +82,28 @@ describe("W19 I15 A step by which an undo takes an effect back", () => {
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(world).toEqual(["book", "book", "book", "book back"]);
     expect((await statesOf(id)).filter((one) => one.startsWith("undo"))).toHaveLength(3);
+  });
+
+  it("is nothing that a later run of the code could have failed of", async () => {
+    const state = { broken: false };
+    const { instanceId: id } = await runLab(async ({ step }) => {
+      await step.effect(
+        "book",
+        effect("keyed", async () => "book", { undo: goneBack("keyed") }),
+        null,
+      );
+      if (state.broken) throw new Error("A setting is missing.");
+    });
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    await undoneInPart(id);
+    await skip(id, "undo book");
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    state.broken = true;
+    await retry(id);
+    await failed(id);
+    const { error } = await getInstance(probeEnv, operator, id);
+    expect(error).toMatchObject({ message: "A setting is missing." });
+    expect(error?.hint).toBeUndefined();
   });
 
   it("with rows of our own that cannot be written: nothing of them is, of a commit", async () => {

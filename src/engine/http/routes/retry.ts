@@ -23,7 +23,16 @@ const PlanSchema = z
     note: z.string().nullable().meta({
       description: "Which output it would keep that a person has confirmed, and what to do where that is wrong; null where nobody has.",
     }),
-    effects: z.array(z.object({ step: z.string(), item: z.string(), verdict: z.enum(RETRY_VERDICTS) })),
+    effects: z.array(
+      z.object({
+        step: z.string(),
+        item: z.string(),
+        verdict: z.enum(RETRY_VERDICTS).meta({
+          description:
+            "As of any dry run (`ActionPlan`). `undone`, `stays`, `asked`, `nothing` and `unknown` are said where an undo goes on that failed.",
+        }),
+      }),
+    ),
   })
   .openapi("RetryPlan");
 
