@@ -48,7 +48,9 @@ export async function passingBy(
     const settled = isOver ? null : whyAnswered(last, label);
     if (settled !== null) return { refused: settled };
     const about = newestOf(recorded, step.slice(UNDO_PREFIX.length), item, "done");
-    if (about === undefined) return { refused: `"${label}" has nothing to take back any more: retry the instance.` };
+    if (about === undefined) {
+      return { refused: `No effect that "${label}" takes back is on record. The key of an item of a map is given as "item".` };
+    }
     const own = { ...key, generation: key.generation + (isOver ? 1 : 0) };
     const write: Passing["write"] = (given, actionId) => skipEntry(own, given, actionId, { ...about, instanceId: id });
     return { about, follows: takenBackByHand(labelOf(about.step, item)), takesOutput: false, write };

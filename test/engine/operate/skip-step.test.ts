@@ -180,6 +180,7 @@ it("A step is not skipped that did not fail, nor in an instance that did not", a
     expect((await planSkip(probeEnv, operator, id, { step })).refused).not.toBeNull();
     await expect(skip(id, step, 1)).rejects.toMatchObject({ code: "invalid_transition" });
   }
+  await expect(skip(id, "pay", undefined)).rejects.toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "output" }] } });
   const clicks = await Promise.allSettled([skip(id, "pay", { paid: 7 }), skip(id, "pay", { paid: 8 })]);
   expect(clicks.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
   expect(await kept(id, "complete", "errored")).toBe("complete");

@@ -118,7 +118,9 @@ describe("W19 I15 A step by which an undo takes an effect back", () => {
     expect(await kept(id, "complete", "errored")).toBe("complete");
     await undoneInPart(id);
     for (const item of ["b", "a"]) {
-      expect(await errorOf(id)).toMatchObject({ step: `undo write [${item}]` });
+      const step = `undo write [${item}]`;
+      expect(await errorOf(id)).toMatchObject({ step });
+      expect((await planSkip(probeEnv, operator, id, { step })).refused).toContain('is given as "item"');
       await skip(id, "undo write", { item });
       expect(await kept(id, "terminated", "errored")).toBe(item === "a" ? "terminated" : "errored");
     }

@@ -1,0 +1,12 @@
+import { expect, it } from "vitest";
+import { labelOf, stepOf } from "../../src/console/screens/instance/runs.ts";
+
+it("an item of a map is asked for by its step and its key, as its name has both", () => {
+  expect(stepOf("pay")).toEqual({ step: "pay" });
+  for (const named of [
+    { step: "pay", item: "a" },
+    { step: "undo pay", item: "a/b [c]" },
+  ]) {
+    expect(stepOf(labelOf(named))).toEqual(named);
+  }
+});
