@@ -104,7 +104,7 @@ it("an undo that failed is shown as one: it goes on by a retry, or behind its st
   const { mend } = await breakPages(ada);
   await ada.ask("POST", `/v1/instances/${id}/undo`, { reason: "called off" });
   const page = await ada.open(`instances/${id}`);
-  await page.getByText(/^Its undo failed at undo put page.*403/).waitFor();
+  await page.getByText(/^Its undo failed to take back put page: .*403/).waitFor();
   await page.locator(".facts").getByText("its undo failed").waitFor();
   await page.getByText("where this step can never pass, skip it").waitFor();
   for (const verb of ["Undo", "Restart", "Retry from here"])

@@ -2,7 +2,7 @@ import type { Explained } from "../../data/explained.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { Until } from "./until.tsx";
-import { type Detail, hasUndoFailed } from "./whole.ts";
+import { type Detail, hasUndoFailed, UNDO_STEP } from "./whole.ts";
 
 interface CauseProps {
   instance: Detail;
@@ -62,7 +62,8 @@ function Failure({ instance, error, explained }: CauseProps & { error: Failed })
   const { workflow } = instance;
   const inUndo = hasUndoFailed(instance);
   const failed = step ? `${step} failed` : behind ? `The code threw behind ${behind}` : "The code threw";
-  const where = inUndo ? `Its undo failed${step && ` at ${step}`}` : failed;
+  const back = step.startsWith(UNDO_STEP) ? ` to take back ${step.slice(UNDO_STEP.length)}` : step && ` at ${step}`;
+  const where = inUndo ? `Its undo failed${back}` : failed;
   const meant = explained.get(code);
   return (
     <div class="cause" data-tone="red">
