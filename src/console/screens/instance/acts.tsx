@@ -6,7 +6,7 @@ import { Act } from "../../parts/act.tsx";
 import { JsonField } from "../../parts/answer.tsx";
 import { EffectPlan, type Plan } from "../../parts/plan.tsx";
 import { Behind, GOES_ON } from "./behind.tsx";
-import { stepOf } from "./runs.ts";
+import { stepOf } from "./step-names.ts";
 import { type Detail, hasUndoFailed, UNDO_STEP } from "./whole.ts";
 
 export type Verb = "retry" | "skip" | "undo" | "cancel" | "pause" | "resume" | "restart" | "signal" | "close";

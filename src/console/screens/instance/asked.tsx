@@ -3,7 +3,7 @@ import { type DoubtVerb, TO_DOUBTS, TO_QUESTIONS } from "../../parts/answer.tsx"
 import type { Doubt } from "../../parts/earlier-output.ts";
 import { Json } from "../../parts/json.tsx";
 import { Moment } from "../../parts/time.tsx";
-import { labelOf } from "./runs.ts";
+import { labelOf } from "./step-names.ts";
 import type { Effect, Question } from "./whole.ts";
 
 interface QuestionProps {

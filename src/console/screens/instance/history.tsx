@@ -2,7 +2,7 @@ import type { Explained } from "../../data/explained.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Moment } from "../../parts/time.tsx";
-import { labelOf } from "./runs.ts";
+import { labelOf } from "./step-names.ts";
 import { type Action, MOST_ACTIONS, type Whole } from "./whole.ts";
 
 /** What was done, as people say it. */

@@ -1,17 +1,6 @@
 import type { Explained } from "../../data/explained.ts";
 import type { Action } from "./whole.ts";
 
-/** A step's name with the key of its item, as the code and the platform say it. */
-export function labelOf({ step, item }: { step: string; item: string }): string {
-  return item ? `${step} [${item}]` : step;
-}
-
-/** The step and the item of such a name. */
-export function stepOf(label: string): { step: string; item?: string } {
-  const [, step = label, item] = /^(.+?) \[(.+)\]$/s.exec(label) ?? [];
-  return item === undefined ? { step } : { step, item };
-}
-
 /** A run of an instance that an act has begun: each retry, restart, undo and cancel is the next one. */
 export interface Run {
   number: number;
