@@ -38,7 +38,7 @@ export interface OpenAction {
   undone: number | null;
   /** 1 for the retry and the undo of an instance that a person had stopped, without taking back what it did; null for others. */
   stopped: number | null;
-  /** When this retry has restarted its run. */
+  /** When this retry has restarted its run, or this undo or cancel has begun to take back. */
   restarted_at: number | null;
   run: number;
   status: InstanceStatus;
@@ -98,8 +98,14 @@ async function carryOutUndo(env: EngineEnv, action: OpenAction): Promise<Kept> {
     if ((await endRun(env, action)) === "not yet") return "not yet";
   }
   if (isToNoteCutOff(status, action)) await keepCutOff(env, action);
-  await existing(env, action);
+  await beginUndo(env, action);
   return "kept";
+}
+
+/** From now on no commit of the run before is recorded any more: the undo would not find it. */
+async function beginUndo(env: EngineEnv, action: OpenAction): Promise<void> {
+  await atomically(env.DB, [noteRestarted(action.id)]);
+  await existing(env, action);
 }
 
 /** Ends a run that lives behind its row's end, and lets the lane go on that stands still for the instance. */
@@ -124,7 +130,7 @@ async function carryOutCancel(env: EngineEnv, action: OpenAction): Promise<Kept>
   if (end !== "ended") return "not yet";
   await crashPoint("stopped on the platform, not begun anew", action.instance_id);
   await keepCutOff(env, action);
-  if (action.undo === action.id) await existing(env, action);
+  if (action.undo === action.id) await beginUndo(env, action);
   return "kept";
 }
 

@@ -1,7 +1,7 @@
 import { MillraceError } from "../contract/errors.ts";
 import { digest } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
-import { among, fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { among, type Fragment, fragment, now, type Statement, sql } from "../contract/sql.ts";
 
 /** Who acts, for which tenant, and why. */
 export interface Operator {
@@ -236,7 +236,16 @@ export function takeActions(which: Statement): Statement {
     RETURNING id`;
 }
 
-/** The platform was asked to restart the run that a retry promises. */
+/**
+ * The condition that what an instance did is being taken back, or is: the run before is over, and the undo looks at what there is. Of the
+ * instance that an expression names.
+ */
+export function isUndoBegun(instanceId: string): Fragment {
+  return fragment(`EXISTS (SELECT 1 FROM instances i CROSS JOIN actions a ON a.id = i.undo
+    WHERE i.id = ${instanceId} AND a.restarted_at IS NOT NULL)`);
+}
+
+/** The platform was asked to begin the run that a retry or an undo promises. */
 export function noteRestarted(id: string): Statement {
   return sql`UPDATE actions SET restarted_at = ${now} WHERE id = ${id}`;
 }

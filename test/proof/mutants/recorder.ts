@@ -28,10 +28,16 @@ export const RECORDER = mutantsOf("recorder", {
     killedBy: "test/engine/guard/guard.test.ts",
     masked: "an outcome is recorded whatever its token",
   },
+  "a commit is written behind the beginning of an undo": {
+    file: OUTCOME,
+    find: "      OR (value->>'class' = 'commit' AND value->>'position' >= 0 AND ${isUndoBegun(\"value->>'instanceId'\").fragment})",
+    put: "",
+    killedBy: "test/engine/operate/late-commit.test.ts",
+  },
   "a pass that believes to be alone records beside another": {
     file: OUTCOME,
-    find: "WHERE other.instance_id = value->>'instanceId' AND substr(other.token, 1, 8) <> value->>'aloneAs'), NULL, 'done'),",
-    put: "WHERE false), NULL, 'done'),",
+    find: "WHERE other.instance_id = value->>'instanceId' AND substr(other.token, 1, 8) <> value->>'aloneAs')",
+    put: "WHERE false)",
     // The programs have a second pass beside the first that lives, but in the same process: it knows of the first, and looks.
     killedBy: "test/engine/recorder/shards.test.ts",
   },

@@ -1,6 +1,6 @@
 import type { EntryKey } from "../../contract/ids.ts";
 import { fragment, now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
-import { wasApplied } from "../actions.ts";
+import { isUndoBegun, wasApplied } from "../actions.ts";
 import { standingAt } from "../instances/fate.ts";
 import type { Outgoing } from "../outbox.ts";
 import { ASKED } from "./classes.ts";
@@ -24,7 +24,8 @@ export function fenceCommit({ key, position, after, caught, token, undoable }: A
  * holder of its token and epoch; one that a person has skipped, for the attempt that records that; one that is free again, or was claimed
  * by a `lookup` before a deployment made it another class, for the first who records; in every other case `state` becomes NULL, which its
  * NOT NULL refuses, and the whole batch (the app's statements and the messages with it) is undone. The same refusal meets a pass that
- * believes to be the first and finds what another pass has written: it must look first. So a repeat of an ambiguous commit is safe too: it
+ * believes to be the first and finds what another pass has written: it must look first; and a commit that was on its way when its pass
+ * died, and comes behind the beginning of an undo, which would not take it back. So a repeat of an ambiguous commit is safe too: it
  * is refused, and reading the row back shows our own token. Answers how its instance stood when it was written.
  */
 export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement {
@@ -101,7 +102,8 @@ const RECORD = `
   SELECT value->>'instanceId', value->>'step', value->>'item', value->>'generation', value->>'position', value->>'after',
     value->>'caught', value->>'class',
     iif(EXISTS (SELECT 1 FROM inbox other
-      WHERE other.instance_id = value->>'instanceId' AND substr(other.token, 1, 8) <> value->>'aloneAs'), NULL, 'done'),
+      WHERE other.instance_id = value->>'instanceId' AND substr(other.token, 1, 8) <> value->>'aloneAs')
+      OR (value->>'class' = 'commit' AND value->>'position' >= 0 AND ${isUndoBegun("value->>'instanceId'").fragment}), NULL, 'done'),
     value->>'epoch', value->>'token', value->>'output', value->>'outputRef', value->>'messages', value->>'error',
     value->>'undoable', value->>'beganAt', iif(value->>'inPass', ${now.fragment}, NULL), ${now.fragment}
   FROM given WHERE true

@@ -1,0 +1,35 @@
+import { cancelInstance, effectsOf } from "millrace/operate";
+import { Recorder } from "millrace/worker";
+import { expect, it, onTestFinished, vi } from "vitest";
+import { ProbeSignal } from "../../probe/messages.ts";
+import { operator, probeEnv } from "../harness.ts";
+import { held, LAB } from "../lab.ts";
+import { comes, kept, play, scene } from "./scene.ts";
+
+it("W23 A commit that was on its way when its pass died, and comes behind the beginning of the undo, is not written", async () => {
+  const its = scene();
+  const { record } = Recorder.prototype;
+  const late = { isWritten: false, mayGo: false };
+  const spy = vi.spyOn(Recorder.prototype, "record").mockImplementation(async function (this: Recorder, attempt, outcome) {
+    if (attempt.key.instanceId !== id || attempt.key.step !== "late") return record.call(this, attempt, outcome);
+    await held(() => late.mayGo);
+    return record.call(this, attempt, outcome).finally(() => {
+      late.isWritten = true;
+    });
+  });
+  onTestFinished(() => spy.mockRestore());
+  let isMade = false;
+  const id: string = await play(its, (step) =>
+    step.commit("late", () => {
+      isMade = true;
+      return { emit: [ProbeSignal.from({ about: its.name, value: "late" })] };
+    }),
+  );
+  await comes(() => isMade);
+  await (await LAB.get(id)).terminate();
+  await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+  expect(await kept(id, "terminated", "errored")).toBe("terminated");
+  late.mayGo = true;
+  await comes(() => late.isWritten);
+  expect(await effectsOf(probeEnv, operator, id)).toEqual([]);
+});
