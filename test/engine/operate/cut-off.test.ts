@@ -59,7 +59,7 @@ describe("W20 a cancel takes back an effect whose first answer was lost", () => 
     await pauseInstance(probeEnv, operator, id, "let me look");
     await comes(async () => {
       const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id));
-      return steps.some(({ name, state }) => name === "b" && state === "complete");
+      return steps.some(({ name, state }) => name === "b" && state === "paused");
     });
     await cancelAsForeseen(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");

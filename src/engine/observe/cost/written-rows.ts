@@ -43,7 +43,7 @@ export const ROWS = {
   /** A run began by an operator's retry, with its audit. It leaves its cause. */
   retried: 16,
   /** The same of an undo. */
-  undone: 14,
+  undone: 15,
   /** Retention removes it and keeps its key: beside these two, a row for each entry, wait and question. */
   removed: 2,
   complete: 1,
