@@ -101,9 +101,9 @@ function heldBackIn(steps: readonly StepRecord[]): ReadonlySet<string> {
 }
 
 /** When an act has begun the present run; 0 for a first one, and where that is not known any more. */
-async function runBegunAt(env: EngineEnv, { tenantId }: Operator, { id, run = 1, undo = null }: Shown): Promise<number> {
-  // An undo keeps nothing of the run that it takes back: each of both is told as it was.
-  if (run <= 1 || undo !== null) return 0;
+async function runBegunAt(env: EngineEnv, { tenantId }: Operator, { id, run = 1, undo = null, status }: Shown): Promise<number> {
+  // An undo keeps nothing of the run that it takes back, and a stop begins none: each is told as it was.
+  if (run <= 1 || undo !== null || status === "terminated") return 0;
   const [row] = await query<{ at: number | null }>(env.DB, selectRunBegun(tenantId, id, run));
   return row?.at ?? 0;
 }
