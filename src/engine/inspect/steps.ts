@@ -17,8 +17,8 @@ import type { Instance } from "./instances.ts";
 /** A step in the words of its code, with what is recorded of it. */
 export interface NamedStep extends Omit<StepRecord, "startedAt" | "state"> {
   /**
-   * As the platform has it, but for a step that waits for a person, to say whether its effect happened or to resume its run, and for one
-   * that its run has left behind: for the platform those are over, and this one goes on.
+   * As the platform has it, but where that would mislead: a step that waits for a person, to say whether its effect happened or to resume
+   * its run, is complete for the platform; and one that was in the middle of something when its run ended still is.
    */
   state: StepRecord["state"] | "in_doubt" | "paused" | "stopped";
   /** `lean`: a pass took it itself, and no step is billed for it. */

@@ -55,7 +55,8 @@ it.each(["nothing", "restart promised, not applied", "stopped on the platform, n
   },
 );
 
-it("An effect under way is recorded before its run is ended, and not repeated", async () => {
+/** A run whose first effect is under way when somebody restarts it. */
+async function restartedAtWork() {
   const its = scene();
   const id = await play(its, async (step) => {
     await its.act(step, "a", "once", "slow");
@@ -64,6 +65,11 @@ it("An effect under way is recorded before its run is ended, and not repeated", 
   await comes(() => its.log.includes("a"));
   const restarted = restart(id);
   await reaches(id, "paused");
+  return { its, id, restarted };
+}
+
+it("An effect under way is recorded before its run is ended, and not repeated", async () => {
+  const { its, id, restarted } = await restartedAtWork();
   its.state.go = true;
   await restarted;
   expect(await kept(id, "complete", "errored", "in_doubt")).toBe("complete");
@@ -71,14 +77,7 @@ it("An effect under way is recorded before its run is ended, and not repeated", 
 });
 
 it("A restarted run whose effect has ended in doubt meanwhile waits for a person, and says so", async () => {
-  const its = scene();
-  const id = await play(its, async (step) => {
-    await its.act(step, "a", "once", "slow");
-    await its.act(step, "b", "once");
-  });
-  await comes(() => its.log.includes("a"));
-  const restarted = restart(id);
-  await reaches(id, "paused");
+  const { its, id, restarted } = await restartedAtWork();
   Object.assign(its.state, { go: true, lose: true });
   await restarted;
   expect(await kept(id, "in_doubt", "complete", "errored")).toBe("in_doubt");
@@ -117,14 +116,7 @@ it("A run whose code has ended, and that an effect keeps open which waits for it
 });
 
 it("While it is being restarted, a second click, a resume and a pause change nothing, and say so; a cancel does", async () => {
-  const its = scene();
-  const id = await play(its, async (step) => {
-    await its.act(step, "a", "once", "slow");
-    await its.act(step, "b", "once");
-  });
-  await comes(() => its.log.includes("a"));
-  const restarted = restart(id);
-  await reaches(id, "paused");
+  const { its, id, restarted } = await restartedAtWork();
   const why = expect.stringMatching(/^The instance is being restarted: .*goes on by itself/);
   const refused = { code: "invalid_transition", message: why, detail: { from: "paused" } };
   await expect(restart(id)).rejects.toMatchObject(refused);

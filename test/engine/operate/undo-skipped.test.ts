@@ -7,6 +7,20 @@ import { back, effect, failed, retry, undo } from "./operating.ts";
 import { kept } from "./scene.ts";
 import { goneBack, skip, statesOf, undoFailed, undoneInPart, van } from "./undo-failing.ts";
 
+/** A run that is complete, with a van, and a booking that cannot be taken back. */
+async function vanAndBooking(world: string[]): Promise<string> {
+  const { instanceId: id } = await runLab(async ({ step }) => {
+    await step.effect("van", van(world), null);
+    await step.effect(
+      "book",
+      effect("keyed", async () => world.push("book"), { undo: goneBack("keyed") }),
+      null,
+    );
+  });
+  expect(await kept(id, "complete", "errored")).toBe("complete");
+  return id;
+}
+
 describe("W19 I15 A step by which an undo takes an effect back", () => {
   it.each(["keyed", "natural", "lookup", "once"] as const)(
     "of class %s, which is refused for good, is skipped: its effect is taken back by a person's word, and the undo goes on with the rest",
@@ -130,15 +144,7 @@ describe("W19 I15 A step by which an undo takes an effect back", () => {
 
   it("is skipped by the keeper where the process dies behind the commit, and once where the pass dies behind its write", async () => {
     const world: string[] = [];
-    const { instanceId: id } = await runLab(async ({ step }) => {
-      await step.effect("van", van(world), null);
-      await step.effect(
-        "book",
-        effect("keyed", async () => world.push("book"), { undo: goneBack("keyed") }),
-        null,
-      );
-    });
-    expect(await kept(id, "complete", "errored")).toBe("complete");
+    const id = await vanAndBooking(world);
     await undoneInPart(id);
     dieAt("skip promised, not applied");
     await expect(skip(id, "undo book")).rejects.toThrow("Died");
@@ -153,15 +159,7 @@ describe("W19 I15 A step by which an undo takes an effect back", () => {
 
 it("An undo passes by nothing that it did not fail of, for nobody else's tenant, and once for two clicks", async () => {
   const world: string[] = [];
-  const { instanceId: id } = await runLab(async ({ step }) => {
-    await step.effect("van", van(world), null);
-    await step.effect(
-      "book",
-      effect("keyed", async () => world.push("book"), { undo: goneBack("keyed") }),
-      null,
-    );
-  });
-  expect(await kept(id, "complete", "errored")).toBe("complete");
+  const id = await vanAndBooking(world);
   await expect(skip(id, "undo book", { output: null })).rejects.toMatchObject({ code: "invalid_transition" });
   await undoneInPart(id);
   for (const step of ["undo van", "van", "book", "undo other"]) {
