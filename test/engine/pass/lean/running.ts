@@ -9,12 +9,12 @@ export type Code = Parameters<typeof runLab>[0];
 
 /**
  * Has the recorders live for longer than clocks may differ by, before the tests of a file: which of them an instance asks follows from its
- * id. Behind the tests runs are as they were.
+ * id, so runs are begun until all of several need no step of the platform's. Behind the tests runs are as they were.
  */
 export function withRecordersThatKnow(): void {
   beforeAll(async () => {
-    await Promise.all(Array.from({ length: 8 }, () => lean(async ({ step }) => step.commit("warm", () => ({})))));
-    await scheduler.wait(1100);
+    const isLean = async () => (await onPlatform(await lean(async ({ step }) => step.commit("warm", () => ({}))))).length === 0;
+    while (!(await Promise.all(Array.from({ length: 8 }, isLean))).every(Boolean)) await scheduler.wait(1100);
   });
   afterAll(() => {
     mode.steps = "platform";
