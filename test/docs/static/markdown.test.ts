@@ -53,3 +53,9 @@ describe.each(documents())("%s", (document) => {
     expect(broken).toEqual([]);
   });
 });
+
+it("docs/README.md leads to every page", () => {
+  const links = [...read("docs/README.md").matchAll(/\]\(([\w-]+\.md)\)/g)].map(([, link = ""]) => link);
+  const pages = readdirSync(join(ROOT, "docs")).filter((name) => name.endsWith(".md") && name !== "README.md");
+  expect(links.toSorted()).toEqual(pages.toSorted());
+});
