@@ -1,6 +1,6 @@
 import { atomically, type CounterEnv, type EngineEnv, enqueue, type LimitEnv, MillraceError, newTrace, rowChunks } from "millrace";
 import { address, type Catalog } from "millrace/worker";
-import { acceptance } from "../src/engine/intake/accept.ts";
+import { acceptance } from "../src/engine/intake/accept/accept.ts";
 import { startInstances } from "../src/engine/intake/start.ts";
 import { insertAccepted } from "../src/engine/store/instances/accept.ts";
 import { ended, type RunLean } from "./workflows.ts";

@@ -47,8 +47,8 @@ export {
   type Writes,
 } from "./guard/step.ts";
 export type { StepMode } from "./guard/step-mode.ts";
-export { type Accepted, type CommandRequest, enqueue, enqueueOne, type Requester } from "./intake/enqueue.ts";
-export { type EventRequest, type Stated, stateEvents } from "./intake/state.ts";
+export { type Accepted, type CommandRequest, enqueue, enqueueOne, type Requester } from "./intake/accept/enqueue.ts";
+export { type EventRequest, type Stated, stateEvents } from "./intake/accept/state.ts";
 export {
   type LaneClient,
   type LaneKeyMessage,

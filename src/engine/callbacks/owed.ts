@@ -3,7 +3,7 @@ import { bindingName, type EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import type { Portion } from "../contract/patience.ts";
 import { nextHop } from "../contract/trace.ts";
-import { type Acceptance, acceptance, acceptanceChunks } from "../intake/accept.ts";
+import { type Acceptance, acceptance, acceptanceChunks } from "../intake/accept/accept.ts";
 import { startInstances } from "../intake/start.ts";
 import { takeIn } from "../store/instances/accept.ts";
 import { noteCalled, type OwedCall, selectOwed } from "../store/instances/callback.ts";

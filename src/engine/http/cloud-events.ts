@@ -5,7 +5,7 @@ import { chosenName } from "../contract/chosen-name.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { INTAKE_LIMITS } from "../contract/limits.ts";
 import { characterCount } from "../contract/text.ts";
-import type { CommandRequest } from "../intake/enqueue.ts";
+import type { CommandRequest } from "../intake/accept/enqueue.ts";
 import { jsonSchema, parseWith, readBody } from "./body.ts";
 import type { HttpEnv } from "./env.ts";
 import { MAX_KEY_CHARACTERS } from "./idempotency-key.ts";

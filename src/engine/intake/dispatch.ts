@@ -1,10 +1,10 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { logLine } from "../contract/log-line.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { consumeCommands } from "./commands.ts";
+import { consumeCommands } from "./consume/commands.ts";
+import { consumeEvents } from "./consume/events.ts";
 import type { OnCaptured } from "./consumer.ts";
-import { consumeDeadLetters } from "./dead-letters.ts";
-import { consumeEvents } from "./events.ts";
+import { consumeDeadLetters } from "./letters/dead-letters.ts";
 
 /**
  * Hands each batch to the consumer of its queue, or of its dead letters. A batch of an unknown queue goes back, loudly, instead of being

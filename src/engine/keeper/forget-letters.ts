@@ -2,7 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { codeOf, messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import { now, rowChunks, sql } from "../contract/sql.ts";
-import { nameIn } from "../intake/letter.ts";
+import { nameIn } from "../intake/letters/letter.ts";
 import { aboutLetter } from "../operate/about-letter.ts";
 import { relay } from "../recorder/relay.ts";
 import { removeOpenLetters } from "../store/dead-letters.ts";

@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { logLine } from "../contract/log-line.ts";
 import { now, rowChunks, sql } from "../contract/sql.ts";
-import { deadLetter, envelopeIn } from "../intake/letter.ts";
+import { deadLetter, envelopeIn } from "../intake/letters/letter.ts";
 import { countLetters } from "../observe/metrics/runs.ts";
 import { type DeadLetter, insertDeadLetters } from "../store/dead-letters.ts";
 import { namedBatch } from "../store/named.ts";

@@ -4,7 +4,7 @@ import { instanceId } from "../contract/ids.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
 import { queuesOf } from "../contract/queue.ts";
 import { type DeadLetterReader, type DeadLetterRow, getDeadLetter } from "../inspect/dead-letters.ts";
-import { envelopeIn, textField } from "../intake/letter.ts";
+import { envelopeIn, textField } from "../intake/letters/letter.ts";
 import { pullIn } from "../pull/keep-letter.ts";
 import { selectKnown } from "../store/instances/keys.ts";
 import type { InstanceStatus } from "../store/instances/status.ts";

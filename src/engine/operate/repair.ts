@@ -4,7 +4,7 @@ import { codeOf, messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import { beginning } from "../contract/text.ts";
 import type { Intake } from "../intake/consumer.ts";
-import { textField } from "../intake/letter.ts";
+import { textField } from "../intake/letters/letter.ts";
 import { count } from "../observe/metrics/count.ts";
 import { relay } from "../recorder/relay.ts";
 import { type DeadLetter, noteRepair, repairLetter, selectUnrepaired, type TriedRepair } from "../store/dead-letters.ts";

@@ -7,7 +7,7 @@ import { digest, signalId } from "../contract/ids.ts";
 import { assertKnownFields, decodePayload, type EventDefinition } from "../contract/message.ts";
 import { newTrace } from "../contract/trace.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
-import { keyReused } from "../intake/reuse.ts";
+import { keyReused } from "../intake/accept/reuse.ts";
 import { type Assigned, reusedAmong, wake } from "../signals/assign.ts";
 import { type Action, actionIdOf, type Operator } from "../store/actions.ts";
 import { lookAfterEvents } from "../store/instances/look.ts";

@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
 import { type DeadLetterReader, getDeadLetter } from "../inspect/dead-letters.ts";
-import { envelopeIn, nameIn } from "../intake/letter.ts";
+import { envelopeIn, nameIn } from "../intake/letters/letter.ts";
 import { relay } from "../recorder/relay.ts";
 import { type Action, actionIdOf } from "../store/actions.ts";
 import { settleLetter } from "../store/dead-letters.ts";

@@ -4,7 +4,7 @@ import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
-import { enqueueIf } from "../intake/enqueue.ts";
+import { enqueueIf } from "../intake/accept/enqueue.ts";
 import { isTaken } from "../store/instances/keys.ts";
 import { atomically } from "../store/retry.ts";
 import { insertRun, isStarted } from "../store/schedule-runs.ts";

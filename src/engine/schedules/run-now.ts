@@ -4,7 +4,7 @@ import { codeOf, MillraceError } from "../contract/errors.ts";
 import { digest } from "../contract/ids.ts";
 import { sql } from "../contract/sql.ts";
 import type { SaidTrace } from "../contract/trace.ts";
-import { type Accepted, enqueueIf } from "../intake/enqueue.ts";
+import { type Accepted, enqueueIf } from "../intake/accept/enqueue.ts";
 import { audit } from "../store/actions.ts";
 import { isKnown } from "../store/instances/keys.ts";
 import { insertHandRun, isHandRun } from "../store/schedule-runs.ts";

@@ -2,7 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
-import { costsTry, isGivenUp } from "../intake/leave-in-lane.ts";
+import { costsTry, isGivenUp } from "../intake/letters/leave-in-lane.ts";
 import type { Gate } from "../lanes/gate.ts";
 import { LaneObject, type Steered } from "../lanes/lane-object.ts";
 import type { Posted } from "../lanes/message.ts";

@@ -1,16 +1,16 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
-const TAKE = "src/engine/intake/take.ts";
-const REUSED = "src/engine/intake/capture-reused.ts";
+const TAKE = "src/engine/intake/consume/take.ts";
+const REUSED = "src/engine/intake/consume/capture-reused.ts";
 const OUTBOX = "src/engine/store/outbox.ts";
-const STATED = "src/engine/intake/stated.ts";
+const STATED = "src/engine/intake/accept/stated.ts";
 const STATED_TEST = "test/engine/intake/stated.test.ts";
 
 /** Messages that become more than one instance, or none, or another's. */
 export const INTAKE = mutantsOf("intake", {
   "the door takes another payload under a known key for a repeat": {
-    file: "src/engine/intake/enqueue.ts",
+    file: "src/engine/intake/accept/enqueue.ts",
     find: "row.fingerprint === one.fingerprint ||",
     put: "row !== undefined ||",
     killedBy: "random",
@@ -28,13 +28,13 @@ export const INTAKE = mutantsOf("intake", {
     killedBy: "random",
   },
   "each delivery is an instance of its own": {
-    file: "src/engine/intake/accept.ts",
+    file: "src/engine/intake/accept/accept.ts",
     find: "id: instanceId(envelope.tenant_id, workflow, envelope.idempotency_key),",
     put: "id: instanceId(envelope.tenant_id, workflow, envelope.idempotency_key + envelope.created_at),",
     killedBy: "random",
   },
   "a malformed message is dropped": {
-    file: "src/engine/intake/leave.ts",
+    file: "src/engine/intake/letters/leave.ts",
     find: "if (given.length === 0) return;",
     put: 'for (const { message } of given) outcomes.set(message, { did: "captured" });\n  if (given.length >= 0) return;',
     killedBy: "random",
@@ -58,19 +58,19 @@ export const INTAKE = mutantsOf("intake", {
     killedBy: "test/engine/intake/order.test.ts",
   },
   "a number is followed before the one in front of it": {
-    file: "src/engine/intake/in-order.ts",
+    file: "src/engine/intake/consume/in-order.ts",
     find: "const isNext = place === next;",
     put: "const isNext = true;",
     killedBy: "test/engine/intake/order.test.ts",
   },
   "a proof stands alone at any attempt": {
-    file: "src/engine/intake/proof.ts",
+    file: "src/engine/intake/accept/proof.ts",
     find: "if (proof === undefined || attempts !== 1) return false;",
     put: "if (proof === undefined) return false;",
     killedBy: "test/engine/intake/keys.test.ts",
   },
   "a proof stands alone however old it is": {
-    file: "src/engine/intake/proof.ts",
+    file: "src/engine/intake/accept/proof.ts",
     find: "return age < PROOF_VALID_MS && said.length",
     put: "return age >= 0 && said.length",
     killedBy: "test/engine/intake/keys.test.ts",

@@ -204,7 +204,7 @@ export const OPERATORS = mutantsOf("operators", {
     killedBy: "test/proof/cases.test.ts",
   },
   "a command that has waited is started without a look at its row": {
-    file: "src/engine/intake/proof.ts",
+    file: "src/engine/intake/accept/proof.ts",
     find: "> ALONE_MS;",
     put: "> ALONE_MS && false;",
     killedBy: "test/engine/operate/cancel.test.ts",

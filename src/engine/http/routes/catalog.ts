@@ -6,7 +6,7 @@ import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { laneIn } from "../../contract/queue.ts";
 import { type Checked, checkMessage } from "../../inspect/check-message.ts";
 import { SEEN_INSTANCES, type Seen, seenSteps } from "../../inspect/seen-steps.ts";
-import { asRefusal } from "../../intake/enqueue.ts";
+import { asRefusal } from "../../intake/accept/enqueue.ts";
 import { RECORDED_CLASSES } from "../../store/inbox/classes.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import type { Catalog } from "../../topology/catalog.ts";

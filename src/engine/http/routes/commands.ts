@@ -6,7 +6,7 @@ import { chosenName } from "../../contract/chosen-name.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { MAX_DELAY_SECONDS, MAX_RATE_PER_SECOND, staggered } from "../../contract/queue.ts";
-import { type Accepted, type CommandRequest, enqueue, enqueueOne, PRIORITIES } from "../../intake/enqueue.ts";
+import { type Accepted, type CommandRequest, enqueue, enqueueOne, PRIORITIES } from "../../intake/accept/enqueue.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { BODY_REFUSALS } from "../actions.ts";
 import { needs } from "../auth.ts";

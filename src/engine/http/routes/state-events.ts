@@ -4,7 +4,7 @@ import { assertMayState } from "../../access/may-ask.ts";
 import { chosenName } from "../../contract/chosen-name.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
-import { type EventRequest, type Stated, stateEvents } from "../../intake/state.ts";
+import { type EventRequest, type Stated, stateEvents } from "../../intake/accept/state.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { BODY_REFUSALS } from "../actions.ts";
 import { needs } from "../auth.ts";

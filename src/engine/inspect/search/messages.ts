@@ -1,6 +1,6 @@
 import { instanceId } from "../../contract/ids.ts";
 import { among, sql } from "../../contract/sql.ts";
-import { statedId } from "../../intake/stated.ts";
+import { statedId } from "../../intake/accept/stated.ts";
 import { selectStatedAt } from "../../store/stated-events.ts";
 import { selectPruned } from "../../store/tombstones.ts";
 import { ASKED, beginningWith, type Finder, hashBeginningWith, matchOf, titleOf } from "./finder.ts";

@@ -5,7 +5,7 @@ import { codeOf, type ErrorDetail, MillraceError, messageOf } from "../../contra
 import { digest, fingerprintOf } from "../../contract/ids.ts";
 import { type Statement, sql } from "../../contract/sql.ts";
 import { type BulkRow, findBulkAction } from "../../inspect/bulk-actions.ts";
-import { enqueueIf } from "../../intake/enqueue.ts";
+import { enqueueIf } from "../../intake/accept/enqueue.ts";
 import { type Action, audit, operatorOf } from "../../store/actions.ts";
 import { type BulkAsked, countList, insertBulk, isMade, isWorkedOnBy, MAX_RUNNING, type NewBulk } from "../../store/bulk-actions.ts";
 import { freezeMembers, listIds, MAX_MATCHED } from "../../store/bulk-lists.ts";

@@ -2,7 +2,7 @@ import type { Asker } from "../../access/may-ask.ts";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { type BulkRow, getBulkAction } from "../../inspect/bulk-actions.ts";
-import { enqueueIf } from "../../intake/enqueue.ts";
+import { enqueueIf } from "../../intake/accept/enqueue.ts";
 import { type Action, audit, operatorOf } from "../../store/actions.ts";
 import { abortBulk, isWorkedOnBy, resumeBulk } from "../../store/bulk-actions.ts";
 import type { Catalog } from "../../topology/catalog.ts";

@@ -1,6 +1,6 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { crashPoint } from "../../contract/crash-points.ts";
-import { enqueueOne } from "../../intake/enqueue.ts";
+import { enqueueOne } from "../../intake/accept/enqueue.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { defineWorkflow } from "../../workflow/workflow.ts";
 import { BULK_WORKFLOW, BulkActionRun, passInstance } from "./message.ts";

@@ -1,17 +1,17 @@
-import type { EngineEnv } from "../contract/bindings.ts";
-import type { Envelope } from "../contract/envelope.ts";
-import { rowChunks } from "../contract/sql.ts";
-import { noteDelivery } from "../observe/deliveries.ts";
-import { reusedAmong } from "../signals/assign.ts";
-import { type DeadLetter, insertDeadLetters } from "../store/dead-letters.ts";
-import { selectKnown } from "../store/instances/keys.ts";
-import { atomically, query } from "../store/retry.ts";
-import type { Acceptance } from "./accept.ts";
-import type { Intake } from "./consumer.ts";
-import { byIdentity } from "./identity.ts";
-import { deadLetter } from "./letter.ts";
+import type { EngineEnv } from "../../contract/bindings.ts";
+import type { Envelope } from "../../contract/envelope.ts";
+import { rowChunks } from "../../contract/sql.ts";
+import { noteDelivery } from "../../observe/deliveries.ts";
+import { reusedAmong } from "../../signals/assign.ts";
+import { type DeadLetter, insertDeadLetters } from "../../store/dead-letters.ts";
+import { selectKnown } from "../../store/instances/keys.ts";
+import { atomically, query } from "../../store/retry.ts";
+import type { Acceptance } from "../accept/accept.ts";
+import { keyReused, sameWork } from "../accept/reuse.ts";
+import type { Intake } from "../consumer.ts";
+import { byIdentity } from "../identity.ts";
+import { deadLetter } from "../letters/letter.ts";
 import type { Plan, Written } from "./plan.ts";
-import { keyReused, sameWork } from "./reuse.ts";
 
 /**
  * Captures what the database did not take because its key belongs to another payload: instances, commands, and events that runs may wait

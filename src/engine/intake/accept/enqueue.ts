@@ -1,24 +1,24 @@
-import { address } from "../contract/address.ts";
-import { assertReady, assertSendable, type EngineEnv, workflowBinding } from "../contract/bindings.ts";
-import { crashPoint } from "../contract/crash-points.ts";
-import { codeOf, MillraceError } from "../contract/errors.ts";
-import { digest, fingerprintOf, instanceId } from "../contract/ids.ts";
-import { assertKnownFields, checkedDelay, type DraftOptions, decodePayload } from "../contract/message.ts";
-import { laneIn, type QueueDefinition, queueFor } from "../contract/queue.ts";
-import type { RowStatement, Statement } from "../contract/sql.ts";
-import { nextHop } from "../contract/trace.ts";
-import { traceAccepted } from "../observe/traces/accepted.ts";
-import { relay } from "../recorder/relay.ts";
-import { type AcceptedRow, insertAccepted } from "../store/instances/accept.ts";
-import { type Identity, selectKnown } from "../store/instances/keys.ts";
-import type { InstanceStatus } from "../store/instances/status.ts";
-import { namedBatch } from "../store/named.ts";
-import type { Catalog } from "../topology/catalog.ts";
+import { address } from "../../contract/address.ts";
+import { assertReady, assertSendable, type EngineEnv, workflowBinding } from "../../contract/bindings.ts";
+import { crashPoint } from "../../contract/crash-points.ts";
+import { codeOf, MillraceError } from "../../contract/errors.ts";
+import { digest, fingerprintOf, instanceId } from "../../contract/ids.ts";
+import { assertKnownFields, checkedDelay, type DraftOptions, decodePayload } from "../../contract/message.ts";
+import { laneIn, type QueueDefinition, queueFor } from "../../contract/queue.ts";
+import type { RowStatement, Statement } from "../../contract/sql.ts";
+import { nextHop } from "../../contract/trace.ts";
+import { traceAccepted } from "../../observe/traces/accepted.ts";
+import { relay } from "../../recorder/relay.ts";
+import { type AcceptedRow, insertAccepted } from "../../store/instances/accept.ts";
+import { type Identity, selectKnown } from "../../store/instances/keys.ts";
+import type { InstanceStatus } from "../../store/instances/status.ts";
+import { namedBatch } from "../../store/named.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import { byIdentity, firstOf } from "../identity.ts";
+import { startInstances } from "../start.ts";
 import { type Acceptance, acceptance, acceptanceChunks, outgoing } from "./accept.ts";
 import { type AskedEnd, asEnvelopeSays, assertToCome } from "./ends.ts";
-import { byIdentity, firstOf } from "./identity.ts";
 import { keyReused, sameWork } from "./reuse.ts";
-import { startInstances } from "./start.ts";
 
 /** A command as somebody asks for it. */
 export interface CommandRequest extends DraftOptions, AskedEnd {

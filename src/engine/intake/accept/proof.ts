@@ -1,5 +1,5 @@
 import { timingSafeEqual } from "node:crypto";
-import { signed } from "../contract/ids.ts";
+import { signed } from "../../contract/ids.ts";
 
 /** What a proof speaks of: this instance, this payload, this message. */
 interface Provable {

@@ -1,9 +1,9 @@
-import { among, sql } from "../contract/sql.ts";
-import { confirm } from "../store/outbox.ts";
-import { atomically, query } from "../store/retry.ts";
-import { confirmToSenders } from "../topology/hooks.ts";
-import type { Intake } from "./consumer.ts";
-import { envelopeIn, letterId, textField } from "./letter.ts";
+import { among, sql } from "../../contract/sql.ts";
+import { confirm } from "../../store/outbox.ts";
+import { atomically, query } from "../../store/retry.ts";
+import { confirmToSenders } from "../../topology/hooks.ts";
+import type { Intake } from "../consumer.ts";
+import { envelopeIn, letterId, textField } from "../letters/letter.ts";
 
 /** A first delivery that is younger than this has no older copy whose letter a person could have settled: it is not looked up. */
 const YOUNG_MS = 60_000;

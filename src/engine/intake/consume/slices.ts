@@ -1,4 +1,4 @@
-import type { Acceptance } from "./accept.ts";
+import type { Acceptance } from "../accept/accept.ts";
 
 /** What one write takes: D1 runs its statements one after another, and their JSON lies in the isolate's 128 MB several times over. */
 const MAX_ACCEPTANCES = 1000;

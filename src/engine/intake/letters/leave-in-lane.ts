@@ -1,8 +1,8 @@
-import { isSimulatedDeath } from "../contract/crash-points.ts";
-import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
-import { logLine } from "../contract/log-line.ts";
+import { isSimulatedDeath } from "../../contract/crash-points.ts";
+import { codeOf, MillraceError, messageOf } from "../../contract/errors.ts";
+import { logLine } from "../../contract/log-line.ts";
+import type { Intake, Outcomes } from "../consumer.ts";
 import { capture } from "./capture.ts";
-import type { Intake, Outcomes } from "./consumer.ts";
 import { isHopeless } from "./hopeless.ts";
 
 /**

@@ -1,11 +1,11 @@
-import type { EngineEnv } from "../contract/bindings.ts";
-import type { Envelope } from "../contract/envelope.ts";
-import { MillraceError } from "../contract/errors.ts";
-import { fingerprintOf } from "../contract/ids.ts";
-import { unpackPayload } from "../contract/payload.ts";
-import { among, sql } from "../contract/sql.ts";
-import { query } from "../store/retry.ts";
-import type { Catalog } from "../topology/catalog.ts";
+import type { EngineEnv } from "../../contract/bindings.ts";
+import type { Envelope } from "../../contract/envelope.ts";
+import { MillraceError } from "../../contract/errors.ts";
+import { fingerprintOf } from "../../contract/ids.ts";
+import { unpackPayload } from "../../contract/payload.ts";
+import { among, sql } from "../../contract/sql.ts";
+import { query } from "../../store/retry.ts";
+import type { Catalog } from "../../topology/catalog.ts";
 import type { Acceptance } from "./accept.ts";
 
 /** A key that belongs to an earlier message with another payload: running this one would do what nobody asked under that key. */

@@ -1,9 +1,9 @@
-import { type ErrorCode, MillraceError } from "../contract/errors.ts";
-import { digest } from "../contract/ids.ts";
-import { query } from "../store/retry.ts";
-import { type Stream, type StreamMove, selectStreams } from "../store/sequences.ts";
-import type { GapRule } from "../topology/consumer.ts";
-import type { Intake, Outcomes } from "./consumer.ts";
+import { type ErrorCode, MillraceError } from "../../contract/errors.ts";
+import { digest } from "../../contract/ids.ts";
+import { query } from "../../store/retry.ts";
+import { type Stream, type StreamMove, selectStreams } from "../../store/sequences.ts";
+import type { GapRule } from "../../topology/consumer.ts";
+import type { Intake, Outcomes } from "../consumer.ts";
 import type { ReadMessage } from "./read.ts";
 
 /** A message whose turn it is, and what its intake moves on. */

@@ -1,11 +1,11 @@
-import { durationMs } from "../contract/duration.ts";
-import type { Envelope } from "../contract/envelope.ts";
-import { instanceId, messageId } from "../contract/ids.ts";
-import { payloadFingerprint } from "../contract/payload.ts";
-import { textChunks } from "../contract/sql.ts";
-import type { NewInstance } from "../store/instances/accept.ts";
-import type { Outgoing } from "../store/outbox.ts";
-import type { AnyWorkflow } from "../workflow/workflow.ts";
+import { durationMs } from "../../contract/duration.ts";
+import type { Envelope } from "../../contract/envelope.ts";
+import { instanceId, messageId } from "../../contract/ids.ts";
+import { payloadFingerprint } from "../../contract/payload.ts";
+import { textChunks } from "../../contract/sql.ts";
+import type { NewInstance } from "../../store/instances/accept.ts";
+import type { Outgoing } from "../../store/outbox.ts";
+import type { AnyWorkflow } from "../../workflow/workflow.ts";
 import { prove } from "./proof.ts";
 
 /** A message that is about to become an instance. */

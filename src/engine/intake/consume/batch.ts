@@ -1,15 +1,15 @@
-import { assertReady } from "../contract/bindings.ts";
-import { isSimulatedDeath } from "../contract/crash-points.ts";
-import { MillraceError, readable } from "../contract/errors.ts";
-import { logLine } from "../contract/log-line.ts";
-import { laneIn } from "../contract/queue.ts";
-import { within } from "../contract/within.ts";
-import { causeOf, noteDelivery, noteTaken } from "../observe/deliveries.ts";
-import { countBatch } from "../observe/metrics/batches.ts";
-import type { ConsumerDefinition } from "../topology/consumer.ts";
-import type { Intake, Outcomes } from "./consumer.ts";
-import { leaveBehind } from "./leave.ts";
-import { leaveInLane } from "./leave-in-lane.ts";
+import { assertReady } from "../../contract/bindings.ts";
+import { isSimulatedDeath } from "../../contract/crash-points.ts";
+import { MillraceError, readable } from "../../contract/errors.ts";
+import { logLine } from "../../contract/log-line.ts";
+import { laneIn } from "../../contract/queue.ts";
+import { within } from "../../contract/within.ts";
+import { causeOf, noteDelivery, noteTaken } from "../../observe/deliveries.ts";
+import { countBatch } from "../../observe/metrics/batches.ts";
+import type { ConsumerDefinition } from "../../topology/consumer.ts";
+import type { Intake, Outcomes } from "../consumer.ts";
+import { leaveBehind } from "../letters/leave.ts";
+import { leaveInLane } from "../letters/leave-in-lane.ts";
 import { settledBefore } from "./settled.ts";
 
 /** Where a batch is taken in. */

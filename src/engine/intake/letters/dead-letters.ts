@@ -1,10 +1,10 @@
-import { crashPoint } from "../contract/crash-points.ts";
-import { messageOf } from "../contract/errors.ts";
-import { logLine } from "../contract/log-line.ts";
-import type { QueueDefinition } from "../contract/queue.ts";
-import type { Catalog } from "../topology/catalog.ts";
+import { crashPoint } from "../../contract/crash-points.ts";
+import { messageOf } from "../../contract/errors.ts";
+import { logLine } from "../../contract/log-line.ts";
+import type { QueueDefinition } from "../../contract/queue.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import type { Consumer, Intake, OnCaptured } from "../consumer.ts";
 import { capture, type Fate } from "./capture.ts";
-import type { Consumer, Intake, OnCaptured } from "./consumer.ts";
 
 /**
  * Seconds until a dead letter that could not be stored comes back: a minute at first, an hour in the end. A hundred tries are four

@@ -1,25 +1,25 @@
-import { workflowBinding } from "../contract/bindings.ts";
-import type { Envelope } from "../contract/envelope.ts";
-import { MillraceError } from "../contract/errors.ts";
-import { instanceId } from "../contract/ids.ts";
-import { payloadFingerprint } from "../contract/payload.ts";
-import { rowChunks, sql } from "../contract/sql.ts";
-import { noteDelivery } from "../observe/deliveries.ts";
-import { type DeadLetter, insertDeadLetters } from "../store/dead-letters.ts";
-import { type FailedBefore, forgetFailures } from "../store/failed-deliveries.ts";
-import { markDead } from "../store/instances/accept.ts";
-import type { Identity } from "../store/instances/keys.ts";
-import { watchAgain } from "../store/instances/look.ts";
-import { type InstanceStatus, UNSEEN } from "../store/instances/status.ts";
-import { confirm } from "../store/outbox.ts";
-import { atomically, query } from "../store/retry.ts";
-import { confirmToSenders } from "../topology/hooks.ts";
-import type { Intake } from "./consumer.ts";
+import { workflowBinding } from "../../contract/bindings.ts";
+import type { Envelope } from "../../contract/envelope.ts";
+import { MillraceError } from "../../contract/errors.ts";
+import { instanceId } from "../../contract/ids.ts";
+import { payloadFingerprint } from "../../contract/payload.ts";
+import { rowChunks, sql } from "../../contract/sql.ts";
+import { noteDelivery } from "../../observe/deliveries.ts";
+import { type DeadLetter, insertDeadLetters } from "../../store/dead-letters.ts";
+import { type FailedBefore, forgetFailures } from "../../store/failed-deliveries.ts";
+import { markDead } from "../../store/instances/accept.ts";
+import type { Identity } from "../../store/instances/keys.ts";
+import { watchAgain } from "../../store/instances/look.ts";
+import { type InstanceStatus, UNSEEN } from "../../store/instances/status.ts";
+import { confirm } from "../../store/outbox.ts";
+import { atomically, query } from "../../store/retry.ts";
+import { confirmToSenders } from "../../topology/hooks.ts";
+import { keyReused } from "../accept/reuse.ts";
+import type { Intake } from "../consumer.ts";
+import { askPlatform } from "../platform.ts";
 import { failuresOf, saidBefore } from "./failures.ts";
 import { isOfOneMessage } from "./hopeless.ts";
 import { deadLetter, envelopeIn, letterId } from "./letter.ts";
-import { askPlatform } from "./platform.ts";
-import { keyReused } from "./reuse.ts";
 
 /** A message that goes no further, and why. */
 export interface Hopeless {

@@ -1,21 +1,21 @@
-import { crashPoint } from "../contract/crash-points.ts";
-import { MillraceError } from "../contract/errors.ts";
-import { selectNotToStart } from "../store/instances/fate.ts";
-import type { Identity } from "../store/instances/keys.ts";
-import { query } from "../store/retry.ts";
-import type { Catalog } from "../topology/catalog.ts";
-import type { CommandConsumer } from "../topology/consumer.ts";
-import { assertFewHops } from "../topology/hops.ts";
-import type { AnyWorkflow } from "../workflow/workflow.ts";
-import { acceptance } from "./accept.ts";
+import { crashPoint } from "../../contract/crash-points.ts";
+import { MillraceError } from "../../contract/errors.ts";
+import { selectNotToStart } from "../../store/instances/fate.ts";
+import type { Identity } from "../../store/instances/keys.ts";
+import { query } from "../../store/retry.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import type { CommandConsumer } from "../../topology/consumer.ts";
+import { assertFewHops } from "../../topology/hops.ts";
+import type { AnyWorkflow } from "../../workflow/workflow.ts";
+import { acceptance } from "../accept/accept.ts";
+import { hasWaited, isProven } from "../accept/proof.ts";
+import type { Intake, OnCaptured, Outcomes, Taker } from "../consumer.ts";
+import { firstOf } from "../identity.ts";
+import { startInTurn } from "../start.ts";
 import { handleBatch } from "./batch.ts";
-import type { Intake, OnCaptured, Outcomes, Taker } from "./consumer.ts";
-import { firstOf } from "./identity.ts";
 import { inOrder } from "./in-order.ts";
 import { nothing, type Plan } from "./plan.ts";
-import { hasWaited, isProven } from "./proof.ts";
 import { readMessages } from "./read.ts";
-import { startInTurn } from "./start.ts";
 import { takeAllIn } from "./take.ts";
 
 /**

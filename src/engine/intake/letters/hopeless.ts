@@ -1,4 +1,4 @@
-import { codeOf, messageOf } from "../contract/errors.ts";
+import { codeOf, messageOf } from "../../contract/errors.ts";
 
 /** What a repeat cannot mend: the message says something that is refused however often it comes. */
 const CODES: ReadonlySet<string | undefined> = new Set([

@@ -1,7 +1,7 @@
-import { type Envelope, parseEnvelope } from "../contract/envelope.ts";
-import { MillraceError } from "../contract/errors.ts";
-import { assertBounded } from "../contract/limits.ts";
-import { decodePayload, type MessageDefinition } from "../contract/message.ts";
+import { type Envelope, parseEnvelope } from "../../contract/envelope.ts";
+import { MillraceError } from "../../contract/errors.ts";
+import { assertBounded } from "../../contract/limits.ts";
+import { decodePayload, type MessageDefinition } from "../../contract/message.ts";
 
 /** A delivered message whose envelope and payload hold. */
 export interface ReadMessage {

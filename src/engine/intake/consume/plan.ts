@@ -1,10 +1,10 @@
-import type { Envelope } from "../contract/envelope.ts";
-import type { RowStatement } from "../contract/sql.ts";
-import type { Assigned } from "../signals/assign.ts";
-import type { AcceptedRow } from "../store/instances/accept.ts";
-import type { StreamMove } from "../store/sequences.ts";
-import type { Acceptance } from "./accept.ts";
-import type { ByIdentity } from "./identity.ts";
+import type { Envelope } from "../../contract/envelope.ts";
+import type { RowStatement } from "../../contract/sql.ts";
+import type { Assigned } from "../../signals/assign.ts";
+import type { AcceptedRow } from "../../store/instances/accept.ts";
+import type { StreamMove } from "../../store/sequences.ts";
+import type { Acceptance } from "../accept/accept.ts";
+import type { ByIdentity } from "../identity.ts";
 
 /** What one delivered message leads to: everything that is written when it is taken in. */
 export interface Plan {

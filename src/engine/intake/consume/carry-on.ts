@@ -1,17 +1,17 @@
-import type { EngineEnv } from "../contract/bindings.ts";
-import { crashPoint } from "../contract/crash-points.ts";
-import { relay } from "../recorder/relay.ts";
-import { wake } from "../signals/assign.ts";
-import { watchAgain } from "../store/instances/look.ts";
-import { atomically } from "../store/retry.ts";
-import { confirmToSenders } from "../topology/hooks.ts";
-import { outgoing } from "./accept.ts";
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { crashPoint } from "../../contract/crash-points.ts";
+import { relay } from "../../recorder/relay.ts";
+import { wake } from "../../signals/assign.ts";
+import { watchAgain } from "../../store/instances/look.ts";
+import { atomically } from "../../store/retry.ts";
+import { confirmToSenders } from "../../topology/hooks.ts";
+import { outgoing } from "../accept/accept.ts";
+import type { Intake, Outcome, Outcomes } from "../consumer.ts";
+import { firstOf } from "../identity.ts";
+import { startInTurn } from "../start.ts";
 import { captureReused } from "./capture-reused.ts";
-import type { Intake, Outcome, Outcomes } from "./consumer.ts";
-import { firstOf } from "./identity.ts";
 import type { Plan, Written } from "./plan.ts";
 import { slices } from "./slices.ts";
-import { startInTurn } from "./start.ts";
 
 /**
  * Sends, wakes and starts what messages that were taken in lead to. The rows decide: only what has its own row there is sent and started.

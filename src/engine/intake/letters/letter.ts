@@ -1,10 +1,10 @@
-import { causeId, stepOf } from "../contract/cause.ts";
-import { type Envelope, envelopeSchema } from "../contract/envelope.ts";
-import { codeOf, detailOf, messageOf } from "../contract/errors.ts";
-import { digest, fingerprintOf } from "../contract/ids.ts";
-import { byteLength } from "../contract/limits.ts";
-import { beginning, shortened, textOf } from "../contract/text.ts";
-import type { DeadLetter } from "../store/dead-letters.ts";
+import { causeId, stepOf } from "../../contract/cause.ts";
+import { type Envelope, envelopeSchema } from "../../contract/envelope.ts";
+import { codeOf, detailOf, messageOf } from "../../contract/errors.ts";
+import { digest, fingerprintOf } from "../../contract/ids.ts";
+import { byteLength } from "../../contract/limits.ts";
+import { beginning, shortened, textOf } from "../../contract/text.ts";
+import type { DeadLetter } from "../../store/dead-letters.ts";
 
 /** What is known of a message when it is given up. */
 export interface GivenUp {

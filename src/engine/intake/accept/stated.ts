@@ -1,9 +1,9 @@
-import type { Envelope } from "../contract/envelope.ts";
-import { digest, fingerprintOf, messageId } from "../contract/ids.ts";
-import { payloadFingerprint } from "../contract/payload.ts";
-import { rowChunks, type Statement } from "../contract/sql.ts";
-import { insertStatedMessages, type Outgoing } from "../store/outbox.ts";
-import { insertStatedEvents, type KnownEvent } from "../store/stated-events.ts";
+import type { Envelope } from "../../contract/envelope.ts";
+import { digest, fingerprintOf, messageId } from "../../contract/ids.ts";
+import { payloadFingerprint } from "../../contract/payload.ts";
+import { rowChunks, type Statement } from "../../contract/sql.ts";
+import { insertStatedMessages, type Outgoing } from "../../store/outbox.ts";
+import { insertStatedEvents, type KnownEvent } from "../../store/stated-events.ts";
 
 /** An event that is about to be taken from outside. */
 export interface Statable {
