@@ -1,4 +1,7 @@
 // The door `millrace`: what the author of messages, steps, workflows and consumers writes with.
+
+export { AlertChanged, type AlertNotice } from "./alerts/notice.ts";
+export { type AlertSenderOptions, alertSender } from "./alerts/send-alert.ts";
 export { type CallbackOptions, callbackSender } from "./callbacks/send-callback.ts";
 export type { AddressGuard } from "./contract/address-guard.ts";
 export type { EngineEnv } from "./contract/bindings.ts";
@@ -32,6 +35,7 @@ export { nearest } from "./contract/nearest.ts";
 export { defineLaneQueue, defineQueue, MAX_DELAY_SECONDS, type QueueDefinition, type QueueOptions } from "./contract/queue.ts";
 export { sensitive } from "./contract/sensitive.ts";
 export { among, type Fragment, fragment, now, type RowStatement, rowChunks, type SqlValue, type Statement, sql } from "./contract/sql.ts";
+export type { StepMode } from "./contract/step-mode.ts";
 export { beginning, characterCount } from "./contract/text.ts";
 export { newTrace, nextHop, type SaidTrace, type TraceContext, traceHeaders, traceIdOf } from "./contract/trace.ts";
 export { type CounterEnv, type CounterOptions, counterOf, type SharedCounter } from "./counters/client.ts";
@@ -46,7 +50,6 @@ export {
   type StepDefinition,
   type Writes,
 } from "./guard/step.ts";
-export type { StepMode } from "./guard/step-mode.ts";
 export { type Accepted, type CommandRequest, enqueue, enqueueOne, type Requester } from "./intake/accept/enqueue.ts";
 export { type EventRequest, type Stated, stateEvents } from "./intake/accept/state.ts";
 export {
@@ -65,8 +68,6 @@ export type { TokenBucket } from "./limits/bucket.ts";
 export { type Limit, type LimitEnv, type LimitOptions, limitOf } from "./limits/client.ts";
 export type { Window } from "./limits/windows.ts";
 export { type Held, type LockEnv, type LockOptions, withLock } from "./locks/client.ts";
-export { AlertChanged, type AlertNotice } from "./observe/alerts/notice.ts";
-export { type AlertSenderOptions, alertSender } from "./observe/alerts/send-alert.ts";
 export { tracedCall } from "./observe/traces/call.ts";
 export { BulkActionRun } from "./operate/bulk/message.ts";
 export { bulkAction } from "./operate/bulk/workflow.ts";

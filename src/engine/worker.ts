@@ -1,4 +1,6 @@
 // The door `millrace/worker`: what a Worker exports, and what its own Durable Objects need.
+
+export type { AlertChanges, RuleChange } from "./alerts/rule.ts";
 export { type Address, address } from "./contract/address.ts";
 export { messageId } from "./contract/ids.ts";
 export { placed } from "./contract/location.ts";
@@ -12,7 +14,6 @@ export type { Retention, Slice } from "./keeper/rule.ts";
 export { type LaneObject, laneObject } from "./lanes/lane-object.ts";
 export { RateLimit } from "./limits/rate-limit.ts";
 export { Lock } from "./locks/lock.ts";
-export type { AlertChanges, RuleChange } from "./observe/alerts/rule.ts";
 export type { Sample } from "./observe/metrics/sample.ts";
 export type { AppGauges } from "./observe/metrics/vitals.ts";
 export { dispatch } from "./operate/dispatch.ts";

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { expect, it } from "vitest";
+import { DOOR_FOR, MAY_IMPORT, MAY_IMPORT_FILES, MAY_IMPORT_TYPES } from "./rooms.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 const SRC = join(ROOT, "src");
@@ -11,149 +12,6 @@ const DOORS = new Map(
     ([door, file]) => [join("millrace", door), relative("src", file)] as const,
   ),
 );
-
-const SYSTEMS = ["brand", "content", "facts", "crm", "webhooks", "batches", "privacy"].map((name) => `systems/${name}`);
-
-/** What every room of the engine may know. */
-const CORE = ["engine/contract", "engine/store"];
-
-/** A room, and the rooms it may import from. A room of the engine is named by its folder; the rest of the app by its own. */
-const MAY_IMPORT: Record<string, readonly string[]> = {
-  "engine/contract": [],
-  "engine/store": ["engine/contract"],
-  "engine/recorder": ["engine/contract", "engine/store", "engine/lanes", "engine/observe"],
-  "engine/observe": [...CORE, "engine/recorder", "engine/guard", "engine/workflow", "engine/topology", "engine/limits"],
-  // What one pass through a workflow's code knows; how it attempts an effect; how the code's steps are taken on the platform.
-  "engine/pass": ["engine/contract", "engine/store", "engine/recorder", "engine/observe"],
-  "engine/guard": ["engine/contract", "engine/store", "engine/recorder", "engine/observe", "engine/pass"],
-  "engine/workflow": ["engine/contract", "engine/store", "engine/signals", "engine/observe", "engine/pass", "engine/guard", "engine/lanes"],
-  "engine/signals": ["engine/contract", "engine/store"],
-  "engine/topology": ["engine/contract", "engine/store", "engine/workflow", "engine/lanes"],
-  "engine/intake": [...CORE, "engine/recorder", "engine/workflow", "engine/signals", "engine/topology", "engine/observe"],
-  // The end of a run told to the address that its command has named: by a workflow of the engine's own.
-  "engine/callbacks": [...CORE, "engine/guard", "engine/workflow", "engine/observe", "engine/intake"],
-  "engine/access": ["engine/contract", "engine/store", "engine/topology"],
-  "engine/inspect": [
-    "engine/callbacks",
-    ...CORE,
-    "engine/pass",
-    "engine/guard",
-    "engine/signals",
-    "engine/intake",
-    "engine/access",
-    "engine/lanes",
-    "engine/observe",
-    "engine/pull",
-    "engine/topology",
-  ],
-  "engine/operate": [
-    ...CORE,
-    "engine/recorder",
-    "engine/pass",
-    "engine/guard",
-    "engine/signals",
-    "engine/intake",
-    "engine/topology",
-    "engine/access",
-    "engine/inspect",
-    "engine/lanes",
-    "engine/observe",
-    "engine/pull",
-    "engine/workflow",
-  ],
-  "engine/erase": ["engine/contract", "engine/store", "engine/lanes", "engine/locks"],
-  "engine/limits": ["engine/contract", "engine/store"],
-  "engine/lanes": ["engine/contract"],
-  "engine/counters": ["engine/contract"],
-  "engine/locks": ["engine/contract", "engine/store"],
-  // Lanes whose messages the engine itself takes.
-  "engine/turns": ["engine/contract", "engine/store", "engine/intake", "engine/topology", "engine/lanes"],
-  "engine/pull": ["engine/contract", "engine/store", "engine/observe"],
-  "engine/rooms": ["engine/contract", "engine/store"],
-  "engine/schedules": ["engine/contract", "engine/store", "engine/intake", "engine/topology", "engine/access", "engine/operate"],
-  // What records say against each other: it mends by the doors of the rooms whose records they are.
-  "engine/reconcile": [
-    "engine/contract",
-    "engine/store",
-    "engine/intake",
-    "engine/topology",
-    "engine/operate",
-    "engine/lanes",
-    "engine/locks",
-  ],
-  "engine/keeper": [
-    "engine/callbacks",
-    "engine/reconcile",
-    "engine/schedules",
-    "engine/topology",
-    "engine/contract",
-    "engine/store",
-    "engine/recorder",
-    "engine/signals",
-    "engine/intake",
-    "engine/operate",
-    "engine/observe",
-    "engine/lanes",
-  ],
-  "engine/http": [
-    ...CORE,
-    "engine/callbacks",
-    "engine/intake",
-    "engine/access",
-    "engine/inspect",
-    "engine/operate",
-    "engine/schedules",
-    "engine/limits",
-    "engine/locks",
-    "engine/topology",
-    "engine/keeper",
-    "engine/lanes",
-    "engine/pull",
-    "engine/rooms",
-    "engine/observe",
-  ],
-  "engine/testing": ["engine/contract", "engine/keeper", "engine/observe", "engine/recorder"],
-  // The app is the engine's first customer: it enters by the doors, as an npm user would.
-  messages: ["engine"],
-  // The business that the chains serve: a folder each, its objects with it. One that several rest on stands further up.
-  "systems/contacts": ["engine", "messages"],
-  "systems/brand": ["engine", "messages", "systems/contacts", "systems"],
-  "systems/content": ["engine", "messages", "providers", "systems/brand"],
-  "systems/facts": ["engine", "messages", "systems/contacts", "systems"],
-  "systems/crm": ["engine", "messages", "providers", "systems/contacts", "systems/facts"],
-  "systems/webhooks": ["engine", "messages", "systems/facts"],
-  "systems/batches": ["engine", "messages", "systems/contacts", "systems/facts"],
-  "systems/privacy": [
-    "engine",
-    "messages",
-    "providers",
-    "systems/contacts",
-    "systems/brand",
-    "systems/facts",
-    "systems/crm",
-    "systems/webhooks",
-    "systems/batches",
-  ],
-  // The ports reach the embedded programs by a binding. The programs sign and count by the very rules that their ports expect of the real
-  // ones.
-  providers: ["engine"],
-  embedded: ["engine", "providers"],
-  steps: ["engine", "messages", "providers", ...SYSTEMS],
-  workflows: ["engine", "messages", "steps", ...SYSTEMS],
-  consumers: ["engine", "messages", "workflows", "systems/facts", "systems/crm", "systems/webhooks"],
-  api: ["engine", "messages", "providers", "embedded", "systems", "systems/contacts", ...SYSTEMS],
-  // The command line and the console know the API by its types alone: they speak to it over HTTP.
-  cli: [],
-  console: [],
-};
-
-/**
- * Files that a room may import from where it may not import otherwise: what the command line writes into a database itself is as the engine
- * writes it.
- */
-const MAY_IMPORT_FILES: Record<string, readonly string[]> = {
-  cli: ["engine/contract/sql.ts", "engine/contract/token.ts", "engine/store/tokens.ts", "engine/store/actions.ts"],
-};
 
 /** Files that stand between rooms; a demo's own Worker, and the chains in it, are such as the command line never imports. */
 const DEMOS = /^cli\/demo\/(console|lanes|lean|observe|operate)\/(worker|parcels|shop|front)\.ts$/;
@@ -167,12 +25,6 @@ interface Import {
   to: string;
   typeOnly: boolean;
 }
-
-/** Rooms that may know others by their types alone. */
-const MAY_IMPORT_TYPES: Record<string, readonly string[]> = { cli: ["api", "engine"], console: ["engine"] };
-
-/** Doors that are not everybody's: the rooms that may use them. */
-const DOOR_FOR: Record<string, readonly string[]> = { "millrace/http": ["api", "cli", "console"], "millrace/testing": [] };
 
 function imports(): Import[] {
   const files = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((name) => /\.tsx?$/.test(name));
@@ -222,6 +74,14 @@ it("every room that may be imported from somewhere is", () => {
       .map((other) => `${room} may import from ${other}, and no file does: take it from its line.`),
   );
   expect(unused).toEqual([]);
+});
+
+it("rooms stand above one another: none may import what leads back to it", () => {
+  const above = (room: string, seen: Set<string> = new Set()): Set<string> => {
+    for (const other of MAY_IMPORT[room] ?? []) if (!seen.has(other)) above(other, seen.add(other));
+    return seen;
+  };
+  expect(Object.keys(MAY_IMPORT).filter((room) => above(room).has(room))).toEqual([]);
 });
 
 it("the app names the engine by its doors, and the engine names itself by none", () => {

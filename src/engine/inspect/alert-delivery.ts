@@ -1,7 +1,7 @@
+import type { AlertVars } from "../alerts/channels.ts";
+import { alertsTenant, SEND_ALERT } from "../alerts/notice.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type Statement, sql } from "../contract/sql.ts";
-import type { AlertVars } from "../observe/alerts/channels.ts";
-import { alertsTenant, SEND_ALERT } from "../observe/alerts/notice.ts";
 import type { Alert } from "../store/alerts.ts";
 import { UNDER_WAY } from "../store/instances/status.ts";
 import { query } from "../store/retry.ts";

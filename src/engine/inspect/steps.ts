@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { CLOCKS_APART_MS } from "../contract/patience.ts";
+import type { StepMode } from "../contract/step-mode.ts";
 import { isDoubtEvent } from "../guard/doubt.ts";
-import type { StepMode } from "../guard/step-mode.ts";
 import { labelOf } from "../pass/history.ts";
 import { IN_PASS_MS } from "../pass/lean.ts";
 import { isResumeEvent } from "../signals/held.ts";

@@ -1,12 +1,12 @@
 import { DurableObject } from "cloudflare:workers";
+import { raiseAlerts } from "../alerts/raise.ts";
+import { type AlertChanges, type AlertRule, changedRules } from "../alerts/rule.ts";
+import { ALERT_RULES, KEEPER_LATE } from "../alerts/rules.ts";
 import { callOwed } from "../callbacks/owed.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { logLine } from "../contract/log-line.ts";
 import type { Portion } from "../contract/patience.ts";
 import { within } from "../contract/within.ts";
-import { raiseAlerts } from "../observe/alerts/raise.ts";
-import { type AlertChanges, type AlertRule, changedRules } from "../observe/alerts/rule.ts";
-import { ALERT_RULES, KEEPER_LATE } from "../observe/alerts/rules.ts";
 import { type AppGauges, type Seen, Vitals } from "../observe/metrics/vitals.ts";
 import { applyOpenActions } from "../operate/apply.ts";
 import type { Check } from "../reconcile/check.ts";

@@ -3,7 +3,7 @@ import { assertDeclared } from "../contract/declared.ts";
 import { type Duration, durationMs, YEAR_MS } from "../contract/duration.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import type { MessageDefinition } from "../contract/message.ts";
-import { assertStepMode, type StepMode } from "../guard/step-mode.ts";
+import { assertStepMode, type StepMode } from "../contract/step-mode.ts";
 import type { Stored } from "../guard/stored.ts";
 import type { Steps } from "./steps.ts";
 

@@ -70,7 +70,7 @@ export const LEAN_STEPS = mutantsOf("lean", {
     killedBy,
   },
   "an effect that is known to the pass alone could be taken back": {
-    file: "src/engine/guard/step-mode.ts",
+    file: "src/engine/guard/goes-lean.ts",
     find: "return !effect.undoable ||",
     put: "return effect !== undefined ||",
     killedBy,

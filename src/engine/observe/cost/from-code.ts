@@ -1,4 +1,4 @@
-import type { StepMode } from "../../guard/step-mode.ts";
+import type { StepMode } from "../../contract/step-mode.ts";
 import type { Usage } from "./prices.ts";
 import { ROWS } from "./written-rows.ts";
 

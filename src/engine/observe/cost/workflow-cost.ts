@@ -1,4 +1,4 @@
-import type { StepMode } from "../../guard/step-mode.ts";
+import type { StepMode } from "../../contract/step-mode.ts";
 import { KEEPER_MONTH, MONTH_DAYS, recorderMonth } from "./fixed.ts";
 import { addUsage, type Bill, marginalUsd, monthlyBill, type Split, splitUsd, timesUsage } from "./formula.ts";
 import { usageOfCode } from "./from-code.ts";

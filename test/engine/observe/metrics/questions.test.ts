@@ -1,13 +1,13 @@
 import { expect, it } from "vitest";
-import { raiseAlerts } from "../../../../src/engine/observe/alerts/raise.ts";
-import { ALERT_RULES } from "../../../../src/engine/observe/alerts/rules.ts";
+import { raiseAlerts } from "../../../../src/engine/alerts/raise.ts";
+import { ALERT_RULES } from "../../../../src/engine/alerts/rules.ts";
 import { readCounted } from "../../../../src/engine/observe/metrics/folding.ts";
 import { readGauges } from "../../../../src/engine/observe/metrics/gauges.ts";
 import { app } from "../../../probe/worker.ts";
+import { alerts, calmly, pass, run } from "../../alerts/raising.ts";
 import { asking } from "../../asking.ts";
 import { ask } from "../../callbacks/heard.ts";
 import { probeEnv, reaches, rows, until } from "../../harness.ts";
-import { alerts, calmly, pass, run } from "../alerts/raising.ts";
 
 calmly();
 

@@ -1,5 +1,5 @@
-import type { AddressGuard } from "../../contract/address-guard.ts";
-import { defineWorkflow, type WorkflowDefinition } from "../../workflow/workflow.ts";
+import type { AddressGuard } from "../contract/address-guard.ts";
+import { defineWorkflow, type WorkflowDefinition } from "../workflow/workflow.ts";
 import { AlertChanged, type AlertNotice, SEND_ALERT } from "./notice.ts";
 import { postAlert } from "./post.ts";
 

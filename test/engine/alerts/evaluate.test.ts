@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type AlertChange, evaluate } from "../../../../src/engine/observe/alerts/evaluate.ts";
-import { MAX_GROUPS, type Reading } from "../../../../src/engine/observe/alerts/observations.ts";
-import type { AlertRule } from "../../../../src/engine/observe/alerts/rule.ts";
-import { type Alert, groupOf } from "../../../../src/engine/store/alerts.ts";
+import { type AlertChange, evaluate } from "../../../src/engine/alerts/evaluate.ts";
+import { MAX_GROUPS, type Reading } from "../../../src/engine/alerts/observations.ts";
+import type { AlertRule } from "../../../src/engine/alerts/rule.ts";
+import { type Alert, groupOf } from "../../../src/engine/store/alerts.ts";
 import { type Look, naive } from "./model.ts";
 
 const MINUTE = 60_000;

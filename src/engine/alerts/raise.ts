@@ -1,10 +1,10 @@
-import type { EngineEnv } from "../../contract/bindings.ts";
-import { crashPoint } from "../../contract/crash-points.ts";
-import { messageOf } from "../../contract/errors.ts";
-import { logLine } from "../../contract/log-line.ts";
-import type { Portion } from "../../contract/patience.ts";
-import { sayUnmeant } from "../../contract/settings.ts";
-import { relay } from "../../recorder/relay.ts";
+import type { EngineEnv } from "../contract/bindings.ts";
+import { crashPoint } from "../contract/crash-points.ts";
+import { messageOf } from "../contract/errors.ts";
+import { logLine } from "../contract/log-line.ts";
+import type { Portion } from "../contract/patience.ts";
+import { sayUnmeant } from "../contract/settings.ts";
+import { relay } from "../recorder/relay.ts";
 import {
   type Alert,
   type AlertRow,
@@ -15,11 +15,11 @@ import {
   removeSpoiled,
   selectKnown,
   writeAlerts,
-} from "../../store/alerts.ts";
-import { selectEscalations } from "../../store/dead-letters.ts";
-import { insertOutgoing, type Outgoing } from "../../store/outbox.ts";
-import { atomically, query } from "../../store/retry.ts";
-import type { Catalog } from "../../topology/catalog.ts";
+} from "../store/alerts.ts";
+import { selectEscalations } from "../store/dead-letters.ts";
+import { insertOutgoing, type Outgoing } from "../store/outbox.ts";
+import { atomically, query } from "../store/retry.ts";
+import type { Catalog } from "../topology/catalog.ts";
 import { type AlertVars, CHANNELS, type ChannelName, channelOf } from "./channels.ts";
 import { evaluate, type Step } from "./evaluate.ts";
 import { withExamples } from "./examples.ts";

@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
-import { MillraceError } from "../../contract/errors.ts";
-import { assertSecret } from "../../contract/ids.ts";
-import { isHttpAddress } from "../../contract/settings.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { assertSecret } from "../contract/ids.ts";
+import { isHttpAddress } from "../contract/settings.ts";
 
 /** Where alerts can be sent. */
 export const CHANNELS = ["webhook", "slack", "telegram"] as const;

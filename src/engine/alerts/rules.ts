@@ -1,4 +1,4 @@
-import { MAX_COUNTED } from "../../store/health.ts";
+import { MAX_COUNTED } from "../store/health.ts";
 import type { AlertRule } from "./rule.ts";
 
 const MINUTE_MS = 60_000;

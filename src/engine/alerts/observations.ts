@@ -1,5 +1,5 @@
-import { type Alert, groupOf, OTHERS } from "../../store/alerts.ts";
-import type { Sample } from "../metrics/sample.ts";
+import type { Sample } from "../observe/metrics/sample.ts";
+import { type Alert, groupOf, OTHERS } from "../store/alerts.ts";
 import type { AlertRule } from "./rule.ts";
 
 /** A sample, and what it knows of what happened beside how much. */

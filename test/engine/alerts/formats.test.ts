@@ -1,16 +1,16 @@
 import fc from "fast-check";
 import { characterCount, type MillraceError, type TraceContext } from "millrace";
 import { describe, expect, it } from "vitest";
-import type { Retries } from "../../../../src/engine/guard/step.ts";
-import { type ChannelName, channelOf } from "../../../../src/engine/observe/alerts/channels.ts";
-import { slackBody, telegramBody, webhookBody } from "../../../../src/engine/observe/alerts/format.ts";
-import type { AlertNotice } from "../../../../src/engine/observe/alerts/notice.ts";
-import { postAlert } from "../../../../src/engine/observe/alerts/post.ts";
-import { raiseAlerts } from "../../../../src/engine/observe/alerts/raise.ts";
-import { ALERT_RULES } from "../../../../src/engine/observe/alerts/rules.ts";
-import { nextDelayMs } from "../../../../src/engine/workflow/delay.ts";
-import { app } from "../../../probe/worker.ts";
-import { probeEnv, rows, until } from "../../harness.ts";
+import { type ChannelName, channelOf } from "../../../src/engine/alerts/channels.ts";
+import { slackBody, telegramBody, webhookBody } from "../../../src/engine/alerts/format.ts";
+import type { AlertNotice } from "../../../src/engine/alerts/notice.ts";
+import { postAlert } from "../../../src/engine/alerts/post.ts";
+import { raiseAlerts } from "../../../src/engine/alerts/raise.ts";
+import { ALERT_RULES } from "../../../src/engine/alerts/rules.ts";
+import type { Retries } from "../../../src/engine/guard/step.ts";
+import { nextDelayMs } from "../../../src/engine/workflow/delay.ts";
+import { app } from "../../probe/worker.ts";
+import { probeEnv, rows, until } from "../harness.ts";
 import { addressThat, calmly, receiver, vars } from "./raising.ts";
 
 calmly();

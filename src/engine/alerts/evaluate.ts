@@ -1,5 +1,5 @@
-import { digest } from "../../contract/ids.ts";
-import { type Alert, groupOf, type Severity } from "../../store/alerts.ts";
+import { digest } from "../contract/ids.ts";
+import { type Alert, groupOf, type Severity } from "../store/alerts.ts";
 import { type Observation, observationsOf, type Reading } from "./observations.ts";
 import type { AlertRule } from "./rule.ts";
 

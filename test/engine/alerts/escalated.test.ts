@@ -1,8 +1,8 @@
 import { escalateDeadLetter, skipDeadLetter } from "millrace/operate";
 import { expect, it } from "vitest";
-import { app } from "../../../probe/worker.ts";
-import { deliver, fresh, operator, probeEnv } from "../../harness.ts";
-import { firstLetter, reader } from "../../intake/letter.ts";
+import { app } from "../../probe/worker.ts";
+import { deliver, fresh, operator, probeEnv } from "../harness.ts";
+import { firstLetter, reader } from "../intake/letter.ts";
 import { alerts, calmly, pass, receiver, round, saidIn } from "./raising.ts";
 
 calmly();

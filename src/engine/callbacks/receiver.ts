@@ -1,7 +1,7 @@
 import { Webhook } from "standardwebhooks";
-import type { Guarded } from "../../contract/address-guard.ts";
-import { MillraceError, notRetryable, upstreamRefused } from "../../contract/errors.ts";
-import { wordOf } from "../../limits/upstream.ts";
+import type { Guarded } from "../contract/address-guard.ts";
+import { MillraceError, notRetryable, upstreamRefused } from "../contract/errors.ts";
+import { wordOf } from "../limits/upstream.ts";
 
 /** What somebody must be told is put off for so long at most, whatever a receiver asks for. */
 const MAX_PUT_OFF_MS = 300_000;

@@ -1,9 +1,9 @@
 import { enqueue, MillraceError } from "millrace";
 import { expect, it } from "vitest";
-import { labs } from "../../../probe/lab.ts";
-import { app } from "../../../probe/worker.ts";
-import type { Received } from "../../../systems/webhooks/receiver.ts";
-import { deliver, fresh, probeEnv, rows, until } from "../../harness.ts";
+import { labs } from "../../probe/lab.ts";
+import { app } from "../../probe/worker.ts";
+import type { Received } from "../../systems/webhooks/receiver.ts";
+import { deliver, fresh, probeEnv, rows, until } from "../harness.ts";
 import { alerts, calmly, pass, receiver, round, saidIn } from "./raising.ts";
 
 const MINUTE = 60_000;

@@ -1,8 +1,8 @@
 import { expect, it, vi } from "vitest";
-import { raiseAlerts } from "../../../../src/engine/observe/alerts/raise.ts";
-import { ALERT_RULES } from "../../../../src/engine/observe/alerts/rules.ts";
-import { app } from "../../../probe/worker.ts";
-import { probeEnv } from "../../harness.ts";
+import { raiseAlerts } from "../../../src/engine/alerts/raise.ts";
+import { ALERT_RULES } from "../../../src/engine/alerts/rules.ts";
+import { app } from "../../probe/worker.ts";
+import { probeEnv } from "../harness.ts";
 import { alerts, calmly, receiver, run, saidIn } from "./raising.ts";
 
 calmly();

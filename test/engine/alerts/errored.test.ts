@@ -1,12 +1,12 @@
 import { MillraceError } from "millrace";
 import { keeperOf } from "millrace/worker";
 import { expect, it } from "vitest";
-import { raiseAlerts } from "../../../../src/engine/observe/alerts/raise.ts";
-import { ALERT_RULES } from "../../../../src/engine/observe/alerts/rules.ts";
-import { app } from "../../../probe/worker.ts";
-import { asking } from "../../asking.ts";
-import { ask } from "../../callbacks/heard.ts";
-import { fresh, probeEnv, reaches, until } from "../../harness.ts";
+import { raiseAlerts } from "../../../src/engine/alerts/raise.ts";
+import { ALERT_RULES } from "../../../src/engine/alerts/rules.ts";
+import { app } from "../../probe/worker.ts";
+import { asking } from "../asking.ts";
+import { ask } from "../callbacks/heard.ts";
+import { fresh, probeEnv, reaches, until } from "../harness.ts";
 import { calmly, pass, receiver, saidIn } from "./raising.ts";
 
 const MINUTE = 60_000;

@@ -2,13 +2,13 @@ import { AlertChanged, defineConsumer, defineWorkflow, on, start } from "millrac
 import { listActions } from "millrace/operate";
 import { catalog, keeperOf } from "millrace/worker";
 import { expect, it, vi } from "vitest";
-import { noticeOf } from "../../../../src/engine/observe/alerts/notice.ts";
-import { raiseAlerts } from "../../../../src/engine/observe/alerts/raise.ts";
-import { ALERT_RULES, INSTANCES_ERRORED } from "../../../../src/engine/observe/alerts/rules.ts";
-import { mute } from "../../../../src/engine/operate/mute-alert.ts";
-import { app } from "../../../probe/worker.ts";
-import { deliver, dieAt, fresh, keeperRound, operator, probeEnv, retentionPass, rows } from "../../harness.ts";
-import { rowOf } from "../../keeper/aged.ts";
+import { noticeOf } from "../../../src/engine/alerts/notice.ts";
+import { raiseAlerts } from "../../../src/engine/alerts/raise.ts";
+import { ALERT_RULES, INSTANCES_ERRORED } from "../../../src/engine/alerts/rules.ts";
+import { mute } from "../../../src/engine/operate/mute-alert.ts";
+import { app } from "../../probe/worker.ts";
+import { deliver, dieAt, fresh, keeperRound, operator, probeEnv, retentionPass, rows } from "../harness.ts";
+import { rowOf } from "../keeper/aged.ts";
 import { alerts, calmly, pass, receiver, round, run, saidIn, vars } from "./raising.ts";
 
 calmly();

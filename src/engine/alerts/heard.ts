@@ -1,7 +1,7 @@
-import { queueBinding, workflowBinding } from "../../contract/bindings.ts";
-import { messageOf } from "../../contract/errors.ts";
-import { sayUnmeant } from "../../contract/settings.ts";
-import type { Catalog } from "../../topology/catalog.ts";
+import { queueBinding, workflowBinding } from "../contract/bindings.ts";
+import { messageOf } from "../contract/errors.ts";
+import { sayUnmeant } from "../contract/settings.ts";
+import type { Catalog } from "../topology/catalog.ts";
 import type { ChannelName } from "./channels.ts";
 import { AlertChanged, SEND_ALERT } from "./notice.ts";
 

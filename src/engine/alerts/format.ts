@@ -1,4 +1,4 @@
-import { characterCount, shortened } from "../../contract/text.ts";
+import { characterCount, shortened } from "../contract/text.ts";
 import type { AlertNotice } from "./notice.ts";
 
 /** Telegram takes so many characters of a message, Slack shows so many at once. */

@@ -1,5 +1,5 @@
-import { MillraceError } from "../../contract/errors.ts";
-import { nearest } from "../../contract/nearest.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { nearest } from "../contract/nearest.ts";
 
 /** A bound, and how long it must be exceeded without a break. */
 export interface Threshold {

@@ -1,5 +1,5 @@
-import type { AlertChange } from "../../../../src/engine/observe/alerts/evaluate.ts";
-import type { AlertRule } from "../../../../src/engine/observe/alerts/rule.ts";
+import type { AlertChange } from "../../../src/engine/alerts/evaluate.ts";
+import type { AlertRule } from "../../../src/engine/alerts/rule.ts";
 
 /** What was seen of one group at one time; null: nothing. */
 export interface Look {

@@ -2,11 +2,11 @@ import { createExecutionContext } from "cloudflare:test";
 import { engineRoutes } from "millrace/http";
 import { mintToken, retryInstance, type Scope } from "millrace/operate";
 import { expect, it } from "vitest";
-import { raiseAlerts } from "../../../../src/engine/observe/alerts/raise.ts";
-import { ALERT_RULES } from "../../../../src/engine/observe/alerts/rules.ts";
-import type { Sample } from "../../../../src/engine/observe/metrics/sample.ts";
-import { app } from "../../../probe/worker.ts";
-import { fresh, probeEnv, until } from "../../harness.ts";
+import { raiseAlerts } from "../../../src/engine/alerts/raise.ts";
+import { ALERT_RULES } from "../../../src/engine/alerts/rules.ts";
+import type { Sample } from "../../../src/engine/observe/metrics/sample.ts";
+import { app } from "../../probe/worker.ts";
+import { fresh, probeEnv, until } from "../harness.ts";
 import { calmly, receiver, run, vars } from "./raising.ts";
 
 calmly();

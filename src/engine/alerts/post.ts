@@ -1,10 +1,10 @@
-import type { AddressGuard } from "../../contract/address-guard.ts";
-import { MillraceError } from "../../contract/errors.ts";
-import { defineStep, type StepDefinition } from "../../guard/step.ts";
+import { assertTaken, guardedUrl, signatureOf } from "../callbacks/receiver.ts";
+import type { AddressGuard } from "../contract/address-guard.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { defineStep, type StepDefinition } from "../guard/step.ts";
 import { type AlertVars, type Channel, type ChannelName, channelOf } from "./channels.ts";
 import { slackBody, telegramBody, webhookBody } from "./format.ts";
 import type { AlertNotice } from "./notice.ts";
-import { assertTaken, guardedUrl, signatureOf } from "./receiver.ts";
 
 /** One notice on its way to one channel. */
 interface Posting {

@@ -2,12 +2,12 @@ import { introspectWorkflow, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { keeperOf } from "millrace/worker";
 import { afterAll, beforeEach, inject, onTestFinished } from "vitest";
-import { raiseAlerts } from "../../../../src/engine/observe/alerts/raise.ts";
-import { ALERT_RULES } from "../../../../src/engine/observe/alerts/rules.ts";
-import { app } from "../../../probe/worker.ts";
-import type { Received, Treatment } from "../../../systems/webhooks/receiver.ts";
-import { until } from "../../../until.ts";
-import { fresh, probeEnv, rows } from "../../harness.ts";
+import { raiseAlerts } from "../../../src/engine/alerts/raise.ts";
+import { ALERT_RULES } from "../../../src/engine/alerts/rules.ts";
+import { app } from "../../probe/worker.ts";
+import type { Received, Treatment } from "../../systems/webhooks/receiver.ts";
+import { until } from "../../until.ts";
+import { fresh, probeEnv, rows } from "../harness.ts";
 
 const receiverUrl = inject("receiverUrl");
 export const vars = env as unknown as Record<string, string | undefined>;

@@ -1,0 +1,152 @@
+const SYSTEMS = ["brand", "content", "facts", "crm", "webhooks", "batches", "privacy"].map((name) => `systems/${name}`);
+
+/** What every room of the engine may know. */
+const CORE = ["engine/contract", "engine/store"];
+
+/** A room, and the rooms it may import from. A room of the engine is named by its folder; the rest of the app by its own. */
+export const MAY_IMPORT: Record<string, readonly string[]> = {
+  "engine/contract": [],
+  "engine/store": ["engine/contract"],
+  "engine/recorder": ["engine/contract", "engine/store", "engine/lanes", "engine/observe"],
+  "engine/observe": CORE,
+  // What one pass through a workflow's code knows; how it attempts an effect; how the code's steps are taken on the platform.
+  "engine/pass": ["engine/contract", "engine/store", "engine/recorder", "engine/observe"],
+  "engine/guard": ["engine/contract", "engine/store", "engine/recorder", "engine/observe", "engine/pass"],
+  "engine/workflow": ["engine/contract", "engine/store", "engine/signals", "engine/observe", "engine/pass", "engine/guard", "engine/lanes"],
+  "engine/signals": ["engine/contract", "engine/store"],
+  "engine/topology": ["engine/contract", "engine/store", "engine/workflow", "engine/lanes"],
+  "engine/intake": [...CORE, "engine/recorder", "engine/workflow", "engine/signals", "engine/topology", "engine/observe"],
+  // The end of a run told to the address that its command has named: by a workflow of the engine's own.
+  "engine/callbacks": [...CORE, "engine/guard", "engine/workflow", "engine/intake", "engine/limits"],
+  // What people are told of: by a workflow of the engine's own, too.
+  "engine/alerts": [...CORE, "engine/recorder", "engine/guard", "engine/workflow", "engine/topology", "engine/callbacks", "engine/observe"],
+  "engine/access": ["engine/contract", "engine/store", "engine/topology"],
+  "engine/inspect": [
+    "engine/alerts",
+    "engine/callbacks",
+    ...CORE,
+    "engine/pass",
+    "engine/guard",
+    "engine/signals",
+    "engine/intake",
+    "engine/access",
+    "engine/lanes",
+    "engine/observe",
+    "engine/pull",
+    "engine/topology",
+  ],
+  "engine/operate": [
+    ...CORE,
+    "engine/recorder",
+    "engine/pass",
+    "engine/guard",
+    "engine/signals",
+    "engine/intake",
+    "engine/topology",
+    "engine/access",
+    "engine/inspect",
+    "engine/lanes",
+    "engine/observe",
+    "engine/pull",
+    "engine/workflow",
+  ],
+  "engine/erase": ["engine/contract", "engine/store", "engine/lanes", "engine/locks"],
+  "engine/limits": ["engine/contract", "engine/store"],
+  "engine/lanes": ["engine/contract"],
+  "engine/counters": ["engine/contract"],
+  "engine/locks": ["engine/contract", "engine/store"],
+  // Lanes whose messages the engine itself takes.
+  "engine/turns": ["engine/contract", "engine/store", "engine/intake", "engine/topology", "engine/lanes"],
+  "engine/pull": ["engine/contract", "engine/store", "engine/observe"],
+  "engine/rooms": ["engine/contract", "engine/store"],
+  "engine/schedules": ["engine/contract", "engine/store", "engine/intake", "engine/topology", "engine/access", "engine/operate"],
+  // What records say against each other: it mends by the doors of the rooms whose records they are.
+  "engine/reconcile": [
+    "engine/contract",
+    "engine/store",
+    "engine/intake",
+    "engine/topology",
+    "engine/operate",
+    "engine/lanes",
+    "engine/locks",
+  ],
+  "engine/keeper": [
+    "engine/alerts",
+    "engine/callbacks",
+    "engine/reconcile",
+    "engine/schedules",
+    "engine/topology",
+    "engine/contract",
+    "engine/store",
+    "engine/recorder",
+    "engine/signals",
+    "engine/intake",
+    "engine/operate",
+    "engine/observe",
+    "engine/lanes",
+  ],
+  "engine/http": [
+    ...CORE,
+    "engine/callbacks",
+    "engine/intake",
+    "engine/access",
+    "engine/inspect",
+    "engine/operate",
+    "engine/schedules",
+    "engine/limits",
+    "engine/locks",
+    "engine/topology",
+    "engine/keeper",
+    "engine/lanes",
+    "engine/pull",
+    "engine/rooms",
+    "engine/observe",
+  ],
+  "engine/testing": ["engine/contract", "engine/keeper", "engine/observe", "engine/recorder"],
+  // The app is the engine's first customer: it enters by the doors, as an npm user would.
+  messages: ["engine"],
+  // The business that the chains serve: a folder each, its objects with it. One that several rest on stands further up.
+  "systems/contacts": ["engine", "messages"],
+  "systems/brand": ["engine", "messages", "systems/contacts", "systems"],
+  "systems/content": ["engine", "messages", "providers", "systems/brand"],
+  "systems/facts": ["engine", "messages", "systems/contacts", "systems"],
+  "systems/crm": ["engine", "messages", "providers", "systems/contacts", "systems/facts"],
+  "systems/webhooks": ["engine", "messages", "systems/facts"],
+  "systems/batches": ["engine", "messages", "systems/contacts", "systems/facts"],
+  "systems/privacy": [
+    "engine",
+    "messages",
+    "providers",
+    "systems/contacts",
+    "systems/brand",
+    "systems/facts",
+    "systems/crm",
+    "systems/webhooks",
+    "systems/batches",
+  ],
+  // The ports reach the embedded programs by a binding. The programs sign and count by the very rules that their ports expect of the real
+  // ones.
+  providers: ["engine"],
+  embedded: ["engine", "providers"],
+  steps: ["engine", "messages", "providers", ...SYSTEMS],
+  workflows: ["engine", "messages", "steps", ...SYSTEMS],
+  consumers: ["engine", "messages", "workflows", "systems/facts", "systems/crm", "systems/webhooks"],
+  api: ["engine", "messages", "providers", "embedded", "systems", "systems/contacts", ...SYSTEMS],
+  // The command line and the console know the API by its types alone: they speak to it over HTTP.
+  cli: [],
+  console: [],
+};
+
+/**
+ * Files that a room may import from where it may not import otherwise: what the command line writes into a database itself is as the engine
+ * writes it.
+ */
+export const MAY_IMPORT_FILES: Record<string, readonly string[]> = {
+  cli: ["engine/contract/sql.ts", "engine/contract/token.ts", "engine/store/tokens.ts", "engine/store/actions.ts"],
+};
+
+/** Rooms that may know others by their types alone. */
+export const MAY_IMPORT_TYPES: Record<string, readonly string[]> = { cli: ["api", "engine"], console: ["engine"] };
+
+/** Doors that are not everybody's: the rooms that may use them. */
+export const DOOR_FOR: Record<string, readonly string[]> = { "millrace/http": ["api", "cli", "console"], "millrace/testing": [] };
