@@ -211,12 +211,38 @@ export function askedDelayMs(error: unknown): number | undefined {
   return Number.isFinite(delayMs) ? delayMs : undefined;
 }
 
-/** The detail of an error, which is empty for one that is not ours. Errors of users may throw where they are looked at. */
+/**
+ * The detail of an error, also after it crossed an RPC boundary: the fields that can be read, and are what they should be. Empty for an error
+ * that is not ours.
+ */
 export function detailOf(error: unknown): ErrorDetail {
+  const fields = Object.entries(DETAIL_FIELDS).map(([name, fits]) => [name, fieldOf(error, name as keyof ErrorDetail), fits] as const);
+  return Object.fromEntries(fields.flatMap(([name, value, fits]) => (fits(value) ? [[name, value]] : [])));
+}
+
+const isText = (value: unknown) => typeof value === "string";
+const isNumber = (value: unknown) => typeof value === "number";
+const isFlag = (value: unknown) => typeof value === "boolean";
+
+/** What is read of a detail, and what it must be. */
+const DETAIL_FIELDS: Omit<Record<keyof ErrorDetail, (value: unknown) => boolean>, "cause"> = {
+  issues: Array.isArray,
+  delayMs: isNumber,
+  terminal: isFlag,
+  upstreamStatus: Number.isSafeInteger,
+  didYouMean: isText,
+  step: isText,
+  from: isText,
+  to: isText,
+  audited: isFlag,
+};
+
+/** One field of an error's detail. Errors of users may throw where they are looked at. */
+function fieldOf(error: unknown, name: keyof ErrorDetail): unknown {
   try {
-    return (isOurs(error) && error.detail) || {};
+    return isOurs(error) ? error.detail?.[name] : undefined;
   } catch {
-    return {};
+    return undefined;
   }
 }
 

@@ -33,12 +33,13 @@ function isByName(error: unknown): boolean {
   return error instanceof Error && error.name === NON_RETRYABLE;
 }
 
-/** An error whose message begins with that name, by which the platform goes as well, as that error: so one may come over RPC. */
+/** An error, or a bare text, that begins with that name, by which the platform goes as well, as that error: so one may come over RPC. */
 export function asNamed(error: unknown): unknown {
-  if (!(error instanceof Error) || codeOf(error) !== undefined || isByName(error)) return error;
-  const [begin, said] = /^NonRetryableError:?\s*(.*)$/s.exec(error.message) ?? [];
+  if (!(error instanceof Error || typeof error === "string") || codeOf(error) !== undefined || isByName(error)) return error;
+  const [begin, said] = /^NonRetryableError:?\s*(.*)$/s.exec(messageOf(error)) ?? [];
   if (begin === undefined || said === undefined) return error;
-  return Object.assign(new NonRetryableError(said), { stack: [begin, ...framesOf(error)].join("\n") });
+  const frames = error instanceof Error ? framesOf(error) : [];
+  return Object.assign(new NonRetryableError(said), { stack: [begin, ...frames].join("\n") });
 }
 
 /** A step's error as the platform gives it back, with its code again: the same in the pass that made it and in every later one. */

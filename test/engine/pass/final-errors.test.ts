@@ -19,6 +19,7 @@ const FINAL: Record<string, () => Promise<never>> = {
   "of the platform's class": throwing(new NonRetryableError(SAID)),
   "of that class by a name of its own": throwing(new NonRetryableError(SAID, "CardDeclined")),
   "of another bundle's class of that name": throwing(Object.assign(new Error(SAID), { name: "NonRetryableError" })),
+  "of a bare text that begins with that name": throwing(`NonRetryableError: ${SAID}`),
   "that begins with that name": throwing(new Error(`NonRetryableError: ${SAID}`)),
   "that an object elsewhere threw": () => elsewhere().refuse(SAID),
 };
@@ -115,5 +116,31 @@ describe("An undo that fails with an upstream's whole page", () => {
     await undo(instanceId);
     await until(() => errorOf(instanceId), Boolean);
     expect(await errorOf(instanceId)).toEqual({ step: "undo reserve", code: "step_failed", message: "x".repeat(1000), attempts: 1 });
+  });
+});
+
+/** Details of an error that nobody can make use of: another bundle's, or made by hand. */
+const ODD_DETAILS: Record<string, () => object> = {
+  "whose fields throw": () => Object.defineProperty({}, "upstreamStatus", { get: () => expect.fail("looked at"), enumerable: true }),
+  "whose verdict throws": () => Object.defineProperty({}, "terminal", { get: () => expect.fail("looked at") }),
+  "that is a revoked proxy": () => {
+    const { proxy, revoke } = Proxy.revocable({}, {});
+    revoke();
+    return proxy;
+  },
+  "with a status that is no number": () => ({ upstreamStatus: { a: 1n } }),
+  "with a status that is no whole number": () => ({ upstreamStatus: 1e300 }),
+  "with a status as text": () => ({ upstreamStatus: "404" }),
+};
+const ODD_CASES = MODES.flatMap((steps) => Object.entries(ODD_DETAILS).map(([what, detail]) => ({ what, detail, steps })));
+
+describe("A step's error with a detail", () => {
+  it.each(ODD_CASES)("$what is its run's failure all the same, by its code and after its attempts ($steps)", async ({ detail, steps }) => {
+    const refusal = () => Object.assign(new Error(SAID), { name: "MillraceError", code: "upstream_refused", detail: detail() });
+    const { world, pay } = payment(() => Promise.reject(refusal()), steps);
+    const { instanceId } = await runLab(({ step }) => step.effect("pay", pay.definition, {}, { steps }));
+    await failed(instanceId);
+    expect(await errorOf(instanceId)).toEqual({ step: "pay", code: "upstream_refused", message: SAID, attempts: 3 });
+    expect(world.tried).toBe(3);
   });
 });
