@@ -85,6 +85,21 @@ describe("What a message marks as sensitive, in the name of the function that th
   });
 });
 
+it("What a message marks as sensitive, said as the step that an error names, is in no line of the log", async () => {
+  const [secret, lines] = [letters(), linesFromNow()];
+  const { instanceId: id } = await runLab(
+    ({ payload }) => Promise.reject(new MillraceError("card_declined", "No.", { step: `write to ${payload.person?.email}` })),
+    { person: { email: secret, city: "London" } },
+  );
+  await reaches(id, "errored");
+  const own = () => lines().filter((line) => line.instance_id === id);
+  await until(
+    async () => own(),
+    (found) => found.length > 0,
+  );
+  expect(own()).toMatchObject([{ log: "ended", step: "", at: `write to ${REDACTED}` }]);
+});
+
 it.each(MODES)("An error of ours with a code of its own that is none ends its step where it says so (%s)", async (steps) => {
   let tried = 0;
   const run = async () => {

@@ -101,8 +101,8 @@ export function logDoubt(run: LoggedRun, failure: LoggedFailure, effect: EntryKe
 
 /** A failure as the log and traces may say it. */
 export function withheldBy({ hide }: LoggedRun, failure: LoggedFailure): LoggedFailure {
-  const { code, message, where } = failure;
-  return { ...failure, code: shownCode(hide, code), message: hide(message), where: hide(where) };
+  const { code, message, at, where } = failure;
+  return { ...failure, code: shownCode(hide, code), message: hide(message), at: hide(at), where: hide(where) };
 }
 
 /** One line for each run that ended, or that an undo ended. `ms`: since it began. */
