@@ -101,7 +101,15 @@ export class BulkAction extends entrypoint(bulkAction, app) {}
 export class SendCallback extends entrypoint(sendCallback, app) {}
 
 /** Its catalog is asked for alerts alone: the probe has no schedules. */
-export class Keeper extends keeper({ catalog: app }) {}
+export class Keeper extends keeper({ catalog: app }) {
+  /** How many rounds of its own clock go on just now. */
+  underWay = 0;
+
+  override async alarm(info?: AlarmInvocationInfo): Promise<void> {
+    this.underWay++;
+    await super.alarm(info).finally(() => this.underWay--);
+  }
+}
 
 const consume = dispatch(app);
 const api = engineRoutes(app, {

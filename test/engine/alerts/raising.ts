@@ -4,7 +4,7 @@ import { keeperOf } from "millrace/worker";
 import { afterAll, beforeEach, inject, onTestFinished } from "vitest";
 import { raiseAlerts } from "../../../src/engine/alerts/raise.ts";
 import { ALERT_RULES } from "../../../src/engine/alerts/rules.ts";
-import { app } from "../../probe/worker.ts";
+import { app, type Keeper } from "../../probe/worker.ts";
 import type { Received, Treatment } from "../../systems/webhooks/receiver.ts";
 import { until } from "../../until.ts";
 import { fresh, probeEnv, rows } from "../harness.ts";
@@ -38,6 +38,11 @@ export function calmly(): void {
   beforeEach(async () => {
     vars.KEEPER_PERIOD_MS = "3600000";
     await runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.setAlarm(Date.now() + 3_600_000));
+    // One that looks already would raise in the midst of the test what it sees.
+    await until(
+      () => runInDurableObject(keeperOf(probeEnv), (keeper) => (keeper as Keeper).underWay),
+      (count) => count === 0,
+    );
     await env.DB.batch(
       [
         "UPDATE instances SET updated_at = 1 WHERE status = 'errored'",
@@ -97,9 +102,24 @@ export async function receiver({ treatments = [] }: { treatments?: Treatment[] }
   Object.assign(vars, { ALERTS_WEBHOOK_URL: address.url, ALERTS_WEBHOOK_SECRET: SECRET });
   onTestFinished(async () => {
     for (const name of Object.keys(vars).filter((one) => one.startsWith("ALERTS_"))) delete vars[name];
-    await introspector.dispose();
-  });
+    await nothingUnderWay().finally(introspector.dispose);
+  }, 40_000);
   return address;
+}
+
+/** Where a notice goes is read as it is sent: one that is still under way would come to the receiver of the next test. */
+async function nothingUnderWay(): Promise<void> {
+  const left = await until(
+    () =>
+      rows(
+        `SELECT 'message' AS what, id FROM outbox WHERE queue = 'alerts'
+         UNION ALL
+         SELECT status, id FROM instances WHERE workflow = 'send-alert' AND status NOT IN ('complete', 'errored', 'terminated', 'dead', 'skipped')`,
+      ),
+    (found) => found.length === 0,
+    30_000,
+  );
+  if (left.length > 0) throw new Error(`Alerts are still under way: ${JSON.stringify(left)}`);
 }
 
 /** What a request said. */
