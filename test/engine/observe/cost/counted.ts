@@ -4,9 +4,9 @@ import { onTestFinished } from "vitest";
 import { until } from "../../../until.ts";
 import { operator, probeEnv, rows } from "../../harness.ts";
 
-/** What the keeper writes of instances that it looks at is its own, and no run's. */
+/** What the keeper writes of instances that it looks at, and of alerts that name them, is its own, and no run's. */
 const KEEPERS =
-  /^\s*UPDATE instances SET check_at = CAST\(unixepoch\('subsec'\) \* 1000 AS INTEGER\)( \+ \(l\.value|\s+WHERE)|(INTO|UPDATE|DELETE FROM) (tallies|counts)/;
+  /^\s*UPDATE instances SET check_at = CAST\(unixepoch\('subsec'\) \* 1000 AS INTEGER\)( \+ \(l\.value|\s+WHERE)|(INTO|UPDATE|DELETE FROM) (tallies|counts|alerts)/;
 
 /** What names a row: whatever is written later of one that is theirs is theirs, too. */
 const IDS = /[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f-]{27}/g;
