@@ -67,10 +67,10 @@ describe("a lock", () => {
 
   it("outlives the death of its holder by its time, and no longer", async () => {
     const { under, takeAndDie } = lock();
-    const { token: dead } = await takeAndDie(1_000);
     const began = Date.now();
+    const { token: dead } = await takeAndDie(1_000);
     const token = await under(({ token }) => token);
-    expect(Date.now() - began).toBeGreaterThan(900);
+    expect(Date.now() - began).toBeGreaterThanOrEqual(1_000);
     expect(token).toBeGreaterThan(dead ?? Number.POSITIVE_INFINITY);
   });
 
@@ -164,7 +164,8 @@ describe("a lock", () => {
     const release = (id: string) => lockObject(env, { tenantId: "", name }).release(id);
     const LOCK = { getByName: () => ({ acquire, release }) } as unknown as LockEnv["LOCK"];
     expect(await withLock({ LOCK }, name, { wait: "20 seconds" }, () => "in")).toBe("in");
-    expect(Math.max(...at.slice(1).map((time, index) => time - (at[index] ?? 0)))).toBeLessThan(1_200);
+    // Pauses that only doubled would have come to this.
+    expect(Math.max(...at.slice(1).map((time, index) => time - (at[index] ?? 0)))).toBeLessThan(1_600);
     expect(await under(() => "free", { wait: 0 })).toBe("free");
   });
 
