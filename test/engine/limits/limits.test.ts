@@ -71,10 +71,10 @@ describe("a limit", () => {
   });
 
   it("one 429 holds everybody back: those who ask, and those who wait already", async () => {
-    const [name, rule] = [fresh("limit"), { limit: 1, periodMs: 1_500 }];
+    const [name, rule] = [fresh("limit"), { limit: 1, periodMs: 2_500 }];
     const limit = () => limitOf(env, name, [rule], { marginMs: 0 });
     await limitOf(env, name, [rule]).take();
-    // Its moment is more than a second away, and is taken back.
+    // Its moment is more than a second away when everybody is held back, and is taken back.
     const waiting = limitOf(env, name, [rule]).take(1, { patienceMs: 5_000 });
     await scheduler.wait(20);
     await limit().heed(refusal(600));
