@@ -3,7 +3,7 @@ import type { CrashPoint } from "millrace/testing";
 import { describe, expect, it } from "vitest";
 import type { LabCall } from "../../probe/lab.ts";
 import { expireLeases, fresh, pauseAt, until } from "../harness.ts";
-import { LAB, outputOf, runLab } from "../lab.ts";
+import { held, LAB, outputOf, runLab } from "../lab.ts";
 import { back, effect, ended, failed, ONCE, retry, stateOf, undo } from "../operate/operating.ts";
 import { down, noFunds, shop } from "./shop.ts";
 
@@ -90,8 +90,12 @@ describe("A failure that the code caught, where the effect behind it happened an
   it("W25 W03 stays caught where another branch began the effect", async () => {
     const { asked, card, act } = shop();
     const { instanceId, passedAnew } = await diesBehindEffect(async ({ step }) => {
-      const pay = step.effect("card", card, null).catch(() => "by invoice");
-      const ship = step.read("stock", () => scheduler.wait(100)).then(() => step.effect("ship", act("ship"), null));
+      let isCaught = false;
+      const pay = step.effect("card", card, null).catch(() => {
+        isCaught = true;
+        return "by invoice";
+      });
+      const ship = step.read("stock", () => held(() => isCaught)).then(() => step.effect("ship", act("ship"), null));
       return (await Promise.all([pay, ship]))[0];
     });
     await passedAnew();
@@ -102,8 +106,10 @@ describe("A failure that the code caught, where the effect behind it happened an
   it("W25 W03 wins the race that it won, though its rival is on record by then", async () => {
     const { asked, card, act } = shop();
     const { instanceId, passedAnew } = await diesBehindEffect(async ({ step, instanceId: id }) => {
-      const rival = step.commit("rival", () => scheduler.wait(300).then(() => ({ output: "rival" })));
+      let isOver = false;
+      const rival = step.commit("rival", () => held(() => isOver).then(() => ({ output: "rival" })));
       const first = await Promise.race([rival, step.effect("card", card, null).catch(() => "refused")]);
+      isOver = true;
       if (first === "rival") return first;
       await step.effect("invoice", act("invoice"), null);
       return [first, await stateOf(id, "rival")];

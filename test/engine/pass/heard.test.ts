@@ -1,7 +1,7 @@
 import { upstreamRefused } from "millrace";
 import { describe, expect, it } from "vitest";
 import { reaches, rows, statusOf } from "../harness.ts";
-import { errorOf, restartLab, runLab } from "../lab.ts";
+import { errorOf, held, restartLab, runLab } from "../lab.ts";
 import { effect, ended, failed, ONCE, resolve, retry } from "../operate/operating.ts";
 import { refuse } from "./refuse.ts";
 
@@ -58,13 +58,15 @@ describe("What the code had heard stays the way that it went", () => {
 
   it("W15 I17 in a complete run that the platform makes anew, where a race with nothing behind it comes out otherwise now", async () => {
     const did: string[] = [];
+    let isOver = false;
     const { instanceId } = await runLab(async ({ step }) => {
       const slow = step.effect(
         "slow",
-        effect("keyed", () => scheduler.wait(1500).then(() => "slow")),
+        effect("keyed", () => held(() => isOver).then(() => "slow")),
         {},
       );
       const first = await Promise.race([slow, step.sleep("limit", 300).then(() => "limit")]);
+      isOver = true;
       if (first === "slow")
         await step.effect(
           "celebrate",

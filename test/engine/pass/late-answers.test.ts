@@ -17,19 +17,20 @@ const errs =
 describe("An end that comes of a failure which the platform remembers", () => {
   it.concurrent("I17 is told: of two branches that failed side by side the other one is retried", async () => {
     let mended = false;
-    let failed = false;
+    let heard = false;
     const { instanceId } = await runLab(({ step }) => {
       const first = async () => {
-        await held(() => failed);
-        await scheduler.wait(50);
+        await held(() => heard);
         throw new Error("The first is broken.");
       };
       const second = async () => {
         if (mended) return 1;
-        failed = true;
         throw new Error("The second is broken.");
       };
-      return Promise.all([step.read("first", first, ONCE), step.read("second", second, ONCE)]);
+      const failing = step.read("second", second, ONCE).finally(() => {
+        heard = true;
+      });
+      return Promise.all([step.read("first", first, ONCE), failing]);
     });
     expect(await ended(instanceId)).toBe("errored");
     expect(await errorOf(instanceId)).toMatchObject({ step: "second" });
