@@ -52,6 +52,7 @@ it("a failed attempt is told with the wait after it, and the end with its cause"
   const step: Step = {
     type: "do",
     name: "put page",
+    own: null,
     mode: "platform",
     kept: false,
     count: 1,

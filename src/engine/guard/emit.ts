@@ -4,8 +4,8 @@ import type { Envelope } from "../contract/envelope.ts";
 import { type EntryKey, eventKey, fingerprintOf, messageId } from "../contract/ids.ts";
 import type { Draft } from "../contract/message.ts";
 import { queueFor } from "../contract/queue.ts";
+import { labelOf } from "../contract/step-names.ts";
 import { nextHop } from "../contract/trace.ts";
-import { labelOf } from "../pass/history.ts";
 import type { Outgoing } from "../store/outbox.ts";
 
 /** Addresses what a step emits: correlation carried on, the step as the cause, ids that are the same at every attempt. */

@@ -1,8 +1,8 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type EntryKey, formatEntryKey, parseEntryKey } from "../contract/ids.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
+import { labelOf } from "../contract/step-names.ts";
 import type { Failure } from "../pass/failure.ts";
-import { labelOf } from "../pass/history.ts";
 import type { Operator } from "../store/actions.ts";
 import type { RecordedClass } from "../store/inbox/classes.ts";
 import type { EntryState } from "../store/inbox/entry.ts";

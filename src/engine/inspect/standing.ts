@@ -1,6 +1,6 @@
 import { fragment, type Statement, sql } from "../contract/sql.ts";
+import { labelOf } from "../contract/step-names.ts";
 import type { Failure } from "../pass/failure.ts";
-import { labelOf } from "../pass/history.ts";
 import { type InstanceStatus, ON_ITS_WAY } from "../store/instances/status.ts";
 import { inItsWords, type StepRecord } from "./history.ts";
 import { IS_WAITING } from "./waiting.ts";

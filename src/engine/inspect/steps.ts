@@ -1,8 +1,8 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { CLOCKS_APART_MS } from "../contract/patience.ts";
 import type { StepMode } from "../contract/step-mode.ts";
+import { codeLabelOf, labelOf, type OwnPart, ownName, ownStep } from "../contract/step-names.ts";
 import { isDoubtEvent } from "../guard/doubt.ts";
-import { labelOf } from "../pass/history.ts";
 import { IN_PASS_MS } from "../pass/lean.ts";
 import { isResumeEvent } from "../signals/held.ts";
 import { awaitedSteps } from "../signals/wait.ts";
@@ -21,6 +21,8 @@ export interface NamedStep extends Omit<StepRecord, "startedAt" | "state"> {
    * its run, is complete for the platform; and one that was in the middle of something when its run ended still is.
    */
   state: StepRecord["state"] | "in_doubt" | "paused" | "stopped";
+  /** For one of the engine's own: the step of the code that it is about, and what it is for. Null for a step of the code. */
+  own: { of: string; part: OwnPart } | null;
   /** `lean`: a pass took it itself, and no step is billed for it. */
   mode: StepMode;
   /** True for a lean one that an earlier run took: this one keeps what came of it. */
@@ -59,17 +61,19 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
     const doubted = step.state === "complete" && effects.at(-1)?.state === "in_doubt" && ({ state: "in_doubt", endedAt: null } as const);
     const paused = step.state === "complete" && heldBack.has(step.name) && ({ state: "paused", endedAt: null } as const);
     const stopped = isOver && UNDER_WAY.has(step.state) && ({ state: "stopped", until: null } as const);
-    const own = step.eventType !== null && isOwnEvent(step.eventType) && { eventType: null };
+    const unnamed = step.eventType !== null && isOwnEvent(step.eventType) && { eventType: null };
     const told = withCause(spoken(begunInPass(step, recorded.get(step.name)?.at(-1))), instance);
+    const part = ownStep(step)?.part;
     return {
       ...told,
+      own: part ? { of: codeLabelOf(step), part } : null,
       mode: "platform",
       kept: false,
       ...waits,
       subject: null,
       approvalId: null,
       ...named,
-      ...own,
+      ...unnamed,
       ...doubted,
       ...paused,
       ...stopped,
@@ -92,10 +96,10 @@ function isOwnEvent(type: string): boolean {
 
 /** The steps that a pause has held back: behind each stands the wait for its end, or the attempt that had to wait for that. */
 function heldBackIn(steps: readonly StepRecord[]): ReadonlySet<string> {
-  const told = steps.flatMap(({ name }) => {
-    const [, label, round] = /^(.*) · (?:paused|after pause) (\d+)$/s.exec(name) ?? [];
-    if (label === undefined) return [];
-    return round === "1" ? [label] : [`${label} · after pause ${Number(round) - 1}`, `${label} · after doubt ${Number(round) - 1}`];
+  const told = steps.flatMap((step) => {
+    const { about, part, nth } = ownStep(step) ?? {};
+    if (about === undefined || nth === undefined || (part !== "paused" && part !== "after_pause")) return [];
+    return nth === 1 ? [about] : [ownName(about, "after_pause", nth - 1), ownName(about, "after_doubt", nth - 1)];
   });
   return new Set(told);
 }
@@ -160,6 +164,7 @@ function forgottenStep(name: string, effects: readonly Effect[], begunAt: number
   return {
     type: "do",
     name,
+    own: null,
     mode: last?.endedAt ? "lean" : "platform",
     kept: last?.endedAt ? last.endedAt < begunAt : false,
     count: 1,

@@ -1,8 +1,8 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { formatEntryKey } from "../contract/ids.ts";
 import { sql } from "../contract/sql.ts";
+import { labelOf } from "../contract/step-names.ts";
 import type { Effect } from "../inspect/effects.ts";
-import { labelOf } from "../pass/history.ts";
 import type { Operator } from "../store/actions.ts";
 import { type ResolvedEntry, selectResolved } from "../store/inbox/read.ts";
 import { query } from "../store/retry.ts";

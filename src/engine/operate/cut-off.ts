@@ -1,5 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type ErrorCode, isDefiniteRefusal, MillraceError } from "../contract/errors.ts";
+import { codeLabelOf } from "../contract/step-names.ts";
 import { historyOf, type StepRecord } from "../inspect/history.ts";
 import { noteCutOff } from "../store/actions.ts";
 import { atomically } from "../store/retry.ts";
@@ -18,7 +19,7 @@ interface Ended {
  */
 export async function keepCutOff(env: EngineEnv, { id, instance_id, workflow }: Ended): Promise<void> {
   const { steps } = await historyOf(env, { id: instance_id, workflow });
-  const labels = new Set(steps.filter(isCutOff).map(labelOfPlatformStep));
+  const labels = new Set(steps.filter(isCutOff).map(codeLabelOf));
   if (labels.size > 0) await atomically(env.DB, [noteCutOff(id, [...labels])]);
 }
 
@@ -35,9 +36,4 @@ function isCutOff({ type, state, attempts }: StepRecord): boolean {
 function isRefusal(message: string): boolean {
   const [, code] = /\(millrace: ([a-z_]+)(?:, final)?\)$/.exec(message) ?? [];
   return code !== undefined && isDefiniteRefusal(new MillraceError(code as ErrorCode, message));
-}
-
-/** The name in the code: the engine's own steps for one of the code's are called by that one's name and what they do. */
-export function labelOfPlatformStep({ name }: Pick<StepRecord, "name">): string {
-  return name.split(" · ")[0] ?? name;
 }

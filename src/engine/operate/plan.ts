@@ -1,12 +1,11 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { codeLabelOf, labelOf } from "../contract/step-names.ts";
 import { type Effect, effectsAndFree } from "../inspect/effects.ts";
 import { historyOf, type StepRecord } from "../inspect/history.ts";
 import type { Instance } from "../inspect/instances.ts";
-import { labelOf } from "../pass/history.ts";
 import { isResumeEvent } from "../signals/held.ts";
 import type { Operator } from "../store/actions.ts";
 import { UNDER_WAY } from "../store/instances/status.ts";
-import { labelOfPlatformStep } from "./cut-off.ts";
 
 /**
  * What an action would do with one effect. `kept`: it happened, and stands · `runs`: it is done, or tried again · `caught`: it failed, its
@@ -82,7 +81,7 @@ function openIn(steps: readonly StepRecord[]): ReadonlyMap<string, OpenState> {
   const open = new Map<string, OpenState>();
   const failed = new Set<string>();
   for (const step of steps) {
-    const label = labelOfPlatformStep(step);
+    const label = codeLabelOf(step);
     if (step.attempts.some(({ error }) => error !== null)) failed.add(label);
     if (step.type === "do" && (step.state === "running" || step.state === "retrying")) open.set(label, step.state);
     if (step.type === "waitForEvent" && step.state === "waiting" && isResumeEvent(step.eventType ?? "")) {

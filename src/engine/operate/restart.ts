@@ -1,6 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { labelOf } from "../contract/step-names.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
-import { labelOf } from "../pass/history.ts";
 import { type Action, actionIdOf, type Operator } from "../store/actions.ts";
 import { leaveDoubts } from "../store/inbox/doubts.ts";
 import { GOING_ON, RETRYABLE } from "../store/instances/status.ts";

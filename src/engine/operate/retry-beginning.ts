@@ -1,11 +1,11 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { sql } from "../contract/sql.ts";
+import { codeLabelOf, labelOf } from "../contract/step-names.ts";
 import { shortened } from "../contract/text.ts";
 import type { Effect } from "../inspect/effects.ts";
 import { historyOf } from "../inspect/history.ts";
 import type { Instance } from "../inspect/instances.ts";
-import { labelOf } from "../pass/history.ts";
 import { wentOnFrom } from "../store/inbox/caught.ts";
 import { SKIPPED } from "../store/inbox/outcome.ts";
 import { query } from "../store/retry.ts";
@@ -78,7 +78,7 @@ export async function assertRecorded(
   if (own.includes(from)) return;
   // Steps that only read are known to the platform alone.
   const { steps, truncated } = await historyOf(env, instance);
-  const names = [...new Set([...steps.map(({ name }) => name), ...own])];
+  const names = [...new Set([...steps.map(codeLabelOf), ...own])];
   if (truncated || names.includes(from)) return;
   const known = shortened(names.map((name) => `"${name}"`).join(", ") || "none", MAX_NAMES_CHARACTERS);
   throw new MillraceError(

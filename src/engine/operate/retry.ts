@@ -1,10 +1,10 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { CrashPoint } from "../contract/crash-points.ts";
 import type { Statement } from "../contract/sql.ts";
+import { labelOf } from "../contract/step-names.ts";
 import { type Effect, effectsAndFree } from "../inspect/effects.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
 import { FRESH_MS } from "../pass/fresh.ts";
-import { labelOf } from "../pass/history.ts";
 import { type Action, actionIdOf, type Operator } from "../store/actions.ts";
 import { forgetFailure, wentOnFrom } from "../store/inbox/caught.ts";
 import { DOUBTED } from "../store/inbox/classes.ts";

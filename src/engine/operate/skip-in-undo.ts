@@ -1,10 +1,9 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Statement } from "../contract/sql.ts";
+import { labelOf, UNDO_PREFIX } from "../contract/step-names.ts";
 import type { PackedOutput } from "../guard/output.ts";
 import type { Effect } from "../inspect/effects.ts";
 import type { Instance } from "../inspect/instances.ts";
-import { labelOf } from "../pass/history.ts";
-import { UNDO_PREFIX } from "../pass/name.ts";
 import { selectCutOff } from "../store/actions.ts";
 import { DOUBTED } from "../store/inbox/classes.ts";
 import { leaveAlone, skipEntry } from "../store/inbox/outcome.ts";

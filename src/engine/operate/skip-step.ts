@@ -1,11 +1,11 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { digest } from "../contract/ids.ts";
+import { codeLabelOf, labelOf } from "../contract/step-names.ts";
 import { packOutput } from "../guard/output.ts";
 import { type Effect, effectsAndFree } from "../inspect/effects.ts";
 import { historyOf } from "../inspect/history.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
-import { labelOf } from "../pass/history.ts";
 import type { Operator } from "../store/actions.ts";
 import { skipEntry } from "../store/inbox/outcome.ts";
 import { GOING_ON } from "../store/instances/status.ts";
@@ -135,7 +135,7 @@ async function whyRefused(
   }
   if (label === error?.step || label === error?.behind) return null;
   const { steps } = await historyOf(env, instance);
-  const failed = steps.filter(({ type, state }) => type === "do" && state === "errored").map(({ name }) => name);
+  const failed = steps.filter(({ type, state }) => type === "do" && state === "errored").map(codeLabelOf);
   if (failed.includes(label)) return null;
   return `The instance did not fail of "${label}". It failed of: ${[...new Set([error?.step, ...failed])].filter(Boolean).join(", ") || "its own code"}.`;
 }

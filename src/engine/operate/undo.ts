@@ -1,8 +1,8 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { sql } from "../contract/sql.ts";
+import { labelOf } from "../contract/step-names.ts";
 import { type Effect, effectsAndFree, effectsOf } from "../inspect/effects.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
-import { labelOf } from "../pass/history.ts";
 import { type Action, actionIdOf, type Operator, selectCutOff, selectCutOffSoFar, wasCutOff } from "../store/actions.ts";
 import { DOUBTED } from "../store/inbox/classes.ts";
 import { canBeTakenBack } from "../store/inbox/read.ts";

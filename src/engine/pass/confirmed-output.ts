@@ -1,8 +1,8 @@
 import { formatEntryKey } from "../contract/ids.ts";
+import { labelOf } from "../contract/step-names.ts";
 import type { Seen } from "../store/inbox/entry.ts";
 import { SKIPPED } from "../store/inbox/outcome.ts";
 import type { Failure } from "./failure.ts";
-import { labelOf } from "./history.ts";
 
 /**
  * The failure of a run with a hint at the output that a person has confirmed last, where the code failed by itself, also within a step: it

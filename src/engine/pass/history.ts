@@ -1,11 +1,7 @@
+import { labelOf } from "../contract/step-names.ts";
 import type { Seen } from "../store/inbox/entry.ts";
 import { UNDONE } from "../store/inbox/outcome.ts";
 import { type Caught, type LeftBehind, packLeft } from "./caught.ts";
-
-/** The name on the platform of a step, or of one of its parallel calls. */
-export function labelOf(name: string, item: string): string {
-  return item ? `${name} [${item}]` : name;
-}
 
 /** How a step came out that code went on from: with an error, if it failed and the code caught that. */
 export interface Settlement {

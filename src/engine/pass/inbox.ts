@@ -1,5 +1,6 @@
 import { MillraceError } from "../contract/errors.ts";
 import { attemptToken } from "../contract/ids.ts";
+import { ownName, ownStep } from "../contract/step-names.ts";
 import { within } from "../contract/within.ts";
 import type { RecorderClient } from "../recorder/client.ts";
 import type { RecordedClass } from "../store/inbox/classes.ts";
@@ -167,8 +168,8 @@ export class Inbox {
   async anewAs(label: string, name: string): Promise<string | undefined> {
     const since = this.#history?.openSince(label);
     if (since === undefined || since > (await patiently(() => this.run.number()))) return undefined;
-    const suffix = ` · run ${since}`;
-    return name.endsWith(suffix) ? undefined : name + suffix;
+    const own = ownStep({ type: "do", name });
+    return own?.part === "run" && own.nth === since ? undefined : ownName(name, "run", since);
   }
 
   /**

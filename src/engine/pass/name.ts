@@ -1,9 +1,7 @@
 import { assertDeclared } from "../contract/declared.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { UNDO_PREFIX } from "../contract/step-names.ts";
 import { beginning } from "../contract/text.ts";
-
-/** Prefix of undo steps' names. */
-export const UNDO_PREFIX = "undo ";
 
 /** The platform takes names of 256 characters; what the engine appends to one (" · after doubt 12", "undo ") needs room. */
 const MAX_LABEL_CHARACTERS = 216;

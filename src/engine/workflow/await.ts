@@ -44,7 +44,7 @@ export async function awaitEvent(
     "leftMs" in registered
       ? await platform.awaitOr(
           step,
-          { what: "signal", eventType: waitEventType(pass.instanceId, step.label), left: registered },
+          { part: "signal", eventType: waitEventType(pass.instanceId, step.label), left: registered },
           (event: object): WaitEnd => ({ event: JSON.stringify(event) }),
           () => closeWait(pass, step.label, timeoutMs),
         )
@@ -67,7 +67,7 @@ export async function askPerson({ pass, platform, step }: At, request: ApprovalR
   if ("approved" in asked) return asked;
   return platform.awaitOr(
     step,
-    { what: "answer", eventType: answerEventType(id), left: asked },
+    { part: "answer", eventType: answerEventType(id), left: asked },
     (answer: Approval) => answer,
     () => settleQuestion(asker),
   );

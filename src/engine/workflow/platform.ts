@@ -1,7 +1,7 @@
 import type { WorkflowStep } from "cloudflare:workers";
 import { type Duration, durationMs } from "../contract/duration.ts";
 import { codeOf } from "../contract/errors.ts";
-import { beginning } from "../contract/text.ts";
+import { ownName } from "../contract/step-names.ts";
 import { doubtEventType, isInDoubt } from "../guard/doubt.ts";
 import { resultOf, type StepOutcome } from "../guard/outcome.ts";
 import { unpackOutput } from "../guard/output.ts";
@@ -186,7 +186,7 @@ export class Platform {
         return await read();
       } catch (error) {
         if (codeOf(error) !== "unavailable" || round > MOST_ROUNDS) throw error;
-        const again = { label: `${beginning(label, 230)} · read again ${round}`, guarded };
+        const again = { label: ownName(label, "read_again", round), guarded };
         await this.do(again, PATIENT, async () => void (await read()), begins);
       }
     }
@@ -219,17 +219,16 @@ export class Platform {
    */
   async awaitOr<Told, End extends object>(
     step: StepCall,
-    { what, eventType, left: first }: { what: string; eventType: string; left: Left },
+    { part, eventType, left: first }: { part: "signal" | "answer"; eventType: string; left: Left },
     told: (payload: Told) => End,
     settle: () => Promise<End | Left>,
   ): Promise<End> {
     let left = first;
     for (let round = 1; ; round++) {
-      const nth = round === 1 ? "" : ` ${round}`;
       try {
-        return told((await this.waitFor<object>(`${step.label} · ${what}${nth}`, eventType, leftNow(left))) as Told);
+        return told((await this.waitFor<object>(ownName(step.label, part, round), eventType, leftNow(left))) as Told);
       } catch (cause) {
-        const settled = await this.do<object>({ label: `${step.label} · time is over${nth}`, of: step.label }, {}, settle);
+        const settled = await this.do<object>({ label: ownName(step.label, "time_over", round), of: step.label }, {}, settle);
         if (!("leftMs" in settled)) return settled as End;
         if (round === EARLY_TIMERS) throw cause;
         left = settled as Left;
@@ -251,12 +250,12 @@ export class Platform {
     const begin = async (number: number) => ((await this.#pass.run.wanted(number > 1)) === "goes on" ? attempt(number, doubted) : HELD);
     let outcome = (await this.#kept(step)) ?? (await this.do(step, policy, begin));
     for (let round = 1; "inDoubt" in outcome || "held" in outcome; round++) {
-      const why = "held" in outcome ? "pause" : "doubt";
+      const part = "held" in outcome ? "after_pause" : "after_doubt";
       if ("inDoubt" in outcome) {
         doubted = outcome.inDoubt;
         await this.#untilResolved(step, doubted, round);
       } else await this.#untilResumed(step, round);
-      const after = { ...step, label: `${step.label} · after ${why} ${round}`, of: step.label };
+      const after = { ...step, label: ownName(step.label, part, round), of: step.label };
       outcome = await this.do(after, policy, (number) => begin(number + 1));
     }
     const packed = outcome;
@@ -267,7 +266,7 @@ export class Platform {
   async #untilResolved(step: StepCall, key: string, round: number): Promise<void> {
     // The platform remembers the doubt, and may have forgotten its answer: the database knows.
     if (!isInDoubt(await this.reading(step, () => this.#pass.inbox.entries(true)), key)) return;
-    await this.waitFor(`${step.label} · in doubt ${round}`, doubtEventType(key), "365 days");
+    await this.waitFor(ownName(step.label, "in_doubt", round), doubtEventType(key), "365 days");
   }
 
   /** Branches that a person holds wait together: of an event, one who waits may take it from the others. */
@@ -275,7 +274,7 @@ export class Platform {
     const wanted = await this.reading({ label, guarded }, () => this.#pass.run.askWanted());
     if (wanted === "stopped") return this.#pass.stop();
     if (wanted !== "paused") return;
-    this.#resumed ??= this.waitFor(`${label} · paused ${round}`, resumeEventType(this.#pass.instanceId), "365 days")
+    this.#resumed ??= this.waitFor(ownName(label, "paused", round), resumeEventType(this.#pass.instanceId), "365 days")
       // Whatever ends the wait, the row says whether the run goes on.
       .catch(() => undefined)
       .finally(() => {

@@ -1,8 +1,8 @@
+import { UNDO_PREFIX } from "../contract/step-names.ts";
 import { attemptCommit } from "../guard/commit.ts";
 import { attemptEffect } from "../guard/effect.ts";
 import type { Done, StepDefinition, Writes } from "../guard/step.ts";
 import { asWrites } from "../guard/writes.ts";
-import { UNDO_PREFIX } from "../pass/name.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
 import type { Seen } from "../store/inbox/entry.ts";

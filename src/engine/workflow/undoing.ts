@@ -1,12 +1,12 @@
 import type { Duration } from "../contract/duration.ts";
 import { isDefiniteRefusal, MillraceError, messageOf } from "../contract/errors.ts";
+import { UNDO_PREFIX } from "../contract/step-names.ts";
 import { attemptEffect } from "../guard/effect.ts";
 import { resultOf, type StepOutcome } from "../guard/outcome.ts";
 import { unpackOutput } from "../guard/output.ts";
 import { skippedRead } from "../guard/skipped.ts";
 import type { Done, Policy, StepDefinition } from "../guard/step.ts";
 import { NAMING_MS } from "../pass/course.ts";
-import { UNDO_PREFIX } from "../pass/name.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
 import { type Approval, knownAnswer } from "../signals/approval.ts";

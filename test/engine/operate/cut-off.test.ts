@@ -66,6 +66,17 @@ describe("W20 a cancel takes back an effect whose first answer was lost", () => 
     expect(its.log).toEqual(["done", "undo it"]);
   });
 
+  it("also where its name has in it what stands before the words of the engine's own steps", async () => {
+    const its = scene();
+    const { state, next } = refusing();
+    const step = losing(its.log, next);
+    const id = await play(its, (steps) => steps.map(["c · d"], { key: (item) => item }, (_, own) => own.effect("b · paused", step, {})));
+    await comes(() => state.refused);
+    await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(its.log).toEqual(["done", "undo it"]);
+  });
+
   it("and whose next try was refused for now", async () => {
     const its = scene();
     const { state, next } = refusing();

@@ -63,6 +63,12 @@ describe("A paused instance", () => {
       await resume(id);
       expect(await kept(id, "complete", "errored")).toBe("complete");
       expect(await states()).toEqual(["a: complete", "b: paused", "b · paused 1: complete", "b · after pause 1: complete"]);
+      expect((await stepsOf(probeEnv, operator, await standing(id))).steps.map(({ own }) => own)).toEqual([
+        null,
+        null,
+        { of: "b", part: "paused" },
+        { of: "b", part: "after_pause" },
+      ]);
     } else {
       await cancelInstance(probeEnv, operator, id, { undo: false, reason: "not any more" });
       expect(await kept(id, "terminated")).toBe("terminated");

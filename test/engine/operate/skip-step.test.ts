@@ -1,11 +1,23 @@
 import { defineStep, notRetryable } from "millrace";
-import { effectsOf, getInstance, planRetry, planSkip, resolveDoubt, retryInstance, skipStep, undoInstance } from "millrace/operate";
+import {
+  effectsOf,
+  getInstance,
+  pauseInstance,
+  planRetry,
+  planSkip,
+  resolveDoubt,
+  resumeInstance,
+  retryInstance,
+  skipStep,
+  stepsOf,
+  undoInstance,
+} from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import { dieAt, operator, probeEnv, rows } from "../harness.ts";
 import { outputOf, runLab } from "../lab.ts";
 import { back, effect, failed, ONCE } from "./operating.ts";
-import { kept, play, scene } from "./scene.ts";
+import { comes, kept, play, scene } from "./scene.ts";
 
 const skip = (id: string, step: string, output: unknown, item = "") =>
   skipStep(probeEnv, operator, id, { step, item, output, reason: "done by hand" });
@@ -215,4 +227,24 @@ it("A step is not skipped in a run that began, and failed of another, while some
     code: "invalid_transition",
   });
   expect(await standing(id)).toMatchObject({ run: 2, status: "errored", error: { step: "send" } });
+});
+
+it("A step that failed behind a pause is one that its instance failed of, under its name in the code", async () => {
+  const its = scene();
+  const id = await play(its, async (step) => {
+    await its.act(step, "a", "once", "slow");
+    const gone = () => Promise.reject(notRetryable("Gone."));
+    const ends = await Promise.allSettled([step.read("b", gone), step.read("c", gone)]);
+    if (ends.some(({ status }) => status === "rejected")) throw new Error("One of them is gone.");
+  });
+  await comes(() => its.log.includes("a"));
+  await pauseInstance(probeEnv, operator, id, "let me look");
+  its.state.go = true;
+  const isHeld = async () => (await stepsOf(probeEnv, operator, await standing(id))).steps.some(({ state }) => state === "paused");
+  await comes(isHeld);
+  await resumeInstance(probeEnv, operator, id, "on again");
+  await failed(id);
+  for (const step of ["b", "c"]) expect(await planSkip(probeEnv, operator, id, { step })).toMatchObject({ refused: null, from: step });
+  const wrong = { message: expect.stringContaining('It has: "a", "b", "c".') };
+  await expect(planRetry(probeEnv, operator, id, { from: "b · after pause 1" })).rejects.toMatchObject(wrong);
 });

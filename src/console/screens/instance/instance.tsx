@@ -60,7 +60,7 @@ export function Instance({ param: id }: ScreenProps) {
     step.type === "do" &&
     !["complete", "paused"].includes(step.state) ? (
       <p class="acts">
-        <button type="button" onClick={() => setOpen({ act: { verb: "retry", step: step.name } })}>
+        <button type="button" onClick={() => setOpen({ act: { verb: "retry", step: step.own?.of ?? step.name } })}>
           Retry from here
         </button>
       </p>

@@ -4,6 +4,7 @@ import { clock, timeNow } from "../../data/clock.ts";
 import { useKeys } from "../../frame/keys.ts";
 import { Status } from "../../parts/status.tsx";
 import { clockTime, duration } from "../../parts/time.tsx";
+import { kindOf } from "./step-kind.ts";
 import { Until } from "./until.tsx";
 import type { Step } from "./whole.ts";
 
@@ -95,7 +96,7 @@ export function Timeline({ steps, over, trouble, actsOf }: TimelineProps) {
                   aria-expanded={isOpen}
                   onClick={() => turn(isOpen && open.has(step.name) ? step.name : name)}
                 >
-                  <bdi>{step.name.replace(OF_A_PERSON, "")}</bdi> <span class="quiet">{kindOf(step)}</span>
+                  <bdi>{step.own?.of ?? step.name}</bdi> <span class="quiet">{kindOf(step)}</span>
                 </button>
               </td>
               <td class="minor">
@@ -127,19 +128,6 @@ export function Timeline({ steps, over, trouble, actsOf }: TimelineProps) {
       </tbody>
     </table>
   );
-}
-
-/** The engine's own steps about an effect in doubt or a pause, by their names: the wait for a person, and what follows from their word. */
-const OF_A_PERSON = / · (in doubt|after doubt|paused|after pause) \d+$/;
-
-/** What kind of step it is, beside its name: a wait has the name of the step that waits. */
-function kindOf({ type, name, mode, kept, event_type: event, effects }: Step): string {
-  if (type === "sleep") return "sleep";
-  if (type === "do")
-    return OF_A_PERSON.test(name)
-      ? "by a person's word"
-      : [effects[0]?.class, mode === "lean" && "lean", kept && "kept from an earlier run"].filter(Boolean).join(", ");
-  return OF_A_PERSON.test(name) ? "wait for a person's word" : `wait for ${event ?? "an answer"}`;
 }
 
 /** What a step did, attempt by attempt. */

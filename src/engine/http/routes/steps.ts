@@ -1,5 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Hide } from "../../contract/hide.ts";
+import { OWN_PARTS } from "../../contract/step-names.ts";
 import { getInstance } from "../../inspect/instances.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
 import { nextAttemptAt } from "../../inspect/standing.ts";
@@ -27,6 +28,13 @@ const StepSchema = z
     name: z
       .string()
       .openapi({ description: "As the code names it; a wait has the name of its step, which first says that it waits (`do`)." }),
+    own: z
+      .object({ of: z.string(), part: z.enum(OWN_PARTS) })
+      .nullable()
+      .openapi({
+        description:
+          "Null for a step of the code. For one of the engine's own: the step `of` the code that it is about, and what it is for. `in_doubt`, `paused`: the wait for a person's word; `after_doubt`, `after_pause`: the attempt behind that; `signal`, `answer`: the wait for an event or an answer; `time_over`: the look at what came of that; `read_again`: a read that was out of reach; `run`: the step tried anew.",
+      }),
     mode: z
       .enum(["platform", "lean"])
       .openapi({ description: "`lean`: a pass took it itself; the platform has none of it, and bills none." }),
@@ -36,7 +44,7 @@ const StepSchema = z
       .enum(["running", "retrying", "sleeping", "waiting", "in_doubt", "paused", "complete", "errored", "timed_out", "stopped"])
       .openapi({
         description:
-          "`in_doubt`: a person has to say whether its effect happened; behind it stands the wait for that, `… · in doubt 1`, and what follows, `… · after doubt 1`. `paused`: a person had paused the run before it began; behind it stand `… · paused 1` and `… · after pause 1`. `stopped`: its run has ended, and it had not.",
+          "`in_doubt`: a person has to say whether its effect happened; behind it stand the wait for that and what follows, which are the engine's `own`. `paused`: a person had paused the run before it began; the same stand behind it. `stopped`: its run has ended, and it had not.",
       }),
     started_at: timestamp.nullable().openapi({ description: "Null for a step whose history the platform has forgotten." }),
     ended_at: timestamp.nullable(),

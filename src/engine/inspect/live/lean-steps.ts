@@ -1,6 +1,6 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { now, sql } from "../../contract/sql.ts";
-import { labelOf } from "../../pass/history.ts";
+import { labelOf } from "../../contract/step-names.ts";
 import { query } from "../../store/retry.ts";
 import type { StepEvent } from "../history.ts";
 

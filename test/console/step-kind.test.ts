@@ -1,0 +1,16 @@
+import { expect, it } from "vitest";
+import { kindOf } from "../../src/console/screens/instance/step-kind.ts";
+
+const step = { type: "do" as const, own: null, mode: "platform" as const, kept: false, event_type: null, effects: [] };
+const wait = { ...step, type: "waitForEvent" as const };
+
+it("a step says beside its name what kind it is, and one of the engine's own what that is for", () => {
+  expect(kindOf(step)).toBe("");
+  expect(kindOf({ ...step, mode: "lean", kept: true, effects: [{ class: "keyed" }] })).toBe("keyed, lean, kept from an earlier run");
+  expect(kindOf({ ...step, type: "sleep" })).toBe("sleep");
+  expect(kindOf({ ...wait, own: { part: "signal" }, event_type: "pay.paid" })).toBe("wait for pay.paid");
+  expect(kindOf({ ...wait, own: { part: "answer" } })).toBe("wait for an answer");
+  expect(kindOf({ ...wait, own: { part: "in_doubt" } })).toBe("wait for a person's word");
+  expect(kindOf({ ...step, own: { part: "after_pause" } })).toBe("by a person's word");
+  expect(kindOf({ ...step, own: { part: "time_over" } })).toBe("looks whether it came in time");
+});

@@ -1,0 +1,40 @@
+import { expect, it } from "vitest";
+import { codeLabelOf, OWN_PARTS, ownName, ownStep } from "../../../src/engine/contract/step-names.ts";
+
+const WAITS = new Set(["in_doubt", "paused", "signal", "answer"]);
+const typeOf = (part: string) => (WAITS.has(part) ? ("waitForEvent" as const) : ("do" as const));
+
+it("the engine's own steps are called today as by the runs that have begun before", () => {
+  expect(OWN_PARTS.map((part) => [ownName("pay", part, 1), ownName("pay", part, 2)])).toEqual([
+    ["pay · in doubt 1", "pay · in doubt 2"],
+    ["pay · after doubt 1", "pay · after doubt 2"],
+    ["pay · paused 1", "pay · paused 2"],
+    ["pay · after pause 1", "pay · after pause 2"],
+    ["pay · signal", "pay · signal 2"],
+    ["pay · answer", "pay · answer 2"],
+    ["pay · time is over", "pay · time is over 2"],
+    ["pay · read again 1", "pay · read again 2"],
+    ["pay · run 1", "pay · run 2"],
+  ]);
+});
+
+it("each name is read as it was made, whatever the code's step is called", () => {
+  for (const code of ["pay", "undo pay [a · b]", "pay · fee", "· x ·", "two\nlines"]) {
+    expect(ownStep({ type: "do", name: code })).toBeUndefined();
+    for (const part of OWN_PARTS) {
+      for (const nth of [1, 2, 12]) {
+        const step = { type: typeOf(part), name: ownName(code, part, nth) };
+        expect(ownStep(step)).toEqual({ about: code, part, nth });
+        expect(codeLabelOf(step)).toBe(code);
+      }
+    }
+  }
+  expect(codeLabelOf({ type: "do", name: ownName(ownName("pay", "after_doubt", 1), "run", 3) })).toBe("pay");
+});
+
+it("what only looks like such a name is the code's", () => {
+  for (const name of ["get · answer", "is · paused 1", "call · run", "ask · time is over 1", "a · after doubt 01", " · run 2"]) {
+    expect(codeLabelOf({ type: "do", name })).toBe(name);
+  }
+  expect(codeLabelOf({ type: "sleep", name: "rest · run 2" })).toBe("rest · run 2");
+});
