@@ -3,11 +3,12 @@ import { sql } from "../contract/sql.ts";
 import { labelOf } from "../contract/step-names.ts";
 import { type Effect, effectsAndFree, effectsOf } from "../inspect/effects.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
-import { type Action, actionIdOf, type Operator, selectCutOff, selectCutOffSoFar, wasCutOff } from "../store/actions.ts";
+import { type Action, actionIdOf, type Operator, selectCutOff, selectCutOffSoFar } from "../store/actions.ts";
 import { DOUBTED } from "../store/inbox/classes.ts";
-import { canBeTakenBack } from "../store/inbox/read.ts";
+import { hasDoubt } from "../store/inbox/read.ts";
 import { beginUndo } from "../store/instances/run.ts";
 import { ENDED } from "../store/instances/status.ts";
+import { hasToTakeBack } from "../store/instances/undoable.ts";
 import { query } from "../store/retry.ts";
 import { actAndTell } from "./act.ts";
 import { failedBefore } from "./failed-before.ts";
@@ -112,9 +113,12 @@ async function whyRefused(env: EngineEnv, { tenantId }: Operator, { id, status, 
   if (undo !== null && status === "errored")
     return "An undo of the instance has failed: retry it, and it goes on from there; or skip the step that it failed of.";
   if (!ENDED.has(status)) return `The instance is ${status}: only one that has ended can be undone.`;
-  const [doubt] = await query(env.DB, sql`SELECT 1 FROM inbox WHERE instance_id = ${id} AND state = 'in_doubt' LIMIT 1`);
+  const [doubt] = await query(env.DB, sql`SELECT 1 WHERE ${hasDoubt(id)}`);
   if (doubt) return "An effect of the instance is in doubt: resolve it first. List those with GET /v1/effects?state=in_doubt.";
-  if (status === "terminated" && (await query(env.DB, sql`SELECT 1 WHERE ${wasCutOff(tenantId, id)}`)).length > 0) return null;
-  const [effect] = await query(env.DB, sql`SELECT 1 FROM inbox WHERE ${canBeTakenBack(id)} LIMIT 1`);
-  return effect ? null : "The instance has done nothing that could be taken back: a dry run says what stays.";
+  const [something] = await query(
+    env.DB,
+    sql`SELECT 1 FROM instances WHERE id = ${id} AND tenant_id = ${tenantId} AND ${hasToTakeBack(tenantId, id)}`,
+  );
+  if (something) return null;
+  return "The instance has done nothing that could be taken back, or an undo has taken it back already: a dry run says what stays.";
 }

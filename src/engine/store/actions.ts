@@ -201,12 +201,7 @@ function cutOffBefore(undo: Statement): Statement {
     WHERE NOT EXISTS (SELECT 1 FROM actions back
       WHERE back.tenant_id = u.tenant_id AND back.target = u.target AND back.result = 'applied'
         AND (back.verb = 'undo' OR (back.verb = 'cancel' AND back.detail->>'undo'))
-        AND back.detail->>'run' > a.detail->>'run' AND back.detail->>'run' < u.run)`;
-}
-
-/** The condition that an action has cut something off in an instance. */
-export function wasCutOff(tenantId: string, instanceId: string): Statement {
-  return sql`EXISTS (SELECT 1 FROM actions WHERE tenant_id = ${tenantId} AND target = ${instanceId} AND cut_off IS NOT NULL)`;
+        AND back.detail->>'run' >= a.detail->>'run' AND back.detail->>'run' < u.run)`;
 }
 
 /** How long a promise is in the hands of whoever carries it out: longer than its calls may take together. */

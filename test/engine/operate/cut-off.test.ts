@@ -1,10 +1,9 @@
-import { type Done, defineStep, notRetryable, retryAfter } from "millrace";
+import { defineStep, notRetryable } from "millrace";
 import {
   cancelInstance,
   getInstance,
   pauseInstance,
   planCancel,
-  planUndo,
   restartInstance,
   retryInstance,
   stepsOf,
@@ -14,34 +13,9 @@ import { describe, expect, it } from "vitest";
 import { platformId } from "../../../src/engine/contract/ids.ts";
 import { dieAt, keeperRound, operator, probeEnv, rows } from "../harness.ts";
 import { held, platformReaches } from "../lab.ts";
+import { carriedOut, losing, refusing } from "./cutting-off.ts";
 import { back, effect } from "./operating.ts";
 import { comes, kept, play, scene } from "./scene.ts";
-
-/** The upstream asks for an hour's patience, once. */
-function refusing() {
-  const state = { refused: false };
-  const next = () => {
-    if (state.refused) return "it";
-    state.refused = true;
-    throw retryAfter(3_600_000, "Too many requests.", 429);
-  };
-  return { state, next };
-}
-
-/** An effect that happens at its first try, of which nobody hears; what its next tries answer is said. */
-function losing(log: string[], next: () => string) {
-  const undo = defineStep<Done<unknown, unknown>, unknown>({
-    effect: "natural",
-    run: async ({ input }) => log.push(`undo ${String(input.output)}`),
-  });
-  let tries = 0;
-  const run = async () => {
-    if (++tries > 1) return next();
-    log.push("done");
-    throw new Error("The answer was lost.");
-  };
-  return defineStep({ effect: "keyed", run, undo, retries: { limit: 5, delay: 1000, backoff: "constant" } });
-}
 
 /** A dry run says that nobody knows whether it happened, and that it is done once more. */
 async function cancelAsForeseen(id: string): Promise<void> {
@@ -114,15 +88,9 @@ describe("W20 a cancel takes back an effect whose first answer was lost", () => 
       await steps.effect("b", step, {});
     });
     await comes(() => state.refused);
-    const isOpen = async () => (await rows("SELECT 1 FROM actions WHERE instance_id = ?1 AND applied_at IS NULL", id)).length > 0;
-    const carriedOut = () =>
-      comes(async () => {
-        await keeperRound();
-        return !(await isOpen());
-      });
     if (how === "stopped and retried") await cancelInstance(probeEnv, operator, id, { reason: "stop", undo: false });
     else await restartInstance(probeEnv, operator, id, "it hangs");
-    await carriedOut();
+    await carriedOut(id);
     if (how === "stopped and retried") await retryInstance(probeEnv, operator, id, { reason: "go on" });
     else {
       const restarted = restartInstance(probeEnv, operator, id, "it hangs still");
@@ -131,54 +99,12 @@ describe("W20 a cancel takes back an effect whose first answer was lost", () => 
       goOn = 2;
       await restarted;
     }
-    await carriedOut();
+    await carriedOut(id);
     const cancelled = cancelInstance(probeEnv, operator, id, { reason: "called off" });
     await comes(async () => (await getInstance(probeEnv, operator, id)).undo !== null);
     await scheduler.wait(800);
     goOn = 9;
     await cancelled;
-    expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect(its.log).toEqual(["done", "undo it"]);
-  });
-
-  it("and whose run was stopped first, and undone then", async () => {
-    const its = scene();
-    const { state, next } = refusing();
-    const step = losing(its.log, next);
-    const id = await play(its, async (steps) => {
-      await its.act(steps, "a");
-      await steps.effect("b", step, {});
-    });
-    await comes(() => state.refused);
-    await cancelInstance(probeEnv, operator, id, { reason: "stop", undo: false });
-    const isOpen = async () => (await rows("SELECT 1 FROM actions WHERE instance_id = ?1 AND applied_at IS NULL", id)).length > 0;
-    await comes(async () => {
-      await keeperRound();
-      return !(await isOpen());
-    });
-    await undoInstance(probeEnv, operator, id, "all of it");
-    expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    await comes(() => its.log.includes("undo a of its a"));
-    expect(its.log).toEqual(["a", "done", "undo it", "undo a of its a"]);
-  });
-
-  it("and which is all that may have happened before its run was stopped; a dry run names it", async () => {
-    const its = scene();
-    const { state, next } = refusing();
-    const step = losing(its.log, next);
-    const id = await play(its, (steps) => steps.effect("b", step, {}));
-    await comes(() => state.refused);
-    await cancelInstance(probeEnv, operator, id, { reason: "stop", undo: false });
-    await comes(async () => {
-      await keeperRound();
-      return (await rows("SELECT 1 FROM actions WHERE instance_id = ?1 AND applied_at IS NULL", id)).length === 0;
-    });
-    expect(await planUndo(probeEnv, operator, id)).toEqual({ refused: null, effects: [{ step: "b", item: "", verdict: "unknown" }] });
-    await undoInstance(probeEnv, operator, id, "all of it");
-    await comes(async () => {
-      await keeperRound();
-      return its.log.includes("undo it");
-    });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["done", "undo it"]);
   });
@@ -281,10 +207,7 @@ describe("W20 a cancel takes back an effect whose first answer was lost", () => 
       goOn = 9;
       await cancelled;
     }
-    await comes(async () => {
-      await keeperRound();
-      return (await rows("SELECT 1 FROM actions WHERE instance_id = ?1 AND applied_at IS NULL", id)).length === 0;
-    });
+    await carriedOut(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["a", "done", "undo it", "undo a of its a"]);
   });

@@ -144,10 +144,22 @@ export const OPERATORS = mutantsOf("operators", {
     killedBy: "test/engine/operate/cut-off.test.ts",
   },
   "a stopped run with nothing on record but what was cut off cannot be undone": {
-    file: "src/engine/store/instances/run.ts",
-    find: " OR (status = 'terminated' AND ${wasCutOff(tenantId, id)})",
-    put: "",
-    killedBy: "test/engine/operate/cut-off.test.ts",
+    file: "src/engine/store/instances/undoable.ts",
+    find: "(status = 'terminated' AND EXISTS (",
+    put: "(false AND EXISTS (",
+    killedBy: "test/engine/operate/undo-stopped.test.ts",
+  },
+  "what an undo has settled counts as what is left to undo": {
+    file: "src/engine/store/actions.ts",
+    find: "back.detail->>'run' >= a.detail->>'run'",
+    put: "back.detail->>'run' > a.detail->>'run'",
+    killedBy: "test/engine/operate/undo-stopped.test.ts",
+  },
+  "what a later run has settled counts as what is left to undo": {
+    file: "src/engine/store/inbox/read.ts",
+    find: "'failed') = 'failed'`",
+    put: "'failed') <> ''`",
+    killedBy: "test/engine/operate/undo-stopped.test.ts",
   },
   "a resume begins the undo of a run that was cancelled since": {
     file: "src/engine/operate/carry-out.ts",

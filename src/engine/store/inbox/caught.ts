@@ -1,5 +1,6 @@
 import { fragment, type Statement, sql } from "../../contract/sql.ts";
 import { wasApplied } from "../actions.ts";
+import { ENTRY_LABEL } from "./entry.ts";
 import { UNDONE } from "./outcome.ts";
 
 /** The label of the entry that an entry builds on (see `packBefore`), and its generation. */
@@ -13,7 +14,7 @@ const BASE_GENERATION = fragment("iif(json_type(told.after, '$[0]') = 'array', t
 export function wentOnFrom(instanceId: string, label: string | null): Statement {
   return sql`
     WITH RECURSIVE entries AS MATERIALIZED (
-      SELECT step, iif(item = '', step, step || ' [' || item || ']') AS label, generation, position, state, token, after, caught
+      SELECT step, ${ENTRY_LABEL} AS label, generation, position, state, token, after, caught
       FROM inbox WHERE instance_id = ${instanceId} AND ${label} IS NOT NULL
     ), told(step, position, after, caught) AS (
       SELECT step, position, after, caught FROM entries

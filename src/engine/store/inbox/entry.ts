@@ -1,5 +1,5 @@
 import type { EntryKey } from "../../contract/ids.ts";
-import { type Statement, sql } from "../../contract/sql.ts";
+import { fragment, type Statement, sql } from "../../contract/sql.ts";
 import type { RecordedClass } from "./classes.ts";
 
 /**
@@ -87,6 +87,9 @@ export interface Attempt {
   /** True when the step has an undo: shown by the undo's dry run. */
   undoable?: boolean;
 }
+
+/** The name on the platform of an entry's step: `labelOf`, of a row of `inbox`. */
+export const ENTRY_LABEL = fragment("iif(item = '', step, step || ' [' || item || ']')");
 
 /** The condition that a row of `inbox` is this entry. */
 export function isEntry({ instanceId, step, item, generation }: EntryKey): Statement {

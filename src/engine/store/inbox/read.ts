@@ -1,6 +1,6 @@
 import type { EntryKey } from "../../contract/ids.ts";
-import { fragment, now, type Statement, sql } from "../../contract/sql.ts";
-import { type EntryState, isEntry } from "./entry.ts";
+import { type Fragment, fragment, now, type Statement, sql } from "../../contract/sql.ts";
+import { ENTRY_LABEL, type EntryState, isEntry } from "./entry.ts";
 
 const SEEN = fragment(`step, item, generation, position, after, caught, state, epoch, token, repeats, undoable, began_at, ended_at,
     lease_until - ${now.fragment} AS lease_left_ms, output_ref, error`);
@@ -55,6 +55,13 @@ export function hasDoubt(instanceId: string): Statement {
 /** Whether passes of an instance take steps themselves, of which the platform knows nothing: a row where one has. */
 export function selectLean(instanceId: string): Statement {
   return sql`SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND began_at IS NOT NULL LIMIT 1`;
+}
+
+/** The condition that the step which an expression names has nothing on record, or only that it did not happen, or was taken back. */
+export function hasNoOutcome(instanceId: string, label: Fragment): Statement {
+  return sql`
+    coalesce((SELECT state FROM inbox WHERE instance_id = ${instanceId} AND ${ENTRY_LABEL} = ${label} ORDER BY generation DESC LIMIT 1),
+      'failed') = 'failed'`;
 }
 
 /** The condition of entries whose effects happened, or may have, and that the code which did them can take back. */

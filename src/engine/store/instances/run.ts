@@ -1,10 +1,10 @@
 import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
-import { wasCutOff } from "../actions.ts";
 import { wentOnFrom } from "../inbox/caught.ts";
-import { canBeTakenBack, hasDoubt } from "../inbox/read.ts";
+import { hasDoubt } from "../inbox/read.ts";
 import { leftWith } from "./left.ts";
 import { AWAKE, AWAKENED, ENDED, FAILED, type InstanceStatus, IS_CLOSED, isClosed, RETRYABLE, UNSEEN } from "./status.ts";
+import { hasToTakeBack } from "./undoable.ts";
 
 /**
  * The instance is at work (again). One in doubt stays so, whatever its other steps do: only the operator's answer ends that. One that
@@ -144,8 +144,7 @@ export function beginUndo({ id, tenantId, run, left }: NextRun, actionId: string
     UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${leftWith(sql`${left}`)}, undo = ${actionId},
       updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${ENDED} AND undo IS NULL AND run < ${run}
-      AND NOT ${hasDoubt(id)}
-      AND (EXISTS (SELECT 1 FROM inbox WHERE ${canBeTakenBack(id)}) OR (status = 'terminated' AND ${wasCutOff(tenantId, id)}))`;
+      AND NOT ${hasDoubt(id)} AND ${hasToTakeBack(tenantId, id)}`;
 }
 
 /** A retry or an undo that could not be carried out. */

@@ -1,3 +1,3 @@
 import { alsoLeanInFull } from "../../lean.ts";
 
-await alsoLeanInFull("operate/retry", "operate/restart", "operate/pause", "operate/cancel", "operate/cut-off");
+await alsoLeanInFull("operate/retry", "operate/restart", "operate/pause", "operate/cancel", "operate/cut-off", "operate/undo-stopped");

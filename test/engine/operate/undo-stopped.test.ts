@@ -1,0 +1,74 @@
+import { cancelInstance, getInstance, planUndo, retryInstance, stepsOf, undoInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { operator, probeEnv } from "../harness.ts";
+import { carriedOut, losing, refusing } from "./cutting-off.ts";
+import { comes, kept, play, scene } from "./scene.ts";
+
+describe("W20 An undo of a run that was stopped", () => {
+  it("takes back an effect whose first answer was lost", async () => {
+    const its = scene();
+    const { state, next } = refusing();
+    const step = losing(its.log, next);
+    const id = await play(its, async (steps) => {
+      await its.act(steps, "a");
+      await steps.effect("b", step, {});
+    });
+    await comes(() => state.refused);
+    await cancelInstance(probeEnv, operator, id, { reason: "stop", undo: false });
+    await carriedOut(id);
+    await undoInstance(probeEnv, operator, id, "all of it");
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    await comes(() => its.log.includes("undo a of its a"));
+    expect(its.log).toEqual(["a", "done", "undo it", "undo a of its a"]);
+  });
+
+  it("takes it back also where it is all that may have happened, which a dry run names", async () => {
+    const its = scene();
+    const { state, next } = refusing();
+    const step = losing(its.log, next);
+    const id = await play(its, (steps) => steps.effect("b", step, {}));
+    await comes(() => state.refused);
+    await cancelInstance(probeEnv, operator, id, { reason: "stop", undo: false });
+    await carriedOut(id);
+    expect(await planUndo(probeEnv, operator, id)).toEqual({ refused: null, effects: [{ step: "b", item: "", verdict: "unknown" }] });
+    await undoInstance(probeEnv, operator, id, "all of it");
+    await carriedOut(id);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(its.log).toEqual(["done", "undo it"]);
+  });
+
+  it.each(["an undo", "a later run"] as const)(
+    "is refused, with why, where %s has settled that since: nothing is left to take back",
+    async (how) => {
+      const its = scene();
+      const { state, next } = refusing();
+      const { undo, ...stays } = losing(its.log, next);
+      const step = how === "an undo" ? { ...stays, undo } : stays;
+      let isWanted = true;
+      const id = await play(its, async (steps) => {
+        if (isWanted) await steps.effect("b", step as typeof stays, {});
+        await steps.sleep("rest", "1 hour");
+      });
+      await comes(() => state.refused);
+      await cancelInstance(probeEnv, operator, id, { reason: "called off", undo: how === "an undo" });
+      await carriedOut(id);
+      expect(await kept(id, "terminated", "errored")).toBe("terminated");
+      isWanted = how === "a later run";
+      await retryInstance(probeEnv, operator, id, { reason: "once more" });
+      const isAsleep = async () =>
+        (await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id))).steps.some((one) => one.state === "sleeping");
+      await comes(isAsleep);
+      await cancelInstance(probeEnv, operator, id, { reason: "stop", undo: false });
+      await carriedOut(id);
+      expect(await planUndo(probeEnv, operator, id)).toEqual({
+        refused: expect.stringContaining("nothing that could be taken back"),
+        effects: how === "an undo" ? [{ step: "b", item: "", verdict: "nothing" }] : [{ step: "b", item: "", verdict: "stays" }],
+      });
+      await expect(undoInstance(probeEnv, operator, id, "all of it")).rejects.toMatchObject({
+        code: "invalid_transition",
+        message: expect.stringContaining("nothing that could be taken back"),
+      });
+      expect(its.log).toEqual(how === "an undo" ? ["done", "undo it"] : ["done"]);
+    },
+  );
+});
