@@ -52,7 +52,7 @@ function selectOpen(which: Statement): Statement {
   return sql`
     SELECT a.id, a.verb, a.actor, a.reason, a.target, a.at, a.attempts, a.instance_id, a.detail->>'from' AS from_step,
       a.detail->>'run' AS begun_run,
-      a.detail->>'undone' AS undone, a.detail->>'stopped' AS stopped, a.restarted_at,
+      a.detail->>'undone' AS undone, a.detail->>'stopped' AS stopped, a.restarted_at AS begun_at,
       i.run, i.status, i.workflow, i.queue, i.envelope, i.undo
     FROM actions a CROSS JOIN instances i ON i.id = a.instance_id
     WHERE a.applied_at IS NULL AND ${which}`;

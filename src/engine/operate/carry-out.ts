@@ -12,7 +12,7 @@ import { startInstances } from "../intake/start.ts";
 import { tellEnded } from "../lanes/turns-stub.ts";
 import { type Approval, answerEventType } from "../signals/approval.ts";
 import { resumeEventType } from "../signals/held.ts";
-import { noteRestarted } from "../store/actions.ts";
+import { noteRunBegun } from "../store/actions.ts";
 import { ENDED, type InstanceStatus, UNSEEN } from "../store/instances/status.ts";
 import { markRestarted } from "../store/instances/stop.ts";
 import { markInDoubt } from "../store/instances/wait.ts";
@@ -38,8 +38,8 @@ export interface OpenAction {
   undone: number | null;
   /** 1 for the retry and the undo of an instance that a person had stopped, without taking back what it did; null for others. */
   stopped: number | null;
-  /** When this retry has restarted its run, or this undo or cancel has begun to take back. */
-  restarted_at: number | null;
+  /** When the run that it promises began on the platform (`noteRunBegun`); null until then, and for one that promises none. */
+  begun_at: number | null;
   run: number;
   status: InstanceStatus;
   workflow: string;
@@ -98,13 +98,13 @@ async function carryOutUndo(env: EngineEnv, action: OpenAction): Promise<Kept> {
     if ((await endRun(env, action)) === "not yet") return "not yet";
   }
   if (isToNoteCutOff(status, action)) await keepCutOff(env, action);
-  await beginUndo(env, action);
+  await beginToTakeBack(env, action);
   return "kept";
 }
 
 /** From now on no commit of the run before is recorded any more: the undo would not find it. */
-async function beginUndo(env: EngineEnv, action: OpenAction): Promise<void> {
-  await atomically(env.DB, [noteRestarted(action.id)]);
+async function beginToTakeBack(env: EngineEnv, action: OpenAction): Promise<void> {
+  await atomically(env.DB, [noteRunBegun(action.id)]);
   await existing(env, action);
 }
 
@@ -130,14 +130,14 @@ async function carryOutCancel(env: EngineEnv, action: OpenAction): Promise<Kept>
   if (end !== "ended") return "not yet";
   await crashPoint("stopped on the platform, not begun anew", action.instance_id);
   await keepCutOff(env, action);
-  if (action.undo === action.id) await beginUndo(env, action);
+  if (action.undo === action.id) await beginToTakeBack(env, action);
   return "kept";
 }
 
 /** Ends the run that hangs, then has the platform pass through the code from the beginning. */
 async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<Kept> {
   if (action.run !== action.begun_run || ENDED.has(action.status)) return "kept";
-  if (action.restarted_at !== null) {
+  if (action.begun_at !== null) {
     const { instance, status } = await existing(env, action);
     if (instance && !ENDED.has(status)) await tellHeld(env, instance, action);
     return "kept";
@@ -185,7 +185,7 @@ async function carryOutRetry(env: EngineEnv, action: OpenAction): Promise<Kept> 
   const { instance, status } = await existing(env, action);
   if (!instance) return "kept";
   const ended = ENDED.has(status);
-  if (action.restarted_at === null) {
+  if (action.begun_at === null) {
     // A run that was stopped has not told its end: whatever of it still sleeps or waits is ended.
     if (!ended && action.undone !== 1 && action.attempts < TRIES_UNTIL_ENDED) return notYet(env, instance, action);
     if (!ended && (await endRun(env, action)) === "not yet") return "not yet";
@@ -216,7 +216,7 @@ async function restartRun(env: EngineEnv, instance: WorkflowInstance, action: Op
   const { from_step: name } = action;
   const begun = name ? instance.restart({ from: { name } }).catch(() => instance.restart()) : instance.restart();
   await within(begun);
-  await atomically(env.DB, [noteRestarted(action.id)]);
+  await atomically(env.DB, [noteRunBegun(action.id)]);
   await crashPoint("restarted, not told");
 }
 

@@ -240,8 +240,11 @@ export function isUndoBegun(instanceId: string): Fragment {
     WHERE i.id = ${instanceId} AND a.restarted_at IS NOT NULL)`);
 }
 
-/** The platform was asked to begin the run that a retry or an undo promises. */
-export function noteRestarted(id: string): Statement {
+/**
+ * The run that an action promises begins: the run before is over on the platform. Of a retry or a restart once the platform was asked for
+ * it; of an undo (also a cancel's) before that, because from then on no commit of the run before is recorded (`isUndoBegun`).
+ */
+export function noteRunBegun(id: string): Statement {
   return sql`UPDATE actions SET restarted_at = ${now} WHERE id = ${id}`;
 }
 
