@@ -1,13 +1,22 @@
 import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
+import type { ErrorCode } from "../contract/errors.ts";
 import { platformId } from "../contract/ids.ts";
 import { beginning } from "../contract/text.ts";
+import { readTold } from "../contract/told-error.ts";
+
+/** What an attempt failed of, in its own words, from their beginning; and its code, where it has one. */
+export interface AttemptError {
+  name: string;
+  message: string;
+  code: ErrorCode | null;
+}
 
 /** One try of a step. Its number starts at 1 again when the instance is restarted. */
 interface AttemptRecord {
   attempt: number;
   startedAt: number;
   endedAt: number | null;
-  error: { name: string; message: string } | null;
+  error: AttemptError | null;
   /** What the platform waits before the next attempt. */
   retryDelayMs: number | null;
 }
@@ -129,7 +138,7 @@ function changeOf({ attempts }: StepRecord, event: StepEvent): Partial<StepRecor
     case "attempt_completed":
       return { state: "complete", endedAt: at, attempts: withLastEnded(attempts, { endedAt: at }) };
     case "attempt_errored": {
-      const end = { endedAt: at, error: bounded(event.error), retryDelayMs: event.retryDelayMs ?? null };
+      const end = { endedAt: at, error: attemptError(event.error), retryDelayMs: event.retryDelayMs ?? null };
       return { state: "retrying", attempts: withLastEnded(attempts, end) };
     }
     case "step_errored":
@@ -165,18 +174,18 @@ function newStep({ type, stepName, timestamp }: StepEvent): StepRecord {
   };
 }
 
-/** An error as it is told of: its beginning. */
-export function bounded({ name, message }: { name: string; message: string }): { name: string; message: string } {
-  return { name: beginning(name, 100), message: beginning(message, MAX_MESSAGE_CHARACTERS) };
+/** An attempt's error by the platform's history. */
+export function attemptError({ name, message }: { name: string; message: string }): AttemptError {
+  const told = readTold(message);
+  return {
+    name: beginning(name, 100),
+    message: beginning(told?.message ?? message, MAX_MESSAGE_CHARACTERS),
+    code: told?.code ?? null,
+  };
 }
 
 /** A step's name in the code, and which call of that name it is, by the platform's name of it. */
 export function calledAs(stepName: string): { name: string; count: number } {
   const [, name = stepName, count = "1"] = /^(.*)-(\d+)$/s.exec(stepName) ?? [];
   return { name, count: Number(count) };
-}
-
-/** An attempt's error in its own words: without the code that the engine puts behind them for the platform. */
-export function inItsWords(message: string): string {
-  return message.replace(/ \(millrace: [a-z_]+(?:, final)?\)$/, "");
 }

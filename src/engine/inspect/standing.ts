@@ -2,7 +2,7 @@ import { fragment, type Statement, sql } from "../contract/sql.ts";
 import { labelOf } from "../contract/step-names.ts";
 import type { Failure } from "../pass/failure.ts";
 import { type InstanceStatus, ON_ITS_WAY } from "../store/instances/status.ts";
-import { inItsWords, type StepRecord } from "./history.ts";
+import type { StepRecord } from "./history.ts";
 import { IS_WAITING } from "./waiting.ts";
 
 /** A step whose last attempt failed, and that is tried again. */
@@ -87,7 +87,7 @@ export function nextAttemptAt({ state, attempts }: { state: string } & Pick<Step
 function retryOf(step: StepRecord): Retrying[] {
   const last = step.attempts.at(-1);
   if (!last?.error) return [];
-  return [{ step: step.name, attempt: last.attempt, nextAt: nextAttemptAt(step), error: inItsWords(last.error.message) }];
+  return [{ step: step.name, attempt: last.attempt, nextAt: nextAttemptAt(step), error: last.error.message }];
 }
 
 function first<T>(all: readonly T[], at: (one: T) => number | null): T | null {

@@ -11,7 +11,7 @@ import type { EntryState } from "../store/inbox/entry.ts";
 import { ENDED } from "../store/instances/status.ts";
 import { query } from "../store/retry.ts";
 import { type Effect, effectsOf } from "./effects.ts";
-import { historyOf, inItsWords, type StepRecord } from "./history.ts";
+import { historyOf, type StepRecord } from "./history.ts";
 import type { Instance } from "./instances.ts";
 
 /** A step in the words of its code, with what is recorded of it. */
@@ -62,7 +62,7 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
     const paused = step.state === "complete" && heldBack.has(step.name) && ({ state: "paused", endedAt: null } as const);
     const stopped = isOver && UNDER_WAY.has(step.state) && ({ state: "stopped", until: null } as const);
     const unnamed = step.eventType !== null && isOwnEvent(step.eventType) && { eventType: null };
-    const told = withCause(spoken(begunInPass(step, recorded.get(step.name)?.at(-1))), instance);
+    const told = withCause(begunInPass(step, recorded.get(step.name)?.at(-1)), instance);
     const part = ownStep(step)?.part;
     return {
       ...told,
@@ -130,13 +130,6 @@ function begunInPass(step: StepRecord, effect: Effect | undefined): StepRecord {
   const beganAt = effect?.beganAt ?? Number.POSITIVE_INFINITY;
   if (step.type !== "do" || !first || beganAt >= step.startedAt || beganAt < step.startedAt - IN_PASS_MS - CLOCKS_APART_MS) return step;
   return { ...step, startedAt: beganAt, attempts: [{ ...first, startedAt: beganAt }, ...others] };
-}
-
-function spoken(step: StepRecord): StepRecord {
-  const attempts = step.attempts.map(({ error, ...attempt }) => {
-    return { ...attempt, error: error && { ...error, message: inItsWords(error.message) } };
-  });
-  return { ...step, attempts };
 }
 
 /** Of an error that lets a step be tried no more, the platform keeps no words: the row of the instance has them. */

@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { type ErrorCode, isDefiniteRefusal, MillraceError } from "../contract/errors.ts";
+import { isDefiniteRefusal, MillraceError } from "../contract/errors.ts";
 import { codeLabelOf } from "../contract/step-names.ts";
-import { historyOf, type StepRecord } from "../inspect/history.ts";
+import { type AttemptError, historyOf, type StepRecord } from "../inspect/history.ts";
 import { noteCutOff } from "../store/actions.ts";
 import { atomically } from "../store/retry.ts";
 
@@ -29,11 +29,9 @@ export async function keepCutOff(env: EngineEnv, { id, instance_id, workflow }: 
  */
 function isCutOff({ type, state, attempts }: StepRecord): boolean {
   if (type !== "do" || state === "errored") return false;
-  return (state === "running" && attempts.length > 0) || attempts.some(({ error }) => error !== null && !isRefusal(error.message));
+  return (state === "running" && attempts.length > 0) || attempts.some(({ error }) => error !== null && !isRefusal(error));
 }
 
-/** The platform keeps of an error its message, with its code behind it. */
-function isRefusal(message: string): boolean {
-  const [, code] = /\(millrace: ([a-z_]+)(?:, final)?\)$/.exec(message) ?? [];
-  return code !== undefined && isDefiniteRefusal(new MillraceError(code as ErrorCode, message));
+function isRefusal({ code, message }: AttemptError): boolean {
+  return code !== null && isDefiniteRefusal(new MillraceError(code, message));
 }

@@ -1,6 +1,7 @@
 import { NonRetryableError } from "cloudflare:workflows";
 import { codeOf, isTerminal, MillraceError, messageOf, NON_RETRYABLE, saysTerminal } from "../contract/errors.ts";
 import { framesOf } from "../contract/stack.ts";
+import { readTold, tellError } from "../contract/told-error.ts";
 
 /** True for errors that end a step at once, as the platform is told them (`asStepError`). All others are retried. */
 export function endsStep(told: unknown): boolean {
@@ -16,14 +17,14 @@ export function asPlatformError(error: unknown): unknown {
 export function asStepError(error: unknown): unknown {
   const code = codeOf(error);
   if (code === undefined) return withoutCode(error);
-  const text = `${messageOf(error)} (millrace: ${code}${saysTerminal(error) ? ", final" : ""})`;
+  const text = tellError({ message: messageOf(error), code, isFinal: saysTerminal(error) });
   if (isTerminal(error)) return new NonRetryableError(text);
   return new Error(text.startsWith(NON_RETRYABLE) ? `Error: ${text}` : text);
 }
 
 function withoutCode(error: unknown): unknown {
   const said = messageOf(error);
-  const text = STEP_ERROR.test(said) ? `${said}.` : said;
+  const text = readTold(said) ? `${said}.` : said;
   if (isTerminal(error) || error instanceof NonRetryableError || isByName(error)) return new NonRetryableError(text);
   return text === said ? error : new Error(text);
 }
@@ -44,9 +45,9 @@ export function asNamed(error: unknown): unknown {
 
 /** A step's error as the platform gives it back, with its code again: the same in the pass that made it and in every later one. */
 export function fromStepError(error: unknown): unknown {
-  const [, message = "", code, final] = STEP_ERROR.exec(messageOf(error)) ?? [];
-  return code === undefined ? error : new MillraceError(code, message, final === undefined ? {} : { terminal: true });
+  const told = readTold(messageOf(error));
+  return told ? new MillraceError(told.code, told.message.replace(NAME, ""), told.isFinal ? { terminal: true } : {}) : error;
 }
 
 /** Before its message the platform puts the error's name, or not. */
-const STEP_ERROR = /^(?:[A-Za-z]*Error: )?(.*) \(millrace: ([a-z][a-z0-9_]{0,63})(, final)?\)$/s;
+const NAME = /^[A-Za-z]*Error: /;

@@ -1,4 +1,4 @@
-import { defineStep, notRetryable } from "millrace";
+import { defineStep, notRetryable, retryAfter } from "millrace";
 import {
   cancelInstance,
   getInstance,
@@ -60,6 +60,23 @@ describe("W20 a cancel takes back an effect whose first answer was lost", () => 
     await cancelAsForeseen(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["done", "undo it"]);
+  });
+
+  it("but does none that its upstream has refused for now, however long its words: it has not happened", async () => {
+    const its = scene();
+    const run = async () => {
+      its.log.push("asked");
+      throw retryAfter(3_600_000, "Too many requests. ".repeat(100), 429);
+    };
+    const step = defineStep({ effect: "keyed", run, undo: back(async () => its.log.push("undo b")), retries: { limit: 5, delay: 1000 } });
+    const id = await play(its, async (steps) => {
+      await its.act(steps, "a");
+      await steps.effect("b", step, {});
+    });
+    await comes(() => its.log.includes("asked"));
+    await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(its.log).toEqual(["a", "asked", "undo a of its a"]);
   });
 
   it("but does none that has no way back, and that may not have happened", async () => {

@@ -2,13 +2,14 @@ import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { type Hide, hideNothing } from "../../contract/hide.ts";
 import { digest } from "../../contract/ids.ts";
-import { bounded, calledAs } from "../../inspect/history.ts";
+import { attemptError, calledAs } from "../../inspect/history.ts";
 import { getInstance, type Instance } from "../../inspect/instances.ts";
 import { type HeardStep, STEPS_BEGIN, StepFeed, type StepPlace } from "../../inspect/live/step-feed.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
 import { standingIn } from "../../inspect/standing.ts";
 import { OVER, UNDER_WAY } from "../../store/instances/status.ts";
 import type { Catalog } from "../../topology/catalog.ts";
+import { attemptErrorView } from "../attempt-error.ts";
 import { mayStillRead, needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import {
@@ -127,7 +128,10 @@ function stepView({ event, awaited }: HeardStep, hide: Hide) {
     count,
     at: iso(at),
     ...("attempt" in event && { attempt: event.attempt }),
-    ...(type === "attempt_errored" && { error: hide(bounded(event.error)), retry_delay_ms: event.retryDelayMs ?? null }),
+    ...(type === "attempt_errored" && {
+      error: attemptErrorView(attemptError(event.error), hide),
+      retry_delay_ms: event.retryDelayMs ?? null,
+    }),
     ...(type === "sleep_started" && { until: iso(at + event.durationMs) }),
     ...(type.startsWith("wait_") && {
       event_type: awaited?.eventType ?? null,

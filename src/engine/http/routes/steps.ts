@@ -6,6 +6,7 @@ import { redactionOf } from "../../inspect/redaction.ts";
 import { nextAttemptAt } from "../../inspect/standing.ts";
 import { type NamedStep, stepsOf } from "../../inspect/steps.ts";
 import type { Catalog } from "../../topology/catalog.ts";
+import { attemptErrorView } from "../attempt-error.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
@@ -107,7 +108,7 @@ function stepView(named: NamedStep, hide: Hide): z.infer<typeof StepSchema> {
       attempt,
       started_at: iso(startedAt),
       ended_at: isoOrNull(endedAt),
-      error: hide(error),
+      error: error && attemptErrorView(error, hide),
       retry_delay_ms: retryDelayMs,
     })),
     next_attempt_at: isoOrNull(nextAttemptAt(named)),
