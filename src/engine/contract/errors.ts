@@ -212,8 +212,8 @@ export function askedDelayMs(error: unknown): number | undefined {
 }
 
 /**
- * The detail of an error, also after it crossed an RPC boundary: the fields that can be read, and are what they should be. Empty for an error
- * that is not ours.
+ * The detail of an error, also after it crossed an RPC boundary: the fields that can be read, and are what they should be. Empty for an
+ * error that is not ours.
  */
 export function detailOf(error: unknown): ErrorDetail {
   const fields = Object.entries(DETAIL_FIELDS).map(([name, fits]) => [name, fieldOf(error, name as keyof ErrorDetail), fits] as const);

@@ -48,7 +48,9 @@ export interface History {
 /** The platform streams what happened and then what happens. History has ended when nothing came for this long. */
 const QUIET_MS = 50;
 const FIRST_EVENT_MS = 1000;
-const MAX_EVENTS = 500;
+const SHOWN_EVENTS = 500;
+/** More than an instance can have: the platform lets it have 10,000 steps, most of them of three or four events. */
+const ALL_EVENTS = 250_000;
 /** The platform's clock may be ahead of the asking one by so much. */
 const CLOCKS_APART_MS = 250;
 const MAX_MESSAGE_CHARACTERS = 1000;
@@ -78,24 +80,29 @@ interface Remembered {
 
 /**
  * The instance's steps as the platform remembers them, oldest first; behind them those of its undo. An instance that it has forgotten, or
- * whose workflow is not bound any more, has none.
+ * whose workflow is not bound any more, has none. Of a long history this is the beginning, as a page shows it.
  */
-export async function historyOf(env: EngineEnv, { id, workflow, undo = null }: Remembered): Promise<History> {
+export async function historyOf(env: EngineEnv, { id, workflow, undo = null }: Remembered, most = SHOWN_EVENTS): Promise<History> {
   const names = undo === null ? [id] : [id, platformId(id, undo)];
-  const parts = await Promise.all(names.map((name) => partOf(env, workflow, name)));
+  const parts = await Promise.all(names.map((name) => partOf(env, workflow, name, most)));
   return { steps: parts.flatMap(({ steps }) => steps), truncated: parts.some(({ truncated }) => truncated) };
 }
 
-async function partOf(env: EngineEnv, workflow: string, name: string): Promise<History> {
+/** The same, all of it: what an action does, or would do, must miss no step. */
+export function wholeHistoryOf(env: EngineEnv, instance: Remembered): Promise<History> {
+  return historyOf(env, instance, ALL_EVENTS);
+}
+
+async function partOf(env: EngineEnv, workflow: string, name: string, most: number): Promise<History> {
   const steps = new Map<string, StepRecord>();
   let events = 0;
   const askedAt = Date.now();
   for await (const event of pastEvents(env, workflow, name)) {
     // Of an instance that is busy there is always more to come, and who asks wants what was.
-    if (event.timestamp > askedAt + CLOCKS_APART_MS || ++events > MAX_EVENTS) break;
+    if (event.timestamp > askedAt + CLOCKS_APART_MS || ++events > most) break;
     foldEvent(steps, event);
   }
-  return { steps: [...steps.values()], truncated: events > MAX_EVENTS };
+  return { steps: [...steps.values()], truncated: events > most };
 }
 
 async function* pastEvents(env: EngineEnv, workflow: string, id: string): AsyncGenerator<StepEvent> {

@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { isDefiniteRefusal, MillraceError } from "../contract/errors.ts";
 import { codeLabelOf } from "../contract/step-names.ts";
-import { type AttemptError, historyOf, type StepRecord } from "../inspect/history.ts";
+import { type AttemptError, type StepRecord, wholeHistoryOf } from "../inspect/history.ts";
 import { noteCutOff } from "../store/actions.ts";
 import { atomically } from "../store/retry.ts";
 
@@ -18,7 +18,7 @@ interface Ended {
  * word on whether it happened, when the run ended. What the platform has forgotten names none.
  */
 export async function keepCutOff(env: EngineEnv, { id, instance_id, workflow }: Ended): Promise<void> {
-  const { steps } = await historyOf(env, { id: instance_id, workflow });
+  const { steps } = await wholeHistoryOf(env, { id: instance_id, workflow });
   const labels = new Set(steps.filter(isCutOff).map(codeLabelOf));
   if (labels.size > 0) await atomically(env.DB, [noteCutOff(id, [...labels])]);
 }

@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { within } from "../contract/within.ts";
-import { historyOf, type StepRecord } from "../inspect/history.ts";
+import { type StepRecord, wholeHistoryOf } from "../inspect/history.ts";
 import { askPlatform, nudge } from "../intake/platform.ts";
 import { isOfBefore } from "../pass/fresh.ts";
 import { IN_PASS_MS } from "../pass/lean.ts";
@@ -38,7 +38,7 @@ export async function endRun(
   if (status === "unreachable") throw new MillraceError("unavailable", error ?? "The platform did not answer.");
   if (!instance) return "unknown";
   if (ENDED.has(status)) return "ended";
-  const { steps, truncated } = await historyOf(env, { id, workflow });
+  const { steps, truncated } = await wholeHistoryOf(env, { id, workflow });
   const isAlone = await isLocal(env.DB);
   if (attempts < TRIES_WHILE_AT_WORK && (isAtWork(steps, isAlone) || mayBeginStill(steps, at) || (await mayTakeStep(env, id, steps, at)))) {
     await wakeStanding(env, instance, attempts);

@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { codeLabelOf, labelOf } from "../contract/step-names.ts";
 import { type Effect, effectsAndFree } from "../inspect/effects.ts";
-import { historyOf, type StepRecord } from "../inspect/history.ts";
+import { type StepRecord, wholeHistoryOf } from "../inspect/history.ts";
 import type { Instance } from "../inspect/instances.ts";
 import { isResumeEvent } from "../signals/held.ts";
 import type { Operator } from "../store/actions.ts";
@@ -63,7 +63,7 @@ export async function planEffects(
   { recorded, unrecorded }: Verdicts,
 ): Promise<ActionPlan["effects"]> {
   const effects = (await effectsAndFree(env, by, instance.id)).filter(({ undo, state }) => undo !== "undo_step" && state !== "superseded");
-  const { steps } = UNDER_WAY.has(instance.status) ? await historyOf(env, { ...instance, undo: null }) : { steps: [] };
+  const { steps } = UNDER_WAY.has(instance.status) ? await wholeHistoryOf(env, { ...instance, undo: null }) : { steps: [] };
   const known = new Set(effects.map(({ step, item }) => labelOf(step, item)));
   const open = [...openIn(steps)].flatMap(([label, state]) => {
     const verdict = known.has(label) ? undefined : unrecorded(state);

@@ -4,7 +4,7 @@ import { sql } from "../contract/sql.ts";
 import { codeLabelOf, labelOf } from "../contract/step-names.ts";
 import { shortened } from "../contract/text.ts";
 import type { Effect } from "../inspect/effects.ts";
-import { historyOf } from "../inspect/history.ts";
+import { wholeHistoryOf } from "../inspect/history.ts";
 import type { Instance } from "../inspect/instances.ts";
 import { wentOnFrom } from "../store/inbox/caught.ts";
 import { SKIPPED } from "../store/inbox/outcome.ts";
@@ -77,7 +77,7 @@ export async function assertRecorded(
   own.push(...Object.keys(await leftBehind(env, instance.id)));
   if (own.includes(from)) return;
   // Steps that only read are known to the platform alone.
-  const { steps, truncated } = await historyOf(env, instance);
+  const { steps, truncated } = await wholeHistoryOf(env, instance);
   const names = [...new Set([...steps.map(codeLabelOf), ...own])];
   if (truncated || names.includes(from)) return;
   const known = shortened(names.map((name) => `"${name}"`).join(", ") || "none", MAX_NAMES_CHARACTERS);

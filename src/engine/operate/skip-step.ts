@@ -4,7 +4,7 @@ import { digest } from "../contract/ids.ts";
 import { codeLabelOf, labelOf } from "../contract/step-names.ts";
 import { packOutput } from "../guard/output.ts";
 import { type Effect, effectsAndFree } from "../inspect/effects.ts";
-import { historyOf } from "../inspect/history.ts";
+import { wholeHistoryOf } from "../inspect/history.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
 import type { Operator } from "../store/actions.ts";
 import { skipEntry } from "../store/inbox/outcome.ts";
@@ -134,7 +134,7 @@ async function whyRefused(
     return `"${label}" waits, and nobody can answer in its place: retry the instance, then send it its event, or answer its question.`;
   }
   if (label === error?.step || label === error?.behind) return null;
-  const { steps } = await historyOf(env, instance);
+  const { steps } = await wholeHistoryOf(env, instance);
   const failed = steps.filter(({ type, state }) => type === "do" && state === "errored").map(codeLabelOf);
   if (failed.includes(label)) return null;
   return `The instance did not fail of "${label}". It failed of: ${[...new Set([error?.step, ...failed])].filter(Boolean).join(", ") || "its own code"}.`;

@@ -4,7 +4,7 @@ import { platformId } from "../contract/ids.ts";
 import { sql } from "../contract/sql.ts";
 import { within } from "../contract/within.ts";
 import { isDoubtEvent } from "../guard/doubt.ts";
-import { historyOf } from "../inspect/history.ts";
+import { wholeHistoryOf } from "../inspect/history.ts";
 import { askPlatform } from "../intake/platform.ts";
 import { lookAgain } from "../store/instances/look.ts";
 import { resumeResolved } from "../store/instances/wait.ts";
@@ -26,7 +26,7 @@ export async function wakeFromDoubt(env: EngineEnv, instanceId: string): Promise
   const { status, instance } = await askPlatform(env, row.workflow, id);
   if (status === "unreachable") throw unsaid("The platform does not answer");
   if (instance === null) return void (await query(env.DB, lookAgain([instanceId])));
-  const { steps, truncated } = await historyOf(env, { id, workflow: row.workflow });
+  const { steps, truncated } = await wholeHistoryOf(env, { id, workflow: row.workflow });
   const waits = steps.flatMap(({ state, eventType }) => (state === "waiting" && eventType && isDoubtEvent(eventType) ? [eventType] : []));
   if (waits.length === 0 && (truncated || steps.length === 0)) throw unsaid("The platform does not say what the run waits for");
   if (waits.length === 0) return void (await query(env.DB, resumeResolved(instanceId)));

@@ -79,6 +79,20 @@ describe("W20 a cancel takes back an effect whose first answer was lost", () => 
     expect(its.log).toEqual(["a", "asked", "undo a of its a"]);
   });
 
+  it("also behind more steps than a page shows", async () => {
+    const its = scene();
+    const { state, next } = refusing();
+    const step = losing(its.log, next);
+    const id = await play(its, async (steps) => {
+      for (let nth = 0; nth < 260; nth++) await steps.read("look", async () => nth, { key: String(nth) });
+      await steps.effect("b", step, {});
+    });
+    await comes(() => state.refused);
+    await cancelAsForeseen(id);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(its.log).toEqual(["done", "undo it"]);
+  });
+
   it("but does none that has no way back, and that may not have happened", async () => {
     const its = scene();
     let tries = 0;

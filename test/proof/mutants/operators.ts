@@ -125,6 +125,12 @@ export const OPERATORS = mutantsOf("operators", {
     put: "AND a.detail->>'run' = u.run, json_each(a.cut_off)",
     killedBy: "test/engine/operate/cut-off.test.ts",
   },
+  "an action sees the beginning of a long history alone": {
+    file: "src/engine/inspect/history.ts",
+    find: "return historyOf(env, instance, ALL_EVENTS);",
+    put: "return historyOf(env, instance);",
+    killedBy: "test/engine/operate/cut-off.test.ts",
+  },
   "what a stop cut off that was never carried out is forgotten": {
     file: "src/engine/operate/carry-out.ts",
     find: "return stopped === 1 || !ENDED.has(status);",
