@@ -66,14 +66,27 @@ interface Fault {
 /** How often each embedded upstream did what. */
 export type LedgerTotals = Record<string, Record<string, number>>;
 
+/** What an answer says that is none, as far as it is the API's (RFC 9457). */
+export interface Problem {
+  code: string;
+  title: string;
+  detail: string;
+  retryable: boolean;
+  issues?: { path: string; message: string }[];
+  did_you_mean?: string;
+}
+
 /** What came of a request that did not succeed. */
 export class ApiRefusal extends Refusal {
   /** The answer's; undefined where there was none. */
   readonly status: number | undefined;
+  /** What the API says of it; undefined where something else answered, or nothing. */
+  readonly problem: Problem | undefined;
 
-  constructor(message: string, status?: number) {
-    super(message);
+  constructor(message: string, { status, problem, cause }: { status?: number; problem?: Problem | undefined; cause?: unknown } = {}) {
+    super(message, { cause });
     this.status = status;
+    this.problem = problem;
   }
 }
 
@@ -95,8 +108,8 @@ function readerOf(url: string, token: string) {
     body?: { type: string; text: string },
     headers: Record<string, string> = {},
   ): Promise<string> {
-    const gone = () => {
-      throw new ApiRefusal(`${url} gave no answer to ${method} ${path}.`);
+    const gone = (cause: unknown) => {
+      throw new ApiRefusal(`${url} gave no answer to ${method} ${path}.`, { cause });
     };
     for (let nth = 1; ; nth++) {
       const response = await fetch(url + path, {
@@ -109,7 +122,7 @@ function readerOf(url: string, token: string) {
       if (response.ok) return text;
       const seconds = Number(response.headers.get("retry-after"));
       const isPutOff = response.status === 429 && seconds > 0 && nth < TRIES;
-      if (!isPutOff) throw new ApiRefusal(`${method} ${path} answered ${response.status}: ${detailOf(text)}`, response.status);
+      if (!isPutOff) throw refusalOf(`${method} ${path}`, response.status, text);
       await setTimeout(seconds * 1000);
     }
   };
@@ -165,11 +178,17 @@ export function apiOf(url: string, token: string) {
 
 export type Api = ReturnType<typeof apiOf>;
 
-function detailOf(text: string): string {
+/** What an answer that is no success says, with the request that it answers. */
+export function refusalOf(request: string, status: number, text: string): ApiRefusal {
+  const problem = problemIn(text);
+  return new ApiRefusal(`${request} answered ${status}: ${problem?.detail ?? text.slice(0, 300)}`, { status, problem });
+}
+
+function problemIn(text: string): Problem | undefined {
   try {
-    const { detail } = JSON.parse(text) as { detail?: string };
-    return detail ?? text.slice(0, 300);
+    const said = JSON.parse(text) as Partial<Problem> | null;
+    return typeof said?.code === "string" && typeof said.detail === "string" ? (said as Problem) : undefined;
   } catch {
-    return text.slice(0, 300);
+    return undefined;
   }
 }

@@ -5,10 +5,14 @@ import { failed } from "./terminal.ts";
 /** What stops a command and is for people to read: what happened, and what to do. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
+  /** What the command ends with. */
+  readonly exitCode: number = 1;
 }
 
 /** A command that was called in a way it does not know. */
-export class Misuse extends Refusal {}
+export class Misuse extends Refusal {
+  override readonly exitCode = MISUSED;
+}
 
 /** What a command gets: its arguments, and a signal for Ctrl-C and its relatives. */
 export interface Call {
@@ -47,8 +51,8 @@ const INTERRUPTED = 130;
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /**
- * Runs a command to its exit code: 0, 1 with a sentence, 2 with one of how it is used, or 130 when a signal ended it. Whatever it started,
- * its `finally` must end.
+ * Runs a command to its exit code: its own; that of the refusal which stopped it, with a sentence; or 130 when a signal ended it. Whatever
+ * it started, its `finally` must end.
  */
 export async function runCommand(command: (call: Call) => Promise<number>): Promise<void> {
   // What an engine keeps is its owner's: payloads, hashes of tokens, logs.
@@ -63,7 +67,7 @@ export async function runCommand(command: (call: Call) => Promise<number>): Prom
     if (stopping.signal.aborted) process.exitCode = INTERRUPTED;
     else {
       failed(errorWords(error, "try again"));
-      process.exitCode = error instanceof Misuse ? MISUSED : 1;
+      process.exitCode = error instanceof Refusal ? error.exitCode : 1;
     }
   }
   // A keep-alive connection to an engine that is gone must not hold the command up.

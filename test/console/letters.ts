@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { inDatabase, type Person } from "./stage.ts";
+import type { Place } from "./global-setup.ts";
+import { type Caller, inDatabase } from "./stage.ts";
 
 interface Seeded {
   key: string;
@@ -10,7 +11,7 @@ interface Seeded {
 }
 
 /** Dead letters of a producer's own queue, oldest first; nothing over HTTP makes them. Answers their ids. */
-export async function letters({ tenant }: Person, seeded: readonly Seeded[]): Promise<string[]> {
+export async function letters({ tenant }: Caller, seeded: readonly Seeded[], at?: Place): Promise<string[]> {
   const now = Date.now();
   const ids = seeded.map(() => randomBytes(16).toString("hex"));
   await inDatabase((database) => {
@@ -24,7 +25,7 @@ export async function letters({ tenant }: Person, seeded: readonly Seeded[]): Pr
         )
         .run(...[ids[index] ?? "", tenant, key, JSON.stringify(envelope(tenant, key, payload))], reason, error, at, at, at, at, cause);
     }
-  });
+  }, at);
   return ids;
 }
 

@@ -24,6 +24,9 @@ export async function stage() {
   return connected;
 }
 
+/** The engine of the console's tests, for who needs no browser. */
+export const app = () => staged<Place>("/");
+
 /** The engine of test/console/shop, which all files share too: one with lanes, doubts, locks and limits. */
 export const shop = () => staged<Place>("/shop");
 
@@ -34,12 +37,16 @@ async function staged<Parts>(path: string): Promise<Parts> {
 }
 
 /** Somebody with a token, in a tenant that nobody else has. */
-export interface Person {
+export interface Caller {
   tenant: string;
   token: string;
   url: string;
   /** Asks the API, with their token. */
   ask: ReturnType<typeof askerOf>;
+}
+
+/** Somebody with a browser too. */
+export interface Person extends Caller {
   /**
    * Opens the console, signed in by a link, at a path below /console; whatever the page should not do fails the test. `beside` is a page
    * whose browser it is another tab of; `isKnown` is a browser that needs no link, because its requests bring who it is.
@@ -56,27 +63,32 @@ export async function inDatabase(write: (database: DatabaseSync) => void, at?: P
 /** What a test makes a page do wrong. */
 const forgiven = new Map<Page, RegExp[]>();
 
-/** Somebody known to an engine, by default to the shared one, by a token that ends in a day, or in so many milliseconds. */
-export async function person({
-  tenant = `t-${randomBytes(4).toString("hex")}`,
-  scopes = SCOPES,
-  endsInMs,
-  at,
-}: {
+interface Known {
   tenant?: string;
   scopes?: typeof SCOPES;
   endsInMs?: number;
-  at?: Place;
-} = {}): Promise<Person> {
-  const { chrome, ...shared } = await stage();
-  const { url, state } = at ?? shared;
+}
+
+/** Somebody known to an engine by a token that ends in a day, or in so many milliseconds. */
+export function caller(
+  { url, state }: Place,
+  { tenant = `t-${randomBytes(4).toString("hex")}`, scopes = SCOPES, endsInMs }: Known = {},
+): Caller {
   const { token, sql } = mintStatements(
     { verb: "mint", tenant, actor: "ada", scopes: [...scopes], days: (endsInMs ?? DAY_MS) / DAY_MS, reason: "a test" },
     "test",
   );
   useDatabase(state, (database) => database.exec(`BEGIN IMMEDIATE; ${sql}; COMMIT`));
+  return { tenant, token, url, ask: askerOf(url, token) };
+}
+
+/** Somebody known to an engine, by default to the shared one, who can open its console. */
+export async function person({ at, ...known }: Known & { at?: Place } = {}): Promise<Person> {
+  const { chrome, ...shared } = await stage();
+  const one = caller(at ?? shared, known);
+  const { url, token } = one;
   return {
-    ...{ tenant, token, url, ask: askerOf(url, token) },
+    ...one,
     async open(path = "", { beside, isKnown = false, ...options } = {}) {
       const context = beside?.context() ?? (await chrome.newContext({ viewport: { width: 1280, height: 800 }, ...options }));
       context.setDefaultTimeout(30_000);

@@ -139,10 +139,10 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
 
 /**
  * Files that a room may import from where it may not import otherwise: what the command line writes into a database itself is as the engine
- * writes it.
+ * writes it, and what was probably meant is guessed by one rule.
  */
 export const MAY_IMPORT_FILES: Record<string, readonly string[]> = {
-  cli: ["engine/contract/sql.ts", "engine/contract/token.ts", "engine/store/tokens.ts", "engine/store/actions.ts"],
+  cli: ["contract/sql", "contract/token", "contract/nearest", "store/tokens", "store/actions"].map((file) => `engine/${file}.ts`),
 };
 
 /** Rooms that may know others by their types alone. */

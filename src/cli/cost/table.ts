@@ -1,8 +1,10 @@
 import type { Costs } from "../api-client.ts";
+import { type Column, tableLines } from "../table.ts";
 
 type WorkflowCost = Costs["workflows"][number];
 
-const COLUMNS = ["workflow", "runs a day", "steps", "rows", "messages", "$ per 1,000 runs", "$ a month", "by"] as const;
+const NUMBERS = ["runs a day", "steps", "rows", "messages", "$ per 1,000 runs", "$ a month"];
+const COLUMNS: Column[] = [{ title: "workflow" }, ...NUMBERS.map((title) => ({ title, isNumber: true })), { title: "by" }];
 
 /** What a basis is called, and said of. */
 const BASES = {
@@ -16,16 +18,9 @@ export function costTable({ workflows, month, fixed, prices_of }: Costs, runs: n
   const rows = [...workflows]
     .sort((a, b) => monthly(b, runs) - monthly(a, runs) || b.runs_seen - a.runs_seen)
     .map((one) => rowOf(one, runs));
-  const widths = COLUMNS.map((title, at) => Math.max(title.length, ...rows.map((row) => row[at]?.length ?? 0)));
-  const line = (cells: readonly string[]) =>
-    cells
-      .map((cell, at) => (at === 0 || at === COLUMNS.length - 1 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0)))
-      .join("  ")
-      .trimEnd();
   const bases = new Set(workflows.map(({ basis }) => basis));
   return [
-    line(COLUMNS),
-    ...rows.map(line),
+    ...tableLines(COLUMNS, rows),
     "",
     `List prices of ${prices_of}, beyond what the plan includes; without CPU time, R2, and what upstreams charge.`,
     ...(runs === undefined ? ["$ a month: at the rate of the last day."] : [`$ a month: as if each ran ${grouped(runs)} times.`]),

@@ -40,14 +40,19 @@ export interface Running {
 
 /** The engines that run on a folder, or on one directly in it: a demo has its own. Errors: a `Refusal` where none does. */
 export function runningIn(folder: string): Running[] {
+  const running = enginesIn(folder);
+  if (running.length === 0) throw new Refusal("No engine runs here: npm start and npm run demo -- console run one, and print a link.");
+  return running;
+}
+
+/** The same, that of the folder itself first; none where none does. */
+export function enginesIn(folder: string): Running[] {
   const within = existsSync(folder) ? readdirSync(folder, { withFileTypes: true }) : [];
   const folders = [folder, ...within.flatMap((one) => (one.isDirectory() ? [join(folder, one.name)] : []))];
-  const running = folders.flatMap((one) => {
+  return folders.flatMap((one) => {
     const holder = read(join(one, "lock"));
     return holder && startOf(holder.pid) === holder.started ? [{ folder: one, url: holder.url }] : [];
   });
-  if (running.length === 0) throw new Refusal("No engine runs here: npm start and npm run demo -- console run one, and print a link.");
-  return running;
 }
 
 /** Takes a folder for one engine: two on the same state would each do the other's work. What a dead start left running is ended first. */

@@ -1,0 +1,59 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { ApiRefusal } from "./api-client.ts";
+import { Misuse, Refusal } from "./command.ts";
+import { enginesIn } from "./local/folder-lock.ts";
+import { ROOT } from "./local/wrangler.ts";
+
+const FOLDER = join(ROOT, ".millrace");
+export const LOCAL = "http://localhost:8787";
+
+/** The engine that a command asks, and who asks it. */
+export interface AskedEngine {
+  url: string;
+  token: string;
+  /** Where the token was found, for who is told that it is no good. */
+  tokenFrom: string;
+}
+
+/** No engine could be asked: nothing answers there, something else does, or there is no token for it. */
+export class NotReached extends Refusal {
+  override readonly exitCode = 4;
+}
+
+/**
+ * The engine at an address; without one at that of MILLRACE_URL, or the one that runs on this checkout, or would. Its token is that of
+ * MILLRACE_TOKEN. The token of this checkout goes to this machine and nowhere else: a process list shows neither. Errors: a `Misuse` for what
+ * is no address, `NotReached` where there is no token.
+ */
+export function askedEngine(given: string | undefined, scopes: string): AskedEngine {
+  const running = enginesIn(FOLDER);
+  const named = given ?? (process.env.MILLRACE_URL?.trim() || undefined);
+  const url = (named ?? running[0]?.url ?? LOCAL).replace(/\/+$/, "");
+  if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
+    throw new Misuse(`${given === undefined ? "MILLRACE_URL" : "--url"} must be an address, such as ${LOCAL}; got "${url}".`);
+  }
+  const ofCaller = process.env.MILLRACE_TOKEN?.trim();
+  if (ofCaller) return { url, token: ofCaller, tokenFrom: "MILLRACE_TOKEN" };
+  const { hostname, port } = new URL(url);
+  if (!isLoopback(hostname)) throw new NotReached(`Set MILLRACE_TOKEN to a token of ${hostname} that may ${scopes}.`);
+  const folder = running.find((one) => new URL(one.url).port === port)?.folder ?? FOLDER;
+  const file = join(folder, "token");
+  if (!existsSync(file))
+    throw new NotReached("There is no local engine yet: npm start makes one. For another one: --url, with MILLRACE_TOKEN.");
+  return { url, token: readFileSync(file, "utf8").trim(), tokenFrom: file };
+}
+
+/** An error of asking, with what to do where nothing answered. */
+export function orNotReached({ url }: AskedEngine, error: unknown): unknown {
+  if (!(error instanceof ApiRefusal) || error.status !== undefined) return error;
+  const { hostname } = new URL(url);
+  const start = isLoopback(hostname)
+    ? "Start an engine with npm start, or say where it is: --url http://localhost:<port>."
+    : "Is the address right?";
+  return new NotReached(`${error.message} ${start}`);
+}
+
+function isLoopback(hostname: string): boolean {
+  return ["localhost", "127.0.0.1", "[::1]"].includes(hostname);
+}

@@ -1,0 +1,16 @@
+import { Misuse } from "../command.ts";
+import type { Asked } from "./verb.ts";
+
+/** Why something is done: the audit keeps it. */
+export const REASON = { reason: { value: "TEXT", says: "why: the audit keeps it" } };
+export const DRY_RUN = { "dry-run": { says: "say what it would do, and do nothing" } };
+
+/** What is given for a dry run, of which nothing is kept. */
+const LOOKING = "a dry run";
+
+/** The reason that was given. Errors: a `Misuse` where there is none. */
+export function reasonOf({ text }: Pick<Asked<"reason">, "text">, isDryRun = false): string {
+  const reason = text("reason")?.trim() || (isDryRun ? LOOKING : undefined);
+  if (reason === undefined) throw new Misuse("--reason is missing: say why in some words, which the audit keeps.");
+  return reason;
+}

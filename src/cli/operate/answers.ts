@@ -1,0 +1,22 @@
+import type { EngineApi } from "millrace/http";
+import type { Output } from "../api-client.ts";
+
+// What the routes answer that the verbs ask.
+export type Accepted = Output<EngineApi, "/v1/commands", "$post">;
+export type Checked = Output<EngineApi, "/v1/catalog/check", "$post">;
+export type InstancePage = Output<EngineApi, "/v1/instances", "$get">;
+export type Instance = InstancePage["items"][number];
+export type InstanceDetail = Output<EngineApi, "/v1/instances/:id", "$get">;
+export type StepList = Output<EngineApi, "/v1/instances/:id/steps", "$get">;
+export type RetryAnswer = Output<EngineApi, "/v1/instances/:id/retry", "$post">;
+export type CancelAnswer = Output<EngineApi, "/v1/instances/:id/cancel", "$post">;
+export type UndoAnswer = Output<EngineApi, "/v1/instances/:id/undo", "$post">;
+export type EffectPage = Output<EngineApi, "/v1/effects", "$get">;
+export type EffectList = Output<EngineApi, "/v1/instances/:id/effects", "$get">;
+export type Resolved = Output<EngineApi, "/v1/effects/:key/confirm", "$post">;
+export type ApprovalPage = Output<EngineApi, "/v1/approvals", "$get">;
+export type LetterPage = Output<EngineApi, "/v1/dead-letters", "$get">;
+export type Letter = Output<EngineApi, "/v1/dead-letters/:id", "$get">;
+export type ReplayAnswer = Output<EngineApi, "/v1/dead-letters/:id/replay", "$post">;
+export type QueueHealth = Output<EngineApi, "/v1/queues", "$get">;
+export type Found = Output<EngineApi, "/v1/search", "$get">;

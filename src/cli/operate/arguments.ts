@@ -1,0 +1,58 @@
+import { parseArgs } from "node:util";
+import { nearest } from "../../engine/contract/nearest.ts";
+import { Misuse } from "../command.ts";
+import { whatIsWrong } from "../options.ts";
+import { COMMON, callOf } from "./usage.ts";
+import { NO_VERB, type Noun, type Option, type Verb } from "./verb.ts";
+
+/** What was typed behind a verb. */
+export interface Typed {
+  about: string;
+  values: Readonly<Record<string, string | boolean | undefined>>;
+}
+
+/** The verb of a noun that is meant, and what is typed behind it. Errors: a `Misuse` that says which there are. */
+export function verbIn(name: string, noun: Noun, args: readonly string[]): { name: string; verb: Verb; rest: readonly string[] } {
+  const alone = noun.verbs[NO_VERB];
+  if (alone) return { name, verb: alone, rest: args };
+  const [first = "", ...rest] = args;
+  const found = Object.hasOwn(noun.verbs, first) ? noun.verbs[first] : undefined;
+  if (found) return { name: `${name} ${first}`, verb: found, rest };
+  const there = Object.keys(noun.verbs);
+  const what = first === "" || first.startsWith("-") ? `Say what is to be done with ${name}` : `There is no "${name} ${first}"`;
+  throw new Misuse(`${what}.${meant(first, there)} There are: ${there.join(", ")}. More: ${callOf(name)} --help`);
+}
+
+/** Reads what is typed behind a verb. Errors: a `Misuse` that says what is wrong with it, and how it is said. */
+export function readTyped(name: string, verb: Verb, args: readonly string[]): Typed {
+  const options = { ...verb.options, ...COMMON };
+  const { values, positionals } = parsed(name, options, args);
+  const takes = verb.takes ?? "";
+  const [about = "", ...more] = positionals;
+  if (takes === "" && about !== "") throw new Misuse(`${callOf(name)} takes no "${about}".${howOf(name)}`);
+  if (takes !== "" && about === "") throw new Misuse(`${takes} is missing: ${callOf(name, takes)}.${howOf(name)}`);
+  if (more.length > 0) throw new Misuse(`One at a time: "${more[0]}" stands behind "${about}".${howOf(name)}`);
+  return { about, values };
+}
+
+function parsed(name: string, options: Readonly<Record<string, Option>>, args: readonly string[]) {
+  const known = Object.entries(options).map(
+    ([option, { value }]) => [option, { type: value === undefined ? "boolean" : "string" }] as const,
+  );
+  try {
+    return parseArgs({ args: [...args], options: Object.fromEntries(known), allowPositionals: true });
+  } catch (error) {
+    const [, typed = ""] = /^Unknown option '--([^']+)'/.exec(error instanceof Error ? error.message : "") ?? [];
+    throw new Misuse(`${whatIsWrong(error)}${meant(typed, Object.keys(options), "--")}${howOf(name)}`);
+  }
+}
+
+/** A guess at what was meant, as a sentence; nothing where none is near. */
+function meant(typed: string, known: readonly string[], before = ""): string {
+  const guess = nearest(typed, known);
+  return guess === undefined ? "" : ` Did you mean ${before}${guess}?`;
+}
+
+function howOf(name: string): string {
+  return ` How it is said: ${callOf(name)} --help`;
+}

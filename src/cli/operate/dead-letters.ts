@@ -1,0 +1,111 @@
+import { oneLine, paint, say } from "../terminal.ts";
+import { REASON, reasonOf } from "./act.ts";
+import type { Letter, LetterPage } from "./answers.ts";
+import { PAGED, queryOf, sayPage } from "./list.ts";
+import { issueLines } from "./refusal.ts";
+import { replay } from "./replay.ts";
+import { callOf } from "./usage.ts";
+import { type Noun, type Verb, verb } from "./verb.ts";
+import { pathOf } from "./which.ts";
+import { ago, moment, sayJson, shownJson, tell } from "./words.ts";
+
+const COLUMNS = ["id", "queue", "type", "reason", "captured", "error"].map((title) => ({ title }));
+
+const list = verb({
+  does: "Lists messages that no consumer could finish, newest first",
+  options: {
+    state: { value: "STATE", says: "open, replayed or skipped; else open" },
+    queue: { value: "NAME", says: "of this queue" },
+    type: { value: "TYPE", says: "of this message type" },
+    reason: { value: "CODE", says: "captured for this, such as invalid_payload or exhausted" },
+    ...PAGED,
+  },
+  async run(asked) {
+    const { text } = asked;
+    const filter = { state: text("state"), queue: text("queue"), type: text("type"), reason: text("reason") };
+    const query = queryOf({ ...filter, limit: text("limit"), cursor: text("cursor") });
+    sayPage(asked, await asked.api.get<LetterPage>(`/v1/dead-letters${query}`), {
+      columns: COLUMNS,
+      row: (one) => [one.id, one.queue, one.message_type ?? "", one.reason, ago(one.captured_at), one.error ?? ""],
+      none: "There is no such dead letter.",
+      isLastProse: true,
+    });
+    return 0;
+  },
+});
+
+const show = verb({
+  takes: "ID",
+  does: "Shows a dead letter with its message, and what a replay would do",
+  async run(asked) {
+    const letter = await asked.api.get<Letter>(pathOf("dead-letters", asked.about));
+    if (asked.isJson) sayJson(letter);
+    else {
+      for (const line of letterLines(letter)) say(line);
+      if (letter.state === "open")
+        tell(`Send it back: ${callOf("dead-letters replay", letter.id, "--reason … [--payload JSON]")}, or skip it`);
+    }
+    return 0;
+  },
+});
+
+function letterLines(letter: Letter): string[] {
+  const { id, queue, message_type, idempotency_key, reason, error, issues, attempts, captured_at, state, escalation, body, replay } =
+    letter;
+  const facts: [string, string | undefined][] = [
+    ["id", id],
+    ["queue", queue],
+    ["key", idempotency_key ?? undefined],
+    ["captured", `${moment(captured_at)}, ${ago(captured_at)}, after ${attempts} ${attempts === 1 ? "attempt" : "attempts"}`],
+    ["error", error ?? undefined],
+    ...issueLines(issues ?? [], error ?? "").map((line): [string, string] => ["", line]),
+    ["escalated", escalation === null ? undefined : `by ${escalation.by}: ${escalation.note}`],
+    ["replay", `${replay.outcome}: ${replay.why}`],
+  ];
+  return [
+    paint("bold", oneLine(`${message_type ?? "A message without a type"} is ${state}: ${reason}`)),
+    ...facts.flatMap(([name, fact]) => (fact === undefined ? [] : [`  ${name.padEnd(9)} ${oneLine(fact)}`])),
+    "  message",
+    ...shownJson(body, 2)
+      .split("\n")
+      .map((line) => `    ${line}`),
+  ];
+}
+
+/** What settles a letter, or asks others to, and is no replay. */
+function settle(name: string, does: string, done: readonly [did: string, was: string], flag: "skipped" | "escalated"): Verb {
+  return verb({
+    takes: "ID",
+    does,
+    options: REASON,
+    async run(asked) {
+      const settled = await asked.api.act<Partial<Record<typeof flag, boolean>>>(pathOf("dead-letters", asked.about, `/${name}`), {
+        reason: reasonOf(asked),
+      });
+      tell(settled[flag] === true ? done[0] : done[1]);
+      if (asked.isJson) sayJson(settled);
+      return 0;
+    },
+  });
+}
+
+export const deadLetters: Noun = {
+  does: "Messages that no consumer could finish. ID is a letter's, as the list has it",
+  verbs: {
+    list,
+    show,
+    replay,
+    skip: settle(
+      "skip",
+      "Gives a dead letter up, for good",
+      ["It is given up.", "Nothing was left to do: somebody had settled it before."],
+      "skipped",
+    ),
+    escalate: settle(
+      "escalate",
+      "Asks others to look at a dead letter, by the channels of alerts; the reason is what they read",
+      ["Others are asked to look at it. It stays open.", "Nothing was left to do: somebody had escalated or settled it before."],
+      "escalated",
+    ),
+  },
+};

@@ -1,0 +1,82 @@
+import { Misuse, Refusal } from "../command.ts";
+import { oneLine, say } from "../terminal.ts";
+import type { Accepted, Checked } from "./answers.ts";
+import { WAIT, waitFor } from "./follow.ts";
+import { problemLines } from "./refusal.ts";
+import { callOf } from "./usage.ts";
+import { type Asked, NO_VERB, type Noun, verb } from "./verb.ts";
+import { sayJson, tell, typedJson } from "./words.ts";
+
+/** What a header can carry, as the engine takes it. */
+const KEY = /^[\x20-\x7e]{1,500}$/;
+
+/** What each outcome of a check means. */
+const OUTCOMES: Readonly<Record<Checked["outcome"], string>> = {
+  new: "nobody has the key: it would start",
+  repeat: "the same was asked for before, and nothing new would follow",
+  reused: "something else has the key, and it would be refused",
+  refused: "it is no such message",
+};
+
+export const enqueue: Noun = {
+  does: "Asks for work: the same work once, however often it is asked for",
+  verbs: {
+    [NO_VERB]: verb({
+      takes: "TYPE",
+      does: "Asks for work, and prints the id of its instance: the same work once, however often it is asked for",
+      options: {
+        payload: { value: "JSON", says: "what the command's schema asks for; @FILE reads a file, - what comes in" },
+        key: { value: "KEY", says: "names the work; else the command derives a key from its payload" },
+        correlation: { value: "ID", says: "the job that it belongs to; else a new one" },
+        ...WAIT,
+        "dry-run": { says: "say what would come of it, and send nothing" },
+      },
+      run,
+    }),
+  },
+};
+
+type Options = "payload" | "key" | "correlation" | "wait" | "dry-run";
+
+async function run(asked: Asked<Options>): Promise<number> {
+  const { about: type, api, isJson } = asked;
+  const typed = asked.text("payload");
+  if (typed === undefined) throw new Misuse(`--payload is missing: ${callOf("enqueue", type, "--payload '{…}'")}`);
+  const key = asked.text("key");
+  if (key !== undefined && !KEY.test(key)) throw new Misuse("--key is 1 to 500 printable ASCII characters.");
+  const payload = await typedJson("payload", typed);
+  if (asked.isSet("dry-run")) return check(asked, { type, payload, ...(key !== undefined && { idempotency_key: key }) });
+  const correlation = asked.text("correlation");
+  const command = { type, payload, ...(correlation !== undefined && { correlation_id: correlation }) };
+  const accepted = await api.send<Accepted>("/v1/commands", command, key === undefined ? {} : { "idempotency-key": quoted(key) });
+  const { instance_id: id, replayed } = accepted;
+  tell(replayed ? "The same was asked for before: nothing new was started." : "Accepted.");
+  if (asked.isSet("wait")) {
+    if (!isJson) say(id);
+    return waitFor(asked, id);
+  }
+  if (isJson) sayJson(accepted);
+  else {
+    say(id);
+    tell(`What comes of it: ${callOf("instances tail", id)}`);
+  }
+  return 0;
+}
+
+/** As RFC 8941 writes a string: a comma or a quote in it is no end. */
+function quoted(key: string): string {
+  return `"${key.replaceAll(/["\\]/g, "\\$&")}"`;
+}
+
+async function check({ api, isJson }: Asked<Options>, message: object): Promise<number> {
+  const checked = await api.send<Checked>("/v1/catalog/check", message);
+  const { outcome, key, holder, refused } = checked;
+  const isGood = outcome === "new" || outcome === "repeat";
+  if (isJson) sayJson(checked);
+  else if (refused) throw new Refusal(["A dry run: it would be refused.", ...problemLines(refused)].join("\n"));
+  else
+    say(
+      oneLine(`A dry run: ${outcome}: ${OUTCOMES[outcome]}. Its key: ${key}${holder ? `, held by ${holder.id}, ${holder.status}` : ""}.`),
+    );
+  return isGood ? 0 : 1;
+}

@@ -1,0 +1,51 @@
+import { oneLine } from "../terminal.ts";
+import type { Instance, InstanceDetail } from "./answers.ts";
+import { callOf } from "./usage.ts";
+import { moment } from "./words.ts";
+
+/** How an instance stands, in a line: what it is, what it failed of, what it waits for. */
+export function standing(instance: Instance): string {
+  const { workflow, subject, status } = instance;
+  const why = whyOf(instance);
+  return oneLine(`${workflow} of ${subject} is ${status}${why === "" ? "." : `: ${why}`}`);
+}
+
+/** What is behind its status, as far as its row says it. */
+export function whyOf({ error, waiting_for: [wait], retrying, sleeping, undo }: Instance): string {
+  if (error) {
+    const { step, code, message, attempts, upstream_status } = error;
+    const tried = attempts > 1 ? `, ${attempts} attempts` : "";
+    const upstream = upstream_status === undefined ? "" : `, upstream ${upstream_status}`;
+    return `${step === "" ? "between its steps" : `“${step}”`}${tried}${upstream}: ${message} (${code})`;
+  }
+  if (retrying) return `“${retrying.step}” failed at attempt ${retrying.attempt}, and is tried again: ${retrying.error}`;
+  if (wait?.approval_id) return `“${wait.step}” asks a person`;
+  if (wait?.event_type) return `“${wait.step}” waits for ${wait.event_type} about ${wait.subject}`;
+  if (sleeping) return `it sleeps${sleeping.until === null ? "" : ` until ${moment(sleeping.until)}`}`;
+  return undo === "done" ? "undone" : undo === "open" ? "its undo is not over" : "";
+}
+
+/** What a person may type next about an instance that does not go on by itself. */
+export function nextLines({ id, status, error, waiting_for: waits, undo, doubts }: InstanceDetail): string[] {
+  const act = (verb: string) => callOf("instances", verb, id, "--reason …");
+  if (status === "errored") {
+    const hint = error?.hint === undefined ? [] : [oneLine(error.hint)];
+    return [...hint, `Mend the cause, then: ${act("retry")}   (--dry-run says first what that would do)`];
+  }
+  if (status === "in_doubt") return doubts.flatMap(doubtLines);
+  if (status === "paused") return [`It goes on with: ${act("resume")}`];
+  if (status === "dead") return [`Its message is a dead letter: ${callOf("dead-letters list")}`];
+  const asks = undo === null ? waits.flatMap(({ approval_id: question }) => (question === null ? [] : [question])) : [];
+  return asks.map((question) => `Answer it: ${callOf("approvals approve", question, "--reason …")}, or reject`);
+}
+
+/** How a doubt is looked at, and the three answers that it may have. */
+function doubtLines({ step, effect, why }: InstanceDetail["doubts"][number]): string[] {
+  const answer = (verb: string) => callOf("effects", verb, effect, "--reason …");
+  return [
+    oneLine(`Nobody knows whether “${step}” happened${why === null ? "" : `: ${why}`} Look upstream, then say what is so:`),
+    `  it happened, and answered this (null for nothing): ${answer("confirm")} --output …`,
+    `  it did not happen: ${answer("reject")}`,
+    `  nobody can tell, and it may happen twice: ${answer("retry")}`,
+  ];
+}

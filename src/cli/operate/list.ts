@@ -1,0 +1,55 @@
+import { type Column, tableLines } from "../table.ts";
+import { oneLine, paint, say } from "../terminal.ts";
+import type { Asked } from "./verb.ts";
+import { sayJson, tell } from "./words.ts";
+
+/** A page of a list, as the API gives it. */
+interface Page<Item> {
+  items: readonly Item[];
+  next_cursor?: string | null;
+}
+
+/** How a list is shown: a row for each item, and what is said where there is none. */
+interface Shown<Item> {
+  columns: readonly Column[];
+  row: (item: Item) => readonly string[];
+  none: string;
+  /** True where the last column is prose: on a terminal it is cut to fit. */
+  isLastProse?: boolean;
+}
+
+/** Says a page of a list: as the API gives it, or as a table, and whether there is more. */
+export function sayPage<Item>(
+  { isJson }: Pick<Asked, "isJson">,
+  page: Page<Item>,
+  { columns, row, none, isLastProse = false }: Shown<Item>,
+): void {
+  const cursor = page.next_cursor ?? null;
+  if (isJson) sayJson(page);
+  else if (page.items.length === 0) tell(cursor === null ? none : `None on this page, but there is more: --cursor ${cursor}`);
+  else {
+    const rows = page.items.map((item) => row(item).map(oneLine));
+    const [heading = "", ...lines] = tableLines(columns, rows);
+    say(paint("dim", heading));
+    for (const line of lines) say(isLastProse ? fitted(line) : line);
+    if (cursor !== null) tell(`There is more: --cursor ${cursor}`);
+  }
+}
+
+/** Options of every list that has pages. */
+export const PAGED = {
+  limit: { value: "COUNT", says: "so many at most" },
+  cursor: { value: "CURSOR", says: "the page behind, as the one before names it" },
+};
+
+/** The query of a route, of what is given. */
+export function queryOf(given: Readonly<Record<string, string | undefined>>): string {
+  const query = new URLSearchParams(Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])));
+  return query.size === 0 ? "" : `?${query}`;
+}
+
+/** A line that a terminal shows as one; whole where it goes elsewhere. */
+function fitted(line: string): string {
+  const { isTTY, columns } = process.stdout;
+  return isTTY && line.length > columns ? `${line.slice(0, columns - 1)}…` : line;
+}

@@ -1,0 +1,32 @@
+import type { QueueHealth } from "./answers.ts";
+import { queryOf, sayPage } from "./list.ts";
+import { NO_VERB, type Noun, verb } from "./verb.ts";
+
+const NUMBERS = ["waiting", "oldest s", "lag s", "in/min", "out/min", "sent back", "dead letters", "p50 s", "p99 s"];
+const COLUMNS = [{ title: "queue" }, ...NUMBERS.map((title) => ({ title, isNumber: true }))];
+
+export const queues: Noun = {
+  does: "Shows how every queue does",
+  verbs: {
+    [NO_VERB]: verb({
+      does: "Shows how every queue does: what waits, how long, rates, retries, dead letters, time taken. Needs the scope observe",
+      options: { minutes: { value: "COUNT", says: "rates and times of the last so many minutes; else 5" } },
+      async run(asked) {
+        const health = await asked.api.get<QueueHealth>(`/v1/queues${queryOf({ minutes: asked.text("minutes") })}`);
+        sayPage(asked, health, { columns: COLUMNS, row, none: "There is no queue." });
+        return 0;
+      },
+    }),
+  },
+};
+
+/** What is not known is left empty. */
+function row(one: QueueHealth["items"][number]): string[] {
+  const number = (value: number | null) => (value === null ? "" : String(Math.round(value * 100) / 100));
+  return [
+    one.queue,
+    ...[one.depth, one.oldest_seconds, one.lag_seconds, one.in_per_minute, one.out_per_minute].map(number),
+    one.retry_share === null ? "" : `${number(one.retry_share * 100)} %`,
+    ...[one.dead_letters_open, one.processing_p50_seconds, one.processing_p99_seconds].map(number),
+  ];
+}

@@ -1,0 +1,51 @@
+import { ApiRefusal, type Problem } from "../api-client.ts";
+import { type AskedEngine, NotReached } from "../asked-engine.ts";
+import { Refusal } from "../command.ts";
+import { shown } from "../local/wrangler.ts";
+import { oneLine } from "../terminal.ts";
+import { callOf } from "./usage.ts";
+
+/** What a person types next, by the code that the engine refused with. */
+const NEXT: Readonly<Record<string, string>> = {
+  instance_not_found: `List them: ${callOf("instances list")}`,
+  effect_not_found: `List those in doubt: ${callOf("effects list")}`,
+  dead_letter_not_found: `List them: ${callOf("dead-letters list")}`,
+  approval_not_found: `List them: ${callOf("approvals list")}`,
+  in_doubt: `Look upstream, then say what is so: ${callOf("effects list")}`,
+};
+
+/** An error of asking, in the engine's own words and with what to do next. */
+export function inWords(error: unknown, engine: AskedEngine): unknown {
+  if (!(error instanceof ApiRefusal) || error.status === undefined) return error;
+  const { problem, status } = error;
+  if (problem === undefined)
+    return new NotReached(`What answers at ${engine.url} is no engine of Millrace: it said ${status}. Is the address right?`);
+  return new Refusal([...problemLines(problem), ...nextLines(problem, engine)].join("\n"), { cause: error });
+}
+
+/** A problem of the API, line by line: what it is, where, and what was probably meant. */
+export function problemLines({ title, detail, issues = [], did_you_mean: meant, code }: Problem): string[] {
+  const said = NEXT[code] === undefined ? detail : detail.replace(BY_HTTP, "");
+  return [
+    oneLine(said.startsWith(title) ? said : `${title}: ${said}`),
+    ...issueLines(issues, detail),
+    ...(meant === undefined || detail.includes(meant) ? [] : [oneLine(`Did you mean ${meant}?`)]),
+  ];
+}
+
+/** What is said of the fields of a message, but for what `detail` says already. */
+export function issueLines(issues: NonNullable<Problem["issues"]>, detail: string): string[] {
+  return issues.map(({ path, message }) => `${path} ${message}`).flatMap((said) => (detail.includes(said) ? [] : [`  ${oneLine(said)}`]));
+}
+
+/** The route by which programs look further. */
+const BY_HTTP = / List [\w ]+ with GET \S+$/;
+
+function nextLines({ code }: Problem, { tokenFrom, url }: AskedEngine): string[] {
+  if (code === "unauthorized") {
+    const from = tokenFrom === "MILLRACE_TOKEN" ? tokenFrom : shown(tokenFrom);
+    return [`The token was that of ${from}. Set MILLRACE_TOKEN to one of ${url}: npm run token makes them.`];
+  }
+  const next = NEXT[code];
+  return next === undefined ? [] : [next];
+}

@@ -1,0 +1,64 @@
+import { Misuse, Refusal } from "../command.ts";
+import { oneLine, say } from "../terminal.ts";
+import { DRY_RUN, REASON, reasonOf } from "./act.ts";
+import type { Letter, ReplayAnswer } from "./answers.ts";
+import { problemLines } from "./refusal.ts";
+import { callOf } from "./usage.ts";
+import { type Asked, verb } from "./verb.ts";
+import { pathOf } from "./which.ts";
+import { sayJson, tell, typedJson } from "./words.ts";
+
+type Options = "reason" | "payload" | "body" | "dry-run";
+type Plan = Extract<ReplayAnswer, { outcome: unknown }>;
+type Replayed = Extract<ReplayAnswer, { sent: unknown }>;
+
+/** Sends a dead letter back to its queue, as it came or corrected. */
+export const replay = verb<Options>({
+  takes: "ID",
+  does: "Sends a dead letter back to its queue, as it came or corrected; what would be refused again stays where it is",
+  options: {
+    ...REASON,
+    payload: { value: "JSON", says: "in the place of its message's payload; @FILE, -" },
+    body: { value: "JSON", says: "in the place of the whole message; @FILE, -" },
+    ...DRY_RUN,
+  },
+  async run(asked) {
+    const { api, about, isJson } = asked;
+    const isDryRun = asked.isSet("dry-run");
+    const reason = reasonOf(asked, isDryRun);
+    const corrected = await correction(asked);
+    const path = pathOf("dead-letters", about, "/replay");
+    const request = { reason, ...(corrected !== undefined && { body: corrected }) };
+    if (isDryRun) return sayReplayPlan(await api.send<Plan>(path, { ...request, dry_run: true }), isJson);
+    const replayed = await api.act<Replayed>(path, request);
+    const { sent, why, instance_id: id } = replayed;
+    tell(oneLine(sent ? why : `Nothing was left to do: ${why}`));
+    if (isJson) sayJson(replayed);
+    else if (sent && id !== null) tell(`What comes of it: ${callOf("instances show", id)}`);
+    return 0;
+  },
+});
+
+/** The message as it is corrected; undefined where it goes as it came. What is withheld of it the engine puts in again. */
+async function correction({ api, about, text }: Asked<Options>): Promise<unknown> {
+  const [payload, body] = [text("payload"), text("body")];
+  if (payload !== undefined && body !== undefined) throw new Misuse("--payload and --body: one of them, not both.");
+  if (body !== undefined) return typedJson("body", body);
+  if (payload === undefined) return undefined;
+  const payload_inline = await typedJson("payload", payload);
+  const { body: message } = await api.get<Letter>(pathOf("dead-letters", about));
+  if (typeof message !== "object" || message === null || Array.isArray(message)) {
+    throw new Refusal("Its message has no place for a payload: send the whole message anew, with --body.");
+  }
+  const { payload_ref: _, ...envelope } = message as Record<string, unknown>;
+  return { ...envelope, payload_inline };
+}
+
+/** Says what a replay would do. Answers the exit code: 1 where it would be refused. */
+function sayReplayPlan(plan: Plan, isJson: boolean): number {
+  const { outcome, why, refused, instance } = plan;
+  if (isJson) sayJson(plan);
+  else if (refused) throw new Refusal(["A dry run: it would be refused.", ...problemLines(refused)].join("\n"));
+  else say(oneLine(`A dry run: ${outcome}: ${why}${instance ? ` (${instance.id}, ${instance.status})` : ""}`));
+  return refused ? 1 : 0;
+}

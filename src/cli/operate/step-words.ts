@@ -1,0 +1,83 @@
+import { oneLine } from "../terminal.ts";
+import { callOf } from "./usage.ts";
+import { lasting, moment } from "./words.ts";
+
+/** Something that has happened to a step, as the stream of an instance tells it. */
+export interface StepEvent {
+  type: string;
+  step: string;
+  /** Tells calls of one name apart. */
+  count: number;
+  at: string;
+  attempt?: number;
+  error?: { name: string; message: string } | null;
+  retry_delay_ms?: number | null;
+  until?: string | null;
+  event_type?: string | null;
+  subject?: string | null;
+  approval_id?: string | null;
+}
+
+/** Tells what happens to the steps of one instance, a line each. */
+export class StepTeller {
+  /** When the attempts that have not ended yet began. */
+  readonly #began = new Map<string, number>();
+
+  /** What has happened since. Where an attempt has ended already, that it began needs no line; nor that its step failed by it. */
+  lines(events: readonly StepEvent[]): string[] {
+    return events.flatMap((event, at) => {
+      const { type } = event;
+      const name = nameOf(event);
+      const isAttempt = (one: StepEvent) => one.type.startsWith("attempt_") && one.type !== "attempt_started" && nameOf(one) === name;
+      const began = this.#began.get(name);
+      if (type === "attempt_started") this.#began.set(name, Date.parse(event.at));
+      else this.#began.delete(name);
+      if (type === "attempt_started" && events.slice(at).some(isAttempt)) return [];
+      if (type === "step_errored" && events.slice(0, at).some(isAttempt)) return [];
+      const took = began === undefined || !isAttempt(event) ? "" : `, ${lasting(Date.parse(event.at) - began)}`;
+      return [oneLine(`${clock(event.at)}  ${name}: ${whatHappened(event)}${took}`)];
+    });
+  }
+}
+
+function nameOf({ step, count }: StepEvent): string {
+  return count > 1 ? `${step} (${count})` : step;
+}
+
+function whatHappened({ type, attempt = 1, error, retry_delay_ms: delayMs, until, event_type, subject, approval_id }: StepEvent): string {
+  const nth = attempt > 1 ? `attempt ${attempt}` : "";
+  const ends = until ? `, until ${moment(until)}` : "";
+  switch (type) {
+    case "attempt_started":
+      return nth || "begins";
+    case "attempt_completed":
+      return nth === "" ? "done" : `done by ${nth}`;
+    case "attempt_errored":
+      return `attempt ${attempt} failed: ${error ? plain(error.message) : "nobody said why"}${delayMs ? `; the next in ${lasting(delayMs)}` : ""}`;
+    case "step_errored":
+      return "failed, and is not tried again";
+    case "sleep_started":
+      return `sleeps${ends}`;
+    case "sleep_completed":
+      return "has slept";
+    case "wait_started":
+      if (approval_id) return `asks a person${ends}: ${callOf("approvals approve", approval_id, "--reason …")}, or reject`;
+      return event_type ? `waits for ${event_type} about ${subject}${ends}` : `waits for a person${ends}`;
+    case "wait_completed":
+      return "goes on";
+    case "wait_timed_out":
+      return "its time is over, and nothing came";
+    default:
+      return type.replaceAll("_", " ");
+  }
+}
+
+/** What was thrown, without what the platform and the engine put around it. */
+function plain(message: string): string {
+  const [, thrown = message] = /^Step threw an? \w+ with message "(.*)"$/s.exec(message) ?? [];
+  return thrown.replace(/^(?:\w*Error: )+/, "").replace(/ \(millrace: \w+\)$/, "");
+}
+
+function clock(time: string): string {
+  return new Date(time).toTimeString().slice(0, 8);
+}

@@ -1,0 +1,43 @@
+import { NO_VERB, type Noun, type Option, type Verb } from "./verb.ts";
+
+/** Options that every verb has. */
+export const COMMON: Readonly<Record<string, Option>> = {
+  json: { says: "the answer as the API gives it, for programs" },
+  url: { value: "ADDRESS", says: "the engine that is asked; else MILLRACE_URL, or the one that runs here" },
+};
+
+/** How something is called. */
+export function callOf(...words: readonly string[]): string {
+  return ["npx millrace", ...words].join(" ");
+}
+
+/** What can be asked for about a noun. */
+export function nounUsage(name: string, noun: Noun): string {
+  const alone = noun.verbs[NO_VERB];
+  if (alone) return verbUsage(name, alone);
+  const calls = Object.entries(noun.verbs).map(
+    ([word, { takes, does }]) => [[name, word, ...(takes ? [takes] : [])].join(" "), does] as const,
+  );
+  return [
+    `Usage: ${callOf(name, "<verb>")} [options]. ${noun.does}.`,
+    "",
+    ...aligned(calls),
+    "",
+    "Each has its options behind --help.",
+  ].join("\n");
+}
+
+/** What a verb does, and its options. */
+export function verbUsage(name: string, { takes, does, options = {} }: Verb): string {
+  const call = callOf(name, ...(takes ? [takes] : []));
+  return [`Usage: ${call} [options]. ${does}.`, "", ...aligned(Object.entries({ ...options, ...COMMON }).map(optionLine))].join("\n");
+}
+
+function optionLine([name, { value, says }]: [string, Option]): [string, string] {
+  return [`--${name}${value === undefined ? "" : ` ${value}`}`, says];
+}
+
+function aligned(lines: readonly (readonly [string, string])[]): string[] {
+  const width = Math.max(...lines.map(([left]) => left.length));
+  return lines.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`);
+}

@@ -1,0 +1,72 @@
+import { readFileSync } from "node:fs";
+import { text } from "node:stream/consumers";
+import { Misuse } from "../command.ts";
+import { oneLine, say } from "../terminal.ts";
+
+/** JSON that a terminal can do nothing with but show it: what it could take for more is escaped, and so the same to programs. */
+export function shownJson(value: unknown, indent = 0): string {
+  return JSON.stringify(value, undefined, indent).replaceAll(UNSEEN, (found) =>
+    [...Array(found.length).keys()].map((at) => `\\u${found.charCodeAt(at).toString(16).padStart(4, "0")}`).join(""),
+  );
+}
+
+/** What JSON itself does not escape: later controls, separators of lines, and what hides or changes the order. Line ends are its own. */
+const UNSEEN = /[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--\n]/gv;
+
+/** To people, beside the answer: what happens, and what may come next. */
+export function tell(sentence: string): void {
+  process.stderr.write(`${sentence}\n`);
+}
+
+/** An answer as the API gives it, in a line. */
+export function sayJson(answer: unknown): void {
+  say(shownJson(answer));
+}
+
+/** How long ago something was, in whole seconds at least. */
+export function ago(time: string): string {
+  return `${lasting(Math.max(1, Math.round((Date.now() - Date.parse(time)) / 1000)) * 1000)} ago`;
+}
+
+/** A length of time, roughly: `80 ms`, `2.5 s`, `5 min`, `3 h`, `2 d`. */
+export function lasting(ms: number): string {
+  const seconds = Math.max(0, ms) / 1000;
+  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 10) return `${seconds.toFixed(1).replace(".0", "")} s`;
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} d`;
+}
+
+/** A moment as people read it: seconds, in UTC. */
+export function moment(time: string): string {
+  return `${time.slice(0, 19).replace("T", " ")}Z`;
+}
+
+/** A step as people name it: an item has its key in brackets. */
+export function stepName({ step, item }: { step: string; item: string }): string {
+  return oneLine(item === "" ? step : `${step} [${item}]`);
+}
+
+/** JSON that was typed, or stands in a file (`@…`), or comes in (`-`). Errors: a `Misuse` that says what is wrong with it. */
+export async function typedJson(option: string, typed: string): Promise<unknown> {
+  const read = await textOf(option, typed);
+  try {
+    return JSON.parse(read.replace(/^\ufeff/, ""));
+  } catch (error) {
+    throw new Misuse(oneLine(`--${option} is no JSON: ${(error as Error).message}.`));
+  }
+}
+
+async function textOf(option: string, typed: string): Promise<string> {
+  if (typed === "-") {
+    if (process.stdin.isTTY) tell(`--${option}: type it, and end it with Ctrl-D.`);
+    return text(process.stdin);
+  }
+  if (!typed.startsWith("@")) return typed;
+  try {
+    return readFileSync(typed.slice(1), "utf8");
+  } catch (error) {
+    throw new Misuse(oneLine(`--${option}: ${typed.slice(1)} cannot be read: ${(error as Error).message}.`));
+  }
+}

@@ -1,0 +1,19 @@
+/** A column of a table: its heading, and whether what stands in it is aligned to the right, as numbers are. */
+export interface Column {
+  readonly title: string;
+  readonly isNumber?: boolean;
+}
+
+/** The lines of a table, the headings first: each column as wide as its longest entry. */
+export function tableLines(columns: readonly Column[], rows: readonly (readonly string[])[]): string[] {
+  const widths = columns.map(({ title }, at) => Math.max(title.length, ...rows.map((row) => row[at]?.length ?? 0)));
+  const line = (cells: readonly string[]) =>
+    columns
+      .map(({ isNumber = false }, at) => {
+        const [cell = "", width = 0] = [cells[at], widths[at]];
+        return isNumber ? cell.padStart(width) : cell.padEnd(width);
+      })
+      .join("  ")
+      .trimEnd();
+  return [line(columns.map(({ title }) => title)), ...rows.map(line)];
+}

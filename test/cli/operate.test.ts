@@ -1,0 +1,207 @@
+import { randomBytes } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { letters } from "../console/letters.ts";
+import { app, caller, shop } from "../console/stage.ts";
+import { emptyFolder } from "./folder.ts";
+import { millrace } from "./millrace.ts";
+
+const fresh = () => randomBytes(4).toString("hex");
+const research = (keyword: string) => ["enqueue", "research.requested", "--payload", JSON.stringify({ brand: "acme", keyword })];
+const idIn = (out: string) => /^[0-9a-f]{32}$/m.exec(out)?.[0] ?? "";
+
+interface Found {
+  items: { id: string }[];
+}
+
+/** Somebody at the app, with the command in hand. */
+async function operator() {
+  const ada = caller(await app());
+  return { ...ada, say: millrace(ada) };
+}
+
+it("asks for work, shows its steps as they happen, and then the instance, whose id is on stdout and nothing else", async () => {
+  const { say, ask } = await operator();
+  const keyword = `tea ${fresh()}`;
+  const asked = await say([...research(keyword), "--correlation", "spring", "--wait"]);
+  expect(asked.code, asked.err).toBe(0);
+  const id = idIn(asked.out);
+  expect(asked.out).toBe(`${id}\n`);
+  expect(asked.err).toMatch(/^Accepted\.\n(.*\n)*\d\d:\d\d:\d\d {2}search the web: done, [\d.]+ m?s\n/);
+  expect(asked.err).toContain(`research-keyword of acme/${keyword} is complete.\n`);
+
+  const [listed, shown, json] = await Promise.all([
+    say(["instances", "list", "--workflow", "research-keyword", "--status", "complete", "--since", "5m"]),
+    say(["instances", "show", id]),
+    say(["instances", "show", id, "--json"]),
+  ]);
+  expect(listed.out).toMatch(/^id +status +workflow +about +accepted\n/);
+  expect(listed.out).toMatch(new RegExp(`^${id} +complete +research-keyword +acme/${keyword} +.* ago$`, "m"));
+  expect(shown.out).toContain(`payload   {"brand":"acme","keyword":"${keyword}","cycle":"first"}`);
+  expect(shown.out).toMatch(/^ {2}search the web +complete +1 +[\d.]+ m?s$/m);
+  expect(json.err).toBe("");
+  expect(JSON.parse(json.out)).toEqual(await ask("GET", `/v1/instances/${id}`));
+});
+
+it("asks once, however often: the same again is told so, its key with other work is refused, and a dry run says which it would be", async () => {
+  const { say } = await operator();
+  const call = research(`mint ${fresh()}`);
+  const [check, first] = [await say([...call, "--key", 'spring, "one"', "--dry-run"]), await say([...call, "--key", 'spring, "one"'])];
+  expect(check).toMatchObject({ code: 0, out: expect.stringContaining("A dry run: new: nobody has the key: it would start.") });
+  const again = await say([...call, "--key", 'spring, "one"', "--json"]);
+  expect(JSON.parse(again.out)).toMatchObject({ instance_id: idIn(first.out), replayed: true });
+  expect(again.err).toContain("The same was asked for before: nothing new was started.");
+
+  const other = [...research(`sage ${fresh()}`), "--key", 'spring, "one"'];
+  expect(await say([...other, "--dry-run"])).toMatchObject({ code: 1, out: expect.stringContaining("A dry run: reused: ") });
+  expect(await say(other)).toMatchObject({ code: 1, out: "", err: expect.stringContaining("✗ The idempotency key is taken: ") });
+});
+
+it("takes a payload from a file, and from what comes in", async () => {
+  const { say, ask } = await operator();
+  const [file, keyword] = [join(emptyFolder(), "payload.json"), `rooibos ${fresh()}`];
+  writeFileSync(file, JSON.stringify({ brand: "acme", keyword }));
+  const [fromFile, fromInput] = await Promise.all([
+    say(["enqueue", "research.requested", "--payload", `@${file}`]),
+    say(["enqueue", "research.requested", "--payload", "-"], JSON.stringify({ brand: "acme", keyword: `${keyword} 2` })),
+  ]);
+  const payload = async (out: string) => (await ask<{ payload: unknown }>("GET", `/v1/instances/${idIn(out)}`)).payload;
+  expect(await payload(fromFile.out)).toMatchObject({ keyword });
+  expect(await payload(fromInput.out)).toMatchObject({ keyword: `${keyword} 2` });
+});
+
+it("ends with 3 where the run fails, says what a retry would do without doing it, and retries it to its end", async () => {
+  const { say, ask } = await operator();
+  const failed = await say([...research(`espresso ${fresh()} fails once`), "--wait", "--json"]);
+  expect(failed.code, failed.err).toBe(3);
+  const instance = JSON.parse(failed.out) as { id: string; status: string };
+  expect(instance).toMatchObject({ status: "errored", error: { step: "search the web" } });
+  const path = `/v1/instances/${instance.id}`;
+  expect(failed.err).toContain(`npx millrace instances retry ${instance.id} --reason …`);
+
+  const plan = await say(["instances", "retry", "latest", "--dry-run"]);
+  expect(plan.code, plan.err).toBe(0);
+  expect(plan.err).toContain(`latest is ${instance.id}`);
+  expect(plan.out).toMatch(/^A dry run: nothing is changed\.\nIt starts from search the web\./);
+  expect(plan.out).toMatch(/^ {2}decide +kept +it happened, and stands$/m);
+  expect(plan.out).toMatch(/^ {2}search the web +runs +it is done, or tried again$/m);
+  expect(await ask("GET", path)).toMatchObject({ status: "errored" });
+  expect(await ask("GET", `/v1/audit?instance=${instance.id}`)).toMatchObject({ items: [] });
+  expect(await say(["instances", "pause", instance.id, "--dry-run"])).toMatchObject({
+    code: 1,
+    out: expect.stringContaining("refused now: "),
+  });
+
+  expect((await say(["instances", "retry", instance.id])).err).toContain("--reason is missing");
+  const retried = await say(["instances", "retry", instance.id, "--reason", "the search is back", "--wait"]);
+  expect(retried.code, retried.err).toBe(0);
+  expect(retried.err).toContain("It runs again, from “search the web”.");
+  expect(await ask("GET", path)).toMatchObject({ status: "complete" });
+  const { items } = await ask<{ items: unknown[] }>("GET", `/v1/audit?instance=${instance.id}`);
+  expect(items).toMatchObject([{ verb: "retry", reason: "the search is back", result: "applied" }]);
+  expect(await say(["instances", "retry", instance.id, "--reason", "again"])).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("The instance is complete"),
+  });
+});
+
+it("does with an instance whatever the console does: pauses, resumes, cancels, skips a step, undoes, closes", async () => {
+  const { say, ask } = await operator();
+  await say([...research(`affogato ${fresh()}`), "--correlation", "undone"]);
+  const late = { type: "research.requested", payload: { brand: "acme", keyword: `late ${fresh()}` }, delay_seconds: 3600 };
+  const { instance_id: waiting } = await ask<{ instance_id: string }>("POST", "/v1/commands", late);
+  const act = (...args: string[]) => say(["instances", ...args, "--reason", "a test"]);
+  expect(await act("pause", waiting)).toMatchObject({ code: 0, err: "It is paused.\n" });
+  expect(await say(["instances", "list", "--status", "paused", "--json"])).toMatchObject({ out: expect.stringContaining(waiting) });
+  expect(await act("cancel", waiting, "--no-undo", "--wait")).toMatchObject({ code: 0, err: expect.stringContaining("is terminated") });
+  const published = async () =>
+    (await ask<Found>("GET", "/v1/instances?correlation=undone&workflow=publish-article&status=complete")).items;
+  await expect.poll(async () => (await published()).length).toBe(1);
+  const [{ id = "" } = {}] = await published();
+  expect(await act("undo", id, "--wait")).toMatchObject({ code: 0, err: expect.stringContaining("is terminated: undone") });
+  expect(await act("skip", id, "--step", "put page", "--output", "null")).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("terminated"),
+  });
+  expect(await act("close", id)).toMatchObject({ code: 0, err: "It is closed.\n" });
+});
+
+it("shows a doubt, how it is answered, and goes on by the answer", async () => {
+  const ada = caller(await shop());
+  const say = millrace(ada);
+  const order = `order-${fresh()}`;
+  const lost = await say(["enqueue", "order.change", "--payload", JSON.stringify({ order, change: 1, lost: true }), "--wait"]);
+  expect(lost.code, lost.err).toBe(3);
+  expect(lost.err).toContain(`change-order of ${order} is in_doubt.`);
+  const [, key = ""] = /npx millrace effects confirm (\S+) --reason … --output …/.exec(lost.err) ?? [];
+  expect((await say(["effects", "list"])).out).toMatch(new RegExp(`^${key} +write to the customer +once +in_doubt `, "m"));
+  expect(await say(["effects", "confirm", key, "--reason", "they have it"])).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("--output is missing"),
+  });
+  const confirmed = await say(["effects", "confirm", key, "--output", '{"sent":true}', "--reason", "they have it", "--wait"]);
+  expect(confirmed.code, confirmed.err).toBe(0);
+  expect(confirmed.err).toContain(`change-order of ${order} is complete.`);
+  expect((await say(["effects", "list", "--instance", "latest"])).out).toMatch(/write to the customer +once +done/);
+});
+
+it("shows a dead letter, what a replay would do, and replays it with a corrected payload", async () => {
+  const at = await app();
+  const ada = caller(at);
+  const say = millrace(ada);
+  const seeded = (key: string, payload: object) => ({ key, payload, cause: "c".repeat(32), error: "payload.keyword is missing" });
+  const [id = "", other = ""] = await letters(ada, [seeded("mint-7", { brand: "acme" }), seeded("mint-8", { brand: "acme" })], at);
+  expect((await say(["dead-letters", "list"])).out).toMatch(
+    new RegExp(`^${id} +gatherfeed-commands +research.requested +invalid_payload `, "m"),
+  );
+  expect((await say(["dead-letters", "show", id])).out).toMatch(/replay +refused: .*payload\.keyword is missing/);
+  const asItCame = await say(["dead-letters", "replay", id, "--reason", "as it came"]);
+  expect(asItCame).toMatchObject({ code: 1, out: "", err: expect.stringContaining("payload.keyword is missing") });
+
+  const corrected = ["dead-letters", "replay", id, "--payload", '{"brand":"acme","keyword":"mint"}'];
+  expect(await say([...corrected, "--dry-run"])).toMatchObject({ code: 0, out: expect.stringContaining("A dry run: starts: ") });
+  expect(await ada.ask("GET", `/v1/dead-letters/${id}`)).toMatchObject({ state: "open" });
+  const replayed = await say([...corrected, "--reason", "the keyword was lost", "--json"]);
+  const { instance_id: instance } = JSON.parse(replayed.out) as { instance_id: string };
+  const status = () =>
+    ada.ask<{ status: string }>("GET", `/v1/instances/${instance}`).then(
+      (one) => one.status,
+      () => "not there",
+    );
+  await expect.poll(status).toBe("complete");
+  expect(await say([...corrected, "--reason", "a second click"])).toMatchObject({
+    code: 0,
+    err: expect.stringContaining("Nothing was left to do"),
+  });
+
+  expect(await say(["dead-letters", "escalate", other, "--reason", "who knows it?"])).toMatchObject({ code: 0 });
+  expect(await say(["dead-letters", "skip", other, "--reason", "nobody"])).toMatchObject({ code: 0, err: "It is given up.\n" });
+});
+
+it("lets no text of a payload do anything to a terminal", async () => {
+  const { say } = await operator();
+  const evil = `a\u001b[2J\u009b31m\u202e${fresh()}\u0007\u2028b`;
+  const file = join(emptyFolder(), "evil.json");
+  writeFileSync(file, JSON.stringify({ brand: "acme", keyword: evil, "x\u001b[2Jy": 1 }));
+  const refused = await say(["enqueue", "research.requested", "--payload", `@${file}`]);
+  expect(refused.code).toBe(1);
+  const asked = await say([...research(evil), "--wait"]);
+  const id = idIn(asked.out);
+  const all = [
+    refused,
+    asked,
+    ...(await Promise.all(
+      [["list"], ["list", "--json"], ["show", id], ["show", id, "--json"], ["tail", id]].map((args) => say(["instances", ...args])),
+    )),
+  ];
+  for (const { out, err } of all) expect(`${out}${err}`).not.toMatch(/[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--\n]/v);
+  expect(JSON.parse(all[5]?.out ?? "")).toMatchObject({ payload: { keyword: evil } });
+});
+
+it("says in the API's own words what each verdict of a dry run means", async () => {
+  const { VERDICTS } = await import("../../src/cli/operate/plan.ts");
+  const document = await (await fetch(`${(await app()).url}/openapi.json`)).text();
+  const said = Object.entries(VERDICTS).map(([verdict, means]) => `\`${verdict}\`: ${means}`);
+  expect(said.filter((sentence) => !document.includes(JSON.stringify(sentence).slice(1, -1)))).toEqual([]);
+});
