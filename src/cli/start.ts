@@ -109,9 +109,8 @@ ${heading("Ask for an article about a keyword")}
     -d '{"type":"research.requested","correlation_id":"my-first-job","payload":{"brand":"acme","keyword":"cold brew"}}'
 
 ${heading("See what came of it")}
-  curl '${url}/v1/instances?correlation=my-first-job' \\
-    ${auth}
-  ${paint("dim", "One of them: /v1/instances/{id}, and its /steps, /effects and /events. All routes: /openapi.json")}
+  npx millrace instances list --correlation my-first-job
+  ${paint("dim", "One of them: npx millrace instances show latest. What else there is: npx millrace --help; all routes: /openapi.json")}
 
 ${heading("Read it")}
   ${url}${FIRST_PAGE}  ${paint("dim", "when publish-article is complete")}

@@ -24,7 +24,8 @@ async function operator() {
 it("asks for work, shows its steps as they happen, and then the instance, whose id is on stdout and nothing else", async () => {
   const { say, ask } = await operator();
   const keyword = `tea ${fresh()}`;
-  const asked = await say([...research(keyword), "--correlation", "spring", "--wait"]);
+  const input = JSON.stringify({ brand: "acme", keyword });
+  const asked = await say(["enqueue", "research.requested", "--payload", "-", "--wait"], input);
   expect(asked.code, asked.err).toBe(0);
   const id = idIn(asked.out);
   expect(asked.out).toBe(`${id}\n`);
@@ -56,19 +57,6 @@ it("asks once, however often: the same again is told so, its key with other work
   const other = [...research(`sage ${fresh()}`), "--key", 'spring, "one"'];
   expect(await say([...other, "--dry-run"])).toMatchObject({ code: 1, out: expect.stringContaining("A dry run: reused: ") });
   expect(await say(other)).toMatchObject({ code: 1, out: "", err: expect.stringContaining("✗ The idempotency key is taken: ") });
-});
-
-it("takes a payload from a file, and from what comes in", async () => {
-  const { say, ask } = await operator();
-  const [file, keyword] = [join(emptyFolder(), "payload.json"), `rooibos ${fresh()}`];
-  writeFileSync(file, JSON.stringify({ brand: "acme", keyword }));
-  const [fromFile, fromInput] = await Promise.all([
-    say(["enqueue", "research.requested", "--payload", `@${file}`]),
-    say(["enqueue", "research.requested", "--payload", "-"], JSON.stringify({ brand: "acme", keyword: `${keyword} 2` })),
-  ]);
-  const payload = async (out: string) => (await ask<{ payload: unknown }>("GET", `/v1/instances/${idIn(out)}`)).payload;
-  expect(await payload(fromFile.out)).toMatchObject({ keyword });
-  expect(await payload(fromInput.out)).toMatchObject({ keyword: `${keyword} 2` });
 });
 
 it("ends with 3 where the run fails, says what a retry would do without doing it, and retries it to its end", async () => {
@@ -106,25 +94,39 @@ it("ends with 3 where the run fails, says what a retry would do without doing it
   });
 });
 
-it("does with an instance whatever the console does: pauses, resumes, cancels, skips a step, undoes, closes", async () => {
+it("answers the question that a run asks, and the run comes to its end by it", async () => {
   const { say, ask } = await operator();
-  await say([...research(`affogato ${fresh()}`), "--correlation", "undone"]);
+  await ask("PUT", "/v1/brands/tearoom", { approval: "required", approval_timeout: "2 days", approval_default: "reject" });
+  await ask("POST", "/v1/commands", { type: "research.requested", payload: { brand: "tearoom", keyword: `oolong ${fresh()}` } });
+  const asking = async () => (await ask<Found>("GET", "/v1/instances?workflow=publish-article&status=waiting")).items;
+  await expect.poll(async () => (await asking()).length).toBe(1);
+  const [{ id = "" } = {}] = await asking();
+  const shown = await say(["instances", "show", id]);
+  expect(shown.out).toMatch(/^publish-article of .* is waiting: “.*” asks a person\.?$/m);
+  const [, question = ""] = /^Answer it: npx millrace approvals approve (\S+) --reason …, or reject$/m.exec(shown.err) ?? [];
+  expect((await say(["approvals", "list"])).out).toMatch(new RegExp(`^${question} +publish-article +pending +reject +`, "m"));
+  const answered = await say(["approvals", "approve", question, "--reason", "it is right", "--wait"]);
+  expect(answered.code, answered.err).toBe(0);
+  expect(answered.err).toMatch(/^publish-article of .* is complete\.$/m);
+
+  const undone = await say(["instances", "undo", id, "--reason", "it is off", "--wait"]);
+  expect(undone.code, undone.err).toBe(0);
+  expect(undone.err).toMatch(/^publish-article of .* is terminated: undone$/m);
+  expect(await say(["instances", "close", id, "--reason", "for good"])).toMatchObject({ code: 0, err: "It is closed.\n" });
+});
+
+it("pauses an instance, lets it go on, and cancels it", async () => {
+  const { say, ask } = await operator();
   const late = { type: "research.requested", payload: { brand: "acme", keyword: `late ${fresh()}` }, delay_seconds: 3600 };
-  const { instance_id: waiting } = await ask<{ instance_id: string }>("POST", "/v1/commands", late);
+  const { instance_id: id } = await ask<{ instance_id: string }>("POST", "/v1/commands", late);
   const act = (...args: string[]) => say(["instances", ...args, "--reason", "a test"]);
-  expect(await act("pause", waiting)).toMatchObject({ code: 0, err: "It is paused.\n" });
-  expect(await say(["instances", "list", "--status", "paused", "--json"])).toMatchObject({ out: expect.stringContaining(waiting) });
-  expect(await act("cancel", waiting, "--no-undo", "--wait")).toMatchObject({ code: 0, err: expect.stringContaining("is terminated") });
-  const published = async () =>
-    (await ask<Found>("GET", "/v1/instances?correlation=undone&workflow=publish-article&status=complete")).items;
-  await expect.poll(async () => (await published()).length).toBe(1);
-  const [{ id = "" } = {}] = await published();
-  expect(await act("undo", id, "--wait")).toMatchObject({ code: 0, err: expect.stringContaining("is terminated: undone") });
-  expect(await act("skip", id, "--step", "put page", "--output", "null")).toMatchObject({
-    code: 1,
-    err: expect.stringContaining("terminated"),
+  expect(await act("pause", id)).toMatchObject({ code: 0, err: "It is paused.\n" });
+  expect(await say(["instances", "show", id])).toMatchObject({
+    code: 0,
+    err: `It goes on with: npx millrace instances resume ${id} --reason …\n`,
   });
-  expect(await act("close", id)).toMatchObject({ code: 0, err: "It is closed.\n" });
+  expect(await act("skip", id, "--step", "decide", "--output", "null")).toMatchObject({ code: 1, err: expect.stringContaining("paused") });
+  expect(await act("cancel", id, "--no-undo", "--wait")).toMatchObject({ code: 0, err: expect.stringContaining("is terminated") });
 });
 
 it("shows a doubt, how it is answered, and goes on by the answer", async () => {

@@ -1,0 +1,114 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, it, onTestFinished } from "vitest";
+import { freePort } from "../../src/cli/local/ports.ts";
+import { app, caller } from "../console/stage.ts";
+import { millrace, run } from "./millrace.ts";
+
+const LIST = ["instances", "list"];
+const NOBODY = { MILLRACE_TOKEN: undefined, MILLRACE_URL: undefined };
+
+/** A server that hangs up on the first requests of each path, and answers the others with this. Answers where, and how often each was asked for. */
+async function breaking(times: number, status: number, body: string): Promise<{ url: string; asked: Map<string, string[]> }> {
+  const asked = new Map<string, string[]>();
+  const server = createServer((request, response) => {
+    const path = `${request.method} ${request.url}`;
+    const before = asked.get(path) ?? [];
+    asked.set(path, [...before, String(request.headers["idempotency-key"])]);
+    request.resume();
+    if (before.length < times) request.socket.destroy();
+    else response.writeHead(status, { "content-type": "application/json" }).end(body);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
+}
+
+it("says what to do where no engine answers, or something else does, or there is no token for it: exit code 4", async () => {
+  const port = await freePort();
+  const other = await breaking(0, 404, "<h1>Apache</h1>");
+  const [none, stranger, elsewhere] = await Promise.all([
+    run([...LIST, "--url", `http://localhost:${port}`], { MILLRACE_TOKEN: "mr_x" }),
+    run(LIST, { MILLRACE_URL: other.url, MILLRACE_TOKEN: "mr_x" }),
+    run([...LIST, "--url", "https://shop.example"], NOBODY),
+  ]);
+  expect(none).toMatchObject({
+    code: 4,
+    out: "",
+    err: expect.stringContaining(`http://localhost:${port} gave no answer to GET /v1/instances. Start an engine with npm start`),
+  });
+  expect(stranger).toMatchObject({
+    code: 4,
+    err: expect.stringContaining(`What answers at ${other.url} is no engine of Millrace: it said 404.`),
+  });
+  expect(elsewhere).toMatchObject({ code: 4, err: expect.stringContaining("Set MILLRACE_TOKEN to a token of shop.example") });
+});
+
+it("says what to do where the engine refuses: a token that it does not know, a scope that is missing, ids and types that there are not", async () => {
+  const at = await app();
+  const [ada, reader] = [millrace(caller(at)), millrace(caller(at, { scopes: ["read"] }))];
+  const refused = [
+    [
+      millrace({ ...at, token: `mr_${"0".repeat(16)}_${"x".repeat(43)}` })(LIST),
+      `The token was that of MILLRACE_TOKEN. Set MILLRACE_TOKEN to one of ${at.url}`,
+    ],
+    [reader(["instances", "retry", "x", "--reason", "a test"]), "operate"],
+    [ada(["instances", "show", "nope"]), "There is no instance nope.\nList them: npx millrace instances list"],
+    [ada(["dead-letters", "skip", "nope", "--reason", "a test"]), "List them: npx millrace dead-letters list"],
+    [ada(["enqueue", "research.requestd", "--payload", "{}"]), 'Did you mean "research.requested"?'],
+    [ada(["instances", "show", "latest"]), "There is no instance yet."],
+  ] as const;
+  for (const [saying, what] of refused) expect(await saying).toMatchObject({ code: 1, out: "", err: expect.stringContaining(what) });
+});
+
+it("asks again by itself where no answer came and that is safe: what reads, and work by its key; an act is sent once", async () => {
+  const accepted = { instance_id: "i", replayed: true, correlation_id: "c" };
+  const { url, asked } = await breaking(2, 200, JSON.stringify({ ...accepted, items: [], next_cursor: null }));
+  const say = millrace({ url, token: "mr_x" });
+  const [listed, sent, acted] = await Promise.all([
+    say(LIST),
+    say(["enqueue", "order.ship", "--payload", "{}", "--key", "order-7"]),
+    say(["instances", "retry", "i", "--reason", "a test"]),
+  ]);
+  expect(listed).toMatchObject({ code: 0, err: "There is no such instance.\n" });
+  expect(sent).toMatchObject({ code: 0, out: "i\n" });
+  expect(acted).toMatchObject({
+    code: 4,
+    out: "",
+    err: expect.stringContaining("Whether it was done is not known: look before you ask again."),
+  });
+  expect(asked).toEqual(
+    new Map([
+      ["GET /v1/instances", ["undefined", "undefined", "undefined"]],
+      ["POST /v1/commands", ['"order-7"', '"order-7"', '"order-7"']],
+      ["POST /v1/instances/i/retry", ["undefined"]],
+    ]),
+  );
+});
+
+it.each([
+  [["instances"], "Say what is to be done with instances. There are: list, show, tail, retry,"],
+  [["instances", "lst"], 'There is no "instances lst". Did you mean list?'],
+  [
+    ["instances", "list", "--staus", "errored"],
+    "Unknown option '--staus'. Did you mean --status? How it is said: npx millrace instances list --help",
+  ],
+  [["instances", "retry"], "ID is missing: npx millrace instances retry ID."],
+  [["instances", "show", "a", "b"], 'One at a time: "b" stands behind "a".'],
+  [
+    ["instances", "list", "--since", "soon"],
+    '--since is a time such as 2026-11-25T08:00:00Z, or a length such as 30m, 12h, 7d; got "soon".',
+  ],
+  [["enqueue", "order.ship"], "--payload is missing: npx millrace enqueue order.ship --payload '{…}'"],
+  [["enqueue", "order.ship", "--payload", "{order: 7}"], "--payload is no JSON: "],
+  [["enqueue", "order.ship", "--payload", "@nowhere.json"], "--payload: nowhere.json cannot be read: "],
+  [["enqueue", "order.ship", "--payload", "{}", "--key", "ü"], "--key is 1 to 500 printable ASCII characters."],
+  [["queues", "--url", "localhost:8787"], '--url must be an address, such as http://localhost:8787; got "localhost:8787".'],
+  [["instnces", "list"], "Did you mean instances?"],
+])("%s asks nothing of an engine, and is answered with how it is said: exit code 2", async (args, said) => {
+  expect(await run(args, { ...NOBODY, MILLRACE_URL: "http://localhost:1", MILLRACE_TOKEN: "mr_x" })).toMatchObject({
+    code: 2,
+    out: "",
+    err: expect.stringContaining(said),
+  });
+});

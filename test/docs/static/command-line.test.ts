@@ -1,0 +1,83 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+import { ROOT } from "../../../src/cli/local/wrangler.ts";
+import { NOUNS } from "../../../src/cli/operate/nouns.ts";
+import { letters } from "../../console/letters.ts";
+import { app, caller } from "../../console/stage.ts";
+import { fencesOf, rowsOf } from "../markdown.ts";
+
+const page = readFileSync(join(ROOT, "docs/command-line.md"), "utf8");
+
+/** A command of the page, its exit code there, and a part of what it says. */
+interface Command {
+  text: string;
+  code: number;
+  says: string;
+}
+
+function commandsOf(shell: string): Command[] {
+  const found = [...shell.matchAll(/^([\s\S]*?)\n# (\d+) (.+)\n/gm)];
+  return found.map(([, text = "", code, says = ""]) => ({ text: text.trim(), code: Number(code), says }));
+}
+
+function emptyFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "millrace-command-line-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+it("every command of docs/command-line.md ends with the code that stands under it, and says what stands behind that", async () => {
+  const at = await app();
+  const ada = caller(at);
+  const [letter] = await letters(
+    ada,
+    [{ key: "mint-7", payload: { brand: "acme" }, cause: "c".repeat(32), error: "It lacks its keyword." }],
+    at,
+  );
+  const commands = fencesOf(page).flatMap(({ text, language }) => (language === "sh" ? commandsOf(text) : []));
+  expect(commands.length).toBeGreaterThan(15);
+  const folder = emptyFolder();
+  // In one shell, which keeps what one command names for the next. What npx itself takes of a processor is tried below, once.
+  const script = [
+    `npx() { shift; "${process.execPath}" src/cli/launch.js "$@"; }`,
+    ...commands.map(({ text }, at) => `{ ${text}\n} >"$FOLDER/${at}" 2>&1; echo $? >>"$FOLDER/codes"`),
+  ].join("\n");
+  const variables = { FOLDER: folder, LETTER: letter, MILLRACE_URL: ada.url, MILLRACE_TOKEN: ada.token };
+  execFileSync("bash", ["-c", script], { cwd: ROOT, env: { ...process.env, ...variables } });
+  const codes = readFileSync(join(folder, "codes"), "utf8").trim().split("\n").map(Number);
+  for (const [at, { text, code, says }] of commands.entries()) {
+    const said = readFileSync(join(folder, String(at)), "utf8");
+    expect(said, text).toContain(says);
+    expect(codes[at], `${text}\n${said}`).toBe(code);
+  }
+});
+
+it("the page has every verb, as it is called, and the options that it takes", () => {
+  const verbs = Object.entries(NOUNS).flatMap(([noun, { verbs }]) =>
+    Object.entries(verbs).map(([name, { takes = "", options = {} }]) => [
+      `\`${[noun, name, takes].filter((word) => word !== "").join(" ")}\``,
+      Object.keys(options)
+        .map((option) => `\`--${option}\``)
+        .join(" "),
+    ]),
+  );
+  expect(rowsOf(page, "call").map(([call, , options]) => [call, options])).toEqual(verbs);
+  const [, nouns = ""] = /NOUNS = \[([^\]]+)\]/.exec(readFileSync(join(ROOT, "src/cli/launch.js"), "utf8")) ?? [];
+  expect(JSON.parse(`[${nouns}]`)).toEqual(Object.keys(NOUNS));
+});
+
+it("npx finds the command in the project's folder by itself, and asks no registry", () => {
+  const cache = join(emptyFolder(), "npm");
+  mkdirSync(cache);
+  const nowhere = { npm_config_cache: cache, npm_config_registry: "http://127.0.0.1:1" };
+  const { status, stdout, stderr } = spawnSync("npx", ["millrace", "instances", "--help"], {
+    cwd: join(ROOT, "docs"),
+    env: { ...process.env, ...nowhere },
+    encoding: "utf8",
+  });
+  expect(stdout, stderr).toContain("Usage: npx millrace instances <verb> [options].");
+  expect(status).toBe(0);
+});
