@@ -27,9 +27,8 @@ export class NotReached extends Refusal {
  * is no address, `NotReached` where there is no token.
  */
 export function askedEngine(given: string | undefined, scopes: string): AskedEngine {
-  const running = enginesIn(FOLDER);
   const named = given ?? (process.env.MILLRACE_URL?.trim() || undefined);
-  const url = (named ?? running[0]?.url ?? LOCAL).replace(/\/+$/, "");
+  const url = (named ?? enginesIn(FOLDER)[0]?.url ?? LOCAL).replace(/\/+$/, "");
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
     throw new Misuse(`${given === undefined ? "MILLRACE_URL" : "--url"} must be an address, such as ${LOCAL}; got "${url}".`);
   }
@@ -37,7 +36,7 @@ export function askedEngine(given: string | undefined, scopes: string): AskedEng
   if (ofCaller) return { url, token: ofCaller, tokenFrom: "MILLRACE_TOKEN" };
   const { hostname, port } = new URL(url);
   if (!isLoopback(hostname)) throw new NotReached(`Set MILLRACE_TOKEN to a token of ${hostname} that may ${scopes}.`);
-  const folder = running.find((one) => new URL(one.url).port === port)?.folder ?? FOLDER;
+  const folder = enginesIn(FOLDER).find((one) => new URL(one.url).port === port)?.folder ?? FOLDER;
   const file = join(folder, "token");
   if (!existsSync(file))
     throw new NotReached("There is no local engine yet: npm start makes one. For another one: --url, with MILLRACE_TOKEN.");

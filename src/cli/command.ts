@@ -61,17 +61,20 @@ export async function runCommand(command: (call: Call) => Promise<number>): Prom
   for (const signal of SIGNALS) process.on(signal, () => stopping.abort());
   // Whoever read our words has gone, as in `npm run demo | head`.
   process.stdout.on("error", () => stopping.abort());
-  try {
-    process.exitCode = await command({ args: process.argv.slice(2), stop: stopping.signal });
-  } catch (error) {
-    if (stopping.signal.aborted) process.exitCode = INTERRUPTED;
-    else {
-      failed(errorWords(error, "try again"));
-      process.exitCode = error instanceof Refusal ? error.exitCode : 1;
-    }
-  }
+  process.exitCode = await exitCodeOf(command, { args: process.argv.slice(2), stop: stopping.signal });
   // A keep-alive connection to an engine that is gone must not hold the command up.
   process.exit();
+}
+
+/** What a command ends with. What stopped it is said to people. */
+export async function exitCodeOf(command: (call: Call) => Promise<number>, call: Call): Promise<number> {
+  try {
+    return await command(call);
+  } catch (error) {
+    if (call.stop.aborted) return INTERRUPTED;
+    failed(errorWords(error, "try again"));
+    return error instanceof Refusal ? error.exitCode : 1;
+  }
 }
 
 /** Rejects when the signal comes, so that waiting for something can end early. */

@@ -1,39 +1,4 @@
-import { askedEngine } from "./asked-engine.ts";
-import { type Call, runCommand } from "./command.ts";
-import { askedApi } from "./operate/api.ts";
-import { readTyped, verbIn } from "./operate/arguments.ts";
-import { NOUNS } from "./operate/nouns.ts";
-import { inWords } from "./operate/refusal.ts";
-import { nounUsage, verbUsage } from "./operate/usage.ts";
-import type { Noun } from "./operate/verb.ts";
-import { wantsHelp } from "./options.ts";
-import { say } from "./terminal.ts";
-
-/** `npx millrace <noun> <verb>`: what a person asks of an engine from a terminal, over its HTTP API and nothing else. */
-async function operate({ args: [name = "", ...args], stop }: Call): Promise<number> {
-  const noun = NOUNS[name] as Noun;
-  const isHelp = wantsHelp(args);
-  if (isHelp && args[0]?.startsWith("-")) {
-    say(nounUsage(name, noun));
-    return 0;
-  }
-  const { name: whole, verb, rest } = verbIn(name, noun, args);
-  if (isHelp) {
-    say(verbUsage(whole, verb));
-    return 0;
-  }
-  const { about, values } = readTyped(whole, verb, rest);
-  const text = (option: string) => {
-    const value = values[option];
-    return typeof value === "string" ? value : undefined;
-  };
-  const engine = askedEngine(text("url"), "read");
-  try {
-    const isSet = (option: string) => values[option] === true;
-    return await verb.run({ about, api: askedApi(engine, stop), isJson: isSet("json"), stop, text, isSet });
-  } catch (error) {
-    throw inWords(error, engine);
-  }
-}
+import { runCommand } from "./command.ts";
+import { operate } from "./operate/operate.ts";
 
 await runCommand(operate);

@@ -1,29 +1,39 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { text } from "node:stream/consumers";
-import { ROOT } from "../../src/cli/local/wrangler.ts";
+import { vi } from "vitest";
+import { exitCodeOf } from "../../src/cli/command.ts";
+import { operate } from "../../src/cli/operate/operate.ts";
 
 /** What a call of the command has said, and what it ended with. */
 export interface Said {
-  code: number | null;
+  code: number;
   /** What programs read. */
   out: string;
   /** What people read beside that. */
   err: string;
 }
 
-/** What a command of ours finds in its environment beside what is there; undefined takes a variable away. */
-export type Variables = Readonly<Record<string, string | undefined>>;
-
-/** Runs one of our commands, as `npx millrace` does. */
-export async function run(args: readonly string[], variables: Variables = {}, input = ""): Promise<Said> {
-  const child = spawn(process.execPath, ["src/cli/launch.js", ...args], { cwd: ROOT, env: { ...process.env, ...variables } });
-  child.stdin.end(input);
-  const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "exit")]);
-  return { code, out, err };
+/**
+ * Runs `npx millrace …` within this process: one after another, because what it says is taken from the process's own streams. A process for
+ * each would take an eighth of a second of a processor; docs/command-line.md is run by such.
+ */
+async function said(args: readonly string[], variables: Readonly<Record<string, string | undefined>>): Promise<Said> {
+  const heard = { out: "", err: "" };
+  const spies = (["out", "err"] as const).map((to) =>
+    vi.spyOn(process[`std${to}`], "write").mockImplementation((text) => {
+      heard[to] += text;
+      return true;
+    }),
+  );
+  for (const [name, value] of Object.entries(variables)) vi.stubEnv(name, value);
+  try {
+    const code = await exitCodeOf(operate, { args: [...args], stop: new AbortController().signal });
+    return { code, ...heard };
+  } finally {
+    for (const spy of spies) spy.mockRestore();
+    vi.unstubAllEnvs();
+  }
 }
 
-/** `npx millrace …` in somebody's hand. */
-export function millrace({ url, token }: { url: string; token: string }) {
-  return (args: readonly string[], input?: string) => run(args, { MILLRACE_URL: url, MILLRACE_TOKEN: token }, input);
+/** The command in the hand of somebody who has this token for the engine at this address, or neither. */
+export function millrace({ url, token }: { url?: string; token?: string } = {}): (args: readonly string[]) => Promise<Said> {
+  return (args) => said(args, { MILLRACE_URL: url, MILLRACE_TOKEN: token });
 }

@@ -4,7 +4,6 @@ import { narrator } from "../../src/cli/local/narrator.ts";
 
 const at = { url: "http://localhost:8787", tokenFile: join(process.cwd(), ".millrace/token") };
 const AUTH = '-H "Authorization: Bearer $(cat .millrace/token)"';
-const JSON_IN = "-H 'Content-Type: application/json'";
 const WARNING = "\u001b[33m▲ \u001b[43;33m[\u001b[43;30mWARNING\u001b[43;33m]\u001b[0m \u001b[1m";
 const ERROR = "\u001b[31m✘ \u001b[41;31m[\u001b[41;97mERROR\u001b[41;31m]\u001b[0m \u001b[1m";
 const order = { instance_id: "abc", workflow: "place-order", tenant_id: "acme", subject: "42" };
@@ -74,8 +73,7 @@ describe("What the terminal says of an instance", () => {
     hear(uncaught("Error: No."));
     vi.advanceTimersByTime(10_000);
     expect(heard).toEqual([
-      "place-order 42 errored at charge card: No. Never.\n          retry it: curl 'http://localhost:8787/v1/instances/abc/retry'" +
-        ` ${AUTH} -H 'Content-Type: application/json' -d '{"reason":"looked at it"}'`,
+      "place-order 42 errored at charge card: No. Never.\n          retry it: npx millrace instances retry abc --reason 'looked at it'",
     ]);
   });
 
@@ -84,10 +82,10 @@ describe("What the terminal says of an instance", () => {
     const error = "The step's output is not JSON. It happened: confirm it with an output (POST /v1/effects/WyJh_-/confirm), then retry.";
     hear(`${ERROR}${JSON.stringify({ log: "ended", ...order, status: "errored", step: "pay", code: "output_not_serializable", error })}`);
     const [, say, retry] = heard[0]?.split("\n") ?? [];
-    expect(say).toMatch(
-      /^ {10}say what it answered \(null for nothing\): curl 'http:\/\/localhost:8787\/v1\/effects\/WyJh_-\/confirm' .*"output":…/,
+    expect(say).toBe(
+      "          say what it answered (null for nothing): npx millrace effects confirm WyJh_- --reason 'looked at it' --output …",
     );
-    expect(retry).toMatch(/^ {10}then retry it: curl 'http:\/\/localhost:8787\/v1\/instances\/abc\/retry'/);
+    expect(retry).toBe("          then retry it: npx millrace instances retry abc --reason 'looked at it'");
   });
 
   it("that it ran with an output that a person confirmed, and how to confirm it anew before the retry", () => {
@@ -96,8 +94,8 @@ describe("What the terminal says of an instance", () => {
       'It ran with the output that a person confirmed for "mail": confirm it anew (POST /v1/effects/WyJh_-/confirm), then retry.';
     hear(`${ERROR}${JSON.stringify({ log: "ended", ...order, status: "errored", step: "", code: "step_failed", error: "No id.", hint })}`);
     const [, retry, confirm] = heard[0]?.split("\n") ?? [];
-    expect(retry).toMatch(/^ {10}retry it: curl 'http:\/\/localhost:8787\/v1\/instances\/abc\/retry'/);
-    expect(confirm).toMatch(/^ {10}if what was confirmed is wrong, first: curl 'http:\/\/localhost:8787\/v1\/effects\/WyJh_-\/confirm' /);
+    expect(retry).toBe("          retry it: npx millrace instances retry abc --reason 'looked at it'");
+    expect(confirm).toMatch(/^ {10}if what was confirmed is wrong, first: npx millrace effects confirm WyJh_- /);
   });
 
   it("that it waits for an event, until when, and how to state one that is open", () => {
@@ -123,8 +121,8 @@ describe("What the terminal says of an instance", () => {
     const { heard, hear } = listener();
     hear(JSON.stringify({ log: "waiting", ...order, step: "approve refund", approval_id: "abc-1", until: "2026-12-01T00:00:00.000Z" }));
     expect(heard).toEqual([
-      "place-order 42: approve refund, waits until 2026-12-01T00:00:00.000Z for an answer\n          answer it: curl 'http://localhost:8787/v1/approvals/abc-1/approve'" +
-        ` ${AUTH} -H 'Content-Type: application/json' -d '{"reason":"looked at it"}'`,
+      "place-order 42: approve refund, waits until 2026-12-01T00:00:00.000Z for an answer\n          " +
+        "answer it: npx millrace approvals approve abc-1 --reason 'looked at it'",
     ]);
   });
 
@@ -158,9 +156,9 @@ describe("What the terminal says of an instance", () => {
     expect(heard).toEqual([
       [
         "place-order 42: mail, attempt 1, in doubt: 409.",
-        `what was sent: curl 'http://localhost:8787/v1/instances/abc/effects' ${AUTH}`,
-        `if it happened, with what it answered (null for nothing): curl 'http://localhost:8787/v1/effects/WyJh_-/confirm' ${AUTH} ${JSON_IN} -d '{"output":…,"reason":"looked at it"}'`,
-        `if it did not: curl 'http://localhost:8787/v1/effects/WyJh_-/reject' ${AUTH} ${JSON_IN} -d '{"reason":"looked at it"}'`,
+        "what was sent: npx millrace effects list --instance abc",
+        "if it happened, with what it answered (null for nothing): npx millrace effects confirm WyJh_- --reason 'looked at it' --output …",
+        "if it did not: npx millrace effects reject WyJh_- --reason 'looked at it'",
       ].join("\n          "),
     ]);
   });
@@ -174,11 +172,10 @@ describe("What the terminal says of an instance", () => {
     hear(`${WARNING}${JSON.stringify(captured)}`);
     hear(JSON.stringify({ ...captured, dead_letter: "d1-y", code: "idempotency_key_reused", error: "Another payload." }));
     vi.advanceTimersByTime(10_000);
-    const letter = "http://localhost:8787/v1/dead-letters/d1-x";
     const [look, back, up] = [
-      `look at it: curl '${letter}' ${AUTH}`,
-      `send it back: curl '${letter}/replay' ${AUTH} ${JSON_IN} -d '{"reason":"looked at it"}'`,
-      `give it up: curl '${letter}/skip' ${AUTH} ${JSON_IN} -d '{"reason":"looked at it"}'`,
+      "look at it: npx millrace dead-letters show d1-x",
+      "send it back: npx millrace dead-letters replay d1-x --reason 'looked at it'",
+      "give it up: npx millrace dead-letters skip d1-x --reason 'looked at it'",
     ];
     const other = (command: string) => command.replaceAll("d1-x", "d1-y");
     expect(heard).toEqual([
@@ -208,7 +205,7 @@ describe("What the terminal says of an instance", () => {
     expect(heard[6]).toBe("place-order: charge card, 297 more attempts failed the same way, the last of The shop answered 500.");
     const [said, see, retry] = heard[7]?.split("\n          ") ?? [];
     expect(said).toBe("place-order: 297 more errored at charge card of the same cause, the last of No.");
-    expect(see).toBe(`see them: curl 'http://localhost:8787/v1/instances?cause=c0ffee' ${AUTH}`);
+    expect(see).toBe("see them: npx millrace instances list --cause c0ffee");
     expect(retry).toContain(`-d '{"verb":"retry","filter":{"cause":"c0ffee"},"reason":"looked at it"}'`);
     vi.advanceTimersByTime(60_000);
     hear(`${ERROR}${JSON.stringify(ended)}\u001b[0m`);

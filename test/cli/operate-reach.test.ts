@@ -3,11 +3,9 @@ import type { AddressInfo } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
 import { freePort } from "../../src/cli/local/ports.ts";
 import { app, caller } from "../console/stage.ts";
-import { millrace, run } from "./millrace.ts";
+import { millrace } from "./millrace.ts";
 
 const LIST = ["instances", "list"];
-const NOBODY = { MILLRACE_TOKEN: undefined, MILLRACE_URL: undefined };
-
 /** A server that hangs up on the first requests of each path, and answers the others with this. Answers where, and how often each was asked for. */
 async function breaking(times: number, status: number, body: string): Promise<{ url: string; asked: Map<string, string[]> }> {
   const asked = new Map<string, string[]>();
@@ -27,11 +25,9 @@ async function breaking(times: number, status: number, body: string): Promise<{ 
 it("says what to do where no engine answers, or something else does, or there is no token for it: exit code 4", async () => {
   const port = await freePort();
   const other = await breaking(0, 404, "<h1>Apache</h1>");
-  const [none, stranger, elsewhere] = await Promise.all([
-    run([...LIST, "--url", `http://localhost:${port}`], { MILLRACE_TOKEN: "mr_x" }),
-    run(LIST, { MILLRACE_URL: other.url, MILLRACE_TOKEN: "mr_x" }),
-    run([...LIST, "--url", "https://shop.example"], NOBODY),
-  ]);
+  const none = await millrace({ token: "mr_x" })([...LIST, "--url", `http://localhost:${port}`]);
+  const stranger = await millrace({ url: other.url, token: "mr_x" })(LIST);
+  const elsewhere = await millrace()([...LIST, "--url", "https://shop.example"]);
   expect(none).toMatchObject({
     code: 4,
     out: "",
@@ -47,29 +43,25 @@ it("says what to do where no engine answers, or something else does, or there is
 it("says what to do where the engine refuses: a token that it does not know, a scope that is missing, ids and types that there are not", async () => {
   const at = await app();
   const [ada, reader] = [millrace(caller(at)), millrace(caller(at, { scopes: ["read"] }))];
+  const stranger = millrace({ ...at, token: `mr_${"0".repeat(16)}_${"x".repeat(43)}` });
   const refused = [
-    [
-      millrace({ ...at, token: `mr_${"0".repeat(16)}_${"x".repeat(43)}` })(LIST),
-      `The token was that of MILLRACE_TOKEN. Set MILLRACE_TOKEN to one of ${at.url}`,
-    ],
-    [reader(["instances", "retry", "x", "--reason", "a test"]), "operate"],
-    [ada(["instances", "show", "nope"]), "There is no instance nope.\nList them: npx millrace instances list"],
-    [ada(["dead-letters", "skip", "nope", "--reason", "a test"]), "List them: npx millrace dead-letters list"],
-    [ada(["enqueue", "research.requestd", "--payload", "{}"]), 'Did you mean "research.requested"?'],
-    [ada(["instances", "show", "latest"]), "There is no instance yet."],
+    [stranger, LIST, `The token was that of MILLRACE_TOKEN. Set MILLRACE_TOKEN to one of ${at.url}`],
+    [reader, ["instances", "retry", "x", "--reason", "a test"], "operate"],
+    [ada, ["instances", "show", "nope"], "There is no instance nope.\nList them: npx millrace instances list"],
+    [ada, ["dead-letters", "skip", "nope", "--reason", "a test"], "List them: npx millrace dead-letters list"],
+    [ada, ["enqueue", "research.requestd", "--payload", "{}"], 'Did you mean "research.requested"?'],
+    [ada, ["instances", "show", "latest"], "There is no instance yet."],
   ] as const;
-  for (const [saying, what] of refused) expect(await saying).toMatchObject({ code: 1, out: "", err: expect.stringContaining(what) });
+  for (const [say, args, what] of refused) expect(await say(args)).toMatchObject({ code: 1, out: "", err: expect.stringContaining(what) });
 });
 
 it("asks again by itself where no answer came and that is safe: what reads, and work by its key; an act is sent once", async () => {
   const accepted = { instance_id: "i", replayed: true, correlation_id: "c" };
   const { url, asked } = await breaking(2, 200, JSON.stringify({ ...accepted, items: [], next_cursor: null }));
   const say = millrace({ url, token: "mr_x" });
-  const [listed, sent, acted] = await Promise.all([
-    say(LIST),
-    say(["enqueue", "order.ship", "--payload", "{}", "--key", "order-7"]),
-    say(["instances", "retry", "i", "--reason", "a test"]),
-  ]);
+  const listed = await say(LIST);
+  const sent = await say(["enqueue", "order.ship", "--payload", "{}", "--key", "order-7"]);
+  const acted = await say(["instances", "retry", "i", "--reason", "a test"]);
   expect(listed).toMatchObject({ code: 0, err: "There is no such instance.\n" });
   expect(sent).toMatchObject({ code: 0, out: "i\n" });
   expect(acted).toMatchObject({
@@ -104,11 +96,7 @@ it.each([
   [["enqueue", "order.ship", "--payload", "@nowhere.json"], "--payload: nowhere.json cannot be read: "],
   [["enqueue", "order.ship", "--payload", "{}", "--key", "ü"], "--key is 1 to 500 printable ASCII characters."],
   [["queues", "--url", "localhost:8787"], '--url must be an address, such as http://localhost:8787; got "localhost:8787".'],
-  [["instnces", "list"], "Did you mean instances?"],
 ])("%s asks nothing of an engine, and is answered with how it is said: exit code 2", async (args, said) => {
-  expect(await run(args, { ...NOBODY, MILLRACE_URL: "http://localhost:1", MILLRACE_TOKEN: "mr_x" })).toMatchObject({
-    code: 2,
-    out: "",
-    err: expect.stringContaining(said),
-  });
+  const say = millrace({ url: "http://localhost:1", token: "mr_x" });
+  expect(await say(args)).toMatchObject({ code: 2, out: "", err: expect.stringContaining(said) });
 });

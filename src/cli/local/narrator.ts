@@ -1,3 +1,4 @@
+import { callOf } from "../operate/usage.ts";
 import { oneLine, paint } from "../terminal.ts";
 import { Storm } from "./storm.ts";
 import { authOption } from "./token.ts";
@@ -96,7 +97,7 @@ function countedLines({ url, tokenFile }: { url: string; tokenFile: string }, to
   const body = JSON.stringify({ verb: "retry", filter: { cause }, reason: "looked at it" });
   return [
     said,
-    `see them: curl '${url}/v1/instances?cause=${cause}' ${auth}`,
+    `see them: ${callOf("instances list --cause", cause)}`,
     `retry them all: curl '${url}/v1/bulk-actions' ${auth} -H 'Content-Type: application/json' -d '${body}'`,
   ];
 }
@@ -153,36 +154,43 @@ function isNamed({ instance_id, effect, dead_letter, event_type, approval_id, ca
  * letter are looked at first, then settled; an instance that waits is told what it waits for, or answered.
  */
 function nextCommands({ url, tokenFile }: { url: string; tokenFile: string }, told: Told): string[] {
-  const auth = authOption(tokenFile);
-  const post = (path: string, body: string, header = "") =>
-    `curl '${url}/v1/${path}' ${auth} -H 'Content-Type: application/json'${header} -d '${body}'`;
-  const looked = '"reason":"looked at it"';
-  const { log, instance_id, outcome, effect, dead_letter, code, error, event_type, open, approval_id, hint } = told;
+  const { log, instance_id = "", outcome, effect = "", dead_letter, code, error, event_type, open, approval_id, hint } = told;
   if (outcome === "in_doubt")
     return [
-      `what was sent: curl '${url}/v1/instances/${instance_id}/effects' ${auth}`,
-      `if it happened, with what it answered (null for nothing): ${post(`effects/${effect}/confirm`, `{"output":…,${looked}}`)}`,
-      `if it did not: ${post(`effects/${effect}/reject`, `{${looked}}`)}`,
+      `what was sent: ${callOf("effects list --instance", instance_id)}`,
+      `if it happened, with what it answered (null for nothing): ${confirmed(effect)}`,
+      `if it did not: ${looked("effects reject", effect)}`,
     ];
   if (dead_letter !== undefined && log === "delivery")
     return [
-      `look at it: curl '${url}/v1/dead-letters/${dead_letter}' ${auth}`,
-      ...(code === "idempotency_key_reused" ? [] : [`send it back: ${post(`dead-letters/${dead_letter}/replay`, `{${looked}}`)}`]),
-      `give it up: ${post(`dead-letters/${dead_letter}/skip`, `{${looked}}`)}`,
+      `look at it: ${callOf("dead-letters show", dead_letter)}`,
+      ...(code === "idempotency_key_reused" ? [] : [`send it back: ${looked("dead-letters replay", dead_letter)}`]),
+      `give it up: ${looked("dead-letters skip", dead_letter)}`,
     ];
   if (log === "ended" && error !== undefined) {
-    const retry = post(`instances/${instance_id}/retry`, `{${looked}}`);
-    const confirm = (key: string) => post(`effects/${key}/confirm`, `{"output":…,${looked}}`);
+    const retry = looked("instances retry", instance_id);
     const [, given] = (typeof hint === "string" && CONFIRM.exec(hint)) || [];
-    if (given !== undefined) return [`retry it: ${retry}`, `if what was confirmed is wrong, first: ${confirm(given)}`];
+    if (given !== undefined) return [`retry it: ${retry}`, `if what was confirmed is wrong, first: ${confirmed(given)}`];
     const [, key] = (OUTPUT_LOST.has(code) && CONFIRM.exec(error)) || [];
     if (key === undefined) return [`retry it: ${retry}`];
-    return [`say what it answered (null for nothing): ${confirm(key)}`, `then retry it: ${retry}`];
+    return [`say what it answered (null for nothing): ${confirmed(key)}`, `then retry it: ${retry}`];
   }
   if (log !== "waiting") return [];
-  if (approval_id !== undefined) return [`answer it: ${post(`approvals/${approval_id}/approve`, `{${looked}}`)}`];
+  if (approval_id !== undefined) return [`answer it: ${looked("approvals approve", approval_id)}`];
   if (open !== true) return [];
-  return [`state it: ${post("events", `{"type":"${event_type}","payload":{…}}`, " -H 'Idempotency-Key: …'")}`];
+  const body = `{"type":"${event_type}","payload":{…}}`;
+  return [
+    `state it: curl '${url}/v1/events' ${authOption(tokenFile)} -H 'Content-Type: application/json' -H 'Idempotency-Key: …' -d '${body}'`,
+  ];
+}
+
+/** An act, with the reason that people may leave as it is. */
+function looked(...words: readonly string[]): string {
+  return callOf(...words, "--reason 'looked at it'");
+}
+
+function confirmed(effect: string): string {
+  return `${looked("effects confirm", effect)} --output …`;
 }
 
 const OUTPUT_LOST: ReadonlySet<string | undefined> = new Set(["output_not_serializable", "output_too_large"]);

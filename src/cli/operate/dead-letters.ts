@@ -18,11 +18,12 @@ const list = verb({
     queue: { value: "NAME", says: "of this queue" },
     type: { value: "TYPE", says: "of this message type" },
     reason: { value: "CODE", says: "captured for this, such as invalid_payload or exhausted" },
+    cause: { value: "ID", says: "of this cause" },
     ...PAGED,
   },
   async run(asked) {
     const { text } = asked;
-    const filter = { state: text("state"), queue: text("queue"), type: text("type"), reason: text("reason") };
+    const filter = { state: text("state"), queue: text("queue"), type: text("type"), reason: text("reason"), cause: text("cause") };
     const query = queryOf({ ...filter, limit: text("limit"), cursor: text("cursor") });
     sayPage(asked, await asked.api.get<LetterPage>(`/v1/dead-letters${query}`), {
       columns: COLUMNS,

@@ -18,6 +18,7 @@ const list = verb({
     workflow: { value: "NAME", says: "of this workflow" },
     subject: { value: "TEXT", says: "about this" },
     correlation: { value: "ID", says: "of this job" },
+    cause: { value: "ID", says: "failed of this cause" },
     since: { value: "TIME", says: "accepted then or later: 2026-11-25T08:00:00Z, or 30m, 12h, 7d ago" },
     ...PAGED,
   },
@@ -26,7 +27,7 @@ const list = verb({
     const since = text("since");
     const query = queryOf({
       ...{ status: text("status"), workflow: text("workflow"), subject: text("subject"), correlation: text("correlation") },
-      ...{ since: since === undefined ? since : timeOf(since), limit: text("limit"), cursor: text("cursor") },
+      ...{ cause: text("cause"), since: since === undefined ? since : timeOf(since), limit: text("limit"), cursor: text("cursor") },
     });
     sayPage(asked, await asked.api.get<InstancePage>(`/v1/instances${query}`), {
       columns: COLUMNS,
