@@ -180,15 +180,15 @@ export type Api = ReturnType<typeof apiOf>;
 
 /** What an answer that is no success says, with the request that it answers. */
 export function refusalOf(request: string, status: number, text: string): ApiRefusal {
-  const problem = problemIn(text);
-  return new ApiRefusal(`${request} answered ${status}: ${problem?.detail ?? text.slice(0, 300)}`, { status, problem });
+  const said = saidIn(text);
+  const problem = said.code === undefined || said.detail === undefined ? undefined : (said as Problem);
+  return new ApiRefusal(`${request} answered ${status}: ${said.detail ?? text.slice(0, 300)}`, { status, problem });
 }
 
-function problemIn(text: string): Problem | undefined {
+function saidIn(text: string): Partial<Problem> {
   try {
-    const said = JSON.parse(text) as Partial<Problem> | null;
-    return typeof said?.code === "string" && typeof said.detail === "string" ? (said as Problem) : undefined;
+    return Object(JSON.parse(text));
   } catch {
-    return undefined;
+    return {};
   }
 }
