@@ -26,7 +26,7 @@ export class NotReached extends Refusal {
  * MILLRACE_TOKEN. The token of this checkout goes to this machine and nowhere else: a process list shows neither. Errors: a `Misuse` for what
  * is no address, `NotReached` where there is no token.
  */
-export function askedEngine(given: string | undefined, scopes: string): AskedEngine {
+export function askedEngine(given: string | undefined): AskedEngine {
   const named = given ?? (process.env.MILLRACE_URL?.trim() || undefined);
   const url = (named ?? enginesIn(FOLDER)[0]?.url ?? LOCAL).replace(/\/+$/, "");
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
@@ -35,7 +35,7 @@ export function askedEngine(given: string | undefined, scopes: string): AskedEng
   const ofCaller = process.env.MILLRACE_TOKEN?.trim();
   if (ofCaller) return { url, token: ofCaller, tokenFrom: "MILLRACE_TOKEN" };
   const { hostname, port } = new URL(url);
-  if (!isLoopback(hostname)) throw new NotReached(`Set MILLRACE_TOKEN to a token of ${hostname} that may ${scopes}.`);
+  if (!isLoopback(hostname)) throw new NotReached(`Set MILLRACE_TOKEN to a token of ${hostname}: npm run token makes them.`);
   const folder = enginesIn(FOLDER).find((one) => new URL(one.url).port === port)?.folder ?? FOLDER;
   const file = join(folder, "token");
   if (!existsSync(file))

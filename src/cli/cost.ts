@@ -18,7 +18,7 @@ async function cost({ args }: Call): Promise<number> {
     return 0;
   }
   const { url, runs, json } = optionsOf(args);
-  const engine = askedEngine(url, "observe");
+  const engine = askedEngine(url);
   const ask = askerOf(engine.url, engine.token);
   const costs = await ask<Costs>("GET", "/v1/costs").catch((error: unknown) => {
     throw orNotReached(engine, error);

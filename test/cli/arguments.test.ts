@@ -21,6 +21,7 @@ it.each([
   [["demo", "crm", "--help"], "npm run demo -- publish"],
   [["cost", "--help"], "Usage: npm run cost -- [--url http://localhost:8787]"],
   [["--help"], "npm run demo -- --help"],
+  [["instances", "retry", "--help"], "Usage: npx millrace instances retry ID [options]."],
 ])("%s starts nothing, and says how it is used", (args, said) => {
   const { status, stdout, stderr } = run(args);
   expect(stderr).toBe("");
@@ -36,6 +37,7 @@ it.each([
   [["cost", "--month", "3"], "Unknown option '--month'. Usage: npm run cost"],
   [["cost", "--runs", "many"], '--runs must be a whole number from 1; got "many".'],
   [["strat"], 'There is no command "strat". Commands: start, demo'],
+  [["instnces", "list"], "Did you mean instances?"],
 ])("%s starts nothing, and is answered with what would", (args, said) => {
   const { status, stderr } = run(args);
   expect(stderr).toContain(said);

@@ -37,7 +37,7 @@ it("says what to do where no engine answers, or something else does, or there is
     code: 4,
     err: expect.stringContaining(`What answers at ${other.url} is no engine of Millrace: it said 404.`),
   });
-  expect(elsewhere).toMatchObject({ code: 4, err: expect.stringContaining("Set MILLRACE_TOKEN to a token of shop.example") });
+  expect(elsewhere).toMatchObject({ code: 4, err: expect.stringContaining("Set MILLRACE_TOKEN to a token of shop.example: ") });
 });
 
 it("says what to do where the engine refuses: a token that it does not know, a scope that is missing, ids and types that there are not", async () => {
@@ -76,6 +76,41 @@ it("asks again by itself where no answer came and that is safe: what reads, and 
       ["POST /v1/instances/i/retry", ["undefined"]],
     ]),
   );
+});
+
+it("goes on behind what was heard where the stream of a run breaks off", async () => {
+  const step = (name: string) => ({ type: "attempt_completed", step: name, count: 1, attempt: 1, at: "2026-11-25T08:00:00.000Z" });
+  const end = {
+    workflow: "ship-order",
+    subject: "order-7",
+    status: "complete",
+    error: null,
+    waiting_for: [],
+    retrying: null,
+    sleeping: null,
+  };
+  const heard: string[] = [];
+  const server = createServer((request, response) => {
+    const last = String(request.headers["last-event-id"]);
+    heard.push(last);
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    const tell = (id: string, event: string, data: object) =>
+      response.write(`id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
+    if (last !== "1") tell("1", "step", step("reserve stock"));
+    else {
+      tell("2", "step", step("book courier"));
+      tell("3.end", "end", end);
+    }
+    setTimeout(() => request.socket.destroy(), 50);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { code, out, err } = await millrace({ url, token: "mr_x" })(["instances", "tail", "i"]);
+  expect(code, err).toBe(0);
+  expect(out.replaceAll(/^\S+ {2}/gm, "")).toBe("reserve stock: done\nbook courier: done\n");
+  expect(err).toBe("ship-order of order-7 is complete.\n");
+  expect(heard).toEqual(["undefined", "1"]);
 });
 
 it.each([

@@ -1,11 +1,10 @@
 import { REASON, reasonOf } from "./act.ts";
 import type { ApprovalPage, Resolved } from "./answers.ts";
-import { WAIT, waitFor } from "./follow.ts";
+import { goesOn, WAIT } from "./follow.ts";
 import { PAGED, queryOf, sayPage } from "./list.ts";
-import { callOf } from "./usage.ts";
 import { type Noun, type Verb, verb } from "./verb.ts";
 import { pathOf } from "./which.ts";
-import { moment, sayJson, tell } from "./words.ts";
+import { moment, tell } from "./words.ts";
 
 const COLUMNS = ["id", "workflow", "state", "else", "until", "question"].map((title) => ({ title }));
 
@@ -33,12 +32,8 @@ function answer(name: string, does: string): Verb {
     options: { ...REASON, ...WAIT },
     async run(asked) {
       const decided = await asked.api.act<Resolved>(pathOf("approvals", asked.about, `/${name}`), { reason: reasonOf(asked) });
-      const { instance_id: id } = decided;
-      tell(`It is answered, and ${id} goes on.`);
-      if (asked.isSet("wait")) return waitFor(asked, id);
-      if (asked.isJson) sayJson(decided);
-      else tell(`What comes of it: ${callOf("instances tail", id)}`);
-      return 0;
+      tell(`It is answered, and ${decided.instance_id} goes on.`);
+      return goesOn(asked, decided.instance_id, decided);
     },
   });
 }

@@ -1,12 +1,11 @@
 import { Misuse } from "../command.ts";
 import { REASON, reasonOf } from "./act.ts";
 import type { EffectList, EffectPage, Resolved } from "./answers.ts";
-import { WAIT, waitFor } from "./follow.ts";
+import { goesOn, WAIT } from "./follow.ts";
 import { PAGED, queryOf, sayPage } from "./list.ts";
-import { callOf } from "./usage.ts";
 import { type Asked, type Noun, type Option, type Verb, verb } from "./verb.ts";
 import { instanceId, pathOf } from "./which.ts";
-import { ago, sayJson, shownJson, stepName, tell, typedJson } from "./words.ts";
+import { ago, shownJson, stepName, tell, typedJson } from "./words.ts";
 
 type Effect = EffectList["items"][number];
 
@@ -59,12 +58,8 @@ function answer(name: string, { does, options, body }: Answer): Verb {
       const reason = reasonOf(asked);
       const own = (await body?.(asked)) ?? {};
       const resolved = await asked.api.act<Resolved>(pathOf("effects", asked.about, `/${name}`), { ...own, reason });
-      const { instance_id: id } = resolved;
-      tell(`The doubt is resolved, and ${id} goes on.`);
-      if (asked.isSet("wait")) return waitFor(asked, id);
-      if (asked.isJson) sayJson(resolved);
-      else tell(`What comes of it: ${callOf("instances tail", id)}`);
-      return 0;
+      tell(`The doubt is resolved, and ${resolved.instance_id} goes on.`);
+      return goesOn(asked, resolved.instance_id, resolved);
     },
   });
 }

@@ -1,7 +1,7 @@
 import { Misuse, Refusal } from "../command.ts";
 import { oneLine, say } from "../terminal.ts";
 import type { Accepted, Checked } from "./answers.ts";
-import { WAIT, waitFor } from "./follow.ts";
+import { goesOn, WAIT } from "./follow.ts";
 import { problemLines } from "./refusal.ts";
 import { callOf } from "./usage.ts";
 import { type Asked, NO_VERB, type Noun, verb } from "./verb.ts";
@@ -51,16 +51,8 @@ async function run(asked: Asked<Options>): Promise<number> {
   const accepted = await api.send<Accepted>("/v1/commands", command, key === undefined ? {} : { "idempotency-key": quoted(key) });
   const { instance_id: id, replayed } = accepted;
   tell(replayed ? "The same was asked for before: nothing new was started." : "Accepted.");
-  if (asked.isSet("wait")) {
-    if (!isJson) say(id);
-    return waitFor(asked, id);
-  }
-  if (isJson) sayJson(accepted);
-  else {
-    say(id);
-    tell(`What comes of it: ${callOf("instances tail", id)}`);
-  }
-  return 0;
+  if (!isJson) say(id);
+  return goesOn(asked, id, accepted);
 }
 
 /** As RFC 8941 writes a string: a comma or a quote in it is no end. */

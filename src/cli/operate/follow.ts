@@ -28,15 +28,19 @@ export function stepTeller(): (events: readonly StreamEvent[]) => string[] {
   return (events) => teller.lines(events.flatMap(({ event, data }) => (event === "step" ? [data as StepEvent] : [])));
 }
 
+/** What is said behind something by which a run goes on: its steps where they are waited for, else the answer, or where to look. */
+export async function goesOn(asked: Asked<"wait">, id: string, answer: unknown, wanted: Instance["status"] = "complete"): Promise<number> {
+  if (asked.isSet("wait")) return waitFor(asked, id, wanted);
+  if (asked.isJson) sayJson(answer);
+  else tell(`What comes of it: ${callOf("instances tail", id)}`);
+  return 0;
+}
+
 /**
  * Tells people what happens to an instance until it is over, or does not go on before a person acts; then how it stands, and what to do.
  * Answers the exit code, by whether that is what it was to come to.
  */
-export async function waitFor(
-  asked: Pick<Asked, "api" | "stop" | "isJson">,
-  id: string,
-  wanted: Instance["status"] = "complete",
-): Promise<number> {
+async function waitFor(asked: Asked<"wait">, id: string, wanted: Instance["status"]): Promise<number> {
   const linesOf = stepTeller();
   try {
     for await (const events of toldOf(asked, id)) {

@@ -2,9 +2,8 @@ import { Misuse } from "../command.ts";
 import { oneLine } from "../terminal.ts";
 import { DRY_RUN, REASON, reasonOf } from "./act.ts";
 import type { Instance } from "./answers.ts";
-import { WAIT, waitFor } from "./follow.ts";
+import { goesOn, WAIT } from "./follow.ts";
 import { type Plan, sayPlan } from "./plan.ts";
-import { callOf } from "./usage.ts";
 import { type Asked, type Option, type Verb, verb } from "./verb.ts";
 import { instanceId, pathOf } from "./which.ts";
 import { sayJson, tell, typedJson } from "./words.ts";
@@ -43,9 +42,8 @@ function act<Own extends string = never>(name: string, { does, done, options, bo
       if (isDryRun) return sayPlan(await asked.api.send<Plan>(path, { ...own, reason, dry_run: true }), asked.isJson);
       const promised = await asked.api.act<Promised>(path, { ...own, reason });
       tell(oneLine(`${done}${promised.from ? `, from “${promised.from}”` : ""}.`));
-      if (comesTo && asked.isSet("wait")) return waitFor(asked, id, comesTo);
+      if (comesTo) return goesOn(asked, id, promised, comesTo);
       if (asked.isJson) sayJson(promised);
-      else if (comesTo) tell(`What comes of it: ${callOf("instances tail", id)}`);
       return 0;
     },
   });

@@ -27,7 +27,7 @@ export async function operate({ args: [name = "", ...args], stop }: Call): Promi
     const value = values[option];
     return typeof value === "string" ? value : undefined;
   };
-  const engine = askedEngine(text("url"), "read");
+  const engine = askedEngine(text("url"));
   try {
     const isSet = (option: string) => values[option] === true;
     return await verb.run({ about, api: askedApi(engine, stop), isJson: isSet("json"), stop, text, isSet });
