@@ -107,6 +107,7 @@ function ofApp(name: string, files: { include: string[]; exclude?: string[] }): 
       ],
       provide: { fuzz },
       testTimeout: 60_000,
+      hookTimeout: 60_000,
     },
   };
 }
@@ -156,6 +157,8 @@ export default defineConfig({
           globalSetup: ["test/upstream/global-setup.ts", "test/systems/webhooks/global-setup.ts", "test/collector/global-setup.ts"],
           provide: { proof },
           testTimeout: 60_000,
+          // What is under way behind a test, or has to be before the first, takes as long as others leave it.
+          hookTimeout: 60_000,
         },
       },
       // What a chain is compared with: the same promises on plain Workflows.
@@ -184,6 +187,7 @@ export default defineConfig({
           env: { [V8_FLAGS]: "" },
           globalSetup: ["test/console/global-setup.ts"],
           testTimeout: 180_000,
+          hookTimeout: 60_000,
           // Processes and pages answer within this time, whatever else the machine does.
           expect: { poll: { timeout: 30_000 } },
         },

@@ -142,7 +142,7 @@ describe("The stream of a tenant", () => {
     const stream = await open(await callerWith(), "/v1/stream", undefined, { ...env, DB });
     await stream.untilRaw("id: ");
     const reading = stream.read().catch(() => false);
-    await vi.waitFor(() => expect(looks).toBeGreaterThan(2), { timeout: 5000 });
+    await vi.waitFor(() => expect(looks).toBeGreaterThan(2), { timeout: 20_000 });
     await stream.close();
     await reading;
     const before = looks;

@@ -103,7 +103,7 @@ export async function receiver({ treatments = [] }: { treatments?: Treatment[] }
   onTestFinished(async () => {
     for (const name of Object.keys(vars).filter((one) => one.startsWith("ALERTS_"))) delete vars[name];
     await nothingUnderWay().finally(introspector.dispose);
-  }, 40_000);
+  });
   return address;
 }
 

@@ -161,8 +161,6 @@ it("what is taken back is late for nobody", async () => {
 it("the keeper counts what is overdue of each workflow, in all tenants, and tells of it", async () => {
   const callers = [await asking(), await asking()];
   const runs = await Promise.all(callers.map((caller) => lasting(caller)));
-  // One that fires already keeps the examples that it fired with.
-  await env.DB.prepare("DELETE FROM alerts WHERE rule = 'instances_overdue'").run();
   const counted = async () => {
     await keeperOf(probeEnv).readVitals();
     const { samples } = await keeperOf(probeEnv).vitals();
@@ -172,6 +170,8 @@ it("the keeper counts what is overdue of each workflow, in all tenants, and tell
   for (const { id } of runs) await late(id);
   const gauges = await counted();
   expect(gauges.find(({ labels }) => labels.workflow === "lab")?.value).toBe(before + 2);
+  // One that fires already keeps the examples that it fired with.
+  await env.DB.prepare("DELETE FROM alerts WHERE rule = 'instances_overdue'").run();
   await raiseAlerts(probeEnv, { rules: ALERT_RULES.filter(({ name }) => name === "instances_overdue"), catalog: app, gauges });
   expect(await rows("SELECT labels, state, severity FROM alerts WHERE rule = 'instances_overdue' AND state = 'firing'")).toEqual([
     { labels: '{"workflow":"lab"}', state: "firing", severity: "warning" },

@@ -83,7 +83,7 @@ it("W23 an effect is not begun under a key that was taken while a person paused 
       null,
     );
   });
-  await vi.waitUntil(async () => (await stateOf(instanceId, "pay")) === "failed", { timeout: 10_000 });
+  await vi.waitUntil(async () => (await stateOf(instanceId, "pay")) === "failed", { timeout: 30_000 });
   expect(asked).toEqual([]);
   await resume(instanceId);
   expect(await ended(instanceId)).toBe("complete");

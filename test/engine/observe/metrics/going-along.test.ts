@@ -59,7 +59,7 @@ it("a refused neighbour has its error, and what went along is written once all t
   // The group, and then the neighbour alone.
   const { commits } = committing(counts, true, (batch) => batch <= 2);
   await expect(commits.commit(NOTHING)).rejects.toThrow("NOT NULL");
-  await expect.poll(() => sent(queue)).toBe(5);
+  await expect.poll(() => sent(queue), { timeout: 20_000 }).toBe(5);
   expect(counts.isEmpty).toBe(true);
 });
 
