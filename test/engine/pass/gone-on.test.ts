@@ -105,15 +105,15 @@ describe("A failure that the code caught, where the effect behind it happened an
 
   it("W25 W03 wins the race that it won, though its rival is on record by then", async () => {
     const { asked, card, act } = shop();
+    let isDead = false;
     const { instanceId, passedAnew } = await diesBehindEffect(async ({ step, instanceId: id }) => {
-      let isOver = false;
-      const rival = step.commit("rival", () => held(() => isOver).then(() => ({ output: "rival" })));
+      const rival = step.commit("rival", () => held(() => isDead).then(() => ({ output: "rival" })));
       const first = await Promise.race([rival, step.effect("card", card, null).catch(() => "refused")]);
-      isOver = true;
       if (first === "rival") return first;
       await step.effect("invoice", act("invoice"), null);
       return [first, await stateOf(id, "rival")];
     });
+    isDead = true;
     await until(() => stateOf(instanceId, "rival"), Boolean);
     await passedAnew();
     expect(await outputOf(instanceId)).toEqual(["refused", "done"]);
