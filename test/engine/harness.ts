@@ -75,6 +75,16 @@ export function reaches(id: string, ...statuses: string[]): Promise<string | und
   );
 }
 
+/** What a probe answered, once the platform has it for complete as well: its row says so a moment before. */
+export async function probeOutput(instanceId: string): Promise<unknown> {
+  const instance = await probeEnv.PROBE.get(instanceId);
+  const ended = await until(
+    () => instance.status(),
+    ({ status }) => status === "complete",
+  );
+  return ended.output;
+}
+
 /** Restarts an ended probe from its beginning, waits until its code was passed through once more, and answers how that ended. */
 export async function restarted(instanceId: string): Promise<string> {
   const instance = await probeEnv.PROBE.get(instanceId);

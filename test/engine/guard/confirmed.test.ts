@@ -3,7 +3,7 @@ import { effectsOf, getInstance, planRetry, resolveDoubt, retryInstance } from "
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import { fresh, happened, operator, probeEnv, reaches, rows, start, until } from "../harness.ts";
-import { LAB, platformReaches, runLab } from "../lab.ts";
+import { outputOf, platformReaches, runLab } from "../lab.ts";
 import { followUps } from "./doubtful.ts";
 
 describe("An output that cannot be kept", () => {
@@ -41,7 +41,6 @@ describe("An output that cannot be kept", () => {
 });
 
 describe("A doubt that is confirmed with a wrong output", () => {
-  const outputOf = async (instanceId: string) => (await (await LAB.get(instanceId)).status()).output;
   /** A run whose post may have happened; nobody knows. */
   async function posting(definition: { output?: z.ZodType<{ id: string }> }, record: (output: { id: string }) => Writes = () => ({})) {
     let sent = 0;

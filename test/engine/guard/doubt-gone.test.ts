@@ -1,6 +1,6 @@
 import { effectsOf, listEffects, resolveDoubt } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { happened, keeperRound, operator, probeEnv, reaches, rows, until } from "../harness.ts";
+import { happened, keeperRound, operator, probeEnv, probeOutput, reaches, rows, until } from "../harness.ts";
 import { lookAgain, noted, walk } from "../reconcile/walking.ts";
 import { doubtful, followUps } from "./doubtful.ts";
 
@@ -33,7 +33,7 @@ describe("A doubt whose entry was deleted, or not restored with a backup", () =>
     expect(await reaches(instanceId, "in_doubt", "complete", "errored")).toBe("in_doubt");
     await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-77" }, "seen in the sent folder");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
-    expect((await (await probeEnv.PROBE.get(instanceId)).status()).output).toEqual({ outputs: ["mail-77", "committed"] });
+    expect(await probeOutput(instanceId)).toEqual({ outputs: ["mail-77", "committed"] });
     expect(await happened(`${name}/mail`)).toHaveLength(1);
     expect(
       await until(

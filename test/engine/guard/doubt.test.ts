@@ -3,7 +3,21 @@ import { defineStep, MillraceError, notRetryable } from "millrace";
 import { effectsOf, listEffects, resolveDoubt, retryInstance } from "millrace/operate";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { withAuditOpen } from "../../opened-audit.ts";
-import { behave, dieAt, expireLeases, fresh, happened, keeperRound, operator, probeEnv, reaches, rows, start, until } from "../harness.ts";
+import {
+  behave,
+  dieAt,
+  expireLeases,
+  fresh,
+  happened,
+  keeperRound,
+  operator,
+  probeEnv,
+  probeOutput,
+  reaches,
+  rows,
+  start,
+  until,
+} from "../harness.ts";
 import { outputOf as answerOf, held, LAB, parkedBesideFailure, runLab } from "../lab.ts";
 import { failed, ONCE, resolve, stateOf } from "../operate/operating.ts";
 import { doubtful, followUps } from "./doubtful.ts";
@@ -65,7 +79,7 @@ describe("A once effect whose outcome nobody knows", () => {
     const { name, instanceId, key } = await doubtful();
     await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-77" }, "seen in the sent folder");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
-    expect((await (await probeEnv.PROBE.get(instanceId)).status()).output).toEqual({ outputs: ["mail-77", "committed"] });
+    expect(await probeOutput(instanceId)).toEqual({ outputs: ["mail-77", "committed"] });
     expect(await happened(`${name}/mail`)).toHaveLength(1);
     expect(
       await until(

@@ -17,6 +17,7 @@ import {
   operator,
   pauseAt,
   probeEnv,
+  probeOutput,
   reaches,
   restarted,
   rows,
@@ -149,7 +150,7 @@ describe("A guarded effect", () => {
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", output: 1_500_000 }]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(await happened(`${name}/act`)).toHaveLength(1);
-    expect((await (await probeEnv.PROBE.get(instanceId)).status()).output).toEqual({ outputs: [1_500_000] });
+    expect(await probeOutput(instanceId)).toEqual({ outputs: [1_500_000] });
     const [{ output_ref } = { output_ref: "" }] = await rows<{ output_ref: string }>(
       "SELECT output_ref FROM inbox WHERE instance_id = ?1",
       instanceId,

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { fingerprintOf } from "millrace";
 import { keeperOf } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { deliver, dieAt, event, fresh, keeperRound, probeEnv, reaches, restarted, rows, start, until } from "../harness.ts";
+import { deliver, dieAt, event, fresh, keeperRound, probeEnv, probeOutput, reaches, restarted, rows, start, until } from "../harness.ts";
 
 /** How often a probe's event was applied: by the workflow that follows it, and by the command it leads to. */
 const applied = (name: string) =>
@@ -183,7 +183,6 @@ describe("A run that waits for an event", () => {
       { do: "wait", name: "answer", subject: name },
       { do: "commit", name: "after" },
     ]);
-  const output = async (instanceId: string) => (await (await probeEnv.PROBE.get(instanceId)).status()).output;
 
   it("W24 is sent the event twice: it is applied once", async () => {
     const name = fresh();
@@ -193,7 +192,7 @@ describe("A run that waits for an event", () => {
     await deliver("probe-events", [answer, answer]);
     await deliver("probe-events", [answer]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
-    expect(await output(instanceId)).toEqual({ outputs: [{ about: name, value: "yes" }, "committed"] });
+    expect(await probeOutput(instanceId)).toEqual({ outputs: [{ about: name, value: "yes" }, "committed"] });
   });
 
   it("W24 the event comes before the wait begins: it is kept and taken", async () => {
@@ -204,7 +203,7 @@ describe("A run that waits for an event", () => {
     await keeperRound();
     const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
     expect(await reaches(row?.id ?? "", "complete")).toBe("complete");
-    expect(await output(row?.id ?? "")).toMatchObject({ outputs: [{ value: "early" }, "committed"] });
+    expect(await probeOutput(row?.id ?? "")).toMatchObject({ outputs: [{ value: "early" }, "committed"] });
   });
 
   it("W24 is restarted after it took an event: the same one is answered again, a second one is not consumed", async () => {
@@ -215,7 +214,7 @@ describe("A run that waits for an event", () => {
     await reaches(instanceId, "complete");
     await deliver("probe-events", [event("probe.signal", name, { about: name, value: "second" })]);
     expect(await restarted(instanceId)).toBe("complete");
-    expect(await output(instanceId)).toMatchObject({ outputs: [{ value: "first" }, "committed"] });
+    expect(await probeOutput(instanceId)).toMatchObject({ outputs: [{ value: "first" }, "committed"] });
   });
 
   it("two waits of one run take two events, in their order", async () => {
@@ -228,7 +227,7 @@ describe("A run that waits for an event", () => {
     await deliver("probe-events", [event("probe.signal", name, { about: name, value: "1" })]);
     await deliver("probe-events", [event("probe.signal", name, { about: name, value: "2" })]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
-    expect(await output(instanceId)).toMatchObject({ outputs: [{ value: "1" }, { value: "2" }] });
+    expect(await probeOutput(instanceId)).toMatchObject({ outputs: [{ value: "1" }, { value: "2" }] });
   });
 
   it("for an event that no route signals: errors at once and says what to add, instead of waiting for nothing", async () => {

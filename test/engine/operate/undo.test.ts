@@ -2,7 +2,21 @@ import { env } from "cloudflare:workers";
 import { effectsOf, getInstance, historyOf, planRetry, retryInstance, stepsOf, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { throwing } from "../../probe/workflows.ts";
-import { behave, dieAt, event, fresh, happened, keeperRound, operator, probeEnv, reaches, rows, start, until } from "../harness.ts";
+import {
+  behave,
+  dieAt,
+  event,
+  fresh,
+  happened,
+  keeperRound,
+  operator,
+  probeEnv,
+  probeOutput,
+  reaches,
+  rows,
+  start,
+  until,
+} from "../harness.ts";
 import { entries, takenBack, undone, undoRows } from "./undoing.ts";
 
 describe("An instance that is undone", () => {
@@ -196,6 +210,6 @@ it("An instance that the platform has lost is created anew, and its first steps 
   ]);
   await keeperRound();
   expect(await reaches(id, "complete", "errored")).toBe("complete");
-  expect((await (await probeEnv.PROBE.get(id)).status()).output).toEqual({ outputs: ["long ago"] });
+  expect(await probeOutput(id)).toEqual({ outputs: ["long ago"] });
   expect(await happened(`${name}/act`)).toEqual([]);
 });

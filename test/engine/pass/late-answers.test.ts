@@ -140,7 +140,8 @@ describe("A doubt", () => {
   });
 });
 
-it.concurrent.each(["retry", "undo", "confirm", "approve"] as const)(
+// One after another: each takes the database's next answer to an action for its own.
+it.each(["retry", "undo", "confirm", "approve"] as const)(
   "W04 An operator's %s is taken and the database's answer is lost: it is answered as any other, and done once",
   async (verb) => {
     let mended = false;

@@ -1,5 +1,5 @@
 import { type ApprovalRow, listApprovals } from "millrace/operate";
-import { fresh, operator, probeEnv, rows, start, until } from "../harness.ts";
+import { fresh, operator, probeEnv, probeOutput, rows, start, until } from "../harness.ts";
 
 export const LONG = { timeoutMs: 3_600_000 };
 export const stranger = { tenantId: "globex", actor: "gus" };
@@ -22,8 +22,7 @@ export async function asking(name = fresh(), how: { timeoutMs: number; otherwise
 }
 
 export async function outputs(instanceId: string): Promise<unknown[]> {
-  const { output } = await (await probeEnv.PROBE.get(instanceId)).status();
-  return (output as { outputs: unknown[] }).outputs;
+  return ((await probeOutput(instanceId)) as { outputs: unknown[] }).outputs;
 }
 
 export const audited = (instanceId: string) =>

@@ -50,6 +50,16 @@ export async function state(caller: Caller, facts: unknown[], more: object = {},
   return body.results;
 }
 
+/** What a rebuild answered, once the platform has it for complete as well: its row says so a moment before. */
+export async function rebuildOutput(id: string): Promise<Json> {
+  const instance = await env.REBUILD_PROJECTION.get(id);
+  const ended = await until(
+    () => instance.status(),
+    ({ status }) => status === "complete",
+  );
+  return ended.output as Json;
+}
+
 export async function ledger(caller: Caller, entity: string): Promise<Json> {
   return (await caller.get(`/v1/ledgers/${encodeURIComponent(entity)}?limit=200`)).body;
 }

@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { restoreLedgers } from "../../../src/steps/restore-rows.ts";
 import { ledgerOf } from "../../../src/systems/facts/ledger/ledgers.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, until } from "../../api/client.ts";
-import { ledger, projected, projectedUntil, sent, state } from "./facts.ts";
+import { ledger, projected, projectedUntil, rebuildOutput, sent, state } from "./facts.ts";
 
 /** The instance that a tenant's rebuild under this request will be. */
 function rebuildOf(caller: Caller, request: string): string {
@@ -18,10 +18,6 @@ async function rebuild(caller: Caller, request: string): Promise<string> {
   expect(headers.get("location")).toBe(`/v1/instances/${body.instance_id}`);
   expect(body.instance_id).toBe(rebuildOf(caller, request));
   return body.instance_id;
-}
-
-async function outputOf(id: string): Promise<Json> {
-  return (await (await env.REBUILD_PROJECTION.get(id)).status()).output as Json;
 }
 
 /** The rows of a tenant with all their columns. */
@@ -63,9 +59,9 @@ it("mends a tenant's rows in place: the missing, the wrong and those of no ledge
   const late = sent(entities[1] as string);
   await state(caller, [late]);
   await reaches(caller, id, "complete");
-  expect(await outputOf(id)).toMatchObject({ ledgers: 3, removed: 4 });
+  expect(await rebuildOutput(id)).toMatchObject({ ledgers: 3, removed: 4 });
   // With the fact that came meanwhile, if its ledger was read before its message arrived.
-  expect([153, 154]).toContain((await outputOf(id)).restored);
+  expect([153, 154]).toContain((await rebuildOutput(id)).restored);
   const after = await projectedUntil(caller.tenantId, 751);
   expect(after.filter(({ fact_id }) => fact_id !== late.fact_id)).toEqual(before);
   expect(after).toHaveLength(751);
@@ -100,7 +96,7 @@ it("goes on behind a ledger whose name is as long as names may be", async () => 
   await projectedUntil(caller.tenantId, 101);
   const id = await rebuild(caller, "long names");
   await reaches(caller, id, "complete");
-  expect(await outputOf(id)).toEqual({ ledgers: 101, facts: 101, restored: 0, removed: 0 });
+  expect(await rebuildOutput(id)).toEqual({ ledgers: 101, facts: 101, restored: 0, removed: 0 });
 });
 
 it("is asked for with the scope operate, also as a command", async () => {
@@ -115,7 +111,7 @@ it("of a tenant without facts ends at once", async () => {
   const caller = await callerWith();
   const id = await rebuild(caller, "nothing");
   await reaches(caller, id, "complete");
-  expect(await outputOf(id)).toEqual({ ledgers: 0, facts: 0, restored: 0, removed: 0 });
+  expect(await rebuildOutput(id)).toEqual({ ledgers: 0, facts: 0, restored: 0, removed: 0 });
 });
 
 it("restarted in the middle ends in the same rows", async () => {
@@ -129,7 +125,7 @@ it("restarted in the middle ends in the same rows", async () => {
   await platform.restart();
   await reaches(caller, id, "complete");
   expect(await projected(caller.tenantId)).toEqual(before);
-  expect(await outputOf(id)).toEqual({ ledgers: 150, facts: 150, restored: 150, removed: 0 });
+  expect(await rebuildOutput(id)).toEqual({ ledgers: 150, facts: 150, restored: 150, removed: 0 });
 });
 
 it("takes a hundred ledgers a step", async () => {
@@ -152,7 +148,7 @@ it("leaves rows alone whose ledger has forgotten what they say", async () => {
   const id = await rebuild(caller, "pruned");
   await reaches(caller, id, "complete");
   expect(await projected(caller.tenantId)).toEqual(before);
-  expect(await outputOf(id)).toEqual({ ledgers: 1, facts: 2, restored: 0, removed: 0 });
+  expect(await rebuildOutput(id)).toEqual({ ledgers: 1, facts: 2, restored: 0, removed: 0 });
 });
 
 it("of a ledger with more facts than a step takes goes on inside it, and reads each once", async () => {
@@ -169,7 +165,7 @@ it("of a ledger with more facts than a step takes goes on inside it, and reads e
   });
   const id = await rebuild(caller, "large");
   await reaches(caller, id, "complete");
-  expect(await outputOf(id)).toEqual({ ledgers: 2, facts: 5701, restored: 5699, removed: 0 });
+  expect(await rebuildOutput(id)).toEqual({ ledgers: 2, facts: 5701, restored: 5699, removed: 0 });
   expect(await projected(caller.tenantId)).toHaveLength(5699 + before.length);
   const { items } = (await caller.get(`/v1/instances/${id}/effects`)).body;
   expect(items.map(({ output }: Json) => output.facts)).toEqual([5000, 701]);
@@ -198,7 +194,7 @@ it("under which retention prunes comes to its end: what it wrote of facts just f
   expect(await projected(caller.tenantId)).toEqual(before);
   const id = await rebuild(caller, "while pruned");
   await reaches(caller, id, "complete");
-  expect(await outputOf(id)).toEqual({ ledgers: 1, facts: 2, restored: 0, removed: 0 });
+  expect(await rebuildOutput(id)).toEqual({ ledgers: 1, facts: 2, restored: 0, removed: 0 });
 });
 
 it("with facts that fit their type no longer ends with a sentence that names the first, and the rest is restored", async () => {

@@ -7,14 +7,14 @@ import { contactBookOf } from "../../../src/systems/facts/derived/contact-books.
 import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, until } from "../../api/client.ts";
 import { endpoint, received } from "../webhooks/hook.ts";
 import { factsOf } from "./derived.ts";
-import { ledger, state } from "./facts.ts";
+import { ledger, rebuildOutput, state } from "./facts.ts";
 
 async function replayed(caller: Caller, request = fresh("r")): Promise<Json> {
   const { status, body } = await caller.post("/v1/projections/derived/rebuild", { request });
   expect(status).toBe(202);
   expect(body.instance_id).toBe(instanceId(caller.tenantId, "rebuild-projection", `derived/${request}`));
   await reaches(caller, body.instance_id, "complete");
-  return (await (await env.REBUILD_PROJECTION.get(body.instance_id)).status()).output as Json;
+  return rebuildOutput(body.instance_id);
 }
 
 const outcome = (n: number, account: string) => ({
