@@ -1,7 +1,7 @@
 import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
 import { expectFit } from "./look.ts";
-import { inDatabase, type Person, person } from "./stage.ts";
+import { inDatabase, type Person, person, shop } from "./stage.ts";
 import { articles, breakPages } from "./work.ts";
 
 interface Listed {
@@ -83,6 +83,54 @@ it("an effect in doubt is named at the head with its three answers; what it answ
   await page.keyboard.press("Control+Enter");
   await dialog.waitFor({ state: "hidden" });
   expect(sent).toEqual([{ reason: "the page is up", output: null }]);
+});
+
+/** The instance of an order's change, of whose letter nobody knows whether it went out. */
+async function lostLetter(by: Person, change: number): Promise<string> {
+  const payload = { order: "eu/9", change, lost: true };
+  const { instance_id: id } = await by.ask<{ instance_id: string }>("POST", "/v1/commands", { type: "order.change", payload });
+  const status = () => by.ask<{ status: string }>("GET", `/v1/instances/${id}`).then((one) => one.status);
+  await expect.poll(status, { timeout: 30_000 }).toBe("in_doubt");
+  return id;
+}
+
+const buttons = (page: Page) => page.locator("main .acts button").allTextContents();
+
+it("a doubt of what is cancelled offers the answers that are taken, says that nothing is sent, and no act that is refused", async () => {
+  const ada = await person({ at: await shop() });
+  const id = await lostLetter(ada, 1);
+  const page = await ada.open(`instances/${id}`);
+  const cause = page.getByRole("region", { name: "In doubt" });
+  await cause.getByText("It is sent now, under the same key.").waitFor();
+  expect(await buttons(page)).toEqual(["Cancel", "Pause"]);
+  await ada.ask("POST", `/v1/instances/${id}/cancel`, { reason: "called off" });
+  await cause.getByText("Nothing is sent, and there is nothing to take back: the undo goes on.").waitFor();
+  await cause.getByText("the effect stays, because its code has no way to take it back").waitFor();
+  expect(await cause.getByRole("button").allTextContents()).toEqual(["It happened", "It did not happen"]);
+  expect(await buttons(page)).toEqual([]);
+  await expectFit(page, "instance-in-doubt-cancelled");
+  await cause.getByRole("button", { name: "It did not happen" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("Nothing is sent, and there is nothing to take back: the undo goes on.").waitFor();
+  await dialog.getByLabel("Why").fill("the post office has nothing of it");
+  await page.keyboard.press("Control+Enter");
+  await page.locator(".facts").getByText("terminated").waitFor();
+});
+
+it("a doubt of what was stopped says that a retry does what is answered; what needs an answer first is not offered", async () => {
+  const ada = await person({ at: await shop() });
+  const id = await lostLetter(ada, 1);
+  await ada.ask("POST", `/v1/instances/${id}/cancel`, { reason: "not now", undo: false });
+  const page = await ada.open(`instances/${id}`);
+  const cause = page.getByRole("region", { name: "In doubt" });
+  await cause.getByText("Nothing is sent now: a retry sends it, under the same key.").waitFor();
+  expect(await cause.getByRole("button").count()).toBe(3);
+  const acts = async () => (await buttons(page)).filter((one) => one !== "Retry from here");
+  expect(await acts()).toEqual(["Retry"]);
+  const { doubts } = await ada.ask<{ doubts: { reject: string }[] }>("GET", `/v1/instances/${id}`);
+  await ada.ask("POST", doubts[0]?.reject ?? "", { reason: "the post office has nothing of it" });
+  await cause.waitFor({ state: "detached" });
+  expect(await acts()).toEqual(["Retry", "Undo", "Close"]);
 });
 
 /** As an engine leaves an instance whose attempt was cut off behind its request. */

@@ -114,7 +114,7 @@ it("a doubt is answered by a click, with what happened, or by keys; each says be
   await dialog.getByLabel(/^What did it answer/).fill('{"sent": true}');
   await dialog.getByLabel("Why").fill("the customer has it");
   await dialog.getByRole("button", { name: "It happened" }).click();
-  await page.getByText("Answered: its instance goes on.").waitFor();
+  await page.getByText("Answered. The step takes what it answered").waitFor();
   await expect.poll(() => doubts.count()).toBe(1);
 
   await page.locator("main").focus();

@@ -57,24 +57,51 @@ export function AnswerQuestion({ verb, done, close, ...asked }: AnswerProps & Qu
   );
 }
 
-/** What can be said of an effect in doubt, and what follows. */
-export const TO_DOUBTS = {
-  confirm: ["It happened", "The step takes what it answered, which you say, and the run goes on behind it. Nothing is sent."],
-  reject: ["It did not happen", "It is sent now, under the same key."],
-  retry: ["Nobody can tell: run it again", "It is sent now, under a new key: it may happen twice. The audit says that you knew."],
-} as const;
+/** What can be said of an effect in doubt. */
+const TO_DOUBTS = { confirm: "It happened", reject: "It did not happen", retry: "Nobody can tell: run it again" } as const;
 
 export type DoubtVerb = keyof typeof TO_DOUBTS;
 
-/** The same of a step that a person has spoken of before: its instance failed of that. */
-const ANOTHER = ["Give another output", "The step's output is this one from now on; a retry goes on with it. Nothing is sent."] as const;
+/** What follows from each answer to a doubt, as the API says it; null for one that it would refuse. */
+export type Follows = Readonly<Record<DoubtVerb, string | null>>;
+
+/** A button for each answer that is taken, with what follows from it. */
+export function DoubtAnswers({ follows, answer }: { follows: Follows; answer: (verb: DoubtVerb) => void }) {
+  return (
+    <ul class="answers">
+      {(Object.keys(TO_DOUBTS) as DoubtVerb[])
+        .filter((verb) => follows[verb] !== null)
+        .map((verb) => (
+          <li key={verb}>
+            <button type="button" onClick={() => answer(verb)}>
+              {TO_DOUBTS[verb]}
+            </button>
+            <span>{follows[verb]}</span>
+          </li>
+        ))}
+    </ul>
+  );
+}
+
+/** An answer to a doubt that somebody has begun to give; without what follows it is another output for a step that has one. */
+export interface AskedOfDoubt {
+  doubt: Doubt;
+  verb: DoubtVerb;
+  follows?: Follows;
+}
+
+/** Another output for a step that a person has spoken of before: its instance failed of that. */
+const ANOTHER = [
+  "Give another output",
+  "The step's output is this one from now on; a retry goes on with it. Nothing is sent. An output that the step cannot use brings it in doubt.",
+] as const;
 
 /** Says of an effect in doubt whether it happened. */
-export function AnswerDoubt({ doubt, verb, done, close }: AnswerProps & { doubt: Doubt; verb: DoubtVerb }) {
+export function AnswerDoubt({ doubt, verb, follows, done, close }: AskedOfDoubt & { done: (followed: string) => void; close: () => void }) {
   const [text, setText] = useState("");
   const { key, step, item, input } = doubt;
   const output = writtenJson(text.trim() === "" ? "null" : text);
-  const [word, follows] = verb === "confirm" && doubt.state !== undefined && doubt.state !== "in_doubt" ? ANOTHER : TO_DOUBTS[verb];
+  const [word, following] = follows ? [TO_DOUBTS[verb], follows[verb] ?? ""] : ANOTHER;
   return (
     <Act<undefined, Done>
       title={`${step}${item && ` [${item}]`}: ${word.toLowerCase()}`}
@@ -82,14 +109,9 @@ export function AnswerDoubt({ doubt, verb, done, close }: AnswerProps & { doubt:
       final={verb === "retry" ? "If it did happen, it happens twice, and nothing takes that back." : null}
       isReady={verb !== "confirm" || output.wrong === undefined}
       missing="What it answered is no JSON yet."
-      show={() => (
-        <p>
-          {follows}
-          {verb === "confirm" && " Where the step cannot use it, the effect is in doubt again and says what was expected: answer anew."}
-        </p>
-      )}
+      show={() => <p>{following}</p>}
       act={(reason) => post(`/v1/effects/:key/${verb}`, { param: { key }, body: { reason, ...(verb === "confirm" && { output }) } })}
-      done={({ action_id }) => done(action_id)}
+      done={() => done(following)}
       close={close}
     >
       {input !== null && (

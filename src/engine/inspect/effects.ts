@@ -1,14 +1,17 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type EntryKey, formatEntryKey, parseEntryKey } from "../contract/ids.ts";
-import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
+import { andEquals, type Fragment, fragment, type Statement, sql } from "../contract/sql.ts";
 import { labelOf } from "../contract/step-names.ts";
 import type { Failure } from "../pass/failure.ts";
 import type { Operator } from "../store/actions.ts";
 import type { RecordedClass } from "../store/inbox/classes.ts";
+import { nobodyRuns } from "../store/inbox/doubts.ts";
 import type { EntryState } from "../store/inbox/entry.ts";
 import { IS_FREE, SKIPPED, UNDONE } from "../store/inbox/outcome.ts";
+import type { InstanceStatus } from "../store/instances/status.ts";
 import type { Page, PageRequest } from "../store/paging.ts";
 import { query } from "../store/retry.ts";
+import { type Answers, answersTo } from "./answers.ts";
 
 /** One guarded effect, as people read it. */
 export interface Effect {
@@ -58,34 +61,34 @@ export function effectsAndFree(env: EngineEnv, by: Operator, instanceId: string)
   return select(env, by, instanceId, sql`true`);
 }
 
-/** An effect of which a person has to say whether it happened. */
-export interface Doubt {
-  /** The effect's. */
-  key: string;
+/** An effect of which a person has to say whether it happened, and what follows from each answer. */
+export interface Doubt extends Effect {
   /** The step's name in the code, with the key of an item in brackets. */
-  step: string;
-  since: number;
-  /** What its last attempt failed of. */
-  why: string | null;
+  label: string;
+  workflow: string;
+  subject: string;
+  follows: Answers;
 }
+
+const DOUBT = fragment(
+  `${EFFECT.fragment}, i.workflow, i.subject, i.status, i.undo AS undone_by, ${nobodyRuns("e.position").fragment} AS runs_no_more`,
+);
 
 /** What is in doubt of an instance, in the order of its steps. */
 export async function doubtsOf(env: EngineEnv, by: Operator, instanceId: string): Promise<Doubt[]> {
-  const effects = await select(env, by, instanceId, sql`e.state = 'in_doubt'`);
-  return effects.map(({ key, step, item, updatedAt, error }) => {
-    return { key, step: labelOf(step, item), since: updatedAt, why: error?.message ?? null };
-  });
+  const rows = await query(env.DB, ofInstance(DOUBT, by, instanceId, sql`e.state = 'in_doubt'`));
+  return rows.map(asDoubt);
 }
 
 async function select(env: EngineEnv, by: Operator, instanceId: string, which: Statement): Promise<Effect[]> {
-  const rows = await query(
-    env.DB,
-    sql`
-      SELECT ${EFFECT} FROM inbox e JOIN instances i ON i.id = e.instance_id
-      WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId} AND ${which}
-      ORDER BY e.position < 0, e.position, e.item, e.generation`,
-  );
-  return rows.map(asEffect);
+  return (await query(env.DB, ofInstance(EFFECT, by, instanceId, which))).map(asEffect);
+}
+
+function ofInstance(columns: Fragment, { tenantId }: Operator, instanceId: string, which: Statement): Statement {
+  return sql`
+    SELECT ${columns} FROM inbox e JOIN instances i ON i.id = e.instance_id
+    WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${tenantId} AND ${which}
+    ORDER BY e.position < 0, e.position, e.item, e.generation`;
 }
 
 export interface DoubtFilter extends PageRequest {
@@ -96,20 +99,20 @@ export interface DoubtFilter extends PageRequest {
 }
 
 /** Effects in doubt across the tenant's instances, oldest first. Read from the index of doubts, which are few, in all tenants'. */
-export async function listEffects(env: EngineEnv, by: Operator, filter: DoubtFilter): Promise<Page<Effect>> {
+export async function listEffects(env: EngineEnv, by: Operator, filter: DoubtFilter): Promise<Page<Doubt>> {
   const size = Math.min(filter.limit ?? 50, 200);
   const { at, key } = behind(filter.cursor);
   const rows = await query(
     env.DB,
     sql`
-      SELECT ${EFFECT} FROM inbox e INDEXED BY inbox_in_doubt CROSS JOIN instances i ON i.id = e.instance_id
+      SELECT ${DOUBT} FROM inbox e INDEXED BY inbox_in_doubt CROSS JOIN instances i ON i.id = e.instance_id
       WHERE e.state = 'in_doubt' AND e.updated_at >= ${at} AND i.tenant_id = ${by.tenantId}
         AND (e.updated_at, e.instance_id, e.step, e.item, e.generation)
           > (${at}, ${key.instanceId}, ${key.step}, ${key.item}, ${key.generation})
         ${andEquals(fragment("workflow"), filter.workflow)} ${andEquals(fragment("step"), filter.step)}
       ORDER BY e.updated_at, e.instance_id, e.step, e.item, e.generation LIMIT ${size + 1}`,
   );
-  const items = rows.slice(0, size).map(asEffect);
+  const items = rows.slice(0, size).map(asDoubt);
   const last = rows.length > size ? items.at(-1) : undefined;
   return { items, next: last === undefined ? null : `${last.updatedAt}.${last.key}` };
 }
@@ -146,4 +149,17 @@ function asEffect(row: Record<string, unknown>): Effect {
     endedAt: row.ended_at === null ? null : Number(row.ended_at),
     updatedAt: Number(row.updated_at),
   };
+}
+
+function asDoubt(row: Record<string, unknown>): Doubt {
+  const effect = asEffect(row);
+  const follows = answersTo({
+    status: row.status as InstanceStatus,
+    undo: row.undone_by as string | null,
+    takesBack: effect.undo === "undo_step",
+    undoable: effect.undo === "undoable",
+    runsNoMore: row.runs_no_more === 1,
+  });
+  const label = labelOf(effect.step, effect.item);
+  return { ...effect, label, workflow: String(row.workflow), subject: String(row.subject), follows };
 }

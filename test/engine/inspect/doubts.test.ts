@@ -1,7 +1,13 @@
-import { expect, it } from "vitest";
+import { type Done, defineStep } from "millrace";
+import { cancelInstance } from "millrace/operate";
+import { expect, it, onTestFinished } from "vitest";
+import { mode } from "../../probe/mode.ts";
 import { asking } from "../asking.ts";
 import { doubtful } from "../guard/doubtful.ts";
-import { operator, reaches } from "../harness.ts";
+import { operator, probeEnv, reaches } from "../harness.ts";
+import { runLab } from "../lab.ts";
+import { effect, ONCE, retry, undo } from "../operate/operating.ts";
+import { kept, play, scene } from "../operate/scene.ts";
 
 it("an instance in doubt says which step is, since when and where that is answered; its steps say it of that step, until it is", async () => {
   const { get, post } = await asking(["read", "operate"], operator.tenantId);
@@ -19,4 +25,117 @@ it("an instance in doubt says which step is, since when and where that is answer
   expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   expect((await get(`/v1/instances/${instanceId}`)).body).toMatchObject({ status: "complete", doubts: [] });
   expect(await steps()).toMatchObject([{ name: "mail", state: "complete" }, {}, {}, { name: "after" }]);
+});
+
+const modes = ["platform", "lean"] as const;
+
+/** A run that did one thing, and of whose second effect, made as a step of this mode, the answer was lost. */
+async function lost(steps: (typeof modes)[number]) {
+  mode.steps = steps;
+  onTestFinished(() => {
+    mode.steps = "platform";
+  });
+  const api = await asking(["read", "operate"], operator.tenantId);
+  const its = scene();
+  const id = await play(its, async (step) => {
+    await its.act(step, "a", "keyed");
+    its.state.lose = !its.log.includes("b");
+    return its.act(step, "b", "once");
+  });
+  expect(await kept(id, "in_doubt")).toBe("in_doubt");
+  const doubt = async () => (await api.get(`/v1/instances/${id}`)).body.doubts[0];
+  const listed = async () => {
+    const { body } = await api.get("/v1/effects?limit=200&workflow=lab");
+    return body.items.find((one: { instance_id: string }) => one.instance_id === id);
+  };
+  /** Whether another try is offered, in both places, and what comes of asking for it all the same. */
+  const again = async (key: string) => {
+    const offered = [(await listed()).follows.retry !== null];
+    const own = await doubt();
+    if (own) offered.push(own.retry !== null, own.follows.retry !== null);
+    return { offered: [...new Set(offered)], asked: (await api.post(`/v1/effects/${key}/retry`, { reason: "Who knows?" })).status };
+  };
+  return { api, its, id, doubt, listed, again, key: (await listed()).key as string };
+}
+
+it.each(modes)(
+  "a doubt in a %s run that is cancelled says that a no sends nothing, and offers no other try, which is refused",
+  async (steps) => {
+    const { api, its, id, doubt, listed, again, key } = await lost(steps);
+    expect(await doubt()).toMatchObject({ follows: { reject: "It is sent now, under the same key." } });
+    await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    const follows = {
+      confirm: expect.stringContaining("the effect is taken back: the undo goes on"),
+      reject: "Nothing is sent, and there is nothing to take back: the undo goes on.",
+      retry: null,
+    };
+    expect(await doubt()).toMatchObject({ step: "b", retry: null, follows });
+    expect(await listed()).toMatchObject({ step: "b", workflow: "lab", subject: its.name, follows });
+    expect(await again(key)).toEqual({ offered: [false], asked: 409 });
+    expect((await api.post((await doubt()).reject, { reason: "It is not there." })).status).toBe(202);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(its.log).toEqual(["a", "b", "undo a of its a"]);
+  },
+);
+
+it.each(modes)("a doubt in a %s run that was stopped says that nothing is sent before a retry, which does what was said", async (steps) => {
+  const { its, id, doubt, again, key } = await lost(steps);
+  await cancelInstance(probeEnv, operator, id, { reason: "not now", undo: false });
+  expect(await doubt()).toMatchObject({
+    follows: {
+      confirm: expect.stringContaining("Nothing runs now: a retry goes on with what it answered"),
+      reject: "Nothing is sent now: a retry sends it, under the same key.",
+      retry: expect.stringContaining("Nothing is sent now: a retry sends it, under a new key"),
+    },
+  });
+  expect(await again(key)).toEqual({ offered: [true], asked: 202 });
+  expect(its.log).toEqual(["a", "b"]);
+  await retry(id);
+  expect(await kept(id, "complete", "in_doubt", "errored")).toBe("complete");
+  expect(its.log).toEqual(["a", "b", "b"]);
+});
+
+it.each([
+  ["paused", true, "a resume sends it"],
+  ["complete", false, "nothing runs of it any more"],
+  ["skipped", false, "nothing runs of it any more"],
+])("a doubt of an instance that is %s offers another try only where it is taken", async (status, isOffered, said) => {
+  const { id, listed, again, key } = await lost("platform");
+  await probeEnv.DB.prepare("UPDATE instances SET status = ?2 WHERE id = ?1").bind(id, status).run();
+  expect((await listed()).follows.reject).toContain(said);
+  expect(await again(key)).toEqual({ offered: [isOffered], asked: isOffered ? 202 : 409 });
+});
+
+it.each(modes)("a doubt of an undo's own %s step offers another try, which is made at once", async (steps) => {
+  mode.steps = steps;
+  onTestFinished(() => {
+    mode.steps = "platform";
+  });
+  const { get, post } = await asking(["read", "operate"], operator.tenantId);
+  const did: string[] = [];
+  const refund = defineStep<Done<unknown, unknown>, unknown>({
+    effect: "once",
+    ...ONCE,
+    run: async () => {
+      if (did.push("refund") === 2) throw new Error("The answer was lost.");
+    },
+  });
+  const { instanceId: id } = await runLab(({ step }) =>
+    step.effect(
+      "pay",
+      effect("keyed", async () => did.push("pay"), { undo: refund }),
+      {},
+    ),
+  );
+  expect(await kept(id, "complete")).toBe("complete");
+  await undo(id);
+  expect(await kept(id, "in_doubt", "terminated")).toBe("in_doubt");
+  const [doubt] = (await get(`/v1/instances/${id}`)).body.doubts;
+  expect(doubt).toMatchObject({
+    step: "undo pay",
+    follows: { confirm: expect.stringContaining("the undo goes on. Nothing is sent"), reject: "It is sent now, under the same key." },
+  });
+  expect((await post(doubt.retry, { reason: "Twice is better than never." })).status).toBe(202);
+  expect(await kept(id, "terminated", "errored")).toBe("terminated");
+  expect(did).toEqual(["pay", "refund", "refund"]);
 });

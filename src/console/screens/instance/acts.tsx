@@ -54,13 +54,19 @@ const FORWARD: ReadonlySet<Verb> = new Set(["retry", "resume", "signal"]);
 
 /** What can be asked of an instance as it stands, what helps most first. The API decides; this only leaves out what it would refuse. */
 function verbsFor(instance: Detail): Verb[] {
-  const { status, waiting_for: waits, error, doubts } = instance;
-  const onlyForward = hasUndoFailed(instance) ? [] : (["undo", "restart"] as const);
-  if (status === "errored") return ["retry", ...(error?.step ? (["skip"] as const) : []), ...onlyForward, "close"];
-  if (status === "terminated") return ["retry", "close"];
+  const { status, undo, waiting_for: waits, error, doubts } = instance;
+  // A doubt is answered first.
+  const answered = (...verbs: Verb[]) => (doubts.length === 0 ? verbs : []);
+  if (status === "errored") {
+    const skip = error?.step ? (["skip"] as const) : [];
+    return ["retry", ...skip, ...(undo === null ? [...answered("undo"), "restart" as const] : []), ...answered("close")];
+  }
+  if (status === "terminated") return ["retry", ...answered(...(undo === null ? ["undo" as const] : []), "close")];
+  // Nothing else of it runs, and nothing stops that.
+  if (undo === "open") return status === "in_doubt" ? answered("close") : [];
   if (status === "complete") return ["undo"];
   if (status === "paused") return ["resume", "cancel"];
-  if (status === "in_doubt") return ["cancel", "pause", ...(doubts.length === 0 ? (["close"] as const) : [])];
+  if (status === "in_doubt") return ["cancel", "pause", ...answered("close")];
   if (status === "dead" || status === "skipped") return [];
   return [...(waits.some(({ event_type }) => event_type !== null) ? (["signal"] as const) : []), "pause", "cancel", "restart"];
 }

@@ -1,5 +1,5 @@
 import { may } from "../../data/session.ts";
-import { type DoubtVerb, TO_DOUBTS, TO_QUESTIONS } from "../../parts/answer.tsx";
+import { DoubtAnswers, type DoubtVerb, type Follows, TO_QUESTIONS } from "../../parts/answer.tsx";
 import type { Doubt } from "../../parts/earlier-output.ts";
 import { Json } from "../../parts/json.tsx";
 import { Moment } from "../../parts/time.tsx";
@@ -40,13 +40,14 @@ interface DoubtProps {
   step: string;
   why: string | null;
   since: string;
+  follows: Follows;
   /** What is on record of it. */
   effect: Effect | undefined;
   answer: (doubt: Doubt, verb: DoubtVerb) => void;
 }
 
 /** An effect that nobody knows the outcome of: what it sent, and what can be said of it with what follows. */
-export function OpenDoubt({ step, why, since, effect, answer }: DoubtProps) {
+export function OpenDoubt({ step, why, since, follows, effect, answer }: DoubtProps) {
   return (
     <section class="cause" data-tone="orange" aria-label="In doubt">
       <p>
@@ -56,18 +57,7 @@ export function OpenDoubt({ step, why, since, effect, answer }: DoubtProps) {
         </strong>{" "}
         happened. Look at the receiving side, then say:
       </p>
-      {effect && may("operate") && (
-        <ul class="answers">
-          {(Object.keys(TO_DOUBTS) as DoubtVerb[]).map((verb) => (
-            <li key={verb}>
-              <button type="button" onClick={() => answer(effect, verb)}>
-                {TO_DOUBTS[verb][0]}
-              </button>
-              <span>{TO_DOUBTS[verb][1]}</span>
-            </li>
-          ))}
-        </ul>
-      )}
+      {effect && may("operate") && <DoubtAnswers follows={follows} answer={(verb) => answer(effect, verb)} />}
       <p class="beside quiet">
         In doubt since <Moment at={since} />
         {why && (

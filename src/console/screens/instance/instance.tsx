@@ -5,8 +5,7 @@ import { useData } from "../../data/use-data.ts";
 import { useStream } from "../../data/use-stream.ts";
 import { useKeys } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { AnswerDoubt, AnswerQuestion, type DoubtVerb } from "../../parts/answer.tsx";
-import type { Doubt } from "../../parts/earlier-output.ts";
+import { AnswerDoubt, AnswerQuestion, type AskedOfDoubt } from "../../parts/answer.tsx";
 import { copied, Id } from "../../parts/id.tsx";
 import { Json } from "../../parts/json.tsx";
 import { ProblemNote } from "../../parts/problem.tsx";
@@ -27,7 +26,7 @@ import { tookOf } from "./took.ts";
 import { type Detail, hasUndoFailed, type Question, type Step, type Whole, wholeInstance } from "./whole.ts";
 
 /** What a dialog is open for. */
-type Open = { act: Asked } | { question: Question; verb: "approve" | "reject" } | { doubt: Doubt; verb: DoubtVerb };
+type Open = { act: Asked } | { question: Question; verb: "approve" | "reject" } | AskedOfDoubt;
 
 /** One instance: why it stands where it stands, what can be done about it, and everything that it did. */
 export function Instance({ param: id }: ScreenProps) {
@@ -75,12 +74,12 @@ export function Instance({ param: id }: ScreenProps) {
       {asking.map((question) => (
         <OpenQuestion key={question.id} question={question} answer={(verb) => setOpen({ question, verb })} />
       ))}
-      {instance.doubts.map(({ step, effect: key, since, why }) => (
+      {instance.doubts.map(({ step, effect: key, since, why, follows }) => (
         <OpenDoubt
           key={key}
-          {...{ step, since, why }}
+          {...{ step, since, why, follows }}
           effect={effects.find((one) => one.key === key)}
-          answer={(doubt, verb) => setOpen({ doubt, verb })}
+          answer={(doubt, verb) => setOpen({ doubt, verb, follows })}
         />
       ))}
       <Cause instance={instance} explained={explained} />
@@ -147,7 +146,7 @@ export function Instance({ param: id }: ScreenProps) {
         />
       )}
       {open && "doubt" in open && (
-        <AnswerDoubt {...open} done={() => told("Answered: it goes on. It is kept under")} close={() => setOpen(undefined)} />
+        <AnswerDoubt {...open} done={(then) => told(`Answered. ${then} It is kept under`)} close={() => setOpen(undefined)} />
       )}
     </>
   );

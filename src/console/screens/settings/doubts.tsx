@@ -3,8 +3,7 @@ import { get, type Item } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
 import { useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { AnswerDoubt, type DoubtVerb, TO_DOUBTS } from "../../parts/answer.tsx";
-import type { Doubt } from "../../parts/earlier-output.ts";
+import { AnswerDoubt, type AskedOfDoubt, DoubtAnswers, type DoubtVerb } from "../../parts/answer.tsx";
 import { Empty } from "../../parts/empty.tsx";
 import { Json } from "../../parts/json.tsx";
 import { ProblemNote } from "../../parts/problem.tsx";
@@ -16,7 +15,7 @@ const MOST = 100;
 
 /** Effects of which nobody knows whether they happened: each is answered here. */
 export function Doubts() {
-  const [asked, ask] = useState<{ doubt: Doubt; verb: DoubtVerb } | undefined>();
+  const [asked, ask] = useState<AskedOfDoubt | undefined>();
   const { data, problem, again } = useData(
     () => get("/v1/effects", { query: { limit: String(MOST) } }),
     [],
@@ -36,17 +35,17 @@ export function Doubts() {
       )}
       <ul class="settings-things">
         {data?.items.map((doubt) => (
-          <Row key={doubt.key} doubt={doubt} answer={(verb) => ask({ doubt, verb })} />
+          <Row key={doubt.key} doubt={doubt} answer={(verb) => ask({ doubt, verb, follows: doubt.follows })} />
         ))}
       </ul>
       {data?.items.length === MOST && <p class="quiet">The {MOST} oldest: answering them brings up the next.</p>}
-      {asked && <AnswerDoubt {...asked} done={() => told("Answered: its instance goes on.")} close={() => ask(undefined)} />}
+      {asked && <AnswerDoubt {...asked} done={(then) => told(`Answered. ${then}`)} close={() => ask(undefined)} />}
     </>
   );
 }
 
 function Row({ doubt, answer }: { doubt: Item<"/v1/effects">; answer: (verb: DoubtVerb) => void }) {
-  const { step, item, instance_id, error, input, updated_at: at } = doubt;
+  const { step, item, instance_id, workflow, subject, error, input, updated_at: at } = doubt;
   return (
     <li>
       <Status word="in_doubt" />
@@ -58,7 +57,10 @@ function Row({ doubt, answer }: { doubt: Item<"/v1/effects">; answer: (verb: Dou
               {item && ` [${item}]`}
             </bdi>
           </strong>{" "}
-          of <Link to={hrefOf("instances", instance_id)}>this instance</Link>
+          of{" "}
+          <Link to={hrefOf("instances", instance_id)}>
+            {workflow} · <bdi>{subject}</bdi>
+          </Link>
         </p>
         <p class="quiet">
           {doubt.class} · since <Ago at={at} />
@@ -75,18 +77,7 @@ function Row({ doubt, answer }: { doubt: Item<"/v1/effects">; answer: (verb: Dou
             <Json value={input} label={`What ${step} sent`} />
           </details>
         )}
-        {may("operate") && (
-          <ul class="answers">
-            {(Object.keys(TO_DOUBTS) as DoubtVerb[]).map((verb) => (
-              <li key={verb}>
-                <button type="button" onClick={() => answer(verb)}>
-                  {TO_DOUBTS[verb][0]}
-                </button>
-                <span class="quiet">{TO_DOUBTS[verb][1]}</span>
-              </li>
-            ))}
-          </ul>
-        )}
+        {may("operate") && <DoubtAnswers follows={doubt.follows} answer={answer} />}
       </div>
     </li>
   );

@@ -2,7 +2,7 @@ import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { Hide } from "../../contract/hide.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
-import { doubtBehind, type Effect, effectsOf, listEffects } from "../../inspect/effects.ts";
+import { type Doubt, doubtBehind, type Effect, effectsOf, listEffects } from "../../inspect/effects.ts";
 import { getInstance } from "../../inspect/instances.ts";
 import { type Resolution, resolveDoubt } from "../../operate/resolve.ts";
 import { RECORDED_CLASSES } from "../../store/inbox/classes.ts";
@@ -13,7 +13,7 @@ import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
 import { FailureSchema, failureView } from "../failure.ts";
 import { KNOWN_NAMES, refuseUnknownNames } from "../known-names.ts";
-import { pageOf, pageQuery, timeCursor } from "../paging.ts";
+import { page, pageOf, pageQuery, timeCursor } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { redactionFor, revealQuery } from "../redaction.ts";
 import { answers } from "../responses.ts";
@@ -42,6 +42,17 @@ const EffectSchema = z
     updated_at: timestamp,
   })
   .openapi("Effect");
+
+/** What follows from each answer to a doubt. */
+export const FollowsSchema = z
+  .object({
+    confirm: z.string(),
+    reject: z.string(),
+    retry: z.string().nullable().openapi({ description: "Null where it would be refused: nobody would do the effect again." }),
+  })
+  .openapi("Follows", { description: "What follows from each answer, in a sentence, as the instance stands now." });
+
+const DoubtSchema = EffectSchema.extend({ workflow: z.string(), subject: z.string(), follows: FollowsSchema }).openapi("Doubt");
 
 const EffectsSchema = z.object({ items: z.array(EffectSchema) });
 const ResolvedSchema = z.object({ action_id: z.string(), instance_id: z.string() }).openapi("Resolved");
@@ -85,7 +96,7 @@ const listInDoubt = createRoute({
     }),
   },
   responses: {
-    200: answers("A page of effects in doubt", pageOf(EffectSchema)),
+    200: answers("A page of effects in doubt", pageOf(DoubtSchema)),
     ...problems("unauthorized", "forbidden", "invalid_payload"),
   },
 });
@@ -95,24 +106,29 @@ const reject = resolution("reject", "It did not happen: run it", reasoned);
 const retry = resolution("retry", "Run it again, knowing that it may happen twice", reasoned);
 
 export function effects(catalog: Catalog) {
-  const viewed = async (context: Context<HttpEnv>, found: readonly Effect[]) => {
+  const hiding = async (context: Context<HttpEnv>, found: readonly Effect[]) => {
     const redaction = await redactionFor(context, catalog);
     const ids = found.map(({ instanceId }) => instanceId);
-    const hide = await redaction.ofInstances(context.env, context.var.caller, ids);
-    return { items: found.map((effect) => effectView(effect, hide(effect.instanceId))) };
+    return redaction.ofInstances(context.env, context.var.caller, ids);
   };
 
   return new OpenAPIHono<HttpEnv>()
     .openapi(listOfInstance, async (context) => {
       const { id } = await getInstance(context.env, context.var.caller, context.req.valid("param").id);
-      return context.json(await viewed(context, await effectsOf(context.env, context.var.caller, id)), 200);
+      const found = await effectsOf(context.env, context.var.caller, id);
+      const hide = await hiding(context, found);
+      return context.json({ items: found.map((effect) => effectView(effect, hide(id))) }, 200);
     })
     .openapi(listInDoubt, async (context) => {
       const { reveal: _, ...filter } = context.req.valid("query");
       const found = await listEffects(context.env, context.var.caller, filter);
       const known = catalog.workflows.map(({ name }) => name);
       refuseUnknownNames(found, { workflow: { name: filter.workflow, known } }, filter.cursor);
-      return context.json({ ...(await viewed(context, found.items)), next_cursor: found.next }, 200);
+      const hide = await hiding(context, found.items);
+      return context.json(
+        page(found, (one) => doubtView(one, hide(one.instanceId))),
+        200,
+      );
     })
     .openapi(confirm, async (context) => {
       const { reason, output } = await readBody(context.req, confirmSchema, { maxBytes: INTAKE_LIMITS.maxBytes });
@@ -137,7 +153,7 @@ function resolution<Verb extends string>(verb: Verb, summary: string, body: z.Zo
     ...needs("operate"),
     request: { params: z.object({ key: z.string() }), body: jsonBody(body) },
     responses: {
-      202: answers("The doubt is resolved; its instance goes on", ResolvedSchema),
+      202: answers("The doubt is resolved; what follows is what it said", ResolvedSchema),
       ...problems(...BODY_REFUSALS, "effect_not_found", "invalid_transition"),
     },
   });
@@ -170,6 +186,11 @@ function effectView(effect: Effect, hide: Hide): z.infer<typeof EffectSchema> {
     error: hide(failureView(effect.error)),
     updated_at: iso(effect.updatedAt),
   };
+}
+
+function doubtView(doubt: Doubt, hide: Hide): z.infer<typeof DoubtSchema> {
+  const { workflow, subject, follows } = doubt;
+  return { ...effectView(doubt, hide), workflow, subject, follows };
 }
 
 /** What was sent, where its JSON is kept whole; or the beginning of that. */

@@ -18,6 +18,7 @@ import { problems } from "../problem.ts";
 import { asksToReveal, redactionFor, revealQuery } from "../redaction.ts";
 import { answers } from "../responses.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
+import { FollowsSchema } from "./effects.ts";
 
 const InstanceSchema = z
   .object({
@@ -94,8 +95,11 @@ const InstanceDetailSchema = InstanceSchema.extend({
         since: timestamp,
         why: z.string().nullable().openapi({ description: "What its last attempt failed of." }),
         confirm: z.string().openapi({ description: "The path to POST to where it happened, with the `output` that it answered." }),
-        reject: z.string().openapi({ description: "Where it did not happen: it is done." }),
-        retry: z.string().openapi({ description: "Where nobody can tell: it is done again, and may happen twice." }),
+        reject: z.string().openapi({ description: "Where it did not happen." }),
+        retry: z.string().nullable().openapi({
+          description: "Where nobody can tell: it is done again, and may happen twice. Null where that would be refused.",
+        }),
+        follows: FollowsSchema,
       }),
     )
     .openapi({ description: "Effects of which a person has to say whether they happened: an instance `in_doubt` goes on once they have." }),
@@ -204,14 +208,15 @@ function detailView(instance: InstanceDetail, redaction: Redaction, hide: Hide):
     payload_ref: payloadRef,
     result: hide(result),
     result_changed: resultChanged,
-    doubts: doubts.map(({ key, step, since, why }) => ({
-      step,
+    doubts: doubts.map(({ key, label, updatedAt, error, follows }) => ({
+      step: label,
       effect: key,
-      since: iso(since),
-      why: hide(why),
+      since: iso(updatedAt),
+      why: hide(error?.message ?? null),
       confirm: `/v1/effects/${key}/confirm`,
       reject: `/v1/effects/${key}/reject`,
-      retry: `/v1/effects/${key}/retry`,
+      retry: follows.retry && `/v1/effects/${key}/retry`,
+      follows,
     })),
     callback: callback && { ...callback, delivery: callback.delivery && deliveryView(callback.delivery) },
     cost: costView(cost),

@@ -68,6 +68,12 @@ const WAITS_FOR_RETRY = fragment(
   `EXISTS (SELECT 1 FROM instances WHERE instances.id = inbox.instance_id AND instances.status IN ${RETRYABLE.fragment})`,
 );
 
-/** Nobody would run an effect of it again: no operator's retry can begin another run, or it is being undone. */
+/**
+ * The condition that nobody would do an effect again, by the position of its entry and its instance, `i`: no operator's retry can begin
+ * another run, or it is being undone.
+ */
+export const nobodyRuns = (position: string) =>
+  fragment(`(i.status IN ${RUNS_NO_MORE.fragment} OR (i.undo IS NOT NULL AND ${position} >= 0))`);
+
 const RUNS_NEVER_AGAIN = fragment(`EXISTS (SELECT 1 FROM instances i
-    WHERE i.id = inbox.instance_id AND (i.status IN ${RUNS_NO_MORE.fragment} OR (i.undo IS NOT NULL AND inbox.position >= 0)))`);
+    WHERE i.id = inbox.instance_id AND ${nobodyRuns("inbox.position").fragment})`);
