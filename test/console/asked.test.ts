@@ -86,8 +86,8 @@ it("an effect in doubt is named at the head with its three answers; what it answ
 });
 
 /** The instance of an order's change, of whose letter nobody knows whether it went out. */
-async function lostLetter(by: Person, change: number): Promise<string> {
-  const payload = { order: "eu/9", change, lost: true };
+async function lostLetter(by: Person, order = "eu/9"): Promise<string> {
+  const payload = { order, change: 1, lost: true };
   const { instance_id: id } = await by.ask<{ instance_id: string }>("POST", "/v1/commands", { type: "order.change", payload });
   const status = () => by.ask<{ status: string }>("GET", `/v1/instances/${id}`).then((one) => one.status);
   await expect.poll(status, { timeout: 30_000 }).toBe("in_doubt");
@@ -98,7 +98,7 @@ const buttons = (page: Page) => page.locator("main .acts button").allTextContent
 
 it("a doubt of what is cancelled offers the answers that are taken, says that nothing is sent, and no act that is refused", async () => {
   const ada = await person({ at: await shop() });
-  const id = await lostLetter(ada, 1);
+  const id = await lostLetter(ada);
   const page = await ada.open(`instances/${id}`);
   const cause = page.getByRole("region", { name: "In doubt" });
   await cause.getByText("It is sent now, under the same key.").waitFor();
@@ -117,9 +117,21 @@ it("a doubt of what is cancelled offers the answers that are taken, says that no
   await page.locator(".facts").getByText("terminated").waitFor();
 });
 
+it("what is in doubt is told apart where everything that needs somebody stands: by workflow, subject and since when", async () => {
+  const ada = await person({ at: await shop() });
+  const ids = [await lostLetter(ada, "eu/21"), await lostLetter(ada, "eu/22")];
+  const page = await ada.open();
+  const row = (order: string) => page.getByRole("listitem").filter({ hasText: `change-order · ${order} · write to the customer` });
+  await row("eu/21")
+    .getByText(/^since/)
+    .waitFor();
+  await row("eu/22").getByRole("link").click();
+  await page.waitForURL(`**/instances/${ids[1]}`);
+});
+
 it("a doubt of what was stopped says that a retry does what is answered; what needs an answer first is not offered", async () => {
   const ada = await person({ at: await shop() });
-  const id = await lostLetter(ada, 1);
+  const id = await lostLetter(ada);
   await ada.ask("POST", `/v1/instances/${id}/cancel`, { reason: "not now", undo: false });
   const page = await ada.open(`instances/${id}`);
   const cause = page.getByRole("region", { name: "In doubt" });

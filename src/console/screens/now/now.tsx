@@ -77,9 +77,10 @@ function NeedsList({ needs, again }: { needs: Needs; again: () => void }) {
             {workflow} · {step ?? code}: {message}
           </Need>
         ))}
-        {of(doubts).map(({ key, instance_id, step, updated_at }) => (
-          <Need key={key} word="in_doubt" tone="orange" count={1} to={hrefOf("instances", instance_id)} last={updated_at}>
-            {step}: nobody knows whether it happened
+        {of(doubts).map(({ key, instance_id, workflow, subject, step, item, updated_at }) => (
+          <Need key={key} word="in_doubt" tone="orange" count={1} to={hrefOf("instances", instance_id)} last={updated_at} note="since">
+            {workflow} · {subject} · {step}
+            {item && ` [${item}]`}: nobody knows whether it happened
           </Need>
         ))}
         {of(letters).map(({ id, count, queue, reason, message, first_at, last_at }) => (
