@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { signInLink } from "../../src/cli/local/sign-in-link.ts";
 import { expectFit } from "./look.ts";
@@ -12,6 +13,9 @@ it("a link signs one browser in; its code leaves the address at once, and the to
   expect(kept).not.toMatch(/mr_|mc_/);
   await page.reload();
   await page.getByLabel("Your token").waitFor();
+  // How the page says one comes by a token of a Worker of one's own is how its document says it.
+  const [ownWorkers] = /npm --prefix \S+ run -s token -- .*--actor \w+/.exec(readFileSync("docs/own-worker.md", "utf8")) ?? [];
+  await page.getByText(ownWorkers ?? "no such command").waitFor();
   await expectFit(page, "sign-in");
 
   await page.getByLabel("Your token").fill(ada.token);
