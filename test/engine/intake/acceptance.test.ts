@@ -92,5 +92,8 @@ describe("An accepted command", () => {
 /** A late copy of a message whose row is gone. */
 async function pruned(name: string) {
   const other = await start(fresh(), [{ do: "keyed", name: "charge", subject: `${name}/charge` }], { delaySeconds: 600 });
-  return envelopeOf(other.instanceId);
+  const message = await envelopeOf(other.instanceId);
+  // The keeper would start it.
+  await env.DB.prepare("DELETE FROM instances WHERE id = ?1").bind(other.instanceId).run();
+  return message;
 }
