@@ -1,7 +1,8 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Instance } from "../inspect/instances.ts";
 import type { LeftBehind } from "../pass/caught.ts";
-import { selectCaught } from "../store/inbox/caught.ts";
+import type { Unrecorded } from "../pass/failure.ts";
+import { selectCaught, selectUnrecorded } from "../store/inbox/caught.ts";
 import { selectLeft } from "../store/instances/run.ts";
 import { query } from "../store/retry.ts";
 
@@ -27,6 +28,20 @@ export async function stillCaught(
   return caught;
 }
 
+/**
+ * What is known of effects whose steps failed and of which nothing was recorded, by their labels: of steps whose failure the code caught,
+ * and of the one that the last run ended with.
+ */
+export async function unrecorded(env: EngineEnv, { id, undo, error }: Instance): Promise<ReadonlyMap<string, Unrecorded>> {
+  const [left, told] = await Promise.all([leftBehind(env, id), query<{ label: string; effect: Unrecorded }>(env.DB, selectUnrecorded(id))]);
+  const known = new Map(told.map(({ label, effect }) => [label, effect]));
+  for (const [label, one] of Object.entries(left)) if (!("open" in one) && one.effect) known.set(label, one.effect);
+  const label = undo === null && (error?.step || error?.behind);
+  // Where nobody said what it does, it may have done something.
+  if (label && error && error.effect !== "none") known.set(label, error.effect ?? "unknown");
+  return known;
+}
+
 /** The effect that may have happened because this step failed, also where nothing is recorded of it. */
 export function wentOnTo(left: Steps, label: string | null): string | undefined {
   const failure = label === null ? undefined : left[label];
@@ -42,6 +57,7 @@ export function triedAnew(run: number, labels: readonly (string | null | undefin
 export function itsEnd({ error }: Instance): Steps {
   const label = error?.step || error?.behind;
   if (!error || !label) return {};
-  const { code, message } = error;
-  return { [label]: code === "step_failed" ? { name: "Error", message } : { name: "MillraceError", code, message } };
+  const { code, message, effect } = error;
+  const known = effect !== undefined && effect !== "none" && { effect };
+  return { [label]: { ...(code === "step_failed" ? { name: "Error", message } : { name: "MillraceError", code, message }), ...known } };
 }

@@ -1,8 +1,10 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { sql } from "../contract/sql.ts";
 import { labelOf } from "../contract/step-names.ts";
+import { shortened } from "../contract/text.ts";
 import { type Effect, effectsAndFree, effectsOf } from "../inspect/effects.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
+import type { Unrecorded } from "../pass/failure.ts";
 import { type Action, actionIdOf, type Operator, selectCutOff, selectCutOffSoFar } from "../store/actions.ts";
 import { DOUBTED } from "../store/inbox/classes.ts";
 import { hasDoubt } from "../store/inbox/read.ts";
@@ -12,7 +14,7 @@ import { hasToTakeBack } from "../store/instances/undoable.ts";
 import { query } from "../store/retry.ts";
 import { actAndTell } from "./act.ts";
 import { failedBefore } from "./failed-before.ts";
-import { itsEnd } from "./left.ts";
+import { itsEnd, unrecorded } from "./left.ts";
 import { isStopped } from "./retry-beginning.ts";
 
 /** What an undo would do with each guarded effect. */
@@ -39,36 +41,40 @@ export async function planUndo(env: EngineEnv, by: Operator, instanceId: string)
 
 /** What an undo does with each effect, in undo order; one that has failed, with each that it has not taken back yet. */
 export async function undoEffects(env: EngineEnv, by: Operator, instance: Instance): Promise<UndoPlan["effects"]> {
-  const { id, undo, error } = instance;
+  const { id, undo } = instance;
   const withFree = await effectsAndFree(env, by, id);
   const newest = new Map(withFree.map((effect) => [labelOf(effect.step, effect.item), effect]));
   // Behind what the undo has taken back stands a generation of which nothing was asked for.
   const recorded = undo === null ? withFree : await effectsOf(env, by, id);
-  const failed = undo === null ? error?.step || error?.behind : undefined;
-  // A step that failed before it recorded anything has no entry: a reading one, or one whose answer was lost each time. Nor has one that a
-  // person's act cut off.
+  // A step that failed before it recorded anything has no entry: one whose answer was lost each time. Nor has one that a person's act cut
+  // off.
+  const open = new Map<string, Unrecorded>();
+  for (const [label, known] of await unrecorded(env, instance)) {
+    const last = newest.get(label);
+    if (last === undefined || (last.state === "failed" && (undo === null || last.generation === 1))) open.set(label, known);
+  }
   const cutOff = await query<{ label: string; at: number }>(
     env.DB,
     undo === null ? selectCutOffSoFar(by.tenantId, id) : selectCutOff(undo),
   );
-  const unknown = new Set(failed === undefined ? [] : [failed]);
   for (const { label, at } of cutOff) {
     const last = newest.get(label);
-    if (last === undefined || (last.state === "failed" && last.updatedAt < at)) unknown.add(label);
+    if (last === undefined || (last.state === "failed" && last.updatedAt < at)) open.set(label, "unknown");
   }
   const plan = recorded
     .filter((effect) => effect.undo !== "undo_step" && !effect.takenBack)
     .map((effect) => ({ label: labelOf(effect.step, effect.item), effect }))
     .toReversed();
-  const verdicts = plan.map(({ label, effect }) => ({
-    step: effect.step,
-    item: effect.item,
+  const verdicts = plan.map(({ label, effect }) => {
     // Its outcome is all that such a class records: of a generation that was free to be taken nobody knows what its attempts did.
-    verdict: unknown.has(label) && effect.state === "failed" && UNCLAIMED.has(effect.class) ? ("unknown" as const) : undoVerdictOn(effect),
-  }));
-  const unlisted = unknown.difference(new Set(plan.map(({ label }) => label)));
-  return [...[...unlisted].map((step) => ({ step, item: "", verdict: "unknown" as const })), ...verdicts];
+    const known = effect.state === "failed" && UNCLAIMED.has(effect.class) ? open.get(label) : undefined;
+    return { step: effect.step, item: effect.item, verdict: known ? VERDICT_ON[known] : undoVerdictOn(effect) };
+  });
+  for (const { label } of plan) open.delete(label);
+  return [...[...open].map(([step, known]) => ({ step, item: "", verdict: VERDICT_ON[known] })), ...verdicts];
 }
+
+const VERDICT_ON = { refused: "nothing", unknown: "unknown" } as const;
 
 const UNCLAIMED: ReadonlySet<string> = new Set(["keyed", "natural"]);
 
@@ -108,7 +114,8 @@ export async function undoInstance(env: EngineEnv, by: Operator, instanceId: str
   return { actionId };
 }
 
-async function whyRefused(env: EngineEnv, { tenantId }: Operator, { id, status, undo }: Instance): Promise<string | null> {
+async function whyRefused(env: EngineEnv, by: Operator, instance: Instance): Promise<string | null> {
+  const { id, status, undo } = instance;
   if (undo !== null && status === "terminated") return "The instance is undone already: there is nothing left to undo.";
   if (undo !== null && status === "errored")
     return "An undo of the instance has failed: retry it, and it goes on from there; or skip the step that it failed of.";
@@ -117,8 +124,15 @@ async function whyRefused(env: EngineEnv, { tenantId }: Operator, { id, status, 
   if (doubt) return "An effect of the instance is in doubt: resolve it first. List those with GET /v1/effects?state=in_doubt.";
   const [something] = await query(
     env.DB,
-    sql`SELECT 1 FROM instances WHERE id = ${id} AND tenant_id = ${tenantId} AND ${hasToTakeBack(tenantId, id)}`,
+    sql`SELECT 1 FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId} AND ${hasToTakeBack(by.tenantId, id)}`,
   );
   if (something) return null;
-  return "The instance has done nothing that could be taken back, or an undo has taken it back already: a dry run says what stays.";
+  const unknown = (await undoEffects(env, by, instance)).filter(({ verdict }) => verdict === "unknown");
+  const said = "The instance has nothing on record that could be taken back, or an undo has taken it back already.";
+  return unknown.length > 0 ? `${said}${mayStand(unknown)}` : said;
+}
+
+function mayStand(unknown: UndoPlan["effects"]): string {
+  const labels = shortened(unknown.map(({ step, item }) => `"${labelOf(step, item)}"`).join(", "), 500);
+  return ` Without a record, and may have happened: ${labels}. Look at the upstream. What happened there stands; a retry sends it once more under its key, and is on record then, for an undo to take back.`;
 }

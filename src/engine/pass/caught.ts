@@ -1,13 +1,15 @@
-import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
+import { codeOf, type ErrorCode, isDefiniteRefusal, MillraceError, messageOf } from "../contract/errors.ts";
 import { sayInstead } from "../contract/stack.ts";
 import { beginning } from "../contract/text.ts";
-import type { Failure } from "./failure.ts";
+import type { Failure, Unrecorded } from "./failure.ts";
 
 /** An error that the workflow's code caught, as it is remembered. */
 export interface Caught {
   name: string;
   code?: ErrorCode | undefined;
   message: string;
+  /** What is known of its effect; nothing where it has none, or one that is on record. */
+  effect?: Unrecorded | undefined;
   /** Set where an operator has had the step tried anew since: then it says nothing, unless the step fails so again. */
   forgotten?: true;
   /** An effect that may have happened because of it, also where nothing is recorded of that. */
@@ -25,10 +27,11 @@ export type LeftBehind = Caught | { open: number };
 /** So much of a message is remembered, in characters. */
 const MAX_MESSAGE_CHARACTERS = 1000;
 
-/** Remembers what the code heard of an error. */
-export function caughtOf(error: unknown): Caught {
+/** Remembers what the code heard of an error, and what that says of its step's effect where that is recorded by its outcome alone (`acts`). */
+export function caughtOf(error: unknown, acts = false): Caught {
   const message = beginning(messageOf(error), MAX_MESSAGE_CHARACTERS);
-  return { name: error instanceof Error ? error.name : "Error", code: codeOf(error), message };
+  const effect = acts && ({ effect: isDefiniteRefusal(error) ? "refused" : "unknown" } as const);
+  return { name: error instanceof Error ? error.name : "Error", code: codeOf(error), message, ...effect };
 }
 
 /** Shortens an error's message to what is remembered of it: so the code hears the same on its first pass as on later ones. */

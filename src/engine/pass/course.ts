@@ -194,9 +194,9 @@ export class Course implements Progress {
   }
 
   /** Lets the code hear how a step came out when it is its turn. */
-  async settle<T>(label: string, taken: Promise<T>): Promise<T> {
+  async settle<T>({ label, acts }: { readonly label: string; readonly acts?: boolean }, taken: Promise<T>): Promise<T> {
     const [outcome] = await Promise.allSettled([taken]);
-    const settlement = outcome.status === "fulfilled" ? { label } : { label, failure: caughtOf(outcome.reason) };
+    const settlement = outcome.status === "fulfilled" ? { label } : { label, failure: caughtOf(outcome.reason, acts) };
     const isUnheard = this.#heardAtEnd !== undefined && this.#anew.has(label);
     if (this.#over || isUnheard) return new Promise(() => undefined);
     await this.#turnOf(settlement);

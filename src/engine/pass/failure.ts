@@ -3,6 +3,9 @@ import { codeOf, detailOf, type ErrorCode, MillraceError, messageOf } from "../c
 import { framesOf } from "../contract/stack.ts";
 import { beginning } from "../contract/text.ts";
 
+/** What is known of an effect whose step failed and of which nothing is recorded: its upstream refused it, or it may have happened. */
+export type Unrecorded = "refused" | "unknown";
+
 /** Why a step, and with it an instance, stopped: what the operator reads. */
 export interface Failure {
   /** The step as the platform names it; empty when the workflow's own code threw between steps. */
@@ -17,6 +20,8 @@ export interface Failure {
   message: string;
   attempts: number;
   upstreamStatus?: number | undefined;
+  /** What is known of the effect of that step; `none` where it has none, or one that is on record. Nothing where nobody said. */
+  effect?: Unrecorded | "none" | undefined;
   /** What may be behind it, and what to do then. */
   hint?: string | undefined;
 }

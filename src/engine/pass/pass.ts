@@ -124,7 +124,7 @@ export class Pass {
     if (this.course.isOver) return new Promise(() => undefined);
     const outcome = this.#outcomeOf(step, work, look);
     if (step.guarded) this.guarded.begin(step.label, outcome);
-    return this.course.settle(step.label, outcome);
+    return this.course.settle(step, outcome);
   }
 
   async #outcomeOf<T>(step: StepCall, work: () => Promise<T>, look?: (failure: Error) => Promise<unknown>): Promise<T> {
@@ -207,7 +207,9 @@ export class Pass {
     const failure = this.failures.reasonFor(error, Object.keys(this.course.failures));
     const behind = failure?.step === "" ? this.course.lastFailed : undefined;
     const whole = failure && { ...failure, ...(behind !== undefined && { behind }) };
-    return whole && !this.undoes ? withConfirmed(whole, this.instanceId, this.inbox.seen) : whole;
+    if (!whole || this.undoes) return whole;
+    const heard = this.course.failures[whole.step || (behind ?? "")];
+    return withConfirmed({ ...whole, ...(heard && { effect: heard.effect ?? "none" }) }, this.instanceId, this.inbox.seen);
   }
 
   /** What this pass leaves to later ones, as JSON. Null for one that undoes: its own failures say nothing of what there is to undo. */

@@ -12,6 +12,8 @@ export interface StepCall {
   of?: string;
   /** True for a step with an inbox entry. */
   guarded?: boolean;
+  /** True for an effect of which its outcome is all that is recorded: that of a failed one nobody has. */
+  acts?: boolean;
   /** True for one whose effect is its write. */
   commits?: boolean;
   /** True for one whose first attempt the pass makes itself, where it certainly is the first. */

@@ -12,6 +12,7 @@ import type { Stored } from "../guard/stored.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
 import type { Approval } from "../signals/approval.ts";
+import { CLAIMED } from "../store/inbox/classes.ts";
 import { Answer } from "./answer.ts";
 import type { ApprovalRequest } from "./approve.ts";
 import { mapItems } from "./map.ts";
@@ -89,7 +90,7 @@ export class Steps {
     assertWayBack(definition, undo !== undefined);
     const undoable = definition.undo !== undefined || undo !== undefined;
     const lean = this.#isLean(name, steps, { class: definition.effect, undoable });
-    const step = { ...this.#call(name, key, undoable), guarded: true, lean };
+    const step = { ...this.#call(name, key, undoable), guarded: true, acts: !CLAIMED.has(definition.effect), lean };
     return this.#guarded(step, this.#taking.effect(step, { definition, input, record, undo }));
   }
 

@@ -109,7 +109,10 @@ it.each(MODES)("An error of ours with a code of its own that is none ends its st
   const pay = defineStep({ effect: "natural", retries: { limit: 2, delay: 10 }, run });
   const { instanceId } = await runLab(({ step }) => step.effect("pay", pay, {}, { steps }));
   await reaches(instanceId, "errored");
-  expect([tried, await errorOf(instanceId)]).toEqual([1, { step: "pay", code: "step_failed", message: "No.", attempts: 1 }]);
+  expect([tried, await errorOf(instanceId)]).toEqual([
+    1,
+    { step: "pay", code: "step_failed", message: "No.", attempts: 1, effect: "unknown" },
+  ]);
 });
 
 it.each(MODES)("An error of ours whose detail cannot be read is that of its step (%s)", async (steps) => {
@@ -121,5 +124,5 @@ it.each(MODES)("An error of ours whose detail cannot be read is that of its step
   const pay = defineStep({ effect: "natural", ...ONCE, run: () => Promise.reject(odd) });
   const { instanceId } = await runLab(({ step }) => step.effect("pay", pay, {}, { steps }));
   await reaches(instanceId, "errored");
-  expect(await errorOf(instanceId)).toEqual({ step: "pay", code: "card_declined", message: "No.", attempts: 1 });
+  expect(await errorOf(instanceId)).toEqual({ step: "pay", code: "card_declined", message: "No.", attempts: 1, effect: "unknown" });
 });

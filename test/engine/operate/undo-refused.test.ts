@@ -132,12 +132,13 @@ describe("What cannot be undone", () => {
   it("is said beforehand by a dry run, in the order of the undo, and nothing is done", async () => {
     const name = fresh();
     await behave({ subject: `${name}/fails`, mode: "refuse", status: 400, times: 9 });
+    await behave({ subject: `${name}/lost`, mode: "fail", status: 500, times: 9 });
     const { instanceId } = await start(name, [
       { do: "keyed", name: "act", undo: "natural" },
       { do: "natural", name: "stays" },
       { do: "commit", name: "rows", undo: "rows" },
       { do: "lookup", name: "fails", undo: "natural", retries: 0, swallow: true },
-      { do: "keyed", name: "lost", subject: `${name}/fails`, undo: "natural", retries: 0 },
+      { do: "keyed", name: "lost", undo: "natural", retries: 0 },
     ]);
     expect(await reaches(instanceId, "errored")).toBe("errored");
     expect((await planUndo(probeEnv, operator, instanceId)).effects).toEqual([
@@ -159,7 +160,7 @@ describe("What cannot be undone", () => {
     ]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
     await undone(instanceId);
-    await behave({ subject: `${name}/act`, mode: "refuse", status: 400, times: 9 });
+    await behave({ subject: `${name}/act`, mode: "fail", status: 500, times: 9 });
     await retryInstance(probeEnv, operator, instanceId, { reason: "wanted after all" });
     expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
     expect((await planUndo(probeEnv, operator, instanceId)).effects).toEqual([

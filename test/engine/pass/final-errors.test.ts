@@ -55,7 +55,7 @@ describe("A step's error that ends it at once", () => {
     const { world, pay } = payment(run, steps);
     const { instanceId } = await runLab(({ step }) => step.effect("pay", pay.definition, {}, { steps }));
     await failed(instanceId);
-    expect(await errorOf(instanceId)).toEqual({ step: "pay", code: "step_failed", message: SAID, attempts: 1 });
+    expect(await errorOf(instanceId)).toEqual({ step: "pay", code: "step_failed", message: SAID, attempts: 1, effect: "unknown" });
     expect([world.tried, attempts(instanceId)]).toEqual([1, ["failed"]]);
   });
 
@@ -94,7 +94,7 @@ describe("A step's error that ends it at once", () => {
     const { world, pay } = payment(throwing(new MillraceError("upstream_refused", said)), steps);
     const { instanceId } = await runLab(({ step }) => step.effect("pay", pay.definition, {}, { steps }));
     await failed(instanceId);
-    expect(await errorOf(instanceId)).toEqual({ step: "pay", code: "upstream_refused", message: said, attempts: 3 });
+    expect(await errorOf(instanceId)).toEqual({ step: "pay", code: "upstream_refused", message: said, attempts: 3, effect: "refused" });
     expect(world.tried).toBe(3);
   });
 

@@ -35,6 +35,14 @@ export function selectCaught(instanceId: string): Statement {
     WHERE instance_id = ${instanceId} AND failure.value->>'forgotten' IS NULL`;
 }
 
+/** Steps of whose failure the code is told again, with what is known of an effect of which nothing was recorded. */
+export function selectUnrecorded(instanceId: string): Statement {
+  return sql`
+    SELECT DISTINCT failure.key AS label, failure.value->>'effect' AS effect FROM inbox, json_each(inbox.caught) failure
+    WHERE instance_id = ${instanceId} AND failure.value->>'effect' IS NOT NULL AND failure.value->>'forgotten' IS NULL
+      AND (state IN ('claimed', 'in_doubt', 'confirmed', 'done') OR (state = 'superseded' AND token <> ${UNDONE}))`;
+}
+
 /**
  * An operator wants a failed step tried anew: no later pass is told any more that it failed, unless it fails in the same way again. Behind
  * the statement that carries the action out.

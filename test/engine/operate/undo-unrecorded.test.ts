@@ -1,0 +1,81 @@
+import { type Steps, upstreamRefused } from "millrace";
+import { planUndo } from "millrace/operate";
+import { expect, it, onTestFinished } from "vitest";
+import { mode } from "../../probe/mode.ts";
+import { operator, probeEnv, reaches } from "../harness.ts";
+import { errorOf, runLab } from "../lab.ts";
+import { back, effect, ended, ONCE, undo } from "./operating.ts";
+
+const modes = ["platform", "lean"] as const;
+
+/** Runs `code` by steps of this mode, until it has ended. */
+async function run(steps: (typeof modes)[number], code: (step: Steps) => Promise<unknown>) {
+  mode.steps = steps;
+  onTestFinished(() => {
+    mode.steps = "platform";
+  });
+  const { instanceId } = await runLab(({ step }) => code(step));
+  return { id: instanceId, status: await ended(instanceId) };
+}
+
+const plan = (id: string) => planUndo(probeEnv, operator, id);
+const of = (step: string, verdict: string) => ({ step, item: "", verdict });
+
+const wayBack = { undo: back(async () => "back") };
+/** Did it, and says that it did not. */
+const charge = effect("keyed", () => Promise.reject(new Error("The till answered 500.")), wayBack);
+const refused = effect("keyed", () => Promise.reject(upstreamRefused("The till has closed.")), wayBack);
+const van = effect("keyed", async () => "a van", wayBack);
+
+it.each(modes)(
+  "an undo says of an effect that failed without a record, and whose %s step's failure the code caught, that it may stand",
+  async (steps) => {
+    const { id, status } = await run(steps, async (step) => {
+      await step.effect("van", van, {});
+      await step.effect("charge", charge, {}).catch(() => "without");
+      return "done";
+    });
+    expect(status).toBe("complete");
+    expect(await plan(id)).toEqual({ refused: null, effects: [of("charge", "unknown"), of("van", "undone")] });
+    await undo(id);
+    expect(await reaches(id, "terminated", "errored")).toBe("terminated");
+    expect((await plan(id)).effects).toEqual([of("charge", "unknown")]);
+  },
+);
+
+it.each(modes)(
+  "of %s steps that failed and were caught it names none that reads or commits, and says of one that was refused that it did not happen",
+  async (steps) => {
+    const { id, status } = await run(steps, async (step) => {
+      await step.read("quote", () => Promise.reject(new Error("No price.")), ONCE).catch(() => 0);
+      await step.effect("refused", refused, {}).catch(() => "without");
+      await step.commit("row", () => Promise.reject(new Error("No row.")), ONCE).catch(() => "without");
+      await step.effect("charge", charge, {}).catch(() => "without");
+      await step.effect("van", van, {});
+      throw new Error("The code has failed.");
+    });
+    expect(status).toBe("errored");
+    const { effects } = await plan(id);
+    expect(effects.toSorted((one, other) => one.step.localeCompare(other.step))).toEqual([
+      of("charge", "unknown"),
+      of("refused", "nothing"),
+      of("van", "undone"),
+    ]);
+  },
+);
+
+it.each(modes)("an undo of a run of %s steps with nothing on record is refused with the name of what may have happened", async (steps) => {
+  const { id, status } = await run(steps, (step) => step.effect("charge", charge, {}));
+  expect(status).toBe("errored");
+  expect(await plan(id)).toEqual({
+    refused: expect.stringMatching(/nothing on record.*Without a record, and may have happened: "charge"\. Look at the upstream/),
+    effects: [of("charge", "unknown")],
+  });
+  await expect(undo(id)).rejects.toMatchObject({ message: expect.stringContaining('may have happened: "charge"') });
+});
+
+it("an undo of a run that failed at what only reads names nothing that may have happened", async () => {
+  const { id } = await run("platform", (step) => step.read("quote", () => Promise.reject(new Error("No price.")), ONCE));
+  expect(await errorOf(id)).toMatchObject({ step: "quote" });
+  expect(await plan(id)).toEqual({ refused: "The instance has nothing on record that could be taken back.", effects: [] });
+});
