@@ -145,6 +145,20 @@ it("a doubt of what was stopped says that a retry does what is answered; what ne
   expect(await acts()).toEqual(["Retry", "Undo", "Close"]);
 });
 
+it("an undo that is refused says effect by effect what may stand, because that is what somebody has to know then", async () => {
+  const ada = await person({ at: await shop() });
+  const payload = { order: "eu/31", change: 1, refused: true };
+  const { instance_id: id } = await ada.ask<{ instance_id: string }>("POST", "/v1/commands", { type: "order.change", payload });
+  const page = await ada.open(`instances/${id}`);
+  await page.locator(".facts").getByText("errored").waitFor();
+  await page.getByRole("button", { name: "Undo", exact: true }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("The instance has nothing on record that could be taken back.").waitFor();
+  await dialog.getByRole("listitem").filter({ hasText: "tell the warehouse" }).getByText("it did not happen").waitFor();
+  expect(await dialog.getByRole("button", { name: "Undo the instance" }).isDisabled()).toBe(true);
+  await expectFit(page, "instance-undo-refused");
+});
+
 /** As an engine leaves an instance whose attempt was cut off behind its request. */
 function inDoubt(id: string): Promise<void> {
   return inDatabase((database) => {

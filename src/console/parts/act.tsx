@@ -26,6 +26,8 @@ interface ActProps<Plan, Done> {
   show: (plan: Plan) => ComponentChildren;
   /** Why it would be refused now; null where it would not be. Default never. */
   refusal?: (plan: Plan) => string | null;
+  /** What is shown of a refused one beside why. Default nothing. */
+  showRefused?: (plan: Plan) => ComponentChildren;
   /** Does what the plan says. The key is one until an answer came, so that asked twice it is one act. */
   act: (reason: string, key: string, plan: Plan) => Promise<Result<Done>>;
   /** What an act under a key is about, beside its title and `depends`: asked for again in another dialog it has the same key. */
@@ -48,7 +50,21 @@ interface ActProps<Plan, Done> {
 
 /** Asks for one act: what would happen first, then why. Nothing happens by one key, nor twice by two clicks. */
 export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
-  const { title, verb, dryRun, show, refusal = () => null, act, done, leadsTo, close, children, depends = [], isReady = true } = props;
+  const {
+    title,
+    verb,
+    dryRun,
+    show,
+    showRefused,
+    refusal = () => null,
+    act,
+    done,
+    leadsTo,
+    close,
+    children,
+    depends = [],
+    isReady = true,
+  } = props;
   const { ask = "Why; kept in the audit", on, titled, final = null, missing = "Fill in what is missing, or wrong, above." } = props;
   const [problem, setProblem] = useState<Problem | undefined>();
   const [isActing, setActing] = useState(false);
@@ -117,6 +133,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
         {plan === undefined && <p class="quiet">{isReady ? "Asking what would happen …" : missing}</p>}
         {plan?.ok && refused === null && show(plan.data)}
         {refused !== null && <p class="problem">{refused}</p>}
+        {plan?.ok && refused !== null && showRefused?.(plan.data)}
         {plan?.ok === false && (
           <>
             <ProblemNote problem={plan.problem} />

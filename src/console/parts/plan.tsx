@@ -28,6 +28,17 @@ const VERDICTS: Readonly<Record<string, readonly [tone: Tone, means: string]>> =
   needs_output: ["orange", "it happened, and its output has to be given"],
 };
 
+/** What a dry run says of each effect though the act is refused: what may stand, somebody has to know. */
+export function RefusedPlan({ plan: { effects } }: { plan: Plan }) {
+  if (effects.length === 0) return null;
+  return (
+    <>
+      <p class="quiet">Effect by effect, were it not refused:</p>
+      <EffectList effects={effects} />
+    </>
+  );
+}
+
 /** A dry run, effect by effect. */
 export function EffectPlan({ plan: { follows, from, note, effects } }: { plan: Plan }) {
   return (
@@ -35,21 +46,27 @@ export function EffectPlan({ plan: { follows, from, note, effects } }: { plan: P
       {(follows || from) && <p>{follows ?? `It starts from ${from}.`}</p>}
       {note && <p>{note}</p>}
       {effects.length === 0 && <p class="quiet">No effect is recorded of it.</p>}
-      <ul class="effects">
-        {effects.map(({ step, item, verdict }) => {
-          const [tone, means] = VERDICTS[verdict] ?? ["quiet", ""];
-          return (
-            <li key={`${step} ${item}`}>
-              <span class="cut">
-                {step}
-                {item && ` [${item}]`}
-              </span>
-              <Status word={verdict} tone={tone} />
-              <span class="quiet">{means}</span>
-            </li>
-          );
-        })}
-      </ul>
+      <EffectList effects={effects} />
     </>
+  );
+}
+
+function EffectList({ effects }: Pick<Plan, "effects">) {
+  return (
+    <ul class="effects">
+      {effects.map(({ step, item, verdict }) => {
+        const [tone, means] = VERDICTS[verdict] ?? ["quiet", ""];
+        return (
+          <li key={`${step} ${item}`}>
+            <span class="cut">
+              {step}
+              {item && ` [${item}]`}
+            </span>
+            <Status word={verdict} tone={tone} />
+            <span class="quiet">{means}</span>
+          </li>
+        );
+      })}
+    </ul>
   );
 }

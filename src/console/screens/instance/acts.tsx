@@ -4,7 +4,7 @@ import { may } from "../../data/session.ts";
 import { writtenJson } from "../../data/written.ts";
 import { Act } from "../../parts/act.tsx";
 import { JsonField } from "../../parts/answer.tsx";
-import { EffectPlan, type Plan } from "../../parts/plan.tsx";
+import { EffectPlan, type Plan, RefusedPlan } from "../../parts/plan.tsx";
 import { Behind, GOES_ON } from "./behind.tsx";
 import { stepOf } from "./step-names.ts";
 import { type Detail, hasUndoFailed, UNDO_STEP } from "./whole.ts";
@@ -127,6 +127,7 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
       missing="The JSON above is none yet."
       dryRun={() => ask({ reason: "What would it do?", dry_run: true }) as never}
       refusal={({ refused }) => refused}
+      showRefused={(plan) => <RefusedPlan plan={plan} />}
       show={(plan) => (
         <>
           <EffectPlan plan={plan} />
