@@ -19,7 +19,7 @@ const VERDICTS: Readonly<Record<string, readonly [tone: Tone, means: string]>> =
   skipped: ["quiet", "it is passed by, by your word"],
   held: ["grey", "its next attempt waits until the instance is resumed"],
   under_way: ["blue", "an attempt is under way: what came of it is recorded first"],
-  undone: ["amber", "it is taken back"],
+  undone: ["amber", "it is taken back, or was before"],
   stays: ["green", "it stays: its code has no way back"],
   asked: ["violet", "the upstream is asked first whether it happened"],
   nothing: ["quiet", "it did not happen"],

@@ -1,9 +1,10 @@
+import { upstreamRefused } from "millrace";
 import { cancelInstance, closeInstance, getInstance, planClose, retryInstance, undoInstance } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
 import { mode } from "../../probe/mode.ts";
 import { dieAt, keeperRound, operator, probeEnv, rows } from "../harness.ts";
-import { failsUntilMended, outputOf, platformOf } from "../lab.ts";
-import { failed } from "./operating.ts";
+import { failsUntilMended, outputOf, platformOf, runLab } from "../lab.ts";
+import { back, effect, failed, resolve, undo } from "./operating.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
 const close = (id: string) => closeInstance(probeEnv, operator, id, "nobody needs it any more");
@@ -82,4 +83,48 @@ it("One in doubt is closed where its entry is gone, and not before: then no answ
   });
   expect(await platformOf(id)).toMatchObject({ status: "terminated" });
   expect((await standing(id)).status).toBe("skipped");
+});
+
+it.each(["platform", "lean"] as const)(
+  "What was stopped is not closed while an effect of its %s steps is in doubt; once a person has said that nobody can tell, it is, and nothing is sent",
+  async (steps) => {
+    mode.steps = steps;
+    onTestFinished(() => {
+      mode.steps = "platform";
+    });
+    const its = scene();
+    its.state.lose = true;
+    const id = await play(its, (step) => its.act(step, "b", "once"));
+    expect(await kept(id, "in_doubt")).toBe("in_doubt");
+    await cancelInstance(probeEnv, operator, id, { reason: "not wanted", undo: false });
+    const plan = await planClose(probeEnv, operator, id);
+    expect(plan).toMatchObject({
+      refused: expect.stringContaining("in doubt: resolve it first"),
+      effects: [{ step: "b", verdict: "in_doubt" }],
+    });
+    await expect(close(id)).rejects.toMatchObject({ message: plan.refused, detail: { from: "terminated", to: "skipped" } });
+    await resolve(id, "b", { verb: "retry_anyway" });
+    await close(id);
+    expect((await standing(id)).status).toBe("skipped");
+    expect(await rows("SELECT state FROM inbox WHERE instance_id = ?1 AND state = 'in_doubt'", id)).toEqual([]);
+    expect(its.log).toEqual(["b"]);
+  },
+);
+
+it("A dry run says what stands: what an undo has taken back before it failed, what it has not, and what failed without a record", async () => {
+  const stuck = { undo: back(() => Promise.reject(upstreamRefused("The van has left."))) };
+  const van = effect("keyed", async () => "a van", stuck);
+  const charge = effect("keyed", async () => "a charge", { undo: back(async () => "refunded") });
+  const lost = effect("keyed", () => Promise.reject(new Error("The till answered 500.")));
+  const { instanceId: id } = await runLab(async ({ step }) => {
+    await step.effect("van", van, {});
+    await step.effect("charge", charge, {});
+    await step.effect("lost", lost, {});
+  });
+  await failed(id);
+  const verdicts = async () => Object.fromEntries((await planClose(probeEnv, operator, id)).effects.map((one) => [one.step, one.verdict]));
+  expect(await verdicts()).toEqual({ van: "kept", charge: "kept", lost: "unknown" });
+  await undo(id);
+  await failed(id);
+  expect(await verdicts()).toEqual({ van: "kept", charge: "undone", lost: "unknown" });
 });

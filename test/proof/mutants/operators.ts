@@ -211,8 +211,8 @@ export const OPERATORS = mutantsOf("operators", {
   },
   "an instance is closed for which a person has still to decide": {
     file: "src/engine/store/instances/stop.ts",
-    find: "status = 'in_doubt' AND NOT ${hasDoubt(id)}",
-    put: "status = 'in_doubt'",
+    find: "status = 'in_doubt') AND NOT ${hasDoubt(id)}",
+    put: "status = 'in_doubt')",
     killedBy: "test/engine/operate/close.test.ts",
   },
   "a cancel that is to leave what was done takes it back": {

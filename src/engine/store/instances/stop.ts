@@ -79,12 +79,12 @@ export function markRestarted(id: string, run: number): Statement {
 }
 
 /**
- * An operator closes an instance for good: nothing retries it, and nobody is expected to. One in doubt, of which no effect is in doubt any
- * more, is closed too: no answer would move it on.
+ * An operator closes an instance for good: nothing retries it, and nobody is expected to, so that none of its effects may be in doubt. One
+ * whose row says that it is in doubt is closed too then: no answer would move it on.
  */
 export function markClosed({ id, tenantId, run }: Seen): Statement {
   return sql`
     UPDATE instances SET status = 'skipped', run = ${run + 1}, updated_at = ${now}, check_at = NULL
     WHERE id = ${id} AND tenant_id = ${tenantId} AND run = ${run}
-      AND (status IN ${RETRYABLE} OR (status = 'in_doubt' AND NOT ${hasDoubt(id)}))`;
+      AND (status IN ${RETRYABLE} OR status = 'in_doubt') AND NOT ${hasDoubt(id)}`;
 }
