@@ -63,9 +63,11 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
     const stopped = isOver && UNDER_WAY.has(step.state) && ({ state: "stopped", until: null } as const);
     const unnamed = step.eventType !== null && isOwnEvent(step.eventType) && { eventType: null };
     const told = withCause(begunInPass(step, recorded.get(step.name)?.at(-1)), instance);
+    const attempts = doubted ? withDoubt(told.attempts, recorded.get(step.name)?.at(-1)) : told.attempts;
     const part = ownStep(step)?.part;
     return {
       ...told,
+      attempts,
       own: part ? { of: codeLabelOf(step), part } : null,
       mode: "platform",
       kept: false,
@@ -139,6 +141,13 @@ function withCause(step: StepRecord, { error }: Shown): StepRecord {
   return { ...step, attempts: step.attempts.with(-1, { ...last, error: { ...last.error, message: error.message } }) };
 }
 
+/** For the platform an attempt that ends in doubt has answered: what it failed of, its entry says. */
+function withDoubt(attempts: StepRecord["attempts"], effect: Effect | undefined): StepRecord["attempts"] {
+  const last = attempts.at(-1);
+  if (!last || last.error || effect?.state !== "in_doubt" || !effect.error) return attempts;
+  return attempts.with(-1, { ...last, error: { name: "Error", message: effect.error.message } });
+}
+
 /** What an entry says of the step that it was recorded by. */
 const STATES = {
   claimed: "running",
@@ -154,6 +163,7 @@ function forgottenStep(name: string, effects: readonly Effect[], begunAt: number
   const state = STATES[last?.state ?? "done"];
   const startedAt = last?.beganAt ?? null;
   const endedAt = last?.endedAt ?? (state === "complete" || state === "errored" ? (last?.updatedAt ?? null) : null);
+  const attempts = startedAt === null ? [] : [{ attempt: 1, startedAt, endedAt, error: null, retryDelayMs: null }];
   return {
     type: "do",
     name,
@@ -164,7 +174,7 @@ function forgottenStep(name: string, effects: readonly Effect[], begunAt: number
     state,
     startedAt,
     endedAt,
-    attempts: startedAt === null ? [] : [{ attempt: 1, startedAt, endedAt, error: null, retryDelayMs: null }],
+    attempts: withDoubt(attempts, last),
     durationMs: null,
     until: null,
     eventType: null,

@@ -17,8 +17,9 @@ it("an instance in doubt says which step is, since when and where that is answer
   const answers = { confirm: `${at}/confirm`, reject: `${at}/reject`, retry: `${at}/retry` };
   expect((await get(`/v1/instances/${instanceId}`)).body).toMatchObject({ status: "in_doubt", doubts: [{ ...doubts[0], ...answers }] });
   const steps = async () => (await get(`/v1/instances/${instanceId}/steps`)).body.items;
+  const why = (await get(`/v1/instances/${instanceId}`)).body.doubts[0].why;
   expect(await steps()).toMatchObject([
-    { type: "do", name: "mail", state: "in_doubt", ended_at: null },
+    { type: "do", name: "mail", state: "in_doubt", ended_at: null, attempts: [{ attempt: 1, error: { message: why } }] },
     { type: "waitForEvent", name: "mail · in doubt 1", state: "waiting", event_type: null },
   ]);
   expect((await post(answers.confirm, { output: "sent", reason: "It is in their inbox." })).status).toBe(202);
