@@ -145,7 +145,7 @@ function withCause(step: StepRecord, { error }: Shown): StepRecord {
 function withDoubt(attempts: StepRecord["attempts"], effect: Effect | undefined): StepRecord["attempts"] {
   const last = attempts.at(-1);
   if (!last || last.error || effect?.state !== "in_doubt" || !effect.error) return attempts;
-  return attempts.with(-1, { ...last, error: { name: "Error", message: effect.error.message } });
+  return attempts.with(-1, { ...last, error: { name: "Error", message: effect.error.message, code: effect.error.code } });
 }
 
 /** What an entry says of the step that it was recorded by. */

@@ -1,9 +1,9 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { laneIn } from "../contract/queue.ts";
 import { sql } from "../contract/sql.ts";
+import { labelOf } from "../contract/step-names.ts";
 import { effectsOf } from "../inspect/effects.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
-import { labelOf } from "../pass/history.ts";
 import { type Action, actionIdOf, type Operator } from "../store/actions.ts";
 import { hasDoubt } from "../store/inbox/read.ts";
 import { REFUSED, RETRYABLE } from "../store/instances/status.ts";
@@ -51,9 +51,9 @@ const FOLLOWS =
 
 /**
  * Closes an instance that failed, or was stopped, for good: it is on record as skipped, with the reason in the audit, and neither a retry
- * nor an undo moves it on. A lane that stands still for it goes on. What a person has to say of it is said before: with an effect in doubt it
- * is not closed. One in doubt of which no effect is, is: no answer would move it on. Errors: `instance_not_found`; `invalid_transition`
- * (audited as no change) for any other.
+ * nor an undo moves it on. A lane that stands still for it goes on. With an effect in doubt it is not closed: what only a person can say is
+ * said before. One in doubt of which no effect is, is closed: no answer would move it on. Errors: `instance_not_found`;
+ * `invalid_transition` (audited as no change) for any other.
  */
 export async function closeInstance(env: EngineEnv, by: Operator, instanceId: string, reason: string): Promise<{ actionId: string }> {
   const instance = await getInstance(env, by, instanceId);

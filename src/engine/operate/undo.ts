@@ -128,7 +128,7 @@ async function whyRefused(env: EngineEnv, by: Operator, instance: Instance): Pro
   );
   if (something) return null;
   const unknown = (await undoEffects(env, by, instance)).filter(({ verdict }) => verdict === "unknown");
-  const said = "The instance has nothing on record that could be taken back, or an undo has taken it back already.";
+  const said = "The instance has nothing on record that could be taken back.";
   return unknown.length > 0 ? `${said}${mayStand(unknown)}` : said;
 }
 
