@@ -140,7 +140,7 @@ describe("A step's error with a detail", () => {
     const { world, pay } = payment(() => Promise.reject(refusal()), steps);
     const { instanceId } = await runLab(({ step }) => step.effect("pay", pay.definition, {}, { steps }));
     await failed(instanceId);
-    expect(await errorOf(instanceId)).toEqual({ step: "pay", code: "upstream_refused", message: SAID, attempts: 3 });
+    expect(await errorOf(instanceId)).toEqual({ step: "pay", code: "upstream_refused", message: SAID, attempts: 3, effect: "refused" });
     expect(world.tried).toBe(3);
   });
 });
