@@ -20,7 +20,10 @@ const SAYS = script(`
   });
   ${LOADS};`);
 
-/** Two workflows that have a run of the same id each, and two queues, which are sent one message each. */
+/**
+ * Two workflows that have a run of the same id each, two queues, which are sent one message each, and two databases with a table of the same
+ * name each.
+ */
 const WORKER = `
   import { WorkflowEntrypoint } from "cloudflare:workers";
   const heard = [];
@@ -33,6 +36,11 @@ const WORKER = `
     const { status, output } = await run.status();
     return status === "complete" ? output : end(run);
   };
+  const kept = async (database, number) => {
+    await database.exec("CREATE TABLE kept (number)");
+    await database.batch([10, 20].map((more) => database.prepare("INSERT INTO kept VALUES (?)").bind(number + more)));
+    return database.prepare("SELECT number FROM kept").raw();
+  };
   export default {
     async fetch(request, env) {
       const runs = [await env.FIRST.create({ id: "one", params: "ran" }), await env.SECOND.create({ id: "one", params: "ran too" })];
@@ -40,7 +48,9 @@ const WORKER = `
       await env.RIGHT.send("to the right");
       const outputs = await Promise.all(runs.map(end));
       while (heard.length < 2) await scheduler.wait(10);
-      return Response.json([...outputs, ...heard.sort()]);
+      const rows = await Promise.all([kept(env.NEAR, 1), kept(env.FAR, 2)]);
+      const refused = await env.FAR.prepare("SELECT * FROM nowhere").all().catch(({ message }) => message);
+      return Response.json([...outputs, ...heard.sort(), rows, refused]);
     },
     queue({ queue, messages }) { heard.push(...messages.map(({ body }) => queue + ": " + body)); },
   };`;
@@ -52,6 +62,7 @@ const RUNS = script(`
     workers: [{
       name: "two-of-each", modules: true, script: ${JSON.stringify(WORKER)}, compatibilityDate: "2026-10-01",
       workflows: { FIRST: { name: "first", className: "First" }, SECOND: { name: "second", className: "Second" } },
+      d1Databases: { NEAR: "near", FAR: "far" },
       queueProducers: { LEFT: { queueName: "left" }, RIGHT: { queueName: "right" } },
       queueConsumers: { left: { maxBatchTimeout: 0 }, right: { maxBatchTimeout: 0 } },
     }],
@@ -71,7 +82,7 @@ it("what a runtime is told is written in steps of four megabytes, and not of the
   expect([said(SAYS, []), said(SAYS, [LIGHTER])]).toEqual(["4096", "4194304"]);
 });
 
-it("a Worker's workflows have one Worker beside it instead of one each, and so its queues: each is itself, and does what it did", () => {
+it("a Worker's workflows have one Worker beside it instead of one each, and so its queues, and its databases none: each is itself, and does what it did", () => {
   const folder = mkdtempSync(join(tmpdir(), "millrace-lighter-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const told = join(folder, "told.json");
@@ -80,8 +91,18 @@ it("a Worker's workflows have one Worker beside it instead of one each, and so i
     "Second ran too",
     "left: to the left",
     "right: to the right",
+    [
+      [[11], [21]],
+      [[12], [22]],
+    ],
+    expect.stringContaining("no such table: nowhere"),
   ]);
-  const services: { name: string; worker?: object }[] = JSON.parse(readFileSync(told, "utf8")).services;
+  const services: { name: string; worker?: { bindings?: { wrapped?: { moduleName: string } }[] } }[] = JSON.parse(
+    readFileSync(told, "utf8"),
+  ).services;
   const beside = services.filter(({ name, worker }) => worker && /workflows:|queues:queue:/.test(name));
   expect(beside).toHaveLength(2);
+  // The package's own asks a Worker, which asks the object that has the database.
+  const bound = services.flatMap(({ worker }) => worker?.bindings ?? []).flatMap(({ wrapped }) => (wrapped ? [wrapped.moduleName] : []));
+  expect(new Set(bound.filter((name) => /d1|database/.test(name)))).toEqual(new Set(["millrace:database"]));
 });

@@ -1,37 +1,5 @@
-/** What a runtime is told, as far as it is used here. */
-export interface Told {
-  services: Service[];
-}
-
-interface Service {
-  name: string;
-  worker?: Worker;
-}
-
-interface Worker {
-  modules?: { name: string; esModule?: string }[];
-  bindings?: Binding[];
-  durableObjectNamespaces?: ObjectClass[];
-}
-
-interface Binding {
-  name: string;
-  text?: string;
-  durableObjectNamespace?: ObjectClass;
-}
-
-interface ObjectClass {
-  className: string;
-}
-
-/** Who is asked for: a service, one of its entrypoints or classes, and what it is told of who asks. */
-interface Asked {
-  name?: unknown;
-  serviceName?: unknown;
-  entrypoint?: string;
-  className?: string;
-  props?: { json: string };
-}
+import { databasesAtOnce } from "./databases-at-once.ts";
+import { type Asked, type Binding, NAMED, type ObjectClass, type Service, type Told, type Worker } from "./told.ts";
 
 /**
  * Lets what stands in locally for all workflows be one Worker, and for all queues another. The package makes one of each, of the same code,
@@ -40,6 +8,7 @@ interface Asked {
 export function together(told: Told): void {
   for (const alike of alikeIn(told, isWorkflow)) workflowsTogether(told, alike);
   for (const alike of alikeIn(told, isQueue)) queuesTogether(told, alike);
+  databasesAtOnce(told);
 }
 
 type Alike = [Required<Service>, ...Required<Service>[]];
@@ -47,7 +16,6 @@ type Alike = [Required<Service>, ...Required<Service>[]];
 const isWorkflow = ({ modules, durableObjectNamespaces }: Worker) =>
   modules?.[0]?.name === "workflows.mjs" && durableObjectNamespaces?.length === 1;
 
-const NAMED = "MINIFLARE_NAMESPACE";
 const isQueue = ({ modules, bindings }: Worker, service: string) =>
   modules?.[0]?.name === "object-entry.worker.js" && bindings?.[0]?.name === NAMED && service.startsWith("queues:");
 

@@ -1,0 +1,38 @@
+import { NAMED, type Told, type Worker } from "./told.ts";
+
+/** Of which the package makes a database's binding: it sends each statement to a Worker, which sends it to the database's object. */
+const THEIRS = "cloudflare-internal:d1-api";
+
+/** The same binding, but that it asks the object. The `fetcher`, which is that Worker, is what a database needs to be made. */
+const AT_ONCE = {
+  name: "millrace:database",
+  internal: true,
+  esModule: `
+    import made from "${THEIRS}";
+    export default function ({ fetcher, objects, name }) {
+      const [id, cf] = [objects.idFromName(name), { miniflare: { name } }];
+      const object = { fetch: (asked, init) => objects.get(id).fetch(asked, { ...init, cf }) };
+      const database = made({ fetcher });
+      database.fetcher = object;
+      database.alwaysPrimarySession.fetcher = object;
+      return database;
+    }`,
+};
+
+/**
+ * Lets each statement go to its database at once, for seven tenths of what it takes of a processor with a Worker on its way. A database
+ * that is elsewhere, and has no object here, is asked as the package asks it.
+ */
+export function databasesAtOnce(told: Told): void {
+  const workers = new Map<unknown, Worker | undefined>(told.services.map(({ name, worker }) => [name, worker]));
+  const wrapped = told.services.flatMap(({ worker }) => worker?.bindings ?? []).flatMap((one) => one.wrapped ?? []);
+  for (const database of wrapped.filter(({ moduleName }) => moduleName === THEIRS)) {
+    const asked = database.innerBindings[0]?.service;
+    const bound = workers.get(asked?.name)?.bindings?.find(({ durableObjectNamespace }) => durableObjectNamespace);
+    const name: string | undefined = asked?.props && JSON.parse(asked.props.json)[NAMED];
+    if (!bound?.durableObjectNamespace || name === undefined) continue;
+    database.moduleName = AT_ONCE.name;
+    database.innerBindings.push({ name: "objects", durableObjectNamespace: bound.durableObjectNamespace }, { name: "name", text: name });
+  }
+  if (wrapped.some(({ moduleName }) => moduleName === AT_ONCE.name)) told.extensions = [...(told.extensions ?? []), { modules: [AT_ONCE] }];
+}
