@@ -2,7 +2,7 @@ import type { Envelope } from "millrace";
 
 /** An event as a producer outside would send it. */
 export function event(
-  type: "probe.signal" | "probe.done" | "probe.routed",
+  type: "probe.signal" | "probe.done" | "probe.routed" | "lab.event",
   subject: string,
   payload: unknown,
   key: string = crypto.randomUUID(),

@@ -1,4 +1,4 @@
-import { defineCommand, defineEvent, defineWorkflow, on, project, sendEach, sensitive, type WorkflowCall } from "millrace";
+import { call, defineCommand, defineEvent, defineWorkflow, on, project, sendEach, sensitive, type WorkflowCall } from "millrace";
 import * as z from "zod";
 import { probeCommands, probeEvents } from "./messages.ts";
 import { mode } from "./mode.ts";
@@ -62,8 +62,12 @@ export const keepLabRow = project<{ name: string; row?: string | undefined }>(
     row === undefined ? undefined : { text: INSERT_ROW, row: { id, kind: row === "poison" ? null : row, name } },
 );
 
+/** What a route's code does with the event about a run, by the run's name. */
+export const labCalls = new Map<string, () => Promise<unknown>>();
+
 export const labRoute = on(
   LabEvent,
   sendEach(LabRequested, ({ payload: { name, note, row } }) => (row === undefined ? [{ name, note }] : [])),
   keepLabRow,
+  call<{ name: string }>(async ({ payload: { name } }) => void (await labCalls.get(name)?.())),
 );

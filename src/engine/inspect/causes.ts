@@ -126,5 +126,5 @@ function sampled({ sample, ...row }: CauseRow): SampledCause {
 function asCause({ said, step, ...row }: SampledCause, hide: (id: string) => Hide): Cause {
   const own = row.sample === null ? hideNothing : hide(row.sample);
   const message = said === null ? "" : normalized(own(said));
-  return { ...row, code: shownCode(own, row.code), step: step ? stepOf(step) : null, message };
+  return { ...row, code: shownCode(own, row.code), step: step ? own(stepOf(step)) : null, message };
 }

@@ -26,7 +26,7 @@ export interface Intake {
   /** Default: its deliveries. */
   readonly triesOf?: TriesOf | undefined;
   /** Since when the batch is worked on, in milliseconds since 1970. */
-  readonly takenAt?: number;
+  readonly takenAt?: number | undefined;
   /** Default: nothing. */
   readonly onCaptured?: OnCaptured | undefined;
 }

@@ -1,4 +1,5 @@
 import { codeOf, detailOf, messageOf } from "../contract/errors.ts";
+import { type Hide, shownCode } from "../contract/hide.ts";
 import { type SpanUnderWay, spanIdOf } from "../contract/trace.ts";
 import type { Delivered, Delivery } from "./delivery.ts";
 import { logDelivery } from "./log/deliveries.ts";
@@ -38,9 +39,10 @@ export function noteDelivery(env: object, { takenAt: at, ...said }: Noted): void
   if (said.deadLetter !== undefined) countLetters(env, [{ queue: said.queue, reason: said.code }]);
 }
 
-/** Why a delivery failed, as its line says it. */
-export function causeOf(error: unknown): Pick<Delivery, "code" | "error" | "upstreamStatus"> {
-  return { code: codeOf(error), error: messageOf(error), upstreamStatus: detailOf(error).upstreamStatus };
+/** Why a delivery failed, as its line, its span and what counts it may say it: without what its message withholds. */
+export function causeOf(error: unknown, hide: Hide): Pick<Delivery, "code" | "error" | "upstreamStatus"> {
+  const code = codeOf(error);
+  return { code: code && shownCode(hide, code), error: hide(messageOf(error)), upstreamStatus: detailOf(error).upstreamStatus };
 }
 
 function fieldsOf({ body }: Delivered): Record<string, unknown> {

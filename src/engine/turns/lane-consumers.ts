@@ -1,8 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { type Hide, hideAll, hideNothing, hidingIn } from "../contract/hide.ts";
+import type { Hide } from "../contract/hide.ts";
 import { instanceId } from "../contract/ids.ts";
 import { laneIn } from "../contract/queue.ts";
-import { holdsMarks } from "../contract/redact.ts";
 import { consumeCommands } from "../intake/consume/commands.ts";
 import { consumeEvents } from "../intake/consume/events.ts";
 import type { Intake, Taker } from "../intake/consumer.ts";
@@ -10,7 +9,8 @@ import { capture } from "../intake/letters/capture.ts";
 import { envelopeIn } from "../intake/letters/letter.ts";
 import type { LaneLetter, OnFailure } from "../lanes/definition.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { type ConsumerDefinition, routesOf } from "../topology/consumer.ts";
+import type { ConsumerDefinition } from "../topology/consumer.ts";
+import { hideIn } from "../topology/marks.ts";
 
 /** A lane that the engine takes messages from, as its consumer declares it. */
 export interface EngineLane {
@@ -46,22 +46,11 @@ export function lanesOf(catalog: Catalog): EngineLane[] {
           const workflow = performers.get(envelope?.message_type ?? "");
           return envelope && workflow && instanceId(envelope.tenant_id, workflow, envelope.idempotency_key);
         },
-        hideOf: (body) => hideOf(consumer, body),
+        hideOf: (body) => hideIn(catalog, consumer.queue.name, body),
         keepLetter: (letter, env) => keepLetter({ env, consumer, catalog }, letter),
       },
     ];
   });
-}
-
-/** A payload that is kept elsewhere, or is of no type of the consumer's, is not looked into: then all is withheld, if anything may be. */
-function hideOf(consumer: ConsumerDefinition, body: unknown): Hide {
-  const definitions = [...(consumer.starts ?? []).map(({ on }) => on), ...routesOf([consumer]).map(({ event }) => event)];
-  const marked = definitions.filter(({ payload }) => holdsMarks(payload));
-  if (marked.length === 0) return hideNothing;
-  const envelope = envelopeIn(body);
-  const own = definitions.find(({ type }) => type === envelope?.message_type);
-  if (!envelope || !own || envelope.payload_ref !== undefined) return hideAll;
-  return hidingIn(own.payload, envelope.payload_inline);
 }
 
 async function keepLetter(intake: Intake, { id, body, attempts, error, sentAt }: LaneLetter): Promise<void> {

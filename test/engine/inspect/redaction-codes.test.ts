@@ -1,19 +1,25 @@
-import { defineStep, MillraceError } from "millrace";
+import { createExecutionContext } from "cloudflare:test";
+import { defineStep, MillraceError, notRetryable } from "millrace";
+import { engineRoutes } from "millrace/http";
+import { mintToken } from "millrace/operate";
+import { settleCounts } from "millrace/testing";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Json } from "../../api/client.ts";
-import { fresh, reaches, rows, until } from "../harness.ts";
+import { labCalls } from "../../probe/lab.ts";
+import { app } from "../../probe/worker.ts";
+import { deliver, event, fresh, probeEnv, reaches, rows, until } from "../harness.ts";
 import { errorOf, runLab } from "../lab.ts";
 import { ONCE } from "../operate/operating.ts";
 import { lettered, REDACTED, reader } from "./told.ts";
 
 /** The engine's own lines about attempts and ends, from here on. */
-function linesFromNow(): () => Json[] {
+function linesFromNow(logs = "attempt|ended"): () => Json[] {
   const spies = (["log", "warn", "error"] as const).map((level) => vi.spyOn(console, level));
   onTestFinished(() => {
     for (const spy of spies) spy.mockRestore();
   });
   const said = () => spies.flatMap((spy) => spy.mock.calls.map(([line]) => String(line)));
-  return () => said().flatMap((line) => (/^\{"log":"(attempt|ended)"/.test(line) ? [JSON.parse(line)] : []));
+  return () => said().flatMap((line) => (new RegExp(`^\\{"log":"(${logs})"`).test(line) ? [JSON.parse(line)] : []));
 }
 
 const letters = () => fresh("a").replaceAll(/[^a-z]/g, "q");
@@ -73,6 +79,45 @@ describe("What a message marks as sensitive, said as the code of an error", () =
     const secret = email();
     const { lines } = await shownOf("once", secret, steps, () => Promise.reject(new MillraceError(secret, `Said ${secret}.`)));
     expect(lines).toMatchObject([{ log: "attempt", outcome: "in_doubt", code: "step_failed", error: `Said ${REDACTED}.` }]);
+  });
+});
+
+describe("What a message marks as sensitive, thrown by the code of a route", () => {
+  const SAID = {
+    words: (email: string) => notRetryable(`No mailbox ${email}.`, 404),
+    code: (email: string) => new MillraceError(email, "No.", { terminal: true }),
+    step: (email: string) => new MillraceError("not_retryable", "No.", { step: `mail ${email}` }),
+  };
+  const PLACES = Object.keys(SAID) as (keyof typeof SAID)[];
+  // The first delivery, which comes back where another may mend it, and the last one, which becomes a dead letter.
+  const CASES = PLACES.flatMap((place) => [1, 6].map((attempt) => ({ place, attempt })));
+
+  it.each(CASES)("as its $place is in no line, letter, cause or count (delivery $attempt)", async ({ place, attempt }) => {
+    const [by, name, email, lines] = [await reader(), fresh("lab"), `lovelace_${letters()}`, linesFromNow("[a-z_]+")];
+    labCalls.set(name, () => Promise.reject(SAID[place](email)));
+    await deliver("probe-events", [event("lab.event", name, { name, row: name, person: { email, city: "London" } })], attempt);
+    const deliveries = lines().filter(({ log, subject }) => log === "delivery" && subject === name);
+    expect(deliveries).toHaveLength(1);
+    const stored = await rows("SELECT reason, step, cause FROM dead_letters WHERE body LIKE ?1", `%${name}%`);
+    const pages = await Promise.all(["", "/causes"].map((path) => by.get(`/v1/dead-letters${path}`)));
+    expect(pages.map(({ status }) => status)).toEqual([200, 200]);
+    await settleCounts(probeEnv);
+    const headers = { authorization: `Bearer ${await mintToken(probeEnv, { tenantId: "acme", actor: "tess", scopes: ["observe"] })}` };
+    const metrics = await engineRoutes(app).fetch(new Request("http://localhost/metrics", { headers }), probeEnv, createExecutionContext());
+    expect(JSON.stringify([lines(), stored, pages.map(({ body }) => body), await metrics.text()])).not.toContain(email);
+    if (place === "words") expect(deliveries[0]).toMatchObject({ code: "not_retryable", error: `No mailbox ${REDACTED}.` });
+    if (place === "code") expect(deliveries[0]).toMatchObject({ code: "step_failed", error: "No." });
+  });
+
+  it("with a payload that is kept elsewhere is not told from its other words: all of them are hidden", async () => {
+    const [name, email, lines] = [fresh("lab"), `lovelace_${letters()}`, linesFromNow("delivery")];
+    labCalls.set(name, () => Promise.reject(notRetryable(`No mailbox ${email}.`)));
+    const payload = { name, row: name, person: { email, city: "London" } };
+    const { payload_inline: _, ...envelope } = event("lab.event", name, null);
+    const path = `payloads/acme/${name}/payload`;
+    await probeEnv.PAYLOADS.put(path, JSON.stringify(payload));
+    await deliver("probe-events", [{ ...envelope, payload_ref: `r2://${path}` }]);
+    expect(lines().filter(({ subject }) => subject === name)).toMatchObject([{ code: "not_retryable", error: REDACTED }]);
   });
 });
 

@@ -161,7 +161,7 @@ export function letterView(letter: DeadLetterRow, hide: Hide): z.infer<typeof De
     reason: shownCode(hide, letter.reason),
     error: hide(letter.error),
     issues: letter.issues?.map(({ path, message }) => ({ path: hide(path), message: hide(message) })) ?? null,
-    step: letter.step,
+    step: hide(letter.step),
     upstream_status: letter.upstreamStatus,
     cause: letter.cause,
     attempts: letter.attempts,

@@ -7,6 +7,7 @@ import { within } from "../../contract/within.ts";
 import { causeOf, noteDelivery, noteTaken } from "../../observe/deliveries.ts";
 import { countBatch } from "../../observe/metrics/batches.ts";
 import type { ConsumerDefinition } from "../../topology/consumer.ts";
+import { hideIn } from "../../topology/marks.ts";
 import type { Intake, Outcomes } from "../consumer.ts";
 import { leaveBehind } from "../letters/leave.ts";
 import { leaveInLane } from "../letters/leave-in-lane.ts";
@@ -61,7 +62,7 @@ function tooLong({ queue, deadlineMs }: ConsumerDefinition): MillraceError {
 
 /** Settles each message by itself: what is durable is acknowledged, the rest comes back after its queue's back-off, or its lane's own. */
 function settle(
-  { env, consumer: { queue }, takenAt }: BatchIntake,
+  { env, catalog, consumer: { queue }, takenAt }: BatchIntake,
   batch: MessageBatch,
   outcomes: Outcomes,
   delays: ReadonlyMap<Message, number> | undefined,
@@ -75,7 +76,7 @@ function settle(
     else message.ack();
     // What was captured has said so itself.
     if (did === "captured" || did === "refused") continue;
-    const why = outcome && "error" in outcome ? causeOf(outcome.error) : {};
+    const why = outcome && "error" in outcome ? causeOf(outcome.error, hideIn(catalog, queue.name, message.body)) : {};
     noteDelivery(env, { queue: queue.name, message, attempt: message.attempts, outcome: did, takenAt, ...why });
   }
   // Of one message its own line says as much.

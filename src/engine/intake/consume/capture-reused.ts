@@ -1,7 +1,5 @@
-import type { EngineEnv } from "../../contract/bindings.ts";
 import type { Envelope } from "../../contract/envelope.ts";
 import { rowChunks } from "../../contract/sql.ts";
-import { noteDelivery } from "../../observe/deliveries.ts";
 import { reusedAmong } from "../../signals/assign.ts";
 import { type DeadLetter, insertDeadLetters } from "../../store/dead-letters.ts";
 import { selectKnown } from "../../store/instances/keys.ts";
@@ -10,6 +8,7 @@ import type { Acceptance } from "../accept/accept.ts";
 import { keyReused, sameWork } from "../accept/reuse.ts";
 import type { Intake } from "../consumer.ts";
 import { byIdentity } from "../identity.ts";
+import { noteCaptured } from "../letters/captured.ts";
 import { deadLetter } from "../letters/letter.ts";
 import type { Plan, Written } from "./plan.ts";
 
@@ -30,11 +29,9 @@ export async function captureReused(intake: Intake, group: readonly Plan[], writ
  * Of those that the database did not answer, the others are repeats: of known work, of pruned keys. Asked only when there are any, so that
  * the usual batch does not pay for it.
  */
-async function captureCommands(
-  { env, catalog, consumer: { queue }, takenAt }: Intake,
-  repeated: readonly { one: Acceptance; plan: Plan }[],
-): Promise<ReadonlySet<Acceptance>> {
+async function captureCommands(intake: Intake, repeated: readonly { one: Acceptance; plan: Plan }[]): Promise<ReadonlySet<Acceptance>> {
   if (repeated.length === 0) return new Set();
+  const { env, catalog, consumer, takenAt } = intake;
   const known = await query<{ id: string; fingerprint: string }>(env.DB, selectKnown(repeated.map(({ one }) => one.id)));
   const own = byIdentity(known);
   const others = repeated.filter(({ one }) => !own.has(one));
@@ -47,20 +44,17 @@ async function captureCommands(
   const letters = reused.map(({ one, plan: { message, envelope } }): Captured => {
     // A command that an event leads to is captured as it would have been sent: the event itself is none the worse.
     const body = envelope.kind === "command" ? message.body : one.envelope;
-    const given = { queue: one.queue ?? queue.name, body, attempts: message.attempts, firstAt: message.timestamp.getTime() };
+    const given = { queue: one.queue ?? consumer.queue.name, body, attempts: message.attempts, firstAt: message.timestamp.getTime() };
     const letter = deadLetter({ ...given, error: keyReused(one.envelope) });
     return body === message.body ? { letter, delivery: message, takenAt } : { letter, delivery: { id: message.id, body } };
   });
-  await capture(env, letters);
+  await capture(intake, letters);
   return new Set(reused.map(({ one }) => one));
 }
 
 /** A wait would never hear of an event's second payload, so somebody must. */
-async function captureEvents(
-  { env, consumer: { queue }, takenAt }: Intake,
-  group: readonly Plan[],
-  kept: readonly Envelope[],
-): Promise<ReadonlySet<Envelope>> {
+async function captureEvents(intake: Intake, group: readonly Plan[], kept: readonly Envelope[]): Promise<ReadonlySet<Envelope>> {
+  const { env, consumer, takenAt } = intake;
   const anew = new Set(kept);
   const repeated = group.filter(({ signal, envelope }) => signal && !anew.has(envelope));
   const reused = await reusedAmong(
@@ -71,10 +65,10 @@ async function captureEvents(
     .filter(({ envelope }) => reused.has(envelope))
     .map(({ message, envelope }): Captured => {
       const { body, attempts, timestamp } = message;
-      const letter = deadLetter({ queue: queue.name, body, attempts, firstAt: timestamp.getTime(), error: keyReused(envelope) });
+      const letter = deadLetter({ queue: consumer.queue.name, body, attempts, firstAt: timestamp.getTime(), error: keyReused(envelope) });
       return { letter, delivery: message, takenAt };
     });
-  await capture(env, letters);
+  await capture(intake, letters);
   return reused;
 }
 
@@ -86,13 +80,10 @@ interface Captured {
   readonly takenAt?: number | undefined;
 }
 
-async function capture(env: EngineEnv, captured: readonly Captured[]): Promise<void> {
+async function capture(intake: Intake, captured: readonly Captured[]): Promise<void> {
   await atomically(
-    env.DB,
+    intake.env.DB,
     rowChunks(captured.map(({ letter }) => letter)).map((chunk) => insertDeadLetters(chunk)),
   );
-  for (const { letter, delivery, takenAt } of captured) {
-    const { id: deadLetter, queue, reason: code, error, attempts } = letter;
-    noteDelivery(env, { queue, message: delivery, attempt: attempts, outcome: "captured", takenAt, deadLetter, code, error });
-  }
+  for (const { letter, delivery, takenAt } of captured) noteCaptured({ ...intake, takenAt }, letter, delivery, letter.attempts);
 }

@@ -4,7 +4,6 @@ import { MillraceError } from "../../contract/errors.ts";
 import { instanceId } from "../../contract/ids.ts";
 import { payloadFingerprint } from "../../contract/payload.ts";
 import { rowChunks, sql } from "../../contract/sql.ts";
-import { noteDelivery } from "../../observe/deliveries.ts";
 import { type DeadLetter, insertDeadLetters } from "../../store/dead-letters.ts";
 import { type FailedBefore, forgetFailures } from "../../store/failed-deliveries.ts";
 import { markDead } from "../../store/instances/accept.ts";
@@ -14,9 +13,11 @@ import { type InstanceStatus, UNSEEN } from "../../store/instances/status.ts";
 import { confirm } from "../../store/outbox.ts";
 import { atomically, query } from "../../store/retry.ts";
 import { confirmToSenders } from "../../topology/hooks.ts";
+import { hideIn } from "../../topology/marks.ts";
 import { keyReused } from "../accept/reuse.ts";
 import type { Intake } from "../consumer.ts";
 import { askPlatform } from "../platform.ts";
+import { noteCaptured } from "./captured.ts";
 import { failuresOf, saidBefore } from "./failures.ts";
 import { isOfOneMessage } from "./hopeless.ts";
 import { deadLetter, envelopeIn, letterId } from "./letter.ts";
@@ -60,10 +61,7 @@ export async function capture(intake: Intake, hopeless: readonly Hopeless[]): Pr
   for (const [index, end] of ends.entries()) {
     if ("failed" in end || !end.letter || refused.has(end)) continue;
     const { message, attempts } = hopeless[index] as Hopeless;
-    const { id: deadLetter, reason: code, error } = end.letter;
-    const upstreamStatus = end.letter.upstreamStatus ?? undefined;
-    const said = { outcome: "captured", deadLetter, code, error, upstreamStatus } as const;
-    noteDelivery(intake.env, { queue: queue.name, message, attempt: attempts, takenAt: intake.takenAt, ...said });
+    noteCaptured(intake, end.letter, message, attempts);
   }
   await intake.onCaptured?.(
     intake,
@@ -98,11 +96,13 @@ async function endOf(intake: Intake, seen: Seen, row: Owner | undefined, before:
   const error = isOld ? saidBefore(before) : seen.error;
   const own = row !== undefined && envelope !== undefined && row.fingerprint === payloadFingerprint(envelope);
   if (own && !(refused && (await neverStarted(intake, row)))) return { envelope, letter: null, dead: null, kept: row.id, noted: before };
+  const hide = hideIn(intake.catalog, intake.consumer.queue.name, message.body);
   const why = row !== undefined && !own && envelope !== undefined ? keyReused(envelope) : error;
   const given = {
     queue: intake.consumer.queue.name,
     body: message.body,
     error: why,
+    hide,
     attempts,
     firstAt: message.timestamp.getTime(),
     // What has one attempt failed at it just now.

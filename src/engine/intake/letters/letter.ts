@@ -1,6 +1,7 @@
 import { causeId, stepOf } from "../../contract/cause.ts";
 import { type Envelope, envelopeSchema } from "../../contract/envelope.ts";
 import { codeOf, detailOf, messageOf } from "../../contract/errors.ts";
+import { type Hide, hideNothing, shownCode } from "../../contract/hide.ts";
 import { digest, fingerprintOf } from "../../contract/ids.ts";
 import { byteLength } from "../../contract/limits.ts";
 import { beginning, shortened, textOf } from "../../contract/text.ts";
@@ -20,13 +21,16 @@ export interface GivenUp {
   /** When its first and its last failing attempt were, where that is known; default unknown, and now. */
   readonly firstAttemptAt?: number | null;
   readonly lastAttemptAt?: number | null;
+  /** Hides in its code and its step what the message withholds: they name its cause, metrics and alerts. Default nothing. */
+  readonly hide?: Hide;
 }
 
 /** Describes a message that was refused at the door, or that ran out of tries. */
-export function deadLetter({ queue, body, error, attempts, firstAt, instanceId, ...given }: GivenUp): DeadLetter {
-  const reason = given.reason ?? codeOf(error) ?? "exhausted";
+export function deadLetter({ queue, body, error, attempts, firstAt, instanceId, hide = hideNothing, ...given }: GivenUp): DeadLetter {
+  const reason = shownCode(hide, given.reason ?? codeOf(error) ?? "exhausted");
   const messageType = shownField(body, "message_type");
-  const { step = null, upstreamStatus = null, issues = null } = detailOf(error);
+  const { step: named = null, upstreamStatus = null, issues = null } = detailOf(error);
+  const step = hide(named);
   return {
     id: letterId(queue, body),
     queue,
