@@ -26,6 +26,7 @@ function withoutCode(error: unknown): unknown {
   const said = messageOf(error);
   const text = readTold(said) ? `${said}.` : said;
   if (isTerminal(error) || error instanceof NonRetryableError || isByName(error)) return new NonRetryableError(text);
+  if (text.startsWith(NON_RETRYABLE)) return new Error(`Error: ${text}`);
   return text === said ? error : new Error(text);
 }
 
@@ -37,7 +38,7 @@ function isByName(error: unknown): boolean {
 /** An error, or a bare text, that begins with that name, by which the platform goes as well, as that error: so one may come over RPC. */
 export function asNamed(error: unknown): unknown {
   if (!(error instanceof Error || typeof error === "string") || codeOf(error) !== undefined || isByName(error)) return error;
-  const [begin, said] = /^NonRetryableError:?\s*(.*)$/s.exec(messageOf(error)) ?? [];
+  const [begin, said] = /^NonRetryableError(?::\s*|$)(.*)$/s.exec(messageOf(error)) ?? [];
   if (begin === undefined || said === undefined) return error;
   const frames = error instanceof Error ? framesOf(error) : [];
   return Object.assign(new NonRetryableError(said), { stack: [begin, ...frames].join("\n") });

@@ -98,6 +98,15 @@ describe("A step's error that ends it at once", () => {
     expect(world.tried).toBe(3);
   });
 
+  it.each(MODES)("is none whose words only begin like that name: it is retried, and said as it is (%s)", async (steps) => {
+    const said = "NonRetryableErrors are funny";
+    const { world, pay } = payment(throwing(new Error(said)), steps);
+    const { instanceId } = await runLab(({ step }) => step.effect("pay", pay.definition, {}, { steps }));
+    await failed(instanceId);
+    expect(await errorOf(instanceId)).toEqual({ step: "pay", code: "step_failed", message: said, attempts: 3 });
+    expect(world.tried).toBe(3);
+  });
+
   it.each(MODES)("ends it also where its message is an upstream's whole page (%s)", async (steps) => {
     const { world, pay } = payment(throwing(new NonRetryableError("x".repeat(200_000))), steps);
     const { instanceId } = await runLab(({ step }) => step.effect("pay", pay.definition, {}, { steps }));
