@@ -63,15 +63,15 @@ export const paired = turn("paired", "block", 2);
 
 /** What was heard, in its order; and what refuses to hear what is told of a key, with its error. */
 export const heard: { key: string; name: string }[] = [];
-export const deaf = new Map<string, () => Error>();
+export const deaf = new Map<string, () => Error | undefined>();
 
 /** A lane of events, whose code hears them. */
 function tale(name: string, onFailure: OnFailure) {
   const queue = defineLaneQueue({ name });
   const event = defineEvent({ type: `turn.${name}`, payload, subject: ({ key }) => key, queue, door: { scope: "enqueue" } });
   const hear = call<z.infer<typeof payload>>(async ({ payload: one }) => {
-    const why = deaf.get(one.key);
-    if (why) throw why();
+    const why = deaf.get(one.key)?.();
+    if (why) throw why;
     heard.push(one);
   });
   const retries = { limit: 1, initial: 20, max: 50 };

@@ -36,10 +36,11 @@ export type OnCaptured = (intake: Intake, letters: readonly DeadLetter[]) => Pro
 
 /**
  * What a consumer did with one message. `refused`: it goes no further, whoever tries. `retried`: it comes back. `kept`: its row needs no
- * delivery any more. `unharmed`: coming back costs it none of its tries in the end. `settled`: an operator has settled its dead letter before.
+ * delivery any more. `unharmed`: coming back costs it none of its tries in the end. `isRoutes`: the code of a route threw it, so that it costs
+ * one whatever it is called: only the engine's own trouble costs none. `settled`: an operator has settled its dead letter before.
  */
 export type Outcome =
   | { did: "started" | "duplicate" | "captured" | "routed" | "put off" | "kept" | "settled" }
-  | { did: "refused" | "retried"; error: unknown; unharmed?: true };
+  | { did: "refused" | "retried"; error: unknown; unharmed?: true; isRoutes?: boolean | undefined };
 
 export type Outcomes = Map<Message, Outcome>;

@@ -180,11 +180,11 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     await crashPoint("L11 started, its turn not noted");
     const [head] = batch.messages.flatMap((message) => {
       const outcome = outcomes.get(message);
-      return outcome && "error" in outcome ? [{ message, error: outcome.error, tries: this.#tries.of(message) }] : [];
+      return outcome && "error" in outcome ? [{ ...outcome, message, tries: this.#tries.of(message) }] : [];
     });
     if (!head) return;
     if (lane.onFailure === "hold" && isGivenUp(lane, head)) this.kept.advance({ ...this.kept.progress, held: true }, Date.now());
-    if (lane.onFailure !== "block" && costsTry(head.error)) this.#tries.failed(head.message);
+    if (lane.onFailure !== "block" && costsTry(head)) this.#tries.failed(head.message);
     const code = codeOf(head.error);
     const said = lane.hideOf(head.message.body)(messageOf(head.error));
     throw new Error(`${code === undefined ? "" : `${code}: `}${said}`);

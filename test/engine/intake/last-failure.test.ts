@@ -3,6 +3,7 @@ import { getDeadLetter, listDeadLetters, replayDeadLetter } from "millrace/opera
 import { deliverTo } from "millrace/testing";
 import { catalog, dispatch } from "millrace/worker";
 import { describe, expect, it } from "vitest";
+import { outboxId } from "../../../src/engine/contract/ids.ts";
 import { ProbeRouted, probeEvents } from "../../probe/messages.ts";
 import { dieAt, event, fresh, probeEnv, rows } from "../harness.ts";
 import { lettersAbout, reader } from "./letter.ts";
@@ -26,8 +27,8 @@ const app = catalog({
   ],
 });
 const consume = dispatch(app);
-const deliver = (bodies: unknown[], attempts: number, queue = "probe-events") =>
-  deliverTo((batch) => consume(batch, probeEnv as never), queue, bodies, attempts);
+const deliver = (bodies: unknown[], attempts: number, env: object = probeEnv, queue = "probe-events") =>
+  deliverTo((batch) => consume(batch, env as never), queue, bodies, attempts);
 const message = (name: string) => event("probe.routed", name, { name });
 const noted = (name: string) => rows("SELECT * FROM failed_deliveries WHERE error LIKE ?1", `%${name}%`);
 
@@ -45,7 +46,7 @@ describe("A letter says what its message failed of last", () => {
     failures.set(name, retryAfter(1000, `${name} is asked too often.`, 429));
     expect(await deliver([one], 2)).toEqual({ acked: 0, retried: 1 });
     expect(await noted(name)).toMatchObject([{ code: "retry_after", upstream_status: 429, failures: 2 }]);
-    await deliver([one], 1, "probe-events-dlq");
+    await deliver([one], 1, probeEnv, "probe-events-dlq");
     const letter = await letterOf(name);
     expect(letter).toMatchObject({ reason: "retry_after", error: `${name} is asked too often.`, upstreamStatus: 429, attempts: 4 });
     expect(letter.firstAttemptAt).toBeLessThanOrEqual(letter.lastAttemptAt ?? 0);
@@ -73,15 +74,15 @@ describe("A letter says what its message failed of last", () => {
     const one = message(name);
     await deliver([one], 1);
     const death = dieAt("Q05 dead letter not yet stored");
-    expect(await deliver([one], 1, "probe-events-dlq")).toEqual({ acked: 0, retried: 1 });
+    expect(await deliver([one], 1, probeEnv, "probe-events-dlq")).toEqual({ acked: 0, retried: 1 });
     expect(death.died()).toBe(true);
-    expect(await deliver([one, one], 2, "probe-events-dlq")).toEqual({ acked: 2, retried: 0 });
+    expect(await deliver([one, one], 2, probeEnv, "probe-events-dlq")).toEqual({ acked: 2, retried: 0 });
     expect(await lettersAbout(name)).toMatchObject([{ reason: "upstream_refused", error: `${name} was refused.` }]);
   });
 
   it("and where nobody ever heard of a failure, that", async () => {
     const name = fresh();
-    await deliver([message(name)], 1, "probe-events-dlq");
+    await deliver([message(name)], 1, probeEnv, "probe-events-dlq");
     expect(await letterOf(name)).toMatchObject({
       reason: "exhausted",
       error: expect.stringContaining("nor say why"),
@@ -94,7 +95,7 @@ describe("A letter says what its message failed of last", () => {
     failures.set(name, new TypeError(`${name} is undefined.`));
     const one = message(name);
     await deliver([one], 3);
-    await deliver([one], 1, "probe-events-dlq");
+    await deliver([one], 1, probeEnv, "probe-events-dlq");
     expect(await letterOf(name)).toMatchObject({ reason: "exhausted", error: `${name} is undefined.` });
   });
 });
@@ -109,10 +110,40 @@ it("a message that is refused at the door had its first attempt and its last at 
 
 it("what goes well is noted nowhere, and a database that is away costs no message its note", async () => {
   const [good, away] = [fresh(), fresh()];
-  failures.set(away, new MillraceError("unavailable", `${away} has no database.`));
-  await deliver([message(good), message(away)], 1);
+  const one = { ...message(away), payload_inline: undefined, payload_ref: `r2://payloads/acme/${away}` };
+  const PAYLOADS = { get: () => Promise.reject(new Error(`${away} has no bucket.`)) };
+  await deliver([message(good), one], 1, { ...probeEnv, PAYLOADS });
   expect(await noted(good)).toEqual([]);
   expect(await noted(away)).toEqual([]);
+});
+
+describe("What a route's own code calls `unavailable`", () => {
+  const busy = (name: string) => new MillraceError("unavailable", `${name} is too busy.`, { delayMs: 1000 });
+
+  it("comes back as any failure does, with no copy beside it, and is a dead letter in the end", async () => {
+    const name = fresh();
+    failures.set(name, busy(name));
+    const one = message(name);
+    const sent: unknown[] = [];
+    const PROBE_EVENTS = { send: async (body: unknown) => void sent.push(body) };
+    for (const attempt of [1, 2, 3]) {
+      expect(await deliver([one], attempt, { ...probeEnv, PROBE_EVENTS })).toEqual({ acked: 0, retried: 1 });
+    }
+    expect(await noted(name)).toMatchObject([{ code: "unavailable", failures: 3 }]);
+    expect(await deliver([one], 4, { ...probeEnv, PROBE_EVENTS })).toEqual({ acked: 1, retried: 0 });
+    expect([await letterOf(name), sent]).toMatchObject([{ reason: "unavailable", error: `${name} is too busy.`, attempts: 4 }, []]);
+  });
+
+  it("is no work for the keeper while it backs off", async () => {
+    const name = fresh();
+    failures.set(name, busy(name));
+    const one = message(name);
+    const soon = Date.now() + 1000;
+    await rows("INSERT INTO outbox (id, queue, body, due_at) VALUES (?1, 'probe-events', '{}', ?2)", outboxId(one), soon);
+    await deliver([one], 1);
+    const [kept] = await rows<{ due_at: number }>("DELETE FROM outbox WHERE id = ?1 RETURNING due_at", outboxId(one));
+    expect(kept?.due_at).toBeGreaterThan(soon);
+  });
 });
 
 it("I18 replayed and failed again, a message has one open letter, of the same cause", async () => {

@@ -3,7 +3,7 @@ import { closeInstance, planClose, retryInstance, steerLane, undoInstance } from
 import { describe, expect, it } from "vitest";
 import { blocked, cried, deaf, heldUp, parked, type told, whispered } from "../../probe/turns.ts";
 import { app } from "../../probe/worker.ts";
-import { dieAt, fresh, keeperRound, probeEnv, rows, until } from "../harness.ts";
+import { dieAt, failAt, fresh, keeperRound, probeEnv, rows, until } from "../harness.ts";
 import { TurnKey } from "./turning.ts";
 
 const why = { reason: "A test." };
@@ -202,7 +202,7 @@ describe("a message that cannot be taken in", () => {
 
 describe("the tries of an event in its lane", () => {
   /** States an event that nobody hears; answers its lane, and how often its code was tried. */
-  async function state({ event, queue }: typeof told, fails: (tries: number) => Error) {
+  async function state({ event, queue }: typeof told, fails: (tries: number) => Error | undefined) {
     const key = new TurnKey({ ...parked, queue }, "acme", fresh("told"));
     let tries = 0;
     deaf.set(key.key, () => fails(++tries));
@@ -211,11 +211,20 @@ describe("the tries of an event in its lane", () => {
     return { key, tries: () => tries };
   }
 
-  it("are its own: a database that was away costs none", async () => {
-    const away = new MillraceError("unavailable", "The database is away.");
-    const { key, tries } = await state(whispered, (count) => (count <= 4 ? away : new Error("Nobody listens.")));
+  it("are its own: trouble of the engine's costs none", async () => {
+    const away = () => {
+      failAt("signal kept, not told", new MillraceError("unavailable", "The database is away."));
+      return undefined;
+    };
+    const { key, tries } = await state(whispered, (count) => (count <= 4 ? away() : new Error("Nobody listens.")));
     expect(await key.letters()).toMatchObject([{ queue: "lane:whispered" }]);
     expect(tries()).toBe(4 + 2);
+  });
+
+  it("are spent by what its own code calls unavailable", async () => {
+    const { key, tries } = await state(whispered, () => new MillraceError("unavailable", "They are too busy."));
+    expect(await key.letters()).toMatchObject([{ queue: "lane:whispered" }]);
+    expect(tries()).toBe(2);
   });
 
   it("are all there again when a person resumes a lane that holds, and one only when it is tried by hand", async () => {

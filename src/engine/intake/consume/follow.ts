@@ -16,7 +16,20 @@ import type { Intake } from "../consumer.ts";
 import type { Plan } from "./plan.ts";
 import type { ReadMessage } from "./read.ts";
 
-/** Works out what one event leads to, and calls the code that its routes name. Throws what that threw. */
+/** What the code of a route threw: its event failed of itself, whatever the error is called. */
+export class ThrownByRoute {
+  constructor(readonly error: unknown) {}
+}
+
+async function ofRoute<T>(code: () => T): Promise<Awaited<T>> {
+  try {
+    return await code();
+  } catch (error) {
+    throw new ThrownByRoute(error);
+  }
+}
+
+/** Works out what one event leads to, and calls the code that its routes name. Throws `ThrownByRoute` with what that threw. */
 export async function follow(
   intake: Intake,
   { message, envelope, definition, payload: inline }: ReadMessage,
@@ -63,19 +76,20 @@ async function followTarget(intake: Intake, target: Target, event: Routed<unknow
       return { instances: [acceptance(target.workflow, event.envelope, null)] };
     case "send": {
       const { command, row, ratePerSecond } = target;
-      const payloads = await target.payloads(event);
+      const payloads = await ofRoute(() => target.payloads(event));
       const instances = await Promise.all(
         payloads.map((payload, index) => commandAfter(intake, command.from(payload), event.envelope, staggered(index, ratePerSecond))),
       );
-      const rows = row && instances.map(({ id, envelope }, index) => row({ payload: payloads[index], envelope, instanceId: id }));
+      const sentOf = ({ id, envelope }: Acceptance, index: number) => ({ payload: payloads[index], envelope, instanceId: id });
+      const rows = row && (await ofRoute(() => instances.map((one, index) => row(sentOf(one, index)))));
       return { instances, ...(rows && { rows }) };
     }
     case "project": {
-      const row = target.row(event);
+      const row = await ofRoute(() => target.row(event));
       return row ? { rows: [row] } : {};
     }
     case "call":
-      await target.handler(event);
+      await ofRoute(() => target.handler(event));
       return {};
     case "signal":
       return {};

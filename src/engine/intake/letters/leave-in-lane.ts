@@ -14,10 +14,10 @@ export async function leaveInLane(intake: Intake, outcomes: Outcomes): Promise<u
   for (const [message, { did }] of outcomes) if (did === "put off") outcomes.set(message, { did: "retried", error: notCreated() });
   for (const [message, outcome] of outcomes) {
     if (!("error" in outcome)) continue;
-    const { did, error } = outcome;
-    outcomes.set(message, { did: "retried", error });
+    const { did, error, isRoutes } = outcome;
+    outcomes.set(message, { did: "retried", error, isRoutes });
     const tries = intake.triesOf?.(message) ?? message.attempts;
-    if (intake.consumer.onFailure !== "park" || !isGivenUp(intake, { tries, error, refused: did === "refused" })) continue;
+    if (intake.consumer.onFailure !== "park" || !isGivenUp(intake, { tries, error, isRoutes, refused: did === "refused" })) continue;
     try {
       const [fate] = await capture(intake, [{ message, error, attempts: message.attempts, refused: true }]);
       if (typeof fate === "string") outcomes.set(message, { did: fate });
@@ -32,6 +32,8 @@ interface Failed {
   /** Those that it has had, this one included. */
   readonly tries: number;
   readonly error: unknown;
+  /** True when the code of a route threw it. */
+  readonly isRoutes?: boolean | undefined;
   /** True when its own content is at fault. */
   readonly refused?: boolean;
 }
@@ -39,14 +41,14 @@ interface Failed {
 /** True for a head that has had all its tries, or that no try can mend. */
 export function isGivenUp(
   { consumer: { retries } }: Pick<Intake, "consumer">,
-  { tries, error, refused = isHopeless(error) }: Failed,
+  { tries, error, isRoutes, refused = isHopeless(error) }: Failed,
 ): boolean {
-  return refused || isHopeless(error) || (tries > retries.limit && costsTry(error));
+  return refused || isHopeless(error) || (tries > retries.limit && costsTry({ error, isRoutes }));
 }
 
 /** False for a failure that is not the message's: the database is away, its batch had its time, or its process died. */
-export function costsTry(error: unknown): boolean {
-  return codeOf(error) !== "unavailable" && !isSimulatedDeath(error);
+export function costsTry({ error, isRoutes }: Pick<Failed, "error" | "isRoutes">): boolean {
+  return (isRoutes === true || codeOf(error) !== "unavailable") && !isSimulatedDeath(error);
 }
 
 /** Its row is committed, and the keeper does not start what waits for its turn: so its message stays where it is. */

@@ -20,6 +20,8 @@ interface Failed {
   readonly refused: boolean;
   /** True for what must not become a dead letter by coming back. */
   readonly unharmed: boolean;
+  /** True for trouble of the engine's own. */
+  readonly isTrouble: boolean;
 }
 
 /**
@@ -45,9 +47,10 @@ export async function leaveBehind(intake: Intake, outcomes: Outcomes): Promise<R
   return delays;
 }
 
-function failed(message: Message, { did, error, unharmed }: Extract<Outcome, { error: unknown }>): Failed {
+function failed(message: Message, { did, error, unharmed, isRoutes }: Extract<Outcome, { error: unknown }>): Failed {
   const refused = did === "refused" || isHopeless(error);
-  return { message, error, refused, unharmed: !refused && (unharmed === true || codeOf(error) === "unavailable") };
+  const isTrouble = codeOf(error) === "unavailable" && isRoutes !== true;
+  return { message, error, refused, unharmed: !refused && (unharmed === true || isTrouble), isTrouble };
 }
 
 async function endAll(intake: Intake, ends: readonly Failed[], outcomes: Outcomes): Promise<void> {
@@ -98,9 +101,9 @@ async function putBack(
  * failed of, where that costs a try.
  */
 async function expect({ env, consumer }: Intake, waiting: readonly Failed[], delays: ReadonlyMap<Message, number>): Promise<void> {
-  const ours = waiting.flatMap(({ message, error }) => {
+  const ours = waiting.flatMap(({ message, isTrouble }) => {
     const envelope = envelopeIn(message.body);
-    const noted = envelope?.kind === "event" && envelope.outbox === undefined && codeOf(error) !== "unavailable";
+    const noted = envelope?.kind === "event" && envelope.outbox === undefined && !isTrouble;
     return noted ? [{ envelope, delayMs: (delays.get(message) ?? 1) * 1000 }] : [];
   });
   const failed = waiting.filter(({ unharmed }) => !unharmed);
