@@ -3,8 +3,9 @@ import { MillraceError, messageOf } from "../contract/errors.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
 import type { RecordedClass } from "../store/inbox/classes.ts";
-import type { Entry } from "../store/inbox/entry.ts";
+import type { Attempt, Entry } from "../store/inbox/entry.ts";
 import { SKIPPED } from "../store/inbox/outcome.ts";
+import { saysOfWrites } from "./doubt.ts";
 import { resultOf, type StepOutcome } from "./outcome.ts";
 import { unpackOutput } from "./output.ts";
 import { record } from "./record.ts";
@@ -24,7 +25,8 @@ interface SkippedStep {
 
 /**
  * Records what a person gave instead of a step that failed, with the rows and messages that belong to it. Nobody takes it back: it did not
- * happen. Errors: `not_retryable` for an output that those cannot be made from, and the person gives another.
+ * happen. Errors: `invalid_payload` for an output that is none, or that those cannot be made from, or not be written with: then the step is
+ * what it was before, and skipped with another, tried anew or undone.
  */
 export async function recordSkipped(
   { pass, step }: { pass: Pass; step: StepCall },
@@ -41,12 +43,21 @@ export async function recordSkipped(
     made = skipped.writes?.(output as never) ?? {};
   } catch (cause) {
     const why = cause instanceof z.ZodError ? z.prettifyError(cause) : messageOf(cause);
-    throw new MillraceError(
-      "not_retryable",
-      `The output that was given instead of "${step.label}" is none of it: ${why}. Skip it with one that is.`,
-    );
+    return refuse(pass, attempt, `The output that was given instead of "${step.label}" is none of it: ${why}. Skip it with one that is.`);
   }
-  return record({ pass, step, attempt }, output, () => made);
+  try {
+    return await record({ pass, step, attempt }, output, () => made);
+  } catch (error) {
+    if (!saysOfWrites(error)) throw error;
+    const why = `"${step.label}" cannot be written with the output that was given instead: ${messageOf(error).replace(/\.$/, "")}`;
+    return refuse(pass, attempt, `${why}. Skip it with another, or mend the code, then skip or retry it.`);
+  }
+}
+
+/** Ends the step with a sentence for the person who skipped it. No upstream has said anything: what is known of the effect stands. */
+async function refuse(pass: Pass, { key, epoch }: Attempt, said: string): Promise<never> {
+  await pass.recorder.refuseSkip({ key, epoch, run: await pass.run.number() });
+  throw new MillraceError("invalid_payload", said);
 }
 
 /** What a person gave instead of a step that only reads, which has no other record; undefined where nobody did. */

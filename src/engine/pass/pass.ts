@@ -209,7 +209,7 @@ export class Pass {
     const whole = failure && { ...failure, ...(behind !== undefined && { behind }) };
     if (!whole || this.undoes) return whole;
     const heard = this.course.failures[whole.step || (behind ?? "")];
-    return withConfirmed({ ...whole, ...(heard && { effect: heard.effect ?? "none" }) }, this.instanceId, this.inbox.seen);
+    return withConfirmed({ ...whole, ...(heard && { effect: heard.effect ?? "none" }) }, this);
   }
 
   /** What this pass leaves to later ones, as JSON. Null for one that undoes: its own failures say nothing of what there is to undo. */

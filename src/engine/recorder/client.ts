@@ -17,6 +17,7 @@ const METHODS = [
   "claim",
   "extend",
   "giveUp",
+  "refuseSkip",
   "doubtHanging",
   "doubtAgain",
   "fence",

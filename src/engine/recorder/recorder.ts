@@ -14,6 +14,7 @@ import { doubtHanging, putDoubtBack } from "../store/inbox/doubts.ts";
 import type { Attempt, Entry, Seen } from "../store/inbox/entry.ts";
 import { fenceCommit, isFenceRefusal, recordOutcome } from "../store/inbox/outcome.ts";
 import { selectEntries, selectEntry, selectOutput } from "../store/inbox/read.ts";
+import { type GivenOutput, refuseSkip } from "../store/inbox/refuse-skip.ts";
 import {
   type End,
   finishInstance,
@@ -102,6 +103,11 @@ export class Recorder extends DurableObject<EngineEnv> {
   giveUp(attempt: Attempt, ending: "failed" | "in_doubt" | "expired", error: string): Promise<void> {
     const doubt = ending === "in_doubt" ? [markInDoubt(attempt.key.instanceId)] : [];
     return this.#commits.commit({ statements: [giveUpClaim(attempt, ending, error), ...doubt], read: () => undefined });
+  }
+
+  /** The output that a person gave instead of a step is none of it. */
+  refuseSkip(given: GivenOutput): Promise<void> {
+    return this.#commits.commit({ statements: refuseSkip(given), read: () => undefined });
   }
 
   /** The last attempt at a commit was given up. Answers what it has written all the same, before nothing of it can be written any more. */

@@ -1,6 +1,9 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
+const REFUSED = "src/engine/store/inbox/refuse-skip.ts";
+const REFUSED_TEST = "test/engine/operate/skip-refused.test.ts";
+
 /** What a person says of a step that an undo, or a run, cannot pass. */
 export const SKIPS = mutantsOf("operators", {
   "a step is skipped of which the instance has failed before its present run": {
@@ -32,6 +35,60 @@ export const SKIPS = mutantsOf("operators", {
     find: 'return state === "failed" && token === "operator";',
     put: 'return state === "failed" && token === "operator" && arguments[0].epoch === 1;',
     killedBy: "test/engine/operate/undo-left-alone.test.ts",
+  },
+  "an effect that may have happened is taken for none once what a person gave instead is refused": {
+    file: REFUSED,
+    find: "state = ${STATE_BEFORE}, ",
+    put: "",
+    killedBy: REFUSED_TEST,
+  },
+  "what a person gave instead is refused, and stays": {
+    file: "src/engine/guard/skipped.ts",
+    find: "  await pass.recorder.refuseSkip({ key, epoch, run: await pass.run.number() });\n",
+    put: "",
+    killedBy: REFUSED_TEST,
+  },
+  "a refused word leaves an entry where there was none": {
+    file: REFUSED,
+    find: "AND skipped_over = '{}'",
+    put: "AND skipped_over = '[]'",
+    killedBy: REFUSED_TEST,
+  },
+  "what was known of an effect is forgotten at the second refused word": {
+    file: "src/engine/store/inbox/outcome.ts",
+    find: "iif(inbox.token = excluded.token, inbox.skipped_over, json_object(",
+    put: "iif(inbox.token = excluded.token, '{}', json_object(",
+    killedBy: REFUSED_TEST,
+  },
+  "a pass that hangs refuses what was given since": {
+    file: REFUSED,
+    find: "AND instances.run = ${run})",
+    put: "AND instances.run >= ${run})",
+    killedBy: REFUSED_TEST,
+  },
+  "of what was skipped before entries kept it, an effect that may have happened is taken for none": {
+    file: REFUSED,
+    find: "iif(class IN ${CLAIMED.fragment}, 'claimed', 'failed')",
+    put: "'failed'",
+    killedBy: REFUSED_TEST,
+  },
+  "rows that cannot be written with what a person gave instead refuse nothing": {
+    file: "src/engine/guard/skipped.ts",
+    find: "if (!saysOfWrites(error)) throw error;",
+    put: "if (saysOfWrites(error)) throw error;",
+    killedBy: REFUSED_TEST,
+  },
+  "an undo takes a refused word for an upstream's no": {
+    file: "src/engine/guard/skipped.ts",
+    find: 'throw new MillraceError("invalid_payload", said);',
+    put: 'throw new MillraceError("not_retryable", said);',
+    killedBy: "test/engine/operate/undo-skip-refused.test.ts",
+  },
+  "a hint names an output that nobody has recorded": {
+    file: "src/engine/pass/confirmed-output.ts",
+    find: '(state === "failed" && course.hasSettled(labelOf(step, item), false))',
+    put: 'state === "failed"',
+    killedBy: REFUSED_TEST,
   },
   "a commit whose undo is skipped still counts as done": {
     file: "src/engine/workflow/take-back.ts",

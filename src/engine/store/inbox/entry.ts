@@ -11,7 +11,7 @@ import type { RecordedClass } from "./classes.ts";
  * claimed → done        the effect's outcome was recorded by the claim's holder
  * claimed → failed      the upstream said for certain that nothing happened; or a person has skipped it, or has an undo leave it alone
  * claimed → in_doubt    a `once` effect whose outcome nobody knows; only a person moves it on
- * failed → claimed      the next attempt takes it
+ * failed → claimed      the next attempt takes it; or a person had skipped it when it was claimed, and the output that was given is refused
  * failed → done         the next attempt records it, of a class that takes no claim; or what a person gave who has skipped it
  * in_doubt → failed     rejected by a person: it did not happen
  * in_doubt → confirmed  a person gave its output

@@ -124,8 +124,8 @@ const RECORD = `
 export const FIRST_UNDO_POSITION = -2;
 
 /**
- * A person skips a step that failed: its next attempt records the output that is given, instead of doing anything. Behind the action that
- * says so. `takesBack`: the effect of an undo's own step.
+ * A person skips a step that failed: its next attempt records the output that is given, instead of doing anything, or refuses it
+ * (`refuseSkip`): so the entry keeps what it was. Behind the action that says so. `takesBack`: the effect of an undo's own step.
  */
 export function skipEntry(
   { instanceId, step, item, generation }: EntryKey,
@@ -134,12 +134,15 @@ export function skipEntry(
   takesBack?: EntryKey,
 ): Statement {
   return sql`
-    INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, output, output_ref, updated_at)
+    INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, output, output_ref, updated_at,
+      skipped_over)
     SELECT ${instanceId}, ${step}, ${item}, ${generation}, ${takesBack ? positionBack(takesBack) : nextPosition(instanceId)},
-      'natural', 'failed', 1, ${SKIPPED}, ${output}, ${outputRef}, ${now}
+      'natural', 'failed', 1, ${SKIPPED}, ${output}, ${outputRef}, ${now}, '{}'
     WHERE ${wasApplied(actionId)}
     ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET state = 'failed', token = excluded.token, epoch = inbox.epoch + 1,
-      output = excluded.output, output_ref = excluded.output_ref, error = NULL, lease_until = NULL, updated_at = excluded.updated_at
+      output = excluded.output, output_ref = excluded.output_ref, lease_until = NULL, updated_at = excluded.updated_at,
+      skipped_over = iif(inbox.token = excluded.token, inbox.skipped_over, json_object(
+        'state', inbox.state, 'token', inbox.token, 'lease_until', inbox.lease_until, 'updated_at', inbox.updated_at))
     WHERE inbox.state = 'failed' OR inbox.state = 'claimed'`;
 }
 

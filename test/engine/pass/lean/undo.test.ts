@@ -6,5 +6,7 @@ await alsoLeanInFull(
   "operate/undo-refused",
   "operate/undo-retried",
   "operate/undo-skipped",
+  "operate/skip-refused",
+  "operate/undo-skip-refused",
   "operate/undo-left-alone",
 );

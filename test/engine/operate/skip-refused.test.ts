@@ -1,0 +1,214 @@
+import { defineStep, sql } from "millrace";
+import { effectsOf, planRestart, planRetry, planUndo, restartInstance, retryInstance, undoInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { recorderOf } from "../../../src/engine/recorder/client.ts";
+import { dieAt, operator, probeEnv, rows } from "../harness.ts";
+import { outputOf, runLab } from "../lab.ts";
+import { failed, ONCE, retry, undo } from "./operating.ts";
+import { type Bank, bank, type Of, pays, standing, UNFIT } from "./paying.ts";
+import { kept } from "./scene.ts";
+import { skip, statesOf, van } from "./undo-failing.ts";
+
+/** A run that has failed of a payment. */
+async function failedToPay(at: Bank, of: Of, how?: "loses" | "refuses"): Promise<string> {
+  const { instanceId: id } = await runLab(async ({ step }) => {
+    await step.effect("van", van(at.log), null);
+    return (await step.effect("pay", pays(at, of, how), null)).paid;
+  });
+  await failed(id);
+  return id;
+}
+
+const verdictOn = (plan: { effects: readonly { step: string; verdict: string }[] }) =>
+  plan.effects.find(({ step }) => step === "pay")?.verdict;
+
+/** Skips a step with an output that is none of it, and waits until the run has failed of that. */
+async function skippedInVain(id: string, more: { output?: unknown } = UNFIT): Promise<void> {
+  await skip(id, "pay", more);
+  await failed(id);
+  expect((await standing(id)).error).toMatchObject({ step: "pay", message: expect.stringContaining("Skip it with one that is.") });
+}
+
+describe("W17 I15 A step that was skipped with an output which is none of it", () => {
+  it("is what it was before: an effect of which nobody knows whether it happened is asked for by an undo, and taken back", async () => {
+    const at = bank();
+    const id = await failedToPay(at, "lookup");
+    const before = await rows("SELECT state, class, token, repeats, error FROM inbox WHERE instance_id = ?1 AND step = 'pay'", id);
+    expect(verdictOn(await planUndo(probeEnv, operator, id))).toBe("asked");
+    await skippedInVain(id);
+    expect(await rows("SELECT state, class, token, repeats, error FROM inbox WHERE instance_id = ?1 AND step = 'pay'", id)).toEqual(before);
+    expect(verdictOn(await planUndo(probeEnv, operator, id))).toBe("asked");
+    await undoInstance(probeEnv, operator, id, "called off");
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(at.log).toEqual(["van", "pay", "ask", "pay back", "van back"]);
+  });
+
+  it.each(["keyed", "natural", "lookup", "once"] as const)("of class %s runs anew in a retry", async (of) => {
+    const at = bank();
+    const id = await failedToPay(at, of, "refuses");
+    const before = await effectsOf(probeEnv, operator, id);
+    await skippedInVain(id);
+    const brief = (shown: typeof before) => shown.map(({ step, class: its, state, skipped }) => ({ step, its, state, skipped }));
+    expect(brief(await effectsOf(probeEnv, operator, id))).toEqual(brief(before));
+    expect(verdictOn(await planRetry(probeEnv, operator, id))).toBe("runs");
+    at.away = false;
+    await retry(id);
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    expect(at.log).toEqual(["van", "pay", "pay"]);
+    const [, pay] = await effectsOf(probeEnv, operator, id);
+    expect(pay).toMatchObject({ step: "pay", class: of, state: "done", skipped: false });
+  });
+
+  it("asks first in a retry where it may have happened", async () => {
+    const at = bank();
+    const id = await failedToPay(at, "lookup");
+    await skippedInVain(id);
+    await skippedInVain(id);
+    at.away = false;
+    await retry(id);
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    expect(at.log).toEqual(["van", "pay", "ask"]);
+    expect(await outputOf(id)).toBe(2);
+  });
+
+  it.each(["from", "restart"] as const)("runs anew also where a person says so otherwise (%s)", async (how) => {
+    const at = bank();
+    const id = await failedToPay(at, "keyed");
+    await skippedInVain(id);
+    at.away = false;
+    if (how === "from") await retry(id, { from: "pay" });
+    else {
+      expect(verdictOn(await planRestart(probeEnv, operator, id))).toBe("runs");
+      await restartInstance(probeEnv, operator, id, "done after all");
+    }
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    expect(at.log).toEqual(["van", "pay", "pay"]);
+  });
+
+  it("is skipped with one that fits, and no undo takes it back", async () => {
+    const at = bank();
+    const id = await failedToPay(at, "lookup");
+    await skippedInVain(id);
+    await skip(id, "pay", { output: { paid: 7 } });
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    expect(await outputOf(id)).toBe(7);
+    await undo(id);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(at.log).toEqual(["van", "pay", "van back"]);
+  });
+
+  it("is free to be done again where it had been taken back, and was to be done once more", async () => {
+    const at = { ...bank(), away: false };
+    const { instanceId: id } = await runLab(async ({ step }) => (await step.effect("pay", pays(at, "lookup"), null)).paid);
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    await undo(id);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    at.away = true;
+    await retry(id);
+    await failed(id);
+    await skippedInVain(id);
+    expect(await statesOf(id)).toEqual(["pay 1: superseded", "pay 2: claimed", "undo pay 1: done"]);
+    at.away = false;
+    await retry(id);
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    expect(at.log).toEqual(["pay", "pay back", "pay", "ask"]);
+  });
+});
+
+describe("W17 A word on a step that is refused", () => {
+  it("keeps what was known of it also behind several, of which one was never looked at", async () => {
+    const at = bank();
+    const state = { broken: false };
+    const { instanceId: id } = await runLab(async ({ step }) => {
+      if (state.broken) throw new Error("The code is broken before it.");
+      return (await step.effect("pay", pays(at, "lookup"), null)).paid;
+    });
+    await failed(id);
+    state.broken = true;
+    await skip(id, "pay", UNFIT);
+    await failed(id);
+    await rows("UPDATE instances SET error = json_set(error, '$.step', 'pay') WHERE id = ?1", id);
+    state.broken = false;
+    await skippedInVain(id);
+    expect(await statesOf(id)).toEqual(["pay 1: claimed"]);
+  });
+
+  it("of before entries kept what they were, leaves an effect that may have happened to be asked for", async () => {
+    const at = bank();
+    const id = await failedToPay(at, "lookup");
+    dieAt("skip promised, not applied");
+    await expect(skip(id, "pay", UNFIT)).rejects.toThrow("Died");
+    await rows("UPDATE inbox SET skipped_over = NULL WHERE instance_id = ?1 AND step = 'pay'", id);
+    expect(await kept(id, "complete", "errored")).toBe("errored");
+    expect(await statesOf(id)).toEqual(["van 1: done", "pay 1: claimed"]);
+  });
+
+  it("by a pass that hangs, says nothing of the next", async () => {
+    const at = bank();
+    const id = await failedToPay(at, "keyed");
+    dieAt("skip promised, not applied");
+    await expect(skip(id, "pay", { output: { paid: 7 } })).rejects.toThrow("Died");
+    const key = { instanceId: id, step: "pay", item: "", generation: 1 };
+    const { run } = await standing(id);
+    await recorderOf(probeEnv, id).refuseSkip({ key, epoch: 1, run: run - 1 });
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    expect(await outputOf(id)).toBe(7);
+  });
+});
+
+describe("W17 A step that was skipped with an output that its rows cannot be written with", () => {
+  it("says so, and what helps: another output, or a retry once the code is mended, which does it under its key", async () => {
+    const state = { broken: true, keys: new Set<string>(), calls: 0 };
+    const pay = defineStep({
+      effect: "keyed",
+      ...ONCE,
+      run: async ({ key }): Promise<{ paid: number }> => {
+        state.calls++;
+        state.keys.add(key);
+        return { paid: 1 };
+      },
+    });
+    const { instanceId: id } = await runLab(async ({ step, payload }) => {
+      const record = () => ({
+        statements: [
+          sql`INSERT INTO probe_rows (id, kind, name) VALUES (${payload.name}, ${state.broken ? null : "paid"}, ${payload.name})`,
+        ],
+      });
+      return (await step.effect("pay", pay, null, { record })).paid;
+    });
+    await failed(id);
+    await skip(id, "pay", { output: { paid: 7 } });
+    await failed(id);
+    const { error } = await standing(id);
+    expect(error).toMatchObject({
+      step: "pay",
+      attempts: 1,
+      message: expect.stringContaining("cannot be written with the output that was given"),
+    });
+    expect(error?.message).toContain("NOT NULL");
+    expect(error?.hint).toBeUndefined();
+    expect((await planRetry(probeEnv, operator, id)).note).toBeNull();
+    state.broken = false;
+    await retry(id);
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    expect([state.calls, state.keys.size, await outputOf(id)]).toEqual([2, 1, 1]);
+  });
+
+  it("is named by no hint while nothing is recorded of it", async () => {
+    const state = { broken: false };
+    const { instanceId: id } = await runLab(async ({ step }) => {
+      await step.effect("van", van([]), null);
+      if (state.broken) throw new Error("The code is broken before it.");
+      await step.effect("pay", pays(bank(), "keyed", "refuses"), null);
+    });
+    await failed(id);
+    state.broken = true;
+    await skip(id, "pay", { output: { paid: 7 } });
+    await failed(id);
+    expect((await standing(id)).error).toMatchObject({ message: "The code is broken before it." });
+    expect((await standing(id)).error?.hint).toBeUndefined();
+    state.broken = false;
+    await retryInstance(probeEnv, operator, id, { reason: "mended" });
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+  });
+});
