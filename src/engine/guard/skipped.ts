@@ -54,7 +54,10 @@ export async function recordSkipped(
   }
 }
 
-/** Ends the step with a sentence for the person who skipped it. No upstream has said anything: what is known of the effect stands. */
+/**
+ * Ends the step with a sentence for the person who skipped it. No upstream has said anything: what is known of the effect stands. Where the
+ * process dies before the platform has heard of that, the next pass does the step as a retry would, by its class.
+ */
 async function refuse(pass: Pass, { key, epoch }: Attempt, said: string): Promise<never> {
   await pass.recorder.refuseSkip({ key, epoch, run: await pass.run.number() });
   throw new MillraceError("invalid_payload", said);

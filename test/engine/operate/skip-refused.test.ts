@@ -97,6 +97,21 @@ describe("W17 I15 A step that was skipped with an output which is none of it", (
     expect(at.log).toEqual(["van", "pay", "van back"]);
   });
 
+  it("is asked for by an undo also where the code went on without it", async () => {
+    const at = bank();
+    const { instanceId: id } = await runLab(async ({ step }) => {
+      const paid = await step.effect("pay", pays(at, "lookup"), null).catch((error: Error) => error.message);
+      if (typeof paid === "string" && !paid.includes("Skip it with one that is.")) throw new Error("Nobody has paid.");
+    });
+    await failed(id);
+    await skip(id, "pay", UNFIT);
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    expect(verdictOn(await planUndo(probeEnv, operator, id))).toBe("asked");
+    await undo(id);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(at.log).toEqual(["pay", "ask", "pay back"]);
+  });
+
   it("is free to be done again where it had been taken back, and was to be done once more", async () => {
     const at = { ...bank(), away: false };
     const { instanceId: id } = await runLab(async ({ step }) => (await step.effect("pay", pays(at, "lookup"), null)).paid);
