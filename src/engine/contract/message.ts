@@ -1,9 +1,9 @@
 import type * as z from "zod";
-import { assertDeclared, isWhole } from "./declared.ts";
+import { assertDeclared, isFunction, isSchema, isWhole } from "./declared.ts";
 import { type Envelope, firstOf, issuesIn, messageTypeSchema } from "./envelope.ts";
 import { type Issue, MillraceError, messageOf } from "./errors.ts";
 import { unknownFields } from "./known-fields.ts";
-import { MAX_DELAY_SECONDS, type QueueDefinition } from "./queue.ts";
+import { isQueueName, MAX_DELAY_SECONDS, type QueueDefinition } from "./queue.ts";
 import { shortened } from "./text.ts";
 import { isScope } from "./token.ts";
 
@@ -110,7 +110,7 @@ const STATED_AT = "POST /v1/events";
 export function defineEvent<Payload, Type extends string>(
   options: Omit<Options<Payload, Type>, "door"> & { door?: Pick<Door, "scope"> & Partial<Door> },
 ): EventDefinition<Payload, Type> {
-  const { door, ...rest } = options;
+  const { door, ...rest } = options ?? {};
   return define("event", { ...rest, ...(door && { door: { route: STATED_AT, ...door } }) }) as EventDefinition<Payload, Type>;
 }
 
@@ -152,11 +152,11 @@ function assertMessage<Payload>(kind: Envelope["kind"], options: Options<Payload
   const isNamed = messageTypeSchema.safeParse(type).success;
   assertDeclared(isNamed, `${named} has no type: say it in dotted lower case, such as "order.ship", in at most 100 characters.`);
   assertDeclared(isWhole(version, [1, 1e6]), `${named} is at version ${version}: say a whole number, from 1.`);
-  assertDeclared(typeof payload?.safeParse === "function", `${named} has no payload: give it the schema of that, z.object({ … }).`);
+  assertDeclared(isSchema(payload), `${named} has no payload: give it the schema of that, z.object({ … }), of zod 4.`);
   for (const [what, make] of Object.entries(kind === "command" ? { key, subject } : { subject })) {
-    assertDeclared(typeof make === "function", `${named} has no ${what}: give it the function that makes that of a payload.`);
+    assertDeclared(isFunction(make), `${named} has no ${what}: give it the function that makes that of a payload.`);
   }
-  assertDeclared(typeof queue?.name === "string", `${named} travels on no queue: give it what defineQueue({ name }) made.`);
+  assertDeclared(isQueueName(queue?.name), `${named} travels on no queue: give it what defineQueue({ name }) made.`);
   const scope: unknown = door === undefined ? null : (door as Door | null)?.scope;
   assertDeclared(
     scope === null || (typeof scope === "string" && isScope(scope)),
@@ -209,14 +209,24 @@ function checkedBySchema<Payload>({ type, payload }: MessageDefinition<Payload>,
   }
 }
 
-/** A key or a subject, of a payload that its author did not think of: the message is refused, not what comes with it. */
+/**
+ * A key or a subject, of a payload that its author did not think of: the message is refused, not what comes with it. What is no text is the
+ * definition's mistake, which no payload mends: `config_invalid`.
+ */
 function derived<Payload>(type: string, what: string, make: (payload: Payload) => string): (payload: Payload) => string {
   return (payload) => {
+    let made: unknown;
     try {
-      return make(payload);
+      made = make(payload);
     } catch (error) {
       throw invalidPayload(type, [{ path: "payload", message: `has no ${what} (${shortened(messageOf(error), 200)})` }]);
     }
+    const is = made instanceof Promise ? "a promise" : `of the type ${typeof made}`;
+    assertDeclared(
+      typeof made === "string",
+      `The ${what} that the definition of ${type} makes of this payload is ${is}: let it answer a text, at once. The request is not at fault.`,
+    );
+    return made;
   };
 }
 

@@ -55,22 +55,43 @@ const MAX_PARTITIONS = 100;
  * for whose messages they carry, and its one consumer takes from all of them. Errors: `config_invalid` for a name that the platform would
  * refuse for it or for its dead-letter queue, and for two of one name.
  */
-export function defineQueue({ name, partitions = 1, by = "tenant", tenants = [], retired = [] }: QueueOptions): QueueDefinition {
+export function defineQueue(options: QueueOptions): QueueDefinition {
+  const { name, partitions = 1, by = "tenant", tenants = [], retired = [] } = options ?? {};
   const most = MAX_PARTITIONS;
+  const isSplit = ["tenant", "subject"].includes(by) && Array.isArray(tenants) && Array.isArray(retired);
+  assertDeclared(isSplit, `The queue "${name}" is split as none is: say by: "tenant" or "subject", and tenants and retired in lists.`);
   assertDeclared(isWhole(partitions, [1, most]), `The queue "${name}" has partitions: ${partitions}. Say 1 to ${most}.`);
   const shared = Array.from({ length: partitions }, (_, index) => (index === 0 ? name : `${name}-${index + 1}`));
   const own = Object.fromEntries(tenants.map((tenant) => [tenant, `${name}-${tenant}`]));
   const all = [...shared, ...tenants.map((tenant) => `${name}-${tenant}`), ...retired];
-  for (const one of all) assertQueueName(one);
+  for (const one of [...shared, ...retired]) assertQueueName(one);
+  const unnamed = tenants.find((tenant) => !isPlainName(`${name}-${tenant}`));
+  assertDeclared(
+    unnamed === undefined,
+    `The tenant "${unnamed}" can have no queue of its own: "${name}-${unnamed}" is not a queue name. Only ids of lower case letters, digits and single dashes within make one, of at most ${MAX_NAME} characters: leave it among those that share.`,
+  );
   const named = all.flatMap((one) => [one, `${one}-dlq`]);
   const twice = named.find((one, index) => named.indexOf(one) !== index);
   assertDeclared(twice === undefined, `The queue "${name}" stands for two queues "${twice}": call one otherwise.`);
   return all.length === 1 ? { name } : { name, parts: { own, shared, by, retired } };
 }
 
+/** Whether messages can travel on a queue of this name, which may be a lane's. */
+export function isQueueName(name: unknown): boolean {
+  return isPlainName(name) || (typeof name === "string" && name.startsWith(LANE) && isLaneName(name.slice(LANE.length)));
+}
+
+function isPlainName(name: unknown): boolean {
+  return typeof name === "string" && name.length <= MAX_NAME && /^[a-z0-9]+(-[a-z0-9]+)*$/.test(name);
+}
+
+function isLaneName(name: unknown): boolean {
+  return typeof name === "string" && /^[a-z][a-z0-9-]{0,62}$/.test(name);
+}
+
 function assertQueueName(name: string): void {
   assertDeclared(
-    typeof name === "string" && name.length <= MAX_NAME && /^[a-z0-9]+(-[a-z0-9]+)*$/.test(name),
+    isPlainName(name),
     `"${beginning(String(name), MAX_NAME)}" is not a queue name: use lower case letters, digits and single dashes, at most ${MAX_NAME} of them.`,
   );
 }
@@ -108,9 +129,9 @@ const LANE = "lane:";
  * Declares a queue that keeps order: its messages are taken one after another for each subject, and subjects go side by side. Errors:
  * `config_invalid` for a name that is not lower case letters, digits and dashes, at most 63, beginning with a letter.
  */
-export function defineLaneQueue({ name }: Pick<QueueDefinition, "name">): QueueDefinition {
-  const isName = /^[a-z][a-z0-9-]{0,62}$/.test(name);
-  assertDeclared(isName, `"${name}" is not a lane's name: use lower case letters, digits and dashes.`);
+export function defineLaneQueue(options: Pick<QueueDefinition, "name">): QueueDefinition {
+  const { name } = options ?? {};
+  assertDeclared(isLaneName(name), `"${name}" is not a lane's name: use lower case letters, digits and dashes.`);
   return { name: LANE + name };
 }
 

@@ -1,6 +1,7 @@
 import type * as z from "zod";
+import { assertDeclared, isFunction, isSchema, isWhole } from "../contract/declared.ts";
 import { type Duration, durationInWords, durationMs, YEAR_MS } from "../contract/duration.ts";
-import { MillraceError } from "../contract/errors.ts";
+import { MillraceError, messageOf } from "../contract/errors.ts";
 import type { Draft } from "../contract/message.ts";
 import type { Statement } from "../contract/sql.ts";
 import type { TraceContext } from "../contract/trace.ts";
@@ -102,15 +103,12 @@ const BACKOFFS: ReadonlySet<string> = new Set(["constant", "linear", "exponentia
  */
 export function checkedPolicy({ retries = DEFAULT_RETRIES, timeout = DEFAULT_TIMEOUT }: Policy): Required<Policy> & { timeoutMs: number } {
   const { limit, delay, backoff } = retries ?? {};
-  if (!Number.isInteger(limit) || limit < 0 || limit > MAX_RETRIES) {
-    throw new MillraceError(
-      "config_invalid",
-      `A step is retried a whole number of times, from 0 to ${MAX_RETRIES}; retries.limit is ${String(limit)}.`,
-    );
-  }
-  if (backoff !== undefined && !BACKOFFS.has(backoff)) {
-    throw new MillraceError("config_invalid", `retries.backoff is "${backoff}": it is "constant", "linear" or "exponential".`);
-  }
+  assertDeclared(
+    isWhole(limit, [0, MAX_RETRIES]),
+    `A step is retried a whole number of times, from 0 to ${MAX_RETRIES}; retries.limit is ${String(limit)}.`,
+  );
+  const isBackoff = backoff === undefined || BACKOFFS.has(backoff);
+  assertDeclared(isBackoff, `retries.backoff is "${backoff}": it is "constant", "linear" or "exponential".`);
   if (durationMs(delay) > YEAR_MS) {
     throw new MillraceError("config_invalid", `retries.delay is "${durationInWords(delay)}": it is at most a year.`);
   }
@@ -140,17 +138,46 @@ export function assertWayBack(definition: object, undoable: boolean): void {
  * none, and for a way back beside a key of its own.
  */
 export function defineStep<Input, Output>(definition: StepDefinition<Input, Stored<Output>>): StepDefinition<Input, Output> {
-  assertEffect(definition);
-  checkedPolicy(definition);
+  assertStep(definition);
   assertWayBack(definition, definition.undo !== undefined);
   return definition as StepDefinition<Input, Output>;
 }
 
-function assertEffect({ effect, run }: Pick<StepDefinition<unknown, unknown>, "effect"> & { run: unknown }): void {
-  if (!EFFECTS.has(effect)) {
-    throw new MillraceError("config_invalid", `effect is "${String(effect)}": it is "keyed", "natural", "lookup" or "once".`);
+/** Refuses an effect that no attempt could be made at, and one whose way back is such. Errors: `config_invalid`. */
+function assertStep(definition: unknown): void {
+  const { effect, run, lookup, key, input, output } = (definition ?? {}) as Readonly<Record<string, unknown>>;
+  assertDeclared(EFFECTS.has(String(effect)), `effect is "${String(effect)}": it is "keyed", "natural", "lookup" or "once".`);
+  assertDeclared(isFunction(run), "A step needs `run`: the function that does its effect.");
+  assertDeclared(effect !== "lookup" || isFunction(lookup), "A lookup needs `lookup`: the function that asks for what an attempt did.");
+  assertDeclared(effect !== "keyed" || key === undefined || isFunction(key), "A step's `key` is a function of its input, or is left out.");
+  for (const [what, schema] of Object.entries({ input, output })) {
+    assertDeclared(
+      schema === undefined || isSchema(schema),
+      `A step's ${what} is no schema: say z.object({ … }), of zod 4, or leave it out.`,
+    );
   }
-  if (typeof run !== "function") throw new MillraceError("config_invalid", "A step needs `run`: the function that does its effect.");
+  checkedPolicy(definition as Policy);
+  assertUndo(definition as { undo?: unknown });
+}
+
+/** Refuses a way back that no undo could go: it would only be seen once there is something to take back. Errors: `config_invalid`. */
+export function assertUndo({ undo }: { readonly undo?: unknown }): void {
+  if (undo === undefined) return;
+  try {
+    assertStep(undo);
+  } catch (error) {
+    throw new MillraceError("config_invalid", `A step's undo is a step itself, as defineStep takes it: ${messageOf(error)}`);
+  }
+}
+
+/** Refuses what is no function where a call of a step gives one. Errors: `config_invalid`. */
+export function assertMakes(name: string, given: Readonly<Record<string, unknown>>): void {
+  for (const [what, make] of Object.entries(given)) {
+    assertDeclared(
+      make === undefined || isFunction(make),
+      `The ${what} of "${name}" is a function that makes what is written: () => ({ … }).`,
+    );
+  }
 }
 
 /** What is written with a step's outcome, in the same atomic write. */

@@ -217,7 +217,7 @@ export const ENGINE_PROBLEMS = {
   config_invalid: {
     status: 500,
     title: "The deployment is not configured",
-    means: "A binding, variable or table is missing.",
+    means: "A binding, variable or table is missing, or a definition is at fault.",
     next: "Do what the detail says, then deploy.",
   },
   invariant: {

@@ -9,8 +9,8 @@ const MAX_LABEL_CHARACTERS = 216;
 /** Refuses a name for a step that is none, or that the platform would refuse or take for another. Errors: `config_invalid`. */
 export function assertNameable(name: string, label: string): void {
   assertDeclared(
-    typeof name === "string",
-    `A step's name is a text, as in step.read("price", …), and this one is of the type ${typeof name}.`,
+    typeof name === "string" && name !== "",
+    `A step's name is a text, as in step.read("price", …), and this one is ${name === "" ? "empty" : `of the type ${typeof name}`}.`,
   );
   const refuse = (why: string) =>
     new MillraceError("config_invalid", `The step name "${beginning(label, 60)}" ${why}.`, {

@@ -1,3 +1,4 @@
+import { assertDeclared } from "../contract/declared.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { type Door, type EventDefinition, OPEN } from "../contract/message.ts";
@@ -58,7 +59,10 @@ interface Definition extends Hooks {
  * and events, a workflow or an event is listed twice, two workflows claim one name or command, a command is sent that nobody performs or
  * consumes, the line of another event starts a workflow, or `maxHops` is none.
  */
-export function catalog({ consumers, maxHops, callbacks, bulkVerbs = [], ...hooks }: Definition): Catalog {
+export function catalog(definition: Definition): Catalog {
+  const { consumers, maxHops, callbacks, bulkVerbs = [], ...hooks } = definition ?? {};
+  const isMade = Array.isArray(consumers) && consumers.every((one) => one?.queue?.name !== undefined && "deadlineMs" in one);
+  assertDeclared(isMade, "A catalog is of what defineConsumer({ … }) made: give it { consumers: […] }. Are they exported?");
   checkConsumers(consumers);
   const workflows = [...workflowsOf(consumers), ...(callbacks ? [callbacks] : [])];
   const performers = new Map(startedBy(consumers).map((workflow) => [workflow.on.type, workflow]));

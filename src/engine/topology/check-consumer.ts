@@ -8,6 +8,7 @@ interface Said {
   readonly routes?: readonly unknown[] | undefined;
   readonly batch?: { readonly size: number; readonly waitSeconds: number };
   readonly concurrency?: number;
+  readonly sequence?: object | undefined;
 }
 
 /** The platform's: https://developers.cloudflare.com/queues/platform/limits/ */
@@ -16,7 +17,8 @@ const MAX_WAIT_SECONDS = 60;
 const MAX_CONCURRENCY = 250;
 
 /** Holds what a consumer says against what a queue takes. A lane's own bounds are held by its catalog. Errors: `config_invalid`. */
-export function checkConsumer({ queue, starts, routes, batch, concurrency }: Said): void {
+export function checkConsumer(said: Said): void {
+  const { queue, starts, routes, batch, concurrency, sequence } = said ?? {};
   assertDeclared(typeof queue?.name === "string", "A consumer takes from no queue: give it what defineQueue({ name }) made.");
   const whose = `The consumer of "${queue.name}"`;
   assertDeclared(
@@ -28,6 +30,11 @@ export function checkConsumer({ queue, starts, routes, batch, concurrency }: Sai
   const misses = "Is it exported, and do two files not import each other?";
   assertDeclared((starts ?? []).every(isWorkflow), `${whose} lists in starts what defineWorkflow(…) did not make. ${misses}`);
   assertDeclared((routes ?? []).every(isRoute), `${whose} lists in routes what is no on(event, …). ${misses}`);
+  if (sequence) {
+    const { gap, first = 1 } = sequence as { gap?: unknown; first?: unknown };
+    const isRule = ["wait", "retry", "skip"].includes(String(gap)) && (first === 0 || first === 1);
+    assertDeclared(isRule, `${whose} has the sequence ${JSON.stringify(sequence)}: say gap: "wait", "retry" or "skip", and first: 0 or 1.`);
+  }
   if (laneIn(queue.name) !== undefined) return;
   const { size = 1, waitSeconds = 0 } = batch ?? {};
   assertDeclared(isWhole(size, [1, MAX_BATCH]), `${whose} has batch.size ${size}: say 1 to ${MAX_BATCH} messages.`);

@@ -40,6 +40,10 @@ function queues(consumers: readonly ConsumerDefinition[]): string[] {
         .filter((retired) => [...said, ...consumers.map(({ queue }) => queue)].some((other) => other.name === retired))
         .map((retired) => `The queue "${name}" has retired "${retired}", which is declared itself: leave one of both out.`),
     ),
+    ...consumers
+      .flatMap(({ queue }) => queuesOf(queue))
+      .filter((name, _, all) => all.includes(`${name}-dlq`))
+      .map((name) => `The queue "${name}-dlq" is declared, and it is where the dead letters of "${name}" go: call it otherwise.`),
     ...twice(consumers.flatMap(({ queue }) => queuesOf(queue))).map(
       (name) => `The queue "${name}" has two consumers: put what both take into one.`,
     ),

@@ -141,9 +141,10 @@ function gapRule({ first = FIRST_NUMBER, ...rule }: NonNullable<ConsumerOptions[
   return rule.gap === "wait" ? { gap: rule.gap, limitMs: durationMs(rule.limit), first } : { gap: rule.gap, first };
 }
 
-function checkedRetries({ name }: QueueDefinition, { limit, initial, max }: Retries): Policy["retries"] {
+function checkedRetries({ name }: QueueDefinition, retries: Retries): Policy["retries"] {
   const most = laneIn(name) === undefined ? MAX_QUEUE_RETRIES : Number.MAX_SAFE_INTEGER;
   const bounds = laneIn(name) === undefined ? `0 to ${MAX_QUEUE_RETRIES}` : "0 or more";
+  const { limit, initial, max } = retries ?? {};
   const has = `The consumer of "${name}" has retries`;
   assertDeclared(isWhole(limit, [0, most]), `${has}.limit ${limit}: say a whole number, ${bounds}.`);
   const [initialMs, maxMs] = [durationMs(initial), durationMs(max)];

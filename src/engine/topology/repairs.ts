@@ -1,3 +1,4 @@
+import { isFunction } from "../contract/declared.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { laneIn, type QueueDefinition } from "../contract/queue.ts";
 
@@ -28,8 +29,10 @@ export interface Repair {
 
 /** The repairs of a queue. Errors: `config_invalid` for a name that is none or is there twice, and for repairs of a lane. */
 export function checkedRepairs({ name: queue }: QueueDefinition, repairs: readonly Repair[]): readonly Repair[] {
-  const names = repairs.map(({ name }) => name);
   const said = (what: string) => new MillraceError("config_invalid", `The consumer of "${queue}" has ${what}`);
+  if (!Array.isArray(repairs) || !repairs.every((repair) => isFunction(repair?.when) && isFunction(repair.mend)))
+    throw said("repairs that are none: say them in a list, each { name, when, mend } with two functions.");
+  const names = repairs.map(({ name }) => name);
   if (repairs.length > 0 && laneIn(queue) !== undefined)
     throw said("repairs, and a mended message would come behind what has passed it in its lane: leave them out.");
   for (const name of names) {

@@ -1,4 +1,5 @@
 import { bindingName } from "../contract/bindings.ts";
+import { assertDeclared, isFunction } from "../contract/declared.ts";
 import { type Duration, durationMs } from "../contract/duration.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
@@ -110,12 +111,34 @@ export function on<Payload, Type extends string>(
   event: EventDefinition<Payload, Type>,
   ...targets: Target<NoInfer<Payload>, NoInfer<Type>>[]
 ): Route {
+  for (const [index, target] of targets.entries()) {
+    assertDeclared(
+      isTarget(target as Target | undefined),
+      `Target ${index + 1} of on(${event?.type}, …) is none, or names what is not there: say start(workflow), send(command, payload), sendEach(command, payloads), project(row), call(code), tell(object, name) or signal(), each called, and of what is exported.`,
+    );
+  }
   return { event: event as EventDefinition, targets: targets as readonly Target<never>[] };
+}
+
+/** Whether a target is one, of code that no compiler may have looked at. */
+function isTarget(target: Target | undefined): boolean {
+  switch (target?.do) {
+    case "start":
+      return isFunction(target.workflow?.run);
+    case "send":
+      return target.command?.type !== undefined && isFunction("derived" in target ? target.derived : target.payloads);
+    case "project":
+      return isFunction(target.row);
+    case "call":
+      return isFunction(target.handler);
+    default:
+      return target?.do === "signal";
+  }
 }
 
 /** Starts an instance of a workflow that is declared `on` this event. */
 export function start<Payload, Type extends string>(workflow: WorkflowDefinition<Payload, Type>): Start<Type> {
-  return { do: "start", follows: workflow.on.type, workflow };
+  return { do: "start", follows: workflow?.on?.type, workflow };
 }
 
 /** Sends a command derived from the event. */
@@ -170,7 +193,9 @@ export function call<Payload>(handler: (event: Routed<Payload>) => unknown, { ti
 
 /** Tells a Durable Object, by its binding and the object's name. It dedupes by the event's idempotency key. */
 export function tell<Payload>(object: string, name: (event: Payload, envelope: Envelope) => string, options?: CallOptions): Call<Payload> {
-  return call(({ payload, envelope, env }) => objectNamed(env, object, name(payload, envelope)).onEvent(envelope), options);
+  const told: Call<Payload>["handler"] = ({ payload, envelope, env }) =>
+    objectNamed(env, object, name(payload, envelope)).onEvent(envelope);
+  return call(isFunction(name) && typeof object === "string" ? told : (undefined as never), options);
 }
 
 function objectNamed(env: object, object: string, name: string): EventListener {

@@ -7,7 +7,7 @@ import { unpackPayload } from "../contract/payload.ts";
 import { assertStepMode, type StepMode } from "../contract/step-mode.ts";
 import { goesLean } from "../guard/goes-lean.ts";
 import { packOutput } from "../guard/output.ts";
-import { assertWayBack, type Commit, type Retries, type StepDefinition, type Writes } from "../guard/step.ts";
+import { assertMakes, assertUndo, assertWayBack, type Commit, type Retries, type StepDefinition, type Writes } from "../guard/step.ts";
 import type { Stored } from "../guard/stored.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
@@ -87,6 +87,8 @@ export class Steps {
     } & ModeOption = {},
   ): Promise<Output> {
     const { key, undo, record = () => ({}), steps } = options;
+    assertMakes(name, { undo, record });
+    assertUndo(definition);
     assertWayBack(definition, undo !== undefined);
     const undoable = definition.undo !== undefined || undo !== undefined;
     const lean = this.#isLean(name, steps, { class: definition.effect, undoable });
@@ -105,6 +107,7 @@ export class Steps {
     options: StepOptions & ModeOption & { undo?: () => Writes } = {},
   ): Promise<Output> {
     const { key, undo, steps, ...policy } = options;
+    assertMakes(name, { undo });
     const lean = this.#isLean(name, steps, { class: "commit", undoable: undo !== undefined });
     const step = { ...this.#call(name, key, undo !== undefined), guarded: true, commits: true, lean };
     return this.#guarded(step, this.#taking.commit(step, { make, undo, ...policy }) as Promise<Output>);

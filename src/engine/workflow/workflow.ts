@@ -67,7 +67,7 @@ export interface CallbackSender extends AnyWorkflow {
 export function defineWorkflow<Payload, Type extends string, Result>(
   definition: WorkflowDefinition<Payload, Type, Stored<Result>>,
 ): WorkflowDefinition<Payload, Type> {
-  const { name, on, run, deadline } = definition;
+  const { name, on, run, deadline } = definition ?? {};
   const isName = typeof name === "string" && /^[a-z][a-z0-9-]{0,62}$/.test(name);
   assertDeclared(isName, `"${name}" is not a workflow name: use lower case letters, digits and dashes.`);
   const isMessage = on?.kind === "command" || on?.kind === "event";

@@ -1,4 +1,21 @@
-import { defineCommand, defineConsumer, defineEvent, defineQueue, defineWorkflow, on, retryAfter, sendEach } from "millrace";
+import {
+  call,
+  defineCommand,
+  defineConsumer,
+  defineEvent,
+  defineLaneQueue,
+  defineQueue,
+  defineStep,
+  defineWorkflow,
+  on,
+  project,
+  retryAfter,
+  send,
+  sendEach,
+  signal,
+  start,
+  tell,
+} from "millrace";
 import { catalog } from "millrace/worker";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
@@ -27,6 +44,40 @@ const types = ["", "a b.c", "__proto__", `${"a.".repeat(60)}b`, "happened", "A.b
 const versions = [0, -1, Number.NaN, 1.5, "2"];
 const scopes = ["Bad Scope!", "", 5, undefined];
 
+const run = async () => 1;
+const plain = { effect: "keyed", run };
+const step = loosely(defineStep);
+
+/** Steps that no attempt could be made at, and so for their ways back. */
+const ODD_STEPS: [what: string, odd: object, says: string][] = [
+  ["that reads", { effect: "read" }, 'effect is "read"'],
+  ["of no known class", { effect: "bogus" }, 'effect is "bogus"'],
+  ["without code", { run: undefined }, "A step needs `run`"],
+  ["that cannot look up", { effect: "lookup" }, "A lookup needs `lookup`: the function"],
+  ["whose key is a text", { key: "x" }, "A step's `key` is a function"],
+  ["whose output is no schema", { output: {} }, "A step's output is no schema"],
+  ["whose input is no schema", { input: "x" }, "A step's input is no schema"],
+  ["of twenty minutes", { timeout: "20 minutes" }, "A step's timeout is more than 0 and at most 10 minutes"],
+  ["with retries below nothing", { retries: { limit: -1, delay: 0 } }, "A step is retried a whole number of times"],
+  ["whose retries are null", { retries: null }, "A step is retried a whole number of times"],
+];
+
+/** Targets of routes of which something is forgotten. */
+const NO_TARGETS: [what: string, make: () => unknown][] = [
+  ["signal without its parentheses", () => signal],
+  ["{}", () => ({})],
+  ["undefined", () => undefined],
+  ["a call of nothing", () => loosely(call)()],
+  ["a projection of nothing", () => loosely(project)()],
+  ["a start of nothing", () => loosely(start)()],
+  ["a start of {}", () => loosely(start)({})],
+  ["a sending of nothing", () => (send as never as (...all: unknown[]) => unknown)(undefined, () => ({}))],
+  ["a sending without payload", () => loosely(send)(defineCommand(asked))],
+  ["a sending of each without payloads", () => loosely(sendEach)(defineCommand(asked))],
+  ["a telling to nothing", () => (tell as never as (...all: unknown[]) => unknown)(undefined, () => "x")],
+  ["a telling to no name", () => (tell as never as (...all: unknown[]) => unknown)("rooms")],
+];
+
 const REFUSED: [what: string, define: () => unknown, says: string][] = [
   ...types.flatMap((type): (typeof REFUSED)[number][] => [
     [`a command of the type ${JSON.stringify(type)}`, () => command({ ...asked, type }), NO_TYPE],
@@ -50,11 +101,69 @@ const REFUSED: [what: string, define: () => unknown, says: string][] = [
   ["a version that nothing leads to", () => command({ ...asked, version: 2, upcasts: { 1: 5 } }), "how version 1 becomes 2"],
   ["a command on no queue", () => command({ ...asked, queue: "declared-commands" }), "give it what defineQueue({ name }) made"],
 
+  ["an event of nothing", () => event(), NO_TYPE],
+  ["a payload of another library", () => command({ ...asked, payload: { safeParse: () => ({ success: true }) } }), "of zod 4"],
+  ["a message on a queue of no such name", () => command({ ...asked, queue: { name: "NOT A NAME" } }), "travels on no queue"],
+
+  ["a workflow of nothing", () => workflow(), '"undefined" is not a workflow name'],
   ["a workflow without a name", () => workflow({ ...flow, name: undefined }), '"undefined" is not a workflow name'],
   ["a workflow without run", () => workflow({ ...flow, run: undefined }), "needs `run`"],
   ["a workflow on no message", () => workflow({ ...flow, on: undefined }), "is on no message: give it the command"],
   ["a deadline beyond a year", () => workflow({ ...flow, deadline: "366 days" }), "is beyond 365 days"],
 
+  ...ODD_STEPS.map(([what, odd, says]): (typeof REFUSED)[number] => [`a step ${what}`, () => step({ ...plain, ...odd }), says]),
+  ...ODD_STEPS.map(([what, odd, says]): (typeof REFUSED)[number] => [
+    `an undo ${what}`,
+    () => step({ ...plain, undo: { ...plain, ...odd } }),
+    `A step's undo is a step itself, as defineStep takes it: ${says}`,
+  ]),
+  ...[null, {}, run].map((undo): (typeof REFUSED)[number] => [
+    `an undo that is ${String(undo)}`,
+    () => step({ ...plain, undo }),
+    'effect is "',
+  ]),
+  ["a step of nothing", () => step(), 'effect is "undefined"'],
+
+  ...NO_TARGETS.map(([what, make]): (typeof REFUSED)[number] => [
+    `a route's target that is ${what}`,
+    () => on(defineEvent(told), make() as never),
+    "Target 1 of on(declared.told, …) is none, or names what is not there",
+  ]),
+
+  ["a lane of nothing", () => loosely(defineLaneQueue)(), "is not a lane's name"],
+  ["a lane without a name", () => loosely(defineLaneQueue)({ name: null }), "is not a lane's name"],
+  ["a queue of nothing", () => loosely(defineQueue)(), "is not a queue name"],
+  ["a queue that is split by what is not known", () => loosely(defineQueue)({ name: "q", by: "sub" }), 'say by: "tenant" or "subject"'],
+  ["a queue whose tenants are no list", () => loosely(defineQueue)({ name: "q", tenants: "acme" }), "tenants and retired in lists"],
+  ...["a_b", "a--b", "a-"].map((tenant): (typeof REFUSED)[number] => [
+    `a queue of its own for the tenant ${tenant}`,
+    () => defineQueue({ name: "q", tenants: [tenant] }),
+    `The tenant "${tenant}" can have no queue of its own`,
+  ]),
+  [
+    "a queue where another's dead letters go",
+    () => {
+      const other = defineQueue({ name: `${queue.name}-dlq` });
+      return catalog({ consumers: [defineConsumer(taken), defineConsumer({ queue: other, routes: [] })] });
+    },
+    'The queue "declared-commands-dlq" is declared, and it is where the dead letters of "declared-commands" go',
+  ],
+  ["a catalog of nothing", () => loosely(catalog)(), "A catalog is of what defineConsumer({ … }) made"],
+  ["a catalog without consumers", () => loosely(catalog)({}), "A catalog is of what defineConsumer({ … }) made"],
+  [
+    "a catalog of a consumer that nobody defined",
+    () => loosely(catalog)({ consumers: [taken] }),
+    "A catalog is of what defineConsumer({ … })",
+  ],
+  ["a sequence with a gap of no kind", () => consumer({ ...taken, sequence: { gap: "wiat" } }), 'say gap: "wait", "retry" or "skip"'],
+  ["a sequence that begins with 5", () => consumer({ ...taken, sequence: { gap: "skip", first: 5 } }), "first: 0 or 1"],
+  ["retries of nothing", () => consumer({ ...taken, retries: null }), "retries.limit undefined: say a whole number"],
+  ...[null, {}, [{}], [{ name: "a", when: 5, mend: 5 }]].map((repairs): (typeof REFUSED)[number] => [
+    `repairs that are ${JSON.stringify(repairs)}`,
+    () => consumer({ ...taken, repairs }),
+    "has repairs that are none: say them in a list",
+  ]),
+  ["a consumer of nothing at all", () => consumer(), "takes from no queue"],
   ["a queue without a name", () => loosely(defineQueue)({}), "is not a queue name"],
   ["a consumer of no queue", () => consumer({ ...taken, queue: "declared-commands" }), "takes from no queue"],
   ["a consumer of nothing", () => consumer({ queue }), "takes nothing: say in a list what it starts"],
@@ -94,13 +203,30 @@ describe("Refused where it is defined, with what to do, is", () => {
   });
 });
 
+it("A message whose key or subject is no text says that its definition is at fault, and not who asked", () => {
+  for (const [what, make] of [
+    ["promise", async () => "x"],
+    ["undefined", () => undefined],
+  ] as const) {
+    for (const field of ["key", "subject"] as const) {
+      const odd = defineCommand({ ...asked, [field]: make as never });
+      const says = expect.stringMatching(new RegExp(`^The ${field} that the definition of declared.asked makes .*${what}`));
+      expect(() => odd.from({ name: "a" })).toThrow(expect.objectContaining({ code: "config_invalid", message: says }));
+    }
+  }
+});
+
 type Code = Parameters<typeof runLab>[0];
-type Step = Record<"read" | "sleep" | "waitFor" | "approve", (...given: unknown[]) => Promise<unknown>>;
+type Step = Record<"read" | "sleep" | "waitFor" | "approve" | "effect" | "commit", (...given: unknown[]) => Promise<unknown>>;
 const steps = (call: Parameters<Code>[0]) => call.step as unknown as Step;
 
 const FAILS: [what: string, code: Code, step: string, says: string][] = [
   ["a name that is a number", (call) => steps(call).read(5, async () => 1), "", "is of the type number"],
   ["no name", (call) => steps(call).sleep(undefined, "1 second"), "", "is of the type undefined"],
+  ["a name that is empty", (call) => steps(call).read("", async () => 1), "", "is empty"],
+  ["an undo that is a text", (call) => steps(call).effect("pay", plain, 1, { undo: "x" }), "", 'The undo of "pay" is a function'],
+  ["a commit's undo that is a text", (call) => steps(call).commit("pay", run, { undo: "x" }), "", 'The undo of "pay" is a function'],
+  ["an undo of no class", (call) => steps(call).effect("pay", { ...plain, undo: {} }, 1), "", "A step's undo is a step itself"],
   ["a wait for nothing", (call) => steps(call).waitFor("word"), "", "give it an event, and { subject }"],
   ["a wait about nothing", (call) => steps(call).waitFor("word", ProbeSignal), "", "give it an event, and { subject }"],
   ["a question of nothing", (call) => steps(call).approve("ask"), "", "give it { question }"],

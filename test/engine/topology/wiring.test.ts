@@ -166,12 +166,13 @@ it("an unknown type is told what it resembles, or what a new one needs", () => {
 });
 
 it.each([
-  ["a key", { key: ({ items }: { items: { id: string }[] }) => items[0]?.id.trim() as string }],
+  ["a key", "config_invalid", { key: ({ items }: { items: { id: string }[] }) => items[0]?.id.trim() as string }],
   [
     "a schema",
+    "invalid_payload",
     { payload: z.object({ items: z.array(z.object({ id: z.string() })) }).refine(({ items }) => (items[0] as { id: string }).id !== "") },
   ],
-])("a command of which %s can make nothing is refused by itself: the others of its request are taken", async (_, odd) => {
+])("a command of which %s can make nothing is refused by itself: the others of its request are taken", async (_, code, odd) => {
   const schema = z.object({ items: z.array(z.object({ id: z.string() })) });
   const key = ({ items }: z.infer<typeof schema>) => (items[0] as { id: string }).id;
   const on = defineCommand({
@@ -190,6 +191,6 @@ it.each([
     by,
     items.map((items) => ({ type: "probe.items", payload: { items }, delaySeconds: 600 })),
   );
-  expect(answers).toMatchObject([{ replayed: false }, { code: "invalid_payload" }, { replayed: false }]);
+  expect(answers).toMatchObject([{ replayed: false }, { code }, { replayed: false }]);
   await probeEnv.DB.prepare("DELETE FROM instances WHERE message_type = 'probe.items'").run();
 });
