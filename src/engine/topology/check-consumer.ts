@@ -25,7 +25,10 @@ export function checkConsumer(said: Said): void {
     Array.isArray(starts ?? routes),
     `${whose} takes nothing: say in a list what it starts, the workflows that perform commands, or routes, what follows from events.`,
   );
-  const isWorkflow = (one: unknown) => typeof (one as { run?: unknown } | undefined)?.run === "function";
+  const isWorkflow = (one: unknown) => {
+    const { run, on } = (one ?? {}) as { run?: unknown; on?: { type?: unknown } };
+    return typeof run === "function" && typeof on?.type === "string";
+  };
   const isRoute = (one: unknown) => typeof (one as { event?: { type?: unknown } } | undefined)?.event?.type === "string";
   const misses = "Is it exported, and do two files not import each other?";
   assertDeclared((starts ?? []).every(isWorkflow), `${whose} lists in starts what defineWorkflow(…) did not make. ${misses}`);

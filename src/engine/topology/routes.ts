@@ -125,12 +125,14 @@ function isTarget(target: Target | undefined): boolean {
   switch (target?.do) {
     case "start":
       return isFunction(target.workflow?.run);
-    case "send":
-      return target.command?.type !== undefined && isFunction("derived" in target ? target.derived : target.payloads);
+    case "send": {
+      const made = "derived" in target ? target.derived : target.payloads;
+      return target.command?.type !== undefined && isFunction(made) && (target.row === undefined || isFunction(target.row));
+    }
     case "project":
       return isFunction(target.row);
     case "call":
-      return isFunction(target.handler);
+      return isFunction(target.handler) && target.limitMs > 0;
     default:
       return target?.do === "signal";
   }
