@@ -96,11 +96,15 @@ function isOwnEvent(type: string): boolean {
   return isDoubtEvent(type) || isResumeEvent(type);
 }
 
-/** The steps that a pause has held back: behind each stands the wait for its end, or the attempt that had to wait for that. */
+/**
+ * The steps that a pause has held back: behind each stands the wait for its end, or the attempt that had to wait for that. A wait that was
+ * held once it was over is complete behind that.
+ */
 function heldBackIn(steps: readonly StepRecord[]): ReadonlySet<string> {
   const told = steps.flatMap((step) => {
     const { about, part, nth } = ownStep(step) ?? {};
-    if (about === undefined || nth === undefined || (part !== "paused" && part !== "after_pause")) return [];
+    const isHold = part === "paused" && step.state !== "complete";
+    if (about === undefined || nth === undefined || !(isHold || part === "after_pause")) return [];
     return nth === 1 ? [about] : [ownName(about, "after_pause", nth - 1), ownName(about, "after_doubt", nth - 1)];
   });
   return new Set(told);

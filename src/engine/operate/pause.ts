@@ -28,10 +28,11 @@ export async function planPause(env: EngineEnv, by: Operator, instanceId: string
 const held = (verdict: PlanVerdict): PlanVerdict => (verdict === "runs" ? "held" : verdict);
 
 const PAUSED =
-  "What is under way is recorded; then no step of it begins until it is resumed. A sleep or a wait that it is in runs on meanwhile, also to its end, and an event that comes is kept.";
+  "What is under way is recorded; then no step of it begins until it is resumed: where that was its last one, it ends. A sleep or a wait that it is in runs on meanwhile, also to its end, and an event or an answer that comes is kept until it is resumed.";
 
 /**
- * Pauses an instance: no step of it begins until it is resumed; an effect that is under way is recorded first. Sleeps and waits run on.
+ * Pauses an instance: no step of it begins until it is resumed; an effect that is under way is recorded first. A sleep or a wait that it is
+ * in runs on, and its code hears of the end once it is resumed.
  * Errors: `instance_not_found`; `invalid_transition` (audited as no change) for one that does not go on by itself, that is being undone, or
  * that waits for its turn in a lane.
  */

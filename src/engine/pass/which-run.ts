@@ -65,16 +65,17 @@ export class WhichRun {
    */
   async wanted(anew = false): Promise<Wanted> {
     if (anew || Date.now() - this.#heardAt > HEARD_FOR_MS) await this.#look().catch(() => undefined);
-    return this.#heardLast();
+    return this.heardLast();
   }
 
   /** The same, asked now: a run that is to wait must not do so for an old word. Errors: `unavailable` where the database does not say. */
   async askWanted(): Promise<Wanted> {
     await this.#look();
-    return this.#heardLast();
+    return this.heardLast();
   }
 
-  async #heardLast(): Promise<Wanted> {
+  /** The same as it was heard last, however long ago. */
+  async heardLast(): Promise<Wanted> {
     if (this.#undoes || !this.#standing) return "goes on";
     const { undo, status, run } = this.#standing;
     if (undo !== null || status === "terminated" || isClosed(this.#standing)) return "stopped";

@@ -6,6 +6,7 @@ import { type ApprovalState, insertQuestion, settleOverdue } from "../store/appr
 import { markAnswered, waitForAnswer } from "../store/instances/wait.ts";
 import { namedBatch } from "../store/named.ts";
 import { query } from "../store/retry.ts";
+import { HELD, type Held } from "./held.ts";
 
 /** Names a question: its instance, and which of its steps asks. */
 export function approvalId(instanceId: string, label: string): string {
@@ -73,9 +74,9 @@ export type Standing = Approval | Left;
 
 /**
  * Asks, in one round trip that also says that the instance waits. A question that was asked before is not asked again: it stands as it
- * stands, with what is left of its first time, whatever restarted meanwhile.
+ * stands, with what is left of its first time, whatever restarted meanwhile. Held where a person has paused the instance before it asked.
  */
-export async function askQuestion(asker: Asker, asked: Question): Promise<Standing> {
+export async function askQuestion(asker: Asker, asked: Question): Promise<Standing | Held> {
   const { env, tenantId, instanceId, label } = asker;
   const { question } = await namedBatch(env.DB, {
     asked: insertQuestion({ ...asked, id: approvalId(instanceId, label), instanceId, step: label, tenantId }),
@@ -83,7 +84,7 @@ export async function askQuestion(asker: Asker, asked: Question): Promise<Standi
     status: waitForAnswer(tenantId, instanceId),
     question: selectQuestion(asker),
   });
-  return standing(question[0]);
+  return question[0] ? standing(question[0]) : HELD;
 }
 
 /** How much earlier than the database's clock the platform's timer may say that the time is over. */

@@ -11,3 +11,10 @@ export function isResumeEvent(type: string): boolean {
 }
 
 const RESUME_EVENT = "resume-";
+
+/** How a step stands that did not begin, because a person holds the run. */
+export interface Held {
+  readonly held: true;
+}
+
+export const HELD: Held = { held: true };

@@ -7,6 +7,7 @@ import { namedBatch } from "../store/named.ts";
 import { query } from "../store/retry.ts";
 import { askForEvent, closeOverdue, takeEarly } from "../store/waits.ts";
 import { answerEventType, type Left, SHORTEST_WAIT_MS, TIMER_SKEW_MS } from "./approval.ts";
+import { HELD, type Held } from "./held.ts";
 
 /**
  * The platform's event type for one wait: every wait has its own, because a consumed event can be delivered again to a later wait of the
@@ -31,11 +32,18 @@ export type WaitEnd = { event: string } | { over: true };
 type WaitStanding = WaitEnd | Left;
 
 /**
- * Says that an instance waits for an event about a subject, and takes one that came early. The row makes it hold through restarts: a wait
+ * Says that an instance waits for an event about a subject, and takes one that came early; held where a person has paused the instance
+ * before it waited. The row makes it hold through restarts: a wait
  * that once took an event is answered with that same event again, one whose time was over stays so, and the time runs from the first
  * asking. One event serves one wait of an instance.
  */
-export async function registerWait(run: Waiter, label: string, type: string, subject: string, timeoutMs: number): Promise<WaitStanding> {
+export async function registerWait(
+  run: Waiter,
+  label: string,
+  type: string,
+  subject: string,
+  timeoutMs: number,
+): Promise<WaitStanding | Held> {
   const { instanceId } = run;
   const { tenant_id } = run.envelope;
   const eventType = waitEventType(instanceId, label);
@@ -45,7 +53,7 @@ export async function registerWait(run: Waiter, label: string, type: string, sub
     status: waitForEvent(instanceId, label),
     wait: selectWait(instanceId, label, timeoutMs),
   });
-  return standing(wait[0], timeoutMs);
+  return wait[0] ? standing(wait[0], timeoutMs) : HELD;
 }
 
 /**

@@ -1,4 +1,5 @@
 import { fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { isPaused } from "./instances/paused.ts";
 import { SETTLED } from "./instances/status.ts";
 
 /** The states of a question. A pending one is answered by a person, or by its time, once. */
@@ -20,12 +21,13 @@ export interface NewQuestion {
   readonly timeoutMs: number;
 }
 
-/** Asks a question. One that was asked before stands as it stands. */
+/** Asks a question, unless its instance is paused. One that was asked before stands as it stands. */
 export function insertQuestion(asked: NewQuestion): Statement {
   return sql`
     INSERT INTO approvals (instance_id, step, id, tenant_id, workflow, question, details, otherwise, due_at, asked_at)
-    VALUES (${asked.instanceId}, ${asked.step}, ${asked.id}, ${asked.tenantId}, ${asked.workflow}, ${asked.question}, ${asked.details},
-      ${asked.otherwise}, ${now} + ${asked.timeoutMs}, ${now})
+    SELECT ${asked.instanceId}, ${asked.step}, ${asked.id}, ${asked.tenantId}, ${asked.workflow}, ${asked.question}, ${asked.details},
+      ${asked.otherwise}, ${now} + ${asked.timeoutMs}, ${now}
+    WHERE NOT ${isPaused(asked.instanceId)}
     ON CONFLICT (instance_id, step) DO NOTHING`;
 }
 

@@ -1,5 +1,6 @@
 import { now, type Statement, sql } from "../contract/sql.ts";
 import { wasApplied } from "./actions.ts";
+import { isPaused } from "./instances/paused.ts";
 import { FITS, FITS_AS_SENT, OLDEST_FITTING } from "./signals.ts";
 
 /** A wait as it is asked for. */
@@ -17,13 +18,13 @@ export interface NewWait {
   readonly timeoutMs: number;
 }
 
-/** Asks for an event, or again: its time runs from the first asking. */
+/** Asks for an event, or again, unless the instance is paused: its time runs from the first asking. */
 export function askForEvent(wait: NewWait): Statement {
   const { instanceId, name, workflow, tenantId, type, subject, eventType, timeoutMs } = wait;
   return sql`
     INSERT INTO waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at, asked_at, due_at)
-    VALUES (${instanceId}, ${name}, ${workflow}, ${tenantId}, ${type}, ${subject}, ${eventType}, ${now}, ${now},
-      ${now} + ${timeoutMs})
+    SELECT ${instanceId}, ${name}, ${workflow}, ${tenantId}, ${type}, ${subject}, ${eventType}, ${now}, ${now}, ${now} + ${timeoutMs}
+    WHERE NOT ${isPaused(instanceId)}
     ON CONFLICT (instance_id, name) DO UPDATE SET asked_at = excluded.asked_at, due_at = since_at + ${timeoutMs}`;
 }
 

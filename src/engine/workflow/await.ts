@@ -30,7 +30,7 @@ export async function awaitEvent(
   signalled: ReadonlySet<string>,
 ): Promise<string> {
   const timeoutMs = lastingMs(pass, step.label, timeout);
-  const registered = await platform.do(step, {}, async () => {
+  const registered = await platform.holds.begin(step, async () => {
     assertSignalled(signalled, type);
     assertSubject(step.label, subject);
     const stands = await registerWait(pass, step.label, type, subject, timeoutMs);
@@ -42,7 +42,7 @@ export async function awaitEvent(
   });
   const stands =
     "leftMs" in registered
-      ? await platform.awaitOr(
+      ? await platform.holds.awaitOr(
           step,
           { part: "signal", eventType: waitEventType(pass.instanceId, step.label), left: registered },
           (event: object): WaitEnd => ({ event: JSON.stringify(event) }),
@@ -59,13 +59,13 @@ export async function awaitEvent(
 export async function askPerson({ pass, platform, step }: At, request: ApprovalRequest): Promise<Approval> {
   const asker = askerAt(pass, step);
   const id = approvalId(asker.instanceId, step.label);
-  const asked = await platform.do(step, {}, async () => {
+  const asked = await platform.holds.begin(step, async () => {
     const stands = await askQuestion(asker, questionOf(pass.workflow, step, request));
     if ("leftMs" in stands) logWait(pass, { step: step.label, approval_id: id, until: timeIn(stands.leftMs) });
     return stands;
   });
   if ("approved" in asked) return asked;
-  return platform.awaitOr(
+  return platform.holds.awaitOr(
     step,
     { part: "answer", eventType: answerEventType(id), left: asked },
     (answer: Approval) => answer,

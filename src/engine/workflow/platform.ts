@@ -10,18 +10,15 @@ import { unheardOutcome } from "../guard/unheard.ts";
 import { withinStep } from "../pass/advice.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
-import { type Left, leftNow } from "../signals/approval.ts";
-import { resumeEventType } from "../signals/held.ts";
+import { HELD } from "../signals/held.ts";
 import { nextDelayMs } from "./delay.ts";
+import { Holds } from "./holds.ts";
 import { attemptInPass } from "./in-pass.ts";
 import { isAborted, StepAttempts } from "./step-attempts.ts";
 import { fromStepError } from "./step-error.ts";
 
 /** A step as the platform is asked for it: the code's own, or one that the engine takes for one of those. */
 type PlatformStep = Pick<StepCall, "label"> & Partial<StepCall>;
-
-/** How often in a row a timer of the platform's may be early before its error is taken for another one. */
-const EARLY_TIMERS = 5;
 
 /** How often a read between steps may fail behind a step that could read the same. */
 const MOST_ROUNDS = 10;
@@ -30,6 +27,8 @@ const MOST_ROUNDS = 10;
 export class Platform {
   readonly #pass: Pass;
   readonly #steps: WorkflowStep;
+  /** Its waits, and what a person holds. */
+  readonly holds: Holds;
   /**
    * Rejected when the platform breaks the pass off, to make another: what it says of a step then is not how that came out, and no code
    * hears it.
@@ -37,12 +36,12 @@ export class Platform {
   readonly #brokenOff = Promise.withResolvers<never>();
   /** Attempts that are under way, and when the platform gives each up. */
   readonly #attempts = new Map<Promise<unknown>, number>();
-  #resumed: Promise<unknown> | undefined;
   #code: "runs" | "returned" | "threw" | "over" = "runs";
 
   constructor(pass: Pass, steps: WorkflowStep) {
     this.#pass = pass;
     this.#steps = steps;
+    this.holds = new Holds(pass, this);
   }
 
   /**
@@ -194,6 +193,7 @@ export class Platform {
 
   async sleep(step: StepCall, ms: number): Promise<void> {
     if (this.#pass.inbox.wasOver(step.label)) return;
+    await this.holds.unlessPaused(step, "asked");
     const since = Date.now();
     this.#noteStep();
     await this.#steps.sleep(step.label, ms).catch((error) => this.#unlessAborted(error));
@@ -201,6 +201,7 @@ export class Platform {
     const rest = Date.now() - since - ms / 2;
     if (rest < 0) this.#pass.inbox.noteReplay();
     else if (rest > SHORT_SLEEP_MS) this.#pass.course.noteAnew(step.label);
+    await this.holds.unlessPaused(step, rest < 0 ? "heard" : "asked");
   }
 
   /** Waits for an event and answers its payload. Throws the platform's error when none comes in time. */
@@ -211,29 +212,6 @@ export class Platform {
       .catch((error) => this.#unlessAborted(error));
     this.#pass.inbox.noteWaited();
     return event.payload;
-  }
-
-  /**
-   * Waits for an event; when the platform says that the time is over, the database decides: it may know of an answer that nobody could
-   * tell, and time is counted by its clock. A timer of the platform's that was early waits for the rest.
-   */
-  async awaitOr<Told, End extends object>(
-    step: StepCall,
-    { part, eventType, left: first }: { part: "signal" | "answer"; eventType: string; left: Left },
-    told: (payload: Told) => End,
-    settle: () => Promise<End | Left>,
-  ): Promise<End> {
-    let left = first;
-    for (let round = 1; ; round++) {
-      try {
-        return told((await this.waitFor<object>(ownName(step.label, part, round), eventType, leftNow(left))) as Told);
-      } catch (cause) {
-        const settled = await this.do<object>({ label: ownName(step.label, "time_over", round), of: step.label }, {}, settle);
-        if (!("leftMs" in settled)) return settled as End;
-        if (round === EARLY_TIMERS) throw cause;
-        left = settled as Left;
-      }
-    }
   }
 
   /**
@@ -254,7 +232,7 @@ export class Platform {
       if ("inDoubt" in outcome) {
         doubted = outcome.inDoubt;
         await this.#untilResolved(step, doubted, round);
-      } else await this.#untilResumed(step, round);
+      } else await this.holds.untilResumed(step, round);
       const after = { ...step, label: ownName(step.label, part, round), of: step.label };
       outcome = await this.do(after, policy, (number) => begin(number + 1));
     }
@@ -268,23 +246,7 @@ export class Platform {
     if (!isInDoubt(await this.reading(step, () => this.#pass.inbox.entries(true)), key)) return;
     await this.waitFor(ownName(step.label, "in_doubt", round), doubtEventType(key), "365 days");
   }
-
-  /** Branches that a person holds wait together: of an event, one who waits may take it from the others. */
-  async #untilResumed({ label, guarded }: StepCall, round: number): Promise<void> {
-    const wanted = await this.reading({ label, guarded }, () => this.#pass.run.askWanted());
-    if (wanted === "stopped") return this.#pass.stop();
-    if (wanted !== "paused") return;
-    this.#resumed ??= this.waitFor(ownName(label, "paused", round), resumeEventType(this.#pass.instanceId), "365 days")
-      // Whatever ends the wait, the row says whether the run goes on.
-      .catch(() => undefined)
-      .finally(() => {
-        this.#resumed = undefined;
-      });
-    await this.#resumed;
-  }
 }
-
-const HELD: StepOutcome = { held: true };
 
 /** Of a sleep that lasted no longer nobody can say whether it was slept now, or remembered slowly. */
 const SHORT_SLEEP_MS = 500;

@@ -88,13 +88,12 @@ describe("A paused instance", () => {
     await reaches(id, "waiting");
     await pause(id);
     await probeEnv.PROBE_EVENTS.send(event("probe.signal", its.name, { about: its.name, value: "news" }));
-    await comes(() => its.log.includes("heard news"));
     await nothingBegins();
-    expect(its.log).toEqual(["heard news"]);
+    expect(its.log).toEqual([]);
     expect((await standing(id)).status).toBe("paused");
     await resume(id);
     expect(await kept(id, "complete", "errored")).toBe("complete");
-    expect(its.log.at(-1)).toBe("b");
+    expect(its.log).toEqual(["heard news", "b"]);
   });
 
   it("between two tries makes no other, until it is resumed", async () => {

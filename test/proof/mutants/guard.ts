@@ -74,8 +74,8 @@ export const GUARD = mutantsOf("guard", {
     killedBy: "test/engine/pass/caught-words.test.ts",
   },
   "a run waits to be resumed by an old word": {
-    file: "src/engine/workflow/platform.ts",
-    find: "const wanted = await this.reading({ label, guarded }, () => this.#pass.run.askWanted());",
+    file: "src/engine/workflow/holds.ts",
+    find: "const wanted = await this.#steps.reading({ label, guarded }, () => this.#pass.run.askWanted());",
     put: "const wanted = await this.#pass.run.wanted(true);",
     killedBy: "test/engine/operate/pause.test.ts",
   },

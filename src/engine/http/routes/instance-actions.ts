@@ -109,7 +109,7 @@ const pause = () =>
     verb: "pause",
     summary: "Pause an instance",
     description:
-      "No step of it begins until it is resumed; an effect that is under way is recorded first. Sleeps and waits run on, also to their end, and an event that comes is kept.",
+      "No step of it begins until it is resumed; an effect that is under way is recorded first. A sleep or a wait that it is in runs on, also to its end, and an event or an answer that comes is kept until then.",
     promised: "It is paused",
     plan: planPause,
     act: pauseInstance,
