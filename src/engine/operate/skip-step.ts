@@ -85,8 +85,8 @@ export async function skipStep(
   const recorded = await effectsAndFree(env, by, instanceId);
   const inUndo = goesOnUndoing(instance) ? await passingBy(env, instance, recorded, { step, item, output }) : undefined;
   const passing = inUndo && !("refused" in inUndo) ? inUndo : undefined;
-  if (output === undefined && (passing?.takesOutput ?? inUndo === undefined)) throw outputMissing();
   const refused = inUndo ? ("refused" in inUndo ? inUndo.refused : null) : await whyRefused(env, instance, recorded, { step, item });
+  if (refused === null && output === undefined && (passing?.takesOutput ?? true)) throw outputMissing();
   const path = () => `${by.tenantId}/${instanceId}/${digest("skipped", crypto.randomUUID())}`;
   const packed = await packOutput(env.PAYLOADS, path, output);
   const newest = recorded.findLast((effect) => effect.step === step && effect.item === item);

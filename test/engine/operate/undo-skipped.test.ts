@@ -1,8 +1,8 @@
-import { notRetryable, sql, upstreamRefused } from "millrace";
+import { defineStep, notRetryable, sql, upstreamRefused } from "millrace";
 import { effectsOf, getInstance, planRetry, planSkip, planUndo, retryInstance, skipStep } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { dieAt, operator, probeEnv, rows } from "../harness.ts";
-import { errorOf, runLab } from "../lab.ts";
+import { errorOf, held, runLab } from "../lab.ts";
 import { back, effect, failed, retry, undo } from "./operating.ts";
 import { kept } from "./scene.ts";
 import { goneBack, skip, statesOf, undoFailed, undoneInPart, van } from "./undo-failing.ts";
@@ -175,6 +175,30 @@ it("An undo passes by nothing that it did not fail of, for nobody else's tenant,
   expect(await kept(id, "terminated", "errored")).toBe("terminated");
   await expect(skip(id, "undo book", { output: null })).rejects.toMatchObject({ detail: { from: "terminated" } });
   expect(world).toEqual(["van", "book", "van back"]);
+});
+
+it("A skip that no output would help is refused with its reason, not for the output that it lacks: while an undo runs, and while it is in doubt", async () => {
+  const state = { go: false };
+  const { instanceId: id } = await runLab(async ({ step }) => {
+    const lost = async () => {
+      await held(() => state.go);
+      throw new Error("The answer was lost.");
+    };
+    await step.effect(
+      "book",
+      effect("keyed", async () => 1, { undo: defineStep({ effect: "once", run: lost }) as never }),
+      null,
+    );
+  });
+  expect(await kept(id, "complete", "errored")).toBe("complete");
+  await undo(id);
+  for (const status of ["running", "in_doubt"] as const) {
+    expect(await kept(id, status, "errored")).toBe(status);
+    const { refused } = await planSkip(probeEnv, operator, id, { step: "undo book" });
+    expect(refused).toContain(`The instance is ${status}`);
+    await expect(skip(id, "undo book")).rejects.toMatchObject({ code: "invalid_transition", detail: { from: status } });
+    state.go = true;
+  }
 });
 
 it("The dry run of retrying an undo that failed says of each effect that is left what the undo does, wherever it starts", async () => {
