@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { CLOCKS_APART_MS } from "../contract/patience.ts";
 import type { StepMode } from "../contract/step-mode.ts";
-import { codeLabelOf, labelOf, type OwnPart, ownName, ownStep } from "../contract/step-names.ts";
+import { codeLabelOf, labelOf, type OwnPart, ownName, ownStep, UNDO_PREFIX } from "../contract/step-names.ts";
 import { isDoubtEvent } from "../guard/doubt.ts";
 import { IN_PASS_MS } from "../pass/lean.ts";
 import { isResumeEvent } from "../signals/held.ts";
@@ -55,7 +55,7 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
   const heldBack = heldBackIn(steps);
   const isOver = ENDED.has(instance.status);
   const remembered = steps.map((step): NamedStep => {
-    const { until = null, ...named } = awaited.get(step.eventType ?? "") ?? {};
+    const { until = null, since: _, ...named } = awaited.get(step.eventType ?? "") ?? {};
     const waits = step.state === "waiting" && { until };
     const effects = (step.type === "do" && recorded.get(step.name)?.map(effectView)) || [];
     const doubted = step.state === "complete" && effects.at(-1)?.state === "in_doubt" && ({ state: "in_doubt", endedAt: null } as const);
@@ -85,7 +85,8 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
   const names = new Set(steps.flatMap(({ type, name }) => (type === "do" ? [name] : [])));
   const forgotten = [...recorded].flatMap(([label, own]) => (names.has(label) ? [] : [forgottenStep(label, own, begunAt)]));
   const all = [...remembered, ...forgotten].toSorted((one, other) => timeOf(one) - timeOf(other));
-  return { steps: keptInPlace(all, [...recorded.keys()]), truncated };
+  const since = new Map([...awaited.values()].map((one) => [one.name, one.since]));
+  return { steps: keptInPlace(all, [...recorded.keys()], since), truncated };
 }
 
 /** What a step is in the middle of. */
@@ -118,14 +119,18 @@ async function runBegunAt(env: EngineEnv, { tenantId }: Operator, { id, run = 1,
   return row?.at ?? 0;
 }
 
-/** What a run keeps of earlier ones stands where its code takes it: before the step that was recorded next. */
-function keptInPlace(steps: readonly NamedStep[], recorded: readonly string[]): NamedStep[] {
-  const rank = new Map(recorded.map((label, index) => [label, index]));
+/**
+ * What a run keeps of earlier ones stands where its code takes it: behind what was recorded before it, and behind a wait that had begun
+ * before it did (`since`, by the wait's name). What an undo did was before this run.
+ */
+function keptInPlace(steps: readonly NamedStep[], recorded: readonly string[], since: ReadonlyMap<string, number>): NamedStep[] {
+  const rank = new Map(recorded.map((label, index) => [label, label.startsWith(UNDO_PREFIX) ? -1 : index]));
   const rankOf = ({ name }: NamedStep) => rank.get(name) ?? -1;
   const placed = steps.filter(({ kept }) => !kept);
-  for (const step of steps.filter(({ kept }) => kept).toSorted((one, other) => rankOf(other) - rankOf(one))) {
-    const next = placed.findIndex((other) => rankOf(other) > rankOf(step));
-    placed.splice(next < 0 ? placed.length : next, 0, step);
+  for (const step of steps.filter(({ kept }) => kept).toSorted((one, other) => rankOf(one) - rankOf(other))) {
+    const isBefore = (other: NamedStep) =>
+      rank.has(other.name) ? rankOf(other) < rankOf(step) : (since.get(codeLabelOf(other)) ?? Number.POSITIVE_INFINITY) < timeOf(step);
+    placed.splice(placed.findLastIndex(isBefore) + 1, 0, step);
   }
   return placed;
 }

@@ -99,6 +99,8 @@ export interface AwaitedStep {
   eventType: string | null;
   subject: string | null;
   approvalId: string | null;
+  /** When it was asked for first. */
+  since: number;
   /** Until when, in milliseconds since 1970; null for a wait that began before this was noted. */
   until: number | null;
 }
@@ -106,17 +108,19 @@ export interface AwaitedStep {
 /** Steps that wait, as the code names them: the platform knows each by an event type of its own. */
 export async function awaitedSteps(DB: D1Database, instanceId: string): Promise<ReadonlyMap<string, AwaitedStep>> {
   const { waits, questions } = await namedBatch(DB, {
-    waits: sql`SELECT name, type, subject, event_type, due_at FROM waits WHERE instance_id = ${instanceId}`,
-    questions: sql`SELECT step, id, due_at FROM approvals WHERE instance_id = ${instanceId}`,
+    waits: sql`SELECT name, type, subject, event_type, since_at, due_at FROM waits WHERE instance_id = ${instanceId}`,
+    questions: sql`SELECT step, id, asked_at, due_at FROM approvals WHERE instance_id = ${instanceId}`,
   });
   return new Map([
     ...waits.map((row): [string, AwaitedStep] => {
       const { name, type, subject, event_type } = row as Record<"name" | "type" | "subject" | "event_type", string>;
-      return [event_type, { name, eventType: type, subject, approvalId: null, until: row.due_at as number | null }];
+      const since = Number(row.since_at);
+      return [event_type, { name, eventType: type, subject, approvalId: null, since, until: row.due_at as number | null }];
     }),
     ...questions.map((row): [string, AwaitedStep] => {
       const id = String(row.id);
-      return [answerEventType(id), { name: String(row.step), eventType: null, subject: null, approvalId: id, until: Number(row.due_at) }];
+      const [name, since, until] = [String(row.step), Number(row.asked_at), Number(row.due_at)];
+      return [answerEventType(id), { name, eventType: null, subject: null, approvalId: id, since, until }];
     }),
   ]);
 }

@@ -1,0 +1,62 @@
+import type { StepMode } from "millrace";
+import { getInstance, restartInstance, retryInstance, stepsOf, undoInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { operator, probeEnv, reaches } from "../../harness.ts";
+import { refuse } from "../../lab.ts";
+import { kept } from "../../operate/scene.ts";
+import { type Code, runIn, withRecordersThatKnow } from "./running.ts";
+
+withRecordersThatKnow();
+
+/** What people see of a run, by the names of its steps, without what waits of the platform's stand behind them. */
+async function shown(id: string): Promise<string[]> {
+  const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id));
+  return steps.filter(({ own, type }) => own === null && type === "do").map(({ name }) => name);
+}
+
+const begun = async (mode: StepMode, code: Code) => (await runIn(mode, code)).instanceId;
+const done = { retries: { limit: 0, delay: 10 } };
+
+describe.each(["lean", "platform"] as const)("%s steps are shown in the order of the code", (mode) => {
+  it("where a retry fails at the same step again", async () => {
+    const id = await begun(mode, async ({ step }) => {
+      await step.commit("a", () => ({}), { steps: "platform" });
+      await step.commit("c", () => ({}));
+      await step.read("g", refuse, done);
+    });
+    await reaches(id, "errored");
+    await retryInstance(probeEnv, operator, id, { reason: "once more" });
+    await kept(id, "errored");
+    expect(await shown(id)).toEqual(["a", "c", "g"]);
+  });
+
+  it("behind what an undo did, where a retry does again what that took back", async () => {
+    const id = await begun(mode, async ({ step }) => {
+      for (const name of ["a", "c", "d"] as const) {
+        await step.commit(name as "a", () => ({}), name === "d" ? { undo: () => ({}) } : {});
+      }
+    });
+    await reaches(id, "complete");
+    await undoInstance(probeEnv, operator, id, "called off");
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    await retryInstance(probeEnv, operator, id, { reason: "after all" });
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    expect(await shown(id)).toEqual(["undo d", "a", "c", "d"]);
+  });
+
+  it("where a restart finds the steps before and behind a question done", async () => {
+    const id = await begun(mode, async ({ step }) => {
+      await step.commit("a", () => ({}));
+      await step.approve("first", { question: "May it?", timeout: 1, otherwise: "approve" });
+      await step.commit("b", () => ({}));
+      await step.approve("second", { question: "And now?" });
+    });
+    const asks = async () => (await shown(id)).includes("second");
+    await expect.poll(asks, { timeout: 20_000 }).toBe(true);
+    await reaches(id, "waiting");
+    await restartInstance(probeEnv, operator, id, "does it hang?");
+    await kept(id, "waiting");
+    await expect.poll(asks, { timeout: 20_000 }).toBe(true);
+    expect(await shown(id)).toEqual(["a", "first", "b", "second"]);
+  });
+});
