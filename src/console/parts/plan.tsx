@@ -22,6 +22,7 @@ const VERDICTS: Readonly<Record<string, readonly [tone: Tone, means: string]>> =
   undone: ["amber", "it is taken back, or was before"],
   stays: ["green", "it stays: its code has no way back"],
   asked: ["violet", "the upstream is asked first whether it happened"],
+  repeated: ["violet", "it may have happened: it is done once more under its key, and then taken back"],
   nothing: ["quiet", "it did not happen"],
   in_doubt: ["orange", "a person has to say whether it happened"],
   unknown: ["orange", "it failed without a record, and may have happened"],

@@ -1,12 +1,15 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { labelOf } from "../contract/step-names.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
+import type { Unrecorded } from "../pass/failure.ts";
 import { type Action, actionIdOf, type Operator } from "../store/actions.ts";
 import { leaveDoubts } from "../store/inbox/doubts.ts";
 import { ENDED, UNDER_WAY } from "../store/instances/status.ts";
 import { beginCancel, markStopped } from "../store/instances/stop.ts";
 import { actAndTell } from "./act.ts";
+import { stillCaught, unrecorded } from "./left.ts";
 import { type ActionPlan, type PlanVerdict, planEffects } from "./plan.ts";
-import { undoVerdictOn } from "./undo.ts";
+import { undoVerdictOn, VERDICT_ON } from "./undo.ts";
 
 /** How an instance is cancelled. */
 interface CancelOptions {
@@ -22,9 +25,12 @@ export async function planCancel(
   { undo = true }: CancelOptions = {},
 ): Promise<ActionPlan> {
   const instance = await getInstance(env, by, instanceId);
+  const caught = await stillCaught(env, instanceId);
+  const failed = [...(await unrecorded(env, instance))].map(([label, known]) => [label, onFailed(known, undo)] as const);
   const effects = await planEffects(env, by, instance, {
+    failed: new Map(failed),
     recorded: (effect): PlanVerdict => {
-      if (effect.state === "claimed") return "under_way";
+      if (effect.state === "claimed" && !caught.has(labelOf(effect.step, effect.item))) return "under_way";
       const verdict = undoVerdictOn(effect);
       return undo || (verdict !== "undone" && verdict !== "stays") ? verdict : "kept";
     },
@@ -35,6 +41,11 @@ export async function planCancel(
 }
 
 const UNRECORDED = { running: "under_way", retrying: "unknown", held: undefined } as const;
+
+/** What a cancel does with an effect that failed without a record: it is done once more only to be taken back. */
+function onFailed(known: Unrecorded, undo: boolean): PlanVerdict {
+  return known === "undoable" && !undo ? "unknown" : VERDICT_ON[known];
+}
 
 const TAKEN_BACK =
   "It begins nothing any more; what is under way is recorded first. An effect of which a lost answer left open whether it happened is done once more, under its key, if it can be taken back: then that is certain. Then its effects that can be taken back are, in reverse order, each once, and it is terminated.";

@@ -42,7 +42,7 @@ async function standing(env: EngineEnv, by: Operator, instance: Instance): Promi
 }
 
 const STANDS = {
-  ...{ undone: "kept", stays: "kept", asked: "unknown" },
+  ...{ undone: "kept", stays: "kept", asked: "unknown", repeated: "unknown" },
   ...{ nothing: "nothing", in_doubt: "in_doubt", unknown: "unknown" },
 } as const satisfies Record<UndoVerdict, PlanVerdict>;
 

@@ -42,6 +42,12 @@ export async function unrecorded(env: EngineEnv, { id, undo, error }: Instance):
   return known;
 }
 
+/** Effects whose failure the code is told again, as `stillCaught` says, and of which nothing was recorded: in a plan. */
+export async function caughtWithoutRecord(env: EngineEnv, instance: Instance, caught: ReadonlySet<string>) {
+  const known = await unrecorded(env, instance);
+  return new Map([...known.keys()].filter((label) => caught.has(label)).map((label) => [label, "caught"] as const));
+}
+
 /** The effect that may have happened because this step failed, also where nothing is recorded of it. */
 export function wentOnTo(left: Steps, label: string | null): string | undefined {
   const failure = label === null ? undefined : left[label];

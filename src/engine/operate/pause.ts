@@ -8,17 +8,18 @@ import { GOING_ON, UNSEEN } from "../store/instances/status.ts";
 import { markPaused, markResumed } from "../store/instances/stop.ts";
 import { query } from "../store/retry.ts";
 import { actAndTell } from "./act.ts";
-import { stillCaught } from "./left.ts";
+import { caughtWithoutRecord, stillCaught } from "./left.ts";
 import { type ActionPlan, type PlanVerdict, planEffects } from "./plan.ts";
 import { whyRestarting } from "./restarting.ts";
-import { retryVerdictOn } from "./retry.ts";
+import { isUnderWay, retryVerdictOn } from "./retry.ts";
 
 /** Dry run: what a pause would do with each effect. Errors: `instance_not_found`. */
 export async function planPause(env: EngineEnv, by: Operator, instanceId: string): Promise<ActionPlan> {
   const instance = await getInstance(env, by, instanceId);
   const caught = await stillCaught(env, instanceId);
   const effects = await planEffects(env, by, instance, {
-    recorded: (effect): PlanVerdict => (effect.state === "claimed" ? "under_way" : held(retryVerdictOn(effect, caught))),
+    failed: await caughtWithoutRecord(env, instance, caught),
+    recorded: (effect): PlanVerdict => (isUnderWay(effect, caught) ? "under_way" : held(retryVerdictOn(effect, caught))),
     unrecorded: (state) => (state === "running" ? "under_way" : "held"),
   });
   const refused = (await whyRestarting(env, instance)) ?? whyNotPaused(instance, await waitsInLane(env, instance));
@@ -74,7 +75,8 @@ export async function planResume(env: EngineEnv, by: Operator, instanceId: strin
   const instance = await getInstance(env, by, instanceId);
   const caught = await stillCaught(env, instanceId);
   const effects = await planEffects(env, by, instance, {
-    recorded: (effect): PlanVerdict => (effect.state === "claimed" ? "under_way" : retryVerdictOn(effect, caught)),
+    failed: await caughtWithoutRecord(env, instance, caught),
+    recorded: (effect): PlanVerdict => (isUnderWay(effect, caught) ? "under_way" : retryVerdictOn(effect, caught)),
     unrecorded: (state) => (state === "running" ? "under_way" : "runs"),
   });
   const refused = (await whyRestarting(env, instance)) ?? whyNotResumed(instance);

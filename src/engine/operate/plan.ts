@@ -11,9 +11,10 @@ import { UNDER_WAY } from "../store/instances/status.ts";
  * What an action would do with one effect. `kept`: it happened, and stands · `runs`: it is done, or tried again · `caught`: it failed, its
  * code went on without it, and is told so again · `skipped`: it is passed by, by a person's word · `held`: its next attempt waits
  * until the instance is resumed · `under_way`: an attempt is under way, or its answer was lost: what came of it is recorded first ·
- * `undone`: it is taken back, or was before · `stays`: its code has no way to take it back · `asked`: nobody recorded what came of it, so the upstream is
- * asked first · `nothing`: it did not happen · `in_doubt`: a person has to say whether it happened · `unknown`: it failed without a record,
- * and may have happened · `needs_output`: it happened, and its output has to be given.
+ * `undone`: it is taken back, or was before · `stays`: its code has no way to take it back · `asked`: nobody recorded what came of it, so
+ * the upstream is asked first · `repeated`: it may have happened: it is done once more, under its key, and then taken back · `nothing`: it
+ * did not happen · `in_doubt`: a person has to say whether it happened · `unknown`: it failed without a record, and may have happened ·
+ * `needs_output`: it happened, and its output has to be given.
  */
 export const PLAN_VERDICTS = [
   "kept",
@@ -25,6 +26,7 @@ export const PLAN_VERDICTS = [
   "undone",
   "stays",
   "asked",
+  "repeated",
   "nothing",
   "in_doubt",
   "unknown",
@@ -50,6 +52,8 @@ export interface Verdicts {
   readonly recorded: (effect: Effect) => PlanVerdict | undefined;
   /** Of a step that has no record: undefined leaves it out. */
   readonly unrecorded: (state: OpenState) => PlanVerdict | undefined;
+  /** Of effects that failed without a record, by the labels of their steps. */
+  readonly failed: ReadonlyMap<string, PlanVerdict>;
 }
 
 /** `running`: an attempt is under way · `retrying`: it has failed, and another is to come · `held`: a pause holds back its first. */
@@ -60,12 +64,13 @@ export async function planEffects(
   env: EngineEnv,
   by: Operator,
   instance: Instance,
-  { recorded, unrecorded }: Verdicts,
+  { recorded, unrecorded, failed }: Verdicts,
 ): Promise<ActionPlan["effects"]> {
   const effects = (await effectsAndFree(env, by, instance.id)).filter(({ undo, state }) => undo !== "undo_step" && state !== "superseded");
   const { steps } = UNDER_WAY.has(instance.status) ? await wholeHistoryOf(env, { ...instance, undo: null }) : { steps: [] };
   const known = new Set(effects.map(({ step, item }) => labelOf(step, item)));
-  const open = [...openIn(steps)].flatMap(([label, state]) => {
+  const underWay = openIn(steps);
+  const open = [...underWay].flatMap(([label, state]) => {
     const verdict = known.has(label) ? undefined : unrecorded(state);
     return verdict ? [{ step: label, item: "", verdict }] : [];
   });
@@ -73,7 +78,12 @@ export async function planEffects(
     const verdict = recorded(effect);
     return verdict ? [{ step: effect.step, item: effect.item, verdict }] : [];
   });
-  return [...listed, ...open];
+  return [...listed, ...notListed(failed, new Set([...known, ...underWay.keys()])), ...open];
+}
+
+/** Effects that failed without a record, but for those that are listed by their labels already. */
+export function notListed<Verdict>(failed: ReadonlyMap<string, Verdict>, listed: ReadonlySet<string>) {
+  return [...failed].flatMap(([step, verdict]) => (listed.has(step) ? [] : [{ step, item: "", verdict }]));
 }
 
 /** The steps that the platform has under way, by their names in the code; and those that a pause holds back, which are over for it. */

@@ -8,10 +8,10 @@ import { beginRestart } from "../store/instances/stop.ts";
 import { forgetTold } from "../store/waits.ts";
 import { actAndTell } from "./act.ts";
 import { failedBefore } from "./failed-before.ts";
-import { stillCaught, triedAnew } from "./left.ts";
+import { caughtWithoutRecord, stillCaught, triedAnew } from "./left.ts";
 import { type ActionPlan, type PlanVerdict, planEffects } from "./plan.ts";
 import { whyRestarting } from "./restarting.ts";
-import { retryVerdictOn } from "./retry.ts";
+import { isUnderWay, retryVerdictOn } from "./retry.ts";
 
 /** Dry run: what a restart would do with each effect. Errors: `instance_not_found`. */
 export async function planRestart(env: EngineEnv, by: Operator, instanceId: string): Promise<ActionPlan> {
@@ -19,8 +19,9 @@ export async function planRestart(env: EngineEnv, by: Operator, instanceId: stri
   const caught = await stillCaught(env, instanceId, [instance.error?.step]);
   const isGoingOn = GOING_ON.has(instance.status);
   const effects = await planEffects(env, by, instance, {
+    failed: await caughtWithoutRecord(env, instance, caught),
     // It is waited for, and recorded.
-    recorded: (effect): PlanVerdict => (isGoingOn && effect.state === "claimed" ? "under_way" : retryVerdictOn(effect, caught)),
+    recorded: (effect): PlanVerdict => (isGoingOn && isUnderWay(effect, caught) ? "under_way" : retryVerdictOn(effect, caught)),
     unrecorded: (state) => (isGoingOn && state === "running" ? "under_way" : "runs"),
   });
   const failed = RETRYABLE.has(instance.status) ? (instance.error?.step ?? "") : "";

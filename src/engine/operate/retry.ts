@@ -17,7 +17,8 @@ import { forgetTold, reopenWait } from "../store/waits.ts";
 import { actAndTell } from "./act.ts";
 import { noteOnConfirmed } from "./confirmed-output.ts";
 import { failedBefore } from "./failed-before.ts";
-import { leftBehind, stillCaught, triedAnew, wentOnTo } from "./left.ts";
+import { caughtWithoutRecord, leftBehind, stillCaught, triedAnew, wentOnTo } from "./left.ts";
+import { notListed } from "./plan.ts";
 import { assertRecorded, beginningOf, isBeingUndone, isStopped, isUndone } from "./retry-beginning.ts";
 import { UNDO_VERDICTS, type UndoVerdict, undoEffects } from "./undo.ts";
 
@@ -61,9 +62,11 @@ export async function planRetry(
   const effects = recorded
     .filter(({ state, undo }) => state !== "superseded" && undo !== "undo_step")
     .map((effect) => ({ step: effect.step, item: effect.item, verdict: retryVerdictOn(effect, caught) }));
+  const listed = new Set(effects.map(({ step, item }) => labelOf(step, item)));
+  const failures = notListed(await caughtWithoutRecord(env, instance, caught), listed);
   // A step that failed before it recorded anything has no entry yet: it is the one that runs.
-  const listed = effects.some(({ step, item }) => start === labelOf(step, item));
-  return { ...plan, effects: start === null || listed ? effects : [...effects, { step: start, item: "", verdict: "runs" }] };
+  const isListed = start === null || listed.has(start);
+  return { ...plan, effects: [...effects, ...failures, ...(isListed ? [] : [{ step: start, item: "", verdict: "runs" as const }])] };
 }
 
 function followsFrom(instance: Instance, start: string | null): string {
@@ -82,8 +85,13 @@ const BEHIND = "; what comes behind runs too, and which steps these are, its cod
 export function retryVerdictOn(effect: Effect, caught: ReadonlySet<string>): RetryVerdict {
   const { state, class: effectClass, step, item } = effect;
   if (isOutputLost(effect)) return "needs_output";
-  if (state === "failed" && caught.has(labelOf(step, item))) return "caught";
+  if ((state === "failed" || state === "claimed") && caught.has(labelOf(step, item))) return "caught";
   return state === "claimed" && DOUBTED.has(effectClass) ? "in_doubt" : (VERDICTS[state] ?? "runs");
+}
+
+/** An attempt of it is under way, or was when its process died: of one whose failure the code caught none is. */
+export function isUnderWay({ state, step, item }: Effect, caught: ReadonlySet<string>): boolean {
+  return state === "claimed" && !caught.has(labelOf(step, item));
 }
 
 /** It happened, and what it answered could not be kept. */

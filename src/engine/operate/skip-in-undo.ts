@@ -9,6 +9,7 @@ import { DOUBTED } from "../store/inbox/classes.ts";
 import { leaveAlone, skipEntry } from "../store/inbox/outcome.ts";
 import { query } from "../store/retry.ts";
 import { selectAwaited } from "../store/waits.ts";
+import { unrecorded } from "./left.ts";
 import { whyAnswered } from "./skippable.ts";
 
 /** What passing by the step that an undo failed of means. */
@@ -29,10 +30,11 @@ interface Passing {
  */
 export async function passingBy(
   env: EngineEnv,
-  { id, undo, error }: Instance,
+  instance: Instance,
   recorded: readonly Effect[],
   { step, item, output }: { step: string; item: string; output?: unknown },
 ): Promise<Passing | { readonly refused: string }> {
+  const { id, undo, error } = instance;
   const label = labelOf(step, item);
   if (label !== error?.step) {
     return {
@@ -64,7 +66,7 @@ export async function passingBy(
   }
   const about = { step, item };
   const cutOff = await query<{ label: string }>(env.DB, selectCutOff(undo));
-  const isEffect = last !== undefined || cutOff.some((one) => one.label === label);
+  const isEffect = last !== undefined || cutOff.some((one) => one.label === label) || (await unrecorded(env, instance)).has(label);
   // What was cut off without a record may be a read as well: whoever gives its output says so.
   if (last?.state === "claimed" || (isEffect && output === undefined)) {
     return { about, follows: leftAlone(label), takesOutput: false, write: (_, actionId) => leaveAlone(key, actionId) };

@@ -11,8 +11,8 @@ import { skipEntry } from "../store/inbox/outcome.ts";
 import { GOING_ON } from "../store/instances/status.ts";
 import { query } from "../store/retry.ts";
 import { selectAwaited } from "../store/waits.ts";
-import { stillCaught } from "./left.ts";
-import type { ActionPlan } from "./plan.ts";
+import { caughtWithoutRecord, stillCaught } from "./left.ts";
+import { type ActionPlan, notListed } from "./plan.ts";
 import { retryAs, retryVerdictOn, waitForEnd } from "./retry.ts";
 import { isBeingUndone } from "./retry-beginning.ts";
 import { passingBy } from "./skip-in-undo.ts";
@@ -43,7 +43,9 @@ export async function planSkip(
     .filter((effect) => effect.state !== "superseded" && effect.undo !== "undo_step" && !isIt(effect))
     .map((effect) => ({ step: effect.step, item: effect.item, verdict: retryVerdictOn(effect, caught) }));
   const refused = await whyRefused(env, instance, recorded, { step, item });
-  return { refused, from: labelOf(step, item), follows: FOLLOWS, effects: [...others, { step, item, verdict: "skipped" }] };
+  const listed = new Set([...recorded.map((effect) => labelOf(effect.step, effect.item)), labelOf(step, item)]);
+  const failures = notListed(await caughtWithoutRecord(env, instance, caught), listed);
+  return { refused, from: labelOf(step, item), follows: FOLLOWS, effects: [...others, ...failures, { step, item, verdict: "skipped" }] };
 }
 
 const FOLLOWS =

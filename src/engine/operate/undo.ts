@@ -15,7 +15,7 @@ import { query } from "../store/retry.ts";
 import { actAndTell } from "./act.ts";
 import { failedBefore } from "./failed-before.ts";
 import { itsEnd, unrecorded } from "./left.ts";
-import { isStopped } from "./retry-beginning.ts";
+import { isStopped, isUndone } from "./retry-beginning.ts";
 
 /** What an undo would do with each guarded effect. */
 export interface UndoPlan {
@@ -26,10 +26,11 @@ export interface UndoPlan {
 
 /**
  * `undone`: it is taken back · `stays`: its code has no way to · `asked`: nobody recorded what came of it, so the upstream is asked first ·
- * `nothing`: it did not happen · `in_doubt`: resolve it first · `unknown`: it failed without a record, or a person had it done once more,
- * and may have happened all the same.
+ * `repeated`: it failed without a record, and is done once more, under its key, so that it is certain what there is to take back; then it
+ * is · `nothing`: it did not happen · `in_doubt`: resolve it first · `unknown`: it failed without a record, or a person had it done once
+ * more, and may have happened all the same.
  */
-export const UNDO_VERDICTS = ["undone", "stays", "asked", "nothing", "in_doubt", "unknown"] as const;
+export const UNDO_VERDICTS = ["undone", "stays", "asked", "repeated", "nothing", "in_doubt", "unknown"] as const;
 
 export type UndoVerdict = (typeof UNDO_VERDICTS)[number];
 
@@ -51,7 +52,8 @@ export async function undoEffects(env: EngineEnv, by: Operator, instance: Instan
   const open = new Map<string, Unrecorded>();
   for (const [label, known] of await unrecorded(env, instance)) {
     const last = newest.get(label);
-    if (last === undefined || (last.state === "failed" && (undo === null || last.generation === 1))) open.set(label, known);
+    if (last !== undefined && (last.state !== "failed" || (undo !== null && last.generation > 1))) continue;
+    open.set(label, undo !== null && known === "undoable" ? sinceUndo(instance, last) : known);
   }
   const cutOff = await query<{ label: string; at: number }>(
     env.DB,
@@ -74,7 +76,14 @@ export async function undoEffects(env: EngineEnv, by: Operator, instance: Instan
   return [...[...open].map(([step, known]) => ({ step, item: "", verdict: VERDICT_ON[known] })), ...verdicts];
 }
 
-const VERDICT_ON = { refused: "nothing", unknown: "unknown" } as const;
+/** What an undo does with an effect that failed without a record. */
+export const VERDICT_ON = { refused: "nothing", unknown: "unknown", undoable: "repeated" } as const;
+
+/** Of an effect that an undo does once more: a person has it leave that alone, or its upstream has refused it by now. */
+function sinceUndo(instance: Instance, last: Effect | undefined): Unrecorded {
+  if (last !== undefined) return "unknown";
+  return isUndone(instance) ? "refused" : "undoable";
+}
 
 const UNCLAIMED: ReadonlySet<string> = new Set(["keyed", "natural"]);
 
@@ -134,5 +143,5 @@ async function whyRefused(env: EngineEnv, by: Operator, instance: Instance): Pro
 
 function mayStand(unknown: UndoPlan["effects"]): string {
   const labels = shortened(unknown.map(({ step, item }) => `"${labelOf(step, item)}"`).join(", "), 500);
-  return ` Without a record, and may have happened: ${labels}. Look at the upstream. What happened there stands; a retry sends it once more under its key, and is on record then, for an undo to take back.`;
+  return ` Without a record, and may have happened: ${labels}. Look at the upstream: what happened there stands.`;
 }

@@ -2,6 +2,7 @@ import { codeOf, type ErrorCode, isDefiniteRefusal, MillraceError, messageOf } f
 import { sayInstead } from "../contract/stack.ts";
 import { beginning } from "../contract/text.ts";
 import type { Failure, Unrecorded } from "./failure.ts";
+import type { StepCall } from "./step-call.ts";
 
 /** An error that the workflow's code caught, as it is remembered. */
 export interface Caught {
@@ -28,9 +29,9 @@ export type LeftBehind = Caught | { open: number };
 const MAX_MESSAGE_CHARACTERS = 1000;
 
 /** Remembers what the code heard of an error, and what that says of its step's effect where that is recorded by its outcome alone (`acts`). */
-export function caughtOf(error: unknown, acts = false): Caught {
+export function caughtOf(error: unknown, { acts = false, undoable = false }: Pick<StepCall, "acts" | "undoable"> = {}): Caught {
   const message = beginning(messageOf(error), MAX_MESSAGE_CHARACTERS);
-  const effect = acts && ({ effect: isDefiniteRefusal(error) ? "refused" : "unknown" } as const);
+  const effect = acts && ({ effect: isDefiniteRefusal(error) ? "refused" : undoable ? "undoable" : "unknown" } as const);
   return { name: error instanceof Error ? error.name : "Error", code: codeOf(error), message, ...effect };
 }
 

@@ -1,5 +1,6 @@
 import { type Caught, caughtOf } from "./caught.ts";
 import { type Basis, type History, type Progress, packBefore, type Settlement } from "./history.ts";
+import type { StepCall } from "./step-call.ts";
 
 /**
  * Where a step stands in the course of its pass: how much had settled when the code named it, and which entry already says how much of
@@ -194,9 +195,10 @@ export class Course implements Progress {
   }
 
   /** Lets the code hear how a step came out when it is its turn. */
-  async settle<T>({ label, acts }: { readonly label: string; readonly acts?: boolean }, taken: Promise<T>): Promise<T> {
+  async settle<T>(step: Pick<StepCall, "label" | "acts" | "undoable">, taken: Promise<T>): Promise<T> {
+    const { label } = step;
     const [outcome] = await Promise.allSettled([taken]);
-    const settlement = outcome.status === "fulfilled" ? { label } : { label, failure: caughtOf(outcome.reason, acts) };
+    const settlement = outcome.status === "fulfilled" ? { label } : { label, failure: caughtOf(outcome.reason, step) };
     const isUnheard = this.#heardAtEnd !== undefined && this.#anew.has(label);
     if (this.#over || isUnheard) return new Promise(() => undefined);
     await this.#turnOf(settlement);

@@ -3,8 +3,11 @@ import { codeOf, detailOf, type ErrorCode, MillraceError, messageOf } from "../c
 import { framesOf } from "../contract/stack.ts";
 import { beginning } from "../contract/text.ts";
 
-/** What is known of an effect whose step failed and of which nothing is recorded: its upstream refused it, or it may have happened. */
-export type Unrecorded = "refused" | "unknown";
+/**
+ * What is known of an effect whose step failed and of which nothing is recorded. `refused`: its upstream did so, for sure · `unknown`: it may
+ * have happened · `undoable`: it may have happened, and its code has a way back.
+ */
+export type Unrecorded = "refused" | "unknown" | "undoable";
 
 /** Why a step, and with it an instance, stopped: what the operator reads. */
 export interface Failure {

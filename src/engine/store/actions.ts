@@ -173,6 +173,11 @@ export function selectRunBegun(tenantId: string, instanceId: string, run: number
     WHERE tenant_id = ${tenantId} AND instance_id = ${instanceId} AND result = 'applied' AND detail->>'run' = ${run}`;
 }
 
+/** When an action was asked for. */
+export function selectAskedAt(id: string | null): Statement {
+  return sql`SELECT at FROM actions WHERE id = ${id}`;
+}
+
 /** An action has cut off these steps of the run before it: kept beside what the audit says of it, which does not change. */
 export function noteCutOff(id: string, labels: readonly string[]): Statement {
   return sql`UPDATE actions SET cut_off = ${JSON.stringify(labels)} WHERE id = ${id}`;

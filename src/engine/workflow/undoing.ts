@@ -14,9 +14,9 @@ import { heldSignal } from "../signals/wait.ts";
 import { CLAIMED } from "../store/inbox/classes.ts";
 import type { Seen } from "../store/inbox/entry.ts";
 import { askerAt } from "./approve.ts";
-import { CutOff } from "./cut-off.ts";
 import { EndOfRecord, endOfRecord } from "./end-of-record.ts";
 import { isOutcome, isUnknown, lastOf, newestOf } from "./found.ts";
+import { LeftOpen } from "./left-open.ts";
 import type { Platform } from "./platform.ts";
 import { takeBack, type Undoable } from "./take-back.ts";
 import type { CommitRequest, EffectRequest, EventRequest, Taking } from "./taking.ts";
@@ -30,13 +30,13 @@ export class Undoing implements Taking {
   readonly #platform: Platform;
   readonly #undoable: Undoable[] = [];
   readonly #underWay = new Set<Promise<unknown>>();
-  readonly #cutOff: CutOff;
+  readonly #leftOpen: LeftOpen;
   #broken: { error: unknown } | undefined;
 
   constructor(pass: Pass, platform: Platform) {
     this.#pass = pass;
     this.#platform = platform;
-    this.#cutOff = new CutOff(pass);
+    this.#leftOpen = new LeftOpen(pass);
   }
 
   /** Passes through `code`, then takes back what it met. Answers how many effects that were. Throws what either failed with. */
@@ -65,14 +65,14 @@ export class Undoing implements Taking {
   }
 
   /**
-   * What an effect answered. Of one whose outcome nobody recorded the upstream, or a person, says whether it happened; one that a cancel
-   * cut off, that has a way back, and whose upstream bears a repetition, is done once more under its key: then it is certain what there is
-   * to take back.
+   * What an effect answered. Of one whose outcome nobody recorded the upstream, or a person, says whether it happened; one that failed
+   * without a record or that a cancel cut off, that has a way back, and whose upstream bears a repetition, is done once more under its key:
+   * then it is certain what there is to take back.
    */
   effect<Input, Output>(step: StepCall, { definition, input, record, undo }: EffectRequest<Input, Output>): Promise<Output> {
     const asking = { ...definition, run: () => Promise.reject(new DidNotHappen()) };
     const settle = (entry: Seen | undefined) => {
-      // Whatever is found happened when it was begun: it is taken back in that order. What a cancel cut off comes last.
+      // Whatever is found happened when it was begun: it is taken back in that order. What is done once more comes last.
       const at = entry === undefined ? step : { ...step, position: entry.position };
       const effect = { pass: this.#pass, step: at, definition: entry === undefined ? definition : asking, input, writes: record };
       return this.#platform.settle(at, definition, (nth, doubted) => attemptEffect(effect, nth, doubted).catch(nothingIfRefused));
@@ -82,7 +82,7 @@ export class Undoing implements Taking {
       // A certain no, also of a later attempt under the same key, says that it did not happen.
       const mayHaveHappened = failure === undefined || !isDefiniteRefusal(failure);
       const isDoneOnceMore = hasWayBack && mayHaveHappened && !CLAIMED.has(definition.effect);
-      const output = await this.#recorded<Output>(step, { settle, isDoneOnceMore });
+      const output = await this.#recorded<Output>(step, { settle, isDoneOnceMore, failed: failure !== undefined });
       if (hasWayBack) {
         const back = definition.undo as StepDefinition<Done<unknown, unknown>, unknown> | undefined;
         this.#undoable.push({ step, done: { input, output }, definition: back, writes: () => (undo ? undo(output) : {}) });
@@ -139,9 +139,11 @@ export class Undoing implements Taking {
     const { env, instanceId, inbox } = this.#pass;
     const seen = await this.#orAbort(step, () => inbox.entries());
     let entry = newestOf(seen, step);
-    const isCutOff = effect?.isDoneOnceMore === true && (await this.#orAbort(step, () => this.#cutOff.has(step.label, lastOf(seen, step))));
-    if (effect && (isCutOff || (entry && isUnknown(entry)))) {
-      await effect.settle(isCutOff ? undefined : entry).catch((error) => this.#break(error));
+    const last = lastOf(seen, step);
+    const isOpen =
+      effect?.isDoneOnceMore === true && (await this.#orAbort(step, () => this.#leftOpen.has(step.label, last, effect.failed)));
+    if (effect && (isOpen || (entry && isUnknown(entry)))) {
+      await effect.settle(isOpen ? undefined : entry).catch((error) => this.#break(error));
       entry = await this.#orAbort(step, async () => newestOf(await inbox.entries(true), step));
     }
     if (!entry || !isOutcome(entry)) return endOfRecord(step);
@@ -207,6 +209,8 @@ interface Unsettled {
   readonly settle: (entry: Seen | undefined) => Promise<unknown>;
   /** True where doing it once more does nothing more, and says what there is to take back. */
   readonly isDoneOnceMore: boolean;
+  /** True where the code is told that it failed. */
+  readonly failed: boolean;
 }
 
 /** Said instead of an effect: what did not happen before does not happen while it is undone. */

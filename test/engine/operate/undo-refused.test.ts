@@ -142,7 +142,7 @@ describe("What cannot be undone", () => {
     ]);
     expect(await reaches(instanceId, "errored")).toBe("errored");
     expect((await planUndo(probeEnv, operator, instanceId)).effects).toEqual([
-      { step: "lost", item: "", verdict: "unknown" },
+      { step: "lost", item: "", verdict: "repeated" },
       { step: "fails", item: "", verdict: "nothing" },
       { step: "rows", item: "", verdict: "undone" },
       { step: "stays", item: "", verdict: "stays" },
@@ -152,7 +152,7 @@ describe("What cannot be undone", () => {
     expect((await getInstance(probeEnv, operator, instanceId)).status).toBe("errored");
   });
 
-  it("is said beforehand also of what was done again without a record: nobody knows whether it happened", async () => {
+  it("is said beforehand also of what was done again without a record: it is done once more, to be certain", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "commit", name: "rows", undo: "rows" },
@@ -165,7 +165,7 @@ describe("What cannot be undone", () => {
     expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
     expect((await planUndo(probeEnv, operator, instanceId)).effects).toEqual([
       { step: "rows", item: "", verdict: "undone" },
-      { step: "act", item: "", verdict: "unknown" },
+      { step: "act", item: "", verdict: "repeated" },
     ]);
   });
 });

@@ -30,7 +30,7 @@ export const ActionPlanSchema = z
         item: z.string(),
         verdict: z.enum(PLAN_VERDICTS).openapi({
           description:
-            "`kept`: it happened, and stands; `runs`: it is done, or tried again; `caught`: it failed, its code went on without it, and is told so again; `skipped`: it is passed by, by a person's word; `held`: its next attempt waits until the instance is resumed; `under_way`: an attempt is under way, or its answer was lost: what came of it is recorded first; `undone`: it is taken back, or was before; `stays`: its code has no way to; `asked`: the upstream is asked first whether it happened; `nothing`: it did not happen; `in_doubt`: a person has to say whether it did; `unknown`: it failed without a record, and may have happened; `needs_output`: it happened, and its output has to be given.",
+            "`kept`: it happened, and stands; `runs`: it is done, or tried again; `caught`: it failed, its code went on without it, and is told so again; `skipped`: it is passed by, by a person's word; `held`: its next attempt waits until the instance is resumed; `under_way`: an attempt is under way, or its answer was lost: what came of it is recorded first; `undone`: it is taken back, or was before; `stays`: its code has no way to; `asked`: the upstream is asked first whether it happened; `repeated`: it may have happened: it is done once more under its key, and then taken back; `nothing`: it did not happen; `in_doubt`: a person has to say whether it did; `unknown`: it failed without a record, and may have happened; `needs_output`: it happened, and its output has to be given.",
         }),
       }),
     ),

@@ -29,7 +29,7 @@ const PlanSchema = z
         item: z.string(),
         verdict: z.enum(RETRY_VERDICTS).meta({
           description:
-            "As of any dry run (`ActionPlan`). `undone`, `stays`, `asked`, `nothing` and `unknown` are said where an undo goes on that failed.",
+            "As of any dry run (`ActionPlan`). `undone`, `stays`, `asked`, `repeated`, `nothing` and `unknown` are said where an undo goes on that failed.",
         }),
       }),
     ),

@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { planUndo, undoInstance } from "../../operate/undo.ts";
+import { planUndo, UNDO_VERDICTS, undoInstance } from "../../operate/undo.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
@@ -18,9 +18,9 @@ const PlanSchema = z
       z.object({
         step: z.string(),
         item: z.string(),
-        verdict: z.enum(["undone", "stays", "asked", "nothing", "in_doubt", "unknown"]).openapi({
+        verdict: z.enum(UNDO_VERDICTS).openapi({
           description:
-            "`undone`: it is taken back; `stays`: its code has no way to; `asked`: the upstream is asked first whether it happened; `nothing`: it did not happen; `in_doubt`: resolve it first; `unknown`: it failed without a record (retry first if it may have happened), or somebody had it done once more because nobody knew.",
+            "`undone`: it is taken back; `stays`: its code has no way to; `asked`: the upstream is asked first whether it happened; `repeated`: it failed without a record, and may have happened: it is done once more under its key, so that this is certain, and then taken back; `nothing`: it did not happen; `in_doubt`: resolve it first; `unknown`: it failed without a record and is left, or somebody had it done once more because nobody knew.",
         }),
       }),
     ),

@@ -39,8 +39,14 @@ export function selectCaught(instanceId: string): Statement {
 export function selectUnrecorded(instanceId: string): Statement {
   return sql`
     SELECT DISTINCT failure.key AS label, failure.value->>'effect' AS effect FROM inbox, json_each(inbox.caught) failure
-    WHERE instance_id = ${instanceId} AND failure.value->>'effect' IS NOT NULL AND failure.value->>'forgotten' IS NULL
-      AND (state IN ('claimed', 'in_doubt', 'confirmed', 'done') OR (state = 'superseded' AND token <> ${UNDONE}))`;
+    WHERE ${saysUnrecorded(instanceId)}`;
+}
+
+/** The condition of entries, each with a `failure` that it remembers, that this is one of those. */
+export function saysUnrecorded(instanceId: string): Statement {
+  return sql`
+    inbox.instance_id = ${instanceId} AND failure.value->>'effect' IS NOT NULL AND failure.value->>'forgotten' IS NULL
+      AND (inbox.state IN ('claimed', 'in_doubt', 'confirmed', 'done') OR (inbox.state = 'superseded' AND inbox.token <> ${UNDONE}))`;
 }
 
 /**

@@ -1,14 +1,28 @@
 import { fragment, type Statement, sql } from "../../contract/sql.ts";
 import { selectCutOffSoFar } from "../actions.ts";
+import { saysUnrecorded } from "../inbox/caught.ts";
 import { canBeTakenBack, hasNoOutcome } from "../inbox/read.ts";
 
 /**
- * The condition of an instance's row that an undo of it has something to take back: an effect on record, or, of a run that was stopped, a
- * step that a person's act has cut off, and of which nothing is on record since.
+ * The condition of an instance's row that an undo of it has something to take back: an effect on record; one that failed without a record,
+ * and that its code can take back; or, of a run that was stopped, a step that a person's act has cut off, and of which nothing is on record
+ * since.
  */
 export function hasToTakeBack(tenantId: string, id: string): Statement {
   return sql`
     (EXISTS (SELECT 1 FROM inbox WHERE ${canBeTakenBack(id)})
+      OR (instances.undo IS NULL AND ${mayHaveHappened(id)})
       OR (status = 'terminated' AND EXISTS (
         SELECT 1 FROM (${selectCutOffSoFar(tenantId, id)}) cut WHERE ${hasNoOutcome(id, fragment("cut.label"))})))`;
+}
+
+/** An effect that its code can take back has failed without a record: the run ended with that, or its code caught it. */
+function mayHaveHappened(id: string): Statement {
+  const ended = fragment("coalesce(nullif(instances.error->>'step', ''), instances.error->>'behind')");
+  return sql`(
+    (instances.error->>'effect' = 'undoable' AND ${hasNoOutcome(id, ended)})
+    OR EXISTS (SELECT 1 FROM json_each(instances.caught) failure
+      WHERE failure.value->>'effect' = 'undoable' AND ${hasNoOutcome(id, fragment("failure.key"))})
+    OR EXISTS (SELECT 1 FROM inbox, json_each(inbox.caught) failure
+      WHERE ${saysUnrecorded(id)} AND failure.value->>'effect' = 'undoable' AND ${hasNoOutcome(id, fragment("failure.key"))}))`;
 }

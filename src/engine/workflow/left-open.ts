@@ -1,0 +1,41 @@
+import type { Pass } from "../pass/pass.ts";
+import { selectAskedAt, selectCutOff } from "../store/actions.ts";
+import type { Seen } from "../store/inbox/entry.ts";
+import { query } from "../store/retry.ts";
+import { isAnswered } from "./found.ts";
+
+/**
+ * The steps of which nothing on record says what came of them when an undo began: those that failed so, and those that were cut off by the
+ * cancel, or the restart, which it follows, because an attempt was under way, or its answer was lost. Asked once in a pass.
+ */
+export class LeftOpen {
+  readonly #pass: Pass;
+  #asked: Promise<{ cutOff: ReadonlySet<string>; undoneSince: number }> | undefined;
+
+  constructor(pass: Pass) {
+    this.#pass = pass;
+  }
+
+  /**
+   * Whether a step is one of them; `last`: the newest entry of its effect; `failed`: the code is told that it failed. One that this undo
+   * itself has taken back, before its present pass, had come to be on record; one that a person has it leave alone stays unknown.
+   */
+  async has(label: string, last: Seen | undefined, failed: boolean): Promise<boolean> {
+    if (last !== undefined && last.state !== "failed") return false;
+    this.#asked ??= this.#ask().catch((error) => {
+      this.#asked = undefined;
+      throw error;
+    });
+    const { cutOff, undoneSince } = await this.#asked;
+    return (failed || cutOff.has(label)) && !(last !== undefined && isAnswered(last) && last.updated_at >= undoneSince);
+  }
+
+  async #ask(): Promise<{ cutOff: ReadonlySet<string>; undoneSince: number }> {
+    const { env, run } = this.#pass;
+    const [rows, [asked]] = await Promise.all([
+      query<{ label: string }>(env.DB, selectCutOff(run.undo)),
+      query<{ at: number }>(env.DB, selectAskedAt(run.undo)),
+    ]);
+    return { cutOff: new Set(rows.map(({ label }) => label)), undoneSince: asked?.at ?? 0 };
+  }
+}

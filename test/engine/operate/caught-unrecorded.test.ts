@@ -1,0 +1,137 @@
+import { defineStep, type Steps } from "millrace";
+import { cancelInstance, planCancel, planPause, planRestart, planRetry, planSkip, planUndo, skipStep } from "millrace/operate";
+import { expect, it, onTestFinished } from "vitest";
+import { platformId } from "../../../src/engine/contract/ids.ts";
+import { mode } from "../../probe/mode.ts";
+import { operator, probeEnv, rows } from "../harness.ts";
+import { platformReaches, runLab } from "../lab.ts";
+import { back, ended, ONCE, stateOf, undo } from "./operating.ts";
+import { comes, kept } from "./scene.ts";
+
+type Class = "keyed" | "natural" | "lookup";
+
+const ways = (["platform", "lean"] as const).flatMap((steps) => (["keyed", "natural"] as const).map((of) => [of, steps] as const));
+
+/** A till that does what it is asked and answers 500, until it is mended; whoever asks it later finds that. */
+function till(of: Class) {
+  const state = { mended: false, stands: false, asked: 0 };
+  const answer = () => (state.mended ? "paid" : Promise.reject(new Error("The till answered 500.")));
+  const run = async () => {
+    state.stands = true;
+    state.asked++;
+    return answer();
+  };
+  const undo = back(async () => {
+    state.stands = false;
+  });
+  const lookup = async () => answer();
+  const pay = of === "lookup" ? defineStep({ effect: of, ...ONCE, run, undo, lookup }) : defineStep({ effect: of, ...ONCE, run, undo });
+  return { state, pay };
+}
+
+/** Begins a run that pays, goes on without where that failed, writes a row, then does `more`. */
+async function begin(steps: "platform" | "lean", of: Class, more: (step: Steps) => Promise<unknown> = async () => "done") {
+  mode.steps = steps;
+  onTestFinished(() => {
+    mode.steps = "platform";
+  });
+  const its = till(of);
+  const { instanceId: id } = await runLab(async ({ step }) => {
+    await step.effect("pay", its.pay, {}).catch(() => "owed");
+    await step.commit("owe", async () => ({}), { undo: () => ({}) });
+    return more(step);
+  });
+  return { ...its, id };
+}
+
+const of = (step: string, verdict: string) => ({ step, item: "", verdict });
+const sleeps = (step: Steps) => step.sleep("night", "1 hour");
+const fails = (step: Steps) =>
+  step.effect("last", defineStep({ effect: "once", ...ONCE, run: () => Promise.reject(new Error("No.")) }), {});
+
+it.each(ways)(
+  "an undo does a %s effect once more whose answers were lost, and whose %s step's failure the code caught: then takes it back",
+  async (effect, steps) => {
+    const { id, state } = await begin(steps, effect);
+    expect(await ended(id)).toBe("complete");
+    expect((await planUndo(probeEnv, operator, id)).effects).toEqual([of("pay", "repeated"), of("owe", "undone")]);
+    state.mended = true;
+    await undo(id);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(state).toEqual({ mended: true, stands: false, asked: 2 });
+    expect((await planUndo(probeEnv, operator, id)).effects).toEqual([]);
+  },
+);
+
+it.each(ways)("a cancel does so with a %s effect of a run of %s steps that sleeps behind it", async (effect, steps) => {
+  const { id, state } = await begin(steps, effect, sleeps);
+  await comes(async () => (await stateOf(id, "owe")) === "done");
+  const { effects } = await planCancel(probeEnv, operator, id);
+  expect(effects).toEqual([of("pay", "repeated"), of("owe", "undone")]);
+  expect((await planCancel(probeEnv, operator, id, { undo: false })).effects).toEqual([of("pay", "unknown"), of("owe", "kept")]);
+  expect((await planPause(probeEnv, operator, id)).effects).toEqual([of("owe", "kept"), of("pay", "caught")]);
+  state.mended = true;
+  await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+  expect(await kept(id, "terminated", "errored")).toBe("terminated");
+  expect(state).toEqual({ mended: true, stands: false, asked: 2 });
+});
+
+it.each(ways)(
+  "an undo of a run that ended with a %s effect of a %s step whose answers were lost does it once more too",
+  async (effect, steps) => {
+    mode.steps = steps;
+    onTestFinished(() => {
+      mode.steps = "platform";
+    });
+    const { state, pay } = till(effect);
+    const { instanceId: id } = await runLab(({ step }) => step.effect("pay", pay, {}));
+    expect(await ended(id)).toBe("errored");
+    expect(await planUndo(probeEnv, operator, id)).toEqual({ refused: null, effects: [of("pay", "repeated")] });
+    state.mended = true;
+    await undo(id);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(state).toEqual({ mended: true, stands: false, asked: 2 });
+  },
+);
+
+it("where its upstream still says nothing the undo fails, and a person has it leave that effect alone: that it may stand is said", async () => {
+  const { id, state } = await begin("platform", "keyed");
+  expect(await ended(id)).toBe("complete");
+  await undo(id);
+  expect(await kept(id, "terminated", "errored")).toBe("errored");
+  const [row] = await rows<{ undo: string }>("SELECT undo FROM instances WHERE id = ?1", id);
+  await platformReaches(platformId(id, row?.undo ?? null), "errored");
+  expect((await planRetry(probeEnv, operator, id)).effects).toEqual([of("pay", "repeated"), of("owe", "undone")]);
+  await skipStep(probeEnv, operator, id, { step: "pay", reason: "the till is sold" });
+  expect(await kept(id, "terminated", "errored")).toBe("terminated");
+  expect(state).toEqual({ mended: false, stands: true, asked: 2 });
+  expect((await planUndo(probeEnv, operator, id)).effects).toEqual([of("pay", "unknown")]);
+});
+
+it.each(["keyed", "lookup"] as const)(
+  "a retry, a restart and a skip say of a %s effect that the code caught that it is told so again",
+  async (effect) => {
+    const { id } = await begin("platform", effect, fails);
+    await comes(async () => (await stateOf(id, "last")) !== undefined);
+    const verdictOf = ({ effects }: { effects: readonly { step: string; verdict: string }[] }) =>
+      effects.find(({ step }) => step === "pay")?.verdict;
+    const plans = [
+      await planRetry(probeEnv, operator, id),
+      await planRestart(probeEnv, operator, id),
+      await planSkip(probeEnv, operator, id, { step: "last", output: null }),
+    ];
+    expect(plans.map(verdictOf)).toEqual(["caught", "caught", "caught"]);
+  },
+);
+
+it.each(["platform", "lean"] as const)(
+  "nothing is under way of a lookup that a run of %s steps has caught, and sleeps behind",
+  async (steps) => {
+    const { id } = await begin(steps, "lookup", sleeps);
+    await comes(async () => (await stateOf(id, "owe")) === "done");
+    expect((await planCancel(probeEnv, operator, id)).effects).toEqual([of("owe", "undone"), of("pay", "asked")]);
+    for (const plan of [planPause, planRestart]) {
+      expect((await plan(probeEnv, operator, id)).effects).toEqual([of("pay", "caught"), of("owe", "kept")]);
+    }
+  },
+);
