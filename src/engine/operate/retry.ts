@@ -71,12 +71,15 @@ export async function planRetry(
 
 function followsFrom(instance: Instance, start: string | null): string {
   if (isBeingUndone(instance)) return "The undo goes on where it failed.";
-  if (isUndone(instance)) return `It begins anew, and does again what was taken back${BEHIND}`;
+  if (isUndone(instance)) return `It begins anew, and does again what was taken back${BEHIND}${FIRST_TIME}`;
   return `It starts from ${start ?? "its beginning"}. What is recorded is kept${BEHIND}`;
 }
 
 /** Of steps that were not come to before nothing is on record. */
 const BEHIND = "; what comes behind runs too, and which steps these are, its code decides as it runs.";
+
+/** Whoever takes it up again may mean to be asked again. */
+const FIRST_TIME = " Answers to its questions, and events that its waits took, hold as they were the first time: nobody is asked again.";
 
 /**
  * What becomes of an effect in the next run. `caught`: the steps of whose failure its code is told again. A `once` effect that is claimed

@@ -62,7 +62,10 @@ describe("W19 I15 A step by which an undo takes an effect back", () => {
         { verb: "skip_step", result: "applied", reason: "somebody saw to it" },
       ]);
 
-      expect((await planRetry(probeEnv, operator, id)).note).toBeNull();
+      expect(await planRetry(probeEnv, operator, id)).toMatchObject({
+        note: null,
+        follows: expect.stringContaining("nobody is asked again"),
+      });
       await retry(id);
       expect(await kept(id, "complete", "errored")).toBe("complete");
       expect(world).toEqual(["van", "book", "van back", "van", "book"]);
