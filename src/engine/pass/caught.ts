@@ -2,7 +2,6 @@ import { codeOf, type ErrorCode, isDefiniteRefusal, MillraceError, messageOf } f
 import { sayInstead } from "../contract/stack.ts";
 import { beginning } from "../contract/text.ts";
 import type { Failure, Unrecorded } from "./failure.ts";
-import type { StepCall } from "./step-call.ts";
 
 /** An error that the workflow's code caught, as it is remembered. */
 export interface Caught {
@@ -28,8 +27,14 @@ export type LeftBehind = Caught | { open: number };
 /** So much of a message is remembered, in characters. */
 const MAX_MESSAGE_CHARACTERS = 1000;
 
+/** Whether a step has an effect that is recorded by its outcome alone, and whether its code could take that back. */
+export interface Acting {
+  readonly acts?: boolean | undefined;
+  readonly undoable?: boolean | undefined;
+}
+
 /** Remembers what the code heard of an error, and what that says of its step's effect where that is recorded by its outcome alone (`acts`). */
-export function caughtOf(error: unknown, { acts = false, undoable = false }: Pick<StepCall, "acts" | "undoable"> = {}): Caught {
+export function caughtOf(error: unknown, { acts = false, undoable = false }: Acting = {}): Caught {
   const message = beginning(messageOf(error), MAX_MESSAGE_CHARACTERS);
   const effect = acts && ({ effect: isDefiniteRefusal(error) ? "refused" : undoable ? "undoable" : "unknown" } as const);
   return { name: error instanceof Error ? error.name : "Error", code: codeOf(error), message, ...effect };

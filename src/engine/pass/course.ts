@@ -1,6 +1,5 @@
-import { type Caught, caughtOf } from "./caught.ts";
+import { type Acting, type Caught, caughtOf } from "./caught.ts";
 import { type Basis, type History, type Progress, packBefore, type Settlement } from "./history.ts";
-import type { StepCall } from "./step-call.ts";
 
 /**
  * Where a step stands in the course of its pass: how much had settled when the code named it, and which entry already says how much of
@@ -195,7 +194,7 @@ export class Course implements Progress {
   }
 
   /** Lets the code hear how a step came out when it is its turn. */
-  async settle<T>(step: Pick<StepCall, "label" | "acts" | "undoable">, taken: Promise<T>): Promise<T> {
+  async settle<T>(step: Acting & { readonly label: string }, taken: Promise<T>): Promise<T> {
     const { label } = step;
     const [outcome] = await Promise.allSettled([taken]);
     const settlement = outcome.status === "fulfilled" ? { label } : { label, failure: caughtOf(outcome.reason, step) };

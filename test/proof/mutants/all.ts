@@ -8,6 +8,7 @@ import { INTAKE } from "./intake.ts";
 import { KEEPER } from "./keeper.ts";
 import { LEAN_STEPS } from "./lean.ts";
 import { LEDGERS } from "./ledger.ts";
+import { LEFT_OPEN } from "./left-open.ts";
 import { MESSAGES } from "./messages.ts";
 import type { Mutant } from "./mutant.ts";
 import { OPERATORS } from "./operators.ts";
@@ -29,6 +30,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...MESSAGES,
   ...KEEPER,
   ...OPERATORS,
+  ...LEFT_OPEN,
   ...SKIPS,
   ...TENANTS,
   ...RETENTION,

@@ -149,30 +149,6 @@ export const OPERATORS = mutantsOf("operators", {
     put: "true",
     killedBy: "test/engine/operate/cut-off.test.ts",
   },
-  "what failed without a record, and was caught, is left standing by an undo": {
-    file: "src/engine/workflow/left-open.ts",
-    find: "(failed || cutOff.has(label))",
-    put: "cutOff.has(label)",
-    killedBy: "test/engine/operate/caught-unrecorded.test.ts",
-  },
-  "a run with nothing on record but what failed without one cannot be undone": {
-    file: "src/engine/store/instances/undoable.ts",
-    find: "(instances.undo IS NULL AND",
-    put: "(false AND",
-    killedBy: "test/engine/operate/caught-unrecorded.test.ts",
-  },
-  "a lookup that was caught is said to run": {
-    file: "src/engine/operate/retry.ts",
-    find: '(state === "failed" || state === "claimed") && caught',
-    put: 'state === "failed" && caught',
-    killedBy: "test/engine/operate/caught-unrecorded.test.ts",
-  },
-  "a person cannot have an undo leave alone what it cannot do once more": {
-    file: "src/engine/operate/skip-in-undo.ts",
-    find: " || (await unrecorded(env, instance)).has(label)",
-    put: "",
-    killedBy: "test/engine/operate/caught-unrecorded.test.ts",
-  },
   "a stopped run with nothing on record but what was cut off cannot be undone": {
     file: "src/engine/store/instances/undoable.ts",
     find: "(status = 'terminated' AND EXISTS (",

@@ -1,0 +1,29 @@
+import { mutantsOf } from "./mutant.ts";
+
+/** What an undo and dry runs know of effects that failed without a record. */
+export const LEFT_OPEN = mutantsOf("operators", {
+  "what failed without a record, and was caught, is left standing by an undo": {
+    file: "src/engine/workflow/left-open.ts",
+    find: "(failed || cutOff.has(label))",
+    put: "cutOff.has(label)",
+    killedBy: "test/engine/operate/caught-unrecorded.test.ts",
+  },
+  "a run with nothing on record but what failed without one cannot be undone": {
+    file: "src/engine/store/instances/undoable.ts",
+    find: "(instances.undo IS NULL AND",
+    put: "(false AND",
+    killedBy: "test/engine/operate/caught-unrecorded.test.ts",
+  },
+  "a lookup that was caught is said to run": {
+    file: "src/engine/operate/retry.ts",
+    find: '(state === "failed" || state === "claimed") && caught',
+    put: 'state === "failed" && caught',
+    killedBy: "test/engine/operate/caught-unrecorded.test.ts",
+  },
+  "a person cannot have an undo leave alone what it cannot do once more": {
+    file: "src/engine/operate/skip-in-undo.ts",
+    find: " || (await unrecorded(env, instance)).has(label)",
+    put: "",
+    killedBy: "test/engine/operate/caught-unrecorded.test.ts",
+  },
+});
