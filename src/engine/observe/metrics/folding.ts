@@ -1,7 +1,6 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { type CountsRow, SPAN_MS, selectCountsAt, selectCountsBetween, selectEver, writeCounts, writeEver } from "../../store/counts.ts";
 import { namedBatch } from "../../store/named.ts";
-import { query } from "../../store/retry.ts";
 import { removeTallies, selectTallies, type TallyRow } from "../../store/tallies.ts";
 import { addAll, sumOf, type Tally, tallyIn } from "./tally.ts";
 
@@ -38,17 +37,17 @@ export async function readCounted(env: Pick<EngineEnv, "DB">, at: number): Promi
  * counts once, whoever repeats this from any point. A second one that works beside it is refused. Answers how many were taken over.
  */
 export async function foldTallies(env: Pick<EngineEnv, "DB">): Promise<number> {
-  const tallies = await query<TallyRow>(env.DB, selectTallies(MAX_TALLIES));
-  if (tallies.length === 0) return 0;
+  // In one read: by this version the write is refused where another has taken any of these over since.
+  const read = await namedBatch(env.DB, { ever: selectEver(), tallies: selectTallies(MAX_TALLIES) });
+  const tallies = read.tallies as unknown as TallyRow[];
+  const [ever] = read.ever as unknown as CountsRow[];
+  if (ever === undefined || tallies.length === 0) return 0;
   const minutes = byTime(tallies, SPAN_MS.minute);
   const hours = byTime(tallies, SPAN_MS.hour);
   const known = await namedBatch(env.DB, {
-    ever: selectEver(),
     minutes: selectCountsAt("minute", [...minutes.keys()]),
     hours: selectCountsAt("hour", [...hours.keys()]),
   });
-  const [ever] = known.ever as unknown as CountsRow[];
-  if (ever === undefined) return 0;
   for (const row of known.minutes as unknown as CountsRow[]) addAll(minutes.get(row.at) ?? {}, tallyOf(row));
   for (const row of known.hours as unknown as CountsRow[]) addAll(hours.get(row.at) ?? {}, tallyOf(row));
   const total = sumOf([tallyOf(ever), ...tallies.map(tallyOf)]);

@@ -95,6 +95,25 @@ it("two keepers that take over the same tallies count them once", async () => {
   expect(JSON.parse(hours ?? "{}").queue_messages_sent_total[JSON.stringify([queue])]).toBe(7);
 });
 
+it("a keeper whose database is slow counts no tallies that another has taken over since it read them", async () => {
+  const queue = fresh("queue");
+  const { text, params } = insertTally({ id: crypto.randomUUID(), at: Date.now(), body: JSON.stringify(tallyOf(queue, 7)) });
+  await env.DB.prepare(text)
+    .bind(...params)
+    .run();
+  let reads = 0;
+  const slow = {
+    prepare: (statement: string) => env.DB.prepare(statement),
+    async batch(statements: D1PreparedStatement[]) {
+      if (++reads === 2) await foldTallies(probeEnv);
+      return env.DB.batch(statements);
+    },
+  };
+  await Promise.allSettled([foldTallies({ DB: slow as unknown as D1Database })]);
+  expect(reads).toBeGreaterThan(1);
+  expect(await sent(queue)).toBe(7);
+});
+
 it("a name has so many series and no more: what comes beyond is counted as other", () => {
   const tally: Tally = {};
   for (let queue = 0; queue < MAX_SERIES + 10; queue++) addCount(tally, "queue_messages_sent_total", { queue: `made-up-${queue}` }, 1);
