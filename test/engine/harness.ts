@@ -4,9 +4,9 @@ import { type Accepted, type CommandRequest, type Envelope, enqueue, instanceId 
 import type { CrashPoint, Settled } from "millrace/testing";
 import * as testing from "millrace/testing";
 import { keeperOf } from "millrace/worker";
-import { inject } from "vitest";
+import { inject, onTestFinished } from "vitest";
 import type { ProbeStep } from "../probe/messages.ts";
-import worker, { app } from "../probe/worker.ts";
+import worker, { app, type Keeper } from "../probe/worker.ts";
 import { passes } from "../probe/workflows.ts";
 import { until } from "../until.ts";
 import type { Behaviour, LedgerEntry } from "../upstream/server.ts";
@@ -119,6 +119,26 @@ function idsOf(whose: string | undefined): string[] | undefined {
 
 /** Makes everything the keeper looks after due now, and lets it do a round. */
 export const keeperRound = () => testing.keeperRound(probeEnv);
+
+/** The keeper's own clock rings in an hour, and no round of it goes on: until it is set to ring again. */
+export async function keeperRests(): Promise<void> {
+  const ringsIn = (ms: number) =>
+    runInDurableObject(keeperOf(probeEnv), async (keeper, { storage }) => {
+      await storage.setAlarm(Date.now() + ms);
+      return (keeper as Keeper).underWay;
+    });
+  // A round that goes on sets it anew at its end.
+  await until(
+    () => ringsIn(3_600_000),
+    (rounds) => rounds === 0,
+  );
+}
+
+/** The same, until the end of the test. */
+export async function withKeeperAtRest(): Promise<void> {
+  await keeperRests();
+  onTestFinished(() => runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.setAlarm(Date.now() + 1000)));
+}
 
 /** Brings the order of rows in line with their age, where a test has aged some: the walk to what is old ends at the first young row. */
 export async function oldFirst(): Promise<void> {

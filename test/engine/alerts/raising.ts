@@ -4,10 +4,10 @@ import { keeperOf } from "millrace/worker";
 import { afterAll, beforeEach, inject, onTestFinished } from "vitest";
 import { raiseAlerts } from "../../../src/engine/alerts/raise.ts";
 import { ALERT_RULES } from "../../../src/engine/alerts/rules.ts";
-import { app, type Keeper } from "../../probe/worker.ts";
+import { app } from "../../probe/worker.ts";
 import type { Received, Treatment } from "../../systems/webhooks/receiver.ts";
 import { until } from "../../until.ts";
-import { fresh, probeEnv, rows } from "../harness.ts";
+import { fresh, keeperRests, probeEnv, rows } from "../harness.ts";
 
 const receiverUrl = inject("receiverUrl");
 export const vars = env as unknown as Record<string, string | undefined>;
@@ -37,12 +37,8 @@ export const run = (sql: string, ...params: unknown[]) =>
 export function calmly(): void {
   beforeEach(async () => {
     vars.KEEPER_PERIOD_MS = "3600000";
-    await runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.setAlarm(Date.now() + 3_600_000));
     // One that looks already would raise in the midst of the test what it sees.
-    await until(
-      () => runInDurableObject(keeperOf(probeEnv), (keeper) => (keeper as Keeper).underWay),
-      (count) => count === 0,
-    );
+    await keeperRests();
     await env.DB.batch(
       [
         "UPDATE instances SET updated_at = 1 WHERE status = 'errored'",

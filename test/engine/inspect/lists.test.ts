@@ -4,7 +4,7 @@ import { keeperOf } from "millrace/worker";
 import { expect, it, onTestFinished } from "vitest";
 import { howMany, IS_FULL_SIZE } from "../../full-size.ts";
 import { rowsRead } from "../../rows-read.ts";
-import { fresh, probeEnv, reaches, start } from "../harness.ts";
+import { fresh, probeEnv, reaches, start, withKeeperAtRest } from "../harness.ts";
 
 /** How many instances a tenant has had, the first and the second time that is asked what its lists read. */
 const SIZES = IS_FULL_SIZE ? [2000, 1_000_000] : [1000, 4000];
@@ -109,6 +109,7 @@ it("K01 a list and a round of the keeper read what they answer, not all that a t
 it("K01 a rare subject or workflow is found page by page, each of which looks at so many instances and no more", {
   timeout: 300_000,
 }, async () => {
+  await withKeeperAtRest();
   const tenantId = fresh("tenant");
   const by = { tenantId, actor: "tess" };
   const size = howMany(120_000, 1_000_000);

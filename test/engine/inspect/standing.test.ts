@@ -63,7 +63,12 @@ it("a list knows of a failed attempt what a step that claims has written", async
   const listed = () => caller.get("/v1/instances");
   const { body } = await until(listed, (answer) => answer.body.items[0]?.retrying !== null);
   expect(body.items).toMatchObject([{ id, retrying: { step: "ship [b]", attempt: 1, next_at: null } }]);
-  expect((await caller.get(`/v1/instances/${id}`)).body.retrying).toMatchObject({ step: "ship [b]", next_at: expect.any(String) });
+  // The platform hears of the failure a moment later.
+  const shown = await until(
+    () => caller.get(`/v1/instances/${id}`),
+    (answer) => answer.body.retrying !== null,
+  );
+  expect(shown.body.retrying).toMatchObject({ step: "ship [b]", next_at: expect.any(String) });
 });
 
 it("an instance that sleeps says in which step and until when; a list says so once the keeper has seen it", async () => {

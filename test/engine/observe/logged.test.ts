@@ -118,7 +118,12 @@ describe("In the log", () => {
       code: "in_progress",
       upstream_status: 409,
     };
-    expect(lines()).toEqual([expect.objectContaining(doubt)]);
+    // Its row says so a moment before.
+    const said = await until(
+      async () => lines(),
+      ({ length }) => length > 0,
+    );
+    expect(said).toEqual([expect.objectContaining(doubt)]);
   });
 
   it("an error of the author's own code comes with where it was thrown, and a payload with nothing", async () => {
