@@ -122,6 +122,7 @@ describe("A finished instance", () => {
         {
           type: "do",
           name: "search the web",
+          own: null,
           count: 1,
           mode: "platform",
           kept: false,

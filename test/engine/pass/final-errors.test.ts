@@ -103,7 +103,7 @@ describe("A step's error that ends it at once", () => {
     const { world, pay } = payment(throwing(new Error(said)), steps);
     const { instanceId } = await runLab(({ step }) => step.effect("pay", pay.definition, {}, { steps }));
     await failed(instanceId);
-    expect(await errorOf(instanceId)).toEqual({ step: "pay", code: "step_failed", message: said, attempts: 3 });
+    expect(await errorOf(instanceId)).toEqual({ step: "pay", code: "step_failed", message: said, attempts: 3, effect: "unknown" });
     expect(world.tried).toBe(3);
   });
 
