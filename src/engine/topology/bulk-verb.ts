@@ -38,8 +38,11 @@ export interface BulkVerbOf<Filter, Known> {
   readonly name: string;
   /** What it acts upon, such as `instances`. */
   readonly noun: string;
-  /** What a person should know before it begins, such as that it is final: a dry run says it. Default nothing. */
-  readonly follows?: string;
+  /**
+   * What a person should know before it begins, such as that it is final: a dry run says it. `things` selects the `id` of all that it would
+   * be about. Default nothing.
+   */
+  readonly follows?: string | ((call: BulkCallOf<Known>, things: Statement) => Promise<string | null>);
   /** The scope that a token needs. Default `operate`. */
   readonly scope?: string;
   /** Reads a filter from outside. */

@@ -18,6 +18,8 @@ const times = {
 /** What failed for the same reason. */
 const causeOf = (of: string) => name.optional().meta({ description: `An \`id\` of \`${of}\`.` });
 
+const undone = z.boolean().meta({ description: "Of those that were stopped: true for what was undone, false for what was not." });
+
 /** Instances that a filter means. */
 interface MeantInstances {
   readonly status: InstanceStatus;
@@ -25,6 +27,7 @@ interface MeantInstances {
   readonly subject?: string | undefined;
   readonly correlation?: string | undefined;
   readonly cause?: string | undefined;
+  readonly undone?: boolean | undefined;
   readonly since?: string | undefined;
   readonly until?: string | undefined;
 }
@@ -39,17 +42,20 @@ export function instanceFilter(statuses: readonly InstanceStatus[], usual: Insta
     correlation: name.optional(),
     ...times,
   };
-  // What has not failed has no cause, and is refused one.
-  return statuses.includes("errored") ? z.strictObject({ ...shape, cause: causeOf("/v1/instances/causes") }) : z.strictObject(shape);
+  // What has not ended has no cause, and was not undone: either is refused there.
+  return statuses.includes("errored")
+    ? z.strictObject({ ...shape, cause: causeOf("/v1/instances/causes"), undone: undone.optional() })
+    : z.strictObject(shape);
 }
 
 /** The tenant's instances that a filter means, but for those that carry out bulk actions. */
 export function instanceMembers({ tenantId }: Operator, filter: MeantInstances): Statement {
-  const { status, workflow, subject, correlation, cause } = filter;
+  const { status, workflow, subject, correlation, cause, undone } = filter;
   return sql`
     SELECT id, accepted_at AS at FROM instances ${whereInstancesAre({ status, correlation, cause })} AND tenant_id = ${tenantId}
       AND status = ${status} AND workflow <> ${BULK_WORKFLOW}
       ${andEquals(fragment("workflow"), workflow)} ${andEquals(fragment("subject"), subject)}
+      ${andEquals(fragment("(undo IS NOT NULL)"), undone === undefined ? undefined : Number(undone))}
       AND accepted_at >= ${from(filter)} AND accepted_at < ${to(filter)}`;
 }
 

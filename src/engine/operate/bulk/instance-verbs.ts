@@ -1,4 +1,4 @@
-import { among, sql } from "../../contract/sql.ts";
+import { among, type Statement, sql } from "../../contract/sql.ts";
 import type { Operator } from "../../store/actions.ts";
 import { GOING_ON, type InstanceStatus, RETRYABLE, UNDER_WAY } from "../../store/instances/status.ts";
 import { query } from "../../store/retry.ts";
@@ -17,7 +17,7 @@ import { unknownOfInstances } from "./unknown-names.ts";
 interface OfInstances {
   readonly name: string;
   /** What a person should know before it begins. */
-  readonly follows?: string;
+  readonly follows?: NonNullable<BulkVerb["follows"]>;
   /** The statuses of those that it can be done to. */
   readonly from: readonly InstanceStatus[];
   /** That of those which are meant where a filter names none; it has to, where this is left out. */
@@ -68,15 +68,30 @@ async function isIn({ env, by }: BulkCall, id: string, statuses: readonly Instan
   return found.length > 0;
 }
 
+/** A retry of what was undone does it all again: how many of those that are meant were. Null for none. */
+async function doneAgain({ env, by }: BulkCall, things: Statement): Promise<string | null> {
+  const [{ undone } = { undone: 0 }] = await query<{ undone: number }>(
+    env.DB,
+    sql`
+      SELECT count(*) AS undone FROM (${things}) t JOIN instances i ON i.id = t.id
+      WHERE i.tenant_id = ${by.tenantId} AND i.status = 'terminated' AND i.undo IS NOT NULL`,
+  );
+  if (undone === 0) return null;
+  const begin = undone === 1 ? "1 of them was undone: it begins anew, and does" : `${undone} of them were undone: they begin anew, and do`;
+  return `${begin} again what was taken back. Answers and events of the first time hold: nobody is asked again.`;
+}
+
 /** What is done to many instances at once, each as its own route does it to one. */
 export const INSTANCE_VERBS: readonly AnyBulkVerb[] = [
   ofInstances({
-    ...{ name: "retry", from: RETRYABLE.values, usual: "errored", plan: planRetry, outcomes: ends },
+    ...{ name: "retry", from: RETRYABLE.values, usual: "errored", plan: planRetry, outcomes: ends, follows: doneAgain },
     act: (env, by, id, reason) => retryInstance(env, by, id, { reason }),
   }),
   ofInstances({
     ...{ name: "cancel", from: UNDER_WAY.values, plan: planCancel, outcomes: ends },
     act: (env, by, id, reason) => cancelInstance(env, by, id, { reason }),
+    follows:
+      "What they did is taken back, where it can be, and a cancel is not called back once it has begun. One that is to keep what it did is cancelled by itself, with `undo: false`.",
   }),
   ofInstances({ name: "pause", from: GOING_ON.values, plan: planPause, act: pauseInstance }),
   ofInstances({ name: "resume", from: ["paused"], usual: "paused", plan: planResume, act: resumeInstance }),

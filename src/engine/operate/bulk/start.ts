@@ -3,7 +3,7 @@ import type { EngineEnv } from "../../contract/bindings.ts";
 import { issuesIn } from "../../contract/envelope.ts";
 import { codeOf, type ErrorDetail, MillraceError, messageOf } from "../../contract/errors.ts";
 import { digest, fingerprintOf } from "../../contract/ids.ts";
-import { type Statement, sql } from "../../contract/sql.ts";
+import { among, type Statement, sql } from "../../contract/sql.ts";
 import { type BulkRow, findBulkAction } from "../../inspect/bulk-actions.ts";
 import { enqueueIf } from "../../intake/accept/enqueue.ts";
 import { type Action, audit, operatorOf } from "../../store/actions.ts";
@@ -59,7 +59,11 @@ export async function planBulk(env: EngineEnv, catalog: Catalog, by: Asker, requ
     stages.push(to - place);
     place = to;
   }
-  return { matched, sample, stages, follows: verb.follows ?? null };
+  const follows =
+    typeof verb.follows === "function"
+      ? await verb.follows(call, ids ? sql`SELECT value AS id FROM ${among(ids)}` : members)
+      : verb.follows;
+  return { matched, sample, stages, follows: follows ?? null };
 }
 
 /** Why one thing would be refused now; also where there is no such thing. */

@@ -1,5 +1,6 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { pauseAt, reaches, rows, until } from "../../harness.ts";
+import { rowOf } from "../../keeper/aged.ts";
 import { auditOf, type Item, lettersOfThreeCauses, theOperator } from "./bulk.ts";
 
 interface Refused {
@@ -201,4 +202,21 @@ it("a dry run says of what is final that it is", async () => {
     (await ask<{ follows: string | null }>("/v1/bulk-actions", { verb, filter: {}, reason: "r", dry_run: true })).body.follows;
   expect([await follows("skip"), await follows("close")]).toEqual(Array(2).fill(expect.stringContaining("It is final")));
   expect([await follows("retry"), await follows("replay")]).toEqual([null, null]);
+});
+
+it("a dry run says of a cancel that it takes back, and of a retry how many were undone and are done again, which its filter can leave out", async () => {
+  const { ask, tenantId } = await theOperator();
+  const dry = async (verb: string, filter: object) =>
+    (await ask<{ follows: string | null; matched: number }>("/v1/bulk-actions", { verb, filter, reason: "r", dry_run: true })).body;
+  expect((await dry("cancel", { status: "waiting" })).follows).toContain("What they did is taken back");
+  const ids = await Promise.all([0, 1, 2].map(() => rowOf("terminated", 0)));
+  for (const id of ids) await rows("UPDATE instances SET tenant_id = ?2 WHERE id = ?1", id, tenantId);
+  await rows("UPDATE instances SET undo = 'undo-of-it' WHERE id IN (?1, ?2)", ids[0] ?? "", ids[1] ?? "");
+  expect(await dry("retry", { status: "terminated" })).toMatchObject({
+    matched: 3,
+    follows: expect.stringContaining("2 of them were undone"),
+  });
+  expect(await dry("retry", { status: "terminated", undone: false })).toMatchObject({ matched: 1, follows: null });
+  const byId = await ask<{ follows: string }>("/v1/bulk-actions", { verb: "retry", ids: [ids[0], ids[2]], reason: "r", dry_run: true });
+  expect(byId.body.follows).toContain("1 of them was undone: it begins anew, and does again what was taken back");
 });
