@@ -100,7 +100,7 @@ export async function signalInstance(
       audited: true,
     });
   }
-  await crashPoint("signal kept, not told");
+  await crashPoint("signal kept, not told", instanceId);
   await wake(env, assigned, [envelope]);
   return { actionId, eventId, replayed: !isApplied, step: assigned[0]?.name ?? null };
 }

@@ -7,11 +7,12 @@ import { auditOf, balanced, countOf, failedRuns, type TheOperator, theOperator }
 const ONCE = { retries: { limit: 0, delay: 10 } } as const;
 
 /** Runs that fail until they are mended, and how often each has tried and done its work. */
-async function broken(operator: TheOperator, count: number) {
+async function broken(operator: TheOperator, count: number, takesMs = 0) {
   const state = { isBroken: true };
   const did = new Map<string, number>();
   const tried = new Map<string, number>();
   const ids = await failedRuns(operator.tenantId, count, async ({ step, payload: { name } }) => {
+    if (takesMs > 0 && !state.isBroken) await scheduler.wait(takesMs);
     await step.commit(
       "work",
       () => {
@@ -166,10 +167,14 @@ describe("A bulk retry", () => {
 
   it("B03 of many stages goes on as another instance when one has had its turns, also where it dies between the two", async () => {
     const operator = await theOperator();
-    const { mend } = await broken(operator, 20);
+    // Each stage is a turn that acts and one that waits for what comes of it: more than a pass has.
+    const { mend } = await broken(operator, 20, 150);
     mend();
-    const { body } = await operator.start({ verb: "retry", filter: {}, ramp: Array.from({ length: 20 }, () => 1) });
-    const death = dieAt("B03 handed over, next pass not begun", body.id);
+    const death = dieAt("B03 handed over, next pass not begun", operator.idOf("once"));
+    const { body } = await operator.start(
+      { verb: "retry", filter: {}, ramp: Array.from({ length: 20 }, () => 1) },
+      { "idempotency-key": "once" },
+    );
     const end = await operator.over(body.id);
     expect(death.died()).toBe(true);
     expect(end).toMatchObject({ state: "complete", done: 20 });
