@@ -84,7 +84,7 @@ describe("W20 a cancel takes back an effect whose first answer was lost", () => 
     const { state, next } = refusing();
     const step = losing(its.log, next);
     const id = await play(its, async (steps) => {
-      for (let nth = 0; nth < 260; nth++) await steps.read("look", async () => nth, { key: String(nth) });
+      for (let nth = 0; nth < 180; nth++) await steps.read("look", async () => nth, { key: String(nth) });
       await steps.effect("b", step, {});
     });
     await comes(() => state.refused);

@@ -55,8 +55,13 @@ export function instanceMembers({ tenantId }: Operator, filter: MeantInstances):
     SELECT id, accepted_at AS at FROM instances ${whereInstancesAre({ status, correlation, cause })} AND tenant_id = ${tenantId}
       AND status = ${status} AND workflow <> ${BULK_WORKFLOW}
       ${andEquals(fragment("workflow"), workflow)} ${andEquals(fragment("subject"), subject)}
-      ${andEquals(fragment("(undo IS NOT NULL)"), undone === undefined ? undefined : Number(undone))}
+      ${andUndone(undone)}
       AND accepted_at >= ${from(filter)} AND accepted_at < ${to(filter)}`;
+}
+
+function andUndone(undone: boolean | undefined): Statement {
+  if (undone === undefined) return sql``;
+  return undone ? sql`AND undo IS NOT NULL` : sql`AND undo IS NULL`;
 }
 
 /** A filter of open dead letters. */

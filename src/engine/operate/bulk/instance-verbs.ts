@@ -69,11 +69,11 @@ async function isIn({ env, by }: BulkCall, id: string, statuses: readonly Instan
 }
 
 /** A retry of what was undone does it all again: how many of those that are meant were. Null for none. */
-async function doneAgain({ env, by }: BulkCall, things: Statement): Promise<string | null> {
+async function doneAgain({ env, by }: BulkCall, members: Statement): Promise<string | null> {
   const [{ undone } = { undone: 0 }] = await query<{ undone: number }>(
     env.DB,
     sql`
-      SELECT count(*) AS undone FROM (${things}) t JOIN instances i ON i.id = t.id
+      SELECT count(*) AS undone FROM (${members}) t JOIN instances i ON i.id = t.id
       WHERE i.tenant_id = ${by.tenantId} AND i.status = 'terminated' AND i.undo IS NOT NULL`,
   );
   if (undone === 0) return null;
