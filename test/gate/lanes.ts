@@ -34,11 +34,11 @@ const folderOf = (name: string) => `test/engine/${name}/`;
 /**
  * What runs beside what: the jobs of a lane one after another, the lanes at once. Balanced for two processors: all lanes begin at once and end
  * at about the same time, so that what waits is always beside what computes. A second runtime is started, filled and warmed up too: the
- * app's files have one, and the engine's, which mostly wait, two.
+ * app's files have one, and the engine's, which mostly wait, three.
  */
 export const LANES: readonly (readonly Job[])[] = [
   [tests("app", 1)],
-  [tests("engine", 2, ...ENGINE.flatMap(({ name }) => (EVEN.includes(name) ? [] : folderOf(name))))],
+  [tests("engine", 3, ...ENGINE.flatMap(({ name }) => (EVEN.includes(name) ? [] : folderOf(name))))],
   [tests("node", 2, "--exclude", WALK)],
   [
     { name: "check", program: "npm", args: ["run", "--silent", "check"] },
