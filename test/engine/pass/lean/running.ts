@@ -1,20 +1,26 @@
 import { defineStep, type EffectCall, type StepMode, upstreamRefused } from "millrace";
 import { historyOf } from "millrace/operate";
-import { afterAll, beforeAll } from "vitest";
+import { afterAll, beforeAll, expect } from "vitest";
+import { recorderNames } from "../../../../src/engine/contract/recorder-name.ts";
+import type { Recorder } from "../../../../src/engine/recorder/recorder.ts";
 import { mode } from "../../../probe/mode.ts";
-import { fresh, probeEnv, reaches } from "../../harness.ts";
+import { fresh, probeEnv, reaches, until } from "../../harness.ts";
 import { platformReaches, runLab } from "../../lab.ts";
 
 export type Code = Parameters<typeof runLab>[0];
 
 /**
- * Has the recorders live for longer than clocks may differ by, before the tests of a file: which of them an instance asks follows from its
- * id, so runs are begun until all of several need no step of the platform's. Behind the tests runs are as they were.
+ * Has the recorders live for longer than clocks may differ by, before the tests of a file: from then on the runs of a first pass need no
+ * step of the platform's. Behind the tests runs are as they were.
  */
 export function withRecordersThatKnow(): void {
   beforeAll(async () => {
-    const isLean = async () => (await onPlatform(await lean(async ({ step }) => step.commit("warm", () => ({}))))).length === 0;
-    while (!(await Promise.all(Array.from({ length: 8 }, isLean))).every(Boolean)) await scheduler.wait(1100);
+    const { RECORDER } = probeEnv;
+    const known = recorderNames(probeEnv).map((name) => {
+      const recorder = RECORDER.getByName(name) as unknown as Pick<Recorder, "begin">;
+      return until(() => recorder.begin(fresh("first"), "pass", Date.now()), Boolean);
+    });
+    expect(await Promise.all(known), "recorders that have lived for a second").toEqual(known.map(() => true));
   });
   afterAll(() => {
     mode.steps = "platform";
