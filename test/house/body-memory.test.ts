@@ -21,8 +21,7 @@ async function readWithin(megabytes: number, body: string): Promise<string> {
   const isolate = new Worker(new URL("./body-isolate.ts", import.meta.url).pathname, {
     workerData: new TextEncoder().encode(body),
     resourceLimits: limits,
-    // The errors have parameter properties, which types are not only stripped of.
-    execArgv: ["--experimental-transform-types", "--no-warnings"],
+    execArgv: ["--no-warnings"],
   });
   const ended = once(isolate, "exit");
   const [said] = await Promise.race([once(isolate, "message"), once(isolate, "error").then(([error]) => [String(error.code)])]);

@@ -2,7 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { digest } from "../contract/ids.ts";
 import { beginning } from "../contract/text.ts";
 import { auditDone, type Operator } from "../store/actions.ts";
-import { query } from "../store/retry.ts";
+import { query } from "../store/d1/retry.ts";
 
 /** What somebody wanted, and why they were not let. */
 export interface Attempt {

@@ -7,9 +7,9 @@ import { isTenant } from "../contract/tenant.ts";
 import { characterCount } from "../contract/text.ts";
 import { isScope, keptOf, newToken } from "../contract/token.ts";
 import { type Action, audit, type Operator } from "../store/actions.ts";
-import { namedBatch } from "../store/named.ts";
-import { keysetPage, type Page, type PageRequest } from "../store/paging.ts";
-import { atomically, query } from "../store/retry.ts";
+import { namedBatch } from "../store/d1/named.ts";
+import { keysetPage, type Page, type PageRequest } from "../store/d1/paging.ts";
+import { atomically, query } from "../store/d1/retry.ts";
 import { insertToken, isOrComesFrom, noteUsed, removeTokens, selectTokens, USED_WITHIN_MS } from "../store/tokens.ts";
 
 /**

@@ -1,5 +1,5 @@
+import { query } from "../store/d1/retry.ts";
 import { EXAMPLES } from "../store/health.ts";
-import { query } from "../store/retry.ts";
 import type { Reading } from "./observations.ts";
 
 /** Gauges with the ids of instances that each is about, where it is beyond 0 and the database can name them. */

@@ -1,8 +1,8 @@
 import { fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { OTHERS } from "../store/alerts.ts";
+import { query } from "../store/d1/retry.ts";
 import { selectEscalated } from "../store/dead-letters.ts";
 import { MAX_COUNTED } from "../store/health.ts";
-import { query } from "../store/retry.ts";
 import type { Reading } from "./observations.ts";
 import { INSTANCES_ERRORED, LETTERS_ARRIVED, LETTERS_ESCALATED } from "./rules.ts";
 

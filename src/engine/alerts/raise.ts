@@ -16,9 +16,9 @@ import {
   selectKnown,
   writeAlerts,
 } from "../store/alerts.ts";
+import { atomically, query } from "../store/d1/retry.ts";
 import { selectEscalations } from "../store/dead-letters.ts";
 import { insertOutgoing, type Outgoing } from "../store/outbox.ts";
-import { atomically, query } from "../store/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { type AlertVars, CHANNELS, type ChannelName, channelOf } from "./channels.ts";
 import { evaluate, type Step } from "./evaluate.ts";

@@ -5,9 +5,9 @@ import type { Portion } from "../contract/patience.ts";
 import { nextHop } from "../contract/trace.ts";
 import { type Acceptance, acceptance, acceptanceChunks } from "../intake/accept/accept.ts";
 import { startInstances } from "../intake/start.ts";
+import { atomically, query } from "../store/d1/retry.ts";
 import { takeIn } from "../store/instances/accept.ts";
 import { noteCalled, type OwedCall, selectOwed } from "../store/instances/callback.ts";
-import { atomically, query } from "../store/retry.ts";
 import { InstanceEnded, nameOfEnd, SEND_CALLBACK } from "./instance-ended.ts";
 
 /** Ends that one portion is about. */

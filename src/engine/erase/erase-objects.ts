@@ -4,9 +4,9 @@ import { type Statement, sql } from "../contract/sql.ts";
 import { within } from "../contract/within.ts";
 import { type LaneEnv, laneObjectOf } from "../lanes/stub.ts";
 import { type LockEnv, lockObject } from "../locks/client.ts";
+import { atomically, query } from "../store/d1/retry.ts";
 import { forgetLane } from "../store/lanes.ts";
 import { selectLocks, unlistLock } from "../store/locks.ts";
-import { atomically, query } from "../store/retry.ts";
 import { selectObjects, type TenantObject, unregisterObject } from "../store/tenant-objects.ts";
 
 /** Bindings of objects that may hold something of a tenant; a deployment has those that it uses. */

@@ -1,8 +1,8 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { SqlValue, Statement } from "../contract/sql.ts";
 import { auditOpened } from "../store/audit-opened.ts";
+import { atomically, query } from "../store/d1/retry.ts";
 import { OVER } from "../store/instances/status.ts";
-import { atomically, query } from "../store/retry.ts";
 import { deleteOnPlatform, type PlatformInstance } from "./platform-copy.ts";
 
 /** A table whose rows hold texts that came from outside. */

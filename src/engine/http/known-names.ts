@@ -1,5 +1,5 @@
 import { unknownName } from "../contract/known-fields.ts";
-import type { Page } from "../store/paging.ts";
+import type { Page } from "../store/d1/paging.ts";
 import { invalidRequest } from "./invalid-request.ts";
 
 /** A filter by a name, and the names that the deployment has. */

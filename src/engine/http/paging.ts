@@ -1,5 +1,5 @@
 import { z } from "@hono/zod-openapi";
-import type { Page } from "../store/paging.ts";
+import type { Page } from "../store/d1/paging.ts";
 
 /** An integer of a query or path, in decimal digits and nothing else: `0x10`, ` 5` and `05` are none. */
 export function wholeNumber(min: number, max = Number.MAX_SAFE_INTEGER) {

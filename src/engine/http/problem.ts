@@ -4,7 +4,7 @@ import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import { beginning } from "../contract/text.ts";
-import { isTransient } from "../store/trouble.ts";
+import { isTransient } from "../store/d1/trouble.ts";
 import type { HttpEnv } from "./env.ts";
 import { ENGINE_PROBLEMS, type Problem, type Problems } from "./problems.ts";
 

@@ -5,7 +5,7 @@ import { digest } from "../contract/ids.ts";
 import { beginning } from "../contract/text.ts";
 import { REVEALED, type Redaction, redactionOf } from "../inspect/redaction.ts";
 import { auditDone } from "../store/actions.ts";
-import { query } from "../store/retry.ts";
+import { query } from "../store/d1/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { HttpEnv } from "./env.ts";
 

@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { Hide } from "../contract/hide.ts";
-import { REPLAY_OUTCOMES, type ReplayPlan } from "../operate/plan-replay.ts";
+import { REPLAY_OUTCOMES, type ReplayPlan } from "../operate/letters/plan-replay.ts";
 import { INSTANCE_STATUSES } from "../store/instances/status.ts";
 import type { HttpEnv } from "./env.ts";
 import { fingerprintSchema, fingerprintView } from "./fingerprint.ts";

@@ -2,7 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { parseEntryKey } from "../contract/ids.ts";
 import { among, sql } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
-import { namedBatch } from "../store/named.ts";
+import { namedBatch } from "../store/d1/named.ts";
 
 /** What an action is about, as the audit or a bulk action names it. */
 interface Target {

@@ -1,8 +1,8 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import type { Action, ActionResult, Operator } from "../store/actions.ts";
-import { keysetPage, LOOKED_AT, type Page, type PageRequest, type Position } from "../store/paging.ts";
-import { query } from "../store/retry.ts";
+import { keysetPage, LOOKED_AT, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
+import { query } from "../store/d1/retry.ts";
 
 /** One operator action, as people read it. */
 export interface AuditRow {

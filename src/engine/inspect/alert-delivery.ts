@@ -3,8 +3,8 @@ import { alertsTenant, SEND_ALERT } from "../alerts/notice.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import type { Alert } from "../store/alerts.ts";
+import { query } from "../store/d1/retry.ts";
 import { UNDER_WAY } from "../store/instances/status.ts";
-import { query } from "../store/retry.ts";
 import { type Delivery, type DeliveryRow, deliveryInDatabase, deliveryOf } from "./delivery.ts";
 
 /** What came of the last notice of an alert. */

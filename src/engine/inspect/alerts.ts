@@ -1,8 +1,8 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { andEquals, fragment, sql } from "../contract/sql.ts";
 import { ALERT_COLUMNS, type Alert, type AlertRow, type AlertState, asAlert } from "../store/alerts.ts";
-import { keysetPage, type Page, type PageRequest } from "../store/paging.ts";
-import { query } from "../store/retry.ts";
+import { keysetPage, type Page, type PageRequest } from "../store/d1/paging.ts";
+import { query } from "../store/d1/retry.ts";
 
 export interface AlertFilter extends PageRequest {
   state?: AlertState | undefined;

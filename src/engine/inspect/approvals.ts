@@ -4,8 +4,8 @@ import { among, andEquals, fragment, type Statement, sql } from "../contract/sql
 import { askerOf } from "../signals/approval.ts";
 import type { Operator } from "../store/actions.ts";
 import { type ApprovalState, SOMEBODY_WAITS } from "../store/approvals.ts";
-import { keysetPage, LOOKED_AT, type Page, type PageRequest, type Position } from "../store/paging.ts";
-import { query } from "../store/retry.ts";
+import { keysetPage, LOOKED_AT, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
+import { query } from "../store/d1/retry.ts";
 
 /** One question to a person, and its answer. */
 export interface ApprovalRow {

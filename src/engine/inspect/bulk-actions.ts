@@ -5,9 +5,9 @@ import { beginning } from "../contract/text.ts";
 import { bulkActionId, type Operator } from "../store/actions.ts";
 import { type BulkAsked, type BulkState, IS_LEFT } from "../store/bulk-actions.ts";
 import { BULK_RESULTS, type BulkResult } from "../store/bulk-items.ts";
-import { namedBatch } from "../store/named.ts";
-import { keysetPage, type Page, type PageRequest } from "../store/paging.ts";
-import { query } from "../store/retry.ts";
+import { namedBatch } from "../store/d1/named.ts";
+import { keysetPage, type Page, type PageRequest } from "../store/d1/paging.ts";
+import { query } from "../store/d1/retry.ts";
 
 /** A bulk action, as people read it: always matched = done + skipped + failed + left. */
 export interface BulkRow {

@@ -3,8 +3,8 @@ import { normalized, stepOf } from "../contract/cause.ts";
 import { type Hide, hideNothing, shownCode } from "../contract/hide.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
-import { keysetPage, type Page, type PageRequest, type Position } from "../store/paging.ts";
-import { atomically } from "../store/retry.ts";
+import { keysetPage, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
+import { atomically } from "../store/d1/retry.ts";
 import { type DeadLetterReader, hideInErrors, seesUnattributed } from "./dead-letters.ts";
 import { REVEALED, type Redaction } from "./redaction.ts";
 

@@ -7,8 +7,8 @@ import { storedUse } from "../observe/cost/stored.ts";
 import { type DeploymentCost, deploymentCost, type Rate, workflowCost } from "../observe/cost/workflow-cost.ts";
 import { labelValues, tallyIn } from "../observe/metrics/tally.ts";
 import { SPAN_MS, type Span, selectCountsBetween } from "../store/counts.ts";
+import { query } from "../store/d1/retry.ts";
 import { ENDED } from "../store/instances/status.ts";
-import { query } from "../store/retry.ts";
 
 /** What an instance has cost so far, by list prices; undefined for one that is not kept. One round trip. */
 export async function costOfInstance(env: EngineEnv, id: string): Promise<Cost | undefined> {

@@ -1,6 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { namedBatch } from "../store/d1/named.ts";
 import { selectRecentLetters } from "../store/dead-letters.ts";
-import { namedBatch } from "../store/named.ts";
 
 /** Dead letters of one queue and type. */
 export interface LettersOfType {

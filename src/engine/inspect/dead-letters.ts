@@ -4,9 +4,9 @@ import { type Issue, MillraceError } from "../contract/errors.ts";
 import { type Hide, hideAll, hideNothing } from "../contract/hide.ts";
 import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
+import { keysetPage, LOOKED_AT, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
+import { atomically, query } from "../store/d1/retry.ts";
 import type { LetterState, TriedRepair } from "../store/dead-letters.ts";
-import { keysetPage, LOOKED_AT, type Page, type PageRequest, type Position } from "../store/paging.ts";
-import { atomically, query } from "../store/retry.ts";
 import { REVEALED, type Redaction } from "./redaction.ts";
 
 /** A dead letter, as people read it. */

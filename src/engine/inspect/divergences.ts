@@ -1,10 +1,10 @@
 import type { Asker } from "../access/may-ask.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
+import { keysetPage, type Page, type PageRequest } from "../store/d1/paging.ts";
+import { query } from "../store/d1/retry.ts";
 import type { DivergenceState } from "../store/divergences.ts";
 import { MAX_COUNTED } from "../store/health.ts";
-import { keysetPage, type Page, type PageRequest } from "../store/paging.ts";
-import { query } from "../store/retry.ts";
 
 /** A disagreement between two records, as people read it. */
 export interface DivergenceRow {

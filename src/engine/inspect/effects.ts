@@ -4,13 +4,13 @@ import { andEquals, type Fragment, fragment, type Statement, sql } from "../cont
 import { labelOf } from "../contract/step-names.ts";
 import type { Failure } from "../pass/failure.ts";
 import type { Operator } from "../store/actions.ts";
+import type { Page, PageRequest } from "../store/d1/paging.ts";
+import { query } from "../store/d1/retry.ts";
 import type { RecordedClass } from "../store/inbox/classes.ts";
 import { nobodyRuns } from "../store/inbox/doubts.ts";
 import type { EntryState } from "../store/inbox/entry.ts";
 import { IS_FREE, SKIPPED, UNDONE } from "../store/inbox/outcome.ts";
 import type { InstanceStatus } from "../store/instances/status.ts";
-import type { Page, PageRequest } from "../store/paging.ts";
-import { query } from "../store/retry.ts";
 import { type Answers, answersTo } from "./answers.ts";
 
 /** One guarded effect, as people read it. */

@@ -7,10 +7,10 @@ import { among, andEquals, fragment, type Statement, sql } from "../contract/sql
 import { beginning } from "../contract/text.ts";
 import type { Failure } from "../pass/failure.ts";
 import type { Operator } from "../store/actions.ts";
+import { keysetPage, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
+import { query } from "../store/d1/retry.ts";
 import { IS_OVERDUE } from "../store/instances/overdue.ts";
 import { GOING_ON, type InstanceStatus, IS_INDEXED_AS_STOPPED } from "../store/instances/status.ts";
-import { keysetPage, type Page, type PageRequest, type Position } from "../store/paging.ts";
-import { query } from "../store/retry.ts";
 import { andStands, type LastEntry, type Retrying, type Sleeping, type StandingName, standingInDatabase } from "./standing.ts";
 import { type AwaitedByInstance, WAITING_FOR, waitingFor } from "./waiting.ts";
 

@@ -8,11 +8,11 @@ import { beginning } from "../contract/text.ts";
 import { statedId } from "../intake/accept/stated.ts";
 import { envelopeIn } from "../intake/letters/letter.ts";
 import type { Operator } from "../store/actions.ts";
+import { namedBatch } from "../store/d1/named.ts";
+import type { Row } from "../store/d1/retry.ts";
 import type { LetterState } from "../store/dead-letters.ts";
 import { FAILED, type InstanceStatus, SETTLED } from "../store/instances/status.ts";
 import { ENDED_DAYS, FAILED_DAYS, STATED_DAYS, TOMBSTONE_DAYS } from "../store/kept-days.ts";
-import { namedBatch } from "../store/named.ts";
-import type { Row } from "../store/retry.ts";
 import { selectStatedAt } from "../store/stated-events.ts";
 import { selectPruned } from "../store/tombstones.ts";
 

@@ -4,8 +4,8 @@ import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { type Ahead, type LaneStanding, type TurnsStub, turnsObjectOf } from "../lanes/turns-stub.ts";
 import type { Operator } from "../store/actions.ts";
-import { LOOKED_AT, type Page } from "../store/paging.ts";
-import { query } from "../store/retry.ts";
+import { LOOKED_AT, type Page } from "../store/d1/paging.ts";
+import { query } from "../store/d1/retry.ts";
 
 /** A lane of a tenant. */
 export interface LaneKey {

@@ -3,7 +3,7 @@ import type { Envelope } from "../contract/envelope.ts";
 import { messageId } from "../contract/ids.ts";
 import { among, sql } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
-import { query } from "../store/retry.ts";
+import { query } from "../store/d1/retry.ts";
 
 /** A message an instance's step emitted. */
 export interface EmittedMessage {

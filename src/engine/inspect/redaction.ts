@@ -6,7 +6,7 @@ import { redact } from "../contract/redact.ts";
 import { among, sql } from "../contract/sql.ts";
 import { pullIn } from "../pull/keep-letter.ts";
 import type { Operator } from "../store/actions.ts";
-import { query } from "../store/retry.ts";
+import { query } from "../store/d1/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { type Marks, marksOf, type Typed } from "../topology/marks.ts";
 

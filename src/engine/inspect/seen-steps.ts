@@ -2,8 +2,8 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { fragment, sql } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
+import { query } from "../store/d1/retry.ts";
 import type { RecordedClass } from "../store/inbox/classes.ts";
-import { query } from "../store/retry.ts";
 
 /** Instances of the tenant, the newest, whose steps are looked at. */
 export const SEEN_INSTANCES = 200;

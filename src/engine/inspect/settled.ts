@@ -1,8 +1,8 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { sql } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
+import { query } from "../store/d1/retry.ts";
 import { GOING_ON, type InstanceStatus } from "../store/instances/status.ts";
-import { query } from "../store/retry.ts";
 
 /** Longest wait for an instance, in seconds. */
 export const MAX_WAIT_S = 30;

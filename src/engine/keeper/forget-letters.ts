@@ -3,12 +3,12 @@ import { codeOf, messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import { now, rowChunks, sql } from "../contract/sql.ts";
 import { nameIn } from "../intake/letters/letter.ts";
-import { aboutLetter } from "../operate/about-letter.ts";
+import { aboutLetter } from "../operate/letters/about-letter.ts";
 import { relay } from "../recorder/relay.ts";
+import { namedBatch } from "../store/d1/named.ts";
+import { query } from "../store/d1/retry.ts";
 import { removeOpenLetters } from "../store/dead-letters.ts";
-import { namedBatch } from "../store/named.ts";
 import { insertLastWords, type Outgoing } from "../store/outbox.ts";
-import { query } from "../store/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 
 const LETTERS = 100;

@@ -6,7 +6,7 @@ import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { laneIn } from "../contract/queue.ts";
 import { among, sql } from "../contract/sql.ts";
 import { turnsOf } from "../lanes/turns-stub.ts";
-import { query } from "../store/retry.ts";
+import { query } from "../store/d1/retry.ts";
 import type { Open } from "./open-instances.ts";
 
 /** What is known of an accepted command of a lane: it waits there, or its turn was given and it was never seen since. */

@@ -1,8 +1,8 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { now, sql } from "../contract/sql.ts";
+import { query } from "../store/d1/retry.ts";
 import { AT_REST, type InstanceStatus } from "../store/instances/status.ts";
-import { query } from "../store/retry.ts";
 
 /** An instance that is due to be looked at. */
 export interface Open {

@@ -1,6 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type Statement, sql } from "../contract/sql.ts";
-import { query } from "../store/retry.ts";
+import { query } from "../store/d1/retry.ts";
 import { removeStreams } from "../store/sequences.ts";
 import { removeStatedEvents } from "../store/stated-events.ts";
 import { removeTombstones } from "../store/tombstones.ts";

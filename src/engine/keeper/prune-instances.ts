@@ -1,12 +1,12 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { now, sql } from "../contract/sql.ts";
 import { removeQuestions } from "../store/approvals.ts";
+import { namedBatch } from "../store/d1/named.ts";
+import { query } from "../store/d1/retry.ts";
 import { removeLettersOfDead } from "../store/dead-letters.ts";
 import { removeEntries } from "../store/inbox/remove.ts";
 import { isOver, type Old, ofGone, removeOver } from "../store/instances/remove.ts";
 import type { StatusSet } from "../store/instances/status.ts";
-import { namedBatch } from "../store/named.ts";
-import { query } from "../store/retry.ts";
 import { bury } from "../store/tombstones.ts";
 import { removeWaits } from "../store/waits.ts";
 import type { Slice } from "./rule.ts";

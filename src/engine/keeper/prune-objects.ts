@@ -1,6 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { among, sql } from "../contract/sql.ts";
-import { query } from "../store/retry.ts";
+import { query } from "../store/d1/retry.ts";
 import type { Slice } from "./rule.ts";
 
 /** What one list call answers at most, and one delete takes. */

@@ -3,10 +3,10 @@ import { logLine } from "../contract/log-line.ts";
 import { now, rowChunks, sql } from "../contract/sql.ts";
 import { deadLetter, envelopeIn } from "../intake/letters/letter.ts";
 import { countLetters } from "../observe/metrics/runs.ts";
+import { namedBatch } from "../store/d1/named.ts";
+import { query } from "../store/d1/retry.ts";
 import { type DeadLetter, insertDeadLetters } from "../store/dead-letters.ts";
-import { namedBatch } from "../store/named.ts";
 import { isStuck, MAX_PAUSE_MS, removeStuck } from "../store/outbox.ts";
-import { query } from "../store/retry.ts";
 
 const ROWS = 100;
 /** Pauses of a row's first tries, shorter than the longest. */

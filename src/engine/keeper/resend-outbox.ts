@@ -4,8 +4,8 @@ import { laneIn } from "../contract/queue.ts";
 import { now, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { relay } from "../recorder/relay.ts";
+import { atomically, query } from "../store/d1/retry.ts";
 import { noteResent, type Outgoing, removeInLane, SENT_AT } from "../store/outbox.ts";
-import { atomically, query } from "../store/retry.ts";
 import { oldestWaiting } from "./backlog.ts";
 
 /** Rows of one round: bounded, so that a round ends; oldest first, so that none is forgotten. */

@@ -1,7 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { SharedWrite } from "../contract/shared-write.ts";
+import { query } from "../store/d1/retry.ts";
 import { type LimitName, listLimit } from "../store/limits.ts";
-import { query } from "../store/retry.ts";
 import { type LimitSeen, seenOf } from "./look.ts";
 import {
   type Answer,

@@ -1,7 +1,7 @@
 import { placed } from "../contract/location.ts";
 import type { Operator } from "../store/actions.ts";
+import { query } from "../store/d1/retry.ts";
 import { selectLimits, unlistLimit } from "../store/limits.ts";
-import { query } from "../store/retry.ts";
 import type { LimitEnv } from "./client.ts";
 import type { LimitSeen } from "./look.ts";
 

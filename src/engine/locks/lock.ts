@@ -1,8 +1,8 @@
 import { DurableObject } from "cloudflare:workers";
 import type { Statement } from "../contract/sql.ts";
 import { type Action, auditDone, type Operator } from "../store/actions.ts";
+import { query } from "../store/d1/retry.ts";
 import { type LockName, listLock, unlistLock } from "../store/locks.ts";
-import { query } from "../store/retry.ts";
 import { FREE, type Holder, type Presence, queued, renewed, settled, type Turns, without } from "./turns.ts";
 
 /** One who wants a lock. */

@@ -1,8 +1,8 @@
 import { objectBinding } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { type Operator, operatorOf } from "../store/actions.ts";
+import { query } from "../store/d1/retry.ts";
 import { type LockName, selectLocks, unlistLock } from "../store/locks.ts";
-import { query } from "../store/retry.ts";
 import { type LockEnv, lockObject } from "./client.ts";
 import type { LockSeen } from "./lock.ts";
 

@@ -2,9 +2,9 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { type CrashPoint, crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { type Action, applied, audit, type Operator } from "../store/actions.ts";
-import { namedBatch, type Part } from "../store/named.ts";
-import type { Row } from "../store/retry.ts";
-import { applyAction } from "./apply.ts";
+import { namedBatch, type Part } from "../store/d1/named.ts";
+import type { Row } from "../store/d1/retry.ts";
+import { applyAction } from "./carry-out/apply.ts";
 
 /** What an action writes, in one batch. */
 interface Writes<Name extends string> {

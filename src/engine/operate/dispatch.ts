@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { dispatchTo } from "../intake/dispatch.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { repairLetters } from "./repair.ts";
+import { repairLetters } from "./letters/repair.ts";
 
 /**
  * The `queue` handler of a Worker. Each queue is handled as its consumer in the catalog says, its dead letters are kept, and those that a

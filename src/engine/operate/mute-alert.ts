@@ -4,7 +4,7 @@ import { sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import type { Action, Operator } from "../store/actions.ts";
 import { muteAlert, unmuteAlert } from "../store/alerts.ts";
-import { query } from "../store/retry.ts";
+import { query } from "../store/d1/retry.ts";
 import { act } from "./act.ts";
 
 /** What became of a mute: the action's id in the audit, and whether it changed anything. */

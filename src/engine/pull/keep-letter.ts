@@ -3,8 +3,8 @@ import { causeId } from "../contract/cause.ts";
 import { digest } from "../contract/ids.ts";
 import { logLine } from "../contract/log-line.ts";
 import { countLetters } from "../observe/metrics/runs.ts";
+import { query } from "../store/d1/retry.ts";
 import { type DeadLetter, insertDeadLetters } from "../store/dead-letters.ts";
-import { query } from "../store/retry.ts";
 import type { PullLetter } from "./definition.ts";
 import type { PullContentType } from "./message.ts";
 

@@ -2,6 +2,8 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import { within } from "../contract/within.ts";
+import { namedBatch } from "../store/d1/named.ts";
+import { query } from "../store/d1/retry.ts";
 import {
   countWatched,
   type DivergenceKey,
@@ -14,8 +16,6 @@ import {
   type Sighting,
   selectDueLooks,
 } from "../store/divergences.ts";
-import { namedBatch } from "../store/named.ts";
-import { query } from "../store/retry.ts";
 import type { Check, Checked, Divergence } from "./check.ts";
 
 const HOUR_MS = 3_600_000;

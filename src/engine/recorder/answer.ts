@@ -1,8 +1,8 @@
 import type { Statement } from "../contract/sql.ts";
+import type { Row } from "../store/d1/retry.ts";
 import type { Attempt, Entry } from "../store/inbox/entry.ts";
 import type { Standing } from "../store/instances/run.ts";
 import type { Outgoing } from "../store/outbox.ts";
-import type { Row } from "../store/retry.ts";
 
 /** What one attempt wants written, all of it or nothing. */
 export interface Outcome {

@@ -3,7 +3,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { placed } from "../contract/location.ts";
 import { recorderName, shardsOf } from "../contract/recorder-name.ts";
-import { asUnavailable, comeBackMs, troubleOf } from "../store/trouble.ts";
+import { asUnavailable, comeBackMs, troubleOf } from "../store/d1/trouble.ts";
 import type { Recorder } from "./recorder.ts";
 
 /** A recorder as its callers see it. Every call may be repeated: the recorder's statements name their row and fence themselves. */

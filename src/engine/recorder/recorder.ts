@@ -6,7 +6,8 @@ import { laneIn } from "../contract/queue.ts";
 import type { RowStatement } from "../contract/sql.ts";
 import { GatheredCounts, WRITE_MS } from "../observe/metrics/gathered.ts";
 import type { Tally } from "../observe/metrics/tally.ts";
-import { GroupCommit } from "../store/group-commit.ts";
+import { GroupCommit } from "../store/d1/group-commit.ts";
+import type { Row } from "../store/d1/retry.ts";
 import { rememberFailure } from "../store/inbox/caught.ts";
 import { claimEntry, extendLease, giveUpClaim } from "../store/inbox/claim.ts";
 import { DOUBTED } from "../store/inbox/classes.ts";
@@ -28,7 +29,6 @@ import {
 } from "../store/instances/run.ts";
 import { markInDoubt, markResolved } from "../store/instances/wait.ts";
 import { insertOutgoing } from "../store/outbox.ts";
-import type { Row } from "../store/retry.ts";
 import { type Answer, doneEntry, type Outcome, onlyEntry, recorded, standingOf, standingSaid } from "./answer.ts";
 import { KnownPasses } from "./passes.ts";
 import { relay } from "./relay.ts";

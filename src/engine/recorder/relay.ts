@@ -5,8 +5,8 @@ import { laneIn } from "../contract/queue.ts";
 import { within } from "../contract/within.ts";
 import { sendInLanes } from "../lanes/relay.ts";
 import { count } from "../observe/metrics/count.ts";
+import { troubleOf } from "../store/d1/trouble.ts";
 import type { Outgoing } from "../store/outbox.ts";
-import { troubleOf } from "../store/trouble.ts";
 
 /** A queue takes at most 100 messages or 256 KB in one call; a little is left for what the platform adds. */
 const MAX_SEND_MESSAGES = 100;

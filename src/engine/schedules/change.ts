@@ -10,7 +10,7 @@ import { newTrace } from "../contract/trace.ts";
 import { act } from "../operate/act.ts";
 import { payloadAsStored } from "../operate/as-stored.ts";
 import type { Action, Operator } from "../store/actions.ts";
-import { query } from "../store/retry.ts";
+import { query } from "../store/d1/retry.ts";
 import { insertRun } from "../store/schedule-runs.ts";
 import {
   ensureScheduled,

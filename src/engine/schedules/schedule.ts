@@ -3,8 +3,8 @@ import { MillraceError } from "../contract/errors.ts";
 import { fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import type { Operator } from "../store/actions.ts";
-import { keysetPage, type Page, type PageRequest } from "../store/paging.ts";
-import { query } from "../store/retry.ts";
+import { keysetPage, type Page, type PageRequest } from "../store/d1/paging.ts";
+import { query } from "../store/d1/retry.ts";
 import type { Named, ScheduleRun } from "../store/schedule-runs.ts";
 import type { ScheduleState } from "../store/schedules.ts";
 

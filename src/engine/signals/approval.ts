@@ -3,9 +3,9 @@ import { MillraceError } from "../contract/errors.ts";
 import { digest } from "../contract/ids.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
 import { type ApprovalState, insertQuestion, settleOverdue } from "../store/approvals.ts";
+import { namedBatch } from "../store/d1/named.ts";
+import { query } from "../store/d1/retry.ts";
 import { markAnswered, waitForAnswer } from "../store/instances/wait.ts";
-import { namedBatch } from "../store/named.ts";
-import { query } from "../store/retry.ts";
 import { HELD, type Held } from "./held.ts";
 
 /** Names a question: its instance, and which of its steps asks. */

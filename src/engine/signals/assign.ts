@@ -5,8 +5,8 @@ import { logLine } from "../contract/log-line.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
 import { among, type Statement, sql } from "../contract/sql.ts";
 import { within } from "../contract/within.ts";
+import { atomically, query } from "../store/d1/retry.ts";
 import { lookAfterEvents } from "../store/instances/look.ts";
-import { atomically, query } from "../store/retry.ts";
 import { selectSignals } from "../store/signals.ts";
 import { assignEvents, noteTold } from "../store/waits.ts";
 

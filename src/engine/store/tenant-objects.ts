@@ -2,7 +2,7 @@ import { hasEngine } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { within } from "../contract/within.ts";
-import { query } from "./retry.ts";
+import { query } from "./d1/retry.ts";
 
 /** An object that may hold something of a tenant. */
 export interface TenantObject {

@@ -2,7 +2,7 @@ import { crashPoint } from "../contract/crash-points.ts";
 import { logLine } from "../contract/log-line.ts";
 import type { SteerRequest } from "../lanes/turns-stub.ts";
 import { auditDone, operatorOf } from "../store/actions.ts";
-import { atomically } from "../store/retry.ts";
+import { atomically } from "../store/d1/retry.ts";
 
 /** An action that was carried out, or refused, and whose row in the audit is owed. */
 export interface Owed extends SteerRequest {

@@ -1,8 +1,8 @@
 import { logLine } from "../contract/log-line.ts";
 import type { LaneName } from "../lanes/lane-name.ts";
 import type { LaneStanding } from "../lanes/turns-stub.ts";
+import { query } from "../store/d1/retry.ts";
 import { forgetLane, noteLane } from "../store/lanes.ts";
-import { query } from "../store/retry.ts";
 
 /** A lane whose oldest message has waited for so long does not flow. */
 const STILL_AFTER_MS = 10_000;

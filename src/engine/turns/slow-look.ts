@@ -1,8 +1,8 @@
 import { logLine } from "../contract/log-line.ts";
+import { query } from "../store/d1/retry.ts";
 import { statusesOf } from "../store/instances/fate.ts";
 import { lookNow } from "../store/instances/look.ts";
 import { UNDER_WAY, UNSEEN } from "../store/instances/status.ts";
-import { query } from "../store/retry.ts";
 import type { Place, Places } from "./places.ts";
 
 const SHORTEST_MS = 10_000;

@@ -1,7 +1,7 @@
 import type { Pass } from "../pass/pass.ts";
 import { selectAskedAt, selectCutOff } from "../store/actions.ts";
+import { query } from "../store/d1/retry.ts";
 import type { Seen } from "../store/inbox/entry.ts";
-import { query } from "../store/retry.ts";
 import { isAnswered } from "./found.ts";
 
 /**

@@ -82,7 +82,7 @@ export const LEAN_STEPS = mutantsOf("lean", {
     killedBy,
   },
   "a cancel ends a run while a pass of it is at work": {
-    file: "src/engine/operate/end-run.ts",
+    file: "src/engine/operate/carry-out/end-run.ts",
     find: "return steps.length === 0 || (await query(env.DB, selectLean(id))).length > 0;",
     put: "return steps.length === 0 && (await query(env.DB, selectLean(id))).length > 9;",
     killedBy: "test/engine/pass/lean/steered.test.ts",

@@ -15,13 +15,13 @@ export const LEFT_OPEN = mutantsOf("operators", {
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",
   },
   "a lookup that was caught is said to run": {
-    file: "src/engine/operate/retry.ts",
+    file: "src/engine/operate/instances/retry.ts",
     find: '(state === "failed" || state === "claimed") && caught',
     put: 'state === "failed" && caught',
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",
   },
   "a person cannot have an undo leave alone what it cannot do once more": {
-    file: "src/engine/operate/skip-in-undo.ts",
+    file: "src/engine/operate/instances/skip-in-undo.ts",
     find: " || (await unrecorded(env, instance)).has(label)",
     put: "",
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",

@@ -37,7 +37,7 @@ export const SIGNALS = mutantsOf("signals", {
     killedBy: "random",
   },
   "nobody tells a run of a person's answer": {
-    file: "src/engine/operate/carry-out.ts",
+    file: "src/engine/operate/carry-out/carry-out.ts",
     find: "if (instance && !ENDED.has(status)) await within(instance.sendEvent({ type, payload }));",
     put: "",
     killedBy: "random",

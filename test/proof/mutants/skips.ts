@@ -7,19 +7,19 @@ const REFUSED_TEST = "test/engine/operate/skip-refused.test.ts";
 /** What a person says of a step that an undo, or a run, cannot pass. */
 export const SKIPS = mutantsOf("operators", {
   "a step is skipped of which the instance has failed before its present run": {
-    file: "src/engine/operate/skip-step.ts",
+    file: "src/engine/operate/instances/skip-step.ts",
     find: "      read: instance,\n",
     put: "",
     killedBy: "test/engine/operate/skip-step.test.ts",
   },
   "an undo passes by what it has not failed of": {
-    file: "src/engine/operate/skip-in-undo.ts",
+    file: "src/engine/operate/instances/skip-in-undo.ts",
     find: "if (label !== error?.step) {",
     put: "if (label !== error?.step && undo === null) {",
     killedBy: "test/engine/operate/undo-skipped.test.ts",
   },
   "an undo leaves alone what is then done twice": {
-    file: "src/engine/operate/skip-in-undo.ts",
+    file: "src/engine/operate/instances/skip-in-undo.ts",
     find: 'if (last?.state === "claimed" && DOUBTED.has(last.class)) {',
     put: 'if (last?.state === "claimed" && DOUBTED.has(last.class) && undo === null) {',
     killedBy: "test/engine/operate/undo-left-alone.test.ts",
@@ -97,7 +97,7 @@ export const SKIPS = mutantsOf("operators", {
     killedBy: "test/engine/operate/undo-skipped.test.ts",
   },
   "an undo's step is skipped at the generation of the undo before": {
-    file: "src/engine/operate/skip-in-undo.ts",
+    file: "src/engine/operate/instances/skip-in-undo.ts",
     find: "(isOver ? 1 : 0)",
     put: "(isOver ? 0 : 0)",
     killedBy: "test/engine/operate/undo-skipped.test.ts",
@@ -109,7 +109,7 @@ export const SKIPS = mutantsOf("operators", {
     killedBy: "test/engine/operate/undo-skipped.test.ts",
   },
   "a dry run says that what an undo has taken back did not happen": {
-    file: "src/engine/operate/undo.ts",
+    file: "src/engine/operate/instances/undo.ts",
     find: "undo === null ? withFree : await effectsOf(env, by, id)",
     put: "undo === null ? withFree : withFree",
     killedBy: "test/engine/operate/undo-skipped.test.ts",

@@ -22,7 +22,7 @@ export const TENANTS = mutantsOf("tenants", {
     killedBy: "test/engine/operate/undo-refused.test.ts",
   },
   "operators resolve the doubts of other tenants": {
-    file: "src/engine/operate/resolve.ts",
+    file: "src/engine/operate/instances/resolve.ts",
     find: "\n        AND i.tenant_id = ${by.tenantId}`",
     put: "`",
     killedBy: "test/engine/guard/doubt.test.ts",
@@ -83,19 +83,19 @@ export const TENANTS = mutantsOf("tenants", {
     killedBy: "test/app/doors.test.ts",
   },
   "an operator corrects what only the deployment says": {
-    file: "src/engine/operate/read-again.ts",
+    file: "src/engine/operate/letters/read-again.ts",
     find: "if (correction !== undefined) by.assertMaySay(definition);",
     put: "",
     killedBy: "test/app/replays.test.ts",
   },
   "a replay says another's word": {
-    file: "src/engine/operate/read-again.ts",
+    file: "src/engine/operate/letters/read-again.ts",
     find: '["idempotency_key", "source", "kind", "message_type"]',
     put: '["idempotency_key", "kind", "message_type"]',
     killedBy: "test/app/replays.test.ts",
   },
   "a replay is of another type": {
-    file: "src/engine/operate/read-again.ts",
+    file: "src/engine/operate/letters/read-again.ts",
     find: 'if (field === "message_type") return kinds.length === 0;',
     put: 'if (field === "message_type") return true;',
     killedBy: "test/app/replays.test.ts",

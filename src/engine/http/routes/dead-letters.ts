@@ -2,7 +2,7 @@ import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { type Hide, shownCode } from "../../contract/hide.ts";
 import { type DeadLetterRow, getDeadLetter, hideInErrors, listDeadLetters } from "../../inspect/dead-letters.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
-import { knownMessage, planOf } from "../../operate/plan-replay.ts";
+import { knownMessage, planOf } from "../../operate/letters/plan-replay.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";

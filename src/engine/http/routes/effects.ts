@@ -4,7 +4,7 @@ import type { Hide } from "../../contract/hide.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { type Doubt, doubtBehind, type Effect, effectsOf, listEffects } from "../../inspect/effects.ts";
 import { getInstance } from "../../inspect/instances.ts";
-import { type Resolution, resolveDoubt } from "../../operate/resolve.ts";
+import { type Resolution, resolveDoubt } from "../../operate/instances/resolve.ts";
 import { RECORDED_CLASSES } from "../../store/inbox/classes.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";

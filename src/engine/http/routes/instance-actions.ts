@@ -1,10 +1,10 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { EngineEnv } from "../../contract/bindings.ts";
-import { cancelInstance, planCancel } from "../../operate/cancel.ts";
-import { closeInstance, planClose } from "../../operate/close.ts";
-import { pauseInstance, planPause, planResume, resumeInstance } from "../../operate/pause.ts";
-import { type ActionPlan, PLAN_VERDICTS } from "../../operate/plan.ts";
-import { planRestart, restartInstance } from "../../operate/restart.ts";
+import { cancelInstance, planCancel } from "../../operate/instances/cancel.ts";
+import { closeInstance, planClose } from "../../operate/instances/close.ts";
+import { pauseInstance, planPause, planResume, resumeInstance } from "../../operate/instances/pause.ts";
+import { type ActionPlan, PLAN_VERDICTS } from "../../operate/instances/plan.ts";
+import { planRestart, restartInstance } from "../../operate/instances/restart.ts";
 import type { Operator } from "../../store/actions.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";

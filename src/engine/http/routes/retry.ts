@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { planRetry, RETRY_VERDICTS, retryInstance } from "../../operate/retry.ts";
+import { planRetry, RETRY_VERDICTS, retryInstance } from "../../operate/instances/retry.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";

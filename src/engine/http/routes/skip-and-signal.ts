@@ -1,7 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
-import { planSignal, signalInstance } from "../../operate/signal.ts";
-import { planSkip, skipStep } from "../../operate/skip-step.ts";
+import { planSignal, signalInstance } from "../../operate/instances/signal.ts";
+import { planSkip, skipStep } from "../../operate/instances/skip-step.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { BODY_REFUSALS } from "../actions.ts";
 import { needs } from "../auth.ts";

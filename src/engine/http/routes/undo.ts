@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { planUndo, UNDO_VERDICTS, undoInstance } from "../../operate/undo.ts";
+import { planUndo, UNDO_VERDICTS, undoInstance } from "../../operate/instances/undo.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";

@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { instanceId, messageId } from "../../contract/ids.ts";
 import { among, sql } from "../../contract/sql.ts";
-import { namedBatch } from "../../store/named.ts";
+import { namedBatch } from "../../store/d1/named.ts";
 import { selectPruned } from "../../store/tombstones.ts";
 import { countEmitted, type Member, TOLD_MESSAGES } from "./members.ts";
 import type { JobNode } from "./node.ts";

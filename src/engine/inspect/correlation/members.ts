@@ -1,6 +1,6 @@
 import { fragment, type Statement, sql } from "../../contract/sql.ts";
-import type { Position } from "../../store/paging.ts";
-import type { Row } from "../../store/retry.ts";
+import type { Position } from "../../store/d1/paging.ts";
+import type { Row } from "../../store/d1/retry.ts";
 import { type Addressed, causeOf, type JobNode, messageNode } from "./node.ts";
 
 /** Entries of an instance that are read for the messages they emitted. */

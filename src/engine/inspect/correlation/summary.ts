@@ -1,7 +1,7 @@
 import { type Statement, sql } from "../../contract/sql.ts";
+import type { Row } from "../../store/d1/retry.ts";
 import { MAX_COUNTED } from "../../store/health.ts";
 import { type InstanceStatus, UNDER_WAY } from "../../store/instances/status.ts";
-import type { Row } from "../../store/retry.ts";
 
 /** A job in numbers. */
 export interface JobSummary {

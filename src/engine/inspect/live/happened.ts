@@ -2,7 +2,7 @@ import type { EngineEnv } from "../../contract/bindings.ts";
 import { formatEntryKey } from "../../contract/ids.ts";
 import { now, type Statement, sql } from "../../contract/sql.ts";
 import type { Operator } from "../../store/actions.ts";
-import { query } from "../../store/retry.ts";
+import { query } from "../../store/d1/retry.ts";
 
 /** What a stream of the whole engine can tell of. */
 export const LIVE_KINDS = ["instance", "dead_letter", "doubt", "approval", "action"] as const;

@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { now, sql } from "../../contract/sql.ts";
 import { labelOf } from "../../contract/step-names.ts";
-import { query } from "../../store/retry.ts";
+import { query } from "../../store/d1/retry.ts";
 import type { StepEvent } from "../history.ts";
 
 /** A place among what was told of lean steps: the moment of a record, by the database's clock, and how many events of that moment. */

@@ -1,7 +1,7 @@
 import type { Asker } from "../../access/may-ask.ts";
 import type { Statement } from "../../contract/sql.ts";
 import { beginning } from "../../contract/text.ts";
-import type { Row } from "../../store/retry.ts";
+import type { Row } from "../../store/d1/retry.ts";
 
 /** Names of the deployment's code: of its workflows, and of the types of events that it takes. Keys are hashed with them. */
 export interface KnownNames {

@@ -1,6 +1,6 @@
 import { instanceId, platformId } from "../../contract/ids.ts";
 import { among, fragment, sql } from "../../contract/sql.ts";
-import type { Row } from "../../store/retry.ts";
+import type { Row } from "../../store/d1/retry.ts";
 import { ASKED, type Finder, type Found, hashBeginningWith, type Sought, titleOf } from "./finder.ts";
 
 const COLUMNS = fragment("id, tenant_id, workflow, status, idempotency_key, subject, accepted_at");

@@ -1,7 +1,7 @@
 import type { Asker } from "../../access/may-ask.ts";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { isTraceparent, traceIdOf } from "../../contract/trace.ts";
-import { namedBatch } from "../../store/named.ts";
+import { namedBatch } from "../../store/d1/named.ts";
 import { type Finder, type Found, type KnownNames, MOST_OF_A_KIND, type Sought } from "./finder.ts";
 import { byId, byKey, byUndo, LOOKED_BACK, lookedBackTo, recent } from "./instances.ts";
 import { emitted, letterById, letterByJob, letterByKey, letterByStatedKey, letterBySubject, pruned, stated } from "./messages.ts";

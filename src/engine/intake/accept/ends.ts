@@ -2,8 +2,8 @@ import type { EngineEnv } from "../../contract/bindings.ts";
 import { workflowBinding } from "../../contract/bindings.ts";
 import { type Duration, durationMs } from "../../contract/duration.ts";
 import { MillraceError } from "../../contract/errors.ts";
+import { query } from "../../store/d1/retry.ts";
 import { selectKnown } from "../../store/instances/keys.ts";
-import { query } from "../../store/retry.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 
 /** What somebody asks about the end of a command. */

@@ -4,7 +4,7 @@ import { MillraceError } from "../../contract/errors.ts";
 import { fingerprintOf } from "../../contract/ids.ts";
 import { unpackPayload } from "../../contract/payload.ts";
 import { among, sql } from "../../contract/sql.ts";
-import { query } from "../../store/retry.ts";
+import { query } from "../../store/d1/retry.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import type { Acceptance } from "./accept.ts";
 

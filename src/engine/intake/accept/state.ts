@@ -7,7 +7,7 @@ import { queueFor } from "../../contract/queue.ts";
 import { nextHop } from "../../contract/trace.ts";
 import { traceAccepted } from "../../observe/traces/accepted.ts";
 import { relay } from "../../recorder/relay.ts";
-import { namedBatch } from "../../store/named.ts";
+import { namedBatch } from "../../store/d1/named.ts";
 import { type KnownEvent, selectStated } from "../../store/stated-events.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { assertNoEnd } from "./ends.ts";

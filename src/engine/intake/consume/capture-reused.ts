@@ -1,9 +1,9 @@
 import type { Envelope } from "../../contract/envelope.ts";
 import { rowChunks } from "../../contract/sql.ts";
 import { reusedAmong } from "../../signals/assign.ts";
+import { atomically, query } from "../../store/d1/retry.ts";
 import { type DeadLetter, insertDeadLetters } from "../../store/dead-letters.ts";
 import { selectKnown } from "../../store/instances/keys.ts";
-import { atomically, query } from "../../store/retry.ts";
 import type { Acceptance } from "../accept/accept.ts";
 import { keyReused, sameWork } from "../accept/reuse.ts";
 import type { Intake } from "../consumer.ts";

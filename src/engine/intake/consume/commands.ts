@@ -1,8 +1,8 @@
 import { crashPoint } from "../../contract/crash-points.ts";
 import { MillraceError } from "../../contract/errors.ts";
+import { query } from "../../store/d1/retry.ts";
 import { selectNotToStart } from "../../store/instances/fate.ts";
 import type { Identity } from "../../store/instances/keys.ts";
-import { query } from "../../store/retry.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import type { CommandConsumer } from "../../topology/consumer.ts";
 import { assertFewHops } from "../../topology/hops.ts";

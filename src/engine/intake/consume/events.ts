@@ -1,7 +1,7 @@
 import { duringSpan } from "../../contract/trace.ts";
 import { spanOfDelivery } from "../../observe/deliveries.ts";
+import { atomically } from "../../store/d1/retry.ts";
 import { expectLater } from "../../store/outbox.ts";
-import { atomically } from "../../store/retry.ts";
 import { carried } from "../../topology/carried.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import type { EventConsumer } from "../../topology/consumer.ts";

@@ -8,7 +8,7 @@ import { queueFor, staggered } from "../../contract/queue.ts";
 import type { RowStatement } from "../../contract/sql.ts";
 import { nextHop } from "../../contract/trace.ts";
 import { within } from "../../contract/within.ts";
-import { bindable } from "../../store/bindable.ts";
+import { bindable } from "../../store/d1/bindable.ts";
 import { assertFewHops } from "../../topology/hops.ts";
 import type { Routed, Target } from "../../topology/routes.ts";
 import { type Acceptance, acceptance } from "../accept/accept.ts";

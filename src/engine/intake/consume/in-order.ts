@@ -1,6 +1,6 @@
 import { type ErrorCode, MillraceError } from "../../contract/errors.ts";
 import { digest } from "../../contract/ids.ts";
-import { query } from "../../store/retry.ts";
+import { query } from "../../store/d1/retry.ts";
 import { type Stream, type StreamMove, selectStreams } from "../../store/sequences.ts";
 import type { GapRule } from "../../topology/consumer.ts";
 import type { Intake, Outcomes } from "../consumer.ts";

@@ -1,6 +1,6 @@
 import { among, sql } from "../../contract/sql.ts";
+import { atomically, query } from "../../store/d1/retry.ts";
 import { confirm } from "../../store/outbox.ts";
-import { atomically, query } from "../../store/retry.ts";
 import { confirmToSenders } from "../../topology/hooks.ts";
 import type { Intake } from "../consumer.ts";
 import { envelopeIn, letterId, textField } from "../letters/letter.ts";

@@ -3,8 +3,8 @@ import { stepOf } from "../../contract/cause.ts";
 import { codeOf, detailOf, MillraceError, messageOf } from "../../contract/errors.ts";
 import { rowChunks, type Statement } from "../../contract/sql.ts";
 import { beginning } from "../../contract/text.ts";
+import { query } from "../../store/d1/retry.ts";
 import { type FailedBefore, type FailedDelivery, noteFailures, selectFailures } from "../../store/failed-deliveries.ts";
-import { query } from "../../store/retry.ts";
 import { letterId, nameIn } from "./letter.ts";
 
 /** Characters of an error that are kept, as of a letter's. */

@@ -1,8 +1,8 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { among, type Statement, sql } from "../../contract/sql.ts";
+import { namedBatch } from "../../store/d1/named.ts";
 import type { RecordedClass } from "../../store/inbox/classes.ts";
 import type { InstanceStatus } from "../../store/instances/status.ts";
-import { namedBatch } from "../../store/named.ts";
 import type { Spent } from "./spending.ts";
 
 /** What a queue takes as one operation, in characters of a message. */

@@ -2,7 +2,7 @@ import { waitUntil } from "cloudflare:workers";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { placed } from "../../contract/location.ts";
 import { recorderName, shardsOf } from "../../contract/recorder-name.ts";
-import { troubleOf } from "../../store/trouble.ts";
+import { troubleOf } from "../../store/d1/trouble.ts";
 import type { CounterName, HistogramName, LabelsOf } from "./series.ts";
 import { addAll, addCount, addObserved, isEmpty, type Tally } from "./tally.ts";
 

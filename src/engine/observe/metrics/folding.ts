@@ -1,6 +1,6 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { type CountsRow, SPAN_MS, selectCountsAt, selectCountsBetween, selectEver, writeCounts, writeEver } from "../../store/counts.ts";
-import { namedBatch } from "../../store/named.ts";
+import { namedBatch } from "../../store/d1/named.ts";
 import { removeTallies, selectTallies, type TallyRow } from "../../store/tallies.ts";
 import { addAll, sumOf, type Tally, tallyIn } from "./tally.ts";
 

@@ -1,6 +1,6 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { SPAN_MS } from "../../store/counts.ts";
-import type { Along } from "../../store/group-commit.ts";
+import type { Along } from "../../store/d1/group-commit.ts";
 import { insertTally, type TallyRow } from "../../store/tallies.ts";
 import { sendPoints } from "./points.ts";
 import { addAll, isEmpty, type Tally } from "./tally.ts";

@@ -2,7 +2,7 @@ import { crashPoint, isSimulatedDeath } from "../../contract/crash-points.ts";
 import { codeOf, messageOf } from "../../contract/errors.ts";
 import { type ActionResult, bulkActionId, isOnRecord, selectResults } from "../../store/actions.ts";
 import type { BulkItem } from "../../store/bulk-items.ts";
-import { query } from "../../store/retry.ts";
+import { query } from "../../store/d1/retry.ts";
 import type { AnyBulkVerb } from "../../topology/catalog.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 

@@ -1,10 +1,10 @@
 import { sql } from "../../contract/sql.ts";
 import { getDeadLetter } from "../../inspect/dead-letters.ts";
-import { query } from "../../store/retry.ts";
+import { query } from "../../store/d1/retry.ts";
 import { type BulkCall, defineBulkVerb } from "../../topology/define-bulk-verb.ts";
-import { planReplay } from "../plan-replay.ts";
-import { replayDeadLetter } from "../replay.ts";
-import { skipDeadLetter } from "../skip.ts";
+import { planReplay } from "../letters/plan-replay.ts";
+import { replayDeadLetter } from "../letters/replay.ts";
+import { skipDeadLetter } from "../letters/skip.ts";
 import { letterFilter, letterMembers } from "./filters.ts";
 import { sentAgain } from "./sent-again.ts";
 import { unknownOfLetters } from "./unknown-names.ts";

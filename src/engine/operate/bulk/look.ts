@@ -1,6 +1,6 @@
 import type { BulkItem } from "../../store/bulk-items.ts";
 import { selectDone } from "../../store/bulk-items.ts";
-import { query } from "../../store/retry.ts";
+import { query } from "../../store/d1/retry.ts";
 import type { ActedOn } from "../../topology/bulk-verb.ts";
 import type { AnyBulkVerb } from "../../topology/catalog.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";

@@ -1,8 +1,8 @@
 import { outboxId } from "../../contract/ids.ts";
 import { among, sql } from "../../contract/sql.ts";
 import { bulkActionId } from "../../store/actions.ts";
-import { namedBatch } from "../../store/named.ts";
-import { query } from "../../store/retry.ts";
+import { namedBatch } from "../../store/d1/named.ts";
+import { query } from "../../store/d1/retry.ts";
 import type { ActedOn, Outcome } from "../../topology/bulk-verb.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { BECAME, type Became, outcomeOf } from "./instance-outcome.ts";

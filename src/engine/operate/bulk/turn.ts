@@ -6,7 +6,7 @@ import { type BulkRow, findBulkAction } from "../../inspect/bulk-actions.ts";
 import { recordStep } from "../../store/bulk-actions.ts";
 import { type BulkItem, insertItems, turnFailed } from "../../store/bulk-items.ts";
 import { LISTED_TOGETHER, selectList } from "../../store/bulk-lists.ts";
-import { query } from "../../store/retry.ts";
+import { query } from "../../store/d1/retry.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { actOn } from "./act-on.ts";
 import { type Looked, look } from "./look.ts";

@@ -1,7 +1,7 @@
 import type { Issue } from "../../contract/errors.ts";
 import { unknownName } from "../../contract/known-fields.ts";
 import { type Statement, sql } from "../../contract/sql.ts";
-import { query } from "../../store/retry.ts";
+import { query } from "../../store/d1/retry.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { namesOf } from "../../topology/names.ts";

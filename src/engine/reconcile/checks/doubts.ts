@@ -1,7 +1,7 @@
 import { sql } from "../../contract/sql.ts";
+import { query } from "../../store/d1/retry.ts";
 import { GOING_ON } from "../../store/instances/status.ts";
 import { markInDoubt } from "../../store/instances/wait.ts";
-import { query } from "../../store/retry.ts";
 import type { Check } from "../check.ts";
 import { columnsOf, placeOf, slicedBy } from "../place.ts";
 import { engineCheck } from "./engine-check.ts";

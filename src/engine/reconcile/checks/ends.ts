@@ -2,10 +2,10 @@ import type { EngineEnv } from "../../contract/bindings.ts";
 import { platformId } from "../../contract/ids.ts";
 import { now, sql } from "../../contract/sql.ts";
 import { askPlatform, nudge } from "../../intake/platform.ts";
+import { isLocal } from "../../store/d1/local.ts";
+import { query } from "../../store/d1/retry.ts";
 import { lookAgain } from "../../store/instances/look.ts";
 import { FAILED, type InstanceStatus, OVER } from "../../store/instances/status.ts";
-import { isLocal } from "../../store/local.ts";
-import { query } from "../../store/retry.ts";
 import type { Check, Divergence } from "../check.ts";
 import { engineCheck } from "./engine-check.ts";
 

@@ -1,9 +1,9 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { sql } from "../../contract/sql.ts";
-import { wakeFromDoubt } from "../../operate/wake-from-doubt.ts";
+import { wakeFromDoubt } from "../../operate/carry-out/wake-from-doubt.ts";
+import { query } from "../../store/d1/retry.ts";
 import { watchLost } from "../../store/instances/look.ts";
 import { UNDER_WAY } from "../../store/instances/status.ts";
-import { query } from "../../store/retry.ts";
 import type { Check } from "../check.ts";
 import { slicedBy } from "../place.ts";
 import { engineCheck } from "./engine-check.ts";

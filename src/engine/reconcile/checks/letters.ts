@@ -1,6 +1,6 @@
 import { sql } from "../../contract/sql.ts";
+import { query } from "../../store/d1/retry.ts";
 import { ENDED } from "../../store/instances/status.ts";
-import { query } from "../../store/retry.ts";
 import type { Check } from "../check.ts";
 import { columnsOf, placeOf, slicedBy } from "../place.ts";
 import { engineCheck } from "./engine-check.ts";

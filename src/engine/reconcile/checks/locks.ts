@@ -1,8 +1,8 @@
 import { digest } from "../../contract/ids.ts";
 import { sql } from "../../contract/sql.ts";
 import { type LocksEnv, lookAtLock } from "../../locks/seen.ts";
+import { query } from "../../store/d1/retry.ts";
 import { unlistLock } from "../../store/locks.ts";
-import { query } from "../../store/retry.ts";
 import type { Check, Divergence } from "../check.ts";
 import { columnsOf, placeOf } from "../place.ts";
 import { engineCheck } from "./engine-check.ts";

@@ -1,7 +1,7 @@
 import { bindingName } from "../../contract/bindings.ts";
 import { laneIn } from "../../contract/queue.ts";
 import { sql } from "../../contract/sql.ts";
-import { query } from "../../store/retry.ts";
+import { query } from "../../store/d1/retry.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import type { Check } from "../check.ts";
 import { slicedBy } from "../place.ts";

@@ -1,7 +1,7 @@
 import { pathOf } from "../../contract/payload.ts";
 import { sql } from "../../contract/sql.ts";
+import { query } from "../../store/d1/retry.ts";
 import { RUNS_NO_MORE } from "../../store/instances/status.ts";
-import { query } from "../../store/retry.ts";
 import type { Check, Divergence } from "../check.ts";
 import { engineCheck } from "./engine-check.ts";
 

@@ -1,5 +1,5 @@
 import { now, sql } from "../../contract/sql.ts";
-import { query } from "../../store/retry.ts";
+import { query } from "../../store/d1/retry.ts";
 import type { Check } from "../check.ts";
 import { ageOf, columnsOf, placeOf, slicedBy } from "../place.ts";
 import { engineCheck } from "./engine-check.ts";

@@ -1,6 +1,6 @@
 import { digest } from "../../contract/ids.ts";
 import { now, sql } from "../../contract/sql.ts";
-import { query } from "../../store/retry.ts";
+import { query } from "../../store/d1/retry.ts";
 import type { Check } from "../check.ts";
 import { ageOf, slicedBy } from "../place.ts";
 import { engineCheck } from "./engine-check.ts";

@@ -1,8 +1,8 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { now, sql } from "../../contract/sql.ts";
+import { atomically, query } from "../../store/d1/retry.ts";
 import { lookAgain } from "../../store/instances/look.ts";
 import { UNDER_WAY } from "../../store/instances/status.ts";
-import { atomically, query } from "../../store/retry.ts";
 import { OLDEST_FITTING } from "../../store/signals.ts";
 import { takeEarly } from "../../store/waits.ts";
 import type { Check, Divergence } from "../check.ts";

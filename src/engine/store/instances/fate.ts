@@ -1,5 +1,5 @@
 import { among, type Fragment, fragment, type Statement, sql } from "../../contract/sql.ts";
-import { query } from "../retry.ts";
+import { query } from "../d1/retry.ts";
 import { type InstanceStatus, OVER, STOPPED, type StatusSet, UNSEEN } from "./status.ts";
 
 /** Which instance a row names, and what is asked of it. */

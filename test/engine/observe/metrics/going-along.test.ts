@@ -4,7 +4,7 @@ import { sql } from "../../../../src/engine/contract/sql.ts";
 import { foldTallies, readCounted } from "../../../../src/engine/observe/metrics/folding.ts";
 import { GatheredCounts, WRITE_MS } from "../../../../src/engine/observe/metrics/gathered.ts";
 import { addCount, MAX_SERIES, type Tally } from "../../../../src/engine/observe/metrics/tally.ts";
-import { GroupCommit } from "../../../../src/engine/store/group-commit.ts";
+import { GroupCommit } from "../../../../src/engine/store/d1/group-commit.ts";
 import { insertTally } from "../../../../src/engine/store/tallies.ts";
 import { fresh, probeEnv } from "../../harness.ts";
 

@@ -1,0 +1,84 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { laneIn } from "../../contract/queue.ts";
+import { sql } from "../../contract/sql.ts";
+import { labelOf } from "../../contract/step-names.ts";
+import { effectsOf } from "../../inspect/effects.ts";
+import { getInstance, type Instance } from "../../inspect/instances.ts";
+import { type Action, actionIdOf, type Operator } from "../../store/actions.ts";
+import { query } from "../../store/d1/retry.ts";
+import { hasDoubt } from "../../store/inbox/read.ts";
+import { REFUSED, RETRYABLE } from "../../store/instances/status.ts";
+import { markClosed } from "../../store/instances/stop.ts";
+import { actAndTell } from "../act.ts";
+import { failedBefore } from "./failed-before.ts";
+import type { ActionPlan, PlanVerdict } from "./plan.ts";
+import { type UndoVerdict, undoEffects } from "./undo.ts";
+
+/** Dry run: what stands of an instance that is closed. Errors: `instance_not_found`. */
+export async function planClose(env: EngineEnv, by: Operator, instanceId: string): Promise<ActionPlan> {
+  const instance = await getInstance(env, by, instanceId);
+  const effects = await standing(env, by, instance);
+  const [{ queue } = { queue: null }] = await query<{ queue: string | null }>(
+    env.DB,
+    sql`SELECT queue FROM instances WHERE id = ${instanceId} AND tenant_id = ${by.tenantId}`,
+  );
+  const lane = queue === null ? undefined : laneIn(queue);
+  const goesOn = lane && ` If its lane, ${lane} · ${instance.subject}, stands still for it, the next message there begins.`;
+  return { refused: await whyRefused(env, instance), from: null, follows: FOLLOWS + (goesOn ?? ""), effects };
+}
+
+/** What stands of each effect: what an undo would find, and what one has taken back before. */
+async function standing(env: EngineEnv, by: Operator, instance: Instance): Promise<ActionPlan["effects"]> {
+  const found = (await undoEffects(env, by, instance)).toReversed();
+  const label = ({ step, item }: (typeof found)[number]) => labelOf(step, item);
+  const back = (await effectsOf(env, by, instance.id)).filter(({ takenBack }) => takenBack);
+  const undone = new Map(back.map(({ step, item }) => [labelOf(step, item), { step, item, verdict: "undone" } as const]));
+  const listed = found.map((one) => {
+    const before = undone.get(label(one));
+    undone.delete(label(one));
+    return before && one.verdict === "nothing" ? before : { ...one, verdict: STANDS[one.verdict] };
+  });
+  return [...undone.values(), ...listed];
+}
+
+const STANDS = {
+  ...{ undone: "kept", stays: "kept", asked: "unknown", repeated: "unknown" },
+  ...{ nothing: "nothing", in_doubt: "in_doubt", unknown: "unknown" },
+} as const satisfies Record<UndoVerdict, PlanVerdict>;
+
+const FOLLOWS =
+  "It is final. The instance is skipped: what it did stands, nothing retries or undoes it any more, and nobody is expected to look after it. It stays on record with the reason.";
+
+/**
+ * Closes an instance that failed, or was stopped, for good: it is on record as skipped, with the reason in the audit, and neither a retry
+ * nor an undo moves it on. A lane that stands still for it goes on. With an effect in doubt it is not closed: what only a person can say is
+ * said before. One in doubt of which no effect is, is closed: no answer would move it on. Errors: `instance_not_found`;
+ * `invalid_transition` (audited as no change) for any other.
+ */
+export async function closeInstance(env: EngineEnv, by: Operator, instanceId: string, reason: string): Promise<{ actionId: string }> {
+  const instance = await getInstance(env, by, instanceId);
+  const { status, run } = instance;
+  const actionId = actionIdOf(by);
+  const changed = { before: { status, run }, after: { status: "skipped", run: run + 1 } };
+  const detail = instance.status === "errored" && { detail: failedBefore(instance) };
+  const action: Action = { id: actionId, verb: "close", target: instanceId, instanceId, reason, ...detail, ...changed };
+  await actAndTell(env, by, action, {
+    change: markClosed({ id: instanceId, tenantId: by.tenantId, run }),
+    refused: async () => {
+      const now = await getInstance(env, by, instanceId);
+      return { why: await whyRefused(env, now), from: now.status, to: "skipped" };
+    },
+    window: "close promised, not applied",
+  });
+  return { actionId };
+}
+
+async function whyRefused(env: EngineEnv, { id, status }: Instance): Promise<string | null> {
+  if (RETRYABLE.has(status) || status === "in_doubt") {
+    const [doubt] = await query(env.DB, sql`SELECT 1 WHERE ${hasDoubt(id)}`);
+    return doubt ? "An effect of the instance is in doubt: resolve it first. List those with GET /v1/effects?state=in_doubt." : null;
+  }
+  if (status === "skipped") return "The instance is given up already.";
+  if (REFUSED.has(status)) return "The instance never started: skip its dead letter, and it is given up with that.";
+  return `The instance is ${status}: only one that failed, or was stopped, can be closed.${status === "complete" ? "" : " Cancel it first."}`;
+}

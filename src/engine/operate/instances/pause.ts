@@ -1,0 +1,108 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { laneIn } from "../../contract/queue.ts";
+import { sql } from "../../contract/sql.ts";
+import { getInstance, type Instance } from "../../inspect/instances.ts";
+import { askPlatform } from "../../intake/platform.ts";
+import { type Action, actionIdOf, type Operator } from "../../store/actions.ts";
+import { query } from "../../store/d1/retry.ts";
+import { GOING_ON, UNSEEN } from "../../store/instances/status.ts";
+import { markPaused, markResumed } from "../../store/instances/stop.ts";
+import { actAndTell } from "../act.ts";
+import { caughtWithoutRecord, stillCaught } from "./left.ts";
+import { type ActionPlan, type PlanVerdict, planEffects } from "./plan.ts";
+import { whyRestarting } from "./restarting.ts";
+import { isUnderWay, retryVerdictOn } from "./retry.ts";
+
+/** Dry run: what a pause would do with each effect. Errors: `instance_not_found`. */
+export async function planPause(env: EngineEnv, by: Operator, instanceId: string): Promise<ActionPlan> {
+  const instance = await getInstance(env, by, instanceId);
+  const caught = await stillCaught(env, instanceId);
+  const effects = await planEffects(env, by, instance, {
+    failed: await caughtWithoutRecord(env, instance, caught),
+    recorded: (effect): PlanVerdict => (isUnderWay(effect, caught) ? "under_way" : held(retryVerdictOn(effect, caught))),
+    unrecorded: (state) => (state === "running" ? "under_way" : "held"),
+  });
+  const refused = (await whyRestarting(env, instance)) ?? whyNotPaused(instance, await waitsInLane(env, instance));
+  return { refused, from: null, follows: PAUSED, effects };
+}
+
+const held = (verdict: PlanVerdict): PlanVerdict => (verdict === "runs" ? "held" : verdict);
+
+const PAUSED =
+  "What is under way is recorded; then no step of it begins until it is resumed: where that was its last one, it ends. A sleep or a wait that it is in runs on meanwhile, also to its end, and an event or an answer that comes is kept until it is resumed.";
+
+/**
+ * Pauses an instance: no step of it begins until it is resumed; an effect that is under way is recorded first. A sleep or a wait that it is
+ * in runs on, and its code hears of the end once it is resumed.
+ * Errors: `instance_not_found`; `invalid_transition` (audited as no change) for one that does not go on by itself, that is being undone, or
+ * that waits for its turn in a lane.
+ */
+export async function pauseInstance(env: EngineEnv, by: Operator, instanceId: string, reason: string): Promise<{ actionId: string }> {
+  const instance = await getInstance(env, by, instanceId);
+  const inLane = await waitsInLane(env, instance);
+  const actionId = actionIdOf(by);
+  const changed = { before: { status: instance.status }, after: { status: "paused" } };
+  const action: Action = { id: actionId, verb: "pause", target: instanceId, instanceId, reason, ...changed };
+  await actAndTell(env, by, action, {
+    change: markPaused({ id: instanceId, tenantId: by.tenantId }, inLane),
+    refused: async () => {
+      const now = await getInstance(env, by, instanceId);
+      return { why: (await whyRestarting(env, now)) ?? whyNotPaused(now, inLane), from: now.status, to: "paused" };
+    },
+    window: "pause committed, not applied",
+  });
+  return { actionId };
+}
+
+/** True for one that the platform has never had, and that its lane will start. */
+async function waitsInLane(env: EngineEnv, { id, workflow, status }: Instance): Promise<boolean> {
+  if (!UNSEEN.has(status)) return false;
+  const [row] = await query<{ queue: string | null }>(env.DB, sql`SELECT queue FROM instances WHERE id = ${id}`);
+  return laneIn(row?.queue ?? null) !== undefined && (await askPlatform(env, workflow, id)).instance === null;
+}
+
+function whyNotPaused({ status, undo }: Instance, inLane: boolean): string | null {
+  if (undo !== null && GOING_ON.has(status)) return "The instance is being undone: that goes on to its end.";
+  if (inLane) return "The instance waits for its turn in a lane: pause the lane (GET /v1/lanes lists it), or cancel the instance.";
+  if (GOING_ON.has(status)) return null;
+  if (status === "paused") return "The instance is paused already.";
+  if (status === "in_doubt") return "The instance is in doubt, and begins nothing before a person has answered that.";
+  return `The instance is ${status}: only one that is under way can be paused.`;
+}
+
+/** Dry run: what a resumed instance would go on with. Errors: `instance_not_found`. */
+export async function planResume(env: EngineEnv, by: Operator, instanceId: string): Promise<ActionPlan> {
+  const instance = await getInstance(env, by, instanceId);
+  const caught = await stillCaught(env, instanceId);
+  const effects = await planEffects(env, by, instance, {
+    failed: await caughtWithoutRecord(env, instance, caught),
+    recorded: (effect): PlanVerdict => (isUnderWay(effect, caught) ? "under_way" : retryVerdictOn(effect, caught)),
+    unrecorded: (state) => (state === "running" ? "under_way" : "runs"),
+  });
+  const refused = (await whyRestarting(env, instance)) ?? whyNotResumed(instance);
+  return { refused, from: null, follows: "It goes on where it stood.", effects };
+}
+
+/**
+ * Resumes a paused instance where it stood. Errors: `instance_not_found`; `invalid_transition` (audited as no change) for one that is not
+ * paused, or that is paused for its restart.
+ */
+export async function resumeInstance(env: EngineEnv, by: Operator, instanceId: string, reason: string): Promise<{ actionId: string }> {
+  const { status } = await getInstance(env, by, instanceId);
+  const actionId = actionIdOf(by);
+  const changed = { before: { status }, after: { status: "running" } };
+  const action: Action = { id: actionId, verb: "resume", target: instanceId, instanceId, reason, ...changed };
+  await actAndTell(env, by, action, {
+    change: markResumed({ id: instanceId, tenantId: by.tenantId }),
+    refused: async () => {
+      const now = await getInstance(env, by, instanceId);
+      return { why: (await whyRestarting(env, now)) ?? whyNotResumed(now), from: now.status, to: "running" };
+    },
+    window: "resume promised, not applied",
+  });
+  return { actionId };
+}
+
+function whyNotResumed({ status }: Instance): string | null {
+  return status === "paused" ? null : `The instance is ${status}, not paused: there is nothing to resume.`;
+}

@@ -1,0 +1,82 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { labelOf } from "../../contract/step-names.ts";
+import { getInstance, type Instance } from "../../inspect/instances.ts";
+import { type Action, actionIdOf, type Operator } from "../../store/actions.ts";
+import { leaveDoubts } from "../../store/inbox/doubts.ts";
+import { GOING_ON, RETRYABLE } from "../../store/instances/status.ts";
+import { beginRestart } from "../../store/instances/stop.ts";
+import { forgetTold } from "../../store/waits.ts";
+import { actAndTell } from "../act.ts";
+import { failedBefore } from "./failed-before.ts";
+import { caughtWithoutRecord, stillCaught, triedAnew } from "./left.ts";
+import { type ActionPlan, type PlanVerdict, planEffects } from "./plan.ts";
+import { whyRestarting } from "./restarting.ts";
+import { isUnderWay, retryVerdictOn } from "./retry.ts";
+
+/** Dry run: what a restart would do with each effect. Errors: `instance_not_found`. */
+export async function planRestart(env: EngineEnv, by: Operator, instanceId: string): Promise<ActionPlan> {
+  const instance = await getInstance(env, by, instanceId);
+  const caught = await stillCaught(env, instanceId, [instance.error?.step]);
+  const isGoingOn = GOING_ON.has(instance.status);
+  const effects = await planEffects(env, by, instance, {
+    failed: await caughtWithoutRecord(env, instance, caught),
+    // It is waited for, and recorded.
+    recorded: (effect): PlanVerdict => (isGoingOn && isUnderWay(effect, caught) ? "under_way" : retryVerdictOn(effect, caught)),
+    unrecorded: (state) => (isGoingOn && state === "running" ? "under_way" : "runs"),
+  });
+  const failed = RETRYABLE.has(instance.status) ? (instance.error?.step ?? "") : "";
+  // A step that failed before it recorded anything has no entry: it runs again all the same.
+  const listed = failed === "" || effects.some(({ step, item }) => labelOf(step, item) === failed);
+  return {
+    refused: (await whyRestarting(env, instance)) ?? whyRefused(instance),
+    from: null,
+    follows: `${RETRYABLE.has(instance.status) ? "" : ENDS}${instance.status === "paused" ? RESUMES : ""}${PASSES}`,
+    effects: listed ? effects : [...effects, { step: failed, item: "", verdict: "runs" }],
+  };
+}
+
+const ENDS = "The run that is under way is ended, once no attempt of it is. ";
+const RESUMES = "Then it is paused no more. ";
+const PASSES =
+  "The code is passed through from the beginning: what is recorded is kept, what only reads is read again, and what comes behind runs too. Which steps these are, the code decides as it runs.";
+
+/**
+ * Restarts an instance that hangs, or has failed: the platform passes through its code from the beginning, under the same keys, and every
+ * recorded effect answers from the inbox. A wait goes on with the time that it has left. Errors: `instance_not_found`;
+ * `invalid_transition` (audited as no change) for one that is complete, in doubt, undone, being undone or being restarted, and for one that never
+ * started.
+ */
+export async function restartInstance(env: EngineEnv, by: Operator, instanceId: string, reason: string): Promise<{ actionId: string }> {
+  const instance = await getInstance(env, by, instanceId);
+  const actionId = actionIdOf(by);
+  const run = instance.run + 1;
+  const left = JSON.stringify(triedAnew(run, [instance.error?.step]));
+  const changed = { before: { status: instance.status, run: instance.run }, after: { status: "running", run } };
+  const action: Action = {
+    id: actionId,
+    verb: "restart",
+    target: instanceId,
+    instanceId,
+    reason,
+    detail: { run, ...failedBefore(instance) },
+    ...changed,
+  };
+  await actAndTell(env, by, action, {
+    change: beginRestart({ id: instanceId, tenantId: by.tenantId, run, left }),
+    also: { told: forgetTold(instanceId, actionId), doubts: leaveDoubts(instanceId, actionId) },
+    refused: async () => {
+      const now = await getInstance(env, by, instanceId);
+      return { why: (await whyRestarting(env, now)) ?? whyRefused(now), from: now.status, to: "running" };
+    },
+    window: "restart promised, not applied",
+  });
+  return { actionId };
+}
+
+function whyRefused({ status, undo }: Instance): string | null {
+  if (undo !== null) return "The instance is undone, or being undone: a retry does again what was taken back.";
+  if (GOING_ON.has(status) || status === "paused" || RETRYABLE.has(status)) return null;
+  if (status === "in_doubt")
+    return "An effect of the instance is in doubt: resolve it (GET /v1/effects?state=in_doubt lists it), and it goes on.";
+  return `The instance is ${status}: only one that is under way, or has failed, can be restarted.`;
+}

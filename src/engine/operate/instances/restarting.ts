@@ -1,0 +1,16 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { sql } from "../../contract/sql.ts";
+import type { Instance } from "../../inspect/instances.ts";
+import { query } from "../../store/d1/retry.ts";
+import { IS_BEING_RESTARTED } from "../../store/instances/restarted.ts";
+
+/**
+ * Why a pause, a resume and another restart leave an instance alone that is being restarted; null for any other. It is paused while its old
+ * run ends on the platform: a resume would let that begin another step, and the restart resumes it itself.
+ */
+export async function whyRestarting(env: EngineEnv, { id, status }: Instance): Promise<string | null> {
+  if (status !== "paused") return null;
+  const rows = await query(env.DB, sql`SELECT 1 FROM instances WHERE id = ${id} AND ${IS_BEING_RESTARTED}`);
+  if (rows.length === 0) return null;
+  return "The instance is being restarted: once no attempt of its run is under way, it goes on by itself. Cancel it if it is not to.";
+}

@@ -1,0 +1,92 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import type { Statement } from "../../contract/sql.ts";
+import { labelOf, UNDO_PREFIX } from "../../contract/step-names.ts";
+import type { PackedOutput } from "../../guard/output.ts";
+import type { Effect } from "../../inspect/effects.ts";
+import type { Instance } from "../../inspect/instances.ts";
+import { selectCutOff } from "../../store/actions.ts";
+import { query } from "../../store/d1/retry.ts";
+import { DOUBTED } from "../../store/inbox/classes.ts";
+import { leaveAlone, skipEntry } from "../../store/inbox/outcome.ts";
+import { selectAwaited } from "../../store/waits.ts";
+import { unrecorded } from "./left.ts";
+import { whyAnswered } from "./skippable.ts";
+
+/** What passing by the step that an undo failed of means. */
+interface Passing {
+  /** The effect, or the read, that it is about: the undo goes on without asking, or doing, anything of it. */
+  readonly about: { readonly step: string; readonly item: string };
+  readonly follows: string;
+  /** True where the code needs an output in the place of the step's own. */
+  readonly takesOutput: boolean;
+  /** Puts on record what the person says, behind the action. */
+  readonly write: (given: PackedOutput, actionId: string) => Statement;
+}
+
+/**
+ * What a person can say of the step that an undo failed of: of its own step, that the effect is taken back, by hand; of an effect of which
+ * it cannot find out whether it happened, that it is to leave it alone; of a step that has nothing on record, such as a read, what it
+ * answers. Or why none of that.
+ */
+export async function passingBy(
+  env: EngineEnv,
+  instance: Instance,
+  recorded: readonly Effect[],
+  { step, item, output }: { step: string; item: string; output?: unknown },
+): Promise<Passing | { readonly refused: string }> {
+  const { id, undo, error } = instance;
+  const label = labelOf(step, item);
+  if (label !== error?.step) {
+    return {
+      refused: `The undo did not fail of "${label}". It failed of: ${error?.step || "its own code, which only a deployment mends"}.`,
+    };
+  }
+  const last = newestOf(recorded, step, item);
+  const key = { instanceId: id, step, item, generation: last?.generation ?? 1 };
+  if (step.startsWith(UNDO_PREFIX)) {
+    // One that an undo before has ended is of that one.
+    const isOver = last?.state === "done" && last.error === null;
+    const settled = isOver ? null : whyAnswered(last, label);
+    if (settled !== null) return { refused: settled };
+    const about = newestOf(recorded, step.slice(UNDO_PREFIX.length), item, "done");
+    if (about === undefined) {
+      return { refused: `No effect that "${label}" takes back is on record. The key of an item of a map is given as "item".` };
+    }
+    const own = { ...key, generation: key.generation + (isOver ? 1 : 0) };
+    const write: Passing["write"] = (given, actionId) => skipEntry(own, given, actionId, { ...about, instanceId: id });
+    return { about, follows: takenBackByHand(labelOf(about.step, item)), takesOutput: false, write };
+  }
+  const settled = whyAnswered(last, label);
+  if (settled !== null) return { refused: settled };
+  if (last?.state === "claimed" && DOUBTED.has(last.class)) {
+    return { refused: `"${label}" may have happened: retry the instance, and it waits in doubt for your answer.` };
+  }
+  if ((await query(env.DB, selectAwaited(id, label))).length > 0) {
+    return { refused: `"${label}" waits, and has nothing that could be taken back: retry the instance.` };
+  }
+  const about = { step, item };
+  const cutOff = await query<{ label: string }>(env.DB, selectCutOff(undo));
+  const isEffect = last !== undefined || cutOff.some((one) => one.label === label) || (await unrecorded(env, instance)).has(label);
+  // What was cut off without a record may be a read as well: whoever gives its output says so.
+  if (last?.state === "claimed" || (isEffect && output === undefined)) {
+    return { about, follows: leftAlone(label), takesOutput: false, write: (_, actionId) => leaveAlone(key, actionId) };
+  }
+  return { about, follows: ANSWERED, takesOutput: true, write: (given, actionId) => skipEntry(key, given, actionId) };
+}
+
+/** What the undo's own step takes back comes in the order of what it takes back: the newest is not the last. */
+function newestOf(recorded: readonly Effect[], step: string, item: string, state?: Effect["state"]): Effect | undefined {
+  return recorded
+    .filter((one) => one.step === step && one.item === item && (state === undefined || one.state === state))
+    .toSorted((a, b) => a.generation - b.generation)
+    .at(-1);
+}
+
+const takenBackByHand = (label: string) =>
+  `It is recorded as a person's word that "${label}" is taken back, with the rows and messages that belong to that (of a commit, none). The undo goes on with the rest. A retry of the instance behind that does "${label}" again, as all that was taken back.`;
+
+const leftAlone = (label: string) =>
+  `The undo asks no more whether "${label}" happened, and leaves it alone: if it did, it stays until a person takes it back. The undo goes on with the rest. A retry of the instance behind that tries "${label}" again, under the same key; an upstream that can be asked is asked first.`;
+
+const ANSWERED =
+  "The output that is given stands for the step's own, also in a later run, and nothing of the step is taken back. The undo goes on.";

@@ -1,0 +1,147 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { sql } from "../../contract/sql.ts";
+import { labelOf } from "../../contract/step-names.ts";
+import { shortened } from "../../contract/text.ts";
+import { type Effect, effectsAndFree, effectsOf } from "../../inspect/effects.ts";
+import { getInstance, type Instance } from "../../inspect/instances.ts";
+import type { Unrecorded } from "../../pass/failure.ts";
+import { type Action, actionIdOf, type Operator, selectCutOff, selectCutOffSoFar } from "../../store/actions.ts";
+import { query } from "../../store/d1/retry.ts";
+import { DOUBTED } from "../../store/inbox/classes.ts";
+import { hasDoubt } from "../../store/inbox/read.ts";
+import { beginUndo } from "../../store/instances/run.ts";
+import { ENDED } from "../../store/instances/status.ts";
+import { hasToTakeBack } from "../../store/instances/undoable.ts";
+import { actAndTell } from "../act.ts";
+import { failedBefore } from "./failed-before.ts";
+import { itsEnd, unrecorded } from "./left.ts";
+import { isStopped, isUndone } from "./retry-beginning.ts";
+
+/** What an undo would do with each guarded effect. */
+export interface UndoPlan {
+  /** Why it would be refused now; null when it would be done. */
+  refused: string | null;
+  effects: { step: string; item: string; verdict: UndoVerdict }[];
+}
+
+/**
+ * `undone`: it is taken back · `stays`: its code has no way to · `asked`: nobody recorded what came of it, so the upstream is asked first ·
+ * `repeated`: it failed without a record, and is done once more, under its key, so that it is certain what there is to take back; then it
+ * is · `nothing`: it did not happen · `in_doubt`: resolve it first · `unknown`: it failed without a record, or a person had it done once
+ * more, and may have happened all the same.
+ */
+export const UNDO_VERDICTS = ["undone", "stays", "asked", "repeated", "nothing", "in_doubt", "unknown"] as const;
+
+export type UndoVerdict = (typeof UNDO_VERDICTS)[number];
+
+/** Dry run: what an undo would do with each recorded effect, in undo order. Errors: `instance_not_found`. */
+export async function planUndo(env: EngineEnv, by: Operator, instanceId: string): Promise<UndoPlan> {
+  const instance = await getInstance(env, by, instanceId);
+  return { refused: await whyRefused(env, by, instance), effects: await undoEffects(env, by, instance) };
+}
+
+/** What an undo does with each effect, in undo order; one that has failed, with each that it has not taken back yet. */
+export async function undoEffects(env: EngineEnv, by: Operator, instance: Instance): Promise<UndoPlan["effects"]> {
+  const { id, undo } = instance;
+  const withFree = await effectsAndFree(env, by, id);
+  const newest = new Map(withFree.map((effect) => [labelOf(effect.step, effect.item), effect]));
+  // Behind what the undo has taken back stands a generation of which nothing was asked for.
+  const recorded = undo === null ? withFree : await effectsOf(env, by, id);
+  // A step that failed before it recorded anything has no entry: one whose answer was lost each time. Nor has one that a person's act cut
+  // off.
+  const open = new Map<string, Unrecorded>();
+  for (const [label, known] of await unrecorded(env, instance)) {
+    const last = newest.get(label);
+    if (last !== undefined && (last.state !== "failed" || (undo !== null && last.generation > 1))) continue;
+    open.set(label, undo !== null && known === "undoable" ? sinceUndo(instance, last) : known);
+  }
+  const cutOff = await query<{ label: string; at: number }>(
+    env.DB,
+    undo === null ? selectCutOffSoFar(by.tenantId, id) : selectCutOff(undo),
+  );
+  for (const { label, at } of cutOff) {
+    const last = newest.get(label);
+    if (last === undefined || (last.state === "failed" && last.updatedAt < at)) open.set(label, "unknown");
+  }
+  const plan = recorded
+    .filter((effect) => effect.undo !== "undo_step" && !effect.takenBack)
+    .map((effect) => ({ label: labelOf(effect.step, effect.item), effect }))
+    .toReversed();
+  const verdicts = plan.map(({ label, effect }) => {
+    // Its outcome is all that such a class records: of a generation that was free to be taken nobody knows what its attempts did.
+    const known = effect.state === "failed" && UNCLAIMED.has(effect.class) ? open.get(label) : undefined;
+    return { step: effect.step, item: effect.item, verdict: known ? VERDICT_ON[known] : undoVerdictOn(effect) };
+  });
+  for (const { label } of plan) open.delete(label);
+  return [...[...open].map(([step, known]) => ({ step, item: "", verdict: VERDICT_ON[known] })), ...verdicts];
+}
+
+/** What an undo does with an effect that failed without a record. */
+export const VERDICT_ON = { refused: "nothing", unknown: "unknown", undoable: "repeated" } as const;
+
+/** Of an effect that an undo does once more: a person has it leave that alone, or its upstream has refused it by now. */
+function sinceUndo(instance: Instance, last: Effect | undefined): Unrecorded {
+  if (last !== undefined) return "unknown";
+  return isUndone(instance) ? "refused" : "undoable";
+}
+
+const UNCLAIMED: ReadonlySet<string> = new Set(["keyed", "natural"]);
+
+export function undoVerdictOn({ state, class: effectClass, undo }: Effect): UndoVerdict {
+  if (state === "superseded") return "unknown";
+  if (state === "in_doubt" || (state === "claimed" && DOUBTED.has(effectClass))) return "in_doubt";
+  if (state === "failed") return "nothing";
+  if (undo === "permanent") return "stays";
+  return state === "claimed" ? "asked" : "undone";
+}
+
+/**
+ * Undoes an instance that has ended: its recorded effects that can be taken back are, in reverse order, each once; then it is terminated.
+ * Errors: `instance_not_found`; `invalid_transition` (audited as no change) while it is under way, while an effect is in doubt, when it is
+ * undone already, or when it has nothing that could be taken back.
+ */
+export async function undoInstance(env: EngineEnv, by: Operator, instanceId: string, reason: string): Promise<{ actionId: string }> {
+  const instance = await getInstance(env, by, instanceId);
+  const actionId = actionIdOf(by);
+  const run = instance.run + 1;
+  const left = JSON.stringify(itsEnd(instance));
+  const changed = { before: { status: instance.status, undo: instance.undo }, after: { status: "running", undo: "open" } };
+  const action: Action = {
+    id: actionId,
+    verb: "undo",
+    target: instanceId,
+    instanceId,
+    reason,
+    detail: { run, ...(isStopped(instance) && { stopped: true }), ...failedBefore(instance) },
+    ...changed,
+  };
+  await actAndTell(env, by, action, {
+    change: beginUndo({ id: instanceId, tenantId: by.tenantId, run, left }, actionId),
+    refused: async () => ({ why: await whyRefused(env, by, instance), from: instance.status, to: "running" }),
+    window: "undo promised, not applied",
+  });
+  return { actionId };
+}
+
+async function whyRefused(env: EngineEnv, by: Operator, instance: Instance): Promise<string | null> {
+  const { id, status, undo } = instance;
+  if (undo !== null && status === "terminated") return "The instance is undone already: there is nothing left to undo.";
+  if (undo !== null && status === "errored")
+    return "An undo of the instance has failed: retry it, and it goes on from there; or skip the step that it failed of.";
+  if (!ENDED.has(status)) return `The instance is ${status}: only one that has ended can be undone.`;
+  const [doubt] = await query(env.DB, sql`SELECT 1 WHERE ${hasDoubt(id)}`);
+  if (doubt) return "An effect of the instance is in doubt: resolve it first. List those with GET /v1/effects?state=in_doubt.";
+  const [something] = await query(
+    env.DB,
+    sql`SELECT 1 FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId} AND ${hasToTakeBack(by.tenantId, id)}`,
+  );
+  if (something) return null;
+  const unknown = (await undoEffects(env, by, instance)).filter(({ verdict }) => verdict === "unknown");
+  const said = "The instance has nothing on record that could be taken back.";
+  return unknown.length > 0 ? `${said}${mayStand(unknown)}` : said;
+}
+
+function mayStand(unknown: UndoPlan["effects"]): string {
+  const labels = shortened(unknown.map(({ step, item }) => `"${labelOf(step, item)}"`).join(", "), 500);
+  return ` Without a record, and may have happened: ${labels}. Look at the upstream: what happened there stands.`;
+}

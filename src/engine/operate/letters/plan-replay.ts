@@ -1,0 +1,150 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { codeOf, MillraceError, messageOf } from "../../contract/errors.ts";
+import { instanceId } from "../../contract/ids.ts";
+import { payloadFingerprint } from "../../contract/payload.ts";
+import { queuesOf } from "../../contract/queue.ts";
+import { type DeadLetterReader, type DeadLetterRow, getDeadLetter } from "../../inspect/dead-letters.ts";
+import { envelopeIn, textField } from "../../intake/letters/letter.ts";
+import { pullIn } from "../../pull/keep-letter.ts";
+import { query } from "../../store/d1/retry.ts";
+import { selectKnown } from "../../store/instances/keys.ts";
+import type { InstanceStatus } from "../../store/instances/status.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import { correctionOf } from "../as-stored.ts";
+import { operatorBy, readAgain } from "./read-again.ts";
+
+/** The name under which a message would be sent, and what it says. */
+export interface MessageIdentity {
+  readonly tenantId: string;
+  readonly messageType: string;
+  readonly idempotencyKey: string;
+  readonly subject: string;
+  /** SHA-256 of its payload: another payload under the same key is other work. */
+  readonly fingerprint: string;
+}
+
+/** Who has the key of a command. */
+export interface KeyHolder {
+  readonly id: string;
+  /** `pruned`: it was done long ago, and its key is all that is known of it. */
+  readonly status: InstanceStatus | "pruned";
+}
+
+/**
+ * What a replay would do. `starts`: an instance · `duplicate`: nothing, an instance of the same work has the key · `follows`: its event's
+ * routes are followed · `sent`: it goes back to a pull queue · `refused`: nothing, the letter stays open · `settled`: nothing, somebody has
+ * settled the letter.
+ */
+export const REPLAY_OUTCOMES = ["starts", "duplicate", "follows", "sent", "refused", "settled"] as const;
+
+/** What a replay would do now, and under which name. */
+export interface ReplayPlan {
+  readonly outcome: (typeof REPLAY_OUTCOMES)[number];
+  /** In a sentence. */
+  readonly why: string;
+  /** What it would be refused with; null otherwise. */
+  readonly refused: MillraceError | null;
+  /** The queue that it would go to. */
+  readonly queue: string | null;
+  /** Null where the message has none that can be read. */
+  readonly identity: MessageIdentity | null;
+  /** Of a command: whose key it is now; null where it is free. */
+  readonly holder: KeyHolder | null;
+}
+
+/**
+ * Says what a replay would do, and changes nothing: by today's catalog, with a corrected body if one is given. Errors:
+ * `dead_letter_not_found`, and `unavailable` where nobody can say.
+ */
+export async function planReplay(
+  env: EngineEnv,
+  catalog: Catalog,
+  by: DeadLetterReader,
+  id: string,
+  correction: unknown,
+): Promise<ReplayPlan> {
+  const letter = await getDeadLetter(env, by, id);
+  return planOf(env, catalog, by, letter, correctionOf(catalog, letter, correction));
+}
+
+/** The same for a letter that was read. */
+export async function planOf(
+  env: EngineEnv,
+  catalog: Catalog,
+  by: DeadLetterReader,
+  letter: DeadLetterRow,
+  correction?: unknown,
+): Promise<ReplayPlan> {
+  const body = correction === undefined ? letter.body : correction;
+  const identity = identityIn(body);
+  const known = { refused: null, queue: letter.queue, identity, holder: null };
+  if (letter.state !== "open") return { ...known, outcome: "settled", why: `The letter is already ${letter.state}.` };
+  const pulled = pullIn(letter.queue);
+  if (pulled !== undefined) return planPulled(pulled, correction);
+  try {
+    const { command, queue } = await readAgain(env, catalog, operatorBy(by), letter, correction);
+    if (command === null) return { ...known, queue, outcome: "follows", why: "The routes of its event are followed." };
+    const holder = await holderOf(env, command.id);
+    const starts = holder === null || holder.status === "dead";
+    const why = starts ? "An instance starts under its key." : `It is a duplicate: its instance is already ${holder.status}.`;
+    return { ...known, queue, holder, outcome: starts ? "starts" : "duplicate", why };
+  } catch (error) {
+    if (!(error instanceof MillraceError) || codeOf(error) === "unavailable") throw error;
+    const holder = await holderOf(env, keyOf(catalog, body) ?? letter.instanceId ?? undefined);
+    return { ...known, queue: null, holder, outcome: "refused", why: messageOf(error), refused: error };
+  }
+}
+
+function planPulled(queue: string, correction: unknown): ReplayPlan {
+  const known = { refused: null, queue, identity: null, holder: null };
+  if (correction === undefined) return { ...known, outcome: "sent", why: "It goes back to its queue, behind all that wait there." };
+  const issues = [{ path: "body", message: "cannot be corrected" }];
+  const refused = new MillraceError("forbidden", "The message of a pull queue is replayed as it came: leave `body` out.", { issues });
+  return { ...known, outcome: "refused", why: refused.message, refused };
+}
+
+function identityIn(body: unknown): MessageIdentity | null {
+  const envelope = envelopeIn(body);
+  if (envelope === undefined) return null;
+  const { tenant_id: tenantId, message_type: messageType, idempotency_key: idempotencyKey, subject } = envelope;
+  return { tenantId, messageType, idempotencyKey, subject, fingerprint: payloadFingerprint(envelope) };
+}
+
+/** The id of the instance that a message would be; undefined for one that would be none. */
+function keyOf(catalog: Catalog, body: unknown): string | undefined {
+  const envelope = envelopeIn(body);
+  const workflow = catalog.workflows.find(({ on }) => on.kind === "command" && on.type === envelope?.message_type)?.name;
+  if (envelope?.kind !== "command" || workflow === undefined) return undefined;
+  return instanceId(envelope.tenant_id, workflow, envelope.idempotency_key);
+}
+
+async function holderOf(env: EngineEnv, id: string | undefined): Promise<KeyHolder | null> {
+  if (id === undefined) return null;
+  const [row] = await query<{ id: string; status: KeyHolder["status"] }>(env.DB, selectKnown([id]));
+  return row ? { id: row.id, status: row.status } : null;
+}
+
+/** What the deployment knows of a message's type now. */
+export interface KnownMessage {
+  readonly type: string;
+  readonly kind: "command" | "event";
+  /** The present version of its schema. */
+  readonly version: number;
+  /** The queues that it travels on. */
+  readonly queues: readonly string[];
+  /** The workflow that performs a command; null for an event. */
+  readonly workflow: string | null;
+}
+
+/** The definition of a letter's message by today's catalog; null where nobody knows its type any more. */
+export function knownMessage(catalog: Catalog, { body }: Pick<DeadLetterRow, "body">): KnownMessage | null {
+  const type = textField(body, "message_type");
+  const kinds = type === null ? [] : catalog.kindsOf(type);
+  const kind = kinds.find((one) => one === textField(body, "kind")) ?? kinds[0];
+  if (type === null || kind === undefined) return null;
+  const { definition, workflow } =
+    kind === "command"
+      ? { definition: catalog.performer(type).on, workflow: catalog.performer(type).name }
+      : { definition: catalog.subscribers(type).event, workflow: null };
+  return { type, kind, version: definition.version, queues: queuesOf(definition.queue), workflow };
+}

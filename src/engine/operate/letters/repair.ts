@@ -1,0 +1,121 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { crashPoint, isSimulatedDeath } from "../../contract/crash-points.ts";
+import { codeOf, messageOf } from "../../contract/errors.ts";
+import { logLine } from "../../contract/log-line.ts";
+import { beginning } from "../../contract/text.ts";
+import type { Intake } from "../../intake/consumer.ts";
+import { textField } from "../../intake/letters/letter.ts";
+import { count } from "../../observe/metrics/count.ts";
+import { relay } from "../../recorder/relay.ts";
+import { query } from "../../store/d1/retry.ts";
+import { type DeadLetter, noteRepair, repairLetter, selectUnrepaired, type TriedRepair } from "../../store/dead-letters.ts";
+import type { Repair } from "../../topology/repairs.ts";
+import { changedPaths } from "./changed-paths.ts";
+import { readAgain } from "./read-again.ts";
+import { putBack } from "./replay.ts";
+
+/** Who acts where no person does, in the audit. */
+const ENGINE = "millrace";
+const MAX_ERROR_CHARACTERS = 500;
+
+/**
+ * Tries the repairs of a queue on letters that were just captured, at most one on each and once. A message that was put back before, by a
+ * person or a repair, is a person's: so no repair meets its own work again. Errors: trouble of the database, for which the deliveries come
+ * back; what was repaired by then is settled.
+ */
+export async function repairLetters(intake: Intake, letters: readonly DeadLetter[]): Promise<void> {
+  const { repairs } = intake.consumer;
+  if (repairs.length === 0 || letters.length === 0) return;
+  const untried = new Set((await query(intake.env.DB, selectUnrepaired(letters.map(({ id }) => id)))).map(({ id }) => id));
+  for (const letter of letters) {
+    const message: unknown = JSON.parse(letter.body);
+    // Of several copies the first is tried.
+    if (!untried.delete(letter.id) || letter.tenantId === null || textField(message, "replay") !== null || !isRecord(message)) continue;
+    const found = fitting(repairs, letter, message);
+    if (found !== undefined) await tryRepair(intake, { ...letter, tenantId: letter.tenantId }, message, found);
+  }
+}
+
+/** A repair that is for a letter, or what it threw when it was asked. */
+type Found = { readonly repair: Repair; readonly threw?: unknown };
+
+function fitting(repairs: readonly Repair[], letter: DeadLetter, message: Record<string, unknown>): Found | undefined {
+  const { reason, error, messageType, attempts } = letter;
+  for (const repair of repairs) {
+    try {
+      if (repair.when({ reason, error, messageType, attempts, message: structuredClone(message) })) return { repair };
+    } catch (threw) {
+      return { repair, threw };
+    }
+  }
+  return undefined;
+}
+
+async function tryRepair(
+  { env, catalog, consumer }: Intake,
+  letter: DeadLetter & { tenantId: string },
+  message: Record<string, unknown>,
+  { repair, ...found }: Found,
+): Promise<void> {
+  const { id, tenantId, queue, reason } = letter;
+  const tried = (outcome: TriedRepair["outcome"], changed: readonly string[], error: unknown): TriedRepair => {
+    const said = outcome === "sent" ? null : beginning(messageOf(error), MAX_ERROR_CHARACTERS);
+    return { name: repair.name, outcome, at: Date.now(), changed, error: said };
+  };
+  const counted = (outcome: TriedRepair["outcome"]) =>
+    count(env, "dead_letter_repairs_total", { queue: consumer.queue.name, repair: repair.name, outcome });
+  const leave = async (what: TriedRepair) => {
+    const noted = await query(env.DB, noteRepair(id, what));
+    if (noted.length === 0) return;
+    counted(what.outcome);
+    logLine("warn", { log: "repair", queue, dead_letter: id, repair: what.name, outcome: what.outcome });
+  };
+
+  let mended: unknown;
+  try {
+    if ("threw" in found) throw found.threw;
+    mended = plainJson(repair.mend(structuredClone(message)));
+  } catch (error) {
+    return leave(tried("failed", [], error));
+  }
+  const changed = changedPaths(message, mended);
+  let read: Awaited<ReturnType<typeof readAgain>>;
+  try {
+    // The deployment's own code may say what no token may.
+    const sender = { tenantId, assertMaySay: () => undefined };
+    read = await readAgain(env, catalog, sender, { queue, reason, body: message }, mended);
+  } catch (error) {
+    if (isSimulatedDeath(error) || codeOf(error) === undefined || codeOf(error) === "unavailable") throw error;
+    return leave(tried("refused", changed, error));
+  }
+  await send(env, { letter, read, what: tried("sent", changed, null), counted });
+}
+
+interface Sending {
+  letter: DeadLetter & { tenantId: string };
+  read: Awaited<ReturnType<typeof readAgain>>;
+  what: TriedRepair;
+  counted: (outcome: TriedRepair["outcome"]) => void;
+}
+
+/** As a replay: the letter, the audit row and the message move together; who dies before it is sent leaves it to the keeper. */
+async function send(env: EngineEnv, { letter: { id, tenantId, queue }, read, what, counted }: Sending): Promise<void> {
+  const detail = { repair: what.name, changed: what.changed };
+  const instanceId = read.command?.id ?? null;
+  const action = { id: crypto.randomUUID(), verb: "repair", target: id, instanceId, reason: `Repair ${what.name}`, detail };
+  const { isApplied, status, outgoing } = await putBack(env, { tenantId, actor: ENGINE }, action, repairLetter(id, what), read);
+  if (!isApplied) return;
+  counted("sent");
+  logLine("info", { log: "repair", queue, dead_letter: id, repair: what.name, outcome: what.outcome });
+  await crashPoint("Q12 repaired, not sent");
+  if (status === "accepted") await relay(env, [outgoing]);
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** As it would travel. Throws for what has no JSON. */
+function plainJson(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value) ?? "null");
+}

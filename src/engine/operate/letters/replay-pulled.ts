@@ -1,0 +1,45 @@
+import { type EngineEnv, objectBinding } from "../../contract/bindings.ts";
+import { MillraceError } from "../../contract/errors.ts";
+import type { DeadLetterReader, DeadLetterRow } from "../../inspect/dead-letters.ts";
+import { pullQueueOf } from "../../pull/client.ts";
+import { pulledMessage } from "../../pull/keep-letter.ts";
+import type { PullEnv } from "../../pull/stub.ts";
+import { actionIdOf } from "../../store/actions.ts";
+import { settleLetter } from "../../store/dead-letters.ts";
+import { act } from "../act.ts";
+
+/** What a replay changes of its letter, as the audit says it. */
+export const REPLAYED = { before: { state: "open" }, after: { state: "replayed" } };
+
+interface Asked {
+  queue: string;
+  reason: string;
+  /** A correction, which there is none of: what is on a pull queue, the deployment's own code has said. */
+  body?: unknown;
+}
+
+/**
+ * Sends the message of a pull queue's letter again, behind all that wait there. It is sent before its letter is settled, under one name:
+ * two clicks, and a click after a crash in between, are one message. Errors: `forbidden` for a correction, and whatever its queue refuses: then
+ * the letter stays open.
+ */
+export async function replayPulled(
+  env: EngineEnv & Partial<PullEnv>,
+  by: DeadLetterReader,
+  { id, body }: DeadLetterRow,
+  { queue, reason, body: correction }: Asked,
+): Promise<{ actionId: string; instanceId: null; sent: boolean; why: string }> {
+  if (correction !== undefined) {
+    throw new MillraceError("forbidden", "The message of a pull queue is replayed as it came: leave `body` out.", {
+      issues: [{ path: "body", message: "cannot be corrected" }],
+    });
+  }
+  const PULL_QUEUES = objectBinding(env.PULL_QUEUES, "PULL_QUEUES", "PullQueues");
+  const { body: message, contentType } = pulledMessage(body);
+  const idempotencyKey = `dead-letter/${id}`;
+  await pullQueueOf({ PULL_QUEUES }, { name: queue }, by.tenantId).send(message, { contentType, idempotencyKey });
+  const action = { id: actionIdOf(by), verb: "replay", target: id, instanceId: null, reason, ...REPLAYED } as const;
+  const { isApplied } = await act(env, by, action, { change: settleLetter(id, "replayed") });
+  const why = isApplied ? "The message is on its queue again." : "Somebody else settled the letter in that moment.";
+  return { actionId: action.id, instanceId: null, sent: isApplied, why };
+}

@@ -1,0 +1,91 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import type { Envelope } from "../../contract/envelope.ts";
+import { outboxId } from "../../contract/ids.ts";
+import { type Statement, sql } from "../../contract/sql.ts";
+import { type DeadLetterReader, getDeadLetter } from "../../inspect/dead-letters.ts";
+import { pullIn } from "../../pull/keep-letter.ts";
+import { relay } from "../../recorder/relay.ts";
+import { type Action, actionIdOf, audit, type Operator } from "../../store/actions.ts";
+import { atomically } from "../../store/d1/retry.ts";
+import { settleLetter } from "../../store/dead-letters.ts";
+import { acceptAgain } from "../../store/instances/accept.ts";
+import { type Outgoing, sendBehind } from "../../store/outbox.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import { act } from "../act.ts";
+import { correctionOf } from "../as-stored.ts";
+import { operatorBy, type Resendable, readAgain } from "./read-again.ts";
+import { REPLAYED, replayPulled } from "./replay-pulled.ts";
+
+/** What a replay did: sent the message again, or found nothing left to do. */
+export interface Replayed {
+  actionId: string;
+  instanceId: string | null;
+  /** False when the work had been done meanwhile, or the letter was already settled: nothing was sent. */
+  sent: boolean;
+  why: string;
+}
+
+/**
+ * Sends a dead letter back to its queue under its own key, if wished with a corrected body; it is validated first. The letter,
+ * the audit row and the message move together, so that two clicks are one replay and a crash loses nothing.
+ * Errors: `dead_letter_not_found`, `forbidden` for a correction that the token may not send, and whatever the message is refused for now:
+ * then the letter stays open.
+ */
+export async function replayDeadLetter(
+  env: EngineEnv,
+  catalog: Catalog,
+  by: DeadLetterReader,
+  id: string,
+  { reason, body: correction }: { reason: string; body?: unknown },
+): Promise<Replayed> {
+  const letter = await getDeadLetter(env, by, id);
+  const body = correctionOf(catalog, letter, correction);
+  const actionId = actionIdOf(by);
+  const action = (instanceId: string | null): Action => ({ id: actionId, verb: "replay", target: id, instanceId, reason, ...REPLAYED });
+  if (letter.state !== "open") {
+    const { instanceId, state } = letter;
+    await atomically(env.DB, [settleLetter(id, "replayed"), audit(by, action(instanceId), false)]);
+    return { actionId, instanceId, sent: false, why: `The letter is already ${state}.` };
+  }
+  const pulled = pullIn(letter.queue);
+  if (pulled !== undefined) return replayPulled(env, by, letter, { queue: pulled, reason, body });
+  const read = await readAgain(env, catalog, operatorBy(by), letter, body);
+  const instanceId = read.command?.id ?? null;
+  const edited = { ...action(instanceId), detail: { edited: body !== undefined } };
+  const { isApplied, status, outgoing } = await putBack(env, by, edited, settleLetter(id, "replayed"), read);
+  const sent = isApplied && status === "accepted";
+  if (sent) await relay(env, [outgoing]);
+  return { actionId, instanceId, sent, why: whatCameOf(isApplied, status) };
+}
+
+/**
+ * Commits that a letter's message goes back to its queue, as a new one. `change` settles the letter; what follows is written only if that
+ * changed a row, so that two who do it are one, and a crash loses nothing. Answers what its instance is then, and the message to send if
+ * that is `accepted`.
+ */
+export async function putBack(
+  env: EngineEnv,
+  by: Operator,
+  action: Action,
+  change: Statement,
+  { envelope, command, before, queue }: Resendable,
+): Promise<{ isApplied: boolean; status: string; outgoing: Outgoing }> {
+  // Older copies of the message do not bear this mark: they are not it.
+  const marked: Envelope = { ...envelope, replay: action.id };
+  const outgoing: Outgoing = { id: outboxId(marked), queue, delaySeconds: 0, body: JSON.stringify(marked) };
+  const { isApplied, answers } = await act(env, by, action, {
+    change,
+    also: {
+      again: command ? acceptAgain(command, before, action.id) : sendBehind(outgoing, action.id),
+      row: command ? sql`SELECT status FROM instances WHERE id = ${command.id}` : [],
+    },
+  });
+  // A key without a row is a pruned one: its tombstone lets nothing run under it again.
+  const status = command ? String(answers.row[0]?.status ?? "pruned") : "accepted";
+  return { isApplied, status, outgoing };
+}
+
+function whatCameOf(isApplied: boolean, status: string): string {
+  if (!isApplied) return "Somebody else settled the letter first.";
+  return status === "accepted" ? "The message is on its queue again." : `Its instance is already ${status}: nothing was sent.`;
+}

@@ -1,0 +1,43 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { payloadFingerprint } from "../../contract/payload.ts";
+import { type DeadLetterReader, getDeadLetter } from "../../inspect/dead-letters.ts";
+import { envelopeIn, nameIn } from "../../intake/letters/letter.ts";
+import { relay } from "../../recorder/relay.ts";
+import { type Action, actionIdOf } from "../../store/actions.ts";
+import { settleLetter } from "../../store/dead-letters.ts";
+import { skipInstance } from "../../store/instances/accept.ts";
+import { dropOutgoing, sendBehind } from "../../store/outbox.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import { act } from "../act.ts";
+import { aboutLetter } from "./about-letter.ts";
+
+const SKIPPED = { before: { state: "open" }, after: { state: "skipped" } };
+
+/**
+ * Gives a dead letter up, on purpose and on record. Its instance, if it never started, is skipped with it; what the catalog has to
+ * say about that is committed in the same write. Errors: `dead_letter_not_found`.
+ */
+export async function skipDeadLetter(
+  env: EngineEnv,
+  catalog: Catalog,
+  by: DeadLetterReader,
+  id: string,
+  reason: string,
+): Promise<{ actionId: string; skipped: boolean }> {
+  const letter = await getDeadLetter(env, by, id);
+  const { instanceId, body } = letter;
+  const actionId = actionIdOf(by);
+  const message = envelopeIn(body);
+  const known = { ...letter, tenantId: by.tenantId, correlationId: nameIn(body, "correlation_id") };
+  const about = await aboutLetter(env, catalog, known, { because: reason, actor: by.actor, source: "operator" });
+  const action: Action = { id: actionId, verb: "skip", target: id, instanceId, reason, ...SKIPPED };
+  const { isApplied: skipped } = await act(env, by, action, {
+    change: settleLetter(id, "skipped"),
+    also: {
+      given: message ? [skipInstance(instanceId, payloadFingerprint(message), actionId), dropOutgoing(message, actionId)] : [],
+      said: about.map((one) => sendBehind(one, actionId)),
+    },
+  });
+  if (skipped) await relay(env, about);
+  return { actionId, skipped };
+}

@@ -1,0 +1,91 @@
+import { MillraceError } from "../../contract/errors.ts";
+import { byteLength } from "../../contract/limits.ts";
+import { type RowStatement, rowText, type SqlValue, type Statement } from "../../contract/sql.ts";
+import { beginning, isBeyondJson } from "../../contract/text.ts";
+import { shapeOf } from "./one-statement.ts";
+
+/**
+ * Largest value that is bound, in bytes. D1 refuses more than 2,000,000 for a text or a row once it is deployed; locally it takes more, so
+ * we refuse.
+ */
+const MAX_VALUE_BYTES = 1_900_000;
+
+/** A statement that was looked at: it has text, its values can be bound, and what they weigh is known. */
+export interface Bindable {
+  readonly text: string;
+  readonly params: readonly SqlValue[];
+  /** Set for a row statement: its row as JSON text. Rows of one text travel together, as one parameter. */
+  readonly row?: string;
+  readonly bytes: number;
+}
+
+/** What stands for an empty statement: it writes nothing, and has an answer as any other. */
+const NOTHING: Bindable = { text: "SELECT 1 WHERE 0", params: [], bytes: 0 };
+
+/**
+ * Looks at a statement before it can do harm to others. Errors: `config_invalid` for what is no statement (`condition && sql\`…\`` with a
+ * false condition), for several in one text, for one that takes more or fewer values than it is given, and for numbers that no column can
+ * hold; `payload_too_large` for a value that D1 would refuse.
+ */
+export function bindable(statement: Statement | RowStatement): Bindable {
+  const { text, row, params } = (statement ?? {}) as Partial<Statement & RowStatement>;
+  if (typeof text !== "string" || (row === undefined && !Array.isArray(params))) {
+    throw new MillraceError(
+      "config_invalid",
+      `Among the statements to write is one that is none (${beginning(String(statement), 40)}): use sql\`…\`, and leave a conditional one out of the list.`,
+    );
+  }
+  const { statements, parameters } = shapeOf(text);
+  if (statements > 1) throw notOne(text, statements);
+  if (statements === 0) return NOTHING;
+  const given = row === undefined ? (params ?? []).length : 1;
+  if (parameters !== given) throw notAsMany(text, parameters, given);
+  if (row !== undefined) {
+    const beyond = Object.entries(row).find(([, value]) => isBeyondJson(value));
+    if (beyond) throw notANumber(beyond[1], text, beyond[0]);
+    const json = rowText(statement as RowStatement);
+    return { text, params: [], row: json, bytes: weight(json, text) };
+  }
+  const values: readonly SqlValue[] = params ?? [];
+  return { text, params: values, bytes: values.reduce<number>((sum, value) => sum + weight(value, text), 0) };
+}
+
+function weight(value: SqlValue, text: string): number {
+  if (isBeyondJson(value)) throw notANumber(value, text);
+  if (typeof value === "number" || typeof value === "boolean" || value === null) return 8;
+  if (typeof value !== "string") {
+    throw new MillraceError(
+      "config_invalid",
+      `A value that is ${typeof value} was to be written (${shown(text)}): bind text, numbers or null.`,
+    );
+  }
+  const bytes = byteLength(value);
+  if (bytes <= MAX_VALUE_BYTES) return bytes;
+  throw new MillraceError(
+    "payload_too_large",
+    `A value of ${bytes} bytes was to be written (${shown(text)}); the database takes ${MAX_VALUE_BYTES}: write it in parts, or keep it in R2 and write its name.`,
+  );
+}
+
+function notOne(text: string, count: number): MillraceError {
+  return new MillraceError("config_invalid", `A text holds ${count} statements (${shown(text)}): write each as a sql\`…\` of its own.`);
+}
+
+function notAsMany(text: string, parameters: number, given: number): MillraceError {
+  return new MillraceError(
+    "config_invalid",
+    `A statement takes ${parameters} values and is given ${given} (${shown(text)}): write it with sql\`…\`, or a row's as … FROM json_each(?1).`,
+  );
+}
+
+function notANumber(value: unknown, text: string, field?: string): MillraceError {
+  const where = field === undefined ? shown(text) : `${shown(text)}, field "${field}"`;
+  return new MillraceError(
+    "config_invalid",
+    `The value ${String(value).slice(0, 40)} was to be written (${where}): bind finite numbers, text or null.`,
+  );
+}
+
+function shown(text: string): string {
+  return `${beginning(text.trim(), 60)}…`;
+}

@@ -1,0 +1,20 @@
+import type { RowStatement, Statement } from "../../contract/sql.ts";
+import { atomically, type Row } from "./retry.ts";
+
+type One = Statement | RowStatement;
+
+/** One statement of a batch, or several that are answered together. */
+export type Part = One | readonly One[];
+
+/** Runs statements as one atomic batch, in their order, and answers the rows of each under its name, or of each list. */
+export async function namedBatch<Name extends string>(db: D1Database, parts: Readonly<Record<Name, Part>>): Promise<Record<Name, Row[]>> {
+  const named = (Object.entries(parts) as [Name, Part][]).map(([name, part]): [Name, readonly One[]] => [
+    name,
+    "text" in part ? [part] : part,
+  ]);
+  const answers = await atomically(
+    db,
+    named.flatMap(([, statements]) => statements),
+  );
+  return Object.fromEntries(named.map(([name, { length }]) => [name, answers.splice(0, length).flat()])) as Record<Name, Row[]>;
+}

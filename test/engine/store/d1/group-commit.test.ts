@@ -1,0 +1,205 @@
+import { env } from "cloudflare:workers";
+import { type Statement, sql } from "millrace";
+import { describe, expect, it } from "vitest";
+import { GroupCommit, type Unit } from "../../../../src/engine/store/d1/group-commit.ts";
+import { fresh, rows } from "../../harness.ts";
+
+/** The real database, with an eye on what it is asked: `before` may throw in its place, `after` in the place of its answer. */
+function watched({ before, after }: { before?: (batches: number) => unknown; after?: () => void } = {}) {
+  const seen = { batches: 0, atOnce: 0, most: 0 };
+  const db = {
+    prepare: (text: string) => env.DB.prepare(text),
+    async batch(statements: D1PreparedStatement[]) {
+      seen.batches++;
+      seen.most = Math.max(seen.most, ++seen.atOnce);
+      try {
+        await before?.(seen.batches);
+        const answers = await env.DB.batch(statements);
+        after?.();
+        return answers;
+      } finally {
+        seen.atOnce--;
+      }
+    },
+  } as unknown as D1Database;
+  return { db, seen };
+}
+
+const INSERT = "INSERT INTO probe_rows (id, kind, name) SELECT value->>'id', value->>'kind', value->>'name' FROM json_each(?1) WHERE true";
+
+/** A unit that writes one row; the database refuses a row without a kind. */
+function unit(name: string, id: string, kind: string | null = "group"): Unit<string> {
+  return { statements: [{ text: INSERT, row: { id: `${name}/${id}`, kind, name } }], read: () => "committed" };
+}
+
+const recognised = (name: string, id: string): NonNullable<Unit<string>["already"]> => ({
+  look: sql`SELECT 1 FROM probe_rows WHERE id = ${`${name}/${id}`}`,
+  read: (found) => (found.length > 0 ? "there already" : undefined),
+});
+
+const count = async (name: string) => (await rows<{ n: number }>("SELECT count(*) AS n FROM probe_rows WHERE name = ?1", name))[0]?.n;
+const numbers = (many: number) => Array.from({ length: many }, (_, index) => String(index));
+const codes = async (all: Promise<unknown>[]) =>
+  (await Promise.allSettled(all)).map((one) => (one.status === "fulfilled" ? one.value : (one.reason.code ?? "refused")));
+
+describe("Group commit", () => {
+  it("R01 what is no statement, or cannot be bound, is rejected at the door: its neighbours commit, in the same group", async () => {
+    const name = fresh();
+    const { db, seen } = watched();
+    const commits = new GroupCommit(db);
+    const odd = (statement: unknown) => commits.commit({ statements: [statement as Statement], read: () => "committed" });
+    const cycle: { self?: unknown } = {};
+    cycle.self = cycle;
+    const all = [
+      commits.commit(unit(name, "first")),
+      odd(undefined),
+      odd(false),
+      odd({ text: "SELECT ?1" }),
+      odd({ text: "SELECT ?1", params: [undefined] }),
+      odd({ text: INSERT, row: cycle }),
+      odd({ text: "SELECT ?1", params: ["x".repeat(1_900_001)] }),
+      commits.commit({ statements: [], read: () => "nothing to write" }),
+      commits.commit(unit(name, "last")),
+    ];
+    expect(await codes(all)).toEqual([
+      "committed",
+      "config_invalid",
+      "config_invalid",
+      "config_invalid",
+      "config_invalid",
+      "refused",
+      "payload_too_large",
+      "nothing to write",
+      "committed",
+    ]);
+    expect(await count(name)).toBe(2);
+    expect(seen.batches).toBe(2);
+  });
+
+  it("R01 one answer that cannot be read fails its own caller alone", async () => {
+    const name = fresh();
+    const commits = new GroupCommit(env.DB);
+    const unreadable = { ...unit(name, "a"), read: () => expect.unreachable("read") };
+    expect(await codes([commits.commit(unreadable), commits.commit(unit(name, "b"))])).toEqual(["refused", "committed"]);
+  });
+
+  it("R01 a unit that the database refuses is found by halving, one batch after the other: ninety-nine of a hundred commit", async () => {
+    const name = fresh();
+    const { db, seen } = watched();
+    const commits = new GroupCommit(db);
+    const head = commits.commit(unit(name, "head"));
+    const all = numbers(100).map((id) => commits.commit(unit(name, id, id === "61" ? null : "group")));
+    const said = await codes([head, ...all]);
+    expect(said.filter((one) => one === "committed")).toHaveLength(100);
+    expect(said[62]).toBe("refused");
+    expect(await count(name)).toBe(100);
+    expect(seen.batches).toBeLessThanOrEqual(17);
+    expect(seen.most).toBe(1);
+  });
+
+  it("R01 a hundred units whose outcome is there already, after an answer that was lost, are settled by one look", async () => {
+    const name = fresh();
+    const { db, seen } = watched();
+    const commits = new GroupCommit(db);
+    await codes(numbers(100).map((id) => commits.commit(unit(name, id))));
+    seen.batches = 0;
+    const head = commits.commit(unit(name, "head"));
+    const repeats = numbers(101).map((id) => commits.commit({ ...unit(name, id), already: recognised(name, id) }));
+    const said = await codes([head, ...repeats]);
+    expect(said.filter((one) => one === "there already")).toHaveLength(100);
+    expect(await count(name)).toBe(102);
+    expect(seen.batches).toBeLessThanOrEqual(6);
+  });
+
+  it("R01 a batch that never returns is given up: its units are told that nobody knows, the next ones commit", async () => {
+    const name = fresh();
+    const { db } = watched({ before: (batches) => (batches === 1 ? new Promise(() => undefined) : undefined) });
+    const commits = new GroupCommit(db, { answerWithinMs: 50 });
+    const all = [commits.commit(unit(name, "held")), commits.commit(unit(name, "behind"))];
+    expect(await codes(all)).toEqual(["unavailable", "committed"]);
+  });
+
+  it("R02 a database that asks for less gets one batch a group, never two at once, and the rest as soon as it can", async () => {
+    const name = fresh();
+    let overloaded = true;
+    const { db, seen } = watched({
+      before: () => {
+        if (overloaded) throw new Error("D1_ERROR: D1 DB is overloaded. Requests queued for too long.");
+      },
+    });
+    const commits = new GroupCommit(db);
+    const first = numbers(101).map((id) => commits.commit(unit(name, id)));
+    expect(new Set(await codes(first))).toEqual(new Set(["unavailable"]));
+    expect(seen).toMatchObject({ batches: 2, most: 1 });
+    overloaded = false;
+    expect(await codes(numbers(101).map((id) => commits.commit(unit(name, id))))).toEqual(Array(101).fill("committed"));
+    expect(seen.most).toBe(1);
+  });
+
+  it("R02 trouble in the middle of halving ends it: the other half is not tried", async () => {
+    const name = fresh();
+    const { db, seen } = watched({
+      before: (batches) => {
+        if (batches > 3) throw new Error("D1_ERROR: D1 DB is overloaded. Too many requests queued.");
+      },
+    });
+    const commits = new GroupCommit(db);
+    const head = commits.commit(unit(name, "head"));
+    const said = await codes([head, ...numbers(100).map((id) => commits.commit(unit(name, id, id === "0" ? null : "group")))]);
+    expect(said.filter((one) => one === "unavailable")).toHaveLength(100);
+    expect(seen.batches).toBe(4);
+  });
+
+  it("R02 as much waits as can be held, in number and in bytes; what comes on top is refused with a time to come back", async () => {
+    const name = fresh();
+    for (const bounds of [{ waitingUnits: 3 }, { waitingBytes: 300 }]) {
+      const commits = new GroupCommit(env.DB, bounds);
+      const long = (id: string) => unit(`${name}/${"x".repeat(60)}`, `${id}/${crypto.randomUUID()}`);
+      const all = numbers(10).map((id) => commits.commit(long(id)));
+      const said = await codes(all);
+      expect(said.slice(0, 2)).toEqual(["committed", "committed"]);
+      expect(said.at(-1)).toBe("unavailable");
+      const refusal = await all.at(-1)?.catch((error) => error);
+      expect(refusal).toMatchObject({ code: "unavailable", detail: { delayMs: expect.any(Number) } });
+      expect(await commits.commit(long("later"))).toBe("committed");
+    }
+  });
+
+  it("R02 rows of one text that are too much for one value travel as several", async () => {
+    const name = fresh();
+    const { db, seen } = watched();
+    const commits = new GroupCommit(db, { groupBytes: 10_000_000 });
+    const wide = (id: string) => unit(name, id, "\u0001".repeat(100_000));
+    const head = commits.commit(unit(name, "head"));
+    expect(await codes([head, ...numbers(12).map((id) => commits.commit(wide(id)))])).toEqual(Array(13).fill("committed"));
+    expect(await count(name)).toBe(13);
+    expect(seen.batches).toBe(2);
+    await env.DB.prepare("DELETE FROM probe_rows WHERE name = ?1").bind(name).run();
+  });
+
+  it.each(["", "  -- nothing\n", "SELECT 'a;b' AS said /* ; */ ;", "SELECT 1; SELECT 2", "SELECT 1 AS said; ; DELETE FROM probe_rows;"])(
+    "R01 T01 whatever the text of a neighbour's statement (%j), each unit hears the answer to its own",
+    async (text) => {
+      const { db } = watched();
+      const commits = new GroupCommit(db);
+      const asks = (said: string) =>
+        commits.commit({
+          statements: [sql`SELECT ${said} AS said`, sql`SELECT ${said} AS said`],
+          read: (answers) => answers.map(([row]) => row?.said),
+        });
+      const head = asks("head");
+      const odd = commits.commit({ statements: [{ text, params: [] }], read: () => "committed" }).catch((error) => error.code);
+      const [, refused, ...heard] = await Promise.all([head, odd, ...["acme", "globex", "initech"].map(asks)]);
+      expect(heard).toEqual(["acme", "globex", "initech"].map((said) => [said, said]));
+      expect(refused).toBe(
+        text
+          .replace("'a;b'", "")
+          .replace("/* ; */", "")
+          .split(";")
+          .filter((part) => part.trim()).length > 1
+          ? "config_invalid"
+          : "committed",
+      );
+    },
+  );
+});

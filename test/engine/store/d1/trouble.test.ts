@@ -1,0 +1,65 @@
+import { MillraceError } from "millrace";
+import { describe, expect, it } from "vitest";
+import { asUnavailable, comeBackMs, type Trouble, troubleOf } from "../../../../src/engine/store/d1/trouble.ts";
+
+/** What the platform was seen to say, or its documents say that it says. */
+const SAID: readonly [Trouble, string][] = [
+  ["transient", "D1_ERROR: Network connection lost."],
+  ["transient", "Network connection lost."],
+  ["transient", "D1_ERROR: D1 DB reset because its code was updated."],
+  ["transient", "D1_ERROR: Internal error in D1 DB storage caused object to be reset."],
+  ["transient", "D1_ERROR: Internal error while starting up D1 DB storage caused object to be reset."],
+  ["transient", "D1_ERROR: Cannot resolve D1 DB due to transient issue on remote node."],
+  ["transient", "D1_ERROR: Can't read from request stream because client disconnected."],
+  ["transient", "D1_ERROR: Connection closed: this D1 DB instance is no longer active. Reconnect or retry."],
+  ["transient", "Durable Object reset because its code was updated."],
+  ["transient", "The Durable Object's code has been updated, this version can no longer access storage."],
+  ["transient", "Cannot access storage because object has moved to a different machine."],
+  ["transient", "internal error; reference = 0123456789abcdef"],
+  ["transient", "D1_ERROR: database is locked: SQLITE_BUSY"],
+  ["transient", "Queue sendBatch failed: Bad Gateway"],
+  ["overloaded", "D1_ERROR: D1 DB is overloaded. Requests queued for too long."],
+  ["overloaded", "D1_ERROR: D1 DB is overloaded. Too many requests queued."],
+  ["overloaded", "D1_ERROR: D1 DB storage operation exceeded timeout which caused object to be reset."],
+  ["overloaded", "Durable Object storage operation exceeded timeout which caused object to be reset."],
+  ["overloaded", "D1_ERROR: D1 DB exceeded its memory limit and was reset."],
+  ["overloaded", "D1_ERROR: D1 DB exceeded its CPU time limit and was reset."],
+  ["overloaded", "Durable Object is overloaded. Too many requests for the same object within a 10 second window."],
+  ["overloaded", "Your account is generating too much load on Durable Objects. Please back off and try again later."],
+  ["overloaded", "Queue sendBatch failed: Too Many Requests"],
+  ["overloaded", "put: Reduce your concurrent request rate for the same object. (10058)"],
+  ["unavailable", "D1_ERROR: Currently processing a long-running export."],
+  ["unavailable", "D1_ERROR: Currently processing a long-running import."],
+  ["unavailable", "D1_ERROR: Your account has exceeded D1's free tier daily row write limit."],
+  ["unavailable", "D1_ERROR: Exceeded maximum DB size."],
+  ["fatal", "D1_ERROR: NOT NULL constraint failed: inbox.state: SQLITE_CONSTRAINT (extended: SQLITE_CONSTRAINT_NOTNULL)"],
+  [
+    "fatal",
+    "D1_ERROR: the account is overloaded, try again after its daily limit: SQLITE_CONSTRAINT (extended: SQLITE_CONSTRAINT_TRIGGER)",
+  ],
+  ["fatal", 'D1_ERROR: near "SELEC": syntax error at offset 0: SQLITE_ERROR'],
+  ["fatal", "D1_ERROR: string or blob too big: SQLITE_TOOBIG"],
+  ["fatal", "D1_TYPE_ERROR: Type 'undefined' not supported for value 'undefined'"],
+  ["fatal", "Cannot read properties of undefined (reading 'id')"],
+];
+
+describe("R02 what the platform's errors ask for", () => {
+  it.each(SAID)("%s: %s", (trouble, message) => {
+    expect(troubleOf(new Error(message))).toBe(trouble);
+  });
+
+  it("R02 the platform's own marks count too, and who asks for less traffic is believed first", () => {
+    expect(troubleOf(Object.assign(new Error("?"), { retryable: true }))).toBe("transient");
+    expect(troubleOf(Object.assign(new Error("Network connection lost."), { overloaded: true, retryable: true }))).toBe("overloaded");
+    expect(troubleOf("thrown text")).toBe("fatal");
+  });
+
+  it("R02 trouble is told with a time to come back, once, and a slip of the caller's own stays what it is", () => {
+    const told = asUnavailable(new Error("D1_ERROR: Currently processing a long-running export."), "The database");
+    expect(told).toMatchObject({ code: "unavailable", detail: { delayMs: 30_000 } });
+    expect(asUnavailable(told, "The recorder")).toBe(told);
+    expect(comeBackMs(new MillraceError("unavailable", "Later.", { delayMs: 1234 }))).toBe(1234);
+    const own = new Error("D1_ERROR: UNIQUE constraint failed: SQLITE_CONSTRAINT");
+    expect(asUnavailable(own, "The database")).toBe(own);
+  });
+});
