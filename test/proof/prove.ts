@@ -202,6 +202,7 @@ class Trial {
     if (this.#world.stranger) await this.#outside.meddler.meddle();
     const late = (await this.#done()).length - at;
     const letters = this.#outside.senders.letters();
+    await this.#outside.senders.lettersCame();
     const problems = [
       ...(await judge(this.#stage, this.#run, { ...last, ended, before: this.#before, cut: await this.#isCut(), letters })),
       ...(await wrongInJournal(this.#stage, this.#run)),

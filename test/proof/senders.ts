@@ -11,8 +11,8 @@ const REUSED = "idempotency_key_reused";
 const OTHER_NOTE = "another payload";
 /** Another tenant, whose messages have the same keys and subjects. */
 export const STRANGER = "globex";
-/** How long that tenant's run may take behind the end of ours. */
-const STRANGER_MS = 60_000;
+/** How long another tenant's run, and a letter, may take behind the end of ours. */
+const BEHIND_MS = 60_000;
 const LOOK_MS = 100;
 /** What every note is made of: no log line may show it. */
 export const SECRET = "nobody-logs-this ";
@@ -146,6 +146,13 @@ export class Senders {
     ];
   }
 
+  /** Until the letters are there that there must be: a message that was put off while the database was away comes back later. */
+  async lettersCame(): Promise<void> {
+    const count = this.letters().length;
+    const look = () => this.#stage.rows<{ n: number }>("SELECT count(*) AS n FROM dead_letters WHERE body LIKE ?1", `%${this.#run.name}%`);
+    await this.#within(async () => ((await look())[0]?.n ?? 0) >= count);
+  }
+
   /** What is wrong with what became of another tenant's run. */
   async strangers(): Promise<string[]> {
     if (!this.#world.stranger) return [];
@@ -159,10 +166,18 @@ export class Senders {
         name,
       );
     let [row] = await look();
-    const begunAt = Date.now();
-    const isEarly = () => Date.now() < Math.max(begunAt, this.#stage.disturbedUntil()) + STRANGER_MS;
-    for (; row?.status !== "complete" && isEarly(); [row] = await look()) await pause(LOOK_MS);
+    await this.#within(async () => {
+      [row] = await look();
+      return row?.status === "complete";
+    });
     return row?.status === "complete" && row.rows === 1 ? [] : [`stuck: the other tenant's run: ${JSON.stringify(row)}`];
+  }
+
+  /** Looks until it is so, or there was time enough since the last fault. */
+  async #within(isSo: () => Promise<boolean>): Promise<void> {
+    const begunAt = Date.now();
+    const isEarly = () => Date.now() < Math.max(begunAt, this.#stage.disturbedUntil()) + BEHIND_MS;
+    while (!(await isSo()) && isEarly()) await pause(LOOK_MS);
   }
 
   async #sendCommands(): Promise<void> {
