@@ -96,6 +96,8 @@ export interface ErrorDetail {
   to?: string;
   /** True for the refusal of an operator's action that has its row in the audit already. */
   audited?: boolean;
+  /** True for a refusal behind an attempt of which nobody knows what it did: it holds for its own attempt alone. */
+  unclear?: boolean;
   cause?: unknown;
 }
 
@@ -143,8 +145,22 @@ export function notRetryable(message: string, upstreamStatus?: number): Millrace
 
 /** True for errors that say for certain the effect did not happen, so that even a `once` effect may be tried again. */
 export function isDefiniteRefusal(error: unknown): boolean {
+  return REFUSALS.has(codeOf(error) ?? "") && !isUnclear(error);
+}
+
+const REFUSALS: ReadonlySet<ErrorCode> = new Set<EngineCode>(["retry_after", "upstream_refused", "not_retryable", "lock_held"]);
+
+/** A refusal that holds for its own attempt alone: one before it may have done the effect. Any other error as it is. */
+export function asUnclear(error: unknown): unknown {
   const code = codeOf(error);
-  return code === "retry_after" || code === "upstream_refused" || code === "not_retryable" || code === "lock_held";
+  if (code === undefined || !isDefiniteRefusal(error)) return error;
+  const { stack, cause } = error as Error;
+  return Object.assign(new MillraceError(code, messageOf(error), { ...detailOf(error), unclear: true, cause }), { stack });
+}
+
+/** True for such a refusal. */
+export function isUnclear(error: unknown): boolean {
+  return detailOf(error).unclear === true;
 }
 
 /**
@@ -235,6 +251,7 @@ const DETAIL_FIELDS: Omit<Record<keyof ErrorDetail, (value: unknown) => boolean>
   from: isText,
   to: isText,
   audited: isFlag,
+  unclear: isFlag,
 };
 
 /** One field of an error's detail. Errors of users may throw where they are looked at. */

@@ -52,8 +52,9 @@ export function asRemembered(error: unknown): unknown {
 const KINDS = new Map([EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError].map((kind) => [kind.name, kind]));
 
 /** The error as the code heard it. */
-export function errorOf({ name, code, message }: Caught): Error {
-  if (name === "MillraceError" && code) return new MillraceError(code, message);
+export function errorOf({ name, code, message, effect }: Caught): Error {
+  const unclear = effect === "unknown" || effect === "undoable";
+  if (name === "MillraceError" && code) return new MillraceError(code, message, unclear ? { unclear } : {});
   return Object.assign(new (KINDS.get(name) ?? Error)(message), { name }, code && { code });
 }
 

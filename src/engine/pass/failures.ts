@@ -13,11 +13,22 @@ interface Failed {
 export class Failures {
   readonly #attempts = new Map<string, Failed>();
   readonly #heard = new Map<unknown, string>();
+  readonly #unclear = new Set<string>();
   #trouble = false;
 
   /** An attempt at a step threw; `last` when the platform will not try it again. */
   note(label: string, attempt: number, error: unknown, last: boolean): void {
     this.#attempts.set(label, { error, last, failure: describeFailure(label, attempt, error) });
+  }
+
+  /** Of an attempt at a step nobody knows what it did: a later one's refusal says nothing of that. */
+  noteUnclear(label: string): void {
+    this.#unclear.add(label);
+  }
+
+  /** True where a step has had such an attempt in this pass. */
+  isUnclear(label: string): boolean {
+    return this.#unclear.has(label);
   }
 
   /** A step fails with this error without the platform. */

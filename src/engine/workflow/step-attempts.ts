@@ -1,5 +1,5 @@
 import { isSimulatedDeath } from "../contract/crash-points.ts";
-import { MillraceError, messageOf, readable } from "../contract/errors.ts";
+import { asUnclear, isDefiniteRefusal, MillraceError, messageOf, readable } from "../contract/errors.ts";
 import { WatchedAttempt } from "../observe/attempts.ts";
 import { asMissing, describeFailure } from "../pass/failure.ts";
 import type { Pass } from "../pass/pass.ts";
@@ -21,6 +21,8 @@ const HUNG = new MillraceError("step_timeout", "The attempt did not end in time,
 /** The attempts that this pass makes at one platform step, and what they fail with. */
 export class StepAttempts {
   #ran = false;
+  /** The last attempt that has failed here. */
+  #failed = 0;
   #underWay: { attempt: number; since: number; watched: WatchedAttempt } | undefined;
 
   constructor(
@@ -50,7 +52,7 @@ export class StepAttempts {
     try {
       return await watched.make(work);
     } catch (thrown) {
-      const error = asNamed(asMissing(readable(thrown)));
+      const error = this.#besideEarlier(attempt, asNamed(asMissing(readable(thrown))));
       const told = asStepError(error);
       if (!isSimulatedDeath(error)) this.#note(watched, error, endsStep(told) || attempt > this.limit);
       throw told;
@@ -71,6 +73,14 @@ export class StepAttempts {
     else if (!this.#ran) failures.note(this.label, this.limit + 1, error, true);
     failures.noteRejected(this.label, error);
     return hung;
+  }
+
+  /** An attempt that hung, or that a pass before had made, may have done what this one says was not done. */
+  #besideEarlier(attempt: number, error: unknown): unknown {
+    const { failures } = this.pass;
+    if (attempt - 1 !== this.#failed || !isDefiniteRefusal(error)) failures.noteUnclear(this.label);
+    this.#failed = attempt;
+    return failures.isUnclear(this.label) ? asUnclear(error) : error;
   }
 
   #note(watched: WatchedAttempt, error: unknown, last: boolean): void {

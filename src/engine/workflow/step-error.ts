@@ -1,5 +1,5 @@
 import { NonRetryableError } from "cloudflare:workflows";
-import { codeOf, isTerminal, MillraceError, messageOf, NON_RETRYABLE, saysTerminal } from "../contract/errors.ts";
+import { codeOf, isTerminal, isUnclear, MillraceError, messageOf, NON_RETRYABLE, saysTerminal } from "../contract/errors.ts";
 import { framesOf } from "../contract/stack.ts";
 import { readTold, tellError } from "../contract/told-error.ts";
 
@@ -17,7 +17,7 @@ export function asPlatformError(error: unknown): unknown {
 export function asStepError(error: unknown): unknown {
   const code = codeOf(error);
   if (code === undefined) return withoutCode(error);
-  const text = tellError({ message: messageOf(error), code, isFinal: saysTerminal(error) });
+  const text = tellError({ message: messageOf(error), code, isFinal: saysTerminal(error), isUnclear: isUnclear(error) });
   if (isTerminal(error)) return new NonRetryableError(text);
   return new Error(text.startsWith(NON_RETRYABLE) ? `Error: ${text}` : text);
 }
@@ -47,7 +47,9 @@ export function asNamed(error: unknown): unknown {
 /** A step's error as the platform gives it back, with its code again: the same in the pass that made it and in every later one. */
 export function fromStepError(error: unknown): unknown {
   const told = readTold(messageOf(error));
-  return told ? new MillraceError(told.code, told.message.replace(NAME, ""), told.isFinal ? { terminal: true } : {}) : error;
+  if (!told) return error;
+  const { code, message, isFinal, isUnclear: unclear } = told;
+  return new MillraceError(code, message.replace(NAME, ""), { ...(isFinal && { terminal: true }), ...(unclear && { unclear }) });
 }
 
 /** Before its message the platform puts the error's name, or not. */

@@ -75,11 +75,10 @@ export class Undoing implements Taking {
       // Whatever is found happened when it was begun: it is taken back in that order. What is done once more comes last.
       const at = entry === undefined ? step : { ...step, position: entry.position };
       const effect = { pass: this.#pass, step: at, definition: entry === undefined ? definition : asking, input, writes: record };
-      return this.#platform.settle(at, definition, (nth, doubted) => attemptEffect(effect, nth, doubted).catch(nothingIfRefused));
+      return this.#platform.settle(at, definition, (nth, doubted) => attemptEffect(effect, nth, doubted).catch(nothingIfNone));
     };
     return this.#find(step, async (failure) => {
       const hasWayBack = definition.undo !== undefined || undo !== undefined;
-      // A certain no, also of a later attempt under the same key, says that it did not happen.
       const mayHaveHappened = failure === undefined || !isDefiniteRefusal(failure);
       const isDoneOnceMore = hasWayBack && mayHaveHappened && !CLAIMED.has(definition.effect);
       const output = await this.#recorded<Output>(step, { settle, isDoneOnceMore, failed: failure !== undefined });
@@ -220,8 +219,11 @@ class DidNotHappen extends MillraceError {
   }
 }
 
-/** A certain no, of the upstream or of ours: there is nothing to take back. */
-function nothingIfRefused(error: unknown): StepOutcome {
-  if (isDefiniteRefusal(error)) return { output: null, outputRef: null };
+/**
+ * Where the upstream said that it did not happen, there is nothing to take back. That it refuses now, to look or to do it once more, says
+ * nothing of what it did before.
+ */
+function nothingIfNone(error: unknown): StepOutcome {
+  if (error instanceof DidNotHappen) return { output: null, outputRef: null };
   throw error;
 }

@@ -1,0 +1,165 @@
+import { defineStep, notRetryable, retryAfter, type Steps, upstreamRefused } from "millrace";
+import { cancelInstance, planUndo } from "millrace/operate";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { mode } from "../../probe/mode.ts";
+import { operator, probeEnv } from "../harness.ts";
+import { errorOf, runLab } from "../lab.ts";
+import { back, ended, undo } from "./operating.ts";
+import { comes, kept } from "./scene.ts";
+import { skip, undoFailed, undoneInPart, van } from "./undo-failing.ts";
+
+/** What a payment says each time that it is sent, and at last that it was made. */
+type Answers = ("lost" | "401" | "429" | "400")[];
+const SAID = {
+  lost: () => new Error("No answer."),
+  "401": () => notRetryable("The key has expired.", 401),
+  "429": () => retryAfter(20, "Too many at once.", 429),
+  "400": () => upstreamRefused("No such account.", 400),
+};
+
+/** A payment in the world: sent once for each answer, and paid by the first whose answer was lost. */
+function payment(world: string[], answers: Answers, effect: "keyed" | "natural", limit = answers.length - 1) {
+  return defineStep({
+    effect,
+    retries: { limit, delay: 10, backoff: "constant" },
+    timeout: 5000,
+    run: async () => {
+      const answer = answers.shift();
+      world.push(answer ?? "paid");
+      if (answer !== undefined) throw SAID[answer]();
+      return "payment";
+    },
+    undo: back(async () => world.push("pay back")) as never,
+  });
+}
+
+async function run(steps: "lean" | "platform", code: (step: Steps) => Promise<unknown>): Promise<string> {
+  mode.steps = steps;
+  onTestFinished(() => {
+    mode.steps = "platform";
+  });
+  return (await runLab(({ step }) => code(step))).instanceId;
+}
+
+const pay = (verdict: string) => ({ step: "pay", item: "", verdict });
+const planned = async (id: string) => (await planUndo(probeEnv, operator, id)).effects.find(({ step }) => step === "pay");
+
+describe.each(["platform", "lean"] as const)("W19 %s steps: an effect whose answer was lost", (steps) => {
+  it.each([
+    ["keyed", "401", "ends its run"],
+    ["natural", "429", "ends its run"],
+    ["keyed", "400", "is caught"],
+    ["natural", "401", "is caught"],
+  ] as const)(
+    "and whose next try was refused (%s, %s), may have happened: an undo takes it back where that %s",
+    async (of, refusal, end) => {
+      const world: string[] = [];
+      const definition = payment(world, ["lost", refusal], of);
+      const id = await run(steps, async (step) => {
+        await step.effect("van", van(world), null);
+        const paid = step.effect("pay", definition, null);
+        if (end === "is caught") await paid.catch(() => "without");
+        else await paid;
+      });
+      await ended(id);
+      expect(world).toEqual(["van", "lost", refusal]);
+      expect(await planned(id)).toEqual(pay("repeated"));
+      await undo(id);
+      expect(await kept(id, "terminated", "errored")).toBe("terminated");
+      expect(world.slice(3)).toEqual(["paid", "pay back", "van back"]);
+    },
+  );
+
+  it("and that a cancel meets between two tries, the last of them refused, is taken back", async () => {
+    const world: string[] = [];
+    const definition = { ...payment(world, ["lost", "400"], "keyed"), retries: { limit: 5, delay: 2000 } };
+    const id = await run(steps, async (step) => {
+      await step.effect("van", van(world), null);
+      await step.effect("pay", definition, null);
+    });
+    await comes(() => world.includes("400"));
+    await cancelInstance(probeEnv, operator, id, { reason: "called off" });
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(world.slice(3)).toEqual(["paid", "pay back", "van back"]);
+  });
+
+  it("is done once more by an undo as late as its upstream asks", async () => {
+    const world: string[] = [];
+    const answers: Answers = ["lost", "lost"];
+    const definition = payment(world, answers, "keyed", 1);
+    const id = await run(steps, async (step) => {
+      await step.effect("pay", definition, null).catch(() => "without");
+      await step.effect("van", van(world), null);
+    });
+    await ended(id);
+    expect(await planned(id)).toEqual(pay("repeated"));
+    answers.push("429");
+    await undo(id);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(world.slice(-4)).toEqual(["429", "paid", "pay back", "van back"]);
+  });
+
+  it("fails the undo where that is refused to do it once more; a person has it left alone", async () => {
+    const world: string[] = [];
+    const answers: Answers = ["lost"];
+    const definition = payment(world, answers, "keyed");
+    const id = await run(steps, async (step) => {
+      await step.effect("van", van(world), null);
+      await step.effect("pay", definition, null);
+    });
+    await ended(id);
+    answers.push("401");
+    await undoneInPart(id);
+    expect(await errorOf(id)).toMatchObject({ step: "pay", code: "not_retryable", message: "The key has expired." });
+    await skip(id, "pay");
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(world).toEqual(["van", "lost", "401", "van back"]);
+  });
+
+  it("did not happen for sure where every try of it was refused", async () => {
+    const world: string[] = [];
+    const definition = payment(world, ["400", "429", "401"], "keyed");
+    const id = await run(steps, async (step) => {
+      await step.effect("van", van(world), null);
+      await step.effect("pay", definition, null).catch(() => "without");
+    });
+    await ended(id);
+    expect(await planned(id)).toEqual(pay("nothing"));
+    await undo(id);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(world).toEqual(["van", "400", "429", "401", "van back"]);
+  });
+
+  it.each([
+    ["401", "not_retryable"],
+    ["429", "retry_after"],
+  ] as const)(
+    "and whose look-up is refused with %s in an undo fails that, by its name; a person has it left alone",
+    async (answer, code) => {
+      const world: string[] = [];
+      const booking = defineStep({
+        effect: "lookup",
+        retries: { limit: 0, delay: 10 },
+        timeout: 5000,
+        run: async (): Promise<string> => {
+          throw SAID.lost();
+        },
+        lookup: async () => {
+          throw SAID[answer]();
+        },
+        undo: back(async () => world.push("booking back")) as never,
+      });
+      const id = await run(steps, async (step) => {
+        await step.effect("van", van(world), null);
+        await step.effect("book", booking, null);
+      });
+      await ended(id);
+      const { actionId } = await undo(id);
+      await undoFailed(id, actionId);
+      expect(await errorOf(id)).toMatchObject({ step: "book", code });
+      await skip(id, "book");
+      expect(await kept(id, "terminated", "errored")).toBe("terminated");
+      expect(world).toEqual(["van", "van back"]);
+    },
+  );
+});
