@@ -28,6 +28,10 @@ export const bulkSchema = reasoned.extend({
     .max(MAX_IDS)
     .optional(),
   dry_run: z.boolean().default(false).meta({ description: "True only says what matches, and what of the first ten would be refused." }),
+  undo: z
+    .boolean()
+    .optional()
+    .meta({ description: "Of `cancel`: false leaves standing what they did. Default true: it is taken back, where it can be." }),
   at_most: z.int().min(1).max(MAX_MATCHED).optional().meta({
     description: "How many it may be about, as a dry run has counted them: where more match by now, nothing is done. Default 100,000.",
   }),

@@ -21,6 +21,8 @@ export interface BulkAsked {
   readonly ratePerSecond: number;
   readonly stopAtErrorRate: number;
   readonly settleWithinSeconds: number;
+  /** False where what was done is left standing; else it is not there. */
+  readonly undo?: boolean;
 }
 
 /** A bulk action as it is written first. */

@@ -12,6 +12,8 @@ export interface BulkCallOf<Known> {
   readonly by: Operator;
   /** Why, for the audit. */
   readonly reason: string;
+  /** False leaves standing what was done: said of a verb that `takesBack`, and true of any other. */
+  readonly undo: boolean;
   /** The bulk action's id; a dry run has none. */
   readonly bulkId: string | null;
 }
@@ -43,6 +45,8 @@ export interface BulkVerbOf<Filter, Known> {
    * be about. Default nothing.
    */
   readonly follows?: string | ((call: BulkCallOf<Known>, things: Statement) => Promise<string | null>);
+  /** True for a verb that takes back what was done, unless it is asked for with `undo: false`. Default false. */
+  readonly takesBack?: boolean;
   /** The scope that a token needs. Default `operate`. */
   readonly scope?: string;
   /** Reads a filter from outside. */

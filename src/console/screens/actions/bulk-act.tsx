@@ -5,7 +5,7 @@ import { Act } from "../../parts/act.tsx";
 import { shortId } from "../../parts/id.tsx";
 import "./actions.css";
 import { Scope } from "./scope.tsx";
-import { begun, counted, nounOf } from "./words.ts";
+import { begun, counted, nounOf, TAKES_BACK } from "./words.ts";
 
 type Asked = Answer<"/v1/bulk-actions", "$post">;
 type Plan = Extract<Asked, { sample: unknown }>;
@@ -46,9 +46,11 @@ function paceOf({ rate, ramp, failing, settle }: Pace) {
 export function BulkAct({ verbs, meant, close }: BulkActProps) {
   const [verb, setVerb] = useState(verbs[0] ?? "");
   const [said, say] = useState<Pace>(USUAL);
+  const [undo, setUndo] = useState(true);
   const pace = paceOf(said);
   const [, many] = nounOf(verb);
-  const ask = (more: object, key?: string) => post("/v1/bulk-actions", { body: { verb, ...meant, ...pace, ...more }, ...(key && { key }) });
+  const whole = { verb, ...meant, ...pace, ...(TAKES_BACK.has(verb) && { undo }) };
+  const ask = (more: object, key?: string) => post("/v1/bulk-actions", { body: { ...whole, ...more }, ...(key && { key }) });
   return (
     <Act
       title={`${begun(verb)} ${many}`}
@@ -57,7 +59,7 @@ export function BulkAct({ verbs, meant, close }: BulkActProps) {
       final={({ follows }) => follows}
       missing="One of the numbers of its pace cannot be."
       dryRun={() => ask({ reason: "How many are they?", dry_run: true }) as Promise<Result<Plan>>}
-      depends={[verb, JSON.stringify(said)]}
+      depends={[verb, undo, JSON.stringify(said)]}
       isReady={pace !== undefined}
       refusal={({ matched }) => (matched === 0 ? `Nothing of it is left: no ${many} match, so there is nothing to do.` : null)}
       show={(plan) => <Count verb={verb} plan={plan} />}
@@ -84,6 +86,11 @@ export function BulkAct({ verbs, meant, close }: BulkActProps) {
             </label>
           ))}
         </fieldset>
+      )}
+      {TAKES_BACK.has(verb) && (
+        <label class="check">
+          <input type="checkbox" checked={undo} onChange={() => setUndo(!undo)} /> Take back what they did
+        </label>
       )}
       <details class="actions-pace">
         <summary>

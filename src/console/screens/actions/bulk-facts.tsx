@@ -5,7 +5,17 @@ import { type Bulk, counted, listOf, nounOf } from "./words.ts";
 
 /** Why it was begun, over what, and how it goes about it. */
 export function BulkFacts({ bulk }: { bulk: Bulk }) {
-  const { verb, reason, filter, matched, ramp, rate_per_second: rate, stop_at_error_rate: stop, settle_within_seconds: settle } = bulk;
+  const {
+    verb,
+    reason,
+    filter,
+    undo,
+    matched,
+    ramp,
+    rate_per_second: rate,
+    stop_at_error_rate: stop,
+    settle_within_seconds: settle,
+  } = bulk;
   const now = listOf(bulk);
   return (
     <dl class="pairs">
@@ -23,6 +33,12 @@ export function BulkFacts({ bulk }: { bulk: Bulk }) {
           </>
         )}
       </dd>
+      {undo !== null && (
+        <>
+          <dt>What they did</dt>
+          <dd>{undo ? "is taken back, where it can be" : "stands: nothing of it is taken back"}</dd>
+        </>
+      )}
       <dt>Count before</dt>
       <dd>
         {counted(verb, matched)}, written down <Moment at={bulk.created_at} />

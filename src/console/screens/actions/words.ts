@@ -12,6 +12,9 @@ const NOUNS: Readonly<Record<string, readonly [one: string, many: string]>> = {
   redeliver: ["delivery", "deliveries"],
 };
 
+/** Verbs by which what was done is taken back, unless it is to stand. */
+export const TAKES_BACK: ReadonlySet<string> = new Set(["cancel"]);
+
 /** A verb as a title or a button begins with it. */
 export function begun(verb: string): string {
   const words = verb.replaceAll("_", " ");

@@ -5,6 +5,7 @@ import { hideOfTargets } from "../../inspect/dead-letters.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
 import { planBulk, startBulk } from "../../operate/bulk/start.ts";
 import { abort, resume } from "../../operate/bulk/steer.ts";
+import { undoOf } from "../../operate/bulk/verbs.ts";
 import { BULK_RESULTS } from "../../store/bulk-items.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
@@ -35,6 +36,10 @@ const BulkActionSchema = z
     rate_per_second: z.number(),
     stop_at_error_rate: z.number(),
     settle_within_seconds: z.number(),
+    undo: z.boolean().nullable().openapi({
+      description:
+        "False: what was done is left standing; true: it is taken back, where it can be. Null for a verb that takes nothing back.",
+    }),
     matched: z.int().openapi({ description: "What it is about, frozen at `created_at`: always done + skipped + failed + left." }),
     done: z.int(),
     skipped: z.int().openapi({ description: "Nothing was to do any more." }),
@@ -162,6 +167,7 @@ const resumeRoute = steering(
 );
 
 export function bulkActions(catalog: Catalog) {
+  const view = (bulk: BulkRow) => bulkView(catalog, bulk);
   return new OpenAPIHono<HttpEnv>()
     .openapi(start, async (context) => {
       const key = idempotencyKey(context.req.header("idempotency-key"));
@@ -186,14 +192,14 @@ export function bulkActions(catalog: Catalog) {
         return context.json({ ...plan, sample: sample.map(({ id, refused }) => ({ id, refused: hide(id)(refused) })) }, 200);
       }
       const { bulk, replayed } = await startBulk(context.env, catalog, context.var.caller, request, key);
-      return context.json({ ...bulkView(bulk), replayed }, 202, { location: `/v1/bulk-actions/${bulk.id}` });
+      return context.json({ ...view(bulk), replayed }, 202, { location: `/v1/bulk-actions/${bulk.id}` });
     })
     .openapi(list, async (context) => {
       const found = await listBulkActions(context.env, context.var.caller, context.req.valid("query"));
-      return context.json(page(found, bulkView), 200);
+      return context.json(page(found, view), 200);
     })
     .openapi(show, async (context) => {
-      return context.json(bulkView(await getBulkAction(context.env, context.var.caller, context.req.valid("param").id)), 200);
+      return context.json(view(await getBulkAction(context.env, context.var.caller, context.req.valid("param").id)), 200);
     })
     .openapi(items, async (context) => {
       const { result, cursor, limit } = context.req.valid("query");
@@ -214,16 +220,16 @@ export function bulkActions(catalog: Catalog) {
     .openapi(abortRoute, async (context) => {
       const { reason } = await readBody(context.req, reasoned);
       const { actionId, bulk } = await abort(context.env, context.var.caller, context.req.valid("param").id, reason);
-      return context.json({ ...bulkView(bulk), action_id: actionId }, 202);
+      return context.json({ ...view(bulk), action_id: actionId }, 202);
     })
     .openapi(resumeRoute, async (context) => {
       const { reason } = await readBody(context.req, reasoned);
       const { actionId, bulk } = await resume(context.env, catalog, context.var.caller, context.req.valid("param").id, reason);
-      return context.json({ ...bulkView(bulk), action_id: actionId }, 202);
+      return context.json({ ...view(bulk), action_id: actionId }, 202);
     });
 }
 
-function bulkView({ asked, ...bulk }: BulkRow): z.infer<typeof BulkActionSchema> {
+function bulkView(catalog: Catalog, { asked, ...bulk }: BulkRow): z.infer<typeof BulkActionSchema> {
   const { id, verb, state, why, actor, reason, matched, done, skipped, failed, left } = bulk;
   return {
     ...{ id, verb, state, why, actor, reason },
@@ -232,6 +238,7 @@ function bulkView({ asked, ...bulk }: BulkRow): z.infer<typeof BulkActionSchema>
     rate_per_second: asked.ratePerSecond,
     stop_at_error_rate: asked.stopAtErrorRate,
     settle_within_seconds: asked.settleWithinSeconds,
+    undo: undoOf(catalog, verb, asked.undo),
     ...{ matched, done, skipped, failed, left },
     instance_id: bulk.instanceId,
     created_at: iso(bulk.createdAt),

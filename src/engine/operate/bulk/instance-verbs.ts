@@ -22,21 +22,24 @@ interface OfInstances {
   readonly from: readonly InstanceStatus[];
   /** That of those which are meant where a filter names none; it has to, where this is left out. */
   readonly usual?: InstanceStatus;
+  /** True where it takes back what they did, unless it is asked not to. */
+  readonly takesBack?: boolean;
   readonly plan: (env: BulkCall["env"], by: Operator, id: string) => Promise<{ refused: string | null }>;
-  readonly act: (env: BulkCall["env"], by: Operator, id: string, reason: string) => Promise<unknown>;
+  readonly act: (env: BulkCall["env"], by: Operator, id: string, reason: string, undo: boolean) => Promise<unknown>;
   /** How those end that go on by it. Default: nobody looks, and all is well at once. */
   readonly outcomes?: NonNullable<BulkVerb["outcomes"]>;
 }
 
-function ofInstances({ name, follows, from, usual, plan, act, outcomes }: OfInstances): AnyBulkVerb {
+function ofInstances({ name, follows, from, usual, takesBack = false, plan, act, outcomes }: OfInstances): AnyBulkVerb {
   return defineBulkVerb({
     name,
     noun: "instances",
     filter: instanceFilter(from, usual),
     members: instanceMembers,
     unknown: unknownOfInstances,
-    async act({ env, by, reason }, id) {
-      await act(env, by, id, reason);
+    takesBack,
+    async act({ env, by, reason, undo }, id) {
+      await act(env, by, id, reason, undo);
       return { changed: true };
     },
     refusal: async ({ env, by }, id) => (await plan(env, by, id)).refused,
@@ -81,6 +84,11 @@ async function doneAgain({ env, by }: BulkCall, members: Statement): Promise<str
   return `${begin} again what was taken back. Answers and events of the first time hold: nobody is asked again.`;
 }
 
+const TAKEN_BACK =
+  "What they did is taken back, where it can be, and a cancel is not called back once it has begun. With `undo: false` what they did stands.";
+const STANDS =
+  "What they did stands: nothing of it is taken back. They are ended, and a cancel is not called back. An undo of each by itself takes back later what it did.";
+
 /** What is done to many instances at once, each as its own route does it to one. */
 export const INSTANCE_VERBS: readonly AnyBulkVerb[] = [
   ofInstances({
@@ -88,10 +96,9 @@ export const INSTANCE_VERBS: readonly AnyBulkVerb[] = [
     act: (env, by, id, reason) => retryInstance(env, by, id, { reason }),
   }),
   ofInstances({
-    ...{ name: "cancel", from: UNDER_WAY.values, plan: planCancel, outcomes: ends },
-    act: (env, by, id, reason) => cancelInstance(env, by, id, { reason }),
-    follows:
-      "What they did is taken back, where it can be, and a cancel is not called back once it has begun. One that is to keep what it did is cancelled by itself, with `undo: false`.",
+    ...{ name: "cancel", from: UNDER_WAY.values, takesBack: true, plan: planCancel, outcomes: ends },
+    act: (env, by, id, reason, undo) => cancelInstance(env, by, id, { reason, undo }),
+    follows: async ({ undo }) => (undo ? TAKEN_BACK : STANDS),
   }),
   ofInstances({ name: "pause", from: GOING_ON.values, plan: planPause, act: pauseInstance }),
   ofInstances({ name: "resume", from: ["paused"], usual: "paused", plan: planResume, act: resumeInstance }),

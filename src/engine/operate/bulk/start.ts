@@ -22,6 +22,8 @@ export interface BulkRequest {
   filter?: unknown;
   ids?: readonly string[] | undefined;
   reason: string;
+  /** False leaves standing what was done; of a verb that takes it back. Default true. */
+  undo?: boolean | undefined;
   /** How many it may be about; default as many as one takes. */
   atMost?: number | undefined;
   /** Sizes of the first stages; the rest is the last one. */
@@ -50,7 +52,7 @@ export interface BulkPlan {
 export async function planBulk(env: EngineEnv, catalog: Catalog, by: Asker, request: BulkRequest): Promise<BulkPlan> {
   const { verb, members, ids, asked } = read(catalog, by, request);
   const { matched, first } = await count(env, members, ids);
-  const call = { env, catalog, by: operatorOf(by), reason: request.reason, bulkId: null };
+  const call = callOf(env, catalog, by, request);
   if (matched === 0) await assertKnownNames(verb, call, asked);
   const sample = await Promise.all(first.map(async (id) => ({ id, refused: await refusalOf(verb, call, id) })));
   const stages: number[] = [];
@@ -64,6 +66,10 @@ export async function planBulk(env: EngineEnv, catalog: Catalog, by: Asker, requ
       ? await verb.follows(call, ids ? sql`SELECT value AS id FROM ${among(ids)}` : members)
       : verb.follows;
   return { matched, sample, stages, follows: follows ?? null };
+}
+
+function callOf(env: EngineEnv, catalog: Catalog, by: Asker, { reason, undo = true }: BulkRequest): BulkCall {
+  return { env, catalog, by: operatorOf(by), reason, undo, bulkId: null };
 }
 
 /** Why one thing would be refused now; also where there is no such thing. */
@@ -102,7 +108,7 @@ export async function startBulk(
   const known = key === undefined ? undefined : await findBulkAction(env, by, id);
   if (known) return { bulk: assertSame(known, fingerprint), replayed: true };
   const { matched } = await count(env, members, ids);
-  if (matched === 0) await assertKnownNames(verb, { env, catalog, by: operatorOf(by), reason: request.reason, bulkId: null }, asked);
+  if (matched === 0) await assertKnownNames(verb, callOf(env, catalog, by, request), asked);
   const { atMost = MAX_MATCHED } = request;
   if (matched > atMost) throw moreMatched(matched, atMost);
   const bulk: NewBulk = { id, verb: verb.name, reason: request.reason, asked, fingerprint, instanceId: passInstance(tenantId, id, 1) };
@@ -112,7 +118,7 @@ export async function startBulk(
     target: id,
     instanceId: null,
     reason: request.reason,
-    detail: { verb: verb.name, filter: asked.filter, ids: asked.ids },
+    detail: { verb: verb.name, filter: asked.filter, ids: asked.ids, ...(verb.takesBack && { undo: request.undo ?? true }) },
   };
   const operator = operatorOf(by);
   const place = { tenantId, id };
@@ -181,6 +187,9 @@ function read(catalog: Catalog, by: Asker, request: BulkRequest): Read {
   assertCarriedOut(catalog);
   const verb = bulkVerb(catalog, request.verb);
   assertMayAct(by, verb);
+  if (request.undo !== undefined && !verb.takesBack) {
+    throw refused("undo", `says nothing to \`${verb.name}\`, which takes nothing back: leave it out`);
+  }
   if (request.filter === undefined && request.ids === undefined) {
     throw refused("filter", "is missing: send one, or `ids` in its place");
   }
@@ -196,6 +205,7 @@ function read(catalog: Catalog, by: Asker, request: BulkRequest): Read {
     ratePerSecond: request.ratePerSecond ?? DEFAULT_RATE,
     stopAtErrorRate: request.stopAtErrorRate ?? DEFAULT_ERROR_RATE,
     settleWithinSeconds: request.settleWithinSeconds ?? DEFAULT_SETTLE_SECONDS,
+    ...(request.undo === false && { undo: false }),
   };
   return { verb, ids, asked, members: ids ? NOTHING : verb.members(operatorOf(by), filter) };
 }

@@ -131,8 +131,8 @@ async function waitForEnds(turn: Turn, bulk: BulkRow, acted: number, isHalted: (
   }
 }
 
-function given({ env, catalog, tenantId }: Turn, { id: bulkId, verb, actor, reason }: BulkRow) {
-  return { verb: bulkVerb(catalog, verb), call: { env, catalog, by: { tenantId, actor }, reason, bulkId } };
+function given({ env, catalog, tenantId }: Turn, { id: bulkId, verb, actor, reason, asked: { undo = true } }: BulkRow) {
+  return { verb: bulkVerb(catalog, verb), call: { env, catalog, by: { tenantId, actor }, reason, undo, bulkId } };
 }
 
 /** The ids at the next places: of one list, so a chunk may be shorter where the next one begins. */

@@ -25,6 +25,12 @@ export function bulkVerb(catalog: Catalog, name: string): AnyBulkVerb {
   throw new MillraceError("invalid_payload", `No bulk action does "${beginning(name, 64)}".`, { issues: [{ path: "verb", message }] });
 }
 
+/** Whether what was done is taken back by a bulk action; null for a verb that takes nothing back, and for one that there is not any more. */
+export function undoOf(catalog: Catalog, name: string, undo = true): boolean | null {
+  const verb = bulkVerbs(catalog).find((one) => one.name === name);
+  return verb?.takesBack ? undo : null;
+}
+
 /** Refuses a verb that a token may not use. Errors: `forbidden`. */
 export function assertMayAct({ scopes }: Pick<Asker, "scopes">, { name, scope = "operate" }: AnyBulkVerb): void {
   if (scopes.includes(scope)) return;

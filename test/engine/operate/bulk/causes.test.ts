@@ -3,6 +3,7 @@ import { expect, it } from "vitest";
 import { type LabCall, labs } from "../../../probe/lab.ts";
 import { app } from "../../../probe/worker.ts";
 import { fresh, probeEnv, reaches, rows } from "../../harness.ts";
+import { scene } from "../scene.ts";
 import { auditOf, failedRuns, lettersOfThreeCauses, theOperator } from "./bulk.ts";
 
 interface Causes {
@@ -10,10 +11,13 @@ interface Causes {
 }
 
 /** Runs of a tenant that have asked a person something, and wait. */
-async function waitingRuns(tenantId: string, count: number): Promise<string[]> {
+async function waitingRuns(tenantId: string, count: number, first = async (_: LabCall): Promise<unknown> => null): Promise<string[]> {
   const names = Array.from({ length: count }, () => fresh("lab"));
   for (const name of names)
-    labs.set(name, ({ step }) => step.approve("ask", { question: "May it?", timeout: "1 hour", otherwise: "reject" }));
+    labs.set(name, async (call) => {
+      await first(call);
+      return call.step.approve("ask", { question: "May it?", timeout: "1 hour", otherwise: "reject" });
+    });
   const requests = names.map((name) => ({ type: "lab.requested", payload: { name } }));
   const answers = await enqueue(probeEnv, app, { tenantId, source: "test" }, requests);
   const ids = answers.flatMap((answer) => (answer instanceof MillraceError ? [] : [answer.instanceId]));
@@ -53,6 +57,36 @@ it("what waits is cancelled, each on record; another tenant's is left; its statu
   // Whoever does it once more finds nothing to do.
   const again = await operator.start({ verb: "cancel", ids: own, ramp: [] });
   expect(await operator.over(again.body.id)).toMatchObject({ state: "complete", skipped: 4, failed: 0 });
+});
+
+it("a cancel of many leaves standing what they did where it is asked to, and says so: in its dry run, on its page and in the audit", async () => {
+  const operator = await theOperator();
+  const its = scene();
+  const own = await waitingRuns(operator.tenantId, 3, ({ step }) => its.act(step, "a"));
+  const asked = { verb: "cancel", filter: { status: "waiting", workflow: "lab" }, ramp: [1], reason: "the supplier left" };
+  const dry = async (more: object) =>
+    (await operator.ask<{ follows: string }>("/v1/bulk-actions", { ...asked, ...more, dry_run: true })).body.follows;
+  expect([await dry({}), await dry({ undo: true })]).toEqual(Array(2).fill(expect.stringContaining("What they did is taken back")));
+  expect(await dry({ undo: false })).toContain("What they did stands: nothing of it is taken back");
+  const key = { "idempotency-key": "once" };
+  const { body } = await operator.start({ ...asked, undo: false }, key);
+  expect(body).toMatchObject({ undo: false, matched: 3 });
+  // Under its key, one that takes back is another request.
+  expect(await operator.start(asked, key)).toMatchObject({ status: 422, body: { code: "idempotency_key_reused" } });
+  expect(await operator.over(body.id)).toMatchObject({ state: "complete", undo: false, done: 3, failed: 0 });
+  for (const id of own) expect(await reaches(id, "terminated")).toBe("terminated");
+  expect(its.log).toEqual(["a", "a", "a"]);
+  const audit = await rows<{ verb: string; undo: number }>(
+    "SELECT verb, detail->>'undo' AS undo FROM actions WHERE tenant_id = ?1 AND (target = ?2 OR detail->>'bulk' = ?2)",
+    operator.tenantId,
+    body.id,
+  );
+  expect(audit.toSorted((a, b) => a.verb.localeCompare(b.verb))).toEqual(
+    ["bulk", "cancel", "cancel", "cancel"].map((verb) => ({ verb, undo: 0 })),
+  );
+  // What nobody said otherwise of takes back, and says that; a verb that takes nothing back says nothing of it.
+  expect((await operator.start({ ...asked, filter: { status: "paused" } })).body).toMatchObject({ undo: true });
+  expect((await operator.start({ verb: "pause", filter: { status: "waiting" } })).body).toMatchObject({ undo: null });
 });
 
 it("what waits is paused, and resumed, and a cause of instances is closed by its id", async () => {

@@ -39,6 +39,7 @@ describe("A bulk action is refused, and nothing is kept of it,", () => {
     ["a filter and ids at once", { ...none, ids: ["a"] }, "filter", "one of them"],
     ["neither of them", { ...none, filter: undefined }, "filter", "is missing"],
     ["an id that is none", { ...none, filter: undefined, ids: ["a b"] }, "ids.0", "must be an id"],
+    ["an undo of a verb that takes nothing back", { ...none, undo: false }, "undo", "takes nothing back"],
     ["a rate that the platform cannot keep", { ...none, rate_per_second: 101 }, "rate_per_second", "100"],
     ["a stage of nothing", { ...none, ramp: [1, 0] }, "ramp.1", "1"],
     ["a share of errors beyond all", { ...none, stop_at_error_rate: 2 }, "stop_at_error_rate", "1"],
