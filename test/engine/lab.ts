@@ -11,10 +11,16 @@ export const LAB = (probeEnv as unknown as { LAB: Workflow }).LAB;
 /** Accepts a run that does what `code` says, on every pass: code that shall differ between passes reads a variable of the test. */
 export async function runLab(
   code: (call: LabCall) => Promise<unknown>,
-  { name = fresh("lab"), note = "", person, ...request }: Partial<CommandRequest> & { name?: string; note?: string; person?: object } = {},
+  {
+    name = fresh("lab"),
+    note = "",
+    person,
+    tenantId = tenant.tenantId,
+    ...request
+  }: Partial<CommandRequest> & { name?: string; note?: string; person?: object; tenantId?: string } = {},
 ): Promise<Accepted & { name: string }> {
   labs.set(name, code);
-  const [answer] = await enqueue(probeEnv, app, tenant, [
+  const [answer] = await enqueue(probeEnv, app, { ...tenant, tenantId }, [
     { type: "lab.requested", payload: { name, note, ...(person && { person }) }, ...request },
   ]);
   if (answer instanceof MillraceError || answer === undefined) throw answer;

@@ -23,6 +23,7 @@ const READS_ALL: Record<string, string> = {
   "store/bulk-lists.ts freezeMembers": "What a person acts upon at one moment, at most 100,000 of it, sorted by age.",
   "operate/bulk/start.ts count": "The same, counted before it.",
   "operate/bulk/instance-verbs.ts doneAgain": "The same, those among them that were undone.",
+  "operate/bulk/doubt-verbs.ts byStep": "The same, by the steps that they are in doubt of.",
   "operate/bulk/filters.ts instanceMembers": "The same: what is open is read from an index that holds nothing else.",
   "keeper/prune-objects.ts refsAmong": "An index that holds only messages whose payload is in R2, once a day.",
   "inspect/effects.ts listEffects": "An index that holds only what is in doubt.",

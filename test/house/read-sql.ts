@@ -25,7 +25,7 @@ interface Template {
 
 const STATEMENT = /^\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b/;
 /** What the engine's verbs for bulk actions select, where a statement takes what a verb selects. */
-const MEMBERS = ["instanceMembers", "letterMembers"];
+const MEMBERS = ["instanceMembers", "letterMembers", "doubtMembers"];
 /** Stands for a part that cannot be read from the source. */
 const UNREAD = "<unread>";
 const NOW = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";

@@ -2,6 +2,7 @@ import type { Asker } from "../access/may-ask.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type Issue, MillraceError } from "../contract/errors.ts";
 import { type Hide, hideAll, hideNothing } from "../contract/hide.ts";
+import { parseEntryKey } from "../contract/ids.ts";
 import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { keysetPage, LOOKED_AT, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
@@ -194,7 +195,7 @@ export async function hideInErrors(
   return (id) => hides.get(id) ?? hideAll;
 }
 
-/** The same of things that may be letters or instances. */
+/** The same of things that may be letters, instances, or effects of these. */
 export async function hideOfTargets(
   env: EngineEnv,
   by: DeadLetterReader,
@@ -202,8 +203,12 @@ export async function hideOfTargets(
   ids: readonly string[],
 ): Promise<(id: string) => Hide> {
   if (redaction === REVEALED || ids.length === 0) return () => hideNothing;
-  const [letters, ofInstance] = await Promise.all([hidesOfLetters(env, by, redaction, ids), redaction.ofInstances(env, by, ids)]);
-  return (id) => letters.get(id) ?? ofInstance(id);
+  const instanceOf = (id: string) => parseEntryKey(id)?.instanceId ?? id;
+  const [letters, ofInstance] = await Promise.all([
+    hidesOfLetters(env, by, redaction, ids),
+    redaction.ofInstances(env, by, ids.map(instanceOf)),
+  ]);
+  return (id) => letters.get(id) ?? ofInstance(instanceOf(id));
 }
 
 async function hidesOfLetters(

@@ -93,6 +93,11 @@ export function isWorkedOnBy(tenantId: string, id: string, instanceId: string): 
     WHERE id = ${id} AND tenant_id = ${tenantId} AND state = 'running' AND instance_id = ${instanceId})`;
 }
 
+/** The condition that an entry of the inbox stood as it does when a bulk action was begun: what it has counted, and nothing since. */
+export function stoodAtBegin(bulkId: string): Statement {
+  return sql`inbox.updated_at <= (SELECT created_at FROM bulk_actions WHERE id = ${bulkId})`;
+}
+
 /** How far a pass has come with it. */
 export interface BulkStep {
   readonly id: string;

@@ -34,6 +34,13 @@ export interface ActedOn {
   readonly at: number;
 }
 
+/** Things of one kind among those that a bulk action is about, and what follows for each of these. */
+export interface BulkPart {
+  readonly what: string;
+  readonly count: number;
+  readonly follows: string;
+}
+
 /** What can be done to many things at once: which things they are, how its filter finds them, and what is done to one. */
 export interface BulkVerbOf<Filter, Known> {
   /** As `verb` says it, such as `retry`. */
@@ -45,6 +52,8 @@ export interface BulkVerbOf<Filter, Known> {
    * be about. Default nothing.
    */
   readonly follows?: string | ((call: BulkCallOf<Known>, things: Statement) => Promise<string | null>);
+  /** What kinds of things there are among them, and what follows for these, for a dry run. `things` as `follows` has it. Default: nobody counts. */
+  readonly parts?: (call: BulkCallOf<Known>, things: Statement) => Promise<readonly BulkPart[]>;
   /** True for a verb that takes back what was done, unless it is asked for with `undo: false`. Default false. */
   readonly takesBack?: boolean;
   /** The scope that a token needs. Default `operate`. */
@@ -53,6 +62,11 @@ export interface BulkVerbOf<Filter, Known> {
   readonly filter: z.ZodType<Filter>;
   /** A statement that selects as `id` and `at` the things of the operator's tenant that a filter means; the oldest are acted upon first. */
   readonly members: (by: Operator, filter: Filter) => Statement;
+  /**
+   * How a thing stands in the list, and so as the `id` that `members` selects, where the database could not write its name; and back.
+   * Default: by its name.
+   */
+  readonly listing?: { readonly write: (id: string) => string; readonly read: (listed: string) => string };
   /** Names in a filter that stand for nothing: asked where nothing matches, and then it is refused with them. Default: nobody looks. */
   readonly unknown?: (call: BulkCallOf<Known>, filter: Filter) => Promise<Issue[]>;
   /**

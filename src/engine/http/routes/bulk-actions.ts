@@ -1,4 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { parseEntryKey } from "../../contract/ids.ts";
 import { aboutThese } from "../../inspect/about.ts";
 import { type BulkItemRow, type BulkRow, getBulkAction, listBulkActions, listBulkItems } from "../../inspect/bulk-actions.ts";
 import { hideOfTargets } from "../../inspect/dead-letters.ts";
@@ -55,10 +56,11 @@ const BulkActionSchema = z
 const ItemSchema = z
   .object({
     n: z.int().openapi({ description: "Its place in the order, from 0." }),
-    target: z.string().openapi({ description: "The instance, dead letter or delivery." }),
+    target: z.string().openapi({ description: "The instance, dead letter, effect (by its key) or delivery." }),
+    instance_id: z.string().nullable().openapi({ description: "Of an effect, the instance that it belongs to; null for other things." }),
     about: z.string().nullable().openapi({
       description:
-        "The workflow and subject of an instance, the type and key of a dead letter; null for what is neither, or not kept any more.",
+        "The workflow and subject of an instance, for an effect with its step in front, the type and key of a dead letter; null for what is none of these, or not kept any more.",
     }),
     result: z.enum(BULK_RESULTS),
     code: z.string().nullable(),
@@ -78,6 +80,9 @@ const PlanSchema = z
       }),
     ),
     stages: z.array(z.int()).openapi({ description: "How many each stage would have." }),
+    parts: z
+      .array(z.object({ what: z.string(), count: z.int(), follows: z.string() }))
+      .openapi({ description: "Of doubts: how many each step has, and what follows for these. Empty for other verbs." }),
     follows: z.string().nullable().openapi({ description: "What to know before it begins, such as that it is final; null for nothing." }),
   })
   .openapi("BulkPlan");
@@ -91,7 +96,7 @@ const start = createRoute({
   operationId: "startBulkAction",
   summary: "Act on many things at once",
   description: [
-    "What matches at this moment is written down, and acted upon in stages, so many a second: `retry` of instances; `replay` and `skip` of dead letters; and what this deployment adds.",
+    "What matches at this moment is written down, and acted upon in stages, so many a second: `retry`, `cancel`, `pause`, `resume` and `close` of instances; `replay` and `skip` of dead letters; `reject` and `retry_anyway` of effects in doubt; and what this deployment adds.",
     "Between two stages it waits until what was begun has ended. It stops itself where too much of a stage fails. A dry run only says what matches.",
   ].join("\n\n"),
   ...needs("operate"),
@@ -189,7 +194,10 @@ export function bulkActions(catalog: Catalog) {
         const { sample, ...plan } = await planBulk(context.env, catalog, context.var.caller, request);
         const ids = sample.map(({ id }) => id);
         const hide = await hideOfTargets(context.env, context.var.caller, redactionOf(catalog), ids);
-        return context.json({ ...plan, sample: sample.map(({ id, refused }) => ({ id, refused: hide(id)(refused) })) }, 200);
+        return context.json(
+          { ...plan, parts: [...plan.parts], sample: sample.map(({ id, refused }) => ({ id, refused: hide(id)(refused) })) },
+          200,
+        );
       }
       const { bulk, replayed } = await startBulk(context.env, catalog, context.var.caller, request, key);
       return context.json({ ...view(bulk), replayed }, 202, { location: `/v1/bulk-actions/${bulk.id}` });
@@ -248,5 +256,5 @@ function bulkView(catalog: Catalog, { asked, ...bulk }: BulkRow): z.infer<typeof
 }
 
 function itemView({ actionId, at, ...item }: BulkItemRow): Omit<z.infer<typeof ItemSchema>, "about"> {
-  return { ...item, action_id: actionId, at: iso(at) };
+  return { ...item, instance_id: parseEntryKey(item.target)?.instanceId ?? null, action_id: actionId, at: iso(at) };
 }

@@ -82,5 +82,26 @@ export function letterMembers({ tenantId }: Operator, filter: z.infer<typeof let
       AND captured_at >= ${from(filter)} AND captured_at < ${to(filter)}`;
 }
 
+/** A filter of effects in doubt. */
+export const doubtFilter = z.strictObject({
+  workflow: name.optional(),
+  step: name.optional().meta({ description: "A step's name in the code, of any item and generation." }),
+  subject: name.optional(),
+  correlation: name.optional(),
+  since: moment.optional().meta({ description: "Those that have been in doubt since then or later." }),
+  until: moment.optional().meta({ description: "Those that came in doubt before then." }),
+});
+
+/** The tenant's effects in doubt that a filter means, each by the parts of its key: as text, because a list would hold JSON as such. */
+export function doubtMembers({ tenantId }: Operator, filter: z.infer<typeof doubtFilter>): Statement {
+  return sql`
+    SELECT json_array(e.instance_id, e.step, e.item, e.generation) || '' AS id, e.updated_at AS at
+    FROM inbox e INDEXED BY inbox_in_doubt CROSS JOIN instances i ON i.id = e.instance_id
+    WHERE e.state = 'in_doubt' AND i.tenant_id = ${tenantId}
+      ${andEquals(fragment("workflow"), filter.workflow)} ${andEquals(fragment("step"), filter.step)}
+      ${andEquals(fragment("subject"), filter.subject)} ${andEquals(fragment("correlation_id"), filter.correlation)}
+      AND e.updated_at >= ${from(filter)} AND e.updated_at < ${to(filter)}`;
+}
+
 const from = ({ since }: { since?: string | undefined }) => (since === undefined ? 0 : Date.parse(since));
 const to = ({ until }: { until?: string | undefined }) => (until === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(until));

@@ -15,7 +15,11 @@ export const BECAME = sql`i.status, i.error`;
 /** What that means: it is at work, it has failed or needs a person; or it has ended well, or waits for something, and that is all. */
 export function outcomeOf({ status, error }: Became): Outcome | undefined {
   if (WORKING.has(status)) return "open";
-  if (status === "in_doubt") return { code: "in_doubt", why: "An effect of it is in doubt: resolve it (GET /v1/effects?state=in_doubt)." };
+  if (status === "in_doubt")
+    return {
+      code: "in_doubt",
+      why: "It waits in doubt: a person has to say whether it happened (GET /v1/effects?state=in_doubt lists it), and then it goes on.",
+    };
   if (!FAILED.has(status)) return undefined;
   const { code = status, message = `The instance is ${status}.` } = JSON.parse(error ?? "{}") as Partial<Failure>;
   return { code, why: message };

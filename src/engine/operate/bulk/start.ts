@@ -10,6 +10,7 @@ import { type Action, audit, operatorOf } from "../../store/actions.ts";
 import { type BulkAsked, countList, insertBulk, isMade, isWorkedOnBy, MAX_RUNNING, type NewBulk } from "../../store/bulk-actions.ts";
 import { freezeMembers, listIds, MAX_MATCHED } from "../../store/bulk-lists.ts";
 import { query } from "../../store/d1/retry.ts";
+import type { BulkPart } from "../../topology/bulk-verb.ts";
 import type { AnyBulkVerb, Catalog } from "../../topology/catalog.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { BulkActionRun, passInstance } from "./message.ts";
@@ -44,6 +45,8 @@ export interface BulkPlan {
   sample: { id: string; refused: string | null }[];
   /** How many each stage would have. */
   stages: number[];
+  /** What kinds of things there are among them, and what follows for these; none where the verb tells none apart. */
+  parts: readonly BulkPart[];
   /** What a person should know before it begins, such as that it is final; null where the verb says nothing. */
   follows: string | null;
 }
@@ -54,18 +57,18 @@ export async function planBulk(env: EngineEnv, catalog: Catalog, by: Asker, requ
   const { matched, first } = await count(env, members, ids);
   const call = callOf(env, catalog, by, request);
   if (matched === 0) await assertKnownNames(verb, call, asked);
-  const sample = await Promise.all(first.map(async (id) => ({ id, refused: await refusalOf(verb, call, id) })));
+  const things = ids ? sql`SELECT value AS id FROM ${among(ids)}` : members;
+  const named = first.map((listed) => verb.listing?.read(listed) ?? listed);
+  const sample = await Promise.all(named.map(async (id) => ({ id, refused: await refusalOf(verb, call, id) })));
   const stages: number[] = [];
   for (let place = 0; place < matched; ) {
     const { to } = stageOf(asked, matched, place);
     stages.push(to - place);
     place = to;
   }
-  const follows =
-    typeof verb.follows === "function"
-      ? await verb.follows(call, ids ? sql`SELECT value AS id FROM ${among(ids)}` : members)
-      : verb.follows;
-  return { matched, sample, stages, follows: follows ?? null };
+  const follows = typeof verb.follows === "function" ? await verb.follows(call, things) : verb.follows;
+  const parts = (await verb.parts?.(call, things)) ?? [];
+  return { matched, sample, stages, parts, follows: follows ?? null };
 }
 
 function callOf(env: EngineEnv, catalog: Catalog, by: Asker, { reason, undo = true }: BulkRequest): BulkCall {
@@ -178,7 +181,7 @@ function assertSame(bulk: BulkRow, fingerprint: string): BulkRow {
 interface Read {
   verb: AnyBulkVerb;
   members: Statement;
-  /** Each once, in their order; undefined where there is a filter. */
+  /** Each once, in their order, as they stand in a list; undefined where there is a filter. */
   ids: readonly string[] | undefined;
   asked: BulkAsked;
 }
@@ -196,7 +199,7 @@ function read(catalog: Catalog, by: Asker, request: BulkRequest): Read {
   if (request.filter !== undefined && request.ids !== undefined) {
     throw refused("filter", "and `ids` say the same in two ways: send one of them");
   }
-  const ids = request.ids && [...new Set(request.ids)];
+  const ids = request.ids && [...new Set(request.ids.map((id) => verb.listing?.write(id) ?? id))];
   const filter = request.filter === undefined ? null : readFilter(verb, request.filter);
   const asked: BulkAsked = {
     filter,

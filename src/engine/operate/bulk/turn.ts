@@ -96,8 +96,9 @@ async function act(
   isHalted: () => boolean,
 ): Promise<DidTurn> {
   const { ratePerSecond } = bulk.asked;
-  const targets = await targetsOf(turn, from, chunkSize(bulk.asked, stage.to - from));
   const { verb, call } = given(turn, bulk);
+  const listed = await listedOf(turn, from, chunkSize(bulk.asked, stage.to - from));
+  const targets = listed.map((one) => verb.listing?.read(one) ?? one);
   const items = await actOn({ verb, call, from, targets, ratePerSecond, isHalted });
   const seen = await look({
     verb,
@@ -135,13 +136,13 @@ function given({ env, catalog, tenantId }: Turn, { id: bulkId, verb, actor, reas
   return { verb: bulkVerb(catalog, verb), call: { env, catalog, by: { tenantId, actor }, reason, undo, bulkId } };
 }
 
-/** The ids at the next places: of one list, so a chunk may be shorter where the next one begins. */
-async function targetsOf({ env, tenantId, bulkId }: Turn, from: number, count: number): Promise<string[]> {
+/** What stands at the next places: of one list, so a chunk may be shorter where the next one begins. */
+async function listedOf({ env, tenantId, bulkId }: Turn, from: number, count: number): Promise<string[]> {
   const [list] = await query<{ n: number; ids: string }>(env.DB, selectList({ tenantId, id: bulkId }, from));
   const ids = list === undefined ? [] : (JSON.parse(list.ids) as string[]);
   const place = list === undefined ? 0 : from % LISTED_TOGETHER;
-  const targets = ids.slice(place, place + count);
-  if (targets.length > 0) return targets;
+  const some = ids.slice(place, place + count);
+  if (some.length > 0) return some;
   throw new MillraceError("invariant", `Bulk action ${bulkId} has no list for place ${from}. Please report this.`);
 }
 

@@ -3,11 +3,12 @@ import { MillraceError } from "../../contract/errors.ts";
 import { nearest } from "../../contract/nearest.ts";
 import { beginning } from "../../contract/text.ts";
 import type { AnyBulkVerb, Catalog } from "../../topology/catalog.ts";
+import { DOUBT_VERBS } from "./doubt-verbs.ts";
 import { INSTANCE_VERBS } from "./instance-verbs.ts";
 import { replayLetters, skipLetters } from "./letter-verbs.ts";
 
 /** What the engine does to many things at once. */
-const ENGINE_BULK_VERBS: readonly AnyBulkVerb[] = [...INSTANCE_VERBS, replayLetters, skipLetters];
+const ENGINE_BULK_VERBS: readonly AnyBulkVerb[] = [...INSTANCE_VERBS, replayLetters, skipLetters, ...DOUBT_VERBS];
 
 /** All verbs of a deployment: the engine's, and its own. */
 function bulkVerbs(catalog: Catalog): readonly AnyBulkVerb[] {
@@ -25,7 +26,7 @@ export function bulkVerb(catalog: Catalog, name: string): AnyBulkVerb {
   throw new MillraceError("invalid_payload", `No bulk action does "${beginning(name, 64)}".`, { issues: [{ path: "verb", message }] });
 }
 
-/** Whether what was done is taken back by a bulk action; null for a verb that takes nothing back, and for one that there is not any more. */
+/** Whether a bulk action takes back what was done; null for a verb that takes nothing back, and for one that is gone. */
 export function undoOf(catalog: Catalog, name: string, undo = true): boolean | null {
   const verb = bulkVerbs(catalog).find((one) => one.name === name);
   return verb?.takesBack ? undo : null;

@@ -1,14 +1,15 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { MillraceError } from "../../contract/errors.ts";
-import { digest, formatEntryKey, parseEntryKey } from "../../contract/ids.ts";
+import { digest, type EntryKey, formatEntryKey, parseEntryKey } from "../../contract/ids.ts";
 import { sql } from "../../contract/sql.ts";
 import { packOutput } from "../../guard/output.ts";
 import { type Action, actionIdOf, type Operator } from "../../store/actions.ts";
+import { stoodAtBegin } from "../../store/bulk-actions.ts";
 import { query } from "../../store/d1/retry.ts";
-import { settleDoubt } from "../../store/inbox/doubts.ts";
+import { nobodyRuns, settleDoubt } from "../../store/inbox/doubts.ts";
 import { nextGeneration } from "../../store/inbox/outcome.ts";
 import { resumeResolved } from "../../store/instances/wait.ts";
-import { actAndTell, type Refusal } from "../act.ts";
+import { actAndTell } from "../act.ts";
 
 /**
  * A person's answer to a doubt.
@@ -33,17 +34,11 @@ export async function resolveDoubt(
 ): Promise<{ actionId: string; instanceId: string }> {
   const key = parseEntryKey(entryKey);
   if (!key) throw notFound();
-  const { instanceId, step, item, generation } = key;
+  const { instanceId } = key;
   // As the engine writes it, because the run waits under that: base64 and JSON let one key be spelled in several ways.
   const target = formatEntryKey(key);
   const actionId = actionIdOf(by);
-  const [before] = await query(
-    env.DB,
-    sql`
-      SELECT e.state, iif(i.undo IS NULL, i.status, 'being undone') AS status FROM inbox e JOIN instances i ON i.id = e.instance_id
-      WHERE e.instance_id = ${instanceId} AND e.step = ${step} AND e.item = ${item} AND e.generation = ${generation}
-        AND i.tenant_id = ${by.tenantId}`,
-  );
+  const before = await standingOf(env, by, key);
   if (before === undefined) throw notFound();
 
   const path = () => `${by.tenantId}/${instanceId}/${digest("operator", actionId)}`;
@@ -51,9 +46,12 @@ export async function resolveDoubt(
   const changed = { before: { state: before.state }, after: { state: SETTLED[resolution.verb] } };
   const action: Action = { id: actionId, verb: resolution.verb, target, instanceId, reason, ...changed };
   await actAndTell(env, by, action, {
-    change: settleDoubt(key, resolution.verb, output),
+    change: settleDoubt(key, resolution.verb, output, by.bulk ? stoodAtBegin(by.bulk.id) : undefined),
     also: { again: resolution.verb === "retry_anyway" ? nextGeneration(key) : [], resumed: resumeResolved(instanceId) },
-    refused: () => nothingToResolve(String(before.state), String(before.status), resolution),
+    refused: async () => {
+      const now = (await standingOf(env, by, key)) ?? before;
+      return { why: whyRefused(now, resolution.verb), from: now.state, to: resolution.verb };
+    },
     window: "resolved, not told",
   });
   return { actionId, instanceId };
@@ -62,12 +60,49 @@ export async function resolveDoubt(
 /** How an effect stands by what a person said, as the audit says it. */
 const SETTLED: Record<Resolution["verb"], string> = { confirm: "confirmed", reject: "failed", retry_anyway: "superseded" };
 
-function nothingToResolve(state: string, status: string, { verb }: Resolution): Refusal {
-  const why =
-    state === "in_doubt" && verb === "retry_anyway"
-      ? `Nobody would run the effect again: its instance is ${status}. Confirm it, or reject it, so that what happened is on record.`
-      : `The effect is ${state}, not in doubt: there is nothing to resolve.`;
-  return { why, from: state, to: verb };
+/** How an effect stands, and its instance. */
+interface Standing {
+  state: string;
+  status: string;
+  runs_no_more: number;
+  /** 1 where it came in doubt since the bulk action was begun that asks. */
+  is_newer: number;
+}
+
+async function standingOf(env: EngineEnv, by: Operator, key: EntryKey): Promise<Standing | undefined> {
+  const { instanceId, step, item, generation } = key;
+  const stood = by.bulk ? stoodAtBegin(by.bulk.id) : sql`true`;
+  const [row] = await query<Standing & Record<string, unknown>>(
+    env.DB,
+    sql`
+      SELECT inbox.state, iif(i.undo IS NULL, i.status, 'being undone') AS status, ${nobodyRuns("inbox.position")} AS runs_no_more,
+        NOT ${stood} AS is_newer
+      FROM inbox JOIN instances i ON i.id = inbox.instance_id
+      WHERE inbox.instance_id = ${instanceId} AND inbox.step = ${step} AND inbox.item = ${item} AND inbox.generation = ${generation}
+        AND i.tenant_id = ${by.tenantId}`,
+  );
+  return row;
+}
+
+/** Dry run: why an answer would be refused now, and whether that is because there is one. Errors: `effect_not_found`. */
+export async function planResolve(
+  env: EngineEnv,
+  by: Operator,
+  entryKey: string,
+  verb: Exclude<Resolution["verb"], "confirm">,
+): Promise<{ refused: string | null; isAnswered: boolean }> {
+  const key = parseEntryKey(entryKey);
+  const standing = key && (await standingOf(env, by, key));
+  if (!standing) throw notFound();
+  return { refused: whyRefused(standing, verb), isAnswered: standing.state !== "in_doubt" };
+}
+
+function whyRefused({ state, status, runs_no_more: over, is_newer: newer }: Standing, verb: Resolution["verb"]): string | null {
+  if (state !== "in_doubt") return `The effect is ${state}, not in doubt: there is nothing to resolve.`;
+  if (newer === 1)
+    return "It was answered since this bulk action was begun, and is in doubt again: look at the receiving side anew, and answer that.";
+  if (verb !== "retry_anyway" || over === 0) return null;
+  return `Nobody would run the effect again: its instance is ${status}. Confirm it, or reject it, so that what happened is on record.`;
 }
 
 function notFound(): MillraceError {

@@ -44,18 +44,19 @@ type DoubtAnswer = "confirm" | "reject" | "retry_anyway";
 /**
  * Moves the entry out of doubt. The epoch grows, so that an attempt which wakes up late is refused. A confirmed one is recorded by its
  * step's next attempt, together with the rows and messages that belong to it; where those were written with what a person had said before,
- * they stay. A step that was skipped stays one.
+ * they stay. A step that was skipped stays one. `provided` says what must be so beside that.
  */
 export function settleDoubt(
   key: EntryKey,
   verb: DoubtAnswer,
   { output, outputRef }: { output: string | null; outputRef: string | null },
+  provided: Statement = sql`true`,
 ): Statement {
   const state = verb === "confirm" ? "confirmed" : verb === "reject" ? "failed" : "superseded";
   return sql`
     UPDATE inbox SET state = iif(${WRITTEN_AS_GIVEN}, 'done', ${state}), output = ${output}, output_ref = ${outputRef}, error = NULL,
       epoch = epoch + 1, token = iif(token = ${SKIPPED}, token, 'operator'), lease_until = NULL, updated_at = ${now}
-    WHERE ${isEntry(key)}
+    WHERE ${isEntry(key)} AND ${provided}
       AND ((state = 'in_doubt' AND (${verb} <> 'retry_anyway' OR NOT ${RUNS_NEVER_AGAIN}))
         OR (${verb} = 'confirm' AND (${OUTPUT_LOST} OR (${GIVEN} AND ${WAITS_FOR_RETRY}))))`;
 }

@@ -50,7 +50,8 @@ export async function theOperator(scopes: readonly Scope[] = ["read", "operate"]
     (await ask<{ items: Item[] }>(`/v1/bulk-actions/${id}/items?limit=200${result ? `&result=${result}` : ""}`)).body.items;
   /** What a bulk action under a key will be called: a death is laid in its way before it starts. */
   const idOf = (key: string) => digest("bulk", tenantId, key);
-  return { tenantId, ask, start, show, over, items, idOf };
+  const as = { tenantId, actor: "tess" };
+  return { tenantId, as, ask, start, show, over, items, idOf };
 }
 
 export type TheOperator = Awaited<ReturnType<typeof theOperator>>;

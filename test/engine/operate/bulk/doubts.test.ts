@@ -1,0 +1,191 @@
+import { cancelInstance, formatEntryKey, resolveDoubt } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { fresh, pauseAt, probeEnv, reaches, rows, until } from "../../harness.ts";
+import { runLab } from "../../lab.ts";
+import { effect } from "../operating.ts";
+import { auditOf, balanced, type TheOperator, theOperator } from "./bulk.ts";
+
+/** Runs of a tenant whose step has sent something, and lost the answer; what was sent is listed, by the run's name. */
+async function doubtful(tenantId: string, step: "charge" | "letter", count: number) {
+  const state = { loses: true };
+  const sent: string[] = [];
+  const names = Array.from({ length: count }, () => fresh("lab"));
+  const send = (name: string) =>
+    effect("once", async () => {
+      sent.push(name);
+      if (state.loses) throw new Error("The answer was lost.");
+      return {};
+    });
+  const ids: string[] = [];
+  // One after another: the oldest doubt is answered first.
+  for (const name of names) {
+    const { instanceId } = await runLab((call) => call.step.effect(step, send(name), {}), { name, tenantId });
+    expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+    ids.push(instanceId);
+  }
+  const keys = ids.map((instanceId) => formatEntryKey({ instanceId, step, item: "", generation: 1 }));
+  const timesOf = () => names.map((name) => sent.filter((one) => one === name).length);
+  return { ids, keys, state, timesOf };
+}
+
+interface Plan {
+  matched: number;
+  parts: { what: string; count: number; follows: string }[];
+  follows: string | null;
+  sample: { id: string; refused: string | null }[];
+}
+
+const asked = (verb: string, filter: object) => ({ verb, filter, ramp: [1], reason: "their log shows nothing" });
+const dry = async ({ ask }: TheOperator, body: object) =>
+  (await ask<Plan>("/v1/bulk-actions", { ...body, dry_run: true, reason: "r" })).body;
+
+describe("Many doubts", () => {
+  it("are rejected together, those of one step: counted by step first, each on record, each done once more; the others wait", async () => {
+    const operator = await theOperator();
+    const [charges, letters] = [await doubtful(operator.tenantId, "charge", 4), await doubtful(operator.tenantId, "letter", 2)];
+    for (const { state } of [charges, letters]) state.loses = false;
+    const now = "It is sent now, under the same key.";
+    expect(await dry(operator, asked("reject", {}))).toMatchObject({
+      matched: 6,
+      parts: [
+        { what: "lab · charge", count: 4, follows: now },
+        { what: "lab · letter", count: 2, follows: now },
+      ],
+      follows: expect.stringContaining("You say of each that it did not happen"),
+      sample: [...charges.keys, ...letters.keys].map((id) => ({ id, refused: null })),
+    });
+    const { body } = await operator.start(asked("reject", { workflow: "lab", step: "charge" }));
+    expect(await operator.over(body.id)).toMatchObject({ state: "complete", matched: 4, done: 4, skipped: 0, failed: 0 });
+    for (const id of charges.ids) expect(await reaches(id, "complete")).toBe("complete");
+    expect(charges.timesOf()).toEqual([2, 2, 2, 2]);
+    expect(letters.timesOf()).toEqual([1, 1]);
+    for (const id of letters.ids) expect(await reaches(id, "in_doubt", "running", "complete")).toBe("in_doubt");
+    const audit = await auditOf(body.id);
+    expect(audit.map(({ target }) => target).toSorted()).toEqual(charges.keys.toSorted());
+    expect(audit.every(({ verb, result }) => verb === "reject" && result === "applied")).toBe(true);
+    const items = await operator.ask<{ items: object[] }>(`/v1/bulk-actions/${body.id}/items`);
+    const item = { result: "done", about: expect.stringMatching(/^charge · lab · /) };
+    expect(items.body.items).toMatchObject(charges.ids.map((instance_id, n) => ({ n, target: charges.keys[n], instance_id, ...item })));
+  });
+
+  it("are done again together, where nobody can tell: each under a new key", async () => {
+    const operator = await theOperator();
+    const { ids, state, timesOf } = await doubtful(operator.tenantId, "charge", 3);
+    state.loses = false;
+    const plan = await dry(operator, asked("retry_anyway", { step: "charge" }));
+    expect(plan.parts).toEqual([
+      { what: "lab · charge", count: 3, follows: expect.stringContaining("under a new key: it may happen twice") },
+    ]);
+    expect(plan.follows).toContain("happens twice, and nothing takes that back");
+    const { body } = await operator.start(asked("retry_anyway", { step: "charge" }));
+    expect(await operator.over(body.id)).toMatchObject({ state: "complete", matched: 3, done: 3 });
+    for (const id of ids) expect(await reaches(id, "complete")).toBe("complete");
+    expect(timesOf()).toEqual([2, 2, 2]);
+    const entries = await rows<{ generation: number; state: string }>(
+      "SELECT generation, state FROM inbox WHERE instance_id = ?1 ORDER BY generation",
+      ids[0] ?? "",
+    );
+    expect(entries).toEqual([
+      { generation: 1, state: "superseded" },
+      { generation: 2, state: "done" },
+    ]);
+  });
+
+  it("that come in doubt again have failed, and say that a person has to answer; the bulk action stops behind the first", async () => {
+    const operator = await theOperator();
+    const { keys, state, timesOf } = await doubtful(operator.tenantId, "charge", 3);
+    const { body } = await operator.start(asked("reject", {}));
+    expect(await operator.over(body.id)).toMatchObject({ state: "stopped", done: 0, failed: 1, left: 2 });
+    expect(await operator.items(body.id)).toMatchObject([
+      { target: keys[0], result: "failed", code: "in_doubt", why: expect.stringContaining("a person has to say whether it happened") },
+    ]);
+    expect(timesOf()).toEqual([2, 1, 1]);
+    state.loses = false;
+    await operator.ask(`/v1/bulk-actions/${body.id}/resume`, { reason: "the line is back" });
+    expect(await operator.over(body.id)).toMatchObject({ state: "complete", done: 2, failed: 1, left: 0 });
+  });
+
+  it("B02 answered by somebody else meanwhile are left out; one that is in doubt again since is not what was counted, and is refused", async () => {
+    const operator = await theOperator();
+    const { ids, keys, state, timesOf } = await doubtful(operator.tenantId, "charge", 3);
+    const held = pauseAt("B02 acted, chunk not recorded", operator.idOf("once"));
+    state.loses = false;
+    const { body } = await operator.start({ ...asked("reject", {}), stop_at_error_rate: 1 }, { "idempotency-key": "once" });
+    await until(async () => held.reached(), Boolean);
+    // Grace has found the second, and looks at the third, which loses its answer once more.
+    const grace = { tenantId: operator.tenantId, actor: "grace" };
+    await resolveDoubt(probeEnv, grace, keys[1] ?? "", { verb: "confirm", output: {} }, "it is there");
+    state.loses = true;
+    await resolveDoubt(probeEnv, grace, keys[2] ?? "", { verb: "reject" }, "it is not there");
+    await until(
+      async () => timesOf()[2],
+      (times) => times === 2,
+    );
+    expect(await reaches(ids[2] ?? "", "in_doubt")).toBe("in_doubt");
+    state.loses = false;
+    held.release();
+    expect(balanced(await operator.over(body.id))).toMatchObject({ state: "complete", done: 1, skipped: 1, failed: 1 });
+    expect(await operator.items(body.id)).toMatchObject([
+      { result: "done" },
+      { result: "skipped", why: expect.stringContaining("not in doubt") },
+      { result: "failed", code: "invalid_transition", why: expect.stringContaining("in doubt again: look at the receiving side anew") },
+    ]);
+    expect(timesOf()).toEqual([2, 1, 2]);
+  });
+
+  it("of what was stopped are said not to have happened, and nothing is sent; of what is undone none is done again", async () => {
+    const operator = await theOperator();
+    const { ids, keys, timesOf } = await doubtful(operator.tenantId, "charge", 2);
+    const [stopped = "", undone = ""] = ids;
+    await cancelInstance(probeEnv, operator.as, stopped, { undo: false, reason: "the supplier left" });
+    await cancelInstance(probeEnv, operator.as, undone, { reason: "the supplier left" });
+    const plan = await dry(operator, { verb: "retry_anyway", ids: keys, ramp: [] });
+    expect(plan.parts.map(({ count, follows }) => [count, follows]).toSorted()).toEqual([
+      [1, expect.stringContaining("It is refused: nobody would run it again")],
+      [1, expect.stringContaining("Nothing is sent now: a retry sends it, under a new key")],
+    ]);
+    expect(plan.sample).toEqual([
+      { id: keys[0], refused: null },
+      { id: keys[1], refused: expect.stringContaining("Nobody would run the effect again: its instance is being undone") },
+    ]);
+    const { body } = await operator.start({ verb: "reject", ids: keys, ramp: [] });
+    expect(await operator.over(body.id)).toMatchObject({ state: "complete", done: 2, failed: 0 });
+    expect(await reaches(undone, "terminated")).toBe("terminated");
+    expect(timesOf()).toEqual([1, 1]);
+    const again = (await operator.start({ verb: "reject", ids: keys, ramp: [] })).body;
+    expect(await operator.over(again.id)).toMatchObject({ state: "complete", skipped: 2, failed: 0 });
+  });
+
+  it("are named by their keys; a key of nothing, and of another tenant's, is refused; a workflow that there is not is said", async () => {
+    const [operator, other] = [await theOperator(), await theOperator()];
+    const [own, foreign] = [await doubtful(operator.tenantId, "charge", 1), await doubtful(other.tenantId, "charge", 1)];
+    own.state.loses = false;
+    const ids = [...own.keys, ...foreign.keys, "nothing"];
+    const refused = expect.stringContaining("There is no such effect");
+    expect(await dry(operator, { verb: "reject", ids })).toMatchObject({
+      matched: 3,
+      parts: [
+        { what: "no effect in doubt", count: 2 },
+        { what: "lab · charge", count: 1 },
+      ],
+      sample: [{ refused: null }, { id: foreign.keys[0], refused }, { id: "nothing", refused }],
+    });
+    const { body } = await operator.start({ verb: "reject", ids, ramp: [], stop_at_error_rate: 1 });
+    expect(await operator.over(body.id)).toMatchObject({ state: "complete", matched: 3, done: 1, failed: 2 });
+    expect(await operator.items(body.id)).toMatchObject([
+      { target: own.keys[0], result: "done" },
+      { target: foreign.keys[0], result: "failed", code: "effect_not_found" },
+      { target: "nothing", result: "failed", code: "effect_not_found" },
+    ]);
+    expect(foreign.timesOf()).toEqual([1]);
+    for (const [filter, words] of [
+      [{ workflow: "labb" }, "perhaps `lab` is meant"],
+      [{ status: "in_doubt" }, "filter.status"],
+    ] as const) {
+      const answer = await operator.start(asked("reject", filter));
+      expect(answer).toMatchObject({ status: 422, body: { code: "invalid_payload" } });
+      expect(JSON.stringify(answer.body)).toContain(words);
+    }
+    expect(await operator.start(asked("confirm", {}))).toMatchObject({ status: 422, body: { issues: [{ path: "verb" }] } });
+  });
+});
