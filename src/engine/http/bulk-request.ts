@@ -17,14 +17,10 @@ export const MAX_BULK_BYTES = 1_500_000;
 
 /** A bulk action as it is asked for. */
 export const bulkSchema = reasoned.extend({
-  verb: z
-    .string()
-    .min(1)
-    .max(32)
-    .meta({
-      description:
-        "What is done to each: `retry`, `cancel`, `pause`, `resume`, `close`, `replay`, `skip`, `reject`, `retry_anyway`, or a verb of this deployment.",
-    }),
+  verb: z.string().min(1).max(32).meta({
+    description:
+      "What is done to each: `retry`, `cancel`, `pause`, `resume`, `close`, `replay`, `skip`, `reject`, `retry_anyway`, or a verb of this deployment.",
+  }),
   filter: z.record(z.string(), z.unknown()).optional().meta({
     description:
       "Which things are meant, of those that are there at the click. Of instances: `status` (has to be said of `cancel` and `pause`; default `errored`, of `resume` `paused`), `workflow`, `subject`, `correlation`, `since`, `until`, and of `retry` and `close` `cause`, `undone`; of dead letters (`replay`, `skip`): `queue`, `message_type`, `reason`, `cause`, `since`, `until`; of effects in doubt (`reject`, `retry_anyway`): `workflow`, `step`, `subject`, `correlation`, `since`, `until`. `{}` is all of them.",

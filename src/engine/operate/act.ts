@@ -59,7 +59,11 @@ export async function actAndTell<Name extends string = never>(
   const { isApplied, answers } = await act<Name>(env, by, action, { ...writes, tellsPlatform: true });
   if (!isApplied) {
     const { why, from, to } = await refused(answers);
-    throw new MillraceError("invalid_transition", why ?? "Somebody else was faster: look at it again.", { from, to, audited: true });
+    throw new MillraceError(
+      "invalid_transition",
+      why ?? "Somebody else changed it in the same moment, and nothing was done: look at it again.",
+      { from, to, audited: true },
+    );
   }
   await crashPoint(window);
   await applyAction(env, action.id);

@@ -137,7 +137,7 @@ export function recordStep(step: BulkStep): Statement {
 /** An operator halts it. */
 export function abortBulk({ tenantId, actor }: Operator, id: string): Statement {
   return sql`
-    UPDATE bulk_actions SET state = 'aborted', why = ${`Aborted by ${actor}.`}, ended_at = ${now}, updated_at = ${now}
+    UPDATE bulk_actions SET state = 'aborted', why = ${`Aborted by ${actor}: nothing more is begun, and what was done stays done. A resume goes on with what is left.`}, ended_at = ${now}, updated_at = ${now}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND state = 'running'`;
 }
 

@@ -41,6 +41,13 @@ export function selectDone({ tenantId, id }: BulkKey, from: number, limit: numbe
     WHERE tenant_id = ${tenantId} AND bulk_id = ${id} AND result = 'done' AND n >= ${from} ORDER BY n LIMIT ${limit}`;
 }
 
+/** How many have failed of a code. */
+export function countFailed({ tenantId, id }: BulkKey, code: string): Statement {
+  return sql`
+    SELECT count(*) AS count FROM bulk_items
+    WHERE tenant_id = ${tenantId} AND bulk_id = ${id} AND result = 'failed' AND code = ${code}`;
+}
+
 /** Removes items of bulk actions that ended long ago. Answers a row for each. */
 export function removeOldItems(keepMs: number, limit: number): Statement {
   return sql`

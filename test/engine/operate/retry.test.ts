@@ -125,10 +125,12 @@ describe("A retry of an instance that has not failed", () => {
       return refused;
     };
     const wait = `wait for its end (GET /v1/instances/${instanceId}?wait=30 answers once it is there)`;
-    expect(await refusal()).toContain(`It goes on by itself: ${wait}, and retry it if it has failed.`);
+    expect(await refusal()).toContain(
+      `It is under way, and there is nothing to do now: ${wait}, and retry it only if it has failed by then.`,
+    );
     state.go = true;
     await reaches(instanceId, "complete");
-    expect(await refusal()).toContain("To have it done anew, undo it, and then retry it.");
+    expect(await refusal()).toContain("It has done what it was asked for. To have that done anew, undo it, and then retry it.");
     await undoInstance(probeEnv, operator, instanceId, "off");
     const { refused } = await planRetry(probeEnv, operator, instanceId);
     expect(refused).toBe(

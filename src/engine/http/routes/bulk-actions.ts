@@ -29,7 +29,10 @@ const BulkActionSchema = z
     state: z.enum(STATES).openapi({
       description: "`stopped`: too much of a stage failed, or its instance did, as `why` says · `aborted`: an operator has halted it.",
     }),
-    why: z.string().nullable(),
+    why: z
+      .string()
+      .nullable()
+      .openapi({ description: "Why it stopped, or who halted it, and what to do; null where there is nothing to say." }),
     actor: z.string(),
     reason: z.string(),
     filter: z.record(z.string(), z.unknown()).nullable().openapi({ description: "Null where ids were given." }),
@@ -43,8 +46,12 @@ const BulkActionSchema = z
     }),
     matched: z.int().openapi({ description: "What it is about, frozen at `created_at`: always done + skipped + failed + left." }),
     done: z.int(),
-    skipped: z.int().openapi({ description: "Nothing was to do any more." }),
-    failed: z.int().openapi({ description: "Refused, or failed again." }),
+    skipped: z
+      .int()
+      .openapi({
+        description: "Left out: there was nothing to do any more. The `why` of each says who acted on it before, if somebody did.",
+      }),
+    failed: z.int().openapi({ description: "Refused, failed again, or in doubt (`in_doubt`) until a person answers." }),
     left: z.int(),
     instance_id: z.string().openapi({ description: "The instance that works on it." }),
     created_at: timestamp,
@@ -64,7 +71,7 @@ const ItemSchema = z
     }),
     result: z.enum(BULK_RESULTS),
     code: z.string().nullable(),
-    why: z.string().nullable(),
+    why: z.string().nullable().openapi({ description: "Why it was left out or has failed, and what to do." }),
     action_id: z.string().openapi({ description: "The action on it, as the audit has it." }),
     at: timestamp,
   })

@@ -89,9 +89,24 @@ async function resultOf({ verb, call }: Chunk, target: string, known: ActionResu
 /** What came of an action that was on record before: an attempt at the chunk that died behind it has done it. */
 async function asRecorded(verb: AnyBulkVerb, call: BulkCall, target: string, known: ActionResult): Promise<Came> {
   if (known === "applied") return { result: "done", code: null, why: null };
-  if (known === "failed") return { result: "failed", code: "unavailable", why: "The platform could not be told within a day." };
+  if (known === "failed") return { result: "failed", code: "unavailable", why: NOT_TOLD };
   if (await verb.isSpent?.(call, target)) return { result: "skipped", code: null, why: "There was nothing to do any more." };
-  return { result: "failed", code: "invalid_transition", why: "It was refused: act on it by itself, and the answer says why." };
+  const now = await refusalNow(verb, call, target);
+  const why = now === null ? `${REFUSED} By now it would be done: act on it again.` : `${REFUSED} ${now}`;
+  return { result: "failed", code: "invalid_transition", why };
+}
+
+const NOT_TOLD = "It was begun, but the platform did not take it for a day, and nothing came of it: act on it again.";
+const REFUSED = "It was refused, and nothing was done.";
+
+/** Why a thing would be refused now; null where it would not be, or nobody can say. */
+async function refusalNow(verb: AnyBulkVerb, call: BulkCall, target: string): Promise<string | null> {
+  try {
+    return (await verb.refusal?.(call, target)) ?? null;
+  } catch (error) {
+    if (isSimulatedDeath(error) || codeOf(error) === "unavailable") throw error;
+    return messageOf(error);
+  }
 }
 
 async function recorded({ env, by, bulkId }: Chunk["call"], targets: readonly string[]): Promise<ReadonlyMap<string, ActionResult>> {

@@ -15,12 +15,11 @@ export const BECAME = sql`i.status, i.error`;
 /** What that means: it is at work, it has failed or needs a person; or it has ended well, or waits for something, and that is all. */
 export function outcomeOf({ status, error }: Became): Outcome | undefined {
   if (WORKING.has(status)) return "open";
-  if (status === "in_doubt")
-    return {
-      code: "in_doubt",
-      why: "It waits in doubt: a person has to say whether it happened (GET /v1/effects?state=in_doubt lists it), and then it goes on.",
-    };
+  if (status === "in_doubt") return { code: "in_doubt", why: IN_DOUBT };
   if (!FAILED.has(status)) return undefined;
   const { code = status, message = `The instance is ${status}.` } = JSON.parse(error ?? "{}") as Partial<Failure>;
   return { code, why: message };
 }
+
+const IN_DOUBT =
+  "It stands in doubt: of one of its effects nobody knows whether it happened, and a person has to say so (GET /v1/effects?state=in_doubt lists it). Until then nothing of it runs; then it goes on by itself.";

@@ -31,7 +31,7 @@ export const skipLetters = defineBulkVerb({
   follows: "It is final: a skipped letter is not replayed any more. Its command, if it never started, is given up with it.",
   async act(call, id) {
     const { skipped } = await skipDeadLetter(call.env, call.catalog, readerOf(call), id, call.reason);
-    return skipped ? { changed: true } : { changed: false, why: "The letter was settled before." };
+    return skipped ? { changed: true } : { changed: false, why: "The letter was replayed or given up before: there was nothing to do." };
   },
   async refusal(call, id) {
     await getDeadLetter(call.env, readerOf(call), id);

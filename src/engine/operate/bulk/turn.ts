@@ -4,15 +4,16 @@ import { MillraceError } from "../../contract/errors.ts";
 import type { Commit } from "../../guard/step.ts";
 import { type BulkRow, findBulkAction } from "../../inspect/bulk-actions.ts";
 import { recordStep } from "../../store/bulk-actions.ts";
-import { type BulkItem, insertItems, turnFailed } from "../../store/bulk-items.ts";
+import { type BulkItem, countFailed, insertItems, turnFailed } from "../../store/bulk-items.ts";
 import { LISTED_TOGETHER, selectList } from "../../store/bulk-lists.ts";
 import { query } from "../../store/d1/retry.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { actOn } from "./act-on.ts";
 import { type Looked, look } from "./look.ts";
 import { passInstance } from "./message.ts";
-import { allFailed, chunkSize, isTooMuch, stageOf, tooMuch } from "./ramp.ts";
+import { chunkSize, endedBadly, isTooMuch, stageOf, tooMuch } from "./ramp.ts";
 import { bulkVerb } from "./verbs.ts";
+import { withWhoActed } from "./who-acted.ts";
 import { withheld } from "./withhold.ts";
 
 /** `on`: there is more to do · `next`: its next pass does it · `over`: it has ended, or is another pass's. */
@@ -59,7 +60,8 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
     : await waitForEnds(turn, bulk, from, halt.isHalted).finally(halt.end);
   await crashPoint("B02 acted, chunk not recorded", bulkId);
   const { call } = given(turn, bulk);
-  const [items, turned] = await Promise.all([withheld(call, did.items), withheld(call, did.turned)]);
+  const told = await withWhoActed(call, did.items);
+  const [items, turned] = await Promise.all([withheld(call, told), withheld(call, did.turned)]);
   const { looked } = did;
   if (bulk.state !== "running" && items.length === 0) return { output: "over" };
   const count = (result: BulkItem["result"]) => items.filter((item) => item.result === result).length;
@@ -67,10 +69,17 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
   const acted = from + items.length;
   const begun = acted - did.stage.from - (skipped - did.stage.skipped);
   const isComplete = looked === bulk.matched && acted === bulk.matched;
-  const stops = !isComplete && isTooMuch(bulk.asked, begun, failed - did.stage.failed);
+  const failedOfStage = failed - did.stage.failed;
+  const stops = !isComplete && isTooMuch(bulk.asked, begun, failedOfStage);
   const state = isComplete ? "complete" : stops ? "stopped" : "running";
   const goesOn = state === "running" && isLast;
   const key = { tenantId, id: bulkId };
+  const doubted = failed > 0 && (stops || isComplete) ? await doubtedOf(turn, [...items, ...turned]) : 0;
+  const why = stops
+    ? tooMuch(bulk.asked, { begun, failed: failedOfStage, left: bulk.matched - acted, doubted })
+    : isComplete
+      ? endedBadly({ begun: bulk.matched - skipped, failed, doubted })
+      : null;
   return {
     output: state === "running" ? (isLast ? "next" : "on") : "over",
     statements: [
@@ -78,7 +87,7 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
         ...key,
         ...{ pass, from, looked, state, stage: did.stage, turned: turned.length },
         ...{ done: count("done"), skipped: count("skipped"), failed: count("failed") },
-        why: stops ? tooMuch(bulk.asked, begun, failed - did.stage.failed) : isComplete ? allFailed(failed, bulk.matched - skipped) : null,
+        why,
         next: goesOn ? passInstance(tenantId, bulkId, pass + 1) : null,
       }),
       ...(items.length > 0 ? [insertItems(key, items)] : []),
@@ -130,6 +139,12 @@ async function waitForEnds(turn: Turn, bulk: BulkRow, acted: number, isHalted: (
     if (hasEnded || isHalted() || Date.now() > deadline) return { ...seen, items: [], stage: bulk.stage };
     await scheduler.wait(LOOK_MS);
   }
+}
+
+/** How many of those that failed stand in doubt: of what is on record, and of what this turn adds. */
+async function doubtedOf({ env, tenantId, bulkId }: Turn, fresh: readonly { code: string | null }[]): Promise<number> {
+  const [row] = await query<{ count: number }>(env.DB, countFailed({ tenantId, id: bulkId }, "in_doubt"));
+  return (row?.count ?? 0) + fresh.filter(({ code }) => code === "in_doubt").length;
 }
 
 function given({ env, catalog, tenantId }: Turn, { id: bulkId, verb, actor, reason, asked: { undo = true } }: BulkRow) {

@@ -199,7 +199,11 @@ export async function retryAs(
       told: forgetTold(instanceId, actionId),
       doubts: [leaveDoubts(instanceId, actionId), markInDoubt(instanceId)],
     },
-    refused: async () => ({ why: again ?? (await whyRefused(env, instance, named, wentOn)), from: instance.status, to: "running" }),
+    refused: async () => {
+      // As it stands now: somebody else may have retried it since it was read.
+      const now = await getInstance(env, by, instanceId);
+      return { why: again ?? (await whyRefused(env, now, named, wentOn)), from: now.status, to: "running" };
+    },
     window: kind.window,
   });
   return { actionId, from };
@@ -231,9 +235,10 @@ async function whyRefused(env: EngineEnv, instance: Instance, named: string | nu
 /** What to do about an instance that cannot be retried as it is. */
 function whatFirst({ id, status, undo }: Instance): string {
   if (GOING_ON.has(status) && undo !== null) return `It is being undone: ${waitForEnd(id)}, then retry it.`;
-  if (GOING_ON.has(status)) return `It goes on by itself: ${waitForEnd(id)}, and retry it if it has failed.`;
+  if (GOING_ON.has(status))
+    return `It is under way, and there is nothing to do now: ${waitForEnd(id)}, and retry it only if it has failed by then.`;
   if (status === "paused") return `Resume it (POST /v1/instances/${id}/resume).`;
-  if (status === "complete") return "To have it done anew, undo it, and then retry it.";
+  if (status === "complete") return "It has done what it was asked for. To have that done anew, undo it, and then retry it.";
   if (status === "dead") return "It never started: replay its dead letter (GET /v1/dead-letters lists those).";
   return "It was given up for good: send its command under another key.";
 }

@@ -94,11 +94,15 @@ export async function signalInstance(
   const isKept = isApplied || (await isKnown(env, envelope));
   if (!isKept) {
     const now = await getInstance(env, by, instanceId);
-    throw new MillraceError("invalid_transition", whyRefused(now) ?? "Somebody else was faster: look at it again.", {
-      from: now.status,
-      to: "running",
-      audited: true,
-    });
+    throw new MillraceError(
+      "invalid_transition",
+      whyRefused(now) ?? "Somebody else changed it in the same moment, and nothing was done: look at it again.",
+      {
+        from: now.status,
+        to: "running",
+        audited: true,
+      },
+    );
   }
   await crashPoint("signal kept, not told", instanceId);
   await wake(env, assigned, [envelope]);

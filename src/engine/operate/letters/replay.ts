@@ -86,6 +86,6 @@ export async function putBack(
 }
 
 function whatCameOf(isApplied: boolean, status: string): string {
-  if (!isApplied) return "Somebody else settled the letter first.";
+  if (!isApplied) return "Somebody else has replayed the letter or given it up in the same moment: nothing was sent.";
   return status === "accepted" ? "The message is on its queue again." : `Its instance is already ${status}: nothing was sent.`;
 }

@@ -78,7 +78,7 @@ describe("A bulk retry", () => {
       done: 0,
       failed: 1,
       left: 12,
-      why: expect.stringContaining("1 of 1 of this stage failed"),
+      why: "It stopped itself: 1 of 1 of this stage failed, and no more than 10 % may. See why each did (its items with `result=failed`), and mend the cause; a resume then goes on with the 12 that are left. What failed stays so: start another bulk action over it.",
     });
     expect(await operator.items(body.id, "failed")).toMatchObject([
       { n: 0, target: expect.stringMatching(new RegExp(ids.join("|"))), code: "upstream_refused", why: "The page store is away." },
@@ -149,6 +149,9 @@ describe("A bulk retry", () => {
     expect(ends.map(({ failed, left }) => failed + left)).toEqual([0, 0]);
     expect(ends.reduce((sum, { done }) => sum + done, 0)).toBe(10);
     expect(ends.reduce((sum, { skipped }) => sum + skipped, 0)).toBe(10);
+    const left = (await Promise.all(started.map(({ body }) => operator.items(body.id, "skipped")))).flat();
+    const who = /^tess acted on it before: retry, \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\. The instance is /;
+    expect(left.map(({ why }) => why)).toEqual(left.map(() => expect.stringMatching(who)));
     expect([...did.values()]).toEqual(Array.from({ length: 10 }, () => 1));
   });
 
