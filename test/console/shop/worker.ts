@@ -1,6 +1,8 @@
 // An engine with what the app has not: a lane in front of a workflow (the changes of an order are made one after another), a step that can be in
-// doubt, a lock and a limit.
+// doubt, a lock and a limit. And bulk actions.
 import {
+  BulkActionRun,
+  bulkAction,
   defineCommand,
   defineConsumer,
   defineLaneQueue,
@@ -13,7 +15,7 @@ import {
   withLock,
 } from "millrace";
 import { engineRoutes } from "millrace/http";
-import { armKeeper, catalog, engineLanes, entrypoint, keeper } from "millrace/worker";
+import { armKeeper, catalog, dispatch, engineLanes, entrypoint, keeper } from "millrace/worker";
 import * as z from "zod";
 
 const orders = defineLaneQueue({ name: "orders" });
@@ -54,14 +56,21 @@ const changeOrder = defineWorkflow({
   },
 });
 
-const app = catalog({ consumers: [defineConsumer({ queue: orders, starts: [changeOrder], onFailure: "hold" })] });
+const app = catalog({
+  consumers: [
+    defineConsumer({ queue: orders, starts: [changeOrder], onFailure: "hold" }),
+    defineConsumer({ queue: BulkActionRun.queue, starts: [bulkAction] }),
+  ],
+});
 
 export { Lock, RateLimit, Recorder } from "millrace/worker";
 export class Keeper extends keeper({ catalog: app }) {}
 export class Lanes extends engineLanes(app) {}
 export class ChangeOrder extends entrypoint(changeOrder, app) {}
+export class BulkAction extends entrypoint(bulkAction, app) {}
 
 const api = engineRoutes(app);
+const consume = dispatch(app);
 
 /** Whose lock is held, and whose limit is taken from, under which name. */
 interface Held {
@@ -91,4 +100,5 @@ export default {
     await hold(await request.json(), env as unknown as LimitEnv & LockEnv, ctx);
     return new Response(null, { status: 204 });
   },
+  queue: (batch, env) => consume(batch, env),
 } satisfies ExportedHandler<Env>;

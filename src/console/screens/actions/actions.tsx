@@ -10,7 +10,7 @@ import { Ago } from "../../parts/time.tsx";
 import { Views } from "../../parts/views.tsx";
 import "./actions.css";
 import { Bar } from "./progress.tsx";
-import { type Bulk, begun, briefScope, counted, scopeOf } from "./words.ts";
+import { type Bulk, briefScope, counted, scopeOf, titleOf } from "./words.ts";
 
 /** The two ways in which what people did is shown. */
 export const VIEWS = { "Bulk actions": hrefOf("actions"), "All actions: the audit": hrefOf("audit") };
@@ -26,8 +26,8 @@ const COLUMNS: readonly Column<Bulk>[] = [
     width: "200px",
     narrow: "1fr",
     cell: ({ id, verb, matched }) => (
-      <Link to={hrefOf("actions", id)} title={`${begun(verb)} ${counted(verb, matched)}`}>
-        {begun(verb)} {counted(verb, matched)}
+      <Link to={hrefOf("actions", id)} title={titleOf(verb, counted(verb, matched))}>
+        {titleOf(verb, counted(verb, matched))}
       </Link>
     ),
   },

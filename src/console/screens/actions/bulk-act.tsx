@@ -5,7 +5,7 @@ import { Act } from "../../parts/act.tsx";
 import { shortId } from "../../parts/id.tsx";
 import "./actions.css";
 import { Scope } from "./scope.tsx";
-import { begun, counted, nounOf, TAKES_BACK } from "./words.ts";
+import { choiceOf, counted, nounOf, TAKES_BACK, titleOf } from "./words.ts";
 
 type Asked = Answer<"/v1/bulk-actions", "$post">;
 type Plan = Extract<Asked, { sample: unknown }>;
@@ -53,15 +53,15 @@ export function BulkAct({ verbs, meant, close }: BulkActProps) {
   const ask = (more: object, key?: string) => post("/v1/bulk-actions", { body: { ...whole, ...more }, ...(key && { key }) });
   return (
     <Act
-      title={`${begun(verb)} ${many}`}
-      verb={`${begun(verb)} them`}
-      titled={({ matched }) => `${begun(verb)} ${counted(verb, matched)}`}
+      title={titleOf(verb, many)}
+      verb={titleOf(verb, "them")}
+      titled={({ matched }) => titleOf(verb, counted(verb, matched))}
       final={({ follows }) => follows}
       missing="One of the numbers of its pace cannot be."
       dryRun={() => ask({ reason: "How many are they?", dry_run: true }) as Promise<Result<Plan>>}
       depends={[verb, undo, JSON.stringify(said)]}
       isReady={pace !== undefined}
-      refusal={({ matched }) => (matched === 0 ? `Nothing of it is left: no ${many} match, so there is nothing to do.` : null)}
+      refusal={({ matched }) => (matched === 0 ? `No ${many} match now: there is nothing to do.` : null)}
       show={(plan) => <Count verb={verb} plan={plan} />}
       act={(reason, key, { matched }) => ask({ reason, at_most: matched }, key) as Promise<Result<Started>>}
       on={JSON.stringify(meant)}
@@ -82,13 +82,13 @@ export function BulkAct({ verbs, meant, close }: BulkActProps) {
           <legend>What</legend>
           {verbs.map((one) => (
             <label key={one} class="check">
-              <input type="radio" name="verb" checked={one === verb} onChange={() => setVerb(one)} /> {one}
+              <input type="radio" name="verb" checked={one === verb} onChange={() => setVerb(one)} /> {choiceOf(one)}
             </label>
           ))}
         </fieldset>
       )}
       {TAKES_BACK.has(verb) && (
-        <label class="check">
+        <label class="check actions-back">
           <input type="checkbox" checked={undo} onChange={() => setUndo(!undo)} /> Take back what they did
         </label>
       )}
@@ -126,7 +126,7 @@ export function BulkAct({ verbs, meant, close }: BulkActProps) {
 }
 
 /** How many a bulk action would be about, and what of the first ten would be refused. */
-function Count({ verb, plan: { matched, stages, sample } }: { verb: string; plan: Plan }) {
+function Count({ verb, plan: { matched, stages, parts, sample } }: { verb: string; plan: Plan }) {
   const refused = sample.filter((one) => one.refused !== null);
   return (
     <>
@@ -134,6 +134,15 @@ function Count({ verb, plan: { matched, stages, sample } }: { verb: string; plan
         <strong>{counted(verb, matched)}</strong> {matched === 1 ? "matches" : "match"} now
         {stages.length > 1 && <>, in stages of {stages.join(", ")}</>}.
       </p>
+      {parts.length > 0 && (
+        <ul>
+          {parts.map(({ what, count, follows }) => (
+            <li key={what + follows}>
+              {count} of <bdi>{what}</bdi>: {follows}
+            </li>
+          ))}
+        </ul>
+      )}
       <p class="quiet">
         {refused.length === 0
           ? `None of the first ${sample.length} would be refused.`

@@ -18,7 +18,7 @@ import type { ScreenProps } from "../screen.ts";
 import "./actions.css";
 import { BulkFacts } from "./bulk-facts.tsx";
 import { Bar } from "./progress.tsx";
-import { type Bulk, begun, counted, meaningOf, nounOf, resultOf, targetOf } from "./words.ts";
+import { type Bulk, begun, counted, meaningOf, nounOf, resultOf, targetOf, titleOf } from "./words.ts";
 
 type BulkItem = Item<"/v1/bulk-actions/:id/items">;
 
@@ -47,8 +47,9 @@ function ResultOf({ verb, word, count = 1 }: { verb: string; word: string; count
 }
 
 /** What was acted upon, by the name that people know, its id under the pointer. */
-function Target({ verb, of: { target, about } }: { verb: string; of: BulkItem }) {
-  const href = targetOf(verb, target);
+function Target({ verb, of }: { verb: string; of: BulkItem }) {
+  const { target, about } = of;
+  const href = targetOf(verb, of);
   const name = about === null ? <code>{shortId(target)}</code> : <bdi>{about}</bdi>;
   return href ? (
     <Link to={href} title={[about, target].filter(Boolean).join(", ")}>
@@ -78,9 +79,7 @@ export function BulkAction({ param: id }: ScreenProps) {
   const canResume = bulk.state === "stopped" || (bulk.state === "aborted" && bulk.left > 0);
   return (
     <>
-      <h1>
-        {begun(bulk.verb)} {counted(bulk.verb, bulk.matched)}
-      </h1>
+      <h1>{titleOf(bulk.verb, counted(bulk.verb, bulk.matched))}</h1>
       <p class="actions-line">
         <Status word={bulk.state} />
         <span>
@@ -171,7 +170,8 @@ function Results({ bulk: { id, verb, state } }: { bulk: Bulk }) {
 
 /** Rows open what they are about, where a screen shows it. */
 function opens(verb: string) {
-  return targetOf(verb, "") === undefined ? {} : { hrefOf: ({ target }: BulkItem) => targetOf(verb, target) ?? "" };
+  const [one] = nounOf(verb);
+  return ["instance", "dead letter", "doubt"].includes(one) ? { hrefOf: (item: BulkItem) => targetOf(verb, item) ?? "" } : {};
 }
 
 function Steer({ bulk, verb, close, done }: { bulk: Bulk; verb: "abort" | "resume"; close: () => void; done: () => void }) {
@@ -192,7 +192,7 @@ function Steer({ bulk, verb, close, done }: { bulk: Bulk; verb: "abort" | "resum
         ) : (
           <p>
             It goes on with the {counted(what, left)} that {left === 1 ? "is" : "are"} left, at the stage where it was.
-            {failed > 0 && ` The ${failed} that failed stay so: start another one over those.`}
+            {failed > 0 && ` What failed (${failed}) stays so: start another one over that.`}
           </p>
         )
       }

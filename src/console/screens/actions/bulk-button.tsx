@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 import { may } from "../../data/session.ts";
 import { sinceOf } from "../../frame/filters.tsx";
+import { hrefOf, Link } from "../../frame/router.tsx";
 import { BulkAct, type Meant } from "./bulk-act.tsx";
 import { begun } from "./words.ts";
 
@@ -33,6 +34,12 @@ export function InstancesButton({ filters, isOffered }: { filters: Readonly<Reco
         <button type="button" onClick={open}>
           {verbs.map((verb, index) => (index === 0 ? begun(verb) : ` or ${verb}`))} all that are {status.replaceAll("_", " ")} …
         </button>
+      )}
+      {isOffered && status === "in_doubt" && (
+        <>
+          {" "}
+          <Link to={hrefOf("settings", "doubts")}>Answer their doubts</Link>
+        </>
       )}
       {meant && <BulkAct verbs={verbs} meant={meant} close={() => mean(undefined)} />}
     </p>

@@ -9,8 +9,22 @@ export type Action = Item<"/v1/audit">;
 const NOUNS: Readonly<Record<string, readonly [one: string, many: string]>> = {
   ...Object.fromEntries(["retry", "cancel", "pause", "resume", "close"].map((verb) => [verb, ["instance", "instances"]])),
   ...Object.fromEntries(["replay", "skip"].map((verb) => [verb, ["dead letter", "dead letters"]])),
+  ...Object.fromEntries(["reject", "retry_anyway"].map((verb) => [verb, ["doubt", "doubts"]])),
   redeliver: ["delivery", "deliveries"],
 };
+
+/** What is done to things, as a title or a button says it: `Retry 12 instances`. */
+export function titleOf(verb: string, things: string): string {
+  return verb === "retry_anyway" ? `Retry ${things} anyway` : `${begun(verb)} ${things}`;
+}
+
+/** What a choice between verbs says of one, where its name says too little. */
+const CHOICES: Readonly<Record<string, string>> = {
+  reject: "they did not happen: run them",
+  retry_anyway: "nobody can tell: run them again",
+};
+
+export const choiceOf = (verb: string) => CHOICES[verb] ?? verb.replaceAll("_", " ");
 
 /** Verbs by which what was done is taken back, unless it is to stand. */
 export const TAKES_BACK: ReadonlySet<string> = new Set(["cancel"]);
@@ -34,7 +48,7 @@ export function nounOf(verb: string): readonly [one: string, many: string] {
 /** What a thing is called that a verb was done to, of which nothing has failed since. */
 const DONE: Readonly<Record<string, string>> = {
   ...{ retry: "retried", replay: "replayed", cancel: "cancelled", pause: "paused", resume: "resumed" },
-  ...{ close: "closed", skip: "given up", redeliver: "delivered" },
+  ...{ close: "closed", skip: "given up", redeliver: "delivered", reject: "rejected", retry_anyway: "run again" },
 };
 
 /** A result of one thing, as people read it; of some verbs more comes behind them, which `done` has seen out, or did not wait longer for. */
@@ -44,15 +58,19 @@ export function resultOf(verb: string, result: string): string {
 
 /** What the results of a verb mean. */
 export function meaningOf(verb: string): string {
-  const seen = ["retry", "replay", "cancel", "redeliver"].includes(verb)
-    ? `${begun(resultOf(verb, "done"))}: it ended well, or had not failed by the end of its stage. `
-    : "";
-  return `${seen}Left out: somebody else was faster, so there was nothing to do. Failed: it was refused, or has failed again.`;
+  const isSeen = ["retry", "replay", "cancel", "redeliver", "reject", "retry_anyway"].includes(verb);
+  const seen = isSeen ? `${begun(resultOf(verb, "done"))}: it ended well, or had not failed by the end of its stage. ` : "";
+  const doubt = isSeen && verb !== "redeliver" ? ", or it came in doubt, and a person has to answer" : "";
+  return `${seen}Left out: there was nothing to do any more, and it says who acted on it before, if somebody did. Failed: it was refused${isSeen ? ", has failed since" : ""}${doubt}.`;
 }
 
-/** The screen of a thing that a verb was done to; undefined for what none shows. */
-export function targetOf(verb: string, target: string): string | undefined {
+/** The screen of a thing that a verb was done to, of an effect its instance's; undefined for what none shows. */
+export function targetOf(
+  verb: string,
+  { target, instance_id: instance }: { target: string; instance_id: string | null },
+): string | undefined {
   const [one] = nounOf(verb);
+  if (instance !== null) return hrefOf("instances", instance);
   return one === "instance" ? hrefOf("instances", target) : one === "dead letter" ? hrefOf("dead-letters", target) : undefined;
 }
 

@@ -13,7 +13,7 @@ import { withoutIds } from "../../parts/id.tsx";
 import { ProblemNote } from "../../parts/problem.tsx";
 import { Status, type Tone, toneOf } from "../../parts/status.tsx";
 import { Ago } from "../../parts/time.tsx";
-import { begun, counted } from "../actions/words.ts";
+import { counted, titleOf } from "../actions/words.ts";
 import { FirstMinute } from "./first-minute.tsx";
 import { LastHour } from "./hour.tsx";
 import { MOST, type Needs, readHour, readNeeds } from "./needs.ts";
@@ -121,7 +121,7 @@ function NeedsList({ needs, again }: { needs: Needs; again: () => void }) {
         ))}
         {of(bulk).map(({ id, verb, matched, left, why, ended_at, created_at }) => (
           <Need key={id} word="stopped" tone="red" count={left} to={hrefOf("actions", id)} last={ended_at ?? created_at}>
-            {begun(verb)} {counted(verb, matched)}: it stopped itself with {left} left. {why}
+            {titleOf(verb, counted(verb, matched))}, {left} of them left. {why}
           </Need>
         ))}
         {alerts?.ok && alerts.data.items.length > 0 && <AlertsNeed alerts={alerts.data.items} />}

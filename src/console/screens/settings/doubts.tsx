@@ -9,6 +9,7 @@ import { Json } from "../../parts/json.tsx";
 import { ProblemNote } from "../../parts/problem.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago } from "../../parts/time.tsx";
+import { BulkAct, type Meant } from "../actions/bulk-act.tsx";
 import { useTold } from "./told.tsx";
 
 const MOST = 100;
@@ -19,7 +20,7 @@ export function Doubts() {
   const { data, problem, again } = useData(
     () => get("/v1/effects", { query: { limit: String(MOST) } }),
     [],
-    ({ kind, data }) => kind === "doubt" || (kind === "action" && ["confirm", "reject", "retry"].includes(String(data.verb))),
+    ({ kind, data }) => kind === "doubt" || (kind === "action" && ["confirm", "reject", "retry_anyway"].includes(String(data.verb))),
   );
   const { told, line } = useTold(again);
   return (
@@ -33,6 +34,7 @@ export function Doubts() {
       {data?.items.length === 0 && (
         <Empty command="npm run demo -- operate">Nothing is in doubt. This brings something into doubt, and answers it:</Empty>
       )}
+      {may("operate") && <Together doubts={data?.items ?? []} />}
       <ul class="settings-things">
         {data?.items.map((doubt) => (
           <Row key={doubt.key} doubt={doubt} answer={(verb) => ask({ doubt, verb, follows: doubt.follows })} />
@@ -40,6 +42,27 @@ export function Doubts() {
       </ul>
       {data?.items.length === MOST && <p class="quiet">The {MOST} oldest: answering them brings up the next.</p>}
       {asked && <AnswerDoubt {...asked} done={(then) => told(`Answered. ${then}`)} close={() => ask(undefined)} />}
+    </>
+  );
+}
+
+/** Doubts of one step, which one outage may have made: they are answered together, as far as that can be. */
+function Together({ doubts }: { doubts: readonly Item<"/v1/effects">[] }) {
+  const [meant, mean] = useState<Meant | undefined>();
+  const steps = Map.groupBy(doubts, ({ workflow, step }) => JSON.stringify({ workflow, step }));
+  const many = [...steps].filter(([, of]) => of.length > 1);
+  // A dialog that is open says itself that nothing is left.
+  if (many.length === 0 && !meant) return null;
+  return (
+    <>
+      <p class="acts settings-together">
+        {many.map(([name, of]) => (
+          <button key={name} type="button" onClick={() => mean({ filter: JSON.parse(name) as Record<string, string> })}>
+            Answer all of {of[0]?.workflow} · {of[0]?.step} together …
+          </button>
+        ))}
+      </p>
+      {meant && <BulkAct verbs={["reject", "retry_anyway"]} meant={meant} close={() => mean(undefined)} />}
     </>
   );
 }

@@ -50,26 +50,26 @@ export function tooMuch(
   { begun, failed, left, doubted }: { begun: number; failed: number; left: number; doubted: number },
 ): string {
   const bound = asked.stopAtErrorRate === 0 ? "none" : `no more than ${Math.round(asked.stopAtErrorRate * 1000) / 10} %`;
-  return [
-    `It stopped itself: ${failed} of ${begun} of this stage failed, and ${bound} may.`,
-    ...inDoubt(doubted),
-    `${READ}, and mend the cause; a resume then goes on with the ${left} that ${left === 1 ? "is" : "are"} left. What failed stays so: start another bulk action over it.`,
-  ].join(" ");
+  const next =
+    left === 0
+      ? `Nothing is left of it. ${READ}, mend the cause, and start another bulk action over the same.`
+      : `${READ}, mend the cause, and resume it: it goes on with the ${left} that ${left === 1 ? "is" : "are"} left. What failed stays so: start another bulk action over that.`;
+  return [`It stopped itself: ${failed} of ${begun} of this stage failed, and ${bound} may.`, ...inDoubt(doubted), next].join(" ");
 }
 
 /** Said where all of it has ended, and nothing of it well, or some of it in doubt; null otherwise. */
 export function endedBadly({ begun, failed, doubted }: { begun: number; failed: number; doubted: number }): string | null {
   if (failed === 0 || (failed < begun && doubted === 0)) return null;
   const all = failed === begun ? [`${failed === 1 ? "The only one" : `All ${failed}`} failed.`] : [];
-  const rest = doubted < failed ? [`${READ}, mend the cause, then start another bulk action over the same.`] : [];
+  const rest = doubted < failed ? [`${READ}, mend the cause, and start another bulk action over the same.`] : [];
   return [...all, ...inDoubt(doubted), ...rest].join(" ");
 }
 
-const READ = "See why each did (its items with `result=failed`)";
+const READ = "See why each failed (its items of the result failed)";
 
 function inDoubt(doubted: number): string[] {
   if (doubted === 0) return [];
   return [
-    `${doubted} of those that failed came in doubt: a person has to say whether it happened, where nobody has (GET /v1/effects?state=in_doubt lists them).`,
+    `${doubted} of those that failed came in doubt: unless somebody has answered since, a person has to say whether it happened (GET /v1/effects?state=in_doubt lists them).`,
   ];
 }

@@ -78,7 +78,7 @@ describe("A bulk retry", () => {
       done: 0,
       failed: 1,
       left: 12,
-      why: "It stopped itself: 1 of 1 of this stage failed, and no more than 10 % may. See why each did (its items with `result=failed`), and mend the cause; a resume then goes on with the 12 that are left. What failed stays so: start another bulk action over it.",
+      why: "It stopped itself: 1 of 1 of this stage failed, and no more than 10 % may. See why each failed (its items of the result failed), mend the cause, and resume it: it goes on with the 12 that are left. What failed stays so: start another bulk action over that.",
     });
     expect(await operator.items(body.id, "failed")).toMatchObject([
       { n: 0, target: expect.stringMatching(new RegExp(ids.join("|"))), code: "upstream_refused", why: "The page store is away." },

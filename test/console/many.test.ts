@@ -1,0 +1,61 @@
+import { expect, it } from "vitest";
+import { expectFit } from "./look.ts";
+import { type Person, person, picture, shop } from "./stage.ts";
+
+/** Orders whose letter to the customer is lost: nobody knows whether it was sent, nor will the next time. */
+async function lostLetters(by: Person, count: number): Promise<string[]> {
+  const ids: string[] = [];
+  for (let change = 31; change < 31 + count; change++) {
+    const payload = { order: `eu/${change}`, change, lost: true };
+    const { instance_id: id } = await by.ask<{ instance_id: string }>("POST", "/v1/commands", { type: "order.change", payload });
+    await expect.poll(async () => (await by.ask<{ status: string }>("GET", `/v1/instances/${id}`)).status).toBe("in_doubt");
+    ids.push(id);
+  }
+  return ids;
+}
+
+it("doubts of one step are answered together: counted first, with what follows; what comes in doubt again says who has to answer", async () => {
+  const ada = await person({ at: await shop() });
+  const ids = await lostLetters(ada, 3);
+  const page = await ada.open("settings/doubts");
+  await page.getByRole("button", { name: "Answer all of change-order · write to the customer together …" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("3 doubts match now").waitFor();
+  await dialog.getByText("3 of change-order · write to the customer: It is sent now, under the same key.").waitFor();
+  await dialog.getByText("You say of each that it did not happen").waitFor();
+  await expectFit(page, "doubts-together");
+  await dialog.getByRole("radio", { name: "nobody can tell: run them again" }).check();
+  await dialog.getByRole("heading", { name: "Retry 3 doubts anyway" }).waitFor();
+  await dialog.getByText("Each that did happen happens twice").waitFor();
+  await dialog.getByRole("radio", { name: "they did not happen: run them" }).check();
+  await dialog.getByRole("button", { name: "Reject 3 doubts" }).waitFor();
+  await dialog.getByLabel("Why").fill("the post office has none of them");
+  await page.keyboard.press("Control+Enter");
+  await page.getByRole("heading", { name: "Reject 3 doubts" }).waitFor();
+  await page.getByText("1 of those that failed came in doubt: unless somebody has answered since, a person has to say").waitFor();
+  await page.getByText("It stands in doubt: of one of its effects nobody knows whether it happened").waitFor();
+  await expectFit(page, "doubts-together-stopped");
+  // What was answered is an effect: its row leads to its instance.
+  await page.getByRole("link", { name: /^write to the customer · change-order · eu\/31/ }).click();
+  await page.waitForURL(`**/instances/${ids[0]}`);
+});
+
+it("many are cancelled with what they did left standing, as their dialog and their page say", async () => {
+  const ada = await person({ at: await shop() });
+  await lostLetters(ada, 2);
+  const page = await ada.open("instances?status=in_doubt");
+  await page.getByRole("link", { name: "Answer their doubts" }).waitFor();
+  await page.getByRole("button", { name: "Cancel all that are in doubt …" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("What they did is taken back, where it can be").waitFor();
+  await dialog.getByLabel("Take back what they did").uncheck();
+  await dialog.getByText("What they did stands: nothing of it is taken back").waitFor();
+  await expectFit(page, "cancel-many");
+  await dialog.getByLabel("Why").fill("the supplier left");
+  await page.keyboard.press("Control+Enter");
+  await page.getByRole("heading", { name: "Cancel 2 instances" }).waitFor();
+  await page.getByText("stands: nothing of it is taken back").waitFor();
+  await page.locator(".status", { hasText: "complete" }).waitFor();
+  await picture(page, "cancelled-many");
+  await expectFit(page, "cancelled-many");
+});
