@@ -42,6 +42,7 @@ export const ENGINE_TEXTS: readonly TextTable[] = [
   { table: "signals", key: ["id"], texts: ["subject", "envelope"], order: ["type", "subject", "received_at", "id"] },
   { table: "actions", key: ["id"], texts: ["target", "reason", "detail", "before", "after", "error"], order: ["at", "id"] },
   { table: "bulk_actions", key: ["id"], texts: ["asked", "reason", "why"], order: ["created_at", "id"] },
+  { table: "bulk_lists", key: ["bulk_id", "n"], texts: ["ids"], order: ["bulk_id", "n"] },
   { table: "bulk_items", key: ["bulk_id", "result", "n"], texts: ["why"], order: ["bulk_id", "result", "n"] },
   { table: "schedules", key: ["name"], texts: ["name", "payload"], order: ["name"] },
   { table: "lanes", key: ["lane", "key"], texts: ["key", "why", "head", "ahead"], order: ["lane", "key"] },

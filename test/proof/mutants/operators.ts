@@ -287,4 +287,10 @@ export const OPERATORS = mutantsOf("operators", {
     put: "AND status IN ${AWAKENED.fragment}",
     killedBy: "test/engine/operate/close.test.ts",
   },
+  "a bulk action answers a doubt that came after it had counted": {
+    file: "src/engine/operate/instances/resolve.ts",
+    find: "by.bulk ? stoodAtBegin(by.bulk.id) : undefined",
+    put: "undefined",
+    killedBy: "test/engine/operate/bulk/doubts.test.ts",
+  },
 });

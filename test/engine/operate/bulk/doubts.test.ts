@@ -1,6 +1,7 @@
-import { cancelInstance, formatEntryKey, resolveDoubt } from "millrace/operate";
+import { notRetryable } from "millrace";
+import { cancelInstance, ENGINE_TEXTS, formatEntryKey, resolveDoubt, rewriteRows } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { fresh, pauseAt, probeEnv, reaches, rows, until } from "../../harness.ts";
+import { dieAt, fresh, pauseAt, probeEnv, reaches, rows, until } from "../../harness.ts";
 import { runLab } from "../../lab.ts";
 import { effect } from "../operating.ts";
 import { auditOf, balanced, type TheOperator, theOperator } from "./bulk.ts";
@@ -166,6 +167,19 @@ describe("Many doubts", () => {
       { id: keys[0], refused: null },
       { id: keys[1], refused: expect.stringContaining("Nobody would run the effect again: its instance is being undone") },
     ]);
+    // Also where the chunk dies behind its refusal: it is on record, and says why.
+    const death = dieAt("B02 acted, chunk not recorded", operator.idOf("again"));
+    const refused = await operator.start({ verb: "retry_anyway", ids: keys.slice(1), ramp: [] }, { "idempotency-key": "again" });
+    const why =
+      "The only one failed. See why each failed (its items of the result failed), mend the cause, and start another bulk action over the same.";
+    expect(await operator.over(refused.body.id)).toMatchObject({ state: "complete", failed: 1, why });
+    expect(death.died()).toBe(true);
+    expect(await operator.items(refused.body.id)).toMatchObject([
+      {
+        code: "invalid_transition",
+        why: expect.stringMatching(/^It was refused, and nothing was done\. Nobody would run the effect again/),
+      },
+    ]);
     const { body } = await operator.start({ verb: "reject", ids: keys, ramp: [] });
     expect(await operator.over(body.id)).toMatchObject({ state: "complete", done: 2, failed: 0 });
     expect(await reaches(undone, "terminated")).toBe("terminated");
@@ -205,5 +219,27 @@ describe("Many doubts", () => {
       expect(JSON.stringify(answer.body)).toContain(words);
     }
     expect(await operator.start(asked("confirm", {}))).toMatchObject({ status: 422, body: { issues: [{ path: "verb" }] } });
+  });
+
+  it("say nothing of a person whom their messages withhold, and their list forgets one whose name is in a key", async () => {
+    const operator = await theOperator();
+    const email = `${fresh("ada")}@ex.test`;
+    const state = { loses: true };
+    const send = effect("once", () => Promise.reject(state.loses ? new Error("Lost.") : notRetryable(`No mailbox ${email}.`)));
+    const run = { tenantId: operator.tenantId, person: { email, city: "London" } };
+    const { instanceId } = await runLab(({ step }) => step.effect("mail", send, {}, { key: email }), run);
+    expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+    state.loses = false;
+    const { body } = await operator.start(asked("reject", { step: "mail" }));
+    expect(await operator.over(body.id)).toMatchObject({ state: "complete", failed: 1 });
+    expect(await operator.items(body.id)).toMatchObject([{ code: "not_retryable", why: "No mailbox [redacted]." }]);
+    const lists = () => rows<{ ids: string }>("SELECT ids FROM bulk_lists WHERE bulk_id = ?1", body.id);
+    expect(JSON.stringify(await lists())).toContain(email);
+    const by = { mentions: [email], rewrite: (_: string, text: string) => text.replaceAll(email, "[forgotten]") };
+    for (const table of ENGINE_TEXTS.filter((one) => one.table === "bulk_lists")) {
+      await rewriteRows(probeEnv, { tenantId: operator.tenantId, table, by, from: null, apply: true });
+    }
+    expect(JSON.stringify(await lists())).toContain("[forgotten]");
+    expect(JSON.stringify(await lists())).not.toContain(email);
   });
 });
