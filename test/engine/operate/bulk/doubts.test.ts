@@ -221,6 +221,31 @@ describe("Many doubts", () => {
     expect(await operator.start(asked("confirm", {}))).toMatchObject({ status: 422, body: { issues: [{ path: "verb" }] } });
   });
 
+  it("of one run are answered each by itself; and one of a run that had failed before is on record, which is no failure of the answer", async () => {
+    const operator = await theOperator();
+    const state = { loses: true };
+    const lost = () => effect("once", async () => (state.loses ? Promise.reject(new Error("Lost.")) : {}));
+    const both = await runLab(({ step }) => Promise.all(["a", "b"].map((key) => step.effect("charge", lost(), {}, { key }))), {
+      tenantId: operator.tenantId,
+    });
+    await until(
+      async () => (await dry(operator, asked("reject", {}))).matched,
+      (matched) => matched === 2,
+    );
+    const late = effect("natural", () => scheduler.wait(500).then(() => Promise.reject(notRetryable("No."))));
+    const failed = await runLab(({ step }) => Promise.all([step.effect("letter", lost(), {}), step.effect("late", late, {})]), {
+      tenantId: operator.tenantId,
+    });
+    expect(await reaches(failed.instanceId, "errored")).toBe("errored");
+    const later = "Nothing is sent now: a retry sends it, under the same key.";
+    expect((await dry(operator, asked("reject", { step: "letter" }))).parts).toEqual([{ what: "lab · letter", count: 1, follows: later }]);
+    state.loses = false;
+    const { body } = await operator.start(asked("reject", {}));
+    expect(await operator.over(body.id)).toMatchObject({ state: "complete", matched: 3, done: 3, failed: 0 });
+    expect(await reaches(both.instanceId, "complete")).toBe("complete");
+    expect(await reaches(failed.instanceId, "errored")).toBe("errored");
+  });
+
   it("say nothing of a person whom their messages withhold, and their list forgets one whose name is in a key", async () => {
     const operator = await theOperator();
     const email = `${fresh("ada")}@ex.test`;
