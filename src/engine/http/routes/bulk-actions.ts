@@ -46,11 +46,9 @@ const BulkActionSchema = z
     }),
     matched: z.int().openapi({ description: "What it is about, frozen at `created_at`: always done + skipped + failed + left." }),
     done: z.int(),
-    skipped: z
-      .int()
-      .openapi({
-        description: "Left out: there was nothing to do any more. The `why` of each says who acted on it before, if somebody did.",
-      }),
+    skipped: z.int().openapi({
+      description: "Left out: there was nothing to do any more. The `why` of each says who acted on it before, if somebody did.",
+    }),
     failed: z.int().openapi({ description: "Refused, failed again, or in doubt (`in_doubt`) until a person answers." }),
     left: z.int(),
     instance_id: z.string().openapi({ description: "The instance that works on it." }),
