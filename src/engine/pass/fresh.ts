@@ -16,8 +16,9 @@ let since: number | undefined;
  */
 export function isFirstPass(instanceId: string, createdAt: Date | undefined): boolean {
   const at = Date.now();
-  since ??= at;
-  if (at - turnedAt > FRESH_MS) {
+  // Asked first while the clock was ahead: it has been there since now at least.
+  since = Math.min(since ?? at, at);
+  if (at - turnedAt > FRESH_MS || at < turnedAt) {
     before = lately;
     lately = new Set();
     turnedAt = at;

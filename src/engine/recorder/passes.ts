@@ -8,17 +8,20 @@ const REMEMBERED_MS = 60_000;
  * memory began may have been passed through already.
  */
 export class KnownPasses {
-  readonly #since = Date.now();
+  #since = Date.now();
   #lately = new Map<string, string>();
   #before = new Map<string, string>();
   #turnedAt = this.#since;
 
   /** A pass begins. True where it certainly is the first of its instance, which was created then; also where it asks again. */
   isFirst(instanceId: string, pass: string, createdMs: number): boolean {
-    if (Date.now() - this.#turnedAt > REMEMBERED_MS) {
+    const at = Date.now();
+    // Made while the clock was ahead: it has been there since now at least.
+    this.#since = Math.min(this.#since, at);
+    if (at - this.#turnedAt > REMEMBERED_MS || at < this.#turnedAt) {
       this.#before = this.#lately;
       this.#lately = new Map();
-      this.#turnedAt = Date.now();
+      this.#turnedAt = at;
     }
     const known = this.#lately.get(instanceId) ?? this.#before.get(instanceId);
     if (known === undefined) this.#lately.set(instanceId, pass);

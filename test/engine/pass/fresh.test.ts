@@ -1,4 +1,4 @@
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 
 /** The module as a process has it that has just begun. */
 const begun = async (process: string): Promise<typeof import("../../../src/engine/pass/fresh.ts")> =>
@@ -20,4 +20,17 @@ it("W25 one that was created since is, once: and not when it is no longer young"
   expect(isFirstPass("unknown", undefined)).toBe(false);
   await scheduler.wait(2100);
   expect(isFirstPass("older", created)).toBe(false);
+});
+
+it("one that is created behind a clock that was ahead is too, once this process has been asked by the right time: and an earlier one is not", async () => {
+  const { isFirstPass } = await begun("three");
+  const right = Date.now();
+  const clock = vi.spyOn(Date, "now").mockReturnValue(right + 3_600_000);
+  onTestFinished(() => clock.mockRestore());
+  isFirstPass("while it was ahead", new Date(right + 3_600_000));
+  clock.mockReturnValue(right);
+  expect(isFirstPass("of before", new Date(right - 10))).toBe(false);
+  clock.mockReturnValue(right + 20);
+  expect(isFirstPass("young", new Date(right + 10))).toBe(true);
+  expect(isFirstPass("young", new Date(right + 10))).toBe(false);
 });

@@ -224,6 +224,20 @@ it("an object that has lived for less than its instance does not say that a pass
   expect(passes.isFirst("new", "one", later)).toBe(true);
 });
 
+it("an object that was made while the clock was ahead knows a first pass a second after it was set right, and none of before", () => {
+  const right = Date.now();
+  const time = vi.spyOn(Date, "now").mockReturnValue(right + 3_600_000);
+  onTestFinished(() => time.mockRestore());
+  const passes = new KnownPasses();
+  expect(passes.isFirst("ahead", "one", right + 3_600_000)).toBe(false);
+  time.mockReturnValue(right);
+  expect(passes.isFirst("old", "one", right)).toBe(false);
+  time.mockReturnValue(right + 1600);
+  expect(passes.isFirst("new", "one", right + 1500)).toBe(true);
+  expect(passes.isFirst("new", "another", right + 1500)).toBe(false);
+  expect(passes.isFirst("old", "one", right)).toBe(false);
+});
+
 it("an object remembers a pass for a minute and longer, however many have asked it since", () => {
   const time = vi.spyOn(Date, "now").mockReturnValue(1_000_000);
   onTestFinished(() => time.mockRestore());
