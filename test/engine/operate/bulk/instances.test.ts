@@ -2,17 +2,22 @@ import { upstreamRefused } from "millrace";
 import { describe, expect, it } from "vitest";
 import { howMany } from "../../../full-size.ts";
 import { dieAt, envelopeOf, keeperRound, pauseAt, probeEnv, reaches, rows, until } from "../../harness.ts";
+import { held } from "../../lab.ts";
 import { auditOf, balanced, countOf, failedRuns, type TheOperator, theOperator } from "./bulk.ts";
 
 const ONCE = { retries: { limit: 0, delay: 10 } } as const;
 
-/** Runs that fail until they are mended, and how often each has tried and done its work. */
-async function broken(operator: TheOperator, count: number, takesMs = 0) {
-  const state = { isBroken: true };
+/**
+ * Runs that fail until they are mended, and how often each has tried and done its work. Of those that are mended so many come to their
+ * end as the test lets; the next stage begins no sooner.
+ */
+async function broken(operator: TheOperator, count: number, may = { end: Number.POSITIVE_INFINITY }) {
+  const state = { isBroken: true, begun: 0 };
   const did = new Map<string, number>();
   const tried = new Map<string, number>();
   const ids = await failedRuns(operator.tenantId, count, async ({ step, payload: { name } }) => {
-    if (takesMs > 0 && !state.isBroken) await scheduler.wait(takesMs);
+    const nth = state.isBroken ? 0 : ++state.begun;
+    await held(() => nth <= may.end);
     await step.commit(
       "work",
       () => {
@@ -40,22 +45,24 @@ describe("A bulk retry", () => {
   it("B01 B02 of instances that have failed dies in the middle, again and again: each is retried once, and all are complete", async () => {
     const operator = await theOperator();
     const count = howMany(25, 1000);
-    const { did, mend } = await broken(operator, count);
+    const may = { end: 0 };
+    const { did, mend } = await broken(operator, count, may);
     mend();
     const asked = { verb: "retry", filter: { status: "errored", workflow: "lab" }, ramp: [1, 10], rate_per_second: howMany(15, 100) };
     const { body } = await operator.start(asked);
     expect(body).toMatchObject({ state: "running", matched: count });
     // Between two things of a chunk; behind a chunk, before it is on record; and the platform begins the instance again.
-    for (const [point, done] of [
-      ["B01 acted on one, chunk under way", 1],
-      ["B02 acted, chunk not recorded", 1],
-      ["B01 acted on one, chunk under way", 11],
+    for (const [point, done, end] of [
+      ["B01 acted on one, chunk under way", 1, 1],
+      ["B02 acted, chunk not recorded", 1, 1],
+      ["B01 acted on one, chunk under way", 11, Number.POSITIVE_INFINITY],
     ] as const) {
       await until(
         async () => balanced(await operator.show(body.id)),
         (bulk) => bulk.done >= done || bulk.state !== "running",
       );
       const death = dieAt(point, body.id);
+      may.end = end;
       expect(await until(async () => death.died(), Boolean)).toBe(true);
     }
     const { instance_id } = await operator.show(body.id);
@@ -170,14 +177,20 @@ describe("A bulk retry", () => {
 
   it("B03 of many stages goes on as another instance when one has had its turns, also where it dies between the two", async () => {
     const operator = await theOperator();
-    // Each stage is a turn that acts and one that waits for what comes of it: more than a pass has.
-    const { mend } = await broken(operator, 20, 150);
+    // A stage is a turn that acts, and another one that waits where its run has not ended by then: together more than a pass has.
+    const may = { end: 0 };
+    const { mend } = await broken(operator, 20, may);
     mend();
     const death = dieAt("B03 handed over, next pass not begun", operator.idOf("once"));
     const { body } = await operator.start(
       { verb: "retry", filter: {}, ramp: Array.from({ length: 20 }, () => 1) },
       { "idempotency-key": "once" },
     );
+    await until(
+      async () => (may.end = (await operator.show(body.id)).done),
+      (done) => done > 12,
+    );
+    may.end = Number.POSITIVE_INFINITY;
     const end = await operator.over(body.id);
     expect(death.died()).toBe(true);
     expect(end).toMatchObject({ state: "complete", done: 20 });
