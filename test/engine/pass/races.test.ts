@@ -139,13 +139,15 @@ describe("Branches side by side, each of several steps", () => {
   it("W25 I3 what a race's loser had begun when a crash came is begun again, recorded, and can be taken back, though the race is decided sooner now; nothing behind it is", async () => {
     const { done, back, waits, chain, act } = world();
     const name = fresh("lab");
-    waits.winner = () => done.includes("loser");
     const crash = pauseAt("W03 effect done, not recorded", name);
+    // It is the loser that the crash befalls.
+    waits.winner = () => crash.reached();
     const { instanceId } = await runLab(
       ({ step }) => Promise.race([act(step, "winner"), step.sleep("nap", 20).then(() => chain(step, "loser", "behind"))]),
       { name },
     );
     await until(async () => crash.reached(), Boolean);
+    await recorded(instanceId, "winner");
     // The platform remembers what came before the loser: as it does after a crash.
     await (await LAB.get(instanceId)).restart({ from: { name: "loser" } });
     expect(await platformReaches(instanceId, "complete")).toBe("complete");
