@@ -106,13 +106,14 @@ describe("A paused instance", () => {
           if (++tries === 1) throw new Error("Not now.");
           return tries;
         },
-        { retries: { limit: 3, delay: 1500 } },
+        // So long that the pause comes before the second.
+        { retries: { limit: 3, delay: 4000 } },
       );
     });
     await comes(() => tries === 1);
     await pause(id);
     await comes(async () => (await rows("SELECT 1")).length === 1 && (await platformOf(id)).status !== "complete");
-    await scheduler.wait(2000);
+    await scheduler.wait(4500);
     expect(tries).toBe(1);
     await resume(id);
     expect(await kept(id, "complete", "errored")).toBe("complete");
