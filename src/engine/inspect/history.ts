@@ -1,6 +1,7 @@
 import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
 import type { ErrorCode } from "../contract/errors.ts";
 import { platformId } from "../contract/ids.ts";
+import { saysRead } from "../contract/read-mark.ts";
 import { beginning } from "../contract/text.ts";
 import { readTold } from "../contract/told-error.ts";
 
@@ -31,6 +32,8 @@ export interface StepRecord {
   startedAt: number;
   endedAt: number | null;
   attempts: AttemptRecord[];
+  /** True for a step that only reads, as far as that is known. */
+  reads: boolean;
   /** For a sleep: how long. */
   durationMs: number | null;
   /** For a sleep that lasts: until when. */
@@ -137,7 +140,7 @@ function changeOf({ attempts }: StepRecord, event: StepEvent): Partial<StepRecor
   const at = event.timestamp;
   switch (event.type) {
     case "step_started":
-      return {};
+      return { reads: saysRead(event.config?.timeout) };
     case "attempt_started": {
       const attempt = { attempt: event.attempt, startedAt: at, endedAt: null, error: null, retryDelayMs: null };
       return { state: "running", endedAt: null, attempts: [...attempts, attempt] };
@@ -175,6 +178,7 @@ function newStep({ type, stepName, timestamp }: StepEvent): StepRecord {
     startedAt: timestamp,
     endedAt: null,
     attempts: [],
+    reads: false,
     durationMs: null,
     until: null,
     eventType: null,

@@ -15,7 +15,7 @@ import { historyOf, type StepRecord } from "./history.ts";
 import type { Instance } from "./instances.ts";
 
 /** A step in the words of its code, with what is recorded of it. */
-export interface NamedStep extends Omit<StepRecord, "startedAt" | "state"> {
+export interface NamedStep extends Omit<StepRecord, "startedAt" | "state" | "reads"> {
   /**
    * As the platform has it, but where that would mislead: a step that waits for a person, to say whether its effect happened or to resume
    * its run, is complete for the platform; and one that was in the middle of something when its run ended still is.
@@ -62,7 +62,7 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
     const paused = step.state === "complete" && heldBack.has(step.name) && ({ state: "paused", endedAt: null } as const);
     const stopped = isOver && UNDER_WAY.has(step.state) && ({ state: "stopped", until: null } as const);
     const unnamed = step.eventType !== null && isOwnEvent(step.eventType) && { eventType: null };
-    const told = withCause(begunInPass(step, recorded.get(step.name)?.at(-1)), instance);
+    const { reads: __, ...told } = withCause(begunInPass(step, recorded.get(step.name)?.at(-1)), instance);
     const attempts = doubted ? withDoubt(told.attempts, recorded.get(step.name)?.at(-1)) : told.attempts;
     const part = ownStep(step)?.part;
     return {

@@ -10,6 +10,8 @@ export interface StepCall {
   label: string;
   /** The label of the step that it belongs to, where the engine takes one more of its own for that: what failures are called by. */
   of?: string;
+  /** True for a step that only reads. */
+  reads?: boolean;
   /** True for a step with an inbox entry. */
   guarded?: boolean;
   /** True for an effect of which its outcome is all that is recorded: that of a failed one nobody has. */

@@ -22,12 +22,21 @@ export class LeftOpen {
    */
   async has(label: string, last: Seen | undefined, failed: boolean): Promise<boolean> {
     if (last !== undefined && last.state !== "failed") return false;
+    const { cutOff, undoneSince } = await this.#known();
+    return (failed || cutOff.has(label)) && !(last !== undefined && isAnswered(last) && last.updated_at >= undoneSince);
+  }
+
+  /** The steps that were cut off, also those that only read. */
+  async cutOff(): Promise<ReadonlySet<string>> {
+    return (await this.#known()).cutOff;
+  }
+
+  #known(): Promise<{ cutOff: ReadonlySet<string>; undoneSince: number }> {
     this.#asked ??= this.#ask().catch((error) => {
       this.#asked = undefined;
       throw error;
     });
-    const { cutOff, undoneSince } = await this.#asked;
-    return (failed || cutOff.has(label)) && !(last !== undefined && isAnswered(last) && last.updated_at >= undoneSince);
+    return this.#asked;
   }
 
   async #ask(): Promise<{ cutOff: ReadonlySet<string>; undoneSince: number }> {

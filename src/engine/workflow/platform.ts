@@ -1,6 +1,7 @@
 import type { WorkflowStep } from "cloudflare:workers";
 import { type Duration, durationMs } from "../contract/duration.ts";
 import { codeOf } from "../contract/errors.ts";
+import { markedTimeoutMs } from "../contract/read-mark.ts";
 import { ownName } from "../contract/step-names.ts";
 import { doubtEventType, isInDoubt } from "../guard/doubt.ts";
 import { resultOf, type StepOutcome } from "../guard/outcome.ts";
@@ -55,7 +56,7 @@ export class Platform {
     begins: "in code" | "always" = "in code",
   ): Promise<T> {
     const behind = begins === "always";
-    const { label: name, of: label = name, guarded = false } = step;
+    const { label: name, of: label = name, guarded = false, reads = false } = step;
     const isOver = () => !behind && this.#code !== "runs" && !(this.#code === "returned" && guarded);
     if (isOver()) return never();
     const { failures } = this.#pass;
@@ -81,7 +82,7 @@ export class Platform {
           backoff: "constant",
           delay: ({ ctx, error }) => nextDelayMs(retries, ctx.attempt, failures.lastOf(label) ?? error),
         },
-        timeout: timeoutMs,
+        timeout: markedTimeoutMs(timeoutMs, reads),
       },
       async ({ attempt }) => (isOver() ? never<T>() : attempt === 1 && inPass ? inPass.attempt : make(attempt)),
     );

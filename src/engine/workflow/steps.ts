@@ -66,7 +66,7 @@ export class Steps {
     read: () => Stored<Output> | Promise<Stored<Output>>,
     options: StepOptions = {},
   ): Promise<Output> {
-    const step = this.#call(name, options.key);
+    const step = { ...this.#call(name, options.key), reads: true };
     const { env, envelope, instanceId } = this.#pass;
     const folder = `${envelope.tenant_id}/${instanceId}`;
     // An attempt that was given up may still answer: it writes under a name of its own.

@@ -1,6 +1,6 @@
 import type { Duration } from "../contract/duration.ts";
 import { isDefiniteRefusal, MillraceError, messageOf } from "../contract/errors.ts";
-import { UNDO_PREFIX } from "../contract/step-names.ts";
+import { labelOf, UNDO_PREFIX } from "../contract/step-names.ts";
 import { attemptEffect } from "../guard/effect.ts";
 import { resultOf, type StepOutcome } from "../guard/outcome.ts";
 import { unpackOutput } from "../guard/output.ts";
@@ -31,6 +31,8 @@ export class Undoing implements Taking {
   readonly #undoable: Undoable[] = [];
   readonly #underWay = new Set<Promise<unknown>>();
   readonly #leftOpen: LeftOpen;
+  /** The code has come by all that is on record, and by all that is open: whatever it goes on to has done nothing. */
+  readonly #hasMetAll = Promise.withResolvers<undefined>();
   #broken: { error: unknown } | undefined;
 
   constructor(pass: Pass, platform: Platform) {
@@ -41,26 +43,36 @@ export class Undoing implements Taking {
 
   /** Passes through `code`, then takes back what it met. Answers how many effects that were. Throws what either failed with. */
   async undo(code: () => Promise<unknown>): Promise<number> {
-    const [passed] = await Promise.allSettled([code()]);
-    await this.#untilIdle();
+    const passed = await Promise.race([Promise.allSettled([code()]).then(([one]) => one), this.#hasMetAll.promise]);
+    // Code that goes round in a circle, as one that asks until something is so, comes to no end by itself.
+    if (passed) await this.#untilIdle();
+    else await Promise.allSettled(this.#underWay);
     this.#assertWhole();
     const entries = await this.#pass.inbox.entries(true);
     const startedAt = Date.now();
     // A branch may be at work of its own between two steps.
-    while (!this.#broken && this.#missedOf(entries) && Date.now() - startedAt < NAMING_MS) await this.#untilIdle(20);
+    while (passed && !this.#broken && this.#missedOf(entries) && Date.now() - startedAt < NAMING_MS) await this.#untilIdle(20);
     this.#assertWhole();
+    this.#pass.course.end();
     const missed = this.#missedOf(entries);
     if (missed) throw this.#whyMissed(missed, passed);
     return takeBack(this.#pass, this.#platform, this.#undoable, entries);
   }
 
-  /** Reads again, because nobody has recorded it. A read that had answered, and fails now, would lead the code another way. */
+  /**
+   * Reads again, because nobody has recorded it, where something was done behind it, or may have been. A read that had answered, and fails
+   * now, would lead the code another way.
+   */
   read<Output>(step: StepCall, policy: Policy, read: () => Promise<StepOutcome>): Promise<Output> {
     const { inbox } = this.#pass;
+    const attempt = async () => (await skippedRead(this.#pass, step)) ?? read();
+    const found = async () => {
+      if (!(await this.#isBehindAll(step))) return this.#platform.settle<Output>(step, policy, attempt);
+      this.#hasMetAll.resolve(undefined);
+      return endOfRecord(step);
+    };
     return this.#track(() =>
-      this.#pass
-        .take(step, () => this.#platform.settle<Output>(step, policy, async () => (await skippedRead(this.#pass, step)) ?? read()))
-        .catch((error) => (inbox.wasOver(step.label) ? this.#break(error) : Promise.reject(error))),
+      this.#pass.take(step, found).catch((error) => (inbox.wasOver(step.label) ? this.#break(error) : Promise.reject(error))),
     );
   }
 
@@ -150,6 +162,18 @@ export class Undoing implements Taking {
     return this.#orAbort(step, async () => (await unpackOutput(env.PAYLOADS, resultOf(instanceId, await inbox.whole(outcome)))) as Output);
   }
 
+  /** True for a read behind which nothing is on record, and nothing open. */
+  async #isBehindAll(step: StepCall): Promise<boolean> {
+    const { inbox, course } = this.#pass;
+    const entries = await this.#orAbort(step, () => inbox.entries());
+    if (inbox.wasOver(step.label)) return false;
+    const recorded = entries.filter(({ position }) => position >= 0).map(({ step: name, item }) => labelOf(name, item));
+    const isMet = (label: string) => course.hasBegun(label);
+    if (!recorded.every(isMet) || !Object.keys(inbox.history?.left ?? {}).every(isMet)) return false;
+    const cutOff = await this.#orAbort(step, () => this.#leftOpen.cutOff());
+    return [...cutOff].every(isMet);
+  }
+
   /** An effect that happened, or may have, that could be taken back, and that the code did not come by. */
   #missedOf(entries: readonly Seen[]): Seen | undefined {
     const isMet = ({ step: name, item }: Seen) => this.#undoable.some(({ step }) => step.name === name && step.item === item);
@@ -159,8 +183,8 @@ export class Undoing implements Taking {
   }
 
   /** It is not left out in silence: a step of the code fails now (a read), or the code has changed, or ended too early. */
-  #whyMissed({ step }: Seen, passed: PromiseSettledResult<unknown>): unknown {
-    const thrown: unknown = passed.status === "rejected" ? passed.reason : undefined;
+  #whyMissed({ step }: Seen, passed: PromiseSettledResult<unknown> | undefined): unknown {
+    const thrown: unknown = passed?.status === "rejected" ? passed.reason : undefined;
     const isCut = thrown !== undefined && !(thrown instanceof EndOfRecord);
     if (isCut && this.#pass.failures.hasRejected) return thrown;
     const why = isCut ? `The code threw: ${messageOf(thrown)}` : "The code does not come by it any more";

@@ -1,5 +1,7 @@
 import { mutantsOf } from "./mutant.ts";
 
+const READS = "test/engine/operate/cancel-reading.test.ts";
+
 /** What an undo and dry runs know of effects that failed without a record. */
 export const LEFT_OPEN = mutantsOf("operators", {
   "what failed without a record, and was caught, is left standing by an undo": {
@@ -25,5 +27,29 @@ export const LEFT_OPEN = mutantsOf("operators", {
     find: " || (await unrecorded(env, instance)).has(label)",
     put: "",
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",
+  },
+  "a cancel waits for a read that hangs": {
+    file: "src/engine/operate/carry-out/end-run.ts",
+    find: " && !step.reads",
+    put: "",
+    killedBy: READS,
+  },
+  "a read that was cut off may have happened": {
+    file: "src/engine/operate/carry-out/cut-off.ts",
+    find: " || reads",
+    put: "",
+    killedBy: READS,
+  },
+  "an undo reads again though nothing was done behind that": {
+    file: "src/engine/workflow/undoing.ts",
+    find: "if (!(await this.#isBehindAll(step))) return",
+    put: "return",
+    killedBy: READS,
+  },
+  "an undo waits for the end of code that goes round in a circle": {
+    file: "src/engine/workflow/undoing.ts",
+    find: "this.#hasMetAll.resolve(undefined);",
+    put: "",
+    killedBy: READS,
   },
 });

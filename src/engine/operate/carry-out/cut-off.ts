@@ -27,8 +27,8 @@ export async function keepCutOff(env: EngineEnv, { id, instance_id, workflow }: 
  * A step whose next try was held, because a person had stopped or paused the run, is over for the platform: one that did something has its
  * entry, by which the undo goes first.
  */
-function isCutOff({ type, state, attempts }: StepRecord): boolean {
-  if (type !== "do" || state === "errored") return false;
+function isCutOff({ type, state, attempts, reads }: StepRecord): boolean {
+  if (type !== "do" || reads || state === "errored") return false;
   return (state === "running" && attempts.length > 0) || attempts.some(({ error }) => error !== null && !isRefusal(error));
 }
 

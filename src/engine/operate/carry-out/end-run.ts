@@ -27,8 +27,8 @@ const TRIES_WHILE_AT_WORK = 70;
 
 /**
  * Ends the run of an instance on the platform, whose row says already that it begins nothing any more. A pass that is at work hears that
- * and ends itself, behind what it has under way; one that sleeps, waits or is between two tries is ended here, once no attempt is under
- * way: what an effect did is recorded first. Errors: `unavailable` when the platform does not answer.
+ * and ends itself, behind what it has under way; one that sleeps, waits, reads or is between two tries is ended here, once no attempt at an
+ * effect is under way: what that did is recorded first. Errors: `unavailable` when the platform does not answer.
  */
 export async function endRun(
   env: EngineEnv,
@@ -70,10 +70,13 @@ export async function wakeStanding(env: EngineEnv, instance: WorkflowInstance, a
   if (attempts > 0 && (await isLocal(env.DB))) await nudge(instance);
 }
 
-/** Where there is but one process (`isAlone`), an attempt that began before it has died with the one before, whatever its history says. */
+/**
+ * Where there is but one process (`isAlone`), an attempt that began before it has died with the one before, whatever its history says. One
+ * that only reads does nothing that would have to be recorded first.
+ */
 function isAtWork(steps: readonly StepRecord[], isAlone: boolean): boolean {
   const beganAt = ({ attempts, startedAt }: StepRecord) => attempts.at(-1)?.startedAt ?? startedAt ?? 0;
-  return steps.some((step) => step.type === "do" && step.state === "running" && !(isAlone && isOfBefore(beganAt(step))));
+  return steps.some((step) => step.type === "do" && step.state === "running" && !step.reads && !(isAlone && isOfBefore(beganAt(step))));
 }
 
 /**

@@ -34,8 +34,8 @@ export async function planCancel(
       const verdict = undoVerdictOn(effect);
       return undo || (verdict !== "undone" && verdict !== "stays") ? verdict : "kept";
     },
-    // Of one that a lost answer left open nobody knows whether it happened.
-    unrecorded: (state) => UNRECORDED[state],
+    // Of one that a lost answer left open nobody knows whether it happened; one that only reads is not waited for.
+    unrecorded: (state, reads) => (reads ? undefined : UNRECORDED[state]),
   });
   return { refused: whyRefused(instance), from: null, follows: undo ? TAKEN_BACK : STANDS, effects: effects.toReversed() };
 }

@@ -51,7 +51,7 @@ export interface Verdicts {
   /** Of an effect on record; undefined leaves it out. */
   readonly recorded: (effect: Effect) => PlanVerdict | undefined;
   /** Of a step that has no record: undefined leaves it out. */
-  readonly unrecorded: (state: OpenState) => PlanVerdict | undefined;
+  readonly unrecorded: (state: OpenState, reads: boolean) => PlanVerdict | undefined;
   /** Of effects that failed without a record, by the labels of their steps. */
   readonly failed: ReadonlyMap<string, PlanVerdict>;
 }
@@ -70,8 +70,9 @@ export async function planEffects(
   const { steps } = UNDER_WAY.has(instance.status) ? await wholeHistoryOf(env, { ...instance, undo: null }) : { steps: [] };
   const known = new Set(effects.map(({ step, item }) => labelOf(step, item)));
   const underWay = openIn(steps);
+  const reads = new Set(steps.filter((step) => step.reads).map(codeLabelOf));
   const open = [...underWay].flatMap(([label, state]) => {
-    const verdict = known.has(label) ? undefined : unrecorded(state);
+    const verdict = known.has(label) ? undefined : unrecorded(state, reads.has(label));
     return verdict ? [{ step: label, item: "", verdict }] : [];
   });
   const listed = effects.flatMap((effect) => {

@@ -1,3 +1,11 @@
 import { alsoLeanInFull } from "../../lean.ts";
 
-await alsoLeanInFull("operate/retry", "operate/restart", "operate/pause", "operate/cancel", "operate/cut-off", "operate/undo-stopped");
+await alsoLeanInFull(
+  "operate/retry",
+  "operate/restart",
+  "operate/pause",
+  "operate/cancel",
+  "operate/cut-off",
+  "operate/cancel-reading",
+  "operate/undo-stopped",
+);

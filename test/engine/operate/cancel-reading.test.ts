@@ -1,0 +1,108 @@
+import { cancelInstance, getInstance, planCancel, planUndo, restartInstance, undoInstance } from "millrace/operate";
+import { expect, it } from "vitest";
+import { keeperRound, operator, probeEnv } from "../harness.ts";
+import { held } from "../lab.ts";
+import { ended } from "./operating.ts";
+import { comes, kept, play, type Scene, scene } from "./scene.ts";
+
+const cancel = (id: string, more: { undo?: boolean } = {}) => cancelInstance(probeEnv, operator, id, { reason: "called off", ...more });
+const LASTING = { retries: { limit: 5, delay: "1 hour" }, timeout: "10 minutes" } as const;
+
+/** A run that does one effect, and then asks for a price that does not come: each time it is told that, or it is told nothing. */
+async function reading(how: "fails" | "hangs"): Promise<{ its: Scene; id: string; asked: () => number }> {
+  const its = scene();
+  let [asked, passes] = [0, 0];
+  const id = await play(its, async (step) => {
+    const isFirst = ++passes === 1;
+    await its.act(step, "a");
+    const ask = async () => {
+      asked++;
+      return how === "hangs" && isFirst ? held(() => its.state.go) : Promise.reject(new Error("No price."));
+    };
+    await step.read("quote", ask, LASTING);
+    await its.act(step, "b");
+  });
+  await comes(() => asked === 1);
+  return { its, id, asked: () => asked };
+}
+
+it.each(["fails", "hangs"] as const)(
+  "a cancel ends a run at once whose read %s, and reads nothing again: its effects are taken back",
+  async (how) => {
+    const { its, id, asked } = await reading(how);
+    expect((await planCancel(probeEnv, operator, id)).effects).toEqual([{ step: "a", item: "", verdict: "undone" }]);
+    const since = Date.now();
+    await cancel(id);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    // A read that hung would be waited for until its time is over, or locally for half a minute, until its pass is made anew.
+    expect(Date.now() - since).toBeLessThan(15_000);
+    expect(its.log).toEqual(["a", "undo a of its a"]);
+    expect(asked()).toBe(1);
+    its.state.go = true;
+  },
+);
+
+it.each(["fails", "hangs"] as const)(
+  "a stop does so of a run whose read %s, and leaves nothing open that an undo would be asked for",
+  async (how) => {
+    const { its, id, asked } = await reading(how);
+    await cancel(id, { undo: false });
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    await comes(async () => {
+      await keeperRound();
+      return (await getInstance(probeEnv, operator, id)).status === "terminated";
+    });
+    expect(await planUndo(probeEnv, operator, id)).toEqual({ refused: null, effects: [{ step: "a", item: "", verdict: "undone" }] });
+    await undoInstance(probeEnv, operator, id, "all of it");
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    await comes(() => its.log.length === 2);
+    expect([its.log, asked()]).toEqual([["a", "undo a of its a"], 1]);
+    its.state.go = true;
+  },
+);
+
+it("a restart does not wait for a read that hangs either", async () => {
+  const its = scene();
+  let passes = 0;
+  const id = await play(its, async (step) => {
+    const own = ++passes;
+    await step.read("quote", async () => (own > 1 ? 1 : held(() => its.state.go)), LASTING);
+    await its.act(step, "b");
+  });
+  await comes(() => passes === 1);
+  await scheduler.wait(1200);
+  await restartInstance(probeEnv, operator, id, "it hangs");
+  expect(await kept(id, "complete", "errored")).toBe("complete");
+  expect([its.log, passes]).toEqual([["b"], 2]);
+  its.state.go = true;
+});
+
+it("an undo reads nothing behind the last that was done, also where the code asks until something is so, and goes on where that fails", async () => {
+  const its = scene();
+  let asked = 0;
+  const id = await play(its, async (step) => {
+    await its.act(step, "a");
+    for (let round = 0; ; round++) {
+      const isReady = await step.read("ready", async () => ++asked < 0, { key: String(round) }).catch(() => false);
+      if (isReady) return;
+      await step.sleep("pause", round === 0 ? 20 : "1 hour", { key: String(round) });
+    }
+  });
+  await comes(() => asked === 2);
+  await cancel(id);
+  expect(await kept(id, "terminated", "errored")).toBe("terminated");
+  expect([its.log, asked]).toEqual([["a", "undo a of its a"], 2]);
+});
+
+it("an undo reads again what was read before something that was done: the code goes the same way", async () => {
+  const its = scene();
+  let asked = 0;
+  const id = await play(its, async (step) => {
+    if ((await step.read("which", async () => ++asked)) > 0) await its.act(step, "a");
+    await step.read("last", async () => ++asked);
+  });
+  expect(await ended(id)).toBe("complete");
+  await undoInstance(probeEnv, operator, id, "all of it");
+  expect(await kept(id, "terminated", "errored")).toBe("terminated");
+  expect([its.log, asked]).toEqual([["a", "undo a of its a"], 3]);
+});
