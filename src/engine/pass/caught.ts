@@ -40,6 +40,11 @@ export function caughtOf(error: unknown, { acts = false, undoable = false }: Act
   return { name: error instanceof Error ? error.name : "Error", code: codeOf(error), message, ...effect };
 }
 
+/** True for a failure that leaves open whether its effect happened. */
+export function leavesOpen({ effect }: Caught): boolean {
+  return effect !== undefined && effect !== "refused";
+}
+
 /** Shortens an error's message to what is remembered of it: so the code hears the same on its first pass as on later ones. */
 export function asRemembered(error: unknown): unknown {
   if (error instanceof Error && error.message.length > MAX_MESSAGE_CHARACTERS && !Object.isFrozen(error)) {

@@ -1,4 +1,4 @@
-import { type Acting, type Caught, caughtOf } from "./caught.ts";
+import { type Acting, type Caught, caughtOf, leavesOpen } from "./caught.ts";
 import { type Basis, type History, type Progress, packBefore, type Settlement } from "./history.ts";
 
 /**
@@ -175,17 +175,33 @@ export class Course implements Progress {
    * now; with those that they are told of already, as far as no outcome says them. Undefined where that is all.
    */
   unkept(label: string, start: Start): Record<string, Caught> | undefined {
-    const since = this.#saidUntil;
-    const unsaid = this.#settled.slice(since).flatMap(({ label: failed, failure }, index): [string, Caught][] => {
-      const isDue = since + index < start.at || this.#kept.has(failed);
-      return failure && isDue && !this.#history?.keepsFailureOf(failed) ? [[failed, failure]] : [];
-    });
-    if (unsaid.every(([failed]) => this.#kept.has(failed))) return undefined;
+    const kept = (failed: string) => (this.#kept.get(failed)?.wentOn === undefined ? undefined : this.#kept.get(failed));
+    const unsaid = this.#unsaid(start, (failed) => this.#history?.keepsFailureOf(failed) === true);
+    if (unsaid.every(([failed]) => kept(failed))) return undefined;
     // What had settled is said once, with the last of them: it may be as long as the run.
-    const last = unsaid.findLast(([failed]) => !this.#kept.has(failed))?.[0];
+    const last = unsaid.findLast(([failed]) => !kept(failed))?.[0];
     const { after } = this.before(label, start);
     const went = (failed: string) => ({ wentOn: label, ...(failed === last && { after }) });
-    return Object.fromEntries(unsaid.map(([failed, one]) => [failed, this.#kept.get(failed) ?? { ...one, ...went(failed) }]));
+    return Object.fromEntries(unsaid.map(([failed, one]) => [failed, kept(failed) ?? { ...one, ...went(failed) }]));
+  }
+
+  /**
+   * The same before what does nothing, as a sleep: of effects that may have happened although they failed. Whoever takes the run back
+   * meanwhile has to know of them.
+   */
+  unkeptEffects(start: Pick<Start, "at">): Record<string, Caught> | undefined {
+    const unsaid = this.#unsaid(start, (failed) => this.#history?.isTold(failed) === true).filter(([, one]) => leavesOpen(one));
+    if (unsaid.every(([failed]) => this.#kept.has(failed))) return undefined;
+    return Object.fromEntries(unsaid.map(([failed, one]) => [failed, this.#kept.get(failed) ?? one]));
+  }
+
+  /** The failures that the code had heard before it named a step, and that no outcome of this pass says, nor what `isKnown`. */
+  #unsaid({ at }: Pick<Start, "at">, isKnown: (label: string) => boolean): [string, Caught][] {
+    const since = this.#saidUntil;
+    return this.#settled.slice(since).flatMap(({ label, failure }, index): [string, Caught][] => {
+      const isDue = since + index < at || this.#kept.has(label);
+      return failure && isDue && !isKnown(label) ? [[label, failure]] : [];
+    });
   }
 
   /** Later passes are told these failures. */

@@ -106,7 +106,7 @@ export class History {
       for (const failed of Object.keys(caught)) failedFor.add(failed);
       for (const { label, failed } of settled) if (!failed) this.#over.add(label);
     }
-    for (const [label, one] of Object.entries(left)) if (!("open" in one)) this.#kept.add(label);
+    for (const [label, one] of Object.entries(left)) if ("wentOn" in one) this.#kept.add(label);
     for (const { caught } of this.#behind(happened.filter(isForGood))) for (const failed of Object.keys(caught)) this.#kept.add(failed);
     for (const { settled } of this.#behind(newest.filter(({ state }) => HAPPENED.has(state)))) {
       for (const { label, failed } of settled) if (!failed) this.#builtOn.add(label);
@@ -123,9 +123,18 @@ export class History {
     return this.#caught.get(label);
   }
 
-  /** True for a failure that every later pass is told as well: what is under way may still turn out not to have happened. */
+  /**
+   * True for a failure that every later pass is told as well, with what may have happened behind it: what is under way may still turn out
+   * not to have happened.
+   */
   keepsFailureOf(label: string): boolean {
     return this.#caught.has(label) && this.#kept.has(label);
+  }
+
+  /** The same, also where nothing is known to have happened behind it. */
+  isTold(label: string): boolean {
+    const left = this.left[label];
+    return this.keepsFailureOf(label) || (this.#caught.has(label) && left !== undefined && !("open" in left));
   }
 
   /** True for a step that had come out well before something was done that stands. */

@@ -6,7 +6,7 @@ import { type Hide, hideNothing, hidingIn } from "../contract/hide.ts";
 import { labelOf } from "../contract/step-names.ts";
 import { Spending } from "../observe/cost/spending.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
-import { asRemembered, caughtOf, errorOf, leftBy, packLeft } from "./caught.ts";
+import { asRemembered, type Caught, caughtOf, errorOf, leftBy, packLeft } from "./caught.ts";
 import { withConfirmed } from "./confirmed-output.ts";
 import { Course } from "./course.ts";
 import type { Failure } from "./failure.ts";
@@ -124,7 +124,9 @@ export class Pass {
     if (this.course.isOver) return new Promise(() => undefined);
     const outcome = this.#outcomeOf(step, work, look);
     if (step.guarded) this.guarded.begin(step.label, outcome);
-    return this.course.settle(step, outcome);
+    const heard = this.course.settle(step, outcome);
+    if (step.acts) outcome.catch(() => (this.course.unheard.length > 1 ? this.#keepBeside(heard) : undefined));
+    return heard;
   }
 
   async #outcomeOf<T>(step: StepCall, work: () => Promise<T>, look?: (failure: Error) => Promise<unknown>): Promise<T> {
@@ -155,16 +157,37 @@ export class Pass {
    * and went on from is on record by then: whatever becomes of this pass, later ones hear of the same failures, and come by that effect
    * again. Costs a write only where nothing on record says one of them, and a look where nothing was heard of the run for a while.
    */
-  async mayBegin(step: StepCall): Promise<boolean> {
-    // Each write says all, so it comes behind the one before it.
-    const kept = this.#keeping.then(() => this.#keepCaught(step));
-    this.#keeping = kept.catch(() => undefined);
-    await kept;
+  async mayBegin({ label, start }: StepCall): Promise<boolean> {
+    await this.#keepInTurn(() => start && this.course.unkept(label, start));
     return (await this.run.wanted()) === "goes on";
   }
 
-  async #keepCaught({ label, start }: StepCall): Promise<void> {
-    const caught = this.undoes || !start ? undefined : this.course.unkept(label, start);
+  /**
+   * Behind a caught failure comes what leaves no outcome for long: a sleep, a wait, a question, a read, a back-off, a pause. A person may
+   * take the run back meanwhile, and must hear of an effect that may have happened although it failed. Costs a write only where nothing on
+   * record says that.
+   */
+  keepCaught({ start }: Pick<StepCall, "start">): Promise<void> {
+    return this.#keepInTurn(() => start && this.course.unkeptEffects(start));
+  }
+
+  /** The same where another branch may have begun such a thing before the code of this one has caught a failure, and does no more. */
+  async #keepBeside(heard: Promise<unknown>): Promise<void> {
+    await heard.catch(() => undefined);
+    // By then a code that has not caught it has ended.
+    await scheduler.wait(0);
+    const all = { at: Number.POSITIVE_INFINITY };
+    if (!this.course.isOver) await this.#keepInTurn(() => this.course.unkeptEffects(all)).catch(() => undefined);
+  }
+
+  /** Each write says all, so it comes behind the one before it. */
+  #keepInTurn(unkept: () => Record<string, Caught> | undefined): Promise<void> {
+    const kept = this.#keeping.then(() => this.#keep(this.undoes ? undefined : unkept()));
+    this.#keeping = kept.catch(() => undefined);
+    return kept;
+  }
+
+  async #keep(caught: Record<string, Caught> | undefined): Promise<void> {
     if (!caught) return;
     const askedAt = Date.now();
     this.run.note(await this.recorder.keepCaught(this.instanceId, packLeft(caught)), askedAt);

@@ -33,6 +33,7 @@ export async function awaitEvent(
   const registered = await platform.holds.begin(step, async () => {
     assertSignalled(signalled, type);
     assertSubject(step.label, subject);
+    await pass.keepCaught(step);
     const stands = await registerWait(pass, step.label, type, subject, timeoutMs);
     if ("leftMs" in stands) {
       const open = door !== undefined && door.scope !== null;
@@ -60,7 +61,9 @@ export async function askPerson({ pass, platform, step }: At, request: ApprovalR
   const asker = askerAt(pass, step);
   const id = approvalId(asker.instanceId, step.label);
   const asked = await platform.holds.begin(step, async () => {
-    const stands = await askQuestion(asker, questionOf(pass.workflow, step, request));
+    const question = questionOf(pass.workflow, step, request);
+    await pass.keepCaught(step);
+    const stands = await askQuestion(asker, question);
     if ("leftMs" in stands) logWait(pass, { step: step.label, approval_id: id, until: timeIn(stands.leftMs) });
     return stands;
   });

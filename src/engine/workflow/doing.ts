@@ -22,7 +22,13 @@ export class Doing implements Taking {
   ) {}
 
   read<Output>(step: StepCall, policy: Policy, read: () => Promise<StepOutcome>): Promise<Output> {
-    return this.pass.take(step, () => this.platform.settle(step, policy, async () => (await skippedRead(this.pass, step)) ?? read()));
+    const { pass, platform } = this;
+    const attempt = async () => {
+      // A database that is away fails no read.
+      await pass.keepCaught(step).catch(() => undefined);
+      return (await skippedRead(pass, step)) ?? read();
+    };
+    return pass.take(step, () => platform.settle(step, policy, attempt));
   }
 
   effect<Input, Output>(step: StepCall, { definition, input, record }: EffectRequest<Input, Output>): Promise<Output> {

@@ -98,8 +98,10 @@ export class Holds {
   }
 
   /** Branches that a person holds wait together: of an event, one who waits may take it from the others. */
-  async untilResumed({ label, guarded = false }: StepCall, round: number): Promise<void> {
+  async untilResumed(step: StepCall, round: number): Promise<void> {
+    const { label, guarded = false } = step;
     this.#counts.set(label, round);
+    await this.#pass.keepCaught(step).catch(() => undefined);
     const wanted = await this.#steps.reading({ label, guarded }, () => this.#pass.run.askWanted());
     if (wanted === "stopped") return this.#pass.stop();
     if (wanted !== "paused") return;

@@ -16,7 +16,7 @@ import { nextDelayMs } from "./delay.ts";
 import { Holds } from "./holds.ts";
 import { attemptInPass } from "./in-pass.ts";
 import { isAborted, StepAttempts } from "./step-attempts.ts";
-import { fromStepError } from "./step-error.ts";
+import { endsStep, fromStepError } from "./step-error.ts";
 
 /** A step as the platform is asked for it: the code's own, or one that the engine takes for one of those. */
 type PlatformStep = Pick<StepCall, "label"> & Partial<StepCall>;
@@ -62,13 +62,18 @@ export class Platform {
     const { failures } = this.#pass;
     const { retries, timeoutMs } = this.#checked(policy, label);
     const attempts = new StepAttempts(this.#pass, label, step.name, retries.limit, timeoutMs);
-    const make = (attempt: number) =>
+    const made = (attempt: number) =>
       attempts.make(attempt, () => {
         if (!guarded) this.#pass.course.noteAnew(label);
         return this.#hold(
           timeoutMs,
           withinStep(() => body(attempt)),
         );
+      });
+    const make = (attempt: number) =>
+      made(attempt).catch(async (error) => {
+        if (attempt <= retries.limit && !endsStep(error)) await this.#pass.keepCaught(step).catch(() => undefined);
+        throw error;
       });
     const inPass = this.#goesLean(step) ? await attemptInPass(this.#pass.lean, name, () => make(1)) : undefined;
     if (inPass && "result" in inPass) return inPass.result;
@@ -194,6 +199,7 @@ export class Platform {
 
   async sleep(step: StepCall, ms: number): Promise<void> {
     if (this.#pass.inbox.wasOver(step.label)) return;
+    await this.reading(step, () => this.#pass.keepCaught(step));
     await this.holds.unlessPaused(step, "asked");
     const since = Date.now();
     this.#noteStep();

@@ -5,44 +5,11 @@ import { platformId } from "../../../src/engine/contract/ids.ts";
 import { mode } from "../../probe/mode.ts";
 import { operator, probeEnv, rows } from "../harness.ts";
 import { platformReaches, runLab } from "../lab.ts";
-import { back, ended, ONCE, stateOf, undo } from "./operating.ts";
+import { ended, ONCE, stateOf, undo } from "./operating.ts";
 import { comes, kept } from "./scene.ts";
-
-type Class = "keyed" | "natural" | "lookup";
+import { begin, till } from "./till.ts";
 
 const ways = (["platform", "lean"] as const).flatMap((steps) => (["keyed", "natural"] as const).map((of) => [of, steps] as const));
-
-/** A till that does what it is asked and answers 500, until it is mended; whoever asks it later finds that. */
-function till(of: Class) {
-  const state = { mended: false, stands: false, asked: 0 };
-  const answer = () => (state.mended ? "paid" : Promise.reject(new Error("The till answered 500.")));
-  const run = async () => {
-    state.stands = true;
-    state.asked++;
-    return answer();
-  };
-  const undo = back(async () => {
-    state.stands = false;
-  });
-  const lookup = async () => answer();
-  const pay = of === "lookup" ? defineStep({ effect: of, ...ONCE, run, undo, lookup }) : defineStep({ effect: of, ...ONCE, run, undo });
-  return { state, pay };
-}
-
-/** Begins a run that pays, goes on without where that failed, writes a row, then does `more`. */
-async function begin(steps: "platform" | "lean", of: Class, more: (step: Steps) => Promise<unknown> = async () => "done") {
-  mode.steps = steps;
-  onTestFinished(() => {
-    mode.steps = "platform";
-  });
-  const its = till(of);
-  const { instanceId: id } = await runLab(async ({ step }) => {
-    await step.effect("pay", its.pay, {}).catch(() => "owed");
-    await step.commit("owe", async () => ({}), { undo: () => ({}) });
-    return more(step);
-  });
-  return { ...its, id };
-}
 
 const of = (step: string, verdict: string) => ({ step, item: "", verdict });
 const sleeps = (step: Steps) => step.sleep("night", "1 hour");

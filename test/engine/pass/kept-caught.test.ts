@@ -3,29 +3,34 @@ import { defineStep } from "millrace";
 import { describe, expect, it, vi } from "vitest";
 import type { LabCall } from "../../probe/lab.ts";
 import { runLab } from "../lab.ts";
-import { effect, ended } from "../operate/operating.ts";
+import { effect, ended, ONCE } from "../operate/operating.ts";
 import { down, noFunds, shop } from "./shop.ts";
 
 describe("What it costs that a caught failure is on record before an effect", () => {
   /** How often a run writes in its midst what it has caught. */
-  async function writesOf(code: (call: LabCall) => Promise<unknown>): Promise<number> {
+  async function writesOf(code: (call: LabCall) => Promise<unknown>, end = "complete"): Promise<number> {
     const batch = vi.spyOn(Object.getPrototypeOf(env.DB) as D1Database, "batch");
     const { instanceId } = await runLab(code);
-    expect(await ended(instanceId)).toBe("complete");
+    expect(await ended(instanceId)).toBe(end);
     const asked = batch.mock.calls.flatMap(([statements]) => statements as unknown as { statement: string; params: unknown[] }[]);
     batch.mockRestore();
     return asked.filter(({ statement, params }) => /UPDATE instances SET caught/.test(statement) && params.includes(instanceId)).length;
   }
 
   const { act } = shop();
-  const fails = ({ step }: LabCall, name: string) =>
+  const fails = ({ step }: LabCall, name: string, error: () => Error = noFunds) =>
     step
       .effect(
         name as never,
-        effect("keyed", () => Promise.reject(noFunds())),
+        effect("keyed", () => Promise.reject(error())),
         null,
       )
       .catch(() => undefined);
+  const rests = async ({ step }: LabCall, name: string) => {
+    await step.read(`${name} look` as never, async () => 1);
+    await step.sleep(`${name} rest` as never, 20);
+    await step.approve(`${name} ask` as never, { question: "Go on?", timeout: 20 });
+  };
   const does = ({ step }: LabCall, name: string) => step.effect(name as never, act(name), null);
 
   it.each<[string, number, (call: LabCall) => Promise<unknown>]>([
@@ -81,6 +86,45 @@ describe("What it costs that a caught failure is on record before an effect", ()
         await does(call, "d");
       },
     ],
+    ["nothing before what only waits where nothing was caught", 0, async (call) => [await does(call, "a"), await rests(call, "b")]],
+    [
+      "nothing before what only waits where what was caught has no effect, or was refused",
+      0,
+      async (call) => {
+        await fails(call, "a");
+        await call.step.read("b", () => Promise.reject(down()), ONCE).catch(() => undefined);
+        await rests(call, "c");
+      },
+    ],
+    [
+      "nothing before what only waits where an outcome on record says it",
+      0,
+      async (call) => {
+        await fails(call, "a", down);
+        await call.step.commit("b", () => ({}));
+        await rests(call, "c");
+      },
+    ],
+    [
+      "one write before all that only waits behind an effect that may have happened",
+      1,
+      async (call) => {
+        await fails(call, "a", down);
+        await rests(call, "b");
+        await rests(call, "c");
+      },
+    ],
+    [
+      "one more before an effect behind that: it may happen because of that failure",
+      2,
+      async (call) => {
+        await fails(call, "a", down);
+        await rests(call, "b");
+        await does(call, "c");
+        await rests(call, "d");
+        await does(call, "e");
+      },
+    ],
     [
       "one write for an effect that is tried again",
       1,
@@ -97,5 +141,11 @@ describe("What it costs that a caught failure is on record before an effect", ()
     ],
   ])("W25 W03: %s", async (_, writes, code) => {
     expect(await writesOf(code)).toBe(writes);
+  });
+
+  it("nothing where no code catches it, also beside a branch that sleeps", async () => {
+    const lost = effect("keyed", () => Promise.reject(down()));
+    const code = ({ step }: LabCall) => Promise.all([step.sleep("night", "1 hour"), step.effect("a", lost, null)]);
+    expect(await writesOf(code, "errored")).toBe(0);
   });
 });

@@ -1,5 +1,7 @@
 import { mutantsOf } from "./mutant.ts";
 
+const PLATFORM = "src/engine/workflow/platform.ts";
+const RESTS = "test/engine/operate/caught-before-rest.test.ts";
 const READS = "test/engine/operate/cancel-reading.test.ts";
 
 /** What an undo and dry runs know of effects that failed without a record. */
@@ -27,6 +29,36 @@ export const LEFT_OPEN = mutantsOf("operators", {
     find: " || (await unrecorded(env, instance)).has(label)",
     put: "",
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",
+  },
+  "a sleep begins behind a caught failure that nothing on record says": {
+    file: PLATFORM,
+    find: "await this.reading(step, () => this.#pass.keepCaught(step));",
+    put: "",
+    killedBy: RESTS,
+  },
+  "a back-off begins behind one": {
+    file: PLATFORM,
+    find: "await this.#pass.keepCaught(step).catch(() => undefined);",
+    put: "",
+    killedBy: RESTS,
+  },
+  "a pause holds what comes behind one": {
+    file: "src/engine/workflow/holds.ts",
+    find: "await this.#pass.keepCaught(step).catch(() => undefined);",
+    put: "",
+    killedBy: RESTS,
+  },
+  "a branch that sleeps leaves nobody to say what another has caught": {
+    file: "src/engine/pass/pass.ts",
+    find: "this.course.unheard.length > 1 ? this.#keepBeside(heard) : undefined",
+    put: "undefined",
+    killedBy: RESTS,
+  },
+  "what was kept before a sleep says nothing of the effect behind that": {
+    file: "src/engine/pass/course.ts",
+    find: "(this.#kept.get(failed)?.wentOn === undefined ? undefined : this.#kept.get(failed))",
+    put: "this.#kept.get(failed)",
+    killedBy: "test/engine/pass/kept-caught.test.ts",
   },
   "a cancel waits for a read that hangs": {
     file: "src/engine/operate/carry-out/end-run.ts",

@@ -19,7 +19,7 @@ export const ROWS = {
   claimed: 1,
   /** A claim ended without an outcome. */
   givenUp: 1,
-  /** What code has caught, before the first `keyed` or `natural` effect behind it. */
+  /** What code has caught, before the first `keyed` or `natural` effect behind it, or before the first sleep, wait, question or read. */
   caught: 1,
   /** An effect in doubt: its entry and the instance, each with a list. */
   inDoubt: 4,

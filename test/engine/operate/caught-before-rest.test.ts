@@ -1,0 +1,160 @@
+import type { Steps } from "millrace";
+import { cancelInstance, pauseInstance, planCancel, planPause, planRestart, planUndo, restartInstance } from "millrace/operate";
+import { expect, it, onTestFinished } from "vitest";
+import { ProbeSignal } from "../../probe/messages.ts";
+import { mode } from "../../probe/mode.ts";
+import { fresh, operator, probeEnv, rows } from "../harness.ts";
+import { held, platformReaches, runLab } from "../lab.ts";
+import { back, effect, stateOf, undo } from "./operating.ts";
+import { comes, kept } from "./scene.ts";
+import { beginUnwritten, till } from "./till.ts";
+
+const of = (step: string, verdict: string) => ({ step, item: "", verdict });
+const cancel = (id: string, more: { undo?: boolean } = {}) => cancelInstance(probeEnv, operator, id, { reason: "called off", ...more });
+
+/** What a run may do for long behind a failure that its code caught: nothing that is recorded as an outcome. */
+const rests = {
+  sleep: (step: Steps) => step.sleep("night", "1 hour"),
+  wait: (step: Steps) => step.waitFor("truck", ProbeSignal, { subject: fresh("rest") }),
+  question: (step: Steps) => step.approve("ask", { question: "Without?" }),
+  "failing read": (step: Steps) =>
+    step.read("quote", () => Promise.reject(new Error("No price.")), { retries: { limit: 3, delay: "1 hour" } }),
+
+  "failing commit": (step: Steps) =>
+    step.commit("row", () => Promise.reject(new Error("No row.")), { retries: { limit: 3, delay: "1 hour" } }),
+};
+
+type Rest = keyof typeof rests;
+
+/** The platform has come to what the run rests by. */
+const hasCome = async (id: string) => {
+  const [row] = await rows<{ caught: string | null }>("SELECT caught FROM instances WHERE id = ?1", id);
+  return row?.caught !== null && row?.caught !== undefined;
+};
+
+const ways = (["platform", "lean"] as const).flatMap((steps) =>
+  (Object.keys(rests) as Rest[]).map((rest, nth) => [rest, (["keyed", "natural"] as const)[nth % 2] ?? "keyed", steps] as const),
+);
+
+it.each(ways)(
+  "a cancel of a run that rests by a %s behind a caught %s effect of a %s step, with nothing else on record, takes back what happened",
+  async (rest, of_, steps) => {
+    const { id, state } = await beginUnwritten(steps, of_, rests[rest]);
+    await comes(() => hasCome(id));
+    const payIn = async (plan: Promise<{ effects: readonly { step: string }[] }>) =>
+      (await plan).effects.filter(({ step }) => step === "pay");
+    expect(await payIn(planCancel(probeEnv, operator, id))).toEqual([of("pay", "repeated")]);
+    expect(await payIn(planCancel(probeEnv, operator, id, { undo: false }))).toEqual([of("pay", "unknown")]);
+    expect(await payIn(planPause(probeEnv, operator, id))).toEqual([of("pay", "caught")]);
+    state.mended = true;
+    await cancel(id);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(state).toEqual({ mended: true, stands: false, asked: 2 });
+  },
+);
+
+it.each(["platform", "lean"] as const)("so does an undo behind a stop of such a run of %s steps, as its dry run says", async (steps) => {
+  const { id, state } = await beginUnwritten(steps, "keyed", rests.sleep);
+  await comes(() => hasCome(id));
+  await cancel(id, { undo: false });
+  expect(await kept(id, "terminated", "errored")).toBe("terminated");
+  await platformReaches(id, "terminated", "errored");
+  expect(await planUndo(probeEnv, operator, id)).toEqual({ refused: null, effects: [of("pay", "repeated")] });
+  state.mended = true;
+  await undo(id);
+  expect(await kept(id, "terminated", "errored")).toBe("terminated");
+  expect(state).toEqual({ mended: true, stands: false, asked: 2 });
+});
+
+it.each(["platform", "lean"] as const)("of one without a way back a cancel of a run of %s steps says that it may stand", async (steps) => {
+  mode.steps = steps;
+  onTestFinished(() => {
+    mode.steps = "platform";
+  });
+  const charge = effect("keyed", () => Promise.reject(new Error("The till answered 500.")));
+  const { instanceId: id } = await runLab(async ({ step }) => {
+    await step.effect("charge", charge, {}).catch(() => "without");
+    await step.sleep("night", "1 hour");
+  });
+  await comes(() => hasCome(id));
+  expect((await planCancel(probeEnv, operator, id)).effects).toEqual([of("charge", "unknown")]);
+  await cancel(id);
+  expect(await kept(id, "terminated", "errored")).toBe("terminated");
+  expect((await planUndo(probeEnv, operator, id)).effects).toEqual([of("charge", "unknown")]);
+});
+
+it("a restart tells the code of that failure again, as its dry run says, and what it begins behind the sleep happens once", async () => {
+  const asked: string[] = [];
+  let isLost = true;
+  const charge = effect("keyed", async () => {
+    asked.push("charge");
+    if (isLost) throw new Error("The till answered 500.");
+    return "paid";
+  });
+  const { instanceId: id } = await runLab(async ({ step }) => {
+    const paid = await step.effect("charge", charge, {}).catch(() => "owed");
+    await step.sleep("rest", 1500);
+    await step.effect(
+      "tell",
+      effect("keyed", async () => asked.push(`tell ${paid}`)),
+      {},
+    );
+    return paid;
+  });
+  await comes(() => hasCome(id));
+  expect((await planRestart(probeEnv, operator, id)).effects).toEqual([of("charge", "caught")]);
+  isLost = false;
+  await restartInstance(probeEnv, operator, id, "it hangs");
+  expect(await kept(id, "complete", "errored")).toBe("complete");
+  expect(asked).toEqual(["charge", "tell owed"]);
+});
+
+it.each(["platform", "lean"] as const)(
+  "so does a cancel where a branch sleeps beside that of a %s step, which does no more",
+  async (steps) => {
+    mode.steps = steps;
+    onTestFinished(() => {
+      mode.steps = "platform";
+    });
+    const { state, pay } = till("keyed");
+    const { instanceId: id } = await runLab(({ step }) =>
+      Promise.all([step.sleep("night", "1 hour"), step.effect("pay", pay, {}).catch(() => "owed")]),
+    );
+    await comes(() => hasCome(id));
+    state.mended = true;
+    await cancel(id);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(state).toEqual({ mended: true, stands: false, asked: 2 });
+  },
+);
+
+it.each(["platform", "lean"] as const)("and where a pause holds what a run of %s steps goes on to", async (steps) => {
+  mode.steps = steps;
+  onTestFinished(() => {
+    mode.steps = "platform";
+  });
+  const world: string[] = [];
+  const is = { lost: false };
+  const pay = effect(
+    "keyed",
+    async () => {
+      if (!world.includes("paid")) world.push("paid");
+      if (!is.lost) await held(() => is.lost).then(() => Promise.reject(new Error("The till answered 500.")));
+    },
+    { undo: back(async () => world.push("paid back")) },
+  );
+  const { instanceId: id } = await runLab(async ({ step }) => {
+    await step.effect("pay", pay, {}).catch(() => "owed");
+    await step.commit("row", () => ({}));
+  });
+  await comes(() => world.includes("paid"));
+  await pauseInstance(probeEnv, operator, id, "let me look");
+  // What a pass has heard of its row holds for 0.7 s.
+  await scheduler.wait(800);
+  is.lost = true;
+  await comes(() => hasCome(id));
+  expect(await stateOf(id, "row")).toBeUndefined();
+  await cancel(id);
+  expect(await kept(id, "terminated", "errored")).toBe("terminated");
+  expect(world).toEqual(["paid", "paid back"]);
+});

@@ -1,0 +1,48 @@
+import { defineStep, type Steps } from "millrace";
+import { onTestFinished } from "vitest";
+import { mode } from "../../probe/mode.ts";
+import { runLab } from "../lab.ts";
+import { back, ONCE } from "./operating.ts";
+
+type PaidBy = "keyed" | "natural" | "lookup";
+
+/** A till that does what it is asked and answers 500, until it is mended; whoever asks it later finds that. */
+export function till(of: PaidBy) {
+  const state = { mended: false, stands: false, asked: 0 };
+  const answer = () => (state.mended ? "paid" : Promise.reject(new Error("The till answered 500.")));
+  const run = async () => {
+    state.stands = true;
+    state.asked++;
+    return answer();
+  };
+  const undo = back(async () => {
+    state.stands = false;
+  });
+  const lookup = async () => answer();
+  const pay = of === "lookup" ? defineStep({ effect: of, ...ONCE, run, undo, lookup }) : defineStep({ effect: of, ...ONCE, run, undo });
+  return { state, pay };
+}
+
+type Code = (step: Steps) => Promise<unknown>;
+
+/** Begins a run that pays, goes on without where that failed, writes a row, then does `more`. */
+export function begin(steps: "platform" | "lean", of: PaidBy, more: Code = async () => "done") {
+  return beginUnwritten(steps, of, async (step) => {
+    await step.commit("owe", async () => ({}), { undo: () => ({}) });
+    return more(step);
+  });
+}
+
+/** The same without the row. */
+export async function beginUnwritten(steps: "platform" | "lean", of: PaidBy, more: Code) {
+  mode.steps = steps;
+  onTestFinished(() => {
+    mode.steps = "platform";
+  });
+  const its = till(of);
+  const { instanceId: id } = await runLab(async ({ step }) => {
+    await step.effect("pay", its.pay, {}).catch(() => "owed");
+    return more(step);
+  });
+  return { ...its, id };
+}
