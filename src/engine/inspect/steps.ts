@@ -11,14 +11,16 @@ import { query } from "../store/d1/retry.ts";
 import type { EntryState } from "../store/inbox/entry.ts";
 import { ENDED } from "../store/instances/status.ts";
 import { type Effect, effectsOf } from "./effects.ts";
-import { historyOf, type StepRecord } from "./history.ts";
+import { type Hold, heldState, runAndUndoOf, selectHold } from "./held-steps.ts";
+import type { StepRecord } from "./history.ts";
 import type { Instance } from "./instances.ts";
 
 /** A step in the words of its code, with what is recorded of it. */
 export interface NamedStep extends Omit<StepRecord, "startedAt" | "state" | "reads"> {
   /**
    * As the platform has it, but where that would mislead: a step that waits for a person, to say whether its effect happened or to resume
-   * its run, is complete for the platform; and one that was in the middle of something when its run ended still is.
+   * its run, or that a stop has kept from beginning, is complete for the platform; and one that was in the middle of something when its run
+   * ended still is.
    */
   state: StepRecord["state"] | "in_doubt" | "paused" | "stopped";
   /** For one of the engine's own: the step of the code that it is about, and what it is for. Null for a step of the code. */
@@ -45,22 +47,27 @@ type Shown = Pick<Instance, "id" | "workflow" | "error" | "status"> & Partial<Pi
  * engine's own, are called as the platform calls them.
  */
 export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Promise<{ steps: NamedStep[]; truncated: boolean }> {
-  const [{ steps, truncated }, awaited, effects, begunAt] = await Promise.all([
-    historyOf(env, instance),
+  const [{ steps, truncated, own }, awaited, effects, begunAt, [hold]] = await Promise.all([
+    runAndUndoOf(env, instance),
     awaitedSteps(env.DB, instance.id),
     effectsOf(env, by, instance.id),
     runBegunAt(env, by, instance),
+    query<Hold>(env.DB, selectHold(instance.id)),
   ]);
+  const waitNames = new Set([...awaited.values()].map(({ name }) => name));
   const recorded = Map.groupBy(effects, ({ step, item }) => labelOf(step, item));
   const heldBack = heldBackIn(steps);
   const isOver = ENDED.has(instance.status);
-  const remembered = steps.map((step): NamedStep => {
+  const remembered = steps.map((step, place): NamedStep => {
     const { until = null, since: _, ...named } = awaited.get(step.eventType ?? "") ?? {};
     const waits = step.state === "waiting" && { until };
     const effects = (step.type === "do" && recorded.get(step.name)?.map(effectView)) || [];
     const doubted = step.state === "complete" && effects.at(-1)?.state === "in_doubt" && ({ state: "in_doubt", endedAt: null } as const);
     const paused = step.state === "complete" && heldBack.has(step.name) && ({ state: "paused", endedAt: null } as const);
     const stopped = isOver && UNDER_WAY.has(step.state) && ({ state: "stopped", until: null } as const);
+    const label = codeLabelOf(step);
+    const isOfRun = place < own && !waitNames.has(label) && !doubted && !paused;
+    const held = isOfRun && heldState(step, recorded.get(label)?.at(-1)?.state, hold);
     const unnamed = step.eventType !== null && isOwnEvent(step.eventType) && { eventType: null };
     const { reads: __, ...told } = withCause(begunInPass(step, recorded.get(step.name)?.at(-1)), instance);
     const attempts = doubted ? withDoubt(told.attempts, recorded.get(step.name)?.at(-1)) : told.attempts;
@@ -68,7 +75,7 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
     return {
       ...told,
       attempts,
-      own: part ? { of: codeLabelOf(step), part } : null,
+      own: part ? { of: label, part } : null,
       mode: "platform",
       kept: false,
       ...waits,
@@ -79,6 +86,7 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
       ...doubted,
       ...paused,
       ...stopped,
+      ...(held && { state: held, endedAt: null }),
       effects,
     };
   });

@@ -45,7 +45,7 @@ const StepSchema = z
       .enum(["running", "retrying", "sleeping", "waiting", "in_doubt", "paused", "complete", "errored", "timed_out", "stopped"])
       .openapi({
         description:
-          "`in_doubt`: a person has to say whether its effect happened; behind it stand the wait for that and what follows, which are the engine's `own`. `paused`: a person had paused the run before it began; the same stand behind it. `stopped`: its run has ended, and it had not.",
+          "`in_doubt`: a person has to say whether its effect happened; behind it stand the wait for that and what follows, which are the engine's `own`. `paused`: a person had paused the run before it began; the same stand behind it. `stopped`: its run has ended, and it had not; or a person had stopped the run before it began.",
       }),
     started_at: timestamp.nullable().openapi({ description: "Null for a step whose history the platform has forgotten." }),
     ended_at: timestamp.nullable(),
