@@ -206,3 +206,15 @@ async function because(page: Page, reason: string): Promise<void> {
   await dialog.getByLabel("Why").fill(reason);
   await page.keyboard.press("Control+Enter");
 }
+
+it("the question of an instance that is cancelled says that nobody waits for an answer, and has no buttons any more", async () => {
+  const ada = await person();
+  await ada.ask("PUT", "/v1/brands/acme", { approval: "required" });
+  await ada.ask("POST", "/v1/commands", { type: "research.requested", payload: { brand: "acme", keyword: "sage" } });
+  const page = await ada.open("settings/questions");
+  await page.getByRole("button", { name: "Reject" }).waitFor();
+  const { items } = await ada.ask<{ items: { instance_id: string }[] }>("GET", "/v1/approvals");
+  await ada.ask("POST", `/v1/instances/${items[0]?.instance_id}/cancel`, { reason: "not now", undo: false });
+  await page.getByText("nobody waits for an answer any more: its instance is terminated").waitFor();
+  expect(await page.getByRole("button", { name: "Reject" }).count()).toBe(0);
+});

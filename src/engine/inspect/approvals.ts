@@ -3,7 +3,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { askerOf } from "../signals/approval.ts";
 import type { Operator } from "../store/actions.ts";
-import { type ApprovalState, SOMEBODY_WAITS } from "../store/approvals.ts";
+import { type ApprovalState, OVER_AS, SOMEBODY_WAITS } from "../store/approvals.ts";
 import { keysetPage, LOOKED_AT, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
 
@@ -16,6 +16,8 @@ export interface ApprovalRow {
   question: string;
   details: Record<string, unknown> | null;
   state: ApprovalState;
+  /** Of a pending one that nobody waits for any more how its instance stands; else null. */
+  over: string | null;
   /** What becomes true if nobody answers until `dueAt`. */
   otherwise: "approve" | "reject";
   dueAt: number;
@@ -42,9 +44,11 @@ export function listApprovals(env: EngineEnv, by: Operator, filter: ApprovalFilt
       const rows = await query(
         env.DB,
         sql`
-          SELECT * FROM (SELECT * FROM approvals ${behind} LIMIT ${LOOKED_AT})
-          WHERE true ${andEquals(fragment("state"), filter.state)} ${andEquals(fragment("workflow"), filter.workflow)}
-          ORDER BY asked_at DESC, id DESC LIMIT ${limit}`,
+          SELECT *, ${OVER_AS} AS over FROM (
+            SELECT * FROM (SELECT * FROM approvals ${behind} LIMIT ${LOOKED_AT})
+            WHERE true ${andEquals(fragment("state"), filter.state)} ${andEquals(fragment("workflow"), filter.workflow)}
+            ORDER BY asked_at DESC, id DESC LIMIT ${limit}) approvals
+          ORDER BY asked_at DESC, id DESC`,
       );
       if (rows.length >= limit || !isLookedFor(filter)) return rows.map(asRow);
       const [end] = await query<Position>(env.DB, sql`SELECT asked_at AS at, id FROM approvals ${behind} LIMIT 1 OFFSET ${LOOKED_AT - 1}`);
@@ -81,7 +85,8 @@ export async function getApproval(env: EngineEnv, by: Operator, id: string): Pro
 
 /** The statement that reads one question. */
 export function selectApproval(by: Operator, id: string): Statement {
-  return sql`SELECT * FROM approvals WHERE instance_id = ${askerOf(id)} AND id = ${id} AND tenant_id = ${by.tenantId}`;
+  return sql`
+    SELECT *, ${OVER_AS} AS over FROM approvals WHERE instance_id = ${askerOf(id)} AND id = ${id} AND tenant_id = ${by.tenantId}`;
 }
 
 /** Those of the tenant's questions that are named. */
@@ -89,7 +94,7 @@ export async function approvalsNamed(env: EngineEnv, by: Operator, ids: readonly
   const rows = await query(
     env.DB,
     sql`
-      SELECT * FROM approvals
+      SELECT *, ${OVER_AS} AS over FROM approvals
       WHERE instance_id IN ${among(ids.map(askerOf))} AND +id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`,
   );
   return rows.map(asRow);
@@ -111,6 +116,7 @@ function asRow(row: Record<string, unknown>): ApprovalRow {
     question: String(row.question),
     details: row.details === null ? null : (JSON.parse(String(row.details)) as Record<string, unknown>),
     state: row.state as ApprovalRow["state"],
+    over: row.over as string | null,
     otherwise: row.otherwise as ApprovalRow["otherwise"],
     dueAt: Number(row.due_at),
     decidedBy: row.decided_by as string | null,

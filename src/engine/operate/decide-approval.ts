@@ -33,12 +33,12 @@ export async function decideApproval(
   return { actionId, instanceId };
 }
 
-function tooLate({ state, decidedBy, dueAt, otherwise }: ApprovalRow, { status, undo }: Instance, to: string): Refusal {
+function tooLate({ state, over, decidedBy, dueAt, otherwise }: ApprovalRow, { status }: Instance, to: string): Refusal {
   if (state === "pending" && dueAt > Date.now()) {
-    const why = `Nobody waits for the answer any more: its instance is ${undo === null ? status : "being undone"}.`;
+    const why = `Nobody waits for the answer any more: its instance is ${over ?? status}.`;
     return { why, from: status, to };
   }
-  const over = `Its time was over at ${new Date(dueAt).toISOString()}: it is ${otherwise === "approve" ? "approved" : "rejected"}, as its chain says for questions that nobody answers.`;
-  const why = decidedBy === null ? over : `It is ${state} already, by ${decidedBy}: a question is answered once.`;
+  const timeIsOver = `Its time was over at ${new Date(dueAt).toISOString()}: it is ${otherwise === "approve" ? "approved" : "rejected"}, as its chain says for questions that nobody answers.`;
+  const why = decidedBy === null ? timeIsOver : `It is ${state} already, by ${decidedBy}: a question is answered once.`;
   return { why, from: state === "pending" ? "overdue" : state, to };
 }

@@ -1,6 +1,6 @@
 import { fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { isPaused } from "./instances/paused.ts";
-import { SETTLED } from "./instances/status.ts";
+import { SETTLED, UNDER_WAY } from "./instances/status.ts";
 
 /** The states of a question. A pending one is answered by a person, or by its time, once. */
 export type ApprovalState = "pending" | "approved" | "rejected";
@@ -50,6 +50,15 @@ export function settleOverdue({ tenantId, instanceId, label }: Asked, skewMs: nu
 /** The run that asked could still go on with an answer: it is neither over nor taken back. */
 export const SOMEBODY_WAITS = fragment(`EXISTS (SELECT 1 FROM instances i
     WHERE i.id = approvals.instance_id AND i.undo IS NULL AND i.status NOT IN ${SETTLED.fragment})`);
+
+/**
+ * Why a question takes no answer any more though it has none: how its instance stands, as a column. NULL for one that is answered, and for
+ * one that somebody waits for.
+ */
+export const OVER_AS =
+  fragment(`(SELECT iif(i.undo IS NOT NULL AND i.status IN ${UNDER_WAY.fragment}, 'being undone', i.status) FROM instances i
+    WHERE i.id = approvals.instance_id AND approvals.state = 'pending'
+      AND (i.undo IS NOT NULL OR i.status IN ${SETTLED.fragment}))`);
 
 /** Which question a person answers, and how. */
 interface Answer {

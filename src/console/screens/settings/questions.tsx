@@ -25,7 +25,8 @@ export function Questions() {
   const filters = useFilters(FILTERS);
   const pages = usePages((cursor) => get("/v1/approvals", { query: { ...(filters as object), cursor } }), [JSON.stringify(filters)], {
     nameOf: ({ id }) => id,
-    isAbout: ({ kind }) => kind === "approval" || kind === "skipped",
+    // Whoever cancels or undoes an instance ends its questions.
+    isAbout: ({ kind }) => kind === "approval" || kind === "action" || kind === "skipped",
   });
   const { told, line } = useTold(pages.again);
   return (
@@ -57,10 +58,10 @@ export function Questions() {
 }
 
 function Row({ question: one, ask }: { question: Question; ask: (verb: "approve" | "reject") => void }) {
-  const { state, question, workflow, instance_id, details, asked_at, due_at, decided_at, decided_by, reason, otherwise } = one;
+  const { state, over, question, workflow, instance_id, details, asked_at, due_at, decided_at, decided_by, reason, otherwise } = one;
   return (
     <li>
-      <Status word={state} />
+      <Status word={over === null ? state : "over"} />
       <div>
         <p>
           <strong>
@@ -78,6 +79,8 @@ function Row({ question: one, ask }: { question: Question; ask: (verb: "approve"
                 </>
               )}
             </>
+          ) : over !== null ? (
+            <>nobody waits for an answer any more: its instance is {over}</>
           ) : (
             <>
               without an answer it is {otherwise === "approve" ? "approved" : "rejected"} <Ago at={due_at} />
@@ -91,7 +94,7 @@ function Row({ question: one, ask }: { question: Question; ask: (verb: "approve"
           </details>
         )}
       </div>
-      {state === "pending" && may("operate") && (
+      {state === "pending" && over === null && may("operate") && (
         <div class="acts">
           <button type="button" class="main" onClick={() => ask("approve")}>
             {TO_QUESTIONS.approve}

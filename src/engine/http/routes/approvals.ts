@@ -26,6 +26,10 @@ const ApprovalSchema = z
     question: z.string().openapi({ description: "What a yes leads to. Text: never to be shown as HTML." }),
     details: z.record(z.string(), z.unknown()).nullable().openapi({ description: "What to look at before answering." }),
     state: z.enum(STATES),
+    over: z.string().nullable().openapi({
+      description:
+        "Of a pending one that takes no answer any more: how its instance stands, such as `terminated`. `?state=pending` leaves it out. Else null.",
+    }),
     otherwise: z.enum(["approve", "reject"]).openapi({ description: "What becomes true if nobody answers until `due_at`." }),
     due_at: timestamp,
     decided_by: z.string().nullable().openapi({ description: "The actor who answered; null when nobody did in time, or has yet." }),
@@ -134,6 +138,7 @@ export function approvalView(row: ApprovalRow, hide: Hide): z.infer<typeof Appro
     question: hide(row.question),
     details: hide(row.details),
     state: row.state,
+    over: row.over,
     otherwise: row.otherwise,
     due_at: iso(row.dueAt),
     decided_by: row.decidedBy,

@@ -1,6 +1,7 @@
 import { parseEntryKey } from "../../contract/ids.ts";
 import { sql } from "../../contract/sql.ts";
 import { askerOf } from "../../signals/approval.ts";
+import { OVER_AS } from "../../store/approvals.ts";
 import { ASKED, beginningWith, type Finder, hashBeginningWith, matchOf, titleOf } from "./finder.ts";
 
 const ALIKE = 100;
@@ -75,7 +76,7 @@ export const approvals: Finder = {
     askerOf(text) === ""
       ? undefined
       : sql`
-        SELECT id, question, state, asked_at FROM approvals
+        SELECT id, question, iif(${OVER_AS} IS NULL, state, 'over') AS state, asked_at FROM approvals
         WHERE instance_id = ${askerOf(text)} AND id = ${text} AND tenant_id = ${by.tenantId}`,
   read: (row) => ({
     id: String(row.id),

@@ -1,0 +1,34 @@
+import { cancelInstance } from "millrace/operate";
+import { expect, it, onTestFinished } from "vitest";
+import { mode } from "../../probe/mode.ts";
+import { asking as caller } from "../asking.ts";
+import { operator, probeEnv, reaches } from "../harness.ts";
+import { kept } from "../operate/scene.ts";
+import { asking } from "./asking.ts";
+
+it.each(["platform", "lean"] as const)(
+  "The question of a cancelled run of %s steps says that it is over, and its refusal how that stands",
+  async (steps) => {
+    mode.steps = steps;
+    onTestFinished(() => {
+      mode.steps = "platform";
+    });
+    const { get, post } = await caller(["read", "operate"], operator.tenantId);
+    const { instanceId, id } = await asking();
+    const at = `/v1/approvals/${id}`;
+    const listed = async (query: string) => (await get(`/v1/approvals?instance=${instanceId}${query}`)).body.items;
+    await reaches(instanceId, "waiting");
+    expect(await listed("")).toMatchObject([{ id, state: "pending", over: null }]);
+    await cancelInstance(probeEnv, operator, instanceId, { reason: "called off" });
+    expect(await kept(instanceId, "terminated", "errored")).toBe("terminated");
+    expect(await listed("")).toMatchObject([{ id, state: "pending", over: "terminated" }]);
+    expect(await listed("&state=pending")).toEqual([]);
+    expect((await get(at)).body).toMatchObject({ state: "pending", over: "terminated" });
+    expect((await get(`/v1/search?q=${id}`)).body.items).toContainEqual(expect.objectContaining({ kind: "approval", status: "over" }));
+    const { status, body } = await post(`${at}/approve`, { reason: "it is right" });
+    expect([status, body]).toMatchObject([
+      409,
+      { code: "invalid_transition", from: "terminated", detail: expect.stringContaining("its instance is terminated") },
+    ]);
+  },
+);
