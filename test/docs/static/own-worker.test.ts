@@ -47,10 +47,15 @@ it("the migrations that docs/own-worker.md names make every table of the engine 
 });
 
 it("the versions that docs/own-worker.md installs are the engine's own", () => {
-  const [install] = fencesOf(page).filter(({ comment }) => comment === "install");
-  const named = [...(install?.text ?? "").matchAll(/(?<= )((?:@[\w-]+\/)?[\w-]+)@(\S+)/g)].map(([, name, version]) => [name, version]);
+  const installs = fencesOf(page).filter(({ comment }) => comment === "install");
+  const named = [
+    ...installs
+      .map(({ text }) => text)
+      .join("")
+      .matchAll(/(?<= )((?:@[\w-]+\/)?[\w-]+)@(\S+)/g),
+  ].map(([, name, version]) => [name, version]);
   const { dependencies, devDependencies } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
-  expect(named.length).toBe(6);
+  expect(named.length).toBe(8);
   expect(named).toEqual(named.map(([name = ""]) => [name, { ...dependencies, ...devDependencies }[name]]));
 });
 
@@ -64,9 +69,10 @@ function greeter(): string {
   symlinkSync(ROOT, join(beside, "millrace"), "dir");
   const folder = join(beside, "greeter");
   cpSync(join(ROOT, "test/docs/own-worker"), folder, { recursive: true });
-  mkdirSync(join(folder, "node_modules"));
+  mkdirSync(join(folder, "node_modules/@cloudflare"), { recursive: true });
   symlinkSync(ROOT, join(folder, "node_modules/millrace"), "dir");
-  symlinkSync(join(ROOT, "node_modules/zod"), join(folder, "node_modules/zod"), "dir");
+  for (const name of ["zod", "vitest", "@cloudflare/vitest-pool-workers"])
+    symlinkSync(join(ROOT, "node_modules", name), join(folder, "node_modules", name), "dir");
   return folder;
 }
 

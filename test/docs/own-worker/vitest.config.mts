@@ -1,0 +1,11 @@
+import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
+import { defineConfig } from "vitest/config";
+
+const bindings = { TEST_MIGRATIONS: await readD1Migrations("migrations") };
+
+export default defineConfig({
+  plugins: [cloudflareTest({ wrangler: { configPath: "wrangler.jsonc" }, miniflare: { bindings } })],
+  // What `dieAt` and its like need: they are compiled in here, and nowhere else.
+  define: { MILLRACE_CRASH_POINTS: "true" },
+  test: { testTimeout: 60_000 },
+});

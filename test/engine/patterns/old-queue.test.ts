@@ -1,0 +1,70 @@
+import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
+import { enqueueOne, instanceId } from "millrace";
+import { replayDeadLetter } from "millrace/operate";
+import { expect, it } from "vitest";
+import { takeOver } from "../../docs/examples/old-queue.ts";
+import { app } from "../../probe/worker.ts";
+import { failAt, fresh, operator, probeEnv, rows, statusOf, until } from "../harness.ts";
+
+type Old = Parameters<typeof takeOver>[0]["messages"][number]["body"];
+
+/** Delivers a message of the old queue, under its own id each time, and answers how it was settled. */
+async function delivered(id: string, body: unknown): Promise<"acked" | "retried"> {
+  const batch = createMessageBatch<Old>("old-parcels", [{ id, timestamp: new Date(1_800_000_000_000), attempts: 1, body: body as Old }]);
+  await takeOver(batch, probeEnv as unknown as Parameters<typeof takeOver>[1], app);
+  const { explicitAcks, retryMessages } = await getQueueResult(batch, createExecutionContext());
+  expect([...explicitAcks, ...retryMessages.map(({ msgId }) => msgId)]).toEqual([id]);
+  return explicitAcks.length === 1 ? "acked" : "retried";
+}
+
+const instances = (key: string) => rows("SELECT status FROM instances WHERE id = ?1", instanceId("acme", "follow-parcel", key));
+const letters = (key: string) =>
+  until(
+    () =>
+      rows<{ id: string; reason: string; state: string; tenant_id: string }>("SELECT * FROM dead_letters WHERE idempotency_key = ?1", key),
+    (found) => found.length > 0,
+  );
+
+it("a message of an old queue is a command, once, however often it is delivered", async () => {
+  const parcel = fresh("parcel");
+  expect(await delivered(fresh(), { parcel })).toBe("acked");
+  expect(await delivered(fresh(), { parcel })).toBe("acked");
+  expect(await instances(parcel)).toHaveLength(1);
+});
+
+it("one that is refused for good leaves the old queue for the engine's dead letters, once, and is mended there", async () => {
+  const [id, key] = [fresh(), fresh("x".repeat(70))];
+  expect(await delivered(id, { parcel: key, to: "Ada" })).toBe("acked");
+  expect(await letters(key)).toMatchObject([{ tenant_id: "acme", reason: "invalid_payload", state: "open" }]);
+  expect(await delivered(id, { parcel: key, to: "Ada" })).toBe("acked");
+  const nobody = fresh();
+  for (const body of [null, 7, { to: "Ada" }]) expect(await delivered(nobody + typeof body, body)).toBe("acked");
+  for (const body of [null, 7, { to: "Ada" }]) expect(await letters(nobody + typeof body)).not.toEqual([]);
+
+  const [letter] = await letters(key);
+  const [{ body = "" } = {}] = await rows<{ body: string }>("SELECT body FROM dead_letters WHERE idempotency_key = ?1", key);
+  expect(JSON.parse(body).payload_inline).toEqual({ parcel: key, parcel_id: key, to: "Ada" });
+  const mended = { ...JSON.parse(body), payload_inline: { parcel_id: "P-1" } };
+  const reader = { ...operator, scopes: ["read", "operate", "enqueue"] };
+  const asked = { reason: "Its name was too long.", body: mended };
+  expect(await replayDeadLetter(probeEnv, app, reader, letter?.id ?? "", asked)).toMatchObject({ sent: true });
+  expect(await instances(key)).toHaveLength(1);
+  expect(await letters(key), "delivered twice, it has one letter").toMatchObject([{ state: "replayed" }]);
+});
+
+it("one whose key is of other work is a dead letter as well", async () => {
+  const parcel = fresh("parcel");
+  const asked = { type: "parcel.follow", payload: { parcel_id: "another" }, idempotencyKey: parcel };
+  await enqueueOne(probeEnv, app, { tenantId: "acme", source: "test" }, asked);
+  expect(await delivered(fresh(), { parcel })).toBe("acked");
+  expect(await letters(parcel)).toMatchObject([{ tenant_id: "acme", reason: "idempotency_key_reused" }]);
+});
+
+it("one that comes while the database is away comes back", async () => {
+  const parcel = fresh("parcel");
+  failAt("A01 before accept commits", new Error("D1_ERROR: Network connection lost."));
+  expect(await delivered(fresh(), { parcel })).toBe("retried");
+  expect(await statusOf(instanceId("acme", "follow-parcel", parcel))).toBeUndefined();
+  expect(await delivered(fresh(), { parcel })).toBe("acked");
+  expect(await instances(parcel)).toHaveLength(1);
+});
