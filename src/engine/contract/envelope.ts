@@ -23,10 +23,12 @@ const name = (max: number) =>
 /** What a message is about. */
 export const subjectSchema = name(500);
 
+export const MAX_TYPE_CHARACTERS = 100;
+
 /** What a message asks for, or what happened. */
 export const messageTypeSchema = z
   .string()
-  .max(100)
+  .max(MAX_TYPE_CHARACTERS)
   .regex(/^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$/, "must be dotted lower case, such as `content.publish`");
 
 /** What every message carries, on every hop. See docs/messages.md for each field's rule. */

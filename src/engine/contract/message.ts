@@ -1,6 +1,6 @@
 import type * as z from "zod";
 import { assertDeclared, isFunction, isSchema, isWhole } from "./declared.ts";
-import { type Envelope, firstOf, issuesIn, messageTypeSchema } from "./envelope.ts";
+import { type Envelope, firstOf, issuesIn, MAX_TYPE_CHARACTERS, messageTypeSchema } from "./envelope.ts";
 import { type Issue, MillraceError, messageOf } from "./errors.ts";
 import { unknownFields } from "./known-fields.ts";
 import { isQueueName, MAX_DELAY_SECONDS, type QueueDefinition } from "./queue.ts";
@@ -150,7 +150,7 @@ function assertMessage<Payload>(kind: Envelope["kind"], options: Options<Payload
   const { type, version = 1, payload, key, subject, queue, door } = (options ?? {}) as Partial<typeof options>;
   const named = `The ${kind} "${shortened(String(type), 60)}"`;
   const isNamed = messageTypeSchema.safeParse(type).success;
-  assertDeclared(isNamed, `${named} has no type: say it in dotted lower case, such as "order.ship", in at most 100 characters.`);
+  assertDeclared(isNamed, `${named} ${wrongInType(type)}: say it in dotted lower case with digits and _, such as "order.ship".`);
   assertDeclared(isWhole(version, [1, 1e6]), `${named} is at version ${version}: say a whole number, from 1.`);
   assertDeclared(isSchema(payload), `${named} has no payload: give it the schema of that, z.object({ … }), of zod 4.`);
   for (const [what, make] of Object.entries(kind === "command" ? { key, subject } : { subject })) {
@@ -162,6 +162,15 @@ function assertMessage<Payload>(kind: Envelope["kind"], options: Options<Payload
     scope === null || (typeof scope === "string" && isScope(scope)),
     `${named} has a door with the scope "${scope}", which no token can have: say a letter, then letters, digits and _ : . -, all lower case and at most 64; or null.`,
   );
+}
+
+/** What is wrong with a type that no message may have. */
+function wrongInType(type: unknown): string {
+  if (typeof type !== "string" || type === "") return "has no type";
+  const [odd] = /[^a-z0-9_.]/u.exec(type) ?? [];
+  if (odd !== undefined) return `has ${JSON.stringify(odd)} in its type`;
+  if (type.length > MAX_TYPE_CHARACTERS) return `has a type of ${type.length} characters, beyond ${MAX_TYPE_CHARACTERS}`;
+  return type.includes(".") ? "has a part in its type that begins with no letter" : "has no dot in its type";
 }
 
 /** Whole seconds that a queue takes. Errors: `invalid_payload` for what is none, or more than 12 hours. */

@@ -40,7 +40,16 @@ const flow = { name: "declared", on: defineCommand(asked), run: async () => unde
 const taken = { queue, starts: [defineWorkflow(flow)] };
 
 const NO_TYPE = "has no type: say it in dotted lower case";
-const types = ["", "a b.c", "__proto__", `${"a.".repeat(60)}b`, "happened", "A.b", undefined, 5];
+const types: [type: unknown, says: string][] = [
+  ...["", undefined, 5].map((type): [unknown, string] => [type, NO_TYPE]),
+  ["order.place-lean", '"order.place-lean" has "-" in its type: say it in dotted lower case with digits and _, such as "order.ship"'],
+  ["a b.c", 'has " " in its type'],
+  ["A.b", 'has "A" in its type'],
+  ["__proto__", "has no dot in its type"],
+  ["happened", "has no dot in its type"],
+  ["a.2nd", "has a part in its type that begins with no letter"],
+  [`${"a.".repeat(60)}b`, "has a type of 121 characters, beyond 100"],
+];
 const versions = [0, -1, Number.NaN, 1.5, "2"];
 const scopes = ["Bad Scope!", "", 5, undefined];
 
@@ -81,9 +90,9 @@ const NO_TARGETS: [what: string, make: () => unknown][] = [
 ];
 
 const REFUSED: [what: string, define: () => unknown, says: string][] = [
-  ...types.flatMap((type): (typeof REFUSED)[number][] => [
-    [`a command of the type ${JSON.stringify(type)}`, () => command({ ...asked, type }), NO_TYPE],
-    [`an event of the type ${JSON.stringify(type)}`, () => event({ ...told, type }), NO_TYPE],
+  ...types.flatMap(([type, says]): (typeof REFUSED)[number][] => [
+    [`a command of the type ${JSON.stringify(type)}`, () => command({ ...asked, type }), says],
+    [`an event of the type ${JSON.stringify(type)}`, () => event({ ...told, type }), says],
   ]),
   ...versions.map((version): (typeof REFUSED)[number] => [
     `a command of the version ${JSON.stringify(version)}`,
