@@ -36,8 +36,10 @@ export function askedEngine(given: string | undefined): AskedEngine {
   if (ofCaller) return { url, token: ofCaller, tokenFrom: "MILLRACE_TOKEN" };
   const { hostname, port } = new URL(url);
   if (!isLoopback(hostname)) throw new NotReached(`Set MILLRACE_TOKEN to a token of ${hostname}: npm run token makes them.`);
-  const folder = enginesIn(FOLDER).find((one) => new URL(one.url).port === port)?.folder ?? FOLDER;
-  const file = join(folder, "token");
+  const running = enginesIn(FOLDER).find((one) => new URL(one.url).port === port);
+  if (named !== undefined && url !== LOCAL && !running)
+    throw new NotReached(`There is no token for ${url}, where no engine of this checkout runs: set MILLRACE_TOKEN to one of its own.`);
+  const file = join(running?.folder ?? FOLDER, "token");
   if (!existsSync(file))
     throw new NotReached("There is no local engine yet: npm start makes one. For another one: --url, with MILLRACE_TOKEN.");
   return { url, token: readFileSync(file, "utf8").trim(), tokenFrom: file };

@@ -27,6 +27,7 @@ it("says what to do where no engine answers, or something else does, or there is
   const other = await breaking(0, 404, "<h1>Apache</h1>");
   const none = await millrace({ token: "mr_x" })([...LIST, "--url", `http://localhost:${port}`]);
   const stranger = await millrace({ url: other.url, token: "mr_x" })(LIST);
+  const unknown = await millrace({ url: `http://localhost:${port}` })(LIST);
   const elsewhere = await millrace()([...LIST, "--url", "https://shop.example"]);
   expect(none).toMatchObject({
     code: 4,
@@ -36,6 +37,12 @@ it("says what to do where no engine answers, or something else does, or there is
   expect(stranger).toMatchObject({
     code: 4,
     err: expect.stringContaining(`What answers at ${other.url} is no engine of Millrace: it said 404.`),
+  });
+  expect(unknown).toMatchObject({
+    code: 4,
+    err: expect.stringContaining(
+      `There is no token for http://localhost:${port}, where no engine of this checkout runs: set MILLRACE_TOKEN`,
+    ),
   });
   expect(elsewhere).toMatchObject({ code: 4, err: expect.stringContaining("Set MILLRACE_TOKEN to a token of shop.example: ") });
 });
@@ -134,4 +141,12 @@ it.each([
 ])("%s asks nothing of an engine, and is answered with how it is said: exit code 2", async (args, said) => {
   const say = millrace({ url: "http://localhost:1", token: "mr_x" });
   expect(await say(args)).toMatchObject({ code: 2, out: "", err: expect.stringContaining(said) });
+});
+
+it("a dash stands where a queue's number is not known, and a 0 where it is", async () => {
+  const unknown = { depth: null, oldest_seconds: null, lag_seconds: null, in_per_minute: 0, out_per_minute: 0, retry_share: null };
+  const rest = { dead_letters_open: 0, processing_p50_seconds: null, processing_p99_seconds: null };
+  const { url } = await breaking(0, 200, JSON.stringify({ items: [{ queue: "order-commands", ...unknown, ...rest }], next_cursor: null }));
+  const { out } = await millrace({ url, token: "mr_x" })(["queues"]);
+  expect(out.trim().split("\n").at(-1)?.split(/\s+/)).toEqual(["order-commands", ..."–––00–0––"]);
 });

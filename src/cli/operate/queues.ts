@@ -4,6 +4,7 @@ import { NO_VERB, type Noun, verb } from "./verb.ts";
 
 const NUMBERS = ["waiting", "oldest s", "lag s", "in/min", "out/min", "sent back", "dead letters", "p50 s", "p99 s"];
 const COLUMNS = [{ title: "queue" }, ...NUMBERS.map((title) => ({ title, isNumber: true }))];
+const NOT_KNOWN = "–";
 
 export const queues: Noun = {
   does: "Shows how every queue does",
@@ -20,13 +21,13 @@ export const queues: Noun = {
   },
 };
 
-/** What is not known is left empty. */
+/** What is not known is a dash, as in the console. */
 function row(one: QueueHealth["items"][number]): string[] {
-  const number = (value: number | null) => (value === null ? "" : String(Math.round(value * 100) / 100));
+  const number = (value: number | null) => (value === null ? NOT_KNOWN : String(Math.round(value * 100) / 100));
   return [
     one.queue,
     ...[one.depth, one.oldest_seconds, one.lag_seconds, one.in_per_minute, one.out_per_minute].map(number),
-    one.retry_share === null ? "" : `${number(one.retry_share * 100)} %`,
+    one.retry_share === null ? NOT_KNOWN : `${number(one.retry_share * 100)} %`,
     ...[one.dead_letters_open, one.processing_p50_seconds, one.processing_p99_seconds].map(number),
   ];
 }
