@@ -53,8 +53,9 @@ async function demo({ args, stop }: Call): Promise<number> {
   const own = story.options ?? [];
   besideOptions(args, { text: usage(own), values: [...VALUES, ...own], flags: ["--exit"] });
   const folder = join(ROOT, ".millrace", name === "brand" ? "demo" : `demo-${name}`);
-  const port = portFrom(args, process.env.PORT, await freePort());
-  await requireCallable(port);
+  const typed = `npm run demo -- ${name}`;
+  const port = portFrom(args, process.env.PORT, await freePort(), typed);
+  await requireCallable(port, typed);
   say(paint("dim", `Starting an engine for the demo on port ${port}, with an empty database in ${shown(folder)} …`));
   const began = Date.now();
   closedFolder(join(ROOT, ".millrace"));
@@ -68,6 +69,7 @@ async function demo({ args, stop }: Call): Promise<number> {
   let settings: EngineOptions = {
     folder,
     port,
+    typed,
     secrets,
     vars,
     startWithinMs: START_MS,

@@ -16,6 +16,8 @@ export interface EngineOptions {
   /** Keeps all of this engine: `state`, `token`, `worker.log`. A later start on the same folder goes on where this one ended. */
   folder: string;
   port: number;
+  /** What people type before `--port`, to be told where the port is taken. Default: that of `npm start`. */
+  typed?: string;
   /** The file with the secrets, in the format of `.dev.vars`. */
   secrets: string;
   vars?: Record<string, string>;
@@ -61,6 +63,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     folder,
     port,
     secrets,
+    typed,
     vars,
     config = join(ROOT, "wrangler.jsonc"),
     entry,
@@ -73,7 +76,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
   const url = `http://localhost:${port}`;
   const lock = await lockFolder(folder, url);
   try {
-    await requireFree(port);
+    await requireFree(port, typed);
     if (fresh) for (const left of ["state", "token", LOG_NAME]) rmSync(join(folder, left), { recursive: true, force: true });
     const token = localToken(join(folder, "token"));
     const [bundle] = await Promise.all([worker ? "" : bundled(config, entry), prepareDatabase(folder, config, token)]);

@@ -6,21 +6,24 @@ const HOST = "127.0.0.1";
 /** Whoever listens on every address or on IPv6 only also takes `localhost`. */
 const HOSTS = [HOST, "::1", "0.0.0.0"];
 
-/** The port people asked for: `--port 9000`, `--port=9000` or the variable PORT. */
-export function portFrom(args: readonly string[], variable: string | undefined, otherwise: number): number {
+/** What people type before `--port` to start the engine that `npm start` runs. */
+const START = "npm start --";
+
+/** The port people asked for: `--port 9000`, `--port=9000` or the variable PORT. `typed` is what stands before it. */
+export function portFrom(args: readonly string[], variable: string | undefined, otherwise: number, typed = START): number {
   const swallowed = process.env.npm_config_port;
   const place = args.findIndex((arg) => arg === "--port" || arg.startsWith("--port="));
   const asked = place < 0 ? variable || String(otherwise) : (args[place]?.split("=")[1] ?? args[place + 1] ?? "");
-  if (place < 0 && swallowed) throw new Misuse(`npm kept --port for itself. Write two dashes before it: npm start -- --port ${swallowed}`);
+  if (place < 0 && swallowed) throw new Misuse(`npm kept --port for itself. Write two dashes before it: ${typed} --port ${swallowed}`);
   const port = Number(asked);
   if (Number.isInteger(port) && port >= 1 && port <= 65_535) return port;
-  throw new Misuse(`"${asked}" is not a port. Choose one from 1 to 65535, such as: npm start -- --port 9000`);
+  throw new Misuse(`"${asked}" is not a port. Choose one from 1 to 65535, such as: ${typed} --port 9000`);
 }
 
 /** Refuses a port that neither a browser nor `fetch` would call, such as 22. */
-export async function requireCallable(port: number): Promise<void> {
+export async function requireCallable(port: number, typed = START): Promise<void> {
   if (!(await isBlocked(port))) return;
-  throw new Refusal(`No browser opens port ${port}: it belongs to another protocol. Choose another: npm start -- --port 8787`);
+  throw new Refusal(`No browser opens port ${port}: it belongs to another protocol. Choose another: ${typed} --port 8787`);
 }
 
 /** The last thread of a runtime that was ended may hold its port for a moment longer than the process is to be seen. */
@@ -28,7 +31,7 @@ const CLOSING_MS = 2_000;
 const LOOK_EVERY_MS = 50;
 
 /** Refuses a port that somebody listens on, and goes on doing so. */
-export async function requireFree(port: number): Promise<void> {
+export async function requireFree(port: number, typed = START): Promise<void> {
   const until = Date.now() + CLOSING_MS;
   for (const host of HOSTS) {
     let code = await listen(port, host);
@@ -37,9 +40,9 @@ export async function requireFree(port: number): Promise<void> {
       code = await listen(port, host);
     }
     if (code === "EADDRINUSE") {
-      throw new Refusal(`Port ${port} is in use. Stop what listens there, or choose another port: npm start -- --port ${port + 1}`);
+      throw new Refusal(`Port ${port} is in use. Stop what listens there, or choose another port: ${typed} --port ${port + 1}`);
     }
-    if (code === "EACCES") throw new Refusal(`Port ${port} is not open to you. Choose one above 1023: npm start -- --port 8787`);
+    if (code === "EACCES") throw new Refusal(`Port ${port} is not open to you. Choose one above 1023: ${typed} --port 8787`);
   }
 }
 
