@@ -49,6 +49,18 @@ it("search keeps what was typed, opens what it finds, and says what it looked fo
   expect(await box.inputValue()).toBe("");
 });
 
+it("an address that no screen has says so, and which it was, and leads to one that there is", async () => {
+  const ada = await person();
+  const page = await ada.open("nosuch/thing");
+  await page.getByRole("heading", { name: "No such page" }).waitFor();
+  await page.getByText("The console has nothing at /console/nosuch/thing").waitFor();
+  expect(await page.title()).toBe("No such page · Millrace");
+  expect(await page.locator("nav [aria-current]").count()).toBe(0);
+  await expectFit(page, "nowhere");
+  await page.getByRole("link", { name: "To Now" }).click();
+  await page.getByRole("heading", { name: "Now" }).waitFor();
+});
+
 it("a job whose name no address can hold, from before such names were refused, leads to no other screen", async () => {
   const ada = await person();
   await ada.ask("POST", "/v1/commands", {

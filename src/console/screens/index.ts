@@ -10,6 +10,7 @@ import { Instances } from "./instances/instances.tsx";
 import { Job } from "./job/job.tsx";
 import { Messages } from "./messages/messages.tsx";
 import { Now } from "./now/now.tsx";
+import { NOWHERE } from "./nowhere/nowhere.tsx";
 import { Queues } from "./queues/queues.tsx";
 import type { Screen } from "./screen.ts";
 import { Send } from "./send/send.tsx";
@@ -35,13 +36,11 @@ export const SCREENS: readonly Screen[] = [
   { name: "job", path: "jobs", title: "Job", component: Job, takesName: true, under: "instances" },
 ];
 
-const [FIRST] = SCREENS as [Screen];
-
-/** The screen of a path, and what is named in it. What no screen has is shown the first. */
+/** The screen of a path, and what is named in it. */
 export function screenAt([noun = "", param]: readonly string[]): { screen: Screen; param: string | undefined } {
   const screen =
     SCREENS.find(({ path, takesName = false }) => path === noun && takesName === (param !== undefined)) ??
     SCREENS.find(({ path }) => path === noun) ??
-    FIRST;
+    NOWHERE;
   return { screen, param };
 }
