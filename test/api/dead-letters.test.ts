@@ -32,7 +32,17 @@ describe("GET /v1/dead-letters", () => {
   it("shows what names no tenant only to tokens with the scope `unattributed`", async () => {
     const id = await seedLetter(null, { body: "not even an envelope" });
     const [plain, trusted] = [await callerWith(["read", "operate"]), await callerWith(["read", "operate", "unattributed"])];
-    expectProblem(await plain.get(`/v1/dead-letters/${id}`), 404, "dead_letter_not_found");
+    const unseen = await plain.get(`/v1/dead-letters/${id}`);
+    expectProblem(unseen, 404, "dead_letter_not_found");
+    expect(unseen.body.detail).toContain("one that belongs to no tenant needs the scope `unattributed`");
+    const foreign = [await seedLetter("somebody-else"), hexId()];
+    for (const other of foreign) {
+      const { detail } = (await plain.get(`/v1/dead-letters/${other}`)).body;
+      expect(detail.replace(other, id), "of another's, and of none, the same is said").toBe(unseen.body.detail);
+      expect((await trusted.get(`/v1/dead-letters/${other}`)).body.detail).toBe(
+        `There is no dead letter ${other}. List them with GET /v1/dead-letters.`,
+      );
+    }
     expect((await plain.get("/v1/dead-letters")).body.items).toEqual([]);
     expect((await trusted.get(`/v1/dead-letters/${id}`)).body).toMatchObject({ id, body: "not even an envelope" });
     expectProblem(await plain.post(`/v1/dead-letters/${id}/skip`, { reason: "r" }), 404, "dead_letter_not_found");

@@ -178,6 +178,47 @@ it("shows a dead letter, what a replay would do, and replays it with a corrected
   expect(await say(["dead-letters", "skip", other, "--reason", "nobody"])).toMatchObject({ code: 0, err: "It is given up.\n" });
 });
 
+it("says what it shows to no token without the scope, and by what such a letter is mended", async () => {
+  const at = await app();
+  const [plain, ada] = [caller(at, { scopes: ["read", "operate"] }), caller(at)];
+  const seeded = { payload: {}, cause: "d".repeat(32), error: "schema_version is missing", reason: "invalid_envelope" };
+  const [id = ""] = await letters(ada, [{ ...seeded, key: "plain-1", plain: { tenant_id: ada.tenant } }], at);
+  const none = await millrace(plain)(["dead-letters", "list", "--reason", "invalid_envelope"]);
+  expect(none.err).toBe("No such dead letter is shown to your token. Letters that belong to no tenant need the scope unattributed.\n");
+  const unseen = await millrace(plain)(["dead-letters", "show", "0".repeat(32)]);
+  expect(unseen.err).toContain("needs the scope `unattributed`.\nList them: npx millrace dead-letters list");
+
+  const say = millrace(ada);
+  const shown = await say(["dead-letters", "show", id]);
+  expect(shown.err).toContain(`npx millrace dead-letters replay ${id} --reason … --body JSON, with the whole message anew`);
+  expect(shown.err).toContain("What is corrected needs the scope of its type, such as enqueue, beside operate.");
+  const of = { cause: "e".repeat(32), error: "payload.keyword is missing" };
+  const [lost = "", good = ""] = await letters(
+    ada,
+    [
+      { ...of, key: "lost-1", payload: { brand: "acme" } },
+      { ...of, key: "good-1", payload: { brand: "acme", keyword: "mint" }, reason: "exhausted" },
+    ],
+    at,
+  );
+  expect((await say(["dead-letters", "show", lost])).err).toContain(`replay ${lost} --reason … --payload JSON, or give it up`);
+  expect((await say(["dead-letters", "show", good])).err).toBe(
+    `Send it back: npx millrace dead-letters replay ${good} --reason …, or give it up: npx millrace dead-letters skip ${good} --reason …\n`,
+  );
+
+  const { body } = await ada.ask<{ body: object }>("GET", `/v1/dead-letters/${lost}`);
+  const whole = JSON.stringify({
+    ...body,
+    idempotency_key: "plain-1",
+    subject: "acme/plain",
+    payload_inline: { brand: "acme", keyword: "plain" },
+  });
+  expect(await say(["dead-letters", "replay", id, "--body", whole, "--reason", "its envelope was lost"])).toMatchObject({
+    code: 0,
+    err: expect.stringContaining("on its queue again"),
+  });
+});
+
 it("lets no text of a payload do anything to a terminal", async () => {
   const { say } = await operator();
   const evil = `a\u001b[2J\u009b31m\u202e${fresh()}\u0007\u2028b`;

@@ -9,6 +9,26 @@ const LOST = { cause: "lost", error: "The message is not valid: payload.keyword 
 
 const isFocused = (row: Locator) => expect.poll(() => row.evaluate((one) => one.matches(":focus"))).toBe(true);
 
+it("an empty list says which letters it does not show, and claims nothing of these", async () => {
+  const [plain, ada] = [await person({ scopes: ["read", "operate"] }), await person()];
+  const beyond = "Letters that belong to no tenant are not shown to your token: they need the scope unattributed.";
+  const page = await plain.open("dead-letters");
+  await page.getByText("No dead letter of your tenant is open").waitFor();
+  await page.getByText(beyond).waitFor();
+  await expectFit(page, "dead-letters-none");
+  await page.getByRole("link", { name: "One by one" }).click();
+  await page.getByText("Choose a state above").waitFor();
+  await page.getByText(beyond).waitFor();
+  for (const query of ["reason=exhausted", "reason=exhausted&each=true", "cause=lost"])
+    await (await plain.open(`dead-letters?${query}`)).getByText(beyond).waitFor();
+  const unseen = await plain.open(`dead-letters/${"0".repeat(32)}`);
+  await unseen.getByText("one that belongs to no tenant needs the scope").waitFor();
+  forgive(unseen, /404/);
+  const hers = await ada.open("dead-letters?reason=exhausted");
+  await hers.getByText("No open dead letter has these filters").waitFor();
+  expect(await hers.getByText("that belong to no tenant").count()).toBe(0);
+});
+
 it("a letter is found by its cause, mended as one types, and replayed under its own key, by keys alone; markup stays text", async () => {
   const ada = await person();
   await letters(ada, [

@@ -8,6 +8,8 @@ interface Seeded {
   cause: string;
   error: string;
   reason?: string;
+  /** The message itself, in the place of one with an envelope. */
+  plain?: object;
 }
 
 /** Dead letters of a producer's own queue, oldest first; nothing over HTTP makes them. Answers their ids. */
@@ -15,7 +17,7 @@ export async function letters({ tenant }: Caller, seeded: readonly Seeded[], at?
   const now = Date.now();
   const ids = seeded.map(() => randomBytes(16).toString("hex"));
   await inDatabase((database) => {
-    for (const [index, { key, payload, cause, error, reason = "invalid_payload" }] of seeded.entries()) {
+    for (const [index, { key, payload, cause, error, reason = "invalid_payload", plain }] of seeded.entries()) {
       const at = now - (seeded.length - index) * 60_000;
       database
         .prepare(
@@ -23,7 +25,16 @@ export async function letters({ tenant }: Caller, seeded: readonly Seeded[], at?
              first_at, first_attempt_at, last_attempt_at, captured_at, cause)
            VALUES (?, ?, 'gatherfeed-commands', 'research.requested', ?, 'spring', ?, ?, ?, 4, ?, ?, ?, ?, ?)`,
         )
-        .run(...[ids[index] ?? "", tenant, key, JSON.stringify(envelope(tenant, key, payload))], reason, error, at, at, at, at, cause);
+        .run(
+          ...[ids[index] ?? "", tenant, key, JSON.stringify(plain ?? envelope(tenant, key, payload))],
+          reason,
+          error,
+          at,
+          at,
+          at,
+          at,
+          cause,
+        );
     }
   }, at);
   return ids;

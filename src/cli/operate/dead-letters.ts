@@ -11,6 +11,9 @@ import { ago, moment, sayJson, shownJson, tell } from "./words.ts";
 
 const COLUMNS = ["id", "queue", "type", "reason", "captured", "error"].map((title) => ({ title }));
 
+/** Whose letters an empty list may leave out. */
+const OF_NO_TENANT = "Letters that belong to no tenant need the scope unattributed.";
+
 const list = verb({
   does: "Lists messages that no consumer could finish, newest first",
   options: {
@@ -28,7 +31,7 @@ const list = verb({
     sayPage(asked, await asked.api.get<LetterPage>(`/v1/dead-letters${query}`), {
       columns: COLUMNS,
       row: (one) => [one.id, one.queue, one.message_type ?? "", one.reason, ago(one.captured_at), one.error ?? ""],
-      none: "There is no such dead letter.",
+      none: `No such dead letter is shown to your token. ${OF_NO_TENANT}`,
       isLastProse: true,
     });
     return 0;
@@ -43,12 +46,27 @@ const show = verb({
     if (asked.isJson) sayJson(letter);
     else {
       for (const line of letterLines(letter)) say(line);
-      if (letter.state === "open")
-        tell(`Send it back: ${callOf("dead-letters replay", letter.id, "--reason … [--payload JSON]")}, or skip it`);
+      if (letter.state === "open") for (const line of nextLines(letter)) tell(line);
     }
     return 0;
   },
 });
+
+/** What only the whole message anew mends: one without an envelope that can be read, or of a type that there is not. */
+const OF_THE_WHOLE: readonly string[] = ["invalid_envelope", "unknown_message_type"];
+
+/** What is to be done with a letter, by what a replay of it would be refused for now. */
+function nextLines({ id, replay: { refused }, body }: Letter): string[] {
+  const skip = callOf("dead-letters skip", id, "--reason …");
+  const send = (option = "") => `Send it back: ${callOf("dead-letters replay", id, `--reason …${option}`)}, or give it up: ${skip}`;
+  if (!refused) return [send()];
+  if (refused.code === "idempotency_key_reused") return [`Other work has its key. Ask for its own anew, and give it up: ${skip}`];
+  const isWhole = OF_THE_WHOLE.includes(refused.code) || typeof body !== "object" || body === null || Array.isArray(body);
+  return [
+    send(isWhole ? " --body JSON, with the whole message anew (docs/messages.md)" : " --payload JSON"),
+    "What is corrected needs the scope of its type, such as enqueue, beside operate.",
+  ];
+}
 
 function letterLines(letter: Letter): string[] {
   const { id, queue, message_type, idempotency_key, reason, error, issues, attempts, captured_at, state, escalation, body, replay } =

@@ -8,6 +8,7 @@ import { Table } from "../../parts/table.tsx";
 import { Views } from "../../parts/views.tsx";
 import { CAUSE_COLUMNS, isAboutLetters } from "./columns.tsx";
 import { Letters } from "./letters.tsx";
+import { OfNoTenant } from "./of-no-tenant.tsx";
 
 const SHARED = { queue: { label: "Queue" }, reason: { label: "Reason" }, type: { label: "Type" } } as const;
 
@@ -49,11 +50,13 @@ function Causes({ filters }: { filters: { queue: string | undefined; reason: str
       noun={["cause", "causes"]}
       empty={
         isFiltered ? (
-          <Empty>No open dead letter has these filters. Clear shows all.</Empty>
+          <Empty>
+            No open dead letter has these filters. Clear shows all. <OfNoTenant />
+          </Empty>
         ) : (
           <Empty command={`curl "${location.origin}/v1/dead-letters?state=replayed" -H "Authorization: Bearer $TOKEN"`}>
-            No dead letter is open: every message was finished, or somebody has settled it. Those that were settled are under One by one; or
-            from a terminal:
+            No dead letter of your tenant is open: every message was finished, or somebody has settled it. <OfNoTenant /> Those that were
+            settled are under One by one; or from a terminal:
           </Empty>
         )
       }

@@ -11,6 +11,7 @@ import { Ago } from "../../parts/time.tsx";
 import { BulkAct, type Meant } from "../actions/bulk-act.tsx";
 import { isAboutLetters, LETTER_COLUMNS } from "./columns.tsx";
 import "./dead-letters.css";
+import { OfNoTenant } from "./of-no-tenant.tsx";
 
 interface Filters {
   state?: string;
@@ -96,13 +97,19 @@ function None({ filters, isShort }: { filters: Filters; isShort: boolean }) {
   if (cause && Object.keys(others).length === 0)
     return (
       <Empty>
-        No letter of this cause is open any more: each was replayed or skipped. <Link to={hrefOf("audit")}>The audit</Link> says by whom.
+        No letter of this cause is open any more: each was replayed or skipped. <Link to={hrefOf("audit")}>The audit</Link> says by whom.{" "}
+        <OfNoTenant />
       </Empty>
     );
-  if (Object.keys(filters).length > 0) return <Empty>No dead letter has these filters. Clear shows all that are open.</Empty>;
+  if (Object.keys(filters).length > 0)
+    return (
+      <Empty>
+        No dead letter has these filters. Clear shows all that are open. <OfNoTenant />
+      </Empty>
+    );
   return (
     <Empty command={`curl "${location.origin}/v1/dead-letters?state=replayed" -H "Authorization: Bearer $TOKEN"`}>
-      No dead letter is open. Choose a state above for those that were settled; or from a terminal:
+      No dead letter of your tenant is open. <OfNoTenant /> Choose a state above for those that were settled; or from a terminal:
     </Empty>
   );
 }
