@@ -21,6 +21,8 @@ export interface AlertVars {
   ALERTS_TELEGRAM_CHAT?: string;
   /** Default `https://api.telegram.org`. */
   ALERTS_TELEGRAM_URL?: string;
+  /** Where people reach this deployment: what is told leads there. */
+  PUBLIC_URL?: string;
   /** Whose the messages and instances of alerts are. */
   ALERTS_TENANT?: string;
 }

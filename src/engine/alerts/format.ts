@@ -1,5 +1,6 @@
 import { characterCount, shortened } from "../contract/text.ts";
 import type { AlertNotice } from "./notice.ts";
+import type { Place } from "./place.ts";
 
 /** Telegram takes so many characters of a message, Slack shows so many at once. */
 const TELEGRAM_CHARACTERS = 4096;
@@ -12,20 +13,25 @@ const MAX_MEANING = 300;
 const MAX_LABELS = 8;
 
 /** What a receiver of signed webhooks reads: the form that Standard Webhooks recommends, a type, a time and the data. */
-export function webhookBody({ channels: _, ...notice }: AlertNotice): string {
-  return JSON.stringify({ type: `alert.${notice.change}`, timestamp: notice.changed_at, data: notice });
+export function webhookBody({ channels: _, ...notice }: AlertNotice, place?: Place): string {
+  return JSON.stringify({ type: `alert.${notice.change}`, timestamp: notice.changed_at, data: { ...notice, url: place?.url ?? null } });
 }
 
 /** The body of a post to an incoming webhook of Slack: `mrkdwn`, in which only three characters mean something else. */
-export function slackBody(notice: AlertNotice): string {
-  const bold = (text: string) => `*${text}*`;
-  const text = written(notice, { safe: (said) => escaped(said).replaceAll(/[*_~`]/g, "\u200b$&"), bold }, SLACK_CHARACTERS);
+export function slackBody(notice: AlertNotice, place?: Place): string {
+  const marks: Marks = {
+    safe: (said) => escaped(said).replaceAll(/[*_~`]/g, "\u200b$&"),
+    bold: (text) => `*${text}*`,
+    link: (url, text) => `<${escaped(url)}|${text}>`,
+  };
+  const text = written(notice, place, marks, SLACK_CHARACTERS);
   return JSON.stringify({ text, unfurl_links: false, unfurl_media: false });
 }
 
 /** The body of Telegram's `sendMessage`, in its HTML. */
-export function telegramBody(notice: AlertNotice, chat: string): string {
-  const text = written(notice, { safe: escaped, bold: (said) => `<b>${said}</b>` }, TELEGRAM_CHARACTERS);
+export function telegramBody(notice: AlertNotice, chat: string, place?: Place): string {
+  const link = (url: string, text: string) => `<a href="${escaped(url)}">${text}</a>`;
+  const text = written(notice, place, { safe: escaped, bold: (said) => `<b>${said}</b>`, link }, TELEGRAM_CHARACTERS);
   return JSON.stringify({ chat_id: chat, text, parse_mode: "HTML", link_preview_options: { is_disabled: true } });
 }
 
@@ -37,34 +43,52 @@ function escaped(text: string): string {
 interface Marks {
   readonly safe: (text: string) => string;
   readonly bold: (escaped: string) => string;
+  readonly link: (url: string, escaped: string) => string;
 }
 
 const WORDS: Record<AlertNotice["change"], string> = {
-  firing: "began",
-  escalated: "is worse",
-  eased: "is better",
-  repeated: "lasts",
-  resolved: "is over",
+  firing: " began",
+  escalated: " is worse",
+  eased: " is better",
+  repeated: " lasts",
+  resolved: " is over",
 };
+/** Of what has just happened: that no more came does not mend what came. */
+const NO_MORE = ": no more came";
 
 /** A notice in a few lines. Lines are left out, the last first, where it would be longer than its channel takes: none is cut in a mark. */
-function written(notice: AlertNotice, { safe, bold }: Marks, most: number): string {
-  const { severity, rule, change, labels, value, above, count, examples, since, last_at, meaning, doc, alert_id, note } = notice;
+function written(notice: AlertNotice, place: Place | undefined, { safe, bold, link }: Marks, most: number): string {
+  const { severity, rule, change, labels, count, examples, since, last_at, meaning, doc, alert_id, note } = notice;
   const word = (text: string) => safe(shortened(text, MAX_WORD));
-  const sign = change === "resolved" ? "✅" : severity === "critical" ? "🔴" : "🟡";
+  const isOver = change === "resolved";
+  const isOfArrivals = count !== null;
+  const sign = isOver ? (isOfArrivals ? "⚪" : "✅") : severity === "critical" ? "🔴" : "🟡";
   const named = Object.entries(labels).slice(0, MAX_LABELS);
   const lines = [
-    `${sign} ${bold(`${severity} ${word(rule)} ${WORDS[change]}`)}`,
+    `${sign} ${bold(`${severity} ${word(rule)}${isOver && isOfArrivals ? NO_MORE : WORDS[change]}`)}${place ? ` at ${word(place.host)}` : ""}`,
     ...(named.length > 0 ? [named.map(([name, said]) => `${word(name)} ${word(said)}`).join(", ")] : []),
     safe(shortened(meaning, MAX_MEANING)),
     ...(note ? [`${word(note.by)}: ${safe(shortened(note.text, MAX_NOTE))}`] : []),
-    `${count === null ? "" : `${count} times, `}value ${rounded(value)}${above === null ? "" : `, told above ${rounded(above)}`}`,
-    `since ${since}, last ${last_at}`,
-    ...(examples.length > 0 ? [`such as ${examples.map(word).join(", ")}`] : []),
+    ...(place ? [link(place.url, "Open it in the console")] : []),
+    howMuch(notice),
+    isOver ? `from ${since} to ${last_at}` : `since ${since}, last ${last_at}`,
+    ...(examples.length > 0
+      ? [`such as ${examples.map((id) => (place ? link(place.ofExample(id), word(id)) : word(id))).join(", ")}`]
+      : []),
     `alert ${word(alert_id)}, ${word(doc)}`,
   ];
   while (characterCount(lines.join("\n")) > most) lines.pop();
   return lines.join("\n");
+}
+
+/** How often it has happened, or how high it stands; of what is over, how it stood last. */
+function howMuch({ change, count, value, above }: AlertNotice): string {
+  const isOver = change === "resolved";
+  const bound = above === null || isOver ? "" : `, told above ${rounded(above)}`;
+  if (count === null) return `${isOver ? "last " : ""}at ${rounded(value)}${bound}`;
+  const times = count === 1 ? "once" : `${count} times`;
+  // A bound of none says no more than that it happened.
+  return isOver || !above ? times : `${times}, ${rounded(value)} in the last five minutes${bound}`;
 }
 
 function rounded(value: number): string {

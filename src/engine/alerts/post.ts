@@ -5,6 +5,7 @@ import { defineStep, type StepDefinition } from "../guard/step.ts";
 import { type AlertVars, type Channel, type ChannelName, channelOf } from "./channels.ts";
 import { slackBody, telegramBody, webhookBody } from "./format.ts";
 import type { AlertNotice } from "./notice.ts";
+import { type Place, placeOf } from "./place.ts";
 
 /** One notice on its way to one channel. */
 interface Posting {
@@ -33,11 +34,12 @@ export function postAlert(guard: AddressGuard | undefined): StepDefinition<Posti
     key: ({ id }) => id,
     retries: RETRIES,
     run: async ({ input: { channel: name, notice }, key, fetch, env, signal }) => {
-      const channel = channelOf(name, env as unknown as AlertVars);
+      const vars = env as unknown as AlertVars;
+      const channel = channelOf(name, vars);
       if (channel === undefined) return { state: "off", status: null };
       const response = await fetch(await targetOf(env, channel, guard), {
         method: "POST",
-        ...requestOf(channel, notice, key),
+        ...requestOf(channel, notice, placeOf(vars, notice), key),
         redirect: "manual",
         signal,
       }).catch(() => {
@@ -54,11 +56,16 @@ async function targetOf(env: Cloudflare.Env, channel: Channel, guard: AddressGua
   return guardedUrl(await guard(env, channel.url), "ALERTS_WEBHOOK_URL");
 }
 
-function requestOf(channel: Channel, notice: AlertNotice, key: string): { headers: Record<string, string>; body: string } {
+function requestOf(
+  channel: Channel,
+  notice: AlertNotice,
+  place: Place | undefined,
+  key: string,
+): { headers: Record<string, string>; body: string } {
   const headers = { "content-type": "application/json", "user-agent": "Millrace" };
-  if (channel.name === "slack") return { headers, body: slackBody(notice) };
-  if (channel.name === "telegram") return { headers, body: telegramBody(notice, channel.chat) };
-  const body = webhookBody(notice);
+  if (channel.name === "slack") return { headers, body: slackBody(notice, place) };
+  if (channel.name === "telegram") return { headers, body: telegramBody(notice, channel.chat, place) };
+  const body = webhookBody(notice, place);
   return { headers: { ...headers, ...signatureOf(channel.secret, key, body) }, body };
 }
 

@@ -27,6 +27,7 @@ import { isHeard, sendersOf } from "./heard.ts";
 import { alertsTenant, isOwn, messageOfNotice, noticeOf } from "./notice.ts";
 import type { Reading } from "./observations.ts";
 import { readOccurrences } from "./occurrences.ts";
+import { consoleOf } from "./place.ts";
 import type { AlertRule } from "./rule.ts";
 import { LETTER_ESCALATED } from "./rules.ts";
 
@@ -117,7 +118,7 @@ async function notesOf(env: EngineEnv, told: readonly Kept[]): Promise<ReadonlyM
 
 /** A channel that is configured by half keeps alerts from no other, and from no list. */
 function configured(env: EngineEnv): ChannelName[] {
-  return CHANNELS.filter((name) => {
+  const channels = CHANNELS.filter((name) => {
     try {
       return channelOf(name, env as EngineEnv & AlertVars) !== undefined;
     } catch (error) {
@@ -125,6 +126,9 @@ function configured(env: EngineEnv): ChannelName[] {
       return false;
     }
   });
+  // Said now, and not with the first alert.
+  if (channels.length > 0) consoleOf(env as EngineEnv & AlertVars);
+  return channels;
 }
 
 /** One line for each change, whoever else is told of it. */

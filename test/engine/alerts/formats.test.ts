@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { type ChannelName, channelOf } from "../../../src/engine/alerts/channels.ts";
 import { slackBody, telegramBody, webhookBody } from "../../../src/engine/alerts/format.ts";
 import type { AlertNotice } from "../../../src/engine/alerts/notice.ts";
+import { placeOf } from "../../../src/engine/alerts/place.ts";
 import { postAlert } from "../../../src/engine/alerts/post.ts";
 import { raiseAlerts } from "../../../src/engine/alerts/raise.ts";
 import { ALERT_RULES } from "../../../src/engine/alerts/rules.ts";
@@ -34,10 +35,15 @@ const NOTICE: AlertNotice = {
   channels: ["slack"],
 };
 
+const placed = (PUBLIC_URL?: string, notice = NOTICE) => placeOf({ ...(PUBLIC_URL !== undefined && { PUBLIC_URL }) }, notice);
+
 describe("A notice", () => {
   it("for a signed webhook has a type, a time and the data", () => {
     const { channels: _, ...data } = NOTICE;
-    expect(JSON.parse(webhookBody(NOTICE))).toEqual({ type: "alert.firing", timestamp: at, data });
+    expect(JSON.parse(webhookBody(NOTICE))).toEqual({ type: "alert.firing", timestamp: at, data: { ...data, url: null } });
+    expect(JSON.parse(webhookBody(NOTICE, placed("https://orders.example"))).data.url).toBe(
+      "https://orders.example/console/dead-letters?queue=orders+%26+%3Creturns%3E",
+    );
   });
 
   it("for Slack is text in which nothing that comes from a label is a mark or a mention", () => {
@@ -56,17 +62,60 @@ describe("A notice", () => {
     expect(body.text.split("\n").slice(0, 2)).toEqual(["🔴 <b>critical dlq_depth began</b>", "queue orders &amp; &lt;returns&gt;"]);
   });
 
+  it("names the deployment, and leads to what it is about: the one thing, or the list in which it stands", () => {
+    const env = "https://orders.example/";
+    const letter = { ...NOTICE, rule: "dead_letter_arrived", examples: ["a_b"], labels: { queue: "orders" } };
+    const slack = JSON.parse(slackBody(letter, placed(env, letter))).text.split("\n");
+    expect(slack[0]).toBe("🔴 *critical dead\u200b_letter\u200b_arrived began* at orders.example");
+    expect(slack).toContain("<https://orders.example/console/dead-letters/a_b|Open it in the console>");
+    expect(slack).toContain("such as <https://orders.example/console/dead-letters/a_b|a\u200b_b>");
+    const html = JSON.parse(telegramBody(NOTICE, "-100", placed(env))).text;
+    expect(html).toContain(
+      '<a href="https://orders.example/console/dead-letters?queue=orders+%26+%3Creturns%3E">Open it in the console</a>',
+    );
+    expect(html).toContain('such as <a href="https://orders.example/console/dead-letters/a">a</a>');
+    const urlOf = (more: Partial<AlertNotice>) => placed("http://a.example/under/", { ...NOTICE, examples: [], ...more })?.url;
+    expect(urlOf({ rule: "instances_errored", labels: { workflow: "ship", code: "x" } })).toBe(
+      "http://a.example/under/console/instances?status=errored&workflow=ship",
+    );
+    expect(urlOf({ rule: "instances_overdue", examples: ["i"] })).toBe("http://a.example/under/console/instances/i");
+    expect(urlOf({ rule: "queue_depth" })).toBe("http://a.example/under/console/queues");
+    expect(urlOf({ rule: "keeper_late", labels: {} })).toBe("http://a.example/under/console/settings/alerts?rule=keeper_late");
+  });
+
+  it.each(["orders.example", "https://ada:secret@orders.example", "ftp://orders.example", " ", undefined])(
+    "has no link where PUBLIC_URL is %s, and is sent all the same",
+    (said) => {
+      expect(placed(said)).toBeUndefined();
+      expect(JSON.parse(slackBody(NOTICE, placed(said))).text).not.toContain("console");
+    },
+  );
+
+  it("says how often or how much in words, and of arrivals that are over only that no more came", () => {
+    const saidOf = (more: Partial<AlertNotice>) => JSON.parse(telegramBody({ ...NOTICE, ...more }, "1")).text as string;
+    expect(saidOf({})).toContain("\nat 101, told above 100\n");
+    expect(saidOf({ count: 1, value: 1, above: 0 })).toContain("\nonce\n");
+    expect(saidOf({ count: 150, value: 120 })).toContain("\n150 times, 120 in the last five minutes, told above 100\n");
+    const over = saidOf({ change: "resolved", value: 3 });
+    expect(over.split("\n")[0]).toBe("✅ <b>critical dlq_depth is over</b>");
+    expect(over).toContain(`\nlast at 3\nfrom ${at} to ${at}\n`);
+    const noMore = saidOf({ change: "resolved", rule: "dead_letter_arrived", severity: "warning", count: 3, value: 1, above: 0 });
+    expect(noMore.split("\n")[0]).toBe("⚪ <b>warning dead_letter_arrived: no more came</b>");
+    expect(noMore).toContain("\n3 times\nfrom ");
+  });
+
   it("is never longer than its channel takes, and no mark is cut, whatever its words", () => {
     const word = fc.string({ unit: fc.constantFrom("&", "<", ">", "*", "_", "`", "a", "🧾"), maxLength: 3000 });
     fc.assert(
       fc.property(fc.dictionary(word, word, { maxKeys: 20 }), fc.array(word, { maxLength: 3 }), word, (labels, examples, meaning) => {
         const notice = { ...NOTICE, labels, examples, meaning };
-        const telegram = JSON.parse(telegramBody(notice, "1")).text as string;
-        const slack = JSON.parse(slackBody(notice)).text as string;
+        const place = placed("https://orders.example", notice);
+        const telegram = JSON.parse(telegramBody(notice, "1", place)).text as string;
+        const slack = JSON.parse(slackBody(notice, place)).text as string;
         expect(characterCount(telegram)).toBeLessThanOrEqual(4096);
         expect(characterCount(slack)).toBeLessThanOrEqual(4000);
-        expect(telegram.replaceAll(/&(amp|lt|gt);|<\/?b>/g, "")).not.toMatch(/[<>&]/);
-        expect(slack.replaceAll(/&(amp|lt|gt);/g, "")).not.toMatch(/[<>&]/);
+        const told = [telegram.replaceAll(/<a href="[^"<>]*">|<\/a>|<\/?b>/g, ""), slack.replaceAll(/<https:[^|<>]*\|([^<>]*)>/g, "$1")];
+        for (const text of told) expect(text.replaceAll(/&(amp|lt|gt);/g, "")).not.toMatch(/[<>&]/);
       }),
       { numRuns: 100 },
     );

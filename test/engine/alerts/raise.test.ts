@@ -1,7 +1,7 @@
 import { AlertChanged, defineConsumer, defineWorkflow, on, start } from "millrace";
 import { listActions } from "millrace/operate";
 import { catalog, keeperOf } from "millrace/worker";
-import { expect, it, vi } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { noticeOf } from "../../../src/engine/alerts/notice.ts";
 import { raiseAlerts } from "../../../src/engine/alerts/raise.ts";
 import { ALERT_RULES, INSTANCES_ERRORED } from "../../../src/engine/alerts/rules.ts";
@@ -208,6 +208,21 @@ it("is promised to no channel whose variable cannot be meant: that is said befor
   const lines = failed.mock.calls.map(String).filter((line) => line.includes("ALERTS_SLACK_URL"));
   expect(lines.map((line) => JSON.parse(line))).toMatchObject([{ log: "config_invalid", error: expect.stringContaining("https://") }]);
   expect(lines.join()).not.toContain("services");
+});
+
+it("has its link by PUBLIC_URL, and none where that cannot be meant, which the log says once, before there is anything to tell", async () => {
+  const failed = vi.spyOn(console, "error");
+  onTestFinished(() => void delete vars.PUBLIC_URL);
+  const { requests } = await receiver();
+  vars.PUBLIC_URL = "orders.example";
+  await look(0);
+  await look(0);
+  const lines = failed.mock.calls.map(String).filter((line) => line.includes("PUBLIC_URL"));
+  expect(lines.map((line) => JSON.parse(line))).toMatchObject([{ log: "config_invalid", error: expect.stringContaining("https://") }]);
+  vars.PUBLIC_URL = "https://orders.example";
+  await look(3);
+  const { data } = saidIn((await requests(1))[0] as never);
+  expect(data.url).toMatch(/^https:\/\/orders\.example\/console\//);
 });
 
 it("is told in the name of the default tenant where ALERTS_TENANT is none, and the log says so once, before there is anything to tell", async () => {

@@ -121,7 +121,7 @@ async function nothingUnderWay(): Promise<void> {
 /** What a request said. */
 export function saidIn({ body }: Received): {
   type: string;
-  data: { alert_id: string; rule: string; labels: object; count: number; examples: string[]; note?: object };
+  data: { alert_id: string; rule: string; labels: object; count: number; examples: string[]; note?: object; url: string | null };
 } {
   return JSON.parse(body);
 }

@@ -1,0 +1,58 @@
+import { isHttpAddress, sayUnmeant } from "../contract/settings.ts";
+import type { AlertVars } from "./channels.ts";
+import type { AlertNotice } from "./notice.ts";
+
+/** Where people look at what an alert tells of. */
+export interface Place {
+  /** Which deployment it is, in words: its host. */
+  readonly host: string;
+  /** The page of the console that shows what it is about. */
+  readonly url: string;
+  /** The page of one of its examples. */
+  readonly ofExample: (id: string) => string;
+}
+
+/**
+ * The console of this deployment, by its own address: `PUBLIC_URL`; undefined where that is not set. One that cannot be meant is said in the
+ * log, and no alert waits for it.
+ */
+export function consoleOf(env: Pick<AlertVars, "PUBLIC_URL">): { host: string; base: string } | undefined {
+  const said = env.PUBLIC_URL?.trim();
+  if (!said) return undefined;
+  const url = URL.parse(said);
+  if (url && isHttpAddress(said) && !url.username && !url.password) {
+    // What would end an address in Slack.
+    const path = url.pathname.replaceAll("|", "%7C").replace(/\/+$/, "");
+    return { host: url.host, base: `${url.origin}${path}/console` };
+  }
+  sayUnmeant(env, "PUBLIC_URL is no address that begins with https://, without a user or a password: alerts have no link until then.");
+  return undefined;
+}
+
+/** Undefined where the deployment's own address is not known. */
+export function placeOf(env: Pick<AlertVars, "PUBLIC_URL">, { rule, labels, examples }: AlertNotice): Place | undefined {
+  const known = consoleOf(env);
+  if (known === undefined) return undefined;
+  const { host, base } = known;
+  const ofExample = (id: string) => `${base}/${isOfLetters(rule) ? "dead-letters" : "instances"}/${encodeURIComponent(id.toWellFormed())}`;
+  const [only, ...more] = examples;
+  const url = only !== undefined && more.length === 0 ? ofExample(only) : `${base}/${listOf(rule, labels)}`;
+  return { host, url, ofExample };
+}
+
+function isOfLetters(rule: string): boolean {
+  return rule.startsWith("dead_letter") || rule === "dlq_depth";
+}
+
+/** The list of the console in which it stands; the alert itself where there is none. */
+function listOf(rule: string, { queue, reason, workflow }: AlertNotice["labels"]): string {
+  if (isOfLetters(rule)) return `dead-letters${queryOf({ queue, reason })}`;
+  if (rule === "instances_errored" || rule === "errored_depth") return `instances${queryOf({ status: "errored", workflow })}`;
+  if (rule === "instances_overdue") return `instances${queryOf({ overdue: "true", workflow })}`;
+  return queue === undefined ? `settings/alerts${queryOf({ rule })}` : "queues";
+}
+
+function queryOf(given: Readonly<Record<string, string | undefined>>): string {
+  const query = new URLSearchParams(Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])));
+  return query.size === 0 ? "" : `?${query}`;
+}
