@@ -6,6 +6,7 @@ import type { contacts } from "../api/contacts.ts";
 import type { facts } from "../api/facts.ts";
 import type { ledgers } from "../api/ledgers.ts";
 import type { projections } from "../api/projections.ts";
+import { ENGINE_HEADER } from "../engine/contract/engine-header.ts";
 import { Refusal } from "./command.ts";
 
 // What a route answers is said by the route itself: where one changes, this does not compile.
@@ -119,10 +120,10 @@ function readerOf(url: string, token: string) {
         ...(body && { body: body.text }),
       }).catch(gone);
       const text = await response.text().catch(gone);
-      if (response.ok) return text;
+      if (isGood(response)) return text;
       const seconds = Number(response.headers.get("retry-after"));
       const isPutOff = response.status === 429 && seconds > 0 && nth < TRIES;
-      if (!isPutOff) throw refusalOf(`${method} ${path}`, response.status, text);
+      if (!isPutOff) throw refusalOf(`${method} ${path}`, response, text);
       await setTimeout(seconds * 1000);
     }
   };
@@ -178,10 +179,16 @@ export function apiOf(url: string, token: string) {
 
 export type Api = ReturnType<typeof apiOf>;
 
-/** What an answer that is no success says, with the request that it answers. */
-export function refusalOf(request: string, status: number, text: string): ApiRefusal {
+/** True for an engine's answer that is a success. Whatever else took the request says 200 as well, and nothing was done. */
+export function isGood({ ok, headers }: Response): boolean {
+  return ok && headers.has(ENGINE_HEADER);
+}
+
+/** What an answer that is no success, or no engine's, says, with the request that it answers. */
+export function refusalOf(request: string, { status, headers }: Response, text: string): ApiRefusal {
   const said = saidIn(text);
-  const problem = said.code === undefined || said.detail === undefined ? undefined : (said as Problem);
+  const isProblem = headers.has(ENGINE_HEADER) && said.code !== undefined && said.detail !== undefined;
+  const problem = isProblem ? (said as Problem) : undefined;
   return new ApiRefusal(`${request} answered ${status}: ${said.detail ?? text.slice(0, 300)}`, { status, problem });
 }
 

@@ -45,9 +45,11 @@ export function askedEngine(given: string | undefined): AskedEngine {
   return { url, token: readFileSync(file, "utf8").trim(), tokenFrom: file };
 }
 
-/** An error of asking, with what to do where nothing answered. */
+/** An error of asking, with what to do where nothing answered, or something that is no engine. */
 export function orNotReached({ url }: AskedEngine, error: unknown): unknown {
-  if (!(error instanceof ApiRefusal) || error.status !== undefined) return error;
+  if (!(error instanceof ApiRefusal) || error.problem !== undefined) return error;
+  if (error.status !== undefined)
+    return new NotReached(`What answers at ${url} is no engine of Millrace: it said ${error.status}. Is the address right?`);
   const { hostname } = new URL(url);
   const start = isLoopback(hostname)
     ? "Start an engine with npm start, or say where it is: --url http://localhost:<port>."

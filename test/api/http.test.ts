@@ -8,13 +8,14 @@ import { app } from "../../src/catalog.ts";
 import { callerWith, expectProblem, send } from "./client.ts";
 
 describe("Every answer", () => {
-  it("under /v1 is never stored, and no answer is sniffed", async () => {
+  it("says that it is an engine's, is never stored under /v1, and is never sniffed", async () => {
     const caller = await callerWith();
     for (const path of ["/v1/instances", "/v1/nothing", "/v1/instances/x", "/v1/audit?x=1"]) {
       expect((await caller.get(path)).headers.get("cache-control"), path).toBe("no-store");
     }
     for (const path of ["/", "/healthz", "/openapi.json", "/nothing", "/pages/none", "/v1/audit"]) {
-      expect((await send(path)).headers.get("x-content-type-options"), path).toBe("nosniff");
+      const { headers } = await send(path);
+      expect([headers.get("x-content-type-options"), headers.get("millrace-api")], path).toEqual(["nosniff", "v1"]);
     }
   });
 

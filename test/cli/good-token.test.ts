@@ -13,7 +13,7 @@ async function engine(...statuses: (number | null)[]) {
   const server = createServer((_, response) => {
     const status = statuses[Math.min(asked++, statuses.length - 1)];
     if (status === null || status === undefined) return response.destroy();
-    response.writeHead(status, { "content-type": "application/json" });
+    response.writeHead(status, { "content-type": "application/json", "millrace-api": "v1" });
     return response.end(status === 200 ? '{"items":[]}' : '{"detail":"So it is."}');
   });
   await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));

@@ -6,8 +6,16 @@ import { app, caller } from "../console/stage.ts";
 import { millrace } from "./millrace.ts";
 
 const LIST = ["instances", "list"];
+/** How an engine is told from anything else. */
+const ENGINE: Record<string, string> = { "millrace-api": "v1" };
+
 /** A server that hangs up on the first requests of each path, and answers the others with this. Answers where, and how often each was asked for. */
-async function breaking(times: number, status: number, body: string): Promise<{ url: string; asked: Map<string, string[]> }> {
+async function breaking(
+  times: number,
+  status: number,
+  body: string,
+  headers = ENGINE,
+): Promise<{ url: string; asked: Map<string, string[]> }> {
   const asked = new Map<string, string[]>();
   const server = createServer((request, response) => {
     const path = `${request.method} ${request.url}`;
@@ -15,7 +23,7 @@ async function breaking(times: number, status: number, body: string): Promise<{ 
     asked.set(path, [...before, String(request.headers["idempotency-key"])]);
     request.resume();
     if (before.length < times) request.socket.destroy();
-    else response.writeHead(status, { "content-type": "application/json" }).end(body);
+    else response.writeHead(status, { "content-type": "application/json", ...headers }).end(body);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => void server.close());
@@ -24,7 +32,7 @@ async function breaking(times: number, status: number, body: string): Promise<{ 
 
 it("says what to do where no engine answers, or something else does, or there is no token for it: exit code 4", async () => {
   const port = await freePort();
-  const other = await breaking(0, 404, "<h1>Apache</h1>");
+  const other = await breaking(0, 404, "<h1>Apache</h1>", {});
   const none = await millrace({ token: "mr_x" })([...LIST, "--url", `http://localhost:${port}`]);
   const stranger = await millrace({ url: other.url, token: "mr_x" })(LIST);
   const unknown = await millrace({ url: `http://localhost:${port}` })(LIST);
@@ -45,6 +53,33 @@ it("says what to do where no engine answers, or something else does, or there is
     ),
   });
   expect(elsewhere).toMatchObject({ code: 4, err: expect.stringContaining("Set MILLRACE_TOKEN to a token of shop.example: ") });
+});
+
+const REASON = ["--reason", "a test"];
+
+it.each([
+  ["{}", 200],
+  ["[]", 200],
+  ["<h1>It works!</h1>", 200],
+  ['{"code":"in_progress","detail":"An engine says so."}', 409],
+])("takes nothing for an engine that says %s with %i: nothing is told as done, and exit code 4", async (body, status) => {
+  const { url } = await breaking(0, status, body, {});
+  const say = millrace({ url, token: "mr_x" });
+  const calls = [
+    LIST,
+    ["instances", "show", "i"],
+    ["instances", "tail", "i"],
+    ["instances", "cancel", "i", ...REASON, "--wait"],
+    ["instances", "retry", "i", ...REASON, "--dry-run"],
+    ["dead-letters", "skip", "l", ...REASON],
+    ["effects", "confirm", "k", "--output", "null", ...REASON],
+    ["enqueue", "order.ship", "--payload", "{}", "--wait"],
+    ["queues", "--json"],
+  ];
+  for (const call of calls) {
+    const err = `\n✗ What answers at ${url} is no engine of Millrace: it said ${status}. Is the address right?\n`;
+    expect(await say(call), call.join(" ")).toEqual({ code: 4, out: "", err });
+  }
 });
 
 it("says what to do where the engine refuses: a token that it does not know, a scope that is missing, ids and types that there are not", async () => {
@@ -68,7 +103,7 @@ it("asks again by itself where no answer came and that is safe: what reads, and 
   const say = millrace({ url, token: "mr_x" });
   const listed = await say(LIST);
   const sent = await say(["enqueue", "order.ship", "--payload", "{}", "--key", "order-7"]);
-  const acted = await say(["instances", "retry", "i", "--reason", "a test"]);
+  const acted = await say(["instances", "retry", "i", ...REASON]);
   expect(listed).toMatchObject({ code: 0, err: "There is no such instance.\n" });
   expect(sent).toMatchObject({ code: 0, out: "i\n" });
   expect(acted).toMatchObject({
@@ -100,7 +135,7 @@ it("goes on behind what was heard where the stream of a run breaks off", async (
   const server = createServer((request, response) => {
     const last = String(request.headers["last-event-id"]);
     heard.push(last);
-    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.writeHead(200, { "content-type": "text/event-stream", ...ENGINE });
     const tell = (id: string, event: string, data: object) =>
       response.write(`id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
     if (last !== "1") tell("1", "step", step("reserve stock"));

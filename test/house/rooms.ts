@@ -139,10 +139,14 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
 
 /**
  * Files that a room may import from where it may not import otherwise: what the command line writes into a database itself is as the engine
- * writes it, and what was probably meant is guessed by one rule.
+ * writes it, what was typed is read as the engine reads it, an engine is told by its header, and what was probably meant is guessed by one
+ * rule.
  */
 export const MAY_IMPORT_FILES: Record<string, readonly string[]> = {
-  cli: ["contract/sql", "contract/token", "contract/nearest", "store/tokens", "store/actions"].map((file) => `engine/${file}.ts`),
+  cli: [
+    ...["contract/sql", "contract/token", "contract/nearest", "contract/limits", "contract/engine-header"],
+    ...["store/tokens", "store/actions"],
+  ].map((file) => `engine/${file}.ts`),
 };
 
 /** Rooms that may know others by their types alone. */

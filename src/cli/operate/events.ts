@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { ApiRefusal, refusalOf } from "../api-client.ts";
+import { ApiRefusal, isGood, refusalOf } from "../api-client.ts";
 import { type AskedEngine, orNotReached } from "../asked-engine.ts";
 
 /** An event of a stream. */
@@ -55,7 +55,7 @@ async function* connected(
       headers: { authorization: `Bearer ${token}`, accept: "text/event-stream", ...(last !== undefined && { "last-event-id": last }) },
       signal: AbortSignal.any([stop, silent.signal]),
     });
-    if (!response.ok || !response.body) throw refusalOf(`GET ${path}`, response.status, await response.text());
+    if (!isGood(response) || !response.body) throw refusalOf(`GET ${path}`, response, await response.text());
     let rest = "";
     for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
       timer.refresh();

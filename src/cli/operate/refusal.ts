@@ -1,5 +1,5 @@
 import { ApiRefusal, type Problem } from "../api-client.ts";
-import { type AskedEngine, NotReached } from "../asked-engine.ts";
+import type { AskedEngine } from "../asked-engine.ts";
 import { Refusal } from "../command.ts";
 import { shown } from "../local/wrangler.ts";
 import { oneLine } from "../terminal.ts";
@@ -16,10 +16,8 @@ const NEXT: Readonly<Record<string, string>> = {
 
 /** An error of asking, in the engine's own words and with what to do next. */
 export function inWords(error: unknown, engine: AskedEngine): unknown {
-  if (!(error instanceof ApiRefusal) || error.status === undefined) return error;
-  const { problem, status } = error;
-  if (problem === undefined)
-    return new NotReached(`What answers at ${engine.url} is no engine of Millrace: it said ${status}. Is the address right?`);
+  if (!(error instanceof ApiRefusal) || error.problem === undefined) return error;
+  const { problem } = error;
   return new Refusal([...problemLines(problem), ...nextLines(problem, engine)].join("\n"), { cause: error });
 }
 

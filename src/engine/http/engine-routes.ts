@@ -1,6 +1,7 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context, MiddlewareHandler } from "hono";
 import { assertReady } from "../contract/bindings.ts";
+import { ENGINE_HEADER } from "../contract/engine-header.ts";
 import { issuesOf } from "../contract/envelope.ts";
 import type { Issue } from "../contract/errors.ts";
 import type { Finder } from "../inspect/search/finder.ts";
@@ -159,7 +160,7 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
     sayAccess(context.env, scopes);
     return next();
   });
-  api.use(nosniff, drained, ready, limitStrangers(["v1", "metrics", ...knowsCallers]), readable);
+  api.use(marked, drained, ready, limitStrangers(["v1", "metrics", ...knowsCallers]), readable);
   for (const known of ["/v1/*", METRICS_PATH]) api.use(known, noStore, auditRefusals, authenticate(scopes));
   api.use(refuseKeys(api, namedBy));
   api.use("/v1/*", refuseUnreadable, refuseParameters(api));
@@ -202,8 +203,9 @@ function saidOnce(issue: Issue): Issue {
   return issue.message.endsWith(", not array") ? { ...issue, message: "is there more than once: send it once" } : issue;
 }
 
-const nosniff: MiddlewareHandler<HttpEnv> = async (context, next) => {
+const marked: MiddlewareHandler<HttpEnv> = async (context, next) => {
   await next();
+  context.header(ENGINE_HEADER, "v1");
   context.header("x-content-type-options", "nosniff");
 };
 
