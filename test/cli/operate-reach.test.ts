@@ -1,8 +1,11 @@
+import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { freePort } from "../../src/cli/local/ports.ts";
 import { app, caller } from "../console/stage.ts";
+import { emptyFolder } from "./folder.ts";
 import { millrace } from "./millrace.ts";
 
 const LIST = ["instances", "list"];
@@ -155,6 +158,9 @@ it("goes on behind what was heard where the stream of a run breaks off", async (
   expect(heard).toEqual(["undefined", "1"]);
 });
 
+/** Work that is asked for with this payload, as it is typed. */
+const typed = (payload: string) => ["enqueue", "order.ship", "--payload", payload];
+
 it.each([
   [["instances"], "Say what is to be done with instances. There are: list, show, tail, retry,"],
   [["instances", "lst"], 'There is no "instances lst". Did you mean list?'],
@@ -172,6 +178,16 @@ it.each([
   [["enqueue", "order.ship", "--payload", "{order: 7}"], "--payload is no JSON: "],
   [["enqueue", "order.ship", "--payload", "@nowhere.json"], "--payload: nowhere.json cannot be read: "],
   [["enqueue", "order.ship", "--payload", "{}", "--key", "ü"], "--key is 1 to 500 printable ASCII characters."],
+  [typed('{"x":1e-400}'), "--payload: Refused at payload.x: 1e-400, which would be read as 0: send it as text."],
+  [typed('{"x":{"y":1,"y":2}}'), "--payload: Refused at payload.x.y: is there twice: send one of the two."],
+  [typed('{"x":9007199254740993}'), "--payload: Refused at payload.x: 9007199254740993, which is beyond ±9007199254740991"],
+  [typed('{"x":"\\ud800"}'), "--payload: Refused at payload.x: half of a surrogate pair: send well-formed Unicode."],
+  [typed('1,"x":2'), "--payload is no JSON: "],
+  [["effects", "confirm", "k", "--output", "1e400", ...REASON], "--output: Refused at output: Infinity, which is no number in JSON: "],
+  [
+    ["dead-letters", "replay", "l", "--body", '{"a":1,"a":2}', ...REASON],
+    "--body: Refused at body.a: is there twice: send one of the two.",
+  ],
   [["queues", "--url", "localhost:8787"], '--url must be an address, such as http://localhost:8787; got "localhost:8787".'],
 ])("%s asks nothing of an engine, and is answered with how it is said: exit code 2", async (args, said) => {
   const say = millrace({ url: "http://localhost:1", token: "mr_x" });
@@ -184,4 +200,11 @@ it("a dash stands where a queue's number is not known, and a 0 where it is", asy
   const { url } = await breaking(0, 200, JSON.stringify({ items: [{ queue: "order-commands", ...unknown, ...rest }], next_cursor: null }));
   const { out } = await millrace({ url, token: "mr_x" })(["queues"]);
   expect(out.trim().split("\n").at(-1)?.split(/\s+/)).toEqual(["order-commands", ..."–––00–0––"]);
+});
+
+it("takes no file for JSON that is not in UTF-8", async () => {
+  const file = join(emptyFolder(), "payload.json");
+  writeFileSync(file, Buffer.from('{"x":"caf\xe9"}', "latin1"));
+  const err = expect.stringMatching(/--payload: \S+payload\.json cannot be read: The encoded data was not valid/);
+  expect(await millrace({ url: "http://localhost:1", token: "mr_x" })(typed(`@${file}`))).toMatchObject({ code: 2, out: "", err });
 });

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
-import { text } from "node:stream/consumers";
+import { buffer } from "node:stream/consumers";
+import { parseBounded } from "../../engine/contract/limits.ts";
 import { Misuse } from "../command.ts";
 import { oneLine, say } from "../terminal.ts";
 
@@ -48,25 +49,34 @@ export function stepName({ step, item }: { step: string; item: string }): string
   return oneLine(item === "" ? step : `${step} [${item}]`);
 }
 
-/** JSON that was typed, or stands in a file (`@…`), or comes in (`-`). Errors: a `Misuse` that says what is wrong with it. */
+/**
+ * JSON that was typed, or stands in a file (`@…`), or comes in (`-`), read as the engine reads it: what would be sent as something else is
+ * refused. Errors: a `Misuse` that says what is wrong with it.
+ */
 export async function typedJson(option: string, typed: string): Promise<unknown> {
   const read = await textOf(option, typed);
   try {
-    return JSON.parse(read.replace(/^\ufeff/, ""));
+    JSON.parse(read);
   } catch (error) {
     throw new Misuse(oneLine(`--${option} is no JSON: ${(error as Error).message}.`));
   }
+  try {
+    return (parseBounded(`{"${option}":${read}}`) as Record<string, unknown>)[option];
+  } catch (error) {
+    throw new Misuse(oneLine(`--${option}: ${(error as Error).message}`));
+  }
 }
 
+/** What was typed, as text. Errors: a `Misuse` for a file that cannot be read, and for what is not in UTF-8. */
 async function textOf(option: string, typed: string): Promise<string> {
-  if (typed === "-") {
-    if (process.stdin.isTTY) tell(`--${option}: type it, and end it with Ctrl-D.`);
-    return text(process.stdin);
-  }
-  if (!typed.startsWith("@")) return typed;
+  const isIn = typed === "-";
+  if (!isIn && !typed.startsWith("@")) return typed.replace(/^\ufeff/, "");
+  const from = isIn ? "what comes in" : typed.slice(1);
   try {
-    return readFileSync(typed.slice(1), "utf8");
+    if (isIn && process.stdin.isTTY) tell(`--${option}: type it, and end it with Ctrl-D.`);
+    const bytes = isIn ? await buffer(process.stdin) : readFileSync(from);
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes);
   } catch (error) {
-    throw new Misuse(oneLine(`--${option}: ${typed.slice(1)} cannot be read: ${(error as Error).message}.`));
+    throw new Misuse(oneLine(`--${option}: ${from} cannot be read: ${(error as Error).message}.`));
   }
 }
