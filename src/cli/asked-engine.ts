@@ -3,7 +3,8 @@ import { join } from "node:path";
 import { ApiRefusal } from "./api-client.ts";
 import { Misuse, Refusal } from "./command.ts";
 import { enginesIn } from "./local/folder-lock.ts";
-import { ROOT } from "./local/wrangler.ts";
+import { ROOT, shown } from "./local/wrangler.ts";
+import { oneLine } from "./terminal.ts";
 
 const FOLDER = join(ROOT, ".millrace");
 export const LOCAL = "http://localhost:8787";
@@ -24,16 +25,14 @@ export class NotReached extends Refusal {
 /**
  * The engine at an address; without one at that of MILLRACE_URL, or the one that runs on this checkout, or would. Its token is that of
  * MILLRACE_TOKEN. The token of this checkout goes to this machine and nowhere else: a process list shows neither. Errors: a `Misuse` for what
- * is no address, `NotReached` where there is no token.
+ * is no address or no token, `NotReached` where there is no token.
  */
 export function askedEngine(given: string | undefined): AskedEngine {
   const named = given ?? (process.env.MILLRACE_URL?.trim() || undefined);
   const url = (named ?? enginesIn(FOLDER)[0]?.url ?? LOCAL).replace(/\/+$/, "");
-  if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
-    throw new Misuse(`${given === undefined ? "MILLRACE_URL" : "--url"} must be an address, such as ${LOCAL}; got "${url}".`);
-  }
+  assertAddress(url, given === undefined ? "MILLRACE_URL" : "--url");
   const ofCaller = process.env.MILLRACE_TOKEN?.trim();
-  if (ofCaller) return { url, token: ofCaller, tokenFrom: "MILLRACE_TOKEN" };
+  if (ofCaller) return { url, token: sendable(ofCaller, "MILLRACE_TOKEN"), tokenFrom: "MILLRACE_TOKEN" };
   const { hostname, port } = new URL(url);
   if (!isLoopback(hostname)) throw new NotReached(`Set MILLRACE_TOKEN to a token of ${hostname}: npm run token makes them.`);
   const running = enginesIn(FOLDER).find((one) => new URL(one.url).port === port);
@@ -42,7 +41,21 @@ export function askedEngine(given: string | undefined): AskedEngine {
   const file = join(running?.folder ?? FOLDER, "token");
   if (!existsSync(file))
     throw new NotReached("There is no local engine yet: npm start makes one. For another one: --url, with MILLRACE_TOKEN.");
-  return { url, token: readFileSync(file, "utf8").trim(), tokenFrom: file };
+  return { url, token: sendable(readFileSync(file, "utf8").trim(), shown(file)), tokenFrom: file };
+}
+
+/** Errors: a `Misuse`, which tells no password. */
+function assertAddress(url: string, from: string): void {
+  const { protocol = "", username = "", password = "" } = URL.canParse(url) ? new URL(url) : {};
+  if (username || password) throw new Misuse(`${from} has a name or a password in it: leave them out, and set MILLRACE_TOKEN.`);
+  if (/^https?:$/.test(protocol)) return;
+  throw new Misuse(`${from} must be an address, such as ${LOCAL}; got "${oneLine(url.replace(/^([a-z]+:\/\/)?.*@/i, "$1…@"))}".`);
+}
+
+/** A token as a header takes it. Errors: a `Misuse` that does not tell it. */
+function sendable(token: string, from: string): string {
+  if (/^[\x21-\x7e]+$/.test(token)) return token;
+  throw new Misuse(`What ${from} holds is no token: it has a space, a line break or another sign in it that none has. Copy it again.`);
 }
 
 /** An error of asking, with what to do where nothing answered, or something that is no engine. */

@@ -48,6 +48,8 @@ export function besideOptions(args: readonly string[], { text, values, flags = [
 
 /** Shells report a process ended by Ctrl-C so. */
 const INTERRUPTED = 130;
+/** Whoever read our words has gone, as in `npm run demo | head`: they were enough. */
+const GONE = "EPIPE";
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /**
@@ -59,11 +61,23 @@ export async function runCommand(command: (call: Call) => Promise<number>): Prom
   process.umask(0o077);
   const stopping = new AbortController();
   for (const signal of SIGNALS) process.on(signal, () => stopping.abort());
-  // Whoever read our words has gone, as in `npm run demo | head`.
-  process.stdout.on("error", () => stopping.abort());
-  process.exitCode = await exitCodeOf(command, { args: process.argv.slice(2), stop: stopping.signal });
+  let lost: NodeJS.ErrnoException | undefined;
+  process.stdout.on("error", (error) => {
+    lost ??= error;
+    stopping.abort();
+  });
+  const code = await exitCodeOf(command, { args: process.argv.slice(2), stop: stopping.signal });
+  // Answers once all before it is written, or is lost.
+  await new Promise((written) => process.stdout.write("", written));
+  process.exitCode = lost === undefined || lost.code === GONE ? code : notWritten(lost, code);
   // A keep-alive connection to an engine that is gone must not hold the command up.
   process.exit();
+}
+
+/** What a command ends with whose words are lost: nobody is to take what was kept of them for all, or a code of 0 for an answer. */
+function notWritten({ message }: Error, code: number): number {
+  failed(`What was said could not be written (${message}): it is not all there. What was asked may be done all the same.`);
+  return code === 0 || code === INTERRUPTED ? 1 : code;
 }
 
 /** What a command ends with. What stopped it is said to people. */

@@ -1,9 +1,12 @@
-import { writeFileSync } from "node:fs";
+import { exec } from "node:child_process";
+import { existsSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { expect, it, onTestFinished } from "vitest";
 import { freePort } from "../../src/cli/local/ports.ts";
+import { ROOT } from "../../src/cli/local/wrangler.ts";
 import { app, caller } from "../console/stage.ts";
 import { emptyFolder } from "./folder.ts";
 import { millrace } from "./millrace.ts";
@@ -188,6 +191,9 @@ it.each([
     ["dead-letters", "replay", "l", "--body", '{"a":1,"a":2}', ...REASON],
     "--body: Refused at body.a: is there twice: send one of the two.",
   ],
+  [["queues", "--url", "ftp://ada:secret@shop.example"], "--url has a name or a password in it: leave them out, and set MILLRACE_TOKEN."],
+  [["queues", "--url", "http://ada:secret@[shop"], '--url must be an address, such as http://localhost:8787; got "http://…@[shop".'],
+  [["queues", "--url", "ada:secret@localhost:1"], '--url must be an address, such as http://localhost:8787; got "…@localhost:1".'],
   [["queues", "--url", "localhost:8787"], '--url must be an address, such as http://localhost:8787; got "localhost:8787".'],
 ])("%s asks nothing of an engine, and is answered with how it is said: exit code 2", async (args, said) => {
   const say = millrace({ url: "http://localhost:1", token: "mr_x" });
@@ -207,4 +213,24 @@ it("takes no file for JSON that is not in UTF-8", async () => {
   writeFileSync(file, Buffer.from('{"x":"caf\xe9"}', "latin1"));
   const err = expect.stringMatching(/--payload: \S+payload\.json cannot be read: The encoded data was not valid/);
   expect(await millrace({ url: "http://localhost:1", token: "mr_x" })(typed(`@${file}`))).toMatchObject({ code: 2, out: "", err });
+});
+
+it.each(["mr_x\nmr_y", "mr_x mr_y", "mr_☃"])("takes no token that no header carries, and does not show it", async (token) => {
+  const said = await millrace({ url: "http://localhost:1", token })(LIST);
+  expect(said).toMatchObject({ code: 2, out: "", err: expect.stringContaining("What MILLRACE_TOKEN holds is no token: ") });
+  expect(said.err).not.toContain("mr_");
+});
+
+it.skipIf(!existsSync("/dev/full"))("does not end with 0 where what it says cannot be written", async () => {
+  const accepted = { instance_id: "i", replayed: false, correlation_id: "c", items: [], next_cursor: null };
+  const { url } = await breaking(0, 200, JSON.stringify(accepted));
+  const env = { ...process.env, MILLRACE_URL: url, MILLRACE_TOKEN: "mr_x" };
+  const run = promisify(exec);
+  const ended = (line: string) =>
+    run(`"${process.execPath}" src/cli/launch.js ${line} >/dev/full`, { cwd: ROOT, env }).then(
+      () => ({ code: 0 }),
+      (error: unknown) => error,
+    );
+  const lost = { code: 1, stderr: expect.stringContaining("What was said could not be written (ENOSPC: no space left on device, write)") };
+  for (const line of ["instances list --json", "enqueue order.ship --payload {}"]) expect(await ended(line), line).toMatchObject(lost);
 });
