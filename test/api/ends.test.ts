@@ -57,6 +57,7 @@ describe("A callback_url", () => {
     for (const [wrong, path] of [
       [{ mustendby: "2001-01-01T00:00:00Z" }, "mustendby"],
       [{ mustendby: "soon" }, "mustendby"],
+      [{ mustendby: "2027-02-30T00:00:00Z" }, "mustendby"],
       [{ callbackurl: "https://10.0.0.1/" }, "callbackurl"],
     ] as const) {
       const answer = await caller.post("/v1/commands", { ...event(), ...wrong }, structured);

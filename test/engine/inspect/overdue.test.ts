@@ -52,7 +52,9 @@ it("a deadline is a time, or a length from the acceptance; a repeat has the firs
   expect((await follow({ must_end_by: "2030-01-01T00:00:00Z" })).must_end_by).toBe("2030-01-01T00:00:00.000Z");
 });
 
-it.each(["yesterday", "2 fortnights", "0 hours", "400 days", "2026-10-01", "-1 hour", "1800"])(
+const NO_DAYS = ["2027-02-30T00:00:00Z", "2027-02-29T00:00:00+01:00", "2027-04-31T09:30Z"];
+
+it.each(["yesterday", "2 fortnights", "0 hours", "400 days", "2026-10-01", "-1 hour", "1800", ...NO_DAYS])(
   "%s is no deadline, and refused",
   async (said) => {
     const caller = await asking();

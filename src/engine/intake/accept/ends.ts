@@ -1,3 +1,4 @@
+import * as z from "zod";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { workflowBinding } from "../../contract/bindings.ts";
 import { type Duration, durationMs } from "../../contract/duration.ts";
@@ -16,6 +17,8 @@ export interface AskedEnd {
   readonly called?: Readonly<Record<"mustEndBy" | "callbackUrl", string>>;
 }
 
+/** A day that there is: `Date.parse` alone takes 30 February for 2 March. */
+const time = z.iso.datetime({ offset: true });
 /** As the API calls them. */
 const CALLED = { mustEndBy: "must_end_by", callbackUrl: "callback_url" } as const;
 
@@ -58,8 +61,7 @@ export function assertNoEnd({ mustEndBy, callbackUrl, called = CALLED }: AskedEn
 }
 
 function timeOf(said: string, path: string): number {
-  const at = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(said) ? Date.parse(said) : Number.NaN;
-  if (Number.isFinite(at)) return at;
+  if (time.safeParse(said).success) return Date.parse(said);
   const ms = lengthOf(said);
   if (ms > 0 && ms <= MOST_DAYS * DAY_MS) return Date.now() + ms;
   throw refused(
