@@ -1,7 +1,7 @@
 import { getJson, putJson } from "../contract/bucket.ts";
-import { MillraceError } from "../contract/errors.ts";
+import { MillraceError, messageOf } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
-import { beginning } from "../contract/text.ts";
+import { beginning, shortened } from "../contract/text.ts";
 import { type Strange, strangeIn } from "./plain.ts";
 
 /**
@@ -54,8 +54,7 @@ function assertPlain(value: unknown): void {
   try {
     strange = strangeIn(value);
   } catch (cause) {
-    const said = "The step's output is nested too deep, or throws when it is read: return plain data.";
-    throw new MillraceError("output_not_serializable", said, { cause });
+    throw unreadable(cause, "step's output");
   }
   if (!strange) return;
   const where = strange.at ? ` at "${beginning(strange.at, 200)}"` : "";
@@ -71,10 +70,23 @@ export function serialize(value: unknown, what: string): string {
   try {
     text = JSON.stringify(value);
   } catch (cause) {
-    throw new MillraceError("output_not_serializable", `The ${what} is not JSON (a cycle or a BigInt): return plain data.`, {
-      cause,
-    });
+    throw unreadable(cause, what);
   }
   if (text === undefined) throw new MillraceError("output_not_serializable", `The ${what} is a function or a symbol: return plain data.`);
   return text;
+}
+
+/** What JSON itself says of a value that it has no text for. */
+const NO_JSON = /^(Converting circular structure to JSON|Do not know how to serialize a BigInt)/;
+
+/** Why something is no JSON: what it is, or what its own code threw as it was read, a getter or a `toJSON`. */
+function unreadable(cause: unknown, what: string): MillraceError {
+  const said = messageOf(cause);
+  const why =
+    cause instanceof RangeError
+      ? "is nested too deep"
+      : cause instanceof TypeError && NO_JSON.test(said)
+        ? "is not JSON (a cycle or a BigInt)"
+        : `throws when it is read (${shortened(said, 200)})`;
+  return new MillraceError("output_not_serializable", `The ${what} ${why}: return plain data.`, { cause });
 }

@@ -1,16 +1,18 @@
 import { MillraceError } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
+import { assertWellFormed } from "../store/d1/bindable.ts";
 import type { Commit, Writes } from "./step.ts";
 
 /**
  * What `record`, `undo` or a commit gave to be written. Errors: `config_invalid` for anything else than lists of statements and messages,
- * so that nothing is left out in silence: a promise, a single statement, a name that is misspelled.
+ * so that nothing is left out in silence: a promise, a single statement, a name that is misspelled; and for a text that is no UTF-8.
  */
 export function asWrites<Output>(given: Commit<Output>, label: string): Writes & { output?: Output } {
   const { statements = [], emit = [], output, ...others } = isPlain(given) ? given : refuse(label, given);
   const [misspelled] = Object.keys(others);
   if (misspelled !== undefined) throw refused(label, `"${misspelled}"`);
   if (!Array.isArray(statements)) return refuse(label, statements);
+  for (const statement of statements) assertWellFormed(statement);
   if (!Array.isArray(emit)) return refuse(label, emit);
   const odd = emit.find((draft) => typeof draft?.type !== "string" || typeof draft.queue?.name !== "string");
   if (odd !== undefined || emit.includes(undefined as never))

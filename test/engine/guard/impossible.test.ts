@@ -1,4 +1,4 @@
-import { defineStep, type Steps } from "millrace";
+import { defineStep, type Steps, sql } from "millrace";
 import { historyOf, planRetry, planUndo } from "millrace/operate";
 import { expect, it } from "vitest";
 import { ProbeSignal } from "../../probe/messages.ts";
@@ -47,6 +47,24 @@ it.each([
     "Leave out its key, or its undo",
     (step) =>
       step.effect("pay", defineStep({ effect: "keyed", key: () => "mine", run: async () => 1, undo: back(async () => 1) as never }), {}),
+  ],
+  [
+    "half a character to write",
+    "config_invalid",
+    "A text was to be written (INSERT INTO probe_rows (name, value) VALUES (?1, ?2)…) with half of a surrogate pair: send well-formed",
+    (step) => step.commit("write", () => ({ statements: [sql`INSERT INTO probe_rows (name, value) VALUES (${"a"}, ${"\ud83d"})`] })),
+  ],
+  [
+    "half a character to write with an effect",
+    "config_invalid",
+    "half of a surrogate pair: send well-formed Unicode",
+    (step) =>
+      step.effect(
+        "send",
+        effect("natural", async () => 1),
+        {},
+        { record: () => ({ statements: [sql`DELETE FROM probe_rows WHERE name = ${"\udfff"}`] }) },
+      ),
   ],
   ["a result far too large", "output_too_large", "1 MiB", async () => "[".repeat(20_000_000)],
 ] as [string, string, string, (step: Steps) => Promise<unknown>][])(

@@ -20,6 +20,7 @@ describe("A row that the database refuses", () => {
 
   it.each([
     ["a BigInt", { text: "SELECT 1 FROM json_each(?1)", row: { id: 1n } }],
+    ["half a character", { text: "SELECT 1 FROM json_each(?1)", row: { id: "\ud83d" } }],
     ["no row at all", false],
     ["of several statements", { text: "SELECT 1; SELECT 2", row: {} }],
     ["of a statement that takes no rows", { text: "UPDATE probe_rows SET kind = 'x' WHERE id = 'y'", row: {} }],

@@ -131,8 +131,43 @@ const strange: [what: string, make: () => unknown, said: string][] = [
   ["a binding", () => env.DB, "The step's output has an object of the class"],
   ["a function within", () => ({ id: "a", retry: () => 1 }), 'The step\'s output has a function at "retry"'],
   ["an error", () => ({ failed: new TypeError("Bad.") }), 'an object of the class TypeError at "failed"'],
-  ["100,000 levels", () => Array.from({ length: 100_000 }).reduce((inner) => [inner], []), "The step's output is"],
+  ["100,000 levels", () => Array.from({ length: 100_000 }).reduce((inner) => [inner], []), "The step's output is nested too deep: return"],
+  [
+    "what throws as it is read",
+    () => ({ of: { toJSON: () => fails("Not signed in.") } }),
+    "The step's output throws when it is read (Not signed in.): return plain data.",
+  ],
+  ["what throws a number", () => Object.defineProperty({}, "at", { enumerable: true, get: () => fails(7) }), "throws when it is read (7)"],
+  [
+    "what can be read once",
+    () => {
+      let reads = 0;
+      return Object.defineProperty({}, "at", { enumerable: true, get: () => (reads++ === 0 ? 1 : fails("Spent.")) });
+    },
+    "The step's output throws when it is read (Spent.)",
+  ],
+  ["a cycle", () => looped(), "The step's output is not JSON (a cycle or a BigInt): return plain data."],
 ];
+
+it("What throws as an output is read says nothing that its message withholds", async () => {
+  const person = { email: "ada@shop.example", city: "Graz" };
+  const { instanceId } = await runLab(
+    ({ step, payload }) => step.read("look", async () => ({ toJSON: () => fails(`No ${payload.person?.email}.`) }) as never, ONCE),
+    { person },
+  );
+  expect(await ended(instanceId)).toBe("errored");
+  const { body } = await (await callerWith(["read"], "acme")).get(`/v1/instances/${instanceId}`);
+  expect(body.error.message).toContain("throws when it is read (No [redacted].)");
+});
+
+function fails(thrown: string | number): never {
+  throw typeof thrown === "string" ? new Error(thrown) : thrown;
+}
+
+function looped(): unknown {
+  const self: { self?: unknown } = {};
+  return Object.assign(self, { self });
+}
 
 it.each(strange)("W11 A step that answers %s fails by its name instead of being given something else later", async (_, make, said) => {
   const { instanceId } = await runLab(({ step }) => step.read("look", async () => make(), ONCE));

@@ -8,7 +8,7 @@ import { queueFor, staggered } from "../../contract/queue.ts";
 import type { RowStatement } from "../../contract/sql.ts";
 import { nextHop } from "../../contract/trace.ts";
 import { within } from "../../contract/within.ts";
-import { bindable } from "../../store/d1/bindable.ts";
+import { assertWellFormed, bindable } from "../../store/d1/bindable.ts";
 import { assertFewHops } from "../../topology/hops.ts";
 import type { Routed, Target } from "../../topology/routes.ts";
 import { type Acceptance, acceptance } from "../accept/accept.ts";
@@ -52,7 +52,10 @@ export async function follow(
   const all = followed.flatMap(({ instances = [] }) => instances);
   const rows = followed.flatMap(({ rows = [] }) => rows);
   // Looked at here, what cannot be written is this event's trouble alone.
-  for (const row of rows) bindable(row);
+  for (const row of rows) {
+    assertWellFormed(row);
+    bindable(row);
+  }
   return {
     message,
     envelope,

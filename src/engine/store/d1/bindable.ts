@@ -50,6 +50,18 @@ export function bindable(statement: Statement | RowStatement): Bindable {
   return { text, params: values, bytes: values.reduce<number>((sum, value) => sum + weight(value, text), 0) };
 }
 
+/**
+ * Refuses a statement of an app with a text that is no UTF-8, as bodies and messages are refused: the database would keep another one.
+ * What is no statement is let through, to `bindable`. Errors: `config_invalid`.
+ */
+export function assertWellFormed(statement: Statement | RowStatement): void {
+  const { text = "", row, params } = (statement ?? {}) as Partial<Statement & RowStatement>;
+  const [field] = Object.entries(row ?? params ?? {}).find(([, value]) => typeof value === "string" && !value.isWellFormed()) ?? [];
+  if (field === undefined) return;
+  const where = row === undefined ? shown(text) : `${shown(text)}, field "${field}"`;
+  throw new MillraceError("config_invalid", `A text was to be written (${where}) with half of a surrogate pair: send well-formed Unicode.`);
+}
+
 function weight(value: SqlValue, text: string): number {
   if (isBeyondJson(value)) throw notANumber(value, text);
   if (typeof value === "number" || typeof value === "boolean" || value === null) return 8;
