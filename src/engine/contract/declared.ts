@@ -10,6 +10,11 @@ export function isSchema(thing: unknown): boolean {
   return typeof thing === "object" && thing !== null && "_zod" in thing && isFunction((thing as { safeParse?: unknown }).safeParse);
 }
 
+/** Whether a thing is an object with fields, and no list. */
+export function isFields(thing: unknown): boolean {
+  return typeof thing === "object" && thing !== null && !Array.isArray(thing);
+}
+
 export function isFunction(thing: unknown): boolean {
   return typeof thing === "function";
 }

@@ -1,4 +1,5 @@
 import type { ZodType } from "zod";
+import { assertDeclared, isFields, isSchema } from "../contract/declared.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { isScope } from "../contract/token.ts";
 
@@ -89,6 +90,14 @@ function planOf(room: AnyRoom): RoomPlan {
     const name = "needs a name of lower case letters, digits and dashes, at most 63, that begins with a letter.";
     throw new MillraceError("config_invalid", `The room "${room.name}" ${name}`);
   }
+  assertDeclared(
+    plan.message === undefined || isSchema(plan.message),
+    `The room "${room.name}" has a message that is no schema: give it one of zod 4, or leave it out.`,
+  );
+  assertDeclared(
+    isFields(room.history ?? {}),
+    `The room "${room.name}" has history ${String(room.history)}: say { messages, bytes }, or one of both.`,
+  );
   check(plan.maxBytes, 1, MOST.maxBytes, "maxBytes");
   check(plan.history.messages, 0, MOST.messages, "history.messages");
   check(plan.history.bytes, 0, MOST.bytes, "history.bytes");

@@ -23,7 +23,7 @@ export interface Catalog {
   performer(type: string): AnyWorkflow;
   /** What follows from an event, and its definition. Errors: `unknown_message_type`. */
   subscribers(type: string): { event: EventDefinition; targets: readonly Target[] };
-  /** The kinds of message that have this type: one, two where a command and an event are called alike, or none. */
+  /** The kinds of message that have this type: one, or none. */
   kindsOf(type: string): readonly Envelope["kind"][];
   /** Runs that may follow a first, one after another, before a message of their chain becomes a dead letter. */
   readonly maxHops: number;

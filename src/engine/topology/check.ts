@@ -1,6 +1,7 @@
 import { MillraceError } from "../contract/errors.ts";
 import type { MessageDefinition } from "../contract/message.ts";
 import { laneIn, queuesOf } from "../contract/queue.ts";
+import { transformIn } from "../contract/transforms.ts";
 import { type ConsumerDefinition, routesOf, startedBy, workflowsOf } from "./consumer.ts";
 import { targetsOf } from "./routes.ts";
 
@@ -13,6 +14,7 @@ export function checkConsumers(consumers: readonly ConsumerDefinition[]): void {
     ...routes(consumers),
     ...workflows(consumers),
     ...sent(consumers),
+    ...transforming(consumers),
   ];
   if (mistake !== undefined) throw new MillraceError("config_invalid", mistake);
 }
@@ -109,6 +111,9 @@ function routes(consumers: readonly ConsumerDefinition[]): string[] {
   return [
     ...astray,
     ...twice(lines.map(({ event }) => event.type)).map((type) => `"${type}" is routed twice: put all its targets into one line.`),
+    ...lines
+      .filter(({ event }) => startedBy(consumers).some(({ on }) => on.kind === "command" && on.type === event.type))
+      .map(({ event: { type } }) => `"${type}" is a command and an event: give one of them a type of its own.`),
     ...lines.flatMap((line) =>
       targetsOf(line).flatMap((target) =>
         target.do === "start" && target.follows !== line.event.type
@@ -145,6 +150,19 @@ function sent(consumers: readonly ConsumerDefinition[]): string[] {
         ];
       return [`A route sends "${type}", which no workflow performs: add its workflow to the starts of ${consumerOf(target.command)}.`];
     });
+}
+
+/** Payloads that their schema would change at every hop. */
+function transforming(consumers: readonly ConsumerDefinition[]): string[] {
+  const messages = [...startedBy(consumers).map(({ on }) => on), ...routesOf(consumers).map(({ event }) => event)];
+  return messages.flatMap(({ kind, type, payload }) => {
+    const where = transformIn(payload);
+    if (where === undefined) return [];
+    return [
+      `The schema of the ${kind} "${type}" transforms ${where}, and is applied at every hop, to what it made before: ` +
+        "let it check and fill in defaults; change the payload before it is sent, or in the code that reads it.",
+    ];
+  });
 }
 
 const consumerOf = ({ queue }: MessageDefinition) => `the consumer of "${queue.name}"`;

@@ -158,6 +158,14 @@ it.each([
   expect(() => roomObject([defineRoom({ name: "desk", ...wrong })])).toThrow(what);
 });
 
+it.each([
+  ["a message that is no schema: give it one of zod 4", { message: {} }],
+  ["history -1: say { messages, bytes }", { history: -1 }],
+  ["history a day: say { messages, bytes }", { history: "a day" }],
+])("a definition with %s is refused", (what, wrong) => {
+  expect(() => roomObject([defineRoom({ name: "desk", ...(wrong as object) })])).toThrow(`The room "desk" has ${what}`);
+});
+
 it("two kinds of rooms of one name are refused", () => {
   expect(() => roomObject([desk, ticker, defineRoom({ name: "desk" })])).toThrow('Two kinds of rooms are called "desk"');
 });

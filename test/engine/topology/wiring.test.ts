@@ -116,6 +116,11 @@ it.each<[string, ConsumerDefinition[], string]>([
     '"probe.paid" travels on the queue "probe-events", and the consumer of "elsewhere" routes it: ' +
       'move its line to the consumer of "probe-events".',
   ],
+  [
+    "a command and an event of one type",
+    [startsOf(perform), routesOf(on(told("probe.performed")))],
+    '"probe.performed" is a command and an event: give one of them a type of its own.',
+  ],
   ["an event with two lines", [routesOf(on(paid), on(paid))], '"probe.paid" is routed twice: put all its targets into one line.'],
   [
     "a workflow that the line of another event starts",

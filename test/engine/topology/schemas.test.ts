@@ -1,0 +1,53 @@
+import { defineCommand, defineConsumer, defineEvent, defineQueue, defineWorkflow, on } from "millrace";
+import { catalog } from "millrace/worker";
+import { expect, it } from "vitest";
+import * as z from "zod";
+
+const queue = defineQueue({ name: "schema-commands" });
+const events = defineQueue({ name: "schema-events" });
+const payload = z.object({ name: z.string() });
+
+/** A consumer of a command with such a payload. */
+function performing(payload: z.ZodType) {
+  const on = defineCommand<unknown, string>({ type: "schema.asked", payload, key: () => "k", subject: () => "s", queue });
+  return defineConsumer({ queue, starts: [defineWorkflow({ name: "schema", on, run: async () => undefined })] });
+}
+
+/** A consumer of an event with such a payload. */
+function hearing(payload: z.ZodType) {
+  const told = defineEvent<unknown, string>({ type: "schema.told", payload, subject: () => "s", queue: events });
+  return defineConsumer({ queue: events, routes: [on(told)] });
+}
+
+it.each<[what: string, schema: z.ZodType, where: string]>([
+  ["transforms it", payload.transform((given) => given), "payload"],
+  ["prepares it", z.preprocess((given) => given, payload), "payload"],
+  ["transforms a field", payload.extend({ note: z.string().transform((note) => `${note}!`) }), "payload.note"],
+  ["transforms an alternative", payload.extend({ of: z.array(z.union([z.int(), z.string().transform(Number)])) }), "payload.of.*"],
+  ["reads a text as true or false", payload.extend({ isNew: z.stringbool().optional() }), "payload.isNew"],
+  ["transforms behind a pipe", payload.extend({ at: z.lazy(() => z.string().pipe(z.transform(Number))) }), "payload.at"],
+])("A payload's schema that %s ends the start, with where", (_, schema, where) => {
+  const refused = (what: string) =>
+    expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(`The schema of the ${what}`) });
+  expect(() => catalog({ consumers: [performing(schema)] })).toThrow(
+    refused(`command "schema.asked" transforms ${where}, and is applied at every hop`),
+  );
+  expect(() => catalog({ consumers: [hearing(schema)] })).toThrow(
+    refused(`event "schema.told" transforms ${where}, and is applied at every hop`),
+  );
+});
+
+interface Branch {
+  branches: Branch[];
+}
+const branch: z.ZodType<Branch> = z.object({ branches: z.lazy(() => branch.array()) });
+
+it.each<[string, z.ZodType]>([
+  ["fills in defaults", payload.extend({ note: z.string().default("").catch("") })],
+  ["pipes one check into another", payload.extend({ at: z.string().pipe(z.email()) })],
+  ["brings texts into one form", payload.extend({ email: z.string().trim().toLowerCase(), at: z.coerce.number() })],
+  ["knows itself", branch],
+  ["takes any JSON", payload.extend({ more: z.json() })],
+])("A payload's schema that %s is taken", (_, schema) => {
+  expect(catalog({ consumers: [performing(schema), hearing(schema)] }).workflows).toHaveLength(1);
+});
