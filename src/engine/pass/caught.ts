@@ -18,11 +18,17 @@ export interface Caught {
   after?: string | null;
 }
 
+/** A step that is tried anew from run `open` on, whatever the platform remembers; `effect`: what may stand of its tries before that. */
+export interface Reopened {
+  open: number;
+  effect?: Unrecorded | undefined;
+}
+
 /**
  * What a run leaves to later passes about a step, where nothing recorded remembers it: with what error it failed, if the code heard that;
- * or that it is tried anew from run `open` on, whatever the platform remembers, because no code heard of it, or an operator wants that.
+ * or that it is tried anew, because no code heard of it, or an operator wants that.
  */
-export type LeftBehind = Caught | { open: number };
+export type LeftBehind = Caught | Reopened;
 
 /** So much of a message is remembered, in characters. */
 const MAX_MESSAGE_CHARACTERS = 1000;
@@ -41,7 +47,7 @@ export function caughtOf(error: unknown, { acts = false, undoable = false }: Act
 }
 
 /** True for a failure that leaves open whether its effect happened. */
-export function leavesOpen({ effect }: Caught): boolean {
+export function leavesOpen({ effect }: Pick<Caught, "effect">): boolean {
   return effect !== undefined && effect !== "refused";
 }
 
@@ -92,12 +98,18 @@ interface Heard {
   readonly before: Readonly<Record<string, LeftBehind>> | undefined;
 }
 
+/** A step that is tried anew, and what is known of its tries before that: one that was refused each time has done nothing. */
+export function reopened(open: number, effect: Unrecorded | undefined): Reopened {
+  return leavesOpen({ effect }) ? { open, effect } : { open };
+}
+
 /**
  * What a pass leaves to the next run, as JSON: the failures that its code heard but the one that it ended with, and the steps that are
  * tried anew, because they were under way or their failure is past. Null for nothing.
  */
 export function leftBy({ failures, unheard, isPast, before }: Heard, next: number, ended: Failure | null): string | null {
-  const open = (labels: readonly string[]) => Object.fromEntries(labels.map((label) => [label, { open: next }]));
+  const open = (labels: readonly string[]) =>
+    Object.fromEntries(labels.map((label) => [label, reopened(next, failures[label]?.effect ?? before?.[label]?.effect)]));
   const { [ended?.step ?? ""]: _, [ended?.behind ?? ""]: __, ...heard } = failures;
   const left = { ...before, ...open(unheard), ...heard, ...open(Object.keys(heard).filter(isPast)) };
   return Object.keys(left).length > 0 ? packLeft(left) : null;

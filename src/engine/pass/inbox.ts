@@ -7,6 +7,7 @@ import type { RecordedClass } from "../store/inbox/classes.ts";
 import type { Attempt, Entry, Seen } from "../store/inbox/entry.ts";
 import { SKIPPED } from "../store/inbox/outcome.ts";
 import type { Standing } from "../store/instances/run.ts";
+import { leavesOpen } from "./caught.ts";
 import { type Course, NAMING_MS } from "./course.ts";
 import { isFirstPass } from "./fresh.ts";
 import { History } from "./history.ts";
@@ -162,6 +163,12 @@ export class Inbox {
   /** True for a step of an earlier pass on which something builds that was done: what was slept once is not slept again. */
   wasOver(label: string): boolean {
     return this.#history?.wasOver(label) ?? false;
+  }
+
+  /** True for an effect that is tried anew, and that may stand from its tries in a run before: nothing is on record of those. */
+  mayStand(label: string): boolean {
+    const left = this.#history?.left[label];
+    return left !== undefined && "open" in left && leavesOpen(left);
   }
 
   /** What a step is called that is tried anew though the platform remembers a failure of it: undefined where the code hears that one. */

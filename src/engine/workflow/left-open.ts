@@ -23,7 +23,10 @@ export class LeftOpen {
   async has(label: string, last: Seen | undefined, failed: boolean): Promise<boolean> {
     if (last !== undefined && last.state !== "failed") return false;
     const { cutOff, undoneSince } = await this.#known();
-    return (failed || cutOff.has(label)) && !(last !== undefined && isAnswered(last) && last.updated_at >= undoneSince);
+    return (
+      (failed || cutOff.has(label) || this.#pass.inbox.mayStand(label)) &&
+      !(last !== undefined && isAnswered(last) && last.updated_at >= undoneSince)
+    );
   }
 
   /** The steps that were cut off, also those that only read. */

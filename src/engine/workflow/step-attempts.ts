@@ -75,10 +75,11 @@ export class StepAttempts {
     return hung;
   }
 
-  /** An attempt that hung, or that a pass before had made, may have done what this one says was not done. */
+  /** An attempt that hung, or that a pass or a run before had made, may have done what this one says was not done. */
   #besideEarlier(attempt: number, error: unknown): unknown {
-    const { failures } = this.pass;
-    if (attempt - 1 !== this.#failed || !isDefiniteRefusal(error)) failures.noteUnclear(this.label);
+    const { failures, inbox } = this.pass;
+    const isCertain = attempt - 1 === this.#failed && isDefiniteRefusal(error) && !inbox.mayStand(this.label);
+    if (!isCertain) failures.noteUnclear(this.label);
     this.#failed = attempt;
     return failures.isUnclear(this.label) ? asUnclear(error) : error;
   }

@@ -54,8 +54,8 @@ export class Undoing implements Taking {
     while (passed && !this.#broken && this.#missedOf(entries) && Date.now() - startedAt < NAMING_MS) await this.#untilIdle(20);
     this.#assertWhole();
     this.#pass.course.end();
-    const missed = this.#missedOf(entries);
-    if (missed) throw this.#whyMissed(missed, passed);
+    const missed = this.#missedOf(entries)?.step ?? this.#missedOpen(entries);
+    if (missed !== undefined) throw this.#whyMissed(missed, passed);
     return takeBack(this.#pass, this.#platform, this.#undoable, entries);
   }
 
@@ -182,8 +182,16 @@ export class Undoing implements Taking {
     );
   }
 
+  /** The same of one that a run before had tried, and of which nothing is on record. */
+  #missedOpen(entries: readonly Seen[]): string | undefined {
+    const { inbox, course } = this.#pass;
+    const isOnRecord = (label: string) => entries.some((one) => labelOf(one.step, one.item) === label && one.state !== "failed");
+    const left = Object.entries(inbox.history?.left ?? {}).filter(([, one]) => "open" in one && one.effect === "undoable");
+    return left.find(([label]) => !course.hasBegun(label) && !isOnRecord(label))?.[0];
+  }
+
   /** It is not left out in silence: a step of the code fails now (a read), or the code has changed, or ended too early. */
-  #whyMissed({ step }: Seen, passed: PromiseSettledResult<unknown> | undefined): unknown {
+  #whyMissed(step: string, passed: PromiseSettledResult<unknown> | undefined): unknown {
     const thrown: unknown = passed?.status === "rejected" ? passed.reason : undefined;
     const isCut = thrown !== undefined && !(thrown instanceof EndOfRecord);
     if (isCut && this.#pass.failures.hasRejected) return thrown;

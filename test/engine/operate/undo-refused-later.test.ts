@@ -1,9 +1,9 @@
 import { defineStep, notRetryable, retryAfter, type Steps, upstreamRefused } from "millrace";
-import { cancelInstance, planUndo } from "millrace/operate";
+import { cancelInstance, planUndo, restartInstance, retryInstance } from "millrace/operate";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { mode } from "../../probe/mode.ts";
 import { operator, probeEnv } from "../harness.ts";
-import { errorOf, runLab } from "../lab.ts";
+import { errorOf, platformReaches, runLab } from "../lab.ts";
 import { back, ended, undo } from "./operating.ts";
 import { comes, kept } from "./scene.ts";
 import { skip, undoFailed, undoneInPart, van } from "./undo-failing.ts";
@@ -163,3 +163,73 @@ describe.each(["platform", "lean"] as const)("W19 %s steps: an effect whose answ
     },
   );
 });
+
+describe.each(["platform", "lean"] as const)(
+  "W19 %s steps: an effect whose answer was lost in one run, and that the next did not come to",
+  (steps) => {
+    /** A payment behind a look that fails on demand. */
+    async function lostOnce(world: string[]) {
+      const state = { away: false };
+      const definition = payment(world, ["lost", "lost"], "keyed");
+      const id = await run(steps, async (step) => {
+        await step.effect("van", van(world), null);
+        await step.read("look", async () => (state.away ? Promise.reject(notRetryable("The list is away.")) : 1));
+        await step.effect("pay", definition, null);
+      });
+      await ended(id);
+      expect(world).toEqual(["van", "lost", "lost"]);
+      await platformReaches(id, "errored");
+      return { id, state };
+    }
+
+    it.each(["a restart", "a retry"])("is taken back by an undo behind %s", async (act) => {
+      const world: string[] = [];
+      const { id, state } = await lostOnce(world);
+      state.away = true;
+      if (act === "a restart") await restartInstance(probeEnv, operator, id, "once more");
+      else await retryInstance(probeEnv, operator, id, { reason: "once more", from: "look" });
+      await comes(async () => (await errorOf(id))?.step === "look");
+      await platformReaches(id, "errored");
+      expect(await planned(id)).toEqual(pay("repeated"));
+      state.away = false;
+      await undo(id);
+      expect(await kept(id, "terminated", "errored")).toBe("terminated");
+      expect(world.slice(3)).toEqual(["paid", "pay back", "van back"]);
+    });
+
+    it("fails the undo while what comes before it in the code cannot be read", async () => {
+      const world: string[] = [];
+      const { id, state } = await lostOnce(world);
+      state.away = true;
+      await restartInstance(probeEnv, operator, id, "once more");
+      await comes(async () => (await errorOf(id))?.step === "look");
+      await platformReaches(id, "errored");
+      await undoneInPart(id);
+      expect(await errorOf(id)).toMatchObject({ step: "look" });
+      expect(world).toEqual(["van", "lost", "lost"]);
+      state.away = false;
+      await retryInstance(probeEnv, operator, id, { reason: "it is back" });
+      expect(await kept(id, "terminated", "errored")).toBe("terminated");
+      expect(world.slice(3)).toEqual(["paid", "pay back", "van back"]);
+    });
+
+    it("and that the next comes to and is refused may have happened all the same", async () => {
+      const world: string[] = [];
+      const answers: Answers = ["lost", "401"];
+      const definition = payment(world, answers, "natural", 0);
+      const id = await run(steps, async (step) => {
+        await step.effect("van", van(world), null);
+        await step.effect("pay", definition, null);
+      });
+      await ended(id);
+      await platformReaches(id, "errored");
+      await retryInstance(probeEnv, operator, id, { reason: "once more" });
+      await comes(async () => (await errorOf(id))?.code === "not_retryable");
+      await platformReaches(id, "errored");
+      expect(await planned(id)).toEqual(pay("repeated"));
+      await undo(id);
+      expect(await kept(id, "terminated", "errored")).toBe("terminated");
+      expect(world.slice(-3)).toEqual(["paid", "pay back", "van back"]);
+    });
+  },
+);

@@ -1,6 +1,6 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import type { Instance } from "../../inspect/instances.ts";
-import type { LeftBehind } from "../../pass/caught.ts";
+import { type LeftBehind, reopened } from "../../pass/caught.ts";
 import type { Unrecorded } from "../../pass/failure.ts";
 import { query } from "../../store/d1/retry.ts";
 import { selectCaught, selectUnrecorded } from "../../store/inbox/caught.ts";
@@ -30,12 +30,12 @@ export async function stillCaught(
 
 /**
  * What is known of effects whose steps failed and of which nothing was recorded, by their labels: of steps whose failure the code caught,
- * and of the one that the last run ended with.
+ * of the one that the last run ended with, and of those that a run before had tried.
  */
 export async function unrecorded(env: EngineEnv, { id, undo, error }: Instance): Promise<ReadonlyMap<string, Unrecorded>> {
   const [left, told] = await Promise.all([leftBehind(env, id), query<{ label: string; effect: Unrecorded }>(env.DB, selectUnrecorded(id))]);
   const known = new Map(told.map(({ label, effect }) => [label, effect]));
-  for (const [label, one] of Object.entries(left)) if (!("open" in one) && one.effect) known.set(label, one.effect);
+  for (const [label, one] of Object.entries(left)) if (one.effect) known.set(label, one.effect);
   const label = undo === null && (error?.step || error?.behind);
   // Where nobody said what it does, it may have done something.
   if (label && error && error.effect !== "none") known.set(label, error.effect ?? "unknown");
@@ -54,15 +54,21 @@ export function wentOnTo(left: Steps, label: string | null): string | undefined 
   return failure && !("open" in failure) ? failure.wentOn : undefined;
 }
 
-/** What a run is told besides, in which these steps are tried anew. */
-export function triedAnew(run: number, labels: readonly (string | null | undefined)[]): Steps {
-  return Object.fromEntries(labels.flatMap((label) => (label ? [[label, { open: run }]] : [])));
+/** What a run is told besides, in which these steps are tried anew, with what may stand of their tries so far. */
+export async function triedAnew(env: EngineEnv, instance: Instance, run: number, labels: readonly (string | null)[]): Promise<Steps> {
+  const known = await unrecorded(env, instance);
+  return Object.fromEntries(labels.flatMap((label) => (label ? [[label, reopened(run, known.get(label))]] : [])));
 }
 
-/** What an undo is told besides: it goes the way of the last run, and so hears with what that one failed. */
-export function itsEnd({ error }: Instance): Steps {
+/**
+ * What an undo is told besides: it goes the way of the last run, and so hears with what that one failed. Where that was no effect, and a run
+ * before came farther, to an effect that may stand, the step is taken once more: the undo has to come by that effect.
+ */
+export async function itsEnd(env: EngineEnv, { id, error }: Instance, run: number): Promise<Steps> {
   const label = error?.step || error?.behind;
   if (!error || !label) return {};
+  const left = error.effect === "none" ? Object.values(await leftBehind(env, id)) : [];
+  if (left.some((one) => "open" in one && one.effect === "undoable")) return { [label]: reopened(run, undefined) };
   const { code, message, effect } = error;
   const known = effect !== undefined && effect !== "none" && { effect };
   return { [label]: { ...(code === "step_failed" ? { name: "Error", message } : { name: "MillraceError", code, message }), ...known } };

@@ -12,6 +12,7 @@ import { caughtWithoutRecord, stillCaught, triedAnew } from "./left.ts";
 import { type ActionPlan, type PlanVerdict, planEffects } from "./plan.ts";
 import { whyRestarting } from "./restarting.ts";
 import { isUnderWay, retryVerdictOn } from "./retry.ts";
+import { beginningOf } from "./retry-beginning.ts";
 
 /** Dry run: what a restart would do with each effect. Errors: `instance_not_found`. */
 export async function planRestart(env: EngineEnv, by: Operator, instanceId: string): Promise<ActionPlan> {
@@ -50,7 +51,8 @@ export async function restartInstance(env: EngineEnv, by: Operator, instanceId: 
   const instance = await getInstance(env, by, instanceId);
   const actionId = actionIdOf(by);
   const run = instance.run + 1;
-  const left = JSON.stringify(triedAnew(run, [instance.error?.step]));
+  const { failed } = await beginningOf(env, instance, undefined);
+  const left = JSON.stringify(await triedAnew(env, instance, run, [failed]));
   const changed = { before: { status: instance.status, run: instance.run }, after: { status: "running", run } };
   const action: Action = {
     id: actionId,

@@ -172,7 +172,8 @@ export async function retryAs(
   // Its first pass must look at what was taken back, which a pass of an instance that was created a moment ago does not.
   if (isUndone(instance)) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
   // What is undone begins anew with all; an undo that goes on finds what there was by what the code had heard.
-  const told = triedAnew(run, isBeingUndone(instance) ? [] : [failed, instance.error?.step]);
+  const ended = from === undefined ? failed : (await beginningOf(env, instance, undefined)).failed;
+  const told = await triedAnew(env, instance, run, isBeingUndone(instance) ? [] : [failed, ended]);
   const actionId = actionIdOf(by);
   const undone = instance.status === "terminated" && { undone: true, ...(isStopped(instance) && { stopped: true }) };
   const detail = { ...kind.detail, from, run, ...(anyway && { anyway }), ...undone, ...failedBefore(instance) };

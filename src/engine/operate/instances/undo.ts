@@ -104,7 +104,7 @@ export async function undoInstance(env: EngineEnv, by: Operator, instanceId: str
   const instance = await getInstance(env, by, instanceId);
   const actionId = actionIdOf(by);
   const run = instance.run + 1;
-  const left = JSON.stringify(itsEnd(instance));
+  const left = JSON.stringify(await itsEnd(env, instance, run));
   const changed = { before: { status: instance.status, undo: instance.undo }, after: { status: "running", undo: "open" } };
   const action: Action = {
     id: actionId,
