@@ -75,7 +75,7 @@ it("ends with 3 where the run fails, says what a retry would do without doing it
   expect(await ask("GET", `/v1/audit?instance=${instance.id}`)).toMatchObject({ items: [] });
   expect(await say(["instances", "pause", instance.id, "--dry-run"])).toMatchObject({
     code: 1,
-    out: expect.stringContaining("refused now: "),
+    out: expect.stringMatching(/^It would be refused now: .*\nIf it were not refused:\n/m),
   });
 
   expect((await say(["instances", "retry", instance.id])).err).toContain("--reason is missing");
@@ -133,6 +133,8 @@ it("shows a doubt, how it is answered, and goes on by the answer", async () => {
   const lost = await say(["enqueue", "order.change", "--payload", JSON.stringify({ order, change: 1, lost: true }), "--wait"]);
   expect(lost.code, lost.err).toBe(3);
   expect(lost.err).toContain(`change-order of ${order} is in_doubt.`);
+  expect(lost.err).toMatch(/^\d\d:\d\d:\d\d {2}write to the customer: in doubt: nobody knows whether it happened$/m);
+  expect(lost.err).not.toContain("write to the customer: done");
   const [, key = ""] = /npx millrace effects confirm (\S+) --reason … --output …/.exec(lost.err) ?? [];
   expect((await say(["effects", "list"])).out).toMatch(new RegExp(`^${key} +write to the customer +once +in_doubt `, "m"));
   expect(await say(["effects", "confirm", key, "--reason", "they have it"])).toMatchObject({

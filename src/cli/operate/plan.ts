@@ -36,7 +36,7 @@ export function sayPlan(plan: Plan, isJson: boolean): number {
 function planLines(plan: Plan): string[] {
   const { refused, effects } = plan;
   const said = [
-    refused === null ? undefined : `It would be refused now: ${refused}`,
+    ...(refused === null ? [] : [`It would be refused now: ${refused}`, "If it were not refused:"]),
     "follows" in plan ? plan.follows : undefined,
     "note" in plan ? plan.note : undefined,
   ];

@@ -10,6 +10,8 @@ export interface StepEvent {
   count: number;
   at: string;
   attempt?: number;
+  /** Of an attempt that completed what its step came to, where that is not done. */
+  state?: "in_doubt" | "paused" | "stopped" | "waiting";
   error?: { name: string; message: string } | null;
   retry_delay_ms?: number | null;
   until?: string | null;
@@ -34,7 +36,9 @@ export class StepTeller {
       else this.#began.delete(name);
       if (type === "attempt_started" && events.slice(at).some(isAttempt)) return [];
       if (type === "step_errored" && events.slice(0, at).some(isAttempt)) return [];
-      const took = began === undefined || !isAttempt(event) ? "" : `, ${lasting(Date.parse(event.at) - began)}`;
+      // The wait that follows says for what.
+      if (event.state === "waiting") return [];
+      const took = began === undefined || !isAttempt(event) || event.state ? "" : `, ${lasting(Date.parse(event.at) - began)}`;
       return [oneLine(`${clock(event.at)}  ${name}: ${whatHappened(event)}${took}`)];
     });
   }
@@ -44,13 +48,23 @@ function nameOf({ step, count }: StepEvent): string {
   return count > 1 ? `${step} (${count})` : step;
 }
 
-function whatHappened({ type, attempt = 1, error, retry_delay_ms: delayMs, until, event_type, subject, approval_id }: StepEvent): string {
+/** What a step came to whose attempt has ended, and that is not done. */
+const NOT_DONE = {
+  in_doubt: "in doubt: nobody knows whether it happened",
+  paused: "has not begun: its run is paused",
+  stopped: "has not begun: its run was stopped",
+  waiting: "waits",
+} as const satisfies Record<NonNullable<StepEvent["state"]>, string>;
+
+function whatHappened(event: StepEvent): string {
+  const { type, attempt = 1, state, error, retry_delay_ms: delayMs, until, event_type, subject, approval_id } = event;
   const nth = attempt > 1 ? `attempt ${attempt}` : "";
   const ends = until ? `, until ${moment(until)}` : "";
   switch (type) {
     case "attempt_started":
       return nth || "begins";
     case "attempt_completed":
+      if (state) return NOT_DONE[state];
       return nth === "" ? "done" : `done by ${nth}`;
     case "attempt_errored":
       return `attempt ${attempt} failed: ${error ? plain(error.message) : "nobody said why"}${delayMs ? `; the next in ${lasting(delayMs)}` : ""}`;

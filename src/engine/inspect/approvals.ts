@@ -47,7 +47,7 @@ export function listApprovals(env: EngineEnv, by: Operator, filter: ApprovalFilt
           SELECT *, ${OVER_AS} AS over FROM (
             SELECT * FROM (SELECT * FROM approvals ${behind} LIMIT ${LOOKED_AT})
             WHERE true ${andEquals(fragment("state"), filter.state)} ${andEquals(fragment("workflow"), filter.workflow)}
-            ORDER BY asked_at DESC, id DESC LIMIT ${limit}) approvals
+            ORDER BY asked_at DESC, id DESC LIMIT ${limit})
           ORDER BY asked_at DESC, id DESC`,
       );
       if (rows.length >= limit || !isLookedFor(filter)) return rows.map(asRow);

@@ -55,10 +55,9 @@ export const SOMEBODY_WAITS = fragment(`EXISTS (SELECT 1 FROM instances i
  * Why a question takes no answer any more though it has none: how its instance stands, as a column. NULL for one that is answered, and for
  * one that somebody waits for.
  */
-export const OVER_AS =
-  fragment(`(SELECT iif(i.undo IS NOT NULL AND i.status IN ${UNDER_WAY.fragment}, 'being undone', i.status) FROM instances i
-    WHERE i.id = approvals.instance_id AND approvals.state = 'pending'
-      AND (i.undo IS NOT NULL OR i.status IN ${SETTLED.fragment}))`);
+export const OVER_AS = fragment(`(
+    SELECT iif(i.undo IS NOT NULL AND i.status IN ${UNDER_WAY.fragment}, 'being undone', i.status) FROM instances i
+    WHERE i.id = instance_id AND state = 'pending' AND (i.undo IS NOT NULL OR i.status IN ${SETTLED.fragment}))`);
 
 /** Which question a person answers, and how. */
 interface Answer {

@@ -33,7 +33,7 @@ const follow = createRoute({
   operationId: "followInstance",
   summary: "Follow an instance as server-sent events",
   description:
-    "`status`: the instance as a list has it, with what it retries and how long it sleeps, whenever that has changed. `step`: an attempt, sleep or wait that began or ended, by the platform's own history; of a lean step once it is recorded. `end` with the instance, once its run is over. With `Last-Event-ID` it begins behind what was heard, and whoever has heard the end is answered 204, until the instance runs again. No payload and no output is in it. It ends after three minutes at the latest: ask again.",
+    "`status`: the instance as a list has it, with what it retries and how long it sleeps, whenever that has changed. `step`: an attempt, sleep or wait that began or ended, by the platform's own history; of a lean step once it is recorded; of an attempt that completed `state` says what its step came to where that is not done: `in_doubt`, `paused` or `stopped` before it began, `waiting` for an event or an answer. `end` with the instance, once its run is over. With `Last-Event-ID` it begins behind what was heard, and whoever has heard the end is answered 204, until the instance runs again. No payload and no output is in it. It ends after three minutes at the latest: ask again.",
   ...needs("read"),
   request: { params: z.object({ id: z.string() }), query: z.strictObject(streamQuery), headers: streamHeaders },
   responses: {
@@ -119,7 +119,7 @@ function heardOf(context: Context<HttpEnv>): Heard {
 }
 
 /** What has happened to a step. Neither what it was given nor what it answered. */
-function stepView({ event, awaited }: HeardStep, hide: Hide) {
+function stepView({ event, awaited, end }: HeardStep, hide: Hide) {
   const { type, timestamp: at } = event;
   const { name, count } = calledAs(event.stepName);
   return {
@@ -128,6 +128,7 @@ function stepView({ event, awaited }: HeardStep, hide: Hide) {
     count,
     at: iso(at),
     ...("attempt" in event && { attempt: event.attempt }),
+    ...(end && { state: end }),
     ...(type === "attempt_errored" && {
       error: attemptErrorView(attemptError(event.error), hide),
       retry_delay_ms: event.retryDelayMs ?? null,

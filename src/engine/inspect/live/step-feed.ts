@@ -4,6 +4,7 @@ import { type AwaitedStep, awaitedSteps } from "../../signals/wait.ts";
 import { foldEvent, type StepEvent, type StepRecord, subscribe } from "../history.ts";
 import type { Instance } from "../instances.ts";
 import { type LeanEvent, type LeanPlace, leanStepsBehind } from "./lean-steps.ts";
+import { type StepEnd, stepEnds } from "./step-ends.ts";
 
 /**
  * A place in the history of an instance's steps: among the platform's events, which it counts anew behind a restart, though its clock goes
@@ -28,6 +29,8 @@ const MOST_EVENTS = 500;
 export interface HeardStep {
   readonly event: StepEvent;
   readonly awaited: AwaitedStep | undefined;
+  /** Of an attempt that has ended what its step came to, where that is not done. */
+  readonly end: StepEnd | undefined;
   readonly place: StepPlace;
 }
 
@@ -60,7 +63,8 @@ export class StepFeed {
   async heard(instance: Instance, untilEnd: boolean): Promise<HeardStep[]> {
     const isFresh = await this.#openFor(instance);
     const events: StepEvent[] = [];
-    for (const one of this.#open) {
+    const ended = new Set<StepEvent>();
+    for (const [place, one] of this.#open.entries()) {
       let quietMs = isFresh || untilEnd ? FIRST_EVENT_MS : QUIET_MS;
       while (events.length < MOST_EVENTS) {
         const answer = await Promise.race([one.next, scheduler.wait(quietMs).then(() => "quiet" as const)]);
@@ -69,18 +73,29 @@ export class StepFeed {
         if (answer === undefined || answer === "quiet" || answer.done) break;
         one.next = nextOf(one.subscription);
         foldEvent(this.steps, answer.value);
-        if (this.#isNew(answer.value)) events.push(answer.value);
+        if (this.#isNew(answer.value)) {
+          events.push(answer.value);
+          // Those of an undo come behind: nobody holds them.
+          if (place === 0 && answer.value.type === "attempt_completed") ended.add(answer.value);
+        }
         if (!untilEnd) quietMs = QUIET_MS;
       }
     }
     const lean = await leanStepsBehind(this.#env, instance.id, this.#place.lean, untilEnd);
     this.hasMore = events.length === MOST_EVENTS || lean.hasMore;
     const awaited = events.some(({ type }) => type.startsWith("wait_")) ? await awaitedSteps(this.#env.DB, instance.id) : undefined;
+    const ends = await this.#endsOf(instance.id, ended);
     return inTime(events, lean.told).map((one) => {
       const { event } = one;
       this.#place = "place" in one ? { ...this.#place, lean: one.place } : { ...this.#place, at: event.timestamp, eventId: event.eventId };
-      return { event, awaited: awaited?.get(this.steps.get(event.stepName)?.eventType ?? ""), place: this.#place };
+      const end = ended.has(event) ? ends.get(event.stepName) : undefined;
+      return { event, awaited: awaited?.get(this.steps.get(event.stepName)?.eventType ?? ""), end, place: this.#place };
     });
+  }
+
+  #endsOf(instanceId: string, ended: ReadonlySet<StepEvent>): Promise<ReadonlyMap<string, StepEnd>> {
+    const names = new Set([...ended].map(({ stepName }) => stepName));
+    return stepEnds(this.#env, instanceId, new Map([...this.steps].filter(([name]) => names.has(name))), this.steps.values());
   }
 
   #isNew({ timestamp: at, eventId }: StepEvent): boolean {

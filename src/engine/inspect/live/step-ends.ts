@@ -1,0 +1,93 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { sql } from "../../contract/sql.ts";
+import { codeLabelOf, ownName, ownStep } from "../../contract/step-names.ts";
+import { namedBatch } from "../../store/d1/named.ts";
+import type { EntryState } from "../../store/inbox/entry.ts";
+import { IS_FREE } from "../../store/inbox/outcome.ts";
+import { type HeldState, type Hold, heldState, selectHold } from "../held-steps.ts";
+import type { StepRecord } from "../history.ts";
+
+/**
+ * What a step came to whose attempt has ended for the platform, where it is not done: it is in doubt; a person held it before it began; or
+ * it has asked a person, or for an event, and waits.
+ */
+export type StepEnd = HeldState | "in_doubt" | "waiting";
+
+/**
+ * What such steps of an instance came to, by the platform's names of them: by the waits that stand behind them among `all`, and of those
+ * behind which none has begun yet by what is on record.
+ */
+export async function stepEnds(
+  env: Pick<EngineEnv, "DB">,
+  instanceId: string,
+  ended: ReadonlyMap<string, StepRecord>,
+  all: Iterable<StepRecord>,
+): Promise<ReadonlyMap<string, StepEnd>> {
+  if (ended.size === 0) return new Map();
+  const waits = endsByWaits(all);
+  const open = [...ended.values()].filter(({ name }) => !waits.has(name));
+  const record = await recordOf(env, instanceId, new Set(open.map(codeLabelOf)));
+  return new Map(
+    [...ended].flatMap(([stepName, step]) => {
+      const end = waits.get(step.name) ?? endByRecord(step, record);
+      return end ? [[stepName, end] as const] : [];
+    }),
+  );
+}
+
+/** By the names of the steps behind which waits of the engine's own stand, what they came to. */
+function endsByWaits(all: Iterable<StepRecord>): ReadonlyMap<string, StepEnd> {
+  const ends = new Map<string, StepEnd>();
+  const owns = [...all].flatMap((step) => (step.type === "waitForEvent" ? (ownStep(step) ?? []) : []));
+  for (const { about, part, nth } of owns) {
+    if ((part === "signal" || part === "answer") && nth === 1) ends.set(about, "waiting");
+  }
+  for (const { about, part, nth } of owns) {
+    if (part !== "in_doubt" && part !== "paused") continue;
+    const before = nth === 1 ? [about] : [ownName(about, "after_pause", nth - 1), ownName(about, "after_doubt", nth - 1)];
+    for (const name of before) ends.set(name, part);
+  }
+  return ends;
+}
+
+interface OnRecord {
+  readonly entries: ReadonlyMap<string, EntryState>;
+  readonly waiting: ReadonlySet<string>;
+  readonly hold: Hold | undefined;
+}
+
+async function recordOf({ DB }: Pick<EngineEnv, "DB">, instanceId: string, labels: ReadonlySet<string>): Promise<OnRecord> {
+  if (labels.size === 0) return { entries: new Map(), waiting: new Set(), hold: undefined };
+  const names = JSON.stringify([...labels]);
+  const keys = JSON.stringify([...labels].flatMap(keysOf));
+  const { entries, waiting, hold } = await namedBatch(DB, {
+    entries: sql`
+      SELECT k.value->>'label' AS label, e.state FROM json_each(${keys}) k CROSS JOIN inbox e
+      WHERE e.instance_id = ${instanceId} AND e.step = k.value->>'step' AND e.item = k.value->>'item' AND NOT ${IS_FREE}
+      ORDER BY e.generation`,
+    waiting: sql`
+      SELECT name FROM waits WHERE instance_id = ${instanceId} AND signal_id IS NULL AND over_at IS NULL
+        AND name IN (SELECT value FROM json_each(${names}))
+      UNION ALL SELECT step FROM approvals WHERE instance_id = ${instanceId} AND state = 'pending'
+        AND step IN (SELECT value FROM json_each(${names}))`,
+    hold: selectHold(instanceId),
+  });
+  return {
+    entries: new Map(entries.map(({ label, state }) => [String(label), state as EntryState])),
+    waiting: new Set(waiting.map(({ name }) => String(name))),
+    hold: hold[0] as Hold | undefined,
+  };
+}
+
+/** Every key that a step of this label can have: what stands in brackets at its end may be an item's, or of its name. */
+function keysOf(label: string): { label: string; step: string; item: string }[] {
+  const places = label.endsWith("]") ? [...label.matchAll(/ \[/g)].map(({ index }) => index) : [];
+  return [{ label, step: label, item: "" }, ...places.map((at) => ({ label, step: label.slice(0, at), item: label.slice(at + 2, -1) }))];
+}
+
+function endByRecord(step: StepRecord, { entries, waiting, hold }: OnRecord): StepEnd | undefined {
+  const label = codeLabelOf(step);
+  const entry = entries.get(label);
+  if (entry === "in_doubt") return "in_doubt";
+  return waiting.has(label) ? "waiting" : heldState(step, entry, hold);
+}
