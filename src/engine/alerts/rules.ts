@@ -126,7 +126,8 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 0, forMs: 0 },
     most: MAX_COUNTED,
     ...usual,
-    meaning: "Nobody knows whether an effect happened: a person has to look, then confirm or reject it.",
+    meaning:
+      "Nobody knows whether an effect happened, or it did and its rows were refused: a person has to look, then confirm or reject it.",
     doc: "docs/operating.md",
   },
   {

@@ -1,8 +1,9 @@
 import * as z from "zod";
 import { messageOf } from "../contract/errors.ts";
+import type { Failure } from "../pass/failure.ts";
 import type { Entry } from "../store/inbox/entry.ts";
 import type { EffectAttempt } from "./attempt.ts";
-import { putInDoubt, saysOfWrites } from "./doubt.ts";
+import { HELPS, putInDoubt, saysOfWrites, whyRefused } from "./doubt.ts";
 import type { StepOutcome } from "./outcome.ts";
 import { unpackOutput } from "./output.ts";
 import { record } from "./record.ts";
@@ -17,20 +18,31 @@ export async function recordConfirmed<Input, Output>(own: EffectAttempt<Input, O
   const { generation, token, epoch } = entry;
   const confirmed = { ...own, attempt: { ...own.attempt, key: { ...own.attempt.key, generation }, token, epoch } };
   const given = (await unpackOutput(pass.env.PAYLOADS, { output: entry.output, outputRef: entry.output_ref })) as Output;
+  // What the engine itself knows of it stays known, whatever a person said.
+  const answered = entry.error === null ? undefined : (JSON.parse(entry.error) as Failure).answered;
+  const again = (said: string) => putInDoubt(confirmed, said, answered);
   let output: Output;
-  let made: Writes;
   try {
     output = definition.output ? await definition.output.parseAsync(given) : given;
-    made = writes(output);
   } catch (cause) {
     const why = cause instanceof z.ZodError ? z.prettifyError(cause) : messageOf(cause);
-    return putInDoubt(confirmed, `The output that was confirmed is none of "${step.label}": ${why}. Confirm it with one that is.`);
+    return again(`The output that was confirmed is none of "${step.label}": ${why}. Confirm it with one that is.`);
+  }
+  const refused = (cause: unknown) => {
+    const isKnown = answered?.output === entry.output && answered.outputRef === entry.output_ref;
+    const fault = isKnown ? "Its rows are at fault" : "If it is not what the effect answered, confirm it anew with what it did; else its rows are at fault";
+    return again(`What "${step.label}" records with the output that was confirmed was refused: ${whyRefused(cause)} ${fault}. ${HELPS}`);
+  };
+  let made: Writes;
+  try {
+    made = writes(output);
+  } catch (cause) {
+    return refused(cause);
   }
   try {
     return await record(confirmed, output, () => made);
   } catch (error) {
     if (!saysOfWrites(error)) throw error;
-    const why = `"${step.label}" cannot be written with the output that was confirmed: ${messageOf(error)}`;
-    return putInDoubt(confirmed, `${why} Confirm it anew with what the effect answered.`);
+    return refused(error);
   }
 }

@@ -3,11 +3,12 @@ import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/er
 import { digest, parseEntryKey } from "../contract/ids.ts";
 import { beginning } from "../contract/text.ts";
 import { logDoubt } from "../observe/log/instances.ts";
-import { describeFailure } from "../pass/failure.ts";
+import { type Answered, describeFailure } from "../pass/failure.ts";
 import type { Seen } from "../store/inbox/entry.ts";
 import type { Effect, EffectAttempt } from "./attempt.ts";
 import { shownInput } from "./claim.ts";
 import { inDoubt, type StepOutcome } from "./outcome.ts";
+import { pack } from "./record.ts";
 
 /**
  * The platform's event type that wakes an instance parked on a doubt: one per entry and generation, so that an old answer cannot wake a
@@ -59,10 +60,13 @@ const ENTRY_GONE =
 /** What an attempt is that holds its entry, whatever its input and output are. */
 type Holding = Pick<EffectAttempt<never, never>, "pass" | "step" | "attempt" | "nth">;
 
-/** Ends an attempt that holds its entry in doubt, with a sentence for the person who has to look. */
-export async function putInDoubt({ pass, step, attempt, nth }: Holding, said: string): Promise<StepOutcome> {
+/**
+ * Ends an attempt that holds its entry in doubt, with a sentence for the person who has to look; `answered` where it is known to have
+ * happened.
+ */
+export async function putInDoubt({ pass, step, attempt, nth }: Holding, said: string, answered?: Answered): Promise<StepOutcome> {
   const doubt = new MillraceError("in_doubt", said);
-  const failure = describeFailure(step.label, nth, doubt);
+  const failure = { ...describeFailure(step.label, nth, doubt), answered };
   logDoubt(pass, failure, attempt.key, doubt);
   await pass.recorder.giveUp(attempt, "in_doubt", JSON.stringify(failure));
   return inDoubt(attempt.key);
@@ -70,14 +74,23 @@ export async function putInDoubt({ pass, step, attempt, nth }: Holding, said: st
 
 /**
  * A `once` effect that happened, and whose rows and messages cannot be written: in doubt at once, with what it answered and what is wrong,
- * for a person to confirm once that is mended.
+ * for a person to confirm once that is mended. Nobody can say of it any more that it did not happen.
  */
-export function doubtUnwritten(holding: Holding, output: unknown, cause: unknown): Promise<StepOutcome> {
+export async function doubtUnwritten(holding: Holding, output: unknown, cause: unknown): Promise<StepOutcome> {
+  const { packed, problem } = await pack(holding.pass, holding.attempt, output);
   const answered = beginning(JSON.stringify(output) ?? "nothing", 300);
-  const why = beginning(messageOf(cause), 400);
-  const said = `It happened and answered ${answered}, but what is recorded with that could not be: ${why}`;
-  return putInDoubt(holding, `${said} Mend the code, then confirm it with that output.`);
+  const why = `What is recorded with that was refused: ${whyRefused(cause)}`;
+  return putInDoubt(holding, `It happened, and answered ${answered}. ${why} ${HELPS}`, problem ? undefined : packed);
 }
+
+/** Why rows and messages were refused, as a sentence. */
+export function whyRefused(cause: unknown): string {
+  return beginning(messageOf(cause), 400).replace(/[.!?]?$/, (end) => end || ".");
+}
+
+/** What helps where the rows of an effect are at fault. */
+export const HELPS =
+  'Deploy code whose record fits, then confirm it with that output; or cancel the instance without taking anything back ("undo": false).';
 
 /** True for an error of recording an effect that lies in the rows and messages which were to be written with it. */
 export function saysOfWrites(error: unknown): boolean {

@@ -53,7 +53,8 @@ export async function record<Output>(
   return answer.appRows === undefined ? result : { ...result, appRows: answer.appRows };
 }
 
-async function pack(pass: Pass, attempt: Attempt, output: unknown): Promise<{ packed: PackedOutput; problem?: unknown }> {
+/** What an attempt answered, storable; with a problem where it is not. The same path for the same attempt. */
+export async function pack(pass: Pass, attempt: Attempt, output: unknown): Promise<{ packed: PackedOutput; problem?: unknown }> {
   try {
     const path = () => `${pass.envelope.tenant_id}/${pass.instanceId}/${digest(attempt.key.step, attempt.key.item, attempt.token)}`;
     return { packed: await packOutput(pass.env.PAYLOADS, path, output) };

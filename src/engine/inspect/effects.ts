@@ -2,7 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { type EntryKey, formatEntryKey, parseEntryKey } from "../contract/ids.ts";
 import { andEquals, type Fragment, fragment, type Statement, sql } from "../contract/sql.ts";
 import { labelOf } from "../contract/step-names.ts";
-import type { Failure } from "../pass/failure.ts";
+import type { Answered, Failure } from "../pass/failure.ts";
 import type { Operator } from "../store/actions.ts";
 import type { Page, PageRequest } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
@@ -36,6 +36,8 @@ export interface Effect {
   output: string | null;
   outputRef: string | null;
   error: Failure | null;
+  /** What it answered, where it is known to have happened and its rows were refused; null otherwise. */
+  answered: Answered | null;
   /** When its attempt began, where a pass began that itself. */
   beganAt: number | null;
   /** When that ended, where the pass made it to its end: the platform knows nothing of it. */
@@ -61,7 +63,7 @@ export function effectsAndFree(env: EngineEnv, by: Operator, instanceId: string)
   return select(env, by, instanceId, sql`true`);
 }
 
-/** An effect of which a person has to say whether it happened, and what follows from each answer. */
+/** An effect of which a person has to say what became of it, and what follows from each answer. */
 export interface Doubt extends Effect {
   /** The step's name in the code, with the key of an item in brackets. */
   label: string;
@@ -132,6 +134,7 @@ function behind(cursor: string | undefined): { at: number; key: EntryKey } {
 
 function asEffect(row: Record<string, unknown>): Effect {
   const key = { instanceId: String(row.instance_id), step: String(row.step), item: String(row.item), generation: Number(row.generation) };
+  const error = row.error ? (JSON.parse(String(row.error)) as Failure) : null;
   return {
     key: formatEntryKey(key),
     ...key,
@@ -144,7 +147,8 @@ function asEffect(row: Record<string, unknown>): Effect {
     input: row.input as string | null,
     output: row.output as string | null,
     outputRef: row.output_ref as string | null,
-    error: row.error ? (JSON.parse(String(row.error)) as Failure) : null,
+    error,
+    answered: error?.answered ?? null,
     beganAt: row.began_at === null ? null : Number(row.began_at),
     endedAt: row.ended_at === null ? null : Number(row.ended_at),
     updatedAt: Number(row.updated_at),
@@ -159,6 +163,7 @@ function asDoubt(row: Record<string, unknown>): Doubt {
     takesBack: effect.undo === "undo_step",
     undoable: effect.undo === "undoable",
     runsNoMore: row.runs_no_more === 1,
+    hasHappened: effect.answered !== null,
   });
   const label = labelOf(effect.step, effect.item);
   return { ...effect, label, workflow: String(row.workflow), subject: String(row.subject), follows };

@@ -28,7 +28,8 @@ export class WatchedAttempt {
   async make<T>(work: () => Promise<T>): Promise<T> {
     const result = await duringSpan(this.#span, work);
     // A doubt says so itself, with the key that resolves it.
-    if (isDoubt(result)) this.#tell("in_doubt", { code: "in_doubt", message: "Nobody knows whether it happened." });
+    if (isDoubt(result))
+      this.#tell("in_doubt", { code: "in_doubt", message: "Its effect is in doubt: a person has to say what became of it." });
     else {
       duringSpan(this.#span, () => logDone(this.run, this.#took()));
       this.#tell("done");

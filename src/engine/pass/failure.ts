@@ -27,6 +27,14 @@ export interface Failure {
   effect?: Unrecorded | "none" | undefined;
   /** What may be behind it, and what to do then. */
   hint?: string | undefined;
+  /** Of an effect that is known to have happened, and whose rows and messages were refused: what it answered, as outputs are stored. */
+  answered?: Answered | undefined;
+}
+
+/** What an effect answered, as JSON, or where that is kept. Both null for nothing. */
+export interface Answered {
+  readonly output: string | null;
+  readonly outputRef: string | null;
 }
 
 /**

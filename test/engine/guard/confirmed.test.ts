@@ -96,7 +96,7 @@ describe("A doubt that is confirmed with a wrong output", () => {
     await confirm({ iid: "p1" });
     const [again] = await doubt();
     expect(again?.error?.message).toContain("A value that is undefined was to be written");
-    expect(again?.error?.message).toContain("Confirm it anew");
+    expect(again?.error?.message).toContain("If it is not what the effect answered, confirm it anew with what it did; else its rows are at fault.");
     expect(await reaches(instanceId, "in_doubt", "errored")).toBe("in_doubt");
     const id = crypto.randomUUID();
     await confirm({ id });

@@ -19,6 +19,17 @@ import { redactionFor, revealQuery } from "../redaction.ts";
 import { answers } from "../responses.ts";
 import { iso, timestamp } from "../time.ts";
 
+/** What an effect answered that is known to have happened, though it is in doubt. */
+export const AnsweredSchema = z
+  .object({
+    output: z.unknown().meta({ description: "Null for nothing, and for one that is kept elsewhere (`output_ref`)." }),
+    output_ref: z.string().nullable().openapi({ description: "Where a large one is kept." }),
+  })
+  .openapi("Answered", {
+    description:
+      "What it answered, where it is known to have happened and what is recorded with that was refused, as `error` says: `confirm` takes this `output`, once code is deployed whose record fits. Null otherwise.",
+  });
+
 const EffectSchema = z
   .object({
     key: z.string().openapi({ description: "Names the effect in `POST /v1/effects/{key}/…`." }),
@@ -39,6 +50,7 @@ const EffectSchema = z
     output: z.unknown().meta({ description: "The recorded output; null for none, and for one that is kept elsewhere (`output_ref`)." }),
     output_ref: z.string().nullable().openapi({ description: "Where a large output is kept." }),
     error: FailureSchema.nullable(),
+    answered: AnsweredSchema.nullable(),
     updated_at: timestamp,
   })
   .openapi("Effect");
@@ -47,7 +59,7 @@ const EffectSchema = z
 export const FollowsSchema = z
   .object({
     confirm: z.string(),
-    reject: z.string(),
+    reject: z.string().nullable().openapi({ description: "Null where it would be refused: it is known to have happened." }),
     retry: z.string().nullable().openapi({ description: "Null where it would be refused: nobody would do the effect again." }),
   })
   .openapi("Follows", { description: "What follows from each answer, in a sentence, as the instance stands now." });
@@ -169,6 +181,12 @@ async function resolve(
   return { action_id: actionId, instance_id: instanceId };
 }
 
+/** What is known that an effect answered, as far as the caller may see it. */
+export function answeredView({ answered }: Effect, hide: Hide): z.infer<typeof AnsweredSchema> | null {
+  if (answered === null) return null;
+  return { output: hide(answered.output === null ? null : JSON.parse(answered.output)), output_ref: answered.outputRef };
+}
+
 function effectView(effect: Effect, hide: Hide): z.infer<typeof EffectSchema> {
   return {
     key: effect.key,
@@ -184,6 +202,7 @@ function effectView(effect: Effect, hide: Hide): z.infer<typeof EffectSchema> {
     output: hide(effect.output === null ? null : JSON.parse(effect.output)),
     output_ref: effect.outputRef,
     error: hide(failureView(effect.error)),
+    answered: answeredView(effect, hide),
     updated_at: iso(effect.updatedAt),
   };
 }

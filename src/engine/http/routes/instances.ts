@@ -18,7 +18,7 @@ import { problems } from "../problem.ts";
 import { asksToReveal, redactionFor, revealQuery } from "../redaction.ts";
 import { answers } from "../responses.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
-import { FollowsSchema } from "./effects.ts";
+import { AnsweredSchema, answeredView, FollowsSchema } from "./effects.ts";
 
 const InstanceSchema = z
   .object({
@@ -95,10 +95,13 @@ const InstanceDetailSchema = InstanceSchema.extend({
         since: timestamp,
         why: z.string().nullable().openapi({ description: "What its last attempt failed of." }),
         confirm: z.string().openapi({ description: "The path to POST to where it happened, with the `output` that it answered." }),
-        reject: z.string().openapi({ description: "Where it did not happen." }),
+        reject: z.string().nullable().openapi({
+          description: "Where it did not happen. Null where that would be refused: it is known to have happened.",
+        }),
         retry: z.string().nullable().openapi({
           description: "Where nobody can tell: it is done again, and may happen twice. Null where that would be refused.",
         }),
+        answered: AnsweredSchema.nullable(),
         follows: FollowsSchema,
       }),
     )
@@ -208,18 +211,24 @@ function detailView(instance: InstanceDetail, redaction: Redaction, hide: Hide):
     payload_ref: payloadRef,
     result: hide(result),
     result_changed: resultChanged,
-    doubts: doubts.map(({ key, label, updatedAt, error, follows }) => ({
-      step: label,
-      effect: key,
-      since: iso(updatedAt),
-      why: hide(error?.message ?? null),
-      confirm: `/v1/effects/${key}/confirm`,
-      reject: `/v1/effects/${key}/reject`,
-      retry: follows.retry && `/v1/effects/${key}/retry`,
-      follows,
-    })),
+    doubts: doubts.map((doubt) => doubtView(doubt, hide)),
     callback: callback && { ...callback, delivery: callback.delivery && deliveryView(callback.delivery) },
     cost: costView(cost),
+  };
+}
+
+function doubtView(doubt: InstanceDetail["doubts"][number], hide: Hide): z.infer<typeof InstanceDetailSchema>["doubts"][number] {
+  const { key, label, updatedAt, error, follows } = doubt;
+  return {
+    step: label,
+    effect: key,
+    since: iso(updatedAt),
+    why: hide(error?.message ?? null),
+    confirm: `/v1/effects/${key}/confirm`,
+    reject: follows.reject && `/v1/effects/${key}/reject`,
+    retry: follows.retry && `/v1/effects/${key}/retry`,
+    answered: answeredView(doubt, hide),
+    follows,
   };
 }
 

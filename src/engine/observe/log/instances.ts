@@ -41,6 +41,7 @@ export interface LoggedFailure {
   attempts: number;
   upstreamStatus?: number | undefined;
   hint?: string | undefined;
+  answered?: object | undefined;
   /** What the failure of a run has in common with others: `GET /v1/instances?cause=`. */
   cause?: string | undefined;
 }
@@ -86,10 +87,14 @@ export function logFailed(
   logJobLine(run.env, "warn", { ...attempt, ...described(run.env, failure), ...thrownAt(run, error) });
 }
 
-/** One line for an attempt that ended in doubt: a person has to say what became of the effect, by its key. */
+/**
+ * One line for an attempt that ended in doubt: a person has to say what became of the effect, by its key. `happened` where that is known,
+ * and its rows were refused.
+ */
 export function logDoubt(run: LoggedRun, failure: LoggedFailure, effect: EntryKey, error: unknown): void {
   const { step, attempts: attempt } = failure;
-  const doubt = { step, attempt, outcome: "in_doubt", effect: formatEntryKey(effect) };
+  const happened = failure.answered === undefined ? {} : { happened: true };
+  const doubt = { step, attempt, outcome: "in_doubt", effect: formatEntryKey(effect), ...happened };
   logJobLine(run.env, "error", {
     log: "attempt",
     ...loggedInstance(run),

@@ -64,6 +64,8 @@ const SETTLED: Record<Resolution["verb"], string> = { confirm: "confirmed", reje
 interface Standing {
   state: string;
   status: string;
+  /** 1 where it is known to have happened. */
+  happened: number;
   runs_no_more: number;
   /** 1 where it came in doubt since the bulk action was begun that asks. */
   is_newer: number;
@@ -75,7 +77,8 @@ async function standingOf(env: EngineEnv, by: Operator, key: EntryKey): Promise<
   const [row] = await query<Standing & Record<string, unknown>>(
     env.DB,
     sql`
-      SELECT inbox.state, iif(i.undo IS NULL, i.status, 'being undone') AS status, ${nobodyRuns("inbox.position")} AS runs_no_more,
+      SELECT inbox.state, inbox.error->>'answered' IS NOT NULL AS happened,
+        iif(i.undo IS NULL, i.status, 'being undone') AS status, ${nobodyRuns("inbox.position")} AS runs_no_more,
         NOT ${stood} AS is_newer
       FROM inbox JOIN instances i ON i.id = inbox.instance_id
       WHERE inbox.instance_id = ${instanceId} AND inbox.step = ${step} AND inbox.item = ${item} AND inbox.generation = ${generation}
@@ -97,13 +100,17 @@ export async function planResolve(
   return { refused: whyRefused(standing, verb), isAnswered: standing.state !== "in_doubt" };
 }
 
-function whyRefused({ state, status, runs_no_more: over, is_newer: newer }: Standing, verb: Resolution["verb"]): string | null {
+function whyRefused({ state, status, happened, runs_no_more: over, is_newer: newer }: Standing, verb: Resolution["verb"]): string | null {
   if (state !== "in_doubt") return `The effect is ${state}, not in doubt: there is nothing to resolve.`;
   if (newer === 1)
     return "It was answered since this bulk action was begun, and is in doubt again: look at the receiving side anew, and answer that.";
+  if (verb === "reject" && happened === 1) return IT_HAPPENED;
   if (verb !== "retry_anyway" || over === 0) return null;
   return `Nobody would run the effect again: its instance is ${status}. Confirm it, or reject it, so that what happened is on record.`;
 }
+
+const IT_HAPPENED =
+  'It did happen: its own attempt has its answer, and what is recorded with that was refused (its "error" says of what). Deploy code whose record fits and confirm it with what it "answered", or cancel the instance with "undo": false. A retry of it does it a second time.';
 
 function notFound(): MillraceError {
   return new MillraceError("effect_not_found", "There is no such effect. List those in doubt with GET /v1/effects?state=in_doubt.");

@@ -228,7 +228,7 @@ async function whyRefused(env: EngineEnv, instance: Instance, named: string | nu
   }
   if (RETRYABLE.has(status)) return null;
   if (status === "in_doubt") {
-    return "Nobody knows whether an effect of the instance happened: resolve the doubt (GET /v1/effects?state=in_doubt lists it), and the instance goes on by itself.";
+    return "An effect of the instance is in doubt: resolve the doubt (GET /v1/effects?state=in_doubt lists it), and the instance goes on by itself.";
   }
   return `The instance is ${status}: only an errored or terminated one can be retried. ${whatFirst(instance)}`;
 }

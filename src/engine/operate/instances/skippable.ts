@@ -9,6 +9,9 @@ export function whyAnswered(entry: Effect | undefined, label: string): string | 
     return `"${label}" is skipped already: where the output that was given is of no use, give another (POST /v1/effects/${entry.key}/confirm), then retry.`;
   }
   if (entry?.state === "done" || entry?.state === "confirmed") return `"${label}" has not failed: it answered.`;
+  if (entry?.state === "in_doubt" && entry.answered !== null) {
+    return `"${label}" happened, and what is recorded with it was refused: deploy code whose record fits, then confirm it (POST /v1/effects/${entry.key}/confirm).`;
+  }
   if (entry?.state === "in_doubt") return `Nobody knows whether "${label}" happened: resolve that (POST /v1/effects/${entry.key}/confirm).`;
   return null;
 }

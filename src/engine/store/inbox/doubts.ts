@@ -44,7 +44,8 @@ type DoubtAnswer = "confirm" | "reject" | "retry_anyway";
 /**
  * Moves the entry out of doubt. The epoch grows, so that an attempt which wakes up late is refused. A confirmed one is recorded by its
  * step's next attempt, together with the rows and messages that belong to it; where those were written with what a person had said before,
- * they stay. A step that was skipped stays one. `provided` says what must be so beside that.
+ * they stay. A step that was skipped stays one. Of one that is known to have happened nobody says that it did not; what it answered stays
+ * known, also where it is done again. `provided` says what must be so beside that.
  */
 export function settleDoubt(
   key: EntryKey,
@@ -54,13 +55,16 @@ export function settleDoubt(
 ): Statement {
   const state = verb === "confirm" ? "confirmed" : verb === "reject" ? "failed" : "superseded";
   return sql`
-    UPDATE inbox SET state = iif(${WRITTEN_AS_GIVEN}, 'done', ${state}), output = ${output}, output_ref = ${outputRef}, error = NULL,
-      epoch = epoch + 1, token = iif(token = ${SKIPPED}, token, 'operator'), lease_until = NULL, updated_at = ${now}
+    UPDATE inbox SET state = iif(${WRITTEN_AS_GIVEN}, 'done', ${state}), output = ${output}, output_ref = ${outputRef},
+      error = iif(${HAPPENED}, error, NULL), epoch = epoch + 1,
+      token = iif(token = ${SKIPPED}, token, 'operator'), lease_until = NULL, updated_at = ${now}
     WHERE ${isEntry(key)} AND ${provided}
-      AND ((state = 'in_doubt' AND (${verb} <> 'retry_anyway' OR NOT ${RUNS_NEVER_AGAIN}))
+      AND ((state = 'in_doubt' AND (${verb} <> 'retry_anyway' OR NOT ${RUNS_NEVER_AGAIN}) AND (${verb} <> 'reject' OR NOT ${HAPPENED}))
         OR (${verb} = 'confirm' AND (${OUTPUT_LOST} OR (${GIVEN} AND ${WAITS_FOR_RETRY}))))`;
 }
 
+/** The condition that an effect is known to have happened, because its own attempt said so (see `Failure`). */
+export const HAPPENED = fragment("(error->>'answered' IS NOT NULL)");
 const OUTPUT_LOST = fragment("(state = 'done' AND output IS NULL AND output_ref IS NULL AND error IS NOT NULL)");
 const WRITTEN_AS_GIVEN = fragment(`(state = 'done' AND token IN ('operator', '${SKIPPED}'))`);
 const GIVEN = fragment(`(state = 'confirmed' OR ${WRITTEN_AS_GIVEN.fragment})`);

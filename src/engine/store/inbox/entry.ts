@@ -10,7 +10,7 @@ import type { RecordedClass } from "./classes.ts";
  * claimed → claimed     taken over once the lease has run out
  * claimed → done        the effect's outcome was recorded by the claim's holder
  * claimed → failed      the upstream said for certain that nothing happened; or a person has skipped it, or has an undo leave it alone
- * claimed → in_doubt    a `once` effect whose outcome nobody knows; only a person moves it on
+ * claimed → in_doubt    a `once` effect whose outcome nobody knows, or that happened and whose rows are refused; only a person moves it on
  * failed → claimed      the next attempt takes it; or a person had skipped it when it was claimed, and the output that was given is refused
  * failed → done         the next attempt records it, of a class that takes no claim; or what a person gave who has skipped it
  * in_doubt → failed     rejected by a person: it did not happen
@@ -18,7 +18,7 @@ import type { RecordedClass } from "./classes.ts";
  * in_doubt → done       the attempt that hung said itself how it ended, before a person did
  * in_doubt → superseded retried anyway by a person, as the next generation
  * confirmed → done      an attempt has recorded the given output with the step's rows and messages
- * confirmed → in_doubt  its step cannot use the output that was given
+ * confirmed → in_doubt  its step cannot use the output that was given, or its rows are refused
  * done → confirmed      its output could not be kept, and a person gave it
  * done → superseded     taken back; the next generation is free to be claimed
  */

@@ -1,0 +1,124 @@
+import { defineStep, sql } from "millrace";
+import { cancelInstance, effectsOf, listEffects, resolveDoubt } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { operator, probeEnv, reaches, rows, until } from "../harness.ts";
+import { ada, REDACTED, reader } from "../inspect/told.ts";
+import { outputOf, runLab } from "../lab.ts";
+
+type Id = { id: string };
+
+/** A row whose id is taken: what is recorded with an effect is refused. */
+async function taken(): Promise<string> {
+  const id = crypto.randomUUID();
+  await probeEnv.DB.prepare("INSERT INTO probe_rows (id, kind, name) VALUES (?1, 'taken', 't')").bind(id).run();
+  return id;
+}
+
+const row = (id: string) => ({ statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${id}, 'mail', 'm')`] });
+
+describe("A once effect that happened, and whose rows are refused", () => {
+  /** A mail that is sent and answered; the row that is recorded with it has an id that is taken, until the code is mended. */
+  async function refused() {
+    const mends = { id: await taken() };
+    let sent = 0;
+    const mail = defineStep({ effect: "once", run: async (): Promise<Id> => ({ id: `mail-${++sent}` }) });
+    const { instanceId } = await runLab(async ({ step }) => step.effect("mail", mail, {}, { record: () => row(mends.id) }));
+    const doubt = async (epoch = 0) => {
+      const of = async () => (await listEffects(probeEnv, operator, { state: "in_doubt", limit: 200 })).items;
+      const found = await until(
+        async () => (await of()).find((one) => one.instanceId === instanceId && one.epoch > epoch),
+        (one) => one !== undefined,
+      );
+      if (!found) throw new Error("Nothing is in doubt.");
+      return found;
+    };
+    const answer = async (given: Parameters<typeof resolveDoubt>[3]) =>
+      resolveDoubt(probeEnv, operator, (await doubt()).key, given, "looked at it");
+    return { instanceId, mends, doubt, answer, sent: () => sent };
+  }
+
+  it("says that it happened, what it answered, what was refused and what helps; that it did not is refused", async () => {
+    const { instanceId, doubt, answer, sent } = await refused();
+    const { error, answered, follows, epoch } = await doubt();
+    expect(error?.message).toMatch(/^It happened, and answered \{"id":"mail-1"\}\. What is recorded with that was refused: .*UNIQUE/);
+    expect(error?.message).toContain("Deploy code whose record fits, then confirm it with that output; or cancel the instance");
+    expect(answered).toEqual({ output: '{"id":"mail-1"}', outputRef: null });
+    expect(follows).toMatchObject({ reject: null, retry: expect.stringContaining("it did happen, so this is a second time") });
+    expect(follows.confirm).toContain("Nothing is sent. Where its rows are refused again");
+
+    const why = expect.stringMatching(/^It did happen: .* A retry of it does it a second time\.$/);
+    await expect(answer({ verb: "reject" })).rejects.toMatchObject({ code: "invalid_transition", message: why });
+    expect(await rows("SELECT verb, result FROM actions WHERE instance_id = ?1", instanceId)).toEqual([
+      { verb: "reject", result: "no_change" },
+    ]);
+    expect(await doubt()).toMatchObject({ epoch, answered: { output: '{"id":"mail-1"}' } });
+    expect(sent()).toBe(1);
+  });
+
+  it("W17 confirmed before that is mended it says again that the rows are at fault, and still what it answered; then it goes on", async () => {
+    const { instanceId, mends, doubt, answer, sent } = await refused();
+    let { epoch } = await doubt();
+    for (const [output, fault] of [
+      [{ id: "mail-1" }, "UNIQUE.* Its rows are at fault\\. Deploy code whose record fits"],
+      [null, "UNIQUE.* If it is not what the effect answered, confirm it anew with what it did; else its rows are at fault\\."],
+    ] as const) {
+      await answer({ verb: "confirm", output });
+      const again = await doubt(epoch);
+      expect(again.error?.message).toMatch(new RegExp(`^What "mail" records with the output that was confirmed was refused: .*${fault}`));
+      expect(again.answered).toEqual({ output: '{"id":"mail-1"}', outputRef: null });
+      expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+      epoch = again.epoch;
+    }
+    await expect(answer({ verb: "reject" })).rejects.toMatchObject({ code: "invalid_transition" });
+    mends.id = crypto.randomUUID();
+    await answer({ verb: "confirm", output: { id: "mail-1" } });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await outputOf(instanceId)).toEqual({ id: "mail-1" });
+    expect(await rows("SELECT 1 FROM probe_rows WHERE id = ?1", mends.id)).toHaveLength(1);
+    expect((await effectsOf(probeEnv, operator, instanceId))[0]).toMatchObject({ state: "done", error: null, answered: null });
+    expect(sent()).toBe(1);
+  });
+
+  it("done again all the same it is a second effect; what the first answered stays on record", async () => {
+    const { instanceId, mends, answer, doubt, sent } = await refused();
+    await doubt();
+    mends.id = crypto.randomUUID();
+    await answer({ verb: "retry_anyway" });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(sent()).toBe(2);
+    expect(await effectsOf(probeEnv, operator, instanceId)).toMatchObject([
+      { generation: 1, state: "superseded", answered: { output: '{"id":"mail-1"}' } },
+      { generation: 2, state: "done", output: '{"id":"mail-2"}', answered: null },
+    ]);
+  });
+
+  it("is ended by a cancel that takes nothing back; what it answered is then said for the record", async () => {
+    const { instanceId, answer, doubt, sent } = await refused();
+    await doubt();
+    await cancelInstance(probeEnv, operator, instanceId, { undo: false, reason: "the row will never fit" });
+    expect(await reaches(instanceId, "terminated")).toBe("terminated");
+    await expect(answer({ verb: "reject" })).rejects.toMatchObject({ code: "invalid_transition" });
+    await answer({ verb: "confirm", output: { id: "mail-1" } });
+    expect((await effectsOf(probeEnv, operator, instanceId))[0]).toMatchObject({ state: "confirmed", output: '{"id":"mail-1"}' });
+    expect(sent()).toBe(1);
+  });
+
+  it("withholds of what it answered what its message marks as sensitive, wherever that is said", async () => {
+    const [by, person] = [await reader(), ada()];
+    const mail = defineStep({ effect: "once", run: async () => ({ sent_to: person.email }) });
+    const { instanceId } = await runLab(
+      async ({ step }) => {
+        const id = await step.read("id", taken);
+        await step.effect("mail", mail, {}, { record: () => row(id) });
+      },
+      { person },
+    );
+    expect(await reaches(instanceId, "in_doubt", "errored")).toBe("in_doubt");
+    const { body: instance } = await by.get(`/v1/instances/${instanceId}`);
+    const answered = { output: { sent_to: REDACTED }, output_ref: null };
+    expect(instance.doubts).toMatchObject([{ step: "mail", reject: null, answered, retry: expect.any(String) }]);
+    const { items } = (await by.get(`/v1/instances/${instanceId}/effects`)).body;
+    expect(items).toMatchObject([{ step: "mail", state: "in_doubt", answered }]);
+    expect(JSON.stringify([instance, items])).not.toContain(person.email);
+  });
+});
