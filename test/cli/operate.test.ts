@@ -147,6 +147,27 @@ it("shows a doubt, how it is answered, and goes on by the answer", async () => {
   expect((await say(["effects", "list", "--instance", "latest"])).out).toMatch(/write to the customer +once +done/);
 });
 
+it("says of a doubt that is known to have happened what it answered, ready to be confirmed, and how to end it; that it did not is refused", async () => {
+  const ada = caller(await shop());
+  const say = millrace(ada);
+  const order = `order-${fresh()}`;
+  const torn = await say(["enqueue", "order.change", "--payload", JSON.stringify({ order, change: 1, torn: true }), "--wait"]);
+  expect(torn.code, torn.err).toBe(3);
+  expect(torn.err).toContain(
+    '“write to the customer” happened; what is recorded with it was refused. It happened, and answered {"sent":true}.',
+  );
+  expect(torn.err).not.toContain("Nobody knows");
+  expect(torn.err).not.toContain("effects reject");
+  const [, key = ""] = /confirm (\S+) --reason … --output '\{"sent":true\}'$/m.exec(torn.err) ?? [];
+  const [, id = ""] = /npx millrace instances cancel (\S+) --no-undo --reason …$/m.exec(torn.err) ?? [];
+  expect(torn.err).toContain(`to have it done a second time: npx millrace effects retry ${key} --reason …`);
+  expect(await say(["effects", "reject", key, "--reason", "their log is slow"])).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("It did happen"),
+  });
+  expect(await say(["instances", "cancel", id, "--no-undo", "--reason", "no page left", "--wait"])).toMatchObject({ code: 0 });
+});
+
 it("shows a dead letter, what a replay would do, and replays it with a corrected payload", async () => {
   const at = await app();
   const ada = caller(at);

@@ -94,6 +94,32 @@ async function lostLetter(by: Person, order = "eu/9"): Promise<string> {
   return id;
 }
 
+it("a doubt that is known to have happened says so everywhere, offers what it answered, and not that it did not happen", async () => {
+  const ada = await person({ at: await shop() });
+  const payload = { order: "eu/11", change: 1, torn: true };
+  const { instance_id: id } = await ada.ask<{ instance_id: string }>("POST", "/v1/commands", { type: "order.change", payload });
+  const page = await ada.open();
+  await page.getByText("it happened, and what is recorded with it was refused").waitFor({ timeout: 30_000 });
+  await page.getByRole("listitem").filter({ hasText: "eu/11" }).getByRole("link").click();
+  const cause = page.getByRole("region", { name: "In doubt" });
+  await cause.getByText("It is known that write to the customer happened: what is recorded with it was refused.").waitFor();
+  await cause.getByText("The letter book has no page left.").waitFor();
+  expect(await cause.getByRole("button").allTextContents()).toEqual(["It happened", "Run it a second time"]);
+  await expectFit(page, "instance-known-doubt");
+  await cause.getByRole("button", { name: "It happened" }).click();
+  const dialog = page.getByRole("dialog");
+  expect(JSON.parse(await dialog.getByLabel("What it answered").inputValue())).toEqual({ sent: true });
+  await dialog.getByText("Where its rows are refused again, it comes back").waitFor();
+  await expectFit(page, "instance-known-confirm");
+  await dialog.getByLabel("Why").fill("the book has a new page");
+  await page.keyboard.press("Control+Enter");
+  await dialog.waitFor({ state: "hidden" });
+  await cause.getByText("Its rows are at fault").waitFor();
+  expect((await ada.ask<{ doubts: object[] }>("GET", `/v1/instances/${id}`)).doubts).toMatchObject([
+    { reject: null, answered: { output: { sent: true }, output_ref: null } },
+  ]);
+});
+
 const buttons = (page: Page) => page.locator("main .acts button").allTextContents();
 
 it("a doubt of what is cancelled offers the answers that are taken, says that nothing is sent, and no act that is refused", async () => {

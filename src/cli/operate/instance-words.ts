@@ -1,7 +1,7 @@
 import { oneLine } from "../terminal.ts";
 import type { Instance, InstanceDetail } from "./answers.ts";
 import { callOf } from "./usage.ts";
-import { moment } from "./words.ts";
+import { moment, shellWord, shownJson } from "./words.ts";
 
 /** How an instance stands, in a line: what it is, what it failed of, what it waits for. */
 export function standing(instance: Instance): string {
@@ -32,16 +32,25 @@ export function nextLines({ id, status, error, waiting_for: waits, undo, doubts 
     const hint = error?.hint === undefined ? [] : [oneLine(error.hint)];
     return [...hint, `Mend the cause, then: ${act("retry")}   (--dry-run says first what that would do)`];
   }
-  if (status === "in_doubt") return doubts.flatMap(doubtLines);
+  if (status === "in_doubt") return doubts.flatMap((doubt) => doubtLines(id, doubt));
   if (status === "paused") return [`It goes on with: ${act("resume")}`];
   if (status === "dead") return [`Its message is a dead letter: ${callOf("dead-letters list")}`];
   const asks = undo === null ? waits.flatMap(({ approval_id: question }) => (question === null ? [] : [question])) : [];
   return asks.map((question) => `Answer it: ${callOf("approvals approve", question, "--reason …")}, or reject`);
 }
 
-/** How a doubt is looked at, and the three answers that it may have. */
-function doubtLines({ step, effect, why }: InstanceDetail["doubts"][number]): string[] {
+/** How a doubt is looked at, and the answers that it may have; of what is known to have happened none that it did not. */
+function doubtLines(id: string, { step, effect, why, answered, retry }: InstanceDetail["doubts"][number]): string[] {
   const answer = (verb: string) => callOf("effects", verb, effect, "--reason …");
+  if (answered !== null) {
+    const output = answered.output_ref === null ? shellWord(shownJson(answered.output)) : "…";
+    return [
+      oneLine(`“${step}” happened; what is recorded with it was refused. ${why ?? ""}`),
+      `  once code is deployed whose record fits: ${answer("confirm")} --output ${output}`,
+      `  to end it, and leave what happened as it is: ${callOf("instances cancel", id, "--no-undo --reason …")}`,
+      ...(retry === null ? [] : [`  to have it done a second time: ${answer("retry")}`]),
+    ];
+  }
   return [
     oneLine(`Nobody knows whether “${step}” happened${why === null ? "" : `: ${why}`} Look upstream, then say what is so:`),
     `  it happened, and answered this (null for nothing): ${answer("confirm")} --output …`,

@@ -14,6 +14,11 @@ export function shownJson(value: unknown, indent = 0): string {
 /** What JSON itself does not escape: later controls, separators of lines, and what hides or changes the order. Line ends are its own. */
 const UNSEEN = /[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--\n]/gv;
 
+/** A text as one word of a command line, whatever is in it. */
+export function shellWord(text: string): string {
+  return `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}
+
 /** To people, beside the answer: what happens, and what may come next. */
 export function tell(sentence: string): void {
   process.stderr.write(`${sentence}\n`);

@@ -65,6 +65,11 @@ export type DoubtVerb = keyof typeof TO_DOUBTS;
 /** What follows from each answer to a doubt, as the API says it; null for one that it would refuse. */
 export type Follows = Readonly<Record<DoubtVerb, string | null>>;
 
+/** A doubt that nobody denies is known to have happened: done again, it is done a second time. */
+function wordOf(verb: DoubtVerb, follows: Follows): string {
+  return verb === "retry" && follows.reject === null ? "Run it a second time" : TO_DOUBTS[verb];
+}
+
 /** A button for each answer that is taken, with what follows from it. */
 export function DoubtAnswers({ follows, answer }: { follows: Follows; answer: (verb: DoubtVerb) => void }) {
   return (
@@ -74,7 +79,7 @@ export function DoubtAnswers({ follows, answer }: { follows: Follows; answer: (v
         .map((verb) => (
           <li key={verb}>
             <button type="button" onClick={() => answer(verb)}>
-              {TO_DOUBTS[verb]}
+              {wordOf(verb, follows)}
             </button>
             <span>{follows[verb]}</span>
           </li>
@@ -96,17 +101,20 @@ const ANOTHER = [
   "The step's output is this one from now on; a retry goes on with it. Nothing is sent. An output that the step cannot use brings it in doubt.",
 ] as const;
 
-/** Says of an effect in doubt whether it happened. */
+/** Says of an effect in doubt whether it happened; what is known that it answered is there to begin with. */
 export function AnswerDoubt({ doubt, verb, follows, done, close }: AskedOfDoubt & { done: (followed: string) => void; close: () => void }) {
-  const [text, setText] = useState("");
-  const { key, step, item, input } = doubt;
+  const { key, step, item, input, answered } = doubt;
+  const isKnown = answered !== null && answered.output_ref === null;
+  const [text, setText] = useState(isKnown ? JSON.stringify(answered.output, null, 2) : "");
   const output = writtenJson(text.trim() === "" ? "null" : text);
-  const [word, following] = follows ? [TO_DOUBTS[verb], follows[verb] ?? ""] : ANOTHER;
+  const [word, following] = follows ? [wordOf(verb, follows), follows[verb] ?? ""] : ANOTHER;
   return (
     <Act<undefined, Done>
       title={`${step}${item && ` [${item}]`}: ${word.toLowerCase()}`}
       verb={word}
-      final={verb === "retry" ? "If it did happen, it happens twice, and nothing takes that back." : null}
+      final={
+        verb === "retry" ? `${answered ? "It did happen: it" : "If it did happen, it"} happens twice, and nothing takes that back.` : null
+      }
       isReady={verb !== "confirm" || output.wrong === undefined}
       missing="What it answered is no JSON yet."
       show={() => <p>{following}</p>}
@@ -122,8 +130,13 @@ export function AnswerDoubt({ doubt, verb, follows, done, close }: AskedOfDoubt 
       )}
       {verb === "confirm" && (
         <>
-          <JsonField label="What did it answer? (JSON; leave empty if it answers nothing)" text={text} change={setText} mayBeEmpty />
-          <Example doubt={doubt} take={setText} />
+          <JsonField
+            label={isKnown ? "What it answered, as is known (JSON)" : "What did it answer? (JSON; leave empty if it answers nothing)"}
+            text={text}
+            change={setText}
+            mayBeEmpty
+          />
+          {!isKnown && <Example doubt={doubt} take={setText} />}
         </>
       )}
     </Act>

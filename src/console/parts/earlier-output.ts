@@ -1,7 +1,7 @@
 import { get, type Item, type Result } from "../data/api.ts";
 
 /** An effect in doubt, as far as an answer to it needs it. */
-export type Doubt = Pick<Item<"/v1/effects">, "key" | "instance_id" | "step" | "item" | "input">;
+export type Doubt = Pick<Item<"/v1/effects">, "key" | "instance_id" | "step" | "item" | "input" | "answered">;
 
 interface Earlier {
   output?: unknown;

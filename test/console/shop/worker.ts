@@ -20,10 +20,16 @@ import * as z from "zod";
 
 const orders = defineLaneQueue({ name: "orders" });
 
-/** Change an order. `refused` is one that the warehouse does not make, `lost` one whose letter is cut off behind its request. */
+/** Change an order. `refused` is one that the warehouse does not make, `lost` one whose letter is cut off behind its request, `torn` one whose letter cannot be recorded. */
 const OrderChange = defineCommand({
   type: "order.change",
-  payload: z.object({ order: z.string().min(1), change: z.int(), refused: z.boolean().default(false), lost: z.boolean().default(false) }),
+  payload: z.object({
+    order: z.string().min(1),
+    change: z.int(),
+    refused: z.boolean().default(false),
+    lost: z.boolean().default(false),
+    torn: z.boolean().default(false),
+  }),
   key: ({ order, change }) => `${order}/${change}`,
   subject: ({ order }) => order,
   queue: orders,
@@ -50,9 +56,13 @@ const writeLetter = defineStep<{ to: string; lost: boolean }, { sent: boolean }>
 const changeOrder = defineWorkflow({
   name: "change-order",
   on: OrderChange,
-  async run({ payload: { order, refused, lost }, step }) {
+  async run({ payload: { order, refused, lost, torn }, step }) {
     await step.effect("tell the warehouse", tellWarehouse, { refused });
-    await step.effect("write to the customer", writeLetter, { to: order, lost });
+    const record = () => {
+      if (torn) throw new Error("The letter book has no page left.");
+      return {};
+    };
+    await step.effect("write to the customer", writeLetter, { to: order, lost }, { record });
   },
 });
 

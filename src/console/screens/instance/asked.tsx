@@ -46,16 +46,23 @@ interface DoubtProps {
   answer: (doubt: Doubt, verb: DoubtVerb) => void;
 }
 
-/** An effect that nobody knows the outcome of: what it sent, and what can be said of it with what follows. */
+/**
+ * An effect that nobody knows the outcome of, or that happened and whose rows were refused: what it sent, and what can be said of it with
+ * what follows.
+ */
 export function OpenDoubt({ step, why, since, follows, effect, answer }: DoubtProps) {
+  const isKnown = effect?.answered != null;
   return (
     <section class="cause" data-tone="orange" aria-label="In doubt">
       <p>
-        Nobody knows whether{" "}
+        {isKnown ? "It is known that" : "Nobody knows whether"}{" "}
         <strong>
           <bdi>{effect ? labelOf(effect) : step}</bdi>
         </strong>{" "}
-        happened. Look at the receiving side, then say:
+        happened
+        {isKnown
+          ? ": what is recorded with it was refused. Deploy code whose record fits, then say:"
+          : ". Look at the receiving side, then say:"}
       </p>
       {effect && may("operate") && <DoubtAnswers follows={follows} answer={(verb) => answer(effect, verb)} />}
       <p class="beside quiet">

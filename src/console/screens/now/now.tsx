@@ -77,10 +77,11 @@ function NeedsList({ needs, again }: { needs: Needs; again: () => void }) {
             {workflow} · {step ?? code}: {message}
           </Need>
         ))}
-        {of(doubts).map(({ key, instance_id, workflow, subject, step, item, updated_at }) => (
+        {of(doubts).map(({ key, instance_id, workflow, subject, step, item, answered, updated_at }) => (
           <Need key={key} word="in_doubt" tone="orange" count={1} to={hrefOf("instances", instance_id)} last={updated_at} note="since">
             {workflow} · {subject} · {step}
-            {item && ` [${item}]`}: nobody knows whether it happened
+            {item && ` [${item}]`}:{" "}
+            {answered ? "it happened, and what is recorded with it was refused" : "nobody knows whether it happened"}
           </Need>
         ))}
         {of(letters).map(({ id, count, queue, reason, message, first_at, last_at }) => (

@@ -14,7 +14,7 @@ import { useTold } from "./told.tsx";
 
 const MOST = 100;
 
-/** Effects of which nobody knows whether they happened: each is answered here. */
+/** Effects of which nobody knows whether they happened, or whose rows were refused: each is answered here. */
 export function Doubts() {
   const [asked, ask] = useState<AskedOfDoubt | undefined>();
   const { data, problem, again } = useData(
@@ -27,7 +27,7 @@ export function Doubts() {
     <>
       <p class="quiet">
         An attempt was cut off behind its request, and its class lets nobody repeat it unasked. Look at the receiving side first: it
-        happened, it did not, or nobody can tell.
+        happened, it did not, or nobody can tell. Of one that says that it happened, its rows were refused: they are mended first.
       </p>
       {line}
       {problem && <ProblemNote problem={problem} />}
