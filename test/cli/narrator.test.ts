@@ -73,7 +73,7 @@ describe("What the terminal says of an instance", () => {
     hear(uncaught("Error: No."));
     vi.advanceTimersByTime(10_000);
     expect(heard).toEqual([
-      "place-order 42 errored at charge card: No. Never.\n          retry it: npx millrace instances retry abc --reason 'looked at it'",
+      "place-order 42 errored at charge card: No. Never.\n          retry it: npx millrace instances retry abc --reason …",
     ]);
   });
 
@@ -82,10 +82,8 @@ describe("What the terminal says of an instance", () => {
     const error = "The step's output is not JSON. It happened: confirm it with an output (POST /v1/effects/WyJh_-/confirm), then retry.";
     hear(`${ERROR}${JSON.stringify({ log: "ended", ...order, status: "errored", step: "pay", code: "output_not_serializable", error })}`);
     const [, say, retry] = heard[0]?.split("\n") ?? [];
-    expect(say).toBe(
-      "          say what it answered (null for nothing): npx millrace effects confirm WyJh_- --reason 'looked at it' --output …",
-    );
-    expect(retry).toBe("          then retry it: npx millrace instances retry abc --reason 'looked at it'");
+    expect(say).toBe("          say what it answered (null for nothing): npx millrace effects confirm WyJh_- --reason … --output …");
+    expect(retry).toBe("          then retry it: npx millrace instances retry abc --reason …");
   });
 
   it("that it ran with an output that a person confirmed, and how to confirm it anew before the retry", () => {
@@ -94,7 +92,7 @@ describe("What the terminal says of an instance", () => {
       'It ran with the output that a person confirmed for "mail": confirm it anew (POST /v1/effects/WyJh_-/confirm), then retry.';
     hear(`${ERROR}${JSON.stringify({ log: "ended", ...order, status: "errored", step: "", code: "step_failed", error: "No id.", hint })}`);
     const [, retry, confirm] = heard[0]?.split("\n") ?? [];
-    expect(retry).toBe("          retry it: npx millrace instances retry abc --reason 'looked at it'");
+    expect(retry).toBe("          retry it: npx millrace instances retry abc --reason …");
     expect(confirm).toMatch(/^ {10}if what was confirmed is wrong, first: npx millrace effects confirm WyJh_- /);
   });
 
@@ -122,7 +120,7 @@ describe("What the terminal says of an instance", () => {
     hear(JSON.stringify({ log: "waiting", ...order, step: "approve refund", approval_id: "abc-1", until: "2026-12-01T00:00:00.000Z" }));
     expect(heard).toEqual([
       "place-order 42: approve refund, waits until 2026-12-01T00:00:00.000Z for an answer\n          " +
-        "answer it: npx millrace approvals approve abc-1 --reason 'looked at it'",
+        "answer it: npx millrace approvals approve abc-1 --reason …",
     ]);
   });
 
@@ -157,8 +155,21 @@ describe("What the terminal says of an instance", () => {
       [
         "place-order 42: mail, attempt 1, in doubt: 409.",
         "what was sent: npx millrace effects list --instance abc",
-        "if it happened, with what it answered (null for nothing): npx millrace effects confirm WyJh_- --reason 'looked at it' --output …",
-        "if it did not: npx millrace effects reject WyJh_- --reason 'looked at it'",
+        "if it happened, with what it answered (null for nothing): npx millrace effects confirm WyJh_- --reason … --output …",
+        "if it did not: npx millrace effects reject WyJh_- --reason …",
+      ].join("\n          "),
+    ]);
+  });
+
+  it("that it is known to have happened, and is confirmed once its record fits", () => {
+    const { heard, hear } = listener();
+    const doubt = { ...{ log: "attempt", ...order, step: "mail", attempt: 1, outcome: "in_doubt" }, effect: "WyJh_-", happened: true };
+    hear(`${WARNING}${JSON.stringify({ ...doubt, code: "in_doubt", error: "It happened, and answered 1." })}`);
+    expect(heard).toEqual([
+      [
+        "place-order 42: mail, attempt 1, in doubt: It happened, and answered 1.",
+        "what it answered, and what can be said: npx millrace instances show abc",
+        "once code is deployed whose record fits: npx millrace effects confirm WyJh_- --reason … --output …",
       ].join("\n          "),
     ]);
   });
@@ -174,8 +185,8 @@ describe("What the terminal says of an instance", () => {
     vi.advanceTimersByTime(10_000);
     const [look, back, up] = [
       "look at it: npx millrace dead-letters show d1-x",
-      "send it back: npx millrace dead-letters replay d1-x --reason 'looked at it'",
-      "give it up: npx millrace dead-letters skip d1-x --reason 'looked at it'",
+      "send it back: npx millrace dead-letters replay d1-x --reason …",
+      "give it up: npx millrace dead-letters skip d1-x --reason …",
     ];
     const other = (command: string) => command.replaceAll("d1-x", "d1-y");
     expect(heard).toEqual([
@@ -206,7 +217,7 @@ describe("What the terminal says of an instance", () => {
     const [said, see, retry] = heard[7]?.split("\n          ") ?? [];
     expect(said).toBe("place-order: 297 more errored at charge card of the same cause, the last of No.");
     expect(see).toBe("see them: npx millrace instances list --cause c0ffee");
-    expect(retry).toContain(`-d '{"verb":"retry","filter":{"cause":"c0ffee"},"reason":"looked at it"}'`);
+    expect(retry).toContain(`-d '{"verb":"retry","filter":{"cause":"c0ffee"},"reason":…}'`);
     vi.advanceTimersByTime(60_000);
     hear(`${ERROR}${JSON.stringify(ended)}\u001b[0m`);
     expect(heard).toHaveLength(9);

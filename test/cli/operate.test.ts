@@ -141,6 +141,10 @@ it("shows a doubt, how it is answered, and goes on by the answer", async () => {
     code: 2,
     err: expect.stringContaining("--output is missing"),
   });
+  for (const place of ["…", '"…"', " … ", "..."]) {
+    const copied = await say(["effects", "reject", key, "--reason", place]);
+    expect(copied).toMatchObject({ code: 2, err: expect.stringContaining("is only the place for one: say why in some words") });
+  }
   const confirmed = await say(["effects", "confirm", key, "--output", '{"sent":true}', "--reason", "they have it", "--wait"]);
   expect(confirmed.code, confirmed.err).toBe(0);
   expect(confirmed.err).toContain(`change-order of ${order} is complete.`);

@@ -94,7 +94,8 @@ function countedLines({ url, tokenFile }: { url: string; tokenFile: string }, to
     ];
   const said = oneLine(`${workflow}: ${more} more errored at ${step || "no step"} of the same cause, the last of ${error}`);
   if (cause === undefined || !isNamed(told)) return [said];
-  const body = JSON.stringify({ verb: "retry", filter: { cause }, reason: "looked at it" });
+  // No JSON before a reason is filled in.
+  const body = `{"verb":"retry","filter":{"cause":"${cause}"},"reason":…}`;
   return [
     said,
     `see them: ${callOf("instances list --cause", cause)}`,
@@ -128,6 +129,8 @@ interface Told extends LogLine {
   cause?: string;
   /** The key of an effect in doubt. */
   effect?: string;
+  /** Of a doubt: it is known to have happened, and its rows were refused. */
+  happened?: boolean;
   /** The letter of a message that was captured. */
   dead_letter?: string;
   code?: string;
@@ -155,20 +158,25 @@ function isNamed({ instance_id, effect, dead_letter, event_type, approval_id, ca
  */
 function nextCommands({ url, tokenFile }: { url: string; tokenFile: string }, told: Told): string[] {
   const { log, instance_id = "", outcome, effect = "", dead_letter, code, error, event_type, open, approval_id, hint } = told;
+  if (outcome === "in_doubt" && told.happened === true)
+    return [
+      `what it answered, and what can be said: ${callOf("instances show", instance_id)}`,
+      `once code is deployed whose record fits: ${confirmed(effect)}`,
+    ];
   if (outcome === "in_doubt")
     return [
       `what was sent: ${callOf("effects list --instance", instance_id)}`,
       `if it happened, with what it answered (null for nothing): ${confirmed(effect)}`,
-      `if it did not: ${looked("effects reject", effect)}`,
+      `if it did not: ${because("effects reject", effect)}`,
     ];
   if (dead_letter !== undefined && log === "delivery")
     return [
       `look at it: ${callOf("dead-letters show", dead_letter)}`,
-      ...(code === "idempotency_key_reused" ? [] : [`send it back: ${looked("dead-letters replay", dead_letter)}`]),
-      `give it up: ${looked("dead-letters skip", dead_letter)}`,
+      ...(code === "idempotency_key_reused" ? [] : [`send it back: ${because("dead-letters replay", dead_letter)}`]),
+      `give it up: ${because("dead-letters skip", dead_letter)}`,
     ];
   if (log === "ended" && error !== undefined) {
-    const retry = looked("instances retry", instance_id);
+    const retry = because("instances retry", instance_id);
     const [, given] = (typeof hint === "string" && CONFIRM.exec(hint)) || [];
     if (given !== undefined) return [`retry it: ${retry}`, `if what was confirmed is wrong, first: ${confirmed(given)}`];
     const [, key] = (OUTPUT_LOST.has(code) && CONFIRM.exec(error)) || [];
@@ -176,7 +184,7 @@ function nextCommands({ url, tokenFile }: { url: string; tokenFile: string }, to
     return [`say what it answered (null for nothing): ${confirmed(key)}`, `then retry it: ${retry}`];
   }
   if (log !== "waiting") return [];
-  if (approval_id !== undefined) return [`answer it: ${looked("approvals approve", approval_id)}`];
+  if (approval_id !== undefined) return [`answer it: ${because("approvals approve", approval_id)}`];
   if (open !== true) return [];
   const body = `{"type":"${event_type}","payload":{…}}`;
   return [
@@ -184,13 +192,13 @@ function nextCommands({ url, tokenFile }: { url: string; tokenFile: string }, to
   ];
 }
 
-/** An act, with the reason that people may leave as it is. */
-function looked(...words: readonly string[]): string {
-  return callOf(...words, "--reason 'looked at it'");
+/** An act, with the place for its reason: what nobody has filled in is refused. */
+function because(...words: readonly string[]): string {
+  return callOf(...words, "--reason …");
 }
 
 function confirmed(effect: string): string {
-  return `${looked("effects confirm", effect)} --output …`;
+  return `${because("effects confirm", effect)} --output …`;
 }
 
 const OUTPUT_LOST: ReadonlySet<string | undefined> = new Set(["output_not_serializable", "output_too_large"]);

@@ -8,9 +8,13 @@ export const DRY_RUN = { "dry-run": { says: "say what it would do, and do nothin
 /** What is given for a dry run, of which nothing is kept. */
 const LOOKING = "a dry run";
 
-/** The reason that was given. Errors: a `Misuse` where there is none. */
+const IS_PLACE = /^["'“]?(?:…|\.\.\.)["'”]?$/;
+
+/** The reason that was given. Errors: a `Misuse` where there is none, or the place for one that a line has which is ready to be copied. */
 export function reasonOf({ text }: Pick<Asked<"reason">, "text">, isDryRun = false): string {
   const reason = text("reason")?.trim() || (isDryRun ? LOOKING : undefined);
   if (reason === undefined) throw new Misuse("--reason is missing: say why in some words, which the audit keeps.");
+  if (IS_PLACE.test(reason))
+    throw new Misuse(`--reason ${reason} is only the place for one: say why in some words, which the audit keeps.`);
   return reason;
 }
