@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { messageOf } from "../contract/errors.ts";
+import { beginning } from "../contract/text.ts";
 import type { Failure } from "../pass/failure.ts";
 import type { Entry } from "../store/inbox/entry.ts";
 import type { EffectAttempt } from "./attempt.ts";
@@ -26,11 +27,14 @@ export async function recordConfirmed<Input, Output>(own: EffectAttempt<Input, O
     output = definition.output ? await definition.output.parseAsync(given) : given;
   } catch (cause) {
     const why = cause instanceof z.ZodError ? z.prettifyError(cause) : messageOf(cause);
-    return again(`The output that was confirmed is none of "${step.label}": ${why}. Confirm it with one that is.`);
+    const shape = given == null && definition.output ? ` It answers something, of this shape: ${shapeOf(definition.output)}.` : "";
+    return again(`The output that was confirmed is none of "${step.label}": ${why}.${shape} Confirm it with one that is.`);
   }
   const refused = (cause: unknown) => {
     const isKnown = answered?.output === entry.output && answered.outputRef === entry.output_ref;
-    const fault = isKnown ? "Its rows are at fault" : "If it is not what the effect answered, confirm it anew with what it did; else its rows are at fault";
+    const fault = isKnown
+      ? "Its rows are at fault"
+      : "If it is not what the effect answered, confirm it anew with what it did; else its rows are at fault";
     return again(`What "${step.label}" records with the output that was confirmed was refused: ${whyRefused(cause)} ${fault}. ${HELPS}`);
   };
   let made: Writes;
@@ -45,4 +49,10 @@ export async function recordConfirmed<Input, Output>(own: EffectAttempt<Input, O
     if (!saysOfWrites(error)) throw error;
     return refused(error);
   }
+}
+
+/** What an output looks like, as JSON Schema: the beginning of it. */
+function shapeOf(output: z.ZodType): string {
+  const { $schema: _, additionalProperties: __, ...shape } = z.toJSONSchema(output, { io: "input", unrepresentable: "any" });
+  return beginning(JSON.stringify(shape), 400);
 }

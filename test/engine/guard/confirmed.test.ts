@@ -69,6 +69,8 @@ describe("A doubt that is confirmed with a wrong output", () => {
     await confirm(null);
     const [again] = await doubt();
     expect(again).toMatchObject({ state: "in_doubt", error: { code: "in_doubt", message: expect.stringContaining("expected object") } });
+    const shape = '{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}';
+    expect(again?.error?.message).toContain(`It answers something, of this shape: ${shape}. Confirm it with one that is.`);
     expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
     await confirm({ id: "p1" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
@@ -96,7 +98,9 @@ describe("A doubt that is confirmed with a wrong output", () => {
     await confirm({ iid: "p1" });
     const [again] = await doubt();
     expect(again?.error?.message).toContain("A value that is undefined was to be written");
-    expect(again?.error?.message).toContain("If it is not what the effect answered, confirm it anew with what it did; else its rows are at fault.");
+    expect(again?.error?.message).toContain(
+      "If it is not what the effect answered, confirm it anew with what it did; else its rows are at fault.",
+    );
     expect(await reaches(instanceId, "in_doubt", "errored")).toBe("in_doubt");
     const id = crypto.randomUUID();
     await confirm({ id });

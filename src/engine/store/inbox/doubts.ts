@@ -64,7 +64,7 @@ export function settleDoubt(
 }
 
 /** The condition that an effect is known to have happened, because its own attempt said so (see `Failure`). */
-export const HAPPENED = fragment("(error->>'answered' IS NOT NULL)");
+const HAPPENED = fragment("(error->>'answered' IS NOT NULL)");
 const OUTPUT_LOST = fragment("(state = 'done' AND output IS NULL AND output_ref IS NULL AND error IS NOT NULL)");
 const WRITTEN_AS_GIVEN = fragment(`(state = 'done' AND token IN ('operator', '${SKIPPED}'))`);
 const GIVEN = fragment(`(state = 'confirmed' OR ${WRITTEN_AS_GIVEN.fragment})`);
