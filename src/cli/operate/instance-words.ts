@@ -43,7 +43,9 @@ export function nextLines({ id, status, error, waiting_for: waits, undo, doubts 
 function doubtLines(id: string, { step, effect, why, answered, retry }: InstanceDetail["doubts"][number]): string[] {
   const answer = (verb: string) => callOf("effects", verb, effect, "--reason …");
   if (answered !== null) {
-    const output = answered.output_ref === null ? shellWord(shownJson(answered.output)) : "…";
+    const known = answered.output_ref === null ? shownJson(answered.output) : "";
+    // What is withheld from the reader is no output.
+    const output = known === "" || known.includes("[redacted]") ? "…" : shellWord(known);
     return [
       oneLine(`“${step}” happened; what is recorded with it was refused. ${why ?? ""}`),
       `  once code is deployed whose record fits: ${answer("confirm")} --output ${output}`,

@@ -104,8 +104,10 @@ const ANOTHER = [
 /** Says of an effect in doubt whether it happened; what is known that it answered is there to begin with. */
 export function AnswerDoubt({ doubt, verb, follows, done, close }: AskedOfDoubt & { done: (followed: string) => void; close: () => void }) {
   const { key, step, item, input, answered } = doubt;
-  const isKnown = answered !== null && answered.output_ref === null;
-  const [text, setText] = useState(isKnown ? JSON.stringify(answered.output, null, 2) : "");
+  const known = answered?.output_ref === null ? JSON.stringify(answered.output, null, 2) : "";
+  // What is withheld from the reader is no output.
+  const isKnown = known !== "" && !known.includes("[redacted]");
+  const [text, setText] = useState(isKnown ? known : "");
   const output = writtenJson(text.trim() === "" ? "null" : text);
   const [word, following] = follows ? [wordOf(verb, follows), follows[verb] ?? ""] : ANOTHER;
   return (

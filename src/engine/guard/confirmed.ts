@@ -31,7 +31,8 @@ export async function recordConfirmed<Input, Output>(own: EffectAttempt<Input, O
     return again(`The output that was confirmed is none of "${step.label}": ${why}.${shape} Confirm it with one that is.`);
   }
   const refused = (cause: unknown) => {
-    const isKnown = answered?.output === entry.output && answered.outputRef === entry.output_ref;
+    // Nothing, over HTTP, is null.
+    const isKnown = answered?.outputRef === entry.output_ref && (answered.output ?? "null") === (entry.output ?? "null");
     const fault = isKnown
       ? "Its rows are at fault"
       : "If it is not what the effect answered, confirm it anew with what it did; else its rows are at fault";

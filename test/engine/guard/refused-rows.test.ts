@@ -103,6 +103,22 @@ describe("A once effect that happened, and whose rows are refused", () => {
     expect(sent()).toBe(1);
   });
 
+  it("that answered nothing is confirmed with nothing, and its rows are at fault all the same", async () => {
+    const id = await taken();
+    const mail = defineStep({ effect: "once", run: async () => {} });
+    const { instanceId } = await runLab(async ({ step }) => step.effect("mail", mail, {}, { record: () => row(id) }));
+    expect(await reaches(instanceId, "in_doubt", "errored")).toBe("in_doubt");
+    const [before] = await effectsOf(probeEnv, operator, instanceId);
+    expect(before?.answered).toEqual({ output: null, outputRef: null });
+    await resolveDoubt(probeEnv, operator, before?.key ?? "", { verb: "confirm", output: null }, "it has no answer");
+    const [again] = await until(
+      () => effectsOf(probeEnv, operator, instanceId),
+      ([now]) => now?.state === "in_doubt" && now.epoch !== before?.epoch,
+    );
+    expect(again?.error?.message).toMatch(/UNIQUE.* Its rows are at fault\./);
+    expect(again?.answered).toEqual({ output: null, outputRef: null });
+  });
+
   it("withholds of what it answered what its message marks as sensitive, wherever that is said", async () => {
     const [by, person] = [await reader(), ada()];
     const mail = defineStep({ effect: "once", run: async () => ({ sent_to: person.email }) });
