@@ -2,13 +2,14 @@ import { mutantsOf } from "./mutant.ts";
 
 const PLATFORM = "src/engine/workflow/platform.ts";
 const RESTS = "test/engine/operate/caught-before-rest.test.ts";
+const LATER = "test/engine/operate/undo-refused-later.test.ts";
 const READS = "test/engine/operate/cancel-reading.test.ts";
 
 /** What an undo and dry runs know of effects that failed without a record. */
 export const LEFT_OPEN = mutantsOf("operators", {
   "what failed without a record, and was caught, is left standing by an undo": {
     file: "src/engine/workflow/left-open.ts",
-    find: "(failed || cutOff.has(label))",
+    find: "failed || cutOff.has(label)",
     put: "cutOff.has(label)",
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",
   },
@@ -83,5 +84,29 @@ export const LEFT_OPEN = mutantsOf("operators", {
     find: "this.#hasMetAll.resolve(undefined);",
     put: "",
     killedBy: READS,
+  },
+  "a refusal counts for the tries before it": {
+    file: "src/engine/workflow/step-attempts.ts",
+    find: "failures.isUnclear(this.label) ? asUnclear(error) : error",
+    put: "error",
+    killedBy: LATER,
+  },
+  "an undo takes a refusal to do it once more for word that it did not happen": {
+    file: "src/engine/workflow/undoing.ts",
+    find: "error instanceof DidNotHappen",
+    put: "isDefiniteRefusal(error)",
+    killedBy: LATER,
+  },
+  "a run forgets what may stand of the run before": {
+    file: "src/engine/operate/instances/left.ts",
+    find: "reopened(run, known.get(label))",
+    put: "reopened(run, undefined)",
+    killedBy: LATER,
+  },
+  "an undo goes the way of a run that came less far": {
+    file: "src/engine/operate/instances/left.ts",
+    find: 'one.effect === "undoable"',
+    put: "false",
+    killedBy: LATER,
   },
 });

@@ -22,7 +22,7 @@ export const OPERATORS = mutantsOf("operators", {
   },
   "an undo leaves out in silence what its code does not meet": {
     file: UNDO,
-    find: "if (missed) throw this.#whyMissed(missed, passed);",
+    find: "if (missed !== undefined) throw this.#whyMissed(missed, passed);",
     put: "",
     // The code of a program comes by all that it did: it takes code that was changed since.
     killedBy: "test/engine/operate/undo.test.ts",
@@ -143,11 +143,11 @@ export const OPERATORS = mutantsOf("operators", {
     put: "last.updated_at < 0",
     killedBy: "test/engine/operate/cut-off.test.ts",
   },
-  "what was refused for good later is done once more by an undo": {
+  "what was refused each time is done once more by an undo": {
     file: "src/engine/workflow/undoing.ts",
     find: "failure === undefined || !isDefiniteRefusal(failure)",
     put: "true",
-    killedBy: "test/engine/operate/cut-off.test.ts",
+    killedBy: "test/engine/operate/undo-refused-later.test.ts",
   },
   "a stopped run with nothing on record but what was cut off cannot be undone": {
     file: "src/engine/store/instances/undoable.ts",

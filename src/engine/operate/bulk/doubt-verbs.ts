@@ -60,6 +60,7 @@ interface OfStep {
   takes_back: number;
   undoable: number;
   runs_no_more: number;
+  happened: number | null;
   count: number;
 }
 
@@ -69,10 +70,10 @@ async function byStep(name: Said, { env, by }: BulkCall, members: Statement): Pr
     env.DB,
     sql`
       SELECT i.workflow, e.step, i.status, i.undo AS undone_by, e.position < 0 AS takes_back, e.undoable,
-        ${nobodyRuns("e.position")} AS runs_no_more, count(*) AS count
+        ${nobodyRuns("e.position")} AS runs_no_more, e.error->>'answered' IS NOT NULL AS happened, count(*) AS count
       FROM (${members}) t LEFT JOIN inbox e ON ${isListed(fragment("t.id"))} AND e.state = 'in_doubt'
         LEFT JOIN instances i ON i.id = e.instance_id AND +i.tenant_id = ${by.tenantId}
-      GROUP BY i.workflow, e.step, i.status, i.undo IS NULL, takes_back, e.undoable, runs_no_more`,
+      GROUP BY i.workflow, e.step, i.status, i.undo IS NULL, takes_back, e.undoable, runs_no_more, happened`,
   );
   const parts = rows.map((row) => ({ ...saidOf(name, row), count: row.count }));
   return [...Map.groupBy(parts, ({ what, follows }) => JSON.stringify([what, follows])).values()]
@@ -82,12 +83,20 @@ async function byStep(name: Said, { env, by }: BulkCall, members: Statement): Pr
 
 function saidOf(name: Said, { workflow, step, status, undone_by: undo, ...row }: OfStep): Omit<BulkPart, "count"> {
   if (workflow === null) return { what: "no effect in doubt", follows: "Nothing: it was answered before, or is not there." };
-  const stands = { status, undo, takesBack: row.takes_back === 1, undoable: row.undoable === 1, runsNoMore: row.runs_no_more === 1 };
-  const { reject, retry } = answersTo(stands);
-  return { what: `${workflow} · ${step}`, follows: name === "reject" ? reject : (retry ?? REFUSED) };
+  const { reject, retry } = answersTo({
+    status,
+    undo,
+    takesBack: row.takes_back === 1,
+    undoable: row.undoable === 1,
+    runsNoMore: row.runs_no_more === 1,
+    hasHappened: row.happened === 1,
+  });
+  return { what: `${workflow} · ${step}`, follows: name === "reject" ? (reject ?? HAPPENED) : (retry ?? RUNS_NO_MORE) };
 }
 
-const REFUSED = "It is refused: nobody would run it again. Reject it, so that what happened is on record.";
+const HAPPENED =
+  "It is refused: it is known to have happened, and what is recorded with it was refused. Confirm it by itself, with what it answered.";
+const RUNS_NO_MORE = "It is refused: nobody would run it again. Reject it, so that what happened is on record.";
 
 /**
  * What has come of the instances whose doubts were answered. Of one that had failed before, nothing runs by an answer;

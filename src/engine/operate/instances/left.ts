@@ -61,8 +61,8 @@ export async function triedAnew(env: EngineEnv, instance: Instance, run: number,
 }
 
 /**
- * What an undo is told besides: it goes the way of the last run, and so hears with what that one failed. Where that was no effect, and a run
- * before came farther, to an effect that may stand, the step is taken once more: the undo has to come by that effect.
+ * What an undo is told besides: it goes the way of the last run, and so hears with what that one failed. Where that was no effect, and a
+ * run before came farther, to an effect that may stand, the step is taken once more: the undo has to come by that effect.
  */
 export async function itsEnd(env: EngineEnv, { id, error }: Instance, run: number): Promise<Steps> {
   const label = error?.step || error?.behind;
