@@ -100,9 +100,9 @@ const PAGE = 200;
 
 /**
  * Sends a body as it is, and answers the text. What a limit turns away is sent again when that says. Errors: an `ApiRefusal` with the
- * problem's own words.
+ * problem's own words, also of an answer that is not as `isWanted`: by default one of an engine.
  */
-function readerOf(url: string, token: string) {
+function readerOf(url: string, token: string, isWanted: (response: Response) => boolean = isGood) {
   return async function read(
     method: string,
     path: string,
@@ -120,7 +120,7 @@ function readerOf(url: string, token: string) {
         ...(body && { body: body.text }),
       }).catch(gone);
       const text = await response.text().catch(gone);
-      if (isGood(response)) return text;
+      if (isWanted(response)) return text;
       const seconds = Number(response.headers.get("retry-after"));
       const isPutOff = response.status === 429 && seconds > 0 && nth < TRIES;
       if (!isPutOff) throw refusalOf(`${method} ${path}`, response, text);
@@ -129,9 +129,9 @@ function readerOf(url: string, token: string) {
   };
 }
 
-/** Asks an engine's API one thing, as JSON. Errors: a `Refusal` with the problem's own words. */
-export function askerOf(url: string, token: string) {
-  const read = readerOf(url, token);
+/** Asks an engine's API one thing, as JSON; by `isWanted` another's. Errors: a `Refusal` with the problem's own words. */
+export function askerOf(url: string, token: string, isWanted?: (response: Response) => boolean) {
+  const read = readerOf(url, token, isWanted);
   return async function ask<Answer>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> {
     const text = await read(
       method,

@@ -127,7 +127,7 @@ describe("A once effect", () => {
     const { instanceId } = await runLab(({ step }) => step.effect("mail", definition, {}, { record }));
     expect(await reaches(instanceId, "in_doubt", "errored")).toBe("in_doubt");
     const [effect] = await effectsOf(probeEnv, operator, instanceId);
-    expect(effect?.error?.message).toContain('It happened and answered "mail-7"');
+    expect(effect?.error?.message).toContain('It happened, and answered "mail-7"');
     expect(effect?.error?.message).toContain("The shop's name is missing.");
   });
 });

@@ -11,7 +11,8 @@ export interface Change {
 
 /** What the story needs of its Worker. `outside` is where the warehouse, the carrier and the till listen. */
 export function lanesApi({ url, token }: Engine, outside: string) {
-  const ask = askerOf(url, token);
+  // Its Worker has the engine's objects, and routes of its own.
+  const ask = askerOf(url, token, ({ ok }) => ok);
   const steer = async (lane: string, order: string, verb: "resume" | "resend"): Promise<void> => {
     const answer = await ask<Steered>("POST", `/lanes/${lane}/${order}/${verb}`);
     if (!answer.done) throw new Refusal(answer.reason);
