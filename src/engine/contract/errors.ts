@@ -96,7 +96,10 @@ export interface ErrorDetail {
   to?: string;
   /** True for the refusal of an operator's action that has its row in the audit already. */
   audited?: boolean;
-  /** True for a refusal behind an attempt of which nobody knows what it did: it holds for its own attempt alone. */
+  /**
+   * True for a refusal behind an attempt of which nobody knows what it did: it holds for its own attempt alone. False for an error whose
+   * attempt has certainly done nothing, whatever its code.
+   */
   unclear?: boolean;
   cause?: unknown;
 }
@@ -145,7 +148,8 @@ export function notRetryable(message: string, upstreamStatus?: number): Millrace
 
 /** True for errors that say for certain the effect did not happen, so that even a `once` effect may be tried again. */
 export function isDefiniteRefusal(error: unknown): boolean {
-  return REFUSALS.has(codeOf(error) ?? "") && !isUnclear(error);
+  const unclear = unclearOf(error);
+  return unclear === false || (unclear === undefined && REFUSALS.has(codeOf(error) ?? ""));
 }
 
 const REFUSALS: ReadonlySet<ErrorCode> = new Set<EngineCode>(["retry_after", "upstream_refused", "not_retryable", "lock_held"]);
@@ -158,9 +162,9 @@ export function asUnclear(error: unknown): unknown {
   return Object.assign(new MillraceError(code, messageOf(error), { ...detailOf(error), unclear: true, cause }), { stack });
 }
 
-/** True for such a refusal. */
-export function isUnclear(error: unknown): boolean {
-  return detailOf(error).unclear === true;
+/** What an error says itself of whether its effect may have happened (see `ErrorDetail`); undefined where its code has to say it. */
+export function unclearOf(error: unknown): boolean | undefined {
+  return detailOf(error).unclear;
 }
 
 /**

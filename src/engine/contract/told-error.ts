@@ -7,21 +7,25 @@ interface Told {
   readonly code: ErrorCode;
   /** True for one that says itself that another attempt cannot cure it. */
   readonly isFinal: boolean;
-  /** True for a refusal behind an attempt of which nobody knows what it did. */
-  readonly isUnclear: boolean;
+  /** What it says itself of whether its effect may have happened; undefined where its code has to say it. */
+  readonly unclear: boolean | undefined;
 }
 
 /** The message with its code behind it. */
-export function tellError({ message, code, isFinal, isUnclear }: Told): string {
-  return `${message} (millrace: ${code}${isFinal ? ", final" : ""}${isUnclear ? ", unclear" : ""})`;
+export function tellError({ message, code, isFinal, unclear }: Told): string {
+  const happened = unclear === undefined ? "" : unclear ? UNCLEAR : NOTHING_DONE;
+  return `${message} (millrace: ${code}${isFinal ? ", final" : ""}${happened})`;
 }
 
-const TOLD = /^(.*) \(millrace: ([a-z][a-z0-9_]{0,63})(, final)?(, unclear)?\)$/s;
+const UNCLEAR = ", unclear";
+const NOTHING_DONE = ", nothing done";
+
+const TOLD = /^(.*) \(millrace: ([a-z][a-z0-9_]{0,63})(, final)?(, unclear|, nothing done)?\)$/s;
 
 /** Reads such a message; undefined for one without a code. */
 export function readTold(text: string): Told | undefined {
-  const [, message, code, final, unclear] = TOLD.exec(text) ?? [];
+  const [, message, code, final, happened] = TOLD.exec(text) ?? [];
   return message === undefined || code === undefined
     ? undefined
-    : { message, code, isFinal: final !== undefined, isUnclear: unclear !== undefined };
+    : { message, code, isFinal: final !== undefined, unclear: happened === undefined ? undefined : happened === UNCLEAR };
 }

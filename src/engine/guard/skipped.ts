@@ -60,7 +60,7 @@ export async function recordSkipped(
  */
 async function refuse(pass: Pass, { key, epoch }: Attempt, said: string): Promise<never> {
   await pass.recorder.refuseSkip({ key, epoch, run: await pass.run.number() });
-  throw new MillraceError("invalid_payload", said);
+  throw new MillraceError("invalid_payload", said, { unclear: false });
 }
 
 /** What a person gave instead of a step that only reads, which has no other record; undefined where nobody did. */

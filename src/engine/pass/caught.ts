@@ -64,8 +64,8 @@ const KINDS = new Map([EvalError, RangeError, ReferenceError, SyntaxError, TypeE
 
 /** The error as the code heard it. */
 export function errorOf({ name, code, message, effect }: Caught): Error {
-  const unclear = effect === "unknown" || effect === "undoable";
-  if (name === "MillraceError" && code) return new MillraceError(code, message, unclear ? { unclear } : {});
+  const known = effect === undefined ? {} : { unclear: leavesOpen({ effect }) };
+  if (name === "MillraceError" && code) return new MillraceError(code, message, known);
   return Object.assign(new (KINDS.get(name) ?? Error)(message), { name }, code && { code });
 }
 

@@ -1,5 +1,5 @@
 import { NonRetryableError } from "cloudflare:workflows";
-import { codeOf, isTerminal, isUnclear, MillraceError, messageOf, NON_RETRYABLE, saysTerminal } from "../contract/errors.ts";
+import { codeOf, isTerminal, MillraceError, messageOf, NON_RETRYABLE, saysTerminal, unclearOf } from "../contract/errors.ts";
 import { framesOf } from "../contract/stack.ts";
 import { readTold, tellError } from "../contract/told-error.ts";
 
@@ -17,7 +17,7 @@ export function asPlatformError(error: unknown): unknown {
 export function asStepError(error: unknown): unknown {
   const code = codeOf(error);
   if (code === undefined) return withoutCode(error);
-  const text = tellError({ message: messageOf(error), code, isFinal: saysTerminal(error), isUnclear: isUnclear(error) });
+  const text = tellError({ message: messageOf(error), code, isFinal: saysTerminal(error), unclear: unclearOf(error) });
   if (isTerminal(error)) return new NonRetryableError(text);
   return new Error(text.startsWith(NON_RETRYABLE) ? `Error: ${text}` : text);
 }
@@ -48,8 +48,11 @@ export function asNamed(error: unknown): unknown {
 export function fromStepError(error: unknown): unknown {
   const told = readTold(messageOf(error));
   if (!told) return error;
-  const { code, message, isFinal, isUnclear: unclear } = told;
-  return new MillraceError(code, message.replace(NAME, ""), { ...(isFinal && { terminal: true }), ...(unclear && { unclear }) });
+  const { code, message, isFinal, unclear } = told;
+  return new MillraceError(code, message.replace(NAME, ""), {
+    ...(isFinal && { terminal: true }),
+    ...(unclear !== undefined && { unclear }),
+  });
 }
 
 /** Before its message the platform puts the error's name, or not. */

@@ -1,7 +1,8 @@
 import { defineStep, sql } from "millrace";
 import { effectsOf, planRestart, planRetry, planUndo, restartInstance, retryInstance, undoInstance } from "millrace/operate";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { recorderOf } from "../../../src/engine/recorder/client.ts";
+import { mode } from "../../probe/mode.ts";
 import { dieAt, operator, probeEnv, rows } from "../harness.ts";
 import { outputOf, runLab } from "../lab.ts";
 import { failed, ONCE, retry, undo } from "./operating.ts";
@@ -42,6 +43,30 @@ describe("W17 I15 A step that was skipped with an output which is none of it", (
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(at.log).toEqual(["van", "pay", "ask", "pay back", "van back"]);
   });
+
+  it.each([
+    { of: "keyed", steps: "platform" },
+    { of: "natural", steps: "lean" },
+    { of: "keyed", steps: "lean" },
+    { of: "natural", steps: "platform" },
+  ] as const)(
+    "is what it was before: a $of one that was refused ($steps) did not happen, and an undo does not do it",
+    async ({ of, steps }) => {
+      mode.steps = steps;
+      onTestFinished(() => {
+        mode.steps = "platform";
+      });
+      const at = bank();
+      const id = await failedToPay(at, of, "refuses");
+      expect(verdictOn(await planUndo(probeEnv, operator, id))).toBe("nothing");
+      await skippedInVain(id);
+      expect(verdictOn(await planUndo(probeEnv, operator, id))).toBe("nothing");
+      at.away = false;
+      await undoInstance(probeEnv, operator, id, "called off");
+      expect(await kept(id, "terminated", "errored")).toBe("terminated");
+      expect(at.log).toEqual(["van", "pay", "van back"]);
+    },
+  );
 
   it.each(["keyed", "natural", "lookup", "once"] as const)("of class %s runs anew in a retry", async (of) => {
     const at = bank();
