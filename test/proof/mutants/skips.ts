@@ -80,7 +80,7 @@ export const SKIPS = mutantsOf("operators", {
   },
   "an undo takes a refused word for an upstream's no": {
     file: "src/engine/guard/skipped.ts",
-    find: 'throw new MillraceError("invalid_payload", said);',
+    find: 'throw new MillraceError("invalid_payload", said, { unclear: false });',
     put: 'throw new MillraceError("not_retryable", said);',
     killedBy: "test/engine/operate/undo-skip-refused.test.ts",
   },
