@@ -16,7 +16,7 @@ export async function onceAffordable<Paid extends object>(
 ): Promise<Paid> {
   let days = 0;
   for (let look = 1; ; look++) {
-    const key = look === 1 ? nth : [nth, `look ${look}`].filter(Boolean).join("/");
+    const key = look === 1 ? nth : [nth, `look ${look}`].filter(Boolean).join(", ");
     const done = await call(key, days === DAYS);
     if (!("refused" in done)) return done;
     try {

@@ -53,7 +53,7 @@ export const syncContacts = defineWorkflow({
       const isLast = index === PAUSES.length - 1;
       await step.sleep("let the CRM recover", pause, { key: round });
       waiting = await walk((place, key) =>
-        step.commit("retry contacts", () => retryChunk(call, place, isLast), { key: `${round}/${key}`, ...PATIENCE }),
+        step.commit("retry contacts", () => retryChunk(call, place, isLast), { key: `${round}, ${key}`, ...PATIENCE }),
       );
     }
   },

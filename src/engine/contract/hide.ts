@@ -1,6 +1,7 @@
 import type * as z from "zod";
 import { isEngineCode } from "./errors.ts";
 import { holdsMarks, REDACTED, redact } from "./redact.ts";
+import { withoutSlash } from "./step-names.ts";
 
 /** Hides in any value the texts that were withheld elsewhere. */
 export type Hide = <T>(value: T) => T;
@@ -56,7 +57,7 @@ function piecesOf(text: string): string[] {
   return [text.slice(0, end), ...piecesOf(text.slice(end))];
 }
 
-/** What one text looks like in the words of others: composed or not, in JSON with and without escapes, in addresses and forms, in HTML. */
+/** Spellings of a text: composed or not, in JSON with and without escapes, in addresses and forms, in HTML, in a step's key. */
 function spellingsOf(text: string): string[] {
   return [...new Set([text, text.normalize("NFC"), text.normalize("NFD")])].flatMap((one) => {
     const json = JSON.stringify(one).slice(1, -1);
@@ -70,6 +71,7 @@ function spellingsOf(text: string): string[] {
       form,
       form.replaceAll("+", "%20"),
       ...HTML.map((as) => asHtml(one, as)),
+      withoutSlash(one),
     ];
   });
 }

@@ -6,6 +6,22 @@ export function labelOf(name: string, item: string): string {
   return item ? `${name} [${item}]` : name;
 }
 
+/**
+ * The data key of a step inside maps: the keys of its items, outermost first, then the step's own. Different lists of keys give different
+ * texts, whatever the keys hold.
+ */
+export function itemOf(keys: readonly string[]): string {
+  return keys.map(withoutSlash).join("/");
+}
+
+/**
+ * A key, or another text, as it is written between slashes: `/` becomes `%2f`. What reads as such an escape gets one more `25`: `%2f`
+ * becomes `%252f`. Every other text stays as it is.
+ */
+export function withoutSlash(text: string): string {
+  return text.replace(/\/|%((?:25)*)2f/g, (found, escapes: string) => (found === "/" ? "%2f" : `%25${escapes}2f`));
+}
+
 type PlatformType = "do" | "sleep" | "waitForEvent";
 
 /** What stands behind the name of the code's step; the platform's type of such a step; and whether the first of them has a number too. */

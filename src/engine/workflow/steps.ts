@@ -5,6 +5,7 @@ import { attemptToken, digest } from "../contract/ids.ts";
 import type { EventDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import { assertStepMode, type StepMode } from "../contract/step-mode.ts";
+import { itemOf } from "../contract/step-names.ts";
 import { goesLean } from "../guard/goes-lean.ts";
 import { packOutput } from "../guard/output.ts";
 import { assertMakes, assertUndo, assertWayBack, type Commit, type Retries, type StepDefinition, type Writes } from "../guard/step.ts";
@@ -49,15 +50,15 @@ export class Steps {
   readonly #platform: Platform;
   readonly #taking: Taking;
   readonly #mode: StepMode;
-  readonly #item: string;
+  readonly #items: readonly string[];
 
-  /** Built by the engine for each pass. `item` is the key that `map` gives to all steps of one item. */
-  constructor(pass: Pass, platform: Platform, taking: Taking, mode: StepMode, item = "") {
+  /** Built by the engine for each pass. `items`: the keys that the maps around them give to all their steps. */
+  constructor(pass: Pass, platform: Platform, taking: Taking, mode: StepMode, items: readonly string[] = []) {
     this.#pass = pass;
     this.#platform = platform;
     this.#taking = taking;
     this.#mode = mode;
-    this.#item = item;
+    this.#items = items;
   }
 
   /** Reads something. May run more than once, promises nothing, writes no row. */
@@ -162,8 +163,8 @@ export class Steps {
     each: (item: Item, step: Steps) => Promise<Output>,
   ): Promise<Output[]> {
     return mapItems(items, options.concurrency, (item) => {
-      const key = this.#item ? `${this.#item}/${options.key(item)}` : options.key(item);
-      return each(item, new Steps(this.#pass, this.#platform, this.#taking, this.#mode, key));
+      const keys = [...this.#items, String(options.key(item))];
+      return each(item, new Steps(this.#pass, this.#platform, this.#taking, this.#mode, keys));
     });
   }
 
@@ -178,6 +179,6 @@ export class Steps {
   }
 
   #call(name: string, key: string | undefined, undoable?: boolean): StepCall {
-    return this.#pass.call(name, [this.#item, key].filter(Boolean).join("/"), undoable);
+    return this.#pass.call(name, itemOf(key ? [...this.#items, String(key)] : this.#items), undoable);
   }
 }

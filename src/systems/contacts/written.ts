@@ -2,8 +2,8 @@
 const CASED_WORDS = 4;
 
 /**
- * A text as it may stand in another: as it is, in JSON, in JSON within JSON, in JSON of ASCII alone, in a quoted cell, and in an address of
- * the web.
+ * Spellings of a text within another: as it is, in JSON, in JSON within JSON, in JSON of ASCII alone, in a quoted cell, in a web address,
+ * and in the key of a step, which writes `/` as `%2f`.
  */
 export function writtenForms(text: string): string[] {
   const inJson = escapedInJson(text);
@@ -11,7 +11,7 @@ export function writtenForms(text: string): string[] {
   const inAddress = encodeURIComponent(text.toWellFormed());
   const inAscii = inJson.replace(/[\u0080-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
   const forms = [text, inJson, escapedInJson(inJson), inAscii, inCell, escapedInJson(inCell)];
-  return [...new Set([...forms, inAddress, inAddress.replaceAll("%20", "+")])];
+  return [...new Set([...forms, inAddress, inAddress.replaceAll("%20", "+"), text.replaceAll("/", "%2f")])];
 }
 
 function escapedInJson(text: string): string {

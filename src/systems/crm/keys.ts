@@ -21,5 +21,5 @@ export function companyKey(tenantId: string, name: string): string {
 /** A step's key for the place behind a contact: its id, or a digest of one that would be no good name for a step. */
 export function placeOf(after: string): string {
   if (after === "") return "start";
-  return /^[\x21-\x7e]{1,60}$/.test(after) ? `after ${after}` : `after #${digest(after)}`;
+  return /^[\x21-\x2e\x30-\x7e]{1,60}$/.test(after) ? `after ${after}` : `after #${digest(after)}`;
 }

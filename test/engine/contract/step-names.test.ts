@@ -1,5 +1,6 @@
+import fc from "fast-check";
 import { expect, it } from "vitest";
-import { codeLabelOf, OWN_PARTS, ownName, ownStep } from "../../../src/engine/contract/step-names.ts";
+import { codeLabelOf, itemOf, OWN_PARTS, ownName, ownStep } from "../../../src/engine/contract/step-names.ts";
 
 const WAITS = new Set(["in_doubt", "paused", "signal", "answer"]);
 const typeOf = (part: string) => (WAITS.has(part) ? ("waitForEvent" as const) : ("do" as const));
@@ -37,4 +38,39 @@ it("what only looks like such a name is the code's", () => {
     expect(codeLabelOf({ type: "do", name })).toBe(name);
   }
   expect(codeLabelOf({ type: "sleep", name: "rest · run 2" })).toBe("rest · run 2");
+});
+
+const keyOf = (...characters: string[]) => fc.string({ unit: fc.constantFrom(...characters), maxLength: 6 });
+
+it("two lists of keys never give one text, whatever the keys hold", () => {
+  const keys = fc.array(keyOf("a", "/", "%", "2", "5", "f", "F", "%2f", "%25"), { minLength: 1, maxLength: 4 });
+  fc.assert(
+    fc.property(keys, keys, (one, other) => {
+      expect(itemOf(one) === itemOf(other)).toBe(JSON.stringify(one) === JSON.stringify(other));
+    }),
+    {
+      numRuns: 5000,
+      examples: [
+        [
+          ["en", "us/a"],
+          ["en/us", "a"],
+        ],
+        [["a/b"], ["a", "b"]],
+        [["a", ""], ["a"]],
+        [["%2f"], ["/"]],
+        [["a/"], ["a%252f"]],
+      ],
+    },
+  );
+});
+
+it("a key without a slash is named as it is, also one that is encoded for an address", () => {
+  fc.assert(
+    fc.property(fc.string(), (text) => {
+      const key = encodeURIComponent(text.toWellFormed());
+      expect(itemOf([key])).toBe(key);
+    }),
+  );
+  expect(itemOf(["en", "us"])).toBe("en/us");
+  expect(itemOf(["en/us", "/"])).toBe("en%2fus/%2f");
 });

@@ -117,6 +117,7 @@ describe("What was withheld", () => {
       odd.normalize("NFD"),
     ])
       expect(spelled(`It says ${one}.`), one).toBe(`It says ${REDACTED}.`);
+    expect(hiding(["de/Ada Ex"])('The step "mail [eu/de%2fAda Ex]" failed.')).toBe(`The step "mail [eu/${REDACTED}]" failed.`);
     expect(hide({ 'ada "x"@ex.com': "abc" })).toEqual({ [REDACTED]: "abc" });
     expect(hide(`${"x".repeat(4000)}ada "x"@e`)).toBe(`${"x".repeat(4000)}${REDACTED}`);
     expect([hide(null), hide(undefined), hide(7)]).toEqual([null, undefined, 7]);

@@ -239,3 +239,17 @@ it.each([
   });
   expect(await rows("SELECT 1 FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([]);
 });
+
+it("W13 keys that hold a slash name steps of their own, in maps and in maps within them", async () => {
+  const inner: Record<string, string[]> = { en: ["us/a"], "en/us": ["a"] };
+  const { instanceId } = await runLab(({ step }) =>
+    step.map(Object.keys(inner), { key: (one) => one }, async (outer, each) => {
+      await each.map(inner[outer] ?? [], { key: (one) => one }, (_, own) => own.commit("take", () => ({})));
+      await each.commit("keep", () => ({}), { key: outer === "en" ? "us/a" : "a" });
+    }),
+  );
+  expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+  const items = (step: string) => rows("SELECT item FROM inbox WHERE instance_id = ?1 AND step = ?2 ORDER BY item", instanceId, step);
+  const named = [{ item: "en%2fus/a" }, { item: "en/us%2fa" }];
+  expect([await items("take"), await items("keep")]).toEqual([named, named]);
+});

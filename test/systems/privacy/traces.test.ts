@@ -177,6 +177,13 @@ it("what is written for a machine is found: in JSON that stands within a text, i
   }
 });
 
+it("an id and a name that hold a slash are found in the key of a step", () => {
+  const traces = new Traces({ ids: [{ id: "crm/ada-1815", as: AS }], emails: [], names: ["Ann Lee c/o Bo"], phones: [] });
+  const said = "the step \"sync [eu/crm%2fada-1815]\" failed, and 'tell [Ann Lee c%2fo Bo]'";
+  expect(traces.areIn(said)).toBe(true);
+  expect(traces.rewrite("error", said)).toBe(`the step "sync [eu/${AS}]" failed, and 'tell [[forgotten]]'`);
+});
+
 it("a telephone number is found as a number too, and no other number is touched, however it is written", () => {
   const note = '{"n":12345678901234567890,"m":1.50,"tel":46701234567,"value_cents":46701234567,"by":"ada@ex.com"}';
   const becomes = '{"n":12345678901234567890,"m":1.50,"tel":"[forgotten]","value_cents":46701234567,"by":"[forgotten]"}';
