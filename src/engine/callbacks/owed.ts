@@ -31,7 +31,7 @@ export async function callOwed(env: EngineEnv): Promise<Portion> {
 
 /** The instance's own tenant and job, whatever its message says: the row is what was accepted. */
 async function callOf(env: EngineEnv, owed: OwedCall): Promise<Acceptance> {
-  const { id, run, status, error, undo, callback_url, tenant_id, traceparent, tracestate, accepted_at, ended_at, ...named } = owed;
+  const { id, run, status, error, undone, callback_url, tenant_id, traceparent, tracestate, accepted_at, ended_at, ...named } = owed;
   const { step = "", code = "" } = error === null ? {} : (JSON.parse(error) as { step?: string; code?: string });
   const notice = InstanceEnded.from({
     callback_url,
@@ -40,7 +40,7 @@ async function callOf(env: EngineEnv, owed: OwedCall): Promise<Acceptance> {
     status,
     ...named,
     error: error === null ? null : { step, code },
-    undone: undo !== null,
+    undone: undone === 1,
     accepted_at: new Date(accepted_at).toISOString(),
     ended_at: new Date(ended_at).toISOString(),
   });

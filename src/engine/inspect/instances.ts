@@ -40,6 +40,8 @@ export interface Instance {
   error: Failure | null;
   /** The undo that works on it, or has: its action's id. Null again when it is retried. */
   undo: string | null;
+  /** What it did is taken back: that undo has come to its end. */
+  undone: boolean;
   /** Which run it is in: 1, and one more with each retry or undo. */
   run: number;
   acceptedAt: number;
@@ -63,7 +65,7 @@ export interface InstanceFilter extends PageRequest {
 
 /** The columns of a row that `asInstance` reads. */
 export const INSTANCE_COLUMNS = fragment(`id, workflow, status, message_type, idempotency_key,
-    correlation_id, causation_id, subject, deliveries, error, undo, run, accepted_at, updated_at, must_end_by,
+    correlation_id, causation_id, subject, deliveries, error, undo, undone, run, accepted_at, updated_at, must_end_by,
     ${IS_OVERDUE.fragment} AS overdue,
     (SELECT json_object('step', step, 'item', item, 'failed', iif(state = 'claimed', json(error), NULL))
       FROM inbox WHERE instance_id = instances.id ORDER BY updated_at DESC LIMIT 1) AS last, ${WAITING_FOR.fragment}`);
@@ -224,6 +226,7 @@ export function asInstance(row: Record<string, unknown>): Instance {
     waitingFor: waitingFor(row.waiting_for),
     error,
     undo: row.undo as string | null,
+    undone: row.undone === 1,
     run: Number(row.run),
     mustEndBy: row.must_end_by as number | null,
     overdue: row.overdue === 1,

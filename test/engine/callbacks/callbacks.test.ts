@@ -79,6 +79,33 @@ it("each run's end is told: a failure without its words, the retry's, and the un
   const all = await heard(3);
   expect(endsIn(all)).toEqual(["1 errored", "2 complete", "3 terminated"]);
   expect(all[2] && saidIn(all[2]).data).toMatchObject({ undone: true, error: null });
+  expect((await caller.post(`/v1/instances/${id}/close`, { reason: "nobody needs it" })).status).toBe(202);
+  const closed = (await heard(4))[3];
+  expect(closed && saidIn(closed).data).toMatchObject({ status: "skipped", undone: true });
+  expect((await caller.get(`/v1/instances/${id}`)).body).toMatchObject({ status: "skipped", undo: "done" });
+});
+
+it("an undo that has failed, and is closed so, is told as not undone", async () => {
+  const caller = await asking();
+  const { url, heard } = await addressOf(caller);
+  const id = await ask(
+    caller,
+    async ({ step }) => {
+      await step.commit("put", () => ({}), { retries: { limit: 0, delay: 10 }, undo: () => fail() });
+    },
+    { callback_url: url },
+  );
+  await heard(1);
+  expect((await caller.post(`/v1/instances/${id}/undo`, { reason: "called off" })).status).toBe(202);
+  await heard(2);
+  expect((await caller.post(`/v1/instances/${id}/close`, { reason: "it stays so" })).status).toBe(202);
+  const all = await heard(3);
+  expect(all.map((one) => saidIn(one).data)).toMatchObject([
+    { status: "complete", undone: false },
+    { status: "errored", undone: false },
+    { status: "skipped", undone: false },
+  ]);
+  expect((await caller.get(`/v1/instances/${id}`)).body).toMatchObject({ status: "skipped", undo: "open" });
 });
 
 function fail(): never {

@@ -128,3 +128,26 @@ it("A dry run says what stands: what an undo has taken back before it failed, wh
   await failed(id);
   expect(await verdicts()).toEqual({ van: "kept", charge: "undone", lost: "unknown" });
 });
+
+it("Of what is undone a dry run says that it is taken back, of an undo that failed what it left, and a close keeps either", async () => {
+  let stuck = true;
+  const van = effect("keyed", async () => "a van", {
+    undo: back(async () => (stuck ? Promise.reject(upstreamRefused("No driver.")) : "back")),
+  });
+  const { instanceId: id } = await runLab(({ step }) => step.effect("van", van, {}));
+  await outputOf(id);
+  const follows = async () => (await planClose(probeEnv, operator, id)).follows;
+  expect(await follows()).toContain("what it did stands");
+  await undo(id);
+  await failed(id);
+  expect(await follows()).toContain("what its undo has not taken back stands");
+  stuck = false;
+  await retryInstance(probeEnv, operator, id, { reason: "the driver is back" });
+  expect(await kept(id, "terminated")).toBe("terminated");
+  expect(await planClose(probeEnv, operator, id)).toMatchObject({
+    follows: expect.stringContaining("what it did is taken back"),
+    effects: [{ step: "van", verdict: "undone" }],
+  });
+  await close(id);
+  expect(await standing(id)).toMatchObject({ status: "skipped", undone: true });
+});

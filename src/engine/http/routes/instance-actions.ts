@@ -141,7 +141,7 @@ const close = () =>
     verb: "close",
     summary: "Close an instance for good",
     description:
-      "One that failed, or was stopped, is on record as skipped: what it did stands, nothing retries or undoes it any more, and nobody is expected to look after it. So is one in doubt that has no effect in doubt.",
+      "One that failed, or was stopped, is on record as skipped: what no undo took back stands, nothing retries or undoes it any more, and nobody is expected to look after it. So is one in doubt that has no effect in doubt.",
     promised: "It is closed",
     plan: planClose,
     act: closeInstance,

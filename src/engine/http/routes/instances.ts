@@ -70,7 +70,8 @@ const InstanceSchema = z
       .openapi({ description: "That time is over, and it is still under way. Nothing ends it: that is somebody's to decide." }),
     error: FailureSchema.nullable(),
     undo: z.enum(["open", "done"]).nullable().openapi({
-      description: "`open` while it is being undone, also when that has failed; `done` once it is undone; null again when it is retried.",
+      description:
+        "`open` while it is being undone, also when that has failed; `done` once it is undone. A close keeps either. Null again when it is retried.",
     }),
     accepted_at: timestamp,
     updated_at: timestamp,
@@ -257,7 +258,7 @@ export function instanceView(instance: Instance, hide: Hide): z.infer<typeof Ins
     must_end_by: isoOrNull(instance.mustEndBy),
     overdue: instance.overdue,
     error: hide(failureView(instance.error)),
-    undo: instance.undo === null ? null : instance.status === "terminated" ? "done" : "open",
+    undo: instance.undo === null ? null : instance.undone ? "done" : "open",
     accepted_at: iso(instance.acceptedAt),
     updated_at: iso(instance.updatedAt),
   };

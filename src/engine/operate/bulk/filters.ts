@@ -60,8 +60,7 @@ export function instanceMembers({ tenantId }: Operator, filter: MeantInstances):
 }
 
 function andUndone(undone: boolean | undefined): Statement {
-  if (undone === undefined) return sql``;
-  return undone ? sql`AND undo IS NOT NULL` : sql`AND undo IS NULL`;
+  return undone === undefined ? sql`` : sql`AND undone = ${undone ? 1 : 0}`;
 }
 
 /** A filter of open dead letters. */

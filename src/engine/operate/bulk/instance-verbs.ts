@@ -77,7 +77,7 @@ async function doneAgain({ env, by }: BulkCall, members: Statement): Promise<str
     env.DB,
     sql`
       SELECT count(*) AS undone FROM (${members}) t JOIN instances i ON i.id = t.id
-      WHERE i.tenant_id = ${by.tenantId} AND i.status = 'terminated' AND i.undo IS NOT NULL`,
+      WHERE i.tenant_id = ${by.tenantId} AND i.undone = 1`,
   );
   if (undone === 0) return null;
   const begin = undone === 1 ? "1 of them was undone: it begins anew, and does" : `${undone} of them were undone: they begin anew, and do`;
@@ -105,6 +105,6 @@ export const INSTANCE_VERBS: readonly AnyBulkVerb[] = [
   ofInstances({
     ...{ name: "close", from: RETRYABLE.values, usual: "errored", plan: planClose, act: closeInstance },
     follows:
-      "It is final: a closed instance is neither retried nor undone any more. What it did stands. Lanes that stand still for them go on.",
+      "It is final: a closed instance is neither retried nor undone any more. What no undo took back stands. Lanes that stand still for them go on.",
   }),
 ];

@@ -24,7 +24,7 @@ export async function planClose(env: EngineEnv, by: Operator, instanceId: string
   );
   const lane = queue === null ? undefined : laneIn(queue);
   const goesOn = lane && ` If its lane, ${lane} · ${instance.subject}, stands still for it, the next message there begins.`;
-  return { refused: await whyRefused(env, instance), from: null, follows: FOLLOWS + (goesOn ?? ""), effects };
+  return { refused: await whyRefused(env, instance), from: null, follows: followsOf(instance) + (goesOn ?? ""), effects };
 }
 
 /** What stands of each effect: what an undo would find, and what one has taken back before. */
@@ -46,8 +46,14 @@ const STANDS = {
   ...{ nothing: "nothing", in_doubt: "in_doubt", unknown: "unknown" },
 } as const satisfies Record<UndoVerdict, PlanVerdict>;
 
-const FOLLOWS =
-  "It is final. The instance is skipped: what it did stands, nothing retries or undoes it any more, and nobody is expected to look after it. It stays on record with the reason.";
+function followsOf(instance: Instance): string {
+  return `It is final. The instance is skipped: ${remainsOf(instance)}, nothing retries or undoes it any more, and nobody is expected to look after it. It stays on record with the reason.`;
+}
+
+function remainsOf({ undo, undone }: Instance): string {
+  if (undone) return "what it did is taken back, and that stays so";
+  return undo === null ? "what it did stands" : "what its undo has not taken back stands";
+}
 
 /**
  * Closes an instance that failed, or was stopped, for good: it is on record as skipped, with the reason in the audit, and neither a retry

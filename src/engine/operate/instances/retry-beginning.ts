@@ -26,7 +26,7 @@ interface Beginning {
  * whatever is asked for. It also remembers an output that a person has given anew since the run ended: then it starts from that effect.
  */
 export async function beginningOf(env: EngineEnv, instance: Instance, from: string | undefined): Promise<Beginning> {
-  if (isUndone(instance)) return { failed: null, start: null };
+  if (instance.undone) return { failed: null, start: null };
   const failed = from ?? (instance.error?.step || (await lastFailed(env, instance)));
   const [mended] = await query<{ step: string; item: string }>(
     env.DB,
@@ -48,12 +48,7 @@ async function lastFailed(env: EngineEnv, { id, error }: Instance): Promise<stri
 
 /** Its undo has failed: a retry goes on with that. */
 export function isBeingUndone(instance: Instance): boolean {
-  return instance.undo !== null && !isUndone(instance);
-}
-
-/** Its undo is done: there is nothing left of it. */
-export function isUndone({ status, undo }: Instance): boolean {
-  return status === "terminated" && undo !== null;
+  return instance.undo !== null && !instance.undone;
 }
 
 /** A person has stopped it, and what it did stands. */

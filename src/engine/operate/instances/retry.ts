@@ -19,7 +19,7 @@ import { noteOnConfirmed } from "./confirmed-output.ts";
 import { failedBefore } from "./failed-before.ts";
 import { caughtWithoutRecord, leftBehind, stillCaught, triedAnew, wentOnTo } from "./left.ts";
 import { notListed } from "./plan.ts";
-import { assertRecorded, beginningOf, isBeingUndone, isStopped, isUndone } from "./retry-beginning.ts";
+import { assertRecorded, beginningOf, isBeingUndone, isStopped } from "./retry-beginning.ts";
 import { UNDO_VERDICTS, type UndoVerdict, undoEffects } from "./undo.ts";
 
 /** What a retry would do with each guarded effect. */
@@ -58,7 +58,7 @@ export async function planRetry(
   const note = await noteOnConfirmed(env, by, instanceId, recorded);
   const plan = { from: start, refused, follows: followsFrom(instance, start), note };
   if (isBeingUndone(instance)) return { ...plan, effects: await undoEffects(env, by, instance) };
-  const caught = isUndone(instance) ? NONE : await stillCaught(env, instanceId, [failed, instance.error?.step]);
+  const caught = instance.undone ? NONE : await stillCaught(env, instanceId, [failed, instance.error?.step]);
   const effects = recorded
     .filter(({ state, undo }) => state !== "superseded" && undo !== "undo_step")
     .map((effect) => ({ step: effect.step, item: effect.item, verdict: retryVerdictOn(effect, caught) }));
@@ -71,7 +71,7 @@ export async function planRetry(
 
 function followsFrom(instance: Instance, start: string | null): string {
   if (isBeingUndone(instance)) return "The undo goes on where it failed.";
-  if (isUndone(instance)) return `It begins anew, and does again what was taken back${BEHIND}${FIRST_TIME}`;
+  if (instance.undone) return `It begins anew, and does again what was taken back${BEHIND}${FIRST_TIME}`;
   return `It starts from ${start ?? "its beginning"}. What is recorded is kept${BEHIND}`;
 }
 
@@ -170,7 +170,7 @@ export async function retryAs(
   const wentOn = wentOnTo(await leftBehind(env, instanceId), named);
   const run = instance.run + 1;
   // Its first pass must look at what was taken back, which a pass of an instance that was created a moment ago does not.
-  if (isUndone(instance)) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
+  if (instance.undone) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
   // What is undone begins anew with all; an undo that goes on finds what there was by what the code had heard.
   const ended = from === undefined ? failed : (await beginningOf(env, instance, undefined)).failed;
   const told = await triedAnew(env, instance, run, isBeingUndone(instance) ? [] : [failed, ended]);
@@ -185,7 +185,7 @@ export async function retryAs(
       tenantId: by.tenantId,
       run,
       left: JSON.stringify(told),
-      isAnew: isUndone(instance),
+      isAnew: instance.undone,
       named,
       wentOn,
       again,

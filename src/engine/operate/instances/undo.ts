@@ -15,7 +15,7 @@ import { hasToTakeBack } from "../../store/instances/undoable.ts";
 import { actAndTell } from "../act.ts";
 import { failedBefore } from "./failed-before.ts";
 import { itsEnd, unrecorded } from "./left.ts";
-import { isStopped, isUndone } from "./retry-beginning.ts";
+import { isStopped } from "./retry-beginning.ts";
 
 /** What an undo would do with each guarded effect. */
 export interface UndoPlan {
@@ -82,7 +82,7 @@ export const VERDICT_ON = { refused: "nothing", unknown: "unknown", undoable: "r
 /** Of an effect that an undo does once more: a person has it leave that alone, or its upstream has refused it by now. */
 function sinceUndo(instance: Instance, last: Effect | undefined): Unrecorded {
   if (last !== undefined) return "unknown";
-  return isUndone(instance) ? "refused" : "undoable";
+  return instance.undone ? "refused" : "undoable";
 }
 
 const UNCLAIMED: ReadonlySet<string> = new Set(["keyed", "natural"]);

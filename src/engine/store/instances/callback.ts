@@ -14,8 +14,8 @@ export interface OwedCall {
   subject: string;
   /** Why, as JSON; null unless it failed. */
   error: string | null;
-  /** The action that had it undone. */
-  undo: string | null;
+  /** 1 where what it did is taken back. */
+  undone: number;
   callback_url: string;
   traceparent: string;
   tracestate: string | null;
@@ -29,7 +29,7 @@ const IS_OWED = fragment(`callback <> run || ':' || status AND ${IS_INDEXED_AS_O
 /** Ends that their addresses have yet to be told of, whoever ended them; the oldest first. */
 export function selectOwed(limit: number): Statement {
   return sql`
-    SELECT id, tenant_id, workflow, run, status, message_type, idempotency_key, correlation_id, subject, error, undo,
+    SELECT id, tenant_id, workflow, run, status, message_type, idempotency_key, correlation_id, subject, error, undone,
       envelope->>'callback_url' AS callback_url, envelope->>'traceparent' AS traceparent, envelope->>'tracestate' AS tracestate,
       accepted_at, updated_at AS ended_at
     FROM instances INDEXED BY instances_to_call WHERE ${IS_OWED} ORDER BY updated_at LIMIT ${limit}`;

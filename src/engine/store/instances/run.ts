@@ -70,6 +70,7 @@ export function finishInstance(end: End): RowStatement {
 
 const FINISH = `
   UPDATE instances SET status = r.value->>'status', error = r.value->>'error',
+    undone = undo IS NOT NULL AND r.value->>'status' = 'terminated',
     caught = iif(r.value->>'left' IS NULL, caught, ${leftWith(sql`r.value->>'left'`).text}),
     spent = coalesce(json_patch(coalesce(spent, '{}'), r.value->>'spent'), spent), cause = r.value->>'cause', updated_at = ${now.fragment}, seen = 1,
     check_at = iif(r.value->>'status' = 'errored', ${now.fragment} + ${KEEPER_PATIENCE_MS}, NULL)
@@ -133,7 +134,7 @@ interface Retry extends NextRun {
 export function beginRetry({ id, tenantId, run, left, isAnew, named, wentOn, again }: Retry): Statement {
   return sql`
     UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${isAnew ? null : leftWith(sql`${left}`)},
-      undo = iif(status = 'terminated', NULL, undo), updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
+      undo = iif(status = 'terminated', NULL, undo), undone = 0, updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${RETRYABLE} AND run < ${run}
       AND ${wentOn === undefined && again === null ? 1 : 0} AND NOT EXISTS (${wentOnFrom(id, named)})`;
 }
