@@ -1,6 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { chosenName, enqueueOne } from "millrace";
+import { chosenName, codeOf, enqueueOne, instanceId, type Requester } from "millrace";
 import { answers, BODY_REFUSALS, invalidRequest, jsonBody, needs, readBody, reasoned } from "millrace/http";
+import { isUnderWay } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { TenantDelete } from "../messages/tenant.ts";
 import { endTokens, tenantPreview } from "../systems/privacy/tenant.ts";
@@ -11,7 +12,7 @@ const deleteSchema = reasoned.extend({
   tenant: z.string().max(64).meta({ description: "The name of the token's own tenant, once more." }),
   request: chosenName(100).default("first").meta({
     description:
-      "Names the occasion: asked for again under the same name, by the same caller and with the same reason, it is the same deletion.",
+      "Names the occasion. While a deletion is under way, another request of this name is the same deletion, whoever sends it and for whatever reason: the audit keeps the first caller and reason.",
   }),
   // A client that loses a field from its body would end a tenant: what cannot be taken back is said.
   dry_run: z.boolean().meta({ description: "False deletes; true only counts what would go, of files at most 1,000 a folder." }),
@@ -47,10 +48,26 @@ export function tenant(catalog: Catalog) {
     if (named !== tenantId) throw invalidRequest([{ path: "tenant", message: "must be the name of the token's own tenant" }]);
     if (isDry) return context.json({ found: await tenantPreview(env, tenantId) }, 200);
     const payload = { tenant: named, asked_by: actor, ...rest };
-    const command = { type: TenantDelete.type, payload };
-    const { instanceId, replayed } = await enqueueOne(env, catalog, { tenantId, source: `api/${actor}` }, command);
+    const { id, replayed } = await ask(env, catalog, { tenantId, source: `api/${actor}` }, payload);
     // A command that is written down is done whatever comes of this; its first step ends what tokens are left.
     await endTokens(env, bound.caller, rest.reason);
-    return context.json({ instance_id: instanceId, replayed }, 202, { location: `/v1/instances/${instanceId}` });
+    return context.json({ instance_id: id, replayed }, 202, { location: `/v1/instances/${id}` });
   });
+}
+
+/** Accepts the deletion, or finds the one of this name that is under way, which another caller or another reason may have asked for. */
+async function ask(
+  env: ApiEnv["Bindings"],
+  catalog: Catalog,
+  by: Requester,
+  payload: z.infer<typeof TenantDelete.payload>,
+): Promise<{ id: string; replayed: boolean }> {
+  try {
+    const { instanceId: id, replayed } = await enqueueOne(env, catalog, by, { type: TenantDelete.type, payload });
+    return { id, replayed };
+  } catch (error) {
+    const id = instanceId(by.tenantId, catalog.performer(TenantDelete.type).name, TenantDelete.key(payload));
+    if (codeOf(error) !== "idempotency_key_reused" || !(await isUnderWay(env.DB, by.tenantId, id))) throw error;
+    return { id, replayed: true };
+  }
 }

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { callerWith, expectProblem, fresh, type Json, until } from "../../api/client.ts";
+import { type Caller, callerWith, expectProblem, fresh, type Json, until } from "../../api/client.ts";
 import { seedInstance } from "../../api/seed.ts";
 import { everythingOf, otherTenant } from "../../app/other-tenant.ts";
 import { bring } from "../crm/crm.ts";
@@ -74,6 +74,24 @@ it("of two deletions that are asked for at one moment the older goes on, and the
   const audited = await env.DB.prepare("SELECT instance_id, detail FROM actions WHERE tenant_id = ?1").bind(tenantId).all<Json>();
   expect(audited.results).toMatchObject([{ instance_id: left?.id, detail: expect.stringContaining('"contacts":1') }]);
   expect(await env.DB.prepare("SELECT 1 FROM contacts WHERE tenant_id = ?1").bind(tenantId).first()).toBeNull();
+});
+
+it("two clicks with two reasons are one deletion while it is under way; behind it a second one needs a name of its own", {
+  timeout: 120_000,
+}, async () => {
+  await unhurried("DELETE_TENANT");
+  const caller = await callerWith();
+  const { tenantId } = caller;
+  const colleague = await callerWith(["operate"], tenantId);
+  const asked = (one: Caller, reason: string) => one.post("/v1/tenant/delete", { tenant: tenantId, reason, dry_run: false });
+  const clicks = await Promise.all([asked(caller, "the contract has ended"), asked(colleague, "they asked us to")]);
+  expect(clicks.map(({ status }) => status)).toEqual([202, 202]);
+  expect(clicks.map(({ body }) => body.replayed).toSorted()).toEqual([false, true]);
+  const [id, other] = clicks.map(({ body }) => body.instance_id);
+  expect(other).toBe(id);
+  const row = () => env.DB.prepare("SELECT status FROM instances WHERE id = ?1").bind(id).first<Json>();
+  expect(await until(row, ({ status }) => status === "complete" || status === "errored")).toEqual({ status: "complete" });
+  expectProblem(await asked(await callerWith(["operate"], tenantId), "once more"), 422, "idempotency_key_reused");
 });
 
 it("only an operator deletes a tenant", async () => {
