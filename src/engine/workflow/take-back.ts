@@ -10,17 +10,19 @@ import { FIRST_UNDO_POSITION, nextGeneration, SKIPPED, takenBack } from "../stor
 import { newestOf } from "./found.ts";
 import type { Platform } from "./platform.ts";
 
-/** An effect that can be taken back. */
+/** An effect that happened. What was on record as undoable is taken back; any other stays. */
 export interface Undoable {
   readonly step: StepCall;
   readonly done: Done<unknown, unknown>;
-  /** How it is taken back; undefined where that is a write of ours alone. */
+  /** How it is taken back; undefined where that is a write of ours alone, or where the code has no undo any more. */
   readonly definition: StepDefinition<Done<unknown, unknown>, unknown> | undefined;
+  /** Errors: `nondeterministic_steps` where the code has no undo any more. */
   readonly writes: () => Writes;
 }
 
 /**
- * Takes effects back in the reverse order in which they happened, as far as that was not done yet. Each is taken back by a guarded step of
+ * Takes effects back in the reverse order in which they happened, as far as that was not done yet. The record says which, as the dry run of
+ * the undo did: an undo that was deployed behind an effect is for those that are done later. Each is taken back by a guarded step of
  * its own, and recorded in one write with the effect's entry, which is superseded: a pass that is repeated finds what is left. The effect's
  * next generation is free to be claimed, so that a retry does it again. Answers how many were taken back.
  */
@@ -28,7 +30,7 @@ export async function takeBack(pass: Pass, platform: Platform, undoable: readonl
   let undone = 0;
   const met = undoable.map((one) => ({ ...one, effect: newestOf(entries, one.step) }));
   for (const { step, done, definition, writes, effect } of met.toSorted((a, b) => positionOf(b.effect) - positionOf(a.effect))) {
-    if (effect?.state !== "done" || effect.token === SKIPPED) continue;
+    if (effect?.state !== "done" || effect.undoable !== 1 || effect.token === SKIPPED) continue;
     const key = { instanceId: pass.instanceId, step: effect.step, item: effect.item, generation: effect.generation };
     const back = undoStep(step, effect.position, entries);
     const superseded = () => [takenBack(key), nextGeneration(key)];

@@ -91,13 +91,11 @@ export class Undoing implements Taking {
     };
     return this.#find(step, async (failure) => {
       const hasWayBack = definition.undo !== undefined || undo !== undefined;
-      const mayHaveHappened = failure === undefined || !isDefiniteRefusal(failure);
-      const isDoneOnceMore = hasWayBack && mayHaveHappened && !CLAIMED.has(definition.effect);
-      const output = await this.#recorded<Output>(step, { settle, isDoneOnceMore, failed: failure !== undefined });
-      if (hasWayBack) {
-        const back = definition.undo as StepDefinition<Done<unknown, unknown>, unknown> | undefined;
-        this.#undoable.push({ step, done: { input, output }, definition: back, writes: () => (undo ? undo(output) : {}) });
-      }
+      const mayHaveHappened = (failure === undefined || !isDefiniteRefusal(failure)) && !CLAIMED.has(definition.effect);
+      const output = await this.#recorded<Output>(step, { settle, mayHaveHappened, hasWayBack, failed: failure !== undefined });
+      const back = definition.undo as StepDefinition<Done<unknown, unknown>, unknown> | undefined;
+      const writes = () => (hasWayBack ? (undo?.(output) ?? {}) : refuse(noWayBack(step.label)));
+      this.#undoable.push({ step, done: { input, output }, definition: back, writes });
       return output;
     });
   }
@@ -106,7 +104,8 @@ export class Undoing implements Taking {
   commit<Output>(step: StepCall, { undo }: CommitRequest<Output>): Promise<Output> {
     return this.#find(step, async () => {
       const output = await this.#recorded<Output>(step);
-      if (undo) this.#undoable.push({ step, done: { input: undefined, output }, definition: undefined, writes: undo });
+      const writes = undo ?? (() => refuse(noWayBack(step.label)));
+      this.#undoable.push({ step, done: { input: undefined, output }, definition: undefined, writes });
       return output;
     });
   }
@@ -152,7 +151,10 @@ export class Undoing implements Taking {
     let entry = newestOf(seen, step);
     const last = lastOf(seen, step);
     const isOpen =
-      effect?.isDoneOnceMore === true && (await this.#orAbort(step, () => this.#leftOpen.has(step.label, last, effect.failed)));
+      effect?.mayHaveHappened === true &&
+      (effect.hasWayBack || this.#couldBeTakenBack(step.label)) &&
+      (await this.#orAbort(step, () => this.#leftOpen.has(step.label, last, effect.failed)));
+    if (isOpen && !effect.hasWayBack) return this.#orAbort(step, () => Promise.reject(noWayBackFromLost(step.label)));
     if (effect && (isOpen || (entry && isUnknown(entry)))) {
       await effect.settle(isOpen ? undefined : entry).catch((error) => this.#break(error));
       entry = await this.#orAbort(step, async () => newestOf(await inbox.entries(true), step));
@@ -160,6 +162,12 @@ export class Undoing implements Taking {
     if (!entry || !isOutcome(entry)) return endOfRecord(step);
     const outcome = entry;
     return this.#orAbort(step, async () => (await unpackOutput(env.PAYLOADS, resultOf(instanceId, await inbox.whole(outcome)))) as Output);
+  }
+
+  /** True for a step of which nothing is recorded, and whose code had a way back when it failed. */
+  #couldBeTakenBack(label: string): boolean {
+    const { history } = this.#pass.inbox;
+    return (history?.left[label]?.effect ?? history?.failureOf(label)?.effect) === "undoable";
   }
 
   /** True for a read behind which nothing is on record, and nothing open. */
@@ -238,8 +246,9 @@ function unlessNothingCame(error: unknown): void {
 /** How an effect of which nobody knows the outcome comes to have one. */
 interface Unsettled {
   readonly settle: (entry: Seen | undefined) => Promise<unknown>;
-  /** True where doing it once more does nothing more, and says what there is to take back. */
-  readonly isDoneOnceMore: boolean;
+  /** True where nothing recorded may stand of it, and doing it once more does nothing more and says what there is to take back. */
+  readonly mayHaveHappened: boolean;
+  readonly hasWayBack: boolean;
   /** True where the code is told that it failed. */
   readonly failed: boolean;
 }
@@ -258,4 +267,24 @@ class DidNotHappen extends MillraceError {
 function nothingIfNone(error: unknown): StepOutcome {
   if (error instanceof DidNotHappen) return { output: null, outputRef: null };
   throw error;
+}
+
+function refuse(error: Error): never {
+  throw error;
+}
+
+/** A deployment has removed the undo of an effect that is on record as undoable: it is not passed over in silence. */
+function noWayBack(label: string): Error {
+  return new MillraceError(
+    "nondeterministic_steps",
+    `"${label}" could be taken back when it was done, and the code that is deployed has no undo for it. Deploy code that has one, then retry. Or take it back by hand, then skip "${UNDO_PREFIX}${label}".`,
+  );
+}
+
+/** The same of an effect that failed without a record. */
+function noWayBackFromLost(label: string): Error {
+  return new MillraceError(
+    "nondeterministic_steps",
+    `"${label}" may have happened, and could be taken back when it was tried. The code that is deployed has no undo for it. Deploy code that has one, then retry. Or skip "${label}": the undo leaves it alone.`,
+  );
 }

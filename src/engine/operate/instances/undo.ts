@@ -25,10 +25,10 @@ export interface UndoPlan {
 }
 
 /**
- * `undone`: it is taken back · `stays`: its code has no way to · `asked`: nobody recorded what came of it, so the upstream is asked first ·
- * `repeated`: it failed without a record, and is done once more, under its key, so that it is certain what there is to take back; then it
- * is · `nothing`: it did not happen · `in_doubt`: resolve it first · `unknown`: it failed without a record, or a person had it done once
- * more, and may have happened all the same.
+ * `undone`: it is taken back · `stays`: the code that did it had no undo · `asked`: nobody recorded what came of it, so the upstream is asked
+ * first · `repeated`: it failed without a record, and is done once more, under its key, so that it is certain what there is to take back;
+ * then it is · `nothing`: it did not happen · `in_doubt`: resolve it first · `unknown`: it failed without a record, or a person had it done
+ * once more, and may have happened all the same.
  */
 export const UNDO_VERDICTS = ["undone", "stays", "asked", "repeated", "nothing", "in_doubt", "unknown"] as const;
 
@@ -136,10 +136,15 @@ async function whyRefused(env: EngineEnv, by: Operator, instance: Instance): Pro
     sql`SELECT 1 FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId} AND ${hasToTakeBack(by.tenantId, id)}`,
   );
   if (something) return null;
-  const unknown = (await undoEffects(env, by, instance)).filter(({ verdict }) => verdict === "unknown");
+  const effects = await undoEffects(env, by, instance);
+  const unknown = effects.filter(({ verdict }) => verdict === "unknown");
   const said = "The instance has nothing on record that could be taken back.";
-  return unknown.length > 0 ? `${said}${mayStand(unknown)}` : said;
+  const stays = effects.some(({ verdict }) => verdict === "stays") ? HAD_NO_UNDO : "";
+  return `${said}${stays}${unknown.length > 0 ? mayStand(unknown) : ""}`;
 }
+
+const HAD_NO_UNDO =
+  " The code that did its effects had no undo for them. An undo that was deployed since is for effects that are done later: take these back by hand.";
 
 function mayStand(unknown: UndoPlan["effects"]): string {
   const labels = shortened(unknown.map(({ step, item }) => `"${labelOf(step, item)}"`).join(", "), 500);

@@ -1,0 +1,135 @@
+import type { Steps } from "millrace";
+import { planRetry, planSkip, planUndo, undoInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { operator, probeEnv } from "../harness.ts";
+import { errorOf, runLab } from "../lab.ts";
+import { back, effect, failed, retry, undo } from "./operating.ts";
+import { kept } from "./scene.ts";
+import { skip, undoneInPart } from "./undo-failing.ts";
+
+/** What a deployment changes while an instance rests: whether its code can take `a` and `b` back. */
+interface Code {
+  a: boolean;
+  b: boolean;
+}
+
+/** A run of three steps, each of which writes into `world`, and `undo …` when it is taken back. */
+async function runOf(code: Code, world: string[], first: (step: Steps) => Promise<unknown>): Promise<string> {
+  const { instanceId } = await runLab(async ({ step }) => {
+    await first(step);
+    await step.effect("b", keyed("b", world, code.b), null);
+    await step.commit("c", () => ({}));
+  });
+  return instanceId;
+}
+
+function keyed(what: string, world: string[], takesBack: boolean) {
+  const more = takesBack ? { undo: back(async () => world.push(`undo ${what}`)) } : {};
+  return effect("keyed", async () => world.push(what), more);
+}
+
+const planned = async (id: string) =>
+  Object.fromEntries((await planUndo(probeEnv, operator, id)).effects.map((one) => [one.step, one.verdict]));
+
+describe("An undo handler that a deployment has removed", () => {
+  const forms = [
+    ["an effect", (code: Code, world: string[]) => (step: Steps) => step.effect("a", keyed("a", world, code.a), null)],
+    [
+      "a commit",
+      (code: Code, world: string[]) => (step: Steps) => {
+        const write = (what: string) => () => {
+          world.push(what);
+          return {};
+        };
+        return step.commit("a", write("a"), code.a ? { undo: write("undo a") } : {});
+      },
+    ],
+  ] as const;
+
+  it.each(forms)("of %s stops the undo there, behind what came later; it goes on once the code has the handler again", async (_, first) => {
+    const [code, world]: [Code, string[]] = [{ a: true, b: true }, []];
+    const id = await runOf(code, world, first(code, world));
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    code.a = false;
+    expect(await planned(id)).toEqual({ c: "stays", b: "undone", a: "undone" });
+    await undoneInPart(id);
+    expect(await errorOf(id)).toMatchObject({
+      step: "undo a",
+      code: "nondeterministic_steps",
+      message: expect.stringContaining('"a" could be taken back when it was done, and the code that is deployed has no undo for it'),
+    });
+    expect(world).toEqual(["a", "b", "undo b"]);
+    expect((await planRetry(probeEnv, operator, id)).effects).toContainEqual({ step: "a", item: "", verdict: "undone" });
+    code.a = true;
+    await retry(id);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(world).toEqual(["a", "b", "undo b", "undo a"]);
+  });
+
+  it("of the last effect is passed by with a skip: the undo goes on with the rest, and does nothing twice", async () => {
+    const [code, world]: [Code, string[]] = [{ a: true, b: true }, []];
+    const id = await runOf(code, world, (step) => step.effect("a", keyed("a", world, code.a), null));
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    code.b = false;
+    await undoneInPart(id);
+    expect(world).toEqual(["a", "b"]);
+    expect(await planSkip(probeEnv, operator, id, { step: "undo b" })).toMatchObject({
+      refused: null,
+      follows: expect.stringContaining('a person\'s word that "b" is taken back'),
+    });
+    await skip(id, "undo b");
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(world).toEqual(["a", "b", "undo a"]);
+  });
+
+  it("of an effect that failed without a record stops the undo too, which leaves it alone when that is skipped", async () => {
+    const [code, world]: [Code, string[]] = [{ a: true, b: true }, []];
+    let lost = true;
+    const { instanceId: id } = await runLab(async ({ step }) => {
+      await step.effect("b", keyed("b", world, code.b), null);
+      const pay = async () => {
+        world.push("a");
+        if (lost) throw new Error("The answer was lost.");
+      };
+      await step.effect("a", effect("keyed", pay, code.a ? { undo: back(async () => world.push("undo a")) } : {}), null);
+    });
+    await failed(id);
+    expect(await planned(id)).toEqual({ a: "repeated", b: "undone" });
+    code.a = false;
+    await undoneInPart(id);
+    expect(await errorOf(id)).toMatchObject({
+      step: "a",
+      code: "nondeterministic_steps",
+      message: expect.stringContaining("may have happened"),
+    });
+    expect(world).toEqual(["b", "a"]);
+    lost = false;
+    await skip(id, "a");
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(world).toEqual(["b", "a", "undo b"]);
+  });
+});
+
+describe("An undo handler that a deployment has added since", () => {
+  it("is for later effects: an undo of earlier ones alone is refused, and says so", async () => {
+    const [code, world]: [Code, string[]] = [{ a: false, b: false }, []];
+    const id = await runOf(code, world, (step) => step.effect("a", keyed("a", world, code.a), null));
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    Object.assign(code, { a: true, b: true });
+    await expect(undoInstance(probeEnv, operator, id, "called off")).rejects.toMatchObject({
+      code: "invalid_transition",
+      message: expect.stringContaining("An undo that was deployed since is for effects that are done later"),
+    });
+  });
+
+  it("leaves an earlier effect as the dry run says, beside others that are taken back", async () => {
+    const [code, world]: [Code, string[]] = [{ a: false, b: true }, []];
+    const id = await runOf(code, world, (step) => step.effect("a", keyed("a", world, code.a), null));
+    expect(await kept(id, "complete", "errored")).toBe("complete");
+    code.a = true;
+    expect(await planned(id)).toEqual({ c: "stays", b: "undone", a: "stays" });
+    await undo(id);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(world).toEqual(["a", "b", "undo b"]);
+  });
+});
