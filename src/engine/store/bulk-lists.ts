@@ -1,4 +1,4 @@
-import { fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { now, type Statement, sql } from "../contract/sql.ts";
 import { isUncounted } from "./bulk-actions.ts";
 
 /** Things that one bulk action is about at most: what matches more is narrowed by its filter. */
@@ -6,8 +6,6 @@ export const MAX_MATCHED = 100_000;
 
 /** Ids in one row: of the longest there are, 130 KB. */
 export const LISTED_TOGETHER = 1000;
-/** As text: a bound number is no integer, and what is divided by it is none. */
-const TOGETHER = fragment(String(LISTED_TOGETHER));
 
 /** Which bulk action. */
 export interface BulkKey {
@@ -22,9 +20,9 @@ export interface BulkKey {
 export function freezeMembers({ tenantId, id }: BulkKey, members: Statement, atMost: number): Statement {
   return sql`
     INSERT INTO bulk_lists (tenant_id, bulk_id, n, ids)
-    SELECT ${tenantId}, ${id}, place / ${TOGETHER}, json_group_array(id ORDER BY place)
+    SELECT ${tenantId}, ${id}, place / ${LISTED_TOGETHER}, json_group_array(id ORDER BY place)
     FROM (SELECT id, row_number() OVER (ORDER BY at, id) - 1 AS place FROM (${members}) LIMIT ${atMost})
-    WHERE ${isUncounted(tenantId, id)} GROUP BY place / ${TOGETHER}`;
+    WHERE ${isUncounted(tenantId, id)} GROUP BY place / ${LISTED_TOGETHER}`;
 }
 
 /** The same where they are named: lists of ids as JSON, `LISTED_TOGETHER` each. */

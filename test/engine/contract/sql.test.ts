@@ -1,5 +1,5 @@
-import { fragment, now, query, rowChunks, type SqlValue, sql } from "millrace";
-import { describe, expect, it } from "vitest";
+import { atomically, fragment, now, query, rowChunks, type SqlValue, sql } from "millrace";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { mergeRows } from "../../../src/engine/contract/sql.ts";
 import { probeEnv } from "../harness.ts";
 
@@ -30,6 +30,90 @@ describe("A statement", () => {
     ["what looks like a statement", { text: "1; DROP TABLE instances", params: [] }],
   ])("refuses %s", (_, value) => {
     expect(() => sql`SELECT ${value as unknown as SqlValue}`).toThrow(/bind text, numbers or null/);
+  });
+});
+
+/** A table with a number as text, and a partial index. */
+async function withTable(run: (rows: () => Promise<unknown>) => Promise<void>): Promise<void> {
+  await probeEnv.DB.batch(
+    [
+      "CREATE TABLE bound (ref TEXT, n INTEGER, x REAL, done INTEGER NOT NULL DEFAULT 0, k TEXT)",
+      "CREATE INDEX bound_by_ref ON bound (ref)",
+      "CREATE INDEX bound_by_n ON bound (n, k)",
+      "CREATE UNIQUE INDEX bound_open ON bound (k) WHERE done = 0",
+    ].map((text) => probeEnv.DB.prepare(text)),
+  );
+  onTestFinished(async () => void (await probeEnv.DB.prepare("DROP TABLE bound").run()));
+  await run(() => query(probeEnv.DB, sql`SELECT ref, typeof(n) AS n, typeof(x) AS x FROM bound ORDER BY rowid`));
+}
+
+describe("A whole number in a statement", () => {
+  it("is an integer: undivided, in a text, as JSON, negative and as large as JavaScript counts", async () => {
+    const most = Number.MAX_SAFE_INTEGER;
+    expect(
+      await query(
+        probeEnv.DB,
+        sql`SELECT ${7} / 2 AS half, 'order-' || ${7} AS text, 'order-' || ${70_000} AS longer, json_array(${1}, ${5000}) AS list, -${-3} AS plus,
+          5-${-1} AS six, 5 -${-4000} AS more, 1=${1}AND 2>${1} AS yes, ${-0} || '' AS zero, ${most} || '' AS most, ${-most} || '' AS least,
+          ${1.5} AS half_more, typeof(${2 ** 60}) AS beyond, ${true as unknown as number} || '' AS flag, 'a ${fragment("?")} is text' AS mark`,
+      ),
+    ).toEqual([
+      {
+        half: 3,
+        text: "order-7",
+        longer: "order-70000",
+        list: "[1,5000]",
+        plus: 3,
+        six: 6,
+        more: 4005,
+        yes: 1,
+        zero: "0",
+        most: "9007199254740991",
+        least: "-9007199254740991",
+        half_more: 1.5,
+        beyond: "real",
+        flag: "1",
+        mark: "a ? is text",
+      },
+    ]);
+  });
+
+  it.each([42, 420_000])("%d is written to a TEXT column and found there as a row statement writes it", async (number) => {
+    await withTable(async (rows) => {
+      await query(probeEnv.DB, sql`INSERT INTO bound (ref, n, x) VALUES (${number}, ${number}, ${number})`);
+      await atomically(probeEnv.DB, [
+        {
+          text: "INSERT INTO bound (ref, n, x) SELECT value->>'ref', value->>'ref', value->>'ref' FROM json_each(?1)",
+          row: { ref: number },
+        },
+      ]);
+      const row = { ref: String(number), n: "integer", x: "real" };
+      expect(await rows()).toEqual([row, row]);
+      expect(await query(probeEnv.DB, sql`SELECT 1 AS found FROM bound WHERE ref = ${number}`)).toHaveLength(2);
+      expect(await query(probeEnv.DB, sql`SELECT 1 AS found FROM bound WHERE ref IN (${number}, ${"x"})`)).toHaveLength(2);
+    });
+  });
+
+  it.each([
+    ["a TEXT column", sql`ref = ${42}`, "SEARCH bound USING INDEX bound_by_ref (ref=?)"],
+    ["a TEXT column, and a larger number", sql`ref = ${420_000}`, "SEARCH bound USING INDEX bound_by_ref (ref=?)"],
+    ["an INTEGER column", sql`n > ${420_000} ORDER BY n LIMIT ${5}`, "SEARCH bound USING INDEX bound_by_n (n>?)"],
+    ["a position in a list", sql`(n, k) > (${420_000}, ${"x"})`, "SEARCH bound USING INDEX bound_by_n ((n,k)>(?,?))"],
+    ["the condition of a partial index", sql`k = ${"x"} AND done = ${0}`, "SEARCH bound USING INDEX bound_open (k=?)"],
+  ])("leaves the plan as it is: %s", async (_, condition, detail) => {
+    await withTable(async () => {
+      expect(await query(probeEnv.DB, sql`EXPLAIN QUERY PLAN SELECT * FROM bound WHERE ${condition}`)).toMatchObject([{ detail }]);
+    });
+  });
+
+  it("names a partial index for a conflict", async () => {
+    await withTable(async () => {
+      const write = (ref: string) =>
+        sql`INSERT INTO bound (k, ref) VALUES (${"x"}, ${ref}) ON CONFLICT (k) WHERE done = ${0} DO UPDATE SET ref = excluded.ref`;
+      await query(probeEnv.DB, write("first"));
+      await query(probeEnv.DB, write("second"));
+      expect(await query(probeEnv.DB, sql`SELECT ref FROM bound`)).toEqual([{ ref: "second" }]);
+    });
   });
 });
 

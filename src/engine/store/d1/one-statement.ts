@@ -1,12 +1,16 @@
+import type { SqlValue, Statement } from "../../contract/sql.ts";
+
 /** What SQL skips, or reads as one piece: comments, texts, quoted names. */
 const PIECE = /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]/g;
 
-/** What a text asks of whoever sends it. */
+/** What a text is made of, and what it needs to be sent. */
 interface Shape {
   /** How many statements it holds: 0 for one of blanks and comments. */
   readonly statements: number;
   /** How many values have to be bound with it. */
   readonly parameters: number;
+  /** The text in pieces, with the number of a parameter in each gap. */
+  readonly pieces: readonly (string | number)[];
 }
 
 /**
@@ -16,13 +20,21 @@ interface Shape {
 export function shapeOf(text: string): Shape {
   const known = shapes.get(text);
   if (known !== undefined) return known;
-  const bare = text.replace(PIECE, (piece) => (piece.startsWith("--") || piece.startsWith("/*") ? " " : "x"));
+  const bare = text.replace(PIECE, (piece) => (piece.startsWith("--") || piece.startsWith("/*") ? " " : "x").repeat(piece.length));
   const statements = bare.split(";").filter((part) => part.trim() !== "").length;
   let parameters = 0;
-  // As SQLite counts them: one without a number is the next behind the largest.
-  for (const [, number] of bare.matchAll(/\?(\d*)/g)) parameters = number ? Math.max(parameters, Number(number)) : parameters + 1;
+  const pieces: (string | number)[] = [];
+  let end = 0;
+  for (const { 0: found, 1: number, index } of bare.matchAll(/\?(\d*)/g)) {
+    // SQLite gives a parameter without a number the next one after the largest.
+    const place = number ? Number(number) : parameters + 1;
+    parameters = Math.max(parameters, place);
+    pieces.push(text.slice(end, index), place);
+    end = index + found.length;
+  }
+  pieces.push(text.slice(end));
   if (shapes.size >= MAX_KNOWN) shapes.clear();
-  const shape = { statements, parameters };
+  const shape = { statements, parameters, pieces };
   shapes.set(text, shape);
   return shape;
 }
@@ -30,3 +42,34 @@ export function shapeOf(text: string): Shape {
 /** Texts are literals of the code, so few. */
 const shapes = new Map<string, Shape>();
 const MAX_KNOWN = 2000;
+
+/**
+ * The statement as it is prepared: whole numbers are integers in it. D1 binds every number as REAL, so that 42 in a TEXT column would be
+ * '42.0', and 7 / 2 would be 3.5.
+ *
+ * - A cast makes the integer, and the text stays the same for each value, so that the database keeps the prepared statement. The `+` removes
+ *   the affinity of the cast: without it a TEXT column would be scanned instead of searched by its index.
+ * - A small number after a comparison is a literal: a partial index (`WHERE done = 0`) fits nothing else.
+ * - A number beyond 2^53 stays a REAL.
+ */
+export function withIntegers(text: string, params: readonly SqlValue[]): Pick<Statement, "text" | "params"> {
+  if (!params.some(isWhole)) return { text, params };
+  const bound: SqlValue[] = [];
+  const places = new Map<number, number>();
+  const bind = (place: number) => {
+    const known = places.get(place) ?? bound.push(params[place - 1] ?? null);
+    places.set(place, known);
+    return `?${known}`;
+  };
+  const { pieces } = shapeOf(text);
+  const written = pieces.map((piece, index) => {
+    if (typeof piece === "string") return piece;
+    const value = params[piece - 1];
+    if (!isWhole(value)) return bind(piece);
+    const isSmall = Math.abs(Number(value)) < 1000 && /[=<>]\s*$/.test(String(pieces[index - 1]));
+    return isSmall ? ` ${Number(value)} ` : `+CAST(${bind(piece)} AS INTEGER)`;
+  });
+  return { text: written.join(""), params: bound };
+}
+
+const isWhole = (value: unknown) => Number.isSafeInteger(value) || typeof value === "boolean";

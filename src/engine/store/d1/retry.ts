@@ -3,6 +3,7 @@ import { MillraceError } from "../../contract/errors.ts";
 import type { RowStatement, Statement } from "../../contract/sql.ts";
 import { within } from "../../contract/within.ts";
 import { bindable } from "./bindable.ts";
+import { withIntegers } from "./one-statement.ts";
 import { asUnavailable, isTransient } from "./trouble.ts";
 
 /** How long D1 may take over one batch; its own limit for a query is 30 s. A call that never returns must not hold its callers for ever. */
@@ -60,14 +61,11 @@ export async function atomicallyCounted(
   withinMs: number = ANSWER_WITHIN_MS,
 ): Promise<Answered[]> {
   if (statements.length === 0) return [];
-  const bound = statements.map(bindable);
-  const results = await withD1Retry(
-    () => db.batch<Row>(bound.map(({ text, params, row }) => db.prepare(text).bind(...(row === undefined ? params : [`[${row}]`])))),
-    withinMs,
-  );
+  const prepared = statements.map(bindable).map(({ text, params, row }) => withIntegers(text, row === undefined ? params : [`[${row}]`]));
+  const results = await withD1Retry(() => db.batch<Row>(prepared.map(({ text, params }) => db.prepare(text).bind(...params))), withinMs);
   // Answers are read by their place: one too many or too few, and somebody would read another's.
-  if (results.length !== bound.length) {
-    const said = `The database gave ${results.length} answers to ${bound.length} statements. Please report this, with the statements.`;
+  if (results.length !== prepared.length) {
+    const said = `The database gave ${results.length} answers to ${prepared.length} statements. Please report this, with the statements.`;
     throw new MillraceError("invariant", said);
   }
   return results.map(({ results: rows, meta }) => ({ rows, rowsWritten: meta.rows_written ?? 0 }));
