@@ -121,9 +121,14 @@ export function assertBounded(root: unknown, { within = 0, at: path = "", nul = 
     }
     const entries = Object.entries(at.value);
     if (!Array.isArray(at.value)) fields += entries.length;
+    else if (entries.length < at.value.length) {
+      const hole = at.value.findIndex((_, index) => !(index in at.value));
+      if (hole >= 0) refuse({ path: below(at.path, String(hole)), message: UNDEFINED_ITEM });
+    }
     for (const [key, value] of entries) {
       const tooMany = ++keys > INTAKE_LIMITS.maxKeys ? TOO_MANY_KEYS : undefined;
-      const said = mistakeInKey(key, nul) ?? tooMany ?? mistakeIn(value, nul);
+      const absent = value === undefined && Array.isArray(at.value) ? UNDEFINED_ITEM : undefined;
+      const said = mistakeInKey(key, nul) ?? tooMany ?? absent ?? mistakeIn(value, nul);
       // A path is made only of what is refused, and of what has fields of its own.
       if (said !== undefined) refuse({ path: below(at.path, key), message: said });
       if (isObject(value)) pending.push({ value, path: below(at.path, key), depth: at.depth + 1 });
@@ -154,6 +159,7 @@ function mistakeIn(value: unknown, nul: boolean): string | undefined {
 }
 
 const NUL = "contains the character NUL: remove it";
+const UNDEFINED_ITEM = "undefined, which JSON would change to null: send null, or leave it out of the list";
 const TOO_MANY_KEYS = `more than ${INTAKE_LIMITS.maxKeys} keys: send the data by reference`;
 
 /** UTF-8 bytes of a text: what the platform's limits count. */

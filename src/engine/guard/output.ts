@@ -1,8 +1,8 @@
 import { getJson, putJson } from "../contract/bucket.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
+import { type Strange, strangeIn } from "../contract/plain.ts";
 import { beginning, shortened } from "../contract/text.ts";
-import { type Strange, strangeIn } from "./plain.ts";
 
 /**
  * Outputs above this many bytes are kept in R2 and referred to. The platform takes at most 1 MiB as a step's result, D1 2 MB as a value.
@@ -60,7 +60,7 @@ function assertPlain(value: unknown): void {
   const where = strange.at ? ` at "${beginning(strange.at, 200)}"` : "";
   throw new MillraceError(
     "output_not_serializable",
-    `The step's output has ${strange.what}${where}, which JSON would change: return plain data, such as { at: date.toISOString() } or [...map].`,
+    `The step's output has ${strange.what}${where}, which JSON would change: return plain data, such as a finite number, null, date.toISOString() or [...map].`,
   );
 }
 

@@ -1,8 +1,8 @@
 import { MillraceError } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
+import { type Strange, strangeIn } from "../contract/plain.ts";
 import { beginning } from "../contract/text.ts";
 import { serialize } from "./output.ts";
-import { type Strange, strangeIn } from "./plain.ts";
 
 /** Largest result of a run, which the platform keeps. See https://developers.cloudflare.com/workflows/reference/limits/ */
 const MAX_RESULT_BYTES = 1024 * 1024;

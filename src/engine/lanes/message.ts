@@ -1,5 +1,6 @@
-import { MillraceError, messageOf } from "../contract/errors.ts";
+import { MillraceError } from "../contract/errors.ts";
 import { assertFewItems } from "../contract/limits.ts";
+import { jsonOf } from "../contract/plain.ts";
 import { MAX_DELAY_SECONDS } from "../contract/queue.ts";
 import { characterCount } from "../contract/text.ts";
 
@@ -27,7 +28,8 @@ const MAX_IDEMPOTENCY_KEY_CHARACTERS = 500;
  * which could be kept and never be read again, and for a key or delay that cannot be.
  */
 export function posted(lane: string, body: unknown, { idempotencyKey, delaySeconds = 0 }: LaneSendOptions = {}): Posted {
-  const text = jsonOf(lane, body);
+  const { text, why } = jsonOf(body);
+  if (text === undefined) return refuse(lane, "body", `has no JSON: ${why}`);
   const bytes = bytesOf(text);
   if (bytes > MAX_LANE_BODY_BYTES) {
     throw new MillraceError(
@@ -44,16 +46,6 @@ export function posted(lane: string, body: unknown, { idempotencyKey, delaySecon
     refuse(lane, "delaySeconds", `must be 0 to ${MAX_DELAY_SECONDS} seconds`);
   }
   return { text, key: idempotencyKey ?? null, delayMs: delaySeconds * 1000 };
-}
-
-function jsonOf(lane: string, body: unknown): string {
-  let text: string | undefined;
-  try {
-    text = JSON.stringify(body);
-  } catch (cause) {
-    return refuse(lane, "body", `has no JSON: ${messageOf(cause)}`);
-  }
-  return text ?? refuse(lane, "body", "has no JSON: send an object, a list, a text, a number, true, false or null");
 }
 
 /** UTF-8 needs at most three bytes for a unit, so most texts need not be measured. */

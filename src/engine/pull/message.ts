@@ -1,5 +1,6 @@
-import { MillraceError, messageOf } from "../contract/errors.ts";
+import { MillraceError } from "../contract/errors.ts";
 import { assertFewItems, byteLength } from "../contract/limits.ts";
+import { jsonOf } from "../contract/plain.ts";
 import { MAX_DELAY_SECONDS } from "../contract/queue.ts";
 import { characterCount } from "../contract/text.ts";
 
@@ -82,7 +83,7 @@ function posted<Body>(queue: string, message: PullMessage<Body>, at: string): Po
 }
 
 function bodyOf(queue: string, type: PullContentType, body: unknown, at: string): string | ArrayBuffer {
-  if (type === "json") return jsonOf(queue, body, at);
+  if (type === "json") return bodyAsJson(queue, body, at);
   if (type === "text" && typeof body === "string" && body.isWellFormed()) return body;
   if (type === "bytes" && body instanceof ArrayBuffer) return body;
   if (type === "bytes" && ArrayBuffer.isView(body)) return new Uint8Array(body.buffer, body.byteOffset, body.byteLength).slice().buffer;
@@ -91,14 +92,9 @@ function bodyOf(queue: string, type: PullContentType, body: unknown, at: string)
   throw refused(queue, at, "body", message);
 }
 
-function jsonOf(queue: string, body: unknown, at: string): string {
-  let text: string | undefined;
-  try {
-    text = JSON.stringify(body);
-  } catch (cause) {
-    throw refused(queue, at, "body", `has no JSON: ${messageOf(cause)}`);
-  }
-  if (text === undefined) throw refused(queue, at, "body", "has no JSON: send an object, a list, a text, a number, true, false or null");
+function bodyAsJson(queue: string, body: unknown, at: string): string {
+  const { text, why } = jsonOf(body);
+  if (text === undefined) throw refused(queue, at, "body", `has no JSON: ${why}`);
   assertFewItems(text, { at: `the body of ${at}` });
   return text;
 }

@@ -1,5 +1,6 @@
-import { MillraceError, messageOf } from "../contract/errors.ts";
+import { MillraceError } from "../contract/errors.ts";
 import { assertFewItems, byteLength } from "../contract/limits.ts";
+import { jsonOf } from "../contract/plain.ts";
 import type { RoomDefinition } from "./definition.ts";
 import type { RoomSent } from "./history.ts";
 import { checkedRoomName, checkedText, MAX_ROOM_KEY_CHARACTERS } from "./room-name.ts";
@@ -28,7 +29,7 @@ export function roomOf<Body>(env: RoomEnv, room: RoomDefinition<Body>, key: stri
   const at = checkedRoomName({ room: room.name, tenant, key });
   return {
     async send(body, { idempotencyKey, from = null } = {}) {
-      const text = jsonOf(room.name, body);
+      const text = bodyAsJson(room.name, body);
       const given = idempotencyKey ?? null;
       const name = given === null ? null : checkedText(room.name, "idempotencyKey", given, MAX_ROOM_KEY_CHARACTERS);
       const answer = await roomObjectOf(env, at).send({ from, text, key: name });
@@ -44,17 +45,11 @@ export function roomOf<Body>(env: RoomEnv, room: RoomDefinition<Body>, key: stri
   };
 }
 
-function jsonOf(room: string, body: unknown): string {
-  let why = "send an object, a list, a text, a number, true, false or null";
-  try {
-    const text: string | undefined = JSON.stringify(body);
-    if (text !== undefined) {
-      assertFewItems(text, { at: "body" });
-      return text;
-    }
-  } catch (error) {
-    if (error instanceof MillraceError) throw error;
-    why = messageOf(error);
+function bodyAsJson(room: string, body: unknown): string {
+  const { text, why } = jsonOf(body);
+  if (text !== undefined) {
+    assertFewItems(text, { at: "body" });
+    return text;
   }
   const message = `has no JSON: ${why}`;
   throw new MillraceError("invalid_payload", `A message for the room "${room}" ${message}.`, { issues: [{ path: "body", message }] });

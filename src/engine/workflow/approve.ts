@@ -1,6 +1,7 @@
 import { type Duration, durationMs, YEAR_MS } from "../contract/duration.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { assertBounded, byteLength } from "../contract/limits.ts";
+import { jsonOf } from "../contract/plain.ts";
 import { characterCount, shortened } from "../contract/text.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
@@ -50,8 +51,9 @@ export function questionOf(workflow: string, { label }: StepCall, request: Appro
 function packedDetails(details: unknown, refused: (why: string) => MillraceError): string | null {
   if (details === undefined) return null;
   try {
-    const text = JSON.stringify(details) ?? null;
-    assertBounded(JSON.parse(text ?? "null"), { at: "details" });
+    const { text, why } = jsonOf(details);
+    if (text === undefined) throw new Error(why);
+    assertBounded(JSON.parse(text), { at: "details" });
     return text;
   } catch (cause) {
     throw refused(`its details are not plain, small data (${shortened(messageOf(cause), 200)})`);

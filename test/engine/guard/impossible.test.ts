@@ -34,6 +34,12 @@ it.each([
     "plain, small data",
     (step) => step.approve("ask", { question: "Go?", details: { big: 1n } }),
   ],
+  [
+    "details with NaN",
+    "invalid_payload",
+    'has NaN at "average"',
+    (step) => step.approve("ask", { question: "Go?", details: { average: 0 / 0 } }),
+  ],
   ["no question", "invalid_payload", "ask in 1 to 500", (step) => step.approve("ask", { question: undefined as never })],
   [
     "a way back for what is done under a key of its own",

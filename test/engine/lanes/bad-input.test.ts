@@ -44,6 +44,8 @@ describe("a sender is told", () => {
     ["no JSON", undefined],
     ["no JSON", () => undefined],
     ["no JSON", 10n],
+    ["NaN", { n: 0 / 0 }],
+    ["undefined in a list", { n: [undefined] }],
   ])("that a body has %s", async (_, body) => {
     const lane = new LabLane(blocking);
     expect(await refusal(() => lane.client.send(body as never))).toMatchObject({

@@ -81,6 +81,8 @@ it.each([
   ["a Map", () => new Map([["a", 1]]), {}, "a Map"],
   ["a Date within", () => ({ at: new Date(0) }), { at: "1970-01-01T00:00:00.000Z" }, 'a Date at "at"'],
   ["a function", () => () => 1, null, "a function"],
+  ["NaN within", () => ({ free: true, raw: 0 / 0 }), { free: true, raw: null }, 'NaN at "raw"'],
+  ["undefined in a list", () => [1, undefined], [1, null], 'undefined at "1"'],
   [
     "an object of a class",
     () =>

@@ -10,6 +10,7 @@ it.each([
   ["more than a hundred", Array.from({ length: 101 }, () => ({ body: 1 })), "payload_too_large", "at most 100"],
   ["more than 256 KB together", Array.from({ length: 3 }, () => ({ body: "x".repeat(100_000) })), "payload_too_large", "256 KB"],
   ["a body without JSON", [{ body: undefined }], "invalid_payload", "has no JSON"],
+  ["NaN in a body", [{ body: { rates: [0 / 0] } }], "invalid_payload", 'has no JSON: it has NaN at "rates.0"'],
   ["text that is none", [{ body: { a: 1 }, contentType: "text" as const }], "invalid_payload", "well-formed string"],
   ["a content type of the runtime's own", [{ body: 1, contentType: "v8" as never }], "invalid_payload", "json, text or bytes"],
   ["a delay beyond 12 hours", [{ body: 1 }, { body: 2, delaySeconds: 43_201 }], "invalid_payload", "message 1"],

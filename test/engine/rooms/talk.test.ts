@@ -24,6 +24,15 @@ it("what is said is heard by all, in one order, with the speaker's name from the
   expect((await bob.hears("message", 3)).map(({ sequence }) => sequence)).toEqual([1, 2, 3]);
 });
 
+it("refuses a message with NaN, which JSON would change to null", async () => {
+  const room = new LabRoom(desk);
+  await expect(room.client.send({ text: "one", rate: 0 / 0 } as never)).rejects.toMatchObject({
+    code: "invalid_payload",
+    message: expect.stringContaining('NaN at "rate"'),
+  });
+  expect((await room.enter("ada")).welcome).toMatchObject({ messages: [] });
+});
+
 it("whoever joins hears the last fifty, and who comes again with `since` only what it has not heard", async () => {
   const room = new LabRoom(desk);
   for (let n = 1; n <= 60; n++) await room.client.send({ text: `${n}` });

@@ -2,6 +2,7 @@ import type { EngineEnv } from "../../contract/bindings.ts";
 import { crashPoint, isSimulatedDeath } from "../../contract/crash-points.ts";
 import { codeOf, messageOf } from "../../contract/errors.ts";
 import { logLine } from "../../contract/log-line.ts";
+import { jsonOf } from "../../contract/plain.ts";
 import { beginning } from "../../contract/text.ts";
 import type { Intake } from "../../intake/consumer.ts";
 import { textField } from "../../intake/letters/letter.ts";
@@ -117,5 +118,8 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 
 /** As it would travel. Throws for what has no JSON. */
 function plainJson(value: unknown): unknown {
-  return JSON.parse(JSON.stringify(value) ?? "null");
+  if (value === undefined) return null;
+  const { text, why } = jsonOf(value);
+  if (text === undefined) throw new Error(`It has no JSON: ${why}.`);
+  return JSON.parse(text);
 }

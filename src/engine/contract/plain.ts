@@ -1,0 +1,88 @@
+import { messageOf } from "./errors.ts";
+import { beginning } from "./text.ts";
+
+/** A value that JSON would change or omit without an error, and its place. */
+export interface Strange {
+  /** Such as `a Map`, `a function`, `NaN`, `an object of the class Money`. */
+  readonly what: string;
+  /** Dotted, such as `order.items.0`; "" for the value itself. */
+  readonly at: string;
+}
+
+/** Returns a name for a value that is refused. `inList`: JSON omits an undefined field, and writes null for an undefined item. */
+type Judge = (value: unknown, inList: boolean) => string | undefined;
+
+/**
+ * The first value that JSON would not give back as it is: neither a plain object, an array nor a primitive (JSON makes {} of a Map, text of
+ * a Date, nothing of a function), or a value of `nulledIn`. Undefined where there is none. The value has no cycle.
+ */
+export function strangeIn(value: unknown): Strange | undefined {
+  return firstIn(value, isStrange, false);
+}
+
+/** The first value that JSON would write as null: NaN, Infinity, undefined in a list. Undefined where there is none. The value has no cycle. */
+export function nulledIn(value: unknown): Strange | undefined {
+  return firstIn(value, isNulled, false);
+}
+
+/** A value as JSON text, or the reason why there is none. `why` continues a sentence: "has no JSON: …". */
+export function jsonOf(value: unknown): { readonly text: string; readonly why?: never } | { readonly why: string; readonly text?: never } {
+  try {
+    const text: string | undefined = JSON.stringify(value);
+    if (text === undefined) return { why: "send an object, a list, a text, a number, true, false or null" };
+    const nulled = text.includes("null") ? nulledIn(value) : undefined;
+    if (nulled === undefined) return { text };
+    return { why: `it has ${nulled.what}${nulled.at && ` at "${beginning(nulled.at, 200)}"`}, which JSON would change to null` };
+  } catch (cause) {
+    return { why: messageOf(cause) };
+  }
+}
+
+function firstIn(value: unknown, judge: Judge, inList: boolean): Strange | undefined {
+  const what = judge(value, inList);
+  if (what !== undefined) return { what, at: "" };
+  if (typeof value !== "object" || value === null || (judge === isNulled && hasOwnJson(value))) return undefined;
+  const isList = Array.isArray(value);
+  const keys = isList ? undefined : Object.keys(value);
+  const count = isList ? value.length : (keys?.length ?? 0);
+  for (let index = 0; index < count; index++) {
+    const key = keys?.[index] ?? index;
+    const inner = (value as Record<string | number, unknown>)[key];
+    if (typeof inner === "string" || Number.isFinite(inner)) continue;
+    const found = firstIn(inner, judge, isList);
+    if (found) return { what: found.what, at: found.at ? `${key}.${found.at}` : String(key) };
+  }
+  return undefined;
+}
+
+const isNulled: Judge = (value, inList) => {
+  if (typeof value === "number" && !Number.isFinite(value)) return String(value);
+  if (value instanceof Date && Number.isNaN(value.getTime())) return "an invalid Date";
+  const isAbsent = value === undefined || typeof value === "function" || typeof value === "symbol";
+  return inList && isAbsent ? (value === undefined ? "undefined" : `a ${typeof value}`) : undefined;
+};
+
+const isStrange: Judge = (value, inList) => {
+  if (typeof value === "function" || typeof value === "symbol") return `a ${typeof value}`;
+  if (typeof value === "object" && value !== null && !Array.isArray(value) && !isPlain(value)) return nameOf(value);
+  return isNulled(value, inList);
+};
+
+/** Of an object that makes its own JSON the fields say nothing. */
+function hasOwnJson(value: object): boolean {
+  return "toJSON" in value && typeof value.toJSON === "function";
+}
+
+/** Also for one that was made in another realm, or without a prototype. */
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
+
+function nameOf(value: object): string {
+  const name: unknown = Object.getPrototypeOf(value)?.constructor?.name;
+  if (typeof name !== "string" || name === "") return "an object of a class";
+  return KNOWN.has(name) ? `a ${name}` : `an object of the class ${name.slice(0, 100)}`;
+}
+
+const KNOWN: ReadonlySet<string> = new Set(["Date", "Map", "Set", "Promise", "Response", "Headers", "URL"]);
