@@ -1,4 +1,7 @@
+import { KEPT_ERROR_CHARACTERS, messageOf } from "./error-words.ts";
 import { beginning } from "./text.ts";
+
+export { messageOf };
 
 /** The failures that the engine names. The literal is the identity: it survives RPC and the platform's own error wrapping. */
 const ENGINE_CODES = [
@@ -209,8 +212,6 @@ export function readable(thrown: unknown): unknown {
 export const NON_RETRYABLE = "NonRetryableError";
 
 const MAX_ERROR_CHARACTERS = 100_000;
-/** With its name and code, and with what the platform says before it, that is still less. */
-const KEPT_ERROR_CHARACTERS = 50_000;
 
 /**
  * True for errors of ours that another attempt cannot cure, also after they crossed an RPC boundary: by their code, or as they say
@@ -264,16 +265,5 @@ function fieldOf(error: unknown, name: keyof ErrorDetail): unknown {
     return isOurs(error) ? error.detail?.[name] : undefined;
   } catch {
     return undefined;
-  }
-}
-
-/**
- * The message of anything thrown. It never throws itself: an object without a prototype has no text, and code of users may throw that too.
- */
-export function messageOf(error: unknown): string {
-  try {
-    return String(error instanceof Error ? error.message : error);
-  } catch {
-    return `A thrown ${typeof error} that has no text.`;
   }
 }

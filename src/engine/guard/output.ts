@@ -88,5 +88,5 @@ function unreadable(cause: unknown, what: string): MillraceError {
       : cause instanceof TypeError && NO_JSON.test(said)
         ? "is not JSON (a cycle or a BigInt)"
         : `throws when it is read (${shortened(said, 200)})`;
-  return new MillraceError("output_not_serializable", `The ${what} ${why}: return plain data.`, { cause });
+  return new MillraceError("output_not_serializable", `The ${what} ${why}: return plain data.`);
 }

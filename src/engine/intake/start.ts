@@ -1,6 +1,6 @@
 import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
-import { codeOf } from "../contract/errors.ts";
+import { codeOf, messageOf } from "../contract/errors.ts";
 import { platformId } from "../contract/ids.ts";
 import { byteLength } from "../contract/limits.ts";
 import { placed } from "../contract/location.ts";
@@ -71,7 +71,7 @@ export async function startInstances(env: EngineEnv, instances: readonly Startab
         }
       } catch (error) {
         if (codeOf(error) === "unavailable") hangs = error;
-        for (const { id } of chunk) note(id, String(error));
+        for (const { id } of chunk) note(id, messageOf(error));
       }
     }
   };

@@ -1,3 +1,4 @@
+import { messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import type { Retention } from "./rule.ts";
 
@@ -58,7 +59,7 @@ async function pass(
     }
     return { removed, turn: { dueAt: Date.now(), from } };
   } catch (error) {
-    logLine("error", { log: "retention", rule: rule.name, error: String(error) });
+    logLine("error", { log: "retention", rule: rule.name, error: messageOf(error) });
     return { removed, turn: { dueAt: Date.now() + HOUR_MS, from } };
   }
 }

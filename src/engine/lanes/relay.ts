@@ -1,6 +1,6 @@
 import { assertSendable } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
-import { codeOf, MillraceError } from "../contract/errors.ts";
+import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { outboxId } from "../contract/ids.ts";
 import { laneIn } from "../contract/queue.ts";
 import { within } from "../contract/within.ts";
@@ -41,7 +41,7 @@ export async function sendInLanes(env: object, queue: string, messages: readonly
   );
 }
 
-const said = (failed: ReadonlyMap<string, unknown>) => [...failed].map(([id, error]) => ({ id, error: String(error) }));
+const said = (failed: ReadonlyMap<string, unknown>) => [...failed].map(([id, error]) => ({ id, error: messageOf(error) }));
 
 async function sendOnce(env: object, queue: string, messages: readonly Outgoing[]): Promise<ReadonlyMap<string, unknown>> {
   const posts: { id: string; post: LaneKeyMessage<Envelope> }[] = [];

@@ -1,5 +1,6 @@
 import { assertSendable } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
+import { messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import { within } from "../contract/within.ts";
 import type { LaneName } from "./lane-name.ts";
@@ -87,7 +88,7 @@ export async function tellTurnOver(...told: Parameters<typeof tellEnded>): Promi
   try {
     await tellEnded(...told);
   } catch (error) {
-    logLine("warn", { log: "turn_over", instance_id: instanceId, error: String(error) });
+    logLine("warn", { log: "turn_over", instance_id: instanceId, error: messageOf(error) });
   }
 }
 

@@ -46,7 +46,7 @@ export function asMissing(error: unknown): unknown {
   const missing = what ? `${what} "${name}"` : table && `column "${column}" in the table "${table}"`;
   if (!missing) return error;
   const said = `The database has no ${missing}. Is it spelt so, and is the migration applied that makes it? Then retry the instance.`;
-  return new MillraceError("config_invalid", said, { cause: error });
+  return new MillraceError("config_invalid", said);
 }
 
 const MISSING =

@@ -1,4 +1,4 @@
-import { messageOf } from "../contract/errors.ts";
+import { messageBeside } from "../contract/error-words.ts";
 import { beginning } from "../contract/text.ts";
 import { describeFailure, type Failure } from "./failure.ts";
 
@@ -68,7 +68,9 @@ export class Failures {
     const seen = this.#attempts.get(label);
     if (!seen?.last) return undefined;
     if (own === error) return seen.failure;
-    return { ...seen.failure, message: beginning(`${messageOf(error)} (${seen.failure.message})`, 1000) };
+    const { message } = seen.failure;
+    const beside = messageBeside(error, message);
+    return beside === "" ? seen.failure : { ...seen.failure, message: beginning(`${beside} (${message})`, 1000) };
   }
 }
 

@@ -1,5 +1,5 @@
 import { queueBinding } from "../contract/bindings.ts";
-import { codeOf, MillraceError } from "../contract/errors.ts";
+import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
 import { laneIn } from "../contract/queue.ts";
 import { within } from "../contract/within.ts";
@@ -54,7 +54,7 @@ async function send(env: object, queue: string, chunk: Outgoing[], line: { hangs
   } catch (error) {
     line.hangs ||= codeOf(error) === "unavailable";
     const hopeless = chunk.length === 1 || line.hangs || troubleOf(error) === "overloaded" || codeOf(error) === "config_invalid";
-    if (hopeless) return chunk.map(({ id }) => ({ id, error: String(error) }));
+    if (hopeless) return chunk.map(({ id }) => ({ id, error: messageOf(error) }));
     const middle = Math.ceil(chunk.length / 2);
     return [...(await send(env, queue, chunk.slice(0, middle), line)), ...(await send(env, queue, chunk.slice(middle), line))];
   }

@@ -1,5 +1,6 @@
 import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
+import { messageOf } from "../contract/errors.ts";
 import { signalId } from "../contract/ids.ts";
 import { logLine } from "../contract/log-line.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
@@ -69,7 +70,7 @@ async function tell(env: EngineEnv, { workflow, instance_id, event_type }: Assig
     await within(telling());
     return true;
   } catch (error) {
-    logLine("warn", { log: "wake", instance_id, error: String(error) });
+    logLine("warn", { log: "wake", instance_id, error: messageOf(error) });
     return false;
   }
 }

@@ -1,3 +1,4 @@
+import { messageOf } from "../contract/errors.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
 
 /** How far a stream of numbered messages has got. */
@@ -40,7 +41,7 @@ export function advanceStreams(moves: readonly StreamMove[]): Statement {
 
 /** True for the error of a move whose stream has moved meanwhile. */
 export function hasMoved(error: unknown): boolean {
-  return /NOT NULL constraint failed: sequences\.last/.test(String(error));
+  return /NOT NULL constraint failed: sequences\.last/.test(messageOf(error));
 }
 
 /** Where these streams are. One without a row has not begun. */

@@ -1,4 +1,5 @@
 import { crashPoint } from "../contract/crash-points.ts";
+import { messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import type { SteerRequest } from "../lanes/turns-stub.ts";
 import { auditDone, operatorOf } from "../store/actions.ts";
@@ -54,7 +55,7 @@ export class Audits {
       if (left.length > 0) this.#kv.put("audits", left);
       else this.#kv.delete("audits");
     } catch (error) {
-      logLine("warn", { log: "audit_owed", actions: owed.length, error: String(error) });
+      logLine("warn", { log: "audit_owed", actions: owed.length, error: messageOf(error) });
     }
   }
 

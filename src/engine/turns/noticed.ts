@@ -1,3 +1,4 @@
+import { messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import type { LaneName } from "../lanes/lane-name.ts";
 import type { LaneStanding } from "../lanes/turns-stub.ts";
@@ -80,7 +81,7 @@ export class Noticed {
       this.#saidAt = isStill ? Date.now() : 0;
     } catch (error) {
       this.#saidAt = Date.now() + NOTE_EVERY_MS;
-      logLine("warn", { log: "lane_not_noted", lane, error: String(error) });
+      logLine("warn", { log: "lane_not_noted", lane, error: messageOf(error) });
     }
   }
 }

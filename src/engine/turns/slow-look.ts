@@ -1,3 +1,4 @@
+import { messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import { query } from "../store/d1/retry.ts";
 import { statusesOf } from "../store/instances/fate.ts";
@@ -35,6 +36,6 @@ export async function askDatabase(db: D1Database, tenantId: string, places: Plac
     const unseen = places.all.filter(({ id, since }) => since < Date.now() - UNSEEN_MS && UNSEEN.has(statuses.get(id) ?? "running"));
     if (unseen.length > 0) await query(db, lookNow(unseen.map(({ id }) => id)));
   } catch (error) {
-    logLine("warn", { log: "turn_look", error: String(error) });
+    logLine("warn", { log: "turn_look", error: messageOf(error) });
   }
 }

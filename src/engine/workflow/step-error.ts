@@ -2,6 +2,7 @@ import { NonRetryableError } from "cloudflare:workflows";
 import { codeOf, isTerminal, MillraceError, messageOf, NON_RETRYABLE, saysTerminal, unclearOf } from "../contract/errors.ts";
 import { framesOf } from "../contract/stack.ts";
 import { readTold, tellError } from "../contract/told-error.ts";
+import { errorOf } from "../pass/caught.ts";
 
 /** True for errors that end a step at once, as the platform is told them (`asStepError`). All others are retried. */
 export function endsStep(told: unknown): boolean {
@@ -10,7 +11,9 @@ export function endsStep(told: unknown): boolean {
 
 /** The error as the platform should see it: one that must not be retried ends the step at once. */
 export function asPlatformError(error: unknown): unknown {
-  return isTerminal(error) && !(error instanceof NonRetryableError) ? new NonRetryableError(messageOf(error)) : error;
+  return isTerminal(error) && !(error instanceof NonRetryableError)
+    ? new NonRetryableError(messageOf(error))
+    : inWords(error, messageOf(error));
 }
 
 /** The same for a step's error, which later passes hear again: the platform keeps its message alone, so its code goes with that. */
@@ -27,7 +30,13 @@ function withoutCode(error: unknown): unknown {
   const text = readTold(said) ? `${said}.` : said;
   if (isTerminal(error) || error instanceof NonRetryableError || isByName(error)) return new NonRetryableError(text);
   if (text.startsWith(NON_RETRYABLE)) return new Error(`Error: ${text}`);
-  return text === said ? error : new Error(text);
+  return inWords(error, text);
+}
+
+/** The error itself where it has these words; otherwise one that has them, of the same name. */
+function inWords(error: unknown, message: string): unknown {
+  if (!(error instanceof Error)) return new Error(message);
+  return error.message === message ? error : errorOf({ name: error.name, message });
 }
 
 /** True for what the platform takes for its own error that ends a step: it goes by the name, whose class it is says nothing. */

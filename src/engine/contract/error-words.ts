@@ -1,0 +1,92 @@
+import { beginning, textOf } from "./text.ts";
+
+/** So much is kept of an error's words. The platform takes that much with a name, a code and its own words before it. */
+export const KEPT_ERROR_CHARACTERS = 50_000;
+
+/**
+ * The words of anything thrown, for people: its message, then those of its causes and of the errors that it holds, as far as they add to it.
+ * Never throws: an object without a prototype has no text, and a getter of users may throw. At most 50,000 characters beside the message.
+ */
+export function messageOf(thrown: unknown): string {
+  return messageBeside(thrown, "") || nameOf(thrown);
+}
+
+/** The same beside a text that is shown too: what adds to it, or "". */
+export function messageBeside(thrown: unknown, text: string): string {
+  return wordsOf(thrown, text, new Set());
+}
+
+/** So many errors are read of one that holds others, and of their causes. */
+const MAX_ERRORS_SAID = 8;
+/** The errors that one shows of the errors it holds. */
+const MAX_HELD_SAID = 3;
+/** Two messages are taken for one if they begin alike for so long: one may be cut. */
+const ALIKE_CHARACTERS = 100;
+
+/** The words that `outer` does not have. */
+function wordsOf(thrown: unknown, outer: string, seen: Set<unknown>): string {
+  if (seen.size >= MAX_ERRORS_SAID || seen.has(thrown)) return "";
+  seen.add(thrown);
+  const own = ownWordsOf(thrown);
+  const isKnown = own === "" || holdsWords(outer, own.slice(0, ALIKE_CHARACTERS));
+  const inner = heldBy(thrown).map((one) => wordsOf(one, `${outer}\n${own}`, seen));
+  const within = beginning(inner.filter(Boolean).join("; "), KEPT_ERROR_CHARACTERS);
+  if (isKnown) return within;
+  return within === "" ? own : `${own}${/[.:!?]$/.test(own) ? " " : ": "}${within}`;
+}
+
+/** True where a text holds these words, whole: `a` is not in `came`. */
+function holdsWords(text: string, words: string): boolean {
+  const at = text.indexOf(words);
+  const end = at + words.length;
+  const isWhole = (place: number) => !/^\w\w$/.test(text.slice(place - 1, place + 1));
+  return at >= 0 && (at === 0 || isWhole(at)) && (words.length === ALIKE_CHARACTERS || isWhole(end));
+}
+
+function ownWordsOf(thrown: unknown): string {
+  try {
+    if (thrown instanceof Error) return String(thrown.message);
+    if (thrown instanceof Response) return `HTTP ${thrown.status} ${thrown.statusText}`.trim();
+    return beginning(isObject(thrown) ? textOfObject(thrown) : String(thrown), KEPT_ERROR_CHARACTERS);
+  } catch {
+    return "";
+  }
+}
+
+/** Libraries throw plain objects too, such as `{ message, code }`, `{ error: { message } }` and `{ errors: [{ message }] }`. */
+function textOfObject(thrown: object & { message?: unknown; error?: unknown; errors?: unknown }): string {
+  const { message, error, errors } = thrown;
+  if (typeof message === "string" && message !== "") return message;
+  if (typeof error === "string") return error;
+  if (error instanceof Error || isMessage(error) || (Array.isArray(errors) && errors.length > 0)) return "";
+  const text = typeof thrown === "function" || Array.isArray(thrown) || hasNoText(thrown) ? textOf(thrown) : String(thrown);
+  return text === "{}" || text === "null" ? "" : text;
+}
+
+const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
+const isMessage = (value: unknown) => isObject(value) && "message" in value && typeof value.message === "string";
+const hasNoText = (value: object) => typeof value.toString !== "function" || value.toString === Object.prototype.toString;
+
+/** The errors that one holds, and its cause. */
+function heldBy(thrown: unknown): unknown[] {
+  try {
+    if (!isObject(thrown)) return [];
+    const { errors, error, cause } = thrown as { errors?: unknown; error?: unknown; cause?: unknown };
+    const held = Array.isArray(errors) ? errors.slice(0, MAX_HELD_SAID) : [];
+    const isWrapped = !(thrown instanceof Error) && isObject(error);
+    return [...held, ...(isWrapped ? [error] : []), ...(cause === undefined || cause === null ? [] : [cause])];
+  } catch {
+    return [];
+  }
+}
+
+/** Of an error without words: its class. */
+function nameOf(thrown: unknown): string {
+  try {
+    const name: unknown = isObject(thrown) ? (thrown instanceof Error && thrown.name) || thrown.constructor?.name : undefined;
+    if (typeof name === "string" && name !== "") return thrown instanceof Error ? name : `A thrown ${name} that has no text.`;
+  } catch {
+    // Its getters throw.
+  }
+  return `A thrown ${typeof thrown} that has no text.`;
+}

@@ -1,0 +1,149 @@
+import { messageOf } from "millrace";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { mode } from "../../probe/mode.ts";
+import { asking } from "../asking.ts";
+import { operator, reaches } from "../harness.ts";
+import { errorOf, runLab } from "../lab.ts";
+
+class QuotaError extends Error {
+  override readonly name = "QuotaError";
+}
+
+const cyclic = new Error("Round.");
+cyclic.cause = Object.assign(new Error("And round."), { cause: cyclic });
+
+const refused = new Error("connection refused by courier");
+
+/** Thrown values, and the words that people read. */
+const thrown: [what: string, value: unknown, words: string][] = [
+  ["an error", new Error("The bank is away."), "The bank is away."],
+  ["an error with a cause", new Error("Booking failed", { cause: refused }), "Booking failed: connection refused by courier"],
+  ["a sentence with a cause", new Error("Booking failed.", { cause: refused }), "Booking failed. connection refused by courier"],
+  [
+    "a chain of causes",
+    new Error("Booking failed", { cause: new Error("no route", { cause: "cable cut" }) }),
+    "Booking failed: no route: cable cut",
+  ],
+  ["a cause that says the same", new Error("Failed: no route", { cause: new Error("no route") }), "Failed: no route"],
+  [
+    "a cause behind one that says the same",
+    new Error("no route", { cause: new Error("no route", { cause: "dug up" }) }),
+    "no route: dug up",
+  ],
+  ["a cyclic cause", cyclic, "Round. And round."],
+  [
+    "several errors",
+    new AggregateError([new Error("a"), new Error("b"), new Error("c"), new Error("d")], "No branch came through"),
+    "No branch came through: a; b; c",
+  ],
+  ["several errors without words", new AggregateError([new Error("by rail"), new Error("by road")]), "by rail; by road"],
+  [
+    "a plain object",
+    { message: "duplicate key value violates unique constraint", code: "23505" },
+    "duplicate key value violates unique constraint",
+  ],
+  ["an error within a plain object", { error: { message: "inner words" } }, "inner words"],
+  ["a text within a plain object", { error: "invalid_grant" }, "invalid_grant"],
+  ["errors within a plain object", { data: null, errors: [{ message: "No such field." }] }, "No such field."],
+  ["an object without words", { status: 7, code: "E7" }, '{"status":7,"code":"E7"}'],
+  ["a list", [1, "b"], '[1,"b"]'],
+  ["an answer", new Response("busy", { status: 503, statusText: "Busy" }), "HTTP 503 Busy"],
+  ["an error without words", new Error(""), "Error"],
+  ["an error of a class without words", new QuotaError(""), "QuotaError"],
+  ["an error without words, and a cause", new Error("", { cause: refused }), "connection refused by courier"],
+  ["an empty object", {}, "A thrown Object that has no text."],
+  ["an object without a prototype", Object.create(null), "A thrown object that has no text."],
+  [
+    "an error whose message throws",
+    Object.defineProperty(new Error("x"), "message", {
+      get: () => {
+        throw 7;
+      },
+    }),
+    "Error",
+  ],
+  [
+    "an error whose cause throws",
+    Object.defineProperty(new Error("Kept."), "cause", {
+      get: () => {
+        throw 7;
+      },
+    }),
+    "Kept.",
+  ],
+  ["undefined", undefined, "undefined"],
+  ["null", null, "null"],
+  ["a text", "just words", "just words"],
+  ["a number", 7, "7"],
+  ["a symbol", Symbol("mark"), "Symbol(mark)"],
+];
+
+it.each(thrown)("%s is shown in its words", (_, value, words) => {
+  expect(messageOf(value)).toBe(words);
+});
+
+it("the words of causes and of objects have a bound, and end in no half of a character", () => {
+  const long = "😀".repeat(1_000_000);
+  for (const value of [new Error("Long.", { cause: new Error(long) }), { message: long }, new AggregateError([long, long], "Long.")]) {
+    const words = messageOf(value);
+    expect(words.length).toBeLessThan(51_000);
+    expect(words.isWellFormed()).toBe(true);
+  }
+});
+
+describe.each(["platform", "lean"] as const)("A step of a %s run that fails", (steps) => {
+  const failing = thrown.filter(([, value]) => value !== undefined && typeof value !== "symbol");
+
+  it.each(failing)("with %s says why in its instance, its attempts, the log and to the code", async (_, value, words) => {
+    const before = mode.steps;
+    mode.steps = steps;
+    const spy = vi.spyOn(console, "error");
+    onTestFinished(() => {
+      mode.steps = before;
+      spy.mockRestore();
+    });
+    let heard: unknown;
+    const { instanceId } = await runLab(({ step }) =>
+      step
+        .read("look", () => Promise.reject(value), { retries: { limit: 0, delay: 1 } })
+        .catch((error) => {
+          heard = error;
+          throw error;
+        }),
+    );
+    expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ step: "look", code: "step_failed", message: words });
+    // The platform says the name of a class before the message.
+    expect((heard as Error).message).toContain(words);
+    const { get } = await asking(["read"], operator.tenantId);
+    const [look] = (await get(`/v1/instances/${instanceId}/steps`)).body.items;
+    expect(look.attempts[0].error.message).toBe(words);
+    const lines = spy.mock.calls.map(([line]) => String(line)).filter((line) => line.includes(instanceId));
+    expect(lines.map((line) => JSON.parse(line).error)).toContain(words);
+  });
+});
+
+it.each([
+  [
+    "a cause",
+    (email: string) => new Error("Booking failed", { cause: new Error(`no mailbox ${email}`) }),
+    "Booking failed: no mailbox [redacted]",
+  ],
+  ["a plain object", (email: string) => ({ status: 7, to: email }), '{"status":7,"to":"[redacted]"}'],
+  ["one of several errors", (email: string) => new AggregateError([new Error(email)], "All failed"), "All failed: [redacted]"],
+])("a sensitive value in %s is redacted in the instance, its attempts and the log", async (_, make, words) => {
+  const person = { email: "ada@shop.example", city: "Graz" };
+  const spy = vi.spyOn(console, "error");
+  onTestFinished(() => spy.mockRestore());
+  const { instanceId } = await runLab(
+    ({ step, payload }) => step.read("look", () => Promise.reject(make(payload.person?.email ?? "")), { retries: { limit: 0, delay: 1 } }),
+    { person },
+  );
+  expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
+  const { get } = await asking(["read"], operator.tenantId);
+  expect((await get(`/v1/instances/${instanceId}`)).body.error.message).toBe(words);
+  expect((await get(`/v1/instances/${instanceId}/steps`)).body.items[0].attempts[0].error.message).toBe(words);
+  const lines = spy.mock.calls.map(([line]) => String(line)).filter((line) => line.includes(instanceId));
+  expect(lines.map((line) => JSON.parse(line).error)).toContain(words);
+  expect(lines.join()).not.toContain(person.email);
+});
