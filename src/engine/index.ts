@@ -33,6 +33,7 @@ export {
 } from "./contract/message.ts";
 export { nearest } from "./contract/nearest.ts";
 export { defineLaneQueue, defineQueue, MAX_DELAY_SECONDS, type QueueDefinition, type QueueOptions } from "./contract/queue.ts";
+export { retryAfterMs } from "./contract/retry-after.ts";
 export { sensitive } from "./contract/sensitive.ts";
 export { among, type Fragment, fragment, now, type RowStatement, rowChunks, type SqlValue, type Statement, sql } from "./contract/sql.ts";
 export type { StepMode } from "./contract/step-mode.ts";

@@ -1,7 +1,7 @@
-import { beginning, MillraceError, notRetryable, retryAfter, upstreamRefused } from "millrace";
+import { beginning, MillraceError, notRetryable, retryAfterMs, upstreamRefused } from "millrace";
 import type { CrmRefusal } from "./crm.ts";
 import { HubspotError } from "./hubspot-wire.ts";
-import { type Answer, type Counterpart, RATE_LIMITED_DELAY_MS, refusal, retryAfterMs } from "./refusal.ts";
+import { type Answer, type Counterpart, comeBack, refusal } from "./refusal.ts";
 
 /** The wait after a 429 that says none, by the limit that was reached. */
 const POLICY_DELAYS_MS: Record<string, number> = {
@@ -57,10 +57,10 @@ export function hubspotRefusal(upstream: Counterpart, answer: Answer): MillraceE
   const said = `${upstream.name} answered ${status} ${inWords(upstream, fault)}`;
   const asked = retryAfterMs(answer.headers.get("retry-after"));
 
-  if (status === 429) return retryAfter(asked ?? POLICY_DELAYS_MS[fault.policyName ?? ""] ?? RATE_LIMITED_DELAY_MS, said, status);
-  if (status === 423) return retryAfter(asked ?? LOCKED_DELAY_MS, said, status);
-  if (status === 477) return retryAfter(asked ?? MIGRATION_DELAY_MS, said, status);
-  if (status === 503 && asked !== undefined) return retryAfter(asked, said, status);
+  if (status === 429) return comeBack(asked, said, status, POLICY_DELAYS_MS[fault.policyName ?? ""]);
+  if (status === 423) return comeBack(asked, said, status, LOCKED_DELAY_MS);
+  if (status === 477) return comeBack(asked, said, status, MIGRATION_DELAY_MS);
+  if (status === 503 && asked !== undefined) return comeBack(asked, said, status);
   if (status === 401 || status === 403) return notRetryable(`${said} Check ${upstream.credential.variable} and the app's scopes.`, status);
   if (status === 400 || status === 409) return new BatchRefusal(fault, said, status);
   // An address that is not HubSpot's answers 404 too: only in these words it speaks of a record.

@@ -1,20 +1,21 @@
-import { MAX_RETRY_AFTER_MS, retryAfterMs } from "./refusal.ts";
+import { retryAfterMs } from "millrace";
 
 /**
  * Milliseconds that an answer asks us to wait: `retry-after-ms`, which OpenAI's own clients prefer, then `retry-after`, then the
- * longest reset of a limit that is used up (`x-ratelimit-remaining-tokens: 0`, `x-ratelimit-reset-tokens: 6m0s`). Undefined when it asks
- * nothing.
+ * longest reset of a limit that is used up (`x-ratelimit-remaining-tokens: 0`, `x-ratelimit-reset-tokens: 6m0s`). 0 where all
+ * of them have passed. Undefined where the answer has no such field.
  */
 export function askedPauseMs(headers: Headers): number | undefined {
-  const exact = headers.get("retry-after-ms");
-  if (exact !== null && /^\s*\d+(\.\d+)?\s*$/.test(exact)) return Math.min(Math.ceil(Number(exact)), MAX_RETRY_AFTER_MS);
-  const asked = retryAfterMs(headers.get("retry-after"));
-  if (asked !== undefined) return asked;
-
+  const exact = headers.get("retry-after-ms")?.trim() ?? "";
   const resets = ["requests", "tokens"]
     .filter((limit) => Number(headers.get(`x-ratelimit-remaining-${limit}`) ?? Number.NaN) === 0)
     .flatMap((limit) => goDurationMs(headers.get(`x-ratelimit-reset-${limit}`)) ?? []);
-  return resets.length > 0 ? Math.min(Math.max(...resets), MAX_RETRY_AFTER_MS) : undefined;
+  const asked = [
+    /^\d+(\.\d+)?$/.test(exact) ? Math.ceil(Number(exact)) : undefined,
+    retryAfterMs(headers.get("retry-after")),
+    resets.length > 0 ? Math.max(...resets) : undefined,
+  ].filter((ms) => ms !== undefined);
+  return asked.find((ms) => ms > 0) ?? asked[0];
 }
 
 const UNITS_MS: Record<string, number> = { h: 3_600_000, m: 60_000, s: 1000, ms: 1 };

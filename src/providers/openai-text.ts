@@ -1,8 +1,8 @@
-import { MillraceError, notRetryable, retryAfter } from "millrace";
+import { MillraceError, notRetryable } from "millrace";
 import * as z from "zod";
 import { ChatCompletion, messagesOf, readCompletion, unreadable } from "./chat-completion.ts";
 import { askedPauseMs } from "./openai-pause.ts";
-import { type Answer, RATE_LIMITED_DELAY_MS, refusal } from "./refusal.ts";
+import { type Answer, comeBack, refusal } from "./refusal.ts";
 import type { Text, TextRequest } from "./text.ts";
 import { callUpstream, jsonOf, type Upstream } from "./upstream.ts";
 
@@ -91,8 +91,7 @@ function meaningOf(upstream: Upstream, answer: Answer): MillraceError | undefine
   }
   if (status === 429 || status === 503) {
     const pauseMs = askedPauseMs(answer.headers);
-    if (pauseMs !== undefined || status === 429)
-      return retryAfter(pauseMs ?? RATE_LIMITED_DELAY_MS, refusal(upstream, answer).message, status);
+    if (pauseMs !== undefined || status === 429) return comeBack(pauseMs, refusal(upstream, answer).message, status);
   }
   if (status === 400 && (code === "content_filter" || code === "content_policy_violation")) {
     return new MillraceError(

@@ -1,4 +1,4 @@
-import { beginning, inProgress, MAX_DELAY_SECONDS, MillraceError, notRetryable, retryAfter, upstreamRefused } from "millrace";
+import { beginning, inProgress, MAX_DELAY_SECONDS, MillraceError, notRetryable, retryAfter, retryAfterMs, upstreamRefused } from "millrace";
 import * as z from "zod";
 
 /** Whom we asked, and the secret we showed: what a message about a refusal needs to know. */
@@ -16,12 +16,12 @@ export interface Answer {
   text: string;
 }
 
-/** The wait after a 429 that names none. */
-export const RATE_LIMITED_DELAY_MS = 30_000;
+/** The wait after a 429 that names none, or a time that has passed. */
+const RATE_LIMITED_DELAY_MS = 30_000;
 /** The wait while the upstream still works on our key: its first answer is usually seconds away. */
 const IN_PROGRESS_DELAY_MS = 2_000;
 /** Longer waits are cut to this, the longest a queue can be trusted to hold a message. */
-export const MAX_RETRY_AFTER_MS = MAX_DELAY_SECONDS * 1000;
+const MAX_RETRY_AFTER_MS = MAX_DELAY_SECONDS * 1000;
 
 const IN_PROGRESS = new Set([409, 425]);
 const FORBIDDING = new Set([401, 403]);
@@ -32,11 +32,11 @@ const MAX_QUOTE_LENGTH = 200;
 export function refusal(upstream: Counterpart, answer: Answer): MillraceError {
   const { status } = answer;
   const said = `${upstream.name} answered ${status}${quoted(upstream, answer.text)}.`;
-  const askedDelayMs = retryAfterMs(answer.headers.get("retry-after"));
+  const askedMs = retryAfterMs(answer.headers.get("retry-after"));
 
-  if (status === 429) return retryAfter(askedDelayMs ?? RATE_LIMITED_DELAY_MS, said, status);
-  if (status === 503 && askedDelayMs !== undefined) return retryAfter(askedDelayMs, said, status);
-  if (IN_PROGRESS.has(status)) return inProgress(askedDelayMs ?? IN_PROGRESS_DELAY_MS, said, status);
+  if (status === 429) return comeBack(askedMs, said, status);
+  if (status === 503 && askedMs !== undefined) return comeBack(askedMs, said, status);
+  if (IN_PROGRESS.has(status)) return inProgress(withinBounds(askedMs, IN_PROGRESS_DELAY_MS), said, status);
   if (FORBIDDING.has(status)) return notRetryable(`${said} Check ${upstream.credential.variable}.`, status);
   if (FINAL.has(status)) return notRetryable(said, status);
   if (status < 400) return notRetryable(`${said} Redirects are not followed: set its URL to the final address.`, status);
@@ -44,11 +44,16 @@ export function refusal(upstream: Counterpart, answer: Answer): MillraceError {
   return new MillraceError("unavailable", `${said} Whether it acted is unknown.`, { upstreamStatus: status });
 }
 
-/** Milliseconds asked for by a `Retry-After` header, in seconds or as an HTTP date; undefined when it says neither. */
-export function retryAfterMs(header: string | null, now = Date.now()): number | undefined {
-  if (header === null) return undefined;
-  const delayMs = /^\s*\d+\s*$/.test(header) ? Number(header) * 1000 : Date.parse(header) - now;
-  return Number.isNaN(delayMs) ? undefined : Math.min(Math.max(delayMs, 0), MAX_RETRY_AFTER_MS);
+/**
+ * A refusal of an upstream that is too busy: it did nothing. `askedMs` is the wait it names. Where it names none, or 0, `unnamedMs` is the
+ * wait. Every connector reads a wait through this function, so that the bounds are the same.
+ */
+export function comeBack(askedMs: number | undefined, said: string, status?: number, unnamedMs = RATE_LIMITED_DELAY_MS): MillraceError {
+  return retryAfter(withinBounds(askedMs, unnamedMs), said, status);
+}
+
+function withinBounds(askedMs: number | undefined, unnamedMs: number): number {
+  return Math.min(askedMs || unnamedMs, MAX_RETRY_AFTER_MS);
 }
 
 /** The error bodies of the formats we speak: OpenAI, Brave, AT Protocol, and plain problem details. */

@@ -1,7 +1,7 @@
-import { codeOf, MillraceError, notRetryable, retryAfter } from "millrace";
+import { codeOf, MillraceError, notRetryable, retryAfterMs } from "millrace";
 import * as z from "zod";
 import { linkFacets } from "./link-facets.ts";
-import { type Answer, MAX_RETRY_AFTER_MS } from "./refusal.ts";
+import { type Answer, comeBack } from "./refusal.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
 interface Post {
@@ -127,8 +127,8 @@ function staleSession({ status, text }: Answer): MillraceError | undefined {
 
 /** A 429 of an AT Protocol server says in `ratelimit-reset` when it ends, in seconds since 1970; only newer ones send `retry-after` too. */
 function tooMany({ status, headers }: Answer): MillraceError | undefined {
-  const resetAt = headers.get("ratelimit-reset");
-  if (status !== 429 || headers.has("retry-after") || resetAt === null || !/^\d+$/.test(resetAt)) return undefined;
-  const delayMs = Math.min(Math.max(Number(resetAt) * 1000 - Date.now(), 0), MAX_RETRY_AFTER_MS);
-  return retryAfter(delayMs, "The social account has used up what its server allows for now.", status);
+  const resetAt = headers.get("ratelimit-reset") ?? "";
+  if (status !== 429 || retryAfterMs(headers.get("retry-after")) || !/^\d+$/.test(resetAt)) return undefined;
+  const untilResetMs = Math.max(Number(resetAt) * 1000 - Date.now(), 0);
+  return comeBack(untilResetMs, "The social account has reached the limit of its server.", status);
 }

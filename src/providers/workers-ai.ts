@@ -1,8 +1,8 @@
-import { MillraceError, messageOf, notRetryable, retryAfter } from "millrace";
+import { MillraceError, messageOf, notRetryable } from "millrace";
 import * as z from "zod";
 import { ChatCompletion, messagesOf, readCompletion, unreadable } from "./chat-completion.ts";
 import { GATEWAY_CACHE_TTL_SECONDS } from "./openai-text.ts";
-import { RATE_LIMITED_DELAY_MS } from "./refusal.ts";
+import { comeBack } from "./refusal.ts";
 import type { Text, TextAnswer, TextRequest } from "./text.ts";
 
 /** As much of the Workers AI binding as chat needs. */
@@ -64,7 +64,7 @@ function readAnswer(model: string, answer: unknown, maxTokens: number): TextAnsw
 
 function failure(error: unknown): MillraceError {
   const code = /\b(\d{4}):/.exec(messageOf(error))?.[1] ?? "";
-  if (OUT_OF_CAPACITY.has(code)) return retryAfter(RATE_LIMITED_DELAY_MS, `Workers AI is out of capacity (${code}).`);
+  if (OUT_OF_CAPACITY.has(code)) return comeBack(undefined, `Workers AI is out of capacity (${code}).`);
   if (FINAL.has(code)) return notRetryable(`Workers AI refused the request (${code}). Check TEXT_MODEL and the prompt.`);
   return new MillraceError("unavailable", "Workers AI gave no answer. Whether it was paid for is unknown.", { cause: error });
 }

@@ -7,6 +7,7 @@ import {
   messageOf,
   notRetryable,
   retryAfter,
+  retryAfterMs,
   upstreamRefused,
 } from "millrace";
 import { payloadOf } from "millrace/operate";
@@ -14,7 +15,6 @@ import { Webhook } from "standardwebhooks";
 import { WebhookDeliver } from "../messages/webhooks.ts";
 import { type Attempt, type Delivery, logAttempt, type Target, targetOf } from "../systems/webhooks/deliveries.ts";
 import { type CheckedTarget, checkTarget } from "../systems/webhooks/guard.ts";
-import { putOffMs } from "../systems/webhooks/retry-after.ts";
 import { secretOf } from "../systems/webhooks/secret.ts";
 import { timeoutMs } from "../systems/webhooks/settings.ts";
 
@@ -26,6 +26,8 @@ const NAMES_A_FORGOTTEN =
   "It named a person who was forgotten while the endpoint was off. Made again, it says a pseudonym in the person's place.";
 /** Of an answer, as much is read and kept. */
 const ANSWER_BYTES = 1024;
+/** The longest wait that a receiver can ask for. */
+const MAX_ASKED_MS = 3_600_000;
 /** The status says what became of it; the words behind it are not waited for. */
 const ANSWER_READ_MS = 2000;
 /** A look at the endpoint holds for this long: after a longer one for its addresses, it is read again. */
@@ -129,7 +131,8 @@ async function post(
   if (response.status >= 300 && response.status < 400) {
     throw upstreamRefused(`${said}: redirects are not followed. Register the address it leads to.`, response.status);
   }
-  const delayMs = putOffMs(response.headers.get("retry-after"), Date.now());
+  const asked = retryAfterMs(response.headers.get("retry-after"));
+  const delayMs = asked && Math.min(asked, MAX_ASKED_MS);
   if (delayMs !== undefined) throw retryAfter(delayMs, `${said} and asked for ${Math.ceil(delayMs / 1000)} seconds.`, response.status);
   throw upstreamRefused(`${said}.`, response.status);
 }

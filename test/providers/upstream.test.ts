@@ -1,8 +1,13 @@
+import { MAX_DELAY_SECONDS } from "millrace";
 import { describe, expect, it } from "vitest";
-import { isDefiniteRefusal } from "../../src/engine/contract/errors.ts";
-import { MAX_RETRY_AFTER_MS, retryAfterMs } from "../../src/providers/refusal.ts";
+import { detailOf, isDefiniteRefusal } from "../../src/engine/contract/errors.ts";
+import { hubspotCrm } from "../../src/providers/hubspot.ts";
+import { openAiText } from "../../src/providers/openai-text.ts";
+import { httpPages } from "../../src/providers/pages.ts";
 import { braveSearch } from "../../src/providers/search.ts";
 import { blueskySocial } from "../../src/providers/social.ts";
+import { wordpressPages } from "../../src/providers/wordpress.ts";
+import { pageOf } from "../wordpress/site.ts";
 import { scripted } from "./embedded.ts";
 
 const failureOf = (...answers: (Response | Error)[]) =>
@@ -96,12 +101,51 @@ describe("what a message says", () => {
   });
 });
 
-describe("Retry-After", () => {
-  const now = Date.parse("2026-10-01T12:00:00Z");
+/** Each connector, asked once. */
+const CONNECTORS: [string, (upstream: ReturnType<typeof scripted>) => Promise<unknown>][] = [
+  ["search", (upstream) => braveSearch(upstream).search("tea", { key: "k" })],
+  ["text", (upstream) => openAiText(upstream, "m").generate({ prompt: "Tea.", maxTokens: 10 }, { key: "k" })],
+  ["pages", (upstream) => httpPages(upstream, "store").put(pageOf("tea"), { key: "k" })],
+  ["WordPress", (upstream) => wordpressPages(upstream, "store", "editor").put(pageOf("tea"), { key: "k" })],
+  ["social", (upstream) => blueskySocial(upstream, "a.example").remove("3k2a", { key: "k" })],
+  ["CRM", (upstream) => hubspotCrm(upstream, "millrace_key", { take: async () => {}, heed: async () => 0 }).erase("1", { key: "k" })],
+];
 
-  it("is read in seconds", () => expect(retryAfterMs("30", now)).toBe(30_000));
-  it("is read as an HTTP date", () => expect(retryAfterMs("Thu, 01 Oct 2026 12:01:00 GMT", now)).toBe(60_000));
-  it("is now for a date that has passed", () => expect(retryAfterMs("Thu, 01 Oct 2026 11:00:00 GMT", now)).toBe(0));
-  it("is never longer than a queue can wait", () => expect(retryAfterMs("999999999", now)).toBe(MAX_RETRY_AFTER_MS));
-  it("is ignored where it says nothing", () => expect(retryAfterMs("soon", now)).toBeUndefined());
+/** Headers whose wait has passed, or that are no wait. */
+const NO_WAITS: Record<string, string>[] = [
+  { "retry-after": "0" },
+  { "retry-after": "Sat, 28 Nov 2020 13:00:00 GMT" },
+  { "retry-after": "Saturday, 28-Nov-20 13:00:00 GMT" },
+  { "retry-after": "2.5" },
+  { "retry-after": "-5" },
+  { "retry-after": "1, 2" },
+  { "retry-after": "2001-05-01" },
+  { "ratelimit-reset": "1600000000" },
+  { "retry-after": "0", "ratelimit-reset": "1600000000" },
+  { "retry-after-ms": "0" },
+  { "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "0s" },
+];
+
+describe.each(CONNECTORS)("the connector for %s", (_, call) => {
+  const delayAfter = async (status: number, headers: Record<string, string>) => {
+    const body = JSON.stringify({ status: "error", message: "Busy.", category: "RATE_LIMITS" });
+    const error: unknown = await call(scripted(answering(status, headers, body))).catch((error: unknown) => error);
+    expect(error).toMatchObject({ code: "retry_after" });
+    return detailOf(error).delayMs;
+  };
+
+  it.each(NO_WAITS)("waits after a 429 with %o as if it named no time", async (headers) => {
+    expect(await delayAfter(429, headers)).toBe(await delayAfter(429, {}));
+  });
+
+  it("waits after a 503 with Retry-After: 0 as if it named no time", async () => {
+    expect(await delayAfter(503, { "retry-after": "0" })).toBe(30_000);
+  });
+
+  it("waits as long as a 429 names, at most 12 hours", async () => {
+    expect([await delayAfter(429, { "retry-after": "7" }), await delayAfter(429, { "retry-after": "9".repeat(30) })]).toEqual([
+      7_000,
+      MAX_DELAY_SECONDS * 1000,
+    ]);
+  });
 });

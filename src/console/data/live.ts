@@ -22,6 +22,7 @@ export const live = cell<Live>({ state: "connecting", heardAt: 0, behindSince: 0
 
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 30_000;
+const MOST_ASKED_MS = 3_600_000;
 /** The engine gives a sign of life every 15 seconds. */
 const SILENCE_MS = 40_000;
 
@@ -112,7 +113,7 @@ async function follow(over: AbortSignal): Promise<void> {
           heardNow();
           if (event) tell(event);
         });
-      } else pauseMs = Math.max(pauseMs, Number(answer.headers.get("retry-after")) * 1000);
+      } else pauseMs = Math.max(pauseMs, askedMs(answer));
       // An id that the engine does not know: begin with what happens now.
       if (answer.status === 422) lastId = "";
       // The engine ends a stream now and then. It is asked again behind a pause: one that is ended at once, by a proxy, is no loop.
@@ -148,6 +149,12 @@ function held(over: AbortSignal): { signal: AbortSignal; on: () => void; end: ()
       removeEventListener("offline", cut);
     },
   };
+}
+
+/** The engine's own `Retry-After` is in seconds. A proxy before it may send a date: that is no number, and the back-off is the pause. */
+function askedMs({ headers }: Response): number {
+  const seconds = Number(headers.get("retry-after"));
+  return Number.isFinite(seconds) ? Math.min(seconds * 1000, MOST_ASKED_MS) : 0;
 }
 
 /** A pause that is over at once where the browser says that it has a network again. */

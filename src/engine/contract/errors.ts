@@ -121,8 +121,8 @@ export class MillraceError extends Error {
 }
 
 /**
- * The upstream asked us to come back later (429, 503 with `Retry-After`). The step's next attempt waits `delayMs`, at most 12 hours; one
- * that is no length of time leaves the pause to the step's retries. The effect did not happen.
+ * The upstream asked us to come back later (429, 503 with `Retry-After`). The step's next attempt waits `delayMs`, at most 12 hours, and
+ * never less than the step's `retries` say: 0 is their pause. The effect did not happen.
  */
 export function retryAfter(delayMs: number, message: string, upstreamStatus?: number): MillraceError {
   return new MillraceError("retry_after", message, { delayMs, upstreamStatus });

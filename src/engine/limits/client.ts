@@ -114,7 +114,7 @@ export function limitOf(env: LimitEnv, name: string, rules: readonly Rule[], opt
       const word = wordOf(answer);
       if (word) await ask((object) => object.heed(word));
       const { refusedForMs } = word ?? {};
-      return refusedForMs === undefined ? 0 : Math.max(1, Math.min(refusedForMs ?? UNNAMED_PAUSE_MS, LONGEST_PAUSE_MS));
+      return refusedForMs === undefined ? 0 : Math.min(refusedForMs ?? UNNAMED_PAUSE_MS, LONGEST_PAUSE_MS);
     },
     async pause(ms) {
       assertLength(name, "pause", ms, MONTH_MS);

@@ -66,7 +66,7 @@ export interface Answer {
 
 /** Whoever waits longer than this, in milliseconds, asks once more when its moment has come: it may have been taken back. */
 export const ASK_AGAIN_MS = 1_000;
-/** The wait after a refusal that names none, in milliseconds. */
+/** The shortest pause after a refusal, in milliseconds: also the pause after a refusal without a wait. */
 export const UNNAMED_PAUSE_MS = 1_000;
 /** The longest wait that an upstream's word is taken for, in milliseconds: behind a mistake in a header somebody looks again in an hour. */
 export const LONGEST_PAUSE_MS = 3_600_000;

@@ -1,6 +1,9 @@
+import { retryAfterMs } from "../contract/retry-after.ts";
+import { UNNAMED_PAUSE_MS } from "./plan.ts";
+
 /** An upstream's word on its limit: how it refused, or how much is left until when. */
 export interface Word {
-  /** It had enough: nobody shall ask for so long, in milliseconds. Null where it refused and named no time. */
+  /** The upstream refused: no calls for so long, in milliseconds. Null where it named no time, or less than `UNNAMED_PAUSE_MS`. */
   refusedForMs?: number | null;
   /** What little is left, of everybody's, for so many milliseconds: one for each quota that is nearly used up. */
   left?: readonly { count: number; forMs: number }[];
@@ -26,20 +29,14 @@ export function wordOf({ status, headers }: UpstreamAnswer, now = Date.now()): W
   const fields = headers instanceof Headers ? headers : new Headers(headers);
   const askedMs = retryAfterMs(fields.get("retry-after"), now);
   const left = leftIn(fields, now);
-  if (status === 429) return { refusedForMs: askedMs ?? (left[0]?.count === 0 ? left[0].forMs : null) };
-  if (status === 503 && askedMs !== undefined) return { refusedForMs: askedMs };
+  if (status === 429) return { refusedForMs: named(askedMs ?? (left[0]?.count === 0 ? left[0].forMs : undefined)) };
+  if (status === 503 && askedMs !== undefined) return { refusedForMs: named(askedMs) };
   const low = left.filter(({ count, quota }) => count <= (quota === undefined ? LOW_COUNT : quota * LOW_SHARE));
   return low.length === 0 ? undefined : { left: low.map(({ count, forMs }) => ({ count, forMs })) };
 }
 
-/** A date as `Retry-After` has it: `Sun, 06 Nov 1994 08:49:37 GMT`. What else `Date.parse` takes for one, as `1.5`, is none. */
-const HTTP_DATE = /^\s*[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT\s*$/;
-
-/** `Retry-After` as milliseconds from now. */
-function retryAfterMs(field: string | null, now: number): number | undefined {
-  if (field === null) return undefined;
-  const ms = /^\s*\d+\s*$/.test(field) ? Number(field) * 1000 : HTTP_DATE.test(field) ? Date.parse(field) - now : Number.NaN;
-  return Number.isNaN(ms) ? undefined : Math.max(ms, 0);
+function named(ms = 0): number | null {
+  return ms < UNNAMED_PAUSE_MS ? null : ms;
 }
 
 interface Left {

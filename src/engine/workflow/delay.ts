@@ -1,19 +1,17 @@
 import { backoffMs, durationMs } from "../contract/duration.ts";
-import { askedDelayMs, codeOf } from "../contract/errors.ts";
+import { askedDelayMs } from "../contract/errors.ts";
 import type { Retries } from "../guard/step.ts";
 
 /**
- * Milliseconds before the next attempt: what the upstream asked for, or else the policy's own back-off, capped at an hour. What is out
- * of reach for the moment (`unavailable`) says when to come back at the earliest: it is not hurried past the policy.
+ * Milliseconds before the next attempt: the policy's back-off, capped at an hour, or the wait that the error names where that is longer. An
+ * error never shortens the back-off: an upstream that names 0 or 1 second each time would use up all attempts within seconds.
  */
 export function nextDelayMs(retries: Retries, attempt: number, error: unknown): number {
-  const asked = askedDelayMs(error);
-  if (asked === undefined || !(asked >= 0)) return backOffMs(retries, attempt);
-  return Math.min(codeOf(error) === "unavailable" ? Math.max(asked, backOffMs(retries, attempt)) : asked, MAX_DELAY_MS);
+  return Math.max(Math.min(askedDelayMs(error) ?? 0, MAX_ASKED_MS), backOffMs(retries, attempt));
 }
 
-/** The platform ends a step at once whose delay it cannot take. */
-const MAX_DELAY_MS = 12 * 3_600_000;
+/** The longest wait that an error can name: the platform ends a step at once whose delay it cannot take. */
+const MAX_ASKED_MS = 12 * 3_600_000;
 
 function backOffMs(retries: Retries, attempt: number): number {
   const delayMs = durationMs(retries.delay);
