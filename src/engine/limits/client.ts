@@ -2,9 +2,9 @@ import { objectBinding } from "../contract/bindings.ts";
 import { MillraceError, retryAfter } from "../contract/errors.ts";
 import { placed } from "../contract/location.ts";
 import { checkedObjectName } from "../contract/object-name.ts";
-import { type Answer, type Ask, type Held, LONGEST_PAUSE_MS, type Rule, UNNAMED_PAUSE_MS } from "./plan.ts";
+import { type Answer, type Ask, type Held, LONGEST_PAUSE_MS, type Rule } from "./plan.ts";
 import type { RateLimit } from "./rate-limit.ts";
-import { type UpstreamAnswer, type Word, wordOf } from "./upstream.ts";
+import { UNNAMED_PAUSE_MS, type UpstreamAnswer, type Word, wordOf } from "./upstream.ts";
 
 /** What a limit needs of a Worker's env: the Durable Object `RateLimit`, bound as RATE_LIMIT. */
 export interface LimitEnv {

@@ -1,7 +1,7 @@
 import type { LimitName } from "../store/limits.ts";
 import { cutLevel, earliestIn, full, type Level, returned, type TokenBucket, taken } from "./bucket.ts";
 import { type Narrowing, narrowed, spaced, spacing } from "./narrowing.ts";
-import type { Word } from "./upstream.ts";
+import { UNNAMED_PAUSE_MS, type Word } from "./upstream.ts";
 import { type Counts, counted, cutCounts, earliest, fits, type Granted, room, type Window } from "./windows.ts";
 
 /** One rule of a limit. */
@@ -66,8 +66,6 @@ export interface Answer {
 
 /** Whoever waits longer than this, in milliseconds, asks once more when its moment has come: it may have been taken back. */
 export const ASK_AGAIN_MS = 1_000;
-/** The shortest pause after a refusal, in milliseconds: also the pause after a refusal without a wait. */
-export const UNNAMED_PAUSE_MS = 1_000;
 /** The longest wait that an upstream's word is taken for, in milliseconds: behind a mistake in a header somebody looks again in an hour. */
 export const LONGEST_PAUSE_MS = 3_600_000;
 

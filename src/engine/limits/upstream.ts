@@ -1,5 +1,4 @@
 import { retryAfterMs } from "../contract/retry-after.ts";
-import { UNNAMED_PAUSE_MS } from "./plan.ts";
 
 /** An upstream's word on its limit: how it refused, or how much is left until when. */
 export interface Word {
@@ -15,6 +14,8 @@ export interface UpstreamAnswer {
   headers: Headers | Readonly<Record<string, string>>;
 }
 
+/** The shortest pause after a refusal, in milliseconds: also the pause after a refusal without a wait. */
+export const UNNAMED_PAUSE_MS = 1_000;
 /** Less than this share of a quota is worth telling the limit of; above it nobody is near. */
 const LOW_SHARE = 0.1;
 /** Less than this is, where the upstream does not say how large its quota is. */
