@@ -24,6 +24,9 @@ const CHANGED: CrmRefusal = {
   correlationId: null,
 };
 
+/** Why a record has no outcome that an answer leaves out. */
+export const SILENT = "The CRM did not say what became of this record.";
+
 /** As many calls as the search for the records at fault in one batch may take: five of them among a hundred are found. */
 export const MAX_CALLS = 40;
 
@@ -42,7 +45,7 @@ export async function upsertBatch(
 ): Promise<CrmOutcome[]> {
   const outcomes: Outcome[] = records.map(() => undefined);
   let parts: Sent[][] = records.length > 0 ? [records.map((record, index) => ({ ...record, index }))] : [];
-  let reason = "The CRM did not say what became of this record.";
+  let reason = SILENT;
   let lookedAt = Date.now();
 
   for (let calls = 0; parts.length > 0 && calls < MAX_CALLS; calls++) {

@@ -1,6 +1,6 @@
 import { messageOf } from "millrace";
 import type { CrmRefusal, CrmRefusals } from "./crm.ts";
-import { MAX_CALLS, noAnswer } from "./hubspot-batch.ts";
+import { MAX_CALLS, noAnswer, SILENT } from "./hubspot-batch.ts";
 import { asRefusal, batchFault } from "./hubspot-refusal.ts";
 import type { HubspotError } from "./hubspot-wire.ts";
 import type { Counterpart } from "./refusal.ts";
@@ -10,24 +10,32 @@ interface OfContact {
   crmId: string;
 }
 
+/** The answer for a part: its faults, and the items that it leaves out. */
+interface Said<Item> {
+  errors: readonly HubspotError[];
+  silent: readonly Item[];
+}
+
 /**
  * Sends a batch that bears repetition and tells apart whom the CRM refuses: a contact that a fault of the answer names, or that was refused
- * alone. A fault that names nobody, and the refusal of a whole batch, cut it in halves. A call that fails for another reason is thrown if
- * it is the first; later, those that are left have its reason.
+ * alone. A fault that names nobody, and the refusal of a whole batch, cut it in halves. An item that the answer leaves out is to be sent
+ * again. A call that fails for another reason is thrown if it is the first; later, those that are left have its reason.
  */
 export async function inHalves<Item extends OfContact>(
   counterpart: Counterpart,
   items: readonly Item[],
-  send: (part: readonly Item[]) => Promise<readonly HubspotError[]>,
+  send: (part: readonly Item[]) => Promise<Said<Item>>,
 ): Promise<CrmRefusals> {
   const refused = new Map<string, CrmRefusal>();
   const parts: (readonly Item[])[] = items.length > 0 ? [items] : [];
-  let reason = "The CRM did not say what became of this record.";
+  let reason = SILENT;
   for (let calls = 0; parts.length > 0 && calls < MAX_CALLS; calls++) {
     const part = parts[0] ?? [];
     try {
-      const { left, fault } = blame(counterpart, part, await send(part), refused);
+      const { errors, silent } = await send(part);
+      const { left, fault } = blame(counterpart, part, errors, refused);
       parts.splice(0, 1, ...(fault ? halves(counterpart, left, fault, refused) : []));
+      if (!fault) for (const { crmId } of silent) if (!refused.has(crmId)) refused.set(crmId, noAnswer(SILENT));
     } catch (error) {
       const fault = batchFault(error);
       if (!fault && calls === 0) throw error;

@@ -21,6 +21,10 @@ const Properties = z.record(z.string(), z.string().nullable());
 
 const errors = z.array(HubspotError).default([]);
 
+/** HubSpot answers 2xx for a batch that it has not done too: `PENDING`, `CANCELED`. */
+const done = { status: z.string().default("COMPLETE"), numErrors: z.int().default(0), errors };
+const End = z.object({ id: z.string() });
+
 export const Upserted = z.object({
   results: z.array(
     z.object({
@@ -35,12 +39,12 @@ export const Upserted = z.object({
 
 export const Read = z.object({
   results: z.array(z.object({ id: z.string(), properties: Properties, updatedAt: z.string(), archived: z.boolean().default(false) })),
-  errors,
+  ...done,
 });
 
-export const Associated = z.object({ errors });
+export const Associated = z.object({ results: z.array(z.object({ from: End, to: End })), ...done });
 
-export const Renamed = z.object({ errors });
+export const Renamed = z.object({ results: z.array(z.object({ id: z.string(), properties: Properties.default({}) })), ...done });
 
 export const Merged = z.object({ id: z.string() });
 

@@ -43,6 +43,7 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<L
     const properties = [idProperty, ...names];
     const found = new Map<string, CrmFound>();
     const asked = [...new Set(ids)].map((crmId) => ({ crmId }));
+    const named = (key: string) => [...found.values()].some((one) => one.key === key);
     const refused = await inHalves(upstream, asked, async (part) => {
       const inputs = part.map(({ crmId }) => ({ id: crmId }));
       const body = { ...(by === "name" && { idProperty }), inputs, properties, propertiesWithHistory: [] };
@@ -52,8 +53,13 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<L
         const known = Object.fromEntries(names.map((name) => [name, values[name] || null]));
         found.set(id, { crmId: id, key: values[idProperty] || null, properties: known, updatedAt, archived });
       }
+      const { status, numErrors, errors } = answer;
+      const gone = new Set(errors.flatMap(({ category, context }) => (category === GONE ? (context.ids ?? []) : [])));
+      // A record that a whole answer leaves out is gone. An answer that is not whole says nothing of it.
+      const isWhole = status === "COMPLETE" && numErrors <= Math.max(errors.length, gone.size);
+      const silent = isWhole ? [] : part.filter(({ crmId }) => !gone.has(crmId) && !(by === "id" ? found.has(crmId) : named(crmId)));
       // That a record is gone is no refusal to read it.
-      return answer.errors.filter(({ category }) => category !== GONE);
+      return { errors: errors.filter(({ category }) => category !== GONE), silent };
     });
     return { found: [...found.values()], refused };
   }
@@ -87,7 +93,13 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<L
       const named = pairs.map(({ contact, company }) => ({ crmId: contact, company }));
       return inHalves(upstream, named, async (part) => {
         const inputs = part.map(({ crmId, company }) => ({ from: { id: crmId }, to: { id: company } }));
-        return (await post("/crm/v4/associations/contacts/companies/batch/associate/default", { inputs }, Associated, options)).errors;
+        const path = "/crm/v4/associations/contacts/companies/batch/associate/default";
+        const { results, errors } = await post(path, { inputs }, Associated, options);
+        const asked = new Set(part.map(({ crmId }) => crmId));
+        // A contact that was merged answers under the id of its result.
+        const isMade = (pair: (typeof part)[number]) =>
+          results.some(({ from, to }) => to.id === pair.company && (from.id === pair.crmId || !asked.has(from.id)));
+        return { errors, silent: part.filter((pair) => !isMade(pair)) };
       });
     },
 
@@ -98,7 +110,9 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<L
       return inHalves(upstream, records, async (part) => {
         const inputs = part.map(({ crmId, key }) => ({ id: crmId, properties: { [idProperty]: key } }));
         const answer = await post("/crm/v3/objects/contacts/batch/update", { inputs }, Renamed, options).catch(withoutIdProperty);
-        return answer.errors;
+        const isNamed = ({ crmId, key }: (typeof part)[number]) =>
+          answer.results.some(({ id, properties: { [idProperty]: name } }) => name === key || (id === crmId && name === undefined));
+        return { errors: answer.errors, silent: part.filter((one) => !isNamed(one)) };
       });
     },
 

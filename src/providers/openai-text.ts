@@ -2,7 +2,7 @@ import { MillraceError, notRetryable } from "millrace";
 import * as z from "zod";
 import { ChatCompletion, messagesOf, readCompletion, unreadable } from "./chat-completion.ts";
 import { askedPauseMs } from "./openai-pause.ts";
-import { type Answer, comeBack, refusal } from "./refusal.ts";
+import { type Answer, comeBack, refusal, refusalIn } from "./refusal.ts";
 import type { Text, TextRequest } from "./text.ts";
 import { callUpstream, jsonOf, type Upstream } from "./upstream.ts";
 
@@ -24,7 +24,7 @@ export interface Dialect {
 export const GATEWAY_CACHE_TTL_SECONDS = 7 * 24 * 60 * 60;
 
 /** OpenRouter answers 200 and says in the body that the model behind it failed. */
-const Failed = z.object({ error: z.object({ code: z.union([z.number(), z.string()]).nullish(), message: z.string().nullish() }) });
+const Failed = z.object({ error: z.union([z.string().min(1), z.looseObject({})]) });
 
 /**
  * OpenAI chat completions, and whatever speaks the same. `upstream.url` is a bare origin (`https://api.openai.com`, to
@@ -62,13 +62,14 @@ export function openAiText(upstream: Upstream, model: string, dialect: Partial<D
             response_format: formatOf(request, json),
           }),
           meaning: (refused) => meaningOf(upstream, refused),
+          readsErrors: true,
         },
         z.union([ChatCompletion, Failed, z.unknown().transform(() => null)]),
         options,
       );
       // A gateway's cache would go on saying so for days: only another key is asked anew.
       if (answer === null || ("error" in answer && isCached)) return unreadable(model);
-      if ("error" in answer) throw failed(upstream, answer);
+      if ("error" in answer) throw refusalIn(upstream, answer);
       return readCompletion(answer, model);
     },
   };
@@ -104,15 +105,4 @@ function meaningOf(upstream: Upstream, answer: Answer): MillraceError | undefine
     );
   }
   return undefined;
-}
-
-/** A failure that came with the status 200, as if it had come with its own. */
-function failed(upstream: Upstream, body: z.infer<typeof Failed>): MillraceError {
-  const code = Number(body.error.code);
-  const status = Number.isInteger(code) && code >= 400 && code <= 599 ? code : 502;
-  return refusal(upstream, {
-    status,
-    headers: new Headers(),
-    text: JSON.stringify({ error: { message: body.error.message ?? "no reason given" } }),
-  });
 }

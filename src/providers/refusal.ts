@@ -56,6 +56,22 @@ function withinBounds(askedMs: number | undefined, unnamedMs: number): number {
   return Math.min(askedMs || unnamedMs, MAX_RETRY_AFTER_MS);
 }
 
+/**
+ * The refusal that a 2xx answer has as its body, read as if it had come with its own status: proxies and gateways answer 200 with `error` in
+ * the body. Undefined for every other body. Where the error has no status, it is 502.
+ */
+export function refusalIn(upstream: Counterpart, body: unknown): MillraceError | undefined {
+  const { error } = StatedError.safeParse(body).data ?? {};
+  if (!error) return undefined;
+  const { status, code } = typeof error === "object" ? error : {};
+  const ownStatus = [status, code].map(Number).find((number) => Number.isInteger(number) && number >= 400 && number <= 599);
+  return refusal(upstream, { status: ownStatus ?? 502, headers: new Headers(), text: JSON.stringify(body) });
+}
+
+const StatedError = z.object({
+  error: z.union([z.string(), z.boolean(), z.object({ status: z.unknown().optional(), code: z.unknown().optional() })]),
+});
+
 /** The error bodies of the formats we speak: OpenAI, Brave, AT Protocol, and plain problem details. */
 const ErrorBody = z.object({
   error: z.union([z.string(), z.object({ message: z.string().optional(), detail: z.string().optional() })]).optional(),

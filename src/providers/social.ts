@@ -40,8 +40,21 @@ const COLLECTION = "app.bsky.feed.post";
 const RECORD_KEY = /^(?!\.{1,2}$)[A-Za-z0-9._:~-]{1,512}$/;
 const JSON_BODY = { "content-type": "application/json" };
 
-const SessionAnswer = z.object({ did: z.string().startsWith("did:"), accessJwt: z.string().min(1) });
-const RecordAnswer = z.object({ uri: z.string().startsWith("at://"), cid: z.string().min(1) });
+/** `active` is false, with a `status`, for an account that is suspended or deactivated: the server still opens a session for it. */
+const SessionAnswer = z.object({
+  did: z.string().startsWith("did:"),
+  accessJwt: z.string().min(1),
+  active: z.boolean().optional().catch(undefined),
+  status: z.string().optional().catch(undefined),
+});
+const RecordAnswer = z.object({
+  uri: z.string().startsWith("at://"),
+  cid: z.string().min(1),
+  validationStatus: z.string().optional().catch(undefined),
+});
+
+/** `unknown`: the server stores the post and leaves its validation to the app. */
+const VALID = new Set([undefined, "valid", "unknown"]);
 
 /** One session per account and isolate: Bluesky allows 30 logins in five minutes and 300 a day, far fewer than posts. */
 const sessions = new Map<string, Session & { expiresAt: number }>();
@@ -63,6 +76,9 @@ export function blueskySocial(upstream: Upstream, handle: string): Social {
       SessionAnswer,
       options,
     );
+    if (session.active === false) {
+      throw notRetryable(`The social account is ${session.status ?? "not active"}. Have its server activate it, then retry.`);
+    }
     sessions.set(account, { ...session, expiresAt: Date.now() + SESSION_TTL_MS });
     return session;
   }
@@ -100,7 +116,9 @@ export function blueskySocial(upstream: Upstream, handle: string): Social {
     post: async (post, options) => {
       requireRecordKey(post.rkey);
       const input = (repo: string) => ({ repo, collection: COLLECTION, rkey: post.rkey, record: recordOf(post) });
-      return call("com.atproto.repo.putRecord", input, RecordAnswer, options);
+      const { uri, cid, validationStatus } = await call("com.atproto.repo.putRecord", input, RecordAnswer, options);
+      if (VALID.has(validationStatus)) return { uri, cid };
+      throw notRetryable(`The social server took the post as "${validationStatus}". Look at ${uri}, then retry.`);
     },
 
     remove: async (rkey, options) => {

@@ -1,6 +1,6 @@
 import { MillraceError, type TraceContext, tracedCall } from "millrace";
 import type * as z from "zod";
-import { type Answer, type Counterpart, refusal } from "./refusal.ts";
+import { type Answer, type Counterpart, refusal, refusalIn } from "./refusal.ts";
 
 /** What every call to the outside carries. */
 export interface CallOptions {
@@ -26,6 +26,8 @@ export interface UpstreamCall {
   body?: string;
   /** Names an answer this upstream means specially. Undefined leaves it to the meaning its status has everywhere. */
   meaning?(answer: Answer): MillraceError | undefined;
+  /** True where the schema reads a 2xx with an `error` in its body. Default: it is a refusal. */
+  readsErrors?: boolean;
 }
 
 /** Long enough for a model to write an article, short enough to end before the step's lease. */
@@ -35,15 +37,18 @@ const CALL_TIMEOUT_MS = 60_000;
  * Calls an upstream once and reads its answer.
  *
  * @throws `retry_after`, `not_retryable`, `upstream_refused` when the upstream says it did nothing (see `refusal.ts`);
- * `in_progress` when it is still at work on our key, `unavailable` when nobody can say: a network failure, a 5xx, a timeout, or an answer
- * that does not fit `schema`.
+ * also by an `error` in the body of a 2xx; `in_progress` when it is still at work on our key, `unavailable` when nobody can say: a network
+ * failure, a 5xx, a timeout, or an answer that does not fit `schema`.
  */
 export async function callUpstream<T>(upstream: Upstream, call: UpstreamCall, schema: z.ZodType<T>, options: CallOptions): Promise<T> {
   const answer = await exchange(upstream, call, options);
   if (answer.status < 200 || answer.status > 299) {
     throw call.meaning?.(answer) ?? refusal(upstream, answer);
   }
-  return readAnswer(upstream, answer, schema);
+  const json = jsonOf(answer.text);
+  const refused = call.readsErrors ? undefined : refusalIn(upstream, json);
+  if (refused) throw refused;
+  return readAnswer(upstream, answer.status, json, schema);
 }
 
 async function exchange(upstream: Upstream, call: UpstreamCall, options: CallOptions): Promise<Answer> {
@@ -63,8 +68,8 @@ async function exchange(upstream: Upstream, call: UpstreamCall, options: CallOpt
   }
 }
 
-function readAnswer<T>(upstream: Upstream, answer: Answer, schema: z.ZodType<T>): T {
-  const parsed = schema.safeParse(jsonOf(answer.text));
+function readAnswer<T>(upstream: Upstream, status: number, json: unknown, schema: z.ZodType<T>): T {
+  const parsed = schema.safeParse(json);
   if (parsed.success) return parsed.data;
 
   // Not a refusal: a 2xx says the upstream acted, so a `once` effect must not run again on the strength of this.
@@ -72,9 +77,9 @@ function readAnswer<T>(upstream: Upstream, answer: Answer, schema: z.ZodType<T>)
   const [first] = issues;
   throw new MillraceError(
     "unavailable",
-    `${upstream.name} answered ${answer.status}, but not in the format this adapter speaks: ${first?.path}: ${first?.message}. ` +
+    `${upstream.name} answered ${status}, but not in the format this adapter speaks: ${first?.path}: ${first?.message}. ` +
       "Check that its URL points at the right service.",
-    { issues, upstreamStatus: answer.status },
+    { issues, upstreamStatus: status },
   );
 }
 

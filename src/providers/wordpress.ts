@@ -5,11 +5,19 @@ import type { Answer } from "./refusal.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
 /** What we read of a post. A post in the trash has a status that WordPress' own schema does not list. */
-const Post = z.object({ id: z.int(), slug: z.string(), status: z.string(), link: z.url(), modified_gmt: z.string().nullable() });
+const Post = z.object({
+  id: z.int(),
+  slug: z.string(),
+  status: z.string(),
+  link: z.url(),
+  date: z.string().nullish(),
+  modified_gmt: z.string().nullable(),
+});
 type Post = z.infer<typeof Post>;
 
 const FIELDS = Object.keys(Post.shape).join();
-const Deleted = z.looseObject({});
+/** The post in the trash, or the word that it is deleted for good. */
+const Deleted = z.object({ deleted: z.boolean().optional(), status: z.string().optional() });
 
 /** WordPress cuts longer slugs off and adds endings of its own to them. */
 const SLUG = /^(?=.{1,180}$)[a-z0-9]+(?:-[a-z0-9]+)*$/;
@@ -58,6 +66,13 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
     return found.filter(({ slug }) => names.includes(slug)).sort((one, other) => rank(one) - rank(other))[0];
   }
 
+  async function remove(id: number, query: Record<string, string>, options: CallOptions): Promise<void> {
+    const { deleted, status } = await request("DELETE", `/${id}`, query, Deleted, options);
+    if (deleted || status === "trash") return;
+    const now = status === undefined ? "" : `, and the post is "${status}"`;
+    throw new MillraceError("unavailable", `WordPress answered the removal of the post ${id} without removing it${now}.`);
+  }
+
   return {
     store,
     repeatable: false,
@@ -79,7 +94,7 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
       // The slug was taken since we looked. By another attempt of ours: that post stays, and this one goes. By a picture: this one stays.
       const first = await look(page, options);
       if (first === undefined || first.id === made.id) return published(made);
-      await request("DELETE", `/${made.id}`, { force: "true" }, Deleted, options);
+      await remove(made.id, { force: "true" }, options);
       return published(first);
     },
 
@@ -93,11 +108,11 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
       const standing = await look(page, options);
       if (standing === undefined || standing.status === "trash") return;
       try {
-        await request("DELETE", `/${standing.id}`, {}, Deleted, options);
+        await remove(standing.id, {}, options);
       } catch (error) {
         const status = error instanceof MillraceError ? error.detail.upstreamStatus : undefined;
         // 501: this site has no trash.
-        if (status === 501) await request("DELETE", `/${standing.id}`, { force: "true" }, Deleted, options);
+        if (status === 501) await remove(standing.id, { force: "true" }, options);
         else if (status !== 410) throw error;
       }
     },
@@ -109,7 +124,17 @@ function namesOf(slug: string): string[] {
   return [slug, `${slug}-2`, `${slug}__trashed`, `${slug}-2__trashed`];
 }
 
-function published({ id, link, modified_gmt }: Post): PublishedPage {
+/**
+ * The page of a post that is up. WordPress answers 200 and keeps another status where a date is ahead (`future`), where a plugin asks for a
+ * review (`pending`), or where an editor has hidden the post. Errors: `not_retryable` then: nobody without a login can read it.
+ */
+function published({ id, status, link, date, modified_gmt }: Post): PublishedPage {
+  if (status !== "publish") {
+    const dated = status === "future" && date ? ` for ${date}` : "";
+    throw notRetryable(
+      `WordPress has made the post ${id} "${status}"${dated}, not "publish": it is not public. Publish it in WordPress, or give it a date that has passed, then retry.`,
+    );
+  }
   return { url: link, etag: `"${id}-${modified_gmt}"` };
 }
 

@@ -49,8 +49,8 @@ export const putPage = (env: Cloudflare.Env) => (isRepeatable(env) ? put : putUn
 async function currentArticle({ input, key, signal, trace, env }: EffectCall<BrandArticle>): Promise<Article> {
   const article = await loadArticleOf(env.DB, input);
   if (article.status !== "rejected") return article;
-  const page = pageOf(article, env);
-  if (await storeOf(env, article).find(page, { key, signal, trace })) await takeDown(env, page, { key, signal, trace });
+  // Also a page that is not up yet: a store may have scheduled it.
+  await takeDown(env, pageOf(article, env), { key, signal, trace });
   return article;
 }
 

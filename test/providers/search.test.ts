@@ -58,6 +58,19 @@ describe("search", () => {
     expect(await braveSearch(scripted(Response.json({ type: "search" }))).search("tea", { key: "k" })).toEqual([]);
   });
 
+  it.each([
+    [
+      { status: 429, code: "RATE_LIMITED", detail: "Slow down." },
+      { code: "retry_after", message: expect.stringContaining("Slow down") },
+    ],
+    [{ status: 422, code: "OPTION_NOT_IN_PLAN", detail: "No." }, { code: "not_retryable" }],
+    [{ detail: "Oops." }, { code: "unavailable" }],
+    ["Oops.", { code: "unavailable" }],
+  ])("has found nothing and failed where a 200 has the error %o in its body", async (error, failure) => {
+    const upstream = scripted(Response.json({ type: "ErrorResponse", error, time: 1 }));
+    await expect(braveSearch(upstream).search("tea", { key: "k" })).rejects.toMatchObject(failure);
+  });
+
   it("is not charged for a call that a fault refused", async () => {
     const tea = `white tea ${fresh()}`;
     await inject({ upstream: "search", match: tea, status: 429, remaining: 1, retryAfter: 3 });

@@ -79,6 +79,28 @@ describe("social posting", () => {
     }
   });
 
+  it.each<[string, object[], string]>([
+    ["is suspended", [{ did: "did:plc:1", accessJwt: "one", active: false, status: "suspended" }], "is suspended"],
+    [
+      "has a post that is not valid",
+      [
+        { did: "did:plc:1", accessJwt: "one" },
+        { uri: "at://did:plc:1/app.bsky.feed.post/3k2a", cid: "b", validationStatus: "invalid" },
+      ],
+      'as "invalid"',
+    ],
+    ["answers a session with an error", [{ error: "AccountTakedown", message: "Gone." }], "AccountTakedown"],
+  ])("has not posted where a 200 says that the account %s", async (name, answers, words) => {
+    const server = scripted(...answers.map((answer) => Response.json(answer)));
+    const post = { rkey: "3k2a", text: "Tea.", createdAt: "2026-10-01T12:00:00.000Z" };
+    await expect(blueskySocial(server, `${name}.example`).post(post, { key: "k" })).rejects.toThrow(words);
+  });
+
+  it("has not removed a post where a 200 has an error in its body", async () => {
+    const server = scripted(Response.json({ did: "did:plc:1", accessJwt: "one" }), Response.json({ error: "InternalServerError" }));
+    await expect(blueskySocial(server, "removes.example").remove("3k2a", { key: "k" })).rejects.toMatchObject({ code: "unavailable" });
+  });
+
   it("reports what the server finds wrong with a post", async () => {
     const posted = social(env).post(await postOf("long ".repeat(61)), { key: "k1" });
     await expect(posted).rejects.toMatchObject({ code: "not_retryable", message: expect.stringContaining("300 graphemes") });

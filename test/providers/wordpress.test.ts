@@ -1,7 +1,9 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { pages } from "../../src/providers/index.ts";
+import { wordpressPages } from "../../src/providers/wordpress.ts";
 import { pageOf, siteOf } from "../wordpress/site.ts";
+import { scripted } from "./embedded.ts";
 
 const options = { key: "k1" };
 
@@ -103,6 +105,30 @@ describe("WordPress", () => {
         message: expect.stringContaining("Check PAGES_USER and PAGES_TOKEN"),
       });
     }
+  });
+
+  it.each(["future", "draft", "pending", "private"])("that makes a post %j has not published it: the error says so", async (keeps) => {
+    const site = siteOf(`keeps-${keeps}`);
+    await site.behave({ keeps });
+    for (const time of ["made", "changed"]) {
+      await expect(site.pages.put(pageOf("tea-1a2b3c"), options), time).rejects.toMatchObject({
+        code: "not_retryable",
+        message: expect.stringMatching(new RegExp(`"${keeps}"${keeps === "future" ? " for \\d{4}-" : ","}.*not public.*then retry`)),
+      });
+    }
+    expect(await site.pages.find(pageOf("tea-1a2b3c"), options)).toBeUndefined();
+    await site.behave({ keeps: "" });
+    await site.pages.put(pageOf("tea-1a2b3c"), options);
+    expect(await site.posts()).toMatchObject([{ slug: "tea-1a2b3c", status: "publish" }]);
+  });
+
+  it("that answers a removal with a post that is still scheduled has not removed it", async () => {
+    const post = { id: 1, slug: "tea-1a2b3c", status: "future", link: "http://w.example/?p=1", modified_gmt: null };
+    const upstream = scripted(Response.json([post]), Response.json(post));
+    await expect(wordpressPages(upstream, "store", "editor").remove(pageOf("tea-1a2b3c"), options)).rejects.toMatchObject({
+      code: "unavailable",
+      message: expect.stringContaining('"future"'),
+    });
   });
 
   it.each(["Tea", "tea_1", "tea--1", "", "x".repeat(181)])("is not given the slug %j, which it would change", async (slug) => {

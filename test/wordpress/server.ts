@@ -36,6 +36,8 @@ export interface Behaviour {
   drop?: number;
   /** New posts wait until so many looks have been answered. */
   awaitLooks?: number;
+  /** The status that each write gets, whatever it asks for: of a date ahead, or of a plugin that reviews posts. Empty for what is asked. */
+  keeps?: string;
 }
 
 interface Site extends Required<Behaviour> {
@@ -65,7 +67,17 @@ createServer({ keepAliveTimeout: 0 }, (request, response) => void answer(request
 async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const url = new URL(request.url ?? "/", "http://wordpress");
   const [, name = "", area = ""] = url.pathname.split("/");
-  const site = sites.get(name) ?? { posts: [], asked: [], looks: 0, lastId: 3, pictures: [], noTrash: false, drop: 0, awaitLooks: 0 };
+  const site = sites.get(name) ?? {
+    posts: [],
+    asked: [],
+    looks: 0,
+    lastId: 3,
+    pictures: [],
+    noTrash: false,
+    drop: 0,
+    awaitLooks: 0,
+    keeps: "",
+  };
   sites.set(name, site);
   const text = await read(request);
   if (area === "control") {
@@ -111,7 +123,12 @@ function list(site: Site, { slug, status = "publish" }: Record<string, string>):
 
 function write(site: Site, post: StoredPost, body: unknown): StoredPost {
   const { slug = post.slug, status = post.status, title, content } = body as Record<string, string>;
-  const stored = { slug: uniqueSlug(site, post.id, slug), status, title: raw(title) ?? post.title, content: raw(content) ?? post.content };
+  const stored = {
+    slug: uniqueSlug(site, post.id, slug),
+    status: site.keeps || status,
+    title: raw(title) ?? post.title,
+    content: raw(content) ?? post.content,
+  };
   return Object.assign(post, stored, { modified: new Date().toISOString().slice(0, 19) });
 }
 

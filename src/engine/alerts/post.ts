@@ -1,6 +1,7 @@
-import { assertTaken, guardedUrl, signatureOf } from "../callbacks/receiver.ts";
+import { assertTaken, type BodyRefusal, guardedUrl, objectIn, signatureOf } from "../callbacks/receiver.ts";
 import type { AddressGuard } from "../contract/address-guard.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { beginning } from "../contract/text.ts";
 import { defineStep, type StepDefinition } from "../guard/step.ts";
 import { type AlertVars, type Channel, type ChannelName, channelOf } from "./channels.ts";
 import { slackBody, telegramBody, webhookBody } from "./format.ts";
@@ -45,7 +46,11 @@ export function postAlert(guard: AddressGuard | undefined): StepDefinition<Posti
       }).catch(() => {
         throw new MillraceError("unavailable", `${name} cannot be reached, or gave no answer in time.`);
       });
-      await assertTaken(name, response, { isFinal: ({ status }) => (name === "webhook" ? status === 410 : !mayPass(status)), next: NEXT });
+      await assertTaken(name, response, {
+        isFinal: (status) => (name === "webhook" ? status === 410 : !mayPass(status)),
+        next: NEXT,
+        refusedIn: name === "webhook" ? undefined : refusedByChat,
+      });
       return { state: "sent", status: response.status };
     },
   });
@@ -68,6 +73,25 @@ function requestOf(
   const body = webhookBody(notice, place);
   return { headers: { ...headers, ...signatureOf(channel.secret, key, body) }, body };
 }
+
+/**
+ * A chat's 200 that says no: Telegram, and Slack's Web API, answer `{"ok":false}`; an incoming webhook of Slack that took a message answers
+ * `ok`, and otherwise a word such as `no_service`. A page of HTML is a proxy's or a sign-in's.
+ */
+function refusedByChat(body: string): BodyRefusal | undefined {
+  const text = body.trim();
+  if (text.startsWith("<")) return { status: 400, words: "that it is a web page" };
+  const json = objectIn(text);
+  if (json?.ok === false || json?.success === false) {
+    const status = Number.isInteger(json.error_code) ? json.error_code : json.error === "ratelimited" ? 429 : 400;
+    return { status, words: `"${beginning(String(json.description ?? json.error ?? "ok: false"), MAX_WORDS)}"` };
+  }
+  const isRefusal = /^[a-z]+(_[a-z]+)+$/.test(text);
+  return isRefusal ? { status: 400, words: `"${beginning(text, MAX_WORDS)}"` } : undefined;
+}
+
+/** Characters of a chat's own words in an error. */
+const MAX_WORDS = 100;
 
 /** What Slack and Telegram refuse for good, and 410 of a webhook, is not tried again: somebody must mend a variable first. */
 const NEXT = "see whether its variables are right, then retry the instance";

@@ -56,7 +56,7 @@ function callAddress(guard: AddressGuard | undefined): StepDefinition<Calling, {
         throw new MillraceError("unavailable", "The callback_url cannot be reached, or gave no answer in time.");
       });
       await assertTaken("The callback_url", response, {
-        isFinal: ({ status }) => status === 410,
+        isFinal: (status) => status === 410,
         next: "whoever asked does not want to hear of it any more",
       });
       return { status: response.status };

@@ -185,9 +185,13 @@ describe("A channel", () => {
     expect((await requests(2)).map(({ answered }) => answered)).toEqual([429, 204]);
   });
 
-  const refusalOf = (answer: Response) => {
-    const call = { input: { id: "n", channel: "slack" as const, notice: NOTICE }, key: "n", trace: {} as TraceContext };
-    const env = { ALERTS_SLACK_URL: "https://chat.invalid/hook" } as unknown as Cloudflare.Env;
+  const refusalOf = (answer: Response, channel: ChannelName = "slack") => {
+    const call = { input: { id: "n", channel, notice: NOTICE }, key: "n", trace: {} as TraceContext };
+    const url = "https://chat.invalid/hook";
+    const env = {
+      ...{ MILLRACE_KEY: "key", ALERTS_SLACK_URL: url, ALERTS_WEBHOOK_URL: url },
+      ...{ ALERTS_TELEGRAM_TOKEN: "1:a", ALERTS_TELEGRAM_CHAT: "7" },
+    } as unknown as Cloudflare.Env;
     const said = postAlert(undefined).run({ ...call, env, signal: AbortSignal.timeout(1000), fetch: async () => answer });
     return said.then(() => undefined).catch((error: MillraceError) => error);
   };
@@ -213,6 +217,34 @@ describe("A channel", () => {
     const asked = await Promise.all(busy.map(async (answer) => (await refusalOf(answer))?.detail.delayMs));
     // 0 leaves the pause to the step's retries.
     expect(asked).toEqual([300_000, 300_000, undefined]);
+  });
+
+  it.each<[ChannelName, string, string, object]>([
+    ["telegram", "Telegram's ok: false", '{"ok":false,"error_code":400,"description":"chat not found"}', { code: "not_retryable" }],
+    [
+      "telegram",
+      "Telegram's ok: false with a pause",
+      '{"ok":false,"error_code":429,"parameters":{"retry_after":7}}',
+      { code: "unavailable", detail: { delayMs: 7000, upstreamStatus: 429 } },
+    ],
+    ["telegram", "Telegram's ok: false of its own fault", '{"ok":false,"error_code":502}', { code: "upstream_refused" }],
+    ["slack", "a word of Slack's", "no_service", { code: "not_retryable", message: expect.stringContaining('"no_service"') }],
+    ["slack", "the ok: false of Slack's Web API", '{"ok":false,"error":"channel_not_found"}', { code: "not_retryable" }],
+    ["slack", "a limit of Slack's Web API", '{"ok":false,"error":"ratelimited"}', { code: "upstream_refused" }],
+    ["slack", "a page to sign in", "<!doctype html><title>Sign in</title>", { code: "not_retryable" }],
+  ])("%s that answers 200 with %s has not taken the notice", async (channel, _, body, refused) => {
+    expect(await refusalOf(new Response(body), channel)).toMatchObject(refused);
+  });
+
+  it.each<[ChannelName, string]>([
+    ["slack", "ok"],
+    ["slack", ""],
+    ["slack", '{"success":true}'],
+    ["telegram", `{"ok":true,"result":{"text":"${"x".repeat(10_000)}"}}`],
+    // A receiver of signed webhooks answers by its status alone.
+    ["webhook", '{"ok":false}'],
+  ])("%s that answers 200 with %j has taken the notice", async (channel, body) => {
+    expect(await refusalOf(new Response(body), channel)).toBeUndefined();
   });
 
   it("is refused by half, and a secret that is none too; the signing secret is derived when none is given", () => {
