@@ -53,15 +53,16 @@ async function token({ args }: Call): Promise<number> {
     for (const row of await run(listStatement(request.tenant))) process.stdout.write(`${lineOf(row)}\n`);
     return 0;
   }
-  const [found] = await run(findStatement(request.id));
+  const [found] = await run(findStatement(request));
   if (!found)
     throw new Refusal(
       `There is no token ${request.id}: it was revoked before, or never was. List a tenant's: npm run token -- list --tenant …`,
     );
-  const owner = { tenant: String(found.tenant_id), actor: String(found.actor) };
+  const owner = { tenant: String(found.tenant_id), actor: found.actor === null ? null : String(found.actor) };
   await run(revokeStatements(request.id, owner, by, request));
   const also = request.descendants ? ", and all that it minted" : "";
-  tell(`Revoked: ${request.id}, of ${owner.actor} in ${owner.tenant}${also}. Where it was just used, it may work for 30 seconds more.`);
+  const whose = owner.actor === null ? `which was gone before, in ${owner.tenant}` : `of ${owner.actor} in ${owner.tenant}`;
+  tell(`Revoked: ${request.id}, ${whose}${also}. Where it was just used, it may work for 30 seconds more.`);
   return 0;
 }
 

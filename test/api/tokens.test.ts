@@ -1,12 +1,14 @@
 import { env } from "cloudflare:workers";
-import { mintToken, type Scope } from "millrace/operate";
+import { mintToken, revokeToken, type Scope } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { OWN_SCOPES } from "../../src/api/vocabulary.ts";
-import { ALL_SCOPES, callerWith, expectProblem, fresh, type Json, send } from "./client.ts";
+import { ALL_SCOPES, type Answer, callerWith, expectProblem, fresh, type Json, send } from "./client.ts";
 
 const DAY_MS = 86_400_000;
 const admin = (scopes: Scope[] = ["enqueue", "read", "operate", "tokens"], tenantId?: string) => callerWith(scopes, tenantId);
 const wanted = { actor: "grace", scopes: ["read"], reason: "the dashboard needs it" };
+
+const bearing = (token: string) => ({ authorization: `Bearer ${token}`, "content-type": "application/json" });
 
 /** What a token's holder may see. */
 const used = async (token: string, path = "/v1/instances") => (await send(path, { headers: { authorization: `Bearer ${token}` } })).status;
@@ -177,6 +179,75 @@ describe("A token that is revoked", () => {
       { actor: "ada", verb: "mint", target: id, reason: wanted.reason, result: "applied", detail: { actor: "grace", scopes: ["read"] } },
     ]);
     expect(JSON.stringify((await caller.get("/v1/audit")).body)).not.toContain(token.slice(20));
+  });
+
+  it("mints nothing in an isolate that still trusts it: no token, no sign-in code, and no stream opens by it", async () => {
+    const caller = await admin();
+    const leaked = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
+    const by = (path: string, body: Json) => send(path, { method: "POST", headers: bearing(leaked.token), body: JSON.stringify(body) });
+    const stream = (await by("/v1/stream-tokens", { path: "/v1/stream" })).body;
+    expect(await used(leaked.token)).toBe(200);
+    // Another isolate revokes it: this one has its row for 30 s more.
+    await env.DB.prepare("DELETE FROM tokens WHERE id = ?1").bind(leaked.id).run();
+    expect(await used(leaked.token)).toBe(200);
+    expectProblem(await by("/v1/sign-in-codes", { reason: "again" }), 401, "unauthorized");
+    expect(await used(leaked.token)).toBe(401);
+    expectProblem(await by("/v1/tokens", { ...wanted, scopes: ["tokens"] }), 401, "unauthorized");
+    expectProblem(await send(`/v1/stream?token=${stream.token}`), 401, "unauthorized");
+    expect((await caller.get("/v1/tokens")).body.items.map(({ actor }: Json) => actor)).toEqual(["ada"]);
+  });
+
+  it("mints nothing once its row is gone, whichever isolate it asks", async () => {
+    const caller = await admin();
+    const leaked = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
+    const mint = () => send("/v1/tokens", { method: "POST", headers: bearing(leaked.token), body: JSON.stringify(wanted) });
+    expect((await mint()).status).toBe(201);
+    await env.DB.prepare("DELETE FROM tokens WHERE id = ?1").bind(leaked.id).run();
+    expectProblem(await mint(), 401, "unauthorized");
+    // The child of before is found by way of the token that is gone.
+    expect((await caller.call("DELETE", `/v1/tokens/${leaked.id}?descendants=true`)).status).toBe(204);
+    expect((await caller.get("/v1/tokens")).body.items.map(({ actor }: Json) => actor)).toEqual(["ada"]);
+  });
+
+  it("mints nothing once it has expired by the database's clock", async () => {
+    const caller = await admin();
+    const { token, id } = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
+    expect(await used(token)).toBe(200);
+    await env.DB.prepare("UPDATE tokens SET expires_at = 1 WHERE id = ?1").bind(id).run();
+    expectProblem(await send("/v1/tokens", { method: "POST", headers: bearing(token), body: JSON.stringify(wanted) }), 401, "unauthorized");
+  });
+
+  it("leaves no descendant of a mint that runs beside its revocation", { timeout: 120_000 }, async () => {
+    const caller = await admin();
+    for (let round = 0; round < 8; round++) {
+      const leaked = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
+      const mint = () => send("/v1/tokens", { method: "POST", headers: bearing(leaked.token), body: JSON.stringify(wanted) });
+      const before = Array.from({ length: 8 }, mint);
+      const revoked = caller.call("DELETE", `/v1/tokens/${leaked.id}?descendants=true`);
+      const answers = await Promise.all([...before, ...Array.from({ length: 8 }, mint)]);
+      expect((await revoked).status).toBe(204);
+      const minted = answers.filter(({ status }) => status === 201).map(({ body }) => body);
+      expect(answers.filter(({ status }) => status !== 201 && status !== 401)).toEqual([]);
+      expect(await Promise.all(minted.map(({ token }) => used(token)))).toEqual(minted.map(() => 401));
+      const [row] = (await caller.get(`/v1/audit?target=${leaked.id}&verb=revoke`)).body.items;
+      expect(row.detail.descendants.toSorted()).toEqual(minted.map(({ id }) => id).toSorted());
+    }
+    expect((await caller.get("/v1/tokens")).body.items.map(({ actor }: Json) => actor)).toEqual(["ada"]);
+  });
+
+  it("takes a descendant with it that was minted between the read and the removal", async () => {
+    const caller = await admin();
+    const leaked = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
+    const mint = () => send("/v1/tokens", { method: "POST", headers: bearing(leaked.token), body: JSON.stringify(wanted) });
+    const answers: Answer[] = [];
+    const batch = async (statements: D1PreparedStatement[]) => {
+      if (statements.length > 1) answers.push(await mint());
+      return env.DB.batch(statements);
+    };
+    const DB = { prepare: (text: string) => env.DB.prepare(text), batch } as unknown as D1Database;
+    expect(await revokeToken({ DB }, { tenantId: caller.tenantId, actor: "ada" }, leaked.id, "leaked", { descendants: true })).toBe(true);
+    expect(answers.map(({ status }) => status)).toEqual([201]);
+    expect(await used(answers[0]?.body.token)).toBe(401);
   });
 
   it("is one's own tenant's: another's is not there", async () => {

@@ -13,6 +13,7 @@ const ROOT = join(import.meta.dirname, "../..");
 const READS_ALL: Record<string, string> = {
   "store/actions.ts selectOldActions": "The audit, once a day: an index would be a written row for each.",
   "store/tokens.ts removeExpired": "Tokens, once a day: an index would be a written row for each.",
+  "store/tokens.ts selectFamilyOwner": "Tokens, when an operator revokes one from the command line.",
   "store/schedule-runs.ts removeRuns": "Once a day: an index would be a written row for each run.",
   "store/fences.ts removeFences": "Fences, once a day: an index would be a written row for each write under a lock.",
   "store/failed-deliveries.ts removeOldFailures": "What failed lately, once a day: an index would be a written row for each.",

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { newToken } from "../../engine/contract/token.ts";
 import { type Action, auditDone } from "../../engine/store/actions.ts";
-import { grantToken, removeFamily, removeToken, selectOwner, selectTokensOf } from "../../engine/store/tokens.ts";
+import { grantToken, removeFamily, removeToken, selectFamilyOwner, selectOwner, selectTokensOf } from "../../engine/store/tokens.ts";
 import type { Mint, Revoke } from "./request.ts";
 import { asText } from "./sql-text.ts";
 
@@ -21,15 +21,15 @@ export function listStatement(tenant: string): string {
   return asText(selectTokensOf(tenant, MOST_LISTED));
 }
 
-/** SQL that finds whose a token is. */
-export function findStatement(id: string): string {
-  return asText(selectOwner(id));
+/** SQL that finds the tenant and the actor of a token; for its descendants also where the token itself is gone. */
+export function findStatement({ id, descendants }: Pick<Revoke, "id" | "descendants">): string {
+  return asText(descendants ? selectFamilyOwner(id) : selectOwner(id));
 }
 
 /** SQL that ends a token, where it is wanted with all that come from it, and writes the audit. */
 export function revokeStatements(
   id: string,
-  { tenant, actor }: { tenant: string; actor: string },
+  { tenant, actor }: { tenant: string; actor: string | null },
   by: string,
   { reason, descendants }: Pick<Revoke, "reason" | "descendants">,
 ): string {

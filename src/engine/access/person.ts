@@ -6,6 +6,12 @@ import type { Token } from "./tokens.ts";
 /** Somebody whom Cloudflare Access has let in: a caller without a token, named by an e-mail address. */
 export type Person = Token;
 
+/** How the id of such a caller begins: no row of a token has one. */
+const PERSON = "access:";
+
+/** True for the id of a person whom Access has let in. */
+export const isPersonId = (id: string): boolean => id.startsWith(PERSON);
+
 /** How long keys are kept before they are asked for again; an unknown one is looked for at once, but not twice in half a minute. */
 const KEYS_FOR_MS = 600_000;
 const LOOK_PAUSE_MS = 30_000;
@@ -62,7 +68,8 @@ export async function findPerson(
       `Access knows ${email}, and this deployment grants them nothing: add "${email}" or "${domain}" to ACCESS_GRANTS, and deploy.`,
     );
   }
-  return { id: `access:${email}`, tenantId: grant.tenant, actor: email, scopes: grant.scopes };
+  const id = `${PERSON}${email}`;
+  return { id, rootId: id, tenantId: grant.tenant, actor: email, scopes: grant.scopes };
 }
 
 async function payloadOf(settings: AccessSettings, assertion: string, beforeLook: () => Promise<void>): Promise<JWTPayload | undefined> {

@@ -8,7 +8,7 @@ import { namedBatch } from "../store/d1/named.ts";
 import { query } from "../store/d1/retry.ts";
 import { insertCode, removeOldCodes, type StoredCode, selectCode, takeCode, tokenBehind } from "../store/sign-in-codes.ts";
 import { insertHeir, removeOldHeirs, selectOwner } from "../store/tokens.ts";
-import { asTokenRow, type StoredGrant, type TokenRow } from "./tokens.ts";
+import { asTokenRow, type StoredGrant, type TokenRow, tokenGone } from "./tokens.ts";
 
 /** How long a code may be traded. */
 const CODE_VALID_MS = 10 * 60_000;
@@ -25,7 +25,7 @@ const ANOTHER = "Get another: `npm run token -- link` where `npm start` runs the
 
 /**
  * Makes a code that a browser trades for a token of its own, once and within ten minutes. It stands for the caller's token. Only a hash of
- * it is kept. Errors: `forbidden` for a caller without a token.
+ * it is kept. Errors: `forbidden` for a caller without a token, `unauthorized` for one whose token is gone.
  */
 export async function issueCode(
   env: Pick<EngineEnv, "DB">,
@@ -40,7 +40,9 @@ export async function issueCode(
     cleared: removeOldCodes(tenantId),
     made: insertCode({ hash: hashOf(code), tenantId, tokenId, reason }, CODE_VALID_MS),
   });
-  return { code, expiresAt: Number(made[0]?.expires_at) };
+  const [row] = made;
+  if (!row) throw tokenGone(tokenId);
+  return { code, expiresAt: Number(row.expires_at) };
 }
 
 /** Whoever has signed in, with the token that says so from here on. */

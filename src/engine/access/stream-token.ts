@@ -2,7 +2,8 @@ import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { sealed, unsealed } from "../contract/sealed.ts";
 import type { Operator } from "../store/actions.ts";
-import type { Token } from "./tokens.ts";
+import { isPersonId } from "./person.ts";
+import { findTokenById, type Token } from "./tokens.ts";
 
 /** A stream is opened within so much of its token's minting. */
 const STREAM_TOKEN_VALID_MS = 60_000;
@@ -38,10 +39,21 @@ export function mintStreamToken(
   return { token, expiresAt: expires };
 }
 
-/** Who opens the stream of a path with such a token; `expired` for one whose time is over, undefined for one that is not of this path. */
-export function readStreamToken(env: Pick<EngineEnv, "MILLRACE_KEY">, token: string, path: string): Token | "expired" | undefined {
-  const said = schema.safeParse(unsealed(env.MILLRACE_KEY, PURPOSE, token));
-  if (!said.success || said.data.path !== path || !STREAM_PATH.test(path)) return undefined;
-  const { id, tenant, actor, scopes, expires } = said.data;
-  return expires <= Date.now() ? "expired" : { id, tenantId: tenant, actor, scopes };
+/**
+ * The caller that opens the stream of a path with such a token. `expired` for one whose time is over, `revoked` where the minter's own
+ * token is gone, undefined for one that is not of this path. `beforeLook` as in `findToken`.
+ */
+export async function readStreamToken(
+  env: Pick<EngineEnv, "MILLRACE_KEY" | "DB">,
+  token: string,
+  path: string,
+  beforeLook: () => Promise<void>,
+): Promise<Token | "expired" | "revoked" | undefined> {
+  const read = schema.safeParse(unsealed(env.MILLRACE_KEY, PURPOSE, token));
+  if (!read.success || read.data.path !== path || !STREAM_PATH.test(path)) return undefined;
+  const { id, tenant, actor, scopes, expires } = read.data;
+  if (expires <= Date.now()) return "expired";
+  if (isPersonId(id)) return { id, rootId: id, tenantId: tenant, actor, scopes };
+  const minter = await findTokenById(env, id, beforeLook);
+  return minter ? { ...minter, scopes } : "revoked";
 }

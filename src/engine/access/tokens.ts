@@ -6,11 +6,23 @@ import { type Statement, sql } from "../contract/sql.ts";
 import { isTenant } from "../contract/tenant.ts";
 import { characterCount } from "../contract/text.ts";
 import { isScope, keptOf, newToken } from "../contract/token.ts";
-import { type Action, audit, type Operator } from "../store/actions.ts";
+import { type Action, applied, audit, auditDone, type Operator } from "../store/actions.ts";
 import { namedBatch } from "../store/d1/named.ts";
 import { keysetPage, type Page, type PageRequest } from "../store/d1/paging.ts";
-import { atomically, query } from "../store/d1/retry.ts";
-import { insertToken, isOrComesFrom, noteUsed, removeTokens, selectTokens, USED_WITHIN_MS } from "../store/tokens.ts";
+import { query } from "../store/d1/retry.ts";
+import {
+  insertToken,
+  isFamilyThere,
+  isGood,
+  isThere,
+  isToken,
+  listDescendants,
+  noteUsed,
+  removeFamily,
+  removeToken,
+  selectTokens,
+  USED_WITHIN_MS,
+} from "../store/tokens.ts";
 
 /**
  * What a token may do: ask for work, look, act on what is there, see dead letters that name no tenant, mint, list and revoke the tokens of
@@ -34,6 +46,8 @@ export interface Grant {
 /** A token that was presented and is good. */
 export interface Token extends Grant {
   id: string;
+  /** The first token of the chain of mints that led to this one, or its own id: limits count all descendants of one as one caller. */
+  rootId: string;
 }
 
 /** A token as its tenant sees it. */
@@ -55,9 +69,10 @@ interface StoredToken {
   scopes: string;
   expires_at: number | null;
   used_at: number | null;
+  minted_by: string | null;
 }
 
-export type StoredGrant = Omit<StoredToken, "hash" | "tenant_id"> & { created_at: number; signed_in: number };
+export type StoredGrant = Omit<StoredToken, "hash" | "tenant_id" | "minted_by"> & { created_at: number; signed_in: number };
 
 const DAY_MS = 86_400_000;
 const USUAL_DAYS = 90;
@@ -92,7 +107,8 @@ export async function mintToken(env: Pick<EngineEnv, "DB">, grant: Grant, own: r
 /**
  * Makes a token for somebody of the caller's tenant, who can do no more than the caller, nor longer, and audits it. Its text is answered
  * here and never again. Without `days` it works for 90, or as long as the caller's own. Errors: `forbidden` for a scope that the caller
- * lacks and for more days than it has left, `invalid_transition` for one more than a tenant may have.
+ * lacks and for more days than it has left, `unauthorized` where the caller's own token is gone or has expired, `invalid_transition` for
+ * one more than a tenant may have.
  */
 export async function issueToken(
   env: Pick<EngineEnv, "DB">,
@@ -114,14 +130,25 @@ export async function issueToken(
   const detail = { actor, scopes: grant.scopes, expires_at: new Date(expiresAt).toISOString(), minted_by: by.id };
   const after = { scopes: grant.scopes, expires_at: detail.expires_at };
   const done = { ...tokenAction("mint", id, reason, detail), after };
-  const { minted } = await namedBatch(env.DB, { minted: insert, audited: audit(by, done, false) });
+  const { minted, minter } = await namedBatch(env.DB, {
+    minted: insert,
+    audited: audit(by, done, false),
+    minter: by.tokenId === undefined ? [] : sql`SELECT 1 AS is_good WHERE ${isGood(by.tenantId, by.tokenId)}`,
+  });
   const [row] = minted as unknown as StoredGrant[];
+  if (!row && by.tokenId !== undefined && minter.length === 0) throw tokenGone(by.tokenId, { audited: true });
   if (!row) throw tooMany({ audited: true });
   return { text, token: asTokenRow(row) };
 }
 
 function tooMany(detail: { audited?: true } = {}): MillraceError {
   return new MillraceError("invalid_transition", `A tenant has at most ${MAX_TOKENS} tokens: revoke one that nobody uses first.`, detail);
+}
+
+/** The refusal of a caller whose token another isolate has revoked, or whose time is over. This isolate stops trusting it at once. */
+export function tokenGone(id: string, detail: { audited?: true } = {}): MillraceError {
+  cache.delete(id);
+  return new MillraceError("unauthorized", "Your token was revoked, or has expired: nothing was minted. Send another token.", detail);
 }
 
 /** Tokens of a tenant, newest first: without anything that would let one be used. */
@@ -151,16 +178,20 @@ export async function revokeToken(
   reason: string,
   { descendants = false }: { descendants?: boolean } = {},
 ): Promise<boolean> {
-  const which = descendants ? isOrComesFrom(by.tenantId, id) : sql`tenant_id = ${by.tenantId} AND id = ${id}`;
-  const found = await query<StoredGrant>(env.DB, selectTokens(which));
-  if (found.length === 0) return false;
-  const own = found.find((one) => one.id === id);
-  const ids = found.map((one) => one.id);
-  const detail = { actor: own?.actor ?? null, ...(descendants && { descendants: ids.filter((one) => one !== id) }) };
+  const [own] = await query<StoredGrant>(env.DB, selectTokens(isToken(by.tenantId, id)));
   const before = own && { scopes: asTokenRow(own).scopes, expires_at: own.expires_at && new Date(own.expires_at).toISOString() };
-  await atomically(env.DB, [removeTokens(by.tenantId, ids), audit(by, { ...tokenAction("revoke", id, reason, detail), before }, false)]);
-  for (const one of ids) cache.delete(one);
-  return true;
+  const found = descendants ? listDescendants(by.tenantId, id) : undefined;
+  const action = { ...tokenAction("revoke", id, reason, { actor: own?.actor ?? null }), found, before };
+  const { done } = await namedBatch(env.DB, {
+    audited: auditDone(by, action, "applied", descendants ? isFamilyThere(by.tenantId, id) : isThere(by.tenantId, id)),
+    removed: descendants ? removeFamily(by.tenantId, id) : removeToken(by.tenantId, id),
+    done: applied(action.id),
+  });
+  for (const [one, { row }] of cache) {
+    const isMeant = one === id || (descendants && row.minted_by?.split(" ").includes(id));
+    if (isMeant && row.tenant_id === by.tenantId) cache.delete(one);
+  }
+  return done.length > 0;
 }
 
 function tokenFor({ tenantId, actor, scopes, expiresAt }: Grant, mintedBy?: string): { id: string; text: string; insert: Statement } {
@@ -186,14 +217,39 @@ export async function findToken(
   const { id, hash } = shown;
   const row = await storedToken(env, id, beforeLook);
   if (!row || !timingSafeEqual(Buffer.from(row.hash, "hex"), Buffer.from(hash, "hex"))) return undefined;
-  if (row.expires_at !== null && row.expires_at <= Date.now()) return undefined;
+  if (isOver(row)) return undefined;
   await noteUse(env, row);
+  return asToken(row);
+}
+
+/** The token of an id that this engine has sealed, if it is there and has not expired. `beforeLook` as in `findToken`. */
+export async function findTokenById(
+  env: Pick<EngineEnv, "DB">,
+  id: string,
+  beforeLook: () => Promise<void> = async () => {},
+): Promise<Token | undefined> {
+  const row = await storedToken(env, id, beforeLook);
+  return row && !isOver(row) ? asToken(row) : undefined;
+}
+
+/** The first token of the chain that led to this one, as far as this isolate knows it: its own id otherwise. */
+export function knownRoot(id: string): string {
+  const known = cache.get(id);
+  return known ? rootOf(known.row) : id;
+}
+
+function rootOf({ id, minted_by }: Pick<StoredToken, "id" | "minted_by">): string {
+  return minted_by?.split(" ")[0] ?? id;
+}
+
+function isOver({ expires_at }: Pick<StoredToken, "expires_at">): boolean {
+  return expires_at !== null && expires_at <= Date.now();
+}
+
+function asToken(row: StoredToken): Token {
   return {
-    id,
-    tenantId: row.tenant_id,
-    actor: row.actor,
-    scopes: row.scopes.split(" ") as Scope[],
-    expiresAt: row.expires_at ?? undefined,
+    ...{ id: row.id, rootId: rootOf(row), tenantId: row.tenant_id, actor: row.actor },
+    ...{ scopes: row.scopes.split(" ") as Scope[], expiresAt: row.expires_at ?? undefined },
   };
 }
 
@@ -217,7 +273,7 @@ async function storedToken(env: Pick<EngineEnv, "DB">, id: string, beforeLook: (
   unknown.delete(id);
   const [row] = await query<StoredToken>(
     env.DB,
-    sql`SELECT id, hash, tenant_id, actor, scopes, expires_at, used_at FROM tokens WHERE id = ${id}`,
+    sql`SELECT id, hash, tenant_id, actor, scopes, expires_at, used_at, minted_by FROM tokens WHERE id = ${id}`,
   );
   const until = Date.now() + TOKEN_CACHE_MS;
   if (!row) {

@@ -1,6 +1,7 @@
-import type { MiddlewareHandler } from "hono";
+import type { Context, MiddlewareHandler } from "hono";
+import { isPersonId } from "../access/person.ts";
 import { readStreamToken, STREAM_PATH } from "../access/stream-token.ts";
-import { findToken, type Scope, type Token } from "../access/tokens.ts";
+import { findToken, findTokenById, type Scope, type Token } from "../access/tokens.ts";
 import { MillraceError } from "../contract/errors.ts";
 import type { Asked, HttpEnv } from "./env.ts";
 import { personOf } from "./person.ts";
@@ -8,6 +9,8 @@ import { countStranger, countToken, refuseCounted } from "./request-limits.ts";
 
 /** Said to whoever has no good token. */
 const MINTED_BY = "Who has one with the scope `tokens` mints others by POST /v1/tokens; who can reach the database, by `npm run token`.";
+
+const INVALID_TOKEN = 'Bearer realm="millrace", error="invalid_token"';
 
 /**
  * Lets nobody in without a good token, or Cloudflare Access's word for a person, where no token is sent. Whose data a request reads and
@@ -18,11 +21,11 @@ export const authenticate =
   async (context, next) => {
     refuseCounted(context);
     const presented = context.req.header("authorization");
-    const opener = presented === undefined ? openerOf(context) : undefined;
+    const opener = presented === undefined ? await openerOf(context) : undefined;
     const person = presented === undefined && !opener ? await personOf(context, own) : undefined;
     const caller = opener ?? person ?? (await callerOf(context));
     if (!caller) {
-      context.header("www-authenticate", presented ? 'Bearer realm="millrace", error="invalid_token"' : 'Bearer realm="millrace"');
+      context.header("www-authenticate", presented ? INVALID_TOKEN : 'Bearer realm="millrace"');
       throw new MillraceError(
         "unauthorized",
         presented === undefined
@@ -35,6 +38,8 @@ export const authenticate =
     context.set("caller", { ...caller, tokenId: person ? undefined : caller.id });
     await countToken(context);
     await next();
+    // A handler that writes may find the token revoked, which this isolate did not know.
+    if (context.res.status === 401) context.header("www-authenticate", INVALID_TOKEN);
   };
 
 /** The token a request carries, if it is good. Errors: `rate_limited` for an address whose tokens had to be looked up too often. */
@@ -43,23 +48,30 @@ export async function callerOf(context: Asked): Promise<Token | undefined> {
   return bearer === undefined ? undefined : await findToken(context.env, bearer, () => countStranger(context, "token"));
 }
 
-/** Whoever opens a stream by a token in its address, which is read nowhere else. Errors: `unauthorized` for one that does not open it. */
-function openerOf({ env, req }: Asked): Token | undefined {
+/** The caller that opens a stream by a token in its address, which is read nowhere else. Errors: `unauthorized` for a token that does not. */
+async function openerOf(context: Asked): Promise<Token | undefined> {
+  const { env, req } = context;
   const token = req.query("token");
   if (token === undefined || req.method !== "GET" || !STREAM_PATH.test(req.path)) return undefined;
-  const opener = readStreamToken(env, token, req.path);
+  const opener = await readStreamToken(env, token, req.path, () => countStranger(context, "token"));
   if (typeof opener === "object") return opener;
-  throw new MillraceError(
-    "unauthorized",
-    opener === "expired"
-      ? "The stream token has expired: it opens a stream within 60 s. Mint another by POST /v1/stream-tokens."
-      : "The stream token does not open this stream. Mint one for its path by POST /v1/stream-tokens.",
-  );
+  throw new MillraceError("unauthorized", OPENS_NOTHING[opener ?? "foreign"]);
 }
 
-/** Whether the caller of a stream that is open may still read: by a token that still works, or as whoever opened it without one. */
-export async function mayStillRead(context: Asked): Promise<boolean> {
-  return context.req.header("authorization") === undefined || (await callerOf(context)) !== undefined;
+const OPENS_NOTHING = {
+  expired: "The stream token has expired: it opens a stream within 60 s. Mint another by POST /v1/stream-tokens.",
+  revoked: "The token that minted this stream token was revoked, or has expired. Mint another by POST /v1/stream-tokens with a good one.",
+  foreign: "The stream token does not open this stream. Mint one for its path by POST /v1/stream-tokens.",
+} as const;
+
+/** Whether the caller of an open stream may still read: its token, or the one that minted its stream token, still works. */
+export async function mayStillRead(context: Asked & Pick<Context<HttpEnv>, "var">): Promise<boolean> {
+  const { caller } = context.var;
+  if (isPersonId(caller.id)) return true;
+  const look = () => countStranger(context, "token");
+  return context.req.header("authorization") === undefined
+    ? (await findTokenById(context.env, caller.id, look)) !== undefined
+    : (await callerOf(context)) !== undefined;
 }
 
 /** What a route says about the token it needs, to the router and to the document: every one of these scopes. */

@@ -1,5 +1,6 @@
 import type { Context, MiddlewareHandler } from "hono";
 import ipaddr from "ipaddr.js";
+import { knownRoot } from "../access/tokens.ts";
 import type { LimitEnv } from "../limits/client.ts";
 import { Leases } from "../limits/leases.ts";
 import type { Window } from "../limits/windows.ts";
@@ -47,14 +48,14 @@ export async function countStranger({ env, req }: Asked, what: string): Promise<
 /** Refuses a token that this isolate knows to be beyond its limit, before it is looked up. Errors: `rate_limited`. */
 export function refuseCounted({ env, req }: Asked): void {
   const [, id] = /^Bearer +mr_([0-9a-f]{16})_/i.exec(req.header("authorization") ?? "") ?? [];
-  const waitMs = id === undefined ? 0 : leases.refusedFor(`requests/token ${id}`);
+  const waitMs = id === undefined ? 0 : leases.refusedFor(`requests/token ${knownRoot(id)}`);
   if (waitMs > 0) throw tokenRefusal(waitMs, windowOf(env.REQUESTS_PER_TOKEN, PER_TOKEN));
 }
 
-/** Counts a request of a token. Errors: `rate_limited`. */
+/** Counts a request of a token: for its first token, so that descendants share its limit. Errors: `rate_limited`. */
 export async function countToken({ env, var: { caller } }: Context<HttpEnv>): Promise<void> {
   const window = windowOf(env.REQUESTS_PER_TOKEN, PER_TOKEN);
-  const waitMs = await countedHere(env, `requests/token ${caller.id}`, window);
+  const waitMs = await countedHere(env, `requests/token ${caller.rootId}`, window);
   if (waitMs > 0) throw tokenRefusal(waitMs, window);
 }
 

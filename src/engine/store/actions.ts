@@ -89,6 +89,8 @@ export interface Action {
   instanceId: string | null;
   reason: string;
   detail?: Record<string, unknown>;
+  /** A query for a JSON object, whose fields are added to the detail when the row is written. */
+  found?: Statement | undefined;
   /** How its target stood; kept where the action was applied. */
   before?: Standing | undefined;
   /** How it stands by the action. */
@@ -100,9 +102,13 @@ const COLUMNS = fragment(
 );
 
 /** The values of an action's first columns. */
-function said({ tenantId, actor, tokenId, scope }: Operator, { id, verb, target, instanceId, reason, detail }: Action): Statement {
+function said({ tenantId, actor, tokenId, scope }: Operator, { id, verb, target, instanceId, reason, detail, found }: Action): Statement {
   return sql`${id}, ${tenantId}, ${actor}, ${tokenId ?? null}, ${scope ?? null}, ${verb}, ${target}, ${instanceId}, ${reason},
-    ${asJson(detail)}`;
+    ${found ? withFound(detail, found) : asJson(detail)}`;
+}
+
+function withFound(detail: object | undefined, found: Statement): Statement {
+  return sql`json_patch(${asJson(detail ?? {})}, (${found}))`;
 }
 
 const asJson = (value: object | undefined): string | null => (value ? JSON.stringify(value) : null);
@@ -140,14 +146,19 @@ export function selectResults(tenantId: string, ids: readonly string[]): Stateme
 }
 
 /**
- * Audits an action that is done: by somebody who reaches the database itself, in the same transaction, or in an object that keeps what it
- * owes the audit. Repeated, it finds what it wrote.
+ * Audits an action that is done: in the same transaction, or in an object that keeps what it owes the audit. Repeated, it finds what it
+ * wrote. It may precede the statement that carries the action out: `provided` is the condition for a row.
  */
-export function auditDone(by: Operator, action: Action, result: Exclude<ActionResult, "failed"> = "applied"): Statement {
+export function auditDone(
+  by: Operator,
+  action: Action,
+  result: Exclude<ActionResult, "failed"> = "applied",
+  provided: Statement = sql`true`,
+): Statement {
   const [before, after] = result === "applied" ? [action.before, action.after] : [];
   return sql`
     INSERT INTO actions (${COLUMNS})
-    VALUES (${said(by, action)}, ${asJson(before)}, ${asJson(after)}, ${result}, ${now}, 0, ${now})
+    SELECT ${said(by, action)}, ${asJson(before)}, ${asJson(after)}, ${result}, ${now}, 0, ${now} WHERE ${provided}
     ON CONFLICT (id) DO NOTHING`;
 }
 

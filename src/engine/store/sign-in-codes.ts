@@ -1,4 +1,5 @@
 import { now, type Statement, sql } from "../contract/sql.ts";
+import { isGood } from "./tokens.ts";
 
 /** A code by which a browser signs in, as its row has it: a hash of it, never the code. */
 interface NewCode {
@@ -13,11 +14,11 @@ interface NewCode {
 /** How long a code that cannot be used any more is kept: until then people hear why it is refused. */
 const KEPT_MS = 3_600_000;
 
-/** Keeps a code that works for so long. Repeated, it finds its own row. */
+/** Stores a code that works for so long, if its token is there and has not expired. Repeated, it finds its own row. */
 export function insertCode({ hash, tenantId, tokenId, reason }: NewCode, forMs: number): Statement {
   return sql`
     INSERT INTO sign_in_codes (hash, tenant_id, token_id, reason, expires_at)
-    VALUES (${hash}, ${tenantId}, ${tokenId}, ${reason}, ${now} + ${forMs})
+    SELECT ${hash}, ${tenantId}, ${tokenId}, ${reason}, ${now} + ${forMs} WHERE ${isGood(tenantId, tokenId)}
     ON CONFLICT (hash) DO UPDATE SET hash = excluded.hash
     RETURNING expires_at`;
 }

@@ -1,4 +1,4 @@
-import { among, fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { fragment, now, type Statement, sql } from "../contract/sql.ts";
 
 /** A token as its row has it: a hash of its secret, never the secret. */
 export interface NewToken {
@@ -20,15 +20,16 @@ const SHOWN = fragment(`id, actor, scopes, created_at, expires_at, used_at, sign
 export const USED_WITHIN_MS = 3_600_000;
 
 /**
- * Keeps a token, if its tenant has fewer than so many, those of browsers left out. It may be repeated over a blip of the database: finding
- * its own row there is success. Answers the row.
+ * Stores a token, if its tenant has fewer than `most` without those of browsers, and if the token that mints it is there and has not
+ * expired. A repeat after a database error finds its own row, which is success. Answers the row.
  */
 export function insertToken({ id, hash, tenantId, actor, scopes, expiresAt, mintedBy }: NewToken, most: number): Statement {
   return sql`
     INSERT INTO tokens (id, hash, tenant_id, actor, scopes, created_at, expires_at, minted_by)
     SELECT ${id}, ${hash}, ${tenantId}, ${actor}, ${scopes.join(" ")}, ${now}, ${expiresAt},
       (SELECT trim(coalesce(minted_by, '') || ' ' || id) FROM tokens WHERE id = ${mintedBy ?? null} AND tenant_id = ${tenantId})
-    WHERE (SELECT count(*) FROM tokens WHERE tenant_id = ${tenantId} AND signed_in = 0) < ${most}
+    WHERE (${mintedBy === undefined ? sql`true` : isGood(tenantId, mintedBy)}
+        AND (SELECT count(*) FROM tokens WHERE tenant_id = ${tenantId} AND signed_in = 0) < ${most})
       OR EXISTS (SELECT 1 FROM tokens WHERE id = ${id})
     ON CONFLICT (id) DO UPDATE SET id = excluded.id WHERE tokens.hash = excluded.hash
     RETURNING ${SHOWN}`;
@@ -87,29 +88,60 @@ export function selectTokensOf(tenantId: string, limit: number): Statement {
   return selectTokens(sql`tenant_id = ${tenantId} ORDER BY created_at DESC, id DESC LIMIT ${limit}`);
 }
 
-/** Whose a token is. */
+/** The tenant and the actor of a token. */
 export function selectOwner(id: string): Statement {
   return sql`SELECT tenant_id, actor FROM tokens WHERE id = ${id}`;
 }
 
-/** Ends a token of a tenant. */
-export function removeToken(tenantId: string, id: string): Statement {
-  return sql`DELETE FROM tokens WHERE tenant_id = ${tenantId} AND id = ${id}`;
+/** The tenant of a token or of its descendants; the actor is null where the token itself is gone. Reads a small table. */
+export function selectFamilyOwner(id: string): Statement {
+  return sql`
+    SELECT tenant_id, (SELECT actor FROM tokens WHERE id = ${id}) AS actor FROM tokens WHERE id = ${id} OR ${comesFrom(id)} LIMIT 1`;
 }
 
-/** The same with all that come from it, for whoever reaches the database itself. */
+/** The condition that a token of a tenant is there and has not expired. */
+export function isGood(tenantId: string, id: string): Statement {
+  return sql`EXISTS (SELECT 1 FROM tokens WHERE id = ${id} AND tenant_id = ${tenantId} AND (expires_at IS NULL OR expires_at > ${now}))`;
+}
+
+/** The condition that a row is this token of a tenant. */
+export function isToken(tenantId: string, id: string): Statement {
+  return sql`tenant_id = ${tenantId} AND id = ${id}`;
+}
+
+/** The condition that a row is this token of a tenant or one of its descendants. */
+function isOrComesFrom(tenantId: string, id: string): Statement {
+  return sql`tenant_id = ${tenantId} AND (id = ${id} OR ${comesFrom(id)})`;
+}
+
+function comesFrom(id: string): Statement {
+  return sql`instr(' ' || minted_by || ' ', ' ' || ${id} || ' ') > 0`;
+}
+
+/** The condition that there is this token of a tenant, or one of its descendants. */
+export function isFamilyThere(tenantId: string, id: string): Statement {
+  return sql`EXISTS (SELECT 1 FROM tokens WHERE ${isOrComesFrom(tenantId, id)})`;
+}
+
+/** The condition that there is this token of a tenant. */
+export function isThere(tenantId: string, id: string): Statement {
+  return sql`EXISTS (SELECT 1 FROM tokens WHERE ${isToken(tenantId, id)})`;
+}
+
+/** The ids of a token's descendants, as the audit of its revocation lists them: one JSON object. */
+export function listDescendants(tenantId: string, id: string): Statement {
+  return sql`
+    SELECT json_object('descendants', json((SELECT json_group_array(id) FROM tokens WHERE tenant_id = ${tenantId} AND ${comesFrom(id)})))`;
+}
+
+/** Removes a token of a tenant. */
+export function removeToken(tenantId: string, id: string): Statement {
+  return sql`DELETE FROM tokens WHERE ${isToken(tenantId, id)}`;
+}
+
+/** The same with its descendants. A condition selects them, not a list of ids: one that is minted just before it is removed too. */
 export function removeFamily(tenantId: string, id: string): Statement {
   return sql`DELETE FROM tokens WHERE ${isOrComesFrom(tenantId, id)}`;
-}
-
-/** The condition that a tenant's token is this one, or was minted by it, or by one that was. */
-export function isOrComesFrom(tenantId: string, id: string): Statement {
-  return sql`tenant_id = ${tenantId} AND (id = ${id} OR instr(' ' || minted_by || ' ', ' ' || ${id} || ' ') > 0)`;
-}
-
-/** Ends tokens of a tenant. */
-export function removeTokens(tenantId: string, ids: readonly string[]): Statement {
-  return sql`DELETE FROM tokens WHERE +tenant_id = ${tenantId} AND id IN ${among(ids)}`;
 }
 
 /** Notes that a token is used, once in an hour, whoever sees it. */

@@ -64,6 +64,14 @@ it("the commands of docs/operating.md make a token, store its hash only, list it
   useDatabase(state, (database) => database.exec(`UPDATE tokens SET minted_by = '0000000000000000 ${root}' WHERE id = '${child}'`));
   token("revoke", root ?? "", "--descendants", "--reason", "leaked");
   expect(rows(`SELECT id FROM tokens WHERE id IN ('${root}', '${child}', '${other}')`)).toMatchObject([{ id: other }]);
+
+  // A token that is gone still names its descendants.
+  const orphan = token("--tenant", "acme", "--actor", "ada").trim().slice(3, 19);
+  useDatabase(state, (database) => database.exec(`UPDATE tokens SET minted_by = '${root}' WHERE id = '${orphan}'`));
+  expect(() => token("revoke", root ?? "", "--reason", "leaked")).toThrow("There is no token");
+  token("revoke", root ?? "", "--descendants", "--reason", "leaked");
+  expect(rows(`SELECT id FROM tokens WHERE id IN ('${orphan}', '${other}')`)).toMatchObject([{ id: other }]);
+  expect(() => token("revoke", root ?? "", "--descendants")).toThrow("There is no token");
 });
 
 it("tokens that pull, and those of an app's own scopes, are made as others are", () => {

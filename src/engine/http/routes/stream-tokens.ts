@@ -22,7 +22,7 @@ const mint = createRoute({
   operationId: "mintStreamToken",
   summary: "Mint a token that opens one stream in a browser",
   description:
-    "For an EventSource, which can send no `Authorization`: as `?token=` it opens the stream of this path for 60 seconds, in your name, and nothing else. What it has opened goes on until its own end. It is not stored, and cannot be revoked.",
+    "For an EventSource, which can send no `Authorization`: as `?token=` it opens the stream of this path for 60 seconds, in your name, and nothing else. It is not stored, and cannot be revoked by itself: with your token it ends, and so do the streams that it has opened.",
   ...needs("read"),
   request: { body: jsonBody(wanted) },
   responses: {
