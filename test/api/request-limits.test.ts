@@ -116,6 +116,18 @@ it("a token has its limit, wherever it is used from, and no other token's", asyn
   expect((await door.ask(...use(other.token, 1))).status).toBe(405);
 }, 120_000);
 
+it("a token and its descendants have one limit together", async () => {
+  const first = await callerWith(["read", "tokens"]);
+  const mint = () => first.post("/v1/tokens", { actor: "eve", scopes: ["read"], reason: "She looks." });
+  const [{ body: heir }, { body: unused }] = [await mint(), await mint()];
+  const door = counted(AS_STRANGERS);
+  const use = (token: string) => ["/v1/schedules/x/run", { authorization: `Bearer ${token}` }] as const;
+  expect((await door.ask(...use(heir.token))).status).toBe(405);
+  const { answers } = await onceRefused(door, (n) => [...use(n % 2 ? first.token : heir.token)], LIMIT);
+  for (const answer of answers) expectProblem(answer, 429, "rate_limited");
+  expectProblem(await door.ask(...use(unused.token)), 429, "rate_limited");
+}, 120_000);
+
 it("a deployment may set its own limits: where the platform counts no addresses, the engine does", async () => {
   const door = counted({ STRANGER_REQUESTS: undefined, REQUESTS_PER_ADDRESS: "20", REQUESTS_PER_TOKEN: "0" });
   const { answers, asked } = await onceRefused(door, () => ["/healthz", { "cf-connecting-ip": "203.0.113.120" }], 20);

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { watched } from "../systems/facts/watched.ts";
-import { type Caller, callerWith, expectProblem, fresh, until } from "./client.ts";
+import { type Caller, callerWith, expectProblem, fresh, send, until } from "./client.ts";
 import { ask, NOW, open, placeOf, reading, run } from "./live.ts";
 import { seedApproval, seedEffect, seedInstance, seedLetter } from "./seed.ts";
 
@@ -164,6 +164,35 @@ describe("The stream of a tenant", () => {
   });
 });
 
+it("the streams of a tenant, and of a token with its descendants, are bounded together; another tenant's are not", async () => {
+  const heirOf = async ({ token }: Pick<Caller, "token">): Promise<{ token: string }> => {
+    const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+    const body = JSON.stringify({ actor: "eve", scopes: ["read", "tokens"], reason: "She looks." });
+    return (await send("/v1/tokens", { method: "POST", headers, body })).body;
+  };
+  const fill = async (caller: { token: string }) => {
+    for (let n = 0; n < 10; n++) await open(caller, "/v1/stream");
+  };
+  const refusedTo = async ({ token }: { token: string }) => {
+    const answer = await ask("/v1/stream", { authorization: `Bearer ${token}` });
+    return answer.status === 429 ? [429, await answer.json()] : [answer.status];
+  };
+  const first = await callerWith(["read", "tokens"]);
+  const heir = await heirOf(first);
+  const grandchild = await heirOf(heir);
+  for (const one of [first, heir, grandchild]) await fill(one);
+  const other = await heirOf(first);
+  expect(await refusedTo(other)).toEqual([429, expect.objectContaining({ detail: expect.stringContaining("30 streams") })]);
+  const streamToken = (await first.post("/v1/stream-tokens", { path: "/v1/stream" })).body.token;
+  expect((await ask(`/v1/stream?token=${streamToken}`)).status).toBe(429);
+
+  const second = await callerWith(["read", "tokens"], first.tenantId);
+  for (const one of [second, await heirOf(second), await heirOf(second)]) await fill(one);
+  const third = await callerWith(["read"], first.tenantId);
+  expect(await refusedTo(third)).toEqual([429, expect.objectContaining({ detail: expect.stringContaining("60 streams") })]);
+  await open(await callerWith(["read"]), "/v1/stream");
+});
+
 describe("A stream token", () => {
   const minted = async (caller: Caller, path: string) => (await caller.post("/v1/stream-tokens", { path })).body;
 
@@ -188,6 +217,20 @@ describe("A stream token", () => {
     } finally {
       clock.mockRestore();
     }
+  });
+
+  it("opens nothing, and what it has opened ends, once the token that minted it is revoked", async () => {
+    const caller = await callerWith(["read"]);
+    const { token } = await minted(caller, "/v1/stream");
+    const admin = await callerWith(["tokens"], caller.tenantId);
+    const stream = reading(await ask(`/v1/stream?token=${token}`));
+    await stream.untilRaw("id: ");
+    expect((await admin.call("DELETE", `/v1/tokens/${caller.token.slice(3, 19)}`)).status).toBe(204);
+    await stream.all();
+    // An end of its own would name the pause before the next one.
+    expect(stream.raw.split("retry:")).toHaveLength(2);
+    const late = await ask(`/v1/stream?token=${token}`);
+    expect([late.status, await late.json()]).toEqual([401, expect.objectContaining({ detail: expect.stringContaining("was revoked") })]);
   });
 
   it("is good for nothing else: no other path, method, tenant or header, and not when it is changed", async () => {

@@ -9,6 +9,7 @@ export const desk = defineRoom<{ text: string }>({
   message: z.strictObject({ text: z.string() }),
   maxBytes: 1000,
   rate: { burst: 5, perSecond: 1 },
+  maxSocketsPerName: 8,
   origins: ["https://console.example.com"],
 });
 /** Workers alone speak here, and little is kept. */

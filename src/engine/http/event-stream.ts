@@ -79,12 +79,12 @@ type Opening = Pick<Context<HttpEnv>, "req" | "var" | "body">;
 /**
  * Answers with server-sent events: looks, tells, pauses, and says now and then that it lives. It ends when all is told, when its time is
  * over, when the caller may not read any more, and with its connection: no look is begun after that. A HEAD is answered by the headers
- * alone. Errors: `rate_limited` for a token that holds too many streams open here.
+ * alone. Errors: `rate_limited` where too many streams of the caller or its tenant are open here.
  */
 export function answerEvents(context: Opening, follow: () => Followed): Response {
   const headers = { "content-type": EVENT_STREAM };
   if (context.req.method === "HEAD") return context.body(null, 200, headers);
-  const release = holdStream(context.var.caller.id);
+  const release = holdStream(context.var.caller);
   const hungUp = new AbortController();
   const { signal } = context.req.raw;
   signal?.addEventListener("abort", () => hungUp.abort(), { once: true });

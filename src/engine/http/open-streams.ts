@@ -1,29 +1,41 @@
+import type { Token } from "../access/tokens.ts";
 import { MillraceError } from "../contract/errors.ts";
 
-/** Streams that one token, or a person, holds open in one isolate. */
-const MAX_OPEN_STREAMS = 10;
+/** Open streams in one isolate, at most: of a token, or a person; of a first token with all its descendants; of a tenant. */
+const BOUNDS: readonly { most: number; of: (caller: Token) => string; holder: string }[] = [
+  { most: 10, of: ({ id }) => `token ${id}`, holder: "This token holds" },
+  { most: 30, of: ({ rootId }) => `family ${rootId}`, holder: "The tokens that come from the same first token hold" },
+  { most: 60, of: ({ tenantId }) => `tenant ${tenantId}`, holder: "The tokens of this tenant hold" },
+];
 
 /** No stream is open for longer: one whose connection died without a word gives its place back. */
 const FORGOTTEN_AFTER_MS = 300_000;
 /** Who finds no place may find one after so long. */
 const FULL_MS = 10_000;
 
-/** When each open stream is forgotten at the latest, by whose it is. */
+/** When each open stream is forgotten at the latest, by the names of its bounds. */
 const open = new Map<string, Set<{ until: number }>>();
 
-/** Counts a stream until it is released. Errors: `rate_limited` where its caller holds as many as it may. */
-export function holdStream(callerId: string): () => void {
-  const own = open.get(callerId) ?? new Set();
-  for (const one of own) if (one.until <= Date.now()) own.delete(one);
-  if (own.size >= MAX_OPEN_STREAMS) {
-    const said = `This token holds ${MAX_OPEN_STREAMS} streams open. Close one, follow the whole engine by GET /v1/stream, or come again in ${FULL_MS / 1000} s.`;
-    throw new MillraceError("rate_limited", said, { delayMs: FULL_MS });
+/** Counts a stream until it is released. Errors: `rate_limited` where its token, the token's family or the tenant has no room for it. */
+export function holdStream(caller: Token): () => void {
+  const counted = BOUNDS.map(({ of, ...bound }) => ({ ...bound, name: of(caller), held: heldBy(of(caller)) }));
+  const full = counted.find(({ held, most }) => held.size >= most);
+  if (full) {
+    const next = `Close one, follow the whole engine by GET /v1/stream, or come again in ${FULL_MS / 1000} s.`;
+    throw new MillraceError("rate_limited", `${full.holder} ${full.most} streams open here. ${next}`, { delayMs: FULL_MS });
   }
-  const held = { until: Date.now() + FORGOTTEN_AFTER_MS };
-  own.add(held);
-  open.set(callerId, own);
+  const stream = { until: Date.now() + FORGOTTEN_AFTER_MS };
+  for (const { name, held } of counted) open.set(name, held.add(stream));
   return () => {
-    own.delete(held);
-    if (own.size === 0 && open.get(callerId) === own) open.delete(callerId);
+    for (const { name, held } of counted) {
+      held.delete(stream);
+      if (held.size === 0 && open.get(name) === held) open.delete(name);
+    }
   };
+}
+
+function heldBy(name: string): Set<{ until: number }> {
+  const held = open.get(name) ?? new Set();
+  for (const one of held) if (one.until <= Date.now()) held.delete(one);
+  return held;
 }

@@ -27,6 +27,8 @@ export interface RoomDefinition<Body = unknown> {
   presence?: number;
   /** Sockets of one room. Default: 10,000; at most 30,000. */
   maxSockets?: number;
+  /** Sockets of one name in a room, which is the actor of a token or the name on a ticket. Default: 100; at most 30,000. */
+  maxSocketsPerName?: number;
 }
 
 /** A room of any messages, for lists of them. */
@@ -44,6 +46,7 @@ export interface RoomPlan {
   origins: ReadonlySet<string>;
   presence: number;
   maxSockets: number;
+  maxSocketsPerName: number;
 }
 
 const DEFAULT_ROOM = {
@@ -53,6 +56,7 @@ const DEFAULT_ROOM = {
   history: { messages: 50, bytes: 256 * 1024 },
   presence: 100,
   maxSockets: 10_000,
+  maxSocketsPerName: 100,
 } as const;
 
 /** What a room may not go beyond: what is told at the join travels as one frame, and an object takes some 32,000 sockets. */
@@ -108,6 +112,7 @@ function planOf(room: AnyRoom): RoomPlan {
   }
   check(plan.presence, 0, MOST.maxSockets, "presence");
   check(plan.maxSockets, 1, MOST.maxSockets, "maxSockets");
+  check(plan.maxSocketsPerName, 1, MOST.maxSockets, "maxSocketsPerName");
   const odd = [plan.join, plan.send].find((scope) => scope !== null && !isScope(scope));
   if (odd !== undefined) {
     const scope = `the scope "${odd}", which no token can have: say one word in lower case.`;

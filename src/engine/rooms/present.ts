@@ -24,6 +24,11 @@ export class Present {
     return this.#names.keys().take(most).toArray();
   }
 
+  /** Open sockets of a name. */
+  socketsOf(name: string): number {
+    return this.#names.get(name) ?? 0;
+  }
+
   /** True for the first socket of its name. */
   enter(socket: WebSocket): boolean {
     const { name } = this.#seats.of(socket);

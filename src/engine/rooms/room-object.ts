@@ -50,9 +50,12 @@ export class RoomObject extends DurableObject {
     if (!plan) return new Response(null, { status: 404 });
     await this.#register();
     const present = this.#presence();
-    if (present.sockets.size >= plan.maxSockets) return new Response(null, { status: 429 });
-    const [client, socket] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket];
     const { name, maySend, until, since, protocol } = arrival;
+    if (present.sockets.size >= plan.maxSockets) return new Response("The room is full.", { status: 429 });
+    if (present.socketsOf(name) >= plan.maxSocketsPerName) {
+      return new Response(`Your name has ${plan.maxSocketsPerName} sockets in the room, which is the most: close one.`, { status: 429 });
+    }
+    const [client, socket] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket];
     this.ctx.acceptWebSocket(socket);
     this.#seats.take(socket, { kind: plan.name, name, maySend, until, room: plan.rate.burst, at: Date.now() });
     const isNew = present.enter(socket);

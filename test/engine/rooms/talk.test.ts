@@ -122,6 +122,23 @@ it("a room without presence tells nobody who is here, and a full one lets nobody
   expect([refused.status, await refused.json()]).toMatchObject([429, { code: "rate_limited" }]);
 });
 
+it("one name holds so many sockets of a room, and leaves the others to the rest", async () => {
+  const room = new LabRoom(desk);
+  const sockets = await Promise.all(Array.from({ length: 8 }, () => room.enterAs("ada")));
+  const [refused, other] = await Promise.all([
+    room.token("ada", "read").then((token) => room.upgrade({ authorization: `Bearer ${token}` })),
+    room.enter("bob"),
+  ]);
+  expect([refused.status, await refused.json()]).toMatchObject([429, { code: "rate_limited", detail: expect.stringContaining("name") }]);
+  expect(other.welcome?.present).toMatchObject({ count: 2 });
+  sockets[0]?.close();
+  await until(
+    () => room.object.look(),
+    ({ sockets: open }) => open === 8,
+  );
+  await room.enter("ada");
+});
+
 it("through a crash of its object nothing that was said is lost: sockets drop, and come again with `since`", async () => {
   const room = new LabRoom(desk);
   const ada = await room.enter("ada");

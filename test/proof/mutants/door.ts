@@ -124,9 +124,21 @@ export const DOOR = mutantsOf("door", {
   },
   "tokens are not counted": {
     file: "src/engine/http/request-limits.ts",
-    find: "const waitMs = await countedHere(env, `requests/token ${caller.id}`, window);",
-    put: "const waitMs = caller.id ? 0 : await countedHere(env, `requests/token ${caller.id}`, window);",
+    find: "const waitMs = await countedHere(env, `requests/token ${caller.rootId}`, window);",
+    put: "const waitMs = caller.id ? 0 : await countedHere(env, `requests/token ${caller.rootId}`, window);",
     killedBy: LIMITS,
+  },
+  "each descendant of a token has a limit of its own": {
+    file: "src/engine/http/request-limits.ts",
+    find: "const waitMs = await countedHere(env, `requests/token ${caller.rootId}`, window);",
+    put: "const waitMs = await countedHere(env, `requests/token ${caller.id}`, window);",
+    killedBy: LIMITS,
+  },
+  "a token that is gone mints": {
+    file: "src/engine/store/tokens.ts",
+    find: "mintedBy === undefined ? sql`true` : isGood(tenantId, mintedBy)",
+    put: "sql`true`",
+    killedBy: "test/api/tokens.test.ts",
   },
   "the document's patterns are JavaScript's alone": {
     file: "src/engine/contract/chosen-name.ts",

@@ -98,7 +98,7 @@ export function roomRoutes(rooms: readonly AnyRoom[]): OpenAPIHono<RoomHttpEnv> 
     if (answer.status === 101) return answer;
     if (answer.status === 404)
       throw new MillraceError("config_invalid", `The object ROOMS has no room "${room}": list it in roomObject([…]).`);
-    throw new MillraceError("rate_limited", "The room is full. Come again later.", { delayMs: FULL_MS });
+    throw new MillraceError("rate_limited", `${await answer.text()} Come again later.`, { delayMs: FULL_MS });
   };
   return api
     .openapi(mint, async (context) => {
