@@ -1,16 +1,19 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { Context } from "hono";
 import { enqueue, logLine, MillraceError, parseBounded } from "millrace";
-import { answers, HttpRefusal, invalidRequest, jsonBody, parseWith, readText } from "millrace/http";
+import { answers, countStranger, HttpRefusal, invalidRequest, jsonBody, parseWith, readText, refuseCountedStranger } from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import { assertHasCrm, crmAccount } from "../providers/crm-account.ts";
-import { crmWebhookSecret, verifyHubspotSignature } from "../providers/hubspot-signature.ts";
+import { crmWebhookSecret, mayBeSigned, verifyHubspotSignature } from "../providers/hubspot-signature.ts";
 import { commandsFrom, deliverySchema, deliveryShape, eventsIn, forgottenBy } from "../systems/crm/notices.ts";
 import { askToForget, FIRST } from "../systems/privacy/ask-to-forget.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 
 /** HubSpot sends at most 100 events at once; each is a few hundred bytes, and a property's value may be long. */
-const MAX_BYTES = 4 * 1024 * 1024;
+const MAX_BYTES = 1024 * 1024;
+/** The name under which refusals are counted for an address. */
+const COUNTED_AS = "crm";
 /** HubSpot hears no later answer, so a body that takes longer is not one of its own. */
 const HUBSPOT_WAITS_MS = 5000;
 
@@ -56,14 +59,13 @@ export function crmHooks(catalog: Catalog) {
     name: "X-HubSpot-Signature-v3",
     description: "HubSpot's signature of method, address, body and `X-HubSpot-Request-Timestamp`, with the secret that both sides share.",
   });
-  return routes.openapi(take, async ({ env, req, json }) => {
-    const text = await readText(req.raw, MAX_BYTES, HUBSPOT_WAITS_MS);
-    if (!verifyHubspotSignature({ method: req.method, url: req.url, headers: req.raw.headers }, text, crmWebhookSecret(env))) {
-      throw new HttpRefusal("signature_invalid", "The signature is missing, wrong, or older than five minutes. Nothing was taken.", {
-        // A 401 has to name a scheme, and HubSpot's has no registered name.
-        "www-authenticate": 'HubSpot-Signature-v3 realm="millrace"',
-      });
-    }
+  return routes.openapi(take, async (context) => {
+    const { env, req, json } = context;
+    refuseCountedStranger(context, COUNTED_AS);
+    const text = await signedText(context).catch(async (error: unknown) => {
+      await countStranger(context, COUNTED_AS);
+      throw error;
+    });
     const { tenant: tenantId } = req.valid("param");
     assertHasCrm(env, tenantId);
     const { events: told, unread } = eventsIn(parseWith(deliverySchema, parseBounded(text, MAX_BYTES)));
@@ -85,5 +87,22 @@ export function crmHooks(catalog: Catalog) {
     if (refused) throw refused;
     const known = accepted.filter((one) => !(one instanceof MillraceError) && one.replayed).length;
     return json({ accepted: accepted.length - known, known, foreign: told.length - events.length, unread: unread.length }, 200);
+  });
+}
+
+/** The body of a request that HubSpot signed. It is read once its headers can be right: a stranger holds no memory. */
+async function signedText({ env, req }: Pick<Context<ApiEnv>, "env" | "req">): Promise<string> {
+  const { method, url, headers } = req.raw;
+  if (!mayBeSigned(headers)) throw unsigned();
+  const secret = crmWebhookSecret(env);
+  const text = await readText(req.raw, MAX_BYTES, HUBSPOT_WAITS_MS);
+  if (!verifyHubspotSignature({ method, url, headers }, text, secret)) throw unsigned();
+  return text;
+}
+
+function unsigned(): HttpRefusal {
+  return new HttpRefusal("signature_invalid", "The signature is missing, wrong, or older than five minutes. Nothing was taken.", {
+    // A 401 has to name a scheme, and HubSpot's has no registered name.
+    "www-authenticate": 'HubSpot-Signature-v3 realm="millrace"',
   });
 }

@@ -7,6 +7,8 @@ export const TIMESTAMP_HEADER = "X-HubSpot-Request-Timestamp";
 /** HubSpot's own bound: what is older was recorded and is played again. */
 const TOLERANCE_MS = 5 * 60_000;
 
+const SHA256_IN_BASE64 = /^[A-Za-z0-9+/]{43}=$/;
+
 /** HubSpot takes these as they are where they are written in percent, and no others (its page "Validating requests", version 3). */
 const DECODED = /%(?:3A|2F|3F|40|21|24|27|28|29|2A|2C|3B)/gi;
 
@@ -23,12 +25,21 @@ export function hubspotSignature(secret: string, method: string, url: string, bo
   return createHmac("sha256", secret).update(`${method}${address}${body}${timestamp}`).digest("base64");
 }
 
+/** True for a signature of the right shape and a time within five minutes: all that can be known before the body is read. */
+export function mayBeSigned(headers: Headers, now = Date.now()): boolean {
+  const timestamp = headers.get(TIMESTAMP_HEADER) ?? "";
+  return (
+    SHA256_IN_BASE64.test(headers.get(SIGNATURE_HEADER) ?? "") &&
+    /^\d{1,16}$/.test(timestamp) &&
+    Math.abs(now - Number(timestamp)) <= TOLERANCE_MS
+  );
+}
+
 /** True when HubSpot sent this, within the last five minutes. `body` is the text as it came, not as it was parsed. */
 export function verifyHubspotSignature(request: SignedRequest, body: string, secret: string, now = Date.now()): boolean {
-  const signature = request.headers.get(SIGNATURE_HEADER);
-  const timestamp = request.headers.get(TIMESTAMP_HEADER);
-  if (!signature || !timestamp || !/^\d{1,16}$/.test(timestamp)) return false;
-  if (Math.abs(now - Number(timestamp)) > TOLERANCE_MS) return false;
+  if (!mayBeSigned(request.headers, now)) return false;
+  const signature = request.headers.get(SIGNATURE_HEADER) ?? "";
+  const timestamp = request.headers.get(TIMESTAMP_HEADER) ?? "";
   const given = Buffer.from(signature);
   const expected = Buffer.from(hubspotSignature(secret, request.method, request.url, body, timestamp));
   return given.length === expected.length && timingSafeEqual(given, expected);

@@ -11,6 +11,8 @@ const USUAL_MAX_BYTES = 64 * 1024;
 /** How much of what is too large is read all the same, and for how long: who is still sending does not hear the answer. */
 const MAX_DRAINED_BYTES = 8 * 1024 * 1024;
 const MAX_DRAINING_MS = 5000;
+/** How long a body may take to come: 4 MB at 1.1 Mbit/s. The bytes that have come are held in memory meanwhile. */
+const USUAL_WITHIN_MS = 30_000;
 
 interface BodyOptions {
   /** What the body may be, beside what `isTaken` says; default `application/json`. */
@@ -18,7 +20,7 @@ interface BodyOptions {
   /** Says of other media types whether they are read the same. */
   isTaken?: (mediaType: string) => boolean;
   maxBytes?: number;
-  /** How long it may take to come, for a route of strangers; default as long as it takes. */
+  /** How long it may take to come; default 30 s. */
   withinMs?: number;
   /** The list whose items are answered one by one: one that cannot be taken is its own error, in its place. */
   items?: Items;
@@ -31,7 +33,13 @@ interface BodyOptions {
 export async function readBody<Schema extends z.ZodType>(
   request: HonoRequest,
   schema: Schema,
-  { mediaType = "application/json", isTaken = () => false, maxBytes = USUAL_MAX_BYTES, withinMs, items }: BodyOptions = {},
+  {
+    mediaType = "application/json",
+    isTaken = () => false,
+    maxBytes = USUAL_MAX_BYTES,
+    withinMs = USUAL_WITHIN_MS,
+    items,
+  }: BodyOptions = {},
 ): Promise<z.output<Schema>> {
   const sent = mediaTypeOf(request);
   if (sent !== mediaType && !isTaken(sent)) throw notTaken(sent, mediaType);
@@ -57,13 +65,13 @@ export function jsonSchema(schema: z.ZodType): Record<string, unknown> {
 }
 
 /**
- * Reads no further than the limit: a body without a length could fill the isolate's memory. A stranger's body has to come in time as well:
- * who is known is known by all of it. Errors: `payload_too_large`, `invalid_json` for bytes that are no text, or that break off.
+ * Reads no further than the limit: a body without a length could fill the isolate's memory. The whole body has to come in time as well.
+ * Errors: `payload_too_large`, `invalid_json` for bytes that are no text, that break off or that come too late.
  */
-export async function readText(request: Request, maxBytes: number, withinMs?: number): Promise<string> {
+export async function readText(request: Request, maxBytes: number, withinMs = USUAL_WITHIN_MS): Promise<string> {
   const reader = request.body?.getReader();
   if (!reader) return "";
-  const deadline = withinMs === undefined ? undefined : after(withinMs);
+  const deadline = after(withinMs);
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
   let text = "";
   let bytes = 0;
@@ -77,7 +85,7 @@ export async function readText(request: Request, maxBytes: number, withinMs?: nu
       text += decoded(() => decoder.decode(chunk, { stream: true }));
     }
   } finally {
-    deadline?.clear();
+    deadline.clear();
   }
   return text + decoded(() => decoder.decode());
 }
@@ -85,6 +93,7 @@ export async function readText(request: Request, maxBytes: number, withinMs?: nu
 type Reader = Pick<ReadableStreamDefaultReader<Uint8Array>, "read" | "cancel">;
 
 interface Deadline {
+  ms: number;
   passed: Promise<"late">;
   clear: () => void;
 }
@@ -92,16 +101,16 @@ interface Deadline {
 function after(ms: number): Deadline {
   const { promise: passed, resolve } = Promise.withResolvers<"late">();
   const timer = setTimeout(resolve, ms, "late");
-  return { passed, clear: () => clearTimeout(timer) };
+  return { ms, passed, clear: () => clearTimeout(timer) };
 }
 
 /** The next bytes; undefined at the end. A caller who hangs up hears no answer, so it is none of ours to log as an error. */
-async function next(reader: Reader, deadline: Deadline | undefined): Promise<Uint8Array | undefined> {
-  const reading = reader.read().catch(() => "broken" as const);
-  const read = await (deadline ? Promise.race([deadline.passed, reading]) : reading);
+async function next(reader: Reader, deadline: Deadline): Promise<Uint8Array | undefined> {
+  const read = await Promise.race([deadline.passed, reader.read().catch(() => "broken" as const)]);
   if (typeof read === "object") return read.value;
   void reader.cancel().catch(() => {});
-  throw new MillraceError("invalid_json", "The body broke off before its end. Send it again.");
+  const why = read === "late" ? `The body did not end within ${deadline.ms / 1000} s.` : "The body broke off before its end.";
+  throw new MillraceError("invalid_json", `${why} Send it again.`);
 }
 
 /**

@@ -13,6 +13,7 @@ export { answerHtml } from "./page-html.ts";
 export { nameQuery, page, pageByName, pageOf, pageQuery, timeCursor, wholeNumber } from "./paging.ts";
 export { documentsProblems, HttpRefusal, PROBLEMS_PATH, ProblemSchema, problemOf } from "./problem.ts";
 export { ENGINE_PROBLEMS, type Problem, type Problems } from "./problems.ts";
+export { countStranger, refuseCountedStranger } from "./request-limits.ts";
 export { answers } from "./responses.ts";
 export { pullRoutes } from "./routes/pull.ts";
 export { roomRoutes } from "./routes/rooms.ts";

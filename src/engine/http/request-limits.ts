@@ -15,6 +15,9 @@ const PER_ADDRESS = 200;
 
 /** This isolate's share of the limits that are counted here. */
 const leases = new Leases();
+/** Until when addresses are refused, oldest first. */
+const refusedUntil = new Map<string, number>();
+const MOST_REFUSED = 10_000;
 
 /**
  * Refuses an address that asks for public routes too often, before anything is asked of the database or the bucket. Each first part of a
@@ -41,8 +44,27 @@ export async function countStranger({ env, req }: Asked, what: string): Promise<
   const waitMs = env.STRANGER_REQUESTS
     ? await countedByPlatform(env.STRANGER_REQUESTS, key)
     : await countedHere(env, `requests/${key}`, window);
+  if (waitMs === 0) return;
+  const [oldest = ""] = refusedUntil.size >= MOST_REFUSED ? refusedUntil.keys() : [];
+  refusedUntil.delete(oldest);
+  refusedUntil.set(key, Date.now() + waitMs);
+  throw addressRefusal(env, waitMs);
+}
+
+/**
+ * Refuses an address that this isolate knows to be beyond its limit, and counts nothing: for a route that counts refusals alone. Errors:
+ * `rate_limited`.
+ */
+export function refuseCountedStranger({ env, req }: Asked, what: string): void {
+  const address = req.header("cf-connecting-ip");
+  if (address === undefined) return;
+  const waitMs = (refusedUntil.get(`${what}/${networkOf(address)}`) ?? 0) - Date.now();
+  if (waitMs > 0) throw addressRefusal(env, waitMs);
+}
+
+function addressRefusal(env: HttpEnv["Bindings"], waitMs: number): HttpRefusal {
   const why = "This address sends more requests than one may without a token that is known here already.";
-  if (waitMs > 0) throw refusal("address", why, waitMs, env.STRANGER_REQUESTS ? undefined : window);
+  return refusal("address", why, waitMs, env.STRANGER_REQUESTS ? undefined : windowOf(env.REQUESTS_PER_ADDRESS, PER_ADDRESS));
 }
 
 /** Refuses a token that this isolate knows to be beyond its limit, before it is looked up. Errors: `rate_limited`. */

@@ -120,12 +120,12 @@ export function event(objectId: string, more: object = {}): Json {
 export function notify(
   tenantId: string,
   body: unknown,
-  { at = Date.now(), secret = crmWebhookSecret(env), vars = {} } = {},
+  { at = Date.now(), secret = crmWebhookSecret(env), vars = {}, headers: more = {} } = {},
 ): Promise<Answer> {
   const path = `/crm/hubspot/webhooks/${tenantId}`;
   const text = typeof body === "string" ? body : JSON.stringify(body);
   const signature = hubspotSignature(secret, "POST", `http://localhost${path}`, text, String(at));
-  const headers = { "content-type": "application/json", [SIGNATURE_HEADER]: signature, [TIMESTAMP_HEADER]: String(at) };
+  const headers = { "content-type": "application/json", [SIGNATURE_HEADER]: signature, [TIMESTAMP_HEADER]: String(at), ...more };
   return send(path, { method: "POST", headers, body: text }, (request) => createApi(app).fetch(request, { ...env, ...vars }));
 }
 

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { crmWebhookSecret } from "../../../src/providers/hubspot-signature.ts";
+import { crmWebhookSecret, SIGNATURE_HEADER, TIMESTAMP_HEADER } from "../../../src/providers/hubspot-signature.ts";
 import { callerWith, expectProblem, type Json, send } from "../../api/client.ts";
 import { crmTells } from "../../providers/embedded.ts";
 import { bring, contactOf, event, linkOf, looked, looks, notify, people, recordsOf, synced, syncIn, theCrm } from "./crm.ts";
@@ -20,6 +20,43 @@ it("takes nothing that the CRM did not sign, for this address, in these five min
   expectProblem(await notify(caller.tenantId, [{ eventId: "x" }]), 422, "invalid_payload");
   expect(await looks(caller)).toEqual([]);
   expect((await notify(caller.tenantId, events)).body).toEqual({ accepted: 1, known: 0, foreign: 0, unread: 0 });
+});
+
+it("a body is not read before its signature and its time can be right, nor beyond 1 MB", async () => {
+  const { tenantId } = await callerWith();
+  const path = `/crm/hubspot/webhooks/${tenantId}`;
+  const large = `[${" ".repeat(5_000_000)}]`;
+  const signature = "A".repeat(43);
+  for (const [headers, status, code] of [
+    [{}, 401, "signature_invalid"],
+    [{ [SIGNATURE_HEADER]: `${signature}=` }, 401, "signature_invalid"],
+    [{ [SIGNATURE_HEADER]: signature, [TIMESTAMP_HEADER]: String(Date.now()) }, 401, "signature_invalid"],
+    [{ [SIGNATURE_HEADER]: `${signature}=`, [TIMESTAMP_HEADER]: String(Date.now() - 301_000) }, 401, "signature_invalid"],
+    [{ [SIGNATURE_HEADER]: `${signature}=`, [TIMESTAMP_HEADER]: String(Date.now()) }, 413, "payload_too_large"],
+  ] as const) {
+    expectProblem(
+      await send(path, { method: "POST", headers: { "content-type": "application/json", ...headers }, body: large }),
+      status,
+      code,
+    );
+  }
+  expectProblem(await notify(tenantId, `[${" ".repeat(1024 * 1024)}]`), 413, "payload_too_large");
+  expect((await notify(tenantId, `[${" ".repeat(1024 * 1024 - 2)}]`)).status).toBe(200);
+  const unset = { CRM_URL: "https://crm.example", CRM_WEBHOOK_SECRET: "" };
+  expectProblem(await notify(tenantId, large, { vars: unset }), 500, "config_invalid");
+});
+
+it("refused notices are counted for their address, which then waits before a body of its is read", async () => {
+  const { tenantId } = await callerWith();
+  const from = { "cf-connecting-ip": "203.0.113.77" };
+  const unsigned = () => send(`/crm/hubspot/webhooks/${tenantId}`, { method: "POST", headers: from, body: "[]" });
+  const statuses = new Set<number>();
+  for (let sent = 0; sent < 600 && !statuses.has(429); sent += 20) {
+    for (const { status } of await Promise.all(Array.from({ length: 20 }, unsigned))) statuses.add(status);
+  }
+  expect([...statuses].toSorted()).toEqual([401, 429]);
+  expectProblem(await notify(tenantId, [], { headers: from }), 429, "rate_limited");
+  expect((await notify(tenantId, [], { headers: { "cf-connecting-ip": "203.0.113.78" } })).status).toBe(200);
 });
 
 it("an event that cannot be read is counted, and costs no other event of its delivery; null is nothing said", async () => {
