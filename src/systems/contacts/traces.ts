@@ -40,10 +40,13 @@ const NAMES_ANOTHER: Readonly<Record<Where, ReadonlySet<string>>> = {
 };
 
 /**
- * Fields of a message and a fact, beside their payload, that hold a word of ours or a reference: where they have its form, they are left.
+ * Fields of a message and a fact, beside their payload, that hold a word of ours, a time or a reference. Where they have its form, they
+ * stay, even if a contact's id is the same text.
  */
 const WORD = /^[a-z]+(?:[._-][a-z]+)*$/;
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z$/;
 const OF_ENVELOPES: Readonly<Record<string, RegExp>> = {
+  ...Object.fromEntries(["occurred_at", "recorded_at", "created_at", "must_end_by"].map((name) => [name, TIME])),
   ...Object.fromEntries(
     ["message_type", "kind", "type", "queue", "outbox", "event_type", "fact_type", "status", "state"].map((name) => [name, WORD]),
   ),

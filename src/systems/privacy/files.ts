@@ -123,11 +123,12 @@ function contactCells([id = "", email = "", name = "", properties = "", ...more]
   return [id, email, name, properties.startsWith("{") ? textWithoutPerson(properties, traces, renamedWithoutPerson) : properties, ...more];
 }
 
-/** The same of a fact: its first cell is its name, its third says its type, and its sixth is its payload. */
+/** The same of a fact: its name, entity, type, subtype, time and payload. The entity, the type and the time stay, as in its ledger. */
 function factCells(cells: string[], traces: Traces, formulas: Batch["formulas"]): string[] {
   return cells.map((cell, at) => {
     if (at === 0) return rewrittenCell("fact_id", cell, traces, formulas);
-    return at === 5 ? traces.rewritePayload(cells[2], cell) : traces.rewrite("cell", cell);
+    if (at === 5) return traces.rewritePayload(cells[2], cell);
+    return at === 3 ? traces.rewrite("cell", cell) : cell;
   });
 }
 

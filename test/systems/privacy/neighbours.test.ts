@@ -21,6 +21,30 @@ async function forgotten(caller: Caller, contactId: string): Promise<Json> {
   return body;
 }
 
+it("a fact keeps its time where a contact's id is that time, to the letter; what it says of the contact is rewritten", {
+  timeout: 120_000,
+}, async () => {
+  await unhurried("FORGET_CONTACT");
+  const caller = await callerWith();
+  const occurred_at = "2026-03-04T05:06:07.000Z";
+  const payload = { account: "shop", contact: occurred_at, value_cents: 100, note: `the form of ${occurred_at}` };
+  await state(caller, [{ fact_id: "f1", entity: "deal/1", type: "outcome", occurred_at, payload }]);
+  await settled(caller.tenantId);
+  for (const format of ["csv", "jsonl"]) await exported(caller, "facts", format, format);
+  const { person } = await forgotten(caller, occurred_at);
+  const kept = { occurred_at, payload: { contact: person, note: `the form of ${person}` } };
+  expect((await ledger(caller, "deal/1")).items).toMatchObject([kept]);
+  for (const format of ["csv", "jsonl"]) {
+    const rows = String((await caller.get(`/v1/batches/${format}/result`)).body);
+    expect([format, rows.split(occurred_at).length - 1, rows.split(String(person)).length - 1]).toEqual([format, 1, 2]);
+  }
+  // The projection is made anew from the ledger: a fact without its time would be refused.
+  expect((await caller.post("/v1/projections/facts/rebuild", { request: "again" })).status).toBe(202);
+  await settled(caller.tenantId);
+  expect(await projected(caller.tenantId, "deal/1")).toHaveLength(1);
+  expect((await caller.get("/v1/dead-letters?state=open")).body.items).toEqual([]);
+});
+
 it("contacts whose ids, addresses and names only hold those of a forgotten person stay as they are, everywhere", {
   timeout: 120_000,
 }, async () => {

@@ -83,6 +83,19 @@ it("what a fact's payload says is rewritten whatever its fields are called, but 
   expect(ada.rewriteProperty("partner", "Ann Lee")).toBe("[forgotten]");
 });
 
+it("the frame of a fact and of a message stays, also where a contact's id is one of its times, words or references", () => {
+  const [at, trace] = ["2026-03-04T05:06:07Z", "4bf92f3577b34da6a3ce929d0e0e4736"];
+  const ids = [at, trace, "outcome", "fact.recorded", "event"].map((id) => ({ id, as: AS }));
+  const of = new Traces({ ids, emails: [], names: [], phones: [] });
+  const fact = { fact_id: "f", entity: "deal/1", type: "outcome", occurred_at: at, recorded_at: at, trace_id: trace, sequence: 1 };
+  const frame = { message_type: "fact.recorded", kind: "event", created_at: at, must_end_by: at };
+  const said = { contact: at, note: `at ${at}` };
+  const rewritten = JSON.parse(of.rewrite("envelope", JSON.stringify({ ...frame, payload_inline: { ...fact, payload: said } })));
+  const becomes = { contact: AS, note: `at ${AS}` };
+  expect(rewritten).toEqual({ ...frame, payload_inline: { ...fact, payload: becomes } });
+  expect(JSON.parse(of.rewrite("body", JSON.stringify({ ...fact, payload: said })))).toEqual({ ...fact, payload: becomes });
+});
+
 it("beside a message's payload what is a word of ours stays, and whatever else somebody wrote there is rewritten", () => {
   const ours = { message_type: "contact.sync", kind: "command", type: "ada.lovelace", payload_ref: "r2://payloads/ada-1815/x" };
   const trace = { traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01`, tracestate: "crm=ada-1815" };
