@@ -1,7 +1,7 @@
 import type * as z from "zod";
 import { redact } from "../contract/redact.ts";
 import { beginning } from "../contract/text.ts";
-import type { Attempt, Entry } from "../store/inbox/entry.ts";
+import { type Attempt, type Entry, isLeftAlone } from "../store/inbox/entry.ts";
 import type { EffectAttempt } from "./attempt.ts";
 import { LEASE_MS } from "./lease.ts";
 import { inDoubt, resultOf, type StepOutcome } from "./outcome.ts";
@@ -12,8 +12,11 @@ const SHOWN_INPUT_CHARACTERS = 4096;
 /** Poll interval while another attempt holds the claim. */
 const HELD_LOOK_MS = 1000;
 
+/** How another attempt, or an operator, has settled an effect. */
+type Settled = { outcome: StepOutcome } | { confirmed: Entry };
+
 /** A key that this attempt holds, and whether an earlier attempt may have reached the upstream; or what there is instead. */
-type Claimed = { attempt: Attempt; repeats: boolean; askedAt: number } | { outcome: StepOutcome } | { confirmed: Entry };
+type Claimed = { attempt: Attempt; repeats: boolean; askedAt: number } | Settled;
 
 /** Takes the key before the effect. While another attempt holds it and gives signs of life, waits for that one. */
 export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Output>): Promise<Claimed> {
@@ -31,16 +34,46 @@ export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Outpu
     }
     pass.inbox.noteEntry(step, entry.generation, standing, askedAt);
     if (mine) return { attempt: { ...attempt, epoch: entry.epoch }, repeats: entry.repeats === 1, askedAt };
-    if (entry.state === "done") {
-      pass.inbox.noteOther(step);
-      return { outcome: resultOf(pass.instanceId, entry) };
-    }
-    if (entry.state === "confirmed") return { confirmed: entry };
-    const key = { ...attempt.key, generation: entry.generation };
-    if (entry.state === "in_doubt") return { outcome: inDoubt(key) };
-    if (entry.state === "claimed") await scheduler.wait(Math.min(Math.max(20, entry.lease_left_ms + 20), HELD_LOOK_MS));
-    attempt = { ...attempt, key };
+    const settled = await settledIn(own, entry);
+    if (settled) return settled;
+    attempt = { ...attempt, key: { ...attempt.key, generation: entry.generation } };
   }
+}
+
+/**
+ * Settles a claim that an attempt of a class which claims nothing has found: a deployment has changed the class. Waits while its holder
+ * gives signs of life; after that the effect is in doubt. Undefined where nothing keeps the attempt from its effect.
+ */
+export async function settleClaim(own: Pick<EffectAttempt<never, never>, "pass" | "step" | "attempt">): Promise<Settled | undefined> {
+  const { pass, step, attempt } = own;
+  for (;;) {
+    const askedAt = Date.now();
+    const { entry, standing } = await pass.recorder.claim(attempt, LEASE_MS, null);
+    if (entry === null) return undefined;
+    pass.inbox.noteEntry(step, entry.generation, standing, askedAt);
+    const settled = await settledIn(own, entry);
+    if (settled || entry.state !== "claimed") return settled;
+  }
+}
+
+/** True for an entry that an attempt of a class which claims nothing has to settle first. */
+export function isToSettle(entry: Entry | undefined): boolean {
+  return entry !== undefined && (entry.state === "claimed" || isLeftAlone(entry));
+}
+
+/** How another's entry has settled the effect; undefined where it has not. Of one that is claimed a moment later. */
+async function settledIn(
+  { pass, step, attempt }: Pick<EffectAttempt<never, never>, "pass" | "step" | "attempt">,
+  entry: Entry,
+): Promise<Settled | undefined> {
+  if (entry.state === "done") {
+    pass.inbox.noteOther(step);
+    return { outcome: resultOf(pass.instanceId, entry) };
+  }
+  if (entry.state === "confirmed") return { confirmed: entry };
+  if (entry.state === "in_doubt") return { outcome: inDoubt({ ...attempt.key, generation: entry.generation }) };
+  if (entry.state === "claimed") await scheduler.wait(Math.min(Math.max(20, entry.lease_left_ms + 20), HELD_LOOK_MS));
+  return undefined;
 }
 
 /** An effect's input as people are shown it beside a doubt; null where it has no JSON. */

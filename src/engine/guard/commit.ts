@@ -1,9 +1,10 @@
 import type { Duration } from "../contract/duration.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
-import { resultOf, type StepOutcome } from "./outcome.ts";
+import { isToSettle, settleClaim } from "./claim.ts";
+import { inDoubt, resultOf, type StepOutcome } from "./outcome.ts";
 import { record } from "./record.ts";
-import { isSkipped, recordSkipped } from "./skipped.ts";
+import { isSkipped, recordGiven, recordSkipped } from "./skipped.ts";
 import { assertNotGivenUp, type Commit, DEFAULT_TIMEOUT, type Writes } from "./step.ts";
 import { asWrites } from "./writes.ts";
 
@@ -17,7 +18,8 @@ interface CommitStep {
 /**
  * Attempts a commit: the rows, the messages and the output in one write. It needs no claim, because the write is the effect; whatever
  * `make` reads before it may be read again. One that the platform has given up meanwhile writes nothing: somebody may have gone on without
- * (see `fenceCommit`).
+ * (see `fenceCommit`). Before a deployment the step may have been an effect, whose claim is settled first; an output that an operator gave
+ * for that takes the place of the commit's own.
  */
 export async function attemptCommit<Output>(
   { pass, step, skipped }: CommitStep,
@@ -30,8 +32,12 @@ export async function attemptCommit<Output>(
   if (earlier?.state === "done") return resultOf(pass.instanceId, earlier);
   pass.run.assertNotComplete();
   if (earlier && isSkipped(earlier)) return recordSkipped({ pass, step }, earlier, { class: "commit", writes: skipped });
+  const own = { pass, step, attempt: { ...pass.inbox.attempt(step, "commit", earlier?.generation), epoch: earlier?.epoch ?? 1 } };
+  if (earlier?.state === "in_doubt") return inDoubt(own.attempt.key);
+  const settled = earlier?.state === "confirmed" ? { confirmed: earlier } : isToSettle(earlier) ? await settleClaim(own) : undefined;
+  if (settled && "outcome" in settled) return settled.outcome;
   const { output, ...writes } = asWrites(await make(), step.label);
   assertNotGivenUp(begunAt, timeout);
-  const attempt = { ...pass.inbox.attempt(step, "commit", earlier?.generation), epoch: earlier?.epoch ?? 1 };
-  return record({ pass, step, attempt }, output as Output, () => writes);
+  if (!settled) return record(own, output as Output, () => writes);
+  return recordGiven(own, settled.confirmed, { output, ...writes });
 }

@@ -1,10 +1,10 @@
 import { inDevelopment } from "../contract/development.ts";
-import { MillraceError } from "../contract/errors.ts";
+import { codeOf, MillraceError } from "../contract/errors.ts";
 import { describeFailure } from "../pass/failure.ts";
 import { CLAIMED, DOUBTED } from "../store/inbox/classes.ts";
 import type { Effect, EffectAttempt } from "./attempt.ts";
 import { callOf, inTime, noteKeyRead } from "./call.ts";
-import { claimEffect } from "./claim.ts";
+import { claimEffect, isToSettle, settleClaim } from "./claim.ts";
 import { recordConfirmed } from "./confirmed.ts";
 import { doubtUnwritten, putBackInDoubt, saysOfWrites } from "./doubt.ts";
 import { underLease } from "./lease.ts";
@@ -33,7 +33,14 @@ export async function attemptEffect<Input, Output>(effect: Effect<Input, Output>
     return recordSkipped(effect, earlier, { class: definition.effect, output: definition.output, writes: effect.writes });
   }
   if (earlier?.state === "confirmed") return recordConfirmed(own, earlier);
-  return CLAIMED.has(definition.effect) ? claimAndDo(own) : doAndRecord(own);
+  if (CLAIMED.has(definition.effect)) return claimAndDo(own);
+  return (isToSettle(earlier) && (await settledBefore(own))) || doAndRecord(own);
+}
+
+/** What has become of an effect that another class of the step had claimed; undefined where its key is free. */
+async function settledBefore<Input, Output>(own: EffectAttempt<Input, Output>): Promise<StepOutcome | undefined> {
+  const settled = await settleClaim(own);
+  return settled && ("outcome" in settled ? settled.outcome : recordConfirmed(own, settled.confirmed));
 }
 
 async function doAndRecord<Input, Output>(own: EffectAttempt<Input, Output>): Promise<StepOutcome> {
@@ -42,7 +49,14 @@ async function doAndRecord<Input, Output>(own: EffectAttempt<Input, Output>): Pr
   assertNotGivenUp(begunAt, definition.timeout);
   const run = (signal: AbortSignal) => definition.run(callOf(own, signal));
   const output = await inTime(definition, inDevelopment(pass.env) ? noteKeyRead(own) : run);
-  return record(own, output, own.writes);
+  try {
+    return await record(own, output, own.writes);
+  } catch (error) {
+    // Another class of the step has claimed it beside this attempt, or before a first pass: no retry sends it once more.
+    const settled = codeOf(error) === "lease_lost" ? await settledBefore(own) : undefined;
+    if (settled) return settled;
+    throw error;
+  }
 }
 
 async function claimAndDo<Input, Output>(own: EffectAttempt<Input, Output>): Promise<StepOutcome> {

@@ -5,11 +5,12 @@ import type { StepCall } from "../pass/step-call.ts";
 import type { RecordedClass } from "../store/inbox/classes.ts";
 import type { Attempt, Entry } from "../store/inbox/entry.ts";
 import { SKIPPED } from "../store/inbox/outcome.ts";
+import { isToSettle, settleClaim } from "./claim.ts";
 import { saysOfWrites } from "./doubt.ts";
-import { resultOf, type StepOutcome } from "./outcome.ts";
+import { inDoubt, resultOf, type StepOutcome } from "./outcome.ts";
 import { unpackOutput } from "./output.ts";
 import { record } from "./record.ts";
-import type { Writes } from "./step.ts";
+import type { Commit, Writes } from "./step.ts";
 
 /** True for an entry of a step that a person has skipped, and whose output no attempt has recorded yet. */
 export function isSkipped({ state, token }: Pick<Entry, "state" | "token">): boolean {
@@ -63,9 +64,27 @@ async function refuse(pass: Pass, { key, epoch }: Attempt, said: string): Promis
   throw new MillraceError("invalid_payload", said, { unclear: false });
 }
 
-/** What a person gave instead of a step that only reads, which has no other record; undefined where nobody did. */
+/**
+ * What an operator gave instead of a step that only reads, which has no other record; undefined where none did. Before a deployment the
+ * step may have been an effect: its claim is settled first, and an output that an operator gave for it is the step's.
+ */
 export async function skippedRead(pass: Pass, step: StepCall): Promise<StepOutcome | undefined> {
-  const entry = await pass.inbox.skipped(step);
+  const entry = await pass.inbox.known(step);
   if (!entry) return undefined;
-  return entry.state === "done" ? resultOf(pass.instanceId, entry) : recordSkipped({ pass, step }, entry, { class: "natural" });
+  if (isSkipped(entry)) return recordSkipped({ pass, step }, entry, { class: "natural" });
+  if (entry.state === "done") return entry.token === SKIPPED ? resultOf(pass.instanceId, entry) : undefined;
+  const own = { pass, step, attempt: pass.inbox.attempt(step, "natural", entry.generation) };
+  if (entry.state === "in_doubt") return inDoubt(own.attempt.key);
+  const settled = entry.state === "confirmed" ? { confirmed: entry } : isToSettle(entry) ? await settleClaim(own) : undefined;
+  return settled && ("outcome" in settled ? settled.outcome : recordGiven(own, settled.confirmed));
+}
+
+/** Records the output that an operator gave for an effect whose step is another kind now, with what that writes. Default: nothing. */
+export async function recordGiven(
+  { pass, step, attempt }: { pass: Pass; step: StepCall; attempt: Attempt },
+  { generation, token, epoch, output, output_ref: outputRef }: Entry,
+  { output: own, ...writes }: Commit<unknown> = {},
+): Promise<StepOutcome> {
+  const given = await unpackOutput(pass.env.PAYLOADS, { output, outputRef });
+  return record({ pass, step, attempt: { ...attempt, key: { ...attempt.key, generation }, token, epoch } }, given ?? own, () => writes);
 }

@@ -17,6 +17,7 @@ import { markStarted } from "../store/instances/accept.ts";
 import { lookAtAll, noteLooked } from "../store/instances/look.ts";
 import { type End, finishInstance, markRunning, revive } from "../store/instances/run.ts";
 import { FAILED, UNDER_WAY, UNSEEN } from "../store/instances/status.ts";
+import { markInDoubt } from "../store/instances/wait.ts";
 import { oldestWaiting } from "./backlog.ts";
 import { laneMs, turnsAmong } from "./lane-turns.ts";
 import { dueInstances, type Open, pauseMs } from "./open-instances.ts";
@@ -104,6 +105,7 @@ async function look(
     markStarted(started.map((row) => row.id)),
     ...having("running").map((row) => markRunning(row.id)),
     ...having("lives").map(revive),
+    ...rows.filter(({ doubted }) => doubted).map(({ id }) => markInDoubt(id)),
     ...found.flatMap(({ row, finding }) => (typeof finding === "object" ? [finishInstance({ id: row.id, run: row.run, ...finding })] : [])),
   ]);
   for (const { row, finding } of found) {

@@ -2,7 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { now, sql } from "../contract/sql.ts";
 import { query } from "../store/d1/retry.ts";
-import { AT_REST, type InstanceStatus } from "../store/instances/status.ts";
+import { AT_REST, GOING_ON, type InstanceStatus } from "../store/instances/status.ts";
 
 /** An instance that is due to be looked at. */
 export interface Open {
@@ -25,6 +25,8 @@ export interface Open {
   promised: number;
   /** 1 when it is in doubt, and no effect of it is. */
   undoubted: number;
+  /** 1 when an effect of it is in doubt, and its row says that it goes on by itself. */
+  doubted: number;
 }
 
 /** What is due in one of the keeper's two lines: instances that it has not seen started, or all others; the longest overdue first. */
@@ -36,7 +38,9 @@ export function dueInstances(env: EngineEnv, line: "unseen" | "seen", limit: num
         ${now} - check_at AS overdue_ms, ${now} - accepted_at AS age_ms, ${now} - updated_at AS since_ms,
         EXISTS (SELECT 1 FROM actions WHERE applied_at IS NULL AND actions.instance_id = instances.id) AS promised,
         status = 'in_doubt' AND NOT EXISTS (
-          SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt') AS undoubted
+          SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt') AS undoubted,
+        status IN ${GOING_ON} AND EXISTS (
+          SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt') AS doubted
       FROM instances INDEXED BY instances_to_check
       WHERE seen = ${line === "seen" ? 1 : 0} AND check_at <= ${now} ORDER BY check_at LIMIT ${limit}`,
   );

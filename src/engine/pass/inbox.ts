@@ -136,10 +136,10 @@ export class Inbox {
     return seen && this.whole(seen);
   }
 
-  /** The entry of a step that a person has skipped, as far as this pass has looked: a first one has nothing that could be skipped. */
-  async skipped({ name, item }: StepCall): Promise<Entry | undefined> {
+  /** The newest entry of a step that only reads, as far as this pass has looked: a first one has none. */
+  async known({ name, item }: StepCall): Promise<Entry | undefined> {
     const entries = (await this.#entries) ?? [];
-    const seen = entries.findLast((entry) => entry.step === name && entry.item === item && entry.token === SKIPPED);
+    const seen = entries.findLast((entry) => entry.step === name && entry.item === item);
     return seen && this.whole(seen);
   }
 

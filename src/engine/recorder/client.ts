@@ -20,6 +20,7 @@ const METHODS = [
   "refuseSkip",
   "doubtHanging",
   "doubtAgain",
+  "parked",
   "fence",
   "record",
   "remember",

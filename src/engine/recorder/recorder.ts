@@ -9,8 +9,8 @@ import type { Tally } from "../observe/metrics/tally.ts";
 import { GroupCommit } from "../store/d1/group-commit.ts";
 import type { Row } from "../store/d1/retry.ts";
 import { rememberFailure } from "../store/inbox/caught.ts";
-import { claimEntry, extendLease, giveUpClaim } from "../store/inbox/claim.ts";
-import { DOUBTED } from "../store/inbox/classes.ts";
+import { claimEntry, doubtClaim, extendLease, giveUpClaim } from "../store/inbox/claim.ts";
+import { CLAIMED, DOUBTED } from "../store/inbox/classes.ts";
 import { doubtHanging, putDoubtBack } from "../store/inbox/doubts.ts";
 import type { Attempt, Entry, Seen } from "../store/inbox/entry.ts";
 import { fenceCommit, isFenceRefusal, recordOutcome } from "../store/inbox/outcome.ts";
@@ -27,7 +27,7 @@ import {
   selectLeft,
   selectRun,
 } from "../store/instances/run.ts";
-import { markInDoubt, markResolved } from "../store/instances/wait.ts";
+import { markDoubted, markInDoubt, markResolved } from "../store/instances/wait.ts";
 import { insertOutgoing } from "../store/outbox.ts";
 import { type Answer, doneEntry, type Outcome, onlyEntry, recorded, standingOf, standingSaid } from "./answer.ts";
 import { KnownPasses } from "./passes.ts";
@@ -69,10 +69,13 @@ export class Recorder extends DurableObject<EngineEnv> {
     });
   }
 
-  /** Takes a key before its effect runs, if it may be taken. */
+  /**
+   * Claims a key before its effect runs, if it is free. For a class that claims nothing: puts another attempt's claim in doubt, once it ran
+   * out.
+   */
   async claim(attempt: Attempt, leaseMs: number, input: string | null): Promise<Answer> {
-    const doubt = DOUBTED.has(attempt.class) ? [markInDoubt(attempt.key.instanceId)] : [];
-    const statements = [claimEntry(attempt, leaseMs, input), ...this.#running(attempt), ...doubt, selectEntry(attempt.key)];
+    const claim = CLAIMED.has(attempt.class) ? claimEntry(attempt, leaseMs, input) : doubtClaim(attempt);
+    const statements = [claim, ...this.#running(attempt), markDoubted(attempt.key), selectEntry(attempt.key)];
     try {
       return await this.#commits.commit({
         statements: [...statements, selectRun(attempt.key.instanceId)],
@@ -121,6 +124,11 @@ export class Recorder extends DurableObject<EngineEnv> {
   /** The last attempt at an effect hangs, and its step was given up. */
   async doubtHanging(key: Omit<EntryKey, "generation">, error: string): Promise<void> {
     return this.#commits.commit({ statements: [doubtHanging(key, error), markInDoubt(key.instanceId)], read: () => undefined });
+  }
+
+  /** A run waits for the answer to a doubt: its row says so, however the doubt came about. */
+  parked(instanceId: string): Promise<void> {
+    return this.#commits.commit({ statements: [markInDoubt(instanceId)], read: () => undefined });
   }
 
   /** An effect is in doubt whose entry is gone: it is there again, and waits for a person. */

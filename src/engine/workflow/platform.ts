@@ -251,6 +251,7 @@ export class Platform {
   async #untilResolved(step: StepCall, key: string, round: number): Promise<void> {
     // The platform remembers the doubt, and may have forgotten its answer: the database knows.
     if (!isInDoubt(await this.reading(step, () => this.#pass.inbox.entries(true)), key)) return;
+    await this.reading(step, () => this.#pass.recorder.parked(this.#pass.instanceId));
     await this.waitFor(ownName(step.label, "in_doubt", round), doubtEventType(key), "365 days");
   }
 }

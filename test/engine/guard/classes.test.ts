@@ -23,7 +23,10 @@ import { errorOf, platformReaches, refuse, runLab } from "../lab.ts";
 import { entry } from "./entry.ts";
 
 describe("A step whose class a deployment has changed", () => {
-  it.each(["refused", "lost"])("from lookup to natural, after an attempt that was %s, is recorded all the same", async (how) => {
+  it.each([
+    { how: "refused", status: "complete", state: "done" },
+    { how: "lost", status: "in_doubt", state: "in_doubt" },
+  ])("from lookup to natural, after an attempt that was $how, is $state", async ({ how, status, state }) => {
     const attempts = { retries: { limit: 0, delay: 10 } } as const;
     const asked = defineStep({
       ...attempts,
@@ -40,8 +43,8 @@ describe("A step whose class a deployment has changed", () => {
     await reaches(instanceId, "errored");
     deployed = put;
     await retryInstance(probeEnv, operator, instanceId, { reason: "another store" });
-    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
-    expect((await entry(instanceId)).at(-1)).toMatchObject({ state: "done", output: '"put"' });
+    expect(await reaches(instanceId, "complete", "errored", "in_doubt")).toBe(status);
+    expect((await entry(instanceId)).at(-1)).toMatchObject({ state, output: state === "done" ? '"put"' : null });
   });
 });
 

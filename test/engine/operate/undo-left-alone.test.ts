@@ -70,6 +70,26 @@ describe("W20 An effect of which an undo cannot find out whether it happened", (
     },
   );
 
+  it("is in doubt at a later retry where a deployment has changed its class: nothing asks its upstream any more", async () => {
+    const world: string[] = [];
+    const upstream = { away: true, booked: true };
+    const state = { isNatural: false };
+    const put = defineStep({ effect: "natural", ...ONCE, run: async () => `${world.push("sent")}` });
+    const { instanceId: id } = await runLab(async ({ step }) => {
+      await step.effect("van", van(world), null);
+      await step.effect("book", state.isNatural ? put : booking(world, upstream), null);
+    });
+    await failed(id);
+    await undoneInPart(id);
+    await skip(id, "book");
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    state.isNatural = true;
+    upstream.away = false;
+    await retry(id);
+    expect(await kept(id, "in_doubt", "complete", "errored")).toBe("in_doubt");
+    expect(world).toEqual(["van", "sent", "asked", "van back", "van"]);
+  });
+
   it.each([
     { with: "no output, is left alone as well: a retry sends it", output: undefined, sends: ["sent"] },
     { with: "an output, has happened by hand: a retry keeps that", output: "by hand", sends: [] },

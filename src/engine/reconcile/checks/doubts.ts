@@ -18,10 +18,7 @@ interface Row {
   unseen: number;
 }
 
-/**
- * Effects in doubt, against the rows of their instances. In the first run of one: a later run begins with the doubts that were left, and
- * is in doubt when it comes to them.
- */
+/** Effects in doubt, against the rows of their instances. */
 export const doubts: Check = engineCheck({
   name: "doubts",
   everyHours: 1,
@@ -36,7 +33,7 @@ export const doubts: Check = engineCheck({
     const rows = await query<Row>(
       env.DB,
       sql`
-        SELECT e.updated_at, e.instance_id, i.tenant_id, i.workflow, i.status, i.status IN ${GOING_ON} AND i.run = 1 AS unseen
+        SELECT e.updated_at, e.instance_id, i.tenant_id, i.workflow, i.status, i.status IN ${GOING_ON} AS unseen
         FROM inbox e INDEXED BY inbox_in_doubt CROSS JOIN instances i ON i.id = e.instance_id
         WHERE e.state = 'in_doubt' AND (e.updated_at, e.instance_id) >= (${updatedAt}, ${instanceId})
         ORDER BY e.updated_at, e.instance_id LIMIT ${ROWS + 1}`,

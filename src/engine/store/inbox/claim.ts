@@ -1,11 +1,21 @@
-import { now, type Statement, sql } from "../../contract/sql.ts";
-import { DOUBTED } from "./classes.ts";
-import { type Attempt, isEntry } from "./entry.ts";
+import { type Fragment, fragment, now, type Statement, sql } from "../../contract/sql.ts";
+import { ASKED } from "./classes.ts";
+import { type Attempt, ENTRY_LABEL, IS_LEFT_ALONE, isEntry } from "./entry.ts";
+
+/** The condition that an effect may have happened, and that its upstream cannot be asked: by its class then, or by the attempt's now. */
+const CANNOT_BE_ASKED = fragment(`((inbox.state = 'claimed' OR ${IS_LEFT_ALONE.fragment})
+        AND NOT (inbox.class IN ${ASKED.fragment} AND excluded.class IN ${ASKED.fragment}))`);
+
+/** What an operator reads beside a doubt that a changed class has led to, as a `Failure`. `nowClass`: by the code that runs. */
+const classChanged = (nowClass: string | Fragment) => sql`
+  json_object('step', ${ENTRY_LABEL}, 'code', 'in_doubt', 'attempts', 0, 'message', 'Its outcome is unknown: an attempt as "' || inbox.class
+    || '" was cut off, and a deployment has since made the step "' || ${nowClass}
+    || '". Check the receiving side, then confirm, reject or retry it.')`;
 
 /**
- * Takes a key before its effect runs: a fresh one, one whose effect certainly did not happen, or one whose claim ran out.
- * In the last case the upstream may have been reached: a `lookup` effect remembers to ask it (`repeats`), a `once`
- * effect goes into doubt, because the machine never repeats it. Every takeover grows the epoch. A repeat of the same
+ * Claims a key before its effect runs: a fresh key, one whose effect certainly did not happen, or one whose claim ran out.
+ * In the last case the upstream may have been reached. A `lookup` asks it (`repeats`), if the claim was a `lookup` too. Any
+ * other claim is in doubt, because no machine repeats it. Every takeover grows the epoch. A repeat of the same
  * call changes nothing, because its token already holds the row. Refused, like `recordOutcome`, when the pass is not alone.
  */
 export function claimEntry(attempt: Attempt, leaseMs: number, input: string | null): Statement {
@@ -19,13 +29,25 @@ export function claimEntry(attempt: Attempt, leaseMs: number, input: string | nu
         WHERE other.instance_id = ${key.instanceId} AND substr(other.token, 1, 8) <> ${attempt.aloneAs}), NULL, 'claimed'),
       1, ${attempt.token}, ${now} + ${leaseMs}, ${input}, ${attempt.undoable ? 1 : 0}, ${attempt.beganAt ?? null}, ${now})
     ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
-      state = iif(inbox.state = 'claimed' AND inbox.class IN ${DOUBTED}, 'in_doubt', 'claimed'),
+      state = iif(${CANNOT_BE_ASKED}, 'in_doubt', 'claimed'), class = iif(${CANNOT_BE_ASKED}, inbox.class, excluded.class),
       repeats = max(inbox.repeats, inbox.state = 'claimed'),
-      position = excluded.position, after = excluded.after, caught = excluded.caught, error = NULL,
-      input = iif(inbox.state = 'claimed' AND inbox.class IN ${DOUBTED}, inbox.input, excluded.input),
+      position = excluded.position, after = excluded.after, caught = excluded.caught,
+      error = iif(${CANNOT_BE_ASKED} AND inbox.class <> excluded.class, ${classChanged(fragment("excluded.class"))}, NULL),
+      input = iif(${CANNOT_BE_ASKED}, inbox.input, excluded.input),
       epoch = inbox.epoch + 1, token = excluded.token, lease_until = excluded.lease_until, began_at = excluded.began_at,
       updated_at = excluded.updated_at
     WHERE inbox.state = 'failed' OR (inbox.state = 'claimed' AND inbox.lease_until <= ${now} AND inbox.token <> excluded.token)`;
+}
+
+/**
+ * Puts a claim that ran out in doubt, for an attempt of a class that claims nothing: by its own class the effect would be repeated, and by
+ * the claim's it must not be.
+ */
+export function doubtClaim({ key, token, class: nowClass }: Attempt): Statement {
+  return sql`
+    UPDATE inbox SET state = 'in_doubt', repeats = 1, epoch = epoch + 1, token = ${token}, error = ${classChanged(nowClass)},
+      updated_at = ${now}
+    WHERE ${isEntry(key)} AND ((state = 'claimed' AND lease_until <= ${now}) OR ${IS_LEFT_ALONE})`;
 }
 
 /** Keeps a claim alive while its effect is still under way. Answers a row only to the holder. */

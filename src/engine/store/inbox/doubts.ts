@@ -56,7 +56,7 @@ export function settleDoubt(
   const state = verb === "confirm" ? "confirmed" : verb === "reject" ? "failed" : "superseded";
   return sql`
     UPDATE inbox SET state = iif(${WRITTEN_AS_GIVEN}, 'done', ${state}), output = ${output}, output_ref = ${outputRef},
-      error = iif(${HAPPENED}, error, NULL), epoch = epoch + 1,
+      error = iif(${HAPPENED}, error, NULL), epoch = epoch + 1, repeats = iif(${verb} = 'reject', 0, repeats),
       token = iif(token = ${SKIPPED}, token, 'operator'), lease_until = NULL, updated_at = ${now}
     WHERE ${isEntry(key)} AND ${provided}
       AND ((state = 'in_doubt' AND (${verb} <> 'retry_anyway' OR NOT ${RUNS_NEVER_AGAIN}) AND (${verb} <> 'reject' OR NOT ${HAPPENED}))

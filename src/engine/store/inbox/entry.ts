@@ -10,8 +10,10 @@ import type { RecordedClass } from "./classes.ts";
  * claimed → claimed     taken over once the lease has run out
  * claimed → done        the effect's outcome was recorded by the claim's holder
  * claimed → failed      the upstream said for certain that nothing happened; or a person has skipped it, or has an undo leave it alone
- * claimed → in_doubt    a `once` effect whose outcome nobody knows, or that happened and whose rows are refused; only a person moves it on
+ * claimed → in_doubt    a `once` effect whose outcome nobody knows, or that happened and whose rows are refused; a claim that ran out, of a
+ *                       step whose class a deployment has changed since; only an operator ends the doubt
  * failed → claimed      the next attempt takes it; or a person had skipped it when it was claimed, and the output that was given is refused
+ * failed → in_doubt     an undo had left it alone, and its upstream cannot be asked, because a deployment has changed the class
  * failed → done         the next attempt records it, of a class that takes no claim; or what a person gave who has skipped it
  * in_doubt → failed     rejected by a person: it did not happen
  * in_doubt → confirmed  a person gave its output
@@ -86,6 +88,14 @@ export interface Attempt {
   inPass?: boolean;
   /** True when the step has an undo: shown by the undo's dry run. */
   undoable?: boolean;
+}
+
+/** The condition that an undo was to leave an effect alone which an attempt had claimed: it may have happened (see `leaveAlone`). */
+export const IS_LEFT_ALONE = fragment("(inbox.state = 'failed' AND inbox.token = 'operator' AND inbox.repeats = 1)");
+
+/** The same of an entry that was read. */
+export function isLeftAlone({ state, token, repeats }: Pick<Entry, "state" | "token" | "repeats">): boolean {
+  return state === "failed" && token === "operator" && repeats === 1;
 }
 
 /** The name on the platform of an entry's step: `labelOf`, of a row of `inbox`. */

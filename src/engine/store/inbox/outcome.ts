@@ -3,12 +3,11 @@ import { fragment, now, type RowStatement, type Statement, sql } from "../../con
 import { isUndoBegun, wasApplied } from "../actions.ts";
 import { standingAt } from "../instances/fate.ts";
 import type { Outgoing } from "../outbox.ts";
-import { ASKED } from "./classes.ts";
-import { type Attempt, isEntry } from "./entry.ts";
+import { type Attempt, IS_LEFT_ALONE, isEntry } from "./entry.ts";
 
 /**
  * The platform has given a commit up, and its code goes on without: whatever still writes it, with the epoch it has, comes too late. One
- * that is written stays.
+ * that is written stays. So does a claim, which is of another class: its attempt is none at this commit.
  */
 export function fenceCommit({ key, position, after, caught, token, undoable }: Attempt): Statement {
   return sql`
@@ -16,14 +15,14 @@ export function fenceCommit({ key, position, after, caught, token, undoable }: A
     VALUES (${key.instanceId}, ${key.step}, ${key.item}, ${key.generation}, ${position}, ${after}, ${caught}, 'commit', 'failed', 2,
       ${token}, ${undoable ? 1 : 0}, ${now})
     ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET epoch = inbox.epoch + 1, updated_at = excluded.updated_at
-    WHERE inbox.state <> 'done'`;
+    WHERE inbox.state NOT IN ('done', 'claimed')`;
 }
 
 /**
  * Records an outcome. The one fence of every class: a fresh key is inserted; a claimed, confirmed or doubted one moves to done only for the
- * holder of its token and epoch; one that a person has skipped, for the attempt that records that; one that is free again, or was claimed
- * by a `lookup` before a deployment made it another class, for the first who records; in every other case `state` becomes NULL, which its
- * NOT NULL refuses, and the whole batch (the app's statements and the messages with it) is undone. The same refusal meets a pass that
+ * holder of its token and epoch; one that a person has skipped, for the attempt that records that; one that is free again, for the first who
+ * records. In every other case `state` becomes NULL, which its NOT NULL refuses, and the whole batch (the app's statements and the messages
+ * with it) is undone. A claim is free for no other attempt, whatever the class of that is: a deployment may have changed it. The same refusal meets a pass that
  * believes to be the first and finds what another pass has written: it must look first; and a commit that was on its way when its pass
  * died, and comes behind the beginning of an undo, which would not take it back. So a repeat of an ambiguous commit is safe too: it
  * is refused, and reading the row back shows our own token. Answers how its instance stood when it was written.
@@ -112,7 +111,7 @@ const RECORD = `
       WHEN inbox.state IN ('claimed', 'confirmed', 'in_doubt') AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done'
       WHEN inbox.state = 'failed' AND inbox.token = '${SKIPPED}' AND excluded.token = inbox.token AND excluded.epoch = inbox.epoch THEN 'done'
       WHEN excluded.class IN ('commit', 'keyed', 'natural') AND (excluded.class <> 'commit' OR inbox.epoch <= excluded.epoch)
-        AND (inbox.state = 'failed' OR (inbox.state = 'claimed' AND inbox.class IN ${ASKED.fragment} AND inbox.lease_until <= ${now.fragment}))
+        AND inbox.state = 'failed' AND NOT ${IS_LEFT_ALONE.fragment}
       THEN 'done' END,
     class = excluded.class, position = excluded.position, after = excluded.after, caught = excluded.caught,
     token = excluded.token, output = excluded.output, output_ref = excluded.output_ref, messages = excluded.messages,

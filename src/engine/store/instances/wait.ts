@@ -1,5 +1,7 @@
+import type { EntryKey } from "../../contract/ids.ts";
 import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { fragment, now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
+import { isEntry } from "../inbox/entry.ts";
 import { hasDoubt } from "../inbox/read.ts";
 import { GOING_ON, WORKING } from "./status.ts";
 
@@ -33,6 +35,13 @@ export function markInDoubt(instanceId: string): Statement {
   return sql`
     UPDATE instances SET status = 'in_doubt', updated_at = ${now}
     WHERE id = ${instanceId} AND status IN ${GOING_ON} AND ${hasDoubt(instanceId)}`;
+}
+
+/** The same for one effect: of an instance with thousands of entries it reads that one. */
+export function markDoubted(key: EntryKey): Statement {
+  return sql`
+    UPDATE instances SET status = 'in_doubt', updated_at = ${now}
+    WHERE id = ${key.instanceId} AND status IN ${GOING_ON} AND EXISTS (SELECT 1 FROM inbox WHERE ${isEntry(key)} AND state = 'in_doubt')`;
 }
 
 /** The instance waits for nobody any more, if none of its effects is in doubt. */

@@ -1,0 +1,304 @@
+import { type Done, defineStep, type EffectCall, instanceId as instanceIdOf, type Steps, sql, upstreamRefused } from "millrace";
+import { effectsOf, resolveDoubt, undoInstance } from "millrace/operate";
+import type { CrashPoint } from "millrace/testing";
+import { describe, expect, it } from "vitest";
+import { platformId } from "../../../src/engine/contract/ids.ts";
+import { mode } from "../../probe/mode.ts";
+import { expireLeases, fresh, keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
+import { errorOf, LAB, outputOf, platformReaches, runLab } from "../lab.ts";
+
+const CLASSES = ["read", "commit", "keyed", "natural", "lookup", "once"] as const;
+type Class = (typeof CLASSES)[number];
+
+/** An upstream that counts what it did: under one key once, without a key each time that it is sent something. */
+function upstream() {
+  const effects: string[] = [];
+  const count = { asked: 0 };
+  const send = (key: string | null) => {
+    if (key === null || !effects.includes(key)) effects.push(key ?? `effect ${effects.length + 1}`);
+    return effects.length;
+  };
+  return { effects, count, send };
+}
+type Upstream = ReturnType<typeof upstream>;
+
+/** Which runs die where, each once: `dieAt` knows one at a time. */
+const deaths = new Map<string, { at: CrashPoint; died: boolean }>();
+const dieEach: typeof globalThis.millraceCrashPoint = (at, whose) => {
+  const death = deaths.get(whose ?? "");
+  if (!death || death.died || death.at !== at) return;
+  death.died = true;
+  throw Object.assign(new Error(`Died at ${at}.`), { name: "SimulatedDeath" });
+};
+
+/** The platform makes a second attempt only in an hour: until then a test may deploy. */
+const PATIENT = { retries: { limit: 3, delay: "1 hour" } } as const;
+
+/** The step "act" as code of this class has it. `answers` says what its attempt makes of what the upstream did. */
+function act(step: Steps, name: string, kind: Class, { send, effects, count }: Upstream, answers: () => void): Promise<unknown> {
+  if (kind === "read") return step.read("act", async () => answers(), PATIENT);
+  const row = sql`INSERT INTO probe_rows (id, kind, name) VALUES (${crypto.randomUUID()}, 'commit', ${name})`;
+  const commit = () => {
+    answers();
+    return { statements: [row], output: "committed" };
+  };
+  if (kind === "commit") return step.commit("act", commit, PATIENT);
+  const run = async ({ key }: EffectCall<null>) => {
+    const nth = send(kind === "keyed" ? key : null);
+    answers();
+    return `sent ${nth}`;
+  };
+  const lookup = async () => {
+    count.asked++;
+    return effects.length > 0 ? "found" : undefined;
+  };
+  return step.effect("act", defineStep<null, string>({ effect: kind, ...PATIENT, run, lookup } as never), null);
+}
+
+/** Runs "act" by code of one class until it is left as `leave` says, then deploys another, with which the platform begins anew. */
+async function deployed(from: Class, to: Class, leave: { dies?: CrashPoint; answers?: () => void }) {
+  const up = upstream();
+  const name = fresh("lab");
+  let now = from;
+  const death = leave.dies && from !== "read" ? { at: leave.dies, died: false } : undefined;
+  if (death) deaths.set(instanceIdOf("acme", "lab", name), death);
+  let reached = 0;
+  const answers = () => {
+    reached++;
+    if (now !== from || reached > 1) return;
+    if (from === "read") throw new Error("The answer was lost.");
+    leave.answers?.();
+  };
+  const { instanceId } = await runLab(
+    async ({ step }) => {
+      const output = await act(step, name, now, up, answers);
+      await step.commit("behind", () => ({}));
+      return output;
+    },
+    { name },
+  );
+  await until(async () => death?.died ?? reached > 0, Boolean);
+  const entries = () => rows<{ state: string; class: string }>("SELECT state, class FROM inbox WHERE instance_id = ?1", instanceId);
+  // What an attempt has thrown is on record a moment later.
+  if (leave.answers && (from === "lookup" || from === "once"))
+    await until(entries, ([one]) => one !== undefined && one.state !== "claimed");
+  const deploy = async () => {
+    now = to;
+    await (await LAB.get(instanceId)).restart();
+  };
+  /** How it came out: the instance's status or error, how often the effect happened, and how often the upstream was asked. */
+  const outcome = async (...statuses: string[]) => {
+    const status = await reaches(instanceId, "complete", "errored", ...statuses);
+    const ours = await rows("SELECT 1 FROM probe_rows WHERE name = ?1 AND kind = 'commit'", name);
+    const code = (await errorOf(instanceId))?.code;
+    return `${code ?? status} ${up.effects.length + ours.length}/${up.count.asked}`;
+  };
+  return { instanceId, name, up, entries, deploy, outcome, reached: () => reached };
+}
+
+/** Tries each pair of classes, and answers one row of outcomes for each class before, by the classes after. */
+async function table(befores: readonly Class[], cell: (from: Class, to: Class) => Promise<unknown>): Promise<Record<string, unknown>> {
+  const lines = await Promise.all(
+    befores.map(
+      async (from) => [from, Object.fromEntries(await Promise.all(CLASSES.map(async (to) => [to, await cell(from, to)])))] as const,
+    ),
+  );
+  return Object.fromEntries(lines);
+}
+
+const line = (...[read, commit, keyed, natural, lookup, once]: string[]) => ({ read, commit, keyed, natural, lookup, once });
+const DOUBT = "in_doubt 1/0";
+const [NONE, ONE, TWO] = ["complete 0/0", "complete 1/0", "complete 2/0"];
+
+/** What the step answers when it is done after the deployment. */
+const anew = (to: Class) => (to === "read" ? null : to === "commit" ? "committed" : "sent 2");
+
+describe.each(["platform", "lean"] as const)("A deployment that changes a step's class (%s steps)", (steps) => {
+  const inMode = async <T>(work: () => Promise<T>): Promise<T> => {
+    mode.steps = steps;
+    globalThis.millraceCrashPoint = dieEach;
+    try {
+      return await work();
+    } finally {
+      mode.steps = "platform";
+      globalThis.millraceCrashPoint = undefined;
+    }
+  };
+
+  it("W02 puts a cut-off effect in doubt that its old class or its new one must not repeat", () =>
+    inMode(async () => {
+      const found = await table(CLASSES, async (from, to) => {
+        const run = await deployed(from, to, { dies: "W03 effect done, not recorded" });
+        await expireLeases(run.instanceId);
+        await run.deploy();
+        return run.outcome("in_doubt");
+      });
+      expect(found).toEqual({
+        // Nothing happened before.
+        read: line(NONE, ONE, ONE, ONE, ONE, ONE),
+        commit: line(NONE, ONE, ONE, ONE, ONE, ONE),
+        // Their upstream bears a repetition, and nothing was written before the effect (docs/limits.md).
+        keyed: line(ONE, TWO, ONE, TWO, TWO, TWO),
+        natural: line(ONE, TWO, TWO, TWO, TWO, TWO),
+        lookup: line(DOUBT, DOUBT, DOUBT, DOUBT, "complete 1/1", DOUBT),
+        once: line(DOUBT, DOUBT, DOUBT, DOUBT, DOUBT, DOUBT),
+      });
+    }));
+
+  it("W02 waits for an attempt of the old class that is under way, and answers what that recorded", () =>
+    inMode(async () => {
+      const found = await table(["lookup", "once"], async (from, to) => {
+        const run = await deployed(from, to, { dies: "W03 effect done, not recorded" });
+        await run.deploy();
+        await scheduler.wait(300);
+        const before = [await statusOf(run.instanceId), ...(await run.entries()).map(({ state }) => state), run.up.effects.length];
+        await rows("UPDATE inbox SET state = 'done', output = '\"old\"', lease_until = NULL WHERE instance_id = ?1", run.instanceId);
+        const outcome = await run.outcome();
+        return to === "read" ? outcome : [...before, outcome, await outputOf(run.instanceId)];
+      });
+      const waited = ["running", "claimed", 1, ONE, "old"];
+      const each = { commit: waited, keyed: waited, natural: waited, lookup: waited, once: waited };
+      expect(found).toEqual({ lookup: { read: ONE, ...each }, once: { read: ONE, ...each } });
+    }));
+
+  it("W05 keeps what is recorded", () =>
+    inMode(async () => {
+      const recorded = CLASSES.filter((one) => one !== "read");
+      const found = await table(recorded, async (from, to) => {
+        const run = await deployed(from, to, { dies: "W05 recorded, step result lost" });
+        await run.deploy();
+        return run.outcome("in_doubt");
+      });
+      const each = line(ONE, ONE, ONE, ONE, ONE, ONE);
+      expect(found).toEqual(Object.fromEntries(recorded.map((from) => [from, each])));
+    }));
+
+  it("W16 does an effect that was refused, once", () =>
+    inMode(async () => {
+      const found = await table(["lookup", "once"], async (from, to) => {
+        const answers = () => {
+          throw upstreamRefused("not now");
+        };
+        const run = await deployed(from, to, { answers });
+        // The upstream did not do it.
+        run.up.effects.length = 0;
+        await run.deploy();
+        return run.outcome("in_doubt");
+      });
+      const each = line(NONE, ONE, ONE, ONE, ONE, ONE);
+      expect(found).toEqual({ lookup: each, once: each });
+    }));
+
+  it.each([
+    // The rows of a confirmed effect are written, as a commit's are.
+    { verb: "confirm" as const, counts: line(ONE, TWO, ONE, ONE, ONE, ONE), output: () => "as they say" },
+    { verb: "reject" as const, counts: line(ONE, TWO, TWO, TWO, TWO, TWO), output: anew },
+    { verb: "retry_anyway" as const, counts: line(ONE, TWO, TWO, TWO, TWO, TWO), output: anew },
+  ])("W16 leaves an effect in doubt until an operator has answered: $verb", ({ verb, counts, output }) =>
+    inMode(async () => {
+      const found = await table(["once"], async (from, to) => {
+        const answers = () => {
+          throw new Error("The answer was lost.");
+        };
+        const run = await deployed(from, to, { answers });
+        await run.deploy();
+        const before = await run.outcome("in_doubt");
+        const [effect] = await effectsOf(probeEnv, operator, run.instanceId);
+        await resolveDoubt(
+          probeEnv,
+          operator,
+          effect?.key ?? "",
+          verb === "confirm" ? { verb, output: "as they say" } : { verb },
+          "looked",
+        );
+        await until(
+          () => statusOf(run.instanceId),
+          (status) => status !== "in_doubt",
+        );
+        return [before, await run.outcome(), await outputOf(run.instanceId)];
+      });
+      const answered = Object.fromEntries(CLASSES.map((to) => [to, [DOUBT, counts[to], output(to)]]));
+      expect(found).toEqual({ once: answered });
+    }),
+  );
+});
+
+const LOST = { retries: { limit: 0, delay: 10 } } as const;
+
+describe("An undo after a deployment that changed a class", () => {
+  it("W20 puts a lookup whose answer was lost in doubt, and takes it back once an operator says that it happened", async () => {
+    const up = upstream();
+    const backs: string[] = [];
+    const undo = defineStep<Done<null, string>, unknown>({ effect: "natural", run: async ({ input }) => backs.push(input.output) });
+    const run = async (): Promise<string> => {
+      up.send(null);
+      throw new Error("The answer was lost.");
+    };
+    let now: "lookup" | "natural" = "lookup";
+    const code = () => defineStep<null, string>({ effect: now, ...LOST, run, lookup: async () => "found", undo } as never);
+    const { instanceId } = await runLab(({ step }) => step.effect("act", code(), null));
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    now = "natural";
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "in_doubt", "terminated", "errored")).toBe("in_doubt");
+    const [effect] = await effectsOf(probeEnv, operator, instanceId);
+    expect(effect?.error?.message).toContain('an attempt as "lookup" was cut off, and a deployment has since made the step "natural"');
+    await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "booking-7" }, "seen");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect([up.effects.length, backs]).toEqual([1, ["booking-7"]]);
+  });
+
+  it("W21 does not repeat an undo step that was once, and is natural now", async () => {
+    const backs: string[] = [];
+    let now: "once" | "natural" = "once";
+    let lost = true;
+    const undo = () =>
+      defineStep<Done<null, string>, unknown>({
+        effect: now,
+        ...LOST,
+        run: async ({ input }) => {
+          backs.push(input.output);
+          if (lost) throw Object.assign(new Error("Died."), { name: "SimulatedDeath" });
+        },
+      });
+    const { instanceId } = await runLab(({ step }) =>
+      step.effect("act", defineStep<null, string>({ effect: "natural", run: async () => "done", undo: undo() }), null),
+    );
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    const { actionId } = await undoInstance(probeEnv, operator, instanceId, "called off");
+    await until(
+      async () => backs.length,
+      (count) => count > 0,
+    );
+    now = "natural";
+    lost = false;
+    await expireLeases(instanceId);
+    await (await LAB.get(platformId(instanceId, actionId))).restart();
+    expect(await reaches(instanceId, "in_doubt", "terminated")).toBe("in_doubt");
+    expect(backs).toEqual(["done"]);
+  });
+});
+
+describe("The row of an instance with an effect in doubt", () => {
+  /** A run that waits for the answer to a doubt, whose row says that it runs. */
+  async function hidden() {
+    const run = async () => Promise.reject(new Error("The answer was lost."));
+    const { instanceId } = await runLab(({ step }) => step.effect("act", defineStep<null, string>({ effect: "once", ...LOST, run }), null));
+    expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+    await platformReaches(instanceId, "waiting", "running");
+    await rows("UPDATE instances SET status = 'running' WHERE id = ?1", instanceId);
+    return instanceId;
+  }
+
+  it("W17 is put right by the keeper", async () => {
+    const instanceId = await hidden();
+    await keeperRound();
+    expect(await statusOf(instanceId)).toBe("in_doubt");
+  });
+
+  it("W17 is put right by a pass that comes to the doubt", async () => {
+    const instanceId = await hidden();
+    await (await LAB.get(instanceId)).restart();
+    expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+  });
+});
