@@ -21,7 +21,8 @@ const name = z
 const dataset = z.enum([...DATASETS.keys()] as [string, ...string[]]);
 const format = z.enum(FORMATS).default("csv");
 const formulas = z.enum(["escape", "keep"]).default("escape").meta({
-  description: "What becomes of CSV cells that a spreadsheet would run: they get an apostrophe in front, or are kept to the letter.",
+  description:
+    "How CSV cells are written and read. `escape`: an apostrophe is before each formula; an import removes it. `keep`: each cell is exactly the text.",
 });
 /** R2's longest name. */
 const MAX_KEY_BYTES = 1024;
@@ -41,15 +42,10 @@ export const uploadQuery = z.strictObject({
   batch_id: name.optional(),
   formulas,
 });
-const uploadSchema = uploadQuery
-  .extend({ operation: z.enum(["import", "reconcile"]), dataset, batch_id: name })
-  .refine(({ operation, formulas: cells }) => operation !== "import" || cells === "escape", {
-    path: ["formulas"],
-    message: "says how a result is written, and an import has none: leave it out",
-  });
+const uploadSchema = uploadQuery.extend({ operation: z.enum(["import", "reconcile"]), dataset, batch_id: name });
 
 const requestSchema = z.discriminatedUnion("operation", [
-  z.strictObject({ operation: z.literal("import"), dataset, batch_id: name, manifest }),
+  z.strictObject({ operation: z.literal("import"), dataset, batch_id: name, manifest, formulas }),
   z.strictObject({ operation: z.literal("reconcile"), dataset, batch_id: name, manifest, formulas }),
   z.strictObject({ operation: z.literal("export"), dataset, batch_id: name, format, formulas }),
 ]);
@@ -86,8 +82,7 @@ async function readUpload(context: Context<ApiEnv>, format: Batch["format"]) {
 
 async function readJsonRequest(context: Context<ApiEnv>) {
   const asked = parseWith(requestSchema, named(context, await readBody(context.req, z.looseObject({}))));
-  const { operation, dataset, batch_id: batchId } = asked;
-  const formulas = "formulas" in asked ? asked.formulas : "escape";
+  const { operation, dataset, batch_id: batchId, formulas } = asked;
   if (asked.operation === "export")
     return { request: { operation, dataset, batchId, format: asked.format, formulas }, file: null, uploaded: false };
   const { key, format } = asked.manifest;

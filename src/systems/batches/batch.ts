@@ -1,5 +1,6 @@
 import { fragment, now, query, type Statement, sql } from "millrace";
 import { hasInstance, instanceOf, keysetPage, type Page, type PageRequest, REFUSED } from "millrace/operate";
+import type { Formulas } from "./csv.ts";
 import type { Format, Layout } from "./layout.ts";
 
 export const OPERATIONS = ["import", "export", "reconcile"] as const;
@@ -13,8 +14,8 @@ export interface Batch {
   operation: Operation;
   dataset: string;
   format: Format;
-  /** Whether cells of a CSV result that a spreadsheet would run as formulas are made harmless, or kept to the letter. */
-  formulas: "escape" | "keep";
+  /** How the cells of its CSV file and its CSV result are written. */
+  formulas: Formulas;
   fingerprint: string;
   instanceId: string;
   fileKey: string | null;

@@ -3,6 +3,9 @@ import { stringify } from "csv-stringify/sync";
 import { type Bounds, bytesProblem, type Cut, countLines, NEWLINE, type Piece, TOO_LARGE, type Window } from "./cut.ts";
 import { MAX_ROW_BYTES } from "./limits.ts";
 
+/** How cells are written and read: `escape` protects a spreadsheet from formulas, `keep` is exactly the text. */
+export type Formulas = "escape" | "keep";
+
 export const RECORD_DELIMITERS = ["\r\n", "\n"];
 
 /** What ends a run of the parser before the window does: enough rows, or a row that it cannot be trusted with. */
@@ -94,10 +97,29 @@ function oversized(problem: string): string {
   return problem === PROBLEMS.CSV_QUOTE_NOT_CLOSED ? TOO_LARGE : problem;
 }
 
-/** Rows as CSV, quoted where needed. With `escape`, a cell that a spreadsheet would run as a formula begins with an apostrophe. */
-export function toCsv(rows: readonly (readonly unknown[])[], formulas: "escape" | "keep"): string {
+/** Rows as CSV, quoted where needed. With `escape`, no cell holds text that a spreadsheet would run as a formula. */
+export function toCsv(rows: readonly (readonly unknown[])[], formulas: Formulas): string {
   return stringify(
-    rows.map((row) => [...row]),
-    { escape_formulas: formulas === "escape", quoted_match: /[\r\n]/ },
+    rows.map((row) => row.map((cell) => (typeof cell === "string" && formulas === "escape" ? escapeFormulas(cell) : cell))),
+    { quoted_match: /[\r\n]/ },
   );
 }
+
+/** The text of a cell that `toCsv` wrote. */
+export function fromCell(cell: string, formulas: Formulas): string {
+  return formulas === "escape" ? cell.replace(ESCAPED, "") : cell;
+}
+
+/**
+ * Puts an apostrophe before each formula in a cell. A formula begins at the start of the cell, or after a semicolon, a tab or a line end.
+ * A spreadsheet whose separator is the semicolon or the tab cuts the cell there. Apostrophes and quotes before the sign belong to the
+ * formula, so `fromCell` removes exactly the apostrophe that was added.
+ */
+export function escapeFormulas(cell: string): string {
+  return cell.replace(FORMULA, "'");
+}
+
+const SIGN = "[=+\\-@＝＋－＠]";
+const BEGINS = `(?:(?<![^])(?=['"]*(?:${SIGN}|[\\t\\r\\n]))|(?<=[;\\t\\r\\n])(?=['"]*${SIGN}))`;
+const FORMULA = new RegExp(BEGINS, "g");
+const ESCAPED = new RegExp(`${BEGINS}'`, "g");

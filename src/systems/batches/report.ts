@@ -45,7 +45,7 @@ export async function* resultFile(env: Pick<Cloudflare.Env, "DB" | "PAYLOADS">, 
   yield* readParts(env, batch, "result");
 }
 
-/** What was not taken, as one file. It shows cells that strangers wrote, so a spreadsheet is never given a formula. */
+/** The rows that the batch refused, as one file. It shows cells of unknown origin, so formulas are always escaped. */
 export async function* problemsFile(env: Pick<Cloudflare.Env, "DB" | "PAYLOADS">, batch: Batch, format: Format): AsyncGenerator<string> {
   if (format === "csv") yield toCsv([["row", "line", "problem", "raw"]], "keep");
   for await (const part of readParts(env, batch, "errors")) yield format === "jsonl" ? part : asCsv(part);

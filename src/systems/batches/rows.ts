@@ -1,6 +1,6 @@
 import { beginning, issuesOf, messageOf } from "millrace";
 import type { Batch } from "./batch.ts";
-import { cutCsv } from "./csv.ts";
+import { cutCsv, fromCell } from "./csv.ts";
 import { type Cut, type Piece, skipLine, type Window } from "./cut.ts";
 import type { Dataset } from "./dataset.ts";
 import { readWindow } from "./file.ts";
@@ -58,7 +58,7 @@ export async function readChunk<Row extends object>(
 /** Of a JSON Lines file a text, of a CSV file named cells. */
 type Content = string | Record<string, string>;
 
-function cut(window: Window, { format, layout }: Batch, { chunkRows }: Dataset, skipping: boolean): Cut<Content> {
+function cut(window: Window, { format, formulas, layout }: Batch, { chunkRows }: Dataset, skipping: boolean): Cut<Content> {
   if (skipping) return skipLine(window);
   const bounds = { bytes: CHUNK_BYTES, rows: chunkRows };
   if (format === "jsonl") return cutJsonl(window, bounds);
@@ -67,7 +67,7 @@ function cut(window: Window, { format, layout }: Batch, { chunkRows }: Dataset, 
   const named = ({ content, ...piece }: Piece<string[]>): Piece<Content> =>
     content === undefined
       ? piece
-      : { ...piece, content: Object.fromEntries(columns.map((column, index) => [column, content[index] ?? ""])) };
+      : { ...piece, content: Object.fromEntries(columns.map((column, index) => [column, fromCell(content[index] ?? "", formulas)])) };
   return { ...rest, pieces: pieces.map(named) };
 }
 

@@ -1,4 +1,4 @@
-import { forgottenAmong } from "../contacts/forgotten.ts";
+import { FORGOTTEN, forgottenAmong } from "../contacts/forgotten.ts";
 import { cellsOf, isDistinct } from "../contacts/traces.ts";
 import type { Problem } from "./report.ts";
 
@@ -12,5 +12,7 @@ const WORDS = 200;
 export async function withoutForgotten(env: Cloudflare.Env, tenantId: string, problems: readonly Problem[]): Promise<Problem[]> {
   const words = problems.map(({ raw }) => [...raw.split(/[\s,;:"{}[\]]+/, WORDS).filter(isDistinct), ...cellsOf(raw).slice(0, WORDS)]);
   const forgotten = await forgottenAmong(env, tenantId, [...new Set(words.flat())]);
-  return problems.map((problem, index) => (words[index]?.some((word) => forgotten.has(word)) ? { ...problem, raw: "" } : problem));
+  return problems.map((one, index) =>
+    one.problem === FORGOTTEN || words[index]?.some((word) => forgotten.has(word)) ? { ...one, raw: "" } : one,
+  );
 }

@@ -79,9 +79,13 @@ export function isDistinct(id: string): boolean {
   return id.length >= 6 ? /\D/.test(id) : id.length >= 4 && /\d/.test(id) && /\p{L}/u.test(id);
 }
 
-/** What may be a cell of a row, or a text of one that is JSON: an id that is not distinct is looked for among them. */
+/**
+ * The texts between separators and quotes of a row, for the search for ids that are not distinct. An apostrophe at the start may be part of
+ * the text, or protect a formula: both texts are in the list.
+ */
 export function cellsOf(row: string): string[] {
-  return row.split(/[,;\t\r\n"]+/).map((cell) => cell.trim());
+  const cells = row.split(/[,;\t\r\n"]+/).map((cell) => cell.trim());
+  return cells.flatMap((cell) => (cell.startsWith("'") ? [cell, cell.slice(1)] : [cell]));
 }
 
 /**

@@ -1,16 +1,19 @@
+import { escapeFormulas } from "../batches/csv.ts";
+
 /** Words of a name that are cased one by one; a longer one is cased as a whole. */
 const CASED_WORDS = 4;
 
 /**
- * Spellings of a text within another: as it is, in JSON, in JSON within JSON, in JSON of ASCII alone, in a quoted cell, in a web address,
- * and in the key of a step, which writes `/` as `%2f`.
+ * The forms of a text inside other texts: as it is, in JSON, in JSON within JSON, in JSON of ASCII alone, in a quoted cell, in an escaped
+ * cell of an export, in an address of the web, and in the key of a step, which writes `/` as `%2f`.
  */
 export function writtenForms(text: string): string[] {
   const inJson = escapedInJson(text);
   const inCell = text.replaceAll('"', '""');
+  const inExport = escapeFormulas(`x${inCell}`).slice(1);
   const inAddress = encodeURIComponent(text.toWellFormed());
   const inAscii = inJson.replace(/[\u0080-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
-  const forms = [text, inJson, escapedInJson(inJson), inAscii, inCell, escapedInJson(inCell)];
+  const forms = [text, inJson, escapedInJson(inJson), inAscii, inCell, escapedInJson(inCell), inExport];
   return [...new Set([...forms, inAddress, inAddress.replaceAll("%20", "+"), text.replaceAll("/", "%2f")])];
 }
 

@@ -1,7 +1,7 @@
 import { parse } from "csv-parse/sync";
 import { isUnderWay, type Rewritten } from "millrace/operate";
 import { type Batch, findBatch } from "../batches/batch.ts";
-import { toCsv } from "../batches/csv.ts";
+import { fromCell, toCsv } from "../batches/csv.ts";
 import { hasEnded } from "../batches/follow.ts";
 import { renamedWithoutPerson, textWithoutPerson } from "../contacts/properties.ts";
 import type { Traces } from "../contacts/traces.ts";
@@ -102,12 +102,13 @@ async function ofBatch({ env, tenantId, traces, apply }: Search, key: string): P
 function resultWithout(text: string, { format, dataset, operation, formulas }: Batch, traces: Traces): string {
   const drops = dataset === "contacts" && operation === "export";
   if (format === "jsonl") return lines(text, (line) => (drops ? contactLine(line, traces) : traces.rewrite("line", line)));
-  const rows: string[][] = parse(text, { relax_column_count: true });
+  const table: string[][] = parse(text, { relax_column_count: true });
+  const rows = table.map((cells) => cells.map((cell) => fromCell(cell, formulas)));
   const left = drops
-    ? rows.filter(([id = ""]) => !traces.isTheirs(written(id, formulas))).map((cells) => contactCells(cells, traces))
-    : rows.map((cells) => (operation === "export" ? factCells(cells, traces, formulas) : findingCells(cells, traces, formulas)));
+    ? rows.filter(([id = ""]) => !traces.isTheirs(id)).map((cells) => contactCells(cells, traces))
+    : rows.map((cells) => (operation === "export" ? factCells(cells, traces) : findingCells(cells, traces)));
   const same = left.length === rows.length && left.every((cells, row) => cells.every((cell, at) => cell === rows[row]?.[at]));
-  return same ? text : toCsv(left, "keep");
+  return same ? text : toCsv(left, formulas);
 }
 
 /** The line of a contact that is somebody else, without what it says of the person; none of the person's own. */
@@ -124,28 +125,17 @@ function contactCells([id = "", email = "", name = "", properties = "", ...more]
 }
 
 /** The same of a fact: its name, entity, type, subtype, time and payload. The entity, the type and the time stay, as in its ledger. */
-function factCells(cells: string[], traces: Traces, formulas: Batch["formulas"]): string[] {
+function factCells(cells: string[], traces: Traces): string[] {
   return cells.map((cell, at) => {
-    if (at === 0) return rewrittenCell("fact_id", cell, traces, formulas);
+    if (at === 0) return traces.rewrite("fact_id", cell);
     if (at === 5) return traces.rewritePayload(cells[2], cell);
     return at === 3 ? traces.rewrite("cell", cell) : cell;
   });
 }
 
 /** The same of a finding, whose second cell is a contact's id, or names a fact. */
-function findingCells(cells: string[], traces: Traces, formulas: Batch["formulas"]): string[] {
-  return cells.map((cell, at) => (at === 1 ? rewrittenCell("key", cell, traces, formulas) : traces.rewrite("cell", cell)));
-}
-
-function rewrittenCell(field: string, cell: string, traces: Traces, formulas: Batch["formulas"]): string {
-  const text = written(cell, formulas);
-  const rewritten = traces.rewrite(field, text);
-  return rewritten === text ? cell : rewritten;
-}
-
-/** A cell as it was before a spreadsheet was kept from running it. */
-function written(cell: string, formulas: Batch["formulas"]): string {
-  return formulas === "escape" ? cell.replace(/^'(?=[=+\-@\t\r＝＋－＠])/, "") : cell;
+function findingCells(cells: string[], traces: Traces): string[] {
+  return cells.map((cell, at) => traces.rewrite(at === 1 ? "key" : "cell", cell));
 }
 
 function lines(text: string, change: (line: string) => string): string {

@@ -152,7 +152,7 @@ describe("POST /v1/batches", () => {
     ["an unknown dataset", { dataset: "invoices" }, "dataset"],
     ["an unknown operation", { operation: "delete" }, "operation"],
     ["an id that could be a path", { id: "../x" }, "batch_id"],
-    ["formulas of an import, which writes none", { more: "&formulas=keep" }, "formulas"],
+    ["formulas that are neither escaped nor kept", { more: "&formulas=run" }, "formulas"],
   ])("refuses %s", async (_, options, path) => {
     const caller = await callerWith();
     expect(expectProblem(await upload(caller, ROW, options), 422, "invalid_payload").issues).toMatchObject([{ path }]);

@@ -54,6 +54,42 @@ it("a CSV for spreadsheets has no formulas, unless it is asked to be exact", asy
   expect((await exported(caller, { format: "csv", formulas: "keep" })).text).toContain("c1,a@example.com,=1+1,");
 });
 
+it("a CSV export that is imported again changes no contact, and a reconciliation of it finds no difference", async () => {
+  const caller = await callerWith();
+  const other = await callerWith();
+  const ids = ["+4917012345", "@home", "=x", "-x", "＋49", "＝1", "'+49", "''=x", "'quoted", ";=1+1", "a;'-b", `a;"=1`];
+  const rows = ids.map((contact_id, at) => ({
+    contact_id,
+    email: `+${at}@example.com`,
+    name: `=${at}\t=1\r\n-2`,
+    properties: { note: "x;=1+1;y", "=key": "\t+1" },
+  }));
+  const jsonl = rows.map((row) => `${JSON.stringify(row)}\n`).join("");
+  await completed(caller, jsonl, { type: "application/x-ndjson" });
+  const before = await contactsOf(caller.tenantId);
+  for (const formulas of ["escape", "keep"]) {
+    const { text } = await exported(caller, { format: "csv", formulas });
+    const more = `&formulas=${formulas}`;
+    expect(await completed(caller, text, { operation: "reconcile", more })).toMatchObject({
+      findings: { same: 12, different: 0, only_there: 0, only_here: 0 },
+    });
+    await completed(other, text, { more });
+    const said = ({ contact_id, email, name, properties }: Json) => ({ contact_id, email, name, properties });
+    expect((await contactsOf(other.tenantId)).map(said)).toEqual(before.map(said));
+  }
+});
+
+it("an import removes an apostrophe before a formula from any file, and keeps it with `formulas=keep`", async () => {
+  const caller = await callerWith();
+  const file = "contact_id,email,name\n'+49170,a@example.com,'Ida\n";
+  await completed(caller, file);
+  await completed(caller, file, { more: "&formulas=keep" });
+  expect((await contactsOf(caller.tenantId)).map(({ contact_id, name }) => [contact_id, name])).toEqual([
+    ["'+49170", "'Ida"],
+    ["+49170", "'Ida"],
+  ]);
+});
+
 it("an export of nothing is a header, and an import has no result", async () => {
   const caller = await callerWith();
   expect((await exported(caller, { format: "csv" })).text).toBe("contact_id,email,name,properties\n");

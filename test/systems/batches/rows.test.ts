@@ -1,6 +1,7 @@
+import { parse } from "csv-parse/sync";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { cutCsv, toCsv } from "../../../src/systems/batches/csv.ts";
+import { cutCsv, fromCell, toCsv } from "../../../src/systems/batches/csv.ts";
 import type { Cut, Piece } from "../../../src/systems/batches/cut.ts";
 import { cutJsonl } from "../../../src/systems/batches/jsonl.ts";
 import { MAX_ROW_BYTES } from "../../../src/systems/batches/limits.ts";
@@ -62,6 +63,26 @@ describe("A CSV file", () => {
         expect(pieces.map(({ content }) => content)).toEqual(rows);
       }),
       { numRuns: howMany(100, 300) },
+    );
+  });
+
+  it("with escaped formulas comes back as it was written, and holds no formula for any separator", () => {
+    const signs = fc.constantFrom(...`'"=+-@＝＋－＠,;\t\r\n x`);
+    const risky = fc.oneof(fc.string({ unit: signs, maxLength: 8 }), text);
+    const tables = fc
+      .integer({ min: 2, max: 4 })
+      .chain((width) => fc.tuple(fc.constant(width), fc.array(fc.array(risky, { minLength: width, maxLength: width }), { maxLength: 6 })));
+    fc.assert(
+      fc.property(tables, ([width, rows]) => {
+        const file = toCsv(rows, "escape");
+        const read = csv(file, width).map(({ content }) => content?.map((one) => fromCell(one, "escape")));
+        expect(read).toEqual(rows);
+        const cells = (parse(file, { relax_column_count: true }) as string[][]).flat();
+        // A spreadsheet whose separator is the semicolon or the tab cuts at both and at line ends, and removes quotes.
+        const foreign = file.split(/[;\t\r\n]/).map((piece) => piece.replace(/^"+/, ""));
+        expect([...cells, ...foreign].filter((one) => /^[=+\-@＝＋－＠]/.test(one))).toEqual([]);
+      }),
+      { numRuns: howMany(500, 20_000) },
     );
   });
 

@@ -144,17 +144,23 @@ it("forgetting a contact called 7 leaves every other 7 where it is, and a name i
   expect(await placesOf([`Bär${word}`])).toEqual([]);
 });
 
-it("a contact that a spreadsheet would take for a formula is out of the exports too, and out of what a reconciliation found", async () => {
+it.each([
+  ["+46771815x", "'+46771815x"],
+  ["x46771815;=y", "x46771815;'=y"],
+])("the contact %s, escaped as a formula, is removed from exports, findings and refused rows", async (id, cell) => {
   const caller = await callerWith();
-  const id = "+46771815x";
   await completed(caller, `contact_id,email\n${id},ada@formula.test\nother,other@formula.test\n`);
   await exported(caller, "contacts", "csv", "escaped");
   await completed(caller, "contact_id,email\nother,other@formula.test\n", { id: "compared", operation: "reconcile" });
   const result = async (name: string) => String((await caller.get(`/v1/batches/${name}/result`)).body);
-  expect(await result("escaped")).toContain(`'${id}`);
+  const file = await result("escaped");
+  expect(file).toContain(cell);
   await forgotten(caller, id);
   expect(await result("escaped")).toContain("other@formula.test");
   for (const name of ["escaped", "compared"]) expect(await result(name), name).not.toContain("46771815");
+  const { batch_id, rows } = await completed(caller, file);
+  expect(rows).toMatchObject({ done: 1, failed: 1 });
+  expect(await problemsOf(caller, batch_id)).toMatchObject([{ raw: "" }]);
 });
 
 it("a stopped batch whose upload names the person is waited for, until its operator has settled it, and no other batch is", async () => {
