@@ -23,26 +23,24 @@ export interface Passed {
 export const COUNTED_TIMES = 300;
 
 /**
- * The first due time after this one; null when there is none. Where minute and hour are numbers, lists and ranges, they name times of day:
- * one that does not exist, because clocks are put forward, is due right after the gap, and one that comes twice, because they are put back,
- * is due when it comes first. With a wildcard or a step in either, they name an interval: each of its times that the clock shows is due, as
- * often as it shows it.
+ * The first due time after `at`; null when there is none. Minutes and hours that are numbers, lists and ranges are times of day. A time of
+ * day that the clock skips is due right after the gap; a time of day that the clock shows twice is due the first time. A wildcard or a step
+ * in either field makes an interval: it is due each time that the clock shows it.
  */
 export function nextAfter(timing: Timing, at: number): number | null {
-  return cronOf(timing).nextRun(new Date(at))?.getTime() ?? null;
+  return clockOf(timing).after(at);
 }
 
 /** The due times from this one, itself one of them, up to now. */
 export function passedSince(timing: Timing, first: number, now: number): Passed {
-  const cron = cronOf(timing);
+  const clock = clockOf(timing);
   const times = [first];
   for (let last = first; times.length <= COUNTED_TIMES; times.push(last)) {
-    const next = cron.nextRun(new Date(last))?.getTime();
-    if (next === undefined || next > now) return passed(times, times.length);
+    const next = clock.after(last);
+    if (next === null || next > now) return passed(times, times.length);
     last = next;
   }
-  const latest = cron.previousRuns(2, new Date(now + 1)).map((time) => time.getTime());
-  return passed(latest.reverse(), times.length);
+  return passed(clock.lastTwo(now), times.length);
 }
 
 function passed(times: readonly number[], count: number): Passed {
@@ -68,7 +66,7 @@ export function checkTiming({ cron, timeZone }: Timing): void {
   // A name, or five fields: croner would take a single date too, which is due once.
   if (!cron.startsWith("@") && cron.split(/\s+/).length !== 5) throw invalid("cron", NOT_CRON);
   if (!isPattern(cron)) throw invalid("cron", wrongField(cron) ?? NOT_CRON);
-  if (cronOf({ cron, timeZone }).nextRun() === null) throw invalid("cron", "is never due: no such day comes");
+  if (nextAfter({ cron, timeZone }, Date.now()) === null) throw invalid("cron", "is never due: no such day comes");
 }
 
 /** Which field makes it no pattern: the first that is none beside four that say nothing. */
@@ -88,6 +86,86 @@ function isPattern(cron: string): boolean {
 
 function cronOf({ cron, timeZone }: Timing): Cron {
   return new Cron(cron, { timezone: timeZone, mode: "5-part", paused: true, fixedTimeRule: "no-wildcard" });
+}
+
+/** The due times of a pattern, in milliseconds. */
+interface DueTimes {
+  after(at: number): number | null;
+  /** The last two up to now, the older one first. */
+  lastTwo(now: number): number[];
+}
+
+function clockOf(timing: Timing): DueTimes {
+  const [minute = "", hour = ""] = timing.cron.split(/\s+/);
+  const isInterval = /^@hourly$/i.test(minute) || /[*?/]/.test(minute + hour);
+  return isInterval ? intervals(timing) : timesOfDay(timing);
+}
+
+function intervals(timing: Timing): DueTimes {
+  const cron = cronOf(timing);
+  return {
+    after: (at) => cron.nextRun(new Date(at))?.getTime() ?? null,
+    lastTwo: (now) =>
+      cron
+        .previousRuns(2, new Date(now + 1))
+        .map((time) => time.getTime())
+        .reverse(),
+  };
+}
+
+/**
+ * croner drops a time of day in a gap that ends on another date, such as 23:30 where the clock goes from 23:00 to midnight. So croner
+ * computes local times, as if they were in UTC, and `dueAt` converts each. A later local time is never due before an earlier one.
+ */
+function timesOfDay({ cron: pattern, timeZone }: Timing): DueTimes {
+  const cron = cronOf({ cron: pattern, timeZone: "UTC" });
+  const shows = shownIn(timeZone);
+  return {
+    after(at) {
+      for (let local = cron.nextRun(new Date(shows(at))); local; local = cron.nextRun(local)) {
+        const due = dueAt(local.getTime(), shows);
+        if (due > at) return due;
+      }
+      return null;
+    },
+    lastTwo(now) {
+      const found = new Set<number>();
+      const latest = Math.max(shows(now), shows(now - DAY) + DAY) + 1;
+      for (let [local] = cron.previousRuns(1, new Date(latest)); local && found.size < 2; [local] = cron.previousRuns(1, local)) {
+        const due = dueAt(local.getTime(), shows);
+        if (due <= now) found.add(due);
+      }
+      return [...found].reverse();
+    },
+  };
+}
+
+const DAY = 24 * 60 * 60 * 1000;
+
+/** The first moment at which the clock shows this local time, or the end of the gap that skips it. */
+function dueAt(local: number, shows: (at: number) => number): number {
+  const possible = [local - DAY, local + DAY].map((at) => local - (shows(at) - at)).sort((one, other) => one - other);
+  const shown = possible.find((at) => shows(at) === local);
+  if (shown !== undefined) return shown;
+  let [before = local, end = local] = possible;
+  while (end - before > 1000) {
+    const middle = before + Math.floor((end - before) / 2000) * 1000;
+    if (shows(middle) > local) end = middle;
+    else before = middle;
+  }
+  return end;
+}
+
+/** The local time that the clock of a zone shows at a moment, in whole seconds, as the same time in UTC. */
+function shownIn(timeZone: string): (at: number) => number {
+  const numeric = "numeric";
+  const fields = { year: numeric, month: numeric, day: numeric, hour: numeric, minute: numeric, second: numeric } as const;
+  const format = new Intl.DateTimeFormat("en-US", { timeZone, hourCycle: "h23", calendar: "gregory", ...fields });
+  return (at) => {
+    const part = Object.fromEntries(format.formatToParts(at).map(({ type, value }) => [type, Number(value)]));
+    const { year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0 } = part;
+    return Date.UTC(year, month - 1, day, hour, minute, second);
+  };
 }
 
 function isTimeZone(name: string): boolean {

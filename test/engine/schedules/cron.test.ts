@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { nextAfter, passedSince } from "../../../src/engine/schedules/cron.ts";
+import { howMany, IS_FULL_SIZE } from "../../full-size.ts";
 
 const at = (time: string) => Date.parse(time);
 const times = (timing: { cron: string; timeZone: string }, from: string, count: number) => {
@@ -20,6 +21,23 @@ it("a time of day that the clocks skip is due right after the gap; one that come
     "2026-03-30T00:30:00.000Z",
   ]);
   expect(times(night, "2026-10-24T12:00:00Z", 2)).toEqual(["2026-10-25T00:30:00.000Z", "2026-10-26T01:30:00.000Z"]);
+});
+
+it("a time of day in a gap that ends at midnight is due at midnight, and counted when it passed", () => {
+  // In Nuuk the clock goes from Saturday, 22:59:59, to Sunday, 0:00, at 01:00 UTC.
+  const gap = "2027-03-28T01:00:00.000Z";
+  expect(times({ cron: "59 23 27 3 *", timeZone: "America/Nuuk" }, "2026-12-01T00:00:00Z", 2)).toEqual([gap, "2028-03-28T00:59:00.000Z"]);
+  const saturdays = { cron: "30 23 * * 6", timeZone: "America/Nuuk" };
+  expect(times(saturdays, "2027-03-21T02:00:00Z", 2)).toEqual([gap, "2027-04-04T00:30:00.000Z"]);
+  expect(passedSince(saturdays, at("2027-03-21T01:30:00Z"), at("2027-03-29T00:00:00Z"))).toEqual({
+    last: at(gap),
+    earlier: { count: 1, until: at("2027-03-21T01:30:00Z") },
+  });
+  const nightly = { cron: "30 23 * * *", timeZone: "America/Nuuk" };
+  expect(passedSince(nightly, at("2026-03-01T01:30:00Z"), at("2027-03-28T12:00:00Z"))).toEqual({
+    last: at(gap),
+    earlier: { count: 300, until: at("2027-03-27T01:30:00Z") },
+  });
 });
 
 it("every time that passed is counted: one alone, some, and more than anybody counts", () => {
@@ -50,6 +68,8 @@ const CHANGES = [
   ["America/Havana", "2026-11-01"],
   ["Africa/Cairo", "2026-04-24"],
   ["Africa/Cairo", "2026-10-30"],
+  ["America/Nuuk", "2027-03-28"],
+  ["America/Nuuk", "2026-10-25"],
 ] as const;
 
 /** What the clocks of a zone show on a day and those beside it: each minute, as if it were one of UTC. */
@@ -112,5 +132,107 @@ it("an interval is due whenever the clock shows it, as often as it does", () => 
       );
     }),
     { numRuns: 10 },
+  );
+});
+
+/** Patterns beside a change: before, at and after midnight and the usual hours, in lists and ranges, on certain days, and intervals. */
+const PATTERNS = [
+  ...["59 23 * * *", "30 23 * * 6", "0 0 * * *", "@daily", "1 0 * * 0", "0,30 22-23 * * *", "45 23,0,1 * * *", "15 1 * * *", "30 2 * * 0"],
+  ...["0 2-4 * * *", "59 2 * * *", "0 3 * * 0", "0 12 28 * *", "55-59 0 * * *", "0-2 23 * 3,10 *", "0 23 27-31 3,10 *"],
+  ...["*/30 * * * *", "5 * * * *", "0 */2 * * *", "7 0-23/3 * * *"],
+];
+
+const isInterval = (cron: string) => /[*/]/.test(cron.split(" ", 2).join(""));
+
+/** Which local times a pattern names. Days of the month and weekdays are never both set in PATTERNS. */
+function named(pattern: string): (local: number) => boolean {
+  const [minute, hour, day, month, weekday] = pattern
+    .replace("@daily", "0 0 * * *")
+    .split(" ")
+    .map((field) => {
+      const values = field.split(",").flatMap((one) => {
+        const [range = "", step = "1"] = one.split("/");
+        const [from = 0, to = from] = range === "*" ? [0, 59] : range.split("-").map(Number);
+        return Array.from({ length: to - from + 1 }, (_, index) => from + index).filter((value) => (value - from) % Number(step) === 0);
+      });
+      return new Set(values);
+    });
+  return (local) => {
+    const date = new Date(local);
+    return (
+      minute?.has(date.getUTCMinutes()) === true &&
+      hour?.has(date.getUTCHours()) === true &&
+      day?.has(date.getUTCDate()) === true &&
+      month?.has(date.getUTCMonth() + 1) === true &&
+      weekday?.has(date.getUTCDay()) === true
+    );
+  };
+}
+
+/** Each minute of a clock with the local times that come with it: none that was shown before, and all that a gap skips. */
+function withNew(shows: readonly { at: number; shown: number }[]): { at: number; fresh: number[] }[] {
+  let latest = (shows[0]?.shown ?? 0) - MINUTE;
+  return shows.map(({ at, shown }) => {
+    const fresh = Array.from({ length: Math.max(0, (shown - latest) / MINUTE) }, (_, index) => latest + (index + 1) * MINUTE);
+    latest = Math.max(latest, shown);
+    return { at, fresh };
+  });
+}
+
+/** The changes of a zone's clock, found week by week, then day by day. Each is the date in UTC and the offsets of each half hour of it. */
+function changesOf(timeZone: string, from: number, to: number): { day: string; offsets: string }[] {
+  const written = new Intl.DateTimeFormat("en", { timeZone, timeZoneName: "longOffset" });
+  const offset = (moment: number) => written.format(moment).split("GMT")[1];
+  const every = (first: number, last: number, step: number) =>
+    Array.from({ length: Math.ceil((last - first) / step) }, (_, index) => first + index * step);
+  const changed = (moments: number[], step: number) => moments.filter((moment) => offset(moment) !== offset(moment + step));
+  return changed(every(Date.UTC(from, 0), Date.UTC(to, 0), 7 * DAY), 7 * DAY)
+    .flatMap((week) => changed(every(week, week + 7 * DAY, DAY), DAY))
+    .map((day) => ({
+      day: new Date(day).toISOString().slice(0, 10),
+      offsets: every(day, day + DAY, 30 * MINUTE)
+        .map(offset)
+        .join(),
+    }));
+}
+
+it("the due times around each change in every zone of the runtime are those of a clock that is read minute by minute", () => {
+  const [from, to] = IS_FULL_SIZE ? [2025, 2031] : [2027, 2028];
+  const seen = new Set<string>();
+  let compared = 0;
+  const wrong: string[] = [];
+  for (const timeZone of Intl.supportedValuesOf("timeZone")) {
+    for (const { day, offsets } of changesOf(timeZone, from, to)) {
+      // Zones with the same offsets are one zone to a pattern. In full size each is tried.
+      if (!IS_FULL_SIZE && seen.has(day + offsets)) continue;
+      seen.add(day + offsets);
+      const shows = clocks(timeZone, day);
+      const minutes = withNew(shows);
+      for (const cron of PATTERNS) {
+        const isDue = named(cron);
+        const due = isInterval(cron)
+          ? shows.filter(({ shown }) => isDue(shown)).map(({ at }) => at)
+          : minutes.filter(({ fresh }) => fresh.some(isDue)).map(({ at }) => at);
+        const [found, model] = [dueAround({ cron, timeZone }, day), within(day, due)];
+        if (found.join() !== model.join()) wrong.push(`${timeZone} ${day} ${cron}: ${found.join()} instead of ${model.join()}`);
+        compared++;
+      }
+    }
+  }
+  if (IS_FULL_SIZE) console.log(`${compared} patterns around changes compared, ${wrong.length} wrong`);
+  expect(wrong).toEqual([]);
+  expect(compared).toBeGreaterThan(500);
+}, 3_600_000);
+
+it("after more times than are counted, the last two are those that a clock shows", () => {
+  void fc.assert(
+    fc.property(change, fc.integer({ min: -DAY / MINUTE / 2, max: DAY / MINUTE }), ({ timeZone, day, shows }, minutes) => {
+      const now = at(day) + minutes * MINUTE + 30_000;
+      const due = withNew(shows).filter((one) => one.fresh.length > 0 && one.at <= now);
+      const [until, last] = due.slice(-2).map((one) => one.at);
+      const passed = passedSince({ cron: "0-59 0-23 * * *", timeZone }, at(day) - DAY, now);
+      expect(passed).toEqual({ last, earlier: { count: 300, until } });
+    }),
+    { numRuns: howMany(10, 300) },
   );
 });
