@@ -11,6 +11,8 @@ import {
   pageQuery,
   readBody,
   reasoned,
+  replayedHeader,
+  replayedHeaderSchema,
   traceHeadersSchema,
   traceOf,
 } from "millrace/http";
@@ -55,7 +57,7 @@ const accept = createRoute({
   responses: {
     202: {
       ...answers("Accepted: its row is committed", AcceptedSchema),
-      headers: { Location: { description: "The batch.", schema: { type: "string" as const } } },
+      headers: { Location: { description: "The batch.", schema: { type: "string" as const } }, ...replayedHeaderSchema },
     },
     ...problems(
       "invalid_json",
@@ -128,7 +130,10 @@ export function batches(catalog: Catalog) {
           traceOf(context.req),
         );
         if (batch.fileKey !== (file?.key ?? null)) await drop();
-        return context.json({ ...batchView(batch), replayed }, 202, { location: `/v1/batches/${request.batchId}` });
+        return context.json({ ...batchView(batch), replayed }, 202, {
+          location: `/v1/batches/${request.batchId}`,
+          ...replayedHeader({ replayed }),
+        });
       } catch (error) {
         if (["invalid_payload", "idempotency_key_reused"].includes(codeOf(error) ?? "")) await drop();
         throw error;

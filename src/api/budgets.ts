@@ -10,6 +10,8 @@ import {
   keyHeader,
   needs,
   readBody,
+  replayedHeader,
+  replayedHeaderSchema,
   timestamp,
 } from "millrace/http";
 import type { Catalog } from "millrace/worker";
@@ -109,7 +111,7 @@ const ask = createRoute({
     body: jsonBody(askSchema),
   },
   responses: {
-    200: answers("Granted, or not and why", AnswerSchema),
+    200: { ...answers("Granted, or not and why", AnswerSchema), headers: replayedHeaderSchema },
     ...problems(...BODY_REFUSALS, "idempotency_key_reused"),
   },
 });
@@ -145,7 +147,8 @@ export function budgets(catalog: Catalog) {
       const key = idempotencyKey(req.header("idempotency-key"));
       if (key === undefined) throw invalidRequest([{ path: "Idempotency-Key", message: "is missing: name what the amount is for" }]);
       const asked = await readBody(req, askSchema);
-      return json(await canSpend(env, caller.tenantId, req.valid("param").account, { key, ...asked }), 200);
+      const answer = await canSpend(env, caller.tenantId, req.valid("param").account, { key, ...asked });
+      return json(answer, 200, replayedHeader(answer));
     })
     .openapi(release, async ({ env, req, var: { caller }, json }) => {
       const { account, hold } = req.valid("param");

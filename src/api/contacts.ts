@@ -1,6 +1,22 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { chosenName, MillraceError } from "millrace";
-import { answers, BODY_REFUSALS, iso, jsonBody, nameQuery, needs, pageByName, pageOf, readBody, reasoned, timestamp } from "millrace/http";
+import {
+  acceptedAnswer,
+  acceptedHeaders,
+  acceptedShape,
+  acceptedView,
+  answers,
+  BODY_REFUSALS,
+  iso,
+  jsonBody,
+  nameQuery,
+  needs,
+  pageByName,
+  pageOf,
+  readBody,
+  reasoned,
+  timestamp,
+} from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import { type KeptContact, keptContactId, listContacts } from "../systems/contacts/contact.ts";
 import { pseudonymOf } from "../systems/contacts/forgotten.ts";
@@ -95,15 +111,7 @@ const forget = createRoute({
         })
         .openapi("ForgetPreview"),
     ),
-    202: {
-      description: "Accepted",
-      headers: { Location: { description: "The instance.", schema: { type: "string" } } },
-      content: {
-        "application/json": {
-          schema: z.object({ instance_id: z.string(), replayed: z.boolean(), person: z.string() }).openapi("ForgetAccepted"),
-        },
-      },
-    },
+    202: acceptedAnswer(z.object({ ...acceptedShape, person: z.string() }).openapi("ForgetAccepted")),
     ...problems(...BODY_REFUSALS),
   },
 });
@@ -128,9 +136,8 @@ export function contacts(catalog: Catalog) {
       }
       const [accepted] = await askToForget(env, catalog, { tenantId, actor, source: `api/${actor}` }, [{ contactId, ...rest }]);
       if (!accepted || accepted instanceof MillraceError) throw accepted;
-      const { instanceId, replayed } = accepted;
-      const answer = { instance_id: instanceId, replayed, person: pseudonymOf(env, tenantId, contactId) };
-      return context.json(answer, 202, { location: `/v1/instances/${instanceId}` });
+      const answer = { ...acceptedView(accepted), person: pseudonymOf(env, tenantId, contactId) };
+      return context.json(answer, 202, acceptedHeaders(accepted));
     })
     .openapi(show, async ({ env, req, var: { caller }, json }) =>
       json(await contactBookOf(env, caller.tenantId).contact(req.valid("param").id), 200),

@@ -1,7 +1,19 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { type Accepted, chosenName, enqueueOne } from "millrace";
-import { answers, iso, isoOrNull, jsonBody, needs, readBody, timestamp } from "millrace/http";
+import {
+  acceptedAnswer,
+  acceptedHeaders,
+  acceptedShape,
+  acceptedView,
+  answers,
+  iso,
+  isoOrNull,
+  jsonBody,
+  needs,
+  readBody,
+  timestamp,
+} from "millrace/http";
 import { listInstances, UNDER_WAY } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { ProjectionRebuild } from "../messages/batches.ts";
@@ -51,15 +63,7 @@ const asked = {
   ...needs("operate"),
   request: { body: jsonBody(rebuildSchema) },
   responses: {
-    202: {
-      description: "Accepted",
-      headers: { Location: { description: "The instance.", schema: { type: "string" } } },
-      content: {
-        "application/json": {
-          schema: z.object({ instance_id: z.string(), replayed: z.boolean(), correlation_id: z.string() }).openapi("RebuildAccepted"),
-        },
-      },
-    },
+    202: acceptedAnswer(z.object(acceptedShape).openapi("RebuildAccepted")),
     ...problems("invalid_json", "unauthorized", "forbidden", "payload_too_large", "unsupported_media_type", "invalid_payload"),
   },
 } as const;
@@ -117,7 +121,6 @@ async function ask(context: Context<ApiEnv>, catalog: Catalog, projection: "fact
   return enqueueOne(context.env, catalog, { tenantId, source: `api/${actor}` }, command);
 }
 
-function accepted(context: Context<ApiEnv>, { instanceId, replayed, correlationId }: Accepted) {
-  const answer = { instance_id: instanceId, replayed, correlation_id: correlationId };
-  return context.json(answer, 202, { location: `/v1/instances/${instanceId}` });
+function accepted(context: Context<ApiEnv>, answer: Accepted) {
+  return context.json(acceptedView(answer), 202, acceptedHeaders(answer));
 }

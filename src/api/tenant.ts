@@ -1,7 +1,19 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { chosenName, codeOf, enqueueOne, instanceId, type Requester } from "millrace";
-import { answers, BODY_REFUSALS, invalidRequest, jsonBody, needs, readBody, reasoned } from "millrace/http";
-import { isUnderWay } from "millrace/operate";
+import { type Accepted, chosenName, codeOf, enqueueOne, instanceId, type Requester } from "millrace";
+import {
+  acceptedAnswer,
+  acceptedHeaders,
+  acceptedShape,
+  acceptedView,
+  answers,
+  BODY_REFUSALS,
+  invalidRequest,
+  jsonBody,
+  needs,
+  readBody,
+  reasoned,
+} from "millrace/http";
+import { getInstance, type Operator, UNDER_WAY } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { TenantDelete } from "../messages/tenant.ts";
 import { endTokens, tenantPreview } from "../systems/privacy/tenant.ts";
@@ -29,13 +41,7 @@ const remove = createRoute({
   request: { body: jsonBody(deleteSchema) },
   responses: {
     200: answers("What would go", z.object({ found: z.record(z.string(), z.int()) }).openapi("TenantPreview")),
-    202: {
-      description: "Accepted",
-      headers: { Location: { description: "The instance.", schema: { type: "string" } } },
-      content: {
-        "application/json": { schema: z.object({ instance_id: z.string(), replayed: z.boolean() }).openapi("TenantDeleteAccepted") },
-      },
-    },
+    202: acceptedAnswer(z.object(acceptedShape).openapi("TenantDeleteAccepted")),
     ...problems(...BODY_REFUSALS),
   },
 });
@@ -48,10 +54,10 @@ export function tenant(catalog: Catalog) {
     if (named !== tenantId) throw invalidRequest([{ path: "tenant", message: "must be the name of the token's own tenant" }]);
     if (isDry) return context.json({ found: await tenantPreview(env, tenantId) }, 200);
     const payload = { tenant: named, asked_by: actor, ...rest };
-    const { id, replayed } = await ask(env, catalog, { tenantId, source: `api/${actor}` }, payload);
+    const accepted = await ask(env, catalog, { ...bound.caller, source: `api/${actor}` }, payload);
     // A command that is written down is done whatever comes of this; its first step ends what tokens are left.
     await endTokens(env, bound.caller, rest.reason);
-    return context.json({ instance_id: id, replayed }, 202, { location: `/v1/instances/${id}` });
+    return context.json(acceptedView(accepted), 202, acceptedHeaders(accepted));
   });
 }
 
@@ -59,15 +65,16 @@ export function tenant(catalog: Catalog) {
 async function ask(
   env: ApiEnv["Bindings"],
   catalog: Catalog,
-  by: Requester,
+  by: Requester & Operator,
   payload: z.infer<typeof TenantDelete.payload>,
-): Promise<{ id: string; replayed: boolean }> {
+): Promise<Accepted> {
   try {
-    const { instanceId: id, replayed } = await enqueueOne(env, catalog, by, { type: TenantDelete.type, payload });
-    return { id, replayed };
+    return await enqueueOne(env, catalog, by, { type: TenantDelete.type, payload });
   } catch (error) {
+    if (codeOf(error) !== "idempotency_key_reused") throw error;
     const id = instanceId(by.tenantId, catalog.performer(TenantDelete.type).name, TenantDelete.key(payload));
-    if (codeOf(error) !== "idempotency_key_reused" || !(await isUnderWay(env.DB, by.tenantId, id))) throw error;
-    return { id, replayed: true };
+    const { status, dueAt, correlationId } = await getInstance(env, by, id);
+    if (!UNDER_WAY.values.includes(status)) throw error;
+    return { instanceId: id, replayed: true, status, dueAt, correlationId };
   }
 }

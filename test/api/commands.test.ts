@@ -7,7 +7,14 @@ describe("POST /v1/commands", () => {
     const caller = await callerWith();
     const { status, headers, body } = await caller.ask(fresh());
     expect(status).toBe(202);
-    expect(body).toEqual({ instance_id: expect.stringMatching(/^[0-9a-f]{32}$/), replayed: false, correlation_id: expect.any(String) });
+    expect(body).toEqual({
+      instance_id: expect.stringMatching(/^[0-9a-f]{32}$/),
+      replayed: false,
+      instance_status: "accepted",
+      due_at: null,
+      correlation_id: expect.any(String),
+    });
+    expect(headers.get("idempotency-replayed")).toBeNull();
     expect(headers.get("location")).toBe(`/v1/instances/${body.instance_id}`);
     await reaches(caller, body.instance_id, "complete");
   });
@@ -30,15 +37,53 @@ describe("POST /v1/commands", () => {
     const keyword = fresh();
     const first = await caller.ask(keyword, { "idempotency-key": "k-1" });
     const again = await caller.ask(keyword, { "idempotency-key": "k-1" });
-    expect(again.body).toEqual({ ...first.body, replayed: true });
+    expect(again.body).toEqual({ ...first.body, replayed: true, instance_status: expect.any(String) });
     expect(again.status).toBe(202);
+    expect(again.headers.get("idempotency-replayed")).toBe("true");
+  });
+
+  it("answers a repeat with the status of the instance that has the key: complete, errored, delayed, terminated", async () => {
+    const caller = await callerWith();
+    const done = await caller.ask(fresh());
+    await reaches(caller, done.body.instance_id, "complete");
+    const repeated = async ({ body: { instance_id } }: Answer) => {
+      const { idempotency_key, payload } = (await caller.get(`/v1/instances/${instance_id}`)).body;
+      const again = await caller.post("/v1/commands", { type: "research.requested", payload }, { "idempotency-key": idempotency_key });
+      expect(again).toMatchObject({ status: 202, body: { instance_id, replayed: true } });
+      expect(again.headers.get("idempotency-replayed")).toBe("true");
+      const commands = [{ type: "research.requested", payload, idempotency_key }];
+      const { results } = (await caller.post("/v1/commands/batch", { commands })).body;
+      expect(results).toEqual([{ status: 202, ...again.body }]);
+      return [again.body.instance_status, again.body.due_at];
+    };
+    expect(await repeated(done)).toEqual(["complete", null]);
+
+    await env.DB.prepare("UPDATE instances SET status = 'errored' WHERE id = ?1").bind(done.body.instance_id).run();
+    expect(await repeated(done)).toEqual(["errored", null]);
+
+    const before = Date.now();
+    const late = await caller.post("/v1/commands", { ...research(fresh()), delay_seconds: 3600 });
+    const due = Date.parse(late.body.due_at);
+    expect(due - before).toBeGreaterThanOrEqual(3_600_000);
+    expect(due - Date.now()).toBeLessThanOrEqual(3_600_000);
+    expect(await repeated(late)).toEqual(["accepted", late.body.due_at]);
+    expect((await caller.get(`/v1/instances/${late.body.instance_id}`)).body).toMatchObject({
+      status: "accepted",
+      due_at: late.body.due_at,
+    });
+    expect((await caller.get("/v1/instances?standing=delayed")).body.items).toMatchObject([{ id: late.body.instance_id }]);
+
+    await caller.post(`/v1/instances/${late.body.instance_id}/cancel`, { reason: "not needed" });
+    await reaches(caller, late.body.instance_id, "terminated");
+    expect(await repeated(late)).toEqual(["terminated", late.body.due_at]);
+    expect((await caller.get("/v1/instances?standing=delayed")).body.items).toEqual([]);
   });
 
   it("derives a key from the payload where none is given", async () => {
     const caller = await callerWith();
     const keyword = fresh();
     const first = await caller.ask(keyword);
-    expect((await caller.ask(keyword)).body).toEqual({ ...first.body, replayed: true });
+    expect((await caller.ask(keyword)).body).toMatchObject({ instance_id: first.body.instance_id, replayed: true });
     expect((await caller.ask(`${keyword} two`)).body.instance_id).not.toBe(first.body.instance_id);
   });
 
@@ -47,7 +92,7 @@ describe("POST /v1/commands", () => {
     const keyword = fresh();
     const bare = await caller.ask(keyword, { "idempotency-key": 'a "b" c\\d' });
     const quoted = await caller.ask(keyword, { "idempotency-key": '"a \\"b\\" c\\\\d"' });
-    expect(quoted.body).toEqual({ ...bare.body, replayed: true });
+    expect(quoted.body).toMatchObject({ instance_id: bare.body.instance_id, replayed: true });
     const longest = await caller.ask(fresh(), { "idempotency-key": "k".repeat(500) });
     expect(longest.status).toBe(202);
   });
@@ -198,17 +243,18 @@ describe("POST /v1/commands/batch", () => {
     });
     expect(status).toBe(200);
     const id = body.results[0].instance_id;
+    const accepted = { instance_status: "accepted", due_at: null };
     expect(body.results).toEqual([
-      { status: 202, instance_id: expect.any(String), replayed: false, correlation_id: expect.any(String) },
+      { status: 202, instance_id: expect.any(String), replayed: false, ...accepted, correlation_id: expect.any(String) },
       { status: 404, problem: expect.objectContaining({ status: 404, code: "unknown_message_type" }) },
       {
         status: 422,
         problem: expect.objectContaining({ code: "invalid_payload", issues: [expect.objectContaining({ path: "payload.brand" })] }),
       },
       { status: 422, problem: expect.objectContaining({ code: "invalid_payload" }) },
-      { status: 202, instance_id: id, replayed: true, correlation_id: body.results[0].correlation_id },
+      { status: 202, instance_id: id, replayed: true, ...accepted, correlation_id: body.results[0].correlation_id },
       { status: 422, problem: expect.objectContaining({ code: "idempotency_key_reused" }) },
-      { status: 202, instance_id: expect.not.stringMatching(id), replayed: false, correlation_id: "job 8" },
+      { status: 202, instance_id: expect.not.stringMatching(id), replayed: false, ...accepted, correlation_id: "job 8" },
     ]);
   });
 

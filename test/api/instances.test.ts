@@ -69,6 +69,7 @@ describe("GET /v1/instances/{id}", () => {
       waiting_for: [],
       retrying: null,
       sleeping: null,
+      due_at: null,
       must_end_by: null,
       overdue: false,
       error: { step: "put page", code: "upstream_refused", message: "No.", attempts: 3, upstream_status: 403 },

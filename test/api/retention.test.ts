@@ -32,7 +32,7 @@ it("A08 a command asked for again after its instance was pruned is answered as r
   const { caller, keyword, id } = await pruned();
   const again = await caller.ask(keyword);
   expect(again.status).toBe(202);
-  expect(again.body).toMatchObject({ instance_id: id, replayed: true });
+  expect(again.body).toMatchObject({ instance_id: id, replayed: true, instance_status: "pruned", due_at: null });
   expect(await rowOf(id)).toBeNull();
   expectProblem(await caller.get(`/v1/instances/${id}`), 404, "instance_not_found");
 });

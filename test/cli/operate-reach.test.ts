@@ -104,7 +104,7 @@ it("says what to do where the engine refuses: a token that it does not know, a s
 });
 
 it("asks again by itself where no answer came and that is safe: what reads, and work by its key; an act is sent once", async () => {
-  const accepted = { instance_id: "i", replayed: true, correlation_id: "c" };
+  const accepted = { instance_id: "i", replayed: true, instance_status: "complete", due_at: null, correlation_id: "c" };
   const { url, asked } = await breaking(2, 200, JSON.stringify({ ...accepted, items: [], next_cursor: null }));
   const say = millrace({ url, token: "mr_x" });
   const listed = await say(LIST);
@@ -222,7 +222,15 @@ it.each(["mr_x\nmr_y", "mr_x mr_y", "mr_☃"])("takes no token that no header ca
 });
 
 it.skipIf(!existsSync("/dev/full"))("does not end with 0 where what it says cannot be written", async () => {
-  const accepted = { instance_id: "i", replayed: false, correlation_id: "c", items: [], next_cursor: null };
+  const accepted = {
+    instance_id: "i",
+    replayed: false,
+    instance_status: "accepted",
+    due_at: null,
+    correlation_id: "c",
+    items: [],
+    next_cursor: null,
+  };
   const { url } = await breaking(0, 200, JSON.stringify(accepted));
   const env = { ...process.env, MILLRACE_URL: url, MILLRACE_TOKEN: "mr_x" };
   const run = promisify(exec);

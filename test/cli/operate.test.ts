@@ -49,11 +49,22 @@ it("asks once, however often: the same again is told so, its key with other work
   expect(check).toMatchObject({ code: 0, out: expect.stringContaining("A dry run: new: nobody has the key: it would start.") });
   const again = await say([...call, "--key", 'spring, "one"', "--json"]);
   expect(JSON.parse(again.out)).toMatchObject({ instance_id: idIn(first.out), replayed: true });
-  expect(again.err).toContain("The same was asked for before: nothing new was started.");
+  expect(again.err).toContain("The same was asked for before: nothing new was started. Its instance is ");
 
   const other = [...research(`sage ${fresh()}`), "--key", 'spring, "one"'];
   expect(await say([...other, "--dry-run"])).toMatchObject({ code: 1, out: expect.stringContaining("A dry run: reused: ") });
   expect(await say(other)).toMatchObject({ code: 1, out: "", err: expect.stringContaining("✗ The idempotency key is taken: ") });
+});
+
+it("a repeat of a run that failed ends with 3 and prints the status and the next command", async () => {
+  const { say } = await operator();
+  const call = research(`ristretto ${fresh()} fails once`);
+  const first = await say([...call, "--wait"]);
+  expect(first.code, first.err).toBe(3);
+  const again = await say(call);
+  expect(again).toMatchObject({ code: 3, out: `${idIn(first.out)}\n` });
+  expect(again.err).toContain("nothing new was started. Its instance is errored.");
+  expect(again.err).toContain(`instances show ${idIn(first.out)}`);
 });
 
 it("ends with 3 where the run fails, says what a retry would do without doing it, and retries it to its end", async () => {

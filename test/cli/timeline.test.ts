@@ -18,6 +18,7 @@ const written: Instance = {
   waiting_for: [],
   retrying: null,
   sleeping: null,
+  due_at: null,
   must_end_by: null,
   overdue: false,
   error: null,

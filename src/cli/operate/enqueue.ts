@@ -1,11 +1,11 @@
 import { Misuse, Refusal } from "../command.ts";
 import { oneLine, say } from "../terminal.ts";
 import type { Accepted, Checked } from "./answers.ts";
-import { goesOn, WAIT } from "./follow.ts";
+import { goesOn, NOT_COME_TO_IT, WAIT } from "./follow.ts";
 import { problemLines } from "./refusal.ts";
 import { callOf } from "./usage.ts";
 import { type Asked, NO_VERB, type Noun, verb } from "./verb.ts";
-import { sayJson, tell, typedJson } from "./words.ts";
+import { moment, sayJson, tell, typedJson } from "./words.ts";
 
 /** What a header can carry, as the engine takes it. */
 const KEY = /^[\x20-\x7e]{1,500}$/;
@@ -49,11 +49,18 @@ async function run(asked: Asked<Options>): Promise<number> {
   const correlation = asked.text("correlation");
   const command = { type, payload, ...(correlation !== undefined && { correlation_id: correlation }) };
   const accepted = await api.send<Accepted>("/v1/commands", command, key === undefined ? {} : { "idempotency-key": quoted(key) });
-  const { instance_id: id, replayed } = accepted;
-  tell(replayed ? "The same was asked for before: nothing new was started." : "Accepted.");
+  const { instance_id: id, replayed, instance_status: status, due_at } = accepted;
+  const due = !due_at ? "" : ` It is due ${moment(due_at)}.`;
+  tell(replayed ? `The same was asked for before: nothing new was started. Its instance is ${status}.${due}` : `Accepted.${due}`);
   if (!isJson) say(id);
-  return goesOn(asked, id, accepted);
+  if (!HELD_UP.has(status) || asked.isSet("wait")) return goesOn(asked, id, accepted);
+  if (isJson) sayJson(accepted);
+  else tell(`It does not continue by itself. The reason and the next command: ${callOf("instances show", id)}`);
+  return NOT_COME_TO_IT;
 }
+
+/** The statuses of an instance that ended without success, or that waits for an operator. */
+const HELD_UP: ReadonlySet<Accepted["instance_status"]> = new Set(["errored", "terminated", "dead", "skipped", "in_doubt", "paused"]);
 
 /** As RFC 8941 writes a string: a comma or a quote in it is no end. */
 function quoted(key: string): string {

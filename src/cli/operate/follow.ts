@@ -7,8 +7,8 @@ import type { Asked } from "./verb.ts";
 import { pathOf } from "./which.ts";
 import { sayJson, tell } from "./words.ts";
 
-/** Exit code under `--wait`: the run has not come to what was asked for. */
-const NOT_COME_TO_IT = 3;
+/** Exit code: the run ended without success, or waits for an operator. */
+export const NOT_COME_TO_IT = 3;
 
 export const WAIT = {
   wait: { says: "show its steps as they happen, until it is over or a person has to act; exit code 3 where it failed" },

@@ -38,6 +38,7 @@ function factLines(instance: InstanceDetail): string[] {
     payload,
     payload_ref,
     result,
+    due_at,
     must_end_by,
     overdue,
   } = instance;
@@ -46,6 +47,7 @@ function factLines(instance: InstanceDetail): string[] {
     ["asked", `${message_type}, ${moment(accepted_at)}, ${ago(accepted_at)}`],
     ["key", idempotency_key],
     ["job", correlation_id],
+    ["due", due_at === null ? undefined : moment(due_at)],
     ["ends by", must_end_by === null ? undefined : `${moment(must_end_by)}${overdue ? ", and is overdue" : ""}`],
     ["platform", platform_status],
     ["payload", payload_ref ?? shownJson(payload)],

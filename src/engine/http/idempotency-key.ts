@@ -32,3 +32,18 @@ export function idempotencyKey(header: string | undefined): string | undefined {
     { path: "Idempotency-Key", message: isTwo ? `${message}, and sent once: a key with a comma needs the quotes` : message },
   ]);
 }
+
+const REPLAYED = "Idempotency-Replayed";
+
+/** Documents the header for an answer to a request that may be a repeat. */
+export const replayedHeaderSchema = {
+  [REPLAYED]: {
+    description: "`true` where the request repeats an earlier one: nothing new was started.",
+    schema: { type: "string" as const },
+  },
+};
+
+/** The header that marks the answer to a repeat; none for a new request. */
+export function replayedHeader({ replayed }: { replayed: boolean }): Record<string, string> {
+  return replayed ? { [REPLAYED]: "true" } : {};
+}

@@ -1,11 +1,12 @@
 // The door `millrace/http`: the engine's routes to mount, and what an app's own routes beside them are made of.
+export { acceptedAnswer, acceptedHeaders, acceptedShape, acceptedView } from "./accepted.ts";
 export { BODY_REFUSALS, reasoned } from "./actions.ts";
 export { callerOf, mayStillRead, needs } from "./auth.ts";
 export { jsonBody, jsonSchema, parseWith, readBody, readText } from "./body.ts";
 export { type EngineApi, type EngineRoutesOptions, engineRoutes } from "./engine-routes.ts";
 export type { HttpEnv } from "./env.ts";
 export { answerEvents, type Followed, heardLast, streamed, streamHeaders, streamQuery } from "./event-stream.ts";
-export { idempotencyKey, keyHeader } from "./idempotency-key.ts";
+export { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from "./idempotency-key.ts";
 export { invalidRequest } from "./invalid-request.ts";
 export { mediaTypeOf, notTaken } from "./media-type.ts";
 export type { Group } from "./openapi-groups.ts";

@@ -78,6 +78,9 @@ export async function describeInstance(env: EngineEnv, by: Operator, id: string)
   // Retention may have come between.
   if (!cost) throw unknownInstance(id);
   const returned = platformStatus === "complete" && instance.undo === null ? output : null;
+  const sleeping = standing?.sleeping ?? null;
+  // The platform's own pause keeps the rest of a sleep: its end moves, and is not known.
+  if (sleeping && platformStatus === "paused" && (sleeping.until ?? 0) <= Date.now()) sleeping.until = null;
   return { ...instance, ...standing, ...contentOf(envelope, returned), platformStatus, doubts, callback, cost };
 }
 

@@ -33,6 +33,8 @@ export interface Instance {
   /** A step whose last attempt failed and that is tried again, and one that sleeps, as far as they are known. */
   retrying: Retrying | null;
   sleeping: Sleeping | null;
+  /** When a delayed command is due: until then it is `accepted`. Null for a command without a delay. */
+  dueAt: number | null;
   /** By when it is to have ended; null where nobody said. */
   mustEndBy: number | null;
   /** That time is over, and it is still under way. */
@@ -65,7 +67,7 @@ export interface InstanceFilter extends PageRequest {
 
 /** The columns of a row that `asInstance` reads. */
 export const INSTANCE_COLUMNS = fragment(`id, workflow, status, message_type, idempotency_key,
-    correlation_id, causation_id, subject, deliveries, error, undo, undone, run, accepted_at, updated_at, must_end_by,
+    correlation_id, causation_id, subject, deliveries, error, undo, undone, run, accepted_at, updated_at, due_at, must_end_by,
     ${IS_OVERDUE.fragment} AS overdue,
     (SELECT json_object('step', step, 'item', item, 'failed', iif(state = 'claimed', json(error), NULL))
       FROM inbox WHERE instance_id = instances.id ORDER BY updated_at DESC LIMIT 1) AS last, ${WAITING_FOR.fragment}`);
@@ -228,6 +230,7 @@ export function asInstance(row: Record<string, unknown>): Instance {
     undo: row.undo as string | null,
     undone: row.undone === 1,
     run: Number(row.run),
+    dueAt: row.due_at as number | null,
     mustEndBy: row.must_end_by as number | null,
     overdue: row.overdue === 1,
     acceptedAt: Number(row.accepted_at),

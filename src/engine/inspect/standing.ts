@@ -1,4 +1,4 @@
-import { fragment, type Statement, sql } from "../contract/sql.ts";
+import { fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { labelOf } from "../contract/step-names.ts";
 import type { Failure } from "../pass/failure.ts";
 import { type InstanceStatus, ON_ITS_WAY } from "../store/instances/status.ts";
@@ -55,13 +55,14 @@ export function standingInDatabase({ status, undo, waitingFor }: Row, last: Last
 }
 
 /** The same as a condition: the list by what they do has those instances under way of which it says so. */
-export const STANDINGS = ["retrying", "sleeping", "waiting"] as const;
+export const STANDINGS = ["delayed", "retrying", "sleeping", "waiting"] as const;
 export type StandingName = (typeof STANDINGS)[number];
 
 const IS_RETRYING = fragment(`(status IN ${ON_ITS_WAY.fragment} AND (
   SELECT iif(state = 'claimed', error, NULL) FROM inbox WHERE instance_id = instances.id ORDER BY updated_at DESC LIMIT 1) IS NOT NULL)`);
 
 const STANDS: Readonly<Record<StandingName, Statement>> = {
+  delayed: sql`AND status = 'accepted' AND due_at > ${now}`,
   retrying: sql`AND ${IS_RETRYING}`,
   sleeping: sql`AND status = 'waiting' AND undo IS NULL AND NOT ${IS_WAITING} AND NOT ${IS_RETRYING}`,
   waiting: sql`AND status IN ${ON_ITS_WAY} AND ${IS_WAITING}`,

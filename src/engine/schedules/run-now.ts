@@ -12,7 +12,7 @@ import type { Catalog } from "../topology/catalog.ts";
 import { findHandRun, getSchedule } from "./schedule.ts";
 
 /** A run as it is answered: which instance, and whether it was there before. */
-type Run = Pick<Accepted, "instanceId" | "replayed">;
+type Run = Pick<Accepted, "instanceId" | "replayed" | "status">;
 
 /**
  * Runs a schedule's command now, also that of a paused one; its times stay as they are. `occasion` names the wish: the same one is the same
@@ -29,7 +29,7 @@ export async function runSchedule(
   const occasion = digest(wish);
   const named = { tenantId: by.tenantId, name };
   const before = await findHandRun(env, named, occasion);
-  if (before !== undefined) return { instanceId: before, replayed: true };
+  if (before !== undefined) return { ...before, replayed: true };
 
   const schedule = await getSchedule(env, by, name);
   assertMayAsk(catalog, by, schedule.command);
@@ -49,7 +49,7 @@ export async function runSchedule(
   }
   // The same wish came twice at once, on both sides of a change, and the other one was first.
   const other = await findHandRun(env, named, occasion);
-  if (other !== undefined) return { instanceId: other, replayed: true };
+  if (other !== undefined) return { ...other, replayed: true };
   throw keyKnown(name);
 }
 

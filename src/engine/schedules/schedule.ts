@@ -2,6 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
+import type { Accepted } from "../intake/accept/enqueue.ts";
 import type { Operator } from "../store/actions.ts";
 import { keysetPage, type Page, type PageRequest } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
@@ -82,10 +83,15 @@ export function listScheduleRuns(env: EngineEnv, by: Operator, name: string, req
 }
 
 /** The run that a wish has become; undefined where it is none yet, or its note is pruned. */
-export async function findHandRun(env: EngineEnv, { tenantId, name }: Named, occasion: string): Promise<string | undefined> {
-  const [found] = await query<{ instanceId: string }>(
+export async function findHandRun(env: EngineEnv, { tenantId, name }: Named, occasion: string): Promise<HandRun | undefined> {
+  const [found] = await query<HandRun>(
     env.DB,
-    sql`SELECT instance_id AS instanceId FROM schedule_runs WHERE tenant_id = ${tenantId} AND name = ${name} AND occasion = ${occasion}`,
+    sql`
+      SELECT instance_id AS instanceId, coalesce((SELECT status FROM instances WHERE id = instance_id), 'pruned') AS status
+      FROM schedule_runs WHERE tenant_id = ${tenantId} AND name = ${name} AND occasion = ${occasion}`,
   );
-  return found?.instanceId;
+  return found;
 }
+
+/** The instance of a run that an operator asked for. */
+type HandRun = Pick<Accepted, "instanceId" | "status">;

@@ -233,6 +233,6 @@ it("after more times than are counted, the last two are those that a clock shows
       const passed = passedSince({ cron: "0-59 0-23 * * *", timeZone }, at(day) - DAY, now);
       expect(passed).toEqual({ last, earlier: { count: 300, until } });
     }),
-    { numRuns: howMany(10, 300) },
+    { numRuns: howMany(10, 100) },
   );
-});
+}, 600_000);

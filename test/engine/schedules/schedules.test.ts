@@ -237,8 +237,8 @@ describe("A paused schedule", () => {
     const first = await caller.post(`${path}/run`, { reason: "they ask for it" }, headers);
     const again = await caller.post(`${path}/run`, { reason: "they ask for it" }, headers);
     expect([first, again].map(({ status, body }) => [status, body])).toEqual([
-      [202, { instance_id: first.body.instance_id, replayed: false }],
-      [202, { instance_id: first.body.instance_id, replayed: true }],
+      [202, { instance_id: first.body.instance_id, replayed: false, instance_status: "accepted" }],
+      [202, { instance_id: first.body.instance_id, replayed: true, instance_status: expect.any(String) }],
     ]);
     expect(await runs()).toMatchObject([{ state: "by_hand", instance_id: first.body.instance_id, reason: "they ask for it" }]);
     expect(await instancesOf(caller)).toHaveLength(1);

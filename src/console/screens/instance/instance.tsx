@@ -195,7 +195,7 @@ function EarlierRuns({ runs }: { runs: readonly Run[] }) {
 
 /** What one wants to know of any instance, in a line. */
 function Facts({ whole: { instance, steps }, runs }: { whole: Whole; runs: readonly Run[] }) {
-  const { id, accepted_at: accepted, correlation_id: job, status, must_end_by: due, idempotency_key: key } = instance;
+  const { id, accepted_at: accepted, correlation_id: job, status, due_at: begins, must_end_by: due, idempotency_key: key } = instance;
   const { took, waited } = tookOf(instance, steps, runs);
   const run = runs.at(-1)?.number;
   return (
@@ -222,6 +222,11 @@ function Facts({ whole: { instance, steps }, runs }: { whole: Whole; runs: reado
       <span>
         id <Id id={id} />
       </span>
+      {status === "accepted" && begins && (
+        <span>
+          due <Moment at={begins} />
+        </span>
+      )}
       {due && (
         <span>
           to end by <Moment at={due} />

@@ -22,7 +22,7 @@ async function workflows(): Promise<string[]> {
 
 const FILTERS = {
   status: { label: "Status", options: Object.fromEntries(STATUSES.map((one) => [one, one.replaceAll("_", " ")])) },
-  standing: { label: "Under way and", options: { retrying: "retrying", sleeping: "sleeping", waiting: "waiting for" } },
+  standing: { label: "Under way and", options: { delayed: "delayed", retrying: "retrying", sleeping: "sleeping", waiting: "waiting for" } },
   workflow: { label: "Workflow", known: workflows },
   subject: { label: "Subject" },
   correlation: { label: "Job" },

@@ -14,7 +14,7 @@ import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
 import { bulkSchema, MAX_BULK_BYTES } from "../bulk-request.ts";
 import type { HttpEnv } from "../env.ts";
-import { idempotencyKey, keyHeader } from "../idempotency-key.ts";
+import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from "../idempotency-key.ts";
 import { NO_CURSOR, nameQuery, page, pageByName, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
@@ -112,7 +112,10 @@ const start = createRoute({
   },
   responses: {
     200: answers("A dry run: what it would be about", PlanSchema),
-    202: answers("It runs", BulkActionSchema.extend({ replayed: z.boolean() }).openapi("StartedBulkAction")),
+    202: {
+      ...answers("It runs", BulkActionSchema.extend({ replayed: z.boolean() }).openapi("StartedBulkAction")),
+      headers: replayedHeaderSchema,
+    },
     ...problems(...BODY_REFUSALS, "idempotency_key_reused", "more_matched", "bulk_actions_running", "config_invalid"),
   },
 });
@@ -205,7 +208,7 @@ export function bulkActions(catalog: Catalog) {
         );
       }
       const { bulk, replayed } = await startBulk(context.env, catalog, context.var.caller, request, key);
-      return context.json({ ...view(bulk), replayed }, 202, { location: `/v1/bulk-actions/${bulk.id}` });
+      return context.json({ ...view(bulk), replayed }, 202, { location: `/v1/bulk-actions/${bulk.id}`, ...replayedHeader({ replayed }) });
     })
     .openapi(list, async (context) => {
       const found = await listBulkActions(context.env, context.var.caller, context.req.valid("query"));

@@ -6,8 +6,9 @@ import { chosenName } from "../../contract/chosen-name.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { MAX_DELAY_SECONDS, MAX_RATE_PER_SECOND, staggered } from "../../contract/queue.ts";
-import { type Accepted, type CommandRequest, enqueue, enqueueOne, PRIORITIES } from "../../intake/accept/enqueue.ts";
+import { type CommandRequest, enqueue, enqueueOne, PRIORITIES } from "../../intake/accept/enqueue.ts";
 import type { Catalog } from "../../topology/catalog.ts";
+import { acceptedAnswer, acceptedHeaders, acceptedShape, acceptedView } from "../accepted.ts";
 import { BODY_REFUSALS } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { parseWith, readBody } from "../body.ts";
@@ -68,11 +69,6 @@ const unreadBatchSchema = z.strictObject({
   rate_per_second: ratePerSecond,
 });
 
-const acceptedShape = {
-  instance_id: z.string(),
-  replayed: z.boolean().openapi({ description: "True when the same command had been accepted before: nothing new was started." }),
-  correlation_id: z.string(),
-};
 const AcceptedSchema = z.object(acceptedShape).openapi("Accepted");
 const BatchResultSchema = z
   .union([z.object({ status: z.literal(202), ...acceptedShape }), z.object({ status: z.int(), problem: ProblemSchema })])
@@ -85,7 +81,7 @@ const acceptOne = createRoute({
   summary: "Accept a command",
   description: [
     "202 means that the command's row is committed: exactly one instance will perform it.",
-    "`Idempotency-Key` names the work; without it the command derives a key from its payload. The same key again answers with the same instance, `replayed`.",
+    "`Idempotency-Key` names the work; without it the command derives a key from its payload. The same key again answers with the same instance and its status, `replayed`, and the header `Idempotency-Replayed: true`.",
     "Also takes CloudEvents 1.0, structured (`application/cloudevents+json`) and binary (`ce-` headers, and a body of `application/json` or any `application/…+json`): `data` is the payload, and without a header `source` and `id` together are the key. `correlationid`, `causationid`, `mustendby`, `callbackurl`, `traceparent` and `tracestate` are read; `subject` is not, it follows from the payload.",
   ].join("\n\n"),
   ...needs("enqueue"),
@@ -101,11 +97,7 @@ const acceptOne = createRoute({
     },
   },
   responses: {
-    202: {
-      description: "Accepted",
-      headers: { Location: { description: "The instance.", schema: { type: "string" } } },
-      content: { "application/json": { schema: AcceptedSchema } },
-    },
+    202: acceptedAnswer(AcceptedSchema),
     ...problems(...BODY_REFUSALS, "unknown_message_type", "invalid_envelope", "idempotency_key_reused"),
   },
 });
@@ -140,7 +132,7 @@ export function commands(catalog: Catalog) {
       const request = await readCommand(context.req);
       assertMayAsk(catalog, context.var.caller, request.type);
       const result = await enqueueOne(context.env, catalog, requesterOf(context.var.caller), request);
-      return context.json(accepted(result), 202, { location: `/v1/instances/${result.instanceId}` });
+      return context.json(acceptedView(result), 202, acceptedHeaders(result));
     })
     .openapi(acceptMany, async (context) => {
       const { env, var: variables, req } = context;
@@ -158,7 +150,7 @@ export function commands(catalog: Catalog) {
         one instanceof MillraceError ? one : { ...one, delaySeconds: (one.delaySeconds ?? 0) + staggered(index, rate) },
       );
       const answers = await answerEach(spread, (asked) => enqueue(env, catalog, requesterOf(variables.caller), asked));
-      return context.json({ results: answers.map((one) => itemResult(one, variables.problems, accepted)) }, 200);
+      return context.json({ results: answers.map((one) => itemResult(one, variables.problems, acceptedView)) }, 200);
     });
 }
 
@@ -194,8 +186,4 @@ function asRequest(command: z.infer<typeof commandSchema>): CommandRequest {
     delaySeconds: command.delay_seconds,
     priority: command.priority,
   };
-}
-
-function accepted({ instanceId, replayed, correlationId }: Accepted): z.infer<typeof AcceptedSchema> {
-  return { instance_id: instanceId, replayed, correlation_id: correlationId };
 }

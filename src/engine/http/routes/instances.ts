@@ -64,6 +64,9 @@ const InstanceSchema = z
       description:
         "A step that only time ends. A list knows that something sleeps (or is in a long back-off) once the keeper has asked the platform, some half a minute later, and neither which step nor until when.",
     }),
+    due_at: timestamp.nullable().openapi({
+      description: "When a delayed command is due: until then it is `accepted`. Null for a command without a delay.",
+    }),
     must_end_by: timestamp.nullable().openapi({ description: "By when it is to have ended; null where nobody said." }),
     overdue: z
       .boolean()
@@ -133,7 +136,8 @@ const list = createRoute({
     query: z.strictObject({
       status: z.enum(INSTANCE_STATUSES).optional(),
       standing: z.enum(STANDINGS).optional().openapi({
-        description: "Only what is under way and retries, sleeps or waits, as far as a list knows: its field of that name says so.",
+        description:
+          "Only instances under way that are delayed (`due_at` is to come), retry, sleep or wait, as far as a list knows: the field of that name has the details.",
       }),
       workflow: z.string().optional().openapi({ description: KNOWN_NAMES }),
       subject: z.string().optional(),
@@ -255,6 +259,7 @@ export function instanceView(instance: Instance, hide: Hide): z.infer<typeof Ins
     })),
     retrying: hide(retryingView(instance.retrying)),
     sleeping: instance.sleeping && { step: instance.sleeping.step, until: isoOrNull(instance.sleeping.until) },
+    due_at: isoOrNull(instance.dueAt),
     must_end_by: isoOrNull(instance.mustEndBy),
     overdue: instance.overdue,
     error: hide(failureView(instance.error)),

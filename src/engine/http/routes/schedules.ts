@@ -6,11 +6,12 @@ import { runSchedule } from "../../schedules/run-now.ts";
 import { getSchedule, listScheduleRuns, listSchedules, type Schedule } from "../../schedules/schedule.ts";
 import type { ScheduleRun } from "../../store/schedule-runs.ts";
 import type { Catalog } from "../../topology/catalog.ts";
+import { instanceStatus } from "../accepted.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
-import { idempotencyKey, keyHeader } from "../idempotency-key.ts";
+import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from "../idempotency-key.ts";
 import { nameQuery, page, pageByName, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
@@ -156,7 +157,10 @@ const run = createRoute({
   ...needs("operate"),
   request: { params, headers: z.object({ ...keyHeader("Names the run."), ...traceHeadersSchema }), body: jsonBody(reasoned) },
   responses: {
-    202: answers("Accepted", z.object({ instance_id: z.string(), replayed: z.boolean() })),
+    202: {
+      ...answers("Accepted", z.object({ instance_id: z.string(), replayed: z.boolean(), instance_status: instanceStatus })),
+      headers: replayedHeaderSchema,
+    },
     ...problems(...BODY_REFUSALS, "schedule_not_found", "unknown_message_type"),
   },
 });
@@ -207,12 +211,12 @@ export function schedules(catalog: Catalog) {
     .openapi(run, async ({ env, req, var: { caller }, json }) => {
       const { reason } = await readBody(req, reasoned);
       const occasion = idempotencyKey(req.header("idempotency-key")) ?? crypto.randomUUID();
-      const { instanceId, replayed } = await runSchedule(env, catalog, caller, req.valid("param").name, {
+      const { instanceId, replayed, status } = await runSchedule(env, catalog, caller, req.valid("param").name, {
         reason,
         occasion,
         ...traceOf(req),
       });
-      return json({ instance_id: instanceId, replayed }, 202);
+      return json({ instance_id: instanceId, replayed, instance_status: status }, 202, replayedHeader({ replayed }));
     })
     .openapi(runs, async ({ env, req, var: { caller }, json }) =>
       json(page(await listScheduleRuns(env, caller, req.valid("param").name, req.valid("query")), runView), 200),

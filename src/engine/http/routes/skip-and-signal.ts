@@ -7,7 +7,7 @@ import { BODY_REFUSALS } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
-import { idempotencyKey, keyHeader } from "../idempotency-key.ts";
+import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from "../idempotency-key.ts";
 import { invalidRequest } from "../invalid-request.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
@@ -71,7 +71,7 @@ const signalRoute = createRoute({
   },
   responses: {
     200: answers("A dry run: which step would take it", ActionPlanSchema),
-    202: answers("Taken", SignalledSchema),
+    202: { ...answers("Taken", SignalledSchema), headers: replayedHeaderSchema },
     ...problems(...BODY_REFUSALS, "instance_not_found", "unknown_message_type", "idempotency_key_reused", "invalid_transition"),
   },
 });
@@ -95,6 +95,6 @@ export function skipAndSignal(catalog: Catalog) {
         throw invalidRequest([{ path: "Idempotency-Key", message: "is missing: name the signal, so that a repeat is known" }]);
       const request = { type, payload, idempotencyKey: key, reason };
       const { actionId, eventId, replayed, step } = await signalInstance(context.env, catalog, context.var.caller, id, request);
-      return context.json({ action_id: actionId, event_id: eventId, replayed, step }, 202);
+      return context.json({ action_id: actionId, event_id: eventId, replayed, step }, 202, replayedHeader({ replayed }));
     });
 }

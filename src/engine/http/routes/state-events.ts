@@ -21,7 +21,7 @@ import {
   readCloudEvent,
 } from "../cloud-events.ts";
 import type { HttpEnv } from "../env.ts";
-import { idempotencyKey, keyHeader, MAX_KEY_CHARACTERS } from "../idempotency-key.ts";
+import { idempotencyKey, keyHeader, MAX_KEY_CHARACTERS, replayedHeader, replayedHeaderSchema } from "../idempotency-key.ts";
 import { invalidRequest } from "../invalid-request.ts";
 import { answerEach, BATCH_LIMITS, itemResult, readItems, requesterOf } from "../items.ts";
 import { notTaken } from "../media-type.ts";
@@ -84,7 +84,7 @@ const stateOne = createRoute({
     },
   },
   responses: {
-    202: { description: "Taken", content: { "application/json": { schema: StatedSchema } } },
+    202: { description: "Taken", headers: replayedHeaderSchema, content: { "application/json": { schema: StatedSchema } } },
     ...problems(...BODY_REFUSALS, "unknown_message_type", "invalid_envelope", "idempotency_key_reused"),
   },
 });
@@ -118,7 +118,7 @@ export function statedEvents(catalog: Catalog) {
       assertMayState(catalog, caller, event.type);
       const [result] = await stateEvents(env, catalog, requesterOf(caller), [event]);
       if (!result || result instanceof MillraceError) throw result;
-      return json(stated(result), 202);
+      return json(stated(result), 202, replayedHeader(result));
     })
     .openapi(stateMany, async ({ env, req, var: { caller, problems: known }, json }) => {
       const events = await readItems<EventRequest>(req, {

@@ -11,8 +11,7 @@ import { traceAccepted } from "../../observe/traces/accepted.ts";
 import { relay } from "../../recorder/relay.ts";
 import { namedBatch } from "../../store/d1/named.ts";
 import { type AcceptedRow, insertAccepted } from "../../store/instances/accept.ts";
-import { type Identity, selectKnown } from "../../store/instances/keys.ts";
-import type { InstanceStatus } from "../../store/instances/status.ts";
+import { type Identity, type KeyHolder, selectKnown } from "../../store/instances/keys.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { byIdentity, firstOf } from "../identity.ts";
 import { startInstances } from "../start.ts";
@@ -57,6 +56,13 @@ export interface Accepted {
   instanceId: string;
   /** True when the command had been accepted before: nothing new was started. */
   replayed: boolean;
+  /**
+   * The status of the instance that has the key: `accepted` for a new one. `pruned`: it is over, and its row was removed. A repeat of an
+   * instance that is `errored` or `terminated` starts nothing: retry that instance.
+   */
+  status: KeyHolder["status"];
+  /** When a delayed command is due, in milliseconds; null for a command without a delay. */
+  dueAt: number | null;
   correlationId: string;
 }
 
@@ -153,7 +159,8 @@ async function accept(
     const replayed = !begun.has(one);
     const { envelope, queue } = one;
     traceAccepted(env, { request: requests[index] ?? {}, envelope, queue, outcome: replayed ? "duplicate" : "accepted", startedAt });
-    return { instanceId: one.id, replayed, correlationId: row.correlation_id ?? one.envelope.correlation_id };
+    const { status, due_at: dueAt, correlation_id: correlationId } = row;
+    return { instanceId: one.id, replayed, status, dueAt, correlationId: correlationId ?? one.envelope.correlation_id };
   });
 }
 
@@ -242,8 +249,7 @@ function paced(catalog: Catalog, queue: QueueDefinition, { delaySeconds = 0, pri
   return { goesAhead: true, delaySeconds: 0 };
 }
 
-interface KnownRow extends Identity {
-  status: InstanceStatus | "pruned";
+interface KnownRow extends Identity, KeyHolder {
   correlation_id: string | null;
 }
 

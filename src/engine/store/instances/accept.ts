@@ -47,8 +47,9 @@ const COLUMNS =
 export function insertAccepted(rows: string, provided?: Statement): Statement {
   return sql`
     WITH given AS MATERIALIZED (SELECT value FROM json_each(${rows}))
-    INSERT INTO instances (${COLUMNS})
-    SELECT ${ROWS}, 'accepted', 1, ${now}, ${now}, ${now} + (value->>'delaySeconds') * 1000 + ${KEEPER_PATIENCE_MS}
+    INSERT INTO instances (${COLUMNS}, due_at)
+    SELECT ${ROWS}, 'accepted', 1, ${now}, ${now}, ${now} + (value->>'delaySeconds') * 1000 + ${KEEPER_PATIENCE_MS},
+      iif(value->>'delaySeconds' > 0, ${now} + (value->>'delaySeconds') * 1000, NULL)
     FROM given WHERE NOT ${isPruned(ID)}
       ${provided === undefined ? sql`` : sql`AND ${provided}`}
     ON CONFLICT (id) DO NOTHING

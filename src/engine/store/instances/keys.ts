@@ -1,5 +1,6 @@
 import { among, type Statement, sql } from "../../contract/sql.ts";
 import { isPruned } from "../tombstones.ts";
+import type { InstanceStatus } from "./status.ts";
 
 /**
  * What a message asks for under which name. The instance's id says who wants it, of whom, under which key; the fingerprint says what.
@@ -23,11 +24,18 @@ export function isTaken({ id, fingerprint }: Identity): Statement {
       OR EXISTS (SELECT 1 FROM tombstones WHERE id = unhex(${id}) AND fingerprint <> unhex(${fingerprint})))`;
 }
 
+/** The state of the instance that has a key. */
+export interface KeyHolder {
+  /** `pruned`: the row was removed by its age, and its key is kept. */
+  status: InstanceStatus | "pruned";
+  due_at: number | null;
+}
+
 /** The state of keys, also of pruned ones. */
 export function selectKnown(ids: readonly string[]): Statement {
   return sql`
-    SELECT id, fingerprint, status, correlation_id FROM instances WHERE id IN ${among(ids)}
+    SELECT id, fingerprint, status, correlation_id, due_at FROM instances WHERE id IN ${among(ids)}
     UNION ALL
-    SELECT lower(hex(id)), lower(hex(fingerprint)), 'pruned', NULL FROM tombstones
+    SELECT lower(hex(id)), lower(hex(fingerprint)), 'pruned', NULL, NULL FROM tombstones
     WHERE id IN (SELECT unhex(value) FROM json_each(${JSON.stringify(ids)}))`;
 }

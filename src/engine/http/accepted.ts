@@ -1,0 +1,39 @@
+import { z } from "@hono/zod-openapi";
+import type { Accepted } from "../intake/accept/enqueue.ts";
+import { INSTANCE_STATUSES } from "../store/instances/status.ts";
+import { replayedHeader, replayedHeaderSchema } from "./idempotency-key.ts";
+import { isoOrNull, timestamp } from "./time.ts";
+
+/** The status of the instance that has the key of a command. */
+export const instanceStatus = z.enum([...INSTANCE_STATUSES, "pruned"]).openapi({
+  description:
+    "The status of the instance that has the key. A repeat of an instance that is `errored`, `terminated`, `dead` or `skipped` starts nothing. `pruned`: the instance ended, and was removed by its age.",
+});
+
+/** The fields of the answer to an accepted command. */
+export const acceptedShape = {
+  instance_id: z.string(),
+  replayed: z.boolean().openapi({ description: "True when the same command had been accepted before: nothing new was started." }),
+  instance_status: instanceStatus,
+  due_at: timestamp.nullable().openapi({ description: "When a delayed command is due; null for a command without a delay." }),
+  correlation_id: z.string(),
+};
+const AcceptedSchema = z.object(acceptedShape);
+
+/** Documents the answer to an accepted command. */
+export function acceptedAnswer<Schema extends z.ZodType>(schema: Schema) {
+  return {
+    description: "Accepted",
+    headers: { Location: { description: "The instance.", schema: { type: "string" as const } }, ...replayedHeaderSchema },
+    content: { "application/json": { schema } },
+  };
+}
+
+export function acceptedView({ instanceId, replayed, status, dueAt, correlationId }: Accepted): z.infer<typeof AcceptedSchema> {
+  return { instance_id: instanceId, replayed, instance_status: status, due_at: isoOrNull(dueAt), correlation_id: correlationId };
+}
+
+/** The headers of that answer: where the instance is, and whether the request was a repeat. */
+export function acceptedHeaders({ instanceId, replayed }: Accepted): Record<string, string> {
+  return { location: `/v1/instances/${instanceId}`, ...replayedHeader({ replayed }) };
+}
