@@ -20,6 +20,7 @@ import { pages } from "./pages.ts";
 import { PROBLEMS } from "./problems.ts";
 import { projections } from "./projections.ts";
 import { qualificationRules } from "./qualification-rules.ts";
+import { schema } from "./schema.ts";
 import { syndication } from "./syndication.ts";
 import { tenant } from "./tenant.ts";
 import { textUsages } from "./text-usage.ts";
@@ -43,6 +44,7 @@ export function createApi(catalog: Catalog): OpenAPIHono<HttpEnv> {
     scopes: OWN_SCOPES,
     verbs: OWN_VERBS,
     finders,
+    schema,
     elsewhere: (job) => [{ kind: "facts", url: `/v1/facts?correlation=${encodeURIComponent(job)}` }],
     knowsCallers: ["crm", "embedded"],
     firstCommand: {

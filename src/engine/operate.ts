@@ -22,7 +22,7 @@ export { type ApprovalFilter, type ApprovalRow, getApproval, listApprovals } fro
 export { type Cause, listInstanceCauses, listLetterCauses } from "./inspect/causes.ts";
 export { type DeadLetterReader, type DeadLetterRow, getDeadLetter, listDeadLetters } from "./inspect/dead-letters.ts";
 export { type Effect, effectsOf, listEffects } from "./inspect/effects.ts";
-export { pingDatabase } from "./inspect/health.ts";
+export { assertSchema } from "./inspect/health.ts";
 export { historyOf } from "./inspect/history.ts";
 export { describeInstance } from "./inspect/instance-detail.ts";
 export { getInstance, type Instance, type InstanceFilter, listInstances, payloadOf } from "./inspect/instances.ts";

@@ -25,7 +25,7 @@ describe("The CloudEvents SDK", () => {
     const structured = (await emitter(caller, Mode.STRUCTURED)(event)) as Answer;
     expect([structured.status, structured.body.replayed]).toEqual([202, false]);
     const binary = (await emitter(caller, Mode.BINARY)(event)) as Answer;
-    expect([binary.status, binary.body]).toEqual([202, { ...structured.body, replayed: true }]);
+    expect([binary.status, binary.body]).toEqual([202, { ...structured.body, replayed: true, instance_status: expect.any(String) }]);
   });
 
   it("sends JSON of a type of its own in binary mode", async () => {
@@ -49,6 +49,16 @@ describe("The CloudEvents SDK", () => {
       const again = (await emitter(caller, Mode.BINARY)(event)) as Answer;
       expect(again.body).toMatchObject({ replayed: true, instance_id: answered.results[index].instance_id });
     }
+  });
+
+  it("does not encode a % in binary mode: a source is refused (422), and an id is another key than in structured mode", async () => {
+    const caller = await callerWith();
+    const spaced = made(fresh()).cloneWith({ source: "https://shop.example/a%20b" });
+    expectProblem((await emitter(caller, Mode.BINARY)(spaced)) as Answer, 422, "invalid_payload");
+    const event = made(fresh()).cloneWith({ id: "a%20b" });
+    const sent = [Mode.STRUCTURED, Mode.BINARY].map(async (mode) => ((await emitter(caller, mode)(event)) as Answer).body);
+    const [structured, binary] = await Promise.all(sent);
+    expect(binary.instance_id).not.toBe(structured.instance_id);
   });
 
   it("sends an id beyond ASCII as it is in binary mode, which is refused; structured it is taken", async () => {

@@ -5,7 +5,7 @@ import type { Catalog } from "millrace/worker";
 import { describe, expect, it, vi } from "vitest";
 import { createApi } from "../../src/api/app.ts";
 import { app } from "../../src/catalog.ts";
-import { callerWith, expectProblem, send } from "./client.ts";
+import { callerWith, expectProblem, type Json, send } from "./client.ts";
 
 describe("Every answer", () => {
   it("says that it is an engine's, is never stored under /v1, and is never sniffed", async () => {
@@ -54,6 +54,46 @@ describe("GET /healthz", () => {
   });
 });
 
+describe("A database whose migrations are not applied", () => {
+  /** The API over the real database, without what these words name in its schema. */
+  function without(name: string) {
+    const DB = Object.create(env.DB, {
+      prepare: { value: (text: string) => env.DB.prepare(text) },
+      batch: {
+        value: async (statements: D1PreparedStatement[]) => {
+          const answers = await env.DB.batch<Json>(statements);
+          return answers.map(({ results, ...rest }) => ({ ...rest, results: results.filter((row) => row.name !== name) }));
+        },
+      },
+    });
+    const api = createApi(app);
+    return async (path: string, headers: Record<string, string> = {}) => {
+      const response = await api.fetch(new Request(`http://localhost${path}`, { headers }), { ...env, DB }, createExecutionContext());
+      return { status: response.status, headers: response.headers, body: await response.json() };
+    };
+  }
+
+  it.each([
+    ["the engine's", "schedules", "0013_schedules"],
+    ["the app's", "brands", "0009_brands"],
+  ])("of %s own is named by /healthz, and by the refusal of a token (500)", async (_, table, migration) => {
+    const ask = without(table);
+    const unhealthy = expectProblem(await ask("/healthz"), 500, "config_invalid");
+    expect(unhealthy.detail).toContain(`The database lacks ${table}, which the migration ${migration} makes.`);
+    expect(unhealthy.detail).toContain("wrangler d1 migrations apply DB");
+    const sent: Record<string, string>[] = [{}, { authorization: "Bearer x" }, { authorization: `Bearer mr_${"a".repeat(60)}` }];
+    for (const headers of sent) {
+      expect(expectProblem(await ask("/v1/instances", headers), 500, "config_invalid").detail).toBe(unhealthy.detail);
+    }
+  });
+
+  it("is told from one whose migrations are applied: that answers 200, and 401 to an unknown token", async () => {
+    const ask = without("no table of this name");
+    expect(await ask("/healthz")).toMatchObject({ status: 200, body: { ok: true } });
+    expectProblem(await ask("/v1/instances", { authorization: "Bearer x" }), 401, "unauthorized");
+  });
+});
+
 describe("What is our fault", () => {
   /** The API over the real bindings, but for a database that fails with these words. */
   async function overBroken(message: string, path: string) {
@@ -86,6 +126,8 @@ describe("What is our fault", () => {
   it("names the migrations when a table is missing", async () => {
     const { answer } = await overBroken("D1_ERROR: no such table: actions: SQLITE_ERROR", "/v1/audit");
     expect(expectProblem(answer, 500, "config_invalid").detail).toContain("migrations");
+    const column = await overBroken("D1_ERROR: no such column: skipped_over at offset 7: SQLITE_ERROR", "/v1/audit");
+    expect(expectProblem(column.answer, 500, "config_invalid").detail).toContain("migrations");
   });
 
   it("is 500 without its words or its stack; the log has the message, and no token", async () => {

@@ -25,6 +25,18 @@ describe("A query", () => {
     expect((await caller.call("HEAD", "/v1/projections?nonesuch=1")).status).toBe(422);
   });
 
+  it.each([
+    ["/v1/instances?idempotency_key=k", "idempotency_key", "GET /v1/keys/{key}"],
+    ["/v1/dead-letters?key=k", "key", "GET /v1/keys/{key}"],
+    ["/v1/effects?instance_id=i", "instance_id", "GET /v1/search?q="],
+    ["/v1/audit?correlation_id=c", "correlation_id", "GET /v1/correlations/{id}"],
+    ["/v1/instances?correlation_id=c", "correlation_id", "`correlation` is meant"],
+  ])("%s is refused with the route or the name that has it", async (path, name, better) => {
+    const caller = await callerWith(["read", "operate"]);
+    const { issues } = expectProblem(await caller.get(path), 422, "invalid_payload");
+    expect(issues).toEqual([{ path: name, message: expect.stringContaining(better) }]);
+  });
+
   it("with an integer that is not written in decimal digits is refused, wherever one is taken", async () => {
     const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed", "observe"]);
     const asked = (await operations()).flatMap(({ method, path, parameters }) =>

@@ -1,6 +1,9 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { expect, it } from "vitest";
+import { schema } from "../../src/api/schema.ts";
+import { ENGINE_SCHEMA, notApplied, type SchemaRow } from "../../src/engine/store/schema.ts";
 
 const FOLDER = resolve(import.meta.dirname, "../../migrations");
 
@@ -48,6 +51,34 @@ it("migrations are numbered without a double, and named by words", () => {
   for (const file of files) expect(file, "A migration is called 0001_words.sql.").toMatch(/^\d{4}(_[a-z0-9]+)+\.sql$/);
   const numbers = files.map((file) => file.slice(0, 4));
   expect(numbers, "Two migrations have one number: give the newer one the next.").toEqual([...new Set(numbers)]);
+});
+
+/** Migrations that only change what is allowed in a column. */
+const INVISIBLE = ["0045_pull_scope", "0047_own_scopes"];
+
+it("a database that is behind is told by the first migration that it lacks, and one that has all of them is not", () => {
+  const known = { ...ENGINE_SCHEMA, ...schema };
+  const names = files.map((file) => file.replace(/\.sql$/, "")).filter((name) => !INVISIBLE.includes(name));
+  expect(Object.keys(known).toSorted(), "Each migration stands in ENGINE_SCHEMA or in src/api/schema.ts with what it makes.").toEqual(
+    names,
+  );
+  const database = new DatabaseSync(":memory:");
+  for (const file of files) {
+    const name = file.replace(/\.sql$/, "");
+    const rows = () =>
+      database.prepare("SELECT name, sql FROM sqlite_master WHERE type IN ('table', 'index')").all() as unknown as SchemaRow[];
+    if (!INVISIBLE.includes(name)) expect(notApplied(known, rows())?.migration).toBe(name);
+    database.exec(readFileSync(join(FOLDER, file), "utf8"));
+  }
+  const rows = database.prepare("SELECT name, sql FROM sqlite_master").all() as unknown as SchemaRow[];
+  expect(notApplied(known, rows)).toBeUndefined();
+});
+
+it("the page about a Worker of one's own copies the migrations of the engine", () => {
+  const page = readFileSync(resolve(import.meta.dirname, "../../docs/own-worker.md"), "utf8");
+  const copied = /^for number in ([\d ]+); do$/m.exec(page)?.[1]?.split(" ");
+  const engine = [...Object.keys(ENGINE_SCHEMA), ...INVISIBLE].map((name) => name.slice(0, 4)).toSorted();
+  expect(copied).toEqual(engine);
 });
 
 it.each([

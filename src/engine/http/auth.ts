@@ -3,6 +3,8 @@ import { isPersonId } from "../access/person.ts";
 import { readStreamToken, STREAM_PATH } from "../access/stream-token.ts";
 import { findToken, findTokenById, type Scope, type Token } from "../access/tokens.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { assertSchemaOnce } from "../inspect/health.ts";
+import type { Schema } from "../store/schema.ts";
 import type { Asked, HttpEnv } from "./env.ts";
 import { personOf } from "./person.ts";
 import { countStranger, countToken, refuseCounted } from "./request-limits.ts";
@@ -14,10 +16,11 @@ const INVALID_TOKEN = 'Bearer realm="millrace", error="invalid_token"';
 
 /**
  * Lets nobody in without a good token, or Cloudflare Access's word for a person, where no token is sent. Whose data a request reads and
- * writes follows from that and from nothing else. `own` are the app's own scopes.
+ * writes follows from that and from nothing else. `own` are the app's own scopes. Where the migrations are not applied, the refusal says
+ * so: no token can be known.
  */
 export const authenticate =
-  (own: readonly string[]): MiddlewareHandler<HttpEnv> =>
+  (own: readonly string[], schema: Schema): MiddlewareHandler<HttpEnv> =>
   async (context, next) => {
     refuseCounted(context);
     const presented = context.req.header("authorization");
@@ -25,6 +28,7 @@ export const authenticate =
     const person = presented === undefined && !opener ? await personOf(context, own) : undefined;
     const caller = opener ?? person ?? (await callerOf(context));
     if (!caller) {
+      await assertSchemaOnce(context.env, schema);
       context.header("www-authenticate", presented ? INVALID_TOKEN : 'Bearer realm="millrace"');
       throw new MillraceError(
         "unauthorized",

@@ -5,6 +5,7 @@ import { ENGINE_HEADER } from "../contract/engine-header.ts";
 import { issuesOf } from "../contract/envelope.ts";
 import type { Issue } from "../contract/errors.ts";
 import type { Finder } from "../inspect/search/finder.ts";
+import type { Schema } from "../store/schema.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { authenticate } from "./auth.ts";
 import { drain } from "./body.ts";
@@ -81,6 +82,8 @@ export interface EngineRoutesOptions {
   elsewhere?: Elsewhere;
   /** What names the work of its routes that take no `Idempotency-Key`, by method and path. */
   namedBy?: Readonly<Record<string, string>>;
+  /** What each migration of the app makes: `/healthz` reports the first that is not applied. The engine's own are always checked. */
+  schema?: Schema;
   /** False leaves out the operator's page at /console, and signing in to it. Default true. */
   console?: boolean;
   /** What an empty console of a development machine lets a new user send first. Default nothing. */
@@ -139,6 +142,7 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
     namedBy = {},
     finders = [],
     elsewhere = () => [],
+    schema = {},
     console: hasConsole = true,
     firstCommand,
   } = options;
@@ -161,7 +165,7 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
     return next();
   });
   api.use(marked, drained, ready, limitStrangers(["v1", "metrics", ...knowsCallers]), readable);
-  for (const known of ["/v1/*", METRICS_PATH]) api.use(known, noStore, auditRefusals, authenticate(scopes));
+  for (const known of ["/v1/*", METRICS_PATH]) api.use(known, noStore, auditRefusals, authenticate(scopes, schema));
   api.use(refuseKeys(api, namedBy));
   api.use("/v1/*", refuseUnreadable, refuseParameters(api));
 
@@ -185,7 +189,7 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
   const acting = [undo(), instanceActions(), skipAndSignal(catalog), bulkActions(catalog)];
   const people = [approvals(catalog), ...acting, schedules(catalog), limits(), locks(), lanes()];
   const live = [instanceStream(catalog), stream(catalog), streamTokens()];
-  const seen = [...live, metrics(), queues(catalog), alerts(), divergences(), health()];
+  const seen = [...live, metrics(), queues(catalog), alerts(), divergences(), health(schema)];
   const pages = [problemsPage(), ...(hasConsole ? [consolePage()] : [])];
   for (const own of [...asked, ...nouns, ...found, ...people, ...routes, ...seen, ...pages]) api.route("/", own);
   api.route("/", openApi(api, { groups, problems, scopes }));

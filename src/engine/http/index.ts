@@ -1,4 +1,6 @@
 // The door `millrace/http`: the engine's routes to mount, and what an app's own routes beside them are made of.
+
+export type { Schema } from "../store/schema.ts";
 export { acceptedAnswer, acceptedHeaders, acceptedShape, acceptedView } from "./accepted.ts";
 export { BODY_REFUSALS, reasoned } from "./actions.ts";
 export { callerOf, mayStillRead, needs } from "./auth.ts";

@@ -139,7 +139,8 @@ export const problems = documentsProblems(ENGINE_PROBLEMS);
 /** What is said for errors that nobody wrote for the caller's eyes. */
 const UNNAMED = {
   unavailable: "The database did not answer. Send the same request again in a few seconds: with the same key it is the same work.",
-  config_invalid: "The database lacks a table. Apply the migrations: wrangler d1 migrations apply DB.",
+  config_invalid:
+    "The database lacks a table or a column. Apply the migrations: wrangler d1 migrations apply DB. GET /healthz names the first that is missing.",
   invariant: "This is a bug here, not in your request. Report the route and the time as the page under `type` says.",
 } as const satisfies Partial<Record<keyof typeof ENGINE_PROBLEMS, string>>;
 
@@ -153,7 +154,7 @@ function unnamed(error: unknown): { code: string; message: string } {
 
 function unnamedCode(error: unknown): keyof typeof UNNAMED {
   if (!(error instanceof Error)) return "invariant";
-  if (error.message.includes("no such table")) return "config_invalid";
+  if (/no such (table|column)|has no column named/.test(error.message)) return "config_invalid";
   const databaseTrouble = error.message.startsWith("D1_ERROR") && !WRONG_STATEMENT.test(error.message);
   return isTransient(error) || databaseTrouble ? "unavailable" : "invariant";
 }

@@ -30,10 +30,33 @@ export function refuseParameters(api: OpenAPIHono<HttpEnv>): MiddlewareHandler<H
         .map(({ path }) => parameters?.get(`${method} ${path}`))
         .find((one) => one !== undefined);
       const unknown = sent.filter((name) => known && !known.includes(name));
-      if (known && unknown.length > 0) throw invalidRequest(unknown.slice(0, 50).map((name) => unknownField([name], known)));
+      if (known && unknown.length > 0)
+        throw invalidRequest(
+          unknown.slice(0, 50).map((name) => (method === "GET" ? withBetterRoute(name, known) : unknownField([name], known))),
+        );
     }
     await next();
   };
+}
+
+const BY_KEY = "`GET /v1/keys/{key}` finds what has an idempotency key";
+const BY_ID = "`GET /v1/search?q=` finds anything by its id";
+/** Parameters that callers expect of a list, and the route that has them. */
+const BETTER_ROUTES: ReadonlyMap<string, string> = new Map([
+  ["idempotency_key", BY_KEY],
+  ["key", BY_KEY],
+  ["id", BY_ID],
+  ["instance_id", BY_ID],
+  ["q", BY_ID],
+  ["search", BY_ID],
+  ["correlation_id", "`GET /v1/correlations/{id}` has a whole job"],
+]);
+
+/** The refusal of a parameter: with the name that was probably meant, or else with the route that has it. */
+function withBetterRoute(name: string, known: readonly string[]): Issue {
+  const issue = unknownField([name], known);
+  const better = BETTER_ROUTES.get(name);
+  return better && issue.message.endsWith("remove it") ? { ...issue, message: `is not known here: ${better}` } : issue;
 }
 
 const NOT_ENCODED = "is not percent-encoded UTF-8: send the character % itself as %25";

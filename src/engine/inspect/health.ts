@@ -1,8 +1,33 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { MillraceError } from "../contract/errors.ts";
 import { sql } from "../contract/sql.ts";
 import { query } from "../store/d1/retry.ts";
+import { ENGINE_SCHEMA, notApplied, type Schema, type SchemaRow } from "../store/schema.ts";
 
-/** Reads one row of nothing: the database answers, or this throws what it threw. */
-export async function pingDatabase(env: Pick<EngineEnv, "DB">): Promise<void> {
-  await query(env.DB, sql`SELECT 1 AS ok`);
+/** Milliseconds for which an isolate trusts that the migrations are applied. */
+const TRUSTED_MS = 60_000;
+
+const trusted = new WeakMap<D1Database, number>();
+
+/**
+ * Asks the database whether the migrations of the engine and of the app are applied. Errors: `config_invalid` with the first migration that
+ * is not applied; D1's error where the database does not answer.
+ */
+export async function assertSchema({ DB }: Pick<EngineEnv, "DB">, own: Schema = {}): Promise<void> {
+  const rows = await query<SchemaRow>(DB, sql`SELECT name, sql FROM sqlite_master WHERE type IN ('table', 'index')`);
+  const missing = notApplied({ ...ENGINE_SCHEMA, ...own }, rows);
+  if (missing === undefined) {
+    trusted.set(DB, Date.now() + TRUSTED_MS);
+    return;
+  }
+  const { migration, lacks } = missing;
+  throw new MillraceError(
+    "config_invalid",
+    `The database lacks ${lacks}, which the migration ${migration} makes. Apply the migrations: npx wrangler d1 migrations apply DB --remote (--local for a local engine).`,
+  );
+}
+
+/** The same, asked at most once a minute while the migrations are applied. */
+export async function assertSchemaOnce(env: Pick<EngineEnv, "DB">, own: Schema): Promise<void> {
+  if ((trusted.get(env.DB) ?? 0) <= Date.now()) await assertSchema(env, own);
 }

@@ -88,6 +88,20 @@ it("an instance that sleeps says in which step and until when; a list says so on
   expect((await shown()).body.sleeping).toEqual(body.sleeping);
 });
 
+it("a sleep of a run that is paused on the platform has no end once its time has passed", async () => {
+  const caller = await asking();
+  const id = await ask(caller, ({ step }) => step.sleep("a moment", 1500));
+  const shown = async () => (await caller.get(`/v1/instances/${id}`)).body;
+  const sleeping = await until(shown, (body) => body.sleeping?.until);
+  const instance = await (env as unknown as { LAB: Workflow }).LAB.get(id);
+  await instance.pause();
+  const past = Date.parse(sleeping.sleeping.until);
+  const paused = await until(shown, (body) => body.platform_status === "paused" && Date.now() > past);
+  expect(paused.sleeping).toEqual({ step: "a moment", until: null });
+  await instance.resume();
+  await reaches(id, "complete");
+});
+
 it("a list by what instances do has those of which it says that they do so, and no other", async () => {
   const caller = await asking();
   const [sleeps, asks, fails] = await Promise.all([

@@ -1,6 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { pingDatabase } from "../../inspect/health.ts";
+import { assertSchema } from "../../inspect/health.ts";
 import { keeperAge } from "../../keeper/client.ts";
+import type { Schema } from "../../store/schema.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
@@ -17,14 +18,15 @@ const healthz = createRoute({
   method: "get",
   path: "/healthz",
   operationId: "getHealth",
-  summary: "Say whether this deployment and its database answer",
+  summary: "Say whether this deployment and its database answer, and whether the migrations are applied",
+  description: "500 `config_invalid` names the first migration that is not applied.",
   security: [],
-  responses: { 200: answers("Both do", HealthSchema), ...problems() },
+  responses: { 200: answers("Healthy", HealthSchema), ...problems("config_invalid") },
 });
 
-export function health() {
+export function health(schema: Schema) {
   return new OpenAPIHono<HttpEnv>().openapi(healthz, async (context) => {
-    await pingDatabase(context.env);
+    await assertSchema(context.env, schema);
     context.header("cache-control", "no-store");
     const ageMs = await keeperAge(context.env);
     return context.json({ ok: true as const, keeper_seconds: ageMs === null ? null : Math.round(ageMs / 1000) }, 200);
