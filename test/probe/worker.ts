@@ -27,6 +27,7 @@ import { halfListed, pullQueues } from "./pull.ts";
 import { rooms } from "./rooms.ts";
 import { make, routedRow, routing } from "./routing.ts";
 import { sharedConsumers, tellShared } from "./shared.ts";
+import { runStruck } from "./strikes.ts";
 import { blocked, heldUp, paired, parked, turnConsumers } from "./turns.ts";
 import { countDone, followProbe, probe, whenDone } from "./workflows.ts";
 
@@ -80,7 +81,11 @@ export class AloneLanes extends laneObject(ownLanes) {}
 
 export class Probe extends entrypoint(probe, app) {}
 export class CountDone extends entrypoint(countDone, app) {}
-export class Lab extends entrypoint(lab, app) {}
+export class Lab extends entrypoint(lab, app) {
+  override run(event: Parameters<typeof runStruck>[1], steps: Parameters<typeof runStruck>[2]): Promise<unknown> {
+    return runStruck((...given) => super.run(...given), event, steps);
+  }
+}
 export class TellShared extends entrypoint(tellShared, app) {}
 export class FollowProbe extends entrypoint(followProbe, app) {}
 export class TurnBlocked extends entrypoint(blocked.workflow, app) {}

@@ -148,7 +148,8 @@ function stepName(name: string): string {
   return name.replace("$RANDOM", () => Math.random().toString(36).slice(2));
 }
 
-const effects = {
+/** Effects of each class on the upstream. */
+export const effects = {
   keyed: defineStep({ effect: "keyed", run: (call: EffectCall<Act>) => act("POST", "keyed", call) }),
   natural: defineStep({ effect: "natural", run: (call: EffectCall<Act>) => act("PUT", "natural", call) }),
   once: defineStep({ effect: "once", run: (call: EffectCall<Act>) => act("POST", "plain", call) }),

@@ -29,3 +29,25 @@ export function readTold(text: string): Told | undefined {
     ? undefined
     : { message, code, isFinal: final !== undefined, unclear: happened === undefined ? undefined : happened === UNCLEAR };
 }
+
+/** A step of the platform, by its name there. */
+export interface PlatformStepName {
+  readonly type: "do" | "sleep" | "waitForEvent";
+  readonly name: string;
+}
+
+/**
+ * The platform's error, which ended a replay and says nothing about the run, with the step at which it came. A platform that marks the
+ * instance as errored keeps this text, and the keeper reads from it where to restart.
+ */
+export function tellBrokenOff(said: string, { type, name }: PlatformStepName): string {
+  return `${said} (millrace broke off at ${type} ${name})`;
+}
+
+const BROKEN_OFF = / \(millrace broke off at (do|sleep|waitForEvent) (.+)\)$/s;
+
+/** Reads such a text; undefined for any other. */
+export function readBrokenOff(text: string): PlatformStepName | undefined {
+  const [, type, name] = BROKEN_OFF.exec(text) ?? [];
+  return name === undefined ? undefined : { type: type as PlatformStepName["type"], name };
+}

@@ -1,5 +1,6 @@
 import { workflowBinding } from "../contract/bindings.ts";
 import { messageOf } from "../contract/errors.ts";
+import type { PlatformStepName } from "../contract/told-error.ts";
 import { within } from "../contract/within.ts";
 
 /** What the platform says of an instance. */
@@ -19,6 +20,17 @@ export interface PlatformAnswer {
  */
 export async function nudge(instance: WorkflowInstance): Promise<void> {
   await within(instance.sendEvent({ type: "keeper-nudge", payload: {} }));
+}
+
+/**
+ * Has the platform run an instance again from a step, or from its beginning. A step that the platform does not remember (it failed before
+ * its first attempt) cannot be restarted from: the beginning can, and guarded steps answer from the inbox.
+ */
+export async function restartFrom(
+  instance: WorkflowInstance,
+  from: { name: string; type?: PlatformStepName["type"] } | undefined,
+): Promise<void> {
+  await within(from ? instance.restart({ from }).catch(() => instance.restart()) : instance.restart());
 }
 
 /** Asks the platform about an instance. Only "there is no such instance" means that it is lost; any other trouble says nothing about it. */

@@ -3,18 +3,21 @@ import { causeId } from "../contract/cause.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import type { EngineCode } from "../contract/errors.ts";
 import { platformId } from "../contract/ids.ts";
+import { logLine } from "../contract/log-line.ts";
 import { KEEPER_PATIENCE_MS, type Portion } from "../contract/patience.ts";
 import { laneIn } from "../contract/queue.ts";
 import { among, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
-import { askPlatform, nudge } from "../intake/platform.ts";
+import { readBrokenOff } from "../contract/told-error.ts";
+import { askPlatform, nudge, restartFrom } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
 import { type LoggedInstance, logEnd } from "../observe/log/instances.ts";
 import { countEnd } from "../observe/metrics/runs.ts";
 import { tellAgain } from "../signals/assign.ts";
 import { atomically, query } from "../store/d1/retry.ts";
+import { isInfrastructure } from "../store/d1/trouble.ts";
 import { markStarted } from "../store/instances/accept.ts";
-import { lookAtAll, noteLooked } from "../store/instances/look.ts";
+import { lookAtAll, noteLooked, noteRestarted } from "../store/instances/look.ts";
 import { type End, finishInstance, markRunning, revive } from "../store/instances/run.ts";
 import { FAILED, UNDER_WAY, UNSEEN } from "../store/instances/status.ts";
 import { markInDoubt } from "../store/instances/wait.ts";
@@ -29,7 +32,7 @@ const MAX_QUEUED_MS = 900_000;
 
 /**
  * What a row turned out to need. `in lane`: nothing, it waits for its turn · `seen`: nothing, it was started · `asleep`: nothing for a long
- * time · `settled`: never another look · `lives`: its row believed that it was over.
+ * time · `settled`: never another look · `lives`: its row believed that it was over · `restarted`: the platform had ended it with an error of its own, and runs it again.
  */
 type Finding =
   | "leave"
@@ -40,6 +43,7 @@ type Finding =
   | "start"
   | "running"
   | "lives"
+  | "restarted"
   | Pick<End, "status" | "error" | "cause">;
 
 /**
@@ -106,6 +110,7 @@ async function look(
     ...having("running").map((row) => markRunning(row.id)),
     ...having("lives").map(revive),
     ...rows.filter(({ doubted }) => doubted).map(({ id }) => markInDoubt(id)),
+    noteRestarted(having("restarted").map(({ id }) => id)),
     ...found.flatMap(({ row, finding }) => (typeof finding === "object" ? [finishInstance({ id: row.id, run: row.run, ...finding })] : [])),
   ]);
   for (const { row, finding } of found) {
@@ -159,7 +164,7 @@ async function ask(env: EngineEnv, row: Open, local: boolean): Promise<Finding> 
     case "terminated":
       return row.undo === null ? { status: "terminated", error: null } : failure(row, "Its undo was terminated on the platform.");
     case "errored":
-      return failure(row, beginning(error ?? "The platform ended it.", 1000));
+      return errored(row, instance, error ?? "The platform ended it.");
     default:
       if (local && instance) await nudge(instance).catch(() => undefined);
       if (isOver(row)) return "lives";
@@ -167,6 +172,29 @@ async function ask(env: EngineEnv, row: Open, local: boolean): Promise<Finding> 
       return UNSEEN.has(row.status) && status !== "queued" ? "running" : "seen";
   }
 }
+
+/**
+ * The platform has marked a run as errored, and the run has recorded no failure. An error of the platform about itself is no failure of the
+ * run: it is restarted at the step where its replay ended, a bounded number of times.
+ */
+async function errored(row: Open, instance: WorkflowInstance | null, said: string): Promise<Finding> {
+  const at = readBrokenOff(said);
+  if (instance === null || isOver(row) || !(at || isInfrastructure(new Error(said)))) return failure(row, beginning(said, 1000));
+  if (row.broken_off >= MOST_RESTARTS) {
+    const tries = `The platform ended the run ${MOST_RESTARTS + 1} times with an error of its own, and no step failed.`;
+    return failure(row, `${tries} Retry it once the platform works again. The last error: ${beginning(said, 700)}`);
+  }
+  try {
+    await restartFrom(instance, at);
+  } catch {
+    return "leave";
+  }
+  logLine("warn", { log: "restarted", ...namedBy(row), step: at?.name ?? "", error: beginning(said, 1000) });
+  return "restarted";
+}
+
+/** With the pauses between them that is for four hours. */
+const MOST_RESTARTS = 12;
 
 /** Its row says that it ended, as far as anybody knew: a last look shows whether the platform says so too. */
 function isOver({ status }: Open): boolean {

@@ -2,6 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { now, sql } from "../contract/sql.ts";
 import { query } from "../store/d1/retry.ts";
+import { timesBrokenOff } from "../store/instances/look.ts";
 import { AT_REST, GOING_ON, type InstanceStatus } from "../store/instances/status.ts";
 
 /** An instance that is due to be looked at. */
@@ -23,6 +24,8 @@ export interface Open {
   since_ms: number;
   /** 1 when an operator was promised something that the platform has not heard of yet: that comes first. */
   promised: number;
+  /** How often the keeper has restarted the present run because the platform ended it with an error of its own. */
+  broken_off: number;
   /** 1 when it is in doubt, and no effect of it is. */
   undoubted: number;
   /** 1 when an effect of it is in doubt, and its row says that it goes on by itself. */
@@ -35,7 +38,7 @@ export function dueInstances(env: EngineEnv, line: "unseen" | "seen", limit: num
     env.DB,
     sql`
       SELECT id, workflow, tenant_id, subject, correlation_id, status, queue, undo, run, accepted_at, check_at,
-        ${now} - check_at AS overdue_ms, ${now} - accepted_at AS age_ms, ${now} - updated_at AS since_ms,
+        ${now} - check_at AS overdue_ms, ${now} - accepted_at AS age_ms, ${now} - updated_at AS since_ms, ${timesBrokenOff} AS broken_off,
         EXISTS (SELECT 1 FROM actions WHERE applied_at IS NULL AND actions.instance_id = instances.id) AS promised,
         status = 'in_doubt' AND NOT EXISTS (
           SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt') AS undoubted,

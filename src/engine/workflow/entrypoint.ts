@@ -11,7 +11,6 @@ import { Pass } from "../pass/pass.ts";
 import { Doing } from "./doing.ts";
 import { tellEnd } from "./end.ts";
 import { Platform } from "./platform.ts";
-import { isAborted } from "./step-attempts.ts";
 import { asPlatformError } from "./step-error.ts";
 import { Steps } from "./steps.ts";
 import type { Taking } from "./taking.ts";
@@ -74,6 +73,18 @@ async function passThrough<Payload>(definition: WorkflowDefinition<Payload>, { e
   if (definition.steps === "lean") void pass.inbox.proveFirst();
   await pass.assertWanted(event.instanceId).catch((error) => Promise.reject(asPlatformError(error)));
   const platform = new Platform(pass, steps);
+  return platform.brokenOff.orThrow(replay(definition, { pass, platform, deployment }));
+}
+
+/** What a replay works with. */
+interface Replay {
+  readonly pass: Pass;
+  readonly platform: Platform;
+  readonly deployment: Deployment;
+}
+
+async function replay<Payload>(definition: WorkflowDefinition<Payload>, { pass, platform, deployment }: Replay): Promise<unknown> {
+  const { env, envelope, instanceId } = pass;
   try {
     assertOwn(definition, envelope);
     const payload = await platform.reading({ label: "open payload" }, () => unpackPayload(env.PAYLOADS, definition.on, envelope));
@@ -86,8 +97,9 @@ async function passThrough<Payload>(definition: WorkflowDefinition<Payload>, { e
     if (pass.undoes) return await takeAllBack(pass, platform, code);
     return await performAll(pass, platform, code(new Doing(pass, platform, deployment.signalled)));
   } catch (thrown) {
+    // An attempt of ours may have thrown the same words: the platform's own rejection alone counts.
+    if (platform.brokenOff.isSo) throw thrown;
     const error = asMissing(readable(thrown));
-    if (isAborted(error)) throw error;
     await platform.whenQuiet();
     // Made anew by the platform, a complete run does nothing, and stays complete: also where its code would go another way now.
     if (pass.run.isComplete) return undefined;
@@ -99,10 +111,10 @@ async function passThrough<Payload>(definition: WorkflowDefinition<Payload>, { e
 
 /** Runs the code to its end. Answers what it returned, as the platform keeps it. */
 async function performAll(pass: Pass, platform: Platform, code: () => Promise<unknown>): Promise<unknown> {
-  const { kept, changed } = asResult(await platform.untilBrokenOff(code()).finally(() => pass.course.end()));
+  const { kept, changed } = asResult(await platform.followed(code()).finally(() => pass.course.end()));
   if (changed) advise(pass, "", `${changed} Return plain data, such as { at: date.toISOString() } or [...map].`);
   for (const label of pass.guarded.floating) advise(pass, label, NOT_AWAITED);
-  await platform.untilBrokenOff(platform.whenDone());
+  await platform.followed(platform.whenDone());
   await tellEnd(pass, platform, "complete");
   return kept;
 }
@@ -110,7 +122,7 @@ async function performAll(pass: Pass, platform: Platform, code: () => Promise<un
 /** Passes through the code once more to find what it did, and takes that back. Answers how many effects that were. */
 async function takeAllBack(pass: Pass, platform: Platform, code: (taking: Taking) => () => Promise<unknown>): Promise<{ undone: number }> {
   const undoing = new Undoing(pass, platform);
-  const undone = await platform.untilBrokenOff(undoing.undo(code(undoing)));
+  const undone = await platform.followed(undoing.undo(code(undoing)));
   await tellEnd(pass, platform, "terminated");
   return { undone };
 }

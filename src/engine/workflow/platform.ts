@@ -3,6 +3,7 @@ import { type Duration, durationMs } from "../contract/duration.ts";
 import { codeOf } from "../contract/errors.ts";
 import { markedTimeoutMs } from "../contract/read-mark.ts";
 import { ownName } from "../contract/step-names.ts";
+import type { PlatformStepName } from "../contract/told-error.ts";
 import { doubtEventType, isInDoubt } from "../guard/doubt.ts";
 import { resultOf, type StepOutcome } from "../guard/outcome.ts";
 import { unpackOutput } from "../guard/output.ts";
@@ -12,10 +13,12 @@ import { withinStep } from "../pass/advice.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
 import { HELD } from "../signals/held.ts";
+import { isAboutStep } from "../store/d1/trouble.ts";
+import { BrokenOff } from "./broken-off.ts";
 import { nextDelayMs } from "./delay.ts";
 import { Holds } from "./holds.ts";
 import { attemptInPass } from "./in-pass.ts";
-import { isAborted, StepAttempts } from "./step-attempts.ts";
+import { StepAttempts } from "./step-attempts.ts";
 import { endsStep, fromStepError } from "./step-error.ts";
 
 /** A step as the platform is asked for it: the code's own, or one that the engine takes for one of those. */
@@ -30,11 +33,8 @@ export class Platform {
   readonly #steps: WorkflowStep;
   /** Its waits, and what a person holds. */
   readonly holds: Holds;
-  /**
-   * Rejected when the platform breaks the pass off, to make another: what it says of a step then is not how that came out, and no code
-   * hears it.
-   */
-  readonly #brokenOff = Promise.withResolvers<never>();
+  /** Whether the platform has ended the replay with an error of its own. */
+  readonly brokenOff: BrokenOff;
   /** Attempts that are under way, and when the platform gives each up. */
   readonly #attempts = new Map<Promise<unknown>, number>();
   #code: "runs" | "returned" | "threw" | "over" = "runs";
@@ -42,6 +42,7 @@ export class Platform {
   constructor(pass: Pass, steps: WorkflowStep) {
     this.#pass = pass;
     this.#steps = steps;
+    this.brokenOff = new BrokenOff(pass);
     this.holds = new Holds(pass, this);
   }
 
@@ -92,7 +93,7 @@ export class Platform {
       async ({ attempt }) => (isOver() ? never<T>() : attempt === 1 && inPass ? inPass.attempt : make(attempt)),
     );
     const ended = begun.catch(async (told) => {
-      if (isAborted(told)) return this.#breakOff(told);
+      if (!attempts.isOutcome(told)) return isOver() ? never<T>() : this.brokenOff.by(told, { type: "do", name });
       const anew = attempts.ran || (name !== label && !guarded) ? undefined : await this.#pass.inbox.anewAs(label, name);
       if (anew) return this.do({ ...step, label: anew, of: label }, policy, body, begins);
       if (!attempts.ran) this.#pass.inbox.noteReplay();
@@ -130,9 +131,9 @@ export class Platform {
     }
   }
 
-  /** Follows a pass to its end, or until the platform breaks it off or it goes astray. */
-  untilBrokenOff<T>(pass: Promise<T>): Promise<T> {
-    return Promise.race([pass, this.#brokenOff.promise, this.#pass.astray]);
+  /** Follows the author's code, until the platform breaks the replay off or a step contradicts its record. */
+  followed<T>(code: Promise<T>): Promise<T> {
+    return Promise.race([code, this.brokenOff.error, this.#pass.astray]);
   }
 
   /** Whether the pass makes the first attempt at a step itself: where no pass before can have made one. */
@@ -154,14 +155,11 @@ export class Platform {
     this.#pass.lean.noteStep();
   }
 
-  #unlessAborted(error: unknown): Promise<never> {
-    return isAborted(error) ? this.#breakOff(error) : Promise.reject(error);
-  }
-
-  #breakOff(error: unknown): Promise<never> {
-    this.#brokenOff.promise.catch(() => undefined);
-    this.#brokenOff.reject(error);
-    return never();
+  /** A sleep or a wait was rejected. Throws a time-out or a limit; anything else is the platform's own failure. */
+  #unlessAboutStep(error: unknown, step: PlatformStepName): Promise<never> {
+    if (isAboutStep(error)) return Promise.reject(error);
+    const isAwaited = this.#code === "runs" || (this.#code === "returned" && step.type === "waitForEvent");
+    return isAwaited ? this.brokenOff.by(error, step) : never();
   }
 
   /** A policy that the platform cannot take is that step's failure, and not one between steps. */
@@ -203,7 +201,7 @@ export class Platform {
     await this.holds.unlessPaused(step, "asked");
     const since = Date.now();
     this.#noteStep();
-    await this.#steps.sleep(step.label, ms).catch((error) => this.#unlessAborted(error));
+    await this.#steps.sleep(step.label, ms).catch((error) => this.#unlessAboutStep(error, { type: "sleep", name: step.label }));
     this.#pass.inbox.noteWaited();
     const rest = Date.now() - since - ms / 2;
     if (rest < 0) this.#pass.inbox.noteReplay();
@@ -216,7 +214,7 @@ export class Platform {
     this.#noteStep();
     const event = await this.#steps
       .waitForEvent<T>(label, { type, timeout: durationMs(timeout) })
-      .catch((error) => this.#unlessAborted(error));
+      .catch((error) => this.#unlessAboutStep(error, { type: "waitForEvent", name: label }));
     this.#pass.inbox.noteWaited();
     return event.payload;
   }

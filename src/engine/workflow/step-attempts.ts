@@ -1,19 +1,17 @@
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { asUnclear, isDefiniteRefusal, MillraceError, messageOf, readable } from "../contract/errors.ts";
+import { readTold } from "../contract/told-error.ts";
 import { WatchedAttempt } from "../observe/attempts.ts";
 import { asMissing, describeFailure } from "../pass/failure.ts";
 import type { Pass } from "../pass/pass.ts";
+import { isAboutStep, isInfrastructure } from "../store/d1/trouble.ts";
 import { asNamed, asStepError, endsStep } from "./step-error.ts";
 
 /** An attempt begins, by its own clock, so much later than the platform's timer at most. */
 const TIMER_MARGIN_MS = 1000;
 
-/** The local platform's word for a pass that it ends itself. */
-const ABORTED = /^Aborting engine/;
-
-export function isAborted(error: unknown): boolean {
-  return ABORTED.test(messageOf(error));
-}
+/** So much of an attempt's text is looked for in what the platform says: it may put words around it, or cut a long one. */
+const COMPARED_CHARACTERS = 200;
 
 /** Why an attempt failed that the platform has given up, and another has followed: it heard nothing of that itself. */
 const HUNG = new MillraceError("step_timeout", "The attempt did not end in time, though its signal said so: the platform made another.");
@@ -24,6 +22,8 @@ export class StepAttempts {
   /** The last attempt that has failed here. */
   #failed = 0;
   #underWay: { attempt: number; since: number; watched: WatchedAttempt } | undefined;
+  /** What the last attempt threw, as the platform saw it; undefined while one is under way, and after one that succeeded. */
+  #thrown: { readonly text: string } | undefined;
 
   constructor(
     readonly pass: Pass,
@@ -43,6 +43,7 @@ export class StepAttempts {
   /** Makes an attempt. What it throws is noted, and thrown as the platform should see it. */
   async make<T>(attempt: number, work: () => Promise<T>): Promise<T> {
     this.#ran = true;
+    this.#thrown = undefined;
     if (attempt > 1) this.pass.lean.end(this.label);
     const hung = this.#underWay;
     if (hung) hung.watched.failed(describeFailure(this.label, hung.attempt, HUNG), "retried", HUNG);
@@ -54,11 +55,26 @@ export class StepAttempts {
     } catch (thrown) {
       const error = this.#besideEarlier(attempt, asNamed(asMissing(readable(thrown))));
       const told = asStepError(error);
+      this.#thrown = { text: messageOf(told).slice(0, COMPARED_CHARACTERS) };
       if (!isSimulatedDeath(error)) this.#note(watched, error, endsStep(told) || attempt > this.limit);
       throw told;
     } finally {
       if (this.#underWay === own) this.#underWay = undefined;
     }
+  }
+
+  /**
+   * True when the platform's rejection says how the step ended: with what an attempt of ours threw, now or in an earlier replay, or with
+   * a limit or the time-out of the platform. False when the platform failed itself: an engine that a deployment resets rejects every call
+   * under way, and the step may have succeeded. An unknown text is the failure of an earlier replay where there may have been one.
+   */
+  isOutcome(error: unknown): boolean {
+    const text = messageOf(error);
+    if (readTold(text)) return true;
+    if (isInfrastructure(error)) return false;
+    if (isAboutStep(error)) return true;
+    const { inbox, course } = this.pass;
+    return this.#ran ? this.#thrown !== undefined && text.includes(this.#thrown.text) : inbox.mayFollow && !course.isBeyond;
   }
 
   /**

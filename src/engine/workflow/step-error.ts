@@ -3,6 +3,7 @@ import { codeOf, isTerminal, MillraceError, messageOf, NON_RETRYABLE, saysTermin
 import { framesOf } from "../contract/stack.ts";
 import { readTold, tellError } from "../contract/told-error.ts";
 import { errorOf } from "../pass/caught.ts";
+import { isInfrastructure } from "../store/d1/trouble.ts";
 
 /** True for errors that end a step at once, as the platform is told them (`asStepError`). All others are retried. */
 export function endsStep(told: unknown): boolean {
@@ -18,10 +19,11 @@ export function asPlatformError(error: unknown): unknown {
 
 /** The same for a step's error, which later passes hear again: the platform keeps its message alone, so its code goes with that. */
 export function asStepError(error: unknown): unknown {
-  const code = codeOf(error);
+  // The platform could have thrown the same words: with a code they are an attempt's, in this replay and in every later one.
+  const code = codeOf(error) ?? (isInfrastructure(error) ? "step_failed" : undefined);
   if (code === undefined) return withoutCode(error);
   const text = tellError({ message: messageOf(error), code, isFinal: saysTerminal(error), unclear: unclearOf(error) });
-  if (isTerminal(error)) return new NonRetryableError(text);
+  if (isTerminal(error) || error instanceof NonRetryableError || isByName(error)) return new NonRetryableError(text);
   return new Error(text.startsWith(NON_RETRYABLE) ? `Error: ${text}` : text);
 }
 

@@ -7,7 +7,7 @@ import { laneIn } from "../../contract/queue.ts";
 import { sql } from "../../contract/sql.ts";
 import { within } from "../../contract/within.ts";
 import { doubtEventType } from "../../guard/doubt.ts";
-import { askPlatform, type PlatformAnswer } from "../../intake/platform.ts";
+import { askPlatform, type PlatformAnswer, restartFrom } from "../../intake/platform.ts";
 import { startInstances } from "../../intake/start.ts";
 import { tellEnded } from "../../lanes/turns-stub.ts";
 import { type Approval, answerEventType } from "../../signals/approval.ts";
@@ -211,11 +211,8 @@ async function notYet(env: EngineEnv, instance: WorkflowInstance, { attempts }: 
 }
 
 async function restartRun(env: EngineEnv, instance: WorkflowInstance, action: OpenAction): Promise<void> {
-  // A step the platform does not remember (it failed before its first attempt) cannot be restarted from: the beginning can, and guarded
-  // steps answer from the inbox.
   const { from_step: name } = action;
-  const begun = name ? instance.restart({ from: { name } }).catch(() => instance.restart()) : instance.restart();
-  await within(begun);
+  await restartFrom(instance, name ? { name } : undefined);
   await atomically(env.DB, [noteRunBegun(action.id)]);
   await crashPoint("restarted, not told");
 }

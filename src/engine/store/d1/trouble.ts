@@ -60,6 +60,43 @@ export function asUnavailable(error: unknown, who: string): unknown {
   );
 }
 
+/**
+ * The platform's own reasons to refuse a step for good: a limit, or its time-out. They say how the step ended, and a repeat changes nothing.
+ * `exceeded`: our own Worker was ended by its limit of CPU or memory while it made an attempt.
+ */
+const ABOUT_STEP =
+  /\bExecution timed out\b|\btoo (?:large|big)\b|not serialisable|not serializable|could not be cloned|DataCloneError|exceeded the .*storage limit|The limit of [\d,]+ steps|invalid format|exceeds max length|Worker exceeded/i;
+/** The Workflows engine's words for its own end, whatever follows. */
+const ABORTED = /\bAborting engine\b/;
+const OF_ENGINE =
+  /WorkflowInternalError|internal workflows error|internal error; reference|The delay function for step|\bdisconnected\b|RPC (?:session|stub|receiver)/i;
+
+/** True for an engine that ends itself: at its grace period, or when an operator restarts or terminates the instance. */
+export function isAborted(error: unknown): boolean {
+  return ABORTED.test(messageOf(error));
+}
+
+/** True for the platform's word that a step ended: at a limit, or at its time-out. */
+export function isAboutStep(error: unknown): boolean {
+  return !isAborted(error) && ABOUT_STEP.test(namedText(error));
+}
+
+/** True for an error of the platform about itself: an object that was reset, a lost connection, an internal error. */
+export function isInfrastructure(error: unknown): boolean {
+  if (codeOf(error) !== undefined || isAboutStep(error)) return false;
+  const text = namedText(error);
+  return ABORTED.test(text) || OF_ENGINE.test(text) || troubleOf(error instanceof Error ? error : new Error(text)) !== "fatal";
+}
+
+/** The platform may put the name of an error into its message, or keep it apart. */
+function namedText(error: unknown): string {
+  try {
+    return error instanceof Error ? `${error.name}: ${error.message}` : messageOf(error);
+  } catch {
+    return messageOf(error);
+  }
+}
+
 /** Milliseconds before the platform, or our own bounded queue, wants to hear of the same again. */
 export function comeBackMs(error: unknown): number {
   return seen(error).delayMs;

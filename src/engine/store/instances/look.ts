@@ -1,5 +1,5 @@
 import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
-import { among, now, type Statement, sql } from "../../contract/sql.ts";
+import { among, fragment, now, type Statement, sql } from "../../contract/sql.ts";
 import { BEGUN, FAILED, GOING_ON, UNDER_WAY, UNSEEN, WORKING } from "./status.ts";
 
 /** When an instance is looked at next, and what this look has found out about it. */
@@ -73,3 +73,25 @@ export function lookAgain(ids: readonly string[]): Statement {
     UPDATE instances SET check_at = ${now}, seen = 1
     WHERE id IN ${among(ids)} AND (status IN ${UNDER_WAY} OR status IN ${FAILED}) AND (check_at IS NULL OR check_at > ${now})`;
 }
+
+/** The keeper looks soon at an instance whose replay the platform ended, where it would come only after more than a minute. */
+export function lookSoon(id: string): Statement {
+  return sql`
+    UPDATE instances SET check_at = ${now} + ${KEEPER_PATIENCE_MS}, seen = 1
+    WHERE id = ${id} AND status IN ${UNDER_WAY} AND check_at > ${now} + ${MINUTE_MS}`;
+}
+
+const MINUTE_MS = 60_000;
+
+/** How often the keeper has restarted an instance's present run because the platform ended it with an error of its own. */
+export const timesBrokenOff = fragment("iif(broken_off->>0 = run, broken_off->>1, 0)");
+
+/** The keeper has restarted these runs once more for that reason. Each pause to its next look is twice as long, from 10 s to an hour. */
+export function noteRestarted(ids: readonly string[]): Statement {
+  return sql`
+    UPDATE instances SET broken_off = json_array(run, ${timesBrokenOff} + 1),
+      check_at = max(check_at, ${now} + min(${HOUR_MS}, ${KEEPER_PATIENCE_MS} * (1 << ${timesBrokenOff})))
+    WHERE id IN ${among(ids)}`;
+}
+
+const HOUR_MS = 3_600_000;

@@ -1,0 +1,68 @@
+import { messageOf } from "../contract/errors.ts";
+import { logLine } from "../contract/log-line.ts";
+import { beginning } from "../contract/text.ts";
+import { type PlatformStepName, tellBrokenOff } from "../contract/told-error.ts";
+import { within } from "../contract/within.ts";
+import { loggedInstance } from "../observe/log/instances.ts";
+import type { Pass } from "../pass/pass.ts";
+import { query } from "../store/d1/retry.ts";
+import { isAborted } from "../store/d1/trouble.ts";
+import { lookSoon } from "../store/instances/look.ts";
+
+/** Longest wait for the keeper's next look to be brought forward: the database may be out of reach as well. */
+const LOOK_LIMIT_MS = 2000;
+/** So much of the platform's error is kept with the instance. */
+const MAX_ERROR_CHARACTERS = 500;
+
+/**
+ * The end of a replay by an error of the platform itself. The author's code never receives that error: `catch { refund }` would compensate
+ * a step that did not fail. Nothing is recorded of it either: no status, no callback, no turn of a lane.
+ *
+ * `run` throws the error, and does not stay pending. An engine that was reset does not receive it, and replays the run from its remembered
+ * steps. An engine that still lives marks the instance as errored, and the keeper restarts it at this step. That engine would wait for ever
+ * for a `run` that never settles, and the keeper could not tell such a run from one at work.
+ */
+export class BrokenOff {
+  readonly #pass: Pass;
+  readonly #rejected = Promise.withResolvers<never>();
+  #isSo = false;
+
+  constructor(pass: Pass) {
+    this.#pass = pass;
+    this.#rejected.promise.catch(() => undefined);
+  }
+
+  /** Rejected with what `run` throws. */
+  get error(): Promise<never> {
+    return this.#rejected.promise;
+  }
+
+  get isSo(): boolean {
+    return this.#isSo;
+  }
+
+  /** The platform has rejected a call with an error of its own. Never settles, so that the code that called the step hears nothing. */
+  by(error: unknown, step: PlatformStepName): Promise<never> {
+    if (!this.#isSo) {
+      this.#isSo = true;
+      this.#pass.course.end();
+      const said = beginning(messageOf(error), MAX_ERROR_CHARACTERS);
+      logLine("warn", { log: "broken_off", ...loggedInstance(this.#pass), step: step.name, error: said });
+      // An engine that ends itself knows its own words, and changes no status because of them.
+      this.#rejected.reject(isAborted(error) ? error : new Error(tellBrokenOff(said, step)));
+    }
+    return new Promise(() => undefined);
+  }
+
+  /** Follows the whole replay. One that ends so brings the keeper's next look forward, which may be a day away for a run that slept. */
+  async orThrow<T>(replay: Promise<T>): Promise<T> {
+    try {
+      return await Promise.race([replay, this.error]);
+    } catch (error) {
+      if (!this.#isSo) throw error;
+      const { env, instanceId } = this.#pass;
+      await within(query(env.DB, lookSoon(instanceId)), LOOK_LIMIT_MS).catch(() => undefined);
+      return this.error;
+    }
+  }
+}

@@ -1,0 +1,68 @@
+import { env } from "cloudflare:workers";
+import { instanceId as idOf } from "millrace";
+import { onTestFinished } from "vitest";
+import { type Strike, strikes, struck } from "../../probe/strikes.ts";
+import { keeperRound, rows, until } from "../harness.ts";
+
+/** What the platform says when it fails itself, by the name that a test has for it. */
+export const WORDS: Readonly<Record<string, () => Error>> = {
+  "a deployment": () => new Error("Durable Object reset because its code was updated."),
+  "a grace period": () => new Error("Aborting engine: Grace period complete"),
+  "a lost connection": () => new Error("Network connection lost."),
+  "an internal error": () => new Error("internal error; reference = 4s8du2tq9b7v"),
+  "a storage failure": () => named("WorkflowInternalError", "Storage failure for charge-1 due to internal error."),
+  "a lost attempt": () => named("WorkflowInternalError", "Attempt failed due to internal workflows error"),
+  "a name in the text": () => new Error("WorkflowInternalError: Attempt failed due to internal workflows error"),
+  "an overload": () => new Error("Durable Object is overloaded. Requests queued for too long."),
+};
+
+function named(name: string, message: string): Error {
+  return Object.assign(new Error(message), { name });
+}
+
+/** Records for each instance that its row has said `errored`, however shortly. */
+export async function watchErrored(): Promise<void> {
+  await env.DB.exec(
+    "CREATE TRIGGER IF NOT EXISTS probe_errored AFTER UPDATE OF status ON instances WHEN NEW.status = 'errored' BEGIN INSERT INTO probe_rows (id, kind, name) VALUES (hex(randomblob(16)), 'errored', NEW.id); END",
+  );
+}
+
+export async function unwatchErrored(): Promise<void> {
+  await env.DB.exec("DROP TRIGGER IF EXISTS probe_errored");
+}
+
+/** How often the rows of these instances have said `errored`. */
+export async function timesErrored(ids: readonly string[]): Promise<number> {
+  const found = await rows(
+    "SELECT 1 FROM probe_rows WHERE kind = 'errored' AND name IN (SELECT value FROM json_each(?1))",
+    JSON.stringify(ids),
+  );
+  return found.length;
+}
+
+/** Plans what the platform does to a run, until the test ends. */
+export function strike(name: string, ...plan: Strike[]): void {
+  strikes.set(name, plan);
+  onTestFinished(() => {
+    strikes.delete(name);
+    struck.delete(name);
+  });
+}
+
+/** Lets the keeper make its rounds until no row of these instances is under way. Answers their statuses, in their order. */
+export async function afterRounds(ids: readonly string[], patienceMs = 50_000): Promise<(string | undefined)[]> {
+  const statuses = async () => {
+    await keeperRound();
+    const found = await rows<{ id: string; status: string }>(
+      "SELECT id, status FROM instances WHERE id IN (SELECT value FROM json_each(?1))",
+      JSON.stringify(ids),
+    );
+    const byId = new Map(found.map(({ id, status }) => [id, status]));
+    return ids.map((id) => byId.get(id));
+  };
+  const ends = new Set<string | undefined>(["complete", "errored", "terminated", "skipped"]);
+  return until(statuses, (all) => all.every((status) => ends.has(status)), patienceMs);
+}
+
+/** A lab run's id, by its name. */
+export const labId = (name: string) => idOf("acme", "lab", name);

@@ -1,0 +1,98 @@
+import type { WorkflowEvent, WorkflowStep } from "cloudflare:workers";
+
+type Call = "do" | "sleep" | "waitForEvent";
+
+/**
+ * The platform rejects one call of a run with an error of its own: before it begins the step, while an attempt is under way, or after the
+ * step has ended, whose result it then loses or keeps.
+ */
+export interface Strike {
+  readonly call: Call;
+  /** The step's name on the platform; any step of that call where it is missing. */
+  readonly step?: string;
+  readonly when: "before" | "under way" | "behind";
+  readonly says: Error;
+  /** `dies`: the engine is gone, and replays the run from its remembered steps. `lives`: it marks the instance as errored. */
+  readonly engine: "dies" | "lives";
+  /** How many calls in all. Default: one. */
+  times?: number;
+}
+
+/** What is planned for each run, by the subject of its command; a strike that was made is taken out. */
+export const strikes = new Map<string, Strike[]>();
+
+/** What each run was struck with, by the same name. */
+export const struck = new Map<string, Strike[]>();
+
+/** The local engine's word for its own end, at which it changes no status. */
+const DIES = "Aborting engine: Grace period complete";
+
+type Run = (event: Readonly<WorkflowEvent<never>>, steps: WorkflowStep) => Promise<unknown>;
+
+/** A run of which the platform rejects the calls that are planned. An engine that dies hears nothing of how its replay ended. */
+export async function runStruck(run: Run, event: Readonly<WorkflowEvent<never>>, steps: WorkflowStep): Promise<unknown> {
+  const { subject } = event.payload as { subject: string };
+  const before = struck.get(subject)?.length ?? 0;
+  try {
+    return await run(event, strikes.has(subject) ? struckSteps(subject, steps) : steps);
+  } catch (error) {
+    if (
+      struck
+        .get(subject)
+        ?.slice(before)
+        .some(({ engine }) => engine === "dies")
+    )
+      throw new Error(DIES);
+    throw error;
+  }
+}
+
+function struckSteps(subject: string, steps: WorkflowStep): WorkflowStep {
+  const due = (call: Call, step: string): Strike | undefined => {
+    const plan = strikes.get(subject) ?? [];
+    const found = plan.find((one) => one.call === call && (one.step ?? step) === step);
+    if (!found) return undefined;
+    found.times = (found.times ?? 1) - 1;
+    if (found.times === 0) plan.splice(plan.indexOf(found), 1);
+    struck.set(subject, [...(struck.get(subject) ?? []), found]);
+    return found;
+  };
+  const reject = async ({ when, says }: Strike, go: (begun: () => void) => Promise<unknown>): Promise<never> => {
+    const begun = Promise.withResolvers<void>();
+    if (when === "behind") await go(begun.resolve).catch(() => undefined);
+    if (when === "under way") {
+      go(begun.resolve).catch(() => undefined);
+      await begun.promise;
+    }
+    throw says;
+  };
+  return {
+    async do(name: string, config: object, body: (call: object) => Promise<unknown>) {
+      const go = (begun: () => void) => {
+        const made = (call: object) => {
+          begun();
+          return body(call);
+        };
+        return (steps.do as unknown as (...args: unknown[]) => Promise<unknown>)(name, config, made);
+      };
+      const strike = due("do", name);
+      return strike ? reject(strike, go) : go(() => undefined);
+    },
+    async sleep(name: string, ms: number) {
+      const strike = due("sleep", name);
+      const go = (begun: () => void) => {
+        begun();
+        return steps.sleep(name, ms);
+      };
+      return strike ? reject(strike, go) : steps.sleep(name, ms);
+    },
+    async waitForEvent(name: string, options: { type: string; timeout?: number }) {
+      const strike = due("waitForEvent", name);
+      const go = (begun: () => void) => {
+        begun();
+        return steps.waitForEvent(name, options);
+      };
+      return strike ? reject(strike, go) : steps.waitForEvent(name, options);
+    },
+  } as unknown as WorkflowStep;
+}
