@@ -49,23 +49,23 @@ const QUIET_MS = 150;
 /** Tries a case on an engine: its run, its restarts, its undo, and its run after that. */
 export async function trialOn(stage: Stage, { program, faults = [], world = {} }: Case, manner: Manner = {}): Promise<Proof> {
   const all: World = { copies: 0, clicks: [], orders: [], restarts: 0, ends: "stays", ...world };
-  const { name = `proof-${crypto.randomUUID().slice(0, 13)}`, patienceMs = CONVERGES_MS, lateMs = 0, lookMs = LOOK_MS } = manner;
+  const { name = `proof-${crypto.randomUUID().slice(0, 13)}`, ...given } = manner;
   const run = { name, id: await stage.idOf(name), program };
-  return new Trial(stage, run, { faults, world: all, patienceMs, lateMs, lookMs })
+  const times: Times = { patienceMs: CONVERGES_MS, mostMs: 0, lateMs: 0, lookMs: LOOK_MS, ...given };
+  return new Trial(stage, run, { faults, world: all, times })
     .whole()
     .catch((error) => ({ ...NOTHING, problems: [`stuck: threw ${String(error)}`] }));
 }
 
-type Planned = Required<Omit<Manner, "name">> & { faults: readonly Fault[]; world: World };
+type Times = Required<Omit<Manner, "name">>;
+type Planned = { faults: readonly Fault[]; world: World; times: Times };
 
 class Trial {
   readonly #stage: Stage;
   readonly #run: Subject;
   readonly #world: World;
   readonly #faults: readonly Fault[];
-  readonly #patienceMs: number;
-  readonly #lateMs: number;
-  readonly #lookMs: number;
+  readonly #times: Times;
   readonly #outside: Outside;
   readonly #stops: Stops;
   readonly #begunAt = Date.now();
@@ -77,14 +77,12 @@ class Trial {
   #undos = 0;
   #isClosed = false;
 
-  constructor(stage: Stage, run: Subject, { faults, world, patienceMs, lateMs, lookMs }: Planned) {
+  constructor(stage: Stage, run: Subject, { faults, world, times }: Planned) {
     this.#stage = stage;
     this.#run = run;
     this.#world = world;
     this.#faults = faults;
-    this.#patienceMs = patienceMs;
-    this.#lateMs = lateMs;
-    this.#lookMs = lookMs;
+    this.#times = times;
     this.#outside = new Outside(stage, run, world, faults.length === 0 && stage.disturbedUntil() === 0);
     this.#stops = new Stops(stage, run, this.#outside.operators);
   }
@@ -263,7 +261,7 @@ class Trial {
   async #converge(wanted: Verdict["ended"], watched?: Watch): Promise<string[]> {
     const { id } = this.#run;
     const begunAt = Date.now();
-    let retries = 0;
+    let [retries, looks] = [0, 0];
     let late: string | undefined;
     for (;;) {
       const row = await rowOf(this.#stage, id);
@@ -271,13 +269,14 @@ class Trial {
       const isThere = (isClosed || row?.status === wanted) && this.#hasClicked;
       const open = isThere ? await openOf(this.#stage, this.#run, isClosed ? "terminated" : wanted) : [`the row says ${row?.status}`];
       const takenMs = Date.now() - Math.max(begunAt, this.#stage.disturbedUntil(), watched?.struckUntil() ?? 0);
+      const seenMs = this.#times.mostMs > takenMs ? Math.min(takenMs, looks++ * this.#times.lookMs) : takenMs;
       this.#proof.slowestMs = Math.max(this.#proof.slowestMs, takenMs);
       this.#isClosed = isClosed;
-      const lateMs = takenMs - this.#patienceMs;
+      const lateMs = seenMs - this.#times.patienceMs;
       if (open.length === 0) return late === undefined ? [] : [`${late}${IT_ENDED} ${Math.round(lateMs / 1000)} s later`];
       if (lateMs > 0)
-        late ??= `stuck: has not come to its end: ${open.join(", ")}${this.#lateMs > 0 ? await evidenceOf(this.#stage, this.#run) : ""}`;
-      if (late !== undefined && lateMs > this.#lateMs) return [late];
+        late ??= `stuck: has not come to its end: ${open.join(", ")}${this.#times.lateMs > 0 ? await evidenceOf(this.#stage, this.#run) : ""}`;
+      if (late !== undefined && lateMs > this.#times.lateMs) return [late];
       if (row) await this.#outside.look(row).catch(() => undefined);
       if (row?.status === "errored" || (row?.status === "terminated" && wanted === "complete")) {
         if (retries === RETRIES) return [`stuck: is ${row.status} after ${RETRIES} retries: ${row.error}`];
@@ -291,7 +290,7 @@ class Trial {
         }
       }
       await rounds(this.#stage);
-      await pause(this.#lookMs);
+      await pause(this.#times.lookMs);
     }
   }
 }
