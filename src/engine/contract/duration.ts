@@ -8,6 +8,11 @@ export const YEAR_MS = 365 * 86_400_000;
 
 const UNIT_MS: Record<string, number> = { second: 1000, minute: 60_000, hour: 3_600_000, day: 86_400_000, week: 604_800_000 };
 
+/** True for a number below 0 and for NaN: a time that has passed, where a duration is computed from the clock. */
+export function isNoLength(duration: Duration): duration is number {
+  return typeof duration === "number" && !(duration >= 0);
+}
+
 /** Milliseconds in a duration. Errors: `config_invalid` for a unit it does not know, and for what is no length of time. */
 export function durationMs(duration: Duration): number {
   const [, amount, unit = ""] = /^(\S+) ([a-z]+?)s?$/.exec(String(duration)) ?? [];

@@ -38,11 +38,16 @@ export interface Answered {
 }
 
 /**
- * What the database says of a table or column that is not there, in words that say what to do: no further attempt can cure it. Any other
- * error as it is.
+ * A statement that the database refuses whenever it is sent, in words that say what to do: no further attempt can cure it. Any other error
+ * as it is.
  */
-export function asMissing(error: unknown): unknown {
-  const [, what, name, table, column] = (codeOf(error) === undefined && MISSING.exec(messageOf(error))) || [];
+export function asWrongStatement(error: unknown): unknown {
+  if (codeOf(error) !== undefined) return error;
+  const message = messageOf(error);
+  const [, wrong] = WRONG.exec(message) ?? [];
+  if (wrong)
+    return new MillraceError("config_invalid", `The database refuses the statement: ${wrong}. Change it, then retry the instance.`);
+  const [, what, name, table, column] = MISSING.exec(message) ?? [];
   const missing = what ? `${what} "${name}"` : table && `column "${column}" in the table "${table}"`;
   if (!missing) return error;
   const said = `The database has no ${missing}. Is it spelt so, and is the migration applied that makes it? Then retry the instance.`;
@@ -51,6 +56,29 @@ export function asMissing(error: unknown): unknown {
 
 const MISSING =
   /^(?:D1_ERROR: )?(?:no such (table|column): (\S+?)|table (\S+) has no column named (\S+?))(?: at offset \d+)?(?:: SQLITE_ERROR)?$/;
+
+/** SQLite's words for a statement that it cannot prepare, whatever the tables hold. */
+const WRONG = new RegExp(
+  `^(?:D1_ERROR: )?(${[
+    'near ".*?": syntax error',
+    "incomplete input",
+    "unrecognized token: .*?",
+    "(?:no such function|no such collation sequence|ambiguous column name|no such module): \\S+?",
+    "(?:too many SQL variables|variable number must be between|parser stack overflow|Expression tree is too large).*?",
+    "(?:too many (?:columns|terms|FROM clause terms)|at most \\d+ tables in a join).*?",
+    "wrong number of arguments to function .*?",
+    "(?:misuse of (?:aggregate|window) function|misuse of aggregate:|not authorized to use function:) .*?",
+    "table \\S+ has \\d+ columns? but \\d+ values were supplied",
+    "\\d+ values for \\d+ columns",
+    "all VALUES must have the same number of terms",
+    "SELECTs to the left and right of .*? do not have the same number of result columns",
+    "sub-select returns \\d+ columns - expected \\d+",
+    "row value misused",
+    "ON CONFLICT clause does not match any PRIMARY KEY or UNIQUE constraint",
+    "(?:string or blob|statement) too (?:big|long)",
+  ].join("|")})(?: at offset \\d+)?(?:: SQLITE_(?:ERROR|RANGE|TOOBIG|AUTH))?$`,
+  "s",
+);
 
 /** Describes an attempt's error for people and for the database. Messages are bounded; stacks and payloads stay out. */
 export function describeFailure(step: string, attempts: number, error: unknown): Failure {

@@ -1,5 +1,5 @@
 import { assertDeclared } from "../contract/declared.ts";
-import { type Duration, durationInWords, durationMs, YEAR_MS } from "../contract/duration.ts";
+import { type Duration, durationInWords, durationMs, isNoLength, YEAR_MS } from "../contract/duration.ts";
 import { issuesOf, subjectSchema } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { logWait } from "../observe/log/instances.ts";
@@ -88,6 +88,7 @@ function assertSignalled(signalled: ReadonlySet<string>, type: string): void {
 /** How long a step waits. A length that the platform cannot take is that step's failure, and not one between steps. Errors: `config_invalid`. */
 export function lastingMs(pass: Pass, label: string, duration: Duration): number {
   try {
+    assertDeclared(!isNoLength(duration), `"${label}" lasts ${duration} ms. ${FROM_CLOCK}`);
     const ms = durationMs(duration);
     assertDeclared(
       ms <= YEAR_MS,
@@ -99,6 +100,10 @@ export function lastingMs(pass: Pass, label: string, duration: Duration): number
     throw error;
   }
 }
+
+const FROM_CLOCK =
+  "A duration must not be computed from the clock: each replay computes another one. Compute it in a step, which is remembered: " +
+  'const ms = await step.read("time left", async () => Math.max(0, dueAt - Date.now())).';
 
 /** Refuses a subject that no event has: the wait would last for nothing. */
 function assertSubject(label: string, subject: string): void {

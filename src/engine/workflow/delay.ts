@@ -1,6 +1,8 @@
+import { workflowBinding } from "../contract/bindings.ts";
 import { backoffMs, durationMs } from "../contract/duration.ts";
 import { askedDelayMs } from "../contract/errors.ts";
 import type { Retries } from "../guard/step.ts";
+import type { Pass } from "../pass/pass.ts";
 
 /**
  * Milliseconds before the next attempt: the policy's back-off, capped at an hour, or the wait that the error names where that is longer. An
@@ -22,5 +24,23 @@ function backOffMs(retries: Retries, attempt: number): number {
       return Math.min(delayMs * attempt, 3_600_000);
     case "exponential":
       return backoffMs(attempt, delayMs, 3_600_000);
+  }
+}
+
+/** The platform streams what happened, then what happens. Its history has ended when nothing came for this long. */
+const WAIT_MS = { first: 1000, next: 50 };
+
+/** True where the platform remembers that a sleep of this run is over, whatever its length was. */
+export async function wasSlept({ env, workflow, instanceId }: Pass, label: string): Promise<boolean> {
+  const instance = await workflowBinding(env, workflow).get(instanceId);
+  const ended = await instance.subscribe({ filter: ["sleep_completed"] });
+  try {
+    for (let waitMs = WAIT_MS.first; ; waitMs = WAIT_MS.next) {
+      const next = await Promise.race([ended.next().catch(() => undefined), scheduler.wait(waitMs)]);
+      if (!next || next.done) return false;
+      if ("stepName" in next.value && next.value.stepName.replace(/-\d+$/, "") === label) return true;
+    }
+  } finally {
+    ended[Symbol.dispose]();
   }
 }

@@ -1,4 +1,4 @@
-import type { Duration } from "../contract/duration.ts";
+import { type Duration, isNoLength } from "../contract/duration.ts";
 import { attemptCommit } from "../guard/commit.ts";
 import { attemptEffect } from "../guard/effect.ts";
 import type { StepOutcome } from "../guard/outcome.ts";
@@ -9,6 +9,7 @@ import type { StepCall } from "../pass/step-call.ts";
 import type { Approval } from "../signals/approval.ts";
 import type { ApprovalRequest } from "./approve.ts";
 import { askPerson, awaitEvent, lastingMs } from "./await.ts";
+import { wasSlept } from "./delay.ts";
 import type { Platform } from "./platform.ts";
 import type { CommitRequest, EffectRequest, EventRequest, Taking } from "./taking.ts";
 
@@ -42,7 +43,10 @@ export class Doing implements Taking {
   }
 
   sleep(step: StepCall, duration: Duration): Promise<void> {
-    return this.pass.take(step, async () => this.platform.sleep(step, lastingMs(this.pass, step.label, duration)));
+    return this.pass.take(step, async () => {
+      if (isNoLength(duration) && (await wasSlept(this.pass, step.label).catch(() => false))) return;
+      await this.platform.sleep(step, lastingMs(this.pass, step.label, duration));
+    });
   }
 
   waitFor<Payload>(step: StepCall, request: EventRequest, open: (envelope: string) => Promise<Payload>): Promise<Payload> {

@@ -6,7 +6,7 @@ import { openParams, type Params } from "../contract/params.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import { asResult } from "../guard/result.ts";
 import { advise, betweenSteps } from "../pass/advice.ts";
-import { asMissing } from "../pass/failure.ts";
+import { asWrongStatement } from "../pass/failure.ts";
 import { Pass } from "../pass/pass.ts";
 import { Doing } from "./doing.ts";
 import { tellEnd } from "./end.ts";
@@ -99,7 +99,7 @@ async function replay<Payload>(definition: WorkflowDefinition<Payload>, { pass, 
   } catch (thrown) {
     // An attempt of ours may have thrown the same words: the platform's own rejection alone counts.
     if (platform.brokenOff.isSo) throw thrown;
-    const error = asMissing(readable(thrown));
+    const error = asWrongStatement(readable(thrown));
     await platform.whenQuiet();
     // Made anew by the platform, a complete run does nothing, and stays complete: also where its code would go another way now.
     if (pass.run.isComplete) return undefined;

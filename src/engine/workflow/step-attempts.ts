@@ -2,7 +2,7 @@ import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { asUnclear, isDefiniteRefusal, MillraceError, messageOf, readable } from "../contract/errors.ts";
 import { readTold } from "../contract/told-error.ts";
 import { WatchedAttempt } from "../observe/attempts.ts";
-import { asMissing, describeFailure } from "../pass/failure.ts";
+import { asWrongStatement, describeFailure } from "../pass/failure.ts";
 import type { Pass } from "../pass/pass.ts";
 import { isAboutStep, isInfrastructure } from "../store/d1/trouble.ts";
 import { asNamed, asStepError, endsStep } from "./step-error.ts";
@@ -53,7 +53,7 @@ export class StepAttempts {
     try {
       return await watched.make(work);
     } catch (thrown) {
-      const error = this.#besideEarlier(attempt, asNamed(asMissing(readable(thrown))));
+      const error = this.#besideEarlier(attempt, asNamed(asWrongStatement(readable(thrown))));
       const told = asStepError(error);
       this.#thrown = { text: messageOf(told).slice(0, COMPARED_CHARACTERS) };
       if (!isSimulatedDeath(error)) this.#note(watched, error, endsStep(told) || attempt > this.limit);

@@ -10,6 +10,12 @@ import { shapeOf } from "./one-statement.ts";
  */
 const MAX_VALUE_BYTES = 1_900_000;
 
+/** Values that D1 takes in one statement. See https://developers.cloudflare.com/d1/platform/limits/ */
+const MAX_VALUES = 100;
+
+/** Longest text of a statement, in bytes. D1 takes 100,000; the casts of 100 whole numbers need their part. */
+const MAX_TEXT_BYTES = 98_000;
+
 /** A statement that was looked at: it has text, its values can be bound, and what they weigh is known. */
 export interface Bindable {
   readonly text: string;
@@ -24,8 +30,8 @@ const NOTHING: Bindable = { text: "SELECT 1 WHERE 0", params: [], bytes: 0 };
 
 /**
  * Looks at a statement before it can do harm to others. Errors: `config_invalid` for what is no statement (`condition && sql\`…\`` with a
- * false condition), for several in one text, for one that takes more or fewer values than it is given, and for numbers that no column can
- * hold; `payload_too_large` for a value that D1 would refuse.
+ * false condition), for several in one text, for one that takes more or fewer values than it is given, for more values or a longer text
+ * than D1 takes, and for numbers that no column can hold; `payload_too_large` for a value that D1 would refuse.
  */
 export function bindable(statement: Statement | RowStatement): Bindable {
   const { text, row, params } = (statement ?? {}) as Partial<Statement & RowStatement>;
@@ -40,6 +46,8 @@ export function bindable(statement: Statement | RowStatement): Bindable {
   if (statements === 0) return NOTHING;
   const given = row === undefined ? (params ?? []).length : 1;
   if (parameters !== given) throw notAsMany(text, parameters, given);
+  if (given > MAX_VALUES) throw tooManyValues(text, given);
+  if (text.length > MAX_TEXT_BYTES / 3 && byteLength(text) > MAX_TEXT_BYTES) throw tooLong(text);
   if (row !== undefined) {
     const beyond = Object.entries(row).find(([, value]) => isBeyondJson(value));
     if (beyond) throw notANumber(beyond[1], text, beyond[0]);
@@ -87,6 +95,20 @@ function notAsMany(text: string, parameters: number, given: number): MillraceErr
   return new MillraceError(
     "config_invalid",
     `A statement takes ${parameters} values and is given ${given} (${shown(text)}): write it with sql\`…\`, or a row's as … FROM json_each(?1).`,
+  );
+}
+
+function tooManyValues(text: string, given: number): MillraceError {
+  return new MillraceError(
+    "config_invalid",
+    `A statement has ${given} values (${shown(text)}); D1 takes ${MAX_VALUES} in a statement: split it, or give it a list as one JSON value, … FROM json_each(\${JSON.stringify(rows)}).`,
+  );
+}
+
+function tooLong(text: string): MillraceError {
+  return new MillraceError(
+    "config_invalid",
+    `A statement has ${byteLength(text)} bytes (${shown(text)}); at most ${MAX_TEXT_BYTES} are sent to D1: split it, or bind its long texts as values.`,
   );
 }
 

@@ -1,0 +1,75 @@
+import { atomically, enqueue, fragment, query, type Statement, sql } from "millrace";
+import { expect, it } from "vitest";
+import { app } from "../../probe/worker.ts";
+import { fresh, probeEnv, reaches, rows } from "../harness.ts";
+import { errorOf, runLab } from "../lab.ts";
+
+/** One INSERT of so many rows, two values each. */
+const insert = (count: number) =>
+  sql`INSERT INTO probe_rows (id, kind, name) VALUES ${Array.from({ length: count }, () => sql`(${fresh()}, 'many', ${"n"})`).reduce((all, one) => sql`${all}, ${one}`)}`;
+
+/** Statements that the database refuses whatever its tables hold, and the words that say so. */
+const WRONG: [what: string, statement: Statement, says: string][] = [
+  [
+    "120 values",
+    insert(60),
+    "has 120 values (INSERT INTO probe_rows (id, kind, name) VALUES (?1, 'many', …); D1 takes 100 in a statement: split it",
+  ],
+  ["a text over 100 KB", sql`SELECT ${fragment(`'${"x".repeat(100_000)}'`)}`, "has 100009 bytes (SELECT 'xx"],
+  ["a value over 2 MB", sql`SELECT ${"x".repeat(2_000_001)}`, "A value of 2000001 bytes was to be written"],
+  ["a syntax error", sql`INSRT INTO probe_rows (id) VALUES (${"a"})`, 'refuses the statement: near "INSRT": syntax error.'],
+  ["an unknown function", sql`SELECT sluggish(${"a"})`, "refuses the statement: no such function: sluggish."],
+  ["too few values", sql`INSERT INTO probe_rows (id, kind, name) VALUES (${"a"})`, "refuses the statement: 1 values for 3 columns."],
+  ["too many arguments", sql`SELECT abs(${1}, ${2})`, "refuses the statement: wrong number of arguments to function abs()."],
+  [
+    "an ambiguous column",
+    sql`SELECT id FROM probe_rows a, probe_rows b WHERE a.id = ${"x"}`,
+    "refuses the statement: ambiguous column name: id.",
+  ],
+  [
+    "a conflict without an index",
+    sql`INSERT INTO probe_rows (id, kind, name) VALUES (${"a"}, 'k', 'n') ON CONFLICT (name) DO NOTHING`,
+    "refuses the statement: ON CONFLICT clause does not match any PRIMARY KEY or UNIQUE constraint.",
+  ],
+];
+
+it.concurrent.each(WRONG)("a commit with %s fails its run at the first attempt, and no neighbour's", async (_, statement, says) => {
+  const good = runLab(({ step }) => step.commit("note", () => ({ output: "noted" })));
+  const { instanceId } = await runLab(({ step }) => step.commit("write", () => ({ statements: [statement] })));
+  expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
+  expect(await errorOf(instanceId)).toMatchObject({ step: "write", attempts: 1, message: expect.stringContaining(says) });
+  expect((await errorOf(instanceId))?.code).toMatch(/^(config_invalid|payload_too_large)$/);
+  expect(await reaches((await good).instanceId, "errored", "complete")).toBe("complete");
+});
+
+it("100 values and a statement of 97 KB are taken, whole numbers among them", async () => {
+  await query(probeEnv.DB, insert(50));
+  const numbers = Array.from({ length: 99 }, (_, n) => sql`(${n * 1000})`).reduce((all, one) => sql`${all}, ${one}`);
+  const long = sql`SELECT sum(column1) AS sum, length(${fragment(`'${"x".repeat(94_000)}'`)}) AS length, ${"a"} AS a FROM (VALUES ${numbers})`;
+  expect(await query(probeEnv.DB, long)).toEqual([{ sum: 4_851_000, length: 94_000, a: "a" }]);
+});
+
+it("a row that a constraint refuses is tried again: another write may make room for it", async () => {
+  const id = fresh();
+  await atomically(probeEnv.DB, [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${id}, 'taken', 't')`]);
+  let tries = 0;
+  const { instanceId } = await runLab(({ step }) =>
+    step.commit(
+      "write",
+      async () => {
+        if (++tries === 2) await query(probeEnv.DB, sql`DELETE FROM probe_rows WHERE id = ${id}`);
+        return { statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${id}, 'k', 'n')`] };
+      },
+      { retries: { limit: 2, delay: 10 } },
+    ),
+  );
+  expect(await reaches(instanceId, "errored", "complete")).toBe("complete");
+  expect(tries).toBe(2);
+});
+
+it("120 values among the statements of a request are refused where it is asked for", async () => {
+  const name = fresh("many");
+  const asked = enqueue(probeEnv, app, { tenantId: "acme", source: "test" }, [{ type: "lab.requested", payload: { name } }], [insert(60)]);
+  await expect(asked).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("has 120 values") });
+  expect(await rows("SELECT id FROM instances WHERE envelope->>'subject' = ?1", name)).toEqual([]);
+});
