@@ -7,6 +7,7 @@ interface Traced {
   OTLP_ENDPOINT?: string;
   OTLP_HEADERS?: string;
   OTLP_RATIO?: string;
+  OTLP_NAMES?: string;
 }
 
 /** Sends this env's spans to the tests' collector. Answers how to stop that. */
@@ -17,6 +18,7 @@ export function collect(env: object, more: Traced = {}): () => void {
     delete traced.OTLP_ENDPOINT;
     delete traced.OTLP_HEADERS;
     delete traced.OTLP_RATIO;
+    delete traced.OTLP_NAMES;
   };
 }
 

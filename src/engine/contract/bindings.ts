@@ -31,6 +31,8 @@ export interface EngineEnv {
   OTLP_RATIO?: string | number;
   /** What this deployment is called there (`service.name`); default "millrace". */
   OTLP_SERVICE?: string;
+  /** `plain` sends the names that callers choose and the words of errors with the spans; default `hashed`. */
+  OTLP_NAMES?: string;
 }
 
 /** The binding that carries a name: `publish-commands` is bound as `PUBLISH_COMMANDS`. One rule instead of one setting per binding. */

@@ -1,3 +1,5 @@
+import type { Hide } from "../contract/hide.ts";
+
 /** What a queue, or a lane, hands over. */
 export type Delivered = Pick<Message, "id" | "body">;
 
@@ -16,4 +18,6 @@ export interface Delivery {
   readonly code?: string | undefined;
   readonly upstreamStatus?: number | undefined;
   readonly error?: string;
+  /** Hides in the message's names what its payload withholds. */
+  readonly hide: Hide;
 }

@@ -88,11 +88,12 @@ describe("With a collector", () => {
   });
 
   it("what a message marks as sensitive is withheld of the errors of its spans", async () => {
-    collected();
+    collected({ OTLP_NAMES: "plain" });
     const [traceId, email] = [newTraceId(), `${fresh("ada")}@example.com`];
     const no = notRetryable(`No mailbox ${email}.`);
     const person = { email, city: "London" };
-    await runLab(({ step }) => step.read("mail", () => Promise.reject(no)), { person, ...by(traceId) });
+    const idempotencyKey = `mail/${email}`;
+    await runLab(({ step }) => step.read("mail", () => Promise.reject(no)), { person, idempotencyKey, ...by(traceId) });
     const spans = await spansOf(traceId, "lab");
     for (const name of ["mail", "lab"]) {
       expect(spans.find((span) => span.name === name)?.status).toEqual({
@@ -101,6 +102,46 @@ describe("With a collector", () => {
       });
     }
     expect(JSON.stringify(spans)).not.toContain(email);
+  });
+
+  it("names that callers choose are hashed, and the words of errors left out, unless they are asked for", async () => {
+    const told = async (more: object) => {
+      collected(more);
+      const [traceId, name] = [newTraceId(), fresh("ada.quill")];
+      const named = { idempotencyKey: `key/${name}`, correlationId: `job/${name}` };
+      const no = notRetryable(`No mailbox of ${name}.`);
+      const mail = defineStep({ effect: "natural", run: () => Promise.reject(no) });
+      await runLab(({ step }) => step.effect("mail", mail, null, { key: `to ${name}` }), { name, ...named, ...by(traceId) });
+      await deliver("probe-events", [{ ...event("probe.signal", name, { about: 7 }), message_type: `said by ${name}`, ...by(traceId) }]);
+      const spans = await spansOf(traceId, "lab", "process probe-events");
+      const processed = spans.filter((span) => span.name === "process probe-events");
+      return { name, spans: spans.filter((span) => span.name === "lab"), all: JSON.stringify([...spans, ...processed]), processed };
+    };
+    const hashed = await told({});
+    expect(hashed.all).not.toContain(hashed.name);
+    expect(hashed.all).not.toContain('"acme"');
+    const hash = expect.stringMatching(/^hmac-[0-9a-f]{16}$/);
+    const lab = saidBy(hashed.spans[0] as CollectedSpan);
+    expect(lab).toMatchObject({
+      "messaging.message.conversation_id": hash,
+      "millrace.idempotency_key": hash,
+      "millrace.subject": hash,
+      "millrace.tenant_id": hash,
+      "millrace.message_type": "lab.requested",
+    });
+    expect(hashed.spans[0]?.status).toEqual({ code: 2, message: "not_retryable" });
+    // The same name has the same hash in all spans of a tenant.
+    const tenants = hashed.processed.map((span) => saidBy(span)["millrace.tenant_id"]);
+    expect(new Set([...tenants, lab["millrace.tenant_id"]]).size).toBe(1);
+
+    const plain = await told({ OTLP_NAMES: "plain" });
+    expect(saidBy(plain.spans[0] as CollectedSpan)).toMatchObject({
+      "messaging.message.conversation_id": `job/${plain.name}`,
+      "millrace.idempotency_key": `key/${plain.name}`,
+      "millrace.tenant_id": "acme",
+    });
+    expect(plain.spans[0]?.status.message).toContain(`No mailbox of ${plain.name}.`);
+    expect(plain.all).toContain(`mail [to ${plain.name}]`);
   });
 
   it("a run that errored is an error; its retry is a run of its own beneath it", async () => {

@@ -13,6 +13,7 @@ import { namedBatch } from "../../store/d1/named.ts";
 import { type AcceptedRow, insertAccepted } from "../../store/instances/accept.ts";
 import { type Identity, type KeyHolder, selectKnown } from "../../store/instances/keys.ts";
 import type { Catalog } from "../../topology/catalog.ts";
+import { hideIn } from "../../topology/marks.ts";
 import { byIdentity, firstOf } from "../identity.ts";
 import { startInstances } from "../start.ts";
 import { type Acceptance, acceptance, acceptanceChunks, outgoing } from "./accept.ts";
@@ -158,7 +159,9 @@ async function accept(
     if (!repeats.has(one)) return keyReused(one.envelope);
     const replayed = !begun.has(one);
     const { envelope, queue } = one;
-    traceAccepted(env, { request: requests[index] ?? {}, envelope, queue, outcome: replayed ? "duplicate" : "accepted", startedAt });
+    const outcome = replayed ? "duplicate" : "accepted";
+    const hide = hideIn(catalog, queue ?? "", envelope);
+    traceAccepted(env, { request: requests[index] ?? {}, envelope, queue, outcome, startedAt, hide });
     const { status, due_at: dueAt, correlation_id: correlationId } = row;
     return { instanceId: one.id, replayed, status, dueAt, correlationId: correlationId ?? one.envelope.correlation_id };
   });

@@ -10,6 +10,7 @@ import { relay } from "../../recorder/relay.ts";
 import { namedBatch } from "../../store/d1/named.ts";
 import { type KnownEvent, selectStated } from "../../store/stated-events.ts";
 import type { Catalog } from "../../topology/catalog.ts";
+import { hideIn } from "../../topology/marks.ts";
 import { assertNoEnd } from "./ends.ts";
 import { asRefusal, type CommandRequest, type Requester } from "./enqueue.ts";
 import { keyReused } from "./reuse.ts";
@@ -77,6 +78,7 @@ export async function stateEvents(
       queue: message.queue,
       outcome: replayed ? "duplicate" : "accepted",
       startedAt,
+      hide: hideIn(catalog, message.queue, envelope),
     });
     return { eventId: one.id, replayed, correlationId: row.correlation_id ?? one.id };
   });

@@ -76,8 +76,9 @@ function settle(
     else message.ack();
     // What was captured has said so itself.
     if (did === "captured" || did === "refused") continue;
-    const why = outcome && "error" in outcome ? causeOf(outcome.error, hideIn(catalog, queue.name, message.body)) : {};
-    noteDelivery(env, { queue: queue.name, message, attempt: message.attempts, outcome: did, takenAt, ...why });
+    const hide = hideIn(catalog, queue.name, message.body);
+    const why = outcome && "error" in outcome ? causeOf(outcome.error, hide) : {};
+    noteDelivery(env, { queue: queue.name, message, attempt: message.attempts, outcome: did, takenAt, hide, ...why });
   }
   // Of one message its own line says as much.
   if (batch.messages.length > 1) logLine("info", { log: "batch", queue: queue.name, messages: batch.messages.length, ...counts });

@@ -7,7 +7,8 @@ import type { Intake } from "../consumer.ts";
 /** Notes that a delivery's message became a dead letter, in the letter's words without what the message withholds. */
 export function noteCaptured({ env, catalog, takenAt }: Intake, letter: DeadLetter, message: Delivered, attempt: number): void {
   const { id: deadLetter, queue, reason: code } = letter;
-  const error = hideIn(catalog, queue, message.body)(letter.error);
+  const hide = hideIn(catalog, queue, message.body);
+  const error = hide(letter.error);
   const upstreamStatus = letter.upstreamStatus ?? undefined;
-  noteDelivery(env, { queue, message, attempt, takenAt, outcome: "captured", deadLetter, code, error, upstreamStatus });
+  noteDelivery(env, { queue, message, attempt, takenAt, outcome: "captured", deadLetter, code, error, upstreamStatus, hide });
 }

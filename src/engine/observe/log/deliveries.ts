@@ -1,3 +1,4 @@
+import type { Hide } from "../../contract/hide.ts";
 import type { LogLevel } from "../../contract/log-line.ts";
 import { beginning } from "../../contract/text.ts";
 import { isTraceparent, spanIdOf, traceIdOf } from "../../contract/trace.ts";
@@ -18,22 +19,23 @@ export function logDelivery(env: object, { queue, message: { id, body }, ...said
   const fields = (typeof body === "object" && body !== null ? body : {}) as Record<string, unknown>;
   const { traceparent } = fields;
   const trace = isTraceparent(traceparent) ? { trace_id: traceIdOf(traceparent), span_id: spanId ?? spanIdOf(traceparent) } : undefined;
-  const { outcome, attempt, waitedMs, ms, deadLetter, code, upstreamStatus, error } = said;
+  const { outcome, attempt, waitedMs, ms, deadLetter, code, upstreamStatus, error, hide } = said;
   logSampled(env, levelOf(outcome), trace?.trace_id, () => ({
     log: "delivery",
     ...{ queue, delivery_id: id, attempt, outcome },
-    ...namesIn(fields),
+    ...namesIn(fields, hide),
     ...trace,
     ...{ waited_ms: waitedMs, ms, dead_letter: deadLetter, code, upstream_status: upstreamStatus },
     ...(error !== undefined && { error: beginning(wordsOf(env, error, upstreamStatus), MAX_ERROR_CHARACTERS) }),
   }));
 }
 
-function namesIn(fields: Record<string, unknown>): Record<string, string | undefined> {
+function namesIn(fields: Record<string, unknown>, hide: Hide): Record<string, string | undefined> {
   return Object.fromEntries(
     NAMES.map((field) => {
       const value = fields[field];
-      return [field, typeof value === "string" ? beginning(value, MAX_NAME_CHARACTERS) : undefined];
+      if (typeof value !== "string") return [field, undefined];
+      return [field, beginning(MAY_REPEAT_PAYLOAD.has(field) ? hide(value) : value, MAX_NAME_CHARACTERS)];
     }),
   );
 }
@@ -43,5 +45,7 @@ function levelOf(outcome: Delivery["outcome"]): LogLevel {
   return outcome === GRAVE ? "error" : "warn";
 }
 
+/** Names that are often made of the payload. The others lead an operator to the job. */
+const MAY_REPEAT_PAYLOAD: ReadonlySet<string> = new Set(["idempotency_key", "subject"]);
 const NAMES = ["tenant_id", "correlation_id", "idempotency_key", "message_type", "subject"];
 const MAX_ERROR_CHARACTERS = 1000;

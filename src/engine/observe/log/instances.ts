@@ -54,9 +54,9 @@ export interface LoggedAttempt {
 }
 
 /** A run as log lines name it. */
-export function loggedInstance({ instanceId, workflow, envelope }: LoggedRun): LoggedInstance {
+export function loggedInstance({ instanceId, workflow, envelope, hide }: LoggedRun): LoggedInstance {
   const { tenant_id, subject, correlation_id, idempotency_key, message_type, traceparent } = envelope;
-  const short = (text: string) => shortened(text, MAX_NAME_CHARACTERS);
+  const short = (text: string) => shortened(hide(text), MAX_NAME_CHARACTERS);
   return {
     instance_id: instanceId,
     workflow,
@@ -126,7 +126,7 @@ export type LoggedWait =
 
 /** One line when a run begins to wait. */
 export function logWait(run: LoggedRun, wait: LoggedWait): void {
-  const about = "about" in wait && { about: shortened(wait.about, MAX_NAME_CHARACTERS) };
+  const about = "about" in wait && { about: shortened(run.hide(wait.about), MAX_NAME_CHARACTERS) };
   logJobLine(run.env, "info", { log: "waiting", ...loggedInstance(run), ...wait, ...about });
 }
 

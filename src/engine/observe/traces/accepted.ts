@@ -1,4 +1,5 @@
 import type { Envelope } from "../../contract/envelope.ts";
+import type { Hide } from "../../contract/hide.ts";
 import { laneIn } from "../../contract/queue.ts";
 import { isTraceparent, type SaidTrace, spanUnderWay, traceIdOf } from "../../contract/trace.ts";
 import { exportSpans } from "./exporter.ts";
@@ -12,10 +13,12 @@ interface Accepted {
   readonly queue: string | null;
   readonly outcome: "accepted" | "duplicate";
   readonly startedAt: number;
+  /** Hides in the message's names what its payload withholds. */
+  readonly hide: Hide;
 }
 
 /** The span of a message's acceptance: the first of its trace, or a child of whoever asked. None where a span under way is that. */
-export function traceAccepted(env: TraceEnv, { request, envelope, queue, outcome, startedAt }: Accepted): void {
+export function traceAccepted(env: TraceEnv, { request, envelope, queue, outcome, startedAt, hide }: Accepted): void {
   const own = envelope.traceparent;
   if (!isExported(env, own) || spanUnderWay()?.traceparent.startsWith(own.slice(0, 52))) return;
   const asker = request.traceparent?.trim();
@@ -29,7 +32,7 @@ export function traceAccepted(env: TraceEnv, { request, envelope, queue, outcome
     attributes: {
       ...{ "messaging.system": systemOf(queue ?? ""), "messaging.operation.name": "accept", "messaging.operation.type": "send" },
       ...{ "messaging.destination.name": name, "millrace.outcome": outcome },
-      ...messageAttributes(envelope),
+      ...messageAttributes(env, envelope, hide),
     },
   });
 }

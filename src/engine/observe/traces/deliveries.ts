@@ -3,7 +3,7 @@ import type { SpanUnderWay } from "../../contract/trace.ts";
 import type { Delivery } from "../delivery.ts";
 import { wordsOf } from "../words.ts";
 import { exportSpans } from "./exporter.ts";
-import { messageAttributes, systemOf } from "./message.ts";
+import { isPlain, messageAttributes, systemOf } from "./message.ts";
 import { childOf, idsOf, KIND, type Span } from "./span.ts";
 
 /**
@@ -11,14 +11,14 @@ import { childOf, idsOf, KIND, type Span } from "./span.ts";
  * which failed where the message comes back or is captured.
  */
 export function traceDelivery(span: SpanUnderWay, delivery: Delivery, takenAt: number): void {
-  const { queue, message, attempt, outcome, waitedMs, deadLetter, code, error, upstreamStatus } = delivery;
+  const { queue, message, attempt, outcome, waitedMs, deadLetter, code, error, upstreamStatus, hide } = delivery;
   const body = message.body as { traceparent: string };
   const destination = laneIn(queue) ?? queue;
   const attributes = {
     "messaging.system": systemOf(queue),
     "messaging.destination.name": destination,
     "messaging.message.id": message.id,
-    ...messageAttributes(body),
+    ...messageAttributes(span.env, body, hide),
   };
   const failed = FAILED.has(outcome);
   const process: Span = {
@@ -29,7 +29,7 @@ export function traceDelivery(span: SpanUnderWay, delivery: Delivery, takenAt: n
       ...{ "millrace.attempt": attempt, "millrace.outcome": outcome, "millrace.waited_ms": waitedMs, "millrace.dead_letter": deadLetter },
       "error.type": failed ? (code ?? outcome) : undefined,
     },
-    error: failed ? (error && wordsOf(span.env, error, upstreamStatus)) || outcome : undefined,
+    error: failed ? (error && isPlain(span.env) && wordsOf(span.env, error, upstreamStatus)) || (code ?? outcome) : undefined,
   };
   const waited = attempt === 1 ? waitedMs : undefined;
   const wait = (ms: number): Span => ({

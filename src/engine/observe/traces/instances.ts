@@ -3,7 +3,7 @@ import type { SpanUnderWay } from "../../contract/trace.ts";
 import type { LoggedFailure, LoggedRun } from "../log/instances.ts";
 import { wordsOf } from "../words.ts";
 import { exportSpans } from "./exporter.ts";
-import { messageAttributes } from "./message.ts";
+import { isPlain, messageAttributes } from "./message.ts";
 import { type Attributes, childOf, idsOf, isExported, KIND } from "./span.ts";
 
 type Failed = Pick<LoggedFailure, "code" | "message" | "upstreamStatus">;
@@ -35,11 +35,12 @@ export function spanOfAttempt({ env, envelope }: LoggedRun): SpanUnderWay | unde
 
 /** The span of an attempt at a step: a child of its instance's. */
 export function traceAttempt(span: SpanUnderWay, { run, step, attempt, beganAt, outcome, failure }: Attempted): void {
+  const name = isPlain(run.env) ? step : step.replace(ITEM, "");
   exportSpans(span.env, {
     ...idsOf(span.traceparent, spanOfInstance(run)),
-    ...{ name: step, kind: KIND.internal, startedAt: beganAt, endedAt: Date.now(), error: failure && said(run.env, failure) },
+    ...{ name, kind: KIND.internal, startedAt: beganAt, endedAt: Date.now(), error: failure && said(run.env, failure) },
     attributes: {
-      ...{ "millrace.step": step, "millrace.attempt": attempt, "millrace.outcome": outcome },
+      ...{ "millrace.step": name, "millrace.attempt": attempt, "millrace.outcome": outcome },
       ...named(run),
       ...why(failure),
     },
@@ -59,7 +60,13 @@ export function traceEnd({ run, number, status, beganAt, failure }: Ended): void
     ...idsOf(own, isFirst ? run.envelope.traceparent : instance),
     name: isFirst ? run.workflow : `${run.workflow} run ${number}`,
     ...{ kind: KIND.internal, startedAt: beganAt, endedAt: Date.now(), error: failure ? said(run.env, failure) : undefined },
-    attributes: { "millrace.status": status, "millrace.run": number, ...named(run), ...messageAttributes(run.envelope), ...why(failure) },
+    attributes: {
+      "millrace.status": status,
+      "millrace.run": number,
+      ...named(run),
+      ...messageAttributes(run.env, run.envelope, run.hide),
+      ...why(failure),
+    },
   });
 }
 
@@ -76,6 +83,11 @@ function why(failure: Failed | null | undefined): Attributes {
   return { "error.type": failure?.code, "millrace.upstream_status": failure?.upstreamStatus };
 }
 
+/** The item of a step in its label (`mail [ada]`, `mail [ada] · after doubt 1`), which may be any text. */
+const ITEM = / \[.*\](?=$| · )/s;
+
+/** An error's words may repeat what a caller sent: by default its code alone is sent. */
 function said(env: object, { code, message, upstreamStatus }: Failed): string {
+  if (!isPlain(env)) return code;
   return `${code}: ${wordsOf(env, message, upstreamStatus)}`.slice(0, 300);
 }

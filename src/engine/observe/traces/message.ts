@@ -1,16 +1,49 @@
+import { messageTypeSchema } from "../../contract/envelope.ts";
+import type { Hide } from "../../contract/hide.ts";
+import { signed } from "../../contract/ids.ts";
 import { laneIn } from "../../contract/queue.ts";
-import type { Attributes } from "./span.ts";
+import { sayUnmeant } from "../../contract/settings.ts";
+import type { Attributes, TraceEnv } from "./span.ts";
 
-/** What spans say of a message, by its envelope's fields: names, never what it says. */
-export function messageAttributes(fields: { readonly [field: string]: unknown }): Attributes {
-  const text = (field: string) => (typeof fields[field] === "string" ? (fields[field] as string).slice(0, 200) : undefined);
-  return {
-    "messaging.message.conversation_id": text("correlation_id"),
-    "millrace.message_type": text("message_type"),
-    "millrace.idempotency_key": text("idempotency_key"),
-    "millrace.tenant_id": text("tenant_id"),
-    "millrace.subject": text("subject"),
-  };
+/** Attributes whose text a caller chose, by the envelope's field that holds it. */
+const CHOSEN = {
+  "messaging.message.conversation_id": "correlation_id",
+  "millrace.idempotency_key": "idempotency_key",
+  "millrace.tenant_id": "tenant_id",
+  "millrace.subject": "subject",
+} as const;
+
+const MAX_CHARACTERS = 200;
+const HASH_DIGITS = 16;
+
+/**
+ * The attributes of a message, from its envelope's fields, which nobody may have checked. Texts that a caller chose are hashed with
+ * MILLRACE_KEY, so that spans of one tenant or subject can be grouped. With `OTLP_NAMES=plain` they are sent, without what `hide` withholds.
+ */
+export function messageAttributes(env: TraceEnv, fields: { readonly [field: string]: unknown }, hide: Hide): Attributes {
+  const isAsked = isPlain(env);
+  const chosen = Object.entries(CHOSEN).map(([attribute, field]) => {
+    const text = fields[field];
+    if (typeof text !== "string") return [attribute, undefined] as const;
+    return [attribute, isAsked ? hide(text).slice(0, MAX_CHARACTERS) : hashed(env, field, fields.tenant_id, text)] as const;
+  });
+  const type = messageTypeSchema.safeParse(fields.message_type);
+  return { ...Object.fromEntries(chosen), "millrace.message_type": type.data };
+}
+
+/** The same text of one tenant has the same hash; undefined for a Worker without a key. */
+function hashed({ MILLRACE_KEY }: TraceEnv, field: string, tenantId: unknown, text: string): string | undefined {
+  return MILLRACE_KEY ? `hmac-${signed(MILLRACE_KEY, "span", field, String(tenantId), text).slice(0, HASH_DIGITS)}` : undefined;
+}
+
+/** True where the deployment asks for texts of callers and of errors in its spans. */
+export function isPlain(env: TraceEnv): boolean {
+  const { OTLP_NAMES = "" } = env;
+  if (OTLP_NAMES === "plain") return true;
+  if (OTLP_NAMES !== "" && OTLP_NAMES !== "hashed") {
+    sayUnmeant(env, `OTLP_NAMES is ${JSON.stringify(OTLP_NAMES)}: say "hashed" or "plain". Names are hashed until then.`);
+  }
+  return false;
 }
 
 /** What carries the messages of a queue: Cloudflare Queues, or a lane. */

@@ -7,6 +7,8 @@ export interface TraceEnv {
   readonly OTLP_HEADERS?: string;
   readonly OTLP_RATIO?: string | number;
   readonly OTLP_SERVICE?: string;
+  readonly OTLP_NAMES?: string;
+  readonly MILLRACE_KEY?: string;
 }
 
 /** OpenTelemetry's kinds of span, by their numbers in OTLP. */
