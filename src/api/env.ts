@@ -7,6 +7,8 @@ import type { WebhookVars } from "../systems/webhooks/settings.ts";
 interface ApiVars {
   /** `"true"` lets tokens with the scope `embedded` inject faults into the embedded upstreams and read their ledger. */
   EMBEDDED_CONTROL?: string;
+  /** The address at which people reach this Worker. */
+  PUBLIC_URL?: string;
 }
 
 /** What every handler finds in its context. */

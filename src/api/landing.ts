@@ -16,8 +16,16 @@ const show = createRoute({
 
 export function landing(catalog: Catalog) {
   return new OpenAPIHono<ApiEnv>().openapi(show, (context) =>
-    answerHtml(context, "Millrace", content(catalog, new URL(context.req.url).origin)),
+    answerHtml(context, "Millrace", content(catalog, addressOf(context.env, new URL(context.req.url)))),
   );
+}
+
+const ON_THIS_MACHINE = new Set(["localhost", "127.0.0.1", "[::1]"]);
+
+/** The address to show: `PUBLIC_URL`, or the request's own on this machine. Any other `Host` may be made up: a reader fills in their own. */
+function addressOf({ PUBLIC_URL: known }: ApiEnv["Bindings"], { hostname, origin }: URL): string {
+  if (known) return known.replace(/\/+$/, "");
+  return ON_THIS_MACHINE.has(hostname) ? origin : "$URL";
 }
 
 /** What stands beside the workflows, and the route to begin with. A test holds the routes against the document. */

@@ -158,6 +158,26 @@ describe("GET /", () => {
     expect(body).toContain('href="/openapi.json"');
   });
 
+  it("shows no address that a request made up: PUBLIC_URL, its own on this machine, or none", async () => {
+    const at = async (url: string, vars: object = {}) => {
+      const door = () => createApi(app).fetch(new Request(url), { ...env, ...vars } as Env);
+      return String((await send("/", {}, door)).body);
+    };
+    expect(await at("http://evil.example/")).toContain("curl $URL/v1/commands");
+    expect(await at("http://evil.example/")).not.toContain("evil.example");
+    expect(await at("http://127.0.0.1:9900/")).toContain("curl http://127.0.0.1:9900/v1/commands");
+    expect(await at("http://evil.example/", { PUBLIC_URL: "https://orders.example.com/" })).toContain(
+      "curl https://orders.example.com/v1/commands",
+    );
+  });
+
+  it("says, as every answer does, how it may be kept", async () => {
+    for (const path of ["/", "/problems", "/openapi.json", "/nonesuch"]) {
+      expect([path, (await send(path)).headers.get("cache-control")]).toEqual([path, "no-cache"]);
+    }
+    expect((await send("/healthz")).headers.get("cache-control")).toBe("no-store");
+  });
+
   it("names the systems beside the workflows by routes that there are", async () => {
     const { body } = await send("/");
     const named = [...body.matchAll(/<td><code>(GET|POST|PUT) (\/v1\/[^<]+)<\/code>/g)];

@@ -209,6 +209,12 @@ describe("What a request says of its body", () => {
       expect((await caller.call("GET", "/v1/instances", undefined, headers)).status).toBe(200);
   });
 
+  it("is not judged by a DELETE, which reads none", async () => {
+    const caller = await callerWith(["tokens"]);
+    for (const headers of [{ "content-encoding": "br" }, { "content-type": "text/plain; charset=utf-16" }] as Record<string, string>[])
+      expectProblem(await caller.call("DELETE", "/v1/tokens/none", {}, headers), 404, "token_not_found");
+  });
+
   it("is refused in the document's words by every route that takes one", async () => {
     const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed", "observe"]);
     const asked = (await operations()).filter(({ method }) => method === "POST" || method === "PUT");

@@ -211,6 +211,8 @@ const marked: MiddlewareHandler<HttpEnv> = async (context, next) => {
   await next();
   context.header(ENGINE_HEADER, "v1");
   context.header("x-content-type-options", "nosniff");
+  // What names no rule of its own is asked for again each time: a deployment, or another request, may change it.
+  if (!context.res.headers.has("cache-control")) context.header("cache-control", "no-cache");
 };
 
 /** What a refusal left unread is read all the same, within bounds: who is still sending would not hear the answer. */

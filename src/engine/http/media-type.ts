@@ -22,10 +22,10 @@ export function notTaken(sent: string, ...taken: string[]): HttpRefusal {
 
 /**
  * Refuses a body that is packed, or written in other characters than UTF-8: nothing here unpacks or converts one, so it would be
- * misread. What has no body, or none that is read, is not judged by what it says of one. Errors: `unsupported_media_type`.
+ * misread. A request without a body, a GET and a DELETE are not judged: no route reads a body of theirs. Errors: `unsupported_media_type`.
  */
 export const readable: MiddlewareHandler<HttpEnv> = async ({ req }, next) => {
-  if (req.raw.body === null || req.method === "GET") return next();
+  if (req.raw.body === null || req.method === "GET" || req.method === "DELETE") return next();
   const encoding = (req.header("content-encoding") ?? "identity").trim().toLowerCase();
   if (encoding !== "identity") {
     throw new HttpRefusal(
