@@ -258,6 +258,17 @@ describe("POST /v1/commands/batch", () => {
     ]);
   });
 
+  it("answers each command that is spread by a rate with the time at which it is due", async () => {
+    const caller = await callerWith();
+    const commands = [0, 1, 2].map((n) => research(`${fresh()} ${n}`));
+    const { results } = (await caller.post("/v1/commands/batch", { commands, rate_per_second: 0.001 })).body;
+    const [now, second, third] = results.map(({ due_at }: { due_at: string | null }) => due_at && Date.parse(due_at));
+    expect(now).toBeNull();
+    expect(third - second).toBe(1_000_000);
+    const { items } = (await caller.get("/v1/instances?standing=delayed")).body;
+    expect(items.map(({ due_at }: { due_at: string }) => Date.parse(due_at)).toSorted()).toEqual([second, third]);
+  });
+
   it("takes a hundred", async () => {
     const caller = await callerWith();
     const commands = Array.from({ length: 100 }, (_, n) => ({ ...research(`mint ${n}`), delay_seconds: 3600 }));
