@@ -11,6 +11,7 @@ const ROOT = join(import.meta.dirname, "../..");
  * answers from an index.
  */
 const READS_ALL: Record<string, string> = {
+  "inspect/health.ts assertSchema": "The tables and indexes of the database, some 250: they do not grow with the data.",
   "store/actions.ts selectOldActions": "The audit, once a day: an index would be a written row for each.",
   "store/tokens.ts removeExpired": "Tokens, once a day: an index would be a written row for each.",
   "store/tokens.ts selectFamilyOwner": "Tokens, when an operator revokes one from the command line.",

@@ -1,5 +1,6 @@
 import { CsvError, parse } from "csv-parse/sync";
 import { stringify } from "csv-stringify/sync";
+import { escapeFormulas, unescapeFormulas } from "../contacts/written.ts";
 import { type Bounds, bytesProblem, type Cut, countLines, NEWLINE, type Piece, TOO_LARGE, type Window } from "./cut.ts";
 import { MAX_ROW_BYTES } from "./limits.ts";
 
@@ -107,19 +108,5 @@ export function toCsv(rows: readonly (readonly unknown[])[], formulas: Formulas)
 
 /** The text of a cell that `toCsv` wrote. */
 export function fromCell(cell: string, formulas: Formulas): string {
-  return formulas === "escape" ? cell.replace(ESCAPED, "") : cell;
+  return formulas === "escape" ? unescapeFormulas(cell) : cell;
 }
-
-/**
- * Puts an apostrophe before each formula in a cell. A formula begins at the start of the cell, or after a semicolon, a tab or a line end.
- * A spreadsheet whose separator is the semicolon or the tab cuts the cell there. Apostrophes and quotes before the sign belong to the
- * formula, so `fromCell` removes exactly the apostrophe that was added.
- */
-export function escapeFormulas(cell: string): string {
-  return cell.replace(FORMULA, "'");
-}
-
-const SIGN = "[=+\\-@＝＋－＠]";
-const BEGINS = `(?:(?<![^])(?=['"]*(?:${SIGN}|[\\t\\r\\n]))|(?<=[;\\t\\r\\n])(?=['"]*${SIGN}))`;
-const FORMULA = new RegExp(BEGINS, "g");
-const ESCAPED = new RegExp(`${BEGINS}'`, "g");

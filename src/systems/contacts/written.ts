@@ -1,5 +1,3 @@
-import { escapeFormulas } from "../batches/csv.ts";
-
 /** Words of a name that are cased one by one; a longer one is cased as a whole. */
 const CASED_WORDS = 4;
 
@@ -52,4 +50,22 @@ export function inLowerCase(text: string): string {
 /** A text whose letters are not written as `\u00eb` any more, also where that stands in JSON again. */
 export function unescaped(text: string): string {
   return text.replace(/\\+u([0-9a-f]{4})/gi, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)));
+}
+
+const SIGN = "[=+\\-@＝＋－＠]";
+const BEGINS = `(?:(?<![^])(?=['"]*(?:${SIGN}|[\\t\\r\\n]))|(?<=[;\\t\\r\\n])(?=['"]*${SIGN}))`;
+const FORMULA = new RegExp(BEGINS, "g");
+const ESCAPED = new RegExp(`${BEGINS}'`, "g");
+
+/**
+ * Puts an apostrophe before each formula in a cell of a CSV file. A formula begins at the start of the cell, or after a semicolon, a tab or
+ * a line end. A spreadsheet whose separator is the semicolon or the tab cuts the cell there. Apostrophes and quotes before the sign belong
+ * to the formula, so `unescapeFormulas` removes exactly the apostrophe that was added.
+ */
+export function escapeFormulas(cell: string): string {
+  return cell.replace(FORMULA, "'");
+}
+
+export function unescapeFormulas(cell: string): string {
+  return cell.replace(ESCAPED, "");
 }
