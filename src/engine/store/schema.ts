@@ -40,7 +40,9 @@ export const ENGINE_SCHEMA: Schema = {
   "0068_lean_steps": "inbox.began_at",
   "0069_attempt_ended": "inbox.ended_at",
   "0070_skipped_over": "inbox.skipped_over",
+  "0071_broken_off": "instances.broken_off",
   "0074_due_at": "instances.due_at",
+  "0076_undone": "instances.undone",
 };
 
 /** A row of `sqlite_master`. */
