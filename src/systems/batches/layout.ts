@@ -35,7 +35,7 @@ export function readLayout(format: Format, head: Uint8Array, dataset: Dataset): 
   if (start + found.bytes === HEAD_BYTES && head.at(-1) !== 0x0a) throw unusable(`has a header of more than ${HEAD_BYTES} bytes`);
   if (found.columns.length > MAX_COLUMNS) throw unusable(`has ${found.columns.length} columns: at most ${MAX_COLUMNS} are read`);
   const issues = headerIssues(found.columns, dataset);
-  if (issues.length > 0) throw unusable(issues.slice(0, 10).join("; "));
+  if (issues.length > 0) throw unusable(issues.slice(0, 10).join("; "), shownHeader(found, dataset));
   const lines = head.subarray(start, start + found.bytes).reduce((count, byte) => count + Number(byte === 0x0a), 0);
   return { offset: start + found.bytes, line: 1 + lines, delimiter: found.delimiter, columns: found.columns };
 }
@@ -47,13 +47,17 @@ interface Header {
 }
 
 /** The header, by the delimiter that makes most of it. What is quoted can be read with its own alone. */
-function readHeader(head: Uint8Array, { required }: Dataset): Header {
+function readHeader(head: Uint8Array, dataset: Dataset): Header {
+  const { required } = dataset;
   const read = DELIMITERS.map((delimiter) => tryHeader(head, delimiter));
   const needed = ({ columns }: Header) => required.filter((column) => columns.some((name) => name.trim() === column)).length;
   const [found] = read
     .filter((header) => typeof header !== "string")
     .sort((one, other) => needed(other) - needed(one) || other.columns.length - one.columns.length);
-  if (!found) throw unusable(`has a header that cannot be read: ${read.join("; ")}`);
+  if (!found) {
+    const [line = ""] = Buffer.from(head).toString().split(/\r?\n/, 1);
+    throw unusable(`has a header that cannot be read: ${read.join("; ")}`, shownLine("Its first line is", line, dataset));
+  }
   // Its rows would be names of columns, and be lost in silence.
   if (found.columns.some((name) => /\r(?!\n)/.test(name))) throw unusable("ends its lines with CR alone: save it with LF or CRLF");
   return { ...found, columns: found.columns.map((name) => name.trim()) };
@@ -91,11 +95,36 @@ function headerIssues(columns: readonly string[], { required, open, columns: kno
   ];
 }
 
+/** The header as it was read, for the caller who knows the file. */
+function shownHeader({ delimiter, columns }: Header, dataset: Dataset): string {
+  if (columns.every((name) => name === "")) return "Its header is empty.";
+  const count = columns.length === 1 ? "1 column" : `${columns.length} columns`;
+  return shownLine(`Its header was read with “${delimiter}” as ${count}`, columns.join(delimiter), dataset);
+}
+
+/** A header's line, and the separator that it probably has. */
+function shownLine(what: string, line: string, { required }: Dataset): string {
+  const [likely] = OTHER_SEPARATORS.filter(([separator]) => {
+    const names = line.split(separator).map((name) => name.trim().replace(/^"(.*)"$/, "$1"));
+    return required.every((column) => names.includes(column));
+  });
+  const read = `${what}: ${JSON.stringify(beginning(line, 200))}.`;
+  return likely ? `${read} It is separated by ${likely[1]}: save it with commas or semicolons.` : read;
+}
+
+/** Separators that are not read, and their names. */
+const OTHER_SEPARATORS = [
+  ["\t", "tabs"],
+  ["|", "“|”"],
+  [":", "colons"],
+  [" ", "spaces"],
+] as const;
+
 function nameable(column: string): boolean {
   return column !== "" && characterCount(column) <= 64 && column !== "__proto__" && !/[\0\ufffd]/.test(column);
 }
 
-function unusable(what: string): MillraceError {
+function unusable(what: string, more = ""): MillraceError {
   const issues: Issue[] = [{ path: "file", message: what }];
-  return new MillraceError("invalid_payload", `The file ${what}.`, { issues });
+  return new MillraceError("invalid_payload", `The file ${what}.${more && ` ${more}`}`, { issues });
 }

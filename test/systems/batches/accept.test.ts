@@ -149,6 +149,26 @@ describe("POST /v1/batches", () => {
   });
 
   it.each([
+    [
+      "separated by tabs",
+      "contact_id\temail\tname\nc1\ta@x.org\tAda\n",
+      'The file lacks the column contact_id; lacks the column email. Its header was read with “,” as 1 column: "contact_id\\temail\\tname". ' +
+        "It is separated by tabs: save it with commas or semicolons.",
+    ],
+    [
+      "separated by |",
+      '"contact_id"|"email"\n',
+      'Its first line is: "\\"contact_id\\"|\\"email\\"". It is separated by “|”: save it with commas or semicolons.',
+    ],
+    ["of other names", "id;mail\n", 'Its header was read with “;” as 2 columns: "id;mail".'],
+    ["of nothing", "\n", "Its header is empty."],
+  ])("shows a refused header %s as it was read", async (_, file, words) => {
+    const problem = expectProblem(await upload(await callerWith(), file), 422, "invalid_payload");
+    expect(problem.detail).toContain(words);
+    if (!words.includes("separated by t") && !words.includes("“|”")) expect(problem.detail).not.toContain("It is separated");
+  });
+
+  it.each([
     ["an unknown dataset", { dataset: "invoices" }, "dataset"],
     ["an unknown operation", { operation: "delete" }, "operation"],
     ["an id that could be a path", { id: "../x" }, "batch_id"],
