@@ -2,8 +2,7 @@ import { Hono } from "hono";
 import * as z from "zod";
 import { crmControl } from "./crm/control.ts";
 import { type EmbeddedEnv, ledgerOf } from "./env.ts";
-import { BAD_ANSWERS } from "./ledger.ts";
-import { UPSTREAMS } from "./schema.ts";
+import { BAD_ANSWERS, UPSTREAMS } from "./schema.ts";
 
 const match = z.string();
 const remaining = z.int().min(0).nullable();

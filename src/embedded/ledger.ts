@@ -1,6 +1,6 @@
 import { DurableObject } from "cloudflare:workers";
 import { beginning } from "millrace";
-import { OUTCOMES, prepare, UPSTREAMS } from "./schema.ts";
+import { type BAD_ANSWERS, OUTCOMES, prepare, UPSTREAMS } from "./schema.ts";
 
 export type UpstreamName = (typeof UPSTREAMS)[number];
 export type Outcome = (typeof OUTCOMES)[number];
@@ -36,7 +36,6 @@ export interface Fault {
   afterEffect?: boolean;
 }
 
-export const BAD_ANSWERS = ["truncated", "refused", "empty", "malformed"] as const;
 export type BadAnswer = (typeof BAD_ANSWERS)[number];
 
 /** A rule that makes the writer's answers unfit for use. They are charged like any other. */

@@ -6,6 +6,12 @@ export const UPSTREAMS = ["search", "text", "pages", "social"] as const;
  */
 export const OUTCOMES = ["charged", "repeated", "created", "replaced", "unchanged", "removed", "refused"] as const;
 
+/**
+ * What is wrong with an answer of the writer. `cut`: half of the body arrives, once; the answer itself is whole and kept under its key.
+ * `chatty`: a whole article, with reasoning, prose and a fence around it.
+ */
+export const BAD_ANSWERS = ["truncated", "refused", "empty", "malformed", "cut", "chatty"] as const;
+
 /** The embedded programs' tables. `calls` only ever grows: it is the evidence. */
 const SCHEMA = `
 CREATE TABLE IF NOT EXISTS calls (
@@ -36,7 +42,7 @@ CREATE TABLE IF NOT EXISTS faults (
 CREATE TABLE IF NOT EXISTS answer_faults (
   id        INTEGER PRIMARY KEY AUTOINCREMENT,
   match     TEXT NOT NULL,
-  answer    TEXT NOT NULL CHECK (answer IN ('truncated', 'refused', 'empty', 'malformed')),
+  answer    TEXT NOT NULL CHECK (answer IN (${quoted(BAD_ANSWERS)})),
   remaining INTEGER CHECK (remaining >= 0)
 ) STRICT;
 
@@ -54,7 +60,7 @@ CREATE TABLE IF NOT EXISTS records (
 `;
 
 /** A table whose CHECKs list words, and those it must know now. */
-const LISTS = { calls: [...UPSTREAMS, ...OUTCOMES], faults: UPSTREAMS } as const;
+const LISTS = { calls: [...UPSTREAMS, ...OUTCOMES], faults: UPSTREAMS, answer_faults: BAD_ANSWERS } as const;
 
 /**
  * Makes the tables, or brings those of an earlier version up to date. SQLite cannot change a CHECK: a table that lacks a

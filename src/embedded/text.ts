@@ -38,12 +38,13 @@ export const text = new Hono<{ Bindings: EmbeddedEnv }>().post("/v1/chat/complet
   const key = context.req.header("idempotency-key") ?? null;
   const prompt = request.data.messages.findLast(({ role }) => role === "user")?.content ?? "";
   const ledger = ledgerOf(context.env);
-  const answer = JSON.stringify(completionOf(request.data, prompt, await ledger.takeAnswerFault(key, prompt)));
+  const fault = await ledger.takeAnswerFault(key, prompt);
+  const answer = JSON.stringify(completionOf(request.data, prompt, fault));
   const fingerprint = await sha256(await context.req.text());
 
   const body = await ledger.charge({ upstream: "text", key, subject: prompt }, fingerprint, answer);
   if (body === null) return context.json(textError(422, "This Idempotency-Key came with another request before."), 422);
-  return context.body(body, 200, { "content-type": "application/json" });
+  return context.body(fault === "cut" ? body.slice(0, body.length / 2) : body, 200, { "content-type": "application/json" });
 });
 
 export function textError(status: number, message: string): object {
@@ -86,9 +87,17 @@ function written(request: ChatRequest, prompt: string, fault: BadAnswer | null) 
       return { content: "", refusal: null, finish_reason: "stop" };
     case "malformed":
       return { content: `Sure! Here is what I would write about it: ${article.description}`, refusal: null, finish_reason: "stop" };
+    case "chatty":
+      return { content: chatty(content), refusal: null, finish_reason: "stop" };
+    case "cut":
     case null:
       return { content, refusal: null, finish_reason: content.length < whole.length ? "length" : "stop" };
   }
+}
+
+/** An article as models with reasoning hand it over where their server leaves that in the text. */
+function chatty(content: string): string {
+  return `<think>The template says {title}. I answer {"title": "…"}.</think>\n\nUse {title}.\n\`\`\`json\n${content}\n\`\`\`\n\nIs {title} right?`;
 }
 
 function tokensIn(text: string): number {

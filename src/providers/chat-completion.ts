@@ -4,7 +4,11 @@ import type { TextAnswer, TextRequest } from "./text.ts";
 // What has arrived is paid for: a field that is missing or odd costs that field, never the answer.
 const word = z.string().nullish().catch(null);
 const count = z.int().min(0).nullish().catch(null);
-const part = z.object({ text: z.string() }).transform(({ text }) => text);
+/** A part of the text. A model's reasoning, and a part without text, is none. */
+const part = z
+  .object({ type: z.string().optional(), text: z.string() })
+  .transform(({ type = "", text }) => (/think|reason/.test(type) ? "" : text))
+  .catch("");
 
 /**
  * A chat completion, as OpenAI publishes it and as others speak it: `content` is null beside a refusal or a tool call, a list of parts

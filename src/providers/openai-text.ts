@@ -4,7 +4,7 @@ import { ChatCompletion, messagesOf, readCompletion, unreadable } from "./chat-c
 import { askedPauseMs } from "./openai-pause.ts";
 import { type Answer, comeBack, refusal, refusalIn } from "./refusal.ts";
 import type { Text, TextRequest } from "./text.ts";
-import { callUpstream, jsonOf, type Upstream } from "./upstream.ts";
+import { callUpstream, jsonOf, type Upstream, type UpstreamCall } from "./upstream.ts";
 
 /** How a server is told that the answer shall be JSON. */
 export const JSON_FORMATS = ["json_schema", "json_object", "none"] as const;
@@ -26,6 +26,14 @@ export const GATEWAY_CACHE_TTL_SECONDS = 7 * 24 * 60 * 60;
 /** OpenRouter answers 200 and says in the body that the model behind it failed. */
 const Failed = z.object({ error: z.union([z.string().min(1), z.looseObject({})]) });
 
+/** What came with a 2xx: a completion, a failure, `cut` for a body that is no JSON and so not whole, or `none` for JSON of another kind. */
+const Answered = z.union([
+  ChatCompletion,
+  Failed,
+  z.undefined().transform(() => "cut" as const),
+  z.unknown().transform(() => "none" as const),
+]);
+
 /**
  * OpenAI chat completions, and whatever speaks the same. `upstream.url` is a bare origin (`https://api.openai.com`, to
  * which `/v1` is added) or the full base an SDK would take (`https://gateway.ai.cloudflare.com/v1/…/openai`). With
@@ -43,32 +51,31 @@ export function openAiText(upstream: Upstream, model: string, dialect: Partial<D
         isCached = response.headers.get("cf-aig-cache-status") === "HIT";
         return response;
       };
-      const answer = await callUpstream(
-        { ...upstream, fetch: noting },
-        {
-          method: "POST",
-          path: `${root}/chat/completions`,
-          headers: {
-            authorization: `Bearer ${upstream.credential.value}`,
-            "content-type": "application/json",
-            "idempotency-key": options.key,
-            "cf-aig-cache-key": options.key,
-            "cf-aig-cache-ttl": String(GATEWAY_CACHE_TTL_SECONDS),
-          },
-          body: JSON.stringify({
-            model,
-            messages: messagesOf(request),
-            [limit]: request.maxTokens,
-            response_format: formatOf(request, json),
-          }),
-          meaning: (refused) => meaningOf(upstream, refused),
-          readsErrors: true,
+      const call: UpstreamCall = {
+        method: "POST",
+        path: `${root}/chat/completions`,
+        headers: {
+          authorization: `Bearer ${upstream.credential.value}`,
+          "content-type": "application/json",
+          "idempotency-key": options.key,
+          "cf-aig-cache-key": options.key,
+          "cf-aig-cache-ttl": String(GATEWAY_CACHE_TTL_SECONDS),
         },
-        z.union([ChatCompletion, Failed, z.unknown().transform(() => null)]),
-        options,
-      );
+        body: JSON.stringify({
+          model,
+          messages: messagesOf(request),
+          [limit]: request.maxTokens,
+          response_format: formatOf(request, json),
+        }),
+        meaning: (refused) => meaningOf(upstream, refused),
+        readsErrors: true,
+      };
+      const ask = () => callUpstream({ ...upstream, fetch: noting }, call, Answered, options);
+      // The answer to this key may be paid for already: it is asked for once more before another key is.
+      const first = await ask();
+      const answer = first === "cut" ? await ask() : first;
       // A gateway's cache would go on saying so for days: only another key is asked anew.
-      if (answer === null || ("error" in answer && isCached)) return unreadable(model);
+      if (answer === "cut" || answer === "none" || ("error" in answer && isCached)) return unreadable(model);
       if ("error" in answer) throw refusalIn(upstream, answer);
       return readCompletion(answer, model);
     },

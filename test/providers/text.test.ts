@@ -190,6 +190,17 @@ describe("OpenAI's format", () => {
       }),
       { text: "Hello." },
     ],
+    [
+      "in parts, with its reasoning",
+      completion({
+        content: [
+          { type: "thinking", thinking: [{ type: "text", text: "Hm." }] },
+          { type: "reasoning", text: "Hm." },
+          { type: "text", text: "Hello." },
+        ],
+      }),
+      { text: "Hello." },
+    ],
     ["without usage", completion({ content: "Hi" }, "stop", {}), { text: "Hi", usage: { input: null, output: null, cached: null } }],
     [
       "with odd usage",
@@ -210,8 +221,6 @@ describe("OpenAI's format", () => {
 
   it.each([
     ["any other JSON", Response.json({ status: "ok" })],
-    ["a page", new Response("<h1>It works</h1>")],
-    ["nothing at all", new Response("")],
     [
       "a failure that a gateway has kept",
       Response.json({ error: { code: 502, message: "x" } }, { headers: { "cf-aig-cache-status": "HIT" } }),

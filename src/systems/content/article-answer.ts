@@ -2,6 +2,7 @@ import { beginning } from "millrace";
 import * as z from "zod";
 import type { TextAnswer } from "../../providers/index.ts";
 import type { BadAnswer } from "./bad-answer.ts";
+import { behindReasoning, jsonIn } from "./json-in-text.ts";
 import { promptOf } from "./prompts.ts";
 
 /** What an article is made of, as a model writes it. */
@@ -46,36 +47,32 @@ export function readArticle(promptId: string, answer: TextAnswer): ReadArticle {
 }
 
 function readJson(answer: string): ReadArticle {
-  let json: unknown;
-  try {
-    json = JSON.parse(unfenced(answer));
-  } catch {
-    return { bad: "malformed", problem: "It was not JSON." };
-  }
+  const found = jsonIn(answer, articleIn);
+  if (found === undefined) return { bad: "malformed", problem: "It was not JSON." };
+  return "value" in found ? { article: found.value } : { bad: "malformed", problem: found.problem };
+}
+
+function articleIn(json: unknown): { value: WrittenArticle } | { problem: string } {
   const parsed = Answer.safeParse(json);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
-    return { bad: "malformed", problem: `Its JSON is not what was asked for: ${issue?.path.join(".") || "the whole"}: ${issue?.message}.` };
+    return { problem: `Its JSON is not what was asked for: ${issue?.path.join(".") || "the whole"}: ${issue?.message}.` };
   }
   const { title, description, body_markdown: body } = parsed.data;
-  return { article: { title: line(title), description: line(description), body } };
+  return { value: { title: line(title), description: line(description), body } };
 }
 
 function line(text: string): string {
   return text.replaceAll(/\s+/g, " ");
 }
 
-/**
- * Models wrap JSON in a fence, and some say a word before it. By places and not by a pattern: some models write white space without end.
- */
-function unfenced(answer: string): string {
-  const [from, to] = [answer.indexOf("{"), answer.lastIndexOf("}")];
-  const isFenced = from >= 0 && from < to && answer.slice(0, from).includes("```") && answer.slice(to).includes("```");
-  return isFenced ? answer.slice(from, to + 1) : answer;
+function readMarkdown(answer: string): ReadArticle {
+  const article = markdownIn(answer) ?? markdownIn(behindReasoning(answer));
+  return article ? { article } : { bad: "malformed", problem: "It did not begin with a # title and go on with a body." };
 }
 
-function readMarkdown(answer: string): ReadArticle {
-  const [, title, body] = /^\s*#\s+(.+?)\s*\n([\s\S]*)$/.exec(answer) ?? [];
-  if (!title || !body?.trim()) return { bad: "malformed", problem: "It did not begin with a # title and go on with a body." };
-  return { article: { title, description: "", body: body.trim() } };
+function markdownIn(answer: string): WrittenArticle | undefined {
+  const end = answer.indexOf("\n");
+  const [title, body] = [answer.slice(1, end).trim(), answer.slice(end).trim()];
+  return /^#\s/.test(answer) && end > 0 && title && body ? { title, description: "", body } : undefined;
 }

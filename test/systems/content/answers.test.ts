@@ -1,17 +1,18 @@
 import { env } from "cloudflare:workers";
 import { newTrace } from "millrace";
 import { afterEach, describe, expect, it } from "vitest";
+import type { AnswerFault } from "../../../src/embedded/ledger.ts";
 import { writeArticle } from "../../../src/steps/write-article.ts";
 import { readArticle } from "../../../src/systems/content/article-answer.ts";
 import { firstAsk } from "../../../src/systems/content/next-ask.ts";
 import { fresh } from "../../api/client.ts";
-import { inject } from "../../providers/embedded.ts";
+import { inject, ledger } from "../../providers/embedded.ts";
 import { asked } from "./writing.ts";
 
 afterEach(() => inject());
 
 /** The writer's next answers about this keyword, in order. */
-function spoil(keyword: string, ...answers: ("truncated" | "refused" | "empty" | "malformed")[]): Promise<void> {
+function spoil(keyword: string, ...answers: AnswerFault["answer"][]): Promise<void> {
   return inject(...answers.map((answer) => ({ upstream: "text" as const, match: keyword, answer, remaining: 1 })));
 }
 
@@ -46,6 +47,27 @@ describe("An ordinary article", () => {
 
     const { body } = await writing.caller.get(`/v1/instances/${id}/steps`);
     expect(body.items.map(({ name }: { name: string }) => name.replace(/-\d+$/, ""))).toEqual(["load research", "write article"]);
+  });
+
+  it("is one paid answer where the model thinks aloud and puts words and a fence around it", async () => {
+    const keyword = fresh("keyword");
+    await spoil(keyword, "chatty");
+    const writing = await asked(keyword);
+    const { id } = await writing.reaches("complete");
+    expect(await writing.charged()).toEqual({ charged: 1, repeated: 0 });
+    expect(await writing.calls(id)).toMatchObject([{ attempt: 1, outcome: "written" }]);
+    expect(await writing.article(id)).toMatchObject({ title: expect.stringMatching(/^Keyword-/) });
+  });
+
+  it("is paid for once where its body is cut on the way: the same key is asked once more", async () => {
+    const keyword = fresh("keyword");
+    await spoil(keyword, "cut");
+    const writing = await asked(keyword);
+    const { id } = await writing.reaches("complete");
+    const { calls } = await ledger({ upstream: "text", match: keyword });
+    expect(calls.map(({ outcome }) => outcome)).toEqual(["charged", "repeated"]);
+    expect(new Set(calls.map(({ key }) => key)).size).toBe(1);
+    expect(await writing.calls(id)).toMatchObject([{ attempt: 1, outcome: "written" }]);
   });
 });
 
@@ -196,11 +218,4 @@ describe("A retry", () => {
     expect(second).toMatchObject({ code: "answer_refused" });
     expect(await writing.charged()).toEqual({ charged: 1, repeated: 0 });
   });
-});
-
-it("an answer of white space without end is malformed, and is read in one go", () => {
-  const text = `\`\`\`json\n${"\n".repeat(5_000)}x`;
-  const usage = { input: 1, output: 1, cached: null, reasoning: null };
-  const answer = { text, ending: "whole", refusal: null, finish: "stop", id: null, model: "m", usage } as const;
-  expect(readArticle("article.v2", answer)).toMatchObject({ bad: "malformed" });
 });

@@ -25,13 +25,13 @@ export interface Received {
 
 /**
  * How the next requests to a hook are treated. `drop` takes it and hangs up; `hang` never answers; `flood` answers 5 MB; `endless` never
- * stops.
+ * stops; `half` hangs up behind the first half of the text, and `short` ends there as if it were the whole.
  */
 export interface Treatment {
   status?: number;
   headers?: Record<string, string>;
   text?: string;
-  mode?: "drop" | "hang" | "flood" | "endless";
+  mode?: "drop" | "hang" | "flood" | "endless" | "half" | "short";
   times: number;
 }
 
@@ -102,8 +102,12 @@ function receive(name: string, request: IncomingMessage, body: string, response:
   if (treatment?.mode === "hang") return;
   if (treatment?.mode === "flood") return void response.end("x".repeat(5 * 1024 * 1024));
   if (treatment?.mode === "endless") return void pour(response);
+  // Without a length and without chunks a body ends where its connection does.
+  if (treatment?.mode === "short") response.useChunkedEncodingByDefault = false;
   response.writeHead(treatment?.status ?? 204, treatment?.headers);
-  response.end(treatment?.text);
+  const half = treatment?.text?.slice(0, treatment.text.length / 2);
+  if (treatment?.mode === "half") return void response.write(half, () => setTimeout(() => response.destroy(), 50));
+  response.end(treatment?.mode === "short" ? half : treatment?.text);
 }
 
 function verifies(secret: string, body: string, headers: Record<string, string>): boolean {

@@ -1,0 +1,82 @@
+/** Scanned characters for each character of a text, at most: text made to be slow is read in linear time. */
+const EFFORT = 8;
+/** The most characters between a fence and its object that are looked at: the language's name and white space. */
+const FENCE_CHARACTERS = 40;
+const FENCE = /(?:`{3,}|~{3,})[\w-]*\s*$/;
+
+/** What a text holds: a value that fits, else the first problem that `read` had with JSON in it. Undefined where there is no JSON. */
+export type Found<Value, Problem> = { value: Value } | { problem: Problem } | undefined;
+
+/**
+ * Finds the JSON value in a model's text, by a reader that says whether it fits. In this order: the whole text, the text behind the last
+ * `</think>`, the last object in a fence, the last object. Reasoning, prose with braces and code are passed over.
+ */
+export function jsonIn<Value, Problem>(
+  text: string,
+  read: (json: unknown) => { value: Value } | { problem: Problem },
+): Found<Value, Problem> {
+  let problem: { problem: Problem } | undefined;
+  const tried = (part: string) => {
+    const json = parsed(part);
+    const found = json === undefined ? undefined : read(json);
+    if (found && "problem" in found) problem ??= found;
+    return found && "value" in found ? found : undefined;
+  };
+  const answer = behindReasoning(text);
+  for (const part of answer === text ? [text] : [text, answer]) {
+    const whole = tried(part);
+    if (whole) return whole;
+  }
+  return lastObject(answer, tried) ?? (answer === text ? undefined : lastObject(text, tried)) ?? problem;
+}
+
+/** A text without the reasoning that servers leave in front of it. */
+export function behindReasoning(text: string): string {
+  const end = text.lastIndexOf("</think>");
+  return end < 0 ? text : text.slice(end + "</think>".length).trim();
+}
+
+/** The last object that fits: of those in a fence, or else of all. From the end, so that what is in front of it costs nothing. */
+function lastObject<Fit>(text: string, tried: (part: string) => Fit | undefined): Fit | undefined {
+  let last: Fit | undefined;
+  let effort = text.length * EFFORT;
+  for (let from = text.lastIndexOf("{"); from >= 0 && effort > 0; from = from === 0 ? -1 : text.lastIndexOf("{", from - 1)) {
+    const { end, isWhole } = endOfObject(text, from);
+    // It was scanned, and is parsed where it is whole.
+    effort -= (isWhole ? 2 : 1) * (end - from);
+    const fit = isWhole ? tried(text.slice(from, end)) : undefined;
+    if (fit !== undefined && FENCE.test(text.slice(Math.max(0, from - FENCE_CHARACTERS), from))) return fit;
+    last ??= fit;
+  }
+  return last;
+}
+
+const BEGINNING = /\{\s*["}]/y;
+
+/** Where the object that begins here ends; or, where it is none, the place that shows it. Braces in strings do not count. */
+function endOfObject(text: string, from: number): { end: number; isWhole: boolean } {
+  BEGINNING.lastIndex = from;
+  if (!BEGINNING.test(text)) return { end: from + 1, isWhole: false };
+  let depth = 0;
+  let isString = false;
+  for (let at = from; at < text.length; at++) {
+    const one = text[at];
+    if (isString) {
+      if (one === "\\") at++;
+      else if (one === '"') isString = false;
+      // A line break inside of a string is no JSON.
+      else if (one === "\n") return { end: at, isWhole: false };
+    } else if (one === '"') isString = true;
+    else if (one === "{") depth++;
+    else if (one === "}" && --depth === 0) return { end: at + 1, isWhole: true };
+  }
+  return { end: text.length, isWhole: false };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,51 @@
+import { describe, expect, it } from "vitest";
+import { text } from "../../src/providers/index.ts";
+import { openAiText } from "../../src/providers/openai-text.ts";
+import { fresh } from "../api/client.ts";
+import { hookUrl, received, tell } from "../systems/webhooks/hook.ts";
+import { scripted } from "./embedded.ts";
+
+const P = { prompt: "P", maxTokens: 9 };
+const WHOLE = JSON.stringify({ choices: [{ message: { content: "Hello." }, finish_reason: "stop" }] });
+
+describe("A 200 whose body was cut is asked for once more under its key, because it may be paid for", () => {
+  it.each([
+    ["half of the body", WHOLE.slice(0, 60)],
+    ["all but its last character", WHOLE.slice(0, -1)],
+    ["a page", "<h1>It works</h1>"],
+    ["nothing at all", ""],
+  ])("%s", async (_, body) => {
+    const server = scripted(new Response(body), new Response(WHOLE));
+    await expect(openAiText(server, "gpt").generate(P, { key: "k" })).resolves.toMatchObject({ text: "Hello.", ending: "whole" });
+    expect(server.requests.map(({ headers }) => headers.get("idempotency-key"))).toEqual(["k", "k"]);
+
+    // A cache would answer the key the same for days: the second time it is an outcome.
+    const twice = scripted(new Response(body), new Response(body));
+    await expect(openAiText(twice, "gpt").generate(P, { key: "k" })).resolves.toMatchObject({ ending: "unreadable", text: "" });
+    expect(twice.requests).toHaveLength(2);
+  });
+});
+
+it.each([
+  ["that is shorter than its Content-Length", { mode: "half", headers: { "content-length": String(WHOLE.length) } }],
+  ["whose last chunk does not come", { mode: "half" }],
+  ["that ends with its connection", { mode: "short" }],
+  ["whose Content-Length is cut as well", { text: WHOLE.slice(0, 60) }],
+] as const)("A body %s is asked for again under its key", async (_, treatment) => {
+  const hook = fresh("hook");
+  await tell(hook, {
+    treatments: [
+      { status: 200, text: WHOLE, times: 1, ...treatment },
+      { status: 200, text: WHOLE, times: 1 },
+    ],
+  });
+  const vars = { TEXT_URL: hookUrl(hook), TEXT_TOKEN: "t", TEXT_MODEL: "gpt" };
+  // A connection that broke off is the step's next attempt, under the same key.
+  const generate = () => text(vars).generate(P, { key: hook });
+  const answer = await generate().catch((error: unknown) => {
+    expect(error).toMatchObject({ code: "unavailable" });
+    return generate();
+  });
+  expect(answer).toMatchObject({ text: "Hello.", ending: "whole" });
+  expect((await received(hook)).map(({ headers }) => headers["idempotency-key"])).toEqual([hook, hook]);
+});

@@ -1,0 +1,82 @@
+import { describe, expect, it } from "vitest";
+import { readArticle } from "../../../src/systems/content/article-answer.ts";
+
+const usage = { input: 1, output: 1, cached: null, reasoning: null };
+const read = (text: string, prompt = "article.v2") =>
+  readArticle(prompt, { text, ending: "whole", refusal: null, finish: "stop", id: null, model: "m", usage });
+
+/** An answer with braces, quotes, fences and a tag in its texts. */
+const article = (title = "Tea") => ({
+  title,
+  description: 'Use {title} and "{".',
+  body_markdown: 'Say `{ "a": 1 }`:\n\n```json\n{"title": "x"}\n```\n\nand </think>, "}" or }.',
+});
+const J = JSON.stringify(article());
+const DRAFT = JSON.stringify(article("A draft"));
+const PRETTY = JSON.stringify(article(), null, 2);
+const LONG = 500_000;
+
+describe("An article is read from", () => {
+  it.each([
+    ["the JSON alone", J],
+    ["JSON with line breaks", PRETTY],
+    ["a fence", `\`\`\`json\n${PRETTY}\n\`\`\``],
+    ["a fence of tildes", `~~~\n${J}\n~~~`],
+    ["a fence in one line", `\`\`\`json ${J}\`\`\``],
+    ["a fence that is not closed", `Here:\n\`\`\`\n${J}`],
+    ["behind a word with braces and a fence", `Use {title}.\n\`\`\`json\n${J}\n\`\`\``],
+    ["behind a word", `Here is the article:\n\n${J}`],
+    ["in front of a word", `${J}\n\nLet me know whether {title} fits.`],
+    ["behind reasoning", `<think>First {title}, then {"a": 1}.</think>\n\n${J}`],
+    ["behind reasoning with a draft", `<think>${DRAFT}</think>\n\n${J}`],
+    ["behind reasoning that begins in the template", `Hm, "{" it is.</think>${J}`],
+    ["behind reasoning, in a fence", `<think>Hm.</think>\nSure:\n\`\`\`json\n${J}\n\`\`\`\nDone {now}.`],
+    ["behind a draft", `${DRAFT}\n\nBetter:\n\n${J}`],
+    ["in a fence, with an example behind it", `\`\`\`json\n${J}\n\`\`\`\n\nFor example ${DRAFT}`],
+    ["behind the schema", `{"type":"object","properties":{"title":{"type":"string"}}}\n${J}`],
+    ["inside of another object", `{"article": ${J}, "done": true}`],
+    ["behind braces without an end", `Use { and {{ and {"x and \n{"y": {\n${J}`],
+    ["behind braces without an end, in its line", `Use { "x ${J}`],
+    ["behind many braces", `${'{"a": '.repeat(LONG / 6)}\n${J}`],
+    ["in front of many braces", `${J}\n${"{".repeat(LONG)}`],
+  ])("%s", (_, text) => {
+    const { title, description, body_markdown: body } = article();
+    expect(read(text)).toEqual({ article: { title, description, body } });
+  });
+
+  it.each([
+    ["Markdown", "# Tea\n\nIt is a plant."],
+    ["Markdown behind reasoning", "<think>\n# A draft\n\nHm.</think>\n\n# Tea\n\nIt is a plant."],
+  ])("%s", (_, text) => {
+    expect(read(text, "article.v1")).toEqual({ article: { title: "Tea", description: "", body: "It is a plant." } });
+  });
+});
+
+describe("An answer is malformed that", () => {
+  it.each([
+    ["has no JSON", "I would write about {title}.", "It was not JSON."],
+    ["has an article that is cut", J.slice(0, -5), "It was not JSON."],
+    ["has other JSON", '{"title":"Tea"}', "Its JSON is not what was asked for: description"],
+    ["has other JSON in a fence", 'Here {you} go:\n```json\n{"title":"Tea"}\n```', "Its JSON is not what was asked for: description"],
+    ["is a list", "[1]", "Its JSON is not what was asked for: the whole"],
+  ])("%s", (_, text, problem) => {
+    expect(read(text)).toMatchObject({ bad: "malformed", problem: expect.stringContaining(problem) });
+  });
+
+  // A scan that begins again at each brace would take minutes for one of these.
+  it.each([
+    ["white space", `\`\`\`json\n${"\n".repeat(LONG)}x`],
+    ["braces", "{".repeat(LONG)],
+    ["braces and quotes", '{"'.repeat(LONG / 2)],
+    ["objects in objects", '{"a":'.repeat(LONG / 5)],
+    ["objects in objects with their ends", `x${'{"a":'.repeat(LONG / 6)}1${"}".repeat(LONG / 6)}`],
+    ["braces and white space", `{${" ".repeat(LONG)}`],
+    ["fences", "```{".repeat(LONG / 4)],
+  ])("is %s without end, and is read in one go", (_, text) => {
+    expect(read(text)).toMatchObject({ bad: "malformed" });
+  });
+
+  it("is a Markdown title of white space without end, and is read in one go", () => {
+    expect(read(`# ${" ".repeat(LONG)}x`, "article.v1")).toMatchObject({ bad: "malformed" });
+  });
+});
