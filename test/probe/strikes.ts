@@ -29,23 +29,86 @@ const DIES = "Aborting engine: Grace period complete";
 
 type Run = (event: Readonly<WorkflowEvent<never>>, steps: WorkflowStep) => Promise<unknown>;
 
-/** A run of which the platform rejects the calls that are planned. An engine that dies hears nothing of how its replay ended. */
+/** A replay that can be reset: its run, the platform's calls that it waits for, and how they are rejected. */
+interface Resettable {
+  readonly subject: string;
+  readonly waitsFor: Set<Call>;
+  /** Set once it is reset. */
+  reset?: { readonly engine: Strike["engine"]; readonly says: Error };
+}
+
+const resettable = new Set<Resettable>();
+
+/** Subjects that begin so belong to runs whose engines can be reset at any time. */
+export const resetPrefixes = new Set<string>();
+
+/**
+ * A deployment resets the engines of all runs whose subject begins so: each rejects every call that is under way, or comes later. Answers
+ * how many replays there were, and how many of them waited for each call.
+ */
+export function resetEngines(prefix: string, says: () => Error, engineOf: (subject: string) => Strike["engine"]) {
+  const count = { replays: 0, do: 0, sleep: 0, waitForEvent: 0 };
+  for (const one of resettable) {
+    if (!one.subject.startsWith(prefix) || one.reset) continue;
+    one.reset = { engine: engineOf(one.subject), says: says() };
+    count.replays++;
+    for (const call of one.waitsFor) count[call]++;
+  }
+  return count;
+}
+
+/** How many replays of runs whose subject begins so are under way and were not reset. */
+export function replaysUnderWay(prefix: string): Set<string> {
+  return new Set([...resettable].filter(({ subject, reset }) => subject.startsWith(prefix) && !reset).map(({ subject }) => subject));
+}
+
+/** A run of which the platform rejects the calls that are planned. An engine that dies does not receive how its replay ended. */
 export async function runStruck(run: Run, event: Readonly<WorkflowEvent<never>>, steps: WorkflowStep): Promise<unknown> {
   const { subject } = event.payload as { subject: string };
   const before = struck.get(subject)?.length ?? 0;
+  const one: Resettable = { subject, waitsFor: new Set() };
+  const canReset = [...resetPrefixes].some((prefix) => subject.startsWith(prefix));
+  if (canReset) resettable.add(one);
   try {
-    return await run(event, strikes.has(subject) ? struckSteps(subject, steps) : steps);
+    const given = canReset ? resettableSteps(one, steps) : steps;
+    return await run(event, strikes.has(subject) ? struckSteps(subject, given) : given);
   } catch (error) {
-    if (
+    const dies =
+      one.reset?.engine === "dies" ||
       struck
         .get(subject)
         ?.slice(before)
-        .some(({ engine }) => engine === "dies")
-    )
-      throw new Error(DIES);
-    throw error;
+        .some(({ engine }) => engine === "dies");
+    throw dies ? new Error(DIES) : error;
+  } finally {
+    resettable.delete(one);
   }
 }
+
+function resettableSteps(one: Resettable, steps: WorkflowStep): WorkflowStep {
+  const call =
+    (kind: Call) =>
+    async (...args: unknown[]) => {
+      one.waitsFor.add(kind);
+      let isOver = false;
+      // Polled, because a promise must not cross from one request into another.
+      const reset = async (): Promise<void> => {
+        while (!isOver && !one.reset) await scheduler.wait(POLL_MS);
+        if (one.reset) throw one.reset.says;
+      };
+      try {
+        const made = (steps[kind] as unknown as (...given: unknown[]) => Promise<unknown>)(...args);
+        made.catch(() => undefined);
+        return await Promise.race([made, reset()]);
+      } finally {
+        isOver = true;
+        one.waitsFor.delete(kind);
+      }
+    };
+  return { do: call("do"), sleep: call("sleep"), waitForEvent: call("waitForEvent") } as unknown as WorkflowStep;
+}
+
+const POLL_MS = 50;
 
 function struckSteps(subject: string, steps: WorkflowStep): WorkflowStep {
   const due = (call: Call, step: string): Strike | undefined => {

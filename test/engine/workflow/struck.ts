@@ -23,7 +23,7 @@ function named(name: string, message: string): Error {
 /** Records for each instance that its row has said `errored`, however shortly. */
 export async function watchErrored(): Promise<void> {
   await env.DB.exec(
-    "CREATE TRIGGER IF NOT EXISTS probe_errored AFTER UPDATE OF status ON instances WHEN NEW.status = 'errored' BEGIN INSERT INTO probe_rows (id, kind, name) VALUES (hex(randomblob(16)), 'errored', NEW.id); END",
+    "CREATE TRIGGER IF NOT EXISTS probe_errored AFTER UPDATE OF status ON instances WHEN NEW.status = 'errored' AND OLD.status <> 'errored' BEGIN INSERT INTO probe_rows (id, kind, name) VALUES (hex(randomblob(16)), 'errored', NEW.id); END",
   );
 }
 
@@ -50,9 +50,13 @@ export function strike(name: string, ...plan: Strike[]): void {
 }
 
 /** Lets the keeper make its rounds until no row of these instances is under way. Answers their statuses, in their order. */
-export async function afterRounds(ids: readonly string[], patienceMs = 50_000): Promise<(string | undefined)[]> {
+export async function afterRounds(
+  ids: readonly string[],
+  { patienceMs = 50_000, meanwhile }: { patienceMs?: number; meanwhile?: () => Promise<void> } = {},
+): Promise<(string | undefined)[]> {
   const statuses = async () => {
     await keeperRound();
+    await meanwhile?.();
     const found = await rows<{ id: string; status: string }>(
       "SELECT id, status FROM instances WHERE id IN (SELECT value FROM json_each(?1))",
       JSON.stringify(ids),
