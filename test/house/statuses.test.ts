@@ -96,6 +96,7 @@ const TRIALS: Record<string, Trial> = {
   waitForAnswer: { given: ["question"], statements: [wait.waitForAnswer(TENANT, ID)] },
   markAnswered: { statements: [wait.markAnswered(TENANT, ID)] },
   markInDoubt: { given: ["doubt"], statements: [wait.markInDoubt(ID)] },
+  markDoubted: { given: ["doubt"], statements: [wait.markDoubted({ instanceId: ID, step: "doubtful", item: "", generation: 1 })] },
   markResolved: { statements: [wait.markResolved(ID)] },
   resumeResolved: { statements: [wait.resumeResolved(ID)] },
   noteLooked: { statements: [look.noteLooked([{ id: ID, check_at: 1, pauseMs: 1, seen: true, hibernates: true }])] },

@@ -33,6 +33,7 @@ const ENGINE_CODES = [
   "invalid_transition",
   "lease_lost",
   "in_doubt",
+  "database_set_back",
   "step_failed",
   "step_timeout",
   "wait_timeout",

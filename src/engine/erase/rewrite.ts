@@ -29,7 +29,7 @@ export const ENGINE_TEXTS: readonly TextTable[] = [
   {
     table: "instances",
     key: ["id"],
-    texts: ["idempotency_key", "correlation_id", "causation_id", "subject", "envelope", "error", "caught"],
+    texts: ["idempotency_key", "correlation_id", "causation_id", "subject", "envelope", "error", "caught", "lost"],
     order: ["accepted_at", "id"],
   },
   {

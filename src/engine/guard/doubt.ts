@@ -47,12 +47,29 @@ export async function putBackInDoubt<Input, Output>(
   const isThere = ({ step: name, item, generation }: Seen) => name === key?.step && item === key.item && generation >= key.generation;
   if (key === undefined || entries.some(isThere)) return undefined;
   const attempt = { ...pass.inbox.attempt(step, definition.effect, key.generation), key };
-  const doubt = new MillraceError("in_doubt", ENTRY_GONE);
-  const failure = describeFailure(step.label, nth, doubt);
-  logDoubt(pass, failure, key, doubt);
-  await pass.recorder.doubtAgain(attempt, shownInput({ input, definition }), JSON.stringify(failure));
-  return inDoubt(key);
+  return insertDoubt({ pass, step, definition, input, attempt, nth }, ENTRY_GONE);
 }
+
+/** Puts a `once` effect in doubt that a run had come to before the database was set back. No record says whether it happened. */
+export function doubtLost<Input, Output>(own: Doubted<Input, Output>): Promise<StepOutcome> {
+  return insertDoubt(own, ENTRY_LOST);
+}
+
+type Doubted<Input, Output> = Pick<EffectAttempt<Input, Output>, "pass" | "step" | "definition" | "input" | "attempt" | "nth">;
+
+async function insertDoubt<Input, Output>(
+  { pass, step, definition, input, attempt, nth }: Doubted<Input, Output>,
+  said: string,
+): Promise<StepOutcome> {
+  const doubt = new MillraceError("in_doubt", said);
+  const failure = describeFailure(step.label, nth, doubt);
+  logDoubt(pass, failure, attempt.key, doubt);
+  await pass.recorder.doubtAgain(attempt, shownInput({ input, definition }), JSON.stringify(failure));
+  return inDoubt(attempt.key);
+}
+
+const ENTRY_LOST =
+  "The database was set back to an earlier time, and an earlier run may have done this. Check the receiving side, then confirm, reject or retry it.";
 
 const ENTRY_GONE =
   "It was in doubt, and its record is gone: it was deleted, or a backup was restored without it. Look at the receiving side, then confirm, reject or retry it.";

@@ -6,7 +6,7 @@ import type { Effect, EffectAttempt } from "./attempt.ts";
 import { callOf, inTime, noteKeyRead } from "./call.ts";
 import { claimEffect, isToSettle, settleClaim } from "./claim.ts";
 import { recordConfirmed } from "./confirmed.ts";
-import { doubtUnwritten, putBackInDoubt, saysOfWrites } from "./doubt.ts";
+import { doubtLost, doubtUnwritten, putBackInDoubt, saysOfWrites } from "./doubt.ts";
 import { underLease } from "./lease.ts";
 import { inDoubt, resultOf, type StepOutcome } from "./outcome.ts";
 import { record } from "./record.ts";
@@ -33,6 +33,7 @@ export async function attemptEffect<Input, Output>(effect: Effect<Input, Output>
     return recordSkipped(effect, earlier, { class: definition.effect, output: definition.output, writes: effect.writes });
   }
   if (earlier?.state === "confirmed") return recordConfirmed(own, earlier);
+  if (!earlier && DOUBTED.has(definition.effect) && pass.inbox.mayBeLost(step)) return doubtLost(own);
   if (CLAIMED.has(definition.effect)) return claimAndDo(own);
   return (isToSettle(earlier) && (await settledBefore(own))) || doAndRecord(own);
 }
@@ -70,7 +71,7 @@ async function claimAndDo<Input, Output>(own: EffectAttempt<Input, Output>): Pro
   const done = await underLease(holding, claimed.askedAt, (lease) =>
     inTime(definition, async (signal) => {
       const call = callOf(holding, AbortSignal.any([signal, lease.lost]));
-      if (claimed.repeats && definition.effect === "lookup") {
+      if ((claimed.repeats || pass.inbox.isSetBack) && definition.effect === "lookup") {
         await lease.goOn("ask");
         const found = await definition.lookup(call);
         if (found !== undefined && found !== null) return found;

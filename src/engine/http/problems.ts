@@ -8,13 +8,11 @@ export interface Problem {
   title: string;
   /** True when the same request may succeed later. */
   retryable?: boolean;
-  /** What it means. */
   means: string;
   /** What its reader does next. */
   next: string;
 }
 
-/** Codes, and how each is answered. */
 export type Problems = Readonly<Record<string, Problem>>;
 
 /** Codes that only HTTP can be refused with. */
@@ -118,6 +116,12 @@ export const ENGINE_PROBLEMS = {
     title: "An effect is in doubt",
     means: "Nobody knows whether an effect happened, so the machine does not repeat it.",
     next: "Look upstream, then confirm, reject or retry the effect.",
+  },
+  database_set_back: {
+    status: 409,
+    title: "The database was set back behind the run",
+    means: "The platform has done steps of the run that the database has no record of, because an earlier state of it was restored.",
+    next: "Restart the instance: steps without a record are done again by their class. A lookup asks first, a once waits in doubt.",
   },
   ...BULK_PROBLEMS,
   lock_held: {

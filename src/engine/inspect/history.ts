@@ -58,7 +58,7 @@ const ALL_EVENTS = 250_000;
 const CLOCKS_APART_MS = 250;
 const MAX_MESSAGE_CHARACTERS = 1000;
 
-/** `step_completed` carries a step's output and `workflow_started` the message: neither belongs here, so they are not even read. */
+/** `step_completed` carries the output of a step and `workflow_started` the message: neither is shown, so a history reads neither. */
 const WANTED = [
   "step_started",
   "step_errored",
@@ -96,27 +96,65 @@ export function wholeHistoryOf(env: EngineEnv, instance: Remembered): Promise<Hi
   return historyOf(env, instance, ALL_EVENTS);
 }
 
-async function partOf(env: EngineEnv, workflow: string, name: string, most: number): Promise<History> {
+/** The steps of a run as the platform remembers them, with the time at which it began; null where the platform has forgotten that. */
+export async function startAndSteps(
+  env: EngineEnv,
+  workflow: string,
+  id: string,
+): Promise<{ startedAt: number | null; steps: StepRecord[] }> {
+  let startedAt: number | null = null;
+  const { steps } = await partOf(env, workflow, id, ALL_EVENTS, [...WANTED, "workflow_started"], ({ timestamp }) => {
+    startedAt ??= timestamp;
+  });
+  return { startedAt, steps };
+}
+
+async function partOf(
+  env: EngineEnv,
+  workflow: string,
+  name: string,
+  most: number,
+  wanted: readonly WorkflowInstanceEventType[] = WANTED,
+  noteStart: (event: WorkflowInstanceEvent) => void = () => undefined,
+): Promise<History> {
   const steps = new Map<string, StepRecord>();
   let events = 0;
   const askedAt = Date.now();
-  for await (const event of pastEvents(env, workflow, name)) {
+  for await (const event of pastEvents(env, workflow, name, wanted)) {
     // Of an instance that is busy there is always more to come, and who asks wants what was.
     if (event.timestamp > askedAt + CLOCKS_APART_MS || ++events > most) break;
-    foldEvent(steps, event);
+    if (event.type === "workflow_started") noteStart(event);
+    else foldEvent(steps, event as StepEvent);
   }
   return { steps: [...steps.values()], truncated: events > most };
 }
 
-async function* pastEvents(env: EngineEnv, workflow: string, id: string): AsyncGenerator<StepEvent> {
-  const subscription = await subscribe(env, workflow, id).catch(() => undefined);
+/** The steps, by the platform's names, that a person's pause or stop has kept from beginning: they are complete, and did nothing. */
+export async function heldSteps(env: EngineEnv, workflow: string, id: string): Promise<ReadonlySet<string>> {
+  const held = new Set<string>();
+  for await (const event of pastEvents(env, workflow, id, ["step_completed"])) {
+    const { stepName, output } = event as Completed;
+    if (typeof output === "object" && output !== null && "held" in output) held.add(stepName);
+  }
+  return held;
+}
+
+type Completed = Extract<WorkflowInstanceEvent, { type: "step_completed" }>;
+
+async function* pastEvents(
+  env: EngineEnv,
+  workflow: string,
+  id: string,
+  wanted: readonly WorkflowInstanceEventType[] = WANTED,
+): AsyncGenerator<WorkflowInstanceEvent> {
+  const subscription = await subscribe(env, workflow, id, wanted).catch(() => undefined);
   if (!subscription) return;
   try {
     for (let quietMs = FIRST_EVENT_MS; ; quietMs = QUIET_MS) {
       const next = subscription.next().catch(() => undefined);
       const event = await Promise.race([next, scheduler.wait(quietMs)]);
       if (!event || event.done) return;
-      yield event.value as StepEvent;
+      yield event.value;
     }
   } finally {
     subscription[Symbol.dispose]();
@@ -124,9 +162,9 @@ async function* pastEvents(env: EngineEnv, workflow: string, id: string): AsyncG
 }
 
 /** What happens to an instance's steps, from its first event on. Errors: the platform's, also for one that it has not. */
-export async function subscribe(env: EngineEnv, workflow: string, id: string) {
+export async function subscribe(env: EngineEnv, workflow: string, id: string, wanted: readonly WorkflowInstanceEventType[] = WANTED) {
   const instance = await workflowBinding(env, workflow).get(id);
-  return instance.subscribe({ filter: [...WANTED] });
+  return instance.subscribe({ filter: [...wanted] });
 }
 
 /** Adds what an event says of its step. */

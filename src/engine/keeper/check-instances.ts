@@ -13,6 +13,7 @@ import { askPlatform, nudge, restartFrom } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
 import { type LoggedInstance, logEnd } from "../observe/log/instances.ts";
 import { countEnd } from "../observe/metrics/runs.ts";
+import { findSetBack } from "../operate/instances/set-back.ts";
 import { tellAgain } from "../signals/assign.ts";
 import { atomically, query } from "../store/d1/retry.ts";
 import { isInfrastructure } from "../store/d1/trouble.ts";
@@ -160,7 +161,10 @@ async function ask(env: EngineEnv, row: Open, local: boolean): Promise<Finding> 
       // What ended, or an operator has skipped, is never created anew.
       return UNDER_WAY.has(row.status) ? "start" : "settled";
     case "complete":
-      return { status: row.undo === null ? "complete" : "terminated", error: null };
+      if (row.undo !== null) return { status: "terminated", error: null };
+      // Its rows and messages were undone with the database: only another run makes them.
+      if (await findSetBack(env, row)) return failure(row, SET_BACK, "database_set_back");
+      return { status: "complete", error: null };
     case "terminated":
       return row.undo === null ? { status: "terminated", error: null } : failure(row, "Its undo was terminated on the platform.");
     case "errored":
@@ -209,6 +213,9 @@ function failure({ status, workflow }: Open, message: string, code: EngineCode =
 
 const DOUBT_GONE =
   "An effect of it was in doubt, and its record and the run on the platform are gone: nobody can answer the doubt any more. Look at the receiving side: a retry does again what no entry of /effects says is done. Or restore the backup that has the entry.";
+
+const SET_BACK =
+  "The platform has completed the run, and the database has no record of its steps: an earlier state of the database was restored. Restart the instance: a step without a record is done again, a lookup asks first, a once waits in doubt.";
 
 /** Creates instances on the platform. Answers the platform's word on those that it did not take. */
 async function start(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap<string, string>> {

@@ -33,6 +33,7 @@ export class Inbox {
   #history: History | undefined;
   #seen: readonly Seen[] = [];
   #entries: Promise<Seen[]> | undefined;
+  #lost: ReadonlySet<string> | undefined;
 
   constructor(
     readonly instanceId: string,
@@ -64,6 +65,16 @@ export class Inbox {
   /** False for a pass that certainly is the instance's first. */
   get mayFollow(): boolean {
     return !this.#isFirst;
+  }
+
+  /** True where the database was set back behind an earlier run: an effect without a record may have happened. */
+  get isSetBack(): boolean {
+    return this.#lost !== undefined;
+  }
+
+  /** True for a step that such a run had begun. Of a lean step nobody knows: it may have been. */
+  mayBeLost({ label, lean = false }: StepCall): boolean {
+    return this.#lost !== undefined && (lean || this.#lost.has(label));
   }
 
   /** True once the platform has remembered a step of an earlier pass of this run. */
@@ -98,8 +109,9 @@ export class Inbox {
   entries(anew = false): Promise<Seen[]> {
     if (anew) this.#entries = undefined;
     this.#entries ??= this.recorder.history(this.instanceId).then(
-      ({ entries, left }) => {
+      ({ entries, left, lost }) => {
         this.#seen = entries;
+        this.#lost = lost === null ? undefined : new Set(JSON.parse(lost));
         this.#history = new History(entries, left === null ? {} : JSON.parse(left));
         this.course.learn(this.#history);
         this.#positions = entries.reduce((most, { position }) => Math.max(most, position + 1), this.#positions);

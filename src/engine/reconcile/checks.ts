@@ -11,6 +11,7 @@ import { outbox } from "./checks/outbox.ts";
 import { payloads } from "./checks/payloads.ts";
 import { promises } from "./checks/promises.ts";
 import { schedules } from "./checks/schedules.ts";
+import { setBack } from "./checks/set-back.ts";
 import { sleepers } from "./checks/sleepers.ts";
 
 /**
@@ -29,5 +30,6 @@ export const engineChecks = (catalog?: Catalog): readonly Check[] => [
   instances,
   entries(catalog),
   ends,
+  setBack,
   payloads,
 ];

@@ -52,12 +52,16 @@ export class Recorder extends DurableObject<EngineEnv> {
 
   /**
    * Everything recorded for an instance, but for the outputs, because an instance may have more of them than one answer carries (32 MiB);
-   * and what its runs have left to the present one (see `LeftBehind`), as JSON, null for nothing.
+   * and what its runs have left to the present one (see `LeftBehind`), as JSON, null for nothing. `lost`: the steps of a run that the
+   * database was set back behind.
    */
-  history(instanceId: string): Promise<{ entries: Seen[]; left: string | null }> {
+  history(instanceId: string): Promise<{ entries: Seen[]; left: string | null; lost: string | null }> {
     return this.#commits.commit({
       statements: [selectEntries(instanceId), selectLeft(instanceId)],
-      read: ([entries, left]) => ({ entries: entries as unknown as Seen[], left: (left?.[0]?.caught as string | undefined) ?? null }),
+      read: ([entries, rows]) => {
+        const { caught: left = null, lost = null } = (rows?.[0] ?? {}) as { caught?: string | null; lost?: string | null };
+        return { entries: entries as unknown as Seen[], left, lost };
+      },
     });
   }
 

@@ -42,6 +42,7 @@ export const ENGINE_SCHEMA: Schema = {
   "0070_skipped_over": "inbox.skipped_over",
   "0071_broken_off": "instances.broken_off",
   "0074_due_at": "instances.due_at",
+  "0075_lost_steps": "instances.lost",
   "0076_undone": "instances.undone",
 };
 

@@ -132,6 +132,12 @@ export const PLANTS: readonly (() => Promise<Plant>)[] = [
   },
   async () => {
     const { id } = await waiting();
+    await run("DELETE FROM waits WHERE instance_id = ?1", id);
+    await run("UPDATE instances SET updated_at = ?2 WHERE id = ?1", id, ago(HOUR_MS));
+    return { kind: "database_set_back", what: id };
+  },
+  async () => {
+    const { id } = await waiting();
     await entry(id, "in_doubt");
     return mended("doubt_unseen", id, () => is("SELECT 1 FROM instances WHERE id = ?1 AND status = 'in_doubt'", id));
   },

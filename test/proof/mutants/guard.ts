@@ -33,7 +33,7 @@ export const GUARD = mutantsOf("guard", {
   },
   "a lookup does not ask before it repeats": {
     file: EFFECT,
-    find: 'if (claimed.repeats && definition.effect === "lookup") {',
+    find: 'if ((claimed.repeats || pass.inbox.isSetBack) && definition.effect === "lookup") {',
     put: 'if (!claimed.repeats && definition.effect === "lookup") {',
     killedBy: "random",
   },

@@ -19,7 +19,7 @@ export const KEEPER = mutantsOf("keeper", {
   },
   "nobody writes down an end that was not told": {
     file: CHECK,
-    find: 'return { status: row.undo === null ? "complete" : "terminated", error: null };',
+    find: 'if (row.undo !== null) return { status: "terminated", error: null };',
     put: 'return "seen";',
     killedBy: "test/engine/operate/undo-crashes.test.ts",
   },

@@ -51,8 +51,8 @@ export const RECORDER = mutantsOf("recorder", {
   },
   "a once claim that ran out is taken over": {
     file: CLAIM,
-    find: "state = iif(inbox.state = 'claimed' AND inbox.class IN ${DOUBTED}, 'in_doubt', 'claimed'),",
-    put: "state = 'claimed',",
+    find: "state = iif(${CANNOT_BE_ASKED}, 'in_doubt', 'claimed'), class",
+    put: "state = 'claimed', class",
     killedBy: "test/engine/guard/doubt.test.ts",
   },
   "a run that lives again hides the doubt that was left in it": {

@@ -14,9 +14,11 @@ import { type Approval, answerEventType } from "../../signals/approval.ts";
 import { resumeEventType } from "../../signals/held.ts";
 import { noteRunBegun } from "../../store/actions.ts";
 import { atomically, query } from "../../store/d1/retry.ts";
+import { noteLost } from "../../store/instances/lost.ts";
 import { ENDED, type InstanceStatus, UNSEEN } from "../../store/instances/status.ts";
 import { markRestarted } from "../../store/instances/stop.ts";
 import { markInDoubt } from "../../store/instances/wait.ts";
+import { findSetBack } from "../instances/set-back.ts";
 import { keepCutOff } from "./cut-off.ts";
 import { endRun, wakeStanding } from "./end-run.ts";
 import { tellHeld } from "./tell-held.ts";
@@ -211,7 +213,10 @@ async function notYet(env: EngineEnv, instance: WorkflowInstance, { attempts }: 
 }
 
 async function restartRun(env: EngineEnv, instance: WorkflowInstance, action: OpenAction): Promise<void> {
-  const { from_step: name } = action;
+  const behind = action.undo === null ? await findSetBack(env, { id: action.instance_id, workflow: action.workflow }) : undefined;
+  if (behind) await atomically(env.DB, [noteLost(action.instance_id, behind.lost)]);
+  // The platform remembers results whose rows are lost: from the beginning they are written again.
+  const name = behind ? null : action.from_step;
   await restartFrom(instance, name ? { name } : undefined);
   await atomically(env.DB, [noteRunBegun(action.id)]);
   await crashPoint("restarted, not told");

@@ -6,6 +6,7 @@ import type { Instance } from "../../inspect/instances.ts";
 import { isResumeEvent } from "../../signals/held.ts";
 import type { Operator } from "../../store/actions.ts";
 import { UNDER_WAY } from "../../store/instances/status.ts";
+import type { SetBack } from "./set-back.ts";
 
 /**
  * What an action would do with one effect. `kept`: it happened, and stands · `runs`: it is done, or tried again · `caught`: it failed, its
@@ -13,8 +14,8 @@ import { UNDER_WAY } from "../../store/instances/status.ts";
  * until the instance is resumed · `under_way`: an attempt is under way, or its answer was lost: what came of it is recorded first ·
  * `undone`: it is taken back, or was before · `stays`: its code has no way to take it back · `asked`: nobody recorded what came of it, so
  * the upstream is asked first · `repeated`: it may have happened: it is done once more, under its key, and then taken back · `nothing`: it
- * did not happen · `in_doubt`: a person has to say whether it happened · `unknown`: it failed without a record, and may have happened ·
- * `needs_output`: it happened, and its output has to be given.
+ * did not happen · `in_doubt`: a person has to say whether it happened · `unknown`: it may have happened, and failed without a record or
+ * lost its record · `needs_output`: it happened, and its output has to be given.
  */
 export const PLAN_VERDICTS = [
   "kept",
@@ -85,6 +86,20 @@ export async function planEffects(
 /** Effects that failed without a record, but for those that are listed by their labels already. */
 export function notListed<Verdict>(failed: ReadonlyMap<string, Verdict>, listed: ReadonlySet<string>) {
   return [...failed].flatMap(([step, verdict]) => (listed.has(step) ? [] : [{ step, item: "", verdict }]));
+}
+
+/** What a restart and a retry do where the database was set back behind the run, behind the sentence of what follows. */
+export const SET_BACK =
+  " The database was set back to a time before steps that the run has begun (`unknown` here): those are done again, from the beginning of the code. A lookup asks first, a once waits in doubt.";
+
+/** The effects of a plan, with the steps whose records such a database has lost. */
+export function withLost<Verdict extends string>(
+  effects: readonly { step: string; item: string; verdict: Verdict }[],
+  { lost }: SetBack,
+): { step: string; item: string; verdict: Verdict | "unknown" }[] {
+  const isLost = new Set(lost);
+  const others = effects.filter(({ step, item }) => !isLost.has(labelOf(step, item)));
+  return [...others, ...lost.map((step) => ({ step, item: "", verdict: "unknown" as const }))];
 }
 
 /** The steps that the platform has under way, by their names in the code; and those that a pause holds back, which are over for it. */

@@ -9,10 +9,11 @@ import { forgetTold } from "../../store/waits.ts";
 import { actAndTell } from "../act.ts";
 import { failedBefore } from "./failed-before.ts";
 import { caughtWithoutRecord, stillCaught, triedAnew } from "./left.ts";
-import { type ActionPlan, type PlanVerdict, planEffects } from "./plan.ts";
+import { type ActionPlan, type PlanVerdict, planEffects, SET_BACK, withLost } from "./plan.ts";
 import { whyRestarting } from "./restarting.ts";
 import { isUnderWay, retryVerdictOn } from "./retry.ts";
 import { beginningOf } from "./retry-beginning.ts";
+import { findSetBack } from "./set-back.ts";
 
 /** Dry run: what a restart would do with each effect. Errors: `instance_not_found`. */
 export async function planRestart(env: EngineEnv, by: Operator, instanceId: string): Promise<ActionPlan> {
@@ -28,11 +29,13 @@ export async function planRestart(env: EngineEnv, by: Operator, instanceId: stri
   const failed = RETRYABLE.has(instance.status) ? (instance.error?.step ?? "") : "";
   // A step that failed before it recorded anything has no entry: it runs again all the same.
   const listed = failed === "" || effects.some(({ step, item }) => labelOf(step, item) === failed);
+  const all = listed ? effects : [...effects, { step: failed, item: "", verdict: "runs" as const }];
+  const behind = await findSetBack(env, instance);
   return {
     refused: (await whyRestarting(env, instance)) ?? whyRefused(instance),
     from: null,
-    follows: `${RETRYABLE.has(instance.status) ? "" : ENDS}${instance.status === "paused" ? RESUMES : ""}${PASSES}`,
-    effects: listed ? effects : [...effects, { step: failed, item: "", verdict: "runs" }],
+    follows: `${RETRYABLE.has(instance.status) ? "" : ENDS}${instance.status === "paused" ? RESUMES : ""}${PASSES}${behind ? SET_BACK : ""}`,
+    effects: behind ? withLost(all, behind) : all,
   };
 }
 

@@ -18,8 +18,9 @@ import { actAndTell } from "../act.ts";
 import { noteOnConfirmed } from "./confirmed-output.ts";
 import { failedBefore } from "./failed-before.ts";
 import { caughtWithoutRecord, leftBehind, stillCaught, triedAnew, wentOnTo } from "./left.ts";
-import { notListed } from "./plan.ts";
+import { notListed, SET_BACK, withLost } from "./plan.ts";
 import { assertRecorded, beginningOf, isBeingUndone, isStopped } from "./retry-beginning.ts";
+import { findSetBack } from "./set-back.ts";
 import { UNDO_VERDICTS, type UndoVerdict, undoEffects } from "./undo.ts";
 
 /** What a retry would do with each guarded effect. */
@@ -66,7 +67,9 @@ export async function planRetry(
   const failures = notListed(await caughtWithoutRecord(env, instance, caught), listed);
   // A step that failed before it recorded anything has no entry yet: it is the one that runs.
   const isListed = start === null || listed.has(start);
-  return { ...plan, effects: [...effects, ...failures, ...(isListed ? [] : [{ step: start, item: "", verdict: "runs" as const }])] };
+  const all = [...effects, ...failures, ...(isListed ? [] : [{ step: start, item: "", verdict: "runs" as const }])];
+  const behind = await findSetBack(env, instance);
+  return behind ? { ...plan, from: null, follows: plan.follows + SET_BACK, effects: withLost(all, behind) } : { ...plan, effects: all };
 }
 
 function followsFrom(instance: Instance, start: string | null): string {

@@ -20,12 +20,12 @@ export function fenceCommit({ key, position, after, caught, token, undoable }: A
 
 /**
  * Records an outcome. The one fence of every class: a fresh key is inserted; a claimed, confirmed or doubted one moves to done only for the
- * holder of its token and epoch; one that a person has skipped, for the attempt that records that; one that is free again, for the first who
- * records. In every other case `state` becomes NULL, which its NOT NULL refuses, and the whole batch (the app's statements and the messages
- * with it) is undone. A claim is free for no other attempt, whatever the class of that is: a deployment may have changed it. The same refusal meets a pass that
- * believes to be the first and finds what another pass has written: it must look first; and a commit that was on its way when its pass
- * died, and comes behind the beginning of an undo, which would not take it back. So a repeat of an ambiguous commit is safe too: it
- * is refused, and reading the row back shows our own token. Answers how its instance stood when it was written.
+ * holder of its token and epoch; one that a person has skipped, for the attempt that records that; one that is free again, for the first
+ * who records. In every other case `state` becomes NULL, which its NOT NULL refuses, and the whole batch (the app's statements and the
+ * messages with it) is undone. A claim is free for no other attempt, whatever its class: a deployment may have changed that. The same
+ * refusal meets a pass that believes to be the first and finds what another pass has written: it must look first; and a commit that was on
+ * its way when its pass died, and comes behind the beginning of an undo, which would not take it back. So a repeat of an ambiguous commit
+ * is safe too: it is refused, and reading the row back shows our own token. Answers how its instance stood when it was written.
  */
 export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement {
   const messages = outcome.messages.length > 0 ? copies(outcome.messages) : null;

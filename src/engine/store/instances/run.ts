@@ -98,9 +98,12 @@ export function selectRun(id: string): RowStatement {
 const SELECT_RUN = `
   SELECT id, run, undo, status FROM instances WHERE id IN (SELECT value->>'id' FROM json_each(?1))`;
 
-/** What the runs of an instance have left, by the end of the last one or the retry that began the present one. */
+/**
+ * What the runs of an instance have left, by the end of the last one or the retry that began the present one; and the steps whose records
+ * a database that was set back has lost.
+ */
 export function selectLeft(instanceId: string): Statement {
-  return sql`SELECT caught FROM instances WHERE id = ${instanceId}`;
+  return sql`SELECT caught, lost FROM instances WHERE id = ${instanceId}`;
 }
 
 /** What a run leaves to later passes in its midst (see `LeftBehind`), as JSON. */

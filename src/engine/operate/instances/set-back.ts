@@ -1,0 +1,44 @@
+import type { EngineEnv } from "../../contract/bindings.ts";
+import { codeLabelOf, ownStep } from "../../contract/step-names.ts";
+import { heldSteps, type StepRecord, startAndSteps } from "../../inspect/history.ts";
+import { query } from "../../store/d1/retry.ts";
+import { selectKnownSteps } from "../../store/instances/lost.ts";
+
+/** A run that the platform knows, and of which the database knows less: it was set back to an earlier time, by a restored backup. */
+export interface SetBack {
+  /** Steps that the run has begun, and of which nothing is recorded. */
+  readonly lost: readonly string[];
+  /** How many of those are done, by the platform. */
+  readonly done: number;
+}
+
+/** Two clocks agree that much: a row that is younger than its run by less may be older. */
+const CLOCKS_MS = 60_000;
+
+/**
+ * Compares an instance's run on the platform with its rows. Undefined where they agree: every step that is done has a record. A lean step
+ * is not known to the platform: of those only a row that is younger than its run is found.
+ */
+export async function findSetBack(env: EngineEnv, { id, workflow }: { id: string; workflow: string }): Promise<SetBack | undefined> {
+  const [{ startedAt, steps }, rows] = await Promise.all([
+    startAndSteps(env, workflow, id),
+    query<{ label: string | null; accepted_at: number | null }>(env.DB, selectKnownSteps(id)),
+  ]);
+  const acceptedAt = rows.find(({ label }) => label === null)?.accepted_at;
+  if (typeof acceptedAt !== "number") return undefined;
+  const known = new Set(rows.map(({ label }) => label));
+  const last = new Map(steps.filter(leavesRecord).map((step) => [codeLabelOf(step), step]));
+  const unknown = [...last].filter(([label]) => !known.has(label));
+  const held = unknown.length > 0 ? await heldSteps(env, workflow, id) : new Set<string>();
+  const lost = unknown.filter(([, { name, count }]) => !held.has(`${name}-${count}`));
+  const done = lost.filter(([, { type, state }]) => type === "waitForEvent" || state === "complete").length;
+  const isBehind = done > 0 || (startedAt ?? acceptedAt) < acceptedAt - CLOCKS_MS;
+  return isBehind ? { lost: lost.map(([label]) => label), done } : undefined;
+}
+
+/** True for a step whose outcome is an entry, or whose wait is a row. */
+function leavesRecord(step: StepRecord): boolean {
+  const part = ownStep(step)?.part;
+  if (step.type === "waitForEvent") return part === "signal" || part === "answer";
+  return step.type === "do" && !step.reads && step.attempts.length > 0 && part !== "read_again";
+}

@@ -1,0 +1,52 @@
+import { now, sql } from "../../contract/sql.ts";
+import { findSetBack } from "../../operate/instances/set-back.ts";
+import { query } from "../../store/d1/retry.ts";
+import { GOING_ON } from "../../store/instances/status.ts";
+import type { Check, Divergence } from "../check.ts";
+import { engineCheck } from "./engine-check.ts";
+
+/** Instances of one slice, and of those how many the platform is asked about. */
+const ROWS = 250;
+const ASKED = 50;
+/** A younger row is the keeper's. */
+const YOUNGEST_MS = 600_000;
+
+interface Row {
+  place: number;
+  id: string;
+  tenant_id: string;
+  workflow: string;
+  status: string;
+  asked: number;
+}
+
+/** Instances under way, against the steps of their runs on the platform: a database that was set back has no record of some. */
+export const setBack: Check = engineCheck({
+  name: "set_back",
+  everyHours: 24,
+  kinds: {
+    database_set_back: {
+      says: "The run of an instance has done steps on the platform that its database has no record of: the database was set back.",
+    },
+  },
+  async slice(env, from) {
+    const rows = await query<Row>(
+      env.DB,
+      sql`
+        SELECT rowid AS place, id, tenant_id, workflow, status,
+          status IN ${GOING_ON} AND undo IS NULL AND updated_at <= ${now} - ${YOUNGEST_MS} AS asked
+        FROM instances WHERE rowid >= ${Number(from ?? Number.MIN_SAFE_INTEGER)} ORDER BY rowid LIMIT ${ROWS + 1}`,
+    );
+    const whole = rows.slice(0, ROWS);
+    const asked = whole.filter((row) => row.asked === 1);
+    const found = await Promise.all(
+      asked.slice(0, ASKED).map(async ({ id, tenant_id, workflow, status, place }): Promise<Divergence[]> => {
+        const behind = await findSetBack(env, { id, workflow });
+        const detail = `The row of ${workflow} says ${status}; ${behind?.done} steps that its run has done have no record.`;
+        return behind ? [{ kind: "database_set_back", what: id, tenantId: tenant_id, place: String(place), detail }] : [];
+      }),
+    );
+    const next = asked[ASKED] ?? rows[ROWS];
+    return { found: found.flat(), next: next ? String(next.place) : null };
+  },
+});

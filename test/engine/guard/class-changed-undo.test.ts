@@ -1,0 +1,86 @@
+import { type Done, defineStep } from "millrace";
+import { effectsOf, resolveDoubt, undoInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { platformId } from "../../../src/engine/contract/ids.ts";
+import { expireLeases, keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
+import { LAB, platformReaches, runLab } from "../lab.ts";
+
+const LOST = { retries: { limit: 0, delay: 10 } } as const;
+
+describe("An undo after a deployment that changed a class", () => {
+  it("W20 puts a lookup whose answer was lost in doubt, and takes it back once an operator says that it happened", async () => {
+    let sent = 0;
+    const backs: string[] = [];
+    const undo = defineStep<Done<null, string>, unknown>({ effect: "natural", run: async ({ input }) => backs.push(input.output) });
+    const run = async (): Promise<string> => {
+      sent++;
+      throw new Error("The answer was lost.");
+    };
+    let now: "lookup" | "natural" = "lookup";
+    const code = () => defineStep<null, string>({ effect: now, ...LOST, run, lookup: async () => "found", undo } as never);
+    const { instanceId } = await runLab(({ step }) => step.effect("act", code(), null));
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    now = "natural";
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "in_doubt", "terminated", "errored")).toBe("in_doubt");
+    const [effect] = await effectsOf(probeEnv, operator, instanceId);
+    expect(effect?.error?.message).toContain('an attempt as "lookup" was cut off, and a deployment has since made the step "natural"');
+    await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "booking-7" }, "seen");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect([sent, backs]).toEqual([1, ["booking-7"]]);
+  });
+
+  it("W21 does not repeat an undo step that was once, and is natural now", async () => {
+    const backs: string[] = [];
+    let now: "once" | "natural" = "once";
+    let lost = true;
+    const undo = () =>
+      defineStep<Done<null, string>, unknown>({
+        effect: now,
+        ...LOST,
+        run: async ({ input }) => {
+          backs.push(input.output);
+          if (lost) throw Object.assign(new Error("Died."), { name: "SimulatedDeath" });
+        },
+      });
+    const { instanceId } = await runLab(({ step }) =>
+      step.effect("act", defineStep<null, string>({ effect: "natural", run: async () => "done", undo: undo() }), null),
+    );
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    const { actionId } = await undoInstance(probeEnv, operator, instanceId, "called off");
+    await until(
+      async () => backs.length,
+      (count) => count > 0,
+    );
+    now = "natural";
+    lost = false;
+    await expireLeases(instanceId);
+    await (await LAB.get(platformId(instanceId, actionId))).restart();
+    expect(await reaches(instanceId, "in_doubt", "terminated")).toBe("in_doubt");
+    expect(backs).toEqual(["done"]);
+  });
+});
+
+describe("The row of an instance with an effect in doubt", () => {
+  /** A run that waits for the answer to a doubt, whose row says that it runs. */
+  async function hidden() {
+    const run = async () => Promise.reject(new Error("The answer was lost."));
+    const { instanceId } = await runLab(({ step }) => step.effect("act", defineStep<null, string>({ effect: "once", ...LOST, run }), null));
+    expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+    await platformReaches(instanceId, "waiting", "running");
+    await rows("UPDATE instances SET status = 'running' WHERE id = ?1", instanceId);
+    return instanceId;
+  }
+
+  it("W17 is put right by the keeper", async () => {
+    const instanceId = await hidden();
+    await keeperRound();
+    expect(await statusOf(instanceId)).toBe("in_doubt");
+  });
+
+  it("W17 is put right by a pass that comes to the doubt", async () => {
+    const instanceId = await hidden();
+    await (await LAB.get(instanceId)).restart();
+    expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+  });
+});
