@@ -24,7 +24,7 @@ const deleteSchema = reasoned.extend({
   tenant: z.string().max(64).meta({ description: "The name of the token's own tenant, once more." }),
   request: chosenName(100).default("first").meta({
     description:
-      "Names the occasion. While a deletion is under way, another request of this name is the same deletion, whoever sends it and for whatever reason: the audit keeps the first caller and reason.",
+      "Names the occasion. While a deletion is under way, another request of this name is the same deletion. The audit keeps the first caller and reason.",
   }),
   // A client that loses a field from its body would end a tenant: what cannot be taken back is said.
   dry_run: z.boolean().meta({ description: "False deletes; true only counts what would go, of files at most 1,000 a folder." }),

@@ -68,7 +68,7 @@ async function aPeriodLater(): Promise<void> {
   );
 }
 
-/** How long a phase may take beside a gate's other tests, which leave a run a tenth of a processor: its steps run out of time again and again. */
+/** How long a phase may take beside a gate's other tests: with a tenth of a processor, its steps time out again and again. */
 const MOST_MS = 300_000;
 
 /** Tries a case in the test's own process. */

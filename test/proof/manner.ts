@@ -3,8 +3,8 @@ export interface Manner {
   /** How long each phase may take to converge while nothing is made to fail from outside. */
   patienceMs?: number;
   /**
-   * How long each phase may take where the machine is slow. Above 0 the patience is counted in looks, each for the time between two: a
-   * machine that leaves the run no time leaves the looks none either. Default 0: the patience is that of a clock.
+   * How long each phase may take on a slow machine. Above 0, the patience is counted in polls of `lookMs`: a machine that slows the run
+   * slows the polls too. Default 0: the patience is wall-clock time.
    */
   mostMs?: number;
   /** How much longer one that has not come to its end is looked at, to tell what is late from what is stuck. Default 0. */

@@ -28,7 +28,7 @@ export const InstanceEnded = defineEvent({
     subject: z.string(),
     /** The step that failed, and the code; null for a run that did not fail. */
     error: z.object({ step: z.string(), code: z.string() }).nullable(),
-    /** True where what the instance did is taken back. */
+    /** True when the undo of the instance is complete. */
     undone: z.boolean(),
     accepted_at: at,
     ended_at: at,

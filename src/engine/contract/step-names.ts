@@ -7,16 +7,16 @@ export function labelOf(name: string, item: string): string {
 }
 
 /**
- * The data key of a step inside maps: the keys of its items, outermost first, then the step's own. Different lists of keys give different
- * texts, whatever the keys hold.
+ * The data key of a step inside maps: the keys of its items, outermost first, then the step's own. Two different lists of keys never give
+ * the same text.
  */
 export function itemOf(keys: readonly string[]): string {
   return keys.map(withoutSlash).join("/");
 }
 
 /**
- * A key, or another text, as it is written between slashes: `/` becomes `%2f`. What reads as such an escape gets one more `25`: `%2f`
- * becomes `%252f`. Every other text stays as it is.
+ * Escapes a key for a place between slashes: `/` becomes `%2f`. A text that reads as such an escape gets one more `25`: `%2f` becomes
+ * `%252f`. Every other text is left unchanged.
  */
 export function withoutSlash(text: string): string {
   return text.replace(/\/|%((?:25)*)2f/g, (found, escapes: string) => (found === "/" ? "%2f" : `%25${escapes}2f`));

@@ -42,7 +42,7 @@ export interface Instance {
   error: Failure | null;
   /** The undo that works on it, or has: its action's id. Null again when it is retried. */
   undo: string | null;
-  /** What it did is taken back: that undo has come to its end. */
+  /** True when its undo is complete. */
   undone: boolean;
   /** Which run it is in: 1, and one more with each retry or undo. */
   run: number;

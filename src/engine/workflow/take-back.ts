@@ -10,19 +10,19 @@ import { FIRST_UNDO_POSITION, nextGeneration, SKIPPED, takenBack } from "../stor
 import { newestOf } from "./found.ts";
 import type { Platform } from "./platform.ts";
 
-/** An effect that happened. What was on record as undoable is taken back; any other stays. */
+/** An effect that happened. It is undone if its record says that its code had an undo handler. */
 export interface Undoable {
   readonly step: StepCall;
   readonly done: Done<unknown, unknown>;
-  /** How it is taken back; undefined where that is a write of ours alone, or where the code has no undo any more. */
+  /** Its undo handler; undefined if the undo is a write of ours alone, or if the code has no handler any more. */
   readonly definition: StepDefinition<Done<unknown, unknown>, unknown> | undefined;
-  /** Errors: `nondeterministic_steps` where the code has no undo any more. */
+  /** Errors: `nondeterministic_steps` if the code has no undo handler any more. */
   readonly writes: () => Writes;
 }
 
 /**
- * Takes effects back in the reverse order in which they happened, as far as that was not done yet. The record says which, as the dry run of
- * the undo did: an undo that was deployed behind an effect is for those that are done later. Each is taken back by a guarded step of
+ * Takes effects back in the reverse order in which they happened, as far as that was not done yet. The record decides
+ * which, as in the dry run: a handler that a deployment has added since applies to later effects only. Each is taken back by a guarded step of
  * its own, and recorded in one write with the effect's entry, which is superseded: a pass that is repeated finds what is left. The effect's
  * next generation is free to be claimed, so that a retry does it again. Answers how many were taken back.
  */

@@ -164,7 +164,7 @@ export class Undoing implements Taking {
     return this.#orAbort(step, async () => (await unpackOutput(env.PAYLOADS, resultOf(instanceId, await inbox.whole(outcome)))) as Output);
   }
 
-  /** True for a step of which nothing is recorded, and whose code had a way back when it failed. */
+  /** True for a step that failed without a record, and whose code had an undo handler then. */
   #couldBeTakenBack(label: string): boolean {
     const { history } = this.#pass.inbox;
     return (history?.left[label]?.effect ?? history?.failureOf(label)?.effect) === "undoable";
@@ -246,7 +246,7 @@ function unlessNothingCame(error: unknown): void {
 /** How an effect of which nobody knows the outcome comes to have one. */
 interface Unsettled {
   readonly settle: (entry: Seen | undefined) => Promise<unknown>;
-  /** True where nothing recorded may stand of it, and doing it once more does nothing more and says what there is to take back. */
+  /** True if it may have happened without a record, and a repeat under its key is harmless. */
   readonly mayHaveHappened: boolean;
   readonly hasWayBack: boolean;
   /** True where the code is told that it failed. */
@@ -273,18 +273,18 @@ function refuse(error: Error): never {
   throw error;
 }
 
-/** A deployment has removed the undo of an effect that is on record as undoable: it is not passed over in silence. */
+/** The error for an effect whose undo handler a deployment has removed: the undo of the instance stops there. */
 function noWayBack(label: string): Error {
   return new MillraceError(
     "nondeterministic_steps",
-    `"${label}" could be taken back when it was done, and the code that is deployed has no undo for it. Deploy code that has one, then retry. Or take it back by hand, then skip "${UNDO_PREFIX}${label}".`,
+    `"${label}" had an undo handler when it ran, and the deployed code has none. Deploy code with the handler, then retry. Or undo it by hand, then skip "${UNDO_PREFIX}${label}".`,
   );
 }
 
-/** The same of an effect that failed without a record. */
+/** The error for such an effect that failed without a record. */
 function noWayBackFromLost(label: string): Error {
   return new MillraceError(
     "nondeterministic_steps",
-    `"${label}" may have happened, and could be taken back when it was tried. The code that is deployed has no undo for it. Deploy code that has one, then retry. Or skip "${label}": the undo leaves it alone.`,
+    `"${label}" may have happened. It had an undo handler then, and the deployed code has none. Deploy code with the handler, then retry. Or skip "${label}": the undo leaves it alone.`,
   );
 }

@@ -85,7 +85,7 @@ it("each run's end is told: a failure without its words, the retry's, and the un
   expect((await caller.get(`/v1/instances/${id}`)).body).toMatchObject({ status: "skipped", undo: "done" });
 });
 
-it("an undo that has failed, and is closed so, is told as not undone", async () => {
+it("the calls of a failed undo, and of its close, say that it is not undone", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   const id = await ask(

@@ -42,7 +42,7 @@ it("what only looks like such a name is the code's", () => {
 
 const keyOf = (...characters: string[]) => fc.string({ unit: fc.constantFrom(...characters), maxLength: 6 });
 
-it("two lists of keys never give one text, whatever the keys hold", () => {
+it("two different lists of keys never give the same text", () => {
   const keys = fc.array(keyOf("a", "/", "%", "2", "5", "f", "F", "%2f", "%25"), { minLength: 1, maxLength: 4 });
   fc.assert(
     fc.property(keys, keys, (one, other) => {
@@ -64,7 +64,7 @@ it("two lists of keys never give one text, whatever the keys hold", () => {
   );
 });
 
-it("a key without a slash is named as it is, also one that is encoded for an address", () => {
+it("a key without a slash is left unchanged, also if it is percent-encoded", () => {
   fc.assert(
     fc.property(fc.string(), (text) => {
       const key = encodeURIComponent(text.toWellFormed());

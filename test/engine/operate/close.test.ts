@@ -129,7 +129,7 @@ it("A dry run says what stands: what an undo has taken back before it failed, wh
   expect(await verdicts()).toEqual({ van: "kept", charge: "undone", lost: "unknown" });
 });
 
-it("Of what is undone a dry run says that it is taken back, of an undo that failed what it left, and a close keeps either", async () => {
+it("A dry run of a close says which effects remain after an undo and after a failed one, and the close keeps `undone`", async () => {
   let stuck = true;
   const van = effect("keyed", async () => "a van", {
     undo: back(async () => (stuck ? Promise.reject(upstreamRefused("No driver.")) : "back")),
@@ -137,15 +137,15 @@ it("Of what is undone a dry run says that it is taken back, of an undo that fail
   const { instanceId: id } = await runLab(({ step }) => step.effect("van", van, {}));
   await outputOf(id);
   const follows = async () => (await planClose(probeEnv, operator, id)).follows;
-  expect(await follows()).toContain("what it did stands");
+  expect(await follows()).toContain("Its effects remain.");
   await undo(id);
   await failed(id);
-  expect(await follows()).toContain("what its undo has not taken back stands");
+  expect(await follows()).toContain("Effects that its undo has not undone remain.");
   stuck = false;
   await retryInstance(probeEnv, operator, id, { reason: "the driver is back" });
   expect(await kept(id, "terminated")).toBe("terminated");
   expect(await planClose(probeEnv, operator, id)).toMatchObject({
-    follows: expect.stringContaining("what it did is taken back"),
+    follows: expect.stringContaining("Its effects are undone already."),
     effects: [{ step: "van", verdict: "undone" }],
   });
   await close(id);

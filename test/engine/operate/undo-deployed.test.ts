@@ -7,13 +7,13 @@ import { back, effect, failed, retry, undo } from "./operating.ts";
 import { kept } from "./scene.ts";
 import { skip, undoneInPart } from "./undo-failing.ts";
 
-/** What a deployment changes while an instance rests: whether its code can take `a` and `b` back. */
+/** Whether the deployed code has undo handlers for `a` and `b`. */
 interface Code {
   a: boolean;
   b: boolean;
 }
 
-/** A run of three steps, each of which writes into `world`, and `undo …` when it is taken back. */
+/** A run of three steps. The effects write their names into `world`, and their undo handlers `undo …`. */
 async function runOf(code: Code, world: string[], first: (step: Steps) => Promise<unknown>): Promise<string> {
   const { instanceId } = await runLab(async ({ step }) => {
     await first(step);
@@ -46,27 +46,30 @@ describe("An undo handler that a deployment has removed", () => {
     ],
   ] as const;
 
-  it.each(forms)("of %s stops the undo there, behind what came later; it goes on once the code has the handler again", async (_, first) => {
-    const [code, world]: [Code, string[]] = [{ a: true, b: true }, []];
-    const id = await runOf(code, world, first(code, world));
-    expect(await kept(id, "complete", "errored")).toBe("complete");
-    code.a = false;
-    expect(await planned(id)).toEqual({ c: "stays", b: "undone", a: "undone" });
-    await undoneInPart(id);
-    expect(await errorOf(id)).toMatchObject({
-      step: "undo a",
-      code: "nondeterministic_steps",
-      message: expect.stringContaining('"a" could be taken back when it was done, and the code that is deployed has no undo for it'),
-    });
-    expect(world).toEqual(["a", "b", "undo b"]);
-    expect((await planRetry(probeEnv, operator, id)).effects).toContainEqual({ step: "a", item: "", verdict: "undone" });
-    code.a = true;
-    await retry(id);
-    expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect(world).toEqual(["a", "b", "undo b", "undo a"]);
-  });
+  it.each(forms)(
+    "of %s stops the undo there, after later effects are undone; a retry continues once the code has the handler again",
+    async (_, first) => {
+      const [code, world]: [Code, string[]] = [{ a: true, b: true }, []];
+      const id = await runOf(code, world, first(code, world));
+      expect(await kept(id, "complete", "errored")).toBe("complete");
+      code.a = false;
+      expect(await planned(id)).toEqual({ c: "stays", b: "undone", a: "undone" });
+      await undoneInPart(id);
+      expect(await errorOf(id)).toMatchObject({
+        step: "undo a",
+        code: "nondeterministic_steps",
+        message: expect.stringContaining('"a" had an undo handler when it ran, and the deployed code has none'),
+      });
+      expect(world).toEqual(["a", "b", "undo b"]);
+      expect((await planRetry(probeEnv, operator, id)).effects).toContainEqual({ step: "a", item: "", verdict: "undone" });
+      code.a = true;
+      await retry(id);
+      expect(await kept(id, "terminated", "errored")).toBe("terminated");
+      expect(world).toEqual(["a", "b", "undo b", "undo a"]);
+    },
+  );
 
-  it("of the last effect is passed by with a skip: the undo goes on with the rest, and does nothing twice", async () => {
+  it("of the last effect is passed with a skip: the undo continues with the rest, and runs no handler twice", async () => {
     const [code, world]: [Code, string[]] = [{ a: true, b: true }, []];
     const id = await runOf(code, world, (step) => step.effect("a", keyed("a", world, code.a), null));
     expect(await kept(id, "complete", "errored")).toBe("complete");
@@ -118,11 +121,11 @@ describe("An undo handler that a deployment has added since", () => {
     Object.assign(code, { a: true, b: true });
     await expect(undoInstance(probeEnv, operator, id, "called off")).rejects.toMatchObject({
       code: "invalid_transition",
-      message: expect.stringContaining("An undo that was deployed since is for effects that are done later"),
+      message: expect.stringContaining("A handler that was deployed since applies to later effects only"),
     });
   });
 
-  it("leaves an earlier effect as the dry run says, beside others that are taken back", async () => {
+  it("leaves an earlier effect, as the dry run says, and other effects are undone", async () => {
     const [code, world]: [Code, string[]] = [{ a: false, b: true }, []];
     const id = await runOf(code, world, (step) => step.effect("a", keyed("a", world, code.a), null));
     expect(await kept(id, "complete", "errored")).toBe("complete");

@@ -141,7 +141,7 @@ const close = () =>
     verb: "close",
     summary: "Close an instance for good",
     description:
-      "One that failed, or was stopped, is on record as skipped: what no undo took back stands, nothing retries or undoes it any more, and nobody is expected to look after it. So is one in doubt that has no effect in doubt.",
+      "An instance that failed, or was stopped, becomes `skipped`. Effects that no undo has undone remain. No retry or undo follows, and its alert ends. An instance in doubt without an effect in doubt is closed too.",
     promised: "It is closed",
     plan: planClose,
     act: closeInstance,

@@ -105,6 +105,6 @@ export const INSTANCE_VERBS: readonly AnyBulkVerb[] = [
   ofInstances({
     ...{ name: "close", from: RETRYABLE.values, usual: "errored", plan: planClose, act: closeInstance },
     follows:
-      "It is final: a closed instance is neither retried nor undone any more. What no undo took back stands. Lanes that stand still for them go on.",
+      "It is final: a closed instance is neither retried nor undone any more. Effects that no undo has undone remain. Lanes that these instances block continue.",
   }),
 ];

@@ -47,12 +47,12 @@ const STANDS = {
 } as const satisfies Record<UndoVerdict, PlanVerdict>;
 
 function followsOf(instance: Instance): string {
-  return `It is final. The instance is skipped: ${remainsOf(instance)}, nothing retries or undoes it any more, and nobody is expected to look after it. It stays on record with the reason.`;
+  return `It is final. The instance becomes skipped, and no retry or undo follows. ${remainsOf(instance)} It remains on record with the reason.`;
 }
 
 function remainsOf({ undo, undone }: Instance): string {
-  if (undone) return "what it did is taken back, and that stays so";
-  return undo === null ? "what it did stands" : "what its undo has not taken back stands";
+  if (undone) return "Its effects are undone already.";
+  return undo === null ? "Its effects remain." : "Effects that its undo has not undone remain.";
 }
 
 /**

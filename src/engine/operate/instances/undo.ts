@@ -144,7 +144,7 @@ async function whyRefused(env: EngineEnv, by: Operator, instance: Instance): Pro
 }
 
 const HAD_NO_UNDO =
-  " The code that did its effects had no undo for them. An undo that was deployed since is for effects that are done later: take these back by hand.";
+  " The code of its effects had no undo handlers. A handler that was deployed since applies to later effects only: undo these by hand.";
 
 function mayStand(unknown: UndoPlan["effects"]): string {
   const labels = shortened(unknown.map(({ step, item }) => `"${labelOf(step, item)}"`).join(", "), 500);

@@ -14,7 +14,7 @@ export interface OwedCall {
   subject: string;
   /** Why, as JSON; null unless it failed. */
   error: string | null;
-  /** 1 where what it did is taken back. */
+  /** 1 when its undo is complete. */
   undone: number;
   callback_url: string;
   traceparent: string;
