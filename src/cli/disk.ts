@@ -1,3 +1,10 @@
+import { readFileSync } from "node:fs";
+
+/** The text of a settings file, without the byte order mark that some editors put before it. */
+export function settingsIn(file: string): string {
+  return readFileSync(file, "utf8").replace(/^\ufeff/, "");
+}
+
 /** SQLite's own number for a disk without room. */
 const SQLITE_FULL = 13;
 

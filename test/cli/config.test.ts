@@ -15,6 +15,10 @@ it("comments and last commas are no part of a configuration; what looks like the
   expect(readConfig(saved(text))).toEqual({ a: '// no, " /* no */', b: [1, 2], c: ", ]" });
 });
 
+it("a byte order mark before a configuration is no part of it", () => {
+  expect(readConfig(saved('\ufeff{ "a": 1 }'))).toEqual({ a: 1 });
+});
+
 it.each([
   ['{\n  "a": 1\n  "b": 2\n}', 3],
   ['{\n  // "x"\n  "a": [1,\n}', 4],

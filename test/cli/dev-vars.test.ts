@@ -1,6 +1,8 @@
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { parseEnv } from "node:util";
 import { expect, it } from "vitest";
+import { settingsIn } from "../../src/cli/disk.ts";
 import { ensureDevVars } from "../../src/cli/local/dev-vars.ts";
 import { emptyFolder } from "./folder.ts";
 
@@ -16,6 +18,13 @@ it("a file that exists is never overwritten", () => {
   writeFileSync(file, 'SEARCH_TOKEN=mine\nMILLRACE_KEY="mine too"\n');
   expect(ensureDevVars(file)).toBe(false);
   expect(readFileSync(file, "utf8")).toBe('SEARCH_TOKEN=mine\nMILLRACE_KEY="mine too"\n');
+});
+
+it("a file with a byte order mark is read, and its first key with it", () => {
+  const file = join(emptyFolder(), ".dev.vars");
+  writeFileSync(file, "\ufeffMILLRACE_KEY=mine\r\nSEARCH_TOKEN=mine\r\n");
+  expect(ensureDevVars(file)).toBe(false);
+  expect(parseEnv(settingsIn(file))).toEqual({ MILLRACE_KEY: "mine", SEARCH_TOKEN: "mine" });
 });
 
 it("a file without a key is left alone too, and a line is offered", () => {

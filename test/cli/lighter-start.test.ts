@@ -1,7 +1,8 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
 import { ROOT, WRANGLER } from "../../src/cli/local/wrangler.ts";
 
@@ -80,6 +81,22 @@ const LIGHTER = join(ROOT, "src/cli/local/lighter-start.ts");
 
 it("what a runtime is told is written in steps of four megabytes, and not of the four kilobytes of the package that writes it", () => {
   expect([said(SAYS, []), said(SAYS, [LIGHTER])]).toEqual(["4096", "4194304"]);
+});
+
+it("a local engine's first process loads it in a folder whose name holds what ends a path in a URL", () => {
+  const folder = mkdtempSync(join(tmpdir(), "a#b c%20d?e "));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const root = join(folder, "checkout");
+  symlinkSync(ROOT, root);
+  const run = (...args: string[]) =>
+    execFileSync(process.execPath, ["--preserve-symlinks", "--preserve-symlinks-main", ...args], { encoding: "utf8" }).trim();
+  const dev = pathToFileURL(join(root, "src/cli/local/wrangler-dev.ts")).href;
+  const told = `{ folder: "f", port: 1, secrets: "s", vars: {} }`;
+  const args = `devArgs(${told}, { script: "w.js", config: "c.json" })`;
+  const given: string[] = JSON.parse(
+    run("--input-type=module", "--eval", `import { devArgs } from ${JSON.stringify(dev)}; console.log(JSON.stringify(${args}))`),
+  );
+  expect(run(...given.slice(0, 2), "--eval", "console.log('up')")).toBe("up");
 });
 
 it("a Worker's workflows have one Worker beside it instead of one each, and so its queues, and its databases none: each is itself, and does what it did", () => {

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { Refusal } from "../command.ts";
+import { settingsIn } from "../disk.ts";
 import { shown } from "./wrangler.ts";
 
 /**
@@ -14,7 +15,7 @@ export function ensureDevVars(file: string): boolean {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   }
-  if (!/^[ \t]*(export[ \t]+)?MILLRACE_KEY[ \t]*=[ \t]*["']?[^\s"'#]/m.test(readFileSync(file, "utf8"))) {
+  if (!/^[ \t]*(export[ \t]+)?MILLRACE_KEY[ \t]*=[ \t]*["']?[^\s"'#]/m.test(settingsIn(file))) {
     throw new Refusal(`${shown(file)} sets no MILLRACE_KEY, and it is yours to change. Add this line to it: MILLRACE_KEY=${newKey()}`);
   }
   return false;

@@ -3,6 +3,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs, parseEnv } from "node:util";
+import { settingsIn } from "../disk.ts";
 import "./lighter-start.ts";
 import { BUNDLE, miniflare } from "./miniflare.ts";
 
@@ -42,7 +43,7 @@ const runtime = new Miniflare(
         ...worker,
         modulesRoot: values.bundle,
         modules: [moduleOf("ESModule", BUNDLE.entry), ...texts.map((name) => moduleOf("Text", name))],
-        bindings: { ...bindings, ...parseEnv(readFileSync(values["env-file"], "utf8")), ...Object.fromEntries(vars) },
+        bindings: { ...bindings, ...parseEnv(settingsIn(values["env-file"])), ...Object.fromEntries(vars) },
       },
     ],
   }),

@@ -127,7 +127,8 @@ export function serveArgs(told: Told, bundle: string): string[] {
 }
 
 const SERVE = join(import.meta.dirname, "serve.ts");
-const LIGHTER_START = join(import.meta.dirname, "lighter-start.ts");
+/** As a URL: `#` and `?` in a folder's name would end the path of a module. */
+const LIGHTER_START = new URL("lighter-start.ts", import.meta.url).href;
 
 function toldArgs({ folder, port, secrets, vars }: Told): string[] {
   return [

@@ -1,6 +1,6 @@
-import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Refusal } from "../command.ts";
+import { settingsIn } from "../disk.ts";
 import { shown } from "../local/wrangler.ts";
 
 /** A consumer as the platform has it. A number that is left out is the platform's own choice. */
@@ -52,7 +52,7 @@ export async function readSavedConfig(file: string, withinMs = WRITTEN_WITHIN_MS
 
 /** Reads a configuration with comments. Errors: a `Refusal` that says in which line it is no JSON. */
 export function readConfig(file: string): Config {
-  const text = readFileSync(file, "utf8");
+  const text = settingsIn(file);
   try {
     return JSON.parse(withoutComments(text)) as Config;
   } catch (error) {

@@ -1,7 +1,6 @@
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
-import { isOfDisk } from "../disk.ts";
+import { isOfDisk, settingsIn } from "../disk.ts";
 import { type Config, readSavedConfig } from "./config.ts";
 import { Loader } from "./loader.ts";
 import { type Mistake, mistakesIn } from "./mistakes.ts";
@@ -47,7 +46,7 @@ export class Wiring {
       const config = await readSavedConfig(this.#config);
       const seen = await look(join(this.#folder, "look"), config, this.#loader);
       if ("mistake" in seen) return stopped(seen.mistake);
-      const set = [...this.#set, ...Object.keys(parseEnv(readFileSync(this.#secrets, "utf8")))];
+      const set = [...this.#set, ...Object.keys(parseEnv(settingsIn(this.#secrets)))];
       const mistakes = mistakesIn(config, seen.known, seen.sources, set);
       return { mistakes, good: mistakes.some(({ stops }) => stops) ? undefined : { worker: seen.worker, config } };
     } catch (error) {
