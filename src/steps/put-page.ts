@@ -49,8 +49,9 @@ export const putPage = (env: Cloudflare.Env) => (isRepeatable(env) ? put : putUn
 async function currentArticle({ input, key, signal, trace, env }: EffectCall<BrandArticle>): Promise<Article> {
   const article = await loadArticleOf(env.DB, input);
   if (article.status !== "rejected") return article;
-  // Also a page that is not up yet: a store may have scheduled it.
-  await takeDown(env, pageOf(article, env), { key, signal, trace });
+  const [page, store] = [pageOf(article, env), storeOf(env, article)];
+  // WordPress may have scheduled the post: it is not up yet, and is not found.
+  if (!store.repeatable || (await store.find(page, { key, signal, trace }))) await takeDown(env, page, { key, signal, trace });
   return article;
 }
 

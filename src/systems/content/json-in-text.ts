@@ -26,6 +26,8 @@ export function jsonIn<Value, Problem>(
   for (const part of answer === text ? [text] : [text, answer]) {
     const whole = tried(part);
     if (whole) return whole;
+    // A list is JSON of another kind: nothing in it is looked for.
+    if (part.startsWith("[") && problem) return problem;
   }
   return lastObject(answer, tried) ?? (answer === text ? undefined : lastObject(text, tried)) ?? problem;
 }

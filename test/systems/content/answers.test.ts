@@ -3,7 +3,6 @@ import { newTrace } from "millrace";
 import { afterEach, describe, expect, it } from "vitest";
 import type { AnswerFault } from "../../../src/embedded/ledger.ts";
 import { writeArticle } from "../../../src/steps/write-article.ts";
-import { readArticle } from "../../../src/systems/content/article-answer.ts";
 import { firstAsk } from "../../../src/systems/content/next-ask.ts";
 import { fresh } from "../../api/client.ts";
 import { inject, ledger } from "../../providers/embedded.ts";

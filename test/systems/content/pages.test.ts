@@ -77,6 +77,26 @@ describe("An article's page", () => {
     expect(await site.posts()).toMatchObject([{ status: "trash" }]);
   });
 
+  it("on WordPress too, is removed where the article was rejected while WordPress had it scheduled, and is not published", async () => {
+    const site = siteOf("rejected-scheduled");
+    await site.behave({ keeps: "future" });
+    const article = await draft(await callerWith());
+    const step = putPage({ ...env, ...site.vars });
+    const call = {
+      input: article,
+      key: "k",
+      signal: AbortSignal.timeout(10_000),
+      trace: { traceparent: newTrace() },
+      fetch,
+      env: { ...env, ...site.vars },
+    };
+    await expect(step.run(call)).rejects.toMatchObject({ code: "not_retryable", message: expect.stringContaining('"future"') });
+    expect(await site.posts()).toMatchObject([{ status: "future" }]);
+    await atomically(env.DB, [markRejected(nextChange(article))]);
+    await expect(step.run(call)).rejects.toMatchObject({ code: "not_retryable", message: expect.stringContaining("rejected") });
+    expect(await site.posts()).toMatchObject([{ status: "trash" }]);
+  });
+
   it("has an address that is bearable, whatever the keyword", async () => {
     const caller = await callerWith();
     const long = await draft(caller, { keyword: "&".repeat(120) });
