@@ -1,8 +1,8 @@
 // The door `millrace/operate`: to inspect what runs, and to act on it.
 
+export { findToken } from "./access/find-token.ts";
 export { assertMayAsk, assertMayState } from "./access/may-ask.ts";
 export {
-  findToken,
   type Grant,
   issueToken,
   listTokens,

@@ -177,24 +177,6 @@ describe("A hostile body", () => {
     expect(answers.filter(([, , , status]) => Number(status) < 400 || Number(status) >= 500)).toEqual([]);
   });
 
-  it("of a known caller has 30 seconds to come, however often a byte of it does", async () => {
-    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
-    onTestFinished(() => void vi.useRealTimers());
-    let hold: ReadableStreamDefaultController | undefined;
-    const body = new ReadableStream({
-      start(controller) {
-        hold = controller;
-      },
-    });
-    const reading = readText(new Request("http://localhost/", { method: "POST", body }), 1000).catch((error: unknown) => error);
-    for (let seconds = 0; seconds < 30; seconds++) {
-      hold?.enqueue(new TextEncoder().encode(" "));
-      await vi.advanceTimersByTimeAsync(1000);
-    }
-    const late = scheduler.wait(1000).then(() => "It is still read.");
-    expect(await Promise.race([reading, late])).toMatchObject({ code: "invalid_json", message: expect.stringContaining("30 s") });
-  });
-
   it("that breaks off is refused, and is no error of ours", async () => {
     const logged = vi.spyOn(console, "error");
     onTestFinished(() => logged.mockRestore());

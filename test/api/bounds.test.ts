@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { readText } from "millrace/http";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { contactsCsv, upload } from "../systems/batches/batch.ts";
 import { cycle } from "../systems/brand/brand.ts";
 import { callerWith, expectProblem, fresh, reaches, send } from "./client.ts";
@@ -99,4 +100,22 @@ describe("What one tenant may have is bounded", () => {
     const seconds = Number(refused.headers.get("retry-after"));
     expect([seconds > 0, seconds <= 65]).toEqual([true, true]);
   });
+});
+
+it("a body of a known caller has 30 seconds to come, however often a byte of it does", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  onTestFinished(() => void vi.useRealTimers());
+  let hold: ReadableStreamDefaultController | undefined;
+  const body = new ReadableStream({
+    start(controller) {
+      hold = controller;
+    },
+  });
+  const reading = readText(new Request("http://localhost/", { method: "POST", body }), 1000).catch((error: unknown) => error);
+  for (let seconds = 0; seconds < 30; seconds++) {
+    hold?.enqueue(new TextEncoder().encode(" "));
+    await vi.advanceTimersByTimeAsync(1000);
+  }
+  const late = scheduler.wait(1000).then(() => "It is still read.");
+  expect(await Promise.race([reading, late])).toMatchObject({ code: "invalid_json", message: expect.stringContaining("30 s") });
 });

@@ -2,8 +2,9 @@ import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { sealed, unsealed } from "../contract/sealed.ts";
 import type { Operator } from "../store/actions.ts";
+import { findTokenById } from "./find-token.ts";
 import { isPersonId } from "./person.ts";
-import { findTokenById, type Token } from "./tokens.ts";
+import type { Token } from "./tokens.ts";
 
 /** A stream is opened within so much of its token's minting. */
 const STREAM_TOKEN_VALID_MS = 60_000;

@@ -1,7 +1,8 @@
 import type { Context, MiddlewareHandler } from "hono";
+import { findToken, findTokenById } from "../access/find-token.ts";
 import { isPersonId } from "../access/person.ts";
 import { readStreamToken, STREAM_PATH } from "../access/stream-token.ts";
-import { findToken, findTokenById, type Scope, type Token } from "../access/tokens.ts";
+import type { Scope, Token } from "../access/tokens.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { assertSchemaOnce } from "../inspect/health.ts";
 import type { Schema } from "../store/schema.ts";

@@ -1,6 +1,6 @@
 import type { Context, MiddlewareHandler } from "hono";
 import ipaddr from "ipaddr.js";
-import { knownRoot } from "../access/tokens.ts";
+import { knownRoot } from "../access/find-token.ts";
 import type { LimitEnv } from "../limits/client.ts";
 import { Leases } from "../limits/leases.ts";
 import type { Window } from "../limits/windows.ts";

@@ -16,7 +16,7 @@ export interface Operator {
   bulk?: { readonly id: string; readonly actionId: string };
 }
 
-/** What of a caller the audit keeps: nothing of it that could be used. */
+/** What of a caller the audit keeps. */
 export function operatorOf({ tenantId, actor, tokenId, scope, bulk }: Operator): Operator {
   return { tenantId, actor, tokenId, scope, bulk };
 }
@@ -31,9 +31,7 @@ export function bulkActionId(bulkId: string, target: string): string {
   return digest("bulk item", bulkId, target);
 }
 
-/**
- * What an operator can do by the engine; about an instance, an effect, a dead letter, a schedule, an approval, a token, a lock, an alert.
- */
+/** The actions of operators: on an instance, an effect, a dead letter, a schedule, an approval, a token, a lock or an alert. */
 export const VERBS = [
   "retry",
   "confirm",
@@ -107,10 +105,7 @@ function said({ tenantId, actor, tokenId, scope }: Operator, { id, verb, target,
     ${found ? withFound(detail, found) : asJson(detail)}`;
 }
 
-function withFound(detail: object | undefined, found: Statement): Statement {
-  return sql`json_patch(${asJson(detail ?? {})}, (${found}))`;
-}
-
+const withFound = (detail: object | undefined, found: Statement): Statement => sql`json_patch(${asJson(detail ?? {})}, (${found}))`;
 const asJson = (value: object | undefined): string | null => (value ? JSON.stringify(value) : null);
 
 /**
@@ -149,12 +144,7 @@ export function selectResults(tenantId: string, ids: readonly string[]): Stateme
  * Audits an action that is done: in the same transaction, or in an object that keeps what it owes the audit. Repeated, it finds what it
  * wrote. It may precede the statement that carries the action out: `provided` is the condition for a row.
  */
-export function auditDone(
-  by: Operator,
-  action: Action,
-  result: Exclude<ActionResult, "failed"> = "applied",
-  provided: Statement = sql`true`,
-): Statement {
+export function auditDone(by: Operator, action: Action, result: ActionResult = "applied", provided: Statement = sql`true`): Statement {
   const [before, after] = result === "applied" ? [action.before, action.after] : [];
   return sql`
     INSERT INTO actions (${COLUMNS})

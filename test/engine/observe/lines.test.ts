@@ -2,6 +2,7 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import page from "../../../docs/logs.md?raw";
 import { sampledAs } from "../../../src/engine/observe/log/sampling.ts";
 import { behave, deliver, event, fresh, probeEnv, reaches, start, until } from "../harness.ts";
+import { runLab } from "../lab.ts";
 
 interface Line {
   log: string;
@@ -25,6 +26,21 @@ const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const job = { correlationId: "job 8", traceparent: `00-${TRACE}-b7ad6b7169203331-01` };
 
 describe("What went well is in the log too:", () => {
+  it("what a message marks as sensitive is withheld of the names that its lines say, too", async () => {
+    const name = fresh("lab");
+    const said = lines();
+    const secret = `secret-${crypto.randomUUID()}`;
+    await runLab(({ step }) => step.read("look", async () => 1), {
+      name,
+      person: { email: secret, city: "Bern" },
+      idempotencyKey: `k/${secret}`,
+    });
+    const own = () => said().filter(({ subject }) => subject === name);
+    await until(async () => own().length >= 3, Boolean);
+    const keys = own().map(({ log, idempotency_key }) => [log, idempotency_key]);
+    expect(keys.toSorted()).toEqual(["attempt", "delivery", "ended"].map((log) => [log, "k/[redacted]"]));
+  });
+
   it("a delivery with how long it waited and took, an attempt with how long it took, and the end of the run", async () => {
     const said = lines();
     const name = fresh();

@@ -173,20 +173,6 @@ describe("In the log", () => {
     ).not.toContain(secret);
   });
 
-  it("what a message marks as sensitive is withheld of the names that its lines say, too", async () => {
-    const name = fresh("lab");
-    const lines = allLinesAbout(name);
-    const secret = `secret-${crypto.randomUUID()}`;
-    await runLab(({ step }) => step.read("look", async () => 1), {
-      name,
-      person: { email: secret, city: "Bern" },
-      idempotencyKey: `k/${secret}`,
-    });
-    await until(async () => lines().length >= 3, Boolean);
-    const keys = lines().map(({ log, idempotency_key }) => [log, idempotency_key]);
-    expect(keys.toSorted()).toEqual(["attempt", "delivery", "ended"].map((log) => [log, "k/[redacted]"]));
-  });
-
   it("an attempt whose time is up says so, also one that goes on all the same", async () => {
     const name = fresh("lab");
     const lines = linesAbout(name);
