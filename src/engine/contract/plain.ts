@@ -21,7 +21,7 @@ export function strangeIn(value: unknown): Strange | undefined {
 }
 
 /** The first value that JSON would write as null: NaN, Infinity, undefined in a list. Undefined where there is none. The value has no cycle. */
-export function nulledIn(value: unknown): Strange | undefined {
+function nulledIn(value: unknown): Strange | undefined {
   return firstIn(value, isNulled, false);
 }
 
