@@ -41,8 +41,8 @@ export function mintStreamToken(
 }
 
 /**
- * The caller that opens the stream of a path with such a token. `expired` for one whose time is over, `revoked` where the minter's own
- * token is gone, undefined for one that is not of this path. `beforeLook` as in `findToken`.
+ * The caller that opens the stream of a path with such a token. `expired` after its 60 seconds, `revoked` where the minter's own
+ * token is gone, undefined for a token of another path. `beforeLook` as in `findToken`.
  */
 export async function readStreamToken(
   env: Pick<EngineEnv, "MILLRACE_KEY" | "DB">,

@@ -96,7 +96,7 @@ function tooMany(detail: { audited?: true } = {}): MillraceError {
   return new MillraceError("invalid_transition", `A tenant has at most ${MAX_TOKENS} tokens: revoke one that nobody uses first.`, detail);
 }
 
-/** The refusal of a caller whose token another isolate has revoked, or whose time is over. This isolate stops trusting it at once. */
+/** The refusal of a caller with a token that another isolate has revoked, or that has expired. This isolate stops trusting it at once. */
 export function tokenGone(id: string, detail: { audited?: true } = {}): MillraceError {
   forgetToken(id);
   return new MillraceError("unauthorized", "Your token was revoked, or has expired: nothing was minted. Send another token.", detail);

@@ -69,7 +69,7 @@ const OPENS_NOTHING = {
   foreign: "The stream token does not open this stream. Mint one for its path by POST /v1/stream-tokens.",
 } as const;
 
-/** Whether the caller of an open stream may still read: its token, or the one that minted its stream token, still works. */
+/** True while the caller of an open stream may read: its token still works, or the token that minted its stream token. */
 export async function mayStillRead(context: Asked & Pick<Context<HttpEnv>, "var">): Promise<boolean> {
   const { caller } = context.var;
   if (isPersonId(caller.id)) return true;

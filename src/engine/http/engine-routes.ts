@@ -211,7 +211,7 @@ const marked: MiddlewareHandler<HttpEnv> = async (context, next) => {
   await next();
   context.header(ENGINE_HEADER, "v1");
   context.header("x-content-type-options", "nosniff");
-  // What names no rule of its own is asked for again each time: a deployment, or another request, may change it.
+  // Without a rule of the route, a cache revalidates each time: a deployment, or another request, may change the answer.
   if (!context.res.headers.has("cache-control")) context.header("cache-control", "no-cache");
 };
 

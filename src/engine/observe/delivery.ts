@@ -18,6 +18,6 @@ export interface Delivery {
   readonly code?: string | undefined;
   readonly upstreamStatus?: number | undefined;
   readonly error?: string;
-  /** Hides in the message's names what its payload withholds. */
+  /** Hides sensitive values of the payload in the message's names. */
   readonly hide: Hide;
 }

@@ -16,7 +16,7 @@ export interface Operator {
   bulk?: { readonly id: string; readonly actionId: string };
 }
 
-/** What of a caller the audit keeps. */
+/** The part of a caller that the audit keeps. */
 export function operatorOf({ tenantId, actor, tokenId, scope, bulk }: Operator): Operator {
   return { tenantId, actor, tokenId, scope, bulk };
 }
@@ -87,7 +87,7 @@ export interface Action {
   instanceId: string | null;
   reason: string;
   detail?: Record<string, unknown>;
-  /** A query for a JSON object, whose fields are added to the detail when the row is written. */
+  /** A query for a JSON object. Its fields are added to the detail when the row is written. */
   found?: Statement | undefined;
   /** How its target stood; kept where the action was applied. */
   before?: Standing | undefined;

@@ -14,7 +14,7 @@ interface NewCode {
 /** How long a code that cannot be used any more is kept: until then people hear why it is refused. */
 const KEPT_MS = 3_600_000;
 
-/** Stores a code that works for so long, if its token is there and has not expired. Repeated, it finds its own row. */
+/** Stores a code for `forMs`, if its token is there and has not expired. A repeat finds its own row. */
 export function insertCode({ hash, tenantId, tokenId, reason }: NewCode, forMs: number): Statement {
   return sql`
     INSERT INTO sign_in_codes (hash, tenant_id, token_id, reason, expires_at)

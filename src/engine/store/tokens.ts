@@ -139,7 +139,7 @@ export function removeToken(tenantId: string, id: string): Statement {
   return sql`DELETE FROM tokens WHERE ${isToken(tenantId, id)}`;
 }
 
-/** The same with its descendants. A condition selects them, not a list of ids: one that is minted just before it is removed too. */
+/** The same with its descendants. A condition selects them, not a list of ids: a token minted just before this statement is removed too. */
 export function removeFamily(tenantId: string, id: string): Statement {
   return sql`DELETE FROM tokens WHERE ${isOrComesFrom(tenantId, id)}`;
 }

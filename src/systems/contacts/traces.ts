@@ -40,8 +40,8 @@ const NAMES_ANOTHER: Readonly<Record<Where, ReadonlySet<string>>> = {
 };
 
 /**
- * Fields of a message and a fact, beside their payload, that hold a word of ours, a time or a reference. Where they have its form, they
- * stay, even if a contact's id is the same text.
+ * Fields of a message and a fact, beside their payload, with a word of the engine, a time or a reference. A value of that form stays,
+ * even if a contact's id is the same text.
  */
 const WORD = /^[a-z]+(?:[._-][a-z]+)*$/;
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z$/;

@@ -13,7 +13,7 @@ interface Accepted {
   readonly queue: string | null;
   readonly outcome: "accepted" | "duplicate";
   readonly startedAt: number;
-  /** Hides in the message's names what its payload withholds. */
+  /** Hides sensitive values of the payload in the message's names. */
   readonly hide: Hide;
 }
 

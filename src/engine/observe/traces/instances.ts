@@ -86,7 +86,7 @@ function why(failure: Failed | null | undefined): Attributes {
 /** The item of a step in its label (`mail [ada]`, `mail [ada] · after doubt 1`), which may be any text. */
 const ITEM = / \[.*\](?=$| · )/s;
 
-/** An error's words may repeat what a caller sent: by default its code alone is sent. */
+/** The status of a failed span: the error's code. Its words may repeat a caller's text, and are added with `OTLP_NAMES=plain` alone. */
 function said(env: object, { code, message, upstreamStatus }: Failed): string {
   if (!isPlain(env)) return code;
   return `${code}: ${wordsOf(env, message, upstreamStatus)}`.slice(0, 300);

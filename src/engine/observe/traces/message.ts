@@ -5,7 +5,7 @@ import { laneIn } from "../../contract/queue.ts";
 import { sayUnmeant } from "../../contract/settings.ts";
 import type { Attributes, TraceEnv } from "./span.ts";
 
-/** Attributes whose text a caller chose, by the envelope's field that holds it. */
+/** Attributes with texts of callers, and the envelope's field of each. */
 const CHOSEN = {
   "messaging.message.conversation_id": "correlation_id",
   "millrace.idempotency_key": "idempotency_key",
@@ -17,8 +17,8 @@ const MAX_CHARACTERS = 200;
 const HASH_DIGITS = 16;
 
 /**
- * The attributes of a message, from its envelope's fields, which nobody may have checked. Texts that a caller chose are hashed with
- * MILLRACE_KEY, so that spans of one tenant or subject can be grouped. With `OTLP_NAMES=plain` they are sent, without what `hide` withholds.
+ * The attributes of a message, from its envelope's fields, which may be unchecked. Texts of callers are hashed with MILLRACE_KEY, so that
+ * spans of one tenant or subject can be grouped. `OTLP_NAMES=plain` sends the texts, and `hide` withholds sensitive values in them.
  */
 export function messageAttributes(env: TraceEnv, fields: { readonly [field: string]: unknown }, hide: Hide): Attributes {
   const isAsked = isPlain(env);
