@@ -90,3 +90,41 @@ function nameOf(thrown: unknown): string {
   }
   return `A thrown ${typeof thrown} that has no text.`;
 }
+
+/** A cause itself where Workers RPC can carry it. Otherwise an error of its name and words, with as much of its own cause. */
+export function carried(cause: unknown, depth = 0): unknown {
+  try {
+    if (isCarriable(cause, new Set())) return cause;
+    const said = messageOf(cause);
+    if (!(cause instanceof Error) || depth === MAX_ERRORS_SAID) return new Error(said);
+    const { name, stack } = cause;
+    return Object.assign(new Error(said, { cause: carried(cause.cause, depth + 1) }), { name: String(name), stack: String(stack) });
+  } catch {
+    return new Error(messageOf(cause));
+  }
+}
+
+/**
+ * RPC keeps none of an error's properties if it finds a function, a symbol, a promise or most objects of the platform anywhere in it, or the
+ * error itself.
+ */
+function isCarriable(value: unknown, path: Set<unknown>, left = { values: MAX_CARRIED }): boolean {
+  if (!isObject(value)) return typeof value !== "function" && typeof value !== "symbol";
+  if (path.has(value) || left.values-- === 0) return false;
+  if (value instanceof Date || value instanceof RegExp || value instanceof ArrayBuffer || ArrayBuffer.isView(value)) return true;
+  path.add(value);
+  const inner = value instanceof Map || value instanceof Set ? [...value].flat() : ownValuesOf(value);
+  const isFit = inner?.every((one) => isCarriable(one, path, left)) ?? false;
+  path.delete(value);
+  return isFit;
+}
+
+/** The values that an error, a list or a plain object has itself; undefined for an object of another class. */
+function ownValuesOf(value: object): unknown[] | undefined {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  const isPlain = prototype === null || prototype === Object.prototype || Array.isArray(value) || value instanceof Error;
+  return isPlain ? Object.getOwnPropertyNames(value).map((name) => (value as Record<string, unknown>)[name]) : undefined;
+}
+
+/** Objects in a cause that are looked at. */
+const MAX_CARRIED = 1000;

@@ -1,4 +1,4 @@
-import { KEPT_ERROR_CHARACTERS, messageOf } from "./error-words.ts";
+import { carried, KEPT_ERROR_CHARACTERS, messageOf } from "./error-words.ts";
 import { beginning } from "./text.ts";
 
 export { messageOf };
@@ -114,8 +114,9 @@ export class MillraceError extends Error {
   readonly code: ErrorCode;
   readonly detail: ErrorDetail;
 
-  constructor(code: ErrorCode, message: string, detail: ErrorDetail = {}) {
-    super(message, { cause: detail.cause });
+  /** Of a cause that cannot cross an RPC boundary its words are kept: it would cost the error its name, code and detail there. */
+  constructor(code: ErrorCode, message: string, { cause, ...detail }: ErrorDetail = {}) {
+    super(message, { cause: carried(cause) });
     this.code = code;
     this.detail = detail;
   }

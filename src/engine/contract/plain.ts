@@ -1,4 +1,4 @@
-import { messageOf } from "./errors.ts";
+import { messageOf } from "./error-words.ts";
 import { beginning } from "./text.ts";
 
 /** A value that JSON would change or omit without an error, and its place. */
