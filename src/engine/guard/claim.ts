@@ -61,7 +61,7 @@ export function isToSettle(entry: Entry | undefined): boolean {
   return entry !== undefined && (entry.state === "claimed" || isLeftAlone(entry));
 }
 
-/** How another's entry has settled the effect; undefined where it has not. Of one that is claimed a moment later. */
+/** The outcome that another attempt's entry holds. Undefined where it holds none; for a claim after a pause of up to a second. */
 async function settledIn(
   { pass, step, attempt }: Pick<EffectAttempt<never, never>, "pass" | "step" | "attempt">,
   entry: Entry,

@@ -18,8 +18,8 @@ interface CommitStep {
 /**
  * Attempts a commit: the rows, the messages and the output in one write. It needs no claim, because the write is the effect; whatever
  * `make` reads before it may be read again. One that the platform has given up meanwhile writes nothing: somebody may have gone on without
- * (see `fenceCommit`). Before a deployment the step may have been an effect, whose claim is settled first; an output that an operator gave
- * for that takes the place of the commit's own.
+ * (see `fenceCommit`). If the step was an effect before a deployment, its claim is settled first. An output that an operator gave for that
+ * effect replaces the commit's own.
  */
 export async function attemptCommit<Output>(
   { pass, step, skipped }: CommitStep,

@@ -38,7 +38,7 @@ export async function attemptEffect<Input, Output>(effect: Effect<Input, Output>
   return (isToSettle(earlier) && (await settledBefore(own))) || doAndRecord(own);
 }
 
-/** What has become of an effect that another class of the step had claimed; undefined where its key is free. */
+/** The outcome of an effect that an attempt of the step's old class had claimed; undefined where the key is free. */
 async function settledBefore<Input, Output>(own: EffectAttempt<Input, Output>): Promise<StepOutcome | undefined> {
   const settled = await settleClaim(own);
   return settled && ("outcome" in settled ? settled.outcome : recordConfirmed(own, settled.confirmed));

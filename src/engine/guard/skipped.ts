@@ -65,8 +65,8 @@ async function refuse(pass: Pass, { key, epoch }: Attempt, said: string): Promis
 }
 
 /**
- * What an operator gave instead of a step that only reads, which has no other record; undefined where none did. Before a deployment the
- * step may have been an effect: its claim is settled first, and an output that an operator gave for it is the step's.
+ * The output that an operator gave instead of a read; undefined where the read is to be made. If the step was an effect before a
+ * deployment, its claim is settled first.
  */
 export async function skippedRead(pass: Pass, step: StepCall): Promise<StepOutcome | undefined> {
   const entry = await pass.inbox.known(step);
@@ -79,7 +79,7 @@ export async function skippedRead(pass: Pass, step: StepCall): Promise<StepOutco
   return settled && ("outcome" in settled ? settled.outcome : recordGiven(own, settled.confirmed));
 }
 
-/** Records the output that an operator gave for an effect whose step is another kind now, with what that writes. Default: nothing. */
+/** Records the output that an operator gave for an effect, with the writes of the commit that its step is now. Default: none. */
 export async function recordGiven(
   { pass, step, attempt }: { pass: Pass; step: StepCall; attempt: Attempt },
   { generation, token, epoch, output, output_ref: outputRef }: Entry,

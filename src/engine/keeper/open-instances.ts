@@ -28,7 +28,7 @@ export interface Open {
   broken_off: number;
   /** 1 when it is in doubt, and no effect of it is. */
   undoubted: number;
-  /** 1 when an effect of it is in doubt, and its row says that it goes on by itself. */
+  /** 1 when an effect of it is in doubt, and its status is another. */
   doubted: number;
 }
 

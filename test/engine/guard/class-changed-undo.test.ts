@@ -8,7 +8,7 @@ import { LAB, platformReaches, runLab } from "../lab.ts";
 const LOST = { retries: { limit: 0, delay: 10 } } as const;
 
 describe("An undo after a deployment that changed a class", () => {
-  it("W20 puts a lookup whose answer was lost in doubt, and takes it back once an operator says that it happened", async () => {
+  it("W20 puts a lookup whose answer was lost in doubt, and undoes it once an operator confirms it", async () => {
     let sent = 0;
     const backs: string[] = [];
     const undo = defineStep<Done<null, string>, unknown>({ effect: "natural", run: async ({ input }) => backs.push(input.output) });
@@ -62,7 +62,7 @@ describe("An undo after a deployment that changed a class", () => {
 });
 
 describe("The row of an instance with an effect in doubt", () => {
-  /** A run that waits for the answer to a doubt, whose row says that it runs. */
+  /** A run that is parked on a doubt, with the status `running` in its row. */
   async function hidden() {
     const run = async () => Promise.reject(new Error("The answer was lost."));
     const { instanceId } = await runLab(({ step }) => step.effect("act", defineStep<null, string>({ effect: "once", ...LOST, run }), null));
@@ -72,13 +72,13 @@ describe("The row of an instance with an effect in doubt", () => {
     return instanceId;
   }
 
-  it("W17 is put right by the keeper", async () => {
+  it("W17 is repaired by the keeper", async () => {
     const instanceId = await hidden();
     await keeperRound();
     expect(await statusOf(instanceId)).toBe("in_doubt");
   });
 
-  it("W17 is put right by a pass that comes to the doubt", async () => {
+  it("W17 is repaired by a pass that comes to the doubt", async () => {
     const instanceId = await hidden();
     await (await LAB.get(instanceId)).restart();
     expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");

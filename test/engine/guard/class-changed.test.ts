@@ -9,7 +9,7 @@ import { errorOf, LAB, outputOf, runLab } from "../lab.ts";
 const CLASSES = ["read", "commit", "keyed", "natural", "lookup", "once"] as const;
 type Class = (typeof CLASSES)[number];
 
-/** An upstream that counts what it did: under one key once, without a key each time that it is sent something. */
+/** An upstream that counts its effects: a key once, and each request without a key. */
 function upstream() {
   const effects: string[] = [];
   const count = { asked: 0 };
@@ -33,7 +33,7 @@ const dieEach: typeof globalThis.millraceCrashPoint = (at, whose) => {
 /** The platform makes a second attempt only in an hour: until then a test may deploy. */
 const PATIENT = { retries: { limit: 3, delay: "1 hour" } } as const;
 
-/** The step "act" as code of this class has it. `answers` says what its attempt makes of what the upstream did. */
+/** The step "act" of this class. `answers` runs after the upstream's effect, and may throw. */
 function act(step: Steps, name: string, kind: Class, { send, effects, count }: Upstream, answers: () => void): Promise<unknown> {
   if (kind === "read") return step.read("act", async () => answers(), PATIENT);
   const row = sql`INSERT INTO probe_rows (id, kind, name) VALUES (${crypto.randomUUID()}, 'commit', ${name})`;
@@ -54,7 +54,7 @@ function act(step: Steps, name: string, kind: Class, { send, effects, count }: U
   return step.effect("act", defineStep<null, string>({ effect: kind, ...PATIENT, run, lookup } as never), null);
 }
 
-/** Runs "act" by code of one class until it is left as `leave` says, then deploys another, with which the platform begins anew. */
+/** Runs "act" of one class until its attempt has died or thrown. `deploy` changes the class and restarts the run on the platform. */
 async function deployed(from: Class, to: Class, leave: { dies?: CrashPoint; answers?: () => void }) {
   const up = upstream();
   const name = fresh("lab");
@@ -78,7 +78,7 @@ async function deployed(from: Class, to: Class, leave: { dies?: CrashPoint; answ
   );
   await until(async () => death?.died ?? reached > 0, Boolean);
   const entries = () => rows<{ state: string; class: string }>("SELECT state, class FROM inbox WHERE instance_id = ?1", instanceId);
-  // What an attempt has thrown is on record a moment later.
+  // The error of an attempt is on record a moment later.
   if (leave.answers && (from === "lookup" || from === "once"))
     await until(entries, ([one]) => one !== undefined && one.state !== "claimed");
   const deploy = async () => {
@@ -109,7 +109,7 @@ const line = (...[read, commit, keyed, natural, lookup, once]: string[]) => ({ r
 const DOUBT = "in_doubt 1/0";
 const [NONE, ONE, TWO] = ["complete 0/0", "complete 1/0", "complete 2/0"];
 
-/** What the step answers when it is done after the deployment. */
+/** The step's output if it runs after the deployment. */
 const anew = (to: Class) => (to === "read" ? null : to === "commit" ? "committed" : "sent 2");
 
 describe.each(["platform", "lean"] as const)("A deployment that changes a step's class (%s steps)", (steps) => {
@@ -133,10 +133,10 @@ describe.each(["platform", "lean"] as const)("A deployment that changes a step's
         return run.outcome("in_doubt");
       });
       expect(found).toEqual({
-        // Nothing happened before.
+        // Reads and commits had no effect.
         read: line(NONE, ONE, ONE, ONE, ONE, ONE),
         commit: line(NONE, ONE, ONE, ONE, ONE, ONE),
-        // Their upstream bears a repetition, and nothing was written before the effect (docs/limits.md).
+        // These classes write nothing before the effect (docs/limits.md).
         keyed: line(ONE, TWO, ONE, TWO, TWO, TWO),
         natural: line(ONE, TWO, TWO, TWO, TWO, TWO),
         lookup: line(DOUBT, DOUBT, DOUBT, DOUBT, "complete 1/1", DOUBT),
@@ -144,7 +144,7 @@ describe.each(["platform", "lean"] as const)("A deployment that changes a step's
       });
     }));
 
-  it("W02 waits for an attempt of the old class that is under way, and answers what that recorded", () =>
+  it("W02 waits for an attempt of the old class that is under way, and returns its output", () =>
     inMode(async () => {
       const found = await table(["lookup", "once"], async (from, to) => {
         const run = await deployed(from, to, { dies: "W03 effect done, not recorded" });
@@ -160,7 +160,7 @@ describe.each(["platform", "lean"] as const)("A deployment that changes a step's
       expect(found).toEqual({ lookup: { read: ONE, ...each }, once: { read: ONE, ...each } });
     }));
 
-  it("W05 keeps what is recorded", () =>
+  it("W05 keeps a recorded outcome", () =>
     inMode(async () => {
       const recorded = CLASSES.filter((one) => one !== "read");
       const found = await table(recorded, async (from, to) => {

@@ -6,14 +6,14 @@ import { type Attempt, ENTRY_LABEL, IS_LEFT_ALONE, isEntry } from "./entry.ts";
 const CANNOT_BE_ASKED = fragment(`((inbox.state = 'claimed' OR ${IS_LEFT_ALONE.fragment})
         AND NOT (inbox.class IN ${ASKED.fragment} AND excluded.class IN ${ASKED.fragment}))`);
 
-/** What an operator reads beside a doubt that a changed class has led to, as a `Failure`. `nowClass`: by the code that runs. */
+/** The `Failure` that operators read beside a doubt that follows from a changed class. `nowClass`: the class in the code that runs. */
 const classChanged = (nowClass: string | Fragment) => sql`
   json_object('step', ${ENTRY_LABEL}, 'code', 'in_doubt', 'attempts', 0, 'message', 'Its outcome is unknown: an attempt as "' || inbox.class
     || '" was cut off, and a deployment has since made the step "' || ${nowClass}
     || '". Check the receiving side, then confirm, reject or retry it.')`;
 
 /**
- * Claims a key before its effect runs: a fresh key, one whose effect certainly did not happen, or one whose claim ran out.
+ * Claims a key before its effect runs: a fresh key, a key whose effect certainly did not happen, or a key whose claim ran out.
  * In the last case the upstream may have been reached. A `lookup` asks it (`repeats`), if the claim was a `lookup` too. Any
  * other claim is in doubt, because no machine repeats it. Every takeover grows the epoch. A repeat of the same
  * call changes nothing, because its token already holds the row. Refused, like `recordOutcome`, when the pass is not alone.
@@ -40,8 +40,8 @@ export function claimEntry(attempt: Attempt, leaseMs: number, input: string | nu
 }
 
 /**
- * Puts a claim that ran out in doubt, for an attempt of a class that claims nothing: by its own class the effect would be repeated, and by
- * the claim's it must not be.
+ * Puts a claim that ran out in doubt, for an attempt of a class that claims nothing. The new class would repeat the effect, and the class of
+ * the claim forbids that.
  */
 export function doubtClaim({ key, token, class: nowClass }: Attempt): Statement {
   return sql`

@@ -93,7 +93,7 @@ export interface Attempt {
 /** The condition that an undo was to leave an effect alone which an attempt had claimed: it may have happened (see `leaveAlone`). */
 export const IS_LEFT_ALONE = fragment("(inbox.state = 'failed' AND inbox.token = 'operator' AND inbox.repeats = 1)");
 
-/** The same of an entry that was read. */
+/** The same condition on an entry in memory. */
 export function isLeftAlone({ state, token, repeats }: Pick<Entry, "state" | "token" | "repeats">): boolean {
   return state === "failed" && token === "operator" && repeats === 1;
 }
