@@ -21,10 +21,10 @@ export interface Undoable {
 }
 
 /**
- * Takes effects back in the reverse order in which they happened, as far as that was not done yet. The record decides
- * which, as in the dry run: a handler that a deployment has added since applies to later effects only. Each is taken back by a guarded step of
- * its own, and recorded in one write with the effect's entry, which is superseded: a pass that is repeated finds what is left. The effect's
- * next generation is free to be claimed, so that a retry does it again. Answers how many were taken back.
+ * Takes effects back in the reverse order in which they happened, as far as that was not done yet. The record decides which, as in the dry
+ * run: a handler that a deployment has added since applies to later effects only. Each is taken back by a guarded step of its own, and
+ * recorded in one write with the effect's entry, which is superseded: a pass that is repeated finds what is left. The effect's next
+ * generation is free to be claimed, so that a retry does it again. Answers how many were taken back.
  */
 export async function takeBack(pass: Pass, platform: Platform, undoable: readonly Undoable[], entries: readonly Seen[]): Promise<number> {
   let undone = 0;

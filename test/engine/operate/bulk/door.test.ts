@@ -212,7 +212,7 @@ it("a dry run says of a cancel that it takes back, and of a retry how many were 
   expect((await dry("cancel", { status: "waiting" })).follows).toContain("What they did is taken back");
   const ids = await Promise.all([0, 1, 2].map(() => rowOf("terminated", 0)));
   for (const id of ids) await rows("UPDATE instances SET tenant_id = ?2 WHERE id = ?1", id, tenantId);
-  await rows("UPDATE instances SET undo = 'undo-of-it' WHERE id IN (?1, ?2)", ids[0] ?? "", ids[1] ?? "");
+  await rows("UPDATE instances SET undo = 'undo-of-it', undone = 1 WHERE id IN (?1, ?2)", ids[0] ?? "", ids[1] ?? "");
   expect(await dry("retry", { status: "terminated" })).toMatchObject({
     matched: 3,
     follows: expect.stringContaining("2 of them were undone"),
