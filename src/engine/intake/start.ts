@@ -7,6 +7,7 @@ import { placed } from "../contract/location.ts";
 import { logLine } from "../contract/log-line.ts";
 import type { Params } from "../contract/params.ts";
 import { within } from "../contract/within.ts";
+import { REMEMBERED_DAYS, resultsKeptMs } from "../store/kept-days.ts";
 
 /** An instance to be created on the platform: what its row says, not what some message asks for. */
 export interface Startable {
@@ -61,6 +62,7 @@ export async function startInstances(env: EngineEnv, instances: readonly Startab
             instances: chunk.map((instance) => ({
               id: platformId(instance.id, instance.undo ?? null),
               params: paramsOf(instance, occasion),
+              retention: { successRetention: resultsKeptMs(workflow), errorRetention: `${REMEMBERED_DAYS} days` },
               ...placed(env),
             })),
           });

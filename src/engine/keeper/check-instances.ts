@@ -168,7 +168,7 @@ async function ask(env: EngineEnv, row: Open, local: boolean): Promise<Finding> 
     case "terminated":
       return row.undo === null ? { status: "terminated", error: null } : failure(row, "Its undo was terminated on the platform.");
     case "errored":
-      return errored(row, instance, error ?? "The platform ended it.");
+      return errored(row, instance, error);
     default:
       if (local && instance) await nudge(instance).catch(() => undefined);
       if (isOver(row)) return "lives";
@@ -181,19 +181,23 @@ async function ask(env: EngineEnv, row: Open, local: boolean): Promise<Finding> 
  * The platform has marked a run as errored, and the run has recorded no failure. An error of the platform about itself is no failure of the
  * run: it is restarted at the step where its replay ended, a bounded number of times.
  */
-async function errored(row: Open, instance: WorkflowInstance | null, said: string): Promise<Finding> {
+async function errored(row: Open, instance: WorkflowInstance | null, error: string | null): Promise<Finding> {
+  const said = beginning(error ?? "The platform ended it.", 1000);
   const at = readBrokenOff(said);
-  if (instance === null || isOver(row) || !(at || isInfrastructure(new Error(said)))) return failure(row, beginning(said, 1000));
+  const isItsOwn = error === null || at !== undefined || isInfrastructure(new Error(said));
+  if (instance === null || isOver(row) || !isItsOwn) return failure(row, said);
   if (row.broken_off >= MOST_RESTARTS) {
-    const tries = `The platform ended the run ${MOST_RESTARTS + 1} times with an error of its own, and no step failed.`;
-    return failure(row, `${tries} Retry it once the platform works again. The last error: ${beginning(said, 700)}`);
+    const tries = `The platform ended the run ${MOST_RESTARTS + 1} times with its own error, and no step failed.`;
+    return failure(row, beginning(`${tries} Retry it when the platform works again. The last error: ${said}`, 1000));
   }
+  // Without a text, a restart is under way: the platform has removed the error, and not yet the status.
+  if (error === null) return "restarted";
   try {
     await restartFrom(instance, at);
   } catch {
     return "leave";
   }
-  logLine("warn", { log: "restarted", ...namedBy(row), step: at?.name ?? "", error: beginning(said, 1000) });
+  logLine("warn", { log: "restarted", ...namedBy(row), step: at?.name ?? "", error: said });
   return "restarted";
 }
 

@@ -33,7 +33,7 @@ export const OPEN_LETTER_DAYS = 90;
  * docs/retention.md, which a test holds against this table.
  */
 export const engineRetention = (catalog?: Catalog): readonly Retention[] => [
-  // Queue retention (14 days at most) and as long again to re-drive; and the platform can restart an ended instance for 30 days.
+  // A queue keeps a message for 14 days at most, and its dead-letter queue as long again.
   rule({ name: "instances ended", keepDays: ENDED_DAYS, prune: pruneInstances(SETTLED) }),
   rule({ name: "instances failed", keepDays: FAILED_DAYS, prune: pruneInstances(FAILED) }),
   rule({ name: "outbox", keepDays: 14, prune: giveUpOutbox }),

@@ -8,3 +8,20 @@ export const FAILED_DAYS = 90;
 export const TOMBSTONE_DAYS = 400;
 /** The hash of the key of an event from outside, since it was taken: as long as an instance and its tombstone together. */
 export const STATED_DAYS = 430;
+/** What the platform keeps of a run that failed, since it did: the longest time that Workers Paid offers. A retry starts from it. */
+export const REMEMBERED_DAYS = 30;
+
+/** How long the platform keeps the result and the history of complete runs, by the name of their workflow, in milliseconds. */
+const results = new Map<string, number>();
+
+const DEFAULT_RESULT_MS = 86_400_000;
+
+/** The definition of a workflow says how long its results are kept. The row of an instance names its workflow only. */
+export function keepResultsFor(workflow: string, ms: number | undefined): void {
+  if (ms === undefined) results.delete(workflow);
+  else results.set(workflow, ms);
+}
+
+export function resultsKeptMs(workflow: string): number {
+  return results.get(workflow) ?? DEFAULT_RESULT_MS;
+}

@@ -5,6 +5,7 @@ import type { Envelope } from "../contract/envelope.ts";
 import type { MessageDefinition } from "../contract/message.ts";
 import { assertStepMode, type StepMode } from "../contract/step-mode.ts";
 import type { Stored } from "../guard/stored.ts";
+import { keepResultsFor, REMEMBERED_DAYS } from "../store/kept-days.ts";
 import type { Steps } from "./steps.ts";
 
 /** What a workflow's code is given. */
@@ -44,11 +45,19 @@ export interface WorkflowDefinition<Payload = unknown, Type extends string = str
    */
   readonly deadline?: Duration;
   /**
+   * How long the platform keeps the result and the history of a complete run: 1 hour to 30 days. Its storage is billed. Default: 1 day. A
+   * failed run is kept for 30 days, so that a retry can start from its steps.
+   */
+  readonly keepResult?: Duration;
+  /**
    * How the first attempts at its effects and commits are made: each as a step of the platform's (`"platform"`, the default), or by the
    * pass itself (`"lean"`), which is faster and cheaper; docs/performance.md says when to take which. A step may say otherwise for itself.
    */
   readonly steps?: StepMode;
 }
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 86_400_000;
 
 /** A workflow whatever its payload: what lists of them hold. Each checks its own payload when it runs. */
 // biome-ignore lint/suspicious/noExplicitAny: a payload type stands on both sides of functions here, so no narrower type takes them all
@@ -61,8 +70,8 @@ export interface CallbackSender extends AnyWorkflow {
 }
 
 /**
- * Declares a workflow. Errors: `config_invalid` for a name the platform would refuse, without a message or code, and for a deadline or
- * `steps` that is none.
+ * Declares a workflow. Errors: `config_invalid` for a name the platform would refuse, without a message or code, and for a deadline,
+ * `keepResult` or `steps` that is none.
  */
 export function defineWorkflow<Payload, Type extends string, Result>(
   definition: WorkflowDefinition<Payload, Type, Stored<Result>>,
@@ -78,6 +87,12 @@ export function defineWorkflow<Payload, Type extends string, Result>(
     assertDeclared(deadlineMs > 0, `The deadline of "${name}" leaves no time: say how long it may take.`);
     assertDeclared(deadlineMs <= YEAR_MS, `The deadline of "${name}" is beyond 365 days: say less.`);
   }
+  const resultMs = definition.keepResult === undefined ? undefined : durationMs(definition.keepResult);
+  assertDeclared(
+    resultMs === undefined || (resultMs >= HOUR_MS && resultMs <= REMEMBERED_DAYS * DAY_MS),
+    `keepResult of "${name}" must be 1 hour to ${REMEMBERED_DAYS} days, not ${definition.keepResult}.`,
+  );
+  keepResultsFor(name, resultMs);
   assertStepMode(definition.steps, `The workflow "${definition.name}"`);
   return definition;
 }

@@ -4,7 +4,8 @@ import { ProbeDone, ProbeSignal } from "../../probe/messages.ts";
 import { effects } from "../../probe/workflows.ts";
 import type { Behaviour } from "../../upstream/server.ts";
 
-const SOON = { retries: { limit: 6, delay: 20, backoff: "constant" }, timeout: 10_000 } as const;
+/** Time enough for an upstream that all runs call at once, on a busy machine. */
+const SOON = { retries: { limit: 10, delay: 20, backoff: "constant" }, timeout: 60_000 } as const;
 
 /** A run of a shape: what it is called, and what its shape does with it. */
 export interface Shaped {

@@ -21,7 +21,7 @@ const chunks = <T>(all: readonly T[], size: number) =>
   Array.from({ length: Math.ceil(all.length / size) }, (_, nth) => all.slice(nth * size, (nth + 1) * size));
 
 it("W34 two deployments in turn, under runs of twenty shapes in both modes: none fails or compensates because of them, and nothing happens twice", {
-  timeout: 600_000,
+  timeout: 1_200_000,
 }, async ({ task }) => {
   const prefix = `${fresh("deploy")}/`;
   resetPrefixes.add(prefix);
@@ -75,7 +75,7 @@ it("W34 two deployments in turn, under runs of twenty shapes in both modes: none
     );
   const doubts = new Set<string>();
   const statuses = await afterRounds(ids, {
-    patienceMs: 400_000,
+    patienceMs: 900_000,
     // An attempt of a once effect that was cut off leaves a doubt. An operator looks at the upstream, and answers it.
     async meanwhile() {
       const open = await rows<{ instance_id: string; step: string }>(

@@ -36,6 +36,14 @@ const PlanSchema = z
   })
   .openapi("RetryPlan");
 
+const BegunSchema = z.object({
+  action_id: z.string(),
+  from: z.string().nullable().meta({ description: "The step that it starts from; null for its beginning." }),
+  follows: z
+    .string()
+    .meta({ description: "What follows, in a sentence: also that the platform no longer remembers the run, and what is repeated then." }),
+});
+
 const retryRoute = createRoute({
   method: "post",
   path: "/v1/instances/{id}/retry",
@@ -47,7 +55,7 @@ const retryRoute = createRoute({
   request: { params: z.object({ id: z.string() }), query: z.strictObject({}), body: jsonBody(retrySchema) },
   responses: {
     200: answers("A dry run: what a retry would do", PlanSchema),
-    202: answers("It runs again", z.object({ action_id: z.string(), from: z.string().nullable() })),
+    202: answers("It runs again", BegunSchema),
     ...problems(...BODY_REFUSALS, "instance_not_found", "invalid_transition"),
   },
 });
@@ -58,6 +66,6 @@ export function retry() {
     const { from, anyway, reason, dry_run } = await readBody(context.req, retrySchema);
     if (dry_run) return context.json(await planRetry(context.env, context.var.caller, id, { from, anyway }), 200);
     const done = await retryInstance(context.env, context.var.caller, id, { from, anyway, reason });
-    return context.json({ action_id: done.actionId, from: done.from }, 202);
+    return context.json({ action_id: done.actionId, from: done.from, follows: done.follows }, 202);
   });
 }

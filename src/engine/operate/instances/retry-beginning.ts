@@ -1,14 +1,17 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { MillraceError } from "../../contract/errors.ts";
+import { platformId } from "../../contract/ids.ts";
 import { sql } from "../../contract/sql.ts";
 import { codeLabelOf, labelOf } from "../../contract/step-names.ts";
 import { shortened } from "../../contract/text.ts";
 import type { Effect } from "../../inspect/effects.ts";
 import { wholeHistoryOf } from "../../inspect/history.ts";
 import type { Instance } from "../../inspect/instances.ts";
+import { askPlatform } from "../../intake/platform.ts";
 import { query } from "../../store/d1/retry.ts";
 import { wentOnFrom } from "../../store/inbox/caught.ts";
 import { SKIPPED } from "../../store/inbox/outcome.ts";
+import { REMEMBERED_DAYS } from "../../store/kept-days.ts";
 import { leftBehind } from "./left.ts";
 
 const MAX_NAMES_CHARACTERS = 1000;
@@ -19,6 +22,8 @@ interface Beginning {
   readonly failed: string | null;
   /** The step that the platform starts from; null for the beginning. */
   readonly start: string | null;
+  /** True where that is the beginning because the platform no longer remembers the run. */
+  readonly isForgotten: boolean;
 }
 
 /**
@@ -26,7 +31,7 @@ interface Beginning {
  * whatever is asked for. It also remembers an output that a person has given anew since the run ended: then it starts from that effect.
  */
 export async function beginningOf(env: EngineEnv, instance: Instance, from: string | undefined): Promise<Beginning> {
-  if (instance.undone) return { failed: null, start: null };
+  if (instance.undone) return { failed: null, start: null, isForgotten: false };
   const failed = from ?? (instance.error?.step || (await lastFailed(env, instance)));
   const [mended] = await query<{ step: string; item: string }>(
     env.DB,
@@ -36,8 +41,18 @@ export async function beginningOf(env: EngineEnv, instance: Instance, from: stri
         AND updated_at >= ${instance.updatedAt}
       ORDER BY position LIMIT 1`,
   );
-  return { failed, start: from === undefined && mended ? labelOf(mended.step, mended.item) : failed };
+  const start = from === undefined && mended ? labelOf(mended.step, mended.item) : failed;
+  const isForgotten = start !== null && (await isForgottenBy(env, instance));
+  return { failed, start: isForgotten ? null : start, isForgotten };
 }
+
+/** Whether the platform has deleted the run. Of one that failed too long ago it is known; a platform that does not answer remembers it. */
+async function isForgottenBy(env: EngineEnv, { id, workflow, undo, updatedAt }: Instance): Promise<boolean> {
+  if (Date.now() - updatedAt > REMEMBERED_DAYS * DAY_MS) return true;
+  return (await askPlatform(env, workflow, platformId(id, undo))).status === "unknown";
+}
+
+const DAY_MS = 86_400_000;
 
 /** What the code heard last when it threw an error of its own, if that was a failure on which nothing depends that was done. */
 async function lastFailed(env: EngineEnv, { id, error }: Instance): Promise<string | null> {

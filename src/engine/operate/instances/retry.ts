@@ -52,12 +52,12 @@ export async function planRetry(
   const instance = await getInstance(env, by, instanceId);
   const recorded = await effectsAndFree(env, by, instanceId);
   await assertRecorded(env, instance, recorded, from);
-  const { failed, start } = await beginningOf(env, instance, from);
+  const { failed, start, isForgotten } = await beginningOf(env, instance, from);
   const named = mustBeFree(instance, failed, anyway);
   const refused =
     whyAgain(instance, failed, recorded) ?? (await whyRefused(env, instance, named, wentOnTo(await leftBehind(env, instanceId), named)));
   const note = await noteOnConfirmed(env, by, instanceId, recorded);
-  const plan = { from: start, refused, follows: followsFrom(instance, start), note };
+  const plan = { from: start, refused, follows: followsFrom(instance, start, isForgotten), note };
   if (isBeingUndone(instance)) return { ...plan, effects: await undoEffects(env, by, instance) };
   const caught = instance.undone ? NONE : await stillCaught(env, instanceId, [failed, instance.error?.step]);
   const effects = recorded
@@ -72,11 +72,17 @@ export async function planRetry(
   return behind ? { ...plan, from: null, follows: plan.follows + SET_BACK, effects: withLost(all, behind) } : { ...plan, effects: all };
 }
 
-function followsFrom(instance: Instance, start: string | null): string {
-  if (isBeingUndone(instance)) return "The undo goes on where it failed.";
+function followsFrom(instance: Instance, start: string | null, isForgotten: boolean): string {
+  if (isBeingUndone(instance)) return isForgotten ? `${FORGOTTEN}. ${AGAIN}` : "The undo goes on where it failed.";
   if (instance.undone) return `It begins anew, and does again what was taken back${BEHIND}${FIRST_TIME}`;
+  if (isForgotten) return `${FORGOTTEN}. What is recorded is kept${BEHIND} ${AGAIN}`;
   return `It starts from ${start ?? "its beginning"}. What is recorded is kept${BEHIND}`;
 }
+
+const FORGOTTEN = "The platform no longer remembers the run: it starts from its beginning";
+/** What no row records. */
+const AGAIN =
+  "Reads are made again, and may answer something else. Sleeps are slept again, unless a later step is recorded. Received events and answers are kept.";
 
 /** Of steps that were not come to before nothing is on record. */
 const BEHIND = "; what comes behind runs too, and which steps these are, its code decides as it runs.";
@@ -128,13 +134,17 @@ const VERDICTS: Record<string, RetryVerdict> = { done: "kept", confirmed: "kept"
  * (audited as no change) when the instance is not stopped, when something depends on the named failure, or when the run failed of an effect
  * whose output is missing.
  */
-export function retryInstance(
-  env: EngineEnv,
-  by: Operator,
-  instanceId: string,
-  options: RetryOptions,
-): Promise<{ actionId: string; from: string | null }> {
+export function retryInstance(env: EngineEnv, by: Operator, instanceId: string, options: RetryOptions): Promise<BegunRetry> {
   return retryAs(env, by, instanceId, options, { verb: "retry", window: "retry promised, not applied" });
+}
+
+/** A retry that was begun. */
+export interface BegunRetry {
+  readonly actionId: string;
+  /** The step that the platform starts from; null for the beginning. */
+  readonly from: string | null;
+  /** What follows, in a sentence. */
+  readonly follows: string;
 }
 
 interface RetryOptions {
@@ -161,12 +171,12 @@ export async function retryAs(
   instanceId: string,
   options: RetryOptions,
   kind: RetryKind,
-): Promise<{ actionId: string; from: string | null }> {
+): Promise<BegunRetry> {
   const instance = kind.read ?? (await getInstance(env, by, instanceId));
   const lacksOutput = OUTPUT_LOST.has(instance.error?.code);
   const recorded = options.from !== undefined || lacksOutput ? await effectsAndFree(env, by, instanceId) : [];
   await assertRecorded(env, instance, recorded, options.from);
-  const { failed, start: from } = await beginningOf(env, instance, options.from);
+  const { failed, start: from, isForgotten } = await beginningOf(env, instance, options.from);
   const again = kind.refused ?? whyAgain(instance, failed, recorded);
   const anyway = options.anyway === true;
   const named = mustBeFree(instance, failed, anyway);
@@ -210,7 +220,7 @@ export async function retryAs(
     },
     window: kind.window,
   });
-  return { actionId, from };
+  return { actionId, from, follows: followsFrom(instance, from, isForgotten) };
 }
 
 /**
