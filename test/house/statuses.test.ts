@@ -123,6 +123,9 @@ const NO_TRANSITIONS = [
   "lookAtAll",
   "lookNow",
   "lookAgain",
+  "lookSoon",
+  "noteRestarted",
+  "timesBrokenOff",
   "watchLost",
 ];
 

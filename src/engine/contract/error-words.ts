@@ -4,7 +4,8 @@ import { beginning, textOf } from "./text.ts";
 export const KEPT_ERROR_CHARACTERS = 50_000;
 
 /**
- * The words of anything thrown, for people: its message, then those of its causes and of the errors that it holds, as far as they add to it.
+ * The words of anything thrown, for people: its message, then those of its causes and of the errors that it holds, as far as they add
+ * to it.
  * Never throws: an object without a prototype has no text, and a getter of users may throw. At most 50,000 characters beside the message.
  */
 export function messageOf(thrown: unknown): string {
@@ -105,8 +106,8 @@ export function carried(cause: unknown, depth = 0): unknown {
 }
 
 /**
- * RPC keeps none of an error's properties if it finds a function, a symbol, a promise or most objects of the platform anywhere in it, or the
- * error itself.
+ * RPC keeps none of an error's properties if it finds a function, a symbol, a promise or most objects of the platform anywhere in it, or
+ * the error itself.
  */
 function isCarriable(value: unknown, path: Set<unknown>, left = { values: MAX_CARRIED }): boolean {
   if (!isObject(value)) return typeof value !== "function" && typeof value !== "symbol";

@@ -20,7 +20,7 @@ export function strangeIn(value: unknown): Strange | undefined {
   return firstIn(value, isStrange, false);
 }
 
-/** The first value that JSON would write as null: NaN, Infinity, undefined in a list. Undefined where there is none. The value has no cycle. */
+/** The first value that JSON would write as null: NaN, Infinity, undefined in a list. Undefined where there is none. No cycles. */
 function nulledIn(value: unknown): Strange | undefined {
   return firstIn(value, isNulled, false);
 }

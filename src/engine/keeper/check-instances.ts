@@ -33,7 +33,8 @@ const MAX_QUEUED_MS = 900_000;
 
 /**
  * What a row turned out to need. `in lane`: nothing, it waits for its turn · `seen`: nothing, it was started · `asleep`: nothing for a long
- * time · `settled`: never another look · `lives`: its row believed that it was over · `restarted`: the platform had ended it with an error of its own, and runs it again.
+ * time · `settled`: never another look · `lives`: its row believed that it was over · `restarted`: the platform had ended it with an error
+ * of its own, and runs it again.
  */
 type Finding =
   | "leave"

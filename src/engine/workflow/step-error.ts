@@ -23,16 +23,21 @@ export function asStepError(error: unknown): unknown {
   const code = codeOf(error) ?? (isInfrastructure(error) ? "step_failed" : undefined);
   if (code === undefined) return withoutCode(error);
   const text = tellError({ message: messageOf(error), code, isFinal: saysTerminal(error), unclear: unclearOf(error) });
-  if (isTerminal(error) || error instanceof NonRetryableError || isByName(error)) return new NonRetryableError(text);
+  if (endsAtOnce(error)) return new NonRetryableError(text);
   return new Error(text.startsWith(NON_RETRYABLE) ? `Error: ${text}` : text);
 }
 
 function withoutCode(error: unknown): unknown {
   const said = messageOf(error);
   const text = readTold(said) ? `${said}.` : said;
-  if (isTerminal(error) || error instanceof NonRetryableError || isByName(error)) return new NonRetryableError(text);
+  if (endsAtOnce(error)) return new NonRetryableError(text);
   if (text.startsWith(NON_RETRYABLE)) return new Error(`Error: ${text}`);
   return inWords(error, text);
+}
+
+/** True for an error that ends its step: no repeat can help. */
+function endsAtOnce(error: unknown): boolean {
+  return isTerminal(error) || error instanceof NonRetryableError || isByName(error);
 }
 
 /** The error itself where it has these words; otherwise one that has them, of the same name. */

@@ -178,7 +178,7 @@ export const GUARD = mutantsOf("guard", {
   },
   "a branch that fails behind the end of its code holds its run for ever": {
     file: "src/engine/workflow/entrypoint.ts",
-    find: "await platform.untilBrokenOff(platform.whenDone());",
+    find: "await platform.followed(platform.whenDone());",
     put: "await platform.whenDone();",
     killedBy: "test/engine/pass/left-behind.test.ts",
   },

@@ -61,7 +61,7 @@ export function asUnavailable(error: unknown, who: string): unknown {
 }
 
 /**
- * The platform's own reasons to refuse a step for good: a limit, or its time-out. They say how the step ended, and a repeat changes nothing.
+ * The platform's own reasons to refuse a step for good: a limit, or its time-out. They say how the step ended; a repeat changes nothing.
  * `exceeded`: our own Worker was ended by its limit of CPU or memory while it made an attempt.
  */
 const ABOUT_STEP =

@@ -40,8 +40,8 @@ export function claimEntry(attempt: Attempt, leaseMs: number, input: string | nu
 }
 
 /**
- * Puts a claim that ran out in doubt, for an attempt of a class that claims nothing. The new class would repeat the effect, and the class of
- * the claim forbids that.
+ * Puts a claim that ran out in doubt, for an attempt of a class that claims nothing. The new class would repeat the effect, and the class
+ * of the claim forbids that.
  */
 export function doubtClaim({ key, token, class: nowClass }: Attempt): Statement {
   return sql`
