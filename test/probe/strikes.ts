@@ -44,17 +44,18 @@ export const resetPrefixes = new Set<string>();
 
 /**
  * A deployment resets the engines of all runs whose subject begins so: each rejects every call that is under way, or comes later. Answers
- * how many replays there were, and how many of them waited for each call.
+ * how many runs there were, and how many of their replays waited for each call.
  */
 export function resetEngines(prefix: string, says: () => Error, engineOf: (subject: string) => Strike["engine"]) {
-  const count = { replays: 0, do: 0, sleep: 0, waitForEvent: 0 };
+  const count = { runs: 0, do: 0, sleep: 0, waitForEvent: 0 };
+  const runs = new Set<string>();
   for (const one of resettable) {
     if (!one.subject.startsWith(prefix) || one.reset) continue;
     one.reset = { engine: engineOf(one.subject), says: says() };
-    count.replays++;
+    runs.add(one.subject);
     for (const call of one.waitsFor) count[call]++;
   }
-  return count;
+  return { ...count, runs: runs.size };
 }
 
 /** How many replays of runs whose subject begins so are under way and were not reset. */

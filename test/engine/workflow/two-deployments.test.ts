@@ -125,7 +125,7 @@ it("W34 two deployments in turn, under runs of twenty shapes in both modes: none
   console.info(task.meta.said);
   expect(wrong).toEqual([]);
   expect(await timesErrored(ids)).toBe(failing);
-  expect([first.replays, second.replays]).toEqual([RUNS, RUNS]);
+  expect([first.runs, second.runs]).toEqual([RUNS, RUNS]);
   for (const { name } of runs) labs.delete(name);
   resetPrefixes.delete(prefix);
 });

@@ -1,6 +1,13 @@
 import { MillraceError } from "millrace";
 import { describe, expect, it } from "vitest";
-import { asUnavailable, comeBackMs, type Trouble, troubleOf } from "../../../../src/engine/store/d1/trouble.ts";
+import {
+  asUnavailable,
+  comeBackMs,
+  isAboutStep,
+  isInfrastructure,
+  type Trouble,
+  troubleOf,
+} from "../../../../src/engine/store/d1/trouble.ts";
 
 /** What the platform was seen to say, or its documents say that it says. */
 const SAID: readonly [Trouble, string][] = [
@@ -61,5 +68,38 @@ describe("R02 what the platform's errors ask for", () => {
     expect(comeBackMs(new MillraceError("unavailable", "Later.", { delayMs: 1234 }))).toBe(1234);
     const own = new Error("D1_ERROR: UNIQUE constraint failed: SQLITE_CONSTRAINT");
     expect(asUnavailable(own, "The database")).toBe(own);
+  });
+});
+
+describe("W34 which errors the platform throws about itself, and which about a step", () => {
+  it.each([
+    ["Error", "Durable Object reset because its code was updated."],
+    ["Error", "Aborting engine: Grace period complete"],
+    ["Error", "Aborting engine: Value is not serialisable"],
+    ["Error", "Network connection lost."],
+    ["Error", "internal error; reference = 4s8du2tq9b7v"],
+    ["WorkflowInternalError", "Attempt failed due to internal workflows error"],
+    ["Error", "WorkflowInternalError: Storage failure for charge-1 due to internal error."],
+    ["NonRetryableDelayError", 'The delay function for step "charge-1" threw an error'],
+  ])("about itself: %s: %s", (name, message) => {
+    const error = Object.assign(new Error(message), { name });
+    expect([isInfrastructure(error), isAboutStep(error)]).toEqual([true, false]);
+  });
+
+  it.each([
+    ["WorkflowTimeoutError", "Execution timed out after 600000ms"],
+    ["WorkflowInternalError", "Step big-1 output is too large. Maximum allowed size is 1MiB."],
+    ["WorkflowFatalError", 'Value returned from step "big" is not serialisable'],
+    ["WorkflowFatalError", "The limit of 10000 steps has been reached. This limit can be changed in your worker configuration."],
+    ["WorkflowFatalError", 'Step config for "a" is in a invalid format.'],
+    ["Error", "Worker exceeded CPU time limit."],
+  ])("about the step: %s: %s", (name, message) => {
+    const error = Object.assign(new Error(message), { name });
+    expect([isInfrastructure(error), isAboutStep(error)]).toEqual([false, true]);
+  });
+
+  it("neither: an error of the engine with a code, and any other text", () => {
+    const others = [new MillraceError("unavailable", "Network connection lost."), new Error("The card was declined."), "thrown text"];
+    expect(others.map((one) => [isInfrastructure(one), isAboutStep(one)])).toEqual(others.map(() => [false, false]));
   });
 });
