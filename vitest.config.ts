@@ -1,9 +1,9 @@
-import "./src/cli/local/lighter-start.ts";
+import "./packages/millrace/cli/local/lighter-start.ts";
 import "./test/plain-talk.ts";
 import { randomInt } from "node:crypto";
 import { defineConfig, type Plugin, type TestProjectConfiguration } from "vitest/config";
-import { builtConsole } from "./src/cli/local/console.ts";
-import { readConfig } from "./src/cli/wiring/config.ts";
+import { builtConsole } from "./packages/millrace/cli/local/console.ts";
+import { readConfig } from "./packages/millrace/cli/wiring/config.ts";
 import { keepInMemory } from "./test/in-memory.ts";
 import { chosenMutants, withMutants } from "./test/proof/mutants/plugin.ts";
 import { stepsWanted } from "./test/proof/steps-of-all.ts";

@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { startEngine } from "../src/cli/local/engine-process.ts";
-import { freePort } from "../src/cli/local/ports.ts";
-import { numberOption, readOptions } from "../src/cli/options.ts";
+import { startEngine } from "../packages/millrace/cli/local/engine-process.ts";
+import { freePort } from "../packages/millrace/cli/local/ports.ts";
+import { numberOption, readOptions } from "../packages/millrace/cli/options.ts";
 
 // npm run bench:budgets: asks in flight over HTTP, for a hot account and quiet ones, one in five a repeat. `-- --json` prints one object
 // last.

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { misused, numberOption, readOptions } from "../src/cli/options.ts";
+import { misused, numberOption, readOptions } from "../packages/millrace/cli/options.ts";
 import { fillStatements, PORTION } from "./fill/statements.ts";
 
 // node bench/fill.ts: a database with a million instances, three million entries and a hundred thousand dead letters, in minutes.

@@ -1,6 +1,6 @@
 import { digest, type EngineEnv, query, sql } from "millrace";
-import { recorderOf } from "../src/engine/recorder/client.ts";
-import type { Attempt } from "../src/engine/store/inbox/entry.ts";
+import { recorderOf } from "../packages/millrace/src/recorder/client.ts";
+import type { Attempt } from "../packages/millrace/src/store/inbox/entry.ts";
 
 /** Steps that wait for their record at one moment. */
 const IN_FLIGHT = 500;

@@ -1,9 +1,9 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Engine, startEngine } from "../src/cli/local/engine-process.ts";
-import { freePort } from "../src/cli/local/ports.ts";
-import { misused, numberOption, readOptions } from "../src/cli/options.ts";
-import { marginalUsd, OPERATIONS_PER_MESSAGE } from "../src/engine/observe/cost/formula.ts";
+import { type Engine, startEngine } from "../packages/millrace/cli/local/engine-process.ts";
+import { freePort } from "../packages/millrace/cli/local/ports.ts";
+import { misused, numberOption, readOptions } from "../packages/millrace/cli/options.ts";
+import { marginalUsd, OPERATIONS_PER_MESSAGE } from "../packages/millrace/src/observe/cost/formula.ts";
 import { type AskWorker, median, repeat, round, say } from "./figures.ts";
 import { measureLanes } from "./lanes/measure.ts";
 import { coordinationFigures } from "./limits.ts";

@@ -1,8 +1,8 @@
 import { atomically, type CounterEnv, type EngineEnv, enqueue, type LimitEnv, MillraceError, newTrace, rowChunks } from "millrace";
 import { address, type Catalog } from "millrace/worker";
-import { acceptance } from "../src/engine/intake/accept/accept.ts";
-import { startInstances } from "../src/engine/intake/start.ts";
-import { insertAccepted } from "../src/engine/store/instances/accept.ts";
+import { acceptance } from "../packages/millrace/src/intake/accept/accept.ts";
+import { startInstances } from "../packages/millrace/src/intake/start.ts";
+import { insertAccepted } from "../packages/millrace/src/store/instances/accept.ts";
 import { ended, type RunLean } from "./workflows.ts";
 
 export interface BenchEnv extends EngineEnv, LimitEnv, CounterEnv {

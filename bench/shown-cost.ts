@@ -1,6 +1,6 @@
 import { historyOf } from "millrace/operate";
-import { instanceCost } from "../src/engine/observe/cost/instance-cost.ts";
-import { storedUse } from "../src/engine/observe/cost/stored.ts";
+import { instanceCost } from "../packages/millrace/src/observe/cost/instance-cost.ts";
+import { storedUse } from "../packages/millrace/src/observe/cost/stored.ts";
 import type { BenchEnv } from "./runs.ts";
 
 /** What is shown of the newest runs, all together; and how many steps the platform itself remembers of them. */

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Plugin } from "vitest/config";
 
-const FILE = join(import.meta.dirname, "../src/engine/guard/step.ts");
+const FILE = join(import.meta.dirname, "../packages/millrace/src/guard/step.ts");
 /** How long the platform lets an attempt hang beyond its own time-out, as it is deployed and as the engine's tests have it. */
 const MARGIN = { deployed: "const RECORDING_MARGIN_MS = 15_000;", here: "const RECORDING_MARGIN_MS = 5_000;" };
 

@@ -5,7 +5,7 @@ import { formatEntryKey } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
 import { fillStatements, PORTION } from "../../bench/fill/statements.ts";
 import { app } from "../../src/catalog.ts";
-import { LIVE_KINDS } from "../../src/engine/inspect/live/happened.ts";
+import { LIVE_KINDS } from "../../packages/millrace/src/inspect/live/happened.ts";
 import { howMany, IS_FULL_SIZE } from "../full-size.ts";
 import { rowsRead } from "../rows-read.ts";
 import { ALL_SCOPES, callerWith, type Json } from "./client.ts";

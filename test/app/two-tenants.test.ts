@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import type { MessageDefinition } from "millrace";
 import { expect, it, onTestFinished } from "vitest";
 import { app } from "../../src/catalog.ts";
-import { workflowBinding } from "../../src/engine/contract/bindings.ts";
+import { workflowBinding } from "../../packages/millrace/src/contract/bindings.ts";
 import { fresh, type Json } from "../api/client.ts";
 import { deliver } from "../systems/facts/facts.ts";
 import { COMMANDS, MESSAGES, messageOf, ROUTES } from "./messages.ts";

@@ -2,8 +2,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import pRetry from "p-retry";
-import { type Engine, startEngine } from "../../src/cli/local/engine-process.ts";
-import { freePort } from "../../src/cli/local/ports.ts";
+import { type Engine, startEngine } from "../../packages/millrace/cli/local/engine-process.ts";
+import { freePort } from "../../packages/millrace/cli/local/ports.ts";
 
 /** What is killed: the engine's workerd, which is then started again; or all of the engine, as when the power fails. */
 export type Death = "runtime" | "everything";

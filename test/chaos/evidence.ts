@@ -2,7 +2,7 @@ import { copyFileSync, createReadStream, existsSync, mkdirSync, mkdtempSync, wri
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { LOG_NAME } from "../../src/cli/local/wrangler-dev.ts";
+import { LOG_NAME } from "../../packages/millrace/cli/local/wrangler-dev.ts";
 import { evidenceOf } from "../proof/judge.ts";
 import type { Case } from "../proof/prove.ts";
 import type { Stage } from "../proof/stage.ts";

@@ -1,4 +1,4 @@
-import { misused, numberOption, readOptions } from "../../src/cli/options.ts";
+import { misused, numberOption, readOptions } from "../../packages/millrace/cli/options.ts";
 import { tryEach } from "../proof/mutants/each.ts";
 import { STEPS_OF_ALL, stepsWanted } from "../proof/steps-of-all.ts";
 import { runChaos } from "./chaos.ts";

@@ -15,7 +15,7 @@ import { engineRoutes } from "millrace/http";
 import { mintToken } from "millrace/operate";
 import { armKeeper, type Catalog, catalog, dispatch, engineLanes, entrypoint } from "millrace/worker";
 import * as z from "zod";
-import { bindingName, queueBinding } from "../../src/engine/contract/bindings.ts";
+import { bindingName, queueBinding } from "../../packages/millrace/src/contract/bindings.ts";
 import { routesOf, startsOf } from "../probe/consumers.ts";
 import { keepLabRow, LabEvent } from "../probe/lab.ts";
 import { ProbeSignal, probeCommands } from "../probe/messages.ts";

@@ -6,7 +6,7 @@ import { expect, it } from "vitest";
 const ROOT = join(import.meta.dirname, "../..");
 
 function run(args: readonly string[], env: Record<string, string> = {}) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, ["src/cli/launch.js", ...args], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, ["packages/millrace/cli/launch.js", ...args], {
     cwd: ROOT,
     env: { ...process.env, ...env },
     encoding: "utf8",

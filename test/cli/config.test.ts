@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { readConfig } from "../../src/cli/wiring/config.ts";
+import { readConfig } from "../../packages/millrace/cli/wiring/config.ts";
 import { emptyFolder } from "./folder.ts";
 
 function saved(text: string): string {

@@ -2,9 +2,9 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { askerOf } from "../../src/cli/api-client.ts";
-import { groupOf } from "../../src/cli/local/processes.ts";
-import { ROOT } from "../../src/cli/local/wrangler.ts";
+import { askerOf } from "../../packages/millrace/cli/api-client.ts";
+import { groupOf } from "../../packages/millrace/cli/local/processes.ts";
+import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
 import { openDemo } from "./run-demo.ts";
 
 interface Listed<Item> {

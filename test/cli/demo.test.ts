@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, it } from "vitest";
-import { groupOf } from "../../src/cli/local/processes.ts";
+import { groupOf } from "../../packages/millrace/cli/local/processes.ts";
 import { startDemo, tellDemo } from "./run-demo.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -30,7 +30,7 @@ it("the demo shows the brand's decisions, the kill, the refused page, the retry 
   expect(out).toMatch(/moka pot +reused/);
   expect(out).toContain("✓ Every effect happened once");
   // `npm start` suggests a command and says where its page will be.
-  const promised = /FIRST_PAGE = "(.+)"/.exec(readFileSync(join(ROOT, "src/cli/start.ts"), "utf8"))?.[1];
+  const promised = /FIRST_PAGE = "(.+)"/.exec(readFileSync(join(ROOT, "packages/millrace/cli/start.ts"), "utf8"))?.[1];
   expect(out).toContain(`${promised}  Cold brew: what to know before you start`);
 });
 

@@ -2,13 +2,13 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { apiOf } from "../../src/cli/api-client.ts";
-import { prepareDatabase, useDatabase } from "../../src/cli/local/database.ts";
-import { type Engine, startEngine } from "../../src/cli/local/engine-process.ts";
-import { freePort } from "../../src/cli/local/ports.ts";
-import { groupOf } from "../../src/cli/local/processes.ts";
-import { localToken } from "../../src/cli/local/token.ts";
-import { ROOT, WRANGLER, wranglerEnv } from "../../src/cli/local/wrangler.ts";
+import { apiOf } from "../../packages/millrace/cli/api-client.ts";
+import { prepareDatabase, useDatabase } from "../../packages/millrace/cli/local/database.ts";
+import { type Engine, startEngine } from "../../packages/millrace/cli/local/engine-process.ts";
+import { freePort } from "../../packages/millrace/cli/local/ports.ts";
+import { groupOf } from "../../packages/millrace/cli/local/processes.ts";
+import { localToken } from "../../packages/millrace/cli/local/token.ts";
+import { ROOT, WRANGLER, wranglerEnv } from "../../packages/millrace/cli/local/wrangler.ts";
 import { emptyFolder } from "./folder.ts";
 
 async function start(folder: string, port: number): Promise<Engine> {

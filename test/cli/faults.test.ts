@@ -2,8 +2,8 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { appendFileSync, existsSync, mkdirSync, readFileSync, renameSync, statSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, vi } from "vitest";
-import { apiOf } from "../../src/cli/api-client.ts";
-import { freePort } from "../../src/cli/local/ports.ts";
+import { apiOf } from "../../packages/millrace/cli/api-client.ts";
+import { freePort } from "../../packages/millrace/cli/local/ports.ts";
 import { clone, Terminal } from "./npm-start.ts";
 
 /** The process that listens on the port: wrangler told it so. */
@@ -81,7 +81,7 @@ it.skipIf(!mounts).each([
 ])("a start on a disk that is %s ends, and says what is to be done", async (_, spoil, says) => {
   const folder = clone({ isBuilt: true });
   mkdirSync(join(folder, ".millrace"));
-  const start = `mount -t tmpfs -o size=64k test .millrace && { ${spoil}; ${process.execPath} src/cli/launch.js start --port ${await freePort()}; }`;
+  const start = `mount -t tmpfs -o size=64k test .millrace && { ${spoil}; ${process.execPath} packages/millrace/cli/launch.js start --port ${await freePort()}; }`;
   const { status, stderr } = spawnSync("unshare", ["-rm", "sh", "-c", start], { cwd: folder, encoding: "utf8", timeout: 60_000 });
   expect(stderr).toContain(says);
   expect(status).toBe(1);

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { freePort } from "../../src/cli/local/ports.ts";
+import { freePort } from "../../packages/millrace/cli/local/ports.ts";
 import { clone, Terminal } from "./npm-start.ts";
 
 it("the first hour: from a clone to a page, then mistakes, each told in a sentence while everything runs on", async () => {

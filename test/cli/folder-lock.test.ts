@@ -3,8 +3,8 @@ import { once } from "node:events";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { lockFolder, runningIn } from "../../src/cli/local/folder-lock.ts";
-import { groupOf, startOf } from "../../src/cli/local/processes.ts";
+import { lockFolder, runningIn } from "../../packages/millrace/cli/local/folder-lock.ts";
+import { groupOf, startOf } from "../../packages/millrace/cli/local/processes.ts";
 import { emptyFolder } from "./folder.ts";
 
 it("a second start on the same folder is told who holds it", async () => {
@@ -82,7 +82,7 @@ function starter(folder: string, url: string) {
     [
       "--input-type=module",
       "-e",
-      `import { lockFolder, runningIn } from ${JSON.stringify(join(import.meta.dirname, "../../src/cli/local/folder-lock.ts"))};
+      `import { lockFolder, runningIn } from ${JSON.stringify(join(import.meta.dirname, "../../packages/millrace/cli/local/folder-lock.ts"))};
        const said = await lockFolder(${JSON.stringify(folder)}, "${url}").then(() => "took it", (error) => error.message);
        console.log(said);
        setInterval(() => {}, 1000);`,

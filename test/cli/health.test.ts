@@ -2,7 +2,7 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it, onTestFinished } from "vitest";
-import { becomesWell } from "../../src/cli/local/health.ts";
+import { becomesWell } from "../../packages/millrace/cli/local/health.ts";
 
 /** A server that answers a question as it is told to, counting from 0; a question may stay unanswered. */
 async function server(answer: (question: number, response: ServerResponse) => void) {

@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { expect, it, vi } from "vitest";
-import { narrator } from "../../src/cli/local/narrator.ts";
-import { errorIn, isLoadingError } from "../../src/cli/local/wrangler.ts";
+import { narrator } from "../../packages/millrace/cli/local/narrator.ts";
+import { errorIn, isLoadingError } from "../../packages/millrace/cli/local/wrangler.ts";
 
 const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => String.fromCodePoint(from + index));
 

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { notHeeded } from "../../src/cli/demo/lanes/carrier.ts";
-import { outOfOrder } from "../../src/cli/demo/lanes/kill.ts";
+import { notHeeded } from "../../packages/millrace/cli/demo/lanes/carrier.ts";
+import { outOfOrder } from "../../packages/millrace/cli/demo/lanes/kill.ts";
 import { tellDemo } from "./run-demo.ts";
 
 it("the demo of lanes shows order through a kill, a head that blocks, is parked, holds, a late holder refused, and a limit that a 429 narrows", async () => {

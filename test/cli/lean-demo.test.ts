@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { differences, type Went } from "../../src/cli/demo/lean/table.ts";
+import { differences, type Went } from "../../packages/millrace/cli/demo/lean/table.ts";
 import { tellDemo } from "./run-demo.ts";
 
 it("the demo of lean steps shows one chain in both modes: the lean one bills less, and each thing happens once, through a kill too", async () => {

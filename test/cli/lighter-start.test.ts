@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
-import { ROOT, WRANGLER } from "../../src/cli/local/wrangler.ts";
+import { ROOT, WRANGLER } from "../../packages/millrace/cli/local/wrangler.ts";
 
 const script = (text: string) =>
   `data:text/javascript,${encodeURIComponent(`import { createRequire, registerHooks } from "node:module";\n${text}`)}`;
@@ -77,7 +77,7 @@ function said(what: string, first: string[], env: Record<string, string> = {}): 
   return execFileSync(process.execPath, args, { encoding: "utf8", env: { ...process.env, ...env } }).trim();
 }
 
-const LIGHTER = join(ROOT, "src/cli/local/lighter-start.ts");
+const LIGHTER = join(ROOT, "packages/millrace/cli/local/lighter-start.ts");
 
 it("what a runtime is told is written in steps of four megabytes, and not of the four kilobytes of the package that writes it", () => {
   expect([said(SAYS, []), said(SAYS, [LIGHTER])]).toEqual(["4096", "4194304"]);
@@ -90,7 +90,7 @@ it("a local engine's first process loads it in a folder whose name holds what en
   symlinkSync(ROOT, root);
   const run = (...args: string[]) =>
     execFileSync(process.execPath, ["--preserve-symlinks", "--preserve-symlinks-main", ...args], { encoding: "utf8" }).trim();
-  const dev = pathToFileURL(join(root, "src/cli/local/wrangler-dev.ts")).href;
+  const dev = pathToFileURL(join(root, "packages/millrace/cli/local/wrangler-dev.ts")).href;
   const told = `{ folder: "f", port: 1, secrets: "s", vars: {} }`;
   const args = `devArgs(${told}, { script: "w.js", config: "c.json" })`;
   const given: string[] = JSON.parse(

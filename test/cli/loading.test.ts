@@ -2,10 +2,10 @@ import { mkdirSync, readdirSync, realpathSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { Changes } from "../../src/cli/wiring/changes.ts";
-import { readSavedConfig } from "../../src/cli/wiring/config.ts";
-import { Loader } from "../../src/cli/wiring/loader.ts";
-import { writeBundle } from "../../src/cli/wiring/sources.ts";
+import { Changes } from "../../packages/millrace/cli/wiring/changes.ts";
+import { readSavedConfig } from "../../packages/millrace/cli/wiring/config.ts";
+import { Loader } from "../../packages/millrace/cli/wiring/loader.ts";
+import { writeBundle } from "../../packages/millrace/cli/wiring/sources.ts";
 import { emptyFolder } from "./folder.ts";
 
 const CATALOG = "export const app = { consumers: [], workflows: [] }, worker = {}, modules = [];";

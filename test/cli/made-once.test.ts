@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { madeOnce } from "../../src/cli/local/made-once.ts";
+import { madeOnce } from "../../packages/millrace/cli/local/made-once.ts";
 import { emptyFolder } from "./folder.ts";
 
 /** Files, and a maker that counts how often it has made something of them. */

@@ -1,6 +1,6 @@
 import { vi } from "vitest";
-import { exitCodeOf } from "../../src/cli/command.ts";
-import { operate } from "../../src/cli/operate/operate.ts";
+import { exitCodeOf } from "../../packages/millrace/cli/command.ts";
+import { operate } from "../../packages/millrace/cli/operate/operate.ts";
 
 /** What a call of the command has said, and what it ended with. */
 export interface Said {

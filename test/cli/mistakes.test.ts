@@ -1,11 +1,11 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { ROOT } from "../../src/cli/local/wrangler.ts";
-import type { Config } from "../../src/cli/wiring/config.ts";
-import type { Known, KnownMessage, KnownWorkflow } from "../../src/cli/wiring/known.ts";
-import { mistakesIn } from "../../src/cli/wiring/mistakes.ts";
-import { Wiring } from "../../src/cli/wiring/wiring.ts";
+import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
+import type { Config } from "../../packages/millrace/cli/wiring/config.ts";
+import type { Known, KnownMessage, KnownWorkflow } from "../../packages/millrace/cli/wiring/known.ts";
+import { mistakesIn } from "../../packages/millrace/cli/wiring/mistakes.ts";
+import { Wiring } from "../../packages/millrace/cli/wiring/wiring.ts";
 import { emptyFolder } from "./folder.ts";
 
 const orders = { queue: "orders", retries: { limit: 3 }, batch: { size: 10, waitSeconds: 0 }, concurrency: 5 };

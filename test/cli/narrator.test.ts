@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { narrator } from "../../src/cli/local/narrator.ts";
+import { narrator } from "../../packages/millrace/cli/local/narrator.ts";
 
 const at = { url: "http://localhost:8787", tokenFile: join(process.cwd(), ".millrace/token") };
 const AUTH = '-H "Authorization: Bearer $(cat .millrace/token)"';

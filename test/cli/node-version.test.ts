@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { nodeRefusal } from "../../src/cli/node-version.js";
+import { nodeRefusal } from "../../packages/millrace/cli/node-version.js";
 
 it.each(["18.20.0", "20.20.2", "22.12.0", "22.17.1", "23.5.0"])("Node %s is told what to do", (version) => {
   expect(nodeRefusal(version)).toBe(

@@ -3,11 +3,11 @@ import { once } from "node:events";
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished } from "vitest";
-import { ROOT } from "../../src/cli/local/wrangler.ts";
+import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
 import { emptyFolder } from "./folder.ts";
 
 /** What `npm install` makes of the console. */
-export const BUILT = "src/engine/http/console/built.js";
+export const BUILT = "packages/millrace/src/http/console/built.js";
 
 /** What a new user has: the files of a clone, and the packages; with the console that their installation has built, or without. */
 export function clone({ isBuilt }: { isBuilt: boolean }): string {
@@ -36,7 +36,7 @@ export class Terminal {
 
   constructor(folder: string, port: number) {
     this.#folder = folder;
-    this.#child = spawn(process.execPath, ["src/cli/launch.js", "start", "--port", String(port)], { cwd: folder });
+    this.#child = spawn(process.execPath, ["packages/millrace/cli/launch.js", "start", "--port", String(port)], { cwd: folder });
     this.#child.stdout?.on("data", (chunk) => {
       this.#said += chunk;
     });

@@ -1,10 +1,10 @@
 import { expect, it } from "vitest";
-import type { Instance } from "../../src/cli/api-client.ts";
-import { Refusal } from "../../src/cli/command.ts";
-import { notAsPromised } from "../../src/cli/demo/observe/outage.ts";
-import type { Page } from "../../src/cli/demo/observe/outside.ts";
-import { differences, traceOfJob } from "../../src/cli/demo/observe/trace.ts";
-import { barOf, type Span, treeOf } from "../../src/cli/demo/observe/tree.ts";
+import type { Instance } from "../../packages/millrace/cli/api-client.ts";
+import { Refusal } from "../../packages/millrace/cli/command.ts";
+import { notAsPromised } from "../../packages/millrace/cli/demo/observe/outage.ts";
+import type { Page } from "../../packages/millrace/cli/demo/observe/outside.ts";
+import { differences, traceOfJob } from "../../packages/millrace/cli/demo/observe/trace.ts";
+import { barOf, type Span, treeOf } from "../../packages/millrace/cli/demo/observe/tree.ts";
 import { tellDemo } from "./run-demo.ts";
 
 it("the demo of what is seen and told shows health, an outage as three alerts, each heard once and heard to be over, a trace as one tree, and its cost", async () => {

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
-import type { AuditRow } from "../../src/cli/demo/operate/api.ts";
-import { auditDiffers, sentence } from "../../src/cli/demo/operate/audit.ts";
-import { differences } from "../../src/cli/demo/operate/book.ts";
-import type { Entry, Kind } from "../../src/cli/demo/operate/outside.ts";
+import type { AuditRow } from "../../packages/millrace/cli/demo/operate/api.ts";
+import { auditDiffers, sentence } from "../../packages/millrace/cli/demo/operate/audit.ts";
+import { differences } from "../../packages/millrace/cli/demo/operate/book.ts";
+import type { Entry, Kind } from "../../packages/millrace/cli/demo/operate/outside.ts";
 import { tellDemo } from "./run-demo.ts";
 
 it("the demo of operating shows twenty failures as one cause, one retried and then the rest, a cancel, a doubt, dead letters of two causes, and the audit", async () => {

@@ -5,8 +5,8 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, it, onTestFinished } from "vitest";
-import { freePort } from "../../src/cli/local/ports.ts";
-import { ROOT } from "../../src/cli/local/wrangler.ts";
+import { freePort } from "../../packages/millrace/cli/local/ports.ts";
+import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
 import { app, caller } from "../console/stage.ts";
 import { emptyFolder } from "./folder.ts";
 import { millrace } from "./millrace.ts";
@@ -235,7 +235,7 @@ it.skipIf(!existsSync("/dev/full"))("does not end with 0 where what it says cann
   const env = { ...process.env, MILLRACE_URL: url, MILLRACE_TOKEN: "mr_x" };
   const run = promisify(exec);
   const ended = (line: string) =>
-    run(`"${process.execPath}" src/cli/launch.js ${line} >/dev/full`, { cwd: ROOT, env }).then(
+    run(`"${process.execPath}" packages/millrace/cli/launch.js ${line} >/dev/full`, { cwd: ROOT, env }).then(
       () => ({ code: 0 }),
       (error: unknown) => error,
     );

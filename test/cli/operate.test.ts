@@ -274,7 +274,7 @@ it("lets no text of a payload do anything to a terminal", async () => {
 });
 
 it("says in the API's own words what each verdict of a dry run means", async () => {
-  const { VERDICTS } = await import("../../src/cli/operate/plan.ts");
+  const { VERDICTS } = await import("../../packages/millrace/cli/operate/plan.ts");
   const document = await (await fetch(`${(await app()).url}/openapi.json`)).text();
   const said = Object.entries(VERDICTS).map(([verdict, means]) => `\`${verdict}\`: ${means}`);
   expect(said.filter((sentence) => !document.includes(JSON.stringify(sentence).slice(1, -1)))).toEqual([]);

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { differences, type Outcome } from "../../src/cli/demo/brand/outcome.ts";
+import { differences, type Outcome } from "../../packages/millrace/cli/demo/brand/outcome.ts";
 
 const page = { keyword: "k", url: "http://localhost/pages/k", status: 200, title: "K", hasTitle: true };
 const good: Outcome = {

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
-import { freePort, portFrom, requireFree } from "../../src/cli/local/ports.ts";
+import { freePort, portFrom, requireFree } from "../../packages/millrace/cli/local/ports.ts";
 
 async function portTakenOn(host: string): Promise<number> {
   const server = createServer().listen(0, host);

@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { apiOf } from "../../src/cli/api-client.ts";
-import { startEngine } from "../../src/cli/local/engine-process.ts";
-import { freePort } from "../../src/cli/local/ports.ts";
-import { ROOT } from "../../src/cli/local/wrangler.ts";
+import { apiOf } from "../../packages/millrace/cli/api-client.ts";
+import { startEngine } from "../../packages/millrace/cli/local/engine-process.ts";
+import { freePort } from "../../packages/millrace/cli/local/ports.ts";
+import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
 import { emptyFolder } from "./folder.ts";
 
 // MILLRACE_FULL_SIZE=true npx vitest run --project node test/cli/prometheus.test.ts: a real Prometheus scrapes a local engine for a minute.

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import type { Instance, Step } from "../../src/cli/api-client.ts";
-import { Timeline } from "../../src/cli/demo/brand/timeline.ts";
+import type { Instance, Step } from "../../packages/millrace/cli/api-client.ts";
+import { Timeline } from "../../packages/millrace/cli/demo/brand/timeline.ts";
 
 const START = Date.parse("2026-10-01T00:00:00.000Z");
 const at = (ms: number) => new Date(START + ms).toISOString();

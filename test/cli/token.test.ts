@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { authOption, insertToken, localToken } from "../../src/cli/local/token.ts";
+import { authOption, insertToken, localToken } from "../../packages/millrace/cli/local/token.ts";
 import { emptyFolder } from "./folder.ts";
 
 it("a token is made once and used again", () => {

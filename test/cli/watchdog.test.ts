@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { Watchdog } from "../../src/cli/local/watchdog.ts";
+import { Watchdog } from "../../packages/millrace/cli/local/watchdog.ts";
 
 const soon = { askEveryMs: 1, patienceMs: { first: 30_000, most: 100_000 } };
 const quiet = () => sleep(100).then(() => "quiet");

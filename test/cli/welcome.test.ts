@@ -1,9 +1,9 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { ROOT } from "../../src/cli/local/wrangler.ts";
+import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
 
-const source = (name: string) => readFileSync(join(ROOT, "src/cli", name), "utf8");
+const source = (name: string) => readFileSync(join(ROOT, "packages/millrace/cli", name), "utf8");
 
 it("`npm start` leads to a document and a demo of every system, and each is there", () => {
   const named = [...source("start.ts").matchAll(/"(docs\/\w+\.md)"(?:, "(\w+)")?\]/g)];

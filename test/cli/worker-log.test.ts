@@ -1,7 +1,7 @@
 import { appendFileSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { followLog, humanLine, openLog } from "../../src/cli/local/worker-log.ts";
+import { followLog, humanLine, openLog } from "../../packages/millrace/cli/local/worker-log.ts";
 import { emptyFolder } from "./folder.ts";
 
 it.each([

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { errorIn, lastError } from "../../src/cli/local/wrangler.ts";
+import { errorIn, lastError } from "../../packages/millrace/cli/local/wrangler.ts";
 
 it.each([
   ["what was last called an error", "▲ [WARNING] old\n✘ [ERROR] One.\n✘ [ERROR] Two.\nIf you think this is a bug", "Two."],

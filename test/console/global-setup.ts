@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { json } from "node:stream/consumers";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import type { TestProject } from "vitest/node";
-import { askerOf } from "../../src/cli/api-client.ts";
-import { type Engine, startEngine } from "../../src/cli/local/engine-process.ts";
-import { freePort } from "../../src/cli/local/ports.ts";
+import { askerOf } from "../../packages/millrace/cli/api-client.ts";
+import { type Engine, startEngine } from "../../packages/millrace/cli/local/engine-process.ts";
+import { freePort } from "../../packages/millrace/cli/local/ports.ts";
 import { serveChrome } from "../outside/tools/chrome.ts";
 
 declare module "vitest" {

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import { signInLink } from "../../src/cli/local/sign-in-link.ts";
+import { signInLink } from "../../packages/millrace/cli/local/sign-in-link.ts";
 import { expectFit } from "./look.ts";
 import { forgive, person, stage } from "./stage.ts";
 import { articles } from "./work.ts";

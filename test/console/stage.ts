@@ -4,11 +4,11 @@ import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { expect, inject, onTestFinished } from "vitest";
-import { askerOf } from "../../src/cli/api-client.ts";
-import { useDatabase } from "../../src/cli/local/database.ts";
-import { signInLink } from "../../src/cli/local/sign-in-link.ts";
-import { SCOPES } from "../../src/cli/token/request.ts";
-import { mintStatements } from "../../src/cli/token/statements.ts";
+import { askerOf } from "../../packages/millrace/cli/api-client.ts";
+import { useDatabase } from "../../packages/millrace/cli/local/database.ts";
+import { signInLink } from "../../packages/millrace/cli/local/sign-in-link.ts";
+import { SCOPES } from "../../packages/millrace/cli/token/request.ts";
+import { mintStatements } from "../../packages/millrace/cli/token/statements.ts";
 import type { Place, StageParts } from "./global-setup.ts";
 
 const DAY_MS = 86_400_000;

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { labelOf, stepOf } from "../../src/console/screens/instance/step-names.ts";
+import { labelOf, stepOf } from "../../packages/millrace/console/screens/instance/step-names.ts";
 
 it("an item of a map is asked for by its step and its key, as its name has both", () => {
   expect(stepOf("pay")).toEqual({ step: "pay" });

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 import { expect, it } from "vitest";
-import { script, style } from "../../src/engine/http/console/built.js";
+import { script, style } from "../../packages/millrace/src/http/console/built.js";
 
 /** What a browser loads first, at most, in gzip. */
 const MOST_BYTES = 120 * 1024;
@@ -16,5 +16,5 @@ it("the whole console is loaded within 120 KB of gzip, and asks nothing of any o
 
 it("no source of the console makes HTML of a text, or keeps a token in the browser", () => {
   expect(script.text).not.toMatch(/document\.write|insertAdjacentHTML|sessionStorage|document\.cookie/);
-  expect(readFileSync("src/console/data/session.ts", "utf8")).not.toMatch(/localStorage|indexedDB/);
+  expect(readFileSync("packages/millrace/console/data/session.ts", "utf8")).not.toMatch(/localStorage|indexedDB/);
 });

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import * as z from "zod";
-import { jsonText, readJson, writtenJson, writtenNumber, wrongIn } from "../../src/console/data/written.ts";
-import { controlFor, controlOf, exampleOf, type Schema } from "../../src/console/screens/send/schema.ts";
+import { jsonText, readJson, writtenJson, writtenNumber, wrongIn } from "../../packages/millrace/console/data/written.ts";
+import { controlFor, controlOf, exampleOf, type Schema } from "../../packages/millrace/console/screens/send/schema.ts";
 
 const schemaOf = (schema: z.ZodType) => z.toJSONSchema(schema, { io: "input" }) as Schema;
 

@@ -1,5 +1,5 @@
-import type { AlertRule } from "../../src/engine/alerts/rule.ts";
-import { ALERT_RULES } from "../../src/engine/alerts/rules.ts";
+import type { AlertRule } from "../../packages/millrace/src/alerts/rule.ts";
+import { ALERT_RULES } from "../../packages/millrace/src/alerts/rules.ts";
 
 /** The table of docs/alerts.md, as the rules say it: cells without the blanks between them. */
 export function ruleLines(): string[] {

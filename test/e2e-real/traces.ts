@@ -4,9 +4,9 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { askerOf } from "../../src/cli/api-client.ts";
-import { freePort } from "../../src/cli/local/ports.ts";
-import { numberOption, readOptions } from "../../src/cli/options.ts";
+import { askerOf } from "../../packages/millrace/cli/api-client.ts";
+import { freePort } from "../../packages/millrace/cli/local/ports.ts";
+import { numberOption, readOptions } from "../../packages/millrace/cli/options.ts";
 import { ChaosEngine } from "../chaos/engine.ts";
 import { folderOf, installing } from "./packages.ts";
 

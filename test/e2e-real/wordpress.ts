@@ -3,7 +3,7 @@ import { createReadStream, existsSync, mkdirSync, openSync, readFileSync, statSy
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { freePort } from "../../src/cli/local/ports.ts";
+import { freePort } from "../../packages/millrace/cli/local/ports.ts";
 
 export interface WordPress {
   url: string;

@@ -28,9 +28,9 @@ it("a changed source brings the tests that import it, the nearer ones first, and
 });
 
 it("each room of the source has folders of tests", () => {
-  const rooms = ["src", "src/systems", "src/engine"].flatMap((floor) =>
+  const rooms = ["src", "src/systems", "packages/millrace/src"].flatMap((floor) =>
     readdirSync(join(ROOT, floor), { withFileTypes: true })
-      .filter((entry) => entry.isDirectory() && !["src/systems", "src/engine"].includes(`${floor}/${entry.name}`))
+      .filter((entry) => entry.isDirectory() && !["src/systems", "packages/millrace/src"].includes(`${floor}/${entry.name}`))
       .map(({ name }) => `${floor}/${name}`),
   );
   const hasTests = (folder: string) =>

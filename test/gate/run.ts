@@ -2,7 +2,7 @@ import { randomInt } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { numberOption, readOptions } from "../../src/cli/options.ts";
+import { numberOption, readOptions } from "../../packages/millrace/cli/options.ts";
 import { type Ended, runJob } from "./job.ts";
 import { type Job, LANES } from "./lanes.ts";
 import { nearestTests } from "./near.ts";

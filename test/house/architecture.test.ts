@@ -21,7 +21,7 @@ const folders = (path: string) =>
 
 it.each([
   ["src", 1],
-  ["src/engine", 2],
+  ["packages/millrace/src", 2],
 ])("ARCHITECTURE.md shows each folder of %s, and none that is gone", (path, depth) => {
   expect(shown(depth).toSorted()).toEqual(folders(path).toSorted());
 });

@@ -1,8 +1,8 @@
 import { parentPort, workerData } from "node:worker_threads";
 import * as z from "zod";
-import { issuesIn } from "../../src/engine/contract/envelope.ts";
-import { MillraceError } from "../../src/engine/contract/errors.ts";
-import { parseBounded } from "../../src/engine/contract/limits.ts";
+import { issuesIn } from "../../packages/millrace/src/contract/envelope.ts";
+import { MillraceError } from "../../packages/millrace/src/contract/errors.ts";
+import { parseBounded } from "../../packages/millrace/src/contract/limits.ts";
 
 /** A schema with all that a body's fields may be held against: strict, open by key, a list. */
 const schema = z.strictObject({

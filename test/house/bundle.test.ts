@@ -1,7 +1,7 @@
 import { createRequire } from "node:module";
 import { join, relative, resolve } from "node:path";
 import { expect, it } from "vitest";
-import { WRANGLER } from "../../src/cli/local/wrangler.ts";
+import { WRANGLER } from "../../packages/millrace/cli/local/wrangler.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
@@ -25,7 +25,7 @@ const ENGINE_ONLY = `
 /** What such a Worker may weigh, minified, without the console that it serves: a little more than it does. */
 const MOST_KB = 1249;
 /** The console in it, as it is built, whose weight for a browser is tried in test/console. */
-const BUILT_CONSOLE = "src/engine/http/console/built.js";
+const BUILT_CONSOLE = "packages/millrace/src/http/console/built.js";
 
 interface Bundler {
   build(options: object): Promise<{

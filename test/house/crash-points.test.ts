@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { dieAt, failAt, pauseAt } from "../../src/engine/testing/crashes.ts";
+import { dieAt, failAt, pauseAt } from "../../packages/millrace/src/testing/crashes.ts";
 
 it.each([
   ["dieAt", () => dieAt("W03 effect done, not recorded")],

@@ -3,7 +3,7 @@ import { join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, it } from "vitest";
 import { schema } from "../../src/api/schema.ts";
-import { ENGINE_SCHEMA, notApplied, type SchemaRow } from "../../src/engine/store/schema.ts";
+import { ENGINE_SCHEMA, notApplied, type SchemaRow } from "../../packages/millrace/src/store/schema.ts";
 
 const FOLDER = resolve(import.meta.dirname, "../../migrations");
 

@@ -57,7 +57,7 @@ interface Step {
 
 /** The tables that an object of the engine makes for itself: `SCHEMA`, in the file of its rows. */
 function objectSchemas(): string[] {
-  const folder = join(ROOT, "src/engine");
+  const folder = join(ROOT, "packages/millrace/src");
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
     .filter((file) => /^(pull|rooms)\//.test(file))
     .flatMap((file) => [...readFileSync(join(folder, file), "utf8").matchAll(/^const SCHEMA = `([^`]*)`/gm)].map(([, text = ""]) => text));
@@ -97,7 +97,7 @@ function growing(plan: readonly Step[], text: string): string[] {
 it("K01 every statement of the engine reads from an index, however large its table grows", () => {
   const planOf = planner();
   // A lane has tables of its own, in its object: they hold what waits for one key.
-  const statements = readSql(join(ROOT, "src/engine")).filter(({ where }) => !where.startsWith("lanes/"));
+  const statements = readSql(join(ROOT, "packages/millrace/src")).filter(({ where }) => !where.startsWith("lanes/"));
   expect(statements.length).toBeGreaterThan(100);
   const found = statements.flatMap((written) => growing(planOf(written), written.text).map((detail) => ({ ...written, detail })));
   expect(found.filter(({ where }) => !(where in READS_ALL)).map(({ where, detail, text }) => `${where}: ${detail}: ${text}`)).toEqual([]);

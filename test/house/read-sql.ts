@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import * as classes from "../../src/engine/store/inbox/classes.ts";
-import * as statuses from "../../src/engine/store/instances/status.ts";
+import * as classes from "../../packages/millrace/src/store/inbox/classes.ts";
+import * as statuses from "../../packages/millrace/src/store/instances/status.ts";
 
 /** A statement as it stands in the source, in one of the forms that it can take; its values are question marks. */
 export interface Written {

@@ -2,12 +2,12 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, describe, expect, it } from "vitest";
-import type { RowStatement, Statement } from "../../src/engine/contract/sql.ts";
-import { RECORDED_CLASSES } from "../../src/engine/store/inbox/classes.ts";
-import * as accept from "../../src/engine/store/instances/accept.ts";
-import * as look from "../../src/engine/store/instances/look.ts";
-import * as remove from "../../src/engine/store/instances/remove.ts";
-import * as run from "../../src/engine/store/instances/run.ts";
+import type { RowStatement, Statement } from "../../packages/millrace/src/contract/sql.ts";
+import { RECORDED_CLASSES } from "../../packages/millrace/src/store/inbox/classes.ts";
+import * as accept from "../../packages/millrace/src/store/instances/accept.ts";
+import * as look from "../../packages/millrace/src/store/instances/look.ts";
+import * as remove from "../../packages/millrace/src/store/instances/remove.ts";
+import * as run from "../../packages/millrace/src/store/instances/run.ts";
 import {
   FAILED,
   GOING_ON,
@@ -17,12 +17,12 @@ import {
   IS_INDEXED_AS_UNDER_WAY,
   OVER,
   SETTLED,
-} from "../../src/engine/store/instances/status.ts";
-import * as stop from "../../src/engine/store/instances/stop.ts";
-import * as wait from "../../src/engine/store/instances/wait.ts";
+} from "../../packages/millrace/src/store/instances/status.ts";
+import * as stop from "../../packages/millrace/src/store/instances/stop.ts";
+import * as wait from "../../packages/millrace/src/store/instances/wait.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
-const STORE = join(ROOT, "src/engine/store");
+const STORE = join(ROOT, "packages/millrace/src/store");
 
 const db = new DatabaseSync(":memory:");
 for (const file of readdirSync(join(ROOT, "migrations")).sort()) db.exec(readFileSync(join(ROOT, "migrations", file), "utf8"));

@@ -3,8 +3,8 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { limitOf, type Window } from "millrace";
 import { describe, expect, it } from "vitest";
-import type { Answer } from "../../src/engine/limits/plan.ts";
-import { type Counts, counted, earliest, fits } from "../../src/engine/limits/windows.ts";
+import type { Answer } from "../../packages/millrace/src/limits/plan.ts";
+import { type Counts, counted, earliest, fits } from "../../packages/millrace/src/limits/windows.ts";
 import { fresh } from "../api/client.ts";
 
 const HOUR_MS = 3_600_000;

@@ -1,6 +1,6 @@
 import type { RoomFrame } from "millrace";
 import { WebSocket } from "ws";
-import { roomTicket } from "../../src/engine/rooms/ticket.ts";
+import { roomTicket } from "../../packages/millrace/src/rooms/ticket.ts";
 import { KEY } from "./runtime.ts";
 
 /** A client as docs/rooms.md describes one: it keeps the number of the last message, and says it when it comes again. */

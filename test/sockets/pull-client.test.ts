@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, it, onTestFinished } from "vitest";
-import { ROOT } from "../../src/cli/local/wrangler.ts";
+import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
 import { inMemory } from "../in-memory.ts";
 import { poll } from "./poll.ts";
 import { startRuntime } from "./runtime.ts";

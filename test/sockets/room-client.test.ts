@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { RoomMessage } from "millrace";
 import { expect, it, onTestFinished } from "vitest";
-import { roomTicket } from "../../src/engine/rooms/ticket.ts";
+import { roomTicket } from "../../packages/millrace/src/rooms/ticket.ts";
 import { inMemory } from "../in-memory.ts";
 import { poll } from "./poll.ts";
 import { KEY, startRuntime } from "./runtime.ts";

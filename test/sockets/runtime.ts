@@ -1,11 +1,11 @@
 import { spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { bundled } from "../../src/cli/local/bundle.ts";
-import { freePort } from "../../src/cli/local/ports.ts";
-import { endGroup, groupOf, send } from "../../src/cli/local/processes.ts";
-import { wranglerEnv } from "../../src/cli/local/wrangler.ts";
-import { serveArgs } from "../../src/cli/local/wrangler-dev.ts";
+import { bundled } from "../../packages/millrace/cli/local/bundle.ts";
+import { freePort } from "../../packages/millrace/cli/local/ports.ts";
+import { endGroup, groupOf, send } from "../../packages/millrace/cli/local/processes.ts";
+import { wranglerEnv } from "../../packages/millrace/cli/local/wrangler.ts";
+import { serveArgs } from "../../packages/millrace/cli/local/wrangler-dev.ts";
 import { poll } from "./poll.ts";
 
 /** As in wrangler.jsonc beside this file. */

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { decodePayload } from "../../../src/engine/contract/message.ts";
+import { decodePayload } from "../../../packages/millrace/src/contract/message.ts";
 import { shop } from "../examples/consumers.ts";
 import { OrderShip } from "../examples/messages.ts";
 

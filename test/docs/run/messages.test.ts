@@ -1,10 +1,10 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import messages from "../../../docs/messages.md?raw";
-import { envelopeSchema, parseEnvelope } from "../../../src/engine/contract/envelope.ts";
-import { INTAKE_LIMITS } from "../../../src/engine/contract/limits.ts";
-import { packPayload } from "../../../src/engine/contract/payload.ts";
-import { packOutput } from "../../../src/engine/guard/output.ts";
+import { envelopeSchema, parseEnvelope } from "../../../packages/millrace/src/contract/envelope.ts";
+import { INTAKE_LIMITS } from "../../../packages/millrace/src/contract/limits.ts";
+import { packPayload } from "../../../packages/millrace/src/contract/payload.ts";
+import { packOutput } from "../../../packages/millrace/src/guard/output.ts";
 import { fencesOf, rowsOf } from "../markdown.ts";
 
 /** What the table of limits says of something. */

@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { ROOT } from "../../../src/cli/local/wrangler.ts";
-import { NOUNS } from "../../../src/cli/operate/nouns.ts";
+import { ROOT } from "../../../packages/millrace/cli/local/wrangler.ts";
+import { NOUNS } from "../../../packages/millrace/cli/operate/nouns.ts";
 import { letters } from "../../console/letters.ts";
 import { app, caller } from "../../console/stage.ts";
 import { fencesOf, rowsOf } from "../markdown.ts";
@@ -42,7 +42,7 @@ it("every command of docs/command-line.md ends with the code that stands under i
   const folder = emptyFolder();
   // In one shell, which keeps what one command names for the next. What npx itself takes of a processor is tried below, once.
   const script = [
-    `npx() { shift; "${process.execPath}" src/cli/launch.js "$@"; }`,
+    `npx() { shift; "${process.execPath}" packages/millrace/cli/launch.js "$@"; }`,
     ...commands.map(({ text }, at) => `{ ${text}\n} >"$FOLDER/${at}" 2>&1; echo $? >>"$FOLDER/codes"`),
   ].join("\n");
   const variables = { FOLDER: folder, LETTER: letter, MILLRACE_URL: ada.url, MILLRACE_TOKEN: ada.token };
@@ -65,7 +65,7 @@ it("the page has every verb, as it is called, and the options that it takes", ()
     ]),
   );
   expect(rowsOf(page, "call").map(([call, , options]) => [call, options])).toEqual(verbs);
-  const [, nouns = ""] = /NOUNS = \[([^\]]+)\]/.exec(readFileSync(join(ROOT, "src/cli/launch.js"), "utf8")) ?? [];
+  const [, nouns = ""] = /NOUNS = \[([^\]]+)\]/.exec(readFileSync(join(ROOT, "packages/millrace/cli/launch.js"), "utf8")) ?? [];
   expect(JSON.parse(`[${nouns}]`)).toEqual(Object.keys(NOUNS));
 });
 

@@ -18,7 +18,7 @@ it("docs/console.md shows each of its pictures, which are small", () => {
 });
 
 it("docs/console.md has a line and a picture of each screen of the console", () => {
-  const sources = readFileSync(join(ROOT, "src/console/screens/index.ts"), "utf8");
+  const sources = readFileSync(join(ROOT, "packages/millrace/console/screens/index.ts"), "utf8");
   const titles = new Set([...sources.matchAll(/title: "([^"]+)"/g)].map(([, title = ""]) => title));
   expect(titles.size).toBeGreaterThan(10);
   // What stands behind a screen's name, until the next one's.

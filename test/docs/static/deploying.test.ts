@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { bundled } from "../../../src/cli/local/bundle.ts";
+import { bundled } from "../../../packages/millrace/cli/local/bundle.ts";
 import { fencesOf, rowsOf } from "../markdown.ts";
 
 const ROOT = resolve(import.meta.dirname, "../../..");

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { ROOT } from "../../../src/cli/local/wrangler.ts";
+import { ROOT } from "../../../packages/millrace/cli/local/wrangler.ts";
 import { linesOf } from "../lines.ts";
 import { rowsOf } from "../markdown.ts";
 import { movesOf } from "../walk.ts";

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { ROOT } from "../../../src/cli/local/wrangler.ts";
+import { ROOT } from "../../../packages/millrace/cli/local/wrangler.ts";
 
 const page = readFileSync(join(ROOT, "docs/logs.md"), "utf8");
 const sources = readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" })

@@ -4,8 +4,8 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { freePort } from "../../../src/cli/local/ports.ts";
-import { ROOT, wranglerEnv } from "../../../src/cli/local/wrangler.ts";
+import { freePort } from "../../../packages/millrace/cli/local/ports.ts";
+import { ROOT, wranglerEnv } from "../../../packages/millrace/cli/local/wrangler.ts";
 import { emptyFolder } from "../../cli/folder.ts";
 import { ask } from "../ask.ts";
 import { fencesOf } from "../markdown.ts";
@@ -32,8 +32,8 @@ function schemaOf(files: readonly string[]): Map<string, Entry> {
 it("the migrations that docs/own-worker.md names make every table of the engine as it is, and none else", () => {
   const all = readdirSync(join(ROOT, "migrations")).sort();
   const [named, whole] = [schemaOf(all.filter((file) => numbers.includes(file.slice(0, 4)))), schemaOf(all)];
-  const stores = readdirSync(join(ROOT, "src/engine/store"), { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
-  const text = stores.map((file) => readFileSync(join(ROOT, "src/engine/store", file), "utf8")).join("\n");
+  const stores = readdirSync(join(ROOT, "packages/millrace/src/store"), { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
+  const text = stores.map((file) => readFileSync(join(ROOT, "packages/millrace/src/store", file), "utf8")).join("\n");
   // Triggers write, too.
   const written = new Set(
     [text, ...[...named.values()].map(({ sql }) => sql ?? "")].flatMap((one) =>

@@ -2,9 +2,9 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { exposition } from "../../../src/engine/observe/metrics/exposition.ts";
-import { COUNTERS, GAUGES, HISTOGRAMS } from "../../../src/engine/observe/metrics/series.ts";
-import { addCount, addObserved, type Tally } from "../../../src/engine/observe/metrics/tally.ts";
+import { exposition } from "../../../packages/millrace/src/observe/metrics/exposition.ts";
+import { COUNTERS, GAUGES, HISTOGRAMS } from "../../../packages/millrace/src/observe/metrics/series.ts";
+import { addCount, addObserved, type Tally } from "../../../packages/millrace/src/observe/metrics/tally.ts";
 import { readMetrics } from "../../prometheus-text.ts";
 import { rowsOf } from "../markdown.ts";
 

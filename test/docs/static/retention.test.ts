@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { expect, it } from "vitest";
-import { FAILED, SETTLED, UNDER_WAY } from "../../../src/engine/store/instances/status.ts";
+import { FAILED, SETTLED, UNDER_WAY } from "../../../packages/millrace/src/store/instances/status.ts";
 import { rowsOf } from "../markdown.ts";
 
 const ROOT = resolve(import.meta.dirname, "../../..");

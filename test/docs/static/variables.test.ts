@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { ROOT } from "../../../src/cli/local/wrangler.ts";
+import { ROOT } from "../../../packages/millrace/cli/local/wrangler.ts";
 import { fencesOf } from "../markdown.ts";
 
 const pages = readdirSync(join(ROOT, "docs")).filter((file) => file.endsWith(".md"));

@@ -4,8 +4,8 @@ import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync
 import { dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { freePort } from "../../../src/cli/local/ports.ts";
-import { ROOT } from "../../../src/cli/local/wrangler.ts";
+import { freePort } from "../../../packages/millrace/cli/local/ports.ts";
+import { ROOT } from "../../../packages/millrace/cli/local/wrangler.ts";
 import { emptyFolder } from "../../cli/folder.ts";
 import { BUILT } from "../../cli/npm-start.ts";
 import { TIMES_FILE } from "../../gate/took.ts";

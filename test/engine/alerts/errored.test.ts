@@ -1,8 +1,8 @@
 import { MillraceError } from "millrace";
 import { keeperOf } from "millrace/worker";
 import { expect, it } from "vitest";
-import { raiseAlerts } from "../../../src/engine/alerts/raise.ts";
-import { ALERT_RULES } from "../../../src/engine/alerts/rules.ts";
+import { raiseAlerts } from "../../../packages/millrace/src/alerts/raise.ts";
+import { ALERT_RULES } from "../../../packages/millrace/src/alerts/rules.ts";
 import { app } from "../../probe/worker.ts";
 import { asking } from "../asking.ts";
 import { ask } from "../callbacks/heard.ts";

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type AlertChange, evaluate } from "../../../src/engine/alerts/evaluate.ts";
-import { MAX_GROUPS, type Reading } from "../../../src/engine/alerts/observations.ts";
-import type { AlertRule } from "../../../src/engine/alerts/rule.ts";
-import { type Alert, groupOf } from "../../../src/engine/store/alerts.ts";
+import { type AlertChange, evaluate } from "../../../packages/millrace/src/alerts/evaluate.ts";
+import { MAX_GROUPS, type Reading } from "../../../packages/millrace/src/alerts/observations.ts";
+import type { AlertRule } from "../../../packages/millrace/src/alerts/rule.ts";
+import { type Alert, groupOf } from "../../../packages/millrace/src/store/alerts.ts";
 import { type Look, naive } from "./model.ts";
 
 const MINUTE = 60_000;

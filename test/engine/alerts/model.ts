@@ -1,5 +1,5 @@
-import type { AlertChange } from "../../../src/engine/alerts/evaluate.ts";
-import type { AlertRule } from "../../../src/engine/alerts/rule.ts";
+import type { AlertChange } from "../../../packages/millrace/src/alerts/evaluate.ts";
+import type { AlertRule } from "../../../packages/millrace/src/alerts/rule.ts";
 
 /** What was seen of one group at one time; null: nothing. */
 export interface Look {

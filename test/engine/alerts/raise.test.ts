@@ -2,10 +2,10 @@ import { AlertChanged, defineConsumer, defineWorkflow, on, start } from "millrac
 import { listActions } from "millrace/operate";
 import { catalog, keeperOf } from "millrace/worker";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { noticeOf } from "../../../src/engine/alerts/notice.ts";
-import { raiseAlerts } from "../../../src/engine/alerts/raise.ts";
-import { ALERT_RULES, INSTANCES_ERRORED } from "../../../src/engine/alerts/rules.ts";
-import { mute } from "../../../src/engine/operate/mute-alert.ts";
+import { noticeOf } from "../../../packages/millrace/src/alerts/notice.ts";
+import { raiseAlerts } from "../../../packages/millrace/src/alerts/raise.ts";
+import { ALERT_RULES, INSTANCES_ERRORED } from "../../../packages/millrace/src/alerts/rules.ts";
+import { mute } from "../../../packages/millrace/src/operate/mute-alert.ts";
 import { app } from "../../probe/worker.ts";
 import { deliver, dieAt, fresh, keeperRound, operator, probeEnv, retentionPass, rows } from "../harness.ts";
 import { rowOf } from "../keeper/aged.ts";

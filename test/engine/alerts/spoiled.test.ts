@@ -1,6 +1,6 @@
 import { expect, it, vi } from "vitest";
-import { raiseAlerts } from "../../../src/engine/alerts/raise.ts";
-import { ALERT_RULES } from "../../../src/engine/alerts/rules.ts";
+import { raiseAlerts } from "../../../packages/millrace/src/alerts/raise.ts";
+import { ALERT_RULES } from "../../../packages/millrace/src/alerts/rules.ts";
 import { app } from "../../probe/worker.ts";
 import { probeEnv } from "../harness.ts";
 import { alerts, calmly, receiver, run, saidIn } from "./raising.ts";

@@ -1,6 +1,6 @@
 import { codeOf, MillraceError, messageOf } from "millrace";
 import { describe, expect, it } from "vitest";
-import { detailOf, isDefiniteRefusal, isTerminal } from "../../../src/engine/contract/errors.ts";
+import { detailOf, isDefiniteRefusal, isTerminal } from "../../../packages/millrace/src/contract/errors.ts";
 import { causes, type Listener } from "../../probe/listener.ts";
 import { fresh, probeEnv } from "../harness.ts";
 import { errorOf, runLab } from "../lab.ts";

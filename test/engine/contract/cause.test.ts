@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { causeId, normalized } from "../../../src/engine/contract/cause.ts";
+import { causeId, normalized } from "../../../packages/millrace/src/contract/cause.ts";
 
 it.each([
   ["Order 4711 has 3 parts", "Order 17 has 12 parts", "Order # has # parts"],

@@ -1,6 +1,6 @@
 import type { Duration } from "millrace";
 import { expect, it } from "vitest";
-import { backoffMs, durationMs } from "../../../src/engine/contract/duration.ts";
+import { backoffMs, durationMs } from "../../../packages/millrace/src/contract/duration.ts";
 
 it.each([
   ["30 seconds", 30_000],

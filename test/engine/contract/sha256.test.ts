@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { expect, it } from "vitest";
-import { sha256 } from "../../../src/engine/contract/sha256.ts";
+import { sha256 } from "../../../packages/millrace/src/contract/sha256.ts";
 
 it("hashes every text as the platform does, whatever its length and its characters", () => {
   for (const character of ["x", "é", "漢", "😀", "\0", "\ud800"]) {

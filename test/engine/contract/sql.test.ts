@@ -1,6 +1,6 @@
 import { atomically, fragment, now, query, rowChunks, type SqlValue, sql } from "millrace";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { mergeRows } from "../../../src/engine/contract/sql.ts";
+import { mergeRows } from "../../../packages/millrace/src/contract/sql.ts";
 import { probeEnv } from "../harness.ts";
 
 describe("A statement", () => {

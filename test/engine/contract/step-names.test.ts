@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { codeLabelOf, itemOf, OWN_PARTS, ownName, ownStep } from "../../../src/engine/contract/step-names.ts";
+import { codeLabelOf, itemOf, OWN_PARTS, ownName, ownStep } from "../../../packages/millrace/src/contract/step-names.ts";
 
 const WAITS = new Set(["in_doubt", "paused", "signal", "answer"]);
 const typeOf = (part: string) => (WAITS.has(part) ? ("waitForEvent" as const) : ("do" as const));

@@ -1,7 +1,7 @@
 import { type Done, defineStep } from "millrace";
 import { effectsOf, resolveDoubt, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { platformId } from "../../../src/engine/contract/ids.ts";
+import { platformId } from "../../../packages/millrace/src/contract/ids.ts";
 import { expireLeases, keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { LAB, platformReaches, runLab } from "../lab.ts";
 

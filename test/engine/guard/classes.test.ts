@@ -1,7 +1,7 @@
 import { type Done, defineStep, upstreamRefused } from "millrace";
 import { retryInstance, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { HEARTBEAT_MS } from "../../../src/engine/guard/lease.ts";
+import { HEARTBEAT_MS } from "../../../packages/millrace/src/guard/lease.ts";
 import {
   behave,
   dieAt,

@@ -2,10 +2,10 @@ import { env } from "cloudflare:workers";
 import { defineStep, type EffectCall } from "millrace";
 import { historyOf, retryInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { attemptEffect } from "../../../src/engine/guard/effect.ts";
-import { Pass } from "../../../src/engine/pass/pass.ts";
-import { recorderOf } from "../../../src/engine/recorder/client.ts";
-import type { Attempt } from "../../../src/engine/store/inbox/entry.ts";
+import { attemptEffect } from "../../../packages/millrace/src/guard/effect.ts";
+import { Pass } from "../../../packages/millrace/src/pass/pass.ts";
+import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
+import type { Attempt } from "../../../packages/millrace/src/store/inbox/entry.ts";
 import {
   behave,
   dieAt,

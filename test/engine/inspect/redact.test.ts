@@ -1,8 +1,8 @@
 import { sensitive } from "millrace";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
-import { hiding } from "../../../src/engine/contract/hide.ts";
-import { holdsMarks, REDACTED, redact, restored } from "../../../src/engine/contract/redact.ts";
+import { hiding } from "../../../packages/millrace/src/contract/hide.ts";
+import { holdsMarks, REDACTED, redact, restored } from "../../../packages/millrace/src/contract/redact.ts";
 
 const email = sensitive(z.email());
 type Tree = { email: string; children: Tree[] };

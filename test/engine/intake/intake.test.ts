@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { fingerprintOf } from "millrace";
 import { getDeadLetter, replayDeadLetter, SCOPES, skipDeadLetter } from "millrace/operate";
 import { describe, expect, it, vi } from "vitest";
-import { acceptance, outgoing } from "../../../src/engine/intake/accept/accept.ts";
+import { acceptance, outgoing } from "../../../packages/millrace/src/intake/accept/accept.ts";
 import { app } from "../../probe/worker.ts";
 import {
   deliver,

@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { type Envelope, enqueue, fingerprintOf, MillraceError } from "millrace";
 import { describe, expect, it } from "vitest";
-import { acceptance } from "../../../src/engine/intake/accept/accept.ts";
-import { prove } from "../../../src/engine/intake/accept/proof.ts";
+import { acceptance } from "../../../packages/millrace/src/intake/accept/accept.ts";
+import { prove } from "../../../packages/millrace/src/intake/accept/proof.ts";
 import { labs } from "../../probe/lab.ts";
 import { ProbeRequested } from "../../probe/messages.ts";
 import { app } from "../../probe/worker.ts";

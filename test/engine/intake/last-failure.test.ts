@@ -3,7 +3,7 @@ import { getDeadLetter, listDeadLetters, replayDeadLetter } from "millrace/opera
 import { deliverTo } from "millrace/testing";
 import { catalog, dispatch } from "millrace/worker";
 import { describe, expect, it } from "vitest";
-import { outboxId } from "../../../src/engine/contract/ids.ts";
+import { outboxId } from "../../../packages/millrace/src/contract/ids.ts";
 import { ProbeRouted, probeEvents } from "../../probe/messages.ts";
 import { dieAt, event, fresh, probeEnv, rows } from "../harness.ts";
 import { lettersAbout, reader } from "./letter.ts";

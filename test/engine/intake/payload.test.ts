@@ -13,7 +13,7 @@ import { historyOf, undoInstance } from "millrace/operate";
 import { catalog } from "millrace/worker";
 import { describe, expect, it, onTestFinished } from "vitest";
 import * as z from "zod";
-import { readMessage } from "../../../src/engine/intake/consume/read.ts";
+import { readMessage } from "../../../packages/millrace/src/intake/consume/read.ts";
 import { startsOf } from "../../probe/consumers.ts";
 import { LabEvent } from "../../probe/lab.ts";
 import { ProbeSignal, probeCommands } from "../../probe/messages.ts";

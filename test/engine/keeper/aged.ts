@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { SCOPES } from "millrace/operate";
 import type { Retention } from "millrace/worker";
 import { expect, vi } from "vitest";
-import { engineRetention } from "../../../src/engine/keeper/retention.ts";
+import { engineRetention } from "../../../packages/millrace/src/keeper/retention.ts";
 import { app } from "../../probe/worker.ts";
 import { fresh, oldFirst, operator, probeEnv, rows } from "../harness.ts";
 

@@ -2,8 +2,8 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { keeperOf, type Retention } from "millrace/worker";
 import { describe, expect, it, vi } from "vitest";
-import { pruneObjects } from "../../../src/engine/keeper/prune-objects.ts";
-import { sweep } from "../../../src/engine/keeper/sweep.ts";
+import { pruneObjects } from "../../../packages/millrace/src/keeper/prune-objects.ts";
+import { sweep } from "../../../packages/millrace/src/keeper/sweep.ts";
 import { dieAt, fresh, happened, probeEnv, reaches, retentionPass, rows, start, statusOf, until } from "../harness.ts";
 import { age, count, DAY_MS, daysAgo, ENGINE_RETENTION, failing, letter, rowOf, run } from "./aged.ts";
 

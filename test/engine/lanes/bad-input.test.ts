@@ -1,7 +1,7 @@
 import { codeOf, laneOf, sendToLanes } from "millrace";
 import { laneObjectOf } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { sendInLanes } from "../../../src/engine/lanes/relay.ts";
+import { sendInLanes } from "../../../packages/millrace/src/lanes/relay.ts";
 import { howMany } from "../../full-size.ts";
 import { blocking, impatient, letterTakers, misspelt, parking, small } from "../../probe/lanes.ts";
 import { fresh, until } from "../harness.ts";

@@ -1,6 +1,6 @@
 import type { LimitEnv } from "millrace";
 import { expect, it } from "vitest";
-import { Leases } from "../../../src/engine/limits/leases.ts";
+import { Leases } from "../../../packages/millrace/src/limits/leases.ts";
 import { fresh, probeEnv } from "../harness.ts";
 
 const WINDOW = { limit: 200, periodMs: 60_000 };

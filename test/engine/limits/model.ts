@@ -1,4 +1,4 @@
-import { type Ask, give, type Held, heeded, NOTHING, type Rule, type State } from "../../../src/engine/limits/plan.ts";
+import { type Ask, give, type Held, heeded, NOTHING, type Rule, type State } from "../../../packages/millrace/src/limits/plan.ts";
 
 /** What happens to a limit: somebody asks, an upstream refuses, its object is evicted; so long after what happened before. */
 export type Happening = { afterMs: number } & (

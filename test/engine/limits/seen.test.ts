@@ -1,7 +1,7 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { type LimitEnv, limitOf } from "millrace";
 import { expect, it } from "vitest";
-import type { State } from "../../../src/engine/limits/plan.ts";
+import type { State } from "../../../packages/millrace/src/limits/plan.ts";
 import { asking } from "../asking.ts";
 import { fresh, probeEnv, rows, until } from "../harness.ts";
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { wordOf } from "../../../src/engine/limits/upstream.ts";
+import { wordOf } from "../../../packages/millrace/src/limits/upstream.ts";
 
 const NOW = Date.parse("2026-11-23T12:00:00Z");
 const say = (status: number, headers: Record<string, string> = {}) => wordOf({ status, headers }, NOW);

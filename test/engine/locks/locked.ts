@@ -1,6 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
 import { type LockEnv, type LockOptions, withLock } from "millrace";
-import { lockObject } from "../../../src/engine/locks/client.ts";
+import { lockObject } from "../../../packages/millrace/src/locks/client.ts";
 import { fresh, probeEnv } from "../harness.ts";
 
 export const env = probeEnv as unknown as LockEnv & { DB: D1Database };

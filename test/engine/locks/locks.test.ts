@@ -1,8 +1,8 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { type LockEnv, withLock } from "millrace";
 import { describe, expect, it } from "vitest";
-import { lockObject } from "../../../src/engine/locks/client.ts";
-import type { Wanted } from "../../../src/engine/locks/lock.ts";
+import { lockObject } from "../../../packages/millrace/src/locks/client.ts";
+import type { Wanted } from "../../../packages/millrace/src/locks/lock.ts";
 import { fresh, until } from "../harness.ts";
 import { env, lock } from "./locked.ts";
 

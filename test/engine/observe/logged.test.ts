@@ -1,6 +1,6 @@
 import { defineStep } from "millrace";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { formatEntryKey } from "../../../src/engine/contract/ids.ts";
+import { formatEntryKey } from "../../../packages/millrace/src/contract/ids.ts";
 import type { LabCall } from "../../probe/lab.ts";
 import { behave, deliver, event, fresh, keeperRound, probeEnv, reaches, rows, start, until } from "../harness.ts";
 import { LAB, platformReaches, runLab } from "../lab.ts";

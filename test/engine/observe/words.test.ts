@@ -1,6 +1,6 @@
 import { expect, it, vi } from "vitest";
-import { isExported } from "../../../src/engine/observe/traces/span.ts";
-import { wordsOf } from "../../../src/engine/observe/words.ts";
+import { isExported } from "../../../packages/millrace/src/observe/traces/span.ts";
+import { wordsOf } from "../../../packages/millrace/src/observe/words.ts";
 
 it("what an upstream answered is in no line of a deployed engine: it may repeat what it was sent", () => {
   const message = "pages answered 422 (<p>The customer's own text</p>).";

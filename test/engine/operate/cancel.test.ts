@@ -11,7 +11,7 @@ import {
   undoInstance,
 } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { acceptance, outgoing } from "../../../src/engine/intake/accept/accept.ts";
+import { acceptance, outgoing } from "../../../packages/millrace/src/intake/accept/accept.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { deliver, dieAt, envelopeOf, fresh, keeperRound, operator, probeEnv, reaches, rows, start } from "../harness.ts";
 import { platformOf, platformReaches } from "../lab.ts";

@@ -1,7 +1,7 @@
 import { defineStep, type Steps } from "millrace";
 import { cancelInstance, planCancel, planPause, planRestart, planRetry, planSkip, planUndo, skipStep } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
-import { platformId } from "../../../src/engine/contract/ids.ts";
+import { platformId } from "../../../packages/millrace/src/contract/ids.ts";
 import { mode } from "../../probe/mode.ts";
 import { operator, probeEnv, rows } from "../harness.ts";
 import { platformReaches, runLab } from "../lab.ts";

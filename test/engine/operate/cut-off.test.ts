@@ -10,7 +10,7 @@ import {
   undoInstance,
 } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { platformId } from "../../../src/engine/contract/ids.ts";
+import { platformId } from "../../../packages/millrace/src/contract/ids.ts";
 import { dieAt, keeperRound, operator, probeEnv, rows } from "../harness.ts";
 import { held, platformReaches } from "../lab.ts";
 import { carriedOut, losing, refusing } from "./cutting-off.ts";

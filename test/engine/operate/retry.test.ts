@@ -1,7 +1,7 @@
 import { defineStep, defineWorkflow, sql, upstreamRefused } from "millrace";
 import { historyOf, planRetry, retryInstance, skipStep, undoInstance } from "millrace/operate";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { startInstances } from "../../../src/engine/intake/start.ts";
+import { startInstances } from "../../../packages/millrace/src/intake/start.ts";
 import { withAuditOpen } from "../../opened-audit.ts";
 import { lab } from "../../probe/lab.ts";
 import { envelopeOf, fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";

@@ -1,6 +1,6 @@
 import { type Done, defineStep, type Steps } from "millrace";
 import { getInstance } from "millrace/operate";
-import { acceptance, outgoing } from "../../../src/engine/intake/accept/accept.ts";
+import { acceptance, outgoing } from "../../../packages/millrace/src/intake/accept/accept.ts";
 import { dieAt, envelopeOf, fresh, keeperRound, operator, probeEnv, rows, until } from "../harness.ts";
 import { held, runLab } from "../lab.ts";
 import { ONCE } from "./operating.ts";

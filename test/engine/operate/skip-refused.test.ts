@@ -1,7 +1,7 @@
 import { defineStep, sql } from "millrace";
 import { effectsOf, planRestart, planRetry, planUndo, restartInstance, retryInstance, undoInstance } from "millrace/operate";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { recorderOf } from "../../../src/engine/recorder/client.ts";
+import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
 import { mode } from "../../probe/mode.ts";
 import { dieAt, operator, probeEnv, rows } from "../harness.ts";
 import { outputOf, runLab } from "../lab.ts";

@@ -2,7 +2,7 @@ import { defineStep, upstreamRefused } from "millrace";
 import { skipStep } from "millrace/operate";
 import { expect } from "vitest";
 import * as z from "zod";
-import { platformId } from "../../../src/engine/contract/ids.ts";
+import { platformId } from "../../../packages/millrace/src/contract/ids.ts";
 import { operator, probeEnv, rows } from "../harness.ts";
 import { platformReaches } from "../lab.ts";
 import { back, effect, undo } from "./operating.ts";

@@ -1,8 +1,8 @@
 import { defineStep, notRetryable, sql } from "millrace";
 import { planUndo } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { platformId } from "../../../src/engine/contract/ids.ts";
-import { recorderOf } from "../../../src/engine/recorder/client.ts";
+import { platformId } from "../../../packages/millrace/src/contract/ids.ts";
+import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
 import { keeperRound, operator, probeEnv, rows, until } from "../harness.ts";
 import { errorOf, held, LAB, platformReaches, runLab } from "../lab.ts";
 import { back, effect, ended, ONCE, resolve, retry, saysErrored, stateOf, undo } from "./operating.ts";

@@ -1,8 +1,8 @@
 import { expect, it, onTestFinished, vi } from "vitest";
 
 /** The module as a process has it that has just begun. */
-const begun = async (process: string): Promise<typeof import("../../../src/engine/pass/fresh.ts")> =>
-  import(/* @vite-ignore */ `../../../src/engine/pass/fresh.ts?process=${process}`);
+const begun = async (process: string): Promise<typeof import("../../../packages/millrace/src/pass/fresh.ts")> =>
+  import(/* @vite-ignore */ `../../../packages/millrace/src/pass/fresh.ts?process=${process}`);
 
 it("W25 a run that was created before this process began is never taken for one that nobody has passed through: the process before may have", async () => {
   const { isFirstPass } = await begun("one");

@@ -2,7 +2,7 @@ import { notRetryable } from "millrace";
 import { decideApproval, listEffects } from "millrace/operate";
 import { Recorder } from "millrace/worker";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { approvalId } from "../../../src/engine/signals/approval.ts";
+import { approvalId } from "../../../packages/millrace/src/signals/approval.ts";
 import { operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { errorOf, held, platformReaches, runLab } from "../lab.ts";
 import { effect, ended, ONCE, resolve, retry, stateOf, undo } from "../operate/operating.ts";

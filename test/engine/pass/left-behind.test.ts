@@ -1,6 +1,6 @@
 import { codeOf, defineStep, notRetryable, upstreamRefused } from "millrace";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { recorderOf } from "../../../src/engine/recorder/client.ts";
+import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { fresh, probeEnv, reaches, rows } from "../harness.ts";
 import { errorOf, held, LAB, outputOf, platformOf, runLab } from "../lab.ts";
@@ -156,7 +156,7 @@ describe("A run that is retried, of what the runs before it left", () => {
     expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
     // What another process would write, where the platform does not end it with the run.
     const key = { instanceId, step: "mail", item: "", generation: 1 };
-    const { position, after, caught, token, epoch } = entry as never as import("../../../src/engine/store/inbox/entry.ts").Seen;
+    const { position, after, caught, token, epoch } = entry as never as import("../../../packages/millrace/src/store/inbox/entry.ts").Seen;
     const late = { key, position, after, caught, aloneAs: null, class: "once" as const, token, epoch, saysItRuns: false, undoable: false };
     const said = await recorderOf(probeEnv, instanceId).record(late, {
       output: "1",

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { putSchedule, SCOPES } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
-import { startDue } from "../../../src/engine/schedules/due.ts";
+import { startDue } from "../../../packages/millrace/src/schedules/due.ts";
 import { howMany, IS_FULL_SIZE } from "../../full-size.ts";
 import { app } from "../../probe/worker.ts";
 import { deliver, dieAt, fresh, happened, keeperRound, probeEnv, rows, until } from "../harness.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { onTestFinished, vi } from "vitest";
-import { digest } from "../../../src/engine/contract/ids.ts";
+import { digest } from "../../../packages/millrace/src/contract/ids.ts";
 import { withAuditOpen } from "../../opened-audit.ts";
 import { blocked } from "../../probe/turns.ts";
 import { fresh, pauseAt, reaches, rows, until } from "../harness.ts";

@@ -1,7 +1,7 @@
 import { defineStep, sql, upstreamRefused } from "millrace";
 import { decideApproval, effectsOf, historyOf, pauseInstance, planRestart, resolveDoubt, restartInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { findSetBack } from "../../../src/engine/operate/instances/set-back.ts";
+import { findSetBack } from "../../../packages/millrace/src/operate/instances/set-back.ts";
 import { mode } from "../../probe/mode.ts";
 import { deliver, fresh, keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { errorOf, held, platformReaches, runLab } from "../lab.ts";

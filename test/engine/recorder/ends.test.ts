@@ -1,8 +1,8 @@
 import { defineStep } from "millrace";
 import { retryInstance } from "millrace/operate";
 import { beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
-import { recorderOf } from "../../../src/engine/recorder/client.ts";
-import type { End } from "../../../src/engine/store/instances/run.ts";
+import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
+import type { End } from "../../../packages/millrace/src/store/instances/run.ts";
 import { deliver, envelopeOf, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf, until } from "../harness.ts";
 import { errorOf, failsUntilMended, held, LAB, platformReaches, runLab } from "../lab.ts";
 

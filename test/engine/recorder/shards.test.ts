@@ -1,8 +1,8 @@
 import { digest } from "millrace";
 import { expect, it } from "vitest";
-import { recorderName } from "../../../src/engine/contract/recorder-name.ts";
-import { recorderOf } from "../../../src/engine/recorder/client.ts";
-import type { Attempt } from "../../../src/engine/store/inbox/entry.ts";
+import { recorderName } from "../../../packages/millrace/src/contract/recorder-name.ts";
+import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
+import type { Attempt } from "../../../packages/millrace/src/store/inbox/entry.ts";
 import { fresh, probeEnv, rows } from "../harness.ts";
 
 const OUTCOME = { outputRef: null, statements: [], messages: [], error: null };

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { sql, upstreamRefused } from "millrace";
 import { historyOf, retryInstance } from "millrace/operate";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { recorderOf } from "../../../src/engine/recorder/client.ts";
+import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
 import { keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { errorOf, LAB, platformOf, platformReaches, runLab } from "../lab.ts";
 

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { nextAfter, passedSince } from "../../../src/engine/schedules/cron.ts";
+import { nextAfter, passedSince } from "../../../packages/millrace/src/schedules/cron.ts";
 import { howMany, IS_FULL_SIZE } from "../../full-size.ts";
 
 const at = (time: string) => Date.parse(time);

@@ -2,7 +2,7 @@ import { createExecutionContext, createMessageBatch, getQueueResult } from "clou
 import { enqueue, stateEvents } from "millrace";
 import { engineRoutes } from "millrace/http";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { startDue } from "../../../src/engine/schedules/due.ts";
+import { startDue } from "../../../packages/millrace/src/schedules/due.ts";
 import worker, { app } from "../../probe/worker.ts";
 import { passes } from "../../probe/workflows.ts";
 import { event, fresh, probeEnv, rows, until } from "../harness.ts";

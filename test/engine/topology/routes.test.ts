@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import type { Envelope } from "millrace";
 import { describe, expect, it, vi } from "vitest";
-import { confirmToSenders } from "../../../src/engine/topology/hooks.ts";
+import { confirmToSenders } from "../../../packages/millrace/src/topology/hooks.ts";
 import { routing } from "../../probe/routing.ts";
 import { app } from "../../probe/worker.ts";
 import { deliver, event, fresh, rows, until } from "../harness.ts";

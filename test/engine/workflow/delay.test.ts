@@ -1,6 +1,6 @@
 import { inProgress, MillraceError, retryAfter, upstreamRefused } from "millrace";
 import { expect, it } from "vitest";
-import { nextDelayMs } from "../../../src/engine/workflow/delay.ts";
+import { nextDelayMs } from "../../../packages/millrace/src/workflow/delay.ts";
 
 const HOUR_MS = 3_600_000;
 const POLICY = { limit: 5, delay: "10 seconds", backoff: "linear" } as const;

@@ -1,8 +1,8 @@
 import { type Done, defineStep, type RowStatement, upstreamRefused } from "millrace";
 import { effectsOf, resolveDoubt, retryInstance, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { GroupCommit } from "../../../src/engine/store/d1/group-commit.ts";
-import { finishInstance, selectRun } from "../../../src/engine/store/instances/run.ts";
+import { GroupCommit } from "../../../packages/millrace/src/store/d1/group-commit.ts";
+import { finishInstance, selectRun } from "../../../packages/millrace/src/store/instances/run.ts";
 import { operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { errorOf, held, outputOf, platformOf, platformReaches, restartLab, runLab } from "../lab.ts";
 import { effect, retry } from "../operate/operating.ts";

@@ -2,18 +2,18 @@
 import { mutantsOf } from "./mutant.ts";
 
 const CRASHES = "test/engine/callbacks/crashes.test.ts";
-const OWED = "src/engine/callbacks/owed.ts";
+const OWED = "packages/millrace/src/callbacks/owed.ts";
 
 /** Ends that nobody hears of, or that others do. */
 export const ENDS = mutantsOf("ends", {
   "another bundle's error that ends a step at once is taken for one that is retried": {
-    file: "src/engine/workflow/step-error.ts",
+    file: "packages/millrace/src/workflow/step-error.ts",
     find: "error instanceof NonRetryableError || isByName(error)",
     put: "error instanceof NonRetryableError",
     killedBy: "test/engine/pass/final-errors.test.ts",
   },
   "an end whose process died is told to nobody": {
-    file: "src/engine/keeper/keeper.ts",
+    file: "packages/millrace/src/keeper/keeper.ts",
     find: "portion: () => callOwed(env) }",
     put: "portion: () => Promise.resolve(all(0)) }",
     killedBy: CRASHES,
@@ -25,25 +25,25 @@ export const ENDS = mutantsOf("ends", {
     killedBy: CRASHES,
   },
   "a deleted tenant's address is called": {
-    file: "src/engine/store/instances/remove.ts",
+    file: "packages/millrace/src/store/instances/remove.ts",
     find: "SET status = 'terminated', callback = NULL,",
     put: "SET status = 'terminated',",
     killedBy: CRASHES,
   },
   "all tenants' callbacks are signed with one secret": {
-    file: "src/engine/callbacks/secret.ts",
+    file: "packages/millrace/src/callbacks/secret.ts",
     find: '["callback secret", tenantId]',
     put: '["callback secret"]',
     killedBy: "test/engine/callbacks/callbacks.test.ts",
   },
   "what is overdue is listed for every tenant": {
-    file: "src/engine/inspect/instances.ts",
+    file: "packages/millrace/src/inspect/instances.ts",
     find: "WHERE tenant_id = ${by.tenantId} AND ${IS_OVERDUE}",
     put: "WHERE ${IS_OVERDUE}",
     killedBy: "test/engine/inspect/overdue.test.ts",
   },
   "an answer that waits does not see a question": {
-    file: "src/engine/inspect/settled.ts",
+    file: "packages/millrace/src/inspect/settled.ts",
     find: " || row.asks === 1",
     put: "",
     killedBy: "test/engine/inspect/waited-for.test.ts",

@@ -1,32 +1,32 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
-const PASS = "src/engine/pass/pass.ts";
-const EFFECT = "src/engine/guard/effect.ts";
-const LEASE = "src/engine/guard/lease.ts";
+const PASS = "packages/millrace/src/pass/pass.ts";
+const EFFECT = "packages/millrace/src/guard/effect.ts";
+const LEASE = "packages/millrace/src/guard/lease.ts";
 
 /** Effects that happen too often or not at all, and passes that go another way than the one before. */
 export const GUARD = mutantsOf("guard", {
   "no attempt looks whether its step is done": {
-    file: "src/engine/pass/inbox.ts",
+    file: "packages/millrace/src/pass/inbox.ts",
     find: "if (platformAttempt <= 1 && this.#isFirst && !this.#entries) return undefined;",
     put: "if (platformAttempt > 0) return undefined;",
     killedBy: "random",
   },
   "each attempt has an upstream key of its own": {
-    file: "src/engine/guard/call.ts",
+    file: "packages/millrace/src/guard/call.ts",
     find: "upstreamKey(env.MILLRACE_KEY, attempt.key)",
     put: "upstreamKey(env.MILLRACE_KEY, { ...attempt.key, item: attempt.token })",
     killedBy: "random",
   },
   "the upstream key is the same for each generation": {
-    file: "src/engine/contract/ids.ts",
+    file: "packages/millrace/src/contract/ids.ts",
     find: "return signed(secret, entry.instanceId, entry.step, entry.item, String(entry.generation));",
     put: "return signed(secret, entry.instanceId, entry.step, entry.item);",
     killedBy: "random",
   },
   "parallel items share their upstream key": {
-    file: "src/engine/contract/ids.ts",
+    file: "packages/millrace/src/contract/ids.ts",
     find: "return signed(secret, entry.instanceId, entry.step, entry.item, String(entry.generation));",
     put: "return signed(secret, entry.instanceId, entry.step, String(entry.generation));",
     killedBy: "random",
@@ -56,13 +56,13 @@ export const GUARD = mutantsOf("guard", {
     killedBy: "random",
   },
   "an effect begins behind a caught failure that nothing on record says": {
-    file: "src/engine/guard/effect.ts",
+    file: "packages/millrace/src/guard/effect.ts",
     find: "if (!(await pass.mayBegin(step))) return { held: true };",
     put: "",
     killedBy: "test/proof/cases.test.ts",
   },
   "an effect behind a caught failure is begun though its run is paused": {
-    file: "src/engine/guard/effect.ts",
+    file: "packages/millrace/src/guard/effect.ts",
     find: "if (!(await pass.mayBegin(step))) return { held: true };",
     put: "await pass.mayBegin(step);",
     killedBy: "test/engine/pass/held-back.test.ts",
@@ -74,98 +74,98 @@ export const GUARD = mutantsOf("guard", {
     killedBy: "test/engine/pass/caught-words.test.ts",
   },
   "a run waits to be resumed by an old word": {
-    file: "src/engine/workflow/holds.ts",
+    file: "packages/millrace/src/workflow/holds.ts",
     find: "const wanted = await this.#steps.reading({ label, guarded }, () => this.#pass.run.askWanted());",
     put: "const wanted = await this.#pass.run.wanted(true);",
     killedBy: "test/engine/operate/pause.test.ts",
   },
   "a run goes on, or waits to be resumed, though another has begun": {
-    file: "src/engine/pass/which-run.ts",
+    file: "packages/millrace/src/pass/which-run.ts",
     find: 'if (run !== ((await this.heard()) ?? run)) return "stopped";',
     put: "",
     killedBy: "test/engine/operate/restart.test.ts",
   },
   "an effect is begun under a key that was taken while its run was paused": {
-    file: "src/engine/guard/effect.ts",
+    file: "packages/millrace/src/guard/effect.ts",
     find: 'if ((await pass.run.wanted()) !== "goes on") return heldBack(holding, claimed.repeats);',
     put: "",
     killedBy: "test/engine/pass/held-back.test.ts",
   },
   "a key that may have been used is given back as if it had not been": {
-    file: "src/engine/guard/effect.ts",
+    file: "packages/millrace/src/guard/effect.ts",
     find: 'repeats ? "expired" : "failed"',
     put: '"failed"',
     killedBy: "test/engine/pass/held-back.test.ts",
   },
   "what a restart is told takes the place of what its run keeps meanwhile": {
-    file: "src/engine/store/instances/left.ts",
+    file: "packages/millrace/src/store/instances/left.ts",
     find: "return sql`json_patch(json_patch(coalesce(caught, '{}'), ${forgotten}), ${more})`;",
     put: "return forgotten && more;",
     killedBy: "test/engine/pass/held-back.test.ts",
   },
   "of what is kept of a caught failure nobody knows what had settled before": {
-    file: "src/engine/pass/history.ts",
+    file: "packages/millrace/src/pass/history.ts",
     find: "[...newest, ...begun]",
     put: "newest",
     // A race that a refusal has won, whose loser is recorded while what follows is under way, as the process dies.
     killedBy: "test/engine/pass/gone-on.test.ts",
   },
   "a claim that may come to nothing counts as a record of what was caught": {
-    file: "src/engine/pass/course.ts",
+    file: "packages/millrace/src/pass/course.ts",
     find: "const since = this.#saidUntil;",
     put: "const since = this.#basis.at;",
     // Two refusals, one behind the other, before what is done instead.
     killedBy: "test/engine/pass/gone-on.test.ts",
   },
   "a claim of a pass before counts as a record of what was caught": {
-    file: "src/engine/pass/history.ts",
+    file: "packages/millrace/src/pass/history.ts",
     find: "return this.#caught.has(label) && this.#kept.has(label);",
     put: "return this.#caught.has(label);",
     // The same with a death in the second of them.
     killedBy: "test/engine/pass/gone-on.test.ts",
   },
   "the code hears of steps in the order in which they are done this time": {
-    file: "src/engine/pass/course.ts",
+    file: "packages/millrace/src/pass/course.ts",
     find: "return index >= 0 ? index : this.#held.length;",
     put: "return 0;",
     killedBy: "random",
   },
   "a run is complete beside an effect that is under way": {
-    file: "src/engine/pass/guarded.ts",
+    file: "packages/millrace/src/pass/guarded.ts",
     find: "while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);",
     put: "",
     killedBy: "random",
   },
   "branches go on behind the end of the code": {
-    file: "src/engine/pass/course.ts",
+    file: "packages/millrace/src/pass/course.ts",
     find: "this.#over = true;",
     put: "",
     // The model leaves open how far a part came that the code did not wait for: the programs cannot tell.
     killedBy: "test/engine/workflow/run-ends.test.ts",
   },
   "a pass that follows a crash does not come as far as the one before": {
-    file: "src/engine/workflow/entrypoint.ts",
+    file: "packages/millrace/src/workflow/entrypoint.ts",
     find: ".finally(() => pass.catchUp())",
     put: "",
     // A crash within a few milliseconds of a race that is lost: one random program of some thousands over killed processes comes by it.
     killedBy: "test/engine/pass/races.test.ts",
   },
   "an undo is told a failure of what the run before had built on": {
-    file: "src/engine/pass/history.ts",
+    file: "packages/millrace/src/pass/history.ts",
     find: "if (label in left && !failedFor.has(label)) this.#caught.delete(label);",
     put: "if (label === undefined && failedFor.has(label)) this.#caught.delete(label);",
     // A run that fails of what had answered before, and is undone: three random programs of eight thousand came by it.
     killedBy: "test/engine/operate/undo-retried.test.ts",
   },
   "what a pass had not heard of when it ended is heard in the order in which it was recorded": {
-    file: "src/engine/pass/history.ts",
+    file: "packages/millrace/src/pass/history.ts",
     find: "for (const { label } of done) if (!this.#open.has(label)) order.add(label);",
     put: "",
     // A loser that was recorded before the winner, and heard after it: one random program of ten thousand came by it.
     killedBy: "test/engine/pass/races.test.ts",
   },
   "parallel items keep their large outputs in one place": {
-    file: "src/engine/guard/record.ts",
+    file: "packages/millrace/src/guard/record.ts",
     find: "digest(attempt.key.step, attempt.key.item, attempt.token)",
     put: "digest(attempt.key.step)",
     killedBy: "random",
@@ -177,7 +177,7 @@ export const GUARD = mutantsOf("guard", {
     killedBy: "test/engine/guard/guard.test.ts",
   },
   "a branch that fails behind the end of its code holds its run for ever": {
-    file: "src/engine/workflow/entrypoint.ts",
+    file: "packages/millrace/src/workflow/entrypoint.ts",
     find: "await platform.followed(platform.whenDone());",
     put: "await platform.whenDone();",
     killedBy: "test/engine/pass/left-behind.test.ts",

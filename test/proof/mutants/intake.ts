@@ -1,16 +1,16 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
-const TAKE = "src/engine/intake/consume/take.ts";
-const REUSED = "src/engine/intake/consume/capture-reused.ts";
-const OUTBOX = "src/engine/store/outbox.ts";
-const STATED = "src/engine/intake/accept/stated.ts";
+const TAKE = "packages/millrace/src/intake/consume/take.ts";
+const REUSED = "packages/millrace/src/intake/consume/capture-reused.ts";
+const OUTBOX = "packages/millrace/src/store/outbox.ts";
+const STATED = "packages/millrace/src/intake/accept/stated.ts";
 const STATED_TEST = "test/engine/intake/stated.test.ts";
 
 /** Messages that become more than one instance, or none, or another's. */
 export const INTAKE = mutantsOf("intake", {
   "the door takes another payload under a known key for a repeat": {
-    file: "src/engine/intake/accept/enqueue.ts",
+    file: "packages/millrace/src/intake/accept/enqueue.ts",
     find: "row.fingerprint === one.fingerprint ||",
     put: "row !== undefined ||",
     killedBy: "random",
@@ -28,13 +28,13 @@ export const INTAKE = mutantsOf("intake", {
     killedBy: "random",
   },
   "each delivery is an instance of its own": {
-    file: "src/engine/intake/accept/accept.ts",
+    file: "packages/millrace/src/intake/accept/accept.ts",
     find: "id: instanceId(envelope.tenant_id, workflow, envelope.idempotency_key),",
     put: "id: instanceId(envelope.tenant_id, workflow, envelope.idempotency_key + envelope.created_at),",
     killedBy: "random",
   },
   "a malformed message is dropped": {
-    file: "src/engine/intake/letters/leave.ts",
+    file: "packages/millrace/src/intake/letters/leave.ts",
     find: "if (given.length === 0) return;",
     put: 'for (const { message } of given) outcomes.set(message, { did: "captured" });\n  if (given.length >= 0) return;',
     killedBy: "random",
@@ -46,31 +46,31 @@ export const INTAKE = mutantsOf("intake", {
     killedBy: "test/engine/intake/neighbours.test.ts",
   },
   "a stream moves on from wherever it is": {
-    file: "src/engine/store/sequences.ts",
+    file: "packages/millrace/src/store/sequences.ts",
     find: "CASE WHEN sequences.last = excluded.before THEN excluded.last END",
     put: "excluded.last",
     killedBy: "test/engine/intake/order.test.ts",
   },
   "a stream that has not begun moves on from further on": {
-    file: "src/engine/store/sequences.ts",
+    file: "packages/millrace/src/store/sequences.ts",
     find: "value->>'from' = 0 OR EXISTS",
     put: "1 OR EXISTS",
     killedBy: "test/engine/intake/order.test.ts",
   },
   "a number is followed before the one in front of it": {
-    file: "src/engine/intake/consume/in-order.ts",
+    file: "packages/millrace/src/intake/consume/in-order.ts",
     find: "const isNext = place === next;",
     put: "const isNext = true;",
     killedBy: "test/engine/intake/order.test.ts",
   },
   "a proof stands alone at any attempt": {
-    file: "src/engine/intake/accept/proof.ts",
+    file: "packages/millrace/src/intake/accept/proof.ts",
     find: "if (proof === undefined || attempts !== 1) return false;",
     put: "if (proof === undefined) return false;",
     killedBy: "test/engine/intake/keys.test.ts",
   },
   "a proof stands alone however old it is": {
-    file: "src/engine/intake/accept/proof.ts",
+    file: "packages/millrace/src/intake/accept/proof.ts",
     find: "return age < PROOF_VALID_MS && said.length",
     put: "return age >= 0 && said.length",
     killedBy: "test/engine/intake/keys.test.ts",
@@ -100,13 +100,13 @@ export const INTAKE = mutantsOf("intake", {
     killedBy: STATED_TEST,
   },
   "every event is open to the outside world": {
-    file: "src/engine/access/may-ask.ts",
+    file: "packages/millrace/src/access/may-ask.ts",
     find: "if (scopes.some((scope) => scope === door?.scope)) return;",
     put: "if (scopes.length > 0) return;",
     killedBy: STATED_TEST,
   },
   "the key of an event from outside is forgotten with what followed": {
-    file: "src/engine/store/stated-events.ts",
+    file: "packages/millrace/src/store/stated-events.ts",
     find: "stated_at <= ${now} - ${keepMs}",
     put: "stated_at <= ${now} - ${keepMs / 10}",
     killedBy: STATED_TEST,

@@ -1,6 +1,6 @@
 import { mutantsOf } from "./mutant.ts";
 
-const CHECK = "src/engine/keeper/check-instances.ts";
+const CHECK = "packages/millrace/src/keeper/check-instances.ts";
 
 /** Repairs that are not made. */
 export const KEEPER = mutantsOf("keeper", {
@@ -24,7 +24,7 @@ export const KEEPER = mutantsOf("keeper", {
     killedBy: "test/engine/operate/undo-crashes.test.ts",
   },
   "what an operator was promised is not carried out later": {
-    file: "src/engine/keeper/keeper.ts",
+    file: "packages/millrace/src/keeper/keeper.ts",
     find: "portion: () => applyOpenActions(env) }",
     put: "portion: () => Promise.resolve(all(0)) }",
     // It takes a process that dies between a promise and its carrying out.

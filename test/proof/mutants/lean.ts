@@ -1,10 +1,10 @@
 import { mutantsOf } from "./mutant.ts";
 
-const LEAN = "src/engine/pass/lean.ts";
-const PLATFORM = "src/engine/workflow/platform.ts";
-const IN_PASS = "src/engine/workflow/in-pass.ts";
-const INBOX = "src/engine/pass/inbox.ts";
-const PASSES = "src/engine/recorder/passes.ts";
+const LEAN = "packages/millrace/src/pass/lean.ts";
+const PLATFORM = "packages/millrace/src/workflow/platform.ts";
+const IN_PASS = "packages/millrace/src/workflow/in-pass.ts";
+const INBOX = "packages/millrace/src/pass/inbox.ts";
+const PASSES = "packages/millrace/src/recorder/passes.ts";
 const killedBy = "test/engine/pass/lean/steps.test.ts";
 
 /** Steps that a pass takes itself though it may not, or that nobody remembers. */
@@ -34,7 +34,7 @@ export const LEAN_STEPS = mutantsOf("lean", {
     killedBy,
   },
   "what a branch hears is new to the others": {
-    file: "src/engine/pass/course.ts",
+    file: "packages/millrace/src/pass/course.ts",
     find: "this.#beyond ||= this.#underWay.size === 0 && this.#anew.has(settlement.label);",
     put: "this.#beyond ||= this.#anew.has(settlement.label);",
     killedBy,
@@ -70,7 +70,7 @@ export const LEAN_STEPS = mutantsOf("lean", {
     killedBy,
   },
   "an effect that is known to the pass alone could be taken back": {
-    file: "src/engine/guard/goes-lean.ts",
+    file: "packages/millrace/src/guard/goes-lean.ts",
     find: "return !effect.undoable ||",
     put: "return effect !== undefined ||",
     killedBy,
@@ -82,19 +82,19 @@ export const LEAN_STEPS = mutantsOf("lean", {
     killedBy,
   },
   "a cancel ends a run while a pass of it is at work": {
-    file: "src/engine/operate/carry-out/end-run.ts",
+    file: "packages/millrace/src/operate/carry-out/end-run.ts",
     find: "return steps.length === 0 || (await query(env.DB, selectLean(id))).length > 0;",
     put: "return steps.length === 0 && (await query(env.DB, selectLean(id))).length > 9;",
     killedBy: "test/engine/pass/lean/steered.test.ts",
   },
   "what another pass has recorded meanwhile counts as this one's own": {
-    file: "src/engine/pass/course.ts",
+    file: "packages/millrace/src/pass/course.ts",
     find: "this.#anew.delete(label);",
     put: "this.#anew.has(label);",
     killedBy,
   },
   "what another pass had claimed counts as this one's own": {
-    file: "src/engine/guard/claim.ts",
+    file: "packages/millrace/src/guard/claim.ts",
     find: "pass.inbox.noteOther(step);",
     put: "",
     killedBy,

@@ -1,6 +1,6 @@
 import { mutantsOf } from "./mutant.ts";
 
-const PLATFORM = "src/engine/workflow/platform.ts";
+const PLATFORM = "packages/millrace/src/workflow/platform.ts";
 const RESTS = "test/engine/operate/caught-before-rest.test.ts";
 const LATER = "test/engine/operate/undo-refused-later.test.ts";
 const READS = "test/engine/operate/cancel-reading.test.ts";
@@ -8,25 +8,25 @@ const READS = "test/engine/operate/cancel-reading.test.ts";
 /** What an undo and dry runs know of effects that failed without a record. */
 export const LEFT_OPEN = mutantsOf("operators", {
   "what failed without a record, and was caught, is left standing by an undo": {
-    file: "src/engine/workflow/left-open.ts",
+    file: "packages/millrace/src/workflow/left-open.ts",
     find: "failed || cutOff.has(label)",
     put: "cutOff.has(label)",
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",
   },
   "a run with nothing on record but what failed without one cannot be undone": {
-    file: "src/engine/store/instances/undoable.ts",
+    file: "packages/millrace/src/store/instances/undoable.ts",
     find: "(instances.undo IS NULL AND",
     put: "(false AND",
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",
   },
   "a lookup that was caught is said to run": {
-    file: "src/engine/operate/instances/retry.ts",
+    file: "packages/millrace/src/operate/instances/retry.ts",
     find: '(state === "failed" || state === "claimed") && caught',
     put: 'state === "failed" && caught',
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",
   },
   "a person cannot have an undo leave alone what it cannot do once more": {
-    file: "src/engine/operate/instances/skip-in-undo.ts",
+    file: "packages/millrace/src/operate/instances/skip-in-undo.ts",
     find: " || (await unrecorded(env, instance)).has(label)",
     put: "",
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",
@@ -44,67 +44,67 @@ export const LEFT_OPEN = mutantsOf("operators", {
     killedBy: RESTS,
   },
   "a pause holds what comes behind one": {
-    file: "src/engine/workflow/holds.ts",
+    file: "packages/millrace/src/workflow/holds.ts",
     find: "await this.#pass.keepCaught(step).catch(() => undefined);",
     put: "",
     killedBy: RESTS,
   },
   "a branch that sleeps leaves nobody to say what another has caught": {
-    file: "src/engine/pass/pass.ts",
+    file: "packages/millrace/src/pass/pass.ts",
     find: "this.course.unheard.length > 1 ? this.#keepBeside(heard) : undefined",
     put: "undefined",
     killedBy: RESTS,
   },
   "what was kept before a sleep says nothing of the effect behind that": {
-    file: "src/engine/pass/course.ts",
+    file: "packages/millrace/src/pass/course.ts",
     find: "(this.#kept.get(failed)?.wentOn === undefined ? undefined : this.#kept.get(failed))",
     put: "this.#kept.get(failed)",
     killedBy: "test/engine/pass/kept-caught.test.ts",
   },
   "a cancel waits for a read that hangs": {
-    file: "src/engine/operate/carry-out/end-run.ts",
+    file: "packages/millrace/src/operate/carry-out/end-run.ts",
     find: " && !step.reads",
     put: "",
     killedBy: READS,
   },
   "a read that was cut off may have happened": {
-    file: "src/engine/operate/carry-out/cut-off.ts",
+    file: "packages/millrace/src/operate/carry-out/cut-off.ts",
     find: " || reads",
     put: "",
     killedBy: READS,
   },
   "an undo reads again though nothing was done behind that": {
-    file: "src/engine/workflow/undoing.ts",
+    file: "packages/millrace/src/workflow/undoing.ts",
     find: "if (!(await this.#isBehindAll(step))) return",
     put: "return",
     killedBy: READS,
   },
   "an undo waits for the end of code that goes round in a circle": {
-    file: "src/engine/workflow/undoing.ts",
+    file: "packages/millrace/src/workflow/undoing.ts",
     find: "this.#hasMetAll.resolve(undefined);",
     put: "",
     killedBy: READS,
   },
   "a refusal counts for the tries before it": {
-    file: "src/engine/workflow/step-attempts.ts",
+    file: "packages/millrace/src/workflow/step-attempts.ts",
     find: "failures.isUnclear(this.label) ? asUnclear(error) : error",
     put: "error",
     killedBy: LATER,
   },
   "an undo takes a refusal to do it once more for word that it did not happen": {
-    file: "src/engine/workflow/undoing.ts",
+    file: "packages/millrace/src/workflow/undoing.ts",
     find: "error instanceof DidNotHappen",
     put: "isDefiniteRefusal(error)",
     killedBy: LATER,
   },
   "a run forgets what may stand of the run before": {
-    file: "src/engine/operate/instances/left.ts",
+    file: "packages/millrace/src/operate/instances/left.ts",
     find: "reopened(run, known.get(label))",
     put: "reopened(run, undefined)",
     killedBy: LATER,
   },
   "an undo goes the way of a run that came less far": {
-    file: "src/engine/operate/instances/left.ts",
+    file: "packages/millrace/src/operate/instances/left.ts",
     find: 'one.effect === "undoable"',
     put: "false",
     killedBy: LATER,

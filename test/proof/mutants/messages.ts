@@ -1,6 +1,6 @@
 import { mutantsOf } from "./mutant.ts";
 
-const RECORDER = "src/engine/recorder/recorder.ts";
+const RECORDER = "packages/millrace/src/recorder/recorder.ts";
 
 /** Messages that are lost on their way, or told twice. */
 export const MESSAGES = mutantsOf("messages", {
@@ -18,19 +18,19 @@ export const MESSAGES = mutantsOf("messages", {
     killedBy: "random",
   },
   "a message that was taken is not confirmed": {
-    file: "src/engine/store/outbox.ts",
+    file: "packages/millrace/src/store/outbox.ts",
     find: "return ids.length === 0 ? [] :",
     put: "return ids.length >= 0 ? [] :",
     killedBy: "random",
   },
   "an event of what is done again has the key of the first": {
-    file: "src/engine/contract/ids.ts",
+    file: "packages/millrace/src/contract/ids.ts",
     find: "entry.item, String(entry.generation), String(index)).slice(0, 16)",
     put: "entry.item, String(index)).slice(0, 16)",
     killedBy: "random",
   },
   "nobody sends again what a queue has lost": {
-    file: "src/engine/keeper/resend-outbox.ts",
+    file: "packages/millrace/src/keeper/resend-outbox.ts",
     find: "const lost = rows.filter(",
     put: "const lost = rows.slice(0, 0).filter(",
     killedBy: "random",

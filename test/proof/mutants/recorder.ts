@@ -1,9 +1,9 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
-const OUTCOME = "src/engine/store/inbox/outcome.ts";
-const CLAIM = "src/engine/store/inbox/claim.ts";
-const RUN = "src/engine/store/instances/run.ts";
+const OUTCOME = "packages/millrace/src/store/inbox/outcome.ts";
+const CLAIM = "packages/millrace/src/store/inbox/claim.ts";
+const RUN = "packages/millrace/src/store/instances/run.ts";
 
 /** The fence around what is recorded. */
 export const RECORDER = mutantsOf("recorder", {
@@ -42,7 +42,7 @@ export const RECORDER = mutantsOf("recorder", {
     killedBy: "test/engine/recorder/shards.test.ts",
   },
   "an outcome is taken for recorded because of the generation before": {
-    file: "src/engine/store/inbox/read.ts",
+    file: "packages/millrace/src/store/inbox/read.ts",
     find: "AND generation >= $",
     put: "AND generation + 1 >= $",
     // Over killed processes a random program came by it once in thousands: an effect undone, done again, undone again, beside a refused
@@ -56,7 +56,7 @@ export const RECORDER = mutantsOf("recorder", {
     killedBy: "test/engine/guard/doubt.test.ts",
   },
   "a run that lives again hides the doubt that was left in it": {
-    file: "src/engine/store/instances/status.ts",
+    file: "packages/millrace/src/store/instances/status.ts",
     find: "      'in_doubt', 'running')`);",
     put: "      'running', 'running')`);",
     killedBy: "test/engine/guard/doubt.test.ts",
@@ -68,19 +68,19 @@ export const RECORDER = mutantsOf("recorder", {
     killedBy: "random",
   },
   "a refusal to record is the step's own failure": {
-    file: "src/engine/recorder/recorder.ts",
+    file: "packages/millrace/src/recorder/recorder.ts",
     find: "      return this.#readBack(attempt);",
     put: "      throw error;",
     killedBy: "test/engine/guard/guard.test.ts",
   },
   "a first outcome wakes no row that was believed dead": {
-    file: "src/engine/recorder/recorder.ts",
+    file: "packages/millrace/src/recorder/recorder.ts",
     find: "(!standing || isAsleep(standing))",
     put: "!standing",
     killedBy: "test/engine/recorder/ends.test.ts",
   },
   "a first outcome whose answer was lost wakes nothing": {
-    file: "src/engine/recorder/recorder.ts",
+    file: "packages/millrace/src/recorder/recorder.ts",
     find: "(!standing || isAsleep(standing))",
     put: "standing && isAsleep(standing)",
     killedBy: "test/engine/recorder/ends.test.ts",

@@ -1,19 +1,19 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
-const REMOVE = "src/engine/store/instances/remove.ts";
+const REMOVE = "packages/millrace/src/store/instances/remove.ts";
 const TEST = "test/engine/keeper/retention.test.ts";
 
 /** What is forgotten too early, or not remembered to have been. */
 export const RETENTION = mutantsOf("retention", {
   "a pruned key runs again": {
-    file: "src/engine/store/instances/accept.ts",
+    file: "packages/millrace/src/store/instances/accept.ts",
     find: "'queued', 1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}\n    FROM given WHERE NOT ${isPruned(ID)}",
     put: "'queued', 1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}\n    FROM given WHERE true",
     killedBy: TEST,
   },
   "an instance leaves no tombstone": {
-    file: "src/engine/store/tombstones.ts",
+    file: "packages/millrace/src/store/tombstones.ts",
     find: "FROM instances WHERE id IN ${among(ids)} AND ${isOver(old)}\n    ON CONFLICT",
     put: "FROM instances WHERE id IN ${among(ids)} AND ${isOver(old)} AND false\n    ON CONFLICT",
     killedBy: TEST,
@@ -31,13 +31,13 @@ export const RETENTION = mutantsOf("retention", {
     killedBy: TEST,
   },
   "a letter that nobody looked after is forgotten in silence": {
-    file: "src/engine/keeper/forget-letters.ts",
+    file: "packages/millrace/src/keeper/forget-letters.ts",
     find: "if (tenantId === null || catalog === undefined)",
     put: "if (tenantId === null || catalog !== null)",
     killedBy: "test/systems/facts/forgotten-letters.test.ts",
   },
   "an event leaves that a wait holds": {
-    file: "src/engine/store/signals.ts",
+    file: "packages/millrace/src/store/signals.ts",
     find: "\n      OR EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = i.id AND waits.signal_id = signals.id)",
     put: "",
     killedBy: "test/engine/keeper/outbox.test.ts",

@@ -1,9 +1,9 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
-const CHANGE = "src/engine/schedules/change.ts";
-const TABLE = "src/engine/store/schedules.ts";
-const DUE = "src/engine/schedules/due.ts";
+const CHANGE = "packages/millrace/src/schedules/change.ts";
+const TABLE = "packages/millrace/src/store/schedules.ts";
+const DUE = "packages/millrace/src/schedules/due.ts";
 const RACES = "test/engine/schedules/races.test.ts";
 
 /** Times that run and should not, that are noted twice or not at all. */
@@ -39,13 +39,13 @@ export const SCHEDULES = mutantsOf("schedules", {
     killedBy: RACES,
   },
   "a wish is another run once its schedule has another command": {
-    file: "src/engine/schedules/run-now.ts",
+    file: "packages/millrace/src/schedules/run-now.ts",
     find: "provided: isHandRun(named, run),",
     put: "provided: sql`true`,",
     killedBy: RACES,
   },
   "runs of one millisecond share a note": {
-    file: "src/engine/store/schedule-runs.ts",
+    file: "packages/millrace/src/store/schedule-runs.ts",
     find: "SELECT max(due_at) + 1 FROM schedule_runs",
     put: "SELECT max(due_at) FROM schedule_runs",
     killedBy: RACES,

@@ -1,13 +1,13 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
-const ASSIGN = "src/engine/signals/assign.ts";
-const WAIT = "src/engine/signals/wait.ts";
+const ASSIGN = "packages/millrace/src/signals/assign.ts";
+const WAIT = "packages/millrace/src/signals/wait.ts";
 
 /** Events and answers that nobody hears, or that are heard twice. */
 export const SIGNALS = mutantsOf("signals", {
   "an event that came early is lost": {
-    file: "src/engine/store/waits.ts",
+    file: "packages/millrace/src/store/waits.ts",
     find: "UPDATE waits SET signal_id = ${OLDEST_FITTING}",
     put: "UPDATE waits SET signal_id = NULL",
     killedBy: "random",
@@ -19,7 +19,7 @@ export const SIGNALS = mutantsOf("signals", {
     killedBy: "random",
   },
   "one event serves two waits of a run": {
-    file: "src/engine/store/signals.ts",
+    file: "packages/millrace/src/store/signals.ts",
     find: "\n      AND NOT EXISTS (SELECT 1 FROM waits taken WHERE taken.instance_id = waits.instance_id AND taken.signal_id = s.id)",
     put: "",
     killedBy: "test/engine/intake/events.test.ts",
@@ -37,25 +37,25 @@ export const SIGNALS = mutantsOf("signals", {
     killedBy: "random",
   },
   "nobody tells a run of a person's answer": {
-    file: "src/engine/operate/carry-out/carry-out.ts",
+    file: "packages/millrace/src/operate/carry-out/carry-out.ts",
     find: "if (instance && !ENDED.has(status)) await within(instance.sendEvent({ type, payload }));",
     put: "",
     killedBy: "random",
   },
   "a second answer overrules the first": {
-    file: "src/engine/store/approvals.ts",
+    file: "packages/millrace/src/store/approvals.ts",
     find: "AND id = ${id} AND state = 'pending' AND due_at > ${now}",
     put: "AND id = ${id} AND due_at > ${now}",
     killedBy: "test/engine/signals/approve.test.ts",
   },
   "a signal is taken by whichever wait was asked for last": {
-    file: "src/engine/store/waits.ts",
+    file: "packages/millrace/src/store/waits.ts",
     find: "AND open.subject = ${subject} AND open.signal_id IS NULL",
     put: "AND open.subject <> ${subject + '\\u001f'} AND open.signal_id IS NULL",
     killedBy: "test/proof/cases.test.ts",
   },
   "a signal that was kept is taken by the next wait, whatever it is about": {
-    file: "src/engine/store/signals.ts",
+    file: "packages/millrace/src/store/signals.ts",
     find: " AND s.envelope->>'subject' = waits.subject",
     put: "",
     killedBy: "test/engine/operate/signal.test.ts",

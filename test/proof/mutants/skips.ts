@@ -1,37 +1,37 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
-const REFUSED = "src/engine/store/inbox/refuse-skip.ts";
+const REFUSED = "packages/millrace/src/store/inbox/refuse-skip.ts";
 const REFUSED_TEST = "test/engine/operate/skip-refused.test.ts";
 
 /** What a person says of a step that an undo, or a run, cannot pass. */
 export const SKIPS = mutantsOf("operators", {
   "a step is skipped of which the instance has failed before its present run": {
-    file: "src/engine/operate/instances/skip-step.ts",
+    file: "packages/millrace/src/operate/instances/skip-step.ts",
     find: "      read: instance,\n",
     put: "",
     killedBy: "test/engine/operate/skip-step.test.ts",
   },
   "an undo passes by what it has not failed of": {
-    file: "src/engine/operate/instances/skip-in-undo.ts",
+    file: "packages/millrace/src/operate/instances/skip-in-undo.ts",
     find: "if (label !== error?.step) {",
     put: "if (label !== error?.step && undo === null) {",
     killedBy: "test/engine/operate/undo-skipped.test.ts",
   },
   "an undo leaves alone what is then done twice": {
-    file: "src/engine/operate/instances/skip-in-undo.ts",
+    file: "packages/millrace/src/operate/instances/skip-in-undo.ts",
     find: 'if (last?.state === "claimed" && DOUBTED.has(last.class)) {',
     put: 'if (last?.state === "claimed" && DOUBTED.has(last.class) && undo === null) {',
     killedBy: "test/engine/operate/undo-left-alone.test.ts",
   },
   "what an undo has left alone is sent again unasked": {
-    file: "src/engine/store/inbox/outcome.ts",
+    file: "packages/millrace/src/store/inbox/outcome.ts",
     find: "repeats = max(inbox.repeats, inbox.state = 'claimed'), ",
     put: "",
     killedBy: "test/engine/operate/undo-left-alone.test.ts",
   },
   "what an undo is to leave alone is done once more": {
-    file: "src/engine/workflow/found.ts",
+    file: "packages/millrace/src/workflow/found.ts",
     find: 'return state === "failed" && token === "operator";',
     put: 'return state === "failed" && token === "operator" && arguments[0].epoch === 1;',
     killedBy: "test/engine/operate/undo-left-alone.test.ts",
@@ -43,7 +43,7 @@ export const SKIPS = mutantsOf("operators", {
     killedBy: REFUSED_TEST,
   },
   "what a person gave instead is refused, and stays": {
-    file: "src/engine/guard/skipped.ts",
+    file: "packages/millrace/src/guard/skipped.ts",
     find: "  await pass.recorder.refuseSkip({ key, epoch, run: await pass.run.number() });\n",
     put: "",
     killedBy: REFUSED_TEST,
@@ -55,7 +55,7 @@ export const SKIPS = mutantsOf("operators", {
     killedBy: REFUSED_TEST,
   },
   "what was known of an effect is forgotten at the second refused word": {
-    file: "src/engine/store/inbox/outcome.ts",
+    file: "packages/millrace/src/store/inbox/outcome.ts",
     find: "iif(inbox.token = excluded.token, inbox.skipped_over, json_object(",
     put: "iif(inbox.token = excluded.token, '{}', json_object(",
     killedBy: REFUSED_TEST,
@@ -73,43 +73,43 @@ export const SKIPS = mutantsOf("operators", {
     killedBy: REFUSED_TEST,
   },
   "rows that cannot be written with what a person gave instead refuse nothing": {
-    file: "src/engine/guard/skipped.ts",
+    file: "packages/millrace/src/guard/skipped.ts",
     find: "if (!saysOfWrites(error)) throw error;",
     put: "if (saysOfWrites(error)) throw error;",
     killedBy: REFUSED_TEST,
   },
   "an undo takes a refused word for an upstream's no": {
-    file: "src/engine/guard/skipped.ts",
+    file: "packages/millrace/src/guard/skipped.ts",
     find: 'throw new MillraceError("invalid_payload", said, { unclear: false });',
     put: 'throw new MillraceError("not_retryable", said);',
     killedBy: "test/engine/operate/undo-skip-refused.test.ts",
   },
   "a hint names an output that nobody has recorded": {
-    file: "src/engine/pass/confirmed-output.ts",
+    file: "packages/millrace/src/pass/confirmed-output.ts",
     find: '(state === "failed" && course.hasSettled(labelOf(step, item), false))',
     put: 'state === "failed"',
     killedBy: REFUSED_TEST,
   },
   "a commit whose undo is skipped still counts as done": {
-    file: "src/engine/workflow/take-back.ts",
+    file: "packages/millrace/src/workflow/take-back.ts",
     find: "skipped: () => ({ statements: superseded() })",
     put: "skipped: () => ({})",
     killedBy: "test/engine/operate/undo-skipped.test.ts",
   },
   "an undo's step is skipped at the generation of the undo before": {
-    file: "src/engine/operate/instances/skip-in-undo.ts",
+    file: "packages/millrace/src/operate/instances/skip-in-undo.ts",
     find: "(isOver ? 1 : 0)",
     put: "(isOver ? 0 : 0)",
     killedBy: "test/engine/operate/undo-skipped.test.ts",
   },
   "an undo's step that is to be skipped counts as one of the code's": {
-    file: "src/engine/store/inbox/outcome.ts",
+    file: "packages/millrace/src/store/inbox/outcome.ts",
     find: "${takesBack ? positionBack(takesBack) : nextPosition(instanceId)}",
     put: "${takesBack ? nextPosition(instanceId) : nextPosition(instanceId)}",
     killedBy: "test/engine/operate/undo-skipped.test.ts",
   },
   "a dry run says that what an undo has taken back did not happen": {
-    file: "src/engine/operate/instances/undo.ts",
+    file: "packages/millrace/src/operate/instances/undo.ts",
     find: "undo === null ? withFree : await effectsOf(env, by, id)",
     put: "undo === null ? withFree : withFree",
     killedBy: "test/engine/operate/undo-skipped.test.ts",

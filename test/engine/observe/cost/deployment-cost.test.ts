@@ -5,7 +5,7 @@ import { mintToken } from "millrace/operate";
 import { settleCounts } from "millrace/testing";
 import { catalog } from "millrace/worker";
 import { expect, it } from "vitest";
-import { count } from "../../../../src/engine/observe/metrics/count.ts";
+import { count } from "../../../../packages/millrace/src/observe/metrics/count.ts";
 import { ProbeFollow, ProbeRequested, probeCommands } from "../../../probe/messages.ts";
 import { app } from "../../../probe/worker.ts";
 import { fresh, probeEnv, reaches, retentionPass, rows, start } from "../../harness.ts";

@@ -2,8 +2,8 @@ import { env } from "cloudflare:workers";
 import { settleCounts } from "millrace/testing";
 import { keeperOf } from "millrace/worker";
 import { expect, it } from "vitest";
-import { count, observe } from "../../../../src/engine/observe/metrics/count.ts";
-import { readCounted } from "../../../../src/engine/observe/metrics/folding.ts";
+import { count, observe } from "../../../../packages/millrace/src/observe/metrics/count.ts";
+import { readCounted } from "../../../../packages/millrace/src/observe/metrics/folding.ts";
 import { fresh, probeEnv, reaches, start } from "../../harness.ts";
 
 /** A counter's number, or a histogram's, as the keeper answers it. */

@@ -1,11 +1,11 @@
 import { env } from "cloudflare:workers";
 import { settleCounts } from "millrace/testing";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { count } from "../../../../src/engine/observe/metrics/count.ts";
-import { exposition } from "../../../../src/engine/observe/metrics/exposition.ts";
-import { readCounted } from "../../../../src/engine/observe/metrics/folding.ts";
-import { readGauges } from "../../../../src/engine/observe/metrics/gauges.ts";
-import { Vitals } from "../../../../src/engine/observe/metrics/vitals.ts";
+import { count } from "../../../../packages/millrace/src/observe/metrics/count.ts";
+import { exposition } from "../../../../packages/millrace/src/observe/metrics/exposition.ts";
+import { readCounted } from "../../../../packages/millrace/src/observe/metrics/folding.ts";
+import { readGauges } from "../../../../packages/millrace/src/observe/metrics/gauges.ts";
+import { Vitals } from "../../../../packages/millrace/src/observe/metrics/vitals.ts";
 import { howMany, IS_FULL_SIZE } from "../../../full-size.ts";
 import { app } from "../../../probe/worker.ts";
 import { rowsRead } from "../../../rows-read.ts";

@@ -1,11 +1,11 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { sql } from "../../../../src/engine/contract/sql.ts";
-import { foldTallies, readCounted } from "../../../../src/engine/observe/metrics/folding.ts";
-import { GatheredCounts, WRITE_MS } from "../../../../src/engine/observe/metrics/gathered.ts";
-import { addCount, MAX_SERIES, type Tally } from "../../../../src/engine/observe/metrics/tally.ts";
-import { GroupCommit } from "../../../../src/engine/store/d1/group-commit.ts";
-import { insertTally } from "../../../../src/engine/store/tallies.ts";
+import { sql } from "../../../../packages/millrace/src/contract/sql.ts";
+import { foldTallies, readCounted } from "../../../../packages/millrace/src/observe/metrics/folding.ts";
+import { GatheredCounts, WRITE_MS } from "../../../../packages/millrace/src/observe/metrics/gathered.ts";
+import { addCount, MAX_SERIES, type Tally } from "../../../../packages/millrace/src/observe/metrics/tally.ts";
+import { GroupCommit } from "../../../../packages/millrace/src/store/d1/group-commit.ts";
+import { insertTally } from "../../../../packages/millrace/src/store/tallies.ts";
 import { fresh, probeEnv } from "../../harness.ts";
 
 function tallyOf(queue: string, number = 1): Tally {

@@ -3,7 +3,7 @@ import { engineRoutes } from "millrace/http";
 import { mintToken, type Scope } from "millrace/operate";
 import { settleCounts } from "millrace/testing";
 import { expect, it } from "vitest";
-import { count, observe } from "../../../../src/engine/observe/metrics/count.ts";
+import { count, observe } from "../../../../packages/millrace/src/observe/metrics/count.ts";
 import { app } from "../../../probe/worker.ts";
 import { readMetrics } from "../../../prometheus-text.ts";
 import { fresh, probeEnv, reaches, start } from "../../harness.ts";

@@ -1,8 +1,8 @@
 import { defineStep, type EffectCall, type StepMode, upstreamRefused } from "millrace";
 import { historyOf } from "millrace/operate";
 import { afterAll, beforeAll, expect } from "vitest";
-import { recorderNames } from "../../../../src/engine/contract/recorder-name.ts";
-import type { Recorder } from "../../../../src/engine/recorder/recorder.ts";
+import { recorderNames } from "../../../../packages/millrace/src/contract/recorder-name.ts";
+import type { Recorder } from "../../../../packages/millrace/src/recorder/recorder.ts";
 import { mode } from "../../../probe/mode.ts";
 import { fresh, probeEnv, reaches, until } from "../../harness.ts";
 import { platformReaches, runLab } from "../../lab.ts";

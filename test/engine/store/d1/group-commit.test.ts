@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { type Statement, sql } from "millrace";
 import { describe, expect, it } from "vitest";
-import { GroupCommit, type Unit } from "../../../../src/engine/store/d1/group-commit.ts";
+import { GroupCommit, type Unit } from "../../../../packages/millrace/src/store/d1/group-commit.ts";
 import { fresh, rows } from "../../harness.ts";
 
 /** The real database, with an eye on what it is asked: `before` may throw in its place, `after` in the place of its answer. */

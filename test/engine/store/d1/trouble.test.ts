@@ -7,7 +7,7 @@ import {
   isInfrastructure,
   type Trouble,
   troubleOf,
-} from "../../../../src/engine/store/d1/trouble.ts";
+} from "../../../../packages/millrace/src/store/d1/trouble.ts";
 
 /** What the platform was seen to say, or its documents say that it says. */
 const SAID: readonly [Trouble, string][] = [

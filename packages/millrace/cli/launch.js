@@ -50,7 +50,7 @@ if (refusal !== undefined) {
 
 /** @param {string} name */
 async function unknown(name) {
-  const { nearest } = await import("../engine/contract/nearest.ts");
+  const { nearest } = await import("../src/contract/nearest.ts");
   const all = [...COMMANDS, ...NOUNS];
   const guess = nearest(name, all);
   return `There is no command "${name}". Commands: ${all.join(", ")}.${guess === undefined ? "" : ` Did you mean ${guess}?`}`;

@@ -1,5 +1,5 @@
 import { parseArgs } from "node:util";
-import { isScope } from "../../engine/contract/token.ts";
+import { isScope } from "../../src/contract/token.ts";
 import { Misuse } from "../command.ts";
 import { whatIsWrong } from "../options.ts";
 

@@ -1,6 +1,6 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
-import { keptOf, newToken } from "../../engine/contract/token.ts";
-import { grantToken } from "../../engine/store/tokens.ts";
+import { keptOf, newToken } from "../../src/contract/token.ts";
+import { grantToken } from "../../src/store/tokens.ts";
 import { Refusal } from "../command.ts";
 import { SCOPES } from "../token/request.ts";
 import { asText } from "../token/sql-text.ts";

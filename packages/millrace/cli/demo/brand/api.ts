@@ -1,5 +1,5 @@
-import type { articles } from "../../../api/articles.ts";
-import type { brands } from "../../../api/brands.ts";
+import type { articles } from "../../../../../src/api/articles.ts";
+import type { brands } from "../../../../../src/api/brands.ts";
 import { apiOf, askerOf, type Output } from "../../api-client.ts";
 import { Refusal } from "../../command.ts";
 

@@ -1,5 +1,5 @@
 import { parseArgs } from "node:util";
-import { nearest } from "../../engine/contract/nearest.ts";
+import { nearest } from "../../src/contract/nearest.ts";
 import { Misuse } from "../command.ts";
 import { whatIsWrong } from "../options.ts";
 import { COMMON, callOf } from "./usage.ts";

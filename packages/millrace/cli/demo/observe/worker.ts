@@ -1,14 +1,14 @@
 // The Worker of `npm run demo -- observe`: this deployment's own, with two differences. What is over counts as over sooner, and somebody
 // else sends to one of its queues.
 // First of all: routes teach the schemas of messages what the API's document says of them.
-export * from "../../../worker.ts";
+export * from "../../../../../src/worker.ts";
 
 import { keeper } from "millrace/worker";
-import { app } from "../../../catalog.ts";
-import { checks } from "../../../systems/checks.ts";
-import { gauges } from "../../../systems/gauges.ts";
-import { retention } from "../../../systems/retention.ts";
-import deployed from "../../../worker.ts";
+import { app } from "../../../../../src/catalog.ts";
+import { checks } from "../../../../../src/systems/checks.ts";
+import { gauges } from "../../../../../src/systems/gauges.ts";
+import { retention } from "../../../../../src/systems/retention.ts";
+import deployed from "../../../../../src/worker.ts";
 
 /** What is over must stay so for two seconds, not for two minutes. */
 const SOON = { clearMs: 2000 };

@@ -1,9 +1,9 @@
 import pRetry from "p-retry";
-import type { budgets } from "../../../api/budgets.ts";
-import type { contacts } from "../../../api/contacts.ts";
-import type { facts } from "../../../api/facts.ts";
-import type { ledgers } from "../../../api/ledgers.ts";
-import type { qualificationRules } from "../../../api/qualification-rules.ts";
+import type { budgets } from "../../../../../src/api/budgets.ts";
+import type { contacts } from "../../../../../src/api/contacts.ts";
+import type { facts } from "../../../../../src/api/facts.ts";
+import type { ledgers } from "../../../../../src/api/ledgers.ts";
+import type { qualificationRules } from "../../../../../src/api/qualification-rules.ts";
 import { askerOf, type Output } from "../../api-client.ts";
 import { Refusal } from "../../command.ts";
 

@@ -4,7 +4,7 @@ import { wantsHelp } from "./options.ts";
 import { say } from "./terminal.ts";
 
 const USAGE: Usage = {
-  text: "Usage: npm run prepare -- [--help]. Builds what the Worker serves of src/console, unless it was built of the same files before.",
+  text: "Usage: npm run prepare -- [--help]. Builds what the Worker serves of packages/millrace/console, unless it was built of the same files before.",
   values: [],
 };
 

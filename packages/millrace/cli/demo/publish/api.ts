@@ -1,6 +1,6 @@
 import type { EngineApi } from "millrace/http";
-import type { articles } from "../../../api/articles.ts";
-import type { brands } from "../../../api/brands.ts";
+import type { articles } from "../../../../../src/api/articles.ts";
+import type { brands } from "../../../../../src/api/brands.ts";
 import { apiOf, askerOf, type Output } from "../../api-client.ts";
 import { Refusal } from "../../command.ts";
 

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { newToken } from "../../engine/contract/token.ts";
-import { type Action, auditDone } from "../../engine/store/actions.ts";
-import { grantToken, removeFamily, removeToken, selectFamilyOwner, selectOwner, selectTokensOf } from "../../engine/store/tokens.ts";
+import { newToken } from "../../src/contract/token.ts";
+import { type Action, auditDone } from "../../src/store/actions.ts";
+import { grantToken, removeFamily, removeToken, selectFamilyOwner, selectOwner, selectTokensOf } from "../../src/store/tokens.ts";
 import type { Mint, Revoke } from "./request.ts";
 import { asText } from "./sql-text.ts";
 

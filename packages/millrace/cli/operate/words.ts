@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { buffer } from "node:stream/consumers";
-import { parseBounded } from "../../engine/contract/limits.ts";
+import { parseBounded } from "../../src/contract/limits.ts";
 import { Misuse } from "../command.ts";
 import { oneLine, say } from "../terminal.ts";
 

@@ -1,6 +1,6 @@
 import pRetry from "p-retry";
-import type { crmLinks } from "../../../api/crm-links.ts";
-import type { crmSyncs } from "../../../api/crm-syncs.ts";
+import type { crmLinks } from "../../../../../src/api/crm-links.ts";
+import type { crmSyncs } from "../../../../../src/api/crm-syncs.ts";
 import { apiOf, askerOf, type Instance, type Output } from "../../api-client.ts";
 import { Refusal } from "../../command.ts";
 

@@ -6,9 +6,9 @@ import { Refusal } from "../command.ts";
 import { digestOf } from "./made-once.ts";
 import { ROOT } from "./wrangler.ts";
 
-const SOURCES = join(ROOT, "src/console");
+const SOURCES = join(ROOT, "packages/millrace/console");
 /** What the Worker imports: a module of the two texts, which git does not have. */
-const BUILT = join(ROOT, "src/engine/http/console/built.js");
+const BUILT = join(ROOT, "packages/millrace/src/http/console/built.js");
 /** What a build follows from. */
 const FROM = [SOURCES, join(import.meta.dirname, "console.ts"), join(ROOT, "package-lock.json")];
 /** Browsers that have `light-dark()` and everything else that is used. */
@@ -19,7 +19,7 @@ const BROWSERS = ["chrome125", "firefox125", "safari17.5"];
  * that bundles the Worker calls it first. Errors: a `Refusal` with the bundler's words, where the sources cannot be built.
  */
 export async function builtConsole(): Promise<void> {
-  const made = `// Made of src/console ${digestOf(FROM)}. Change that, and never this.\n`;
+  const made = `// Made of packages/millrace/console ${digestOf(FROM)}. Change that, and never this.\n`;
   if (existsSync(BUILT) && readFileSync(BUILT, "utf8").startsWith(made)) return;
   const { script, style } = await built();
   const text = `${made}export const script = ${named(script, "js")};\nexport const style = ${named(style, "css")};\n`;

@@ -1,7 +1,7 @@
-import type { facts } from "../../../api/facts.ts";
-import type { webhookDeliveries } from "../../../api/webhook-deliveries.ts";
-import type { webhookSecrets } from "../../../api/webhook-secrets.ts";
-import type { webhooks } from "../../../api/webhooks.ts";
+import type { facts } from "../../../../../src/api/facts.ts";
+import type { webhookDeliveries } from "../../../../../src/api/webhook-deliveries.ts";
+import type { webhookSecrets } from "../../../../../src/api/webhook-secrets.ts";
+import type { webhooks } from "../../../../../src/api/webhooks.ts";
 import { askerOf, type Output } from "../../api-client.ts";
 import { Refusal } from "../../command.ts";
 
