@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import pull from "../../docs/pull.md?raw";
-import { app } from "../../src/catalog.ts";
 import { readMessage } from "../../packages/millrace/src/intake/consume/read.ts";
+import { app } from "../../src/catalog.ts";
 import { fencesOf } from "../docs/markdown.ts";
 import { MESSAGES } from "./messages.ts";
 import { payloadsOf } from "./payloads.ts";

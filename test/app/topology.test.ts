@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import howItWorks from "../../docs/how-it-works.md?raw";
-import { app } from "../../src/catalog.ts";
 import { bindingName } from "../../packages/millrace/src/contract/bindings.ts";
 import { DEAD_LETTER_CONCURRENCY } from "../../packages/millrace/src/topology/consumer.ts";
+import { app } from "../../src/catalog.ts";
 import * as queues from "../../src/messages/queues.ts";
 import worker from "../../src/worker.ts?raw";
 import wrangler from "../../wrangler.jsonc?raw";

@@ -26,7 +26,9 @@ const ACTS = /[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--[\u200c\u200d]]/v;
 /** Every kind of line that the sources write. */
 const KINDS = [
   ...new Set(
-    globSync("src/**/*.ts").flatMap((file) => [...readFileSync(file, "utf8").matchAll(/\blog: "([a-z_ ]+)"/g)].map(([, kind]) => kind)),
+    globSync("{src,packages/millrace/{src,cli}}/**/*.ts").flatMap((file) =>
+      [...readFileSync(file, "utf8").matchAll(/\blog: "([a-z_ ]+)"/g)].map(([, kind]) => kind),
+    ),
   ),
 ];
 const FIELDS = ["workflow", "subject", "step", "at", "where", "error", "queue", "message_type", "outcome", "status", "until", "event_type"];

@@ -1,6 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
@@ -12,16 +12,30 @@ export const BUILT = "packages/millrace/src/http/console/built.js";
 /** What a new user has: the files of a clone, and the packages; with the console that their installation has built, or without. */
 export function clone({ isBuilt }: { isBuilt: boolean }): string {
   const folder = emptyFolder();
-  const files = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard", "src", "migrations", "*.json", "*.jsonc"], {
-    cwd: ROOT,
-    encoding: "utf8",
-  });
+  const files = execFileSync(
+    "git",
+    ["ls-files", "--cached", "--others", "--exclude-standard", "src", "packages", "migrations", "*.json", "*.jsonc"],
+    {
+      cwd: ROOT,
+      encoding: "utf8",
+    },
+  );
   for (const file of [...files.trim().split("\n"), ...(isBuilt ? [BUILT] : [])]) {
     mkdirSync(dirname(join(folder, file)), { recursive: true });
     cpSync(join(ROOT, file), join(folder, file));
   }
-  symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
+  linkPackages(folder);
   return folder;
+}
+
+/** Installs the packages of this checkout by links; `millrace` is the copy in the folder itself. */
+export function linkPackages(folder: string): void {
+  const packages = join(folder, "node_modules");
+  mkdirSync(packages);
+  for (const name of readdirSync(join(ROOT, "node_modules"))) {
+    if (name !== "millrace" && name !== ".cache") symlinkSync(join(ROOT, "node_modules", name), join(packages, name));
+  }
+  symlinkSync("../packages/millrace", join(packages, "millrace"));
 }
 
 /** Less than the test has; a busy machine takes more than a minute for a start. */

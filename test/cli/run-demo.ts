@@ -14,7 +14,10 @@ export function startDemo(...args: string[]): ChildProcessByStdio<null, Readable
 
 /** `npm run demo` without a terminal. */
 export function openDemo(...args: string[]): ChildProcessByStdio<null, Readable, Readable> {
-  const child = spawn(process.execPath, ["packages/millrace/cli/launch.js", "demo", ...args], { cwd: ROOT, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(process.execPath, ["packages/millrace/cli/launch.js", "demo", ...args], {
+    cwd: ROOT,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   onTestFinished(() => void child.kill("SIGTERM"));
   return child;
 }

@@ -1,6 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
+import { houseName } from "../house/sources.ts";
 import { LAST_TIMES, ROOT, readTimes, type Took } from "./took.ts";
 
 /** Modules that know everything: what imports them is not near to anything. */
@@ -46,7 +47,7 @@ export function nearestTests(): Near {
       .filter((line) => line !== "");
   const uncommitted = [...lines("diff", "--name-only", "HEAD"), ...lines("ls-files", "--others", "--exclude-standard")];
   const changed = uncommitted.length > 0 ? uncommitted : lines("diff", "--name-only", "HEAD~1");
-  const known = lines("ls-files", "--cached", "--others", "--exclude-standard", "src", "test").filter((file) =>
+  const known = lines("ls-files", "--cached", "--others", "--exclude-standard", "packages", "src", "test").filter((file) =>
     existsSync(join(ROOT, file)),
   );
   const ranked = rank(changed, known, importsOf);
@@ -87,8 +88,9 @@ export function rank(changed: readonly string[], known: readonly string[], impor
 
 /** The folders of tests that go with a source file. */
 export function roomsOf(file: string): string[] {
-  const [top, floor = "", inner = ""] = file.split("/");
-  if (top !== "src") return [];
+  const name = houseName(file);
+  if (name === file) return [];
+  const [floor = "", inner = ""] = name.split("/");
   const room = ["systems", "engine"].includes(floor) ? `${floor}/${inner}` : floor;
   return (TESTED_IN[room] ?? [room]).map((name) => `test/${name}`);
 }

@@ -8,7 +8,7 @@ const ROOT = resolve(import.meta.dirname, "../..");
 /** What an author's file has at its head; each line of a test below stands in a function of its own behind it. */
 const HEAD = `
 import * as z from "zod";
-import { defineCommand, defineQueue, defineStep, defineWorkflow, on, send, signal, start, type EffectCall, type Steps, type Target } from "${ROOT}/src/engine/index.ts";
+import { defineCommand, defineQueue, defineStep, defineWorkflow, on, send, signal, start, type EffectCall, type Steps, type Target } from "${ROOT}/packages/millrace/src/index.ts";
 import { OrderDelivered, OrderPaid, OrderShip, OrderShipped } from "${ROOT}/test/docs/examples/messages.ts";
 declare const step: Steps;
 declare const id: string;

@@ -1,15 +1,15 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { dirname, join, relative, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { expect, it } from "vitest";
 import { DOOR_FOR, MAY_IMPORT, MAY_IMPORT_FILES, MAY_IMPORT_TYPES } from "./rooms.ts";
+import { houseName, type Source, sources } from "./sources.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
-const SRC = join(ROOT, "src");
 
 /** The engine's doors: the names by which everybody outside it imports, and their files. */
 const DOORS = new Map(
-  Object.entries(JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")).exports as Record<string, string>).map(
-    ([door, file]) => [join("millrace", door), relative("src", file)] as const,
+  Object.entries(JSON.parse(readFileSync(join(ROOT, "packages/millrace/package.json"), "utf8")).exports as Record<string, string>).map(
+    ([door, file]) => [join("millrace", door), houseName(join("packages/millrace", file))] as const,
   ),
 );
 
@@ -27,21 +27,18 @@ interface Import {
 }
 
 function imports(): Import[] {
-  const files = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((name) => /\.tsx?$/.test(name));
-  return files.flatMap((file) =>
-    [...readFileSync(join(SRC, file), "utf8").matchAll(/(import type [^;"]*)?(?:from|import)\s*\(?"((?:\.|millrace)[^"]*)"/g)].map(
-      (match) => ({
-        from: file,
-        name: match[2] ?? "",
-        to: fileOf(file, match[2] ?? ""),
-        typeOnly: match[1] !== undefined,
-      }),
-    ),
+  return sources().flatMap((source) =>
+    [...source.text.matchAll(/(import type [^;"]*)?(?:from|import)\s*\(?"((?:\.|millrace)[^"]*)"/g)].map((match) => ({
+      from: source.file,
+      name: match[2] ?? "",
+      to: fileOf(source, match[2] ?? ""),
+      typeOnly: match[1] !== undefined,
+    })),
   );
 }
 
-function fileOf(from: string, name: string): string {
-  if (name.startsWith(".")) return relative(SRC, resolve(SRC, dirname(from), name));
+function fileOf({ path }: Source, name: string): string {
+  if (name.startsWith(".")) return houseName(join(dirname(path), name));
   return DOORS.get(name) ?? name;
 }
 
@@ -110,15 +107,14 @@ it("the Worker of the engine's tests is built from the doors alone, as a user's 
 });
 
 it("no sentence of the engine names a file of the app, or a route that is not the engine's", () => {
-  const files = readdirSync(join(SRC, "engine"), { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
-  const texts = files.map((file) => ({ file, text: readFileSync(join(SRC, "engine", file), "utf8") }));
+  const texts = sources(/\.ts$/).filter(({ file }) => file.startsWith("engine/"));
   const own = new Set(texts.flatMap(({ text }) => [...text.matchAll(/path: [`"](\/v1\/[a-z-]+)/g)].map(([, path]) => path)));
   expect(own.size).toBeGreaterThan(5);
   const named = texts.flatMap(({ file, text }) =>
     [...text.matchAll(/(\/v1\/[a-z-]+)|\bsrc\/\w+/g)].map(([said, path]) => ({ file, said, path })),
   );
   const foreign = named.filter(({ path }) => path === undefined || !own.has(path));
-  expect(foreign.map(({ file, said }) => `engine/${file} names ${said}, which is the app's.`)).toEqual([]);
+  expect(foreign.map(({ file, said }) => `${file} names ${said}, which is the app's.`)).toEqual([]);
 });
 
 it("nothing imports worker.ts, which wires everything together, but a demo's Worker that is more than it", () => {
@@ -141,16 +137,15 @@ it("no file imports itself through others", () => {
 });
 
 it("there is no room without a name of its own", () => {
-  const files = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((name) => /\.tsx?$/.test(name));
+  const files = sources().map(({ file }) => file);
   expect(files.filter((file) => /(^|\/)(utils?|helpers?|common|types|misc)(\/|\.tsx?$)/.test(file))).toEqual([]);
 });
 
 it("every object that may be the first of its name is asked for with a place, because it stays there for good", () => {
-  const files = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((name) => /\.tsx?$/.test(name));
-  const placeless = files
-    .filter((file) => !file.startsWith("embedded/"))
-    .flatMap((file) =>
-      readFileSync(join(SRC, file), "utf8")
+  const placeless = sources()
+    .filter(({ file }) => !file.startsWith("embedded/"))
+    .flatMap(({ file, text }) =>
+      text
         .split("\n")
         .filter((line) => /\.get\(.*idFromName\(|getByName\(|\b[A-Z_]+\.get\(id\b/.test(line) && !line.includes("placed(env)"))
         .map((line) => `${file} asks for an object without placed(env): ${line.trim()}`),

@@ -20,6 +20,7 @@ import {
 } from "../../packages/millrace/src/store/instances/status.ts";
 import * as stop from "../../packages/millrace/src/store/instances/stop.ts";
 import * as wait from "../../packages/millrace/src/store/instances/wait.ts";
+import { sources } from "./sources.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 const STORE = join(ROOT, "packages/millrace/src/store");
@@ -221,16 +222,11 @@ it("The indexes of ends to be told, and of deadlines, have what is over, and wha
 });
 
 it("No source lists statuses: it asks for a set that is made of their table", () => {
-  const src = join(ROOT, "src");
   const status = `['"](?:${INSTANCE_STATUSES.join("|")})['"]`;
   const list = new RegExp(`\\bstatus\\b[^\\n]*[([]${status}, ${status}`);
-  const spelled = readdirSync(src, { recursive: true, encoding: "utf8" })
-    .filter((file) => file.endsWith(".ts") && file !== "engine/store/instances/status.ts")
-    .flatMap((file) =>
-      readFileSync(join(src, file), "utf8")
-        .split("\n")
-        .map((line) => ({ file, line })),
-    )
+  const spelled = sources(/\.ts$/)
+    .filter(({ file }) => file !== "engine/store/instances/status.ts")
+    .flatMap(({ file, text }) => text.split("\n").map((line) => ({ file, line })))
     .filter(({ line }) => list.test(line))
     .map(({ file, line }) => `${file} lists statuses: ${line.trim()}`);
   expect(spelled).toEqual([]);

@@ -3,9 +3,9 @@ import { join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, it } from "vitest";
 import { withoutComments } from "./read-sql.ts";
+import { sources as allSources } from "./sources.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
-const SRC = join(ROOT, "src");
 const STORE = "engine/store/";
 
 /**
@@ -17,9 +17,7 @@ const BY_LIST = ["engine/erase/remove-tenant.ts", "engine/erase/rewrite.ts"];
 /** What tests of chains are given lets the time of rows pass, in whatever table they are. */
 const CLOCK = "engine/testing/clock.ts";
 
-const sources = readdirSync(SRC, { recursive: true, encoding: "utf8" })
-  .filter((file) => file.endsWith(".ts"))
-  .map((file) => ({ file, text: withoutComments(readFileSync(join(SRC, file), "utf8")) }));
+const sources = allSources(/\.ts$/).map(({ file, text }) => ({ file, text: withoutComments(text) }));
 
 /** All tables of the database. */
 function tables(): string[] {

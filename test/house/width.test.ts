@@ -1,10 +1,10 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { sources } from "./sources.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
-const SRC = join(ROOT, "src");
 const WIDTH = 140;
 
 /** A sentence or a pattern that stands in one piece, to be found by its words; SQL is none. */
@@ -17,13 +17,8 @@ function broken(line: string): string {
 }
 
 it("no line is wider than 140 columns, but for a sentence in one piece", () => {
-  const wide = readdirSync(SRC, { recursive: true, encoding: "utf8" })
-    .filter((file) => /\.tsx?$/.test(file))
-    .flatMap((file) =>
-      readFileSync(join(SRC, file), "utf8")
-        .split("\n")
-        .map((line, index) => ({ line, place: `${file}:${index + 1}` })),
-    )
+  const wide = sources()
+    .flatMap(({ path, text }) => text.split("\n").map((line, index) => ({ line, place: `${path}:${index + 1}` })))
     .filter(({ line }) => line.length > WIDTH && broken(line).length > WIDTH);
   expect(wide.map(({ place, line }) => `${place} is ${line.length} columns wide: ${line.trim()}`)).toEqual([]);
 });
@@ -35,7 +30,7 @@ it("no file holds both sides of a merge", () => {
   expect(files.filter((file) => /^(<{7}|>{7}|> > > > )/m.test(readFileSync(join(ROOT, file), "utf8")))).toEqual([]);
 });
 
-it.each(["src", "test"])("no file of %s is longer than 400 lines", (room) => {
-  const files = readdirSync(join(ROOT, room), { recursive: true, encoding: "utf8" }).filter((name) => /\.tsx?$/.test(name));
-  expect(files.filter((file) => readFileSync(join(ROOT, room, file), "utf8").split("\n").length > 400)).toEqual([]);
+it.each(["src", "packages", "test"])("no file of %s is longer than 400 lines", (room) => {
+  const files = globSync(`${room}/**/*.{ts,tsx}`, { cwd: ROOT, exclude: ["**/dist", "**/node_modules"] });
+  expect(files.filter((file) => readFileSync(join(ROOT, file), "utf8").split("\n").length > 400)).toEqual([]);
 });

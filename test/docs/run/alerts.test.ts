@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import document from "../../../docs/alerts.md?raw";
-import { app } from "../../../src/catalog.ts";
 import { raiseAlerts } from "../../../packages/millrace/src/alerts/raise.ts";
 import { ALERT_RULES } from "../../../packages/millrace/src/alerts/rules.ts";
+import { app } from "../../../src/catalog.ts";
 import { callerWith } from "../../api/client.ts";
 import { ruleLines } from "../alert-table.ts";
 import { followDocument } from "./follow.ts";

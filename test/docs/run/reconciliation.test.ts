@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import page from "../../../docs/reconciliation.md?raw";
-import { app } from "../../../src/catalog.ts";
 import { engineChecks } from "../../../packages/millrace/src/reconcile/checks.ts";
+import { app } from "../../../src/catalog.ts";
 import { checks } from "../../../src/systems/checks.ts";
 import { callerWith } from "../../api/client.ts";
 import { rowsOf } from "../markdown.ts";

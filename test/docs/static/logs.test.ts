@@ -1,12 +1,11 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { ROOT } from "../../../packages/millrace/cli/local/wrangler.ts";
+import { sources as allSources } from "../../house/sources.ts";
 
 const page = readFileSync(join(ROOT, "docs/logs.md"), "utf8");
-const sources = readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" })
-  .filter((file) => file.endsWith(".ts") && !file.startsWith("cli/"))
-  .map((file) => ({ file, text: readFileSync(join(ROOT, "src", file), "utf8") }));
+const sources = allSources(/\.ts$/).filter(({ file }) => !file.startsWith("cli/"));
 
 it("the page on logs names every line that there is, and no other", () => {
   const written = new Set(sources.flatMap(({ text }) => [...text.matchAll(/\blog: "(\w+)"/g)].map(([, name = ""]) => name)));

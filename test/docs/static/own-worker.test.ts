@@ -32,7 +32,9 @@ function schemaOf(files: readonly string[]): Map<string, Entry> {
 it("the migrations that docs/own-worker.md names make every table of the engine as it is, and none else", () => {
   const all = readdirSync(join(ROOT, "migrations")).sort();
   const [named, whole] = [schemaOf(all.filter((file) => numbers.includes(file.slice(0, 4)))), schemaOf(all)];
-  const stores = readdirSync(join(ROOT, "packages/millrace/src/store"), { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
+  const stores = readdirSync(join(ROOT, "packages/millrace/src/store"), { recursive: true, encoding: "utf8" }).filter((file) =>
+    file.endsWith(".ts"),
+  );
   const text = stores.map((file) => readFileSync(join(ROOT, "packages/millrace/src/store", file), "utf8")).join("\n");
   // Triggers write, too.
   const written = new Set(
@@ -70,7 +72,7 @@ function greeter(): string {
   const folder = join(beside, "greeter");
   cpSync(join(ROOT, "test/docs/own-worker"), folder, { recursive: true });
   mkdirSync(join(folder, "node_modules/@cloudflare"), { recursive: true });
-  symlinkSync(ROOT, join(folder, "node_modules/millrace"), "dir");
+  symlinkSync(join(ROOT, "packages/millrace"), join(folder, "node_modules/millrace"), "dir");
   for (const name of ["zod", "vitest", "@cloudflare/vitest-pool-workers"])
     symlinkSync(join(ROOT, "node_modules", name), join(folder, "node_modules", name), "dir");
   return folder;

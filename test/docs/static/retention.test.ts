@@ -1,19 +1,20 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { expect, it } from "vitest";
 import { FAILED, SETTLED, UNDER_WAY } from "../../../packages/millrace/src/store/instances/status.ts";
+import { sources } from "../../house/sources.ts";
 import { rowsOf } from "../markdown.ts";
 
 const ROOT = resolve(import.meta.dirname, "../../..");
-const SRC = join(ROOT, "src");
 
 /**
  * Every rule of the code: `name: "…", keepDays: N`, in files named retention.ts; N is a number, or a constant of these or of
  * kept-days.ts, or a sum of such.
  */
 function rules(): { name: string; days: number }[] {
-  const files = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((file) => /(^|\/)(retention|kept-days)\.ts$/.test(file));
-  const text = files.map((file) => readFileSync(join(SRC, file), "utf8")).join("\n");
+  const text = sources(/(^|\/)(retention|kept-days)\.ts$/)
+    .map((source) => source.text)
+    .join("\n");
   const constants = new Map(
     [...text.matchAll(/^(?:export )?const ([A-Z_]+_DAYS) = (.+);$/gm)].map(([, name = "", said = ""]) => [name, said]),
   );

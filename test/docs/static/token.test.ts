@@ -4,12 +4,12 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { OWN_SCOPES } from "../../../src/api/vocabulary.ts";
 import { prepareDatabase, useDatabase } from "../../../packages/millrace/cli/local/database.ts";
 import { localToken } from "../../../packages/millrace/cli/local/token.ts";
 import { type Mint, readRequest, SCOPES } from "../../../packages/millrace/cli/token/request.ts";
 import { mintStatements, revokeStatements } from "../../../packages/millrace/cli/token/statements.ts";
 import { SCOPES as KNOWN } from "../../../packages/millrace/src/access/tokens.ts";
+import { OWN_SCOPES } from "../../../src/api/vocabulary.ts";
 import { fencesOf } from "../markdown.ts";
 
 const ROOT = resolve(import.meta.dirname, "../../..");

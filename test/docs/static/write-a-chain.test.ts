@@ -1,13 +1,13 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { freePort } from "../../../packages/millrace/cli/local/ports.ts";
 import { ROOT } from "../../../packages/millrace/cli/local/wrangler.ts";
 import { emptyFolder } from "../../cli/folder.ts";
-import { BUILT } from "../../cli/npm-start.ts";
+import { BUILT, linkPackages } from "../../cli/npm-start.ts";
 import { TIMES_FILE } from "../../gate/took.ts";
 import { ask } from "../ask.ts";
 import { curlsOf } from "../run/curl.ts";
@@ -25,7 +25,7 @@ function copyOfRepository(): string {
     cpSync(join(ROOT, file), join(folder, file));
   }
   cpSync(join(ROOT, BUILT), join(folder, BUILT));
-  symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"), "dir");
+  linkPackages(folder);
   return folder;
 }
 

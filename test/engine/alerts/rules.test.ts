@@ -1,7 +1,13 @@
 import { type AlertChanges, keeper } from "millrace/worker";
 import { describe, expect, it } from "vitest";
 import { changedRules } from "../../../packages/millrace/src/alerts/rule.ts";
-import { ALERT_RULES, INSTANCES_ERRORED, KEEPER_LATE, LETTERS_ARRIVED, LETTERS_ESCALATED } from "../../../packages/millrace/src/alerts/rules.ts";
+import {
+  ALERT_RULES,
+  INSTANCES_ERRORED,
+  KEEPER_LATE,
+  LETTERS_ARRIVED,
+  LETTERS_ESCALATED,
+} from "../../../packages/millrace/src/alerts/rules.ts";
 import { GAUGES } from "../../../packages/millrace/src/observe/metrics/series.ts";
 
 const ruleOf = (name: string, rules = ALERT_RULES) => rules.find((rule) => rule.name === name);

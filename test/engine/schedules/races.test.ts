@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { deleteSchedule, pauseSchedule, putSchedule, runSchedule } from "millrace/operate";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { app } from "../../../src/catalog.ts";
 import { startDue } from "../../../packages/millrace/src/schedules/due.ts";
+import { app } from "../../../src/catalog.ts";
 import { type Caller, callerWith, expectProblem, type Json, research } from "../../api/client.ts";
 import { dueSince, HOUR_MS, instancesOf, reason, scheduled, seedSchedules, thisHour } from "./scheduled.ts";
 

@@ -10,7 +10,7 @@ import { ROOT, runNode } from "./wrangler.ts";
 export async function bundled(config: string, entry?: string): Promise<string> {
   await builtConsole();
   const [beside = "", ...below] = relative(ROOT, config).split(sep);
-  const sources = ["src", beside, "package-lock.json"].map((name) => join(ROOT, name));
+  const sources = ["src", "packages/millrace/src", beside, "package-lock.json"].map((name) => join(ROOT, name));
   // Two Workers may stand in one folder of sources.
   const named = ["bundle", ...below.slice(0, -1), ...(entry ? relative(ROOT, dirname(entry)).split(sep) : [])].join("-");
   const folder = await madeOnce(named, sources, (making) =>

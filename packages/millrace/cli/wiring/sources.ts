@@ -9,6 +9,7 @@ import type { Loader } from "./loader.ts";
 
 /** Where our own sources are. */
 export const SRC = join(ROOT, "src");
+const PACKAGE = join(import.meta.dirname, "../..");
 
 /** A source file of the app: not of the engine, and not of the command line. */
 export interface Source {
@@ -97,11 +98,11 @@ export async function look(folder: string, { main = "src/worker.ts", define }: C
 
 /** The engine's doors as their files: they are bundled with the sources, and not looked for among the packages. */
 function doors(): Record<string, string> {
-  const { name, exports } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
+  const { name, exports } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8")) as {
     name: string;
     exports: Record<string, string>;
   };
-  return Object.fromEntries(Object.entries(exports).map(([door, file]) => [join(name, door), join(ROOT, file)]));
+  return Object.fromEntries(Object.entries(exports).map(([door, file]) => [join(name, door), join(PACKAGE, file)]));
 }
 
 /** The entry that names everything; it stands in no file. */
