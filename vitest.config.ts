@@ -3,6 +3,7 @@ import "./test/plain-talk.ts";
 import { randomInt } from "node:crypto";
 import { defineConfig, type Plugin, type TestProjectConfiguration } from "vitest/config";
 import { builtConsole } from "./packages/millrace/cli/local/console.ts";
+import { sourceDoors } from "./packages/millrace/cli/local/doors.ts";
 import { readConfig } from "./packages/millrace/cli/wiring/config.ts";
 import { keepInMemory } from "./test/in-memory.ts";
 import { chosenMutants, withMutants } from "./test/proof/mutants/plugin.ts";
@@ -59,6 +60,14 @@ const queueConsumers = Object.fromEntries(
   ]),
 );
 
+/** Imports of the package are of its sources. */
+const fromSources: Plugin = {
+  name: "millrace-from-sources",
+  config: () => ({
+    resolve: { alias: Object.entries(sourceDoors()).map(([door, file]) => ({ find: new RegExp(`^${door}$`), replacement: file })) },
+  }),
+};
+
 /** Takes packages as they are deployed: vite's choice would be their builds for development, which check each of their own steps. */
 const asDeployed: Plugin = {
   name: "packages-as-deployed",
@@ -73,6 +82,7 @@ function ofApp(name: string, files: { include: string[]; exclude?: string[] }): 
   return {
     plugins: [
       withMutants(mutants),
+      fromSources,
       asDeployed,
       cloudflareTest({
         wrangler: { configPath: "wrangler.jsonc" },
@@ -138,6 +148,7 @@ export default defineConfig({
       {
         plugins: [
           withMutants(mutants),
+          fromSources,
           asDeployed,
           shorterWaits(),
           cloudflareTest({
@@ -164,6 +175,7 @@ export default defineConfig({
       // What a chain is compared with: the same promises on plain Workflows.
       {
         plugins: [
+          fromSources,
           cloudflareTest({
             wrangler: { configPath: "test/docs/raw/wrangler.jsonc" },
             miniflare: { bindings: { TEST_MIGRATIONS: await readD1Migrations("test/docs/raw/migrations") } },
@@ -178,6 +190,7 @@ export default defineConfig({
         },
       },
       {
+        plugins: [fromSources],
         test: {
           name: "node",
           // A process for each of its files would take a third of a second of a processor to start.

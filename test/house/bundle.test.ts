@@ -1,6 +1,7 @@
 import { createRequire } from "node:module";
 import { join, relative, resolve } from "node:path";
 import { expect, it } from "vitest";
+import { sourceDoors } from "../../packages/millrace/cli/local/doors.ts";
 import { WRANGLER } from "../../packages/millrace/cli/local/wrangler.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
@@ -70,7 +71,7 @@ async function bundle(contents: string) {
   const { metafile, outputFiles } = await bundler.build({
     ...{ absWorkingDir: ROOT, stdin: { contents, resolveDir: ROOT, sourcefile: "worker.js" } },
     ...{ bundle: true, minify: true, format: "esm", platform: "browser", target: "es2024", conditions: ["workerd", "worker", "browser"] },
-    ...{ external: ["cloudflare:*", "node:*"], metafile: true, write: false, logLevel: "silent" },
+    ...{ external: ["cloudflare:*", "node:*"], metafile: true, write: false, logLevel: "silent", alias: sourceDoors() },
     define: { MILLRACE_CRASH_POINTS: "false" },
   });
   expect(new TextDecoder().decode(outputFiles[0]?.contents), "a deployment has no crash points").not.toContain("millraceCrashPoint");

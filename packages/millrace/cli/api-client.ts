@@ -1,12 +1,12 @@
 import { setTimeout } from "node:timers/promises";
 import type { ExtractSchema } from "hono/types";
-import type { EngineApi } from "millrace/http";
 import type { batches } from "../../../src/api/batches.ts";
 import type { contacts } from "../../../src/api/contacts.ts";
 import type { facts } from "../../../src/api/facts.ts";
 import type { ledgers } from "../../../src/api/ledgers.ts";
 import type { projections } from "../../../src/api/projections.ts";
 import { ENGINE_HEADER } from "../src/contract/engine-header.ts";
+import type { EngineApi } from "../src/http/engine-api.ts";
 import { Refusal } from "./command.ts";
 
 // What a route answers is said by the route itself: where one changes, this does not compile.

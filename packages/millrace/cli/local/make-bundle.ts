@@ -5,6 +5,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, dirname, join, parse, resolve } from "node:path";
 import { unstable_readConfig as readConfig, unstable_getMiniflareWorkerOptions as workerOptions } from "wrangler";
+import { sourceDoors } from "./doors.ts";
 import { BUNDLE } from "./miniflare.ts";
 import { WRANGLER } from "./wrangler.ts";
 
@@ -45,6 +46,7 @@ await bundler.build({
     entryPoints: { [parse(BUNDLE.entry).name]: main },
     outdir: bundle,
     plugins: [texts],
+    alias: sourceDoors(),
     logLevel: "error",
   },
   ...{ bundle: true, format: "esm", target: "es2024", platform: "browser", conditions: ["workerd", "worker", "browser"], keepNames: true },

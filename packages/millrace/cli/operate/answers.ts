@@ -1,4 +1,4 @@
-import type { EngineApi } from "millrace/http";
+import type { EngineApi } from "../../src/http/engine-api.ts";
 import type { Output } from "../api-client.ts";
 
 // What the routes answer that the verbs ask.

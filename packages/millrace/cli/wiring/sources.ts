@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, w
 import { createRequire } from "node:module";
 import { join, relative } from "node:path";
 import { builtConsole } from "../local/console.ts";
+import { sourceDoors } from "../local/doors.ts";
 import { ROOT, WRANGLER } from "../local/wrangler.ts";
 import type { Config } from "./config.ts";
 import type { Known } from "./known.ts";
@@ -9,7 +10,6 @@ import type { Loader } from "./loader.ts";
 
 /** Where our own sources are. */
 export const SRC = join(ROOT, "src");
-const PACKAGE = join(import.meta.dirname, "../..");
 
 /** A source file of the app: not of the engine, and not of the command line. */
 export interface Source {
@@ -75,7 +75,7 @@ export async function look(folder: string, { main = "src/worker.ts", define }: C
         splitting: true,
         format: "esm",
         packages: "external",
-        alias: doors(),
+        alias: sourceDoors(),
         platform: "neutral",
         target: "es2024",
         keepNames: true,
@@ -94,15 +94,6 @@ export async function look(folder: string, { main = "src/worker.ts", define }: C
   if ("known" in said) return { known: said.known, sources, worker: [...shared, ...only("worker")] };
   const place = said.at && !said.error.includes(said.at) ? ` (${relative(ROOT, said.at)})` : "";
   return { mistake: `The sources cannot be loaded: ${said.error}${place}` };
-}
-
-/** The engine's doors as their files: they are bundled with the sources, and not looked for among the packages. */
-function doors(): Record<string, string> {
-  const { name, exports } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8")) as {
-    name: string;
-    exports: Record<string, string>;
-  };
-  return Object.fromEntries(Object.entries(exports).map(([door, file]) => [join(name, door), join(PACKAGE, file)]));
 }
 
 /** The entry that names everything; it stands in no file. */

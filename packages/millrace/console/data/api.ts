@@ -1,5 +1,5 @@
 import type { ExtractSchema } from "hono/types";
-import type { EngineApi } from "millrace/http";
+import type { EngineApi } from "../../src/http/engine-api.ts";
 import { type Problem, problemIn, unanswered, unsendable } from "./problem.ts";
 import { expired, session } from "./session.ts";
 import { jsonText } from "./written.ts";

@@ -90,43 +90,6 @@ export interface EngineRoutesOptions {
   firstCommand?: FirstCommand;
 }
 
-/** What the engine's routes take and answer, by path and method: the types of a client. */
-export type EngineApi = ReturnType<
-  | typeof callbacks
-  | typeof commands
-  | typeof statedEvents
-  | typeof instances
-  | typeof steps
-  | typeof effects
-  | typeof events
-  | typeof retry
-  | typeof causes
-  | typeof catalogRoutes
-  | typeof deadLetters
-  | typeof settleLetters
-  | typeof audit
-  | typeof costs
-  | typeof tokens
-  | typeof signIns
-  | typeof approvals
-  | typeof undo
-  | typeof bulkActions
-  | typeof instanceActions
-  | typeof skipAndSignal
-  | typeof schedules
-  | typeof limits
-  | typeof locks
-  | typeof lanes
-  | typeof metrics
-  | typeof queues
-  | typeof alerts
-  | typeof divergences
-  | typeof search
-  | typeof keys
-  | typeof correlations
-  | typeof streamTokens
->;
-
 /**
  * The engine's routes under /v1, /metrics, /healthz, /problems and /openapi.json, with tokens, limits and problem details: a Worker's `fetch`, or
  * mounted at the root of any Hono app by `app.route("/", engineRoutes(catalog))`.

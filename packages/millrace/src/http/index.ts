@@ -5,7 +5,7 @@ export { acceptedAnswer, acceptedHeaders, acceptedShape, acceptedView } from "./
 export { BODY_REFUSALS, reasoned } from "./actions.ts";
 export { callerOf, mayStillRead, needs } from "./auth.ts";
 export { jsonBody, jsonSchema, parseWith, readBody, readText } from "./body.ts";
-export { type EngineApi, type EngineRoutesOptions, engineRoutes } from "./engine-routes.ts";
+export { type EngineRoutesOptions, engineRoutes } from "./engine-routes.ts";
 export type { HttpEnv } from "./env.ts";
 export { answerEvents, type Followed, heardLast, streamed, streamHeaders, streamQuery } from "./event-stream.ts";
 export { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from "./idempotency-key.ts";

@@ -17,11 +17,17 @@ import type { Taking } from "./taking.ts";
 import { Undoing } from "./undoing.ts";
 import type { AnyWorkflow, Deployment, WorkflowDefinition } from "./workflow.ts";
 
+/** A class that the platform runs; `workflow` names the definition: the check of the wiring reads it. */
+interface WorkflowClass {
+  new (ctx: ExecutionContext, env: EngineEnv): WorkflowEntrypoint<EngineEnv, Params>;
+  readonly workflow: string;
+}
+
 /**
  * The class to export from the Worker for a workflow of a catalog:
  * `export class PublishArticle extends entrypoint(publishArticle, app) {}`. Errors: `config_invalid` where one of both is missing.
  */
-export function entrypoint<Payload>(definition: WorkflowDefinition<Payload>, catalog: Deployment) {
+export function entrypoint<Payload>(definition: WorkflowDefinition<Payload>, catalog: Deployment): WorkflowClass {
   if (definition === undefined) {
     throw new MillraceError("config_invalid", "entrypoint() was given no workflow: what it is called with is exported nowhere.");
   }
@@ -32,7 +38,6 @@ export function entrypoint<Payload>(definition: WorkflowDefinition<Payload>, cat
     );
   }
   return class extends WorkflowEntrypoint<EngineEnv, Params> {
-    /** The name of the workflow it runs: what holds the wiring against the configuration reads it. */
     static readonly workflow: string = definition.name;
 
     override async run(event: Readonly<WorkflowEvent<Params>>, steps: WorkflowStep): Promise<unknown> {

@@ -1,4 +1,4 @@
-import type { EngineApi } from "millrace/http";
+import type { EngineApi } from "../../../src/http/engine-api.ts";
 import { apiOf, askerOf, type Output } from "../../api-client.ts";
 import { Refusal } from "../../command.ts";
 import type { Engine } from "../../local/engine-process.ts";

@@ -1,6 +1,6 @@
-import type { EngineApi } from "millrace/http";
 import type { articles } from "../../../../../src/api/articles.ts";
 import type { brands } from "../../../../../src/api/brands.ts";
+import type { EngineApi } from "../../../src/http/engine-api.ts";
 import { apiOf, askerOf, type Output } from "../../api-client.ts";
 import { Refusal } from "../../command.ts";
 

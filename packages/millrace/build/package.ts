@@ -1,0 +1,37 @@
+// Builds `dist`, the part of the package that is made: JavaScript and declarations of the library, the compiled command line, the console.
+import { execFileSync } from "node:child_process";
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { builtConsole } from "../cli/local/console.ts";
+
+const PACKAGE = join(import.meta.dirname, "..");
+const DIST = join(PACKAGE, "dist");
+const TSC = join(PACKAGE, "../../node_modules/typescript/bin/tsc");
+
+rmSync(DIST, { recursive: true, force: true });
+await builtConsole();
+// Types are checked by `npm run check`. Comments stay in the declarations, where an editor shows them, and leave the JavaScript.
+compile("tsconfig.build.json", "--declaration", "false", "--removeComments", "--noResolve");
+compile("tsconfig.types.json");
+for (const file of ["built.js", "built.d.ts"]) cpSync(join(PACKAGE, "src/http/console", file), join(DIST, "src/http/console", file));
+removeUnreachableDeclarations();
+
+function compile(project: string, ...options: string[]): void {
+  execFileSync(process.execPath, [TSC, "-p", join(PACKAGE, project), "--noCheck", ...options], { stdio: "inherit" });
+}
+
+/** A declaration that no entry point leads to is read by nobody. */
+function removeUnreachableDeclarations(): void {
+  const { exports } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8")) as {
+    exports: Record<string, string | { types: string }>;
+  };
+  const reached = new Set(Object.values(exports).flatMap((to) => (typeof to === "string" ? [] : [join(PACKAGE, to.types)])));
+  for (const file of reached) {
+    for (const [, name = ""] of readFileSync(file, "utf8").matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)\.[jt]s"/g)) {
+      const declaration = join(dirname(file), `${name}.d.ts`);
+      if (existsSync(declaration)) reached.add(declaration);
+    }
+  }
+  for (const name of readdirSync(DIST, { recursive: true, encoding: "utf8" }))
+    if (name.endsWith(".d.ts") && !reached.has(join(DIST, name))) rmSync(join(DIST, name));
+}
