@@ -2,18 +2,19 @@
 import { execFileSync } from "node:child_process";
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { builtConsole } from "../cli/local/console.ts";
+import { packedConsole } from "../cli/local/console.ts";
 
 const PACKAGE = join(import.meta.dirname, "..");
 const DIST = join(PACKAGE, "dist");
 const TSC = join(PACKAGE, "../../node_modules/typescript/bin/tsc");
 
 rmSync(DIST, { recursive: true, force: true });
-await builtConsole();
 // Types are checked by `npm run check`. Comments stay in the declarations, where an editor shows them, and leave the JavaScript.
 compile("tsconfig.build.json", "--declaration", "false", "--removeComments", "--noResolve");
 compile("tsconfig.types.json");
-for (const file of ["built.js", "built.d.ts"]) cpSync(join(PACKAGE, "src/http/console", file), join(DIST, "src/http/console", file));
+const built = "src/http/console/built";
+await packedConsole(join(DIST, "assets"), join(DIST, `${built}.js`));
+cpSync(join(PACKAGE, `${built}.d.ts`), join(DIST, `${built}.d.ts`));
 removeUnreachableDeclarations();
 
 function compile(project: string, ...options: string[]): void {

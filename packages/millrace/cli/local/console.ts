@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
-import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { Refusal } from "../command.ts";
 import { digestOf } from "./made-once.ts";
 import { ROOT } from "./wrangler.ts";
@@ -28,6 +29,28 @@ export async function builtConsole(): Promise<void> {
   writeFileSync(making, text);
   renameSync(making, BUILT);
 }
+
+/** Writes the package's console: its files in the folder `assets`, for a Worker's static assets, and a `module` with their names alone. */
+export async function packedConsole(assets: string, module: string): Promise<void> {
+  await builtConsole();
+  const { script, style }: { script: File; style: File } = await import(pathToFileURL(BUILT).href);
+  mkdirSync(join(assets, "console/assets"), { recursive: true });
+  for (const { name, text } of [script, style]) writeFileSync(join(assets, "console/assets", name), text);
+  writeFileSync(join(assets, "_headers"), HEADERS);
+  const names = Object.entries({ script, style }).map(([of, { name }]) => `export const ${of} = ${JSON.stringify({ name })};\n`);
+  writeFileSync(module, names.join(""));
+}
+
+interface File {
+  name: string;
+  text: string;
+}
+
+/** The same headers as the Worker sends: a file has the digest of its text in its name. */
+const HEADERS = `/console/assets/*
+  cache-control: public, max-age=31536000, immutable
+  x-content-type-options: nosniff
+`;
 
 function named(text: string, ending: string): string {
   const digest = createHash("sha256").update(text).digest("hex").slice(0, 16);

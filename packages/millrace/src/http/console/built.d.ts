@@ -2,7 +2,8 @@
 export interface BuiltFile {
   /** A digest of the text, and what it is. */
   readonly name: string;
-  readonly text: string;
+  /** Not in the package, where it is one of the Worker's static assets. */
+  readonly text?: string;
 }
 export const script: BuiltFile;
 export const style: BuiltFile;

@@ -52,6 +52,10 @@ export function consolePage(): OpenAPIHono<HttpEnv> {
 const ICON =
   "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Ccircle cx='8' cy='8' r='6' fill='none' stroke='%230b5cad' stroke-width='2'/%3E%3Cpath d='M8 2v12M2 8h12' stroke='%230b5cad' stroke-width='2'/%3E%3C/svg%3E";
 
+/** The style hides it: it is seen only where the style is not deployed. */
+const NOT_DEPLOYED = "The console's files are not deployed with this Worker.";
+const ASSETS_LINE = '"assets": { "directory": "node_modules/millrace/dist/assets" }';
+
 const FILES = new Map([
   [script.name, ["text/javascript", script.text]],
   [style.name, ["text/css", style.text]],
@@ -61,9 +65,11 @@ const FILES = new Map([
 function answerAsset(context: Context<HttpEnv>): Response {
   const [type, text] = FILES.get(context.req.path.slice(ASSETS.length)) ?? [];
   if (type === undefined) throw new HttpRefusal("route_not_found", "The console is made of other files by now: load the page again.");
+  // The platform answers static assets ahead of the Worker: a request for one that comes here finds none deployed.
+  if (text === undefined) throw new HttpRefusal("route_not_found", `${NOT_DEPLOYED} Add to wrangler.jsonc: ${ASSETS_LINE}.`);
   context.header("content-type", `${type}; charset=utf-8`);
   context.header("cache-control", "public, max-age=31536000, immutable");
-  return context.body(text ?? "", 200);
+  return context.body(text, 200);
 }
 
 /** An empty page that runs the one script and asks our own API alone; nothing in it can be made HTML of, nor sent elsewhere. */
@@ -92,6 +98,8 @@ function answerShell(context: Context<HttpEnv>) {
 </head>
 <body>
 <div id="console"></div>
+<p class="not-deployed">${NOT_DEPLOYED} Add to <code>wrangler.jsonc</code>: <code>${ASSETS_LINE}</code>;
+or copy that folder into the assets that you have.</p>
 <noscript>The console runs in your browser: allow this page its script. Everything it does goes over HTTP too.</noscript>
 <script type="module" nonce="${nonce}" src="${ASSETS}${script.name}"></script>
 </body>
