@@ -1,5 +1,5 @@
-import type { OpenAPIHono } from "@hono/zod-openapi";
-import { engineRoutes, type HttpEnv } from "millrace/http";
+import type { Hono } from "hono";
+import { type EngineRoutesOptions, engineRoutes, type HttpEnv } from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import { finders } from "../systems/finders.ts";
 import { articles } from "./articles.ts";
@@ -26,18 +26,23 @@ import { tenant } from "./tenant.ts";
 import { textUsages } from "./text-usage.ts";
 import { OWN_SCOPES, OWN_VERBS } from "./vocabulary.ts";
 import { webhookDeliveries } from "./webhook-deliveries.ts";
-import { describeDeliveries } from "./webhook-document.ts";
+import { describedDeliveries } from "./webhook-document.ts";
 import { webhookRedeliveries } from "./webhook-redeliveries.ts";
 import { webhookSecrets } from "./webhook-secrets.ts";
 import { webhooks } from "./webhooks.ts";
 
 /** The HTTP API of this deployment: its own routes beside the engine's. */
-export function createApi(catalog: Catalog): OpenAPIHono<HttpEnv> {
+export function createApi(catalog: Catalog): Hono<HttpEnv> {
+  return engineRoutes(catalog, ownRoutes(catalog));
+}
+
+/** This deployment's own routes, groups, problems and scopes. */
+export function ownRoutes(catalog: Catalog): EngineRoutesOptions {
   const platform = [facts(), ledgers(), projections(catalog), batches(catalog), batchReports()];
   const derived = [qualificationRules(), budgets(catalog), contacts(catalog), tenant(catalog)];
-  const hooks = [webhooks(catalog), webhookSecrets(), webhookDeliveries(catalog), webhookRedeliveries(catalog)];
+  const hooks = [webhooks(catalog), webhookSecrets(), webhookDeliveries(catalog), webhookRedeliveries(catalog), describedDeliveries()];
   const growth = [brands(), articles(catalog), textUsages(), syndication(), crmSyncs(), crmLinks(), crmHooks(catalog)];
-  const api = engineRoutes(catalog, {
+  return {
     routes: [...platform, ...derived, ...hooks, ...growth, landing(catalog), pages(), embedded()],
     groups: GROUPS,
     problems: PROBLEMS,
@@ -62,7 +67,5 @@ export function createApi(catalog: Catalog): OpenAPIHono<HttpEnv> {
       "POST /v1/projections/facts/rebuild": "`request` names the occasion",
       "POST /v1/projections/derived/rebuild": "`request` names the occasion",
     },
-  });
-  describeDeliveries(api);
-  return api;
+  };
 }

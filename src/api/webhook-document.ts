@@ -1,5 +1,5 @@
-import { type OpenAPIHono, z } from "@hono/zod-openapi";
-import { jsonSchema, timestamp } from "millrace/http";
+import { jsonSchema, Routes, timestamp } from "millrace/http";
+import * as z from "zod";
 import { FACT_PAYLOADS } from "../messages/fact.ts";
 import { PROCESSED } from "../messages/facts.ts";
 import { WEBHOOK_TEST } from "../messages/webhooks.ts";
@@ -18,11 +18,9 @@ const responses = {
   410: { description: "Nobody listens here any more: the endpoint is disabled." },
 };
 
-/** An app whose routes are documented. */
-type Documented = Pick<OpenAPIHono, "openAPIRegistry">;
-
 /** Says in the document what receivers are sent: a delivery for each type of fact that they can ask for, and the test. */
-export function describeDeliveries(api: Documented): void {
+export function describedDeliveries(): Routes {
+  const routes = new Routes();
   for (const type of PROCESSED) {
     const fact = z.object({
       fact_id: z.string(),
@@ -34,14 +32,15 @@ export function describeDeliveries(api: Documented): void {
       correlation_id: z.string(),
       payload: FACT_PAYLOADS[type],
     });
-    describe(api, type, `A fact of the type \`${type}\` was recorded`, fact);
+    describe(routes, type, `A fact of the type \`${type}\` was recorded`, fact);
   }
-  describe(api, WEBHOOK_TEST, "Somebody tests the endpoint", z.object({ endpoint_id: z.string(), fact_id: z.string() }));
+  describe(routes, WEBHOOK_TEST, "Somebody tests the endpoint", z.object({ endpoint_id: z.string(), fact_id: z.string() }));
+  return routes;
 }
 
-function describe(api: Documented, type: string, summary: string, data: z.ZodType): void {
+function describe({ described }: Routes, type: string, summary: string, data: z.ZodType): void {
   const schema = jsonSchema(z.object({ type: z.literal(type), timestamp, data }));
-  api.openAPIRegistry.registerWebhook({
+  described.webhooks.push({
     method: "post",
     path: type,
     operationId: `receive_${type.replace(".", "_")}`,

@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { createApi } from "../../src/api/app.ts";
+import { builtRoutes } from "../../packages/millrace/src/http/engine-routes.ts";
+import { ownRoutes } from "../../src/api/app.ts";
 import { app } from "../../src/catalog.ts";
 import { type Json, send } from "./client.ts";
 
-const api = createApi(app);
+const api = builtRoutes(app, ownRoutes(app), new WeakSet());
 
 async function documented(): Promise<Json> {
   const { status, body } = await send("/openapi.json");

@@ -150,10 +150,17 @@ describe("The console", () => {
   });
 
   it("is left out where a Worker says so, with signing in to it", async () => {
-    const api = engineRoutes(app, { console: false });
-    const paths = api.routes.map(({ path }) => path);
-    expect(paths.filter((path) => path.startsWith("/console"))).toEqual([]);
-    expect(engineRoutes(app).routes.map(({ path }) => path)).toContain("/console");
+    const asked = async (path: string, init: RequestInit, options = {}) =>
+      (await engineRoutes(app, options).request(path, init, env)).status;
+    const signIn = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ code: "mc_x" }) };
+    for (const [path, init, there] of [
+      ["/console", {}, 200],
+      ["/console/instances", {}, 200],
+      ["/console/sign-in", signIn, 401],
+    ] as const) {
+      expect(await asked(path, init)).toBe(there);
+      expect(await asked(path, init, { console: false })).toBe(404);
+    }
   });
 });
 

@@ -1,6 +1,10 @@
+import { mkdtempSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
-import { expect, it } from "vitest";
+import { gzipSync } from "node:zlib";
+import { expect, it, onTestFinished } from "vitest";
+import { packedConsole } from "../../packages/millrace/cli/local/console.ts";
 import { sourceDoors } from "../../packages/millrace/cli/local/doors.ts";
 import { WRANGLER } from "../../packages/millrace/cli/local/wrangler.ts";
 
@@ -23,11 +27,13 @@ const ENGINE_ONLY = `
     queue: (batch, env) => consume(batch, env),
   };`;
 
-/** What such a Worker may weigh, minified, without the console that it serves: a little more than it does. */
-const MOST_KB = 1249;
-/** The console in it, as it is built, whose weight for a browser is tried in test/console. */
-const BUILT_CONSOLE = "packages/millrace/src/http/console/built.js";
+/** What such a Worker may weigh, minified, and in gzip: a little more than it does. */
+const MOST_KB = 880;
+const MOST_GZIP_KB = 295;
 
+interface Plugged {
+  onResolve(which: { filter: RegExp }, answer: () => object): void;
+}
 interface Bundler {
   build(options: object): Promise<{
     metafile: { inputs: Record<string, object>; outputs: Record<string, { inputs: Record<string, { bytesInOutput: number }> }> };
@@ -46,14 +52,14 @@ const LANES_ONLY = `
 /** What such a Worker may weigh, minified. */
 const MOST_LANES_KB = 34;
 
-it("a Worker of the engine alone bundles nothing of the app, and weighs what it may", async () => {
-  const { files, packages, kilobytes, ofConsole } = await bundle(ENGINE_ONLY);
-  console.log(
-    `An engine-only Worker: ${kilobytes.toFixed(0)} kB minified, ${ofConsole.toFixed(0)} of it the console; ${packages.join(", ")}.`,
-  );
-  expect(files.filter((file) => !/^(packages\/millrace\/src\/|node_modules\/|worker\.js$)/.test(file))).toEqual([]);
+it("a Worker of the engine alone bundles nothing of the app, neither the console nor a language of zod but English, and weighs what it may", async () => {
+  const { files, kept, packages, kilobytes, gzip } = await bundle(ENGINE_ONLY);
+  console.log(`An engine-only Worker: ${kilobytes.toFixed(0)} kB minified, ${gzip.toFixed(0)} in gzip; ${packages.join(", ")}.`);
+  expect(files.filter((file) => !/^(packages\/millrace\/src\/|node_modules\/|worker\.js$|.*\/built\.js$)/.test(file))).toEqual([]);
   expect(packages.filter((name) => /csv|micromark|webhooks|slugify/.test(name))).toEqual([]);
-  expect(kilobytes - ofConsole).toBeLessThan(MOST_KB);
+  expect(kept.filter((file) => /zod\/.*\/locales\/(?!en\.|index\.)/.test(file))).toEqual([]);
+  expect(kilobytes).toBeLessThan(MOST_KB);
+  expect(gzip).toBeLessThan(MOST_GZIP_KB);
 });
 
 it("a Worker that has lanes alone bundles their room and what they share, and no package but one", async () => {
@@ -65,6 +71,18 @@ it("a Worker that has lanes alone bundles their room and what they share, and no
   expect(kilobytes).toBeLessThan(MOST_LANES_KB);
 });
 
+/** The console as the package has it: its files are static assets, and the script only names them. */
+const packed = {
+  name: "packed-console",
+  async setup({ onResolve }: Plugged) {
+    const folder = mkdtempSync(join(tmpdir(), "millrace-bundle-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const path = join(folder, "built.js");
+    await packedConsole(join(folder, "assets"), path);
+    onResolve({ filter: /\/built\.js$/ }, () => ({ path }));
+  },
+};
+
 /** A Worker as it is deployed: the files that were read, those of which something is left, their packages, and what it weighs. */
 async function bundle(contents: string) {
   const bundler: Bundler = createRequire(WRANGLER)("esbuild");
@@ -72,6 +90,7 @@ async function bundle(contents: string) {
     ...{ absWorkingDir: ROOT, stdin: { contents, resolveDir: ROOT, sourcefile: "worker.js" } },
     ...{ bundle: true, minify: true, format: "esm", platform: "browser", target: "es2024", conditions: ["workerd", "worker", "browser"] },
     ...{ external: ["cloudflare:*", "node:*"], metafile: true, write: false, logLevel: "silent", alias: sourceDoors() },
+    plugins: [packed],
     define: { MILLRACE_CRASH_POINTS: "false" },
   });
   expect(new TextDecoder().decode(outputFiles[0]?.contents), "a deployment has no crash points").not.toContain("millraceCrashPoint");
@@ -80,6 +99,7 @@ async function bundle(contents: string) {
   const [output] = Object.values(metafile.outputs);
   const kept = named(Object.fromEntries(Object.entries(output?.inputs ?? {}).filter(([, { bytesInOutput }]) => bytesInOutput > 0)));
   const packagesOf = (paths: string[]) => new Set(paths.flatMap((file) => /^node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(file)?.[1] ?? []));
-  const ofConsole = (output?.inputs[BUILT_CONSOLE]?.bytesInOutput ?? 0) / 1000;
-  return { files, kept, ofConsole, packages: [...packagesOf(kept)].toSorted(), kilobytes: (outputFiles[0]?.contents.length ?? 0) / 1000 };
+  const script = outputFiles[0]?.contents ?? new Uint8Array();
+  const [kilobytes, gzip] = [script.length / 1000, gzipSync(script).length / 1000];
+  return { files, kept, packages: [...packagesOf(kept)].toSorted(), kilobytes, gzip };
 }

@@ -64,8 +64,8 @@ export const DOOR = mutantsOf("door", {
   },
   "what is refused is left unread": {
     file: "packages/millrace/src/http/engine-routes.ts",
-    find: "if (context.res.status >= 400 && body",
-    put: "if (context.res.status >= 600 && body",
+    find: "if (context.res.status >= 400 && !unmatched",
+    put: "if (context.res.status >= 600 && !unmatched",
     killedBy: BODIES,
   },
   "a name of any length is measured": {
@@ -160,8 +160,8 @@ export const DOOR = mutantsOf("door", {
   },
   "a key that nobody reads is taken": {
     file: "packages/millrace/src/http/keyless.ts",
-    find: "if (route && !readers.has(",
-    put: "if (route && readers.size < 0 && !readers.has(",
+    find: "if (request?.headers && Object.hasOwn(",
+    put: "if (!request?.headers || Object.hasOwn(",
     killedBy: "test/api/idempotency-keys.test.ts",
   },
   "a token gives scopes that it lacks": {

@@ -12,7 +12,7 @@ import {
   placeIn,
 } from "./known.ts";
 // What most of the sources use, loaded ahead of them.
-import "@hono/zod-openapi";
+import "zod";
 
 /** The platform's modules, as far as sources need them to be loaded. */
 const PLATFORM = `class Base {}

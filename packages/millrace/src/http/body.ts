@@ -117,7 +117,7 @@ async function next(reader: Reader, deadline: Deadline): Promise<Uint8Array | un
  * Reads on and keeps nothing, within bounds: a connection that is closed on somebody who is still sending loses the answer with it. The
  * time is looked at while nothing comes, too: who is refused could otherwise hold a request open for nothing.
  */
-export async function drain(reader: Reader): Promise<void> {
+async function drain(reader: Reader): Promise<void> {
   const deadline = after(MAX_DRAINING_MS);
   for (let bytes = 0; bytes <= MAX_DRAINED_BYTES; ) {
     const read = await Promise.race([deadline.passed, reader.read().catch(() => "broken" as const)]);
@@ -126,6 +126,11 @@ export async function drain(reader: Reader): Promise<void> {
   }
   deadline.clear();
   void reader.cancel().catch(() => {});
+}
+
+/** Drains the body of a request, unless a handler has begun to read it. */
+export async function drainBody({ body, bodyUsed }: Request): Promise<void> {
+  if (body && !bodyUsed && !body.locked) await drain(body.getReader());
 }
 
 /** What cannot be read is not guessed: a replaced character would be stored as if it had been sent. */

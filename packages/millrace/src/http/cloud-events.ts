@@ -1,4 +1,4 @@
-import { type OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import type { HonoRequest } from "hono";
 import { MAX_ADDRESS_CHARACTERS } from "../contract/address-guard.ts";
 import { chosenName } from "../contract/chosen-name.ts";
@@ -7,10 +7,10 @@ import { INTAKE_LIMITS } from "../contract/limits.ts";
 import { characterCount } from "../contract/text.ts";
 import type { CommandRequest } from "../intake/accept/enqueue.ts";
 import { jsonSchema, parseWith, readBody } from "./body.ts";
-import type { HttpEnv } from "./env.ts";
 import { MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
 import { invalidRequest } from "./invalid-request.ts";
 import { isJsonType, mediaTypeOf } from "./media-type.ts";
+import type { Described } from "./router.ts";
 
 /** An event in structured mode, and events in batched mode, by their media types. */
 export const CLOUD_EVENT = "application/cloudevents+json";
@@ -93,9 +93,9 @@ type NamedBody = "Command" | "Event" | "CloudEvent";
 const named = (name: NamedBody) => ({ $ref: `#/components/schemas/${name}` });
 
 /** Puts those bodies into the document. */
-export function nameBodies({ openAPIRegistry }: OpenAPIHono<HttpEnv>, bodies: Record<Exclude<NamedBody, "CloudEvent">, z.ZodType>): void {
-  for (const [name, schema] of Object.entries(bodies)) openAPIRegistry.registerComponent("schemas", name, jsonSchema(schema));
-  openAPIRegistry.registerComponent("schemas", "CloudEvent", eventDocument());
+export function nameBodies(described: Described, bodies: Record<Exclude<NamedBody, "CloudEvent">, z.ZodType>): void {
+  for (const [name, schema] of Object.entries(bodies)) described.component("schemas", name, jsonSchema(schema));
+  described.component("schemas", "CloudEvent", eventDocument());
 }
 
 /** An event whose attributes are what CloudEvents asks for. */

@@ -1,19 +1,16 @@
-import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context, MiddlewareHandler } from "hono";
 import { assertReady } from "../contract/bindings.ts";
 import { ENGINE_HEADER } from "../contract/engine-header.ts";
-import { issuesOf } from "../contract/envelope.ts";
-import type { Issue } from "../contract/errors.ts";
 import type { Finder } from "../inspect/search/finder.ts";
 import type { Schema } from "../store/schema.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { authenticate } from "./auth.ts";
-import { drain } from "./body.ts";
+import { drainBody } from "./body.ts";
 import { consolePage } from "./console/console.ts";
 import type { HttpEnv } from "./env.ts";
 import { answererOf } from "./failures.ts";
-import { invalidRequest } from "./invalid-request.ts";
-import { refuseKeys } from "./keyless.ts";
+import type { FirstCommand } from "./first-command.ts";
+import { refuseKey } from "./keyless.ts";
 import { readable } from "./media-type.ts";
 import { openApi } from "./openapi.ts";
 import type { Group } from "./openapi-groups.ts";
@@ -22,12 +19,13 @@ import { HttpRefusal } from "./problem.ts";
 import { ENGINE_PROBLEMS, type Problems } from "./problems.ts";
 import { auditRefusals } from "./refusals.ts";
 import { limitStrangers } from "./request-limits.ts";
+import { type BeforeRoute, Routes } from "./router.ts";
 import { alerts } from "./routes/alerts.ts";
 import { approvals } from "./routes/approvals.ts";
 import { audit } from "./routes/audit.ts";
 import { bulkActions } from "./routes/bulk-actions.ts";
 import { callbacks } from "./routes/callback-secret.ts";
-import { catalogRoutes, type FirstCommand } from "./routes/catalog.ts";
+import { catalogRoutes } from "./routes/catalog.ts";
 import { causes } from "./routes/causes.ts";
 import { commands } from "./routes/commands.ts";
 import { correlations, type Elsewhere } from "./routes/correlations.ts";
@@ -65,7 +63,7 @@ import { refuseParameters, refuseUnreadable } from "./unknown-parameters.ts";
 export interface EngineRoutesOptions {
   /** Its own routes: in the same document, and under /v1 behind the same tokens. */
   // biome-ignore lint/suspicious/noExplicitAny: their bindings are the app's, and nothing here reads them
-  routes?: readonly OpenAPIHono<any, any>[];
+  routes?: readonly Routes<any, any>[];
   /** The groups of its routes in the document. */
   groups?: readonly Group[];
   /** All codes it answers with; default the engine's. */
@@ -90,11 +88,8 @@ export interface EngineRoutesOptions {
   firstCommand?: FirstCommand;
 }
 
-/**
- * The engine's routes under /v1, /metrics, /healthz, /problems and /openapi.json, with tokens, limits and problem details: a Worker's `fetch`, or
- * mounted at the root of any Hono app by `app.route("/", engineRoutes(catalog))`.
- */
-export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}): OpenAPIHono<HttpEnv> {
+/** Builds the engine's routes. A request without a route is added to `unmatched`, and its body is left unread. */
+export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unmatched: WeakSet<Request>): Routes<HttpEnv> {
   const {
     routes = [],
     groups = [],
@@ -109,28 +104,29 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
     console: hasConsole = true,
     firstCommand,
   } = options;
-  const api = new OpenAPIHono<HttpEnv>({
-    defaultHook: (result) => {
-      if (result.success) return;
-      const issues = issuesOf(result.error);
-      throw invalidRequest(result.target === "query" ? issues.map(saidOnce) : issues);
-    },
-  });
+  const api = new Routes<HttpEnv>();
   const answer = answererOf(routes);
   api.onError(answer);
-  api.notFound((context) => answer(refusalOf(api, context), context));
+  api.notFound((context) => {
+    unmatched.add(context.req.raw);
+    return answer(refusalOf(api, context), context);
+  });
+  const beforeRoute: BeforeRoute = (route, request) => {
+    refuseKey(route, request, namedBy);
+    if (route.path.startsWith("/v1/")) refuseParameters(route, request);
+  };
   api.use((context, next) => {
     context.set("problems", problems);
+    context.set("beforeRoute", beforeRoute);
     return next();
   });
   api.use((context, next) => {
     sayAccess(context.env, scopes);
     return next();
   });
-  api.use(marked, drained, ready, limitStrangers(["v1", "metrics", ...knowsCallers]), readable);
+  api.use(marked, drained(unmatched), ready, limitStrangers(["v1", "metrics", ...knowsCallers]), readable);
   for (const known of ["/v1/*", METRICS_PATH]) api.use(known, noStore, auditRefusals, authenticate(scopes, schema));
-  api.use(refuseKeys(api, namedBy));
-  api.use("/v1/*", refuseUnreadable, refuseParameters(api));
+  api.use("/v1/*", refuseUnreadable);
 
   const asked = [commands(catalog), statedEvents(catalog), callbacks()];
   const nouns = [
@@ -155,7 +151,7 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
   const seen = [...live, metrics(), queues(catalog), alerts(), divergences(), health(schema)];
   const pages = [problemsPage(), ...(hasConsole ? [consolePage()] : [])];
   for (const own of [...asked, ...nouns, ...found, ...people, ...routes, ...seen, ...pages]) api.route("/", own);
-  api.route("/", openApi(api, { groups, problems, scopes }));
+  api.route("/", openApi(api.described, { groups, problems, scopes }));
   return api;
 }
 
@@ -164,11 +160,6 @@ const ready: MiddlewareHandler<HttpEnv> = (context, next) => {
   assertReady(context.env);
   return next();
 };
-
-/** A parameter that is sent twice is read as a list. */
-function saidOnce(issue: Issue): Issue {
-  return issue.message.endsWith(", not array") ? { ...issue, message: "is there more than once: send it once" } : issue;
-}
 
 const marked: MiddlewareHandler<HttpEnv> = async (context, next) => {
   await next();
@@ -179,11 +170,12 @@ const marked: MiddlewareHandler<HttpEnv> = async (context, next) => {
 };
 
 /** What a refusal left unread is read all the same, within bounds: who is still sending would not hear the answer. */
-const drained: MiddlewareHandler<HttpEnv> = async (context, next) => {
-  await next();
-  const { body, bodyUsed } = context.req.raw;
-  if (context.res.status >= 400 && body && !bodyUsed && !body.locked) await drain(body.getReader());
-};
+const drained =
+  (unmatched: WeakSet<Request>): MiddlewareHandler<HttpEnv> =>
+  async (context, next) => {
+    await next();
+    if (context.res.status >= 400 && !unmatched.has(context.req.raw)) await drainBody(context.req.raw);
+  };
 
 const noStore: MiddlewareHandler<HttpEnv> = async (context, next) => {
   await next();
@@ -191,7 +183,7 @@ const noStore: MiddlewareHandler<HttpEnv> = async (context, next) => {
 };
 
 /** Why nothing answered: no route has this path, or none takes this method on it. */
-function refusalOf(api: OpenAPIHono<HttpEnv>, { req: { method, path } }: Context<HttpEnv>): HttpRefusal {
+function refusalOf(api: Routes<HttpEnv>, { req: { method, path } }: Context<HttpEnv>): HttpRefusal {
   const methods = ["GET", "POST", "PUT", "DELETE"].filter((method) =>
     api.router.match(method, path)[0].some(([[, route]]) => route.method !== "ALL"),
   );

@@ -6,6 +6,7 @@ import type { LimitEnv } from "../limits/client.ts";
 import type { LockEnv } from "../locks/client.ts";
 import type { Operator } from "../store/actions.ts";
 import type { Problems } from "./problems.ts";
+import type { BeforeRoute } from "./router.ts";
 
 /** Limits of requests; without a binding there is none. */
 interface RequestLimits {
@@ -40,6 +41,8 @@ export interface HttpEnv {
     needed: Needed;
     /** The codes that this deployment answers with. */
     problems: Problems;
+    /** The checks of `engineRoutes` ahead of each described route. */
+    beforeRoute?: BeforeRoute;
   };
 }
 

@@ -5,11 +5,12 @@ export { acceptedAnswer, acceptedHeaders, acceptedShape, acceptedView } from "./
 export { BODY_REFUSALS, reasoned } from "./actions.ts";
 export { callerOf, mayStillRead, needs } from "./auth.ts";
 export { jsonBody, jsonSchema, parseWith, readBody, readText } from "./body.ts";
-export { type EngineRoutesOptions, engineRoutes } from "./engine-routes.ts";
+export type { EngineRoutesOptions } from "./engine-routes.ts";
 export type { HttpEnv } from "./env.ts";
 export { answerEvents, type Followed, heardLast, streamed, streamHeaders, streamQuery } from "./event-stream.ts";
 export { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from "./idempotency-key.ts";
 export { invalidRequest } from "./invalid-request.ts";
+export { engineRoutes } from "./lazy-routes.ts";
 export { mediaTypeOf, notTaken } from "./media-type.ts";
 export type { Group } from "./openapi-groups.ts";
 export { answerHtml } from "./page-html.ts";
@@ -18,6 +19,7 @@ export { documentsProblems, HttpRefusal, PROBLEMS_PATH, ProblemSchema, problemOf
 export { ENGINE_PROBLEMS, type Problem, type Problems } from "./problems.ts";
 export { countStranger, refuseCountedStranger } from "./request-limits.ts";
 export { answers } from "./responses.ts";
+export { createRoute, type Route, type RouteHandler, Routes } from "./router.ts";
 export { pullRoutes } from "./routes/pull.ts";
 export { roomRoutes } from "./routes/rooms.ts";
 export { iso, isoOrNull, timestamp } from "./time.ts";

@@ -1,8 +1,6 @@
-import type { OpenAPIHono } from "@hono/zod-openapi";
-import type { MiddlewareHandler } from "hono";
-import { matchedRoutes } from "hono/route";
-import type { HttpEnv } from "./env.ts";
+import type { HonoRequest } from "hono";
 import { invalidRequest } from "./invalid-request.ts";
+import type { Route } from "./router.ts";
 
 /** What names the work where a route has a name for it in its body; an app adds those of its own routes. */
 const NAMED_BY: Readonly<Record<string, string>> = {
@@ -15,35 +13,15 @@ const NAMED_BY: Readonly<Record<string, string>> = {
 };
 
 /**
- * Refuses `Idempotency-Key` on every route that changes something and does not document it: whoever sends one believes that the request can
- * be sent again, as a GET always can. Errors: `invalid_payload`.
+ * Refuses `Idempotency-Key` on a route that does not document it, other than a GET: its sender expects that the request can be repeated.
+ * `namedBy` holds the app's own reasons. Errors: `invalid_payload`.
  */
-export function refuseKeys(api: OpenAPIHono<HttpEnv>, namedBy: Readonly<Record<string, string>>): MiddlewareHandler<HttpEnv> {
-  let readers: ReadonlySet<string> | undefined;
-  return async (context, next) => {
-    const { method } = context.req;
-    if (context.req.header("idempotency-key") !== undefined && method !== "GET" && method !== "HEAD") {
-      readers ??= readersOf(api);
-      const route = matchedRoutes(context).find((one) => one.method === method);
-      if (route && !readers.has(`${method} ${route.path}`)) throw notRead(method, route.path, { ...NAMED_BY, ...namedBy });
-    }
-    await next();
-  };
-}
-
-function notRead(method: string, path: string, namedBy: Readonly<Record<string, string>>) {
+export function refuseKey({ method, path, request }: Route, asked: HonoRequest, namedBy: Readonly<Record<string, string>>): void {
+  if (method === "get" || asked.header("idempotency-key") === undefined) return;
+  if (request?.headers && Object.hasOwn(request.headers.shape, "idempotency-key")) return;
+  const named = method.toUpperCase();
   const why =
-    namedBy[`${method} ${path.replaceAll(/:(\w+)/g, "{$1}")}`] ??
-    (method === "POST" ? "what it does has a name by its path" : `a ${method} can be sent again as it is`);
-  return invalidRequest([{ path: "Idempotency-Key", message: `is not read by this route: ${why}. Leave the header out` }]);
-}
-
-/** The routes that document the header, as the router writes their paths. */
-function readersOf(api: OpenAPIHono<HttpEnv>): ReadonlySet<string> {
-  const routes = api.openAPIRegistry.definitions.flatMap((one) => (one.type === "route" ? [one.route] : []));
-  return new Set(
-    routes
-      .filter(({ request }) => Object.hasOwn((request?.headers as { shape?: object } | undefined)?.shape ?? {}, "idempotency-key"))
-      .map(({ method, path }) => `${method.toUpperCase()} ${path.replaceAll(/\{(\w+)\}/g, ":$1")}`),
-  );
+    { ...NAMED_BY, ...namedBy }[`${named} ${path}`] ??
+    (method === "post" ? "what it does has a name by its path" : `a ${named} can be sent again as it is`);
+  throw invalidRequest([{ path: "Idempotency-Key", message: `is not read by this route: ${why}. Leave the header out` }]);
 }

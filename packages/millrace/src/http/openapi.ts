@@ -1,10 +1,12 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { nameBodies } from "./cloud-events.ts";
+import { documentOf } from "./document.ts";
 import type { HttpEnv } from "./env.ts";
 import { ENGINE_GROUPS, type Group, tagOf } from "./openapi-groups.ts";
 import { LIMIT_HEADER_COMPONENTS, problems } from "./problem.ts";
 import { byStatus, ENGINE_PROBLEMS, type Problems } from "./problems.ts";
 import { answers } from "./responses.ts";
+import { createRoute, type Described, Routes } from "./router.ts";
 import { commandSchema } from "./routes/commands.ts";
 import { eventSchema } from "./routes/state-events.ts";
 
@@ -37,27 +39,22 @@ interface Beside {
   scopes: readonly string[];
 }
 
-/** The document, generated from the routes of `api` when it is first asked for. */
-export function openApi(api: OpenAPIHono<HttpEnv>, { groups, problems: known, scopes }: Beside) {
+/** Serves the document of the `described` routes. The first request makes it. */
+export function openApi(described: Described, { groups, problems: known, scopes }: Beside) {
   let document: object | undefined;
   const named = [...new Set(["enqueue", "read", "operate", ...scopes, "pull", "observe", "tokens"])].map((scope) => `\`${scope}\``);
-  api.openAPIRegistry.registerComponent("securitySchemes", "bearer", {
+  described.component("securitySchemes", "bearer", {
     type: "http",
     scheme: "bearer",
     bearerFormat: "mr_<id>_<secret>",
     description: `A token with the scope the route names: ${named.join(", ")}; \`unattributed\` adds what names no tenant.`,
   });
-  for (const [name, header] of Object.entries(LIMIT_HEADER_COMPONENTS)) api.openAPIRegistry.registerComponent("headers", name, header);
-  nameBodies(api, { Command: commandSchema, Event: eventSchema });
-  return new OpenAPIHono<HttpEnv>().openapi(show, (context) => {
-    document ??= documentOf(api, [...ENGINE_GROUPS, ...groups], known);
+  for (const [name, header] of Object.entries(LIMIT_HEADER_COMPONENTS)) described.component("headers", name, header);
+  nameBodies(described, { Command: commandSchema, Event: eventSchema });
+  return new Routes<HttpEnv>().openapi(show, (context) => {
+    document ??= wholeOf(described, [...ENGINE_GROUPS, ...groups], known);
     return context.json(document as { openapi: string }, 200);
   });
-}
-
-interface Operation {
-  tags?: string[];
-  responses: Record<string, object>;
 }
 
 const UNKNOWN_PARAMETER = {
@@ -65,22 +62,18 @@ const UNKNOWN_PARAMETER = {
   content: { "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } } },
 };
 
-function documentOf(api: OpenAPIHono<HttpEnv>, groups: readonly Group[], problems: Problems): object {
-  const document = api.getOpenAPI31Document({
-    openapi: "3.1.0",
-    info: INFO,
-    servers: SERVERS,
-    tags: groups.map(({ name, description }) => ({ name, description })),
-  });
-  codesOf(document).enum = byStatus(problems).map(([code]) => code);
-  for (const [path, item] of Object.entries(document.paths ?? {})) {
-    for (const operation of Object.values(item as Record<string, Operation>)) {
+function wholeOf(described: Described, groups: readonly Group[], problems: Problems): object {
+  const document = documentOf(described);
+  codesOf(document).enum = byStatus(problems).map(([name]) => name);
+  for (const [path, item] of Object.entries(document.paths)) {
+    for (const operation of Object.values(item)) {
       operation.tags = [tagOf(path, groups)];
       // What a query does not know is refused everywhere.
       if (path.startsWith("/v1/")) operation.responses[422] ??= UNKNOWN_PARAMETER;
     }
   }
-  return document;
+  const tags = groups.map(({ name, description }) => ({ name, description }));
+  return { openapi: "3.1.0", info: INFO, servers: SERVERS, tags, ...document };
 }
 
 /** Where the document says what the code of a problem may be. */

@@ -13,6 +13,7 @@ export const PROBLEMS_PATH = "/problems";
 /** How long to stay away when the database is in trouble and named no time itself. */
 const RETRY_AFTER_SECONDS = 5;
 const MAX_LOGGED_CHARACTERS = 500;
+const MAX_LOGGED_FRAMES = 10;
 
 export const IssueSchema = z.object({
   path: z.string().openapi({ description: "Dotted, such as `payload.keyword`; or the name of a header." }),
@@ -80,7 +81,7 @@ export function answerProblem(error: unknown, context: Context<HttpEnv>): Respon
   return answerFailure(error, problem, context, { type: "application/problem+json", body: problem });
 }
 
-/** Answers a thrown error in any shape. What is our fault is logged, by code and message only. */
+/** Answers a thrown error in any shape. Errors from 500 on are logged with code and message; a bug also with the frames of its stack. */
 export function answerFailure(
   error: unknown,
   problem: Answered,
@@ -89,7 +90,8 @@ export function answerFailure(
 ): Response {
   if (problem.status >= 500) {
     const { method, path } = context.req;
-    logLine("error", { log: "api", code: problem.code, message: beginning(messageOf(error), MAX_LOGGED_CHARACTERS), method, path });
+    const stack = problem.code === "invariant" ? framesOf(error) : undefined;
+    logLine("error", { log: "api", code: problem.code, message: beginning(messageOf(error), MAX_LOGGED_CHARACTERS), method, path, stack });
   }
   // Through the context, which adds the headers that whoever threw had set on it.
   return context.body(JSON.stringify(body), problem.status as ContentfulStatusCode, {
@@ -97,6 +99,15 @@ export function answerFailure(
     ...headersOf(error, problem),
   });
 }
+
+/** The frames of an error's stack, the innermost first, without its message. */
+function framesOf(error: unknown): string[] {
+  const { stack = "", message } = error instanceof Error ? error : new Error();
+  const behind = stack.slice(stack.indexOf(message) + message.length);
+  return [...behind.matchAll(FRAME)].slice(0, MAX_LOGGED_FRAMES).map(([, frame = ""]) => beginning(frame, MAX_LOGGED_CHARACTERS));
+}
+
+const FRAME = /^ {4}at ([^\n]+:\d+:\d+\)?)$/gm;
 
 /** The fields of a 429, as the document has them. */
 export const LIMIT_HEADER_COMPONENTS = {

@@ -1,11 +1,9 @@
-import type { OpenAPIHono } from "@hono/zod-openapi";
-import type { MiddlewareHandler } from "hono";
-import { matchedRoutes } from "hono/route";
+import type { HonoRequest, MiddlewareHandler } from "hono";
 import type { Issue } from "../contract/errors.ts";
 import { unknownField } from "../contract/known-fields.ts";
 import { beginning } from "../contract/text.ts";
-import type { HttpEnv } from "./env.ts";
 import { invalidRequest } from "./invalid-request.ts";
+import type { Route } from "./router.ts";
 
 /** Refuses an address that is not percent-encoded UTF-8, which would be read as another one's, and NUL in it. Errors: `invalid_payload`. */
 export const refuseUnreadable: MiddlewareHandler = async (context, next) => {
@@ -19,24 +17,12 @@ export const refuseUnreadable: MiddlewareHandler = async (context, next) => {
  * Refuses what the query of a route does not know: whoever misspells a filter would be answered as if there were none. Errors:
  * `invalid_payload`.
  */
-export function refuseParameters(api: OpenAPIHono<HttpEnv>): MiddlewareHandler<HttpEnv> {
-  let parameters: ReadonlyMap<string, readonly string[]> | undefined;
-  return async (context, next) => {
-    const sent = [...new URL(context.req.url).searchParams.keys()];
-    if (sent.length > 0) {
-      parameters ??= parametersOf(api);
-      const method = context.req.method === "HEAD" ? "GET" : context.req.method;
-      const known = matchedRoutes(context)
-        .map(({ path }) => parameters?.get(`${method} ${path}`))
-        .find((one) => one !== undefined);
-      const unknown = sent.filter((name) => known && !known.includes(name));
-      if (known && unknown.length > 0)
-        throw invalidRequest(
-          unknown.slice(0, 50).map((name) => (method === "GET" ? withBetterRoute(name, known) : unknownField([name], known))),
-        );
-    }
-    await next();
-  };
+export function refuseParameters({ request }: Route, asked: HonoRequest): void {
+  const known = Object.keys(request?.query?.shape ?? {});
+  const unknown = [...new URL(asked.url).searchParams.keys()].filter((name) => !known.includes(name));
+  const isRead = asked.method === "GET" || asked.method === "HEAD";
+  if (unknown.length > 0)
+    throw invalidRequest(unknown.slice(0, 50).map((name) => (isRead ? withBetterRoute(name, known) : unknownField([name], known))));
 }
 
 const BY_KEY = "`GET /v1/keys/{key}` finds what has an idempotency key";
@@ -84,15 +70,4 @@ function decoded(text: string): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** What each route's query knows, by its method and its path as the router writes it. */
-function parametersOf(api: OpenAPIHono<HttpEnv>): ReadonlyMap<string, readonly string[]> {
-  const routes = api.openAPIRegistry.definitions.flatMap((one) => (one.type === "route" ? [one.route] : []));
-  return new Map(
-    routes.map(({ method, path, request }) => [
-      `${method.toUpperCase()} ${path.replaceAll(/\{(\w+)\}/g, ":$1")}`,
-      Object.keys((request?.query as { shape?: object } | undefined)?.shape ?? {}),
-    ]),
-  );
 }

@@ -15,18 +15,11 @@ import { BODY_REFUSALS } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { jsonBody, jsonSchema, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
+import type { FirstCommand } from "../first-command.ts";
 import { MAX_KEY_CHARACTERS } from "../idempotency-key.ts";
 import { ProblemSchema, problemOf, problems } from "../problem.ts";
 import type { Problems } from "../problems.ts";
 import { answers } from "../responses.ts";
-
-/** A command that a new user is shown first: one that fails once on a development machine shows most. */
-export interface FirstCommand {
-  readonly type: string;
-  readonly payload: unknown;
-  /** A sentence about what will come of it. */
-  readonly why: string;
-}
 
 const KINDS = ["command", "event"] as const;
 
@@ -152,9 +145,8 @@ const check = createRoute({
   responses: { 200: answers("What would come of it", CheckedSchema), ...problems(...BODY_REFUSALS) },
 });
 
-/** What a deployment is made of. `first` is what a new user is shown to try. Errors: `config_invalid` for one that nobody could send. */
+/** What a deployment is made of. `first` is what a new user is shown to try. */
 export function catalogRoutes(catalog: Catalog, first?: FirstCommand) {
-  if (first) assertOpen(catalog, first.type);
   let said: Pick<z.infer<typeof CatalogSchema>, "messages" | "queues"> | undefined;
   return new OpenAPIHono<HttpEnv>()
     .openapi(show, async ({ env, var: { caller }, json }) => {
@@ -169,16 +161,6 @@ export function catalogRoutes(catalog: Catalog, first?: FirstCommand) {
       const checked = await checkMessage(env, catalog, caller, { kind, type, payload, idempotencyKey: idempotency_key }).catch(asRefusal);
       return json(checked instanceof MillraceError ? refusedView(checked, known) : checkedView(checked), 200);
     });
-}
-
-function assertOpen(catalog: Catalog, type: string): void {
-  const open = messagesIn(catalog).filter(({ definition: { kind, door } }) => kind === "command" && door?.scope != null);
-  if (open.some(({ definition }) => definition.type === type)) return;
-  const names = open.map(({ definition }) => definition.type).join(", ");
-  throw new MillraceError(
-    "config_invalid",
-    `\`firstCommand\` names "${type}", which is no command that is open to the outside. Open are: ${names}.`,
-  );
 }
 
 function messageView({ definition, performer, follows }: DescribedMessage): z.infer<typeof MessageSchema> {

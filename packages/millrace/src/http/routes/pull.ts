@@ -9,7 +9,6 @@ import { callerOf } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
 import { answersBelow } from "../failures.ts";
-import { refuseInvalid } from "../invalid-request.ts";
 import { answerFailure, HttpRefusal, problemOf } from "../problem.ts";
 import { ENGINE_PROBLEMS } from "../problems.ts";
 import { countToken } from "../request-limits.ts";
@@ -117,7 +116,7 @@ const LEASE_OVER = "This lease is over: it ran out, or its message was settled b
  */
 export function pullRoutes(queues: readonly AnyPullQueue[]): OpenAPIHono<PullHttpEnv> {
   const plans = plansOf(queues);
-  const api = new OpenAPIHono<PullHttpEnv>({ defaultHook: refuseInvalid });
+  const api = new OpenAPIHono<PullHttpEnv>();
   api.onError((error, context) => answerEnveloped(error, context as unknown as Context<HttpEnv>));
   answersBelow(api, BASE, answerEnveloped);
   api.use(`${BASE}/accounts/:account_id/queues/:queue_id/messages/*`, authorized(plans));

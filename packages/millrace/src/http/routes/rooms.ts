@@ -9,7 +9,7 @@ import { type RoomEnv, roomObjectOf } from "../../rooms/stub.ts";
 import { type RoomGuest, readTicket, roomTicket } from "../../rooms/ticket.ts";
 import { callerOf } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
-import { invalidRequest, refuseInvalid } from "../invalid-request.ts";
+import { invalidRequest } from "../invalid-request.ts";
 import { wholeNumber } from "../paging.ts";
 import { answerProblem, HttpRefusal, problems } from "../problem.ts";
 import { ENGINE_PROBLEMS } from "../problems.ts";
@@ -75,7 +75,7 @@ export function roomRoutes(rooms: readonly AnyRoom[]): OpenAPIHono<RoomHttpEnv> 
     if (plan) return plan;
     throw new HttpRefusal("route_not_found", `There is no room of this kind. There are: ${[...plans.keys()].join(", ")}.`);
   };
-  const api = new OpenAPIHono<RoomHttpEnv>({ defaultHook: refuseInvalid });
+  const api = new OpenAPIHono<RoomHttpEnv>();
   api.onError((error, context) => answerProblem(error, context as unknown as Context<HttpEnv>));
   api.use("/rooms/*", knowingProblems);
   const opened: RouteHandler<typeof enter, RoomHttpEnv> = async (context) => {

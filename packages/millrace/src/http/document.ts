@@ -1,0 +1,113 @@
+import * as z from "zod";
+import type { Described, Route } from "./router.ts";
+
+type Json = Record<string, unknown>;
+/** The JSON Schema of an object. */
+interface Held {
+  properties?: Record<string, Json>;
+  required?: string[];
+}
+
+/** A route in the document. */
+export interface Operation extends Json {
+  tags?: readonly string[];
+  responses: Record<string, object>;
+}
+
+/** An OpenAPI document, as far as it is made here. */
+export interface Document {
+  readonly components: Record<string, Record<string, Json>>;
+  readonly paths: Record<string, Record<string, Operation>>;
+  readonly webhooks: Record<string, Record<string, Operation>>;
+}
+
+/** Makes the document's parts about routes. A schema with an `id` in its metadata becomes a component with that name. */
+export function documentOf({ routes, webhooks, components }: Described): Document {
+  const schemas: Record<string, Json> = {};
+  const known = new Map<z.ZodType, Json>();
+  const schemaOf = (schema: object): Json => {
+    if (!isZod(schema)) return schema as Json;
+    const before = known.get(schema);
+    if (before) return before;
+    const converted = converting(schema);
+    Object.assign(schemas, converted.named);
+    known.set(schema, converted.schema);
+    return converted.schema;
+  };
+  const byPath = (described: readonly Route[]) => {
+    const paths: Document["paths"] = {};
+    for (const route of described) {
+      paths[route.path] = { [route.method]: operationOf(route, schemaOf), ...paths[route.path] };
+    }
+    return paths;
+  };
+  const said = { paths: byPath(routes), webhooks: byPath(webhooks) };
+  return { components: { ...components, schemas: { ...components.schemas, ...schemas } } as Document["components"], ...said };
+}
+
+type SchemaOf = (schema: object) => Json;
+
+function operationOf(
+  { method: _, path: _path, middleware: _middleware, request = {}, responses, ...said }: Route,
+  schemaOf: SchemaOf,
+): Operation {
+  const { params, query, headers, body } = request;
+  const parameters = [...parametersIn("path", params), ...parametersIn("query", query), ...parametersIn("header", headers)];
+  return {
+    ...said,
+    ...(parameters.length > 0 && { parameters }),
+    ...(body && { requestBody: { ...body, content: contentOf(body.content, schemaOf) } }),
+    responses: Object.fromEntries(
+      Object.entries(responses).map(([status, { content, ...answer }]) => [
+        status,
+        { ...answer, ...(content && { content: contentOf(content, schemaOf) }) },
+      ]),
+    ),
+  };
+}
+
+function contentOf(content: NonNullable<Route["responses"][string]["content"]>, schemaOf: SchemaOf): object {
+  return Object.fromEntries(Object.entries(content).map(([type, { schema, ...said }]) => [type, { ...said, schema: schemaOf(schema) }]));
+}
+
+function parametersIn(place: "path" | "query" | "header", of: z.ZodObject | undefined): Json[] {
+  if (of === undefined) return [];
+  const { properties = {}, required = [] } = converting(of).schema as Held;
+  return Object.entries(properties).map(([name, schema]) => {
+    const { description } = schema;
+    return { name, in: place, required: required.includes(name), ...(description !== undefined && { description }), schema };
+  });
+}
+
+/** Converts a schema to JSON Schema, and separates the schemas in it that have an `id`. */
+function converting(schema: z.ZodType): { schema: Json; named: Record<string, Json> } {
+  const text = JSON.stringify(z.toJSONSchema(schema, { io: "input", unrepresentable: "any", override: asPeopleReadIt }));
+  const {
+    $schema: _,
+    $defs = {},
+    ...converted
+  } = JSON.parse(text.replaceAll('"#/$defs/', '"#/components/schemas/')) as Json & { $defs?: object };
+  const named = Object.entries($defs as Record<string, Json>).map(([id, { id: _id, ...one }]) => [id, one] as const);
+  return { schema: converted, named: Object.fromEntries(named) };
+}
+
+/** Removes the bounds of safe integers and the patterns of formats. Metadata with a `type` replace the whole schema. */
+function asPeopleReadIt({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodTypes; jsonSchema: Json }): void {
+  const meta = z.globalRegistry.get(zodSchema) as Json | undefined;
+  if (meta?.type !== undefined) {
+    for (const key of Object.keys(jsonSchema)) delete jsonSchema[key];
+    Object.assign(jsonSchema, meta);
+  }
+  if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+  if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
+  if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
+  const { def } = zodSchema._zod;
+  // JSON has no undefined: a field of any value may be absent.
+  if (def.type === "object" && Array.isArray(jsonSchema.required)) {
+    jsonSchema.required = jsonSchema.required.filter((name: string) => def.shape[name]?._zod.def.type !== "unknown");
+  }
+}
+
+function isZod(schema: object): schema is z.ZodType {
+  return "_zod" in schema;
+}

@@ -1,0 +1,43 @@
+import { type Context, Hono } from "hono";
+import type { Catalog } from "../topology/catalog.ts";
+import { drainBody } from "./body.ts";
+import type { EngineRoutesOptions } from "./engine-routes.ts";
+import type { HttpEnv } from "./env.ts";
+import { assertOpen } from "./first-command.ts";
+
+/**
+ * The engine's routes under /v1, /metrics, /healthz, /problems and /openapi.json, with tokens, limits and problem details. They are a Worker's
+ * `fetch`, or any Hono app mounts them at its root: `app.route("/", engineRoutes(catalog))`. The first request builds them, so that a Worker
+ * starts without them. Errors: `config_invalid` for a `firstCommand` that is not open.
+ */
+export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}): Hono<HttpEnv> {
+  if (options.firstCommand) assertOpen(catalog, options.firstCommand);
+  const unmatched = new WeakSet<Request>();
+  const refusals = new WeakMap<Request, Response>();
+  let built: Pick<Hono<HttpEnv>, "fetch"> | undefined;
+  const routes = new Hono<HttpEnv>();
+  // A separate app: the outer app may come from another copy of Hono, and contexts of two copies do not mix.
+  routes.use(async (context, next) => {
+    const { builtRoutes } = await import("./engine-routes.ts");
+    built ??= builtRoutes(catalog, options, unmatched);
+    const { raw } = context.req;
+    const answer = await built.fetch(raw, context.env, executionOf(context));
+    if (!unmatched.has(raw)) return answer;
+    refusals.set(raw, answer);
+    await next();
+  });
+  routes.notFound(async ({ req: { raw } }) => {
+    await drainBody(raw);
+    return refusals.get(raw) as Response;
+  });
+  return routes;
+}
+
+/** Undefined where there is none, as in a test. */
+function executionOf(context: Context<HttpEnv>): Context<HttpEnv>["executionCtx"] | undefined {
+  try {
+    return context.executionCtx;
+  } catch {
+    return undefined;
+  }
+}

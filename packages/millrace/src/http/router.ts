@@ -1,0 +1,184 @@
+import {
+  type Env,
+  type Handler,
+  Hono,
+  type HonoRequest,
+  type MiddlewareHandler,
+  type Schema,
+  type ToSchema,
+  type TypedResponse,
+} from "hono";
+import type { BlankSchema, MergePath, MergeSchemaPath } from "hono/types";
+import type { StatusCode } from "hono/utils/http-status";
+import type { JSONParsed } from "hono/utils/types";
+import type * as z from "zod";
+import { issuesOf } from "../contract/envelope.ts";
+import type { Issue } from "../contract/errors.ts";
+import { invalidRequest } from "./invalid-request.ts";
+
+/** A body or an answer by its media types: a zod schema, or JSON Schema, which the document takes as it is. */
+type Content = Readonly<Record<string, { readonly schema: object }>>;
+
+interface Answer {
+  readonly description: string;
+  readonly headers?: object;
+  readonly content?: Content;
+}
+
+/** A route of the document. The schemas of `request` also parse its parameters; its handler reads the body. */
+export interface Route {
+  readonly method: "get" | "post" | "put" | "delete";
+  /** With names in braces: `/v1/instances/{id}`. */
+  readonly path: string;
+  readonly operationId: string;
+  readonly summary: string;
+  readonly description?: string;
+  readonly tags?: readonly string[];
+  /** Schemes of which each by itself lets a request in, each with its scopes. */
+  readonly security: readonly Readonly<Record<string, readonly string[]>>[];
+  // biome-ignore lint/suspicious/noExplicitAny: a route says nothing of the bindings that its middleware reads
+  readonly middleware?: MiddlewareHandler<any> | readonly MiddlewareHandler<any>[];
+  readonly request?: {
+    readonly params?: z.ZodObject;
+    readonly query?: z.ZodObject;
+    readonly headers?: z.ZodObject;
+    readonly body?: { readonly required?: boolean; readonly content: Content };
+  };
+  readonly responses: Readonly<Record<number | string, Answer>>;
+}
+
+/** A route with the exact types of its parts. */
+export function createRoute<const Path extends string, Given extends Omit<Route, "path"> & { path: Path }>(route: Given): Given {
+  return route;
+}
+
+/** Routes for the document, and its components. */
+export class Described {
+  readonly routes: Route[] = [];
+  readonly webhooks: Route[] = [];
+  readonly components: Record<string, Record<string, object>> = {};
+
+  /** Gives a part of the document a name: `{ $ref: "#/components/<kind>/<name>" }`. */
+  component(kind: string, name: string, value: object): void {
+    this.components[kind] = { ...this.components[kind], [name]: value };
+  }
+
+  /** Adds the routes of another app, mounted at a path. */
+  takeOver({ routes, webhooks, components }: Described, below: string): void {
+    this.routes.push(...routes.map((route) => ({ ...route, path: `${below}${route.path}` })));
+    this.webhooks.push(...webhooks);
+    for (const [kind, named] of Object.entries(components)) {
+      for (const [name, value] of Object.entries(named)) this.component(kind, name, value);
+    }
+  }
+}
+
+/** The path of a route as the router writes it. */
+type PathOf<Path extends string> = Path extends `${infer Start}/{${infer Name}}${infer Rest}` ? `${Start}/:${Name}${PathOf<Rest>}` : Path;
+
+type Read<Where extends string, Parts, Part extends string> =
+  Parts extends Record<Part, infer Of extends z.ZodObject> ? { in: Record<Where, z.input<Of>>; out: Record<Where, z.output<Of>> } : unknown;
+/** The parsed parts of a request: texts in a client, values in the handler. */
+type InputOf<Of extends Route> = Read<"param", Of["request"], "params"> &
+  Read<"query", Of["request"], "query"> &
+  Read<"header", Of["request"], "headers"> extends infer Input
+  ? Input extends object
+    ? Input
+    : object
+  : never;
+
+type AnswerOf<Said, Status extends StatusCode> = Said extends { content: infer By }
+  ? {
+      [Type in keyof By]: Type extends `${string}json`
+        ? By[Type] extends { schema: infer Of extends z.ZodType }
+          ? TypedResponse<JSONParsed<z.output<Of>>, Status, "json">
+          : never
+        : Response;
+    }[keyof By]
+  : TypedResponse<object, Status, string>;
+/** The answers of a handler, by status and schema. Errors are thrown. */
+type AnswersOf<Of extends Route> = {
+  [Status in keyof Of["responses"] & StatusCode]: AnswerOf<Of["responses"][Status], Status>;
+}[keyof Of["responses"] & StatusCode];
+/** A bare response, where one of the answers has no content. */
+type Bare<Of extends Route> = Of["responses"] extends { [status: number]: { content: object } } ? never : Response;
+
+/** The handler of a route. */
+export type RouteHandler<Of extends Route, E extends Env> = Handler<
+  E,
+  PathOf<Of["path"]>,
+  InputOf<Of>,
+  AnswersOf<Of> | Bare<Of> | Promise<AnswersOf<Of> | Bare<Of>>
+>;
+
+/** Checks a request ahead of each described route; the app sets it as the variable `beforeRoute`. Errors: its refusal. */
+export type BeforeRoute = (route: Route, request: HonoRequest) => void;
+
+/** A Hono app with described routes. It parses their parameters with the described schemas. */
+export class Routes<E extends Env = Env, S extends Schema = BlankSchema, Base extends string = "/"> extends Hono<E, S, Base> {
+  readonly described = new Described();
+
+  /** Describes a route, and answers it. Errors: `invalid_payload` for parameters that do not fit. */
+  openapi<const Of extends Route>(
+    route: Of,
+    handler: RouteHandler<Of, E>,
+  ): Routes<E, S & ToSchema<Of["method"], MergePath<Base, PathOf<Of["path"]>>, InputOf<Of>, AnswersOf<Of>>, Base> {
+    this.described.routes.push(route);
+    const { method, path, request, middleware = [] } = route;
+    const readers = PARTS.flatMap(({ part, where, sent }) => {
+      const schema = request?.[part];
+      return schema ? [reading(schema, where, sent)] : [];
+    });
+    const handlers = [aheadOf(route), ...[middleware].flat(), ...readers, handler as Handler];
+    this.on(method.toUpperCase(), routerPath(path), ...(handlers as [Handler]));
+    return this as never;
+  }
+
+  /** Mounts another app, with the description of its routes. */
+  override route<Below extends string, OtherEnv extends Env, Other extends Schema, OtherBase extends string>(
+    below: Below,
+    app: Hono<OtherEnv, Other, OtherBase>,
+  ): Routes<E, MergeSchemaPath<Other, MergePath<Base, Below>> & S, Base> {
+    super.route(below, app);
+    if (app instanceof Routes) this.described.takeOver(app.described, below === "/" ? "" : below);
+    return this as never;
+  }
+}
+
+/** A path with its names as the router writes them. */
+function routerPath(path: string): string {
+  return path.replaceAll(/\{(\w+)\}/g, ":$1");
+}
+
+/** The parts of a request in the order in which they are parsed. */
+const PARTS = [
+  { part: "query", where: "query", sent: (request: HonoRequest) => mapped(request.queries()) },
+  { part: "params", where: "param", sent: (request: HonoRequest) => request.param() },
+  { part: "headers", where: "header", sent: (request: HonoRequest) => request.header() },
+] as const;
+
+/** A parameter that came once is its text; one that came twice is a list, and schemas refuse lists. */
+function mapped(queries: Record<string, string[]>): Record<string, string | string[] | undefined> {
+  return Object.fromEntries(Object.entries(queries).map(([name, values]) => [name, values.length === 1 ? values[0] : values]));
+}
+
+function aheadOf(route: Route): MiddlewareHandler {
+  return (context, next) => {
+    (context.var as { beforeRoute?: BeforeRoute }).beforeRoute?.(route, context.req);
+    return next();
+  };
+}
+
+function reading(schema: z.ZodObject, where: "query" | "param" | "header", sent: (request: HonoRequest) => object): MiddlewareHandler {
+  return (context, next) => {
+    const read = schema.safeParse(sent(context.req));
+    if (!read.success) throw invalidRequest(issuesOf(read.error).map(where === "query" ? saidOnce : (issue) => issue));
+    context.req.addValidatedData(where, read.data);
+    return next();
+  };
+}
+
+/** Says why a list is refused: the parameter came twice. */
+function saidOnce(issue: Issue): Issue {
+  return issue.message.endsWith(", not array") ? { ...issue, message: "is there more than once: send it once" } : issue;
+}
