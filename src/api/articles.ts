@@ -1,8 +1,8 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { atomically, codeOf, instanceId, MillraceError } from "millrace";
 import {
   answers,
   BODY_REFUSALS,
+  createRoute,
   HttpRefusal,
   iso,
   isoOrNull,
@@ -11,12 +11,14 @@ import {
   page,
   pageOf,
   pageQuery,
+  Routes,
   readBody,
   reasoned,
   timestamp,
 } from "millrace/http";
 import { auditLate, effectsOf, getInstance, type Instance, listApprovals, retryInstance, type Token, undoInstance } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
+import * as z from "zod";
 import { type ArticleRow, findArticle, listArticles } from "../systems/content/article-rows.ts";
 import { ask } from "../systems/content/ask.ts";
 import type { ApiEnv } from "./env.ts";
@@ -29,28 +31,28 @@ const ArticleSchema = z
     id: z.string(),
     brand: z.string(),
     keyword: z.string(),
-    title: z.string().openapi({ description: "Text from a model: never to be shown as HTML." }),
+    title: z.string().meta({ description: "Text from a model: never to be shown as HTML." }),
     status: z.enum(STATUSES),
-    revision: z.int().openapi({ description: "Counts what became of it: 1 is the draft." }),
-    url: z.string().nullable().openapi({ description: "Where its page is, or was; null before it was first published." }),
-    post_uri: z.string().nullable().openapi({ description: "The post that announced it." }),
+    revision: z.int().meta({ description: "Counts what became of it: 1 is the draft." }),
+    url: z.string().nullable().meta({ description: "Where its page is, or was; null before it was first published." }),
+    post_uri: z.string().nullable().meta({ description: "The post that announced it." }),
     model: z.string(),
     input_tokens: z.int(),
     output_tokens: z.int(),
     created_at: timestamp,
-    published_at: timestamp.nullable().openapi({ description: "The first time." }),
+    published_at: timestamp.nullable().meta({ description: "The first time." }),
   })
-  .openapi("Article");
+  .meta({ id: "Article" });
 
 const instance = z.object({ id: z.string(), status: z.string() }).nullable();
 
 const ArticleDetailSchema = ArticleSchema.extend({
-  body: z.string().openapi({ description: "Markdown from a model, without the title." }),
-  approval_id: z.string().nullable().openapi({ description: "The question that waits for a person: answer it under /v1/approvals." }),
+  body: z.string().meta({ description: "Markdown from a model, without the title." }),
+  approval_id: z.string().nullable().meta({ description: "The question that waits for a person: answer it under /v1/approvals." }),
   instances: z
     .object({ generate: instance, publish: instance, social: instance })
-    .openapi({ description: "Which instances work on it or did; null for one that was not begun, or is pruned." }),
-}).openapi("ArticleDetail");
+    .meta({ description: "Which instances work on it or did; null for one that was not begun, or is pruned." }),
+}).meta({ id: "ArticleDetail" });
 
 const id = z.object({ id: z.string() });
 
@@ -108,7 +110,7 @@ const publish = createRoute({
 });
 
 export function articles(catalog: Catalog) {
-  return new OpenAPIHono<ApiEnv>()
+  return new Routes<ApiEnv>()
     .openapi(list, async ({ env, req, var: { caller }, json }) =>
       json(page(await listArticles(env.DB, caller.tenantId, req.valid("query")), articleView), 200),
     )

@@ -1,7 +1,18 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { MillraceError } from "millrace";
-import { answerEvents, type Followed, heardLast, mayStillRead, needs, streamed, streamHeaders, streamQuery } from "millrace/http";
+import {
+  answerEvents,
+  createRoute,
+  type Followed,
+  heardLast,
+  mayStillRead,
+  needs,
+  Routes,
+  streamed,
+  streamHeaders,
+  streamQuery,
+} from "millrace/http";
+import * as z from "zod";
 import { type Batch, findBatch } from "../systems/batches/batch.ts";
 import { countFollower, FOLLOWED, hasEnded, seenAs } from "../systems/batches/follow.ts";
 import { FORMATS } from "../systems/batches/layout.ts";
@@ -56,7 +67,7 @@ const stream = createRoute({
 });
 
 export function batchReports() {
-  return new OpenAPIHono<ApiEnv>()
+  return new Routes<ApiEnv>()
     .openapi(errors, async (context) => {
       const { format } = context.req.valid("query");
       const batch = await batchOf(context, context.req.valid("param").id);

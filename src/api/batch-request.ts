@@ -1,7 +1,7 @@
-import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { beginning, byteLength, MillraceError } from "millrace";
 import { HttpRefusal, idempotencyKey, invalidRequest, mediaTypeOf, notTaken, parseWith, readBody } from "millrace/http";
+import * as z from "zod";
 import type { BatchRequest } from "../systems/batches/accept.ts";
 import { type Batch, OPERATIONS } from "../systems/batches/batch.ts";
 import { DATASETS } from "../systems/batches/datasets.ts";

@@ -1,7 +1,7 @@
-import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { beginning } from "millrace";
 import { HttpRefusal, iso, isoOrNull, timestamp } from "millrace/http";
+import * as z from "zod";
 import { type Batch, findBatch, OPERATIONS, STATES } from "../systems/batches/batch.ts";
 import { asOf } from "../systems/batches/export.ts";
 import { FORMATS } from "../systems/batches/layout.ts";
@@ -13,17 +13,17 @@ export const BatchSchema = z
     operation: z.enum(OPERATIONS),
     dataset: z.string(),
     format: z.enum(FORMATS),
-    state: z.enum(STATES).openapi({ description: "`errored` while its instance is stopped: mend what `error` names, then retry that." }),
-    total_bytes: z.int().nullable().openapi({ description: "How large the file is; how many rows that makes is known when it is read." }),
+    state: z.enum(STATES).meta({ description: "`errored` while its instance is stopped: mend what `error` names, then retry that." }),
+    total_bytes: z.int().nullable().meta({ description: "How large the file is; how many rows that makes is known when it is read." }),
     read_bytes: z.int(),
     rows: z.object({
       done: z.int(),
-      failed: z.int().openapi({ description: "Listed one by one under `/errors`." }),
-      skipped: z.int().openapi({ description: "Were there already, just so." }),
+      failed: z.int().meta({ description: "Listed one by one under `/errors`." }),
+      skipped: z.int().meta({ description: "Were there already, just so." }),
       per_second: z.number(),
     }),
     findings: z.object({ same: z.int(), different: z.int(), only_there: z.int(), only_here: z.int() }).nullable(),
-    as_of: timestamp.nullable().openapi({
+    as_of: timestamp.nullable().meta({
       description:
         "The moment that an export of facts is of: it holds what their ledgers had taken by then, all of it. Null for anything else.",
     }),
@@ -35,7 +35,7 @@ export const BatchSchema = z
     updated_at: timestamp,
     ended_at: timestamp.nullable(),
   })
-  .openapi("Batch");
+  .meta({ id: "Batch" });
 
 export const batchParams = z.object({ id: z.string() });
 

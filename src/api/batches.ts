@@ -1,14 +1,15 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { codeOf } from "millrace";
 import {
   answers,
   BODY_REFUSALS,
+  createRoute,
   jsonBody,
   keyHeader,
   needs,
   page,
   pageOf,
   pageQuery,
+  Routes,
   readBody,
   reasoned,
   replayedHeader,
@@ -17,6 +18,7 @@ import {
   traceOf,
 } from "millrace/http";
 import type { Catalog } from "millrace/worker";
+import * as z from "zod";
 import { acceptBatch } from "../systems/batches/accept.ts";
 import { listBatches } from "../systems/batches/batch.ts";
 import { cancelBatch } from "../systems/batches/cancel.ts";
@@ -26,8 +28,8 @@ import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 
 const AcceptedSchema = BatchSchema.extend({
-  replayed: z.boolean().openapi({ description: "True when the same batch had been accepted before: nothing new was started." }),
-}).openapi("AcceptedBatch");
+  replayed: z.boolean().meta({ description: "True when the same batch had been accepted before: nothing new was started." }),
+}).meta({ id: "AcceptedBatch" });
 
 const accept = createRoute({
   method: "post",
@@ -113,7 +115,7 @@ const cancel = createRoute({
 });
 
 export function batches(catalog: Catalog) {
-  return new OpenAPIHono<ApiEnv>()
+  return new Routes<ApiEnv>()
     .openapi(accept, async (context) => {
       const { request, file, uploaded } = await readBatchRequest(context);
       const { tenantId, actor } = context.var.caller;

@@ -1,8 +1,8 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Duration } from "millrace";
 import {
   answers,
   BODY_REFUSALS,
+  createRoute,
   HttpRefusal,
   iso,
   isoOrNull,
@@ -13,10 +13,12 @@ import {
   pageByName,
   pageOf,
   pageQuery,
+  Routes,
   readBody,
   timestamp,
 } from "millrace/http";
 import { keysetPage } from "millrace/operate";
+import * as z from "zod";
 import { brandName, cycle, keyword } from "../messages/brand.ts";
 import { brandAgentOf } from "../systems/brand/brand-agents.ts";
 import { VERDICTS } from "../systems/brand/decide.ts";
@@ -64,16 +66,16 @@ const BrandSchema = z
   .object({
     brand: z.string(),
     settings: SettingsSchema,
-    updated_at: timestamp.nullable().openapi({ description: "Null while the defaults hold." }),
+    updated_at: timestamp.nullable().meta({ description: "Null while the defaults hold." }),
     updated_by: z.string().nullable(),
   })
-  .openapi("Brand");
+  .meta({ id: "Brand" });
 
 const CountsSchema = z.object({
-  live: z.int().openapi({ description: "Articles that people can read." }),
-  drafts: z.int().openapi({ description: "Articles that wait for their publication." }),
-  on_their_way: z.int().openapi({ description: "Asked for, and not a draft yet." }),
-  held: z.int().openapi({ description: "Keywords that are held back until there is room." }),
+  live: z.int().meta({ description: "Articles that people can read." }),
+  drafts: z.int().meta({ description: "Articles that wait for their publication." }),
+  on_their_way: z.int().meta({ description: "Asked for, and not a draft yet." }),
+  held: z.int().meta({ description: "Keywords that are held back until there is room." }),
 });
 
 const BrandDetailSchema = BrandSchema.extend({
@@ -81,8 +83,8 @@ const BrandDetailSchema = BrandSchema.extend({
   last_audit: z
     .object({ at: timestamp, findings: z.array(z.string()) })
     .nullable()
-    .openapi({ description: "What the agent last looked up, and had believed otherwise." }),
-}).openapi("BrandDetail");
+    .meta({ description: "What the agent last looked up, and had believed otherwise." }),
+}).meta({ id: "BrandDetail" });
 
 const DecisionSchema = z
   .object({
@@ -95,25 +97,25 @@ const DecisionSchema = z
       .object({
         content_id: z.string().optional(),
         research_id: z.string().optional(),
-        instance_id: z.string().optional().openapi({ description: "The instance that researches it." }),
+        instance_id: z.string().optional().meta({ description: "The instance that researches it." }),
         drafts: z.int().optional(),
         on_their_way: z.int().optional(),
         max_drafts: z.int().optional(),
       })
-      .openapi({ description: "What the decision rests on." }),
+      .meta({ description: "What the decision rests on." }),
   })
-  .openapi("BrandDecision");
+  .meta({ id: "BrandDecision" });
 
 const KeywordSchema = z
   .object({
     keyword: z.string(),
     state: z.enum(["live", "draft", "writing", "researching", "held", "idle"]),
-    content_id: z.string().nullable().openapi({ description: "The article that `state` speaks of." }),
-    research: z.object({ id: z.string(), made_at: timestamp }).nullable().openapi({ description: "The newest, while it is fresh." }),
+    content_id: z.string().nullable().meta({ description: "The article that `state` speaks of." }),
+    research: z.object({ id: z.string(), made_at: timestamp }).nullable().meta({ description: "The newest, while it is fresh." }),
   })
-  .openapi("BrandKeyword");
+  .meta({ id: "BrandKeyword" });
 
-const params = z.object({ brand: brandName.openapi({ param: { name: "brand", in: "path" } }) });
+const params = z.object({ brand: brandName });
 const REFUSALS = ["unauthorized", "forbidden", "invalid_payload", "brand_not_found"] as const;
 const PATH = "/v1/brands/{brand}";
 
@@ -173,7 +175,7 @@ const keywords = createRoute({
 });
 
 export function brands() {
-  return new OpenAPIHono<ApiEnv>()
+  return new Routes<ApiEnv>()
     .openapi(list, async ({ env, req, var: { caller }, json }) => {
       const { cursor = "", limit } = req.valid("query");
       const found = await listBrands(env.DB, caller.tenantId, cursor, limit + 1);

@@ -1,20 +1,22 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { chosenName, stateEvents } from "millrace";
 import {
   answers,
   BODY_REFUSALS,
+  createRoute,
   idempotencyKey,
   invalidRequest,
   isoOrNull,
   jsonBody,
   keyHeader,
   needs,
+  Routes,
   readBody,
   replayedHeader,
   replayedHeaderSchema,
   timestamp,
 } from "millrace/http";
 import type { Catalog } from "millrace/worker";
+import * as z from "zod";
 import { BudgetSet, isCeiling } from "../messages/budgets.ts";
 import type { BudgetState } from "../systems/facts/derived/budget.ts";
 import { BUDGET_LIMITS, budgetOf, canSpend, setLimit } from "../systems/facts/derived/budgets.ts";
@@ -23,39 +25,39 @@ import { problems } from "./problems.ts";
 
 const { least, usual, most } = BUDGET_LIMITS.holdSeconds;
 const cents = z.int().min(0);
-const remaining_cents = z.int().openapi({ description: "What an ask may get at most, now." });
+const remaining_cents = z.int().meta({ description: "What an ask may get at most, now." });
 
 const BudgetSchema = z
   .object({
     account: z.string(),
-    limit_cents: z.int().nullable().openapi({ description: "Null until one is set: nothing is granted without a limit." }),
-    spent_cents: z.int().openapi({ description: "All charges that have arrived." }),
-    held_cents: z.int().openapi({ description: "Granted, and neither charged, released nor expired." }),
+    limit_cents: z.int().nullable().meta({ description: "Null until one is set: nothing is granted without a limit." }),
+    spent_cents: z.int().meta({ description: "All charges that have arrived." }),
+    held_cents: z.int().meta({ description: "Granted, and neither charged, released nor expired." }),
     remaining_cents,
-    over_cents: z.int().openapi({ description: "By how much spent and held are over the limit." }),
+    over_cents: z.int().meta({ description: "By how much spent and held are over the limit." }),
     limit_set_by: z.string().nullable(),
     limit_set_at: timestamp.nullable(),
   })
-  .openapi("Budget");
+  .meta({ id: "Budget" });
 
 const AnswerSchema = z
   .object({
     granted: z.boolean(),
-    hold: z.string().nullable().openapi({ description: "Say it as `hold` in the outcome or the charge that this is for." }),
-    expires_at: timestamp.nullable().openapi({ description: "When the hold ends by itself; null when its charge has come already." }),
-    replayed: z.boolean().openapi({ description: "True when this ask had been granted before: nothing more was held." }),
-    reason: z.enum(["no_limit", "not_enough"]).nullable().openapi({ description: "Why it was not granted." }),
+    hold: z.string().nullable().meta({ description: "Say it as `hold` in the outcome or the charge that this is for." }),
+    expires_at: timestamp.nullable().meta({ description: "When the hold ends by itself; null when its charge has come already." }),
+    replayed: z.boolean().meta({ description: "True when this ask had been granted before: nothing more was held." }),
+    reason: z.enum(["no_limit", "not_enough"]).nullable().meta({ description: "Why it was not granted." }),
     remaining_cents,
   })
-  .openapi("BudgetAnswer");
+  .meta({ id: "BudgetAnswer" });
 
 const ReleasedSchema = z
   .object({
-    released: z.boolean().openapi({ description: "True for the one request that gave it back." }),
+    released: z.boolean().meta({ description: "True for the one request that gave it back." }),
     state: z.enum(["held", "settled", "released", "expired", "unknown"]),
     remaining_cents,
   })
-  .openapi("ReleasedHold");
+  .meta({ id: "ReleasedHold" });
 
 const limitSchema = z.strictObject({ limit_cents: cents.max(BUDGET_LIMITS.limitCents) });
 const askSchema = z.strictObject({
@@ -68,7 +70,7 @@ const askSchema = z.strictObject({
     .meta({ description: "For how long the amount is held; default a day, at most 30." }),
 });
 
-const account = chosenName(190).openapi({ param: { name: "account", in: "path" } });
+const account = chosenName(190);
 const PATH = "/v1/budgets/{account}";
 
 const put = createRoute({
@@ -128,7 +130,7 @@ const release = createRoute({
 });
 
 export function budgets(catalog: Catalog) {
-  return new OpenAPIHono<ApiEnv>()
+  return new Routes<ApiEnv>()
     .openapi(put, async ({ env, req, var: { caller }, json }) => {
       const { account } = req.valid("param");
       const { limit_cents } = await readBody(req, limitSchema);

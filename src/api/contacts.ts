@@ -1,4 +1,3 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { chosenName, MillraceError } from "millrace";
 import {
   acceptedAnswer,
@@ -7,17 +6,20 @@ import {
   acceptedView,
   answers,
   BODY_REFUSALS,
+  createRoute,
   iso,
   jsonBody,
   nameQuery,
   needs,
   pageByName,
   pageOf,
+  Routes,
   readBody,
   reasoned,
   timestamp,
 } from "millrace/http";
 import type { Catalog } from "millrace/worker";
+import * as z from "zod";
 import { type KeptContact, keptContactId, listContacts } from "../systems/contacts/contact.ts";
 import { pseudonymOf } from "../systems/contacts/forgotten.ts";
 import { contactBookOf } from "../systems/facts/derived/contact-books.ts";
@@ -32,20 +34,20 @@ const KeptContactSchema = z
     email: z.string(),
     name: z.string(),
     properties: z.record(z.string(), z.unknown()),
-    revision: z.int().openapi({ description: "How often it was written." }),
-    imported_by: z.string().openapi({ description: "The batch that wrote it last; `crm` if that was the CRM." }),
+    revision: z.int().meta({ description: "How often it was written." }),
+    imported_by: z.string().meta({ description: "The batch that wrote it last; `crm` if that was the CRM." }),
     updated_at: timestamp,
   })
-  .openapi("KeptContact");
+  .meta({ id: "KeptContact" });
 
 const KnownContactSchema = z
   .object({
     contact_id: z.string(),
-    canonical_id: z.string().openapi({ description: "The contact it is known as; itself, if nobody merged it into another." }),
-    merged: z.array(z.string()).openapi({ description: "Every other contact that is known as that one, by name; the first 1,000." }),
+    canonical_id: z.string().meta({ description: "The contact it is known as; itself, if nobody merged it into another." }),
+    merged: z.array(z.string()).meta({ description: "Every other contact that is known as that one, by name; the first 1,000." }),
     merged_count: z.int(),
   })
-  .openapi("KnownContact");
+  .meta({ id: "KnownContact" });
 
 const list = createRoute({
   method: "get",
@@ -86,9 +88,7 @@ const forgetSchema = reasoned.extend({
   dry_run: z.boolean().default(false).meta({ description: "True only counts what would go." }),
 });
 
-const CountsSchema = z
-  .record(z.string(), z.int())
-  .openapi({ description: "How many rows, objects or facts, by the place where they are." });
+const CountsSchema = z.record(z.string(), z.int()).meta({ description: "How many rows, objects or facts, by the place where they are." });
 
 const forget = createRoute({
   method: "post",
@@ -104,20 +104,20 @@ const forget = createRoute({
       "What would go",
       z
         .object({
-          contact_ids: z.array(z.string()).openapi({ description: "Everybody whom the contact is known as." }),
+          contact_ids: z.array(z.string()).meta({ description: "Everybody whom the contact is known as." }),
           found: CountsSchema,
-          waiting: z.int().openapi({ description: "Rows of instances under way: they are waited for." }),
-          complete: z.boolean().openapi({ description: "False when there was more to count than a request has time for." }),
+          waiting: z.int().meta({ description: "Rows of instances under way: they are waited for." }),
+          complete: z.boolean().meta({ description: "False when there was more to count than a request has time for." }),
         })
-        .openapi("ForgetPreview"),
+        .meta({ id: "ForgetPreview" }),
     ),
-    202: acceptedAnswer(z.object({ ...acceptedShape, person: z.string() }).openapi("ForgetAccepted")),
+    202: acceptedAnswer(z.object({ ...acceptedShape, person: z.string() }).meta({ id: "ForgetAccepted" })),
     ...problems(...BODY_REFUSALS),
   },
 });
 
 export function contacts(catalog: Catalog) {
-  return new OpenAPIHono<ApiEnv>()
+  return new Routes<ApiEnv>()
     .openapi(list, async (context) => {
       const { contact_id: only, cursor: after = "", limit } = context.req.valid("query");
       const found = await listContacts(context.env.DB, context.var.caller.tenantId, { after, only }, limit + 1);

@@ -1,8 +1,19 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { enqueue, logLine, MillraceError, parseBounded } from "millrace";
-import { answers, countStranger, HttpRefusal, invalidRequest, jsonBody, parseWith, readText, refuseCountedStranger } from "millrace/http";
+import {
+  answers,
+  countStranger,
+  createRoute,
+  HttpRefusal,
+  invalidRequest,
+  jsonBody,
+  parseWith,
+  Routes,
+  readText,
+  refuseCountedStranger,
+} from "millrace/http";
 import type { Catalog } from "millrace/worker";
+import * as z from "zod";
 import { assertHasCrm, crmAccount } from "../providers/crm-account.ts";
 import { crmWebhookSecret, mayBeSigned, verifyHubspotSignature } from "../providers/hubspot-signature.ts";
 import { commandsFrom, deliverySchema, deliveryShape, eventsIn, forgottenBy } from "../systems/crm/notices.ts";
@@ -22,14 +33,14 @@ const HUBSPOT_SIGNATURE = "hubspotSignature";
 
 const TakenSchema = z
   .object({
-    accepted: z.int().openapi({ description: "Commands that are committed and will look at a contact." }),
-    known: z.int().openapi({ description: "Those among them that were accepted before." }),
-    foreign: z.int().openapi({ description: "Events of another account than the deployment's: nothing follows from them." }),
+    accepted: z.int().meta({ description: "Commands that are committed and will look at a contact." }),
+    known: z.int().meta({ description: "Those among them that were accepted before." }),
+    foreign: z.int().meta({ description: "Events of another account than the deployment's: nothing follows from them." }),
     unread: z
       .int()
-      .openapi({ description: "Events that are not as HubSpot words them: nothing follows from them. The log says what is wrong." }),
+      .meta({ description: "Events that are not as HubSpot words them: nothing follows from them. The log says what is wrong." }),
   })
-  .openapi("CrmNoticesTaken");
+  .meta({ id: "CrmNoticesTaken" });
 
 const take = createRoute({
   method: "post",
@@ -52,8 +63,8 @@ const take = createRoute({
 });
 
 export function crmHooks(catalog: Catalog) {
-  const routes = new OpenAPIHono<ApiEnv>();
-  routes.openAPIRegistry.registerComponent("securitySchemes", HUBSPOT_SIGNATURE, {
+  const routes = new Routes<ApiEnv>();
+  routes.described.component("securitySchemes", HUBSPOT_SIGNATURE, {
     type: "apiKey",
     in: "header",
     name: "X-HubSpot-Signature-v3",

@@ -1,6 +1,6 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { chosenName } from "millrace";
-import { answers, isoOrNull, needs, pageByName, pageOf, timestamp } from "millrace/http";
+import { answers, createRoute, isoOrNull, needs, pageByName, pageOf, Routes, timestamp } from "millrace/http";
+import * as z from "zod";
 import { keptContactId } from "../systems/contacts/contact.ts";
 import { LINK_STATES } from "../systems/crm/links.ts";
 import { listStandings, type Standing } from "../systems/crm/standing.ts";
@@ -12,17 +12,17 @@ const LinkSchema = z
   .object({
     contact_id: z.string(),
     crm_id: z.string().nullable(),
-    state: z.enum(LINK_STATES).openapi({
+    state: z.enum(LINK_STATES).meta({
       description:
         "`none`: the CRM has never taken it. `merged`: it is known as another contact, whose record counts. `cut`: its record was deleted in the CRM.",
     }),
-    revision: z.int().openapi({ description: "The contact's own." }),
-    synced_revision: z.int().openapi({ description: "The one that the CRM has." }),
-    pending: z.boolean().openapi({ description: "The next sync looks at it." }),
+    revision: z.int().meta({ description: "The contact's own." }),
+    synced_revision: z.int().meta({ description: "The one that the CRM has." }),
+    pending: z.boolean().meta({ description: "The next sync looks at it." }),
     error: z.object({ category: z.string(), message: z.string(), correlation_id: z.string().nullable() }).nullable(),
     updated_at: timestamp.nullable(),
   })
-  .openapi("CrmLink");
+  .meta({ id: "CrmLink" });
 
 const list = createRoute({
   method: "get",
@@ -42,7 +42,7 @@ const list = createRoute({
 });
 
 export function crmLinks() {
-  return new OpenAPIHono<ApiEnv>().openapi(list, async ({ env, req, var: { caller }, json }) => {
+  return new Routes<ApiEnv>().openapi(list, async ({ env, req, var: { caller }, json }) => {
     const { contact_id: contactId, crm_id: crmId, pending, cursor = "", limit } = req.valid("query");
     const filter = { contactId, crmId, pending: pending === undefined ? undefined : pending === "true" };
     const found = await listStandings(env.DB, caller.tenantId, filter, cursor, limit + 1);

@@ -1,6 +1,20 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { beginning } from "millrace";
-import { answers, HttpRefusal, iso, isoOrNull, nameQuery, needs, page, pageByName, pageOf, pageQuery, timestamp } from "millrace/http";
+import {
+  answers,
+  createRoute,
+  HttpRefusal,
+  iso,
+  isoOrNull,
+  nameQuery,
+  needs,
+  page,
+  pageByName,
+  pageOf,
+  pageQuery,
+  Routes,
+  timestamp,
+} from "millrace/http";
+import * as z from "zod";
 import { type Failure, listFailures } from "../systems/crm/failures.ts";
 import { findAcceptedSync, findSync, listSyncs, SYNC_STATES, type Sync } from "../systems/crm/sync.ts";
 import type { ApiEnv } from "./env.ts";
@@ -10,37 +24,35 @@ const SyncSchema = z
   .object({
     sync_id: z.string(),
     scope: z.enum(["changed", "all"]),
-    state: z
-      .enum(SYNC_STATES)
-      .openapi({ description: "`errored` while its instance is stopped: mend what `error` names, then retry that." }),
+    state: z.enum(SYNC_STATES).meta({ description: "`errored` while its instance is stopped: mend what `error` names, then retry that." }),
     contacts: z.object({
-      done: z.int().openapi({ description: "Taken by the CRM." }),
-      failed: z.int().openapi({ description: "Not taken, listed one by one under `/failures`." }),
-      waiting: z.int().openapi({ description: "Put off by the CRM; they are tried again before the sync ends." }),
-      skipped: z.int().openapi({ description: "Nothing to send." }),
-      merged: z.int().openapi({ description: "Known as another contact, whose record counts." }),
-      taken: z.int().openapi({ description: "Took something over that a person had changed in the CRM." }),
+      done: z.int().meta({ description: "Taken by the CRM." }),
+      failed: z.int().meta({ description: "Not taken, listed one by one under `/failures`." }),
+      waiting: z.int().meta({ description: "Put off by the CRM; they are tried again before the sync ends." }),
+      skipped: z.int().meta({ description: "Nothing to send." }),
+      merged: z.int().meta({ description: "Known as another contact, whose record counts." }),
+      taken: z.int().meta({ description: "Took something over that a person had changed in the CRM." }),
     }),
-    chunks: z.int().openapi({ description: "Steps it took." }),
+    chunks: z.int().meta({ description: "Steps it took." }),
     instance_id: z.string(),
     error: z.object({ code: z.string(), message: z.string() }).nullable(),
     started_at: timestamp,
     updated_at: timestamp,
     ended_at: timestamp.nullable(),
   })
-  .openapi("CrmSync");
+  .meta({ id: "CrmSync" });
 
 const FailureSchema = z
   .object({
     contact_id: z.string(),
     state: z.enum(["waiting", "failed"]),
-    category: z.string().openapi({ description: "The CRM's own, such as VALIDATION_ERROR." }),
+    category: z.string().meta({ description: "The CRM's own, such as VALIDATION_ERROR." }),
     message: z.string(),
-    correlation_id: z.string().nullable().openapi({ description: "By which the CRM's support finds the call." }),
+    correlation_id: z.string().nullable().meta({ description: "By which the CRM's support finds the call." }),
     tries: z.int(),
     updated_at: timestamp,
   })
-  .openapi("CrmFailure");
+  .meta({ id: "CrmFailure" });
 
 const params = z.object({ id: z.string() });
 
@@ -84,7 +96,7 @@ const failures = createRoute({
 });
 
 export function crmSyncs() {
-  return new OpenAPIHono<ApiEnv>()
+  return new Routes<ApiEnv>()
     .openapi(list, async (context) => {
       const found = await listSyncs(context.env.DB, context.var.caller.tenantId, context.req.valid("query"));
       return context.json(page(found, syncView), 200);

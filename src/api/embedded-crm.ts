@@ -1,6 +1,6 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context, MiddlewareHandler } from "hono";
-import { answers, jsonBody, readBody } from "millrace/http";
+import { answers, createRoute, jsonBody, Routes, readBody } from "millrace/http";
+import * as z from "zod";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 
@@ -50,7 +50,7 @@ export function embeddedCrm(guarded: Guard, control: Control) {
     responses: { 200: answers("What there is", z.looseObject({})), ...problems("route_not_found", "invalid_payload") },
   });
 
-  return new OpenAPIHono<ApiEnv>()
+  return new Routes<ApiEnv>()
     .openapi(setFaults, async (context) => {
       const faults = await readBody(context.req, faultsSchema, { maxBytes: MAX_BYTES });
       await control(context, "/crm/faults", { method: "PUT", body: JSON.stringify(faults) });

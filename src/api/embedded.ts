@@ -1,7 +1,7 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context, MiddlewareHandler } from "hono";
 import { beginning, MillraceError } from "millrace";
-import { answers, callerOf, HttpRefusal, jsonBody, readBody, refuseUnreadable } from "millrace/http";
+import { answers, callerOf, createRoute, HttpRefusal, jsonBody, Routes, readBody, refuseUnreadable } from "millrace/http";
+import * as z from "zod";
 import { embeddedCrm } from "./embedded-crm.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
@@ -60,7 +60,7 @@ const readLedger = createRoute({
 });
 
 export function embedded() {
-  return new OpenAPIHono<ApiEnv>()
+  return new Routes<ApiEnv>()
     .route("/", embeddedCrm(guarded, control))
     .openapi(setFaults, async (context) => {
       const faults = await readBody(context.req, faultsSchema, { maxBytes: MAX_BYTES });

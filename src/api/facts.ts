@@ -1,7 +1,7 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { chosenName, nextHop } from "millrace";
 import {
   answers,
+  createRoute,
   iso,
   jsonBody,
   needs,
@@ -9,12 +9,14 @@ import {
   pageOf,
   pageQuery,
   problemOf,
+  Routes,
   readBody,
   timeCursor,
   timestamp,
   traceHeadersSchema,
   traceOf,
 } from "millrace/http";
+import * as z from "zod";
 import { FACT_TYPES, type Provenance, type StatedFact, statedFactSchema, traceFields } from "../messages/fact.ts";
 import type { Appended } from "../systems/facts/ledger/forgotten-facts.ts";
 import { appendEach, reusedName } from "../systems/facts/ledger/ledgers.ts";
@@ -37,15 +39,15 @@ const unreadSchema = z.strictObject({ facts: z.array(z.unknown()).min(1).max(MAX
 const AppendResultSchema = z
   .union([
     z.object({
-      status: z.int().openapi({ description: "201 for a fact that was appended, 200 for one that its ledger had." }),
+      status: z.int().meta({ description: "201 for a fact that was appended, 200 for one that its ledger had." }),
       fact_id: z.string(),
       entity: z.string(),
-      sequence: z.int().openapi({ description: "Its place in its ledger." }),
+      sequence: z.int().meta({ description: "Its place in its ledger." }),
       duplicate: z.boolean(),
     }),
     z.object({ status: z.int(), problem: ProblemSchema }),
   ])
-  .openapi("AppendResult");
+  .meta({ id: "AppendResult" });
 
 /** A fact, wherever it is read from. */
 export const factShape = {
@@ -54,8 +56,8 @@ export const factShape = {
   sequence: z.int(),
   type: z.enum(FACT_TYPES),
   subtype: z.string().nullable(),
-  occurred_at: timestamp.openapi({ description: "When it happened, by whoever stated it." }),
-  recorded_at: timestamp.openapi({ description: "When its ledger took it, by the ledger's clock." }),
+  occurred_at: timestamp.meta({ description: "When it happened, by whoever stated it." }),
+  recorded_at: timestamp.meta({ description: "When its ledger took it, by the ledger's clock." }),
   trace_id: z.string(),
   correlation_id: z.string(),
   causation_id: z.string(),
@@ -63,8 +65,8 @@ export const factShape = {
 };
 
 const ProjectedFactSchema = z
-  .object({ ...factShape, projected_at: timestamp.openapi({ description: "When its row was written, by the database's clock." }) })
-  .openapi("ProjectedFact");
+  .object({ ...factShape, projected_at: timestamp.meta({ description: "When its row was written, by the database's clock." }) })
+  .meta({ id: "ProjectedFact" });
 
 const append = createRoute({
   method: "post",
@@ -106,7 +108,7 @@ const list = createRoute({
       before: z.iso
         .datetime({ offset: true })
         .optional()
-        .openapi({ description: "Only facts recorded before this moment: where to look for a job or a trace of a time." }),
+        .meta({ description: "Only facts recorded before this moment: where to look for a job or a trace of a time." }),
       ...pageQuery,
       cursor: timeCursor((cursor) => readCursor(cursor)?.recorded_at),
     }),
@@ -118,7 +120,7 @@ const list = createRoute({
 });
 
 export function facts() {
-  return new OpenAPIHono<ApiEnv>()
+  return new Routes<ApiEnv>()
     .openapi(append, async (context) => {
       const body = await readBody(context.req, unreadSchema, { maxBytes: MAX_BYTES, items: { key: "facts", most: MAX_FACTS, at: pathOf } });
       const from: Provenance = {

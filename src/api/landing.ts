@@ -1,7 +1,7 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { html } from "hono/html";
-import { answerHtml, jsonSchema, PROBLEMS_PATH } from "millrace/http";
+import { answerHtml, createRoute, jsonSchema, PROBLEMS_PATH, Routes } from "millrace/http";
 import type { Catalog } from "millrace/worker";
+import * as z from "zod";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 
@@ -15,7 +15,7 @@ const show = createRoute({
 });
 
 export function landing(catalog: Catalog) {
-  return new OpenAPIHono<ApiEnv>().openapi(show, (context) =>
+  return new Routes<ApiEnv>().openapi(show, (context) =>
     answerHtml(context, "Millrace", content(catalog, addressOf(context.env, new URL(context.req.url)))),
   );
 }

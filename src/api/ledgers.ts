@@ -1,5 +1,5 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { answers, HttpRefusal, needs, pageQuery, wholeNumber } from "millrace/http";
+import { answers, createRoute, HttpRefusal, needs, pageQuery, Routes, wholeNumber } from "millrace/http";
+import * as z from "zod";
 import type { RecordedFact } from "../messages/fact.ts";
 import { readArchive } from "../systems/facts/archive.ts";
 import { readLedger } from "../systems/facts/ledger/ledgers.ts";
@@ -10,32 +10,32 @@ import { problems } from "./problems.ts";
 const LedgerFactSchema = z
   .object({
     ...factShape,
-    traceparent: z.string().optional().openapi({ description: "The W3C trace context that it was stated in." }),
+    traceparent: z.string().optional().meta({ description: "The W3C trace context that it was stated in." }),
     tracestate: z.string().optional(),
-    derived: z.object({ charge: z.string(), payout: z.string() }).optional().openapi({
+    derived: z.object({ charge: z.string(), payout: z.string() }).optional().meta({
       description: "The names of what follows from it, where its own said somebody who was forgotten and is another one by now.",
     }),
   })
-  .openapi("LedgerFact");
+  .meta({ id: "LedgerFact" });
 
 const LedgerSchema = z
   .object({
     entity: z.string(),
-    first: z.int().openapi({ description: "The place of the oldest fact that is kept." }),
-    last: z.int().openapi({ description: "The place of the newest fact." }),
+    first: z.int().meta({ description: "The place of the oldest fact that is kept." }),
+    last: z.int().meta({ description: "The place of the newest fact." }),
     kept: z.int(),
     unconfirmed: z
       .object({ projections: z.int(), "fact-processing": z.int() })
-      .openapi({ description: "Facts of which the consumer of a queue has not said yet that it has them." }),
-    items: z.array(LedgerFactSchema).openapi({ description: "Facts behind `after`, oldest first." }),
-    next_after: z.int().nullable().openapi({ description: "Pass it as `after` for the next page; null on the last one." }),
+      .meta({ description: "Facts of which the consumer of a queue has not said yet that it has them." }),
+    items: z.array(LedgerFactSchema).meta({ description: "Facts behind `after`, oldest first." }),
+    next_after: z.int().nullable().meta({ description: "Pass it as `after` for the next page; null on the last one." }),
   })
-  .openapi("Ledger");
+  .meta({ id: "Ledger" });
 
 const pageOfLedger = {
-  params: z.object({ entity: z.string().min(1).max(200).openapi({ description: "URL-encoded.", example: "account%2Fa1" }) }),
+  params: z.object({ entity: z.string().min(1).max(200).meta({ description: "URL-encoded.", example: "account%2Fa1" }) }),
   query: z.strictObject({
-    after: wholeNumber(0).default(0).openapi({ type: "integer", minimum: 0, default: 0 }),
+    after: wholeNumber(0).default(0).meta({ type: "integer", minimum: 0, default: 0 }),
     limit: pageQuery.limit,
   }),
 };
@@ -70,16 +70,16 @@ const archive = createRoute({
         .object({
           entity: z.string(),
           items: z.array(LedgerFactSchema),
-          next_after: z.int().nullable().openapi({ description: "Pass it as `after` for the next page; null on the last one." }),
+          next_after: z.int().nullable().meta({ description: "Pass it as `after` for the next page; null on the last one." }),
         })
-        .openapi("LedgerArchive"),
+        .meta({ id: "LedgerArchive" }),
     ),
     ...problems("unauthorized", "forbidden", "invalid_payload", "ledger_not_found"),
   },
 });
 
 export function ledgers() {
-  return new OpenAPIHono<ApiEnv>()
+  return new Routes<ApiEnv>()
     .openapi(archive, async (context) => {
       const { entity } = context.req.valid("param");
       const { env, var: bound } = context;

@@ -1,5 +1,5 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { HttpRefusal } from "millrace/http";
+import { createRoute, HttpRefusal, Routes } from "millrace/http";
+import * as z from "zod";
 import { servePage } from "../embedded/pages.ts";
 import { everPublished } from "../systems/content/live.ts";
 import type { ApiEnv } from "./env.ts";
@@ -24,9 +24,9 @@ const show = createRoute({
 });
 
 export function pages() {
-  const routes = new OpenAPIHono<ApiEnv>();
+  const routes = new Routes<ApiEnv>();
   // By hand, because OpenAPI has no word for a parameter that holds slashes.
-  routes.openAPIRegistry.registerPath(show);
+  routes.described.routes.push(show);
   routes.get("/pages/:path{.+}", async (context) => {
     const path = decoded(new URL(context.req.url).pathname.slice(PREFIX.length));
     const found = path === undefined ? null : await servePage(context.env, path, context.req.raw.headers);

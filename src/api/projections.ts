@@ -1,4 +1,3 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { type Accepted, chosenName, enqueueOne } from "millrace";
 import {
@@ -7,15 +6,18 @@ import {
   acceptedShape,
   acceptedView,
   answers,
+  createRoute,
   iso,
   isoOrNull,
   jsonBody,
   needs,
+  Routes,
   readBody,
   timestamp,
 } from "millrace/http";
 import { listInstances, UNDER_WAY } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
+import * as z from "zod";
 import { ProjectionRebuild } from "../messages/batches.ts";
 import { projectionState } from "../systems/facts/lag.ts";
 import type { ApiEnv } from "./env.ts";
@@ -27,11 +29,11 @@ const ProjectionSchema = z
     name: z.literal("facts"),
     rows: z.int(),
     ledgers: z.int(),
-    more: z.boolean().openapi({ description: "True when there are more than were counted: 100,000 of each." }),
+    more: z.boolean().meta({ description: "True when there are more than were counted: 100,000 of each." }),
     lag_ms: z
-      .object({ rows: z.int().openapi({ description: "How many rows it is measured on." }), p50: ms, p95: ms, max: ms })
+      .object({ rows: z.int().meta({ description: "How many rows it is measured on." }), p50: ms, p95: ms, max: ms })
       .nullable()
-      .openapi({
+      .meta({
         description:
           "From a ledger's clock to the database's, over the newest 1,000 rows recorded within the last hour and since the last rebuild.",
       }),
@@ -39,9 +41,9 @@ const ProjectionSchema = z
     rebuild: z
       .object({ instance_id: z.string(), status: z.string(), under_way: z.boolean(), asked_at: timestamp })
       .nullable()
-      .openapi({ description: "The last one." }),
+      .meta({ description: "The last one." }),
   })
-  .openapi("Projection");
+  .meta({ id: "Projection" });
 
 const rebuildSchema = z.strictObject({
   request: chosenName(100).meta({ description: "Names the occasion: asked for again under the same name, it is the same rebuild." }),
@@ -63,7 +65,7 @@ const asked = {
   ...needs("operate"),
   request: { body: jsonBody(rebuildSchema) },
   responses: {
-    202: acceptedAnswer(z.object(acceptedShape).openapi("RebuildAccepted")),
+    202: acceptedAnswer(z.object(acceptedShape).meta({ id: "RebuildAccepted" })),
     ...problems("invalid_json", "unauthorized", "forbidden", "payload_too_large", "unsupported_media_type", "invalid_payload"),
   },
 } as const;
@@ -89,7 +91,7 @@ const rebuildDerived = createRoute({
 });
 
 export function projections(catalog: Catalog) {
-  return new OpenAPIHono<ApiEnv>()
+  return new Routes<ApiEnv>()
     .openapi(list, async (context) => {
       const { env, var: bound } = context;
       const found = await listInstances(env, bound.caller, {

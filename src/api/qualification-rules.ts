@@ -1,5 +1,18 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { answers, BODY_REFUSALS, HttpRefusal, iso, jsonBody, needs, pageQuery, readBody, timestamp, wholeNumber } from "millrace/http";
+import {
+  answers,
+  BODY_REFUSALS,
+  createRoute,
+  HttpRefusal,
+  iso,
+  jsonBody,
+  needs,
+  pageQuery,
+  Routes,
+  readBody,
+  timestamp,
+  wholeNumber,
+} from "millrace/http";
+import * as z from "zod";
 import { FACT_PAYLOADS } from "../messages/fact.ts";
 import { decide } from "../systems/facts/decide.ts";
 import {
@@ -34,25 +47,25 @@ const trySchema = z.strictObject({
 
 const VersionSchema = z
   .object({
-    version: z.int().openapi({ description: "0 while no rules have been set: nothing is charged or paid out." }),
-    effective_at: timestamp.nullable().openapi({ description: "It decides the outcomes recorded from then on." }),
+    version: z.int().meta({ description: "0 while no rules have been set: nothing is charged or paid out." }),
+    effective_at: timestamp.nullable().meta({ description: "It decides the outcomes recorded from then on." }),
     created_at: timestamp.nullable(),
     who: z.string().nullable(),
   })
-  .openapi("RulesVersion");
-const RulesSchema = VersionSchema.extend({ rules: rulesSchema }).openapi("Rules");
+  .meta({ id: "RulesVersion" });
+const RulesSchema = VersionSchema.extend({ rules: rulesSchema }).meta({ id: "Rules" });
 
 const DecidedSchema = z
   .object({
     version: z
       .int()
       .nullable()
-      .openapi({ description: "The version that decided; null for rules that are not saved, or when there are none." }),
-    rule: z.string().nullable().openapi({ description: "The first rule that matched, or null." }),
+      .meta({ description: "The version that decided; null for rules that are not saved, or when there are none." }),
+    rule: z.string().nullable().meta({ description: "The first rule that matched, or null." }),
     charge: z.object({ account: z.string(), amount_cents: z.int() }).nullable(),
     payout: z.object({ partner: z.string(), amount_cents: z.int() }).nullable(),
   })
-  .openapi("Decided");
+  .meta({ id: "Decided" });
 
 const PATH = "/v1/qualification-rules";
 
@@ -91,7 +104,7 @@ const list = createRoute({
   ...needs("read"),
   request: {
     query: z.strictObject({
-      before: wholeNumber(1).optional().openapi({ type: "integer", description: "The `next_before` of the page before." }),
+      before: wholeNumber(1).optional().meta({ type: "integer", description: "The `next_before` of the page before." }),
       limit: pageQuery.limit,
     }),
   },
@@ -107,7 +120,7 @@ const show = createRoute({
   operationId: "getRulesVersion",
   summary: "Show one version of the rules",
   ...needs("read"),
-  request: { params: z.object({ version: wholeNumber(1).openapi({ type: "integer" }) }) },
+  request: { params: z.object({ version: wholeNumber(1).meta({ type: "integer" }) }) },
   responses: {
     200: answers("The version", RulesSchema),
     ...problems("unauthorized", "forbidden", "invalid_payload", "rules_not_found"),
@@ -128,7 +141,7 @@ const attempt = createRoute({
 });
 
 export function qualificationRules() {
-  return new OpenAPIHono<ApiEnv>()
+  return new Routes<ApiEnv>()
     .openapi(put, async ({ env, req, var: { caller }, json }) => {
       const { effective_at, ...asked } = await readBody(req, newRulesSchema, { maxBytes: MAX_RULES_BYTES });
       const at = effective_at === undefined ? undefined : Date.parse(effective_at);

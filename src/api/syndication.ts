@@ -1,5 +1,5 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { HttpRefusal, pageQuery } from "millrace/http";
+import { createRoute, HttpRefusal, pageQuery, Routes } from "millrace/http";
+import * as z from "zod";
 import { PAGE_HEADERS } from "../embedded/pages.ts";
 import { brandAddresses } from "../systems/content/addresses.ts";
 import { renderIndex } from "../systems/content/brand-index.ts";
@@ -46,7 +46,7 @@ const feed = createRoute({
 
 /** What people and feed readers are shown of a brand, made from the articles' own rows: whatever is up, and nothing else. */
 export function syndication() {
-  return new OpenAPIHono<ApiEnv>()
+  return new Routes<ApiEnv>()
     .openapi(index, async ({ env, req }) => {
       const key = brandKey(req.valid("param"));
       const { before } = req.valid("query");

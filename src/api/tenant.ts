@@ -1,4 +1,3 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { type Accepted, chosenName, codeOf, enqueueOne, instanceId, type Requester } from "millrace";
 import {
   acceptedAnswer,
@@ -7,14 +6,17 @@ import {
   acceptedView,
   answers,
   BODY_REFUSALS,
+  createRoute,
   invalidRequest,
   jsonBody,
   needs,
+  Routes,
   readBody,
   reasoned,
 } from "millrace/http";
 import { getInstance, type Operator, UNDER_WAY } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
+import * as z from "zod";
 import { TenantDelete } from "../messages/tenant.ts";
 import { endTokens, tenantPreview } from "../systems/privacy/tenant.ts";
 import type { ApiEnv } from "./env.ts";
@@ -40,14 +42,14 @@ const remove = createRoute({
   ...needs("operate"),
   request: { body: jsonBody(deleteSchema) },
   responses: {
-    200: answers("What would go", z.object({ found: z.record(z.string(), z.int()) }).openapi("TenantPreview")),
-    202: acceptedAnswer(z.object(acceptedShape).openapi("TenantDeleteAccepted")),
+    200: answers("What would go", z.object({ found: z.record(z.string(), z.int()) }).meta({ id: "TenantPreview" })),
+    202: acceptedAnswer(z.object(acceptedShape).meta({ id: "TenantDeleteAccepted" })),
     ...problems(...BODY_REFUSALS),
   },
 });
 
 export function tenant(catalog: Catalog) {
-  return new OpenAPIHono<ApiEnv>().openapi(remove, async (context) => {
+  return new Routes<ApiEnv>().openapi(remove, async (context) => {
     const { tenant: named, dry_run: isDry, ...rest } = await readBody(context.req, deleteSchema);
     const { env, var: bound } = context;
     const { tenantId, actor } = bound.caller;

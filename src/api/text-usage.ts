@@ -1,6 +1,6 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { answers, invalidRequest, iso, needs, timestamp } from "millrace/http";
+import { answers, createRoute, invalidRequest, iso, needs, Routes, timestamp } from "millrace/http";
 import { getInstance } from "millrace/operate";
+import * as z from "zod";
 import { brandName } from "../messages/brand.ts";
 import { BAD_ANSWERS } from "../systems/content/bad-answer.ts";
 import { type TextCallRow, textCallsOf, textUsage } from "../systems/content/text-calls.ts";
@@ -11,39 +11,39 @@ const DAY_MS = 86_400_000;
 const USUAL_DAYS = 30;
 const MOST_DAYS = 92;
 
-const tokens = z.int().nullable().openapi({ description: "Null where the provider did not say." });
+const tokens = z.int().nullable().meta({ description: "Null where the provider did not say." });
 
 const TextCallSchema = z
   .object({
-    attempt: z.int().openapi({ description: "1 is the first answer. Each was paid for." }),
+    attempt: z.int().meta({ description: "1 is the first answer. Each was paid for." }),
     outcome: z.enum(["written", ...BAD_ANSWERS]),
-    prompt: z.string().openapi({ description: "The prompt and its version.", example: "article.v2" }),
-    model: z.string().openapi({ description: "As the provider names it." }),
-    answer_id: z.string().nullable().openapi({ description: "What the provider calls this answer on its side." }),
-    max_tokens: z.int().openapi({ description: "The most tokens that the answer could have." }),
+    prompt: z.string().meta({ description: "The prompt and its version.", example: "article.v2" }),
+    model: z.string().meta({ description: "As the provider names it." }),
+    answer_id: z.string().nullable().meta({ description: "What the provider calls this answer on its side." }),
+    max_tokens: z.int().meta({ description: "The most tokens that the answer could have." }),
     input_tokens: tokens,
     output_tokens: tokens,
     cached_tokens: tokens,
     reasoning_tokens: tokens,
-    finish: z.string().nullable().openapi({ description: "The provider's own word for how it ended." }),
+    finish: z.string().nullable().meta({ description: "The provider's own word for how it ended." }),
     paid_at: timestamp,
   })
-  .openapi("TextCall");
+  .meta({ id: "TextCall" });
 
 const TextUsageSchema = z
   .object({
-    day: z.iso.date().openapi({ description: "In UTC." }),
+    day: z.iso.date().meta({ description: "In UTC." }),
     brand: z.string(),
     model: z.string(),
-    answers: z.int().openapi({ description: "Answers that were paid for." }),
-    bad: z.int().openapi({ description: "Of these, the ones that could not be used." }),
-    unknown: z.int().openapi({ description: "Of these, the ones whose cost the provider did not say: they are missing in the sums." }),
+    answers: z.int().meta({ description: "Answers that were paid for." }),
+    bad: z.int().meta({ description: "Of these, the ones that could not be used." }),
+    unknown: z.int().meta({ description: "Of these, the ones whose cost the provider did not say: they are missing in the sums." }),
     input_tokens: z.int(),
     output_tokens: z.int(),
-    cached_tokens: z.int().openapi({ description: "Part of the input tokens." }),
-    reasoning_tokens: z.int().openapi({ description: "Part of the output tokens." }),
+    cached_tokens: z.int().meta({ description: "Part of the input tokens." }),
+    reasoning_tokens: z.int().meta({ description: "Part of the output tokens." }),
   })
-  .openapi("TextUsage");
+  .meta({ id: "TextUsage" });
 
 const calls = createRoute({
   method: "get",
@@ -69,8 +69,8 @@ const usage = createRoute({
   request: {
     query: z.strictObject({
       brand: brandName.optional(),
-      from: z.iso.date().optional().openapi({ description: "The first day, in UTC.", example: "2026-10-01" }),
-      to: z.iso.date().optional().openapi({ description: "The last day, in UTC. Default: today." }),
+      from: z.iso.date().optional().meta({ description: "The first day, in UTC.", example: "2026-10-01" }),
+      to: z.iso.date().optional().meta({ description: "The last day, in UTC. Default: today." }),
     }),
   },
   responses: {
@@ -80,7 +80,7 @@ const usage = createRoute({
 });
 
 export function textUsages() {
-  return new OpenAPIHono<ApiEnv>()
+  return new Routes<ApiEnv>()
     .openapi(calls, async ({ env, req, var: { caller }, json }) => {
       const { id } = req.valid("param");
       const found = await textCallsOf(env.DB, caller.tenantId, id);

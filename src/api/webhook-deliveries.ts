@@ -1,8 +1,22 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { beginning, enqueueOne, instanceId, MillraceError } from "millrace";
-import { answers, BODY_REFUSALS, HttpRefusal, iso, jsonBody, needs, page, pageOf, pageQuery, readBody, timestamp } from "millrace/http";
+import {
+  answers,
+  BODY_REFUSALS,
+  createRoute,
+  HttpRefusal,
+  iso,
+  jsonBody,
+  needs,
+  page,
+  pageOf,
+  pageQuery,
+  Routes,
+  readBody,
+  timestamp,
+} from "millrace/http";
 import { keysetPage } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
+import * as z from "zod";
 import { WEBHOOK_TEST, WebhookDeliver } from "../messages/webhooks.ts";
 import { getDelivery, type LoggedDelivery, listDeliveries, testRow } from "../systems/webhooks/deliveries.ts";
 import { testOf } from "../systems/webhooks/offer.ts";
@@ -14,31 +28,31 @@ const STATES = ["pending", "sent", "failed", "gone", "skipped"] as const;
 
 const DeliverySchema = z
   .object({
-    id: z.string().openapi({ description: "Also its first instance's id, and the receiver's `webhook-id`." }),
-    instance_id: z.string().openapi({ description: "The newest instance that makes it: the first, until it is made again." }),
+    id: z.string().meta({ description: "Also its first instance's id, and the receiver's `webhook-id`." }),
+    instance_id: z.string().meta({ description: "The newest instance that makes it: the first, until it is made again." }),
     state: z.enum(STATES),
-    config_version: z.int().openapi({ description: "The version of the endpoint that matched." }),
+    config_version: z.int().meta({ description: "The version of the endpoint that matched." }),
     entity: z.string(),
     fact_id: z.string(),
     fact_type: z.string(),
     matched_at: timestamp,
-    tried: z.int().openapi({ description: "How often it was sent." }),
+    tried: z.int().meta({ description: "How often it was sent." }),
   })
-  .openapi("WebhookDelivery");
+  .meta({ id: "WebhookDelivery" });
 
 const AttemptSchema = z
   .object({
     attempt: z.int(),
     at: timestamp,
-    version: z.int().openapi({ description: "The version of the endpoint that it went to." }),
-    status: z.int().nullable().openapi({ description: "Null when there was no answer." }),
-    answer: z.string().nullable().openapi({ description: "The first KB of it, as text." }),
+    version: z.int().meta({ description: "The version of the endpoint that it went to." }),
+    status: z.int().nullable().meta({ description: "Null when there was no answer." }),
+    answer: z.string().nullable().meta({ description: "The first KB of it, as text." }),
     error: z.string().nullable(),
     ms: z.int(),
   })
-  .openapi("WebhookAttempt");
+  .meta({ id: "WebhookAttempt" });
 
-const DeliveryDetailSchema = DeliverySchema.extend({ attempts: z.array(AttemptSchema) }).openapi("WebhookDeliveryDetail");
+const DeliveryDetailSchema = DeliverySchema.extend({ attempts: z.array(AttemptSchema) }).meta({ id: "WebhookDeliveryDetail" });
 
 const testSchema = z.strictObject({});
 
@@ -91,7 +105,7 @@ const test = createRoute({
 });
 
 export function webhookDeliveries(catalog: Catalog) {
-  return new OpenAPIHono<ApiEnv>()
+  return new Routes<ApiEnv>()
     .openapi(list, async (context) => {
       const { id } = await endpointOf(context, context.req.valid("param").id);
       const { state, ...request } = context.req.valid("query");

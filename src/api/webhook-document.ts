@@ -6,10 +6,10 @@ import { WEBHOOK_TEST } from "../messages/webhooks.ts";
 
 /** The headers of a delivery, as Standard Webhooks names them, and those of its trace. */
 const headers = z.object({
-  "webhook-id": z.string().openapi({ description: "The delivery: the same at every attempt." }),
-  "webhook-timestamp": z.string().openapi({ description: "When this attempt was made, in seconds." }),
-  "webhook-signature": z.string().openapi({ description: "`v1,…` for each secret that is valid, with a space between." }),
-  traceparent: z.string().openapi({ description: "W3C trace context: the fact's trace, with a span for each attempt." }),
+  "webhook-id": z.string().meta({ description: "The delivery: the same at every attempt." }),
+  "webhook-timestamp": z.string().meta({ description: "When this attempt was made, in seconds." }),
+  "webhook-signature": z.string().meta({ description: "`v1,…` for each secret that is valid, with a space between." }),
+  traceparent: z.string().meta({ description: "W3C trace context: the fact's trace, with a span for each attempt." }),
   tracestate: z.string().optional(),
 });
 

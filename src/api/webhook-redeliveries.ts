@@ -1,8 +1,20 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { MillraceError } from "millrace";
-import { answers, BODY_REFUSALS, idempotencyKey, jsonBody, keyHeader, needs, readBody, reasoned, timestamp } from "millrace/http";
+import {
+  answers,
+  BODY_REFUSALS,
+  createRoute,
+  idempotencyKey,
+  jsonBody,
+  keyHeader,
+  needs,
+  Routes,
+  readBody,
+  reasoned,
+  timestamp,
+} from "millrace/http";
 import type { Catalog } from "millrace/worker";
+import * as z from "zod";
 import { getDelivery, REPEATABLE, type Repeated } from "../systems/webhooks/deliveries.ts";
 import { REDELIVERED_AT_ONCE, redeliver } from "../systems/webhooks/redeliver.ts";
 import type { ApiEnv } from "./env.ts";
@@ -48,8 +60,8 @@ const many = createRoute({
     202: answers(
       "On their way",
       z.object({
-        redelivered: z.int().openapi({ description: "How many this request makes again." }),
-        more: z.boolean().openapi({ description: "True when there are others." }),
+        redelivered: z.int().meta({ description: "How many this request makes again." }),
+        more: z.boolean().meta({ description: "True when there are others." }),
       }),
     ),
     ...problems(...BODY_REFUSALS, "webhook_not_found", "invalid_transition"),
@@ -61,7 +73,7 @@ export function webhookRedeliveries(catalog: Catalog) {
     const key = idempotencyKey(context.req.header("idempotency-key"));
     return redeliver(context.env, catalog, context.var.caller, { endpointId, which, key, reason });
   };
-  return new OpenAPIHono<ApiEnv>()
+  return new Routes<ApiEnv>()
     .openapi(one, async (context) => {
       const { id, delivery } = context.req.valid("param");
       await notDeleted(context, id);

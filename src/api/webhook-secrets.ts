@@ -1,5 +1,17 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { answers, BODY_REFUSALS, iso, isoOrNull, jsonBody, needs, readBody, timestamp, wholeNumber } from "millrace/http";
+import {
+  answers,
+  BODY_REFUSALS,
+  createRoute,
+  iso,
+  isoOrNull,
+  jsonBody,
+  needs,
+  Routes,
+  readBody,
+  timestamp,
+  wholeNumber,
+} from "millrace/http";
+import * as z from "zod";
 import { endSecret, rotateSecret } from "../systems/webhooks/registry.ts";
 import { MAX_OVERLAP_SECONDS, OVERLAP_SECONDS, type SecretGeneration, signingSecrets } from "../systems/webhooks/rotation.ts";
 import type { ApiEnv } from "./env.ts";
@@ -45,7 +57,7 @@ const end = createRoute({
   description: "For one that has leaked while its overlap still runs. Repeated, it changes nothing.",
   ...needs("operate"),
   request: {
-    params: z.object({ id: z.string(), generation: wholeNumber(1).openapi({ type: "integer", minimum: 1 }) }),
+    params: z.object({ id: z.string(), generation: wholeNumber(1).meta({ type: "integer", minimum: 1 }) }),
     body: jsonBody(endSchema),
   },
   responses: {
@@ -69,7 +81,7 @@ const list = createRoute({
 });
 
 export function webhookSecrets() {
-  return new OpenAPIHono<ApiEnv>()
+  return new Routes<ApiEnv>()
     .openapi(rotate, async (context) => {
       const { id } = context.req.valid("param");
       const { overlap_seconds } = await readBody(context.req, rotateSchema);

@@ -1,9 +1,9 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { beginning } from "millrace";
 import {
   answers,
   BODY_REFUSALS,
+  createRoute,
   HttpRefusal,
   idempotencyKey,
   iso,
@@ -13,11 +13,13 @@ import {
   page,
   pageOf,
   pageQuery,
+  Routes,
   readBody,
   timestamp,
 } from "millrace/http";
 import { keysetPage, operatorOf } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
+import * as z from "zod";
 import { PROCESSED } from "../messages/facts.ts";
 import { type By, type Endpoint, getEndpoint, listEndpoints } from "../systems/webhooks/endpoints.ts";
 import { change, register } from "../systems/webhooks/registry.ts";
@@ -44,22 +46,22 @@ const enableSchema = z.strictObject({ version });
 export const WebhookSchema = z
   .object({
     id: z.string(),
-    version: z.int().openapi({ description: "Grows by one with each change." }),
+    version: z.int().meta({ description: "Grows by one with each change." }),
     url: z.string(),
     fact_types: z.array(z.string()),
     description: z.string(),
     enabled: z.boolean(),
     state: z.enum(["enabled", "disabled", "deleted"]),
-    reason: z.string().nullable().openapi({ description: "Why it was disabled, when nobody asked for that." }),
+    reason: z.string().nullable().meta({ description: "Why it was disabled, when nobody asked for that." }),
     created_at: timestamp,
     changed_at: timestamp,
     changed_by: z.string(),
   })
-  .openapi("Webhook");
+  .meta({ id: "Webhook" });
 
 export const secret = z
   .string()
-  .openapi({ description: "`whsec_…`: shown this once, or again to the same request under the same `Idempotency-Key`; kept nowhere." });
+  .meta({ description: "`whsec_…`: shown this once, or again to the same request under the same `Idempotency-Key`; kept nowhere." });
 
 const params = z.object({ id: z.string() });
 
@@ -76,7 +78,7 @@ const create = createRoute({
     body: jsonBody(configSchema),
   },
   responses: {
-    201: answers("Registered, with its secret", WebhookSchema.extend({ secret }).openapi("WebhookWithSecret")),
+    201: answers("Registered, with its secret", WebhookSchema.extend({ secret }).meta({ id: "WebhookWithSecret" })),
     ...problems(...BODY_REFUSALS, "invalid_transition", "idempotency_key_reused"),
   },
 });
@@ -89,7 +91,7 @@ const list = createRoute({
   ...needs("read"),
   request: {
     query: z.strictObject({
-      deleted: z.enum(["true", "false"]).default("false").openapi({ description: "True lists deleted ones too." }),
+      deleted: z.enum(["true", "false"]).default("false").meta({ description: "True lists deleted ones too." }),
       ...pageQuery,
     }),
   },
@@ -153,7 +155,7 @@ export function webhooks(catalog: Catalog) {
     if (endpoint) await tellSwitched(context.env, catalog, context.var.caller.tenantId, endpoint);
     return changed(id, endpoint);
   };
-  return new OpenAPIHono<ApiEnv>()
+  return new Routes<ApiEnv>()
     .openapi(create, async (context) => {
       const config = await readBody(context.req, configSchema);
       const { id, secret } = await register(context.env, by(context), config, idempotencyKey(context.req.header("idempotency-key")));

@@ -1,7 +1,7 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { MillraceError, query, sql } from "millrace";
-import { answers, documentsProblems, ENGINE_PROBLEMS, engineRoutes, type HttpEnv, needs } from "millrace/http";
+import { answers, createRoute, documentsProblems, ENGINE_PROBLEMS, engineRoutes, type HttpEnv, needs, Routes } from "millrace/http";
 import type { Catalog } from "millrace/worker";
+import * as z from "zod";
 
 const PROBLEMS = {
   ...ENGINE_PROBLEMS,
@@ -22,7 +22,7 @@ const show = createRoute({
   },
 });
 
-const orders = new OpenAPIHono<HttpEnv>().openapi(show, async ({ env, req, json }) => {
+const orders = new Routes<HttpEnv>().openapi(show, async ({ env, req, json }) => {
   const { id } = req.valid("param");
   const [order] = await query<{ id: string; label: string | null }>(env.DB, sql`SELECT id, label FROM orders WHERE id = ${id}`);
   if (!order) throw new MillraceError("order_not_found", `There is no order ${id}.`);

@@ -1,11 +1,11 @@
-import { z } from "@hono/zod-openapi";
+import * as z from "zod";
 import type { Accepted } from "../intake/accept/enqueue.ts";
 import { INSTANCE_STATUSES } from "../store/instances/status.ts";
 import { replayedHeader, replayedHeaderSchema } from "./idempotency-key.ts";
 import { isoOrNull, timestamp } from "./time.ts";
 
 /** The status of the instance that has the key of a command. */
-export const instanceStatus = z.enum([...INSTANCE_STATUSES, "pruned"]).openapi({
+export const instanceStatus = z.enum([...INSTANCE_STATUSES, "pruned"]).meta({
   description:
     "The status of the instance that has the key. A repeat of an instance that is `errored`, `terminated`, `dead` or `skipped` starts nothing. `pruned`: the instance ended, and was removed by its age.",
 });
@@ -13,9 +13,9 @@ export const instanceStatus = z.enum([...INSTANCE_STATUSES, "pruned"]).openapi({
 /** The fields of the answer to an accepted command. */
 export const acceptedShape = {
   instance_id: z.string(),
-  replayed: z.boolean().openapi({ description: "True when the same command had been accepted before: nothing new was started." }),
+  replayed: z.boolean().meta({ description: "True when the same command had been accepted before: nothing new was started." }),
   instance_status: instanceStatus,
-  due_at: timestamp.nullable().openapi({ description: "When a delayed command is due; null for a command without a delay." }),
+  due_at: timestamp.nullable().meta({ description: "When a delayed command is due; null for a command without a delay." }),
   correlation_id: z.string(),
 };
 const AcceptedSchema = z.object(acceptedShape);

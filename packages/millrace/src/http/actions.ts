@@ -1,4 +1,4 @@
-import { z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { isVisible } from "../contract/chosen-name.ts";
 
 /** Every action of an operator says why: it is what the audit shows. */

@@ -1,5 +1,5 @@
-import { z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
+import * as z from "zod";
 import { issuesIn } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { type Items, parseBounded } from "../contract/limits.ts";

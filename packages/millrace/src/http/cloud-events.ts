@@ -1,5 +1,5 @@
-import * as z from "zod";
 import type { HonoRequest } from "hono";
+import * as z from "zod";
 import { MAX_ADDRESS_CHARACTERS } from "../contract/address-guard.ts";
 import { chosenName } from "../contract/chosen-name.ts";
 import { MillraceError } from "../contract/errors.ts";
@@ -41,7 +41,7 @@ const identified = cloudEventSchema.refine(({ source, id }) => characterCount(ke
   message: `must have, together with source, at most ${MAX_KEY_CHARACTERS - 1} characters`,
 });
 
-const header = (description: string) => z.string().optional().openapi({ description });
+const header = (description: string) => z.string().optional().meta({ description });
 /** The headers of binary mode, documented for those who check requests against the document. */
 export const cloudEventHeaders = {
   "ce-specversion": header("CloudEvents in binary mode: `1.0`."),

@@ -1,9 +1,9 @@
-import { z } from "@hono/zod-openapi";
+import * as z from "zod";
 import type { Instance } from "../inspect/instances.ts";
 
 export const FailureSchema = z
   .object({
-    step: z.string().openapi({ description: "As the platform names it; empty when the workflow's own code threw between steps." }),
+    step: z.string().meta({ description: "As the platform names it; empty when the workflow's own code threw between steps." }),
     code: z.string(),
     message: z.string(),
     attempts: z.int(),
@@ -18,7 +18,7 @@ export const FailureSchema = z
       description: "What may be behind it, and what to do then: an output that a person confirmed, and that the code cannot use.",
     }),
   })
-  .openapi("Failure");
+  .meta({ id: "Failure" });
 
 export function failureView(failure: Instance["error"]): z.infer<typeof FailureSchema> | null {
   if (failure === null) return null;

@@ -1,8 +1,8 @@
-import { z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { signed } from "../contract/ids.ts";
 import type { HttpEnv } from "./env.ts";
 
-export const fingerprintSchema = z.string().openapi({
+export const fingerprintSchema = z.string().meta({
   description: "Equal for equal payloads of the tenant, and tells nothing else of them: under one key no other payload is taken.",
 });
 

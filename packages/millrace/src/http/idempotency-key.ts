@@ -1,4 +1,4 @@
-import { z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { invalidRequest } from "./invalid-request.ts";
 
 export const MAX_KEY_CHARACTERS = 500;
@@ -13,7 +13,7 @@ export function keyHeader(description: string) {
     "idempotency-key": z
       .string()
       .optional()
-      .openapi({ description: `${description} 1 to ${MAX_KEY_CHARACTERS} printable ASCII characters, bare (without a comma) or quoted.` }),
+      .meta({ description: `${description} 1 to ${MAX_KEY_CHARACTERS} printable ASCII characters, bare (without a comma) or quoted.` }),
   };
 }
 

@@ -1,4 +1,4 @@
-import { z } from "@hono/zod-openapi";
+import * as z from "zod";
 import type { Page } from "../store/d1/paging.ts";
 
 /** An integer of a query or path, in decimal digits and nothing else: `0x10`, ` 5` and `05` are none. */
@@ -12,7 +12,7 @@ export function wholeNumber(min: number, max = Number.MAX_SAFE_INTEGER) {
 
 /** How a list's length is asked for. */
 function pageLimit(usual: number, most: number) {
-  return wholeNumber(1, most).default(usual).openapi({ type: "integer", minimum: 1, maximum: most, default: usual });
+  return wholeNumber(1, most).default(usual).meta({ type: "integer", minimum: 1, maximum: most, default: usual });
 }
 
 /** No list is in the order of times that are further ahead. */
@@ -27,7 +27,7 @@ export function timeCursor(timeOf: (cursor: string) => number | undefined) {
     .string()
     .refine((cursor) => (timeOf(cursor) ?? Number.POSITIVE_INFINITY) < Date.now() + FARTHEST_MS, NO_CURSOR)
     .optional()
-    .openapi(CURSOR);
+    .meta(CURSOR);
 }
 
 /** How every list in the order of times is asked for. */
@@ -48,7 +48,7 @@ export function nameQuery(usual: number, most: number) {
         return z.NEVER;
       })
       .optional()
-      .openapi(CURSOR),
+      .meta(CURSOR),
     limit: pageLimit(usual, most),
   };
 }
@@ -62,7 +62,7 @@ function nameCursor(name: string): string {
 export function pageOf<Item extends z.ZodType>(item: Item) {
   return z.object({
     items: z.array(item),
-    next_cursor: z.string().nullable().openapi({ description: "Pass it as `cursor` for the next page; null on the last one." }),
+    next_cursor: z.string().nullable().meta({ description: "Pass it as `cursor` for the next page; null on the last one." }),
   });
 }
 

@@ -1,6 +1,6 @@
-import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
+import * as z from "zod";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import { beginning } from "../contract/text.ts";
@@ -16,26 +16,24 @@ const MAX_LOGGED_CHARACTERS = 500;
 const MAX_LOGGED_FRAMES = 10;
 
 export const IssueSchema = z.object({
-  path: z.string().openapi({ description: "Dotted, such as `payload.keyword`; or the name of a header." }),
+  path: z.string().meta({ description: "Dotted, such as `payload.keyword`; or the name of a header." }),
   message: z.string(),
 });
 
 export const ProblemSchema = z
   .object({
-    type: z
-      .string()
-      .openapi({ description: "Where this deployment explains the code: a URI reference.", example: typeOf("invalid_payload") }),
+    type: z.string().meta({ description: "Where this deployment explains the code: a URI reference.", example: typeOf("invalid_payload") }),
     title: z.string(),
     status: z.int(),
-    detail: z.string().openapi({ description: "What happened, and what to do next." }),
+    detail: z.string().meta({ description: "What happened, and what to do next." }),
     code: z.string(),
-    retryable: z.boolean().openapi({ description: "True when the same request may succeed later." }),
+    retryable: z.boolean().meta({ description: "True when the same request may succeed later." }),
     issues: z.array(IssueSchema).optional(),
     did_you_mean: z.string().optional(),
-    from: z.string().optional().openapi({ description: "For `invalid_transition`: the present state." }),
+    from: z.string().optional().meta({ description: "For `invalid_transition`: the present state." }),
     to: z.string().optional(),
   })
-  .openapi("Problem");
+  .meta({ id: "Problem" });
 
 /** An error as its caller reads it. */
 type Answered = z.infer<typeof ProblemSchema>;

@@ -1,5 +1,5 @@
-import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
+import * as z from "zod";
 import { MillraceError } from "../contract/errors.ts";
 import { digest } from "../contract/ids.ts";
 import { beginning } from "../contract/text.ts";
@@ -11,7 +11,7 @@ import type { HttpEnv } from "./env.ts";
 
 /** The parameter by which somebody who may sees what is marked as sensitive. */
 export const revealQuery = {
-  reveal: z.enum(["true", "false"]).optional().openapi({
+  reveal: z.enum(["true", "false"]).optional().meta({
     description: "True shows what is marked as sensitive, which needs the scope `reveal`, and is a row of the audit. Default `[redacted]`.",
   }),
 };

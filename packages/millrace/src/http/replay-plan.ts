@@ -1,5 +1,5 @@
-import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
+import * as z from "zod";
 import type { Hide } from "../contract/hide.ts";
 import { REPLAY_OUTCOMES, type ReplayPlan } from "../operate/letters/plan-replay.ts";
 import { INSTANCE_STATUSES } from "../store/instances/status.ts";
@@ -9,13 +9,13 @@ import { ProblemSchema, problemOf } from "./problem.ts";
 
 export const ReplayPlanSchema = z
   .object({
-    outcome: z.enum(REPLAY_OUTCOMES).openapi({
+    outcome: z.enum(REPLAY_OUTCOMES).meta({
       description:
         "`starts` an instance; `duplicate`: an instance of the same work has the key, and nothing is sent; `follows`: an event's routes are followed; `sent`: back to a pull queue; `refused`: the letter stays open, and `refused` says why; `settled`: somebody has settled it.",
     }),
     why: z.string(),
     refused: z.union([ProblemSchema, z.null()]),
-    queue: z.string().nullable().openapi({ description: "The queue that it would go to." }),
+    queue: z.string().nullable().meta({ description: "The queue that it would go to." }),
     identity: z
       .object({
         tenant_id: z.string(),
@@ -25,13 +25,13 @@ export const ReplayPlanSchema = z
         fingerprint: fingerprintSchema,
       })
       .nullable()
-      .openapi({ description: "The name under which the message would be sent; null where it has none that can be read." }),
+      .meta({ description: "The name under which the message would be sent; null where it has none that can be read." }),
     instance: z
       .object({ id: z.string(), status: z.enum([...INSTANCE_STATUSES, "pruned"]) })
       .nullable()
-      .openapi({ description: "Of a command: the instance whose key it is now; null where the key is free." }),
+      .meta({ description: "Of a command: the instance whose key it is now; null where the key is free." }),
   })
-  .openapi("ReplayPlan");
+  .meta({ id: "ReplayPlan" });
 
 /** A plan for people. What is withheld of its message is hidden in every text that says something of that; the rest is the engine's own. */
 export function replayPlanView(

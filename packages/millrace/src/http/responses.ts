@@ -1,4 +1,4 @@
-import type { z } from "@hono/zod-openapi";
+import type * as z from "zod";
 
 /** Documents one good answer. */
 export function answers<Schema extends z.ZodType>(description: string, schema: Schema) {

@@ -1,6 +1,6 @@
-import { z } from "@hono/zod-openapi";
+import * as z from "zod";
 
-export const timestamp = z.iso.datetime().openapi({ example: "2026-10-01T09:30:00.000Z" });
+export const timestamp = z.iso.datetime().meta({ example: "2026-10-01T09:30:00.000Z" });
 
 /** The engine counts milliseconds; people read ISO 8601. */
 export function iso(at: number): string {

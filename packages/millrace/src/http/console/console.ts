@@ -1,9 +1,10 @@
 import { randomBytes } from "node:crypto";
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { html } from "hono/html";
+import * as z from "zod";
 import type { HttpEnv } from "../env.ts";
 import { HttpRefusal, problems } from "../problem.ts";
+import { createRoute, Routes } from "../router.ts";
 import { consoleSignIn } from "../routes/sign-in.ts";
 import { script, style } from "./built.js";
 
@@ -38,12 +39,12 @@ const showBelow = createRoute({
 });
 
 /** The operator's page and all that it is made of: whoever opens it needs no token, and sees nothing without one. */
-export function consolePage(): OpenAPIHono<HttpEnv> {
-  const routes = new OpenAPIHono<HttpEnv>();
+export function consolePage(): Routes<HttpEnv> {
+  const routes = new Routes<HttpEnv>();
   routes.route("/", consoleSignIn());
   routes.openapi(show, answerShell);
   // By hand, because OpenAPI has no word for a parameter that holds slashes.
-  routes.openAPIRegistry.registerPath(showBelow);
+  routes.described.routes.push(showBelow);
   routes.get(`${CONSOLE_PATH}/:path{.*}`, (context) => (context.req.path.startsWith(ASSETS) ? answerAsset(context) : answerShell(context)));
   return routes;
 }

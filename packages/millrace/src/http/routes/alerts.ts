@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { type AlertDelivery, deliveriesOf } from "../../inspect/alert-delivery.ts";
 import { listAlerts } from "../../inspect/alerts.ts";
 import { MAX_MUTE_MS, mute } from "../../operate/mute-alert.ts";
@@ -11,32 +11,33 @@ import type { HttpEnv } from "../env.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const AlertSchema = z
   .object({
     id: z.string(),
     rule: z.string(),
-    state: z.enum(ALERT_STATES).openapi({ description: "`pending`: seen, but not for as long as its rule asks for." }),
+    state: z.enum(ALERT_STATES).meta({ description: "`pending`: seen, but not for as long as its rule asks for." }),
     severity: z.enum(SEVERITIES),
-    labels: z.record(z.string(), z.string()).openapi({ description: "What its group has in common, such as a queue." }),
-    value: z.number().openapi({ description: "As it was seen last; written once a minute." }),
-    count: z.int().nullable().openapi({ description: "How often it has happened; null where the rule is about a level." }),
-    examples: z.array(z.string()).openapi({ description: "At most three ids of instances or dead letters." }),
+    labels: z.record(z.string(), z.string()).meta({ description: "What its group has in common, such as a queue." }),
+    value: z.number().meta({ description: "As it was seen last; written once a minute." }),
+    count: z.int().nullable().meta({ description: "How often it has happened; null where the rule is about a level." }),
+    examples: z.array(z.string()).meta({ description: "At most three ids of instances or dead letters." }),
     since: timestamp,
-    last_at: timestamp.openapi({ description: "When it was seen last." }),
+    last_at: timestamp.meta({ description: "When it was seen last." }),
     fired_at: timestamp.nullable(),
-    notice_at: timestamp.nullable().openapi({ description: "When its last notice was made, whether or not anybody was to hear of it." }),
-    told_at: timestamp.nullable().openapi({ description: "When every channel had accepted that notice; null until then." }),
-    delivery: DeliverySchema.nullable().openapi({
+    notice_at: timestamp.nullable().meta({ description: "When its last notice was made, whether or not anybody was to hear of it." }),
+    told_at: timestamp.nullable().meta({ description: "When every channel had accepted that notice; null until then." }),
+    delivery: DeliverySchema.nullable().meta({
       description: "How that notice is sent; null where no channel is set, and before its message has come to its instance.",
     }),
     resolved_at: timestamp.nullable(),
     muted: z.object({ until: timestamp, reason: z.string() }).nullable(),
   })
-  .openapi("Alert");
+  .meta({ id: "Alert" });
 
-const MutedSchema = z.object({ action_id: z.string(), changed: z.boolean() }).openapi("AlertMuted");
+const MutedSchema = z.object({ action_id: z.string(), changed: z.boolean() }).meta({ id: "AlertMuted" });
 
 const params = z.object({ id: z.string().min(1).max(64) });
 const muting = reasoned.extend({
@@ -80,7 +81,7 @@ const unmuteRoute = createRoute({
 });
 
 export function alerts() {
-  return new OpenAPIHono<HttpEnv>()
+  return new Routes<HttpEnv>()
     .openapi(list, async ({ env, req, json }) => {
       const alerts = await listAlerts(env, req.valid("query"));
       const deliveries = await deliveriesOf(env, alerts.items);

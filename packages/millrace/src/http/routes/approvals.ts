@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import type { Hide } from "../../contract/hide.ts";
 import { type ApprovalRow, getApproval, listApprovals } from "../../inspect/approvals.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
@@ -13,6 +13,7 @@ import { page, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { redactionFor, revealQuery } from "../redaction.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const STATES = ["pending", "approved", "rejected"] as const;
@@ -23,21 +24,21 @@ const ApprovalSchema = z
     instance_id: z.string(),
     workflow: z.string(),
     step: z.string(),
-    question: z.string().openapi({ description: "What a yes leads to. Text: never to be shown as HTML." }),
-    details: z.record(z.string(), z.unknown()).nullable().openapi({ description: "What to look at before answering." }),
+    question: z.string().meta({ description: "What a yes leads to. Text: never to be shown as HTML." }),
+    details: z.record(z.string(), z.unknown()).nullable().meta({ description: "What to look at before answering." }),
     state: z.enum(STATES),
-    over: z.string().nullable().openapi({
+    over: z.string().nullable().meta({
       description:
         "Of a pending one that takes no answer any more: how its instance stands, such as `terminated`. `?state=pending` leaves it out. Else null.",
     }),
-    otherwise: z.enum(["approve", "reject"]).openapi({ description: "What becomes true if nobody answers until `due_at`." }),
+    otherwise: z.enum(["approve", "reject"]).meta({ description: "What becomes true if nobody answers until `due_at`." }),
     due_at: timestamp,
-    decided_by: z.string().nullable().openapi({ description: "The actor who answered; null when nobody did in time, or has yet." }),
+    decided_by: z.string().nullable().meta({ description: "The actor who answered; null when nobody did in time, or has yet." }),
     reason: z.string().nullable(),
     asked_at: timestamp,
     decided_at: timestamp.nullable(),
   })
-  .openapi("Approval");
+  .meta({ id: "Approval" });
 
 const list = createRoute({
   method: "get",
@@ -50,8 +51,8 @@ const list = createRoute({
   request: {
     query: z.strictObject({
       state: z.enum(STATES).optional(),
-      workflow: z.string().optional().openapi({ description: KNOWN_NAMES }),
-      instance: z.string().optional().openapi({ description: "The id of the instance that asks." }),
+      workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
+      instance: z.string().optional().meta({ description: "The id of the instance that asks." }),
       ...pageQuery,
     }),
   },
@@ -78,7 +79,7 @@ const approve = decision("approve", "Say yes: the instance goes on");
 const reject = decision("reject", "Say no: the instance goes on without it");
 
 export function approvals(catalog: Catalog) {
-  return new OpenAPIHono<HttpEnv>()
+  return new Routes<HttpEnv>()
     .openapi(list, async (context) => {
       const filter = context.req.valid("query");
       const found = await listApprovals(context.env, context.var.caller, filter);

@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { parseEntryKey } from "../../contract/ids.ts";
 import { aboutThese } from "../../inspect/about.ts";
 import { type BulkItemRow, type BulkRow, getBulkAction, listBulkActions, listBulkItems } from "../../inspect/bulk-actions.ts";
@@ -18,6 +18,7 @@ import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from 
 import { NO_CURSOR, nameQuery, page, pageByName, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const STATES = ["running", "complete", "stopped", "aborted"] as const;
@@ -26,54 +27,54 @@ const BulkActionSchema = z
   .object({
     id: z.string(),
     verb: z.string(),
-    state: z.enum(STATES).openapi({
+    state: z.enum(STATES).meta({
       description: "`stopped`: too much of a stage failed, or its instance did, as `why` says · `aborted`: an operator has halted it.",
     }),
     why: z
       .string()
       .nullable()
-      .openapi({ description: "Why it stopped, or who halted it, and what to do; null where there is nothing to say." }),
+      .meta({ description: "Why it stopped, or who halted it, and what to do; null where there is nothing to say." }),
     actor: z.string(),
     reason: z.string(),
-    filter: z.record(z.string(), z.unknown()).nullable().openapi({ description: "Null where ids were given." }),
+    filter: z.record(z.string(), z.unknown()).nullable().meta({ description: "Null where ids were given." }),
     ramp: z.array(z.int()),
     rate_per_second: z.number(),
     stop_at_error_rate: z.number(),
     settle_within_seconds: z.number(),
-    undo: z.boolean().nullable().openapi({
+    undo: z.boolean().nullable().meta({
       description:
         "False: what was done is left standing; true: it is taken back, where it can be. Null for a verb that takes nothing back.",
     }),
-    matched: z.int().openapi({ description: "What it is about, frozen at `created_at`: always done + skipped + failed + left." }),
+    matched: z.int().meta({ description: "What it is about, frozen at `created_at`: always done + skipped + failed + left." }),
     done: z.int(),
-    skipped: z.int().openapi({
+    skipped: z.int().meta({
       description: "Left out: there was nothing to do any more. The `why` of each says who acted on it before, if somebody did.",
     }),
-    failed: z.int().openapi({ description: "Refused, failed again, or in doubt (`in_doubt`) until a person answers." }),
+    failed: z.int().meta({ description: "Refused, failed again, or in doubt (`in_doubt`) until a person answers." }),
     left: z.int(),
-    instance_id: z.string().openapi({ description: "The instance that works on it." }),
+    instance_id: z.string().meta({ description: "The instance that works on it." }),
     created_at: timestamp,
     updated_at: timestamp,
     ended_at: timestamp.nullable(),
   })
-  .openapi("BulkAction");
+  .meta({ id: "BulkAction" });
 
 const ItemSchema = z
   .object({
-    n: z.int().openapi({ description: "Its place in the order, from 0." }),
-    target: z.string().openapi({ description: "The instance, dead letter, effect (by its key) or delivery." }),
-    instance_id: z.string().nullable().openapi({ description: "Of an effect, the instance that it belongs to; null for other things." }),
-    about: z.string().nullable().openapi({
+    n: z.int().meta({ description: "Its place in the order, from 0." }),
+    target: z.string().meta({ description: "The instance, dead letter, effect (by its key) or delivery." }),
+    instance_id: z.string().nullable().meta({ description: "Of an effect, the instance that it belongs to; null for other things." }),
+    about: z.string().nullable().meta({
       description:
         "The workflow and subject of an instance, for an effect with its step in front, the type and key of a dead letter; null for what is none of these, or not kept any more.",
     }),
     result: z.enum(BULK_RESULTS),
     code: z.string().nullable(),
-    why: z.string().nullable().openapi({ description: "Why it was left out or has failed, and what to do." }),
-    action_id: z.string().openapi({ description: "The action on it, as the audit has it." }),
+    why: z.string().nullable().meta({ description: "Why it was left out or has failed, and what to do." }),
+    action_id: z.string().meta({ description: "The action on it, as the audit has it." }),
     at: timestamp,
   })
-  .openapi("BulkItem");
+  .meta({ id: "BulkItem" });
 
 const PlanSchema = z
   .object({
@@ -84,13 +85,13 @@ const PlanSchema = z
         refused: z.string().nullable().meta({ description: "Why it would be refused now; null when it would be done." }),
       }),
     ),
-    stages: z.array(z.int()).openapi({ description: "How many each stage would have." }),
+    stages: z.array(z.int()).meta({ description: "How many each stage would have." }),
     parts: z
       .array(z.object({ what: z.string(), count: z.int(), follows: z.string() }))
-      .openapi({ description: "Of doubts: how many each step has, and what follows for these. Empty for other verbs." }),
-    follows: z.string().nullable().openapi({ description: "What to know before it begins, such as that it is final; null for nothing." }),
+      .meta({ description: "Of doubts: how many each step has, and what follows for these. Empty for other verbs." }),
+    follows: z.string().nullable().meta({ description: "What to know before it begins, such as that it is final; null for nothing." }),
   })
-  .openapi("BulkPlan");
+  .meta({ id: "BulkPlan" });
 
 const params = z.object({ id: z.string() });
 const READ_REFUSALS = ["unauthorized", "forbidden", "bulk_action_not_found", "invalid_payload"] as const;
@@ -113,7 +114,7 @@ const start = createRoute({
   responses: {
     200: answers("A dry run: what it would be about", PlanSchema),
     202: {
-      ...answers("It runs", BulkActionSchema.extend({ replayed: z.boolean() }).openapi("StartedBulkAction")),
+      ...answers("It runs", BulkActionSchema.extend({ replayed: z.boolean() }).meta({ id: "StartedBulkAction" })),
       headers: replayedHeaderSchema,
     },
     ...problems(...BODY_REFUSALS, "idempotency_key_reused", "more_matched", "bulk_actions_running", "config_invalid"),
@@ -167,7 +168,7 @@ const steering = (verb: "abort" | "resume", summary: string, description: string
     ...needs("operate"),
     request: { params, body: jsonBody(reasoned) },
     responses: {
-      202: answers("So it does", BulkActionSchema.extend({ action_id: z.string() }).openapi("SteeredBulkAction")),
+      202: answers("So it does", BulkActionSchema.extend({ action_id: z.string() }).meta({ id: "SteeredBulkAction" })),
       ...problems(...BODY_REFUSALS, "bulk_action_not_found", "invalid_transition", "bulk_actions_running", "config_invalid"),
     },
   });
@@ -181,7 +182,7 @@ const resumeRoute = steering(
 
 export function bulkActions(catalog: Catalog) {
   const view = (bulk: BulkRow) => bulkView(catalog, bulk);
-  return new OpenAPIHono<HttpEnv>()
+  return new Routes<HttpEnv>()
     .openapi(start, async (context) => {
       const key = idempotencyKey(context.req.header("idempotency-key"));
       const { dry_run, at_most, rate_per_second, stop_at_error_rate, settle_within_seconds, ...asked } = await readBody(

@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { chosenName } from "../../contract/chosen-name.ts";
 import { inDevelopment } from "../../contract/development.ts";
 import { MillraceError } from "../../contract/errors.ts";
@@ -20,6 +20,7 @@ import { MAX_KEY_CHARACTERS } from "../idempotency-key.ts";
 import { ProblemSchema, problemOf, problems } from "../problem.ts";
 import type { Problems } from "../problems.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 
 const KINDS = ["command", "event"] as const;
 
@@ -27,74 +28,67 @@ const MessageSchema = z
   .object({
     type: z.string(),
     kind: z.enum(KINDS),
-    version: z.int().openapi({ description: "Of its payload." }),
-    queue: z.string().openapi({ description: "The queue or the lane that it travels on." }),
+    version: z.int().meta({ description: "Of its payload." }),
+    queue: z.string().meta({ description: "The queue or the lane that it travels on." }),
     door: z
       .object({
-        scope: z.string().nullable().openapi({ description: "What a token needs to send it; null: no token may." }),
-        route: z.string().openapi({ description: "The route that is made for it." }),
+        scope: z.string().nullable().meta({ description: "What a token needs to send it; null: no token may." }),
+        route: z.string().meta({ description: "The route that is made for it." }),
       })
       .nullable()
-      .openapi({ description: "How it comes from outside; null: only this deployment says it." }),
-    payload_schema: z
-      .looseObject({})
-      .openapi({ description: "Its payload, as JSON Schema; with `examples` where its definition has some." }),
-    performer: z.string().nullable().openapi({ description: "The workflow that performs a command." }),
+      .meta({ description: "How it comes from outside; null: only this deployment says it." }),
+    payload_schema: z.looseObject({}).meta({ description: "Its payload, as JSON Schema; with `examples` where its definition has some." }),
+    performer: z.string().nullable().meta({ description: "The workflow that performs a command." }),
     follows: z
       .array(
         z.object({
           do: z.enum(["start", "send", "signal", "project", "call"]),
-          workflow: z.string().nullable().openapi({ description: "Of `start`." }),
-          type: z.string().nullable().openapi({ description: "Of `send`: the command." }),
+          workflow: z.string().nullable().meta({ description: "Of `start`." }),
+          type: z.string().nullable().meta({ description: "Of `send`: the command." }),
         }),
       )
-      .openapi({ description: "What its route leads an event to." }),
+      .meta({ description: "What its route leads an event to." }),
   })
-  .openapi("CatalogMessage");
+  .meta({ id: "CatalogMessage" });
 
 const QueueSchema = z
   .object({
     name: z.string(),
-    is_lane: z.boolean().openapi({ description: "One message after another for each key." }),
+    is_lane: z.boolean().meta({ description: "One message after another for each key." }),
     carries: z.enum(["commands", "events"]),
     retries: z.object({ limit: z.int(), initial_seconds: z.number(), max_seconds: z.number() }),
     batch_size: z.int(),
-    batch_wait_seconds: z.number().openapi({ description: "So long a batch waits for more messages." }),
-    concurrency: z.int().openapi({ description: "Batches at one moment; of a lane, instances of one key." }),
+    batch_wait_seconds: z.number().meta({ description: "So long a batch waits for more messages." }),
+    concurrency: z.int().meta({ description: "Batches at one moment; of a lane, instances of one key." }),
     has_priorities: z.boolean(),
   })
-  .openapi("CatalogQueue");
+  .meta({ id: "CatalogQueue" });
 
 const WorkflowSchema = z
   .object({
     name: z.string(),
-    on: z
-      .object({ kind: z.enum(KINDS), type: z.string() })
-      .openapi({ description: "The command that it performs, or the event it follows." }),
-    deadline_seconds: z
-      .number()
-      .nullable()
-      .openapi({ description: "Longer than this, an instance is overdue; null where it says nothing." }),
-    step_mode: z.enum(["platform", "lean"]).openapi({ description: "How it takes its steps, but for those that say otherwise." }),
+    on: z.object({ kind: z.enum(KINDS), type: z.string() }).meta({ description: "The command that it performs, or the event it follows." }),
+    deadline_seconds: z.number().nullable().meta({ description: "Longer than this, an instance is overdue; null where it says nothing." }),
+    step_mode: z.enum(["platform", "lean"]).meta({ description: "How it takes its steps, but for those that say otherwise." }),
     steps: z
       .array(z.object({ name: z.string(), class: z.enum(RECORDED_CLASSES) }))
-      .openapi({ description: "Guarded steps that were seen, each with its effect class." }),
-    emits: z.array(z.object({ kind: z.enum(KINDS), type: z.string() })).openapi({ description: "Messages that were seen to be emitted." }),
+      .meta({ description: "Guarded steps that were seen, each with its effect class." }),
+    emits: z.array(z.object({ kind: z.enum(KINDS), type: z.string() })).meta({ description: "Messages that were seen to be emitted." }),
   })
-  .openapi("CatalogWorkflow");
+  .meta({ id: "CatalogWorkflow" });
 
 const CatalogSchema = z
   .object({
     messages: z.array(MessageSchema),
     queues: z.array(QueueSchema),
     workflows: z.array(WorkflowSchema),
-    seen_instances: z.int().openapi({ description: "Of how many of your newest instances `steps` and `emits` tell, at most." }),
+    seen_instances: z.int().meta({ description: "Of how many of your newest instances `steps` and `emits` tell, at most." }),
     first_command: z
       .object({ type: z.string(), payload: z.unknown(), why: z.string() })
       .nullable()
-      .openapi({ description: "What to try first, on a development machine that has something to try." }),
+      .meta({ description: "What to try first, on a development machine that has something to try." }),
   })
-  .openapi("Catalog");
+  .meta({ id: "Catalog" });
 
 const show = createRoute({
   method: "get",
@@ -117,9 +111,9 @@ const draftSchema = z.strictObject({
 
 const CheckedSchema = z
   .object({
-    key: z.string().nullable().openapi({ description: "Names the work; null for an event without `idempotency_key`, which needs one." }),
+    key: z.string().nullable().meta({ description: "Names the work; null for an event without `idempotency_key`, which needs one." }),
     subject: z.string().nullable(),
-    outcome: z.enum(["new", "repeat", "reused", "refused"]).openapi({
+    outcome: z.enum(["new", "repeat", "reused", "refused"]).meta({
       description: [
         "`new`: nobody has the key; `repeat`: the same was asked for before, and nothing new would follow;",
         "`reused`: something else was, and it would be refused; `refused`: it is no such message.",
@@ -128,10 +122,10 @@ const CheckedSchema = z
     holder: z
       .object({ id: z.string(), status: z.enum([...INSTANCE_STATUSES, "pruned", "stated"]) })
       .nullable()
-      .openapi({ description: "Who has the key: an instance, what is left of one, or an event." }),
-    refused: z.union([ProblemSchema, z.null()]).openapi({ description: "What it would be answered, where it is `refused`." }),
+      .meta({ description: "Who has the key: an instance, what is left of one, or an event." }),
+    refused: z.union([ProblemSchema, z.null()]).meta({ description: "What it would be answered, where it is `refused`." }),
   })
-  .openapi("CheckedMessage");
+  .meta({ id: "CheckedMessage" });
 
 const check = createRoute({
   method: "post",
@@ -148,7 +142,7 @@ const check = createRoute({
 /** What a deployment is made of. `first` is what a new user is shown to try. */
 export function catalogRoutes(catalog: Catalog, first?: FirstCommand) {
   let said: Pick<z.infer<typeof CatalogSchema>, "messages" | "queues"> | undefined;
-  return new OpenAPIHono<HttpEnv>()
+  return new Routes<HttpEnv>()
     .openapi(show, async ({ env, var: { caller }, json }) => {
       const seen = await seenSteps(env, caller);
       said ??= { messages: messagesIn(catalog).map(messageView), queues: queuesIn(catalog).map(queueView) };

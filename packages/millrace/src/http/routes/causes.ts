@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { type Cause, listInstanceCauses, listLetterCauses } from "../../inspect/causes.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
 import type { Catalog } from "../../topology/catalog.ts";
@@ -8,16 +8,17 @@ import { KNOWN_NAMES, refuseUnknownNames } from "../known-names.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { iso, timestamp } from "../time.ts";
 
 const common = {
-  id: z.string().openapi({ description: "Stable: the same failure has the same id. A list filters by it (`cause=`)." }),
+  id: z.string().meta({ description: "Stable: the same failure has the same id. A list filters by it (`cause=`)." }),
   message_type: z.string().nullable(),
-  step: z.string().nullable().openapi({ description: "The step that failed, where the error names one." }),
-  message: z.string().openapi({ description: "What the error says, without numbers, ids, quoted values and the like." }),
-  count: z.int().openapi({ description: "How many there are now, exactly." }),
-  first_at: timestamp.openapi({ description: "When the first was seen, since there were none." }),
-  last_at: timestamp.openapi({ description: "When the last was seen." }),
+  step: z.string().nullable().meta({ description: "The step that failed, where the error names one." }),
+  message: z.string().meta({ description: "What the error says, without numbers, ids, quoted values and the like." }),
+  count: z.int().meta({ description: "How many there are now, exactly." }),
+  first_at: timestamp.meta({ description: "When the first was seen, since there were none." }),
+  last_at: timestamp.meta({ description: "When the last was seen." }),
 };
 
 const LetterCauseSchema = z
@@ -25,13 +26,13 @@ const LetterCauseSchema = z
     ...common,
     queue: z.string(),
     reason: z.string(),
-    dead_letter_id: z.string().nullable().openapi({ description: "The newest." }),
+    dead_letter_id: z.string().nullable().meta({ description: "The newest." }),
   })
-  .openapi("DeadLetterCause");
+  .meta({ id: "DeadLetterCause" });
 
 const InstanceCauseSchema = z
-  .object({ ...common, workflow: z.string(), code: z.string(), instance_id: z.string().nullable().openapi({ description: "The newest." }) })
-  .openapi("InstanceCause");
+  .object({ ...common, workflow: z.string(), code: z.string(), instance_id: z.string().nullable().meta({ description: "The newest." }) })
+  .meta({ id: "InstanceCause" });
 
 const refusals = problems("unauthorized", "forbidden", "invalid_payload");
 
@@ -44,12 +45,12 @@ const ofLetters = createRoute({
   ...needs("read"),
   request: {
     query: z.strictObject({
-      queue: z.string().optional().openapi({ description: KNOWN_NAMES }),
+      queue: z.string().optional().meta({ description: KNOWN_NAMES }),
       reason: z
         .string()
         .optional()
-        .openapi({ description: `A code, or \`exhausted\`. ${KNOWN_NAMES}` }),
-      type: z.string().optional().openapi({ description: "The message's type." }),
+        .meta({ description: `A code, or \`exhausted\`. ${KNOWN_NAMES}` }),
+      type: z.string().optional().meta({ description: "The message's type." }),
       ...pageQuery,
     }),
   },
@@ -65,7 +66,7 @@ const ofInstances = createRoute({
   ...needs("read"),
   request: {
     query: z.strictObject({
-      workflow: z.string().optional().openapi({ description: KNOWN_NAMES }),
+      workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
       code: z.string().optional(),
       ...pageQuery,
     }),
@@ -75,7 +76,7 @@ const ofInstances = createRoute({
 
 /** Failures grouped by what they have in common. */
 export function causes(catalog: Catalog, codes: readonly string[]) {
-  return new OpenAPIHono<HttpEnv>()
+  return new Routes<HttpEnv>()
     .openapi(ofLetters, async (context) => {
       const filter = context.req.valid("query");
       const found = await listLetterCauses(context.env, context.var.caller, filter, redactionOf(catalog));

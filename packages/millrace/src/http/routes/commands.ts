@@ -1,5 +1,5 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
+import * as z from "zod";
 import { assertMayAsk } from "../../access/may-ask.ts";
 import { MAX_ADDRESS_CHARACTERS } from "../../contract/address-guard.ts";
 import { chosenName } from "../../contract/chosen-name.ts";
@@ -28,6 +28,7 @@ import { idempotencyKey, keyHeader, MAX_KEY_CHARACTERS } from "../idempotency-ke
 import { answerEach, BATCH_LIMITS, itemResult, readItems, requesterOf } from "../items.ts";
 import { notTaken } from "../media-type.ts";
 import { ProblemSchema, problems } from "../problem.ts";
+import { createRoute, Routes } from "../router.ts";
 import { traceHeadersSchema, traceOf } from "../trace.ts";
 
 /** What is asked for, where it is no CloudEvent. */
@@ -69,10 +70,10 @@ const unreadBatchSchema = z.strictObject({
   rate_per_second: ratePerSecond,
 });
 
-const AcceptedSchema = z.object(acceptedShape).openapi("Accepted");
+const AcceptedSchema = z.object(acceptedShape).meta({ id: "Accepted" });
 const BatchResultSchema = z
   .union([z.object({ status: z.literal(202), ...acceptedShape }), z.object({ status: z.int(), problem: ProblemSchema })])
-  .openapi("BatchResult");
+  .meta({ id: "BatchResult" });
 
 const acceptOne = createRoute({
   method: "post",
@@ -127,7 +128,7 @@ const acceptMany = createRoute({
 });
 
 export function commands(catalog: Catalog) {
-  return new OpenAPIHono<HttpEnv>()
+  return new Routes<HttpEnv>()
     .openapi(acceptOne, async (context) => {
       const request = await readCommand(context.req);
       assertMayAsk(catalog, context.var.caller, request.type);

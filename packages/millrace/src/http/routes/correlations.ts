@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { readJob } from "../../inspect/correlation/job.ts";
 import type { JobNode } from "../../inspect/correlation/node.ts";
 import type { JobSummary } from "../../inspect/correlation/summary.ts";
@@ -9,41 +9,42 @@ import type { HttpEnv } from "../env.ts";
 import { pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { isoOrNull, timestamp } from "../time.ts";
 
 const NodeSchema = z
   .object({
-    node: z.string().openapi({ description: "Names it within the job: `cause` of another says so." }),
+    node: z.string().meta({ description: "Names it within the job: `cause` of another says so." }),
     kind: z.enum(["instance", "command", "event", "dead_letter"]),
-    message_type: z.string().nullable().openapi({ description: "Of an instance, what it was started with." }),
+    message_type: z.string().nullable().meta({ description: "Of an instance, what it was started with." }),
     idempotency_key: z.string().nullable(),
-    name: z.string().nullable().openapi({ description: "The workflow of an instance, the queue of a dead letter." }),
-    status: z.string().openapi({
+    name: z.string().nullable().meta({ description: "The workflow of an instance, the queue of a dead letter." }),
+    status: z.string().meta({
       description: "An instance's or a letter's own; `on_its_way` or `taken` of a message; `gone` for a cause that is not kept any more.",
     }),
     subject: z.string().nullable(),
-    at: timestamp.nullable().openapi({ description: "Accepted, emitted or captured then; null for what is gone." }),
-    cause: z.string().nullable().openapi({ description: "The edge: the node that caused it. Null where that was outside." }),
-    causation_id: z.string().nullable().openapi({ description: "The same as the message says it." }),
-    from_instance: z.string().nullable().openapi({ description: "The instance that emitted it, or the message that it came of." }),
-    step: z.string().nullable().openapi({ description: "The step that did." }),
-    latency_ms: z.int().nullable().openapi({ description: "Milliseconds since its cause: of an instance since its message was made." }),
+    at: timestamp.nullable().meta({ description: "Accepted, emitted or captured then; null for what is gone." }),
+    cause: z.string().nullable().meta({ description: "The edge: the node that caused it. Null where that was outside." }),
+    causation_id: z.string().nullable().meta({ description: "The same as the message says it." }),
+    from_instance: z.string().nullable().meta({ description: "The instance that emitted it, or the message that it came of." }),
+    step: z.string().nullable().meta({ description: "The step that did." }),
+    latency_ms: z.int().nullable().meta({ description: "Milliseconds since its cause: of an instance since its message was made." }),
     leads_to: z
       .array(z.object({ instance_id: z.string(), status: z.enum([...INSTANCE_STATUSES, "pruned"]) }))
-      .openapi({ description: "Of a message: the instances that it started, as its key says; `pruned` ones too." }),
+      .meta({ description: "Of a message: the instances that it started, as its key says; `pruned` ones too." }),
   })
-  .openapi("JobNode");
+  .meta({ id: "JobNode" });
 
 const SummarySchema = z
   .object({
-    open: z.boolean().openapi({ description: "True while an instance of it is under way." }),
+    open: z.boolean().meta({ description: "True while an instance of it is under way." }),
     first_at: timestamp.nullable(),
     last_at: timestamp.nullable(),
     instances: z.array(z.object({ status: z.enum(INSTANCE_STATUSES), workflow: z.string(), message_type: z.string(), count: z.int() })),
     dead_letters: z.array(z.object({ state: z.string(), count: z.int() })),
-    more: z.boolean().openapi({ description: "True where there are more than were counted: the first 10,000 of each." }),
+    more: z.boolean().meta({ description: "True where there are more than were counted: the first 10,000 of each." }),
   })
-  .openapi("JobSummary");
+  .meta({ id: "JobSummary" });
 
 const show = createRoute({
   method: "get",
@@ -63,11 +64,11 @@ const show = createRoute({
       "A page of the job",
       pageOf(NodeSchema).extend({
         id: z.string(),
-        summary: SummarySchema.nullable().openapi({ description: "On the first page only." }),
+        summary: SummarySchema.nullable().meta({ description: "On the first page only." }),
         collapsed: z.array(z.object({ instance_id: z.string(), message_type: z.string(), count: z.int() })),
         elsewhere: z
           .array(z.object({ kind: z.string(), url: z.string() }))
-          .openapi({ description: "Lists of the app's own that hold more of the job." }),
+          .meta({ description: "Lists of the app's own that hold more of the job." }),
       }),
     ),
     ...problems("unauthorized", "forbidden", "correlation_not_found", "invalid_payload"),
@@ -78,7 +79,7 @@ const show = createRoute({
 export type Elsewhere = (job: string) => { kind: string; url: string }[];
 
 export function correlations({ workflows }: Catalog, elsewhere: Elsewhere) {
-  return new OpenAPIHono<HttpEnv>().openapi(show, async (context) => {
+  return new Routes<HttpEnv>().openapi(show, async (context) => {
     const { id } = context.req.valid("param");
     const { summary, nodes, collapsed, next } = await readJob(context.env, context.var.caller, id, {
       ...context.req.valid("query"),

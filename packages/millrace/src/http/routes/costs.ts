@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { costsOfDeployment } from "../../inspect/costs.ts";
 import { PLAN_USD, PRICES_DATE, type Usage } from "../../observe/cost/prices.ts";
 import type { WorkflowCost } from "../../observe/cost/workflow-cost.ts";
@@ -8,6 +8,7 @@ import { inSnakeCase } from "../cost.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { usdView } from "../usd.ts";
 
 const AmountsSchema = z.record(z.string(), z.number());
@@ -15,41 +16,41 @@ const AmountsSchema = z.record(z.string(), z.number());
 const WorkflowCostSchema = z
   .object({
     workflow: z.string(),
-    basis: z.enum(["runs", "code", "nothing"]).openapi({
+    basis: z.enum(["runs", "code", "nothing"]).meta({
       description:
         "`runs`: by its newest runs. `code`: none was seen; at least what its code names, each step once. `nothing`: its code names none.",
     }),
-    runs_seen: z.int().openapi({ description: "How many of its newest runs were reckoned, 25 at most." }),
+    runs_seen: z.int().meta({ description: "How many of its newest runs were reckoned, 25 at most." }),
     runs: z
       .object({ hour: z.number(), day: z.number(), week: z.number() })
-      .openapi({ description: "Runs that ended in the last hour, day and week, those of the last minute perhaps not among them." }),
-    steps: z.object({ typical: z.number(), most: z.number() }).nullable().openapi({ description: "Of a run, as seen." }),
+      .meta({ description: "Runs that ended in the last hour, day and week, those of the last minute perhaps not among them." }),
+    steps: z.object({ typical: z.number(), most: z.number() }).nullable().meta({ description: "Of a run, as seen." }),
     messages: z.number(),
-    per_run: AmountsSchema.openapi({ description: "What a run uses on average, with the rows that its removal will write." }),
+    per_run: AmountsSchema.meta({ description: "What a run uses on average, with the rows that its removal will write." }),
     usd_per_thousand_runs: z.number(),
-    runs_per_month: z.number().openapi({ description: "Thirty times the last day." }),
-    usd_per_month: z.number().openapi({ description: "By list prices, without what the plan includes." }),
-    usd_by: AmountsSchema.openapi({ description: "The same by what it is for." }),
+    runs_per_month: z.number().meta({ description: "Thirty times the last day." }),
+    usd_per_month: z.number().meta({ description: "By list prices, without what the plan includes." }),
+    usd_by: AmountsSchema.meta({ description: "The same by what it is for." }),
   })
-  .openapi("WorkflowCost");
+  .meta({ id: "WorkflowCost" });
 
 const CostsSchema = z
   .object({
-    prices_of: z.string().openapi({ description: "When the list prices were read." }),
+    prices_of: z.string().meta({ description: "When the list prices were read." }),
     workflows: z.array(WorkflowCostSchema),
-    fixed: AmountsSchema.openapi({
+    fixed: AmountsSchema.meta({
       description: "What the deployment uses a month without any run, the time of its objects at most, and the gigabytes it stores now.",
     }),
     month: z
       .object({
-        usd: z.number().openapi({ description: "With the plan, and without what it includes." }),
+        usd: z.number().meta({ description: "With the plan, and without what it includes." }),
         plan_usd: z.number(),
-        usd_by: AmountsSchema.openapi({ description: "Dollars beyond the plan's quotas, by what they are for." }),
+        usd_by: AmountsSchema.meta({ description: "Dollars beyond the plan's quotas, by what they are for." }),
         used: z.array(z.object({ of: z.string(), used: z.number(), included: z.number(), usd: z.number() })),
       })
-      .openapi({ description: "The whole deployment, if nothing else runs in its account." }),
+      .meta({ description: "The whole deployment, if nothing else runs in its account." }),
   })
-  .openapi("Costs");
+  .meta({ id: "Costs" });
 
 const list = createRoute({
   method: "get",
@@ -62,7 +63,7 @@ const list = createRoute({
 });
 
 export function costs(catalog: Catalog) {
-  return new OpenAPIHono<HttpEnv>().openapi(list, async (context) => {
+  return new Routes<HttpEnv>().openapi(list, async (context) => {
     const { workflows, fixed, bill } = await costsOfDeployment(context.env, catalog);
     return context.json(
       {

@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { type Hide, shownCode } from "../../contract/hide.ts";
 import { type DeadLetterRow, getDeadLetter, hideInErrors, listDeadLetters } from "../../inspect/dead-letters.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
@@ -12,6 +12,7 @@ import { IssueSchema, problems } from "../problem.ts";
 import { redactionFor, revealQuery } from "../redaction.ts";
 import { ReplayPlanSchema, replayPlanView } from "../replay-plan.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const STATES = ["open", "replayed", "skipped"] as const;
@@ -24,52 +25,52 @@ const DeadLetterSchema = z
     idempotency_key: z.string().nullable(),
     correlation_id: z.string().nullable(),
     instance_id: z.string().nullable(),
-    reason: z.string().openapi({ description: "A code, or `exhausted`." }),
+    reason: z.string().meta({ description: "A code, or `exhausted`." }),
     error: z.string().nullable(),
     issues: z.array(IssueSchema).nullable(),
-    step: z.string().nullable().openapi({ description: "The step that failed, where the error names one." }),
-    upstream_status: z.int().nullable().openapi({ description: "What an upstream answered to the last attempt, if one did." }),
-    cause: z.string().nullable().openapi({
+    step: z.string().nullable().meta({ description: "The step that failed, where the error names one." }),
+    upstream_status: z.int().nullable().meta({ description: "What an upstream answered to the last attempt, if one did." }),
+    cause: z.string().nullable().meta({
       description:
         "What it has in common with others: an `id` of `/v1/dead-letters/causes`. Null for one captured before there were causes.",
     }),
     attempts: z.int(),
-    first_at: timestamp.openapi({ description: "When it was sent." }),
-    first_attempt_at: timestamp.nullable().openapi({ description: "When its first failing attempt was; null where nobody noted that." }),
-    last_attempt_at: timestamp.nullable().openapi({ description: "When the attempt was whose error this is." }),
+    first_at: timestamp.meta({ description: "When it was sent." }),
+    first_attempt_at: timestamp.nullable().meta({ description: "When its first failing attempt was; null where nobody noted that." }),
+    last_attempt_at: timestamp.nullable().meta({ description: "When the attempt was whose error this is." }),
     captured_at: timestamp,
     state: z.enum(STATES),
     escalation: z
       .object({ by: z.string(), at: timestamp, note: z.string() })
       .nullable()
-      .openapi({ description: "Who has asked others to look at it, when, and what was said." }),
+      .meta({ description: "Who has asked others to look at it, when, and what was said." }),
     repair: z
       .object({
         name: z.string(),
         outcome: z.enum(["sent", "refused", "failed"]),
         at: timestamp,
-        changed: z.array(z.string()).openapi({ description: "What it changed: dotted paths, at most 20." }),
-        error: z.string().nullable().openapi({ description: "Why it did not go; null when it did." }),
+        changed: z.array(z.string()).meta({ description: "What it changed: dotted paths, at most 20." }),
+        error: z.string().nullable().meta({ description: "Why it did not go; null when it did." }),
       })
       .nullable()
-      .openapi({ description: "The one automatic repair that was tried on it." }),
+      .meta({ description: "The one automatic repair that was tried on it." }),
   })
-  .openapi("DeadLetter");
+  .meta({ id: "DeadLetter" });
 
 const DeadLetterDetailSchema = DeadLetterSchema.extend({
-  body: z.unknown().openapi({ description: "The message as it came." }),
+  body: z.unknown().meta({ description: "The message as it came." }),
   definition: z
     .object({
       type: z.string(),
       kind: z.enum(["command", "event"]),
-      version: z.int().openapi({ description: "The present version of its schema." }),
+      version: z.int().meta({ description: "The present version of its schema." }),
       queues: z.array(z.string()),
-      workflow: z.string().nullable().openapi({ description: "Of a command: the workflow that performs it." }),
+      workflow: z.string().nullable().meta({ description: "Of a command: the workflow that performs it." }),
     })
     .nullable()
-    .openapi({ description: "What the deployment knows of its type now; null for nothing." }),
-  replay: ReplayPlanSchema.openapi({ description: "What a replay would do now, as it came: with the issues that its schema has now." }),
-}).openapi("DeadLetterDetail");
+    .meta({ description: "What the deployment knows of its type now; null for nothing." }),
+  replay: ReplayPlanSchema.meta({ description: "What a replay would do now, as it came: with the issues that its schema has now." }),
+}).meta({ id: "DeadLetterDetail" });
 
 const params = z.object({ id: z.string() });
 
@@ -84,14 +85,14 @@ const list = createRoute({
   request: {
     query: z.strictObject({
       state: z.enum(STATES).default("open"),
-      queue: z.string().optional().openapi({ description: KNOWN_NAMES }),
+      queue: z.string().optional().meta({ description: KNOWN_NAMES }),
       reason: z
         .string()
         .optional()
-        .openapi({ description: `A code, or \`exhausted\`. ${KNOWN_NAMES}` }),
-      type: z.string().optional().openapi({ description: "The message's type." }),
-      cause: z.string().optional().openapi({ description: "An `id` of `/v1/dead-letters/causes`." }),
-      escalated: z.enum(["true", "false"]).optional().openapi({ description: "True: only what somebody has escalated." }),
+        .meta({ description: `A code, or \`exhausted\`. ${KNOWN_NAMES}` }),
+      type: z.string().optional().meta({ description: "The message's type." }),
+      cause: z.string().optional().meta({ description: "An `id` of `/v1/dead-letters/causes`." }),
+      escalated: z.enum(["true", "false"]).optional().meta({ description: "True: only what somebody has escalated." }),
       ...pageQuery,
     }),
   },
@@ -117,7 +118,7 @@ const show = createRoute({
 });
 
 export function deadLetters(catalog: Catalog, codes: readonly string[]) {
-  return new OpenAPIHono<HttpEnv>()
+  return new Routes<HttpEnv>()
     .openapi(list, async (context) => {
       const { escalated, ...filter } = context.req.valid("query");
       const isEscalated = escalated === undefined ? undefined : escalated === "true";

@@ -1,33 +1,34 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { countDivergences, type DivergenceRow, listDivergences } from "../../inspect/divergences.ts";
 import { needsOneOf } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const STATES = ["suspected", "mending", "open", "mended", "gone"] as const;
 
 const DivergenceSchema = z
   .object({
-    kind: z.string().openapi({ description: "docs/reconciliation.md says of each what it means, and what to do." }),
-    what: z.string().openapi({ description: "The id of an instance, a message, a letter, an action; a digest of what has a name." }),
-    detail: z.string().openapi({ description: "What each side says." }),
-    state: z.enum(STATES).openapi({
+    kind: z.string().meta({ description: "docs/reconciliation.md says of each what it means, and what to do." }),
+    what: z.string().meta({ description: "The id of an instance, a message, a letter, an action; a digest of what has a name." }),
+    detail: z.string().meta({ description: "What each side says." }),
+    state: z.enum(STATES).meta({
       description:
         "`suspected`: seen once · `mending`: mended a moment ago · `open`: seen again, and left to a person · `mended` · `gone`: no longer so.",
     }),
     first_seen_at: timestamp,
     last_seen_at: timestamp,
-    times: z.int().openapi({ description: "How often it was seen." }),
-    mends: z.int().openapi({ description: "How often it was mended." }),
+    times: z.int().meta({ description: "How often it was seen." }),
+    mends: z.int().meta({ description: "How often it was mended." }),
     ended_at: timestamp.nullable(),
   })
-  .openapi("Divergence");
+  .meta({ id: "Divergence" });
 
 const PageSchema = pageOf(DivergenceSchema).extend({
-  open: z.record(z.string(), z.int()).openapi({ description: "How many are open, by kind." }),
+  open: z.record(z.string(), z.int()).meta({ description: "How many are open, by kind." }),
 });
 
 const list = createRoute({
@@ -44,7 +45,7 @@ const list = createRoute({
 });
 
 export function divergences() {
-  return new OpenAPIHono<HttpEnv>().openapi(list, async ({ env, req, var: { caller }, json }) => {
+  return new Routes<HttpEnv>().openapi(list, async ({ env, req, var: { caller }, json }) => {
     const [found, open] = await Promise.all([listDivergences(env, caller, req.valid("query")), countDivergences(env, caller)]);
     return json({ ...page(found, divergenceView), open }, 200);
   });

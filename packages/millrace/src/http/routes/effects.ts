@@ -1,5 +1,5 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
+import * as z from "zod";
 import type { Hide } from "../../contract/hide.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { type Doubt, doubtBehind, type Effect, effectsOf, listEffects } from "../../inspect/effects.ts";
@@ -17,57 +17,57 @@ import { page, pageOf, pageQuery, timeCursor } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { redactionFor, revealQuery } from "../redaction.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { iso, timestamp } from "../time.ts";
 
 /** What an effect answered that is known to have happened, though it is in doubt. */
 export const AnsweredSchema = z
   .object({
     output: z.unknown().meta({ description: "Null for nothing, and for one that is kept elsewhere (`output_ref`)." }),
-    output_ref: z.string().nullable().openapi({ description: "Where a large one is kept." }),
+    output_ref: z.string().nullable().meta({ description: "Where a large one is kept." }),
   })
-  .openapi("Answered", {
+  .meta({
+    id: "Answered",
     description:
       "What it answered, where it is known to have happened and what is recorded with that was refused, as `error` says: `confirm` takes this `output`, once code is deployed whose record fits. Null otherwise.",
   });
 
 const EffectSchema = z
   .object({
-    key: z.string().openapi({ description: "Names the effect in `POST /v1/effects/{key}/…`." }),
+    key: z.string().meta({ description: "Names the effect in `POST /v1/effects/{key}/…`." }),
     instance_id: z.string(),
     step: z.string(),
-    item: z.string().openapi({ description: "Tells parallel calls of one step apart; empty for a step that runs once." }),
-    generation: z.int().openapi({ description: "Grows only when an operator asks for the effect again." }),
+    item: z.string().meta({ description: "Tells parallel calls of one step apart; empty for a step that runs once." }),
+    generation: z.int().meta({ description: "Grows only when an operator asks for the effect again." }),
     class: z.enum(RECORDED_CLASSES),
     state: z.enum(["claimed", "failed", "in_doubt", "confirmed", "done", "superseded"]),
-    skipped: z
-      .boolean()
-      .openapi({ description: "True for a step that a person has skipped: nothing of it happened, its output was given." }),
+    skipped: z.boolean().meta({ description: "True for a step that a person has skipped: nothing of it happened, its output was given." }),
     epoch: z.int(),
     input: z.unknown().meta({
       description:
         "What was sent; kept for `lookup` and `once` effects only. Where it is longer than 4 KB, the beginning of its JSON as a text.",
     }),
     output: z.unknown().meta({ description: "The recorded output; null for none, and for one that is kept elsewhere (`output_ref`)." }),
-    output_ref: z.string().nullable().openapi({ description: "Where a large output is kept." }),
+    output_ref: z.string().nullable().meta({ description: "Where a large output is kept." }),
     error: FailureSchema.nullable(),
     answered: AnsweredSchema.nullable(),
     updated_at: timestamp,
   })
-  .openapi("Effect");
+  .meta({ id: "Effect" });
 
 /** What follows from each answer to a doubt. */
 export const FollowsSchema = z
   .object({
     confirm: z.string(),
-    reject: z.string().nullable().openapi({ description: "Null where it would be refused: it is known to have happened." }),
-    retry: z.string().nullable().openapi({ description: "Null where it would be refused: nobody would do the effect again." }),
+    reject: z.string().nullable().meta({ description: "Null where it would be refused: it is known to have happened." }),
+    retry: z.string().nullable().meta({ description: "Null where it would be refused: nobody would do the effect again." }),
   })
-  .openapi("Follows", { description: "What follows from each answer, in a sentence, as the instance stands now." });
+  .meta({ id: "Follows", description: "What follows from each answer, in a sentence, as the instance stands now." });
 
-const DoubtSchema = EffectSchema.extend({ workflow: z.string(), subject: z.string(), follows: FollowsSchema }).openapi("Doubt");
+const DoubtSchema = EffectSchema.extend({ workflow: z.string(), subject: z.string(), follows: FollowsSchema }).meta({ id: "Doubt" });
 
 const EffectsSchema = z.object({ items: z.array(EffectSchema) });
-const ResolvedSchema = z.object({ action_id: z.string(), instance_id: z.string() }).openapi("Resolved");
+const ResolvedSchema = z.object({ action_id: z.string(), instance_id: z.string() }).meta({ id: "Resolved" });
 const confirmSchema = reasoned.extend({
   output: z
     .unknown()
@@ -100,8 +100,8 @@ const listInDoubt = createRoute({
   request: {
     query: z.strictObject({
       state: z.literal("in_doubt").default("in_doubt"),
-      workflow: z.string().optional().openapi({ description: KNOWN_NAMES }),
-      step: z.string().optional().openapi({ description: "A step's name in the code, of any item and generation." }),
+      workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
+      step: z.string().optional().meta({ description: "A step's name in the code, of any item and generation." }),
       cursor: timeCursor((cursor) => doubtBehind(cursor)?.at),
       limit: pageQuery.limit,
       ...revealQuery,
@@ -124,7 +124,7 @@ export function effects(catalog: Catalog) {
     return redaction.ofInstances(context.env, context.var.caller, ids);
   };
 
-  return new OpenAPIHono<HttpEnv>()
+  return new Routes<HttpEnv>()
     .openapi(listOfInstance, async (context) => {
       const { id } = await getInstance(context.env, context.var.caller, context.req.valid("param").id);
       const found = await effectsOf(context.env, context.var.caller, id);

@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import type { Envelope } from "../../contract/envelope.ts";
 import { hideNothing } from "../../contract/hide.ts";
 import { getInstance } from "../../inspect/instances.ts";
@@ -9,6 +9,7 @@ import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { redactionFor, revealQuery } from "../redaction.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { timestamp } from "../time.ts";
 
 /** An envelope, which has its own words, with the step it came from before it. */
@@ -17,7 +18,7 @@ const EmittedMessageSchema = z
     step: z.string(),
     confirmed: z
       .boolean()
-      .openapi({ description: "True once its consumer has taken it, also as a dead letter: GET /v1/dead-letters lists those." }),
+      .meta({ description: "True once its consumer has taken it, also as a dead letter: GET /v1/dead-letters lists those." }),
     schema_version: z.int(),
     message_type: z.string(),
     kind: z.enum(["command", "event"]),
@@ -29,12 +30,12 @@ const EmittedMessageSchema = z
     payload_inline: z.unknown().optional(),
     payload_ref: z.string().optional(),
   })
-  .openapi("EmittedMessage");
+  .meta({ id: "EmittedMessage" });
 
 const EmittedSchema = z.object({
   items: z.array(EmittedMessageSchema),
   truncated: z.boolean(),
-  left_out: z.int().openapi({
+  left_out: z.int().meta({
     description:
       "Messages that were sent as well, of which no copy is kept: what one step emits is kept up to 250,000 characters. What followed of them is found by the job: GET /v1/instances?correlation=. 0 for steps that were recorded before this was counted.",
   }),
@@ -49,7 +50,7 @@ const list = createRoute({
   request: {
     params: z.object({ id: z.string() }),
     query: z.strictObject({
-      payload: z.enum(["true", "false"]).default("false").openapi({ description: "True shows payloads too." }),
+      payload: z.enum(["true", "false"]).default("false").meta({ description: "True shows payloads too." }),
       ...revealQuery,
     }),
   },
@@ -60,7 +61,7 @@ const list = createRoute({
 });
 
 export function events(catalog: Catalog) {
-  return new OpenAPIHono<HttpEnv>().openapi(list, async (context) => {
+  return new Routes<HttpEnv>().openapi(list, async (context) => {
     const { id } = await getInstance(context.env, context.var.caller, context.req.valid("param").id);
     const withPayload = context.req.valid("query").payload === "true";
     const redaction = await redactionFor(context, catalog);

@@ -1,14 +1,15 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { assertSchema } from "../../inspect/health.ts";
 import { keeperAge } from "../../keeper/client.ts";
 import type { Schema } from "../../store/schema.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 
 const HealthSchema = z.object({
   ok: z.literal(true),
-  keeper_seconds: z.int().nullable().openapi({
+  keeper_seconds: z.int().nullable().meta({
     description:
       "Seconds since the keeper last looked for what needs repair: some ten on a healthy deployment. Null when its clock stood still, and was started now.",
   }),
@@ -25,7 +26,7 @@ const healthz = createRoute({
 });
 
 export function health(schema: Schema) {
-  return new OpenAPIHono<HttpEnv>().openapi(healthz, async (context) => {
+  return new Routes<HttpEnv>().openapi(healthz, async (context) => {
     await assertSchema(context.env, schema);
     context.header("cache-control", "no-store");
     const ageMs = await keeperAge(context.env);

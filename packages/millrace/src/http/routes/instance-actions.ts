@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { cancelInstance, planCancel } from "../../operate/instances/cancel.ts";
 import { closeInstance, planClose } from "../../operate/instances/close.ts";
@@ -12,6 +12,7 @@ import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 
 /** What an operator says of any action on an instance. */
 export const actionSchema = reasoned.extend({
@@ -28,17 +29,17 @@ export const ActionPlanSchema = z
       z.object({
         step: z.string(),
         item: z.string(),
-        verdict: z.enum(PLAN_VERDICTS).openapi({
+        verdict: z.enum(PLAN_VERDICTS).meta({
           description:
             "`kept`: it happened, and stands; `runs`: it is done, or tried again; `caught`: it failed, its code went on without it, and is told so again; `skipped`: it is passed by, by a person's word; `held`: its next attempt waits until the instance is resumed; `under_way`: an attempt is under way, or its answer was lost: what came of it is recorded first; `undone`: it is taken back, or was before; `stays`: its code has no way to; `asked`: the upstream is asked first whether it happened; `repeated`: it may have happened: it is done once more under its key, and then taken back; `nothing`: it did not happen; `in_doubt`: a person has to say whether it did; `unknown`: it failed without a record, and may have happened; `needs_output`: it happened, and its output has to be given.",
         }),
       }),
     ),
   })
-  .openapi("ActionPlan");
+  .meta({ id: "ActionPlan" });
 
 /** What an action answers that was promised: the keeper carries it out where the platform cannot be told now. */
-export const PromisedSchema = z.object({ action_id: z.string() }).openapi("PromisedAction");
+export const PromisedSchema = z.object({ action_id: z.string() }).meta({ id: "PromisedAction" });
 
 /** An action on one instance that asks for a reason alone. */
 interface PlainAction<Verb extends string> {
@@ -65,7 +66,7 @@ function plain<Verb extends string>({ verb, summary, description, promised, plan
       ...problems(...BODY_REFUSALS, "instance_not_found", "invalid_transition"),
     },
   });
-  return new OpenAPIHono<HttpEnv>().openapi(route, async (context) => {
+  return new Routes<HttpEnv>().openapi(route, async (context) => {
     const { id } = context.req.valid("param");
     const { reason, dry_run } = await readBody(context.req, actionSchema);
     if (dry_run) return context.json(await plan(context.env, context.var.caller, id), 200);
@@ -95,7 +96,7 @@ const cancelRoute = createRoute({
 });
 
 function cancel() {
-  return new OpenAPIHono<HttpEnv>().openapi(cancelRoute, async (context) => {
+  return new Routes<HttpEnv>().openapi(cancelRoute, async (context) => {
     const { id } = context.req.valid("param");
     const { reason, dry_run, undo } = await readBody(context.req, cancelSchema);
     if (dry_run) return context.json(await planCancel(context.env, context.var.caller, id, { undo }), 200);
@@ -149,5 +150,5 @@ const close = () =>
 
 /** What operators do with one instance, beside a retry and an undo. */
 export function instanceActions() {
-  return new OpenAPIHono<HttpEnv>().route("/", cancel()).route("/", pause()).route("/", resume()).route("/", restart()).route("/", close());
+  return new Routes<HttpEnv>().route("/", cancel()).route("/", pause()).route("/", resume()).route("/", restart()).route("/", close());
 }

@@ -1,5 +1,5 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
+import * as z from "zod";
 import { type Hide, hideNothing } from "../../contract/hide.ts";
 import { digest } from "../../contract/ids.ts";
 import { attemptError, calledAs } from "../../inspect/history.ts";
@@ -24,6 +24,7 @@ import {
 } from "../event-stream.ts";
 import { invalidRequest } from "../invalid-request.ts";
 import { problems } from "../problem.ts";
+import { createRoute, Routes } from "../router.ts";
 import { iso, isoOrNull } from "../time.ts";
 import { instanceView } from "./instances.ts";
 
@@ -44,7 +45,7 @@ const follow = createRoute({
 });
 
 export function instanceStream(catalog: Catalog) {
-  return new OpenAPIHono<HttpEnv>().openapi(follow, async (context) => {
+  return new Routes<HttpEnv>().openapi(follow, async (context) => {
     const heard = heardOf(context);
     const instance = await getInstance(context.env, context.var.caller, context.req.valid("param").id);
     if (heard.hasEnded && OVER.has(instance.status) && heard.stand === endOf(instance)) return context.body(null, 204);

@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import type { Hide } from "../../contract/hide.ts";
 import { describeInstance, type InstanceDetail } from "../../inspect/instance-detail.ts";
 import { type Instance, listInstances } from "../../inspect/instances.ts";
@@ -17,6 +17,7 @@ import { page, pageOf, pageQuery, wholeNumber } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { asksToReveal, redactionFor, revealQuery } from "../redaction.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
 import { AnsweredSchema, answeredView, FollowsSchema } from "./effects.ts";
 
@@ -30,99 +31,97 @@ const InstanceSchema = z
     correlation_id: z.string(),
     causation_id: z.string(),
     subject: z.string(),
-    deliveries: z
-      .int()
-      .openapi({ description: "How often its message was delivered: more than once is a duplicate that changed nothing." }),
-    step: z.string().nullable().openapi({
+    deliveries: z.int().meta({ description: "How often its message was delivered: more than once is a duplicate that changed nothing." }),
+    step: z.string().nullable().meta({
       description: "The guarded step that wrote last, or the one it failed at where none has: not the one that waits, see `waiting_for`.",
     }),
     waiting_for: z
       .array(
         z.object({
-          step: z.string().openapi({ description: "The step's name in the code; behind it in brackets the key of an item." }),
-          event_type: z.string().nullable().openapi({ description: "For an event: its type, such as `order.paid`." }),
-          subject: z.string().nullable().openapi({ description: "For an event: what it has to be about." }),
-          approval_id: z.string().nullable().openapi({ description: "For a question: `POST /v1/approvals/{id}/approve` or `/reject`." }),
-          until: timestamp.nullable().openapi({ description: "Null for a wait that began before this was noted." }),
+          step: z.string().meta({ description: "The step's name in the code; behind it in brackets the key of an item." }),
+          event_type: z.string().nullable().meta({ description: "For an event: its type, such as `order.paid`." }),
+          subject: z.string().nullable().meta({ description: "For an event: what it has to be about." }),
+          approval_id: z.string().nullable().meta({ description: "For a question: `POST /v1/approvals/{id}/approve` or `/reject`." }),
+          until: timestamp.nullable().meta({ description: "Null for a wait that began before this was noted." }),
         }),
       )
       .max(20)
-      .openapi({ description: "Events and answers that it waits for, 20 at most. A sleep is none, see `sleeping`." }),
+      .meta({ description: "Events and answers that it waits for, 20 at most. A sleep is none, see `sleeping`." }),
     retrying: z
       .object({
         step: z.string(),
-        attempt: z.int().openapi({ description: "The attempt that failed, 1-based." }),
-        next_at: timestamp.nullable().openapi({ description: "When the next one is made; null in a list, where only the platform knows." }),
-        error: z.string().openapi({ description: "What it failed of." }),
+        attempt: z.int().meta({ description: "The attempt that failed, 1-based." }),
+        next_at: timestamp.nullable().meta({ description: "When the next one is made; null in a list, where only the platform knows." }),
+        error: z.string().meta({ description: "What it failed of." }),
       })
       .nullable()
-      .openapi({
+      .meta({
         description:
           "A step whose last attempt failed, and that is tried again; of several the one that comes first. A list knows of it only where a `lookup` or `once` step has failed: the other classes write nothing before they are done.",
       }),
-    sleeping: z.object({ step: z.string().nullable(), until: timestamp.nullable() }).nullable().openapi({
+    sleeping: z.object({ step: z.string().nullable(), until: timestamp.nullable() }).nullable().meta({
       description:
         "A step that only time ends. A list knows that something sleeps (or is in a long back-off) once the keeper has asked the platform, some half a minute later, and neither which step nor until when.",
     }),
-    due_at: timestamp.nullable().openapi({
+    due_at: timestamp.nullable().meta({
       description: "When a delayed command is due: until then it is `accepted`. Null for a command without a delay.",
     }),
-    must_end_by: timestamp.nullable().openapi({ description: "By when it is to have ended; null where nobody said." }),
+    must_end_by: timestamp.nullable().meta({ description: "By when it is to have ended; null where nobody said." }),
     overdue: z
       .boolean()
-      .openapi({ description: "That time is over, and it is still under way. Nothing ends it: that is somebody's to decide." }),
+      .meta({ description: "That time is over, and it is still under way. Nothing ends it: that is somebody's to decide." }),
     error: FailureSchema.nullable(),
-    undo: z.enum(["open", "done"]).nullable().openapi({
+    undo: z.enum(["open", "done"]).nullable().meta({
       description:
         "`open` while it is being undone, also when that has failed; `done` once it is undone. A close keeps either. Null again when it is retried.",
     }),
     accepted_at: timestamp,
     updated_at: timestamp,
   })
-  .openapi("Instance");
+  .meta({ id: "Instance" });
 
 const CalledEndSchema = z.object({ run: z.int(), status: z.string() });
 
 const InstanceDetailSchema = InstanceSchema.extend({
-  platform_status: z.string().openapi({ description: "What the platform itself says; `unknown` when it has no such instance." }),
-  payload: z.unknown().openapi({ description: "What was asked, as it was sent; null where it travels by reference." }),
-  payload_ref: z.string().nullable().openapi({ description: "Where a payload is kept that is too large to travel." }),
-  result: z.unknown().openapi({ description: "What a complete run returned; null for nothing, and once the platform has forgotten it." }),
-  result_changed: z.string().nullable().openapi({
+  platform_status: z.string().meta({ description: "What the platform itself says; `unknown` when it has no such instance." }),
+  payload: z.unknown().meta({ description: "What was asked, as it was sent; null where it travels by reference." }),
+  payload_ref: z.string().nullable().meta({ description: "Where a payload is kept that is too large to travel." }),
+  result: z.unknown().meta({ description: "What a complete run returned; null for nothing, and once the platform has forgotten it." }),
+  result_changed: z.string().nullable().meta({
     description: "Of a result that is no plain data, such as a Map: what JSON changed of it or left out, in a sentence. Null otherwise.",
   }),
   doubts: z
     .array(
       z.object({
-        step: z.string().openapi({ description: "The step's name in the code; behind it in brackets the key of an item." }),
-        effect: z.string().openapi({ description: "The effect's key." }),
+        step: z.string().meta({ description: "The step's name in the code; behind it in brackets the key of an item." }),
+        effect: z.string().meta({ description: "The effect's key." }),
         since: timestamp,
-        why: z.string().nullable().openapi({ description: "What its last attempt failed of." }),
-        confirm: z.string().openapi({ description: "The path to POST to where it happened, with the `output` that it answered." }),
-        reject: z.string().nullable().openapi({
+        why: z.string().nullable().meta({ description: "What its last attempt failed of." }),
+        confirm: z.string().meta({ description: "The path to POST to where it happened, with the `output` that it answered." }),
+        reject: z.string().nullable().meta({
           description: "Where it did not happen. Null where that would be refused: it is known to have happened.",
         }),
-        retry: z.string().nullable().openapi({
+        retry: z.string().nullable().meta({
           description: "Where nobody can tell: it is done again, and may happen twice. Null where that would be refused.",
         }),
         answered: AnsweredSchema.nullable(),
         follows: FollowsSchema,
       }),
     )
-    .openapi({ description: "Effects of which a person has to say whether they happened: an instance `in_doubt` goes on once they have." }),
+    .meta({ description: "Effects of which a person has to say whether they happened: an instance `in_doubt` goes on once they have." }),
   callback: z
     .object({
       url: z.string(),
-      called: CalledEndSchema.nullable().openapi({ description: "The end that the last call is about; null before there is one." }),
-      told: CalledEndSchema.nullable().openapi({ description: "The same, once the address has accepted that call; null until then." }),
-      delivery: DeliverySchema.nullable().openapi({
+      called: CalledEndSchema.nullable().meta({ description: "The end that the last call is about; null before there is one." }),
+      told: CalledEndSchema.nullable().meta({ description: "The same, once the address has accepted that call; null until then." }),
+      delivery: DeliverySchema.nullable().meta({
         description: "That call; null before there is one, and where its instance was removed by its age.",
       }),
     })
     .nullable()
-    .openapi({ description: "The address that its command has named, to be called at its ends." }),
+    .meta({ description: "The address that its command has named, to be called at its ends." }),
   cost: CostSchema,
-}).openapi("InstanceDetail");
+}).meta({ id: "InstanceDetail" });
 
 const list = createRoute({
   method: "get",
@@ -135,18 +134,18 @@ const list = createRoute({
   request: {
     query: z.strictObject({
       status: z.enum(INSTANCE_STATUSES).optional(),
-      standing: z.enum(STANDINGS).optional().openapi({
+      standing: z.enum(STANDINGS).optional().meta({
         description:
           "Only instances under way that are delayed (`due_at` is to come), retry, sleep or wait, as far as a list knows: the field of that name has the details.",
       }),
-      workflow: z.string().optional().openapi({ description: KNOWN_NAMES }),
+      workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
       subject: z.string().optional(),
       correlation: z.string().optional(),
-      cause: z.string().optional().openapi({ description: "An `id` of `/v1/instances/causes`: instances that are errored." }),
-      overdue: z.enum(["true"]).optional().openapi({
+      cause: z.string().optional().meta({ description: "An `id` of `/v1/instances/causes`: instances that are errored." }),
+      overdue: z.enum(["true"]).optional().meta({
         description: "Only what is past its `must_end_by` and still under way; the one whose time was over last comes first.",
       }),
-      since: z.iso.datetime({ offset: true }).optional().openapi({ description: "Accepted then or later." }),
+      since: z.iso.datetime({ offset: true }).optional().meta({ description: "Accepted then or later." }),
       ...pageQuery,
     }),
   },
@@ -170,7 +169,7 @@ const show = createRoute({
       ...revealQuery,
       wait: wholeNumber(0, MAX_WAIT_S)
         .default(0)
-        .openapi({ type: "integer", minimum: 0, maximum: MAX_WAIT_S, default: 0, description: "Seconds to wait for its end." }),
+        .meta({ type: "integer", minimum: 0, maximum: MAX_WAIT_S, default: 0, description: "Seconds to wait for its end." }),
     }),
   },
   responses: {
@@ -180,7 +179,7 @@ const show = createRoute({
 });
 
 export function instances(catalog: Catalog) {
-  return new OpenAPIHono<HttpEnv>()
+  return new Routes<HttpEnv>()
     .openapi(list, async (context) => {
       const { since, overdue, ...filter } = context.req.valid("query");
       const asked = { ...filter, since: since ? Date.parse(since) : undefined, overdue: overdue === "true" };

@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { unknownName } from "../../contract/known-fields.ts";
 import { type CapturedUnderKey, describeKey, type KeyHolder } from "../../inspect/keys.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
@@ -10,47 +10,48 @@ import { fingerprintSchema, fingerprintView } from "../fingerprint.ts";
 import { invalidRequest } from "../invalid-request.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const HolderSchema = z
   .object({
-    kind: z.enum(["instance", "tombstone", "event"]).openapi({ description: "`tombstone`: what is left of a pruned instance's key." }),
-    id: z.string().openapi({ description: "The instance's, also a pruned one's; or the event's." }),
-    name: z.string().openapi({ description: "The workflow, or the type of the event: each has keys of its own." }),
+    kind: z.enum(["instance", "tombstone", "event"]).meta({ description: "`tombstone`: what is left of a pruned instance's key." }),
+    id: z.string().meta({ description: "The instance's, also a pruned one's; or the event's." }),
+    name: z.string().meta({ description: "The workflow, or the type of the event: each has keys of its own." }),
     status: z.enum([...INSTANCE_STATUSES, "pruned", "stated"]),
     correlation_id: z.string().nullable(),
     fingerprint: fingerprintSchema,
-    deliveries: z.int().nullable().openapi({ description: "How often its message came; null where that is not kept." }),
-    since: timestamp.openapi({ description: "When it was taken; of a tombstone the day it was pruned." }),
-    row_until: timestamp.nullable().openapi({ description: "When its row is removed, at the earliest; null while it is under way." }),
-    key_until: timestamp.nullable().openapi({ description: "When the key is free again, at the earliest; null while it is under way." }),
+    deliveries: z.int().nullable().meta({ description: "How often its message came; null where that is not kept." }),
+    since: timestamp.meta({ description: "When it was taken; of a tombstone the day it was pruned." }),
+    row_until: timestamp.nullable().meta({ description: "When its row is removed, at the earliest; null while it is under way." }),
+    key_until: timestamp.nullable().meta({ description: "When the key is free again, at the earliest; null while it is under way." }),
   })
-  .openapi("KeyHolder");
+  .meta({ id: "KeyHolder" });
 
 const CapturedSchema = z
   .object({
     dead_letter_id: z.string(),
     queue: z.string(),
     message_type: z.string().nullable(),
-    reason: z.string().openapi({ description: "`idempotency_key_reused`: the key had gone to another payload." }),
+    reason: z.string().meta({ description: "`idempotency_key_reused`: the key had gone to another payload." }),
     state: z.enum(["open", "replayed", "skipped"]),
-    fingerprint: fingerprintSchema.nullable().openapi({ description: "Of its payload; null where that cannot be read." }),
+    fingerprint: fingerprintSchema.nullable().meta({ description: "Of its payload; null where that cannot be read." }),
     attempts: z.int(),
     first_at: timestamp,
     captured_at: timestamp,
   })
-  .openapi("CapturedUnderKey");
+  .meta({ id: "CapturedUnderKey" });
 
 const KeySchema = z
   .object({
     key: z.string(),
     holders: z.array(HolderSchema),
-    captured: z.array(CapturedSchema).openapi({
+    captured: z.array(CapturedSchema).meta({
       description: "Messages under this key that became dead letters, the newest 20. A request that was refused over HTTP leaves no row.",
     }),
     captured_truncated: z.boolean(),
   })
-  .openapi("Key");
+  .meta({ id: "Key" });
 
 const show = createRoute({
   method: "get",
@@ -62,14 +63,14 @@ const show = createRoute({
   ...needs("read"),
   request: {
     params: z.object({ key: z.string() }),
-    query: z.strictObject({ workflow: z.string().optional().openapi({ description: "A name that the deployment knows." }) }),
+    query: z.strictObject({ workflow: z.string().optional().meta({ description: "A name that the deployment knows." }) }),
   },
   responses: { 200: answers("The key", KeySchema), ...problems("unauthorized", "forbidden", "key_not_found", "invalid_payload") },
 });
 
 export function keys(catalog: Catalog) {
   const known = namesOf(catalog);
-  return new OpenAPIHono<HttpEnv>().openapi(show, async (context) => {
+  return new Routes<HttpEnv>().openapi(show, async (context) => {
     const { key } = context.req.valid("param");
     const { workflow } = context.req.valid("query");
     if (workflow !== undefined && !known.workflows.includes(workflow)) {

@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { describeLane, groupLanes, listLanes, NOTED_STATES, type NotedLane } from "../../inspect/lanes.ts";
 import { LANE_VERBS, type LaneStanding, type LaneVerb } from "../../lanes/turns-stub.ts";
 import { steerLane } from "../../operate/steer-lane.ts";
@@ -9,46 +9,47 @@ import type { HttpEnv } from "../env.ts";
 import { nameQuery, pageBehind, pageOf } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const HeadSchema = z
   .object({
     id: z.string(),
     type: z.string().nullable(),
-    idempotency_key: z.string().nullable().openapi({ description: "The message's own: its instance and its dead letter have it too." }),
+    idempotency_key: z.string().nullable().meta({ description: "The message's own: its instance and its dead letter have it too." }),
     sent_at: timestamp,
-    attempts: z.int().openapi({ description: "Deliveries that it had." }),
-    error: z.string().nullable().openapi({ description: "What its last try failed of." }),
-    next_at: timestamp.nullable().openapi({ description: "When it is tried next; null for as soon as it is its turn." }),
+    attempts: z.int().meta({ description: "Deliveries that it had." }),
+    error: z.string().nullable().meta({ description: "What its last try failed of." }),
+    next_at: timestamp.nullable().meta({ description: "When it is tried next; null for as soon as it is its turn." }),
   })
-  .openapi("LaneHead");
+  .meta({ id: "LaneHead" });
 
 const LaneSchema = z
   .object({
     lane: z.string(),
     key: z.string(),
     state: z.enum(["empty", "moving", "waiting", "retrying", "delayed", "paused", "held", "unknown"]),
-    why: z.string().nullable().openapi({ description: "Why it stands still; null when it does not." }),
-    depth: z.int().openapi({ description: "Messages that wait." }),
+    why: z.string().nullable().meta({ description: "Why it stands still; null when it does not." }),
+    depth: z.int().meta({ description: "Messages that wait." }),
     oldest_at: timestamp.nullable(),
     head: HeadSchema.nullable(),
     ahead: z
       .array(z.object({ instance_id: z.string(), since: timestamp, failed: z.string().nullable() }))
-      .openapi({ description: "The instances that have had their turn and are not over." }),
+      .meta({ description: "The instances that have had their turn and are not over." }),
   })
-  .openapi("Lane");
+  .meta({ id: "Lane" });
 
-const NotedSchema = LaneSchema.extend({ noted_at: timestamp }).openapi("NotedLane");
+const NotedSchema = LaneSchema.extend({ noted_at: timestamp }).meta({ id: "NotedLane" });
 
 const SteeredSchema = z
   .object({
     action_id: z.string(),
-    message_id: z.string().nullable().openapi({ description: "The head that it was done to." }),
-    instance_ids: z.array(z.string()).openapi({ description: "Instances that keep nobody from their turn any more." }),
+    message_id: z.string().nullable().meta({ description: "The head that it was done to." }),
+    instance_ids: z.array(z.string()).meta({ description: "Instances that keep nobody from their turn any more." }),
   })
-  .openapi("LaneSteered");
+  .meta({ id: "LaneSteered" });
 
-const params = z.object({ lane: z.string(), key: z.string().openapi({ description: "The subject of its messages, percent-encoded." }) });
+const params = z.object({ lane: z.string(), key: z.string().meta({ description: "The subject of its messages, percent-encoded." }) });
 const steering = reasoned.extend({
   id: z
     .string()
@@ -64,15 +65,15 @@ const GroupSchema = z
   .object({
     lane: z.string(),
     state: stands,
-    cause: z.string().nullable().openapi({ description: "Of the instances that they stand still for: an `id` of `/v1/instances/causes`." }),
-    keys: z.int().openapi({ description: "Lanes, each of one key." }),
-    waiting: z.int().openapi({ description: "Messages that wait in them." }),
-    since: timestamp.openapi({ description: "When the oldest of these was sent." }),
-    key: z.string().openapi({ description: "The one that has stood still for longest." }),
-    why: z.string().nullable().openapi({ description: "Why that one stands still." }),
-    failed: z.string().nullable().openapi({ description: "What the instance failed of that it stands still for." }),
+    cause: z.string().nullable().meta({ description: "Of the instances that they stand still for: an `id` of `/v1/instances/causes`." }),
+    keys: z.int().meta({ description: "Lanes, each of one key." }),
+    waiting: z.int().meta({ description: "Messages that wait in them." }),
+    since: timestamp.meta({ description: "When the oldest of these was sent." }),
+    key: z.string().meta({ description: "The one that has stood still for longest." }),
+    why: z.string().nullable().meta({ description: "Why that one stands still." }),
+    failed: z.string().nullable().meta({ description: "What the instance failed of that it stands still for." }),
   })
-  .openapi("LaneGroup");
+  .meta({ id: "LaneGroup" });
 
 const causes = createRoute({
   method: "get",
@@ -86,7 +87,7 @@ const causes = createRoute({
       "Groups of lanes",
       z.object({
         items: z.array(GroupSchema),
-        more: z.boolean().openapi({ description: "True where there are more lanes than are counted, 10,000." }),
+        more: z.boolean().meta({ description: "True where there are more lanes than are counted, 10,000." }),
       }),
     ),
     ...problems("unauthorized", "forbidden", "invalid_payload"),
@@ -104,12 +105,12 @@ const list = createRoute({
   request: {
     query: z.strictObject({
       lane: z.string().max(63).optional(),
-      state: stands.optional().openapi({ description: "`blocked`: it waits for an instance that has failed." }),
+      state: stands.optional().meta({ description: "`blocked`: it waits for an instance that has failed." }),
       cause: z
         .string()
         .max(500)
         .optional()
-        .openapi({ description: "An `id` of `/v1/instances/causes`: of the instance that it stands still for." }),
+        .meta({ description: "An `id` of `/v1/instances/causes`: of the instance that it stands still for." }),
       ...nameQuery(50, 200),
     }),
   },
@@ -155,7 +156,7 @@ const steer = <Verb extends LaneVerb>(verb: Verb) =>
   });
 
 export function lanes() {
-  const routes = new OpenAPIHono<HttpEnv>()
+  const routes = new Routes<HttpEnv>()
     .openapi(list, async ({ env, req, var: { caller }, json }) => {
       const { cursor = "", limit, ...filter } = req.valid("query");
       const [, lane = "", key = ""] = /^([^/]*)\/(.*)$/s.exec(cursor) ?? [];

@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import type { RuleSeen } from "../../limits/look.ts";
 import { type ListedLimit, listLimits } from "../../limits/seen.ts";
 import { needs } from "../auth.ts";
@@ -6,29 +6,30 @@ import type { HttpEnv } from "../env.ts";
 import { nameQuery, pageBehind, pageOf } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const RuleSchema = z
   .object({
-    limit: z.number().openapi({ description: "At most so many in any stretch of that length; of a bucket, at once." }),
-    refill: z.number().nullable().openapi({ description: "Of a bucket: so many come back in each period, evenly. Null for a window." }),
+    limit: z.number().meta({ description: "At most so many in any stretch of that length; of a bucket, at once." }),
+    refill: z.number().nullable().meta({ description: "Of a bucket: so many come back in each period, evenly. Null for a window." }),
     period_seconds: z.number(),
-    used: z.number().openapi({ description: "Used of `limit` now; of a bucket with what was promised ahead." }),
+    used: z.number().meta({ description: "Used of `limit` now; of a bucket with what was promised ahead." }),
   })
-  .openapi("LimitRule");
+  .meta({ id: "LimitRule" });
 
 const LimitSchema = z
   .object({
     name: z.string(),
-    rules: z.array(RuleSchema).openapi({ description: "All of them hold, as it was last asked with." }),
-    waiting: z.number().openapi({ description: "Promised of the time to come: whoever waits for a turn." }),
-    paused_until: timestamp.nullable().openapi({ description: "Nothing goes before then; null where it may." }),
-    share: z.number().min(0).max(1).openapi({
+    rules: z.array(RuleSchema).meta({ description: "All of them hold, as it was last asked with." }),
+    waiting: z.number().meta({ description: "Promised of the time to come: whoever waits for a turn." }),
+    paused_until: timestamp.nullable().meta({ description: "Nothing goes before then; null where it may." }),
+    share: z.number().min(0).max(1).meta({
       description: "The share of its rate at which calls go evenly, because the upstream refused some: it grows by a sixtieth each second.",
     }),
-    used_at: timestamp.openapi({ description: "The last moment that was given away; it may be ahead." }),
+    used_at: timestamp.meta({ description: "The last moment that was given away; it may be ahead." }),
   })
-  .openapi("Limit");
+  .meta({ id: "Limit" });
 
 const list = createRoute({
   method: "get",
@@ -43,7 +44,7 @@ const list = createRoute({
 });
 
 export function limits() {
-  return new OpenAPIHono<HttpEnv>().openapi(list, async ({ env, req, var: { caller }, json }) => {
+  return new Routes<HttpEnv>().openapi(list, async ({ env, req, var: { caller }, json }) => {
     const { cursor = "", limit } = req.valid("query");
     return json(pageBehind(await listLimits(env, caller, { after: cursor, limit }), limitView), 200);
   });

@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { chosenName } from "../../contract/chosen-name.ts";
 import { breakLock, getLock, type HeldLock, listLocks } from "../../locks/seen.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
@@ -8,19 +8,20 @@ import type { HttpEnv } from "../env.ts";
 import { nameQuery, pageBehind, pageOf } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { iso, timestamp } from "../time.ts";
 
 const LockSchema = z
   .object({
     name: z.string(),
-    holder: z.string().openapi({ description: "Who holds it, in its own words; may be empty." }),
-    token: z.int().openapi({ description: "The fencing token." }),
+    holder: z.string().meta({ description: "Who holds it, in its own words; may be empty." }),
+    token: z.int().meta({ description: "The fencing token." }),
     since: timestamp,
     age_seconds: z.int(),
-    until: timestamp.openapi({ description: "When the lock is free if its holder does not renew it." }),
-    waiting: z.int().openapi({ description: "How many wait for it." }),
+    until: timestamp.meta({ description: "When the lock is free if its holder does not renew it." }),
+    waiting: z.int().meta({ description: "How many wait for it." }),
   })
-  .openapi("Lock");
+  .meta({ id: "Lock" });
 
 const params = z.object({ name: chosenName(200) });
 
@@ -60,7 +61,7 @@ const breakRoute = createRoute({
 });
 
 export function locks() {
-  return new OpenAPIHono<HttpEnv>()
+  return new Routes<HttpEnv>()
     .openapi(list, async ({ env, req, var: { caller }, json }) => {
       const { cursor = "", limit } = req.valid("query");
       return json(pageBehind(await listLocks(env, caller, { after: cursor, limit }), lockView), 200);

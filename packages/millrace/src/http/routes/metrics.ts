@@ -1,9 +1,10 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { metricsOf } from "../../keeper/client.ts";
 import { exposition, MEDIA_TYPES } from "../../observe/metrics/exposition.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
+import { createRoute, Routes } from "../router.ts";
 
 /** Where Prometheus looks. */
 export const METRICS_PATH = "/metrics";
@@ -25,7 +26,7 @@ const scrape = createRoute({
 });
 
 export function metrics() {
-  return new OpenAPIHono<HttpEnv>().openapi(scrape, async (context) => {
+  return new Routes<HttpEnv>().openapi(scrape, async (context) => {
     const { ever, samples } = await metricsOf(context.env);
     const format = (context.req.header("accept") ?? "").includes("application/openmetrics-text") ? "openmetrics" : "text";
     context.header("content-type", MEDIA_TYPES[format]);

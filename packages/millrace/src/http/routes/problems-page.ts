@@ -1,10 +1,11 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { accepts } from "hono/accepts";
 import { html } from "hono/html";
+import * as z from "zod";
 import type { HttpEnv } from "../env.ts";
 import { answerHtml } from "../page-html.ts";
 import { PROBLEMS_PATH, problems } from "../problem.ts";
 import { byStatus, type Problem, type Problems } from "../problems.ts";
+import { createRoute, Routes } from "../router.ts";
 
 const ExplainedSchema = z
   .object({
@@ -15,11 +16,11 @@ const ExplainedSchema = z
         title: z.string(),
         retryable: z.boolean(),
         means: z.string(),
-        next: z.string().openapi({ description: "What its reader does next." }),
+        next: z.string().meta({ description: "What its reader does next." }),
       }),
     ),
   })
-  .openapi("ExplainedProblems");
+  .meta({ id: "ExplainedProblems" });
 
 const show = createRoute({
   method: "get",
@@ -35,7 +36,7 @@ const show = createRoute({
 });
 
 export function problemsPage() {
-  return new OpenAPIHono<HttpEnv>().openapi(show, (context) => {
+  return new Routes<HttpEnv>().openapi(show, (context) => {
     context.header("vary", "accept");
     const type = accepts(context, { header: "Accept", supports: ["text/html", "application/json"], default: "text/html" });
     if (type === "text/html") return answerHtml(context, "Problems · Millrace", content(context.var.problems));

@@ -1,5 +1,5 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context, MiddlewareHandler } from "hono";
+import * as z from "zod";
 import { MillraceError } from "../../contract/errors.ts";
 import { MAX_DELAY_SECONDS } from "../../contract/queue.ts";
 import { type AnyPullQueue, MAX_VISIBILITY_MS, type PullPlan, plansOf } from "../../pull/definition.ts";
@@ -13,6 +13,7 @@ import { answerFailure, HttpRefusal, problemOf } from "../problem.ts";
 import { ENGINE_PROBLEMS } from "../problems.ts";
 import { countToken } from "../request-limits.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 
 interface PullHttpEnv {
   Bindings: HttpEnv["Bindings"] & PullEnv;
@@ -60,8 +61,8 @@ function enveloped<Result extends z.ZodType>(description: string, result: Result
 }
 
 const params = z.object({
-  account_id: z.string().max(100).openapi({ description: "Your token's tenant." }),
-  queue_id: z.string().max(100).openapi({ description: "The queue's name." }),
+  account_id: z.string().max(100).meta({ description: "Your token's tenant." }),
+  queue_id: z.string().max(100).meta({ description: "The queue's name." }),
 });
 const refused = { "4XX": enveloped("Refused: `errors` says why", z.null()) };
 
@@ -80,7 +81,7 @@ const pull = createRoute({
         message_backlog_count: z.int(),
         messages: z.array(
           z.object({
-            body: z.string().openapi({ description: "Base64, except for the content type `text`." }),
+            body: z.string().meta({ description: "Base64, except for the content type `text`." }),
             id: z.string(),
             timestamp_ms: z.int(),
             attempts: z.int(),
@@ -114,9 +115,9 @@ const LEASE_OVER = "This lease is over: it ran out, or its message was settled b
  * The routes of pull queues, in the shape of Cloudflare's API and below its path: `engineRoutes(catalog, { routes: [pullRoutes([renders])],
  * knowsCallers: ["client"] })`, or mounted at the root of any Hono app. The account of their path is the token's tenant.
  */
-export function pullRoutes(queues: readonly AnyPullQueue[]): OpenAPIHono<PullHttpEnv> {
+export function pullRoutes(queues: readonly AnyPullQueue[]): Routes<PullHttpEnv> {
   const plans = plansOf(queues);
-  const api = new OpenAPIHono<PullHttpEnv>();
+  const api = new Routes<PullHttpEnv>();
   api.onError((error, context) => answerEnveloped(error, context as unknown as Context<HttpEnv>));
   answersBelow(api, BASE, answerEnveloped);
   api.use(`${BASE}/accounts/:account_id/queues/:queue_id/messages/*`, authorized(plans));

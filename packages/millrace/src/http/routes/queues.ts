@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { deadLettersByType } from "../../inspect/dead-letters-by-type.ts";
 import { vitalsOf } from "../../keeper/client.ts";
 import { WINDOW_MINUTES } from "../../observe/metrics/folding.ts";
@@ -9,6 +9,7 @@ import type { HttpEnv } from "../env.ts";
 import { wholeNumber } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { iso, timestamp } from "../time.ts";
 
 /** Minutes that rates are taken from where nobody says how many. */
@@ -16,13 +17,11 @@ const RATE_MINUTES = 5;
 
 const minutesOf = (usual: number) =>
   z.strictObject({
-    minutes: wholeNumber(1, WINDOW_MINUTES)
-      .default(usual)
-      .openapi({ type: "integer", minimum: 1, maximum: WINDOW_MINUTES, default: usual }),
+    minutes: wholeNumber(1, WINDOW_MINUTES).default(usual).meta({ type: "integer", minimum: 1, maximum: WINDOW_MINUTES, default: usual }),
   });
 
 const source = z.enum(["counts", "queue.metrics()", "d1", "platform"]);
-const seconds = (description: string) => z.number().nullable().openapi({ description });
+const seconds = (description: string) => z.number().nullable().meta({ description });
 
 const QueueSchema = z
   .object({
@@ -30,19 +29,19 @@ const QueueSchema = z
     depth: z
       .int()
       .nullable()
-      .openapi({ description: "Messages that wait, without those in a back-off. Null for a lane, or where the queue does not say." }),
+      .meta({ description: "Messages that wait, without those in a back-off. Null for a lane, or where the queue does not say." }),
     oldest_seconds: seconds("Age of the oldest of them."),
     lag_seconds: seconds("Time within which 99 of 100 messages had their first delivery."),
-    in_per_minute: z.number().openapi({ description: "Messages sent." }),
-    out_per_minute: z.number().openapi({ description: "Messages acknowledged." }),
-    retry_share: z.number().min(0).max(1).nullable().openapi({ description: "Deliveries that were sent back, of all." }),
-    dead_letters_open: z.int().openapi({ description: "Letters that nobody has settled, up to 10000." }),
+    in_per_minute: z.number().meta({ description: "Messages sent." }),
+    out_per_minute: z.number().meta({ description: "Messages acknowledged." }),
+    retry_share: z.number().min(0).max(1).nullable().meta({ description: "Deliveries that were sent back, of all." }),
+    dead_letters_open: z.int().meta({ description: "Letters that nobody has settled, up to 10000." }),
     processing_p50_seconds: seconds("Time of a batch from its delivery to its settlement: half took less."),
     processing_p99_seconds: seconds("The same: 99 of 100 took less."),
   })
-  .openapi("QueueHealth");
+  .meta({ id: "QueueHealth" });
 
-const SourceSchema = z.object({ source, age_seconds: z.number() }).openapi("NumberSource");
+const SourceSchema = z.object({ source, age_seconds: z.number() }).meta({ id: "NumberSource" });
 
 const HealthSchema = z.object({
   at: timestamp,
@@ -50,14 +49,14 @@ const HealthSchema = z.object({
   items: z.array(QueueSchema),
   sources: z
     .record(z.string(), SourceSchema)
-    .openapi({ description: "Where each number comes from, and how old it is. What was counted in the last ten seconds may be missing." }),
+    .meta({ description: "Where each number comes from, and how old it is. What was counted in the last ten seconds may be missing." }),
 });
 
 const MinuteSchema = z
   .object({ minute: timestamp, queue: z.string(), type: z.string(), outcomes: z.record(z.string(), z.int()) })
-  .openapi("MinuteOfMessages");
+  .meta({ id: "MinuteOfMessages" });
 
-const LettersSchema = z.object({ queue: z.string(), type: z.string(), captured: z.int(), open: z.int() }).openapi("DeadLettersOfType");
+const LettersSchema = z.object({ queue: z.string(), type: z.string(), captured: z.int(), open: z.int() }).meta({ id: "DeadLettersOfType" });
 
 const health = createRoute({
   method: "get",
@@ -100,7 +99,7 @@ const dead = createRoute({
 });
 
 export function queues(catalog: Catalog) {
-  return new OpenAPIHono<HttpEnv>()
+  return new Routes<HttpEnv>()
     .openapi(health, async (context) => {
       const { minutes } = context.req.valid("query");
       const seen = await vitalsOf(context.env);

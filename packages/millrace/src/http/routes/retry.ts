@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { planRetry, RETRY_VERDICTS, retryInstance } from "../../operate/instances/retry.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
@@ -6,6 +6,7 @@ import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 
 const retrySchema = reasoned.extend({
   from: z.string().min(1).max(256).optional().meta({ description: "The step to start from; default the one that failed." }),
@@ -34,7 +35,7 @@ const PlanSchema = z
       }),
     ),
   })
-  .openapi("RetryPlan");
+  .meta({ id: "RetryPlan" });
 
 const BegunSchema = z.object({
   action_id: z.string(),
@@ -61,7 +62,7 @@ const retryRoute = createRoute({
 });
 
 export function retry() {
-  return new OpenAPIHono<HttpEnv>().openapi(retryRoute, async (context) => {
+  return new Routes<HttpEnv>().openapi(retryRoute, async (context) => {
     const { id } = context.req.valid("param");
     const { from, anyway, reason, dry_run } = await readBody(context.req, retrySchema);
     if (dry_run) return context.json(await planRetry(context.env, context.var.caller, id, { from, anyway }), 200);

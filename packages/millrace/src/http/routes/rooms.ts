@@ -1,5 +1,5 @@
-import { createRoute, OpenAPIHono, type RouteHandler, z } from "@hono/zod-openapi";
 import type { Context, MiddlewareHandler } from "hono";
+import * as z from "zod";
 import type { Token } from "../../access/tokens.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { ARRIVAL_HEADER, type Arrival } from "../../rooms/arrival.ts";
@@ -15,6 +15,7 @@ import { answerProblem, HttpRefusal, problems } from "../problem.ts";
 import { ENGINE_PROBLEMS } from "../problems.ts";
 import { countStranger, countToken } from "../request-limits.ts";
 import { answers } from "../responses.ts";
+import { createRoute, type RouteHandler, Routes } from "../router.ts";
 
 interface RoomHttpEnv {
   Bindings: HttpEnv["Bindings"] & RoomEnv;
@@ -29,8 +30,8 @@ const TICKET = "ticket.";
 const FULL_MS = 10_000;
 
 const params = z.object({
-  room: z.string().max(100).openapi({ description: "The kind of room." }),
-  key: z.string().min(1).max(MAX_ROOM_KEY_CHARACTERS).openapi({ description: "Which room of it." }),
+  room: z.string().max(100).meta({ description: "The kind of room." }),
+  key: z.string().min(1).max(MAX_ROOM_KEY_CHARACTERS).meta({ description: "Which room of it." }),
 });
 
 const enter = createRoute({
@@ -44,7 +45,7 @@ const enter = createRoute({
   request: {
     params,
     query: z.object({
-      since: wholeNumber(0).optional().openapi({ type: "integer", minimum: 0, description: "The last `sequence` you heard." }),
+      since: wholeNumber(0).optional().meta({ type: "integer", minimum: 0, description: "The last `sequence` you heard." }),
     }),
   },
   responses: { 101: { description: "The socket is open" }, ...problems("unauthorized", "forbidden", "route_not_found", "invalid_payload") },
@@ -68,14 +69,14 @@ const mint = createRoute({
  * The routes of rooms: `engineRoutes(catalog, { routes: [roomRoutes([desk])], knowsCallers: ["rooms"] })`, or mounted at the root of any
  * Hono app. A room is of the tenant of the token or ticket that asks for it.
  */
-export function roomRoutes(rooms: readonly AnyRoom[]): OpenAPIHono<RoomHttpEnv> {
+export function roomRoutes(rooms: readonly AnyRoom[]): Routes<RoomHttpEnv> {
   const plans = plansOf(rooms);
   const planOf = (kind: string): RoomPlan => {
     const plan = plans.get(kind);
     if (plan) return plan;
     throw new HttpRefusal("route_not_found", `There is no room of this kind. There are: ${[...plans.keys()].join(", ")}.`);
   };
-  const api = new OpenAPIHono<RoomHttpEnv>();
+  const api = new Routes<RoomHttpEnv>();
   api.onError((error, context) => answerProblem(error, context as unknown as Context<HttpEnv>));
   api.use("/rooms/*", knowingProblems);
   const opened: RouteHandler<typeof enter, RoomHttpEnv> = async (context) => {

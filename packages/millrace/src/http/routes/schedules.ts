@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { type Redaction, redactionOf } from "../../inspect/redaction.ts";
 import { deleteSchedule, pauseSchedule, putSchedule, resumeSchedule } from "../../schedules/change.ts";
 import { COUNTED_TIMES } from "../../schedules/cron.ts";
@@ -15,6 +15,7 @@ import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from 
 import { nameQuery, page, pageByName, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
 import { traceHeadersSchema, traceOf } from "../trace.ts";
 
@@ -45,13 +46,13 @@ const RunSchema = z
   .object({
     due_at: timestamp,
     state: z.enum(["started", "by_hand", "refused", "missed", "paused"]),
-    until: timestamp.openapi({ description: "The last of the times it tells of." }),
-    times: z.int().openapi({ description: `How many times it tells of; ${COUNTED_TIMES} is to be read as at least.` }),
+    until: timestamp.meta({ description: "The last of the times it tells of." }),
+    times: z.int().meta({ description: `How many times it tells of; ${COUNTED_TIMES} is to be read as at least.` }),
     instance_id: z.string().nullable(),
     reason: z.string().nullable(),
     noted_at: timestamp,
   })
-  .openapi("ScheduleRun");
+  .meta({ id: "ScheduleRun" });
 
 const ScheduleSchema = z
   .object({
@@ -61,13 +62,13 @@ const ScheduleSchema = z
     command: z.object({ type: z.string(), payload: z.unknown() }),
     late_seconds: z.int(),
     state: z.enum(["active", "paused"]),
-    next_at: timestamp.nullable().openapi({ description: "Null while it is paused." }),
+    next_at: timestamp.nullable().meta({ description: "Null while it is paused." }),
     last_run: RunSchema.nullable(),
     revision: z.int(),
     changed_at: timestamp,
     changed_by: z.string(),
   })
-  .openapi("Schedule");
+  .meta({ id: "Schedule" });
 
 const params = z.object({
   name: z
@@ -177,7 +178,7 @@ const runs = createRoute({
 
 export function schedules(catalog: Catalog) {
   const scheduleView = (schedule: Schedule) => viewOf(schedule, redactionOf(catalog));
-  return new OpenAPIHono<HttpEnv>()
+  return new Routes<HttpEnv>()
     .openapi(list, async ({ env, req, var: { caller }, json }) => {
       const { cursor = "", limit } = req.valid("query");
       const found = await listSchedules(env, caller, { after: cursor, limit: limit + 1 });

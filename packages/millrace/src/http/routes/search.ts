@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { hideNothing } from "../../contract/hide.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
 import { type Finder, MOST_OF_A_KIND } from "../../inspect/search/finder.ts";
@@ -10,6 +10,7 @@ import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { isoOrNull, timestamp } from "../time.ts";
 
 /** What kinds of names look like: people read them in the document, and the tests of plans ask for each. */
@@ -26,16 +27,16 @@ const EXAMPLES = [
 
 const FindingSchema = z
   .object({
-    kind: z.string().openapi({ description: "What it is, such as `instance`, `correlation`, `dead_letter`, or a kind of the app's." }),
+    kind: z.string().meta({ description: "What it is, such as `instance`, `correlation`, `dead_letter`, or a kind of the app's." }),
     id: z.string(),
-    title: z.string().openapi({ description: "A line for people: text, never to be shown as HTML." }),
+    title: z.string().meta({ description: "A line for people: text, never to be shown as HTML." }),
     status: z.string().nullable(),
-    at: timestamp.nullable().openapi({ description: "When it came into being." }),
-    url: z.string().openapi({ description: "The route that shows it." }),
-    by: z.string().openapi({ description: "Which of its names is as the text says, such as `id`, `idempotency_key` or `subject`." }),
-    match: z.enum(["exact", "prefix"]).openapi({ description: "`prefix` where that name only begins so." }),
+    at: timestamp.nullable().meta({ description: "When it came into being." }),
+    url: z.string().meta({ description: "The route that shows it." }),
+    by: z.string().meta({ description: "Which of its names is as the text says, such as `id`, `idempotency_key` or `subject`." }),
+    match: z.enum(["exact", "prefix"]).meta({ description: "`prefix` where that name only begins so." }),
   })
-  .openapi("Finding");
+  .meta({ id: "Finding" });
 
 const show = createRoute({
   method: "get",
@@ -52,11 +53,7 @@ const show = createRoute({
   ...needs("read"),
   request: {
     query: z.strictObject({
-      q: z
-        .string()
-        .min(1)
-        .max(500)
-        .openapi({ description: "An id, a key, a subject, a traceparent, or how one begins.", examples: EXAMPLES }),
+      q: z.string().min(1).max(500).meta({ description: "An id, a key, a subject, a traceparent, or how one begins.", examples: EXAMPLES }),
     }),
   },
   responses: {
@@ -64,10 +61,10 @@ const show = createRoute({
       "What was found, exact names first",
       z.object({
         items: z.array(FindingSchema),
-        more: z.array(z.string()).openapi({ description: `Kinds of which there are more than the ${MOST_OF_A_KIND} that are shown.` }),
+        more: z.array(z.string()).meta({ description: `Kinds of which there are more than the ${MOST_OF_A_KIND} that are shown.` }),
         looked_back: z.object({
-          instances: z.int().openapi({ description: "So many of the newest were looked through for a subject or a trace." }),
-          since: timestamp.nullable().openapi({ description: "When the oldest of these was accepted; null where these are all." }),
+          instances: z.int().meta({ description: "So many of the newest were looked through for a subject or a trace." }),
+          since: timestamp.nullable().meta({ description: "When the oldest of these was accepted; null where these are all." }),
         }),
       }),
     ),
@@ -78,7 +75,7 @@ const show = createRoute({
 /** The box that takes any id. `own` look for things of the app's. */
 export function search(catalog: Catalog, own: readonly Finder[]) {
   const known = namesOf(catalog);
-  return new OpenAPIHono<HttpEnv>().openapi(show, async (context) => {
+  return new Routes<HttpEnv>().openapi(show, async (context) => {
     const { q } = context.req.valid("query");
     const { items, more, lookedBack } = await lookFor(context.env, context.var.caller, q, { known, own });
     const looked = { instances: lookedBack.instances, since: isoOrNull(lookedBack.since) };

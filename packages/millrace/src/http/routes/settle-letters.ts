@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { getDeadLetter } from "../../inspect/dead-letters.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
 import { correctionOf } from "../../operate/as-stored.ts";
@@ -14,6 +14,7 @@ import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { ReplayPlanSchema, replayPlanView } from "../replay-plan.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 
 /** A queue takes messages of 128 KB: a replay with a larger body could never be sent. */
 const REPLAY_MAX_BYTES = 120_000;
@@ -22,10 +23,10 @@ const ReplayedSchema = z
   .object({
     action_id: z.string(),
     instance_id: z.string().nullable(),
-    sent: z.boolean().openapi({ description: "False when there was nothing left to do." }),
+    sent: z.boolean().meta({ description: "False when there was nothing left to do." }),
     why: z.string(),
   })
-  .openapi("Replayed");
+  .meta({ id: "Replayed" });
 
 const replaySchema = reasoned.extend({
   body: z
@@ -68,7 +69,7 @@ const skip = createRoute({
       "Skipped, or found settled already",
       z.object({
         action_id: z.string(),
-        skipped: z.boolean().openapi({ description: "False when somebody else had settled it first." }),
+        skipped: z.boolean().meta({ description: "False when somebody else had settled it first." }),
       }),
     ),
     ...problems(...BODY_REFUSALS, "dead_letter_not_found"),
@@ -88,7 +89,7 @@ const escalate = createRoute({
       "Escalated, or found escalated or settled already",
       z.object({
         action_id: z.string(),
-        escalated: z.boolean().openapi({ description: "False when somebody else had escalated or settled it first." }),
+        escalated: z.boolean().meta({ description: "False when somebody else had escalated or settled it first." }),
       }),
     ),
     ...problems(...BODY_REFUSALS, "dead_letter_not_found"),
@@ -97,7 +98,7 @@ const escalate = createRoute({
 
 /** What people decide about one dead letter. */
 export function settleLetters(catalog: Catalog) {
-  return new OpenAPIHono<HttpEnv>()
+  return new Routes<HttpEnv>()
     .openapi(replay, async (context) => {
       const { dry_run, ...options } = await readBody(context.req, replaySchema, { maxBytes: REPLAY_MAX_BYTES });
       const { id } = context.req.valid("param");

@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { issueCode, signIn } from "../../access/sign-in.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
@@ -6,17 +6,18 @@ import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const CallerSchema = z
   .object({
     tenant: z.string(),
-    actor: z.string().openapi({ description: "As the audit and messages name you." }),
+    actor: z.string().meta({ description: "As the audit and messages name you." }),
     scopes: z.array(z.string()),
-    expires_at: timestamp.nullable().openapi({ description: "When your token ends; null for never, and for who came without one." }),
-    at: timestamp.openapi({ description: "What time it is here: ages are told by this clock." }),
+    expires_at: timestamp.nullable().meta({ description: "When your token ends; null for never, and for who came without one." }),
+    at: timestamp.meta({ description: "What time it is here: ages are told by this clock." }),
   })
-  .openapi("Caller");
+  .meta({ id: "Caller" });
 
 const show = createRoute({
   method: "get",
@@ -57,14 +58,14 @@ const trade = createRoute({
   security: [],
   request: { body: jsonBody(traded) },
   responses: {
-    200: answers("You are signed in", CallerSchema.extend({ id: z.string(), token: z.string() }).openapi("SignedIn")),
+    200: answers("You are signed in", CallerSchema.extend({ id: z.string(), token: z.string() }).meta({ id: "SignedIn" })),
     ...problems("invalid_json", "unauthorized", "payload_too_large", "unsupported_media_type", "invalid_payload"),
   },
 });
 
 /** Who asks, and how their browser is let in. */
 export function signIns() {
-  return new OpenAPIHono<HttpEnv>()
+  return new Routes<HttpEnv>()
     .openapi(show, ({ var: { caller }, json }) => {
       const { tenantId: tenant, actor, scopes, expiresAt } = caller;
       return json({ tenant, actor, scopes: [...scopes], expires_at: isoOrNull(expiresAt ?? null), at: iso(Date.now()) }, 200);
@@ -78,7 +79,7 @@ export function signIns() {
 
 /** The trade itself, for a browser that is not let in yet. */
 export function consoleSignIn() {
-  return new OpenAPIHono<HttpEnv>().openapi(trade, async (context) => {
+  return new Routes<HttpEnv>().openapi(trade, async (context) => {
     context.header("cache-control", "no-store");
     const { code } = await readBody(context.req, traded, BODY_OF_STRANGERS);
     const { text, tenantId, token } = await signIn(context.env, code).catch((error: unknown) => {

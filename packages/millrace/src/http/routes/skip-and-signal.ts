@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { planSignal, signalInstance } from "../../operate/instances/signal.ts";
 import { planSkip, skipStep } from "../../operate/instances/skip-step.ts";
@@ -11,6 +11,7 @@ import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from 
 import { invalidRequest } from "../invalid-request.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { ActionPlanSchema, actionSchema, PromisedSchema } from "./instance-actions.ts";
 
 const skipSchema = actionSchema.extend({
@@ -45,13 +46,13 @@ const signalSchema = actionSchema.extend({
 const SignalledSchema = z
   .object({
     action_id: z.string(),
-    event_id: z.string().openapi({ description: "The event's own name." }),
-    replayed: z.boolean().openapi({ description: "True when the same signal had been taken before: nothing new follows." }),
-    step: z.string().nullable().openapi({
+    event_id: z.string().meta({ description: "The event's own name." }),
+    replayed: z.boolean().meta({ description: "True when the same signal had been taken before: nothing new follows." }),
+    step: z.string().nullable().meta({
       description: "The step that took it; null while the instance does not wait for such an event: it is kept until it does.",
     }),
   })
-  .openapi("Signalled");
+  .meta({ id: "Signalled" });
 
 const signalRoute = createRoute({
   method: "post",
@@ -78,7 +79,7 @@ const signalRoute = createRoute({
 
 /** What an operator puts in the place of what did not come: a step's output, or an event. */
 export function skipAndSignal(catalog: Catalog) {
-  return new OpenAPIHono<HttpEnv>()
+  return new Routes<HttpEnv>()
     .openapi(skipRoute, async (context) => {
       const { id } = context.req.valid("param");
       const { dry_run, reason, step, item, output } = await readBody(context.req, skipSchema, { maxBytes: INTAKE_LIMITS.maxBytes });

@@ -1,5 +1,5 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
+import * as z from "zod";
 import { assertMayState } from "../../access/may-ask.ts";
 import { chosenName } from "../../contract/chosen-name.ts";
 import { MillraceError } from "../../contract/errors.ts";
@@ -26,6 +26,7 @@ import { invalidRequest } from "../invalid-request.ts";
 import { answerEach, BATCH_LIMITS, itemResult, readItems, requesterOf } from "../items.ts";
 import { notTaken } from "../media-type.ts";
 import { ProblemSchema, problems } from "../problem.ts";
+import { createRoute, Routes } from "../router.ts";
 import { traceHeadersSchema, traceOf } from "../trace.ts";
 
 /** What happened, where it is no CloudEvent. */
@@ -51,14 +52,14 @@ const batchSchema = z.strictObject({ events: z.array(batchItemSchema).min(1).max
 const unreadBatchSchema = z.strictObject({ events: z.array(z.unknown()).min(1).max(BATCH_LIMITS.most) });
 
 const statedShape = {
-  event_id: z.string().openapi({ description: "The event's own name: what follows from it has it as `causation_id`." }),
-  replayed: z.boolean().openapi({ description: "True when the same event had been taken before: nothing new follows." }),
-  correlation_id: z.string().openapi({ description: "GET /v1/instances?correlation= lists what follows." }),
+  event_id: z.string().meta({ description: "The event's own name: what follows from it has it as `causation_id`." }),
+  replayed: z.boolean().meta({ description: "True when the same event had been taken before: nothing new follows." }),
+  correlation_id: z.string().meta({ description: "GET /v1/instances?correlation= lists what follows." }),
 };
-const StatedSchema = z.object(statedShape).openapi("Stated");
+const StatedSchema = z.object(statedShape).meta({ id: "Stated" });
 const StatedResultSchema = z
   .union([z.object({ status: z.literal(202), ...statedShape }), z.object({ status: z.int(), problem: ProblemSchema })])
-  .openapi("StatedResult");
+  .meta({ id: "StatedResult" });
 
 const stateOne = createRoute({
   method: "post",
@@ -112,7 +113,7 @@ const stateMany = createRoute({
 
 /** The door for what happened outside. */
 export function statedEvents(catalog: Catalog) {
-  return new OpenAPIHono<HttpEnv>()
+  return new Routes<HttpEnv>()
     .openapi(stateOne, async ({ env, req, var: { caller }, json }) => {
       const event = await readEvent(req);
       assertMayState(catalog, caller, event.type);

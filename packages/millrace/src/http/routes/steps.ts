@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import type { Hide } from "../../contract/hide.ts";
 import { OWN_PARTS } from "../../contract/step-names.ts";
 import { getInstance } from "../../inspect/instances.ts";
@@ -11,62 +11,59 @@ import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const AttemptSchema = z
   .object({
-    attempt: z.int().openapi({ description: "1-based; starts again when the instance is restarted." }),
+    attempt: z.int().meta({ description: "1-based; starts again when the instance is restarted." }),
     started_at: timestamp,
     ended_at: timestamp.nullable(),
     error: z.object({ name: z.string(), message: z.string() }).nullable(),
-    retry_delay_ms: z.int().nullable().openapi({ description: "What the platform waits before the next attempt." }),
+    retry_delay_ms: z.int().nullable().meta({ description: "What the platform waits before the next attempt." }),
   })
-  .openapi("Attempt");
+  .meta({ id: "Attempt" });
 
 const StepSchema = z
   .object({
     type: z.enum(["do", "sleep", "waitForEvent"]),
-    name: z
-      .string()
-      .openapi({ description: "As the code names it; a wait has the name of its step, which first says that it waits (`do`)." }),
+    name: z.string().meta({ description: "As the code names it; a wait has the name of its step, which first says that it waits (`do`)." }),
     own: z
       .object({ of: z.string(), part: z.enum(OWN_PARTS) })
       .nullable()
-      .openapi({
+      .meta({
         description:
           "Null for a step of the code. For one of the engine's own: the step `of` the code that it is about, and what it is for. `in_doubt`, `paused`: the wait for a person's word; `after_doubt`, `after_pause`: the attempt behind that; `signal`, `answer`: the wait for an event or an answer; `time_over`: the look at what came of that; `read_again`: a read that was out of reach; `run`: the step tried anew.",
       }),
-    mode: z
-      .enum(["platform", "lean"])
-      .openapi({ description: "`lean`: a pass took it itself; the platform has none of it, and bills none." }),
-    kept: z.boolean().openapi({ description: "True for a lean one that an earlier run took: this one keeps what came of it." }),
-    count: z.int().openapi({ description: "Tells calls of one name apart, in the order they were made." }),
+    mode: z.enum(["platform", "lean"]).meta({ description: "`lean`: a pass took it itself; the platform has none of it, and bills none." }),
+    kept: z.boolean().meta({ description: "True for a lean one that an earlier run took: this one keeps what came of it." }),
+    count: z.int().meta({ description: "Tells calls of one name apart, in the order they were made." }),
     state: z
       .enum(["running", "retrying", "sleeping", "waiting", "in_doubt", "paused", "complete", "errored", "timed_out", "stopped"])
-      .openapi({
+      .meta({
         description:
           "`in_doubt`: a person has to say whether its effect happened; behind it stand the wait for that and what follows, which are the engine's `own`. `paused`: a person had paused the run before it began; the same stand behind it. `stopped`: its run has ended, and it had not; or a person had stopped the run before it began.",
       }),
-    started_at: timestamp.nullable().openapi({ description: "Null for a step whose history the platform has forgotten." }),
+    started_at: timestamp.nullable().meta({ description: "Null for a step whose history the platform has forgotten." }),
     ended_at: timestamp.nullable(),
-    attempts: z.array(AttemptSchema).openapi({
+    attempts: z.array(AttemptSchema).meta({
       description:
         "Of the present run, as the platform counts them; none where it has forgotten them. What it waits between two is `retry_delay_ms`.",
     }),
-    next_attempt_at: timestamp.nullable().openapi({ description: "For one that is `retrying`: when the next attempt is made." }),
-    duration_ms: z.int().nullable().openapi({ description: "For a sleep: how long." }),
-    until: timestamp.nullable().openapi({ description: "For a sleep, and a wait that lasts: until when." }),
+    next_attempt_at: timestamp.nullable().meta({ description: "For one that is `retrying`: when the next attempt is made." }),
+    duration_ms: z.int().nullable().meta({ description: "For a sleep: how long." }),
+    until: timestamp.nullable().meta({ description: "For a sleep, and a wait that lasts: until when." }),
     event_type: z
       .string()
       .nullable()
-      .openapi({ description: "For a wait: for which type of event; null for a question, for a doubt and for a pause." }),
-    subject: z.string().nullable().openapi({ description: "For a wait: what the event has to be about." }),
-    approval_id: z.string().nullable().openapi({ description: "For a question: which." }),
+      .meta({ description: "For a wait: for which type of event; null for a question, for a doubt and for a pause." }),
+    subject: z.string().nullable().meta({ description: "For a wait: what the event has to be about." }),
+    approval_id: z.string().nullable().meta({ description: "For a question: which." }),
     effects: z
       .array(z.object({ key: z.string(), class: z.string(), generation: z.int(), state: z.string() }))
-      .openapi({ description: "Its effects as they are recorded, each generation by itself; `/effects` has them whole." }),
+      .meta({ description: "Its effects as they are recorded, each generation by itself; `/effects` has them whole." }),
   })
-  .openapi("Step");
+  .meta({ id: "Step" });
 
 const list = createRoute({
   method: "get",
@@ -82,7 +79,7 @@ const list = createRoute({
       "Its steps, oldest first",
       z.object({
         items: z.array(StepSchema),
-        truncated: z.boolean().openapi({ description: "True when the platform had more to tell than this answer takes." }),
+        truncated: z.boolean().meta({ description: "True when the platform had more to tell than this answer takes." }),
       }),
     ),
     ...problems("unauthorized", "forbidden", "instance_not_found"),
@@ -90,7 +87,7 @@ const list = createRoute({
 });
 
 export function steps(catalog: Catalog) {
-  return new OpenAPIHono<HttpEnv>().openapi(list, async (context) => {
+  return new Routes<HttpEnv>().openapi(list, async (context) => {
     const instance = await getInstance(context.env, context.var.caller, context.req.valid("param").id);
     const hide = (await redactionOf(catalog).ofInstances(context.env, context.var.caller, [instance.id]))(instance.id);
     const history = await stepsOf(context.env, context.var.caller, instance);

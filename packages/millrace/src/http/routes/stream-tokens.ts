@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { mintStreamToken, STREAM_PATH } from "../../access/stream-token.ts";
 import { BODY_REFUSALS } from "../actions.ts";
 import { needs } from "../auth.ts";
@@ -6,6 +6,7 @@ import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { iso, timestamp } from "../time.ts";
 
 const wanted = z.strictObject({
@@ -32,7 +33,7 @@ const mint = createRoute({
 });
 
 export function streamTokens() {
-  return new OpenAPIHono<HttpEnv>().openapi(mint, async (context) => {
+  return new Routes<HttpEnv>().openapi(mint, async (context) => {
     const { path } = await readBody(context.req, wanted);
     const { token, expiresAt } = mintStreamToken(context.env, context.var.caller, path);
     return context.json({ token, path, expires_at: iso(expiresAt) }, 201);

@@ -1,5 +1,5 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
+import * as z from "zod";
 import { actionsNamed } from "../../inspect/actions.ts";
 import { approvalsNamed } from "../../inspect/approvals.ts";
 import { hideInErrors, lettersNamed } from "../../inspect/dead-letters.ts";
@@ -21,6 +21,7 @@ import {
 } from "../event-stream.ts";
 import { invalidRequest } from "../invalid-request.ts";
 import { problems } from "../problem.ts";
+import { createRoute, Routes } from "../router.ts";
 import { iso } from "../time.ts";
 import { approvalView } from "./approvals.ts";
 import { letterView } from "./dead-letters.ts";
@@ -40,7 +41,7 @@ const kinds = z
     return z.NEVER;
   })
   .optional()
-  .openapi({
+  .meta({
     type: "string",
     example: "instance,dead_letter",
     description: `Some of ${LIVE_KINDS.map((kind) => `\`${kind}\``).join(", ")}. Default all.`,
@@ -59,7 +60,7 @@ const follow = createRoute({
 });
 
 export function stream(catalog: Catalog) {
-  return new OpenAPIHono<HttpEnv>().openapi(follow, (context) => {
+  return new Routes<HttpEnv>().openapi(follow, (context) => {
     const heard = placeOf(heardLast(context));
     const { kinds: asked = LIVE_KINDS } = context.req.valid("query");
     return answerEvents(context, () => followTenant(context, catalog, heard, asked));

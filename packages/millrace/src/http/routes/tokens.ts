@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { issueToken, listTokens, revokeToken, SCOPES, type TokenRow } from "../../access/tokens.ts";
 import { chosenName, isVisible } from "../../contract/chosen-name.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
@@ -8,6 +8,7 @@ import type { HttpEnv } from "../env.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import { HttpRefusal, problems } from "../problem.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const MAX_DAYS = 366;
@@ -34,17 +35,17 @@ function schemasOf(own: readonly string[]) {
       actor: z.string(),
       scopes: z.array(scope),
       created_at: timestamp,
-      expires_at: timestamp.nullable().openapi({ description: "Null is never." }),
-      last_used_at: timestamp.nullable().openapi({ description: "At most an hour before its last use; null where it has not been used." }),
+      expires_at: timestamp.nullable().meta({ description: "Null is never." }),
+      last_used_at: timestamp.nullable().meta({ description: "At most an hour before its last use; null where it has not been used." }),
       signed_in: z
         .boolean()
-        .openapi({ description: "True for a browser's, by a sign-in link: it ends with its twelve hours, and counts by itself." }),
+        .meta({ description: "True for a browser's, by a sign-in link: it ends with its twelve hours, and counts by itself." }),
     })
-    .openapi("Token");
+    .meta({ id: "Token" });
 
   const MintedSchema = TokenSchema.extend({
-    token: z.string().openapi({ description: "The token itself. It is said here and never again: only a hash of it is kept." }),
-  }).openapi("MintedToken");
+    token: z.string().meta({ description: "The token itself. It is said here and never again: only a hash of it is kept." }),
+  }).meta({ id: "MintedToken" });
   return { newTokenSchema, TokenSchema, MintedSchema };
 }
 
@@ -57,13 +58,13 @@ const revoke = createRoute({
     "Where it was used in the last 30 seconds, it may work for as long once more. Tokens that it minted go on, unless `descendants` is true: then all that come from it end with it.",
   ...needs("tokens"),
   request: {
-    params: z.object({ id: z.string().max(100).openapi({ description: "The 16 digits after `mr_`." }) }),
+    params: z.object({ id: z.string().max(100).meta({ description: "The 16 digits after `mr_`." }) }),
     query: z.strictObject({
-      reason: z.string().trim().max(500).default("").openapi({ description: "Why; kept in the audit." }),
+      reason: z.string().trim().max(500).default("").meta({ description: "Why; kept in the audit." }),
       descendants: z
         .enum(["true", "false"])
         .default("false")
-        .openapi({ description: "Also all that it minted, and those that these minted; even where it is revoked already." }),
+        .meta({ description: "Also all that it minted, and those that these minted; even where it is revoked already." }),
     }),
   },
   responses: {
@@ -106,7 +107,7 @@ export function tokens(own: readonly string[]) {
     responses: { 200: answers("A page of tokens", pageOf(TokenSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
   });
 
-  return new OpenAPIHono<HttpEnv>()
+  return new Routes<HttpEnv>()
     .openapi(mint, async ({ env, req, var: { caller }, json }) => {
       const { actor, scopes, days, reason } = await readBody(req, newTokenSchema);
       const { text, token } = await issueToken(env, caller, { actor, scopes, days }, reason);

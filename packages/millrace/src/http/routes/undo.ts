@@ -1,4 +1,4 @@
-import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import * as z from "zod";
 import { planUndo, UNDO_VERDICTS, undoInstance } from "../../operate/instances/undo.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
@@ -6,6 +6,7 @@ import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
 
 const undoSchema = reasoned.extend({
   dry_run: z.boolean().default(false).meta({ description: "True only says what would happen, as far as it is recorded." }),
@@ -18,14 +19,14 @@ const PlanSchema = z
       z.object({
         step: z.string(),
         item: z.string(),
-        verdict: z.enum(UNDO_VERDICTS).openapi({
+        verdict: z.enum(UNDO_VERDICTS).meta({
           description:
             "`undone`: it is taken back; `stays`: its code has no way to; `asked`: the upstream is asked first whether it happened; `repeated`: it failed without a record, and may have happened: it is done once more under its key, so that this is certain, and then taken back; `nothing`: it did not happen; `in_doubt`: resolve it first; `unknown`: it failed without a record and is left, or somebody had it done once more because nobody knew.",
         }),
       }),
     ),
   })
-  .openapi("UndoPlan");
+  .meta({ id: "UndoPlan" });
 
 const undoRoute = createRoute({
   method: "post",
@@ -44,7 +45,7 @@ const undoRoute = createRoute({
 });
 
 export function undo() {
-  return new OpenAPIHono<HttpEnv>().openapi(undoRoute, async (context) => {
+  return new Routes<HttpEnv>().openapi(undoRoute, async (context) => {
     const { id } = context.req.valid("param");
     const { reason, dry_run } = await readBody(context.req, undoSchema);
     if (dry_run) return context.json(await planUndo(context.env, context.var.caller, id), 200);
