@@ -185,47 +185,6 @@ it.each(strange)("W11 A step that answers %s fails by its name instead of being 
   });
 });
 
-it.each([
-  ["commit", (step: Steps) => step.commit("average", () => ({ output: averageOf([]) }))],
-  ["read", (step: Steps) => step.read("average", async () => averageOf([]), ONCE)],
-  ["keyed effect", (step: Steps) => step.effect("average", averaging, {})],
-])("W11 a %s whose average is NaN fails, so that its run does not decide on null", async (_, take) => {
-  let isFree: boolean | undefined;
-  const { instanceId } = await runLab(async ({ step }) => {
-    isFree = (await take(step)).average < 10;
-  });
-  expect(await ended(instanceId)).toBe("errored");
-  expect(await errorOf(instanceId)).toMatchObject({
-    step: "average",
-    code: "output_not_serializable",
-    message: expect.stringContaining('NaN at "average"'),
-  });
-  expect(isFree).toBeUndefined();
-});
-
-const averageOf = (prices: readonly number[]) => ({ average: prices.reduce((sum, price) => sum + price, 0) / prices.length });
-const averaging = defineStep({ effect: "keyed", ...ONCE, run: async () => averageOf([]) });
-
-it.each([
-  ["NaN", { average: 0 / 0 }, "average"],
-  ["Infinity", { rates: [1, { max: 1 / 0 }] }, "rates.1.max"],
-  ["undefined in a list", { list: [1, undefined] }, "list.1"],
-  ["a hole in a list", { list: Object.assign([], { 2: 1 }) }, "list.0"],
-])("a message whose payload has %s is refused by its path, emitted and enqueued", async (_, payload, path) => {
-  const Loose = defineCommand({
-    type: "lab.loose",
-    payload: z.looseObject({}),
-    key: () => fresh(),
-    subject: () => "s",
-    queue: probeCommands,
-  });
-  const { instanceId } = await runLab(({ step }) => step.commit("say", () => ({ emit: [Loose.from(payload)] })));
-  expect(await ended(instanceId)).toBe("errored");
-  expect(await errorOf(instanceId)).toMatchObject({ step: "say", code: "invalid_payload", message: expect.stringContaining(path) });
-  const [answer] = await enqueue(probeEnv, asking(Loose as never), tenant, [{ type: "lab.loose", payload }]);
-  expect(answer).toMatchObject({ code: "invalid_payload", detail: { issues: [{ path }] } });
-});
-
 it("W11 A step may answer whatever JSON brings back: also objects without a prototype, and fields that are not there", async () => {
   const { instanceId } = await runLab(async ({ step }) => {
     const bare = Object.assign(Object.create(null), { a: [null, { b: undefined }], [Symbol.dispose]: () => undefined }) as unknown;

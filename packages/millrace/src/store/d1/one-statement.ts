@@ -3,7 +3,7 @@ import type { SqlValue, Statement } from "../../contract/sql.ts";
 /** What SQL skips, or reads as one piece: comments, texts, quoted names. */
 const PIECE = /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]/g;
 
-/** What a text is made of, and what it needs to be sent. */
+/** The parts of a text, and how many values it is sent with. */
 interface Shape {
   /** How many statements it holds: 0 for one of blanks and comments. */
   readonly statements: number;

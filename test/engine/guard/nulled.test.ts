@@ -1,0 +1,54 @@
+import { defineCommand, defineStep, defineWorkflow, enqueue, type Steps } from "millrace";
+import { catalog } from "millrace/worker";
+import { expect, it } from "vitest";
+import * as z from "zod";
+import { startsOf } from "../../probe/consumers.ts";
+import { probeCommands } from "../../probe/messages.ts";
+import { fresh, probeEnv } from "../harness.ts";
+import { errorOf, runLab } from "../lab.ts";
+import { ended, ONCE } from "../operate/operating.ts";
+
+const tenant = { tenantId: "acme", source: "test" };
+const asking = (on: Parameters<typeof defineWorkflow>[0]["on"]) =>
+  catalog({ consumers: [startsOf(defineWorkflow({ name: "lab", on, run: async () => 1 }))] });
+
+it.each([
+  ["commit", (step: Steps) => step.commit("average", () => ({ output: averageOf([]) }))],
+  ["read", (step: Steps) => step.read("average", async () => averageOf([]), ONCE)],
+  ["keyed effect", (step: Steps) => step.effect("average", averaging, {})],
+])("W11 a %s whose average is NaN fails, so that its run does not decide on null", async (_, take) => {
+  let isFree: boolean | undefined;
+  const { instanceId } = await runLab(async ({ step }) => {
+    isFree = (await take(step)).average < 10;
+  });
+  expect(await ended(instanceId)).toBe("errored");
+  expect(await errorOf(instanceId)).toMatchObject({
+    step: "average",
+    code: "output_not_serializable",
+    message: expect.stringContaining('NaN at "average"'),
+  });
+  expect(isFree).toBeUndefined();
+});
+
+const averageOf = (prices: readonly number[]) => ({ average: prices.reduce((sum, price) => sum + price, 0) / prices.length });
+const averaging = defineStep({ effect: "keyed", ...ONCE, run: async () => averageOf([]) });
+
+it.each([
+  ["NaN", { average: 0 / 0 }, "average"],
+  ["Infinity", { rates: [1, { max: 1 / 0 }] }, "rates.1.max"],
+  ["undefined in a list", { list: [1, undefined] }, "list.1"],
+  ["a hole in a list", { list: Object.assign([], { 2: 1 }) }, "list.0"],
+])("a message whose payload has %s is refused by its path, emitted and enqueued", async (_, payload, path) => {
+  const Loose = defineCommand({
+    type: "lab.loose",
+    payload: z.looseObject({}),
+    key: () => fresh(),
+    subject: () => "s",
+    queue: probeCommands,
+  });
+  const { instanceId } = await runLab(({ step }) => step.commit("say", () => ({ emit: [Loose.from(payload)] })));
+  expect(await ended(instanceId)).toBe("errored");
+  expect(await errorOf(instanceId)).toMatchObject({ step: "say", code: "invalid_payload", message: expect.stringContaining(path) });
+  const [answer] = await enqueue(probeEnv, asking(Loose as never), tenant, [{ type: "lab.loose", payload }]);
+  expect(answer).toMatchObject({ code: "invalid_payload", detail: { issues: [{ path }] } });
+});
