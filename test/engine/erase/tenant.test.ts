@@ -72,7 +72,7 @@ it("a deleted tenant's lanes are erased: one that waits for an instance, one tha
 
 it("a deleted tenant's lock that is held for long is taken from its holder, and erased", async () => {
   const [tenantId, name] = [tenantOf(), fresh("lock")];
-  const stub = (env as unknown as LockEnv).LOCK.getByName(`${tenantId}/${name}`);
+  const stub = (env as unknown as Required<LockEnv>).LOCK.getByName(`${tenantId}/${name}`);
   const work = withLock(env as unknown as LockEnv, name, { tenantId, ttl: "1 second", holder: "ada" }, async ({ signal }) => {
     await probeEnv.DB.prepare("INSERT INTO locks (tenant_id, name, token) VALUES (?1, ?2, 1)").bind(tenantId, name).run();
     await eraseAll(tenantId);
@@ -118,7 +118,7 @@ it("an erased counter begins at 0, and nothing of it is left in its shards", asy
   await counter.read();
   await counter.erase();
   expect(await counter.read({ maxAgeMs: 60_000 })).toBe(0);
-  for (const shard of [0, 1]) expect(await keptIn((env as unknown as CounterEnv).COUNTER.getByName(`${name}/${shard}`))).toBe("");
+  for (const shard of [0, 1]) expect(await keptIn((env as unknown as Required<CounterEnv>).COUNTER.getByName(`${name}/${shard}`))).toBe("");
 });
 
 it("every table of objects is removed behind its objects", () => {

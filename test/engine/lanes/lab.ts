@@ -6,7 +6,7 @@ import { handlers, type LaneBody } from "../../probe/lanes.ts";
 import { until } from "../../until.ts";
 import { fresh } from "../harness.ts";
 
-export const laneEnv = env as unknown as LaneEnv;
+export const laneEnv = env as unknown as Required<LaneEnv>;
 
 export type LaneBatch = MessageBatch<LaneBody>;
 

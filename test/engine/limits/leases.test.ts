@@ -7,7 +7,7 @@ const WINDOW = { limit: 200, periodMs: 60_000 };
 
 /** The limiter, with a count of what it is asked. */
 function counting(): { env: LimitEnv; calls: { objects: number } } {
-  const { RATE_LIMIT } = probeEnv as unknown as LimitEnv;
+  const { RATE_LIMIT } = probeEnv as unknown as Required<LimitEnv>;
   const calls = { objects: 0 };
   const getByName = (name: string) => {
     calls.objects++;
@@ -53,6 +53,6 @@ it("who is far below the limit costs no call, and who is refused costs none unti
 
 it("a limiter that fails holds nobody back", async () => {
   const leases = new Leases();
-  const env = { RATE_LIMIT: { getByName: () => ({ lease: () => Promise.reject(new Error("no")) }) } } as unknown as LimitEnv;
+  const env = { RATE_LIMIT: { getByName: () => ({ lease: () => Promise.reject(new Error("no")) }) } } as unknown as Required<LimitEnv>;
   for (let n = 0; n < 300; n++) expect(await leases.spend(env, "door", WINDOW)).toBe(0);
 });

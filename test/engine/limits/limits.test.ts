@@ -3,7 +3,7 @@ import { type LimitEnv, limitOf } from "millrace";
 import { describe, expect, it } from "vitest";
 import { fresh, probeEnv } from "../harness.ts";
 
-const env = probeEnv as unknown as LimitEnv;
+const env = probeEnv as unknown as Required<LimitEnv>;
 const HOURLY = [{ limit: 10, periodMs: 3_600_000 }];
 const BUCKET = [{ burst: 5, refill: 5, periodMs: 3_600_000 }];
 const times = <T>(count: number, act: () => Promise<T>) => Promise.all(Array.from({ length: count }, act));
@@ -134,7 +134,9 @@ describe("a limit", () => {
   });
 
   it("says what to bind where the object is not", () => {
-    expect(() => limitOf({} as LimitEnv, "x", HOURLY)).toThrow(expect.objectContaining({ code: "config_invalid" }));
+    expect(() => limitOf({ RATE_LIMIT: undefined } as unknown as LimitEnv, "x", HOURLY)).toThrow(
+      expect.objectContaining({ code: "config_invalid" }),
+    );
   });
 
   it.each([

@@ -5,7 +5,7 @@ import type { State } from "../../../packages/millrace/src/limits/plan.ts";
 import { asking } from "../asking.ts";
 import { fresh, probeEnv, rows, until } from "../harness.ts";
 
-const env = probeEnv as unknown as LimitEnv;
+const env = probeEnv as unknown as Required<LimitEnv>;
 const RULES = [
   { limit: 10, periodMs: 3_600_000 },
   { burst: 5, refill: 5, periodMs: 3_600_000 },

@@ -3,7 +3,7 @@ import { type LockEnv, type LockOptions, withLock } from "millrace";
 import { lockObject } from "../../../packages/millrace/src/locks/client.ts";
 import { fresh, probeEnv } from "../harness.ts";
 
-export const env = probeEnv as unknown as LockEnv & { DB: D1Database };
+export const env = probeEnv as unknown as Required<LockEnv> & { DB: D1Database };
 
 /** A lock of a test's own. */
 export function lock(options: LockOptions = {}) {

@@ -187,8 +187,11 @@ describe("a lock", () => {
   });
 
   it("says what to bind where the object is not", async () => {
-    const unbound = withLock({} as LockEnv, "x", {}, () => 1);
-    await expect(unbound).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining('"class_name": "Lock"') });
+    const unbound = withLock({ LOCK: undefined } as unknown as LockEnv, "x", {}, () => 1);
+    await expect(unbound).rejects.toMatchObject({
+      code: "config_invalid",
+      message: expect.stringContaining('"Lock": {"type": "durable-object"'),
+    });
   });
 
   it.each([

@@ -31,7 +31,7 @@ function customer() {
     standing: () => describeLane(probeEnv, operator, lane),
     /** Kills the lane's object. */
     async die(): Promise<void> {
-      const stub = (env as unknown as LaneEnv).LANES.getByName(JSON.stringify(["plans", "acme", name]));
+      const stub = (env as unknown as Required<LaneEnv>).LANES.getByName(JSON.stringify(["plans", "acme", name]));
       await runInDurableObject(stub, (_, state) => state.abort("Died.")).catch(() => undefined);
     },
   };

@@ -2,6 +2,7 @@ import { createExecutionContext, createMessageBatch, getQueueResult } from "clou
 import { enqueue, stateEvents } from "millrace";
 import { engineRoutes } from "millrace/http";
 import { expect, it, onTestFinished, vi } from "vitest";
+import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
 import { startDue } from "../../../packages/millrace/src/schedules/due.ts";
 import worker, { app } from "../../probe/worker.ts";
 import { passes } from "../../probe/workflows.ts";
@@ -19,11 +20,15 @@ const LINES = [
   ],
   [
     "RECORDER",
-    '"RECORDER" is not bound. Add this line to "durable_objects.bindings" in wrangler.jsonc: {"name": "RECORDER", "class_name": "Recorder"}',
+    'RECORDER is not bound. Export Recorder, which millrace/worker has, from the Worker\'s main file. Add this line to "exports" in wrangler.jsonc: ' +
+      '"Recorder": {"type": "durable-object", "storage": "sqlite"}. Where that file has "migrations", add "Recorder" to the "new_sqlite_classes" ' +
+      "of a new one instead.",
   ],
   [
     "KEEPER",
-    '"KEEPER" is not bound. Add this line to "durable_objects.bindings" in wrangler.jsonc: {"name": "KEEPER", "class_name": "Keeper"}',
+    'KEEPER is not bound. Export Keeper, which millrace/worker has, from the Worker\'s main file. Add this line to "exports" in wrangler.jsonc: ' +
+      '"Keeper": {"type": "durable-object", "storage": "sqlite"}. Where that file has "migrations", add "Keeper" to the "new_sqlite_classes" ' +
+      "of a new one instead.",
   ],
 ] as const;
 const BINDINGS = [
@@ -76,6 +81,17 @@ it.each(BINDINGS)(
   },
 );
 
+it("a Durable Object that is exported and not bound is found by its class", async () => {
+  const { RECORDER, KEEPER, ...bare } = probeEnv;
+  expect([RECORDER, KEEPER]).not.toContain(undefined);
+  const [name, env] = [fresh(), bare as typeof probeEnv];
+  const answer = await engineRoutes(app).fetch(new Request("http://localhost/healthz"), env, createExecutionContext());
+  expect(answer.status).toBe(200);
+  const [accepted] = await enqueue(env, app, by, [{ type: "probe.requested", payload: { name, steps: [] } }]);
+  expect(accepted).toMatchObject({ replayed: false });
+  expect(recorderOf(env, name)).toBeDefined();
+});
+
 it("a pass does not begin on a deployment without RECORDER: its instance ends with the line to add, and has done nothing", async () => {
   const { RECORDER } = probeEnv;
   onTestFinished(() => void Object.assign(probeEnv, { RECORDER }));
@@ -87,6 +103,6 @@ it("a pass does not begin on a deployment without RECORDER: its instance ends wi
     () => instance.status(),
     ({ status }) => status === "errored",
   );
-  expect(error?.message).toContain('Add this line to "durable_objects.bindings" in wrangler.jsonc: {"name": "RECORDER"');
+  expect(error?.message).toContain('Add this line to "exports" in wrangler.jsonc: "Recorder": {"type": "durable-object"');
   expect(passes.has(id)).toBe(false);
 });

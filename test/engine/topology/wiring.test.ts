@@ -30,7 +30,9 @@ it("a command whose workflow is not bound is refused, with the line to add, and 
   expect(answer).toMatchObject({
     code: "config_invalid",
     message:
-      '"never-bound" is not bound. Add this line to "workflows" in wrangler.jsonc: {"binding": "NEVER_BOUND", "name": "never-bound", "class_name": "NeverBound"}',
+      '"never-bound" is not bound. Export Runs of millrace({ … }) from the Worker\'s main file, and add this line to "exports" in wrangler.jsonc: ' +
+      '"Runs": {"type": "workflow", "name": "<the Worker\'s name>-runs"}. ' +
+      'A class of its own needs this line in "workflows": {"binding": "NEVER_BOUND", "name": "never-bound", "class_name": "NeverBound"}',
   });
   expect(await rows("SELECT id FROM instances WHERE workflow = 'never-bound'")).toEqual([]);
 });

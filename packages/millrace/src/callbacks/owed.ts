@@ -1,5 +1,5 @@
 import { address } from "../contract/address.ts";
-import { bindingName, type EngineEnv } from "../contract/bindings.ts";
+import { type EngineEnv, isBound } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import type { Portion } from "../contract/patience.ts";
 import { nextHop } from "../contract/trace.ts";
@@ -19,7 +19,7 @@ const CALLS = 100;
  * starts. Asked twice at once, they are accepted once.
  */
 export async function callOwed(env: EngineEnv): Promise<Portion> {
-  if (!(bindingName(SEND_CALLBACK) in env)) return { did: 0, more: false };
+  if (!isBound(env, SEND_CALLBACK)) return { did: 0, more: false };
   const owed = await query<OwedCall>(env.DB, selectOwed(CALLS));
   if (owed.length === 0) return { did: 0, more: false };
   const calls = await Promise.all(owed.map((one) => callOf(env, one)));

@@ -1,17 +1,25 @@
+import { exports } from "cloudflare:workers";
 import { MillraceError } from "./errors.ts";
 import { assertSecret } from "./ids.ts";
 import { laneIn, type QueueDefinition, queuesOf } from "./queue.ts";
 
-/** What the engine itself needs of a Worker's env. Queues and workflows are found by their names. */
+/**
+ * What the engine itself needs of a Worker's env. Queues and workflows are found by their names. A Durable Object or a Workflow without a
+ * binding is found by the class that the Worker exports.
+ */
 export interface EngineEnv {
   /** The one database: the engine's tables beside the app's. */
   DB: D1Database;
   /** Large payloads and outputs. */
   PAYLOADS: R2Bucket;
-  RECORDER: DurableObjectNamespace;
+  /** Default: the exported class `Recorder`. */
+  RECORDER?: DurableObjectNamespace;
   /** How many recorders share the instances among them, 1 to 256; default 2. May change at any time. */
   RECORDER_SHARDS?: string | number;
-  KEEPER: DurableObjectNamespace;
+  /** Default: the exported class `Keeper`. */
+  KEEPER?: DurableObjectNamespace;
+  /** What the names of this environment's queues begin with in the account, such as "staging-". Default: nothing. */
+  QUEUE_PREFIX?: string;
   /** A dataset of Analytics Engine, to which what is counted goes as well. Default: unset. */
   METRICS?: AnalyticsEngineDataset;
   /** Secret from which upstream idempotency keys are derived. Never change it while instances are open. */
@@ -35,9 +43,15 @@ export interface EngineEnv {
   OTLP_NAMES?: string;
 }
 
-/** The binding that carries a name: `publish-commands` is bound as `PUBLISH_COMMANDS`. One rule instead of one setting per binding. */
+/** The queue that a workflow without a command of its own making travels on. */
+export const DEFAULT_QUEUE = "millrace";
+
+/**
+ * The binding that carries a name: `publish-commands` is bound as `PUBLISH_COMMANDS`. One rule instead of one setting per binding. The
+ * default queue alone is bound as `MILLRACE_QUEUE`.
+ */
 export function bindingName(name: string): string {
-  return name.replaceAll("-", "_").toUpperCase();
+  return name === DEFAULT_QUEUE ? "MILLRACE_QUEUE" : name.replaceAll("-", "_").toUpperCase();
 }
 
 /** The lists of `wrangler.jsonc` in which the engine's own bindings stand, and their lines there. */
@@ -47,9 +61,10 @@ const OWN = {
     { binding: "DB", database_name: "millrace", database_id: "00000000-0000-0000-0000-000000000000", migrations_dir: "migrations" },
   ],
   PAYLOADS: ["r2_buckets", { binding: "PAYLOADS", bucket_name: "millrace-payloads" }],
-  RECORDER: ["durable_objects.bindings", { name: "RECORDER", class_name: "Recorder" }],
-  KEEPER: ["durable_objects.bindings", { name: "KEEPER", class_name: "Keeper" }],
 } as const satisfies Partial<Record<keyof EngineEnv, readonly [list: string, line: object]>>;
+
+/** The engine's own Durable Objects, which every Worker with the engine has. */
+const OBJECTS = ["RECORDER", "KEEPER"] as const;
 
 /**
  * Refuses to work in an env that lacks one of the engine's own bindings: asked where requests, batches and passes come in, so that none
@@ -59,6 +74,7 @@ export function assertBound(env: EngineEnv): void {
   for (const [binding, [list, line]] of Object.entries(OWN)) {
     if (env[binding as keyof typeof OWN] === undefined) throw notBound(binding, list, line);
   }
+  for (const binding of OBJECTS) objectBinding(env, binding);
 }
 
 /** The same where something is signed, or a signature compared. Errors: `config_invalid`, also without `MILLRACE_KEY`. */
@@ -69,12 +85,20 @@ export function assertReady(env: EngineEnv): void {
 
 /** True for the env of a Worker that has the engine, and not only an object of it. */
 export function hasEngine(env: unknown): env is EngineEnv {
-  return Object.keys(OWN).every((binding) => (env as Record<string, unknown>)[binding] !== undefined);
+  const isBound = (binding: string) => (env as Record<string, unknown>)[binding] !== undefined;
+  return Object.keys(OWN).every(isBound) && OBJECTS.every((binding) => objectsIn(env as object, binding) !== undefined);
 }
 
 /** The producer side of a queue. Errors: `config_invalid`, with the line that is missing, when `wrangler.jsonc` does not bind it. */
 export function queueBinding(env: object, queue: string): Queue {
-  return bindingOf(env, queue, "queues.producers", { queue }) as Queue;
+  const bound = (env as Record<string, unknown>)[bindingName(queue)] as Queue | undefined;
+  if (bound !== undefined) return bound;
+  throw notBound(queue, "queues.producers", { binding: bindingName(queue), queue: `${queuePrefix(env)}${queue}` });
+}
+
+/** What the names of this environment's queues begin with in the account. */
+export function queuePrefix(env: object): string {
+  return (env as Pick<EngineEnv, "QUEUE_PREFIX">).QUEUE_PREFIX ?? "";
 }
 
 /**
@@ -83,43 +107,102 @@ export function queueBinding(env: object, queue: string): Queue {
  */
 export function assertSendable(env: object, queue: QueueDefinition): void {
   if (laneIn(queue.name) === undefined) for (const name of queuesOf(queue)) queueBinding(env, name);
-  else if ((env as { LANES?: unknown }).LANES === undefined) throw lanesNotBound(queue.name);
+  else if (objectsIn(env, "LANES") === undefined) throw lanesNotBound(queue.name);
 }
 
 function lanesNotBound(queue: string): MillraceError {
-  return new MillraceError(
+  const exporting = "export class Lanes extends engineLanes(app) {}";
+  return new MillraceError("config_invalid", `"${queue}" has no object to wait in. ${toAdd("Lanes")}, and to the Worker: ${exporting}`);
+}
+
+/**
+ * The Workflow that runs a definition: its binding, else the exported class of its own name, else the exported class `Runs`. Errors:
+ * `config_invalid`, with the line that is missing.
+ */
+export function workflowBinding(env: object, workflow: string): Workflow {
+  const found = boundWorkflow(env, workflow);
+  if (found !== undefined) return found;
+  const shared = written({ Runs: { type: "workflow", name: "<the Worker's name>-runs" } });
+  const own = written({ binding: bindingName(workflow), name: workflow, class_name: className(workflow) });
+  throw new MillraceError(
     "config_invalid",
-    `"${queue}" has no object to wait in. Add { "name": "LANES", "class_name": "Lanes" } to "durable_objects.bindings" in wrangler.jsonc, ` +
-      `"Lanes" to the "new_sqlite_classes" of a new migration there, and to the Worker: export class Lanes extends engineLanes(app) {}`,
+    `"${workflow}" is not bound. Export Runs of millrace({ … }) from the Worker's main file, and add this line to "exports" in wrangler.jsonc: ${inner(shared)}. A class of its own needs this line in "workflows": ${own}`,
   );
 }
 
-/** The workflow's binding. Errors: `config_invalid`, with the line that is missing, when `wrangler.jsonc` does not bind it. */
-export function workflowBinding(env: object, workflow: string): Workflow {
-  return bindingOf(env, workflow, "workflows", { name: workflow, class_name: className(workflow) }) as Workflow;
+function boundWorkflow(env: object, workflow: string): Workflow | undefined {
+  const binding = bindingName(workflow);
+  if (binding in env) return (env as Record<string, Workflow | undefined>)[binding];
+  return exportedWorkflow(className(workflow)) ?? exportedWorkflow("Runs");
 }
 
-/** The namespace of an object class that an author's code asks for. Errors: `config_invalid`, with what is missing. */
-export function objectBinding<T>(bound: T | undefined, binding: string, objectClass: string): T {
-  if (bound !== undefined) return bound;
-  const line = `{ "name": "${binding}", "class_name": "${objectClass}" }`;
-  const said = `${binding} is not bound. Add this line to "durable_objects.bindings" in wrangler.jsonc, "${objectClass}" to "new_sqlite_classes" under "migrations", and export ${objectClass}, which millrace/worker has, from the Worker's main file: ${line}`;
-  throw new MillraceError("config_invalid", said);
+/** True where the Worker can start this workflow. */
+export function isBound(env: object, workflow: string): boolean {
+  return boundWorkflow(env, workflow) !== undefined;
 }
 
-function bindingOf(env: object, name: string, list: string, rest: object): unknown {
-  const binding = bindingName(name);
-  const found = (env as Record<string, unknown>)[binding];
+/** The namespace of an object class: its binding, else the exported class. Undefined where the Worker has neither. */
+export function objectsIn<T extends Rpc.DurableObjectBranded | undefined = undefined>(
+  env: object,
+  binding: string,
+): DurableObjectNamespace<T> | undefined {
+  const found = binding in env ? (env as Record<string, unknown>)[binding] : exportedObject(objectClass(binding));
+  return found as DurableObjectNamespace<T> | undefined;
+}
+
+/** The same of a class that the code cannot do without. Errors: `config_invalid`, with what is missing. */
+export function objectBinding<T extends Rpc.DurableObjectBranded | undefined = undefined>(
+  env: object,
+  binding: string,
+): DurableObjectNamespace<T> {
+  const found = objectsIn<T>(env, binding);
   if (found !== undefined) return found;
-  throw notBound(name, list, { binding, ...rest });
+  const name = objectClass(binding);
+  const exporting = `Export ${name}, which millrace/worker has, from the Worker's main file`;
+  throw new MillraceError("config_invalid", `${binding} is not bound. ${exporting}. ${toAdd(name)}.`);
+}
+
+/** A Worker has its Durable Objects under one of both keys: wrangler takes no configuration with both. */
+function toAdd(name: string): string {
+  const line = inner(written({ [name]: { type: "durable-object", storage: "sqlite" } }));
+  return `Add this line to "exports" in wrangler.jsonc: ${line}. Where that file has "migrations", add "${name}" to the "new_sqlite_classes" of a new one instead`;
 }
 
 function notBound(name: string, list: string, line: object): MillraceError {
-  const written = JSON.stringify(line).replaceAll(/[:,](?=")/g, "$& ");
-  return new MillraceError("config_invalid", `"${name}" is not bound. Add this line to "${list}" in wrangler.jsonc: ${written}`);
+  return new MillraceError("config_invalid", `"${name}" is not bound. Add this line to "${list}" in wrangler.jsonc: ${written(line)}`);
+}
+
+function written(line: object): string {
+  return JSON.stringify(line).replaceAll(/[:,](?=["{])/g, "$& ");
+}
+
+/** An entry of a map, without the braces of the map. */
+function inner(map: string): string {
+  return map.slice(1, -1);
 }
 
 /** `publish-article` is exported as `PublishArticle`. */
 function className(workflow: string): string {
   return workflow.replaceAll(/(?:^|-)([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+/** The class of a binding: `RATE_LIMIT` is of the class `RateLimit`. */
+function objectClass(binding: string): string {
+  return className(binding.toLowerCase().replaceAll("_", "-"));
+}
+
+// A handler or a WorkerEntrypoint among the exports has every method that is asked for: so two are asked for.
+
+function exportedWorkflow(name: string): Workflow | undefined {
+  const found = exported(name) as (Workflow & { idFromName?: unknown }) | undefined;
+  return typeof found?.createBatch === "function" && found.idFromName === undefined ? found : undefined;
+}
+
+function exportedObject(name: string): DurableObjectNamespace | undefined {
+  const found = exported(name) as (DurableObjectNamespace & { createBatch?: unknown }) | undefined;
+  return typeof found?.idFromName === "function" && found.createBatch === undefined ? found : undefined;
+}
+
+function exported(name: string): unknown {
+  return (exports as unknown as Record<string, unknown> | undefined)?.[name];
 }

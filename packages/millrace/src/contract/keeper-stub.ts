@@ -1,3 +1,4 @@
+import { objectBinding } from "./bindings.ts";
 import { placed } from "./location.ts";
 
 /** What others ask of the keeper's object in between its rounds. */
@@ -7,6 +8,7 @@ interface Called {
 }
 
 /** The one keeper, as far as those may know it who are none of its rooms. */
-export function keeperObject(env: { KEEPER: DurableObjectNamespace }): Called {
-  return env.KEEPER.get(env.KEEPER.idFromName("keeper"), placed(env)) as unknown as Called;
+export function keeperObject(env: object): Called {
+  const objects = objectBinding(env, "KEEPER");
+  return objects.get(objects.idFromName("keeper"), placed(env)) as unknown as Called;
 }

@@ -12,9 +12,15 @@ export type Params = Envelope & {
   created_ms?: number;
   /** The instance that is undone by this one. */
   undoes?: string;
+  /** The definition that a class for several of them is to run. */
+  workflow?: string;
 };
 
 /** The parts of what a pass is given. The envelope is not checked yet. */
-export function openParams({ created_ms, undoes, ...envelope }: Params): { envelope: unknown; createdAt?: Date; undoes?: string } {
+export function openParams({ created_ms, undoes, workflow: _, ...envelope }: Params): {
+  envelope: unknown;
+  createdAt?: Date;
+  undoes?: string;
+} {
   return { envelope, ...(created_ms !== undefined && { createdAt: new Date(created_ms) }), ...(undoes !== undefined && { undoes }) };
 }

@@ -5,10 +5,8 @@ import { placed } from "../contract/location.ts";
 import { characterCount } from "../contract/text.ts";
 import type { Add, Counter, MinuteCount } from "./counter.ts";
 
-/** What a counter needs of a Worker's env: the Durable Object `Counter`, bound as COUNTER. */
-export interface CounterEnv {
-  COUNTER: DurableObjectNamespace<Counter>;
-}
+/** What a counter needs of a Worker: the Durable Object `Counter`, bound as COUNTER or only exported. */
+export type CounterEnv = object & { COUNTER?: DurableObjectNamespace<Counter> };
 
 export interface CounterOptions {
   /**
@@ -70,7 +68,7 @@ export function counterOf(env: CounterEnv, name: string, { shards = SHARDS }: Co
   const isName = name !== "" && characterCount(name) <= NAME_CHARACTERS && name.isWellFormed();
   assertThat(isName, `A counter's name has 1 to ${NAME_CHARACTERS} characters, whole ones.`);
   assertThat(Number.isInteger(shards) && shards >= 1 && shards <= MOST_SHARDS, `A counter has 1 to ${MOST_SHARDS} shards, not ${shards}.`);
-  const objects = objectBinding(env.COUNTER, "COUNTER", "Counter");
+  const objects = objectBinding<Counter>(env, "COUNTER");
   // RPC's mapped types lose the class. No two counters share an object: what stands behind the last slash is the shard.
   const object = (shard: number) => objects.getByName(`${name}/${shard}`, placed(env)) as unknown as CounterObject;
   const all = <T>(ask: (one: CounterObject) => Promise<T>) => Promise.all(Array.from({ length: shards }, (_, shard) => ask(object(shard))));

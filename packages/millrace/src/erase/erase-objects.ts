@@ -1,4 +1,4 @@
-import type { EngineEnv } from "../contract/bindings.ts";
+import { type EngineEnv, objectsIn } from "../contract/bindings.ts";
 import { placed } from "../contract/location.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { within } from "../contract/within.ts";
@@ -10,7 +10,7 @@ import { selectLocks, unlistLock } from "../store/locks.ts";
 import { selectObjects, type TenantObject, unregisterObject } from "../store/tenant-objects.ts";
 
 /** Bindings of objects that may hold something of a tenant; a deployment has those that it uses. */
-type ObjectsEnv = EngineEnv & Partial<LaneEnv & LockEnv & Record<TenantObject["binding"], DurableObjectNamespace>>;
+type ObjectsEnv = EngineEnv & LaneEnv & LockEnv & Partial<Record<TenantObject["binding"], DurableObjectNamespace>>;
 
 /** Objects that are asked in one slice. */
 const OBJECTS = 25;
@@ -28,9 +28,9 @@ export async function eraseObjects(env: ObjectsEnv, tenantId: string): Promise<n
   );
   const locks = await query<{ name: string; token: number }>(env.DB, selectLocks(tenantId, "", OBJECTS));
   await Promise.all([
-    ...objects.map(({ binding, name }) => eraseObject(env[binding]?.getByName(name, placed(env)))),
+    ...objects.map(({ binding, name }) => eraseObject(objectsIn(env, binding)?.getByName(name, placed(env)))),
     eraseLanes(env, tenantId, lanes),
-    ...locks.map(({ name }) => env.LOCK && within(lockObject({ LOCK: env.LOCK }, { tenantId, name }).erase())),
+    ...locks.map(({ name }) => objectsIn(env, "LOCK") && within(lockObject(env, { tenantId, name }).erase())),
   ]);
   const rows: Statement[] = [
     ...objects.map(unregisterObject),
@@ -42,13 +42,9 @@ export async function eraseObjects(env: ObjectsEnv, tenantId: string): Promise<n
 }
 
 /** Erases lanes of a tenant. */
-export async function eraseLanes(
-  { LANES }: Partial<LaneEnv>,
-  tenant: string,
-  lanes: readonly { lane: string; key: string }[],
-): Promise<void> {
-  if (!LANES) return;
-  await Promise.all(lanes.map(({ lane, key }) => within(laneObjectOf({ LANES }, { lane, tenant, key }).erase())));
+export async function eraseLanes(env: LaneEnv, tenant: string, lanes: readonly { lane: string; key: string }[]): Promise<void> {
+  if (!objectsIn(env, "LANES")) return;
+  await Promise.all(lanes.map(({ lane, key }) => within(laneObjectOf(env, { lane, tenant, key }).erase())));
 }
 
 /** Erases an object. One whose class is bound no more is gone. */

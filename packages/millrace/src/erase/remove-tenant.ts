@@ -59,7 +59,7 @@ export async function stopInstances(env: EngineEnv, tenantId: string, except: st
  * Removes some of a tenant's instances, but for one, with all that belongs to them, here and on the platform, and the lanes in which they
  * had their turn. Answers how many.
  */
-export async function removeInstances(env: EngineEnv & Partial<LaneEnv>, tenantId: string, except: string): Promise<number> {
+export async function removeInstances(env: EngineEnv & LaneEnv, tenantId: string, except: string): Promise<number> {
   const found = await query<PlatformInstance & { queue: string | null; subject: string } & Record<string, unknown>>(
     env.DB,
     sql`SELECT id, workflow, undo, queue, subject FROM instances WHERE tenant_id = ${tenantId} AND id <> ${except} LIMIT ${INSTANCES}`,

@@ -33,7 +33,7 @@ export interface Needed {
 
 /** What every handler finds in its context. */
 export interface HttpEnv {
-  Bindings: EngineEnv & RequestLimits & AccessEnv & Partial<LockEnv>;
+  Bindings: EngineEnv & RequestLimits & AccessEnv & LockEnv;
   Variables: {
     /** Whose request it is; set for everything under /v1. */
     caller: Caller;

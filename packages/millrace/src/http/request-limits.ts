@@ -1,6 +1,7 @@
 import type { Context, MiddlewareHandler } from "hono";
 import ipaddr from "ipaddr.js";
 import { knownRoot } from "../access/find-token.ts";
+import { objectsIn } from "../contract/bindings.ts";
 import type { LimitEnv } from "../limits/client.ts";
 import { Leases } from "../limits/leases.ts";
 import type { Window } from "../limits/windows.ts";
@@ -93,7 +94,7 @@ function windowOf(setting: string | number | undefined, usual: number): Window |
 }
 
 async function countedHere(env: HttpEnv["Bindings"], name: string, window: Window | undefined): Promise<number> {
-  return env.RATE_LIMIT && window ? leases.spend(env as typeof env & LimitEnv, name, window) : 0;
+  return window && objectsIn(env, "RATE_LIMIT") ? leases.spend(env, name, window) : 0;
 }
 
 /** The platform says no more than yes or no: whoever is refused has room again after a period. One that fails holds nobody back. */

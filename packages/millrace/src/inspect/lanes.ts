@@ -1,4 +1,4 @@
-import type { EngineEnv } from "../contract/bindings.ts";
+import { type EngineEnv, objectsIn } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
@@ -121,7 +121,7 @@ export async function askLane<Answer>(
   ask: (object: TurnsStub) => Promise<Answer | undefined>,
 ): Promise<Answer> {
   // A deployment without lanes binds no object for them.
-  const answer = "LANES" in env ? await ask(turnsObjectOf(env, { lane, tenant: by.tenantId, key })) : undefined;
+  const answer = objectsIn(env, "LANES") ? await ask(turnsObjectOf(env, { lane, tenant: by.tenantId, key })) : undefined;
   if (answer !== undefined) return answer;
   throw new MillraceError(
     "lane_not_found",

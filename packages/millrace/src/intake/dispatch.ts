@@ -1,4 +1,4 @@
-import type { EngineEnv } from "../contract/bindings.ts";
+import { type EngineEnv, queuePrefix } from "../contract/bindings.ts";
 import { logLine } from "../contract/log-line.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { consumeCommands } from "./consume/commands.ts";
@@ -6,18 +6,24 @@ import { consumeEvents } from "./consume/events.ts";
 import type { OnCaptured } from "./consumer.ts";
 import { consumeDeadLetters } from "./letters/dead-letters.ts";
 
+/** Takes a batch. `others` gets the batches of queues that the catalog does not have. */
+export type Dispatch = (batch: MessageBatch, env: EngineEnv, others?: (batch: MessageBatch) => unknown) => Promise<void>;
+
 /**
  * Hands each batch to the consumer of its queue, or of its dead letters. A batch of an unknown queue goes back, loudly, instead of being
  * lost.
  */
-export function dispatchTo(catalog: Catalog, onCaptured: OnCaptured): (batch: MessageBatch, env: EngineEnv) => Promise<void> {
+export function dispatchTo(catalog: Catalog, onCaptured: OnCaptured): Dispatch {
   const consumers = catalog.consumers.map((consumer) =>
     consumer.starts ? consumeCommands(consumer, catalog, onCaptured) : consumeEvents(consumer, catalog, onCaptured),
   );
   const byQueue = new Map([...consumers, ...consumeDeadLetters(catalog, onCaptured)].map((consumer) => [consumer.queue, consumer]));
-  return async (batch, env) => {
-    const consumer = byQueue.get(batch.queue);
+  return async (batch, env, others) => {
+    const prefix = queuePrefix(env);
+    // Without its prefix it is the queue of another environment in the same account.
+    const consumer = batch.queue.startsWith(prefix) ? byQueue.get(batch.queue.slice(prefix.length)) : undefined;
     if (consumer) return void (await consumer.handle(batch, env));
+    if (others) return void (await others(batch));
     const error =
       "No consumer in the catalog takes this queue: its messages go back to it. Add its consumer to the catalog, or take it out of wrangler.jsonc.";
     logLine("error", { log: "config_invalid", queue: batch.queue, error });

@@ -103,8 +103,8 @@ export async function startInTurn(env: EngineEnv, instances: readonly Startable[
   return started;
 }
 
-function paramsOf({ id, envelope, undo }: Startable, occasion: Occasion): Params {
-  return { ...envelope, ...(occasion === "first" && { created_ms: Date.now() }), ...(undo && { undoes: id }) };
+function paramsOf({ id, envelope, undo, workflow }: Startable, occasion: Occasion): Params {
+  return { ...envelope, workflow, ...(occasion === "first" && { created_ms: Date.now() }), ...(undo && { undoes: id }) };
 }
 
 function chunks(instances: readonly Startable[]): Startable[][] {

@@ -1,4 +1,4 @@
-import type { EngineEnv } from "../contract/bindings.ts";
+import { type EngineEnv, objectsIn } from "../contract/bindings.ts";
 import { keeperObject } from "../contract/keeper-stub.ts";
 import { gauge } from "../observe/metrics/gauges.ts";
 import type { Seen } from "../observe/metrics/vitals.ts";
@@ -20,13 +20,14 @@ export function keeperOf(env: EngineEnv): DurableObjectStub<Keeper> {
  */
 export function armKeeper(env: EngineEnv, ctx: Pick<ExecutionContext, "waitUntil">): void {
   // Whoever has come by is told what is missing where it is answered.
-  if (env.KEEPER === undefined) return;
-  if (Math.abs(Date.now() - (armedAt.get(env.KEEPER) ?? 0)) < BELIEVED_MS) return;
-  armedAt.set(env.KEEPER, Date.now());
+  const objects = objectsIn(env, "KEEPER");
+  if (objects === undefined) return;
+  if (Math.abs(Date.now() - (armedAt.get(objects) ?? 0)) < BELIEVED_MS) return;
+  armedAt.set(objects, Date.now());
   ctx.waitUntil(
     keeperOf(env)
       .arm()
-      .catch(() => armedAt.delete(env.KEEPER)),
+      .catch(() => armedAt.delete(objects)),
   );
 }
 

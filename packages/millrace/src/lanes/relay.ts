@@ -6,7 +6,6 @@ import { laneIn } from "../contract/queue.ts";
 import { within } from "../contract/within.ts";
 import { type LaneKeyMessage, type LaneKeySent, sendToLanes } from "./client.ts";
 import type { LaneName } from "./lane-name.ts";
-import type { LaneEnv } from "./stub.ts";
 
 /** A message of the engine on its way: what the outbox holds. */
 interface Outgoing {
@@ -59,7 +58,7 @@ async function sendOnce(env: object, queue: string, messages: readonly Outgoing[
     assertSendable(env, { name: queue });
     answers = await within(
       sendToLanes(
-        env as LaneEnv,
+        env,
         { name: laneIn(queue) ?? queue } as never,
         posts.map(({ post }) => post),
       ),

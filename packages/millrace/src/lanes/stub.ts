@@ -1,11 +1,10 @@
+import { objectBinding } from "../contract/bindings.ts";
 import { placed } from "../contract/location.ts";
 import { type LaneName, objectName } from "./lane-name.ts";
 import type { LaneObject } from "./lane-object.ts";
 
-/** What lanes need of a Worker's env: the Durable Object of `laneObject`, bound as LANES. */
-export interface LaneEnv {
-  LANES: DurableObjectNamespace<LaneObject>;
-}
+/** What lanes need of a Worker: the Durable Object of `laneObject`, bound as LANES or only exported, as `Lanes`. */
+export type LaneEnv = object & { LANES?: DurableObjectNamespace<LaneObject> };
 
 /** A lane's object as it is called. RPC's mapped types lose the class; the methods are its own. */
 export type LaneStub = {
@@ -20,7 +19,7 @@ type DurableObjectBase = import("cloudflare:workers").DurableObject;
  * tenant has `tenant: null`. `{ object }` is the one that a line of the log names (`lane_gave_up`): its `look()` says whose it is.
  */
 export function laneObjectOf(env: LaneEnv, name: LaneName | { readonly object: string }): LaneStub {
-  const { LANES } = env;
-  const stub = "object" in name ? LANES.get(LANES.idFromString(name.object)) : LANES.getByName(objectName(name), placed(env));
+  const lanes = objectBinding<LaneObject>(env, "LANES");
+  const stub = "object" in name ? lanes.get(lanes.idFromString(name.object)) : lanes.getByName(objectName(name), placed(env));
   return stub as unknown as LaneStub;
 }

@@ -7,7 +7,7 @@ import type { LaneName } from "./lane-name.ts";
 import type { LaneHead, LaneLook } from "./look.ts";
 import { type Posted, posted } from "./message.ts";
 import { inLane, laneOfMessage } from "./relay.ts";
-import { type LaneEnv, laneObjectOf } from "./stub.ts";
+import { laneObjectOf } from "./stub.ts";
 
 /** How a run ended; `skipped`: a person has closed its instance for good. */
 export interface RunEnd {
@@ -71,7 +71,7 @@ export type TurnsStub = {
 /** The object of a lane that the engine takes messages from. Errors: `config_invalid` where it is not bound. */
 export function turnsObjectOf(env: object, name: LaneName): TurnsStub {
   assertSendable(env, { name: `lane:${name.lane}` });
-  return laneObjectOf(env as LaneEnv, name) as unknown as TurnsStub;
+  return laneObjectOf(env, name) as unknown as TurnsStub;
 }
 
 /** Longest wait of a run's end for its lane: what it does not hear, it asks the database for. */

@@ -6,10 +6,8 @@ import { type Answer, type Ask, type Held, LONGEST_PAUSE_MS, type Rule } from ".
 import type { RateLimit } from "./rate-limit.ts";
 import { UNNAMED_PAUSE_MS, type UpstreamAnswer, type Word, wordOf } from "./upstream.ts";
 
-/** What a limit needs of a Worker's env: the Durable Object `RateLimit`, bound as RATE_LIMIT. */
-export interface LimitEnv {
-  RATE_LIMIT: DurableObjectNamespace<RateLimit>;
-}
+/** What a limit needs of a Worker: the Durable Object `RateLimit`, bound as RATE_LIMIT or only exported. */
+export type LimitEnv = object & { RATE_LIMIT?: DurableObjectNamespace<RateLimit> };
 
 export interface LimitOptions {
   /** The longest wait in a take, in milliseconds. Default: 20 seconds, short beside the 60 that a step's attempt has by default. */
@@ -70,7 +68,7 @@ export function limitOf(env: LimitEnv, name: string, rules: readonly Rule[], opt
   assertRules(name, rules);
   assertLength(name, "patienceMs", patienceMs, DAY_MS);
   assertLength(name, "marginMs", marginMs, DAY_MS);
-  const limits = objectBinding(env.RATE_LIMIT, "RATE_LIMIT", "RateLimit");
+  const limits = objectBinding<RateLimit>(env, "RATE_LIMIT");
   // RPC's mapped types lose the class.
   type LimitObject = { take(ask: Ask): Promise<Answer>; heed(word: Word): Promise<void>; pause(ms: number): Promise<void> };
   const id = checkedObjectName(name, "name");

@@ -1,3 +1,4 @@
+import { objectBinding } from "../contract/bindings.ts";
 import { placed } from "../contract/location.ts";
 import type { LimitEnv } from "./client.ts";
 import type { Lease, LeaseAsk } from "./plan.ts";
@@ -65,7 +66,7 @@ export class Leases {
     known.untold = 0;
     known.isAsking = true;
     try {
-      const object = env.RATE_LIMIT.getByName(name, placed(env)) as unknown as { lease(ask: LeaseAsk): Promise<Lease> };
+      const object = objectBinding(env, "RATE_LIMIT").getByName(name, placed(env)) as unknown as { lease(ask: LeaseAsk): Promise<Lease> };
       const { given, waitMs } = await object.lease({ window, most, used, forMs });
       if (given === 0) known.refusedUntil = Math.max(known.refusedUntil, Date.now() + waitMs);
       else if (isFirst) Object.assign(known, { permits: given - 1, permitsUntil: askedAt + forMs });

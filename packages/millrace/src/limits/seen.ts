@@ -1,3 +1,4 @@
+import { objectsIn } from "../contract/bindings.ts";
 import { placed } from "../contract/location.ts";
 import type { Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
@@ -15,16 +16,16 @@ export interface ListedLimit extends LimitSeen {
  * before.
  */
 export async function listLimits(
-  env: Partial<LimitEnv> & { DB: D1Database },
+  env: LimitEnv & { DB: D1Database },
   { tenantId }: Pick<Operator, "tenantId">,
   { after, limit }: { after: string; limit: number },
 ): Promise<{ items: ListedLimit[]; next: string | null }> {
-  const { RATE_LIMIT } = env;
+  const objects = objectsIn(env, "RATE_LIMIT");
   const rows = await query<{ name: string }>(env.DB, selectLimits(tenantId, after, limit + 1));
   const page = rows.slice(0, limit);
   const seen = await Promise.all(
     page.map(async ({ name }) => {
-      const object = RATE_LIMIT?.getByName(name, placed(env)) as unknown as { look(): Promise<LimitSeen | undefined> } | undefined;
+      const object = objects?.getByName(name, placed(env)) as unknown as { look(): Promise<LimitSeen | undefined> } | undefined;
       const found = await object?.look();
       if (!found) await query(env.DB, unlistLimit({ tenantId, name }));
       return found ? { name, ...found } : [];

@@ -10,10 +10,8 @@ import { within } from "../contract/within.ts";
 import { assertFence, isFenced } from "../store/fences.ts";
 import type { Lock, Turn, Wanted } from "./lock.ts";
 
-/** What a lock needs of a Worker's env: the Durable Object `Lock`, bound as LOCK. */
-export interface LockEnv {
-  LOCK: DurableObjectNamespace<Lock>;
-}
+/** What a lock needs of a Worker: the Durable Object `Lock`, bound as LOCK or only exported. */
+export type LockEnv = object & { LOCK?: DurableObjectNamespace<Lock> };
 
 export interface LockOptions {
   /** How long the lock outlives its holder, who renews it while alive; 1 second to 1 day. Default: 30 seconds. */
@@ -55,7 +53,7 @@ const MOST_PAUSE_MS = 500;
  */
 export async function withLock<T>(env: LockEnv, name: string, options: LockOptions, run: (held: Held) => Promise<T> | T): Promise<T> {
   const wanted = wantedOf(name, options);
-  objectBinding(env.LOCK, "LOCK", "Lock");
+  objectBinding(env, "LOCK");
   const object = () => lockObject(env, wanted);
   const token = await acquire(object, wanted);
   const { signal, stop } = keptAlive(object, wanted);
@@ -87,7 +85,7 @@ export type LockObject = {
 
 /** The object of a lock: tenants have no slash, so no two of them share one. */
 export function lockObject(env: LockEnv, { tenantId, name }: Pick<Wanted, "tenantId" | "name">): LockObject {
-  return env.LOCK.getByName(checkedObjectName(`${tenantId}/${name}`, "name"), placed(env)) as unknown as LockObject;
+  return objectBinding<Lock>(env, "LOCK").getByName(checkedObjectName(`${tenantId}/${name}`, "name"), placed(env)) as unknown as LockObject;
 }
 
 /** Waits for one's turn. An object that restarts is asked again, and has kept the place. */

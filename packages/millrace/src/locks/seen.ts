@@ -1,4 +1,4 @@
-import { objectBinding } from "../contract/bindings.ts";
+import { objectsIn } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { type Operator, operatorOf } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
@@ -7,7 +7,7 @@ import { type LockEnv, lockObject } from "./client.ts";
 import type { LockSeen } from "./lock.ts";
 
 /** What is needed to look at locks: the list of those held for long, and their objects. A deployment without the binding has no locks. */
-export type LocksEnv = Partial<LockEnv> & { DB: D1Database };
+export type LocksEnv = LockEnv & { DB: D1Database };
 
 /** A lock that is held, as its tenant sees it. */
 export interface HeldLock extends LockSeen {
@@ -52,16 +52,12 @@ export async function breakLock(env: LocksEnv, by: Operator, name: string, reaso
   const lock = { tenantId: by.tenantId, name };
   const action = { id: actionId, verb: "break", target: name, instanceId: null, reason };
   const operator = operatorOf(by);
-  return { actionId, broken: await lockObject(boundIn(env), lock).breakNow(lock, operator, action) };
+  return { actionId, broken: await lockObject(env, lock).breakNow(lock, operator, action) };
 }
 
 /** Who holds a lock now, by its object; undefined where nobody does. */
 export async function lookAtLock(env: LocksEnv, lock: LockName): Promise<HeldLock | undefined> {
-  if (!env.LOCK) return undefined;
-  const seen = await lockObject(boundIn(env), lock).look();
+  if (!objectsIn(env, "LOCK")) return undefined;
+  const seen = await lockObject(env, lock).look();
   return seen ? { name: lock.name, ...seen } : undefined;
-}
-
-function boundIn(env: LocksEnv): LockEnv {
-  return { ...env, LOCK: objectBinding(env.LOCK, "LOCK", "Lock") };
 }

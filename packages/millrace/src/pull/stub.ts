@@ -1,11 +1,10 @@
+import { objectBinding } from "../contract/bindings.ts";
 import { placed } from "../contract/location.ts";
 import { objectName, type PullName } from "./pull-name.ts";
 import type { PullObject } from "./pull-object.ts";
 
-/** What pull queues need of a Worker's env: the Durable Object of `pullObject`, bound as PULL_QUEUES. */
-export interface PullEnv {
-  PULL_QUEUES: DurableObjectNamespace<PullObject>;
-}
+/** What pull queues need of a Worker: the Durable Object of `pullObject`, bound as PULL_QUEUES or only exported, as `PullQueues`. */
+export type PullEnv = object & { PULL_QUEUES?: DurableObjectNamespace<PullObject> };
 
 type DurableObjectBase = import("cloudflare:workers").DurableObject;
 
@@ -18,5 +17,5 @@ export type PullStub = {
 
 /** A queue's object: to look at it and to steer it. One that was never sent anything is empty. */
 export function pullObjectOf(env: PullEnv, name: PullName): PullStub {
-  return env.PULL_QUEUES.getByName(objectName(name), placed(env)) as unknown as PullStub;
+  return objectBinding<PullObject>(env, "PULL_QUEUES").getByName(objectName(name), placed(env)) as unknown as PullStub;
 }

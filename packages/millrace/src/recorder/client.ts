@@ -1,5 +1,5 @@
 import pRetry from "p-retry";
-import type { EngineEnv } from "../contract/bindings.ts";
+import { type EngineEnv, objectBinding } from "../contract/bindings.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { placed } from "../contract/location.ts";
 import { recorderName, shardsOf } from "../contract/recorder-name.ts";
@@ -40,9 +40,9 @@ const RESTART = { retries: 6, minTimeout: 50, maxTimeout: 2000, randomize: true,
  * did not help.
  */
 export function recorderOf(env: EngineEnv, instanceId: string): RecorderClient {
-  const id = env.RECORDER.idFromName(recorderName(instanceId, shardsOf(env)));
-  const connect = () =>
-    env.RECORDER.get(id, placed(env)) as unknown as Record<keyof RecorderClient, (...args: unknown[]) => Promise<never>>;
+  const objects = objectBinding(env, "RECORDER");
+  const id = objects.idFromName(recorderName(instanceId, shardsOf(env)));
+  const connect = () => objects.get(id, placed(env)) as unknown as Record<keyof RecorderClient, (...args: unknown[]) => Promise<never>>;
   let recorder = connect();
   const call =
     (name: keyof RecorderClient) =>

@@ -1,11 +1,10 @@
+import { objectBinding } from "../contract/bindings.ts";
 import { placed } from "../contract/location.ts";
 import { objectName, type RoomName } from "./room-name.ts";
 import type { RoomObject } from "./room-object.ts";
 
-/** What rooms need of a Worker's env: the Durable Object of `roomObject`, bound as ROOMS. */
-export interface RoomEnv {
-  ROOMS: DurableObjectNamespace<RoomObject>;
-}
+/** What rooms need of a Worker: the Durable Object of `roomObject`, bound as ROOMS or only exported, as `Rooms`. */
+export type RoomEnv = object & { ROOMS?: DurableObjectNamespace<RoomObject> };
 
 /** A room's object as it is called. RPC's mapped types lose the class; the methods are its own. */
 export interface RoomStub extends Pick<DurableObjectStub, "fetch"> {
@@ -17,5 +16,5 @@ export interface RoomStub extends Pick<DurableObjectStub, "fetch"> {
 
 /** A room's object: to look at it and to steer it. */
 export function roomObjectOf(env: RoomEnv, name: RoomName): RoomStub {
-  return env.ROOMS.getByName(objectName(name), placed(env)) as unknown as RoomStub;
+  return objectBinding<RoomObject>(env, "ROOMS").getByName(objectName(name), placed(env)) as unknown as RoomStub;
 }

@@ -1,4 +1,4 @@
-import type { EngineEnv } from "../contract/bindings.ts";
+import { type EngineEnv, objectBinding } from "../contract/bindings.ts";
 import { placed } from "../contract/location.ts";
 import { recorderNames } from "../contract/recorder-name.ts";
 import { keeperOf } from "../keeper/client.ts";
@@ -16,8 +16,9 @@ export function holdCounts(): void {
 /** Has everything that was counted until now written, taken over and read by the keeper, without waiting for a clock. */
 export async function settleCounts(env: EngineEnv): Promise<void> {
   await handOver(env);
+  const objects = objectBinding(env, "RECORDER");
   for (const name of recorderNames(env)) {
-    await (env.RECORDER.get(env.RECORDER.idFromName(name), placed(env)) as unknown as Pick<Recorder, "writeCounts">).writeCounts(true);
+    await (objects.get(objects.idFromName(name), placed(env)) as unknown as Pick<Recorder, "writeCounts">).writeCounts(true);
   }
   await keeperOf(env).readVitals();
 }

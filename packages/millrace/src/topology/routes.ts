@@ -1,4 +1,4 @@
-import { bindingName } from "../contract/bindings.ts";
+import { bindingName, objectsIn } from "../contract/bindings.ts";
 import { assertDeclared, isFunction } from "../contract/declared.ts";
 import { type Duration, durationMs } from "../contract/duration.ts";
 import type { Envelope } from "../contract/envelope.ts";
@@ -201,7 +201,7 @@ export function tell<Payload>(object: string, name: (event: Payload, envelope: E
 }
 
 function objectNamed(env: object, object: string, name: string): EventListener {
-  const namespace = (env as Record<string, DurableObjectNamespace | undefined>)[bindingName(object)];
+  const namespace = objectsIn(env, bindingName(object));
   if (!namespace)
     throw new MillraceError(
       "config_invalid",

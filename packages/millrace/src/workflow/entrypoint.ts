@@ -48,6 +48,30 @@ export function entrypoint<Payload>(definition: WorkflowDefinition<Payload>, cat
   };
 }
 
+/** A class that the platform runs for every workflow of a catalog. */
+export interface RunsClass {
+  new (ctx: ExecutionContext, env: EngineEnv): WorkflowEntrypoint<EngineEnv, Params>;
+}
+
+/**
+ * The one class for all workflows of a catalog: `export class Runs extends runs(app) {}`. A workflow with a binding, or with an exported
+ * class of its own name, does not use it.
+ */
+export function runs(catalog: Deployment & { readonly workflows: readonly AnyWorkflow[] }): RunsClass {
+  const byName = new Map(catalog.workflows.map((workflow) => [workflow.name, workflow]));
+  return class extends WorkflowEntrypoint<EngineEnv, Params> {
+    override async run(event: Readonly<WorkflowEvent<Params>>, steps: WorkflowStep): Promise<unknown> {
+      assertBound(this.env);
+      const definition = byName.get(event.payload.workflow ?? "");
+      if (definition !== undefined) return passThrough(definition, { env: this.env, event, steps, deployment: catalog });
+      throw new MillraceError(
+        "config_invalid",
+        `Runs has no workflow "${event.payload.workflow}": this deployment does not contain it. Add it to the workflows of millrace({ … }), deploy, then retry.`,
+      );
+    }
+  };
+}
+
 const NOT_AWAITED = "It was not awaited: the code went on, and ended, without it. Write await before it, or give it to Promise.all.";
 
 /** A class that two bindings name runs the work of both. Errors: `config_invalid` for a message that its workflow does not take. */

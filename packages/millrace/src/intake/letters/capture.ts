@@ -1,4 +1,4 @@
-import { workflowBinding } from "../../contract/bindings.ts";
+import { isBound } from "../../contract/bindings.ts";
 import type { Envelope } from "../../contract/envelope.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { instanceId } from "../../contract/ids.ts";
@@ -196,12 +196,4 @@ async function neverStarted({ env, consumer: { queue } }: Intake, { id, workflow
   const answer = await askPlatform(env, workflow, id);
   if (answer.status === "unreachable") throw new MillraceError("unavailable", answer.error ?? "The platform did not answer.");
   return answer.status === "unknown";
-}
-
-function isBound(env: object, workflow: string): boolean {
-  try {
-    return workflowBinding(env, workflow) !== undefined;
-  } catch {
-    return false;
-  }
 }

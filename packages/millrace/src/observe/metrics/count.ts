@@ -1,5 +1,5 @@
 import { waitUntil } from "cloudflare:workers";
-import type { EngineEnv } from "../../contract/bindings.ts";
+import { type EngineEnv, objectBinding, objectsIn } from "../../contract/bindings.ts";
 import { placed } from "../../contract/location.ts";
 import { recorderName, shardsOf } from "../../contract/recorder-name.ts";
 import { troubleOf } from "../../store/d1/trouble.ts";
@@ -50,7 +50,7 @@ function handOverSoon(env: object): void {
 
 /** False for the env of a Worker that has an object of the engine alone: it counts for nobody. */
 function hasRecorder(env: object): env is EngineEnv {
-  return (env as Partial<EngineEnv>).RECORDER !== undefined;
+  return objectsIn(env, "RECORDER") !== undefined;
 }
 
 /** Where there is nothing to wait in, counts stay until somebody comes who has. */
@@ -82,8 +82,9 @@ interface Tallying {
 }
 
 function recorderOfIsolate(env: EngineEnv): Tallying {
-  const id = env.RECORDER.idFromName(recorderName(held.isolate, shardsOf(env)));
-  return env.RECORDER.get(id, placed(env)) as unknown as Tallying;
+  const objects = objectBinding(env, "RECORDER");
+  const id = objects.idFromName(recorderName(held.isolate, shardsOf(env)));
+  return objects.get(id, placed(env)) as unknown as Tallying;
 }
 
 /** For tests: nothing is handed over by itself any more, but by `handOver`. */

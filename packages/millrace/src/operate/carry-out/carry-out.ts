@@ -1,4 +1,4 @@
-import type { EngineEnv } from "../../contract/bindings.ts";
+import { type EngineEnv, objectsIn } from "../../contract/bindings.ts";
 import { crashPoint } from "../../contract/crash-points.ts";
 import type { Envelope } from "../../contract/envelope.ts";
 import { MillraceError } from "../../contract/errors.ts";
@@ -115,7 +115,7 @@ async function carryOutClose(env: EngineEnv, action: OpenAction): Promise<Kept> 
   if ((await endRun(env, action)) === "not yet") return "not yet";
   const { queue, envelope, instance_id: id } = action;
   // A deployment that has no lanes any more binds no object for them.
-  if (queue !== null && laneIn(queue) !== undefined && "LANES" in env)
+  if (queue !== null && laneIn(queue) !== undefined && objectsIn(env, "LANES"))
     await tellEnded(env, queue, JSON.parse(envelope) as Envelope, id, { status: "skipped", error: null });
   return "kept";
 }

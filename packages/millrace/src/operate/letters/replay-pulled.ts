@@ -24,7 +24,7 @@ interface Asked {
  * the letter stays open.
  */
 export async function replayPulled(
-  env: EngineEnv & Partial<PullEnv>,
+  env: EngineEnv & PullEnv,
   by: DeadLetterReader,
   { id, body }: DeadLetterRow,
   { queue, reason, body: correction }: Asked,
@@ -34,10 +34,10 @@ export async function replayPulled(
       issues: [{ path: "body", message: "cannot be corrected" }],
     });
   }
-  const PULL_QUEUES = objectBinding(env.PULL_QUEUES, "PULL_QUEUES", "PullQueues");
+  objectBinding(env, "PULL_QUEUES");
   const { body: message, contentType } = pulledMessage(body);
   const idempotencyKey = `dead-letter/${id}`;
-  await pullQueueOf({ PULL_QUEUES }, { name: queue }, by.tenantId).send(message, { contentType, idempotencyKey });
+  await pullQueueOf(env, { name: queue }, by.tenantId).send(message, { contentType, idempotencyKey });
   const action = { id: actionIdOf(by), verb: "replay", target: id, instanceId: null, reason, ...REPLAYED } as const;
   const { isApplied } = await act(env, by, action, { change: settleLetter(id, "replayed") });
   const why = isApplied ? "The message is on its queue again." : "Somebody else settled the letter in that moment.";

@@ -1,4 +1,4 @@
-import type { EngineEnv } from "../../contract/bindings.ts";
+import { type EngineEnv, objectsIn } from "../../contract/bindings.ts";
 import { digest } from "../../contract/ids.ts";
 import { now, sql } from "../../contract/sql.ts";
 import { turnsObjectOf } from "../../lanes/turns-stub.ts";
@@ -57,7 +57,7 @@ export const lanes: Check = engineCheck({
 
 /** One that the deployment does not know is left: it may be that of the deployment before. */
 async function compare(env: EngineEnv, { tenant_id, lane, key, depth, state, noted_at }: Row): Promise<Divergence[]> {
-  if (!("LANES" in env)) return [];
+  if (!objectsIn(env, "LANES")) return [];
   const standing = await turnsObjectOf(env, { lane, tenant: tenant_id, key }).stand();
   if (standing?.state !== "empty") return [];
   return [

@@ -1,4 +1,4 @@
-import { bindingName } from "../../contract/bindings.ts";
+import { bindingName, objectsIn } from "../../contract/bindings.ts";
 import { laneIn } from "../../contract/queue.ts";
 import { sql } from "../../contract/sql.ts";
 import { query } from "../../store/d1/retry.ts";
@@ -55,7 +55,9 @@ export const outbox = (catalog: Catalog | undefined): Check =>
 
 /** What a queue lacks in this deployment; undefined for one that carries what it is sent. */
 function missingFor(env: object, queue: string, taken: ReadonlySet<string> | undefined): string | undefined {
-  const binding = laneIn(queue) === undefined ? bindingName(queue) : "LANES";
-  if ((env as Record<string, unknown>)[binding] === undefined) return `${binding} is not bound`;
+  const isLane = laneIn(queue) !== undefined;
+  const binding = isLane ? "LANES" : bindingName(queue);
+  const carries = isLane ? objectsIn(env, binding) : (env as Record<string, unknown>)[binding];
+  if (carries === undefined) return `${binding} is not bound`;
   return taken === undefined || taken.has(queue) ? undefined : "no consumer takes it";
 }
