@@ -1,5 +1,15 @@
 import { env } from "cloudflare:workers";
-import { defineCommand, defineQueue, defineStep, defineWorkflow, enqueue, MillraceError, type Steps, sql } from "millrace";
+import {
+  defineCommand,
+  defineQueue,
+  defineStep,
+  defineWorkflow,
+  enqueue,
+  type MessageDefinition,
+  MillraceError,
+  type Steps,
+  sql,
+} from "millrace";
 import { catalog } from "millrace/worker";
 import { expect, it } from "vitest";
 import * as z from "zod";
@@ -21,8 +31,7 @@ const Odd = (key: (name: string) => string, subject: (name: string) => string) =
     subject: (payload) => subject(payload?.name ?? ""),
     queue: probeCommands,
   });
-const asking = (on: Parameters<typeof defineWorkflow>[0]["on"]) =>
-  catalog({ consumers: [startsOf(defineWorkflow({ name: "lab", on, run: async () => 1 }))] });
+const asking = (on: MessageDefinition) => catalog({ consumers: [startsOf(defineWorkflow({ name: "lab", on, run: async () => 1 }))] });
 
 it.each([
   [

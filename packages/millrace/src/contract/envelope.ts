@@ -25,11 +25,28 @@ export const subjectSchema = name(500);
 
 export const MAX_TYPE_CHARACTERS = 100;
 
+const DOTTED = /^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$/;
+
+/** The name of a workflow, which is also the type of its own command. */
+const WORKFLOW_NAME = /^[a-z][a-z0-9-]{0,62}$/;
+
+export function isWorkflowName(name: unknown): name is string {
+  return typeof name === "string" && WORKFLOW_NAME.test(name);
+}
+
+/** The type of a message that is declared by itself. */
+export function isDottedType(type: unknown): type is string {
+  return typeof type === "string" && type.length <= MAX_TYPE_CHARACTERS && DOTTED.test(type);
+}
+
 /** What a message asks for, or what happened. */
-export const messageTypeSchema = z
+const messageTypeSchema = z
   .string()
   .max(MAX_TYPE_CHARACTERS)
-  .regex(/^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$/, "must be dotted lower case, such as `content.publish`");
+  .refine(
+    (type) => DOTTED.test(type) || WORKFLOW_NAME.test(type),
+    "must be dotted lower case, such as `content.publish`, or a workflow's name",
+  );
 
 /** What every message carries, on every hop. See docs/messages.md for each field's rule. */
 export const envelopeSchema = z

@@ -1,6 +1,6 @@
 import type * as z from "zod";
 import { assertDeclared, isFunction, isSchema, isWhole } from "./declared.ts";
-import { type Envelope, firstOf, issuesIn, MAX_TYPE_CHARACTERS, messageTypeSchema } from "./envelope.ts";
+import { type Envelope, firstOf, isDottedType, issuesIn, MAX_TYPE_CHARACTERS } from "./envelope.ts";
 import { type Issue, MillraceError, messageOf } from "./errors.ts";
 import { unknownFields } from "./known-fields.ts";
 import { isQueueName, MAX_DELAY_SECONDS, type QueueDefinition } from "./queue.ts";
@@ -18,7 +18,7 @@ export type MessageDefinition<Payload = unknown, Type extends string = string> =
 /** Something asked of one owner. */
 export interface CommandDefinition<Payload = unknown, Type extends string = string> extends Definition<Payload, Type> {
   readonly kind: "command";
-  /** The business identity of the work. */
+  /** The business identity of the work. That of a workflow's own command refuses every payload where only callers name the work. */
   readonly key: (payload: Payload) => string;
 }
 
@@ -96,7 +96,16 @@ interface Options<Payload, Type extends string = string> {
 export function defineCommand<Payload, Type extends string>(
   options: Options<Payload, Type> & { key: (payload: Payload) => string },
 ): CommandDefinition<Payload, Type> {
+  assertMessage("command", options);
   return define("command", { door: OPEN, ...options }) as CommandDefinition<Payload, Type>;
+}
+
+/** The command of a workflow that has no other: of the workflow's name. Its subject is its key, else that name. */
+export function ownCommand<Payload, Type extends string>(
+  options: Pick<Options<Payload, Type>, "type" | "payload" | "queue"> & { key?: ((payload: Payload) => string) | undefined },
+): CommandDefinition<Payload, Type> {
+  const { type, key = undefined } = options;
+  return define("command", { door: OPEN, subject: key ?? (() => type), ...options }) as CommandDefinition<Payload, Type>;
 }
 
 /** Where events are stated that have no route of their own. */
@@ -110,21 +119,21 @@ const STATED_AT = "POST /v1/events";
 export function defineEvent<Payload, Type extends string>(
   options: Omit<Options<Payload, Type>, "door"> & { door?: Pick<Door, "scope"> & Partial<Door> },
 ): EventDefinition<Payload, Type> {
-  const { door, ...rest } = options ?? {};
+  assertMessage("event", options);
+  const { door, ...rest } = options;
   return define("event", { ...rest, ...(door && { door: { route: STATED_AT, ...door } }) }) as EventDefinition<Payload, Type>;
 }
 
 function define<Payload>(
   kind: Envelope["kind"],
-  options: Options<Payload> & { key?: (payload: Payload) => string },
+  options: Options<Payload> & { key?: ((payload: Payload) => string) | undefined },
 ): MessageDefinition<Payload> {
-  assertMessage(kind, options);
   const definition = {
     kind,
     type: options.type,
     version: options.version ?? 1,
     payload: options.payload,
-    key: options.key && derived(options.type, "key", options.key),
+    key: options.key ? derived(options.type, "key", options.key) : kind === "command" ? () => keyless(options.type) : undefined,
     subject: derived(options.type, "subject", options.subject),
     queue: options.queue,
     door: options.door,
@@ -133,7 +142,16 @@ function define<Payload>(
       const { kind, type, version, queue } = definition;
       const payload = decodePayload(definition, version, raw);
       const subject = definition.subject(payload);
-      return { kind, type, version, payload, key: definition.key?.(payload), subject, queue, delaySeconds: checkedDelay(delaySeconds) };
+      return {
+        kind,
+        type,
+        version,
+        payload,
+        key: options.key && definition.key?.(payload),
+        subject,
+        queue,
+        delaySeconds: checkedDelay(delaySeconds),
+      };
     },
   } as MessageDefinition<Payload>;
   for (let version = 1; version < definition.version; version++) {
@@ -145,12 +163,18 @@ function define<Payload>(
   return definition;
 }
 
+function keyless(type: string): never {
+  const message = `"${type}" makes no key of its input: give an idempotency key, so that the same request twice starts one instance`;
+  throw new MillraceError("invalid_payload", `The command ${message}. Over HTTP that is the header Idempotency-Key.`, {
+    issues: [{ path: "idempotency_key", message: "is missing" }],
+  });
+}
+
 /** Refuses what no message could be of. It may come from code that no compiler has looked at. Errors: `config_invalid`. */
-function assertMessage<Payload>(kind: Envelope["kind"], options: Options<Payload> & { key?: unknown }): void {
-  const { type, version = 1, payload, key, subject, queue, door } = (options ?? {}) as Partial<typeof options>;
+function assertMessage(kind: Envelope["kind"], options: object): void {
+  const { type, version = 1, payload, key, subject, queue, door } = (options ?? {}) as Partial<Options<unknown> & { key: unknown }>;
   const named = `The ${kind} "${shortened(String(type), 60)}"`;
-  const isNamed = messageTypeSchema.safeParse(type).success;
-  assertDeclared(isNamed, `${named} ${wrongInType(type)}: say it in dotted lower case with digits and _, such as "order.ship".`);
+  assertDeclared(isDottedType(type), `${named} ${wrongInType(type)}: say it in dotted lower case with digits and _, such as "order.ship".`);
   assertDeclared(isWhole(version, [1, 1e6]), `${named} is at version ${version}: say a whole number, from 1.`);
   assertDeclared(isSchema(payload), `${named} has no payload: give it the schema of that, z.object({ … }), of zod 4.`);
   for (const [what, make] of Object.entries(kind === "command" ? { key, subject } : { subject })) {

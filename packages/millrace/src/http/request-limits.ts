@@ -2,7 +2,6 @@ import type { Context, MiddlewareHandler } from "hono";
 import ipaddr from "ipaddr.js";
 import { knownRoot } from "../access/find-token.ts";
 import { objectsIn } from "../contract/bindings.ts";
-import type { LimitEnv } from "../limits/client.ts";
 import { Leases } from "../limits/leases.ts";
 import type { Window } from "../limits/windows.ts";
 import type { Asked, HttpEnv } from "./env.ts";

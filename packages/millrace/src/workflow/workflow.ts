@@ -1,8 +1,11 @@
+import type * as z from "zod";
 import type { AddressGuard } from "../contract/address-guard.ts";
-import { assertDeclared } from "../contract/declared.ts";
+import { DEFAULT_QUEUE } from "../contract/bindings.ts";
+import { assertDeclared, isSchema } from "../contract/declared.ts";
 import { type Duration, durationMs, YEAR_MS } from "../contract/duration.ts";
-import type { Envelope } from "../contract/envelope.ts";
-import type { MessageDefinition } from "../contract/message.ts";
+import { type Envelope, isWorkflowName } from "../contract/envelope.ts";
+import { type CommandDefinition, type MessageDefinition, ownCommand } from "../contract/message.ts";
+import { defineQueue } from "../contract/queue.ts";
 import { assertStepMode, type StepMode } from "../contract/step-mode.ts";
 import type { Stored } from "../guard/stored.ts";
 import { keepResultsFor, REMEMBERED_DAYS } from "../store/kept-days.ts";
@@ -69,18 +72,57 @@ export interface CallbackSender extends AnyWorkflow {
   readonly guard?: AddressGuard | undefined;
 }
 
+/** A workflow with a command of its own: of its name, on the default queue. */
+interface OwnCommand<Input, Name extends string, Result> extends Omit<WorkflowDefinition<Input, Name, Result>, "on" | "name" | "run"> {
+  readonly name: Name;
+  readonly on?: never;
+  /** The schema of the command's payload. */
+  readonly input: z.ZodType<Input>;
+  /** Names the work: the same key is the same instance. Default: each caller must give an idempotency key. */
+  readonly key?: (input: Input) => string;
+  readonly run: (call: WorkflowCall<Input> & { readonly input: Input }) => Promise<Result>;
+}
+
+/** What `defineWorkflow` makes of it: `command` is for typed callers, such as a step that emits it. */
+export interface CommandedWorkflow<Input, Name extends string> extends WorkflowDefinition<Input, Name> {
+  readonly command: CommandDefinition<Input, Name>;
+}
+
+const defaultQueue = defineQueue({ name: DEFAULT_QUEUE });
+
 /**
- * Declares a workflow. Errors: `config_invalid` for a name the platform would refuse, without a message or code, and for a deadline,
- * `keepResult` or `steps` that is none.
+ * Declares a workflow `on` a message, or with an `input` that its own command carries: of the workflow's name, on the queue "millrace".
+ * Errors: `config_invalid` for a name the platform would refuse, without a message or code, and for a deadline, `keepResult` or `steps`
+ * that is none.
  */
 export function defineWorkflow<Payload, Type extends string, Result>(
   definition: WorkflowDefinition<Payload, Type, Stored<Result>>,
-): WorkflowDefinition<Payload, Type> {
-  const { name, on, run, deadline } = definition ?? {};
-  const isName = typeof name === "string" && /^[a-z][a-z0-9-]{0,62}$/.test(name);
-  assertDeclared(isName, `"${name}" is not a workflow name: use lower case letters, digits and dashes.`);
+): WorkflowDefinition<Payload, Type>;
+export function defineWorkflow<Input, Name extends string, Result>(
+  definition: OwnCommand<Input, Name, Stored<Result>>,
+): CommandedWorkflow<Input, Name>;
+export function defineWorkflow(definition: AnyWorkflow | OwnCommand<unknown, string, unknown>): AnyWorkflow {
+  const { name } = definition ?? {};
+  assertDeclared(isWorkflowName(name), `"${name}" is not a workflow name: use lower case letters, digits and dashes.`);
+  return declared("input" in definition && definition.on === undefined ? commanded(definition) : (definition as AnyWorkflow));
+}
+
+function commanded({ input, key, run, ...rest }: OwnCommand<unknown, string, unknown>): CommandedWorkflow<unknown, string> {
+  const { name } = rest;
+  assertDeclared(isSchema(input), `The input of "${name}" is no schema: give it z.object({ … }), of zod 4.`);
+  assertDeclared(key === undefined || typeof key === "function", `The key of "${name}" is no function: give it input => text.`);
+  assertDeclared(typeof run === "function", `The workflow "${name}" needs \`run\`: the function that does its steps.`);
+  const command = ownCommand({ type: name, payload: input, key, queue: defaultQueue });
+  return { ...rest, on: command, command, run: (call) => run({ ...call, input: call.payload }) };
+}
+
+function declared(definition: AnyWorkflow): AnyWorkflow {
+  const { name, on, run, deadline } = definition;
   const isMessage = on?.kind === "command" || on?.kind === "event";
-  assertDeclared(isMessage, `The workflow "${name}" is on no message: give it the command that it performs, or the event that it follows.`);
+  assertDeclared(
+    isMessage,
+    `The workflow "${name}" is on no message: give it the command that it performs, the event that it follows, or an \`input\`.`,
+  );
   assertDeclared(typeof run === "function", `The workflow "${name}" needs \`run\`: the function that does its steps.`);
   if (deadline !== undefined) {
     const deadlineMs = durationMs(deadline);
