@@ -13,7 +13,7 @@ const DOORS = new Map(Object.entries(sourceDoors()).map(([door, file]) => [door,
 /** Files that stand between rooms; a demo's own Worker, and the chains in it, are such as the command line never imports. */
 const DEMOS = /^cli\/demo\/(console|lanes|lean|observe|operate)\/(worker|parcels|shop|front)\.ts$/;
 const OF_KEEPER = ["systems/retention.ts", "systems/checks.ts", "systems/gauges.ts"];
-const WIRING = new Set(["worker.ts", "catalog.ts", "systems/finders.ts", ...OF_KEEPER, ...DOORS.values()]);
+const WIRING = new Set(["worker.ts", "catalog.ts", "engine/millrace.ts", "systems/finders.ts", ...OF_KEEPER, ...DOORS.values()]);
 
 interface Import {
   from: string;

@@ -69,6 +69,7 @@ export type { TokenBucket } from "./limits/bucket.ts";
 export { type Limit, type LimitEnv, type LimitOptions, limitOf } from "./limits/client.ts";
 export type { Window } from "./limits/windows.ts";
 export { type Held, type LockEnv, type LockOptions, withLock } from "./locks/client.ts";
+export { type Millrace, type MillraceOptions, millrace } from "./millrace.ts";
 export { tracedCall } from "./observe/traces/call.ts";
 export { BulkActionRun } from "./operate/bulk/message.ts";
 export { bulkAction } from "./operate/bulk/workflow.ts";
@@ -107,4 +108,11 @@ export {
 } from "./topology/routes.ts";
 export type { ApprovalRequest } from "./workflow/approve.ts";
 export type { StepOptions, Steps } from "./workflow/steps.ts";
-export { type CallbackSender, type Deployment, defineWorkflow, type WorkflowCall, type WorkflowDefinition } from "./workflow/workflow.ts";
+export {
+  type CallbackSender,
+  type CommandedWorkflow,
+  type Deployment,
+  defineWorkflow,
+  type WorkflowCall,
+  type WorkflowDefinition,
+} from "./workflow/workflow.ts";

@@ -26,4 +26,4 @@ export type { Outgoing } from "./store/outbox.ts";
 export { type Catalog, catalog } from "./topology/catalog.ts";
 export type { SkippedLetter } from "./topology/hooks.ts";
 export { engineLanes } from "./turns/engine-lanes.ts";
-export { entrypoint } from "./workflow/entrypoint.ts";
+export { entrypoint, runs } from "./workflow/entrypoint.ts";

@@ -8,7 +8,9 @@ import { askPlatform, type PlatformAnswer } from "../intake/platform.ts";
 import type { Cost } from "../observe/cost/instance-cost.ts";
 import type { Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
-import { UNDER_WAY } from "../store/instances/status.ts";
+import { UNDER_WAY, UNSEEN } from "../store/instances/status.ts";
+import type { Catalog } from "../topology/catalog.ts";
+import { startsNot } from "../topology/missing.ts";
 import { costOfInstance } from "./costs.ts";
 import { type Delivery, type DeliveryRow, deliveryOf } from "./delivery.ts";
 import { type Doubt, doubtsOf } from "./effects.ts";
@@ -59,14 +61,22 @@ export interface InstanceDetail extends Instance, InstanceContent {
   cost: Cost;
 }
 
-/** One instance with its payload and its result. Errors: `instance_not_found`, also for another tenant's. */
-export async function describeInstance(env: EngineEnv, by: Operator, id: string): Promise<InstanceDetail> {
+/**
+ * One instance with its payload and its result. One that cannot start in this deployment has the reason as its `error`. Errors:
+ * `instance_not_found`, also for another tenant's.
+ */
+export async function describeInstance(
+  env: EngineEnv,
+  by: Operator,
+  id: string,
+  catalog?: Pick<Catalog, "workflows">,
+): Promise<InstanceDetail> {
   const [row] = await query(
     env.DB,
     sql`SELECT ${INSTANCE_COLUMNS}, envelope, callback FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`,
   );
   if (!row) throw unknownInstance(id);
-  const instance = asInstance(row);
+  const instance = startable(env, asInstance(row), catalog);
   const envelope = JSON.parse(String(row.envelope ?? "{}")) as Partial<Envelope>;
   const [{ status: platformStatus, output }, cost, doubts, callback, standing] = await Promise.all([
     answerOf(env, instance),
@@ -82,6 +92,12 @@ export async function describeInstance(env: EngineEnv, by: Operator, id: string)
   // The platform's own pause keeps the rest of a sleep: its end moves, and is not known.
   if (sleeping && platformStatus === "paused" && (sleeping.until ?? 0) <= Date.now()) sleeping.until = null;
   return { ...instance, ...standing, ...contentOf(envelope, returned), platformStatus, doubts, callback, cost };
+}
+
+function startable(env: EngineEnv, instance: Instance, catalog: Pick<Catalog, "workflows"> | undefined): Instance {
+  if (instance.error !== null || !UNSEEN.has(instance.status)) return instance;
+  const message = startsNot(env, instance.workflow, catalog);
+  return message === undefined ? instance : { ...instance, error: { step: "", code: "config_invalid", message, attempts: 0 } };
 }
 
 /** What a reader is shown of what an instance was asked, and of what it answered. */

@@ -40,7 +40,7 @@ export interface Catalog {
 export type AnyBulkVerb = BulkVerbOf<any, Catalog>;
 
 /** What a deployment is made of. */
-interface Definition extends Hooks {
+export interface Definition extends Hooks {
   readonly consumers: readonly ConsumerDefinition[];
   /**
    * Hops of the longest chain: runs that follow a first, each started by what the one before it emitted. Default 3; at most 99. A message

@@ -199,7 +199,7 @@ export function instances(catalog: Catalog) {
       // Who may not is told so before anything is waited for.
       asksToReveal(context);
       if (wait > 0) await untilSettled(env, variables.caller, id, wait * 1000, req.raw.signal);
-      const instance = await describeInstance(env, variables.caller, id);
+      const instance = await describeInstance(env, variables.caller, id, catalog);
       const redaction = await redactionFor(context, catalog);
       const hide = (await redaction.ofInstances(env, variables.caller, [id]))(id);
       return context.json(detailView(instance, redaction, hide), 200);

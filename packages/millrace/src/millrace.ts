@@ -1,0 +1,153 @@
+import type { EngineEnv } from "./contract/bindings.ts";
+import { assertDeclared } from "./contract/declared.ts";
+import { logLine } from "./contract/log-line.ts";
+import { Counter } from "./counters/counter.ts";
+import type { EngineRoutesOptions } from "./http/engine-routes.ts";
+import { armKeeper, keeperOf } from "./keeper/client.ts";
+import { type Duties, keeper } from "./keeper/keeper.ts";
+import { RateLimit } from "./limits/rate-limit.ts";
+import { Lock } from "./locks/lock.ts";
+import { dispatch } from "./operate/dispatch.ts";
+import { Recorder } from "./recorder/recorder.ts";
+import { type Catalog, catalog, type Definition } from "./topology/catalog.ts";
+import { type ConsumerDefinition, defineConsumer } from "./topology/consumer.ts";
+import { missingIn } from "./topology/missing.ts";
+import { engineLanes } from "./turns/engine-lanes.ts";
+import { type RunsClass, runs } from "./workflow/entrypoint.ts";
+import type { AnyWorkflow } from "./workflow/workflow.ts";
+
+/** What a Worker is made of. All but the workflows has a default. */
+export interface MillraceOptions<Env = Cloudflare.Env> extends Omit<Definition, "consumers">, Omit<Duties, "catalog"> {
+  /** The workflows that perform commands. A queue of theirs without a consumer below gets one with the defaults. */
+  readonly workflows?: readonly AnyWorkflow[];
+  /** Consumers of queues: with numbers other than the defaults, or with routes of events. */
+  readonly consumers?: readonly ConsumerDefinition[];
+  /** Options of the engine's HTTP API and console. */
+  readonly http?: EngineRoutesOptions;
+  /** Gets each request that no route of the engine is for. Default: the engine answers 404. */
+  readonly fetch?: (request: Request, env: Env, ctx: ExecutionContext) => Response | Promise<Response>;
+  /** Gets the batches of queues that the catalog does not have. Default: they go back to their queue, and the log says so. */
+  readonly queue?: (batch: MessageBatch, env: Env, ctx: ExecutionContext) => unknown;
+  /** Runs at each cron trigger, beside the engine's schedules. */
+  readonly scheduled?: (controller: ScheduledController, env: Env, ctx: ExecutionContext) => unknown;
+}
+
+/** The Worker's default export. */
+interface Handler<Env> {
+  fetch(request: Request, env: Env, ctx: ExecutionContext): Promise<Response>;
+  queue(batch: MessageBatch, env: Env, ctx: ExecutionContext): Promise<void>;
+  scheduled(controller: ScheduledController, env: Env, ctx: ExecutionContext): Promise<void>;
+}
+
+/** Everything that a Worker exports. */
+export interface Millrace<Env = Cloudflare.Env> {
+  readonly handler: Handler<Env>;
+  /** For `enqueueOne` and its like. */
+  readonly catalog: Catalog;
+  /** The one Workflow class of all workflows. */
+  readonly Runs: RunsClass;
+  readonly Recorder: typeof Recorder;
+  readonly Keeper: ReturnType<typeof keeper>;
+  /** For lanes. */
+  readonly Lanes: ReturnType<typeof engineLanes>;
+  readonly RateLimit: typeof RateLimit;
+  readonly Lock: typeof Lock;
+  readonly Counter: typeof Counter;
+}
+
+/** How the paths of the engine's routes begin. Other requests do not load them. */
+const ENGINE_PATHS = /^\/(?:v1|console|metrics|healthz|problems|openapi\.json)(?:\/|$)/;
+
+/**
+ * Makes a Worker of workflows: `export const { handler, Runs, Recorder, Keeper } = millrace({ workflows: [greet] })`, and
+ * `export default handler`. Errors: `config_invalid`, as `catalog`.
+ */
+export function millrace<Env extends object = Cloudflare.Env>(options: MillraceOptions<Env>): Millrace<Env> {
+  const { workflows = [], consumers = [], http, fetch, queue, scheduled, retention, gauges, alerts, checks, ...definition } = options ?? {};
+  const app = catalog({ ...definition, consumers: withStarts(consumers, workflows) });
+  const duties = { catalog: app, ...defined({ retention, gauges, alerts, checks }) };
+  return {
+    handler: handlerOf(app, { http, fetch, queue, scheduled }),
+    catalog: app,
+    Runs: class Runs extends runs(app) {},
+    Recorder,
+    Keeper: keeper(duties),
+    Lanes: engineLanes(app),
+    RateLimit,
+    Lock,
+    Counter,
+  };
+}
+
+type Handling<Env> = Pick<MillraceOptions<Env>, "http" | "fetch" | "queue" | "scheduled">;
+
+function handlerOf<Env extends object>(app: Catalog, { http, fetch, queue, scheduled }: Handling<Env>): Handler<Env> {
+  const consume = dispatch(app);
+  let routes: ReturnType<typeof loadRoutes> | undefined;
+  const begin = (env: Env, ctx: ExecutionContext): EngineEnv => {
+    const own = env as unknown as EngineEnv;
+    armKeeper(own, ctx);
+    sayMissing(own, app);
+    return own;
+  };
+  return {
+    async fetch(request, env, ctx) {
+      const own = begin(env, ctx);
+      const { pathname } = new URL(request.url);
+      if (fetch !== undefined && !ENGINE_PATHS.test(pathname)) return fetch(request, env, ctx);
+      routes ??= loadRoutes(app, http);
+      const api = await routes;
+      const isOurs = fetch === undefined || METHODS.some((method) => api.router.match(method, pathname)[0].some(isRoute));
+      return isOurs ? api.fetch(request, own, ctx) : fetch(request, env, ctx);
+    },
+    async queue(batch, env, ctx) {
+      await consume(batch, begin(env, ctx), queue && ((other) => queue(other, env, ctx)));
+    },
+    async scheduled(controller, env, ctx) {
+      const own = begin(env, ctx);
+      const both = await Promise.allSettled([keeperOf(own).startDue(), (async () => scheduled?.(controller, env, ctx))()]);
+      for (const one of both) if (one.status === "rejected") throw one.reason;
+    },
+  };
+}
+
+const METHODS = ["GET", "POST", "PUT", "DELETE"];
+
+/** False for what runs at every path. */
+const isRoute = ([[, { method }]]: readonly [readonly [unknown, { method: string }], ...unknown[]]): boolean => method !== "ALL";
+
+/** The HTTP API is large, and many isolates never get a request for it. */
+async function loadRoutes(app: Catalog, options: EngineRoutesOptions | undefined) {
+  const { engineRoutes } = await import("./http/engine-routes.ts");
+  return engineRoutes(app, options);
+}
+
+/** Each workflow in the starts of its queue's consumer; a queue without one gets it. */
+function withStarts(consumers: readonly ConsumerDefinition[], workflows: readonly AnyWorkflow[]): ConsumerDefinition[] {
+  const isDefined = workflows.every((workflow) => workflow?.on?.queue !== undefined);
+  assertDeclared(isDefined, "The workflows of millrace({ … }) are what defineWorkflow made: one of them is not. Is it exported?");
+  const byQueue = Map.groupBy(workflows, ({ on }) => on.queue.name);
+  const missing = (queue: string, starts: readonly AnyWorkflow[] = []) => (byQueue.get(queue) ?? []).filter((one) => !starts.includes(one));
+  const given = new Set(consumers.map(({ queue }) => queue?.name));
+  return [
+    ...consumers.map((one) => (one.starts ? { ...one, starts: [...one.starts, ...missing(one.queue.name, one.starts)] } : one)),
+    ...[...byQueue].flatMap(([name, starts]) => {
+      const [first] = starts;
+      return first === undefined || given.has(name) ? [] : [defineConsumer({ queue: first.on.queue, starts })];
+    }),
+  ];
+}
+
+const told = new WeakSet<object>();
+
+/** Says once in each isolate what `wrangler.jsonc` lacks for this catalog. */
+function sayMissing(env: EngineEnv, app: Catalog): void {
+  if (told.has(app)) return;
+  told.add(app);
+  for (const error of missingIn(env, app)) logLine("error", { log: "config_invalid", error });
+}
+
+/** Without the fields that are undefined. */
+function defined<T extends object>(options: T): { [Name in keyof T]?: Exclude<T[Name], undefined> } {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as never;
+}
