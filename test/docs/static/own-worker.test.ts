@@ -1,9 +1,10 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
-import { join } from "node:path";
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { join, relative } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, it, onTestFinished, vi } from "vitest";
+import { sourceDoors } from "../../../packages/millrace/cli/local/doors.ts";
 import { freePort } from "../../../packages/millrace/cli/local/ports.ts";
 import { ROOT, wranglerEnv } from "../../../packages/millrace/cli/local/wrangler.ts";
 import { emptyFolder } from "../../cli/folder.ts";
@@ -57,7 +58,7 @@ it("the versions that docs/own-worker.md installs are the engine's own", () => {
       .matchAll(/(?<= )((?:@[\w-]+\/)?[\w-]+)@(\S+)/g),
   ].map(([, name, version]) => [name, version]);
   const { dependencies, devDependencies } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
-  expect(named.length).toBe(8);
+  expect(named.length).toBe(9);
   expect(named).toEqual(named.map(([name = ""]) => [name, { ...dependencies, ...devDependencies }[name]]));
 });
 
@@ -72,7 +73,15 @@ function greeter(): string {
   const folder = join(beside, "greeter");
   cpSync(join(ROOT, "test/docs/own-worker"), folder, { recursive: true });
   mkdirSync(join(folder, "node_modules/@cloudflare"), { recursive: true });
-  symlinkSync(join(ROOT, "packages/millrace"), join(folder, "node_modules/millrace"), "dir");
+  // As the package is installed, but made of sources: a test of the tarball builds it.
+  const installed = join(folder, "node_modules/millrace");
+  mkdirSync(installed);
+  symlinkSync(join(ROOT, "packages/millrace/src"), join(installed, "src"), "dir");
+  const doors = Object.entries(sourceDoors()).map(([door, file]) => [
+    door.replace(/^millrace/, "."),
+    `./${relative(join(ROOT, "packages/millrace"), file)}`,
+  ]);
+  writeFileSync(join(installed, "package.json"), JSON.stringify({ name: "millrace", type: "module", exports: Object.fromEntries(doors) }));
   for (const name of ["zod", "vitest", "@cloudflare/vitest-pool-workers"])
     symlinkSync(join(ROOT, "node_modules", name), join(folder, "node_modules", name), "dir");
   return folder;
@@ -128,4 +137,6 @@ it("who follows docs/own-worker.md has a Worker that is built from the engine's 
   }
   expect(curls).toBe(4);
   expect(page).toContain(APPLY);
+  const program = fencesOf(page).find(({ comment }) => comment?.endsWith("/worker.ts"))?.text ?? "";
+  expect(program.split("\n").filter((line) => line.trim() !== "").length).toBeLessThanOrEqual(20);
 });
