@@ -2,8 +2,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, it } from "vitest";
-import { schema } from "../../src/api/schema.ts";
 import { ENGINE_SCHEMA, notApplied, type SchemaRow } from "../../packages/millrace/src/store/schema.ts";
+import { schema } from "../../src/api/schema.ts";
 
 const FOLDER = resolve(import.meta.dirname, "../../migrations");
 

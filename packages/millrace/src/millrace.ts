@@ -12,11 +12,10 @@ import { Recorder } from "./recorder/recorder.ts";
 import { type Catalog, catalog, type Definition } from "./topology/catalog.ts";
 import { type ConsumerDefinition, defineConsumer } from "./topology/consumer.ts";
 import { missingIn } from "./topology/missing.ts";
-import { engineLanes } from "./turns/engine-lanes.ts";
 import { type RunsClass, runs } from "./workflow/entrypoint.ts";
 import type { AnyWorkflow } from "./workflow/workflow.ts";
 
-/** What a Worker is made of. All but the workflows has a default. */
+/** The parts of a Worker. Each has a default. */
 export interface MillraceOptions<Env = Cloudflare.Env> extends Omit<Definition, "consumers">, Omit<Duties, "catalog"> {
   /** The workflows that perform commands. A queue of theirs without a consumer below gets one with the defaults. */
   readonly workflows?: readonly AnyWorkflow[];
@@ -48,8 +47,6 @@ export interface Millrace<Env = Cloudflare.Env> {
   readonly Runs: RunsClass;
   readonly Recorder: typeof Recorder;
   readonly Keeper: ReturnType<typeof keeper>;
-  /** For lanes. */
-  readonly Lanes: ReturnType<typeof engineLanes>;
   readonly RateLimit: typeof RateLimit;
   readonly Lock: typeof Lock;
   readonly Counter: typeof Counter;
@@ -72,7 +69,6 @@ export function millrace<Env extends object = Cloudflare.Env>(options: MillraceO
     Runs: class Runs extends runs(app) {},
     Recorder,
     Keeper: keeper(duties),
-    Lanes: engineLanes(app),
     RateLimit,
     Lock,
     Counter,
@@ -87,7 +83,7 @@ function handlerOf<Env extends object>(app: Catalog, { http, fetch, queue, sched
   const begin = (env: Env, ctx: ExecutionContext): EngineEnv => {
     const own = env as unknown as EngineEnv;
     armKeeper(own, ctx);
-    sayMissing(own, app);
+    logMissing(own, app);
     return own;
   };
   return {
@@ -113,7 +109,7 @@ function handlerOf<Env extends object>(app: Catalog, { http, fetch, queue, sched
 
 const METHODS = ["GET", "POST", "PUT", "DELETE"];
 
-/** False for what runs at every path. */
+/** False for middleware. */
 const isRoute = ([[, { method }]]: readonly [readonly [unknown, { method: string }], ...unknown[]]): boolean => method !== "ALL";
 
 /** The HTTP API is large, and many isolates never get a request for it. */
@@ -125,7 +121,10 @@ async function loadRoutes(app: Catalog, options: EngineRoutesOptions | undefined
 /** Each workflow in the starts of its queue's consumer; a queue without one gets it. */
 function withStarts(consumers: readonly ConsumerDefinition[], workflows: readonly AnyWorkflow[]): ConsumerDefinition[] {
   const isDefined = workflows.every((workflow) => workflow?.on?.queue !== undefined);
-  assertDeclared(isDefined, "The workflows of millrace({ … }) are what defineWorkflow made: one of them is not. Is it exported?");
+  assertDeclared(
+    isDefined,
+    "The list `workflows` of millrace({ … }) contains a value that defineWorkflow did not make. Is it exported, and imported by its name?",
+  );
   const byQueue = Map.groupBy(workflows, ({ on }) => on.queue.name);
   const missing = (queue: string, starts: readonly AnyWorkflow[] = []) => (byQueue.get(queue) ?? []).filter((one) => !starts.includes(one));
   const given = new Set(consumers.map(({ queue }) => queue?.name));
@@ -138,12 +137,12 @@ function withStarts(consumers: readonly ConsumerDefinition[], workflows: readonl
   ];
 }
 
-const told = new WeakSet<object>();
+const logged = new WeakSet<object>();
 
-/** Says once in each isolate what `wrangler.jsonc` lacks for this catalog. */
-function sayMissing(env: EngineEnv, app: Catalog): void {
-  if (told.has(app)) return;
-  told.add(app);
+/** Logs once in each isolate the lines that `wrangler.jsonc` lacks for this catalog. */
+function logMissing(env: EngineEnv, app: Catalog): void {
+  if (logged.has(app)) return;
+  logged.add(app);
   for (const error of missingIn(env, app)) logLine("error", { log: "config_invalid", error });
 }
 

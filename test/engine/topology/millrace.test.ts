@@ -9,11 +9,11 @@ const input = z.object({ name: z.string() });
 const keyed = defineWorkflow({ name: "greet-all", input, key: ({ name }) => name, run: async ({ input: { name } }) => ({ said: name }) });
 const keyless = defineWorkflow({ name: "note", input, run: async () => undefined });
 const by = { tenantId: "acme", source: "test" };
-/** What the test's own Worker has no binding for. */
+/** Bindings that the test's Worker lacks. */
 const bound = { PROBE: probeEnv.PROBE, MILLRACE_QUEUE: probeEnv.PROBE_COMMANDS };
 const env = { ...probeEnv, GREET_ALL: bound.PROBE, NOTE: bound.PROBE, MILLRACE_QUEUE: bound.MILLRACE_QUEUE };
 
-it("a workflow with an input has a command of its name, on the queue millrace, whose subject is its key", () => {
+it("a workflow with an input gets a command of its name, on the queue millrace, with the key as subject", () => {
   expect(keyed.command).toMatchObject({ kind: "command", type: "greet-all", version: 1, queue: { name: "millrace" } });
   expect(keyed.command.from({ name: "Ada" })).toMatchObject({ type: "greet-all", key: "Ada", subject: "Ada", payload: { name: "Ada" } });
   const { catalog } = millrace({ workflows: [keyed, keyless] });
@@ -21,7 +21,7 @@ it("a workflow with an input has a command of its name, on the queue millrace, w
   expect(catalog.consumers).toMatchObject([{ queue: { name: "millrace" }, starts: [{ name: "greet-all" }, { name: "note" }] }]);
 });
 
-it("a command without a key of its own is refused until its caller names the work; a step that emits it names it", async () => {
+it("a command without a key is refused until its caller gives an idempotency key", async () => {
   const { catalog } = millrace({ workflows: [keyless] });
   const request = { type: "note", payload: { name: fresh() } };
   await expect(enqueueOne(env, catalog, by, request)).rejects.toMatchObject({

@@ -32,7 +32,7 @@ it("a command whose workflow is not bound is refused, with the line to add, and 
     message:
       '"never-bound" is not bound. Export Runs of millrace({ … }) from the Worker\'s main file, and add this line to "exports" in wrangler.jsonc: ' +
       '"Runs": {"type": "workflow", "name": "<the Worker\'s name>-runs"}. ' +
-      'A class of its own needs this line in "workflows": {"binding": "NEVER_BOUND", "name": "never-bound", "class_name": "NeverBound"}',
+      'For a class of the workflow alone, add this line to "workflows": {"binding": "NEVER_BOUND", "name": "never-bound", "class_name": "NeverBound"}',
   });
   expect(await rows("SELECT id FROM instances WHERE workflow = 'never-bound'")).toEqual([]);
 });

@@ -4,8 +4,8 @@ import { assertSecret } from "./ids.ts";
 import { laneIn, type QueueDefinition, queuesOf } from "./queue.ts";
 
 /**
- * What the engine itself needs of a Worker's env. Queues and workflows are found by their names. A Durable Object or a Workflow without a
- * binding is found by the class that the Worker exports.
+ * The bindings and variables that the engine needs in a Worker's env. Queues and workflows are found by their names. A Durable Object or a
+ * Workflow without a binding is found by the class that the Worker exports.
  */
 export interface EngineEnv {
   /** The one database: the engine's tables beside the app's. */
@@ -18,7 +18,7 @@ export interface EngineEnv {
   RECORDER_SHARDS?: string | number;
   /** Default: the exported class `Keeper`. */
   KEEPER?: DurableObjectNamespace;
-  /** What the names of this environment's queues begin with in the account, such as "staging-". Default: nothing. */
+  /** The beginning of the names of this environment's queues in the account, such as "staging-". Default: empty. */
   QUEUE_PREFIX?: string;
   /** A dataset of Analytics Engine, to which what is counted goes as well. Default: unset. */
   METRICS?: AnalyticsEngineDataset;
@@ -43,7 +43,7 @@ export interface EngineEnv {
   OTLP_NAMES?: string;
 }
 
-/** The queue that a workflow without a command of its own making travels on. */
+/** The queue for the commands of workflows that declare an `input`. */
 export const DEFAULT_QUEUE = "millrace";
 
 /**
@@ -96,7 +96,7 @@ export function queueBinding(env: object, queue: string): Queue {
   throw notBound(queue, "queues.producers", { binding: bindingName(queue), queue: `${queuePrefix(env)}${queue}` });
 }
 
-/** What the names of this environment's queues begin with in the account. */
+/** The beginning of the names of this environment's queues in the account. */
 export function queuePrefix(env: object): string {
   return (env as Pick<EngineEnv, "QUEUE_PREFIX">).QUEUE_PREFIX ?? "";
 }
@@ -116,7 +116,7 @@ function lanesNotBound(queue: string): MillraceError {
 }
 
 /**
- * The Workflow that runs a definition: its binding, else the exported class of its own name, else the exported class `Runs`. Errors:
+ * The Workflow that runs a definition: its binding, else the exported class of its name, else the exported class `Runs`. Errors:
  * `config_invalid`, with the line that is missing.
  */
 export function workflowBinding(env: object, workflow: string): Workflow {
@@ -126,7 +126,7 @@ export function workflowBinding(env: object, workflow: string): Workflow {
   const own = written({ binding: bindingName(workflow), name: workflow, class_name: className(workflow) });
   throw new MillraceError(
     "config_invalid",
-    `"${workflow}" is not bound. Export Runs of millrace({ … }) from the Worker's main file, and add this line to "exports" in wrangler.jsonc: ${inner(shared)}. A class of its own needs this line in "workflows": ${own}`,
+    `"${workflow}" is not bound. Export Runs of millrace({ … }) from the Worker's main file, and add this line to "exports" in wrangler.jsonc: ${inner(shared)}. For a class of the workflow alone, add this line to "workflows": ${own}`,
   );
 }
 
@@ -150,7 +150,7 @@ export function objectsIn<T extends Rpc.DurableObjectBranded | undefined = undef
   return found as DurableObjectNamespace<T> | undefined;
 }
 
-/** The same of a class that the code cannot do without. Errors: `config_invalid`, with what is missing. */
+/** The namespace of an object class that the code needs. Errors: `config_invalid`, with the line that is missing. */
 export function objectBinding<T extends Rpc.DurableObjectBranded | undefined = undefined>(
   env: object,
   binding: string,

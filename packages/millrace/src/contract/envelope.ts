@@ -27,7 +27,7 @@ export const MAX_TYPE_CHARACTERS = 100;
 
 const DOTTED = /^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$/;
 
-/** The name of a workflow, which is also the type of its own command. */
+/** The name of a workflow, which is also the type of its command. */
 const WORKFLOW_NAME = /^[a-z][a-z0-9-]{0,62}$/;
 
 export function isWorkflowName(name: unknown): name is string {

@@ -18,7 +18,7 @@ export type MessageDefinition<Payload = unknown, Type extends string = string> =
 /** Something asked of one owner. */
 export interface CommandDefinition<Payload = unknown, Type extends string = string> extends Definition<Payload, Type> {
   readonly kind: "command";
-  /** The business identity of the work. That of a workflow's own command refuses every payload where only callers name the work. */
+  /** The business identity of the work. A workflow's command without a key refuses every payload here: its callers give the key. */
   readonly key: (payload: Payload) => string;
 }
 

@@ -5,7 +5,7 @@ import { placed } from "../contract/location.ts";
 import { characterCount } from "../contract/text.ts";
 import type { Add, Counter, MinuteCount } from "./counter.ts";
 
-/** What a counter needs of a Worker: the Durable Object `Counter`, bound as COUNTER or only exported. */
+/** The Worker of a counter has the Durable Object `Counter`, bound as COUNTER or only exported. */
 export type CounterEnv = object & { COUNTER?: DurableObjectNamespace<Counter> };
 
 export interface CounterOptions {

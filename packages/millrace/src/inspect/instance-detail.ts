@@ -10,7 +10,7 @@ import type { Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
 import { UNDER_WAY, UNSEEN } from "../store/instances/status.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { startsNot } from "../topology/missing.ts";
+import { notStartable } from "../topology/missing.ts";
 import { costOfInstance } from "./costs.ts";
 import { type Delivery, type DeliveryRow, deliveryOf } from "./delivery.ts";
 import { type Doubt, doubtsOf } from "./effects.ts";
@@ -62,7 +62,7 @@ export interface InstanceDetail extends Instance, InstanceContent {
 }
 
 /**
- * One instance with its payload and its result. One that cannot start in this deployment has the reason as its `error`. Errors:
+ * One instance with its payload and its result. An instance that cannot start in this deployment has the reason as its `error`. Errors:
  * `instance_not_found`, also for another tenant's.
  */
 export async function describeInstance(
@@ -96,7 +96,7 @@ export async function describeInstance(
 
 function startable(env: EngineEnv, instance: Instance, catalog: Pick<Catalog, "workflows"> | undefined): Instance {
   if (instance.error !== null || !UNSEEN.has(instance.status)) return instance;
-  const message = startsNot(env, instance.workflow, catalog);
+  const message = notStartable(env, instance.workflow, catalog);
   return message === undefined ? instance : { ...instance, error: { step: "", code: "config_invalid", message, attempts: 0 } };
 }
 

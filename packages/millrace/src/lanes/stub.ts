@@ -3,7 +3,7 @@ import { placed } from "../contract/location.ts";
 import { type LaneName, objectName } from "./lane-name.ts";
 import type { LaneObject } from "./lane-object.ts";
 
-/** What lanes need of a Worker: the Durable Object of `laneObject`, bound as LANES or only exported, as `Lanes`. */
+/** The Worker of lanes has the Durable Object of `laneObject`, bound as LANES or only exported, as `Lanes`. */
 export type LaneEnv = object & { LANES?: DurableObjectNamespace<LaneObject> };
 
 /** A lane's object as it is called. RPC's mapped types lose the class; the methods are its own. */

@@ -6,7 +6,7 @@ import { type Answer, type Ask, type Held, LONGEST_PAUSE_MS, type Rule } from ".
 import type { RateLimit } from "./rate-limit.ts";
 import { UNNAMED_PAUSE_MS, type UpstreamAnswer, type Word, wordOf } from "./upstream.ts";
 
-/** What a limit needs of a Worker: the Durable Object `RateLimit`, bound as RATE_LIMIT or only exported. */
+/** The Worker of a limit has the Durable Object `RateLimit`, bound as RATE_LIMIT or only exported. */
 export type LimitEnv = object & { RATE_LIMIT?: DurableObjectNamespace<RateLimit> };
 
 export interface LimitOptions {

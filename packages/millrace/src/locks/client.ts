@@ -10,7 +10,7 @@ import { within } from "../contract/within.ts";
 import { assertFence, isFenced } from "../store/fences.ts";
 import type { Lock, Turn, Wanted } from "./lock.ts";
 
-/** What a lock needs of a Worker: the Durable Object `Lock`, bound as LOCK or only exported. */
+/** The Worker of a lock has the Durable Object `Lock`, bound as LOCK or only exported. */
 export type LockEnv = object & { LOCK?: DurableObjectNamespace<Lock> };
 
 export interface LockOptions {

@@ -3,7 +3,7 @@ import { placed } from "../contract/location.ts";
 import { objectName, type PullName } from "./pull-name.ts";
 import type { PullObject } from "./pull-object.ts";
 
-/** What pull queues need of a Worker: the Durable Object of `pullObject`, bound as PULL_QUEUES or only exported, as `PullQueues`. */
+/** The Worker of pull queues has the Durable Object of `pullObject`, bound as PULL_QUEUES or only exported, as `PullQueues`. */
 export type PullEnv = object & { PULL_QUEUES?: DurableObjectNamespace<PullObject> };
 
 type DurableObjectBase = import("cloudflare:workers").DurableObject;

@@ -3,7 +3,7 @@ import { placed } from "../contract/location.ts";
 import { objectName, type RoomName } from "./room-name.ts";
 import type { RoomObject } from "./room-object.ts";
 
-/** What rooms need of a Worker: the Durable Object of `roomObject`, bound as ROOMS or only exported, as `Rooms`. */
+/** The Worker of rooms has the Durable Object of `roomObject`, bound as ROOMS or only exported, as `Rooms`. */
 export type RoomEnv = object & { ROOMS?: DurableObjectNamespace<RoomObject> };
 
 /** A room's object as it is called. RPC's mapped types lose the class; the methods are its own. */

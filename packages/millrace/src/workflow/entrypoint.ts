@@ -55,7 +55,7 @@ export interface RunsClass {
 
 /**
  * The one class for all workflows of a catalog: `export class Runs extends runs(app) {}`. A workflow with a binding, or with an exported
- * class of its own name, does not use it.
+ * class of that name, does not use it.
  */
 export function runs(catalog: Deployment & { readonly workflows: readonly AnyWorkflow[] }): RunsClass {
   const byName = new Map(catalog.workflows.map((workflow) => [workflow.name, workflow]));

@@ -72,7 +72,7 @@ export interface CallbackSender extends AnyWorkflow {
   readonly guard?: AddressGuard | undefined;
 }
 
-/** A workflow with a command of its own: of its name, on the default queue. */
+/** A workflow that declares an `input`: the engine makes its command, of the workflow's name, on the default queue. */
 interface OwnCommand<Input, Name extends string, Result> extends Omit<WorkflowDefinition<Input, Name, Result>, "on" | "name" | "run"> {
   readonly name: Name;
   readonly on?: never;
@@ -83,7 +83,7 @@ interface OwnCommand<Input, Name extends string, Result> extends Omit<WorkflowDe
   readonly run: (call: WorkflowCall<Input> & { readonly input: Input }) => Promise<Result>;
 }
 
-/** What `defineWorkflow` makes of it: `command` is for typed callers, such as a step that emits it. */
+/** A workflow with its command, for typed callers such as a step that emits it. */
 export interface CommandedWorkflow<Input, Name extends string> extends WorkflowDefinition<Input, Name> {
   readonly command: CommandDefinition<Input, Name>;
 }
