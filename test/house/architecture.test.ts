@@ -5,11 +5,12 @@ import { expect, it } from "vitest";
 const ROOT = join(import.meta.dirname, "../..");
 const page = readFileSync(join(ROOT, "ARCHITECTURE.md"), "utf8");
 
-/** The rooms that the tree of folders shows, a line of it may show two, so deep: `src` itself is 0. */
-function shown(depth: number): string[] {
+/** The folders that the tree shows below a line such as `src/`, so deep; a line may show two. */
+function shown(top: string, depth: number): string[] {
   const [, tree = ""] = /## Rooms\n\n```\n([\s\S]*?)```/.exec(page) ?? [];
+  const [section = ""] = tree.split(/^(?=\S)/m).filter((text) => text.startsWith(`${top}/ `));
   const line = new RegExp(`^ {${2 * depth}}(\\w+)/ `);
-  return tree.split("\n").flatMap((text) => {
+  return section.split("\n").flatMap((text) => {
     const [, first] = line.exec(text) ?? [];
     const [, second] = / {3,}(\w+)\/ /.exec(text.trim()) ?? [];
     return first === undefined ? [] : [first, ...(second === undefined ? [] : [second])];
@@ -19,11 +20,19 @@ function shown(depth: number): string[] {
 const folders = (path: string) =>
   readdirSync(join(ROOT, path), { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
 
+/** What a build or an installation makes. */
+const MADE = ["dist", "node_modules"];
+
 it.each([
-  ["src", 1],
-  ["packages/millrace/src", 2],
-])("ARCHITECTURE.md shows each folder of %s, and none that is gone", (path, depth) => {
-  expect(shown(depth).toSorted()).toEqual(folders(path).toSorted());
+  ["src", "src", 1],
+  ["packages/millrace", "packages/millrace", 1],
+  ["packages/millrace/src", "packages/millrace", 2],
+] as const)("ARCHITECTURE.md shows each folder of %s, and no other", (path, top, depth) => {
+  expect(shown(top, depth).toSorted()).toEqual(
+    folders(path)
+      .filter((name) => !MADE.includes(name))
+      .toSorted(),
+  );
 });
 
 it("ARCHITECTURE.md is read at one sitting: 1,500 words beside its diagram", () => {

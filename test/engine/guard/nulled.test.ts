@@ -1,4 +1,4 @@
-import { defineCommand, defineStep, defineWorkflow, enqueue, type Steps } from "millrace";
+import { defineCommand, defineStep, defineWorkflow, enqueue, type MessageDefinition, type Steps } from "millrace";
 import { catalog } from "millrace/worker";
 import { expect, it } from "vitest";
 import * as z from "zod";
@@ -9,7 +9,7 @@ import { errorOf, runLab } from "../lab.ts";
 import { ended, ONCE } from "../operate/operating.ts";
 
 const tenant = { tenantId: "acme", source: "test" };
-const asking = (on: Parameters<typeof defineWorkflow>[0]["on"]) =>
+const asking = <Payload>(on: MessageDefinition<Payload, string>) =>
   catalog({ consumers: [startsOf(defineWorkflow({ name: "lab", on, run: async () => 1 }))] });
 
 it.each([

@@ -40,7 +40,7 @@ export function isDottedType(type: unknown): type is string {
 }
 
 /** What a message asks for, or what happened. */
-const messageTypeSchema = z
+export const messageTypeSchema = z
   .string()
   .max(MAX_TYPE_CHARACTERS)
   .refine(
