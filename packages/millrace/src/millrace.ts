@@ -80,8 +80,6 @@ type Handling<Env> = Pick<MillraceOptions<Env>, "http" | "fetch" | "queue" | "sc
 function handlerOf<Env extends object>(app: Catalog, { http, fetch, queue, scheduled }: Handling<Env>): Handler<Env> {
   const consume = dispatch(app);
   let routes: ReturnType<typeof loadRoutes> | undefined;
-  /** Requests that no route of the engine takes. */
-  const unmatched = new WeakSet<Request>();
   const begin = (env: Env, ctx: ExecutionContext): EngineEnv => {
     const own = env as unknown as EngineEnv;
     armKeeper(own, ctx);
@@ -93,10 +91,10 @@ function handlerOf<Env extends object>(app: Catalog, { http, fetch, queue, sched
       const own = begin(env, ctx);
       const { pathname } = new URL(request.url);
       if (fetch !== undefined && !ENGINE_PATHS.test(pathname)) return fetch(request, env, ctx);
-      routes ??= loadRoutes(app, http, unmatched);
+      routes ??= loadRoutes(app, http);
       const api = await routes;
-      const answer = await api.fetch(request, own, ctx);
-      return fetch && unmatched.has(request) ? fetch(request, env, ctx) : answer;
+      const isOurs = fetch === undefined || METHODS.some((method) => api.router.match(method, pathname)[0].some(isRoute));
+      return isOurs ? api.fetch(request, own, ctx) : fetch(request, env, ctx);
     },
     async queue(batch, env, ctx) {
       await consume(batch, begin(env, ctx), queue && ((other) => queue(other, env, ctx)));
@@ -109,10 +107,15 @@ function handlerOf<Env extends object>(app: Catalog, { http, fetch, queue, sched
   };
 }
 
+const METHODS = ["GET", "POST", "PUT", "DELETE"];
+
+/** False for middleware. */
+const isRoute = ([[, { method }]]: readonly [readonly [unknown, { method: string }], ...unknown[]]): boolean => method !== "ALL";
+
 /** The HTTP API is large, and many isolates never get a request for it. */
-async function loadRoutes(app: Catalog, options: EngineRoutesOptions = {}, unmatched: WeakSet<Request>) {
+async function loadRoutes(app: Catalog, options: EngineRoutesOptions = {}) {
   const { builtRoutes } = await import("./http/engine-routes.ts");
-  return builtRoutes(app, options, unmatched);
+  return builtRoutes(app, options, new WeakSet());
 }
 
 /** Each workflow in the starts of its queue's consumer; a queue without one gets it. */
