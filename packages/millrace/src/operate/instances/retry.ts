@@ -68,7 +68,7 @@ export async function planRetry(
   // A step that failed before it recorded anything has no entry yet: it is the one that runs.
   const isListed = start === null || listed.has(start);
   const all = [...effects, ...failures, ...(isListed ? [] : [{ step: start, item: "", verdict: "runs" as const }])];
-  const behind = await findSetBack(env, instance);
+  const behind = isForgotten ? undefined : await findSetBack(env, instance);
   return behind ? { ...plan, from: null, follows: plan.follows + SET_BACK, effects: withLost(all, behind) } : { ...plan, effects: all };
 }
 
