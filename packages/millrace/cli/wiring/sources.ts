@@ -79,6 +79,7 @@ export async function look(folder: string, { main = "src/worker.ts", define }: C
         platform: "neutral",
         target: "es2024",
         keepNames: true,
+        chunkNames: `${SHARED}[name]-[hash]`,
       },
       // With the sources in its map, nobody reads them again from where they stand: wrangler would load each save anew, looked at or not.
       ...{ sourcemap: "linked", sourcesContent: true, loader: { ".md": "text" }, write: false, logLevel: "silent" },
@@ -118,7 +119,7 @@ export function writeBundle(folder: string, files: readonly Output[], kept: read
   for (const name of readdirSync(folder)) if (name.startsWith(SHARED) && !names.has(name)) rmSync(join(folder, name));
 }
 
-/** How the bundler calls what several entries share. */
+/** The beginning of the names of chunks: code that several entries share, or that import() loads later. */
 const SHARED = "chunk-";
 
 /** Writes a file that somebody watches: it is there as a whole or as it was, and untouched where nothing is new. */
