@@ -24,11 +24,17 @@ const MAX_HELD_SAID = 3;
 /** Two messages are taken for one if they begin alike for so long: one may be cut. */
 const ALIKE_CHARACTERS = 100;
 
+/**
+ * A text as the platform carries it in an error: it ends one at a NUL, leaves out the blanks before it, and has no word for half of a
+ * surrogate pair.
+ */
+const asSent = (text: string) => text.toWellFormed().replaceAll("\0", "\uFFFD").trim();
+
 /** The words that `outer` does not have. */
 function wordsOf(thrown: unknown, outer: string, seen: Set<unknown>): string {
   if (seen.size >= MAX_ERRORS_SAID || seen.has(thrown)) return "";
   seen.add(thrown);
-  const own = ownWordsOf(thrown);
+  const own = asSent(ownWordsOf(thrown));
   const isKnown = own === "" || holdsWords(outer, own.slice(0, ALIKE_CHARACTERS));
   const inner = heldBy(thrown).map((one) => wordsOf(one, `${outer}\n${own}`, seen));
   const within = beginning(inner.filter(Boolean).join("; "), KEPT_ERROR_CHARACTERS);

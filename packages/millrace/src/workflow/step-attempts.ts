@@ -23,7 +23,7 @@ export class StepAttempts {
   #failed = 0;
   #underWay: { attempt: number; since: number; watched: WatchedAttempt } | undefined;
   /** What the last attempt threw, as the platform saw it; undefined while one is under way, and after one that succeeded. */
-  #thrown: { readonly text: string } | undefined;
+  #thrown: { readonly text: string; readonly isLast: boolean } | undefined;
 
   constructor(
     readonly pass: Pass,
@@ -55,8 +55,10 @@ export class StepAttempts {
     } catch (thrown) {
       const error = this.#besideEarlier(attempt, asNamed(asWrongStatement(readable(thrown))));
       const told = asStepError(error);
-      this.#thrown = { text: messageOf(told).slice(0, COMPARED_CHARACTERS) };
-      if (!isSimulatedDeath(error)) this.#note(watched, error, endsStep(told) || attempt > this.limit);
+      const isDead = isSimulatedDeath(error);
+      const isLast = !isDead && (endsStep(told) || attempt > this.limit);
+      this.#thrown = { text: messageOf(told).slice(0, COMPARED_CHARACTERS), isLast };
+      if (!isDead) this.#note(watched, error, isLast);
       throw told;
     } finally {
       if (this.#underWay === own) this.#underWay = undefined;
@@ -66,7 +68,8 @@ export class StepAttempts {
   /**
    * True when the platform's rejection says how the step ended: with what an attempt of ours threw, now or in an earlier replay, or with
    * a limit or the time-out of the platform. False when the platform failed itself: an engine that a deployment resets rejects every call
-   * under way, and the step may have succeeded. An unknown text is the failure of an earlier replay where there may have been one.
+   * under way, and the step may have succeeded. An unknown text is the failure of the last attempt, where that failed in this pass: the
+   * platform may change characters of it. Otherwise it is the failure of an earlier replay where there may have been one.
    */
   isOutcome(error: unknown): boolean {
     const text = messageOf(error);
@@ -74,7 +77,8 @@ export class StepAttempts {
     if (isInfrastructure(error)) return false;
     if (isAboutStep(error)) return true;
     const { inbox, course } = this.pass;
-    return this.#ran ? this.#thrown !== undefined && text.includes(this.#thrown.text) : inbox.mayFollow && !course.isBeyond;
+    if (!this.#ran) return inbox.mayFollow && !course.isBeyond;
+    return this.#thrown !== undefined && (this.#thrown.isLast || text.includes(this.#thrown.text));
   }
 
   /**
