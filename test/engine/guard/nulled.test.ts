@@ -5,8 +5,8 @@ import * as z from "zod";
 import { startsOf } from "../../probe/consumers.ts";
 import { probeCommands } from "../../probe/messages.ts";
 import { fresh, probeEnv } from "../harness.ts";
-import { errorOf, runLab } from "../lab.ts";
-import { ended, ONCE } from "../operate/operating.ts";
+import { errorOf, outputOf, runLab } from "../lab.ts";
+import { effect, ended, ONCE } from "../operate/operating.ts";
 
 const tenant = { tenantId: "acme", source: "test" };
 const asking = <Payload>(on: MessageDefinition<Payload, string>) =>
@@ -28,6 +28,37 @@ it.each([
     message: expect.stringContaining('NaN at "average"'),
   });
   expect(isFree).toBeUndefined();
+});
+
+const half = "Great 😀".slice(0, 7);
+
+it.each([
+  ["half a character", { said: ["\\ud83d", half] }, 'half a character at "said.1"'],
+  ["half a character behind a backslash", { said: `\\${half}` }, 'half a character at "said"'],
+  ["half a character in a name", { said: { [half]: 1 } }, 'half a character in a name at "said"'],
+  ["a RegExp's match", { said: /(?<first>a)/.exec("ba") as unknown }, 'the match of a RegExp at "said"'],
+])("W11 an output that has %s is refused by its path, of a commit, a read and an effect", async (_, output, says) => {
+  const doing = effect("keyed", async () => output);
+  for (const take of [
+    (step: Steps) => step.commit("say", () => ({ output: output as never })),
+    (step: Steps) => step.read("say", async () => output as never, ONCE),
+    (step: Steps) => step.effect("say", doing, {}),
+  ]) {
+    const { instanceId } = await runLab(({ step }) => take(step));
+    expect(await ended(instanceId)).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({
+      step: "say",
+      code: "output_not_serializable",
+      message: expect.stringContaining(says),
+    });
+  }
+});
+
+it("W11 an output of whole characters is kept as it is, also where its text looks like half of one", async () => {
+  const output = { said: ["\\ud83d", "\\\\udc00", "😀", "\n\\ud8"], "\\ud83d": 1 };
+  const { instanceId } = await runLab(({ step }) => step.commit("say", () => ({ output })));
+  expect(await ended(instanceId)).toBe("complete");
+  expect(await outputOf(instanceId)).toEqual(output);
 });
 
 const averageOf = (prices: readonly number[]) => ({ average: prices.reduce((sum, price) => sum + price, 0) / prices.length });

@@ -84,6 +84,13 @@ it.each([
   ["NaN within", () => ({ free: true, raw: 0 / 0 }), { free: true, raw: null }, 'NaN at "raw"'],
   ["undefined in a list", () => [1, undefined], [1, null], 'undefined at "1"'],
   [
+    "half a character",
+    () => ({ said: `\\${"Great 😀".slice(0, 7)}`, same: "\\ud83d" }),
+    { said: "\\Great \uFFFD", same: "\\ud83d" },
+    'half a character at "said"',
+  ],
+  ["a RegExp's match", () => /(b)/.exec("ab"), ["b", "b"], "the match of a RegExp"],
+  [
     "an object of a class",
     () =>
       new (class Money {

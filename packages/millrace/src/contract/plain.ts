@@ -25,6 +25,19 @@ function nulledIn(value: unknown): Strange | undefined {
   return firstIn(value, isNulled, false);
 }
 
+/** JSON writes half of a surrogate pair as an escape; behind an even number of backslashes it is one. */
+const HALF = /(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g;
+
+/** The first text or name within a JSON text that has half of a surrogate pair: readers in other languages refuse it. */
+export function halvedIn(json: string): Strange | undefined {
+  return json.includes("\\ud") && json.search(HALF) >= 0 ? firstIn(JSON.parse(json), isHalved, false) : undefined;
+}
+
+/** A JSON text with U+FFFD in the place of each half. */
+export function withoutHalves(json: string): string {
+  return json.replace(HALF, "$1\uFFFD");
+}
+
 /** A value as JSON text, or the reason why there is none. `why` continues a sentence: "has no JSON: …". */
 export function jsonOf(value: unknown): { readonly text: string; readonly why?: never } | { readonly why: string; readonly text?: never } {
   try {
@@ -48,7 +61,7 @@ function firstIn(value: unknown, judge: Judge, inList: boolean): Strange | undef
   for (let index = 0; index < count; index++) {
     const key = keys?.[index] ?? index;
     const inner = (value as Record<string | number, unknown>)[key];
-    if (typeof inner === "string" || Number.isFinite(inner)) continue;
+    if ((typeof inner === "string" && judge !== isHalved) || Number.isFinite(inner)) continue;
     const found = firstIn(inner, judge, isList);
     if (found) return { what: found.what, at: found.at ? `${key}.${found.at}` : String(key) };
   }
@@ -62,9 +75,15 @@ const isNulled: Judge = (value, inList) => {
   return inList && isAbsent ? (value === undefined ? "undefined" : `a ${typeof value}`) : undefined;
 };
 
+const isHalved: Judge = (value) => {
+  const texts = typeof value === "string" ? [value] : typeof value === "object" && value !== null ? Object.keys(value) : [];
+  return texts.every((text) => text.isWellFormed()) ? undefined : `half a character${typeof value === "string" ? "" : " in a name"}`;
+};
+
 const isStrange: Judge = (value, inList) => {
   if (typeof value === "function" || typeof value === "symbol") return `a ${typeof value}`;
-  if (typeof value === "object" && value !== null && !Array.isArray(value) && !isPlain(value)) return nameOf(value);
+  if (Array.isArray(value)) return Object.hasOwn(value, "groups") ? "the match of a RegExp" : undefined;
+  if (typeof value === "object" && value !== null && !isPlain(value)) return nameOf(value);
   return isNulled(value, inList);
 };
 

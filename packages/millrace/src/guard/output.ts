@@ -1,7 +1,7 @@
 import { getJson, putJson } from "../contract/bucket.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
-import { type Strange, strangeIn } from "../contract/plain.ts";
+import { halvedIn, type Strange, strangeIn } from "../contract/plain.ts";
 import { beginning, shortened } from "../contract/text.ts";
 
 /**
@@ -26,7 +26,7 @@ export interface PackedOutput {
 export async function packOutput(bucket: R2Bucket, path: () => string, value: unknown): Promise<PackedOutput> {
   if (value === undefined) return { output: null, outputRef: null };
   const text = serialize(value, "step's output");
-  assertPlain(value);
+  assertPlain(value, text);
   if (byteLength(text) <= INLINE_OUTPUT_BYTES) return { output: text, outputRef: null };
   if (byteLength(text) > MAX_OUTPUT_BYTES) {
     throw new MillraceError(
@@ -49,10 +49,10 @@ export async function unpackOutput(bucket: R2Bucket, packed: PackedOutput): Prom
   return output;
 }
 
-function assertPlain(value: unknown): void {
+function assertPlain(value: unknown, text: string): void {
   let strange: Strange | undefined;
   try {
-    strange = strangeIn(value);
+    strange = strangeIn(value) ?? halvedIn(text);
   } catch (cause) {
     throw unreadable(cause, "step's output");
   }
@@ -60,7 +60,7 @@ function assertPlain(value: unknown): void {
   const where = strange.at ? ` at "${beginning(strange.at, 200)}"` : "";
   throw new MillraceError(
     "output_not_serializable",
-    `The step's output has ${strange.what}${where}, which JSON would change: return plain data, such as a finite number, null, date.toISOString() or [...map].`,
+    `The step's output has ${strange.what}${where}, which JSON would change: return plain data, such as a finite number, null, date.toISOString(), [...map] or text.toWellFormed().`,
   );
 }
 

@@ -1,6 +1,6 @@
 import { MillraceError } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
-import { type Strange, strangeIn } from "../contract/plain.ts";
+import { halvedIn, type Strange, strangeIn, withoutHalves } from "../contract/plain.ts";
 import { beginning } from "../contract/text.ts";
 import { serialize } from "./output.ts";
 
@@ -27,9 +27,11 @@ const CHANGED = "millrace:changed";
  */
 export function asResult(value: unknown): Result {
   if (value === undefined) return { kept: undefined, changed: null };
-  const { what, at } = strangeOf(value) ?? {};
+  const text = typeof value === "function" || typeof value === "symbol" ? undefined : asJson(value);
+  const halved = text === undefined ? undefined : halvedIn(text);
+  const { what, at } = strangeOf(value) ?? halved ?? {};
   const changed = what ? `Its result has ${what}${at ? ` at "${beginning(at, 200)}"` : ""}, which JSON changes or leaves out.` : null;
-  const json = typeof value === "function" || typeof value === "symbol" ? undefined : asJson(value);
+  const json: unknown = text === undefined ? undefined : JSON.parse(halved ? withoutHalves(text) : text);
   return { kept: changed === null ? json : { [CHANGED]: changed, result: json ?? null }, changed };
 }
 
@@ -48,7 +50,7 @@ function strangeOf(value: unknown): Strange | undefined {
   }
 }
 
-function asJson(value: unknown): unknown {
+function asJson(value: unknown): string {
   const text = serialize(value, "workflow's result");
   if (byteLength(text) > MAX_RESULT_BYTES) {
     throw new MillraceError(
@@ -62,7 +64,7 @@ function asJson(value: unknown): unknown {
       `The workflow's result is nested more than ${MAX_RESULT_DEPTH} levels deep: return plain data.`,
     );
   }
-  return JSON.parse(text);
+  return text;
 }
 
 function isDeeperThan(most: number, json: string): boolean {
