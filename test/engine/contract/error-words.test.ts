@@ -14,6 +14,12 @@ cyclic.cause = Object.assign(new Error("And round."), { cause: cyclic });
 
 const refused = new Error("connection refused by courier");
 
+/** So many errors, each the cause of the one before. */
+function chain(count: number): Error {
+  const numbers = Array.from({ length: count }, (_, at) => count - at);
+  return numbers.reduce<Error | undefined>((cause, at) => new Error(String(at), { cause }), undefined) as Error;
+}
+
 /** Thrown values, and the words that people read. */
 const thrown: [what: string, value: unknown, words: string][] = [
   ["an error", new Error("The bank is away."), "The bank is away."],
@@ -34,7 +40,25 @@ const thrown: [what: string, value: unknown, words: string][] = [
   [
     "several errors",
     new AggregateError([new Error("a"), new Error("b"), new Error("c"), new Error("d")], "No branch came through"),
-    "No branch came through: a; b; c",
+    "No branch came through: a; b; c; and 1 more",
+  ],
+  [
+    "five errors and a cause",
+    new AggregateError(
+      ["a", "b", "c", "d", "e"].map((said) => new Error(said)),
+      "No branch came through",
+      { cause: refused },
+    ),
+    "No branch came through: a; b; c; and 2 more; connection refused by courier",
+  ],
+  ["eight causes", chain(8), "1: 2: 3: 4: 5: 6: 7: 8"],
+  ["nine causes", chain(9), "1: 2: 3: 4: 5: 6: 7: and 1 more; 9"],
+  ["many causes", chain(40), "1: 2: 3: 4: 5: 6: 7: and 32 more; 40"],
+  ["a long message and a cause", new Error("x".repeat(3000), { cause: refused }), `${"x".repeat(968)}… connection refused by courier`],
+  [
+    "long causes",
+    new Error("x".repeat(3000), { cause: new Error("y".repeat(3000), { cause: refused }) }),
+    `${"x".repeat(100)}… ${"y".repeat(866)}… connection refused by courier`,
   ],
   ["several errors without words", new AggregateError([new Error("by rail"), new Error("by road")]), "by rail; by road"],
   [
@@ -89,6 +113,22 @@ it("the words of causes and of objects have a bound, and end in no half of a cha
     expect(words.length).toBeLessThan(51_000);
     expect(words.isWellFormed()).toBe(true);
   }
+});
+
+it("an endless chain of causes has words, and a long error of the code leaves room for the step's", async () => {
+  class Endless extends Error {
+    override get cause() {
+      return new Endless("again");
+    }
+  }
+  expect(messageOf(new Endless("first"))).toContain("first: again");
+  const { instanceId } = await runLab(({ step }) =>
+    step
+      .read("look", () => Promise.reject(refused), { retries: { limit: 0, delay: 1 } })
+      .catch((cause) => Promise.reject(new Error("x".repeat(3000), { cause }))),
+  );
+  expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
+  expect((await errorOf(instanceId))?.message).toBe(`${"x".repeat(967)}… (connection refused by courier)`);
 });
 
 describe.each(["platform", "lean"] as const)("A step of a %s run that fails", (steps) => {

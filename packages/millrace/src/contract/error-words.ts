@@ -1,4 +1,4 @@
-import { beginning, textOf } from "./text.ts";
+import { beginning, shortened, textOf } from "./text.ts";
 
 /** So much is kept of an error's words. The platform takes that much with a name, a code and its own words before it. */
 export const KEPT_ERROR_CHARACTERS = 50_000;
@@ -17,29 +17,67 @@ export function messageBeside(thrown: unknown, text: string): string {
   return wordsOf(thrown, text, new Set());
 }
 
-/** So many errors are read of one that holds others, and of their causes. */
+/** So many errors are shown of one that holds others, and of their causes. */
 const MAX_ERRORS_SAID = 8;
 /** The errors that one shows of the errors it holds. */
 const MAX_HELD_SAID = 3;
+/** So many causes are followed to the deepest one. */
+const MAX_CAUSES = 100;
 /** Two messages are taken for one if they begin alike for so long: one may be cut. */
 const ALIKE_CHARACTERS = 100;
+/** So much of an error's words is shown to people. A long message leaves room for its causes. */
+const SHOWN_CHARACTERS = 1000;
 
 /**
- * A text as the platform carries it in an error: it ends one at a NUL, leaves out the blanks before it, and has no word for half of a
- * surrogate pair.
+ * A text as the platform carries it in an error: that ends a text at a NUL, trims it, and has no code for half of a surrogate pair.
  */
 const asSent = (text: string) => text.toWellFormed().replaceAll("\0", "\uFFFD").trim();
 
-/** The words that `outer` does not have. */
-function wordsOf(thrown: unknown, outer: string, seen: Set<unknown>): string {
-  if (seen.size >= MAX_ERRORS_SAID || seen.has(thrown)) return "";
+/** The words that `outer` does not have. `room`: so many characters of them are shown. */
+function wordsOf(thrown: unknown, outer: string, seen: Set<unknown>, room = SHOWN_CHARACTERS): string {
+  if (seen.has(thrown)) return "";
   seen.add(thrown);
   const own = asSent(ownWordsOf(thrown));
   const isKnown = own === "" || holdsWords(outer, own.slice(0, ALIKE_CHARACTERS));
-  const inner = heldBy(thrown).map((one) => wordsOf(one, `${outer}\n${own}`, seen));
-  const within = beginning(inner.filter(Boolean).join("; "), KEPT_ERROR_CHARACTERS);
+  const left = isKnown ? room : room - Math.min(own.length, ALIKE_CHARACTERS) - 2;
+  const within = beginning(withinOf(thrown, `${outer}\n${own}`, seen, left), KEPT_ERROR_CHARACTERS);
   if (isKnown) return within;
-  return within === "" ? own : `${own}${/[.:!?]$/.test(own) ? " " : ": "}${within}`;
+  if (within === "") return own;
+  const said = beforeWords(own, within.length + 2, room);
+  return `${said}${/[.:!?…]$/.test(said) ? " " : ": "}${within}`;
+}
+
+/** A text shortened so that the next ones are shown too, which have so many characters. */
+export function beforeWords(text: string, next: number, room = SHOWN_CHARACTERS): string {
+  return shortened(text, Math.max(ALIKE_CHARACTERS, room - next));
+}
+
+/** The words of the errors that one holds, of its cause, and how many were left out. */
+function withinOf(thrown: unknown, outer: string, seen: Set<unknown>, room: number): string {
+  const { held, cause } = heldBy(thrown);
+  const words: string[] = [];
+  let left = 0;
+  for (const [index, one] of held.entries()) {
+    if (index >= MAX_HELD_SAID || seen.size >= MAX_ERRORS_SAID) left++;
+    else words.push(wordsOf(one, outer, seen, room));
+  }
+  // Of the causes that are too many the deepest is shown: it says what went wrong first.
+  const causes = seen.size < MAX_ERRORS_SAID - 1 ? [cause] : causesFrom(cause, seen);
+  const last = seen.size < MAX_ERRORS_SAID ? causes.pop() : undefined;
+  left += causes.length;
+  if (left > 0) words.push(`and ${left} more`);
+  if (last !== undefined) words.push(wordsOf(last, outer, seen, room));
+  return words.filter(Boolean).join("; ");
+}
+
+/** A cause, its own cause, and so on to the deepest. */
+function causesFrom(cause: unknown, seen: ReadonlySet<unknown>): unknown[] {
+  const causes = new Set<unknown>();
+  for (let one = cause; one !== undefined && !seen.has(one) && !causes.has(one) && causes.size < MAX_CAUSES; ) {
+    causes.add(one);
+    one = heldBy(one).cause;
+  }
+  return [...causes];
 }
 
 /** True where a text holds these words, whole: `a` is not in `came`. */
@@ -74,16 +112,16 @@ const isObject = (value: unknown): value is object => typeof value === "object" 
 const isMessage = (value: unknown) => isObject(value) && "message" in value && typeof value.message === "string";
 const hasNoText = (value: object) => typeof value.toString !== "function" || value.toString === Object.prototype.toString;
 
-/** The errors that one holds, and its cause. */
-function heldBy(thrown: unknown): unknown[] {
+/** The errors that one holds, and its cause: undefined where it has none. */
+function heldBy(thrown: unknown): { readonly held: readonly unknown[]; readonly cause?: unknown } {
   try {
-    if (!isObject(thrown)) return [];
+    if (!isObject(thrown)) return { held: [] };
     const { errors, error, cause } = thrown as { errors?: unknown; error?: unknown; cause?: unknown };
-    const held = Array.isArray(errors) ? errors.slice(0, MAX_HELD_SAID) : [];
+    const held: unknown[] = Array.isArray(errors) ? errors : [];
     const isWrapped = !(thrown instanceof Error) && isObject(error);
-    return [...held, ...(isWrapped ? [error] : []), ...(cause === undefined || cause === null ? [] : [cause])];
+    return { held: isWrapped ? [...held, error] : held, cause: cause ?? undefined };
   } catch {
-    return [];
+    return { held: [] };
   }
 }
 

@@ -1,4 +1,4 @@
-import { messageBeside } from "../contract/error-words.ts";
+import { beforeWords, messageBeside } from "../contract/error-words.ts";
 import { beginning } from "../contract/text.ts";
 import { describeFailure, type Failure } from "./failure.ts";
 
@@ -70,7 +70,9 @@ export class Failures {
     if (own === error) return seen.failure;
     const { message } = seen.failure;
     const beside = messageBeside(error, message);
-    return beside === "" ? seen.failure : { ...seen.failure, message: beginning(`${beside} (${message})`, 1000) };
+    return beside === ""
+      ? seen.failure
+      : { ...seen.failure, message: beginning(`${beforeWords(beside, message.length + 3)} (${message})`, 1000) };
   }
 }
 
