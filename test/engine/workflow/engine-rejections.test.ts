@@ -91,6 +91,26 @@ describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
     expect(await rows("SELECT step FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([]);
   });
 
+  it("W34 behind a last attempt that failed, an unknown text is that failure, and a reset is not", async () => {
+    for (const [says, tries] of [
+      [new Error("A word that is new."), 1],
+      [new Error(RESET), 2],
+    ] as const) {
+      let tried = 0;
+      const bank = effect("keyed", () => Promise.reject(new Error(`Declined ${++tried}.`)));
+      const { instanceId, status } = await struckRun(
+        ({ step }) => step.effect("pay", bank, {}).catch(() => step.commit("instead", () => ({ output: 1 }))),
+        reset({ call: "do", step: "pay", when: "behind", says }),
+      );
+      expect([says.message, tried, status, await timesRestarted(instanceId)]).toEqual([
+        says.message,
+        tries,
+        "complete",
+        tries === 1 ? null : "[1,1]",
+      ]);
+    }
+  });
+
   it("W34 a wait for an answer to a doubt, and an undo, are restarted as well", async () => {
     const world = { did: 0, undone: 0 };
     const undo = back(async () => void world.undone++);
