@@ -220,7 +220,7 @@ export const DOOR = mutantsOf("door", {
   },
   "an output is whatever JSON makes of it": {
     file: "packages/millrace/src/guard/output.ts",
-    find: "  assertPlain(value);\n  if (byteLength",
+    find: "  assertPlain(value, text);\n  if (byteLength",
     put: "  if (byteLength",
     killedBy: "test/engine/intake/odd-input.test.ts",
   },
