@@ -1,6 +1,7 @@
 import { beginning, MillraceError, notRetryable, retryAfterMs, upstreamRefused } from "millrace";
 import type { CrmRefusal } from "./crm.ts";
 import { HubspotError } from "./hubspot-wire.ts";
+import { jsonOf } from "./json.ts";
 import { type Answer, type Counterpart, comeBack, refusal } from "./refusal.ts";
 
 /** The wait after a 429 that says none, by the limit that was reached. */
@@ -79,9 +80,5 @@ function inWords(upstream: Counterpart, fault: HubspotError): string {
 }
 
 function bodyOf(text: string): HubspotError | undefined {
-  try {
-    return HubspotError.parse(JSON.parse(text));
-  } catch {
-    return undefined;
-  }
+  return HubspotError.safeParse(jsonOf(text)).data;
 }

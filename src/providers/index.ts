@@ -26,6 +26,7 @@ export {
   type CrmRefusals,
 } from "./crm.ts";
 export type { ProvidersEnv } from "./env.ts";
+export { jsonOf } from "./json.ts";
 export type { Page, Pages, PublishedPage } from "./pages.ts";
 export { publicUrl } from "./public-url.ts";
 export { recordKey } from "./record-key.ts";

@@ -1,10 +1,11 @@
 import { MillraceError, notRetryable } from "millrace";
 import * as z from "zod";
 import { ChatCompletion, messagesOf, readCompletion, unreadable } from "./chat-completion.ts";
+import { jsonOf } from "./json.ts";
 import { askedPauseMs } from "./openai-pause.ts";
 import { type Answer, comeBack, refusal, refusalIn } from "./refusal.ts";
 import type { Text, TextRequest } from "./text.ts";
-import { callUpstream, jsonOf, type Upstream, type UpstreamCall } from "./upstream.ts";
+import { callUpstream, type Upstream, type UpstreamCall } from "./upstream.ts";
 
 /** How a server is told that the answer shall be JSON. */
 export const JSON_FORMATS = ["json_schema", "json_object", "none"] as const;

@@ -1,5 +1,6 @@
 import { beginning, inProgress, MAX_DELAY_SECONDS, MillraceError, notRetryable, retryAfter, retryAfterMs, upstreamRefused } from "millrace";
 import * as z from "zod";
+import { jsonOf } from "./json.ts";
 
 /** Whom we asked, and the secret we showed: what a message about a refusal needs to know. */
 export interface Counterpart {
@@ -86,12 +87,8 @@ function quoted(upstream: Counterpart, text: string): string {
 }
 
 function wordsOf(text: string): string {
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    return text;
-  }
+  const json = jsonOf(text);
+  if (json === undefined) return text;
   const body = ErrorBody.safeParse(json);
   if (!body.success) return "";
   const { error, message, detail } = body.data;

@@ -1,5 +1,6 @@
 import { MillraceError, type TraceContext, tracedCall } from "millrace";
 import type * as z from "zod";
+import { jsonOf } from "./json.ts";
 import { type Answer, type Counterpart, refusal, refusalIn } from "./refusal.ts";
 
 /** What every call to the outside carries. */
@@ -81,13 +82,4 @@ function readAnswer<T>(upstream: Upstream, status: number, json: unknown, schema
       "Check that its URL points at the right service.",
     { issues, upstreamStatus: status },
   );
-}
-
-/** A text's JSON value; undefined when it is none. */
-export function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

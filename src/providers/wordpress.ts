@@ -1,5 +1,6 @@
 import { MillraceError, notRetryable, upstreamRefused } from "millrace";
 import * as z from "zod";
+import { jsonOf } from "./json.ts";
 import type { Page, Pages, PublishedPage } from "./pages.ts";
 import type { Answer } from "./refusal.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
@@ -164,9 +165,5 @@ function meaningOf({ status, text }: Answer): MillraceError | undefined {
 }
 
 function codeIn(text: string): string | undefined {
-  try {
-    return ErrorBody.safeParse(JSON.parse(text)).data?.code;
-  } catch {
-    return undefined;
-  }
+  return ErrorBody.safeParse(jsonOf(text)).data?.code;
 }

@@ -1,6 +1,7 @@
 import { MillraceError, messageOf, notRetryable } from "millrace";
 import * as z from "zod";
 import { ChatCompletion, messagesOf, readCompletion, unreadable } from "./chat-completion.ts";
+import { jsonOf } from "./json.ts";
 import { GATEWAY_CACHE_TTL_SECONDS } from "./openai-text.ts";
 import { comeBack } from "./refusal.ts";
 import type { Text, TextAnswer, TextRequest } from "./text.ts";
@@ -39,7 +40,7 @@ export function workersAiText(ai: WorkersAi, model: string, gateway: string): Te
         if (messageOf(error).includes("JSON Mode couldn't be met")) return { response: messageOf(error), usage: null };
         throw failure(error);
       });
-      return readAnswer(model, answer, request.maxTokens);
+      return readAnswer(model, jsonOf(JSON.stringify(answer) ?? ""), request.maxTokens);
     },
   };
 }

@@ -29,6 +29,7 @@ describe("Workers AI", () => {
     ],
     ["its own format without usage", { response: "Hello." }, { text: "Hello.", usage: { input: null, output: null } }],
     ["JSON that is parsed already", { response: { title: "T" }, usage }, { text: '{"title":"T"}' }],
+    ["half of a surrogate pair", { response: "Tea \ud83d", usage }, { text: "Tea \ufffd" }],
     ["nothing", { response: null, usage }, { text: "" }],
   ])("answers in %s", async (_, answer, read) => {
     expect(await answering(answer)).toMatchObject({ ending: "whole", ...read });

@@ -1,3 +1,5 @@
+import { jsonOf } from "../../providers/index.ts";
+
 /** Scanned characters for each character of a text, at most: text made to be slow is read in linear time. */
 const EFFORT = 8;
 /** The most characters between a fence and its object that are looked at: the language's name and white space. */
@@ -17,7 +19,7 @@ export function jsonIn<Value, Problem>(
 ): Found<Value, Problem> {
   let problem: { problem: Problem } | undefined;
   const tried = (part: string) => {
-    const json = parsed(part);
+    const json = jsonOf(part);
     const found = json === undefined ? undefined : read(json);
     if (found && "problem" in found) problem ??= found;
     return found && "value" in found ? found : undefined;
@@ -73,12 +75,4 @@ function endOfObject(text: string, from: number): { end: number; isWhole: boolea
     else if (one === "}" && --depth === 0) return { end: at + 1, isWhole: true };
   }
   return { end: text.length, isWhole: false };
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
