@@ -50,7 +50,45 @@ describe("search", () => {
     ]);
   });
 
-  it.each([{ web: null }, { web: "none" }, { web: {} }, { web: { results: "none" } }])("finds nothing in %j", async (answer) => {
+  it("keeps the first five results that can be linked, with the beginning of each text", async () => {
+    const result = (id: number) => ({
+      title: "T".repeat(1_000_000),
+      url: `https://a.example/${id}`,
+      description: "\u{1f375}".repeat(500_000),
+    });
+    const listed = [
+      { title: "None" },
+      { url: `https://a.example/${"x".repeat(9000)}` },
+      ...Array.from({ length: 10 }, (_, id) => result(id)),
+    ];
+    const found = await braveSearch(scripted(Response.json({ web: { results: listed } }))).search("tea", { key: "k" });
+    expect(found).toEqual(
+      [0, 1, 2, 3, 4].map((id) => ({ title: "T".repeat(300), url: `https://a.example/${id}`, description: "\u{1f375}".repeat(1500) })),
+    );
+  });
+
+  it.each([
+    { message: "API rate limit exceeded" },
+    { errors: [{ message: "No such route" }] },
+    { ok: true },
+    {},
+    [],
+    { web: null },
+    { web: "none", query: "tea" },
+    { web: { results: [{ title: "A" }, { title: "B", link: "https://b.example/" }] } },
+    { type: "search", web: { results: [{ title: "C", url: "javascript:alert(1)" }] } },
+  ])("has not searched where a 200 is %j", async (answer) => {
+    const found = braveSearch(scripted(Response.json(answer))).search("tea", { key: "k" });
+    await expect(found).rejects.toMatchObject({ code: "unavailable", message: expect.stringContaining("not in the format") });
+  });
+
+  it.each([
+    { type: "search", web: null },
+    { query: { original: "tea" }, web: "none" },
+    { web: {} },
+    { web: { results: "none" } },
+    { web: { results: [] } },
+  ])("finds nothing in %j", async (answer) => {
     expect(await braveSearch(scripted(Response.json(answer))).search("tea", { key: "k" })).toEqual([]);
   });
 
