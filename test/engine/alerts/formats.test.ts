@@ -123,6 +123,8 @@ describe("A notice", () => {
 });
 
 describe("A channel", () => {
+  /** Yes, in Telegram's words. */
+  const TAKEN = [{ status: 200, text: '{"ok":true}', times: 9 }];
   const raise = () =>
     raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: app, gauges: [{ name: "effects_in_doubt", labels: {}, value: 1 }] });
   const only = (said: Record<string, string>) => {
@@ -140,13 +142,14 @@ describe("A channel", () => {
     );
 
   it("each gets its own format, under one id at every attempt, and one that fails holds up none of the others", async () => {
-    const { url, requests } = await receiver({ treatments: [{ status: 503, times: 1 }] });
+    const treatments = [{ status: 503, times: 1 }, ...TAKEN];
+    const { url, requests } = await receiver({ treatments });
     const telegram = { ALERTS_TELEGRAM_TOKEN: "1:a", ALERTS_TELEGRAM_CHAT: "7", ALERTS_TELEGRAM_URL: url };
     Object.assign(vars, { ALERTS_SLACK_URL: url, ...telegram });
     await raise();
     const seen = await requests(4);
     expect(seen).toHaveLength(4);
-    const bodies = seen.filter(({ answered }) => answered === 204).map(({ body }) => Object.keys(JSON.parse(body)));
+    const bodies = seen.filter(({ answered }) => answered === 200).map(({ body }) => Object.keys(JSON.parse(body)));
     expect(bodies.toSorted((one, other) => other.join().localeCompare(one.join()))).toEqual([
       ["type", "timestamp", "data"],
       ["text", "unfurl_links", "unfurl_media"],
@@ -179,10 +182,10 @@ describe("A channel", () => {
 
   it("of Telegram that asks for patience is tried again", async () => {
     const text = JSON.stringify({ ok: false, parameters: { retry_after: 1 } });
-    const { url, requests } = await receiver({ treatments: [{ status: 429, text, times: 1 }] });
+    const { url, requests } = await receiver({ treatments: [{ status: 429, text, times: 1 }, ...TAKEN] });
     only({ ALERTS_TELEGRAM_TOKEN: "1:a", ALERTS_TELEGRAM_CHAT: "7", ALERTS_TELEGRAM_URL: url });
     await raise();
-    expect((await requests(2)).map(({ answered }) => answered)).toEqual([429, 204]);
+    expect((await requests(2)).map(({ answered }) => answered)).toEqual([429, 200]);
   });
 
   const refusalOf = (answer: Response, channel: ChannelName = "slack") => {
@@ -231,13 +234,28 @@ describe("A channel", () => {
     ["slack", "a word of Slack's", "no_service", { code: "not_retryable", message: expect.stringContaining('"no_service"') }],
     ["slack", "the ok: false of Slack's Web API", '{"ok":false,"error":"channel_not_found"}', { code: "not_retryable" }],
     ["slack", "a limit of Slack's Web API", '{"ok":false,"error":"ratelimited"}', { code: "upstream_refused" }],
+    ["slack", "an error of a proxy", '{"status":"error","message":"no route"}', { message: expect.stringContaining('"no route"') }],
+    ["slack", "an error alone", '{"error":{"message":"denied"}}', { code: "not_retryable", message: expect.stringContaining('"denied"') }],
+    ["telegram", "an empty body", "", { code: "not_retryable", message: expect.stringContaining("its body says nothing") }],
+    ["telegram", "another service's JSON", '{"status":"ok"}', { code: "not_retryable" }],
+    ["telegram", "a word", "ok", { code: "not_retryable", message: expect.stringContaining('"ok"') }],
     ["slack", "a page to sign in", "<!doctype html><title>Sign in</title>", { code: "not_retryable" }],
   ])("%s that answers 200 with %s has not taken the notice", async (channel, _, body, refused) => {
     expect(await refusalOf(new Response(body), channel)).toMatchObject(refused);
   });
 
   it.each<[ChannelName, string]>([
+    ["slack", '{"ok":false,"error":"ratelimited"}'],
+    ["slack", '{"status":"error"}'],
+    ["telegram", '{"ok":false,"error_code":429}'],
+  ])("%s that answers 200 with %j and Retry-After is put off for as long", async (channel, body) => {
+    const refused = await refusalOf(new Response(body, { headers: { "retry-after": "7" } }), channel);
+    expect(refused).toMatchObject({ code: "unavailable", detail: { delayMs: 7000 } });
+  });
+
+  it.each<[ChannelName, string]>([
     ["slack", "ok"],
+    ["slack", '{"ok":true,"error":null}'],
     ["slack", ""],
     ["slack", '{"success":true}'],
     ["telegram", `{"ok":true,"result":{"text":"${"x".repeat(10_000)}"}}`],

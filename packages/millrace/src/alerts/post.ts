@@ -49,7 +49,7 @@ export function postAlert(guard: AddressGuard | undefined): StepDefinition<Posti
       await assertTaken(name, response, {
         isFinal: (status) => (name === "webhook" ? status === 410 : !mayPass(status)),
         next: NEXT,
-        refusedIn: name === "webhook" ? undefined : refusedByChat,
+        refusedIn: CHATS[name],
       });
       return { state: "sent", status: response.status };
     },
@@ -74,20 +74,38 @@ function requestOf(
   return { headers: { ...headers, ...signatureOf(channel.secret, key, body) }, body };
 }
 
+/** How a chat says no by a 200. A receiver of signed webhooks answers by its status alone. */
+const CHATS = { webhook: undefined, slack: refusedBySlack, telegram: refusedByTelegram };
+
+/** Telegram says yes by `"ok":true` alone, at the beginning of an answer that repeats the message and may be long. */
+function refusedByTelegram(body: string): BodyRefusal | undefined {
+  const json = objectIn(body);
+  if (json?.ok === true || /^\s*\{\s*"ok"\s*:\s*true\s*[,}]/.test(body)) return undefined;
+  return refusalIn(body) ?? { status: 400, words: body.trim() === "" ? "nothing" : quoted(body.trim()) };
+}
+
 /**
- * A chat's 200 that says no: Telegram, and Slack's Web API, answer `{"ok":false}`; an incoming webhook of Slack that took a message answers
- * `ok`, and otherwise a word such as `no_service`. A page of HTML is a proxy's or a sign-in's.
+ * An incoming webhook of Slack that took a message answers `ok`, and otherwise a word such as `no_service`; Slack's Web API answers
+ * `{"ok":false}`, and a proxy in front of either `{"error":…}` or `{"status":"error"}`.
  */
-function refusedByChat(body: string): BodyRefusal | undefined {
+function refusedBySlack(body: string): BodyRefusal | undefined {
   const text = body.trim();
-  if (text.startsWith("<")) return { status: 400, words: "that it is a web page" };
-  const json = objectIn(text);
-  if (json?.ok === false || json?.success === false) {
-    const status = Number.isInteger(json.error_code) ? json.error_code : json.error === "ratelimited" ? 429 : 400;
-    return { status, words: `"${beginning(String(json.description ?? json.error ?? "ok: false"), MAX_WORDS)}"` };
-  }
-  const isRefusal = /^[a-z]+(_[a-z]+)+$/.test(text);
-  return isRefusal ? { status: 400, words: `"${beginning(text, MAX_WORDS)}"` } : undefined;
+  return refusalIn(text) ?? (/^[a-z]+(_[a-z]+)+$/.test(text) ? { status: 400, words: quoted(text) } : undefined);
+}
+
+/** What is a refusal from every chat. A page of HTML is a proxy's or a sign-in's. */
+function refusalIn(body: string): BodyRefusal | undefined {
+  if (body.trimStart().startsWith("<")) return { status: 400, words: "that it is a web page" };
+  const json = objectIn(body);
+  if (!json || !(json.ok === false || json.success === false || json.status === "error" || json.error)) return undefined;
+  const { error_code: code, description, error, message } = json;
+  const status = Number.isInteger(code) ? code : error === "ratelimited" ? 429 : 400;
+  const words = [description, error?.message, error, message].find((one) => typeof one === "string");
+  return { status, words: quoted(words ?? body.trim()) };
+}
+
+function quoted(words: string): string {
+  return `"${beginning(words, MAX_WORDS)}"`;
 }
 
 /** Characters of a chat's own words in an error. */

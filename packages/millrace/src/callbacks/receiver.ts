@@ -47,7 +47,9 @@ export async function assertTaken(name: string, response: Response, { isFinal, n
   if (response.ok && refused === undefined) return;
   const status = refused?.status ?? response.status;
   const said = refused ? `${name} answered ${response.status}, and its body says ${refused.words}` : `${name} answered ${status}`;
-  const asked = wordOf(response)?.refusedForMs ?? (status === 429 ? waitIn(body) : undefined);
+  // A wait beside a refusal in the body is that of a 429, whatever the body's own status is.
+  const limited = refused && response.headers.has("retry-after") ? 429 : status;
+  const asked = wordOf({ status: limited, headers: response.headers })?.refusedForMs ?? (status === 429 ? waitIn(body) : undefined);
   if (asked !== undefined) {
     const putOffMs = Math.min(Math.max(1000, asked), MAX_PUT_OFF_MS);
     // As what is out of reach: one that asks for a second at every try would have used up all tries within seconds.
