@@ -45,6 +45,15 @@ export const ChatCompletion = z.object({
     .catch(null),
 });
 
+/** A completion without a choice, as some filters and servers answer it: it is paid for, so its tokens are read. */
+export const EmptyCompletion = ChatCompletion.extend({
+  object: word,
+  choices: z
+    .array(z.never())
+    .nullish()
+    .transform(() => []),
+}).refine(({ object, usage }) => object === "chat.completion" || (!object && typeof usage?.prompt_tokens === "number"));
+
 export type ChatCompletion = z.infer<typeof ChatCompletion>;
 
 export function messagesOf({ system, prompt }: TextRequest): { role: "system" | "user"; content: string }[] {
@@ -62,7 +71,7 @@ export function unreadable(asked: string): TextAnswer {
 }
 
 /** What a completion says. `asked` is the model that was asked, for servers that do not name theirs. */
-export function readCompletion(completion: ChatCompletion, asked: string): TextAnswer {
+export function readCompletion(completion: ChatCompletion | z.infer<typeof EmptyCompletion>, asked: string): TextAnswer {
   const [choice] = completion.choices;
   const refusal = choice?.message?.refusal || null;
   const finish = choice?.finish_reason ?? null;

@@ -1,9 +1,9 @@
 import { MillraceError, notRetryable } from "millrace";
 import * as z from "zod";
-import { ChatCompletion, messagesOf, readCompletion, unreadable } from "./chat-completion.ts";
+import { ChatCompletion, EmptyCompletion, messagesOf, readCompletion, unreadable } from "./chat-completion.ts";
 import { jsonOf } from "./json.ts";
 import { askedPauseMs } from "./openai-pause.ts";
-import { type Answer, comeBack, refusal, refusalIn } from "./refusal.ts";
+import { type Answer, comeBack, refusal } from "./refusal.ts";
 import type { Text, TextRequest } from "./text.ts";
 import { callUpstream, type Upstream, type UpstreamCall } from "./upstream.ts";
 
@@ -24,13 +24,14 @@ export interface Dialect {
 /** How long AI Gateway remembers an answer: as long as the platform remembers a finished instance. */
 export const GATEWAY_CACHE_TTL_SECONDS = 7 * 24 * 60 * 60;
 
-/** OpenRouter answers 200 and says in the body that the model behind it failed. */
+/** OpenRouter answers 200 and says in the body, or in its choice, that the model behind it failed. */
 const Failed = z.object({ error: z.union([z.string().min(1), z.looseObject({})]) });
+const FailedChoice = z.object({ choices: z.tuple([Failed], z.unknown()) });
 
-/** What came with a 2xx: a completion, a failure, `cut` for a body that is no JSON and so not whole, or `none` for JSON of another kind. */
+/** What came with a 2xx: a completion, `cut` for a body that is no JSON and so not whole, or `none` for JSON of another kind. */
 const Answered = z.union([
   ChatCompletion,
-  Failed,
+  EmptyCompletion,
   z.undefined().transform(() => "cut" as const),
   z.unknown().transform(() => "none" as const),
 ]);
@@ -69,18 +70,23 @@ export function openAiText(upstream: Upstream, model: string, dialect: Partial<D
           response_format: formatOf(request, json),
         }),
         meaning: (refused) => meaningOf(upstream, refused),
-        readsErrors: true,
+        // A gateway's cache would go on saying so for days: only another key is asked anew.
+        readsErrors: (body, refusedAs) => (isCached ? undefined : refusedAs(failureIn(body))),
       };
       const ask = () => callUpstream({ ...upstream, fetch: noting }, call, Answered, options);
       // The answer to this key may be paid for already: it is asked for once more before another key is.
       const first = await ask();
       const answer = first === "cut" ? await ask() : first;
-      // A gateway's cache would go on saying so for days: only another key is asked anew.
-      if (answer === "cut" || answer === "none" || ("error" in answer && isCached)) return unreadable(model);
-      if ("error" in answer) throw refusalIn(upstream, answer);
-      return readCompletion(answer, model);
+      return answer === "cut" || answer === "none" ? unreadable(model) : readCompletion(answer, model);
     },
   };
+}
+
+/** The body that says that nothing was written. Whatever was written is paid for, and so an answer. */
+function failureIn(body: unknown): unknown {
+  const { data } = ChatCompletion.safeParse(body);
+  if (data?.choices[0]?.message?.content) return undefined;
+  return FailedChoice.safeParse(body).data?.choices[0] ?? (data ? undefined : body);
 }
 
 function formatOf({ json }: TextRequest, format: Dialect["json"]): object | undefined {

@@ -58,27 +58,53 @@ function withinBounds(askedMs: number | undefined, unnamedMs: number): number {
 }
 
 /**
- * The refusal that a 2xx answer has as its body, read as if it had come with its own status: proxies and gateways answer 200 with `error` in
- * the body. Undefined for every other body. Where the error has no status, it is 502.
+ * The refusal that a 2xx answer has as its body, read as if it had come with its own status and these headers: proxies and gateways answer
+ * 200 with `error` in the body. Undefined for every other body. `meaning` is what the upstream means specially.
  */
-export function refusalIn(upstream: Counterpart, body: unknown): MillraceError | undefined {
+export function refusalIn(
+  upstream: Counterpart,
+  { status, headers }: Answer,
+  body: unknown,
+  meaning?: (answer: Answer) => MillraceError | undefined,
+): MillraceError | undefined {
   const { error } = StatedError.safeParse(body).data ?? {};
   if (!error) return undefined;
-  const { status, code } = typeof error === "object" ? error : {};
-  const ownStatus = [status, code].map(Number).find((number) => Number.isInteger(number) && number >= 400 && number <= 599);
-  return refusal(upstream, { status: ownStatus ?? 502, headers: new Headers(), text: JSON.stringify(body) });
+  const text = JSON.stringify(body);
+  const stated = statusOf(typeof error === "object" ? error : {});
+  if (stated !== undefined) {
+    const answer = { status: stated, headers, text };
+    return meaning?.(answer) ?? refusal(upstream, answer);
+  }
+  const said = `${upstream.name} answered ${status}, and its body is an error${quoted(upstream, text)}.`;
+  const askedMs = retryAfterMs(headers.get("retry-after"));
+  if (askedMs !== undefined) return comeBack(askedMs, said, status);
+  return new MillraceError("unavailable", `${said} Whether it acted is unknown.`, { upstreamStatus: status });
 }
 
 const StatedError = z.object({
-  error: z.union([z.string(), z.boolean(), z.object({ status: z.unknown().optional(), code: z.unknown().optional() })]),
+  error: z.union([z.string(), z.boolean(), z.looseObject({})]),
 });
 
-/** The error bodies of the formats we speak: OpenAI, Brave, AT Protocol, and plain problem details. */
-const ErrorBody = z.object({
-  error: z.union([z.string(), z.object({ message: z.string().optional(), detail: z.string().optional() })]).optional(),
-  message: z.string().optional(),
-  detail: z.string().optional(),
-});
+/** The status that goes with the word by which OpenAI, and servers that speak as it does, name an error. */
+const STATUSES: Record<string, number> = {
+  insufficient_quota: 429,
+  rate_limit_exceeded: 429,
+  rate_limit_error: 429,
+  invalid_request_error: 400,
+  content_filter: 400,
+  content_policy_violation: 400,
+  context_length_exceeded: 400,
+  authentication_error: 401,
+  invalid_api_key: 401,
+  permission_error: 403,
+  model_not_found: 404,
+  not_found_error: 404,
+};
+
+function statusOf({ status, code, type }: Record<string, unknown>): number | undefined {
+  const stated = [status, code].map(Number).find((number) => Number.isInteger(number) && number >= 400 && number <= 599);
+  return stated ?? [code, type].map((word) => (typeof word === "string" ? STATUSES[word] : undefined)).find((one) => one !== undefined);
+}
 
 /** The upstream's own words in brackets, cut short, with our credential blotted out: some echo the token they refuse. */
 function quoted(upstream: Counterpart, text: string): string {
@@ -86,12 +112,30 @@ function quoted(upstream: Counterpart, text: string): string {
   return words === "" ? "" : ` (${beginning(words, MAX_QUOTE_LENGTH).replace(/\.$/, "")})`;
 }
 
+/**
+ * What an error body says. The formats we speak (OpenAI, Brave, AT Protocol, problem details) have their words in `error`, `message` or
+ * `detail`, each a text or an object of the same fields. A body with none of them is quoted as it is.
+ */
 function wordsOf(text: string): string {
   const json = jsonOf(text);
-  if (json === undefined) return text;
-  const body = ErrorBody.safeParse(json);
-  if (!body.success) return "";
-  const { error, message, detail } = body.data;
-  const named = typeof error === "string" ? error : (error?.message ?? error?.detail);
-  return [named, message ?? detail].filter((part) => part !== undefined).join(": ");
+  const body = Body.safeParse(Array.isArray(json) && json.length === 1 ? json[0] : json).data;
+  const said = [wordsIn(body?.error), wordsIn(body?.message) ?? wordsIn(body?.detail)].filter((part) => part !== undefined);
+  if (said.length > 0) return said.join(": ");
+  return isBare(json) ? "" : text;
+}
+
+const Body = z.object({ error: z.unknown(), message: z.unknown(), detail: z.unknown() }).partial();
+
+function wordsIn(field: unknown, depth = 0): string | undefined {
+  if (typeof field === "string") return field.trim() === "" ? undefined : field;
+  // A list of faults, as validators give it, is the first of them.
+  if (Array.isArray(field)) return wordsIn(field[0], depth);
+  if (typeof field !== "object" || field === null || depth > 2) return undefined;
+  const { message, detail, msg } = field as Record<string, unknown>;
+  return wordsIn(message, depth + 1) ?? wordsIn(detail, depth + 1) ?? wordsIn(msg, depth + 1);
+}
+
+/** True for JSON that says nothing: `{}`, `[]`, `null`. */
+function isBare(json: unknown): boolean {
+  return json === null || (typeof json === "object" && Object.keys(json).length === 0);
 }

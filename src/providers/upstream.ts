@@ -27,8 +27,8 @@ export interface UpstreamCall {
   body?: string;
   /** Names an answer this upstream means specially. Undefined leaves it to the meaning its status has everywhere. */
   meaning?(answer: Answer): MillraceError | undefined;
-  /** True where the schema reads a 2xx with an `error` in its body. Default: it is a refusal. */
-  readsErrors?: boolean;
+  /** Finds the refusal in the body of a 2xx: `refusedAs` reads a body with `error`. Default: that of the whole body. */
+  readsErrors?(body: unknown, refusedAs: (body: unknown) => MillraceError | undefined): MillraceError | undefined;
 }
 
 /** Long enough for a model to write an article, short enough to end before the step's lease. */
@@ -47,7 +47,8 @@ export async function callUpstream<T>(upstream: Upstream, call: UpstreamCall, sc
     throw call.meaning?.(answer) ?? refusal(upstream, answer);
   }
   const json = jsonOf(answer.text);
-  const refused = call.readsErrors ? undefined : refusalIn(upstream, json);
+  const refusedAs = (body: unknown) => refusalIn(upstream, answer, body, call.meaning);
+  const refused = call.readsErrors ? call.readsErrors(json, refusedAs) : refusedAs(json);
   if (refused) throw refused;
   return readAnswer(upstream, answer.status, json, schema);
 }

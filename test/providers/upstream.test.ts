@@ -90,6 +90,22 @@ describe("what a message says", () => {
     expect(error).toMatchObject({ message: "search answered 401 (Bad token). Check SEARCH_TOKEN." });
   });
 
+  it.each([
+    [[{ error: { code: 400, message: "Bad model" } }], "Bad model"],
+    [{ detail: [{ loc: ["body", "q"], msg: "field required" }] }, "field required"],
+    [{ message: { detail: [{ msg: "too long" }] } }, "too long"],
+    [{ error: null, message: "No route" }, "No route"],
+    [{ error: "AuthMissing", message: 7, detail: "No token" }, "AuthMissing: No token"],
+    [{ error: true, message: { text: "x" } }, '{"error":true,"message":{"text":"x"}}'],
+    [{ reason: "No such thing" }, '{"reason":"No such thing"}'],
+  ])("quotes %j", async (body, words) => {
+    expect(await failureOf(Response.json(body, { status: 400 }))).toMatchObject({ message: `search answered 400 (${words}).` });
+  });
+
+  it("quotes nothing of a body that says nothing", async () => {
+    expect(await failureOf(answering(400))).toMatchObject({ message: "search answered 400." });
+  });
+
   it("blots out our credential where the upstream echoes it", async () => {
     const error = await failureOf(new Response("no such token: s3cret-token", { status: 403 }));
     expect(error).toMatchObject({ message: expect.stringContaining("no such token: ***") });
