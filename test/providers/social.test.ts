@@ -149,7 +149,9 @@ describe("AT Protocol sessions", () => {
     const server = scripted();
     let [opened, ended] = [0, 0];
     return Object.assign(server, {
-      end: () => void (ended = opened),
+      end() {
+        ended = opened;
+      },
       async fetch(request: Request): Promise<Response> {
         server.requests.push(request);
         const bearer = request.headers.get("authorization");

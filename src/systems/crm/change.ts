@@ -71,7 +71,8 @@ async function look(call: ChangeCall, named: readonly string[] = [], now = call.
   const { linked, account } = await contactsLinkedTo(env, tenantId, [notice.crm_id, now, ...notice.merged]);
   const unlessChanged = (seen: readonly Seen[], change: Commit<Change>) => fenced(keyOf(call), account, seen, change);
   const ids = [...new Set([...linked.values(), ...named])];
-  const busy = ids.length > 0 && (await busyWith(env.DB, tenantId, ids, call.instanceId));
+  // Another look may have put the name on record that a new record gets.
+  const busy = await busyWith(env.DB, tenantId, [...ids, idOfMade(env, now)], call.instanceId);
   if (busy) return busy;
   const candidates = await candidatesByIds(env.DB, tenantId, ids);
   const upstream = crm(env, tenantId);

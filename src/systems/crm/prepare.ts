@@ -6,7 +6,7 @@ import type { Prepared } from "./prepared.ts";
 import { asPatch, isChange, missingHere, type Properties, toProperties } from "./properties.ts";
 import type { Lost } from "./pushed.ts";
 import { isForeign, type RecordThere, readByName, readRecords } from "./records.ts";
-import { type Busy, beginSend, type SentContact, sentBefore } from "./sends.ts";
+import { type Busy, beginSend, busyWith, type SentContact, sentBefore } from "./sends.ts";
 import { settle } from "./settle.ts";
 
 /** Whose contacts are brought to the CRM, and by what. */
@@ -81,6 +81,10 @@ export async function prepare(
   );
 
   const kept = [...own, ...others];
+  const ids = [...kept, ...away].map(({ contact }) => contact.contact_id);
+  // A push that waits comes here again and again. The database is asked first: the CRM counts each call.
+  const waits = ids.length > 0 && (await busyWith(env.DB, tenantId, ids, call.key));
+  if (waits) return waits;
   const isKept = new Set(missing);
   const linked = await readRecords(call, upstream, [
     ...kept.filter(

@@ -4,6 +4,7 @@ import { expect, it, onTestFinished, vi } from "vitest";
 import { takeChange } from "../../../src/systems/crm/change.ts";
 import { syncChunk } from "../../../src/systems/crm/chunk.ts";
 import { candidatesByIds } from "../../../src/systems/crm/links.ts";
+import { lookAtOne } from "../../../src/systems/crm/one.ts";
 import { beginSend, endSend, type SendKey, sentBefore } from "../../../src/systems/crm/sends.ts";
 import { forgetContact } from "../../../src/workflows/forget-contact.ts";
 import { syncContact } from "../../../src/workflows/sync-contact.ts";
@@ -26,9 +27,22 @@ const of = (caller: Caller) => ({ env, envelope: { tenant_id: caller.tenantId } 
 const notice = (id: string) => ({ crm_id: id, event_id: fresh("e"), occurred_at: new Date().toISOString(), merged: [] });
 
 /** A chunk that has called the CRM, and whose write is still under way. */
-function chunkOf(caller: Caller) {
+function chunkOf(caller: Caller, over = env) {
   const instanceId = crypto.randomUUID().replaceAll("-", "");
-  return syncChunk({ ...of(caller), instanceId, syncId: instanceId, scope: "changed" }, { after: "", waiting: 0, mayCut: false });
+  return syncChunk(
+    { ...of(caller), env: over, instanceId, syncId: instanceId, scope: "changed" },
+    { after: "", waiting: 0, mayCut: false },
+  );
+}
+
+/** The deployment, and what it asks the CRM. */
+function listening() {
+  const asked: string[] = [];
+  const fetch = (request: Request) => {
+    asked.push(request.url.split("/").slice(-2).join("/"));
+    return env.EMBEDDED_CRM.fetch(request);
+  };
+  return { asked, over: { ...env, EMBEDDED_CRM: { ...env.EMBEDDED_CRM, fetch } } as unknown as Cloudflare.Env };
 }
 
 /** Both sides of one property. */
@@ -51,6 +65,37 @@ it("a contact that a chunk has on its way is not pushed by anybody else, and wha
   await ended(caller, waits);
   expect(await sides(caller, "phone")).toEqual(["+2", "+2"]);
   expect(await linkOf(caller, "c0000")).toMatchObject({ revision: 3, synced_revision: 3, pending: false });
+});
+
+it.each<[string, (caller: Caller, over: Cloudflare.Env) => Promise<unknown>]>([
+  ["a sync of many", chunkOf],
+  ["a sync of one", (caller, over) => lookAtOne({ ...of(caller), env: over, instanceId: fresh("one"), contactId: "c0000" })],
+])("%s that waits for a contact of another push asks the CRM nothing meanwhile", async (_, push) => {
+  const { caller, change } = await inStep();
+  await change({ phone: "+1" });
+  const older = await chunkOf(caller);
+  await change({ phone: "+2" });
+  const { asked, over } = listening();
+  const waiting = push(caller, over);
+  await scheduler.wait(300);
+  expect(asked).toEqual([]);
+  await atomically(env.DB, older.statements ?? []);
+  await waiting;
+  expect(asked).toContain("batch/read");
+});
+
+it("a look at a new record that another look has asks the CRM nothing meanwhile", async () => {
+  const caller = await callerWith();
+  const made = (await theCrm().edit(null, { email: `made@${caller.tenantId}.example.com` })) as Json;
+  const look = (over = env) => takeChange({ ...of(caller), env: over, instanceId: fresh("look"), notice: notice(made.id) });
+  const older = await look();
+  const { asked, over } = listening();
+  const waiting = look(over);
+  await scheduler.wait(300);
+  expect(asked).toEqual([]);
+  await atomically(env.DB, older.statements ?? []);
+  await waiting;
+  expect(asked).toContain("batch/read");
 });
 
 it("a push that was given up for dead writes nothing any more, and what it sent is not taken for a person's", async () => {
