@@ -28,10 +28,10 @@ function mayPass({ category }: HubspotError): boolean {
   return !FINAL.test(category);
 }
 
-/** A refusal of one record, with HubSpot's category, words and correlation id. */
+/** A refusal of one record: HubSpot's category, and a message of its words and its correlation id. */
 export function asRefusal(upstream: Counterpart, fault: HubspotError): CrmRefusal {
   const correlationId = fault.correlationId ?? fault.id ?? null;
-  return { retry: mayPass(fault), category: fault.category, message: inWords(upstream, fault), correlationId };
+  return { retry: mayPass(fault), category: fault.category, message: withId(fault, wordsOf(upstream, fault)), correlationId };
 }
 
 /** The whole batch was refused for something in it: what HubSpot said. Undefined for every other refusal. */
@@ -71,12 +71,20 @@ export function hubspotRefusal(upstream: Counterpart, answer: Answer): MillraceE
   return status >= 400 ? upstreamRefused(said, status) : refusal(upstream, answer);
 }
 
-/** HubSpot's words about a failure, cut short, with its category and correlation id, and never with our token. */
+/** A failure as a whole: its category, HubSpot's words and its correlation id. */
 function inWords(upstream: Counterpart, fault: HubspotError): string {
+  return withId(fault, `${fault.category} (${wordsOf(upstream, fault)})`);
+}
+
+/** HubSpot's words about a failure, cut short, and never with our token. */
+function wordsOf(upstream: Counterpart, fault: HubspotError): string {
   const words = [fault.message, ...fault.errors.map(({ message }) => message)].filter(Boolean).join("; ");
-  const safe = words.replaceAll(upstream.credential.value, "***").replace(/\s+/g, " ").trim();
-  const correlation = fault.correlationId ?? fault.id;
-  return `${fault.category} (${beginning(safe, MAX_QUOTE_LENGTH)})${correlation ? `, correlation id ${correlation}` : ""}.`;
+  return beginning(words.replaceAll(upstream.credential.value, "***").replace(/\s+/g, " ").trim(), MAX_QUOTE_LENGTH);
+}
+
+function withId({ correlationId, id }: HubspotError, said: string): string {
+  const correlation = correlationId ?? id;
+  return `${said.replace(/\.$/, "")}${correlation ? `, correlation id ${correlation}` : ""}.`;
 }
 
 function bodyOf(text: string): HubspotError | undefined {

@@ -35,8 +35,8 @@ export function asError({ category, message, correlationId }: Refused): {
  * A refusal as the error of a step that has only this one contact: `upstream_refused` where it may be taken later, otherwise
  * `not_retryable`.
  */
-export function asStopped(what: string, { retry, category, message, correlationId }: CrmRefusal): MillraceError {
-  const said = beginning(`${what}: ${category}: ${message}${correlationId ? ` (its correlation id: ${correlationId})` : ""}`, 900);
+export function asStopped(what: string, { retry, category, message }: CrmRefusal): MillraceError {
+  const said = beginning(`${what}: ${category}: ${message}`, 900);
   return retry ? new MillraceError("upstream_refused", said) : notRetryable(said);
 }
 
