@@ -12,3 +12,8 @@ it("`npm start` leads to a document and a demo of every system, and each is ther
   expect(named.flatMap(([, , demo]) => demo ?? [])).toEqual(demos);
   for (const [, document = ""] of named) expect(existsSync(join(ROOT, document)), document).toBe(true);
 });
+
+it("`npm start` shows the address of a page only where the engine serves the pages itself", () => {
+  expect(source("start.ts").match(/heading\("Read it"\)/g)).toHaveLength(1);
+  expect(source("start.ts")).toMatch(/servesPages\(.+\) \? `\$\{heading\("Read it"\)\}/);
+});

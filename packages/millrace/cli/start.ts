@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { besideOptions, type Call, Misuse, runCommand, type Usage } from "./command.ts";
-import { ensureDevVars } from "./local/dev-vars.ts";
+import { ensureDevVars, servesPages } from "./local/dev-vars.ts";
 import { Development } from "./local/development.ts";
 import { closedFolder, type Engine } from "./local/engine-process.ts";
 import { requireUnlocked } from "./local/folder-lock.ts";
@@ -95,6 +95,8 @@ function prepare(): void {
 function welcome({ url, logFile }: Engine, link: string, tookMs: number): string {
   const auth = authOption(TOKEN_FILE);
   const heading = (text: string) => paint("bold", text);
+  const address = `${url}${FIRST_PAGE}  ${paint("dim", "when publish-article is complete")}`;
+  const page = servesPages(SECRETS, join(ROOT, "wrangler.jsonc")) ? `${heading("Read it")}\n  ${address}\n\n` : "";
   return `
 ${paint("green", "●")} ${heading(`Millrace runs at ${url}`)} ${paint("dim", `(after ${seconds(tookMs)})`)}
 
@@ -112,10 +114,7 @@ ${heading("See what came of it")}
   npx millrace instances list --correlation my-first-job
   ${paint("dim", "One of them: npx millrace instances show latest. What else there is: npx millrace --help; all routes: /openapi.json")}
 
-${heading("Read it")}
-  ${url}${FIRST_PAGE}  ${paint("dim", "when publish-article is complete")}
-
-${heading("What else it does")}
+${page}${heading("What else it does")}
 ${SYSTEMS.map(([what, document, demo]) => `  ${column(what, 37)}${demo ? `${column(document, 20)}npm run demo -- ${demo}` : document}`).join("\n")}
 
 ${column("Logs of the Worker", 30)}${shown(logFile)}
