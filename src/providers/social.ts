@@ -127,7 +127,7 @@ export function blueskySocial(upstream: Upstream, handle: string): Social {
         return await within(cached, staleSession);
       } catch (error) {
         if (codeOf(error) !== "unauthorized") throw error;
-        // A late answer may speak of a session that another post has replaced: that one stays.
+        // A late answer may mean a session that another post has replaced. The newer session remains.
         if (sessions.get(account) === cached) sessions.delete(account);
         const newer = sessions.get(account);
         if (newer) return within(newer);

@@ -144,7 +144,7 @@ describe("AT Protocol sessions", () => {
     expect(bearers(server.requests)).toEqual([null, "Bearer one", "Bearer one", null, "Bearer two"]);
   });
 
-  /** A server whose sessions end early when it is told so. Its answers come a moment later. */
+  /** A server that ends its sessions early at `end`. Its answers come a moment later. */
   function forgetful() {
     const server = scripted();
     let [opened, ended] = [0, 0];

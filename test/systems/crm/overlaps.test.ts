@@ -35,7 +35,7 @@ function chunkOf(caller: Caller, over = env) {
   );
 }
 
-/** The deployment, and what it asks the CRM. */
+/** The deployment, with a list of its calls to the CRM. */
 function listening() {
   const asked: string[] = [];
   const fetch = (request: Request) => {
