@@ -31,6 +31,33 @@ const WRONG: [what: string, statement: Statement, says: string][] = [
     sql`INSERT INTO probe_rows (id, kind, name) VALUES (${"a"}, 'k', 'n') ON CONFLICT (name) DO NOTHING`,
     "refuses the statement: ON CONFLICT clause does not match any PRIMARY KEY or UNIQUE constraint.",
   ],
+  [
+    "BEGIN TRANSACTION",
+    sql`BEGIN TRANSACTION`,
+    "refuses the statement: BEGIN, COMMIT, ROLLBACK, SAVEPOINT and RELEASE are not for Workers",
+  ],
+  ["COMMIT", sql`COMMIT`, "The statements of one commit are one transaction without them."],
+  ["SAVEPOINT", sql`SAVEPOINT a`, "refuses the statement: BEGIN, COMMIT"],
+  ["PRAGMA journal_mode", sql`PRAGMA journal_mode=WAL`, "refuses the statement: not authorized. "],
+  ["ATTACH", sql`ATTACH 'a' AS b`, "refuses the statement: not authorized. "],
+  ["load_extension", sql`SELECT load_extension(${"x"})`, "refuses the statement: not authorized. "],
+  ["VACUUM", sql`VACUUM`, "refuses the statement: cannot VACUUM from within a transaction."],
+  ["an UPDATE of sqlite_master", sql`UPDATE sqlite_master SET name = ${"x"}`, "statement: table sqlite_master may not be modified."],
+  ["a DROP of sqlite_master", sql`DROP TABLE sqlite_master`, "statement: table sqlite_master may not be dropped."],
+  ["a table of a reserved name", sql`CREATE TABLE sqlite_x (a)`, "statement: object name reserved for internal use: sqlite_x."],
+  ["RAISE outside a trigger", sql`SELECT RAISE(ABORT, 'x')`, "statement: RAISE() may only be used within a trigger-program."],
+  ["a text as its LIMIT", sql`SELECT id FROM probe_rows LIMIT ${"abc"}`, "refuses the statement: datatype mismatch."],
+  ["an index that is not there", sql`SELECT id FROM probe_rows INDEXED BY nope WHERE id = ${"a"}`, 'The database has no index "nope".'],
+  ["an ORDER BY out of range", sql`SELECT ${"a"} ORDER BY 5`, "statement: 1st ORDER BY term out of range - should be between 1 and 1."],
+  [
+    "an unknown ORDER BY",
+    sql`SELECT 1 UNION SELECT 2 ORDER BY nope`,
+    "statement: 1st ORDER BY term does not match any column in the result set.",
+  ],
+  ["no tables", sql`SELECT *`, "refuses the statement: no tables specified."],
+  ["HAVING without an aggregate", sql`SELECT ${1} HAVING 1`, "statement: HAVING clause on a non-aggregate query."],
+  ["a circular reference", sql`WITH a AS (SELECT * FROM a) SELECT * FROM a`, "refuses the statement: circular reference: a."],
+  ["an unknown window", sql`SELECT first_value(1) OVER w`, "refuses the statement: no such window: w."],
 ];
 
 it.concurrent.each(WRONG)("a commit with %s fails its run at the first attempt, and no neighbour's", async (_, statement, says) => {
@@ -72,4 +99,19 @@ it("120 values among the statements of a request are refused where it is asked f
   const asked = enqueue(probeEnv, app, { tenantId: "acme", source: "test" }, [{ type: "lab.requested", payload: { name } }], [insert(60)]);
   await expect(asked).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("has 120 values") });
   expect(await rows("SELECT id FROM instances WHERE envelope->>'subject' = ?1", name)).toEqual([]);
+});
+
+it.each(["not authorized", "datatype mismatch", "no tables specified"])("an upstream's error %s is tried again as ever", async (said) => {
+  let asked = 0;
+  const { instanceId } = await runLab(({ step }) =>
+    step.read(
+      "ask",
+      async () => {
+        if (++asked < 2) throw new Error(said);
+        return asked;
+      },
+      { retries: { limit: 2, delay: 10 } },
+    ),
+  );
+  expect(await reaches(instanceId, "errored", "complete")).toBe("complete");
 });

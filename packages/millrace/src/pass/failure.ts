@@ -44,9 +44,10 @@ export interface Answered {
 export function asWrongStatement(error: unknown): unknown {
   if (codeOf(error) !== undefined) return error;
   const message = messageOf(error);
-  const [, wrong] = WRONG.exec(message) ?? [];
-  if (wrong)
-    return new MillraceError("config_invalid", `The database refuses the statement: ${wrong}. Change it, then retry the instance.`);
+  const [, wrong] = WRONG.exec(message) ?? REFUSED.exec(message) ?? [];
+  const refused = TRANSACTION.test(message) ? ONE_TRANSACTION : wrong === "not authorized" ? NOT_FOR_WORKERS : wrong;
+  if (refused)
+    return new MillraceError("config_invalid", `The database refuses the statement: ${refused}. Change it, then retry the instance.`);
   const [, what, name, table, column] = MISSING.exec(message) ?? [];
   const missing = what ? `${what} "${name}"` : table && `column "${column}" in the table "${table}"`;
   if (!missing) return error;
@@ -55,7 +56,7 @@ export function asWrongStatement(error: unknown): unknown {
 }
 
 const MISSING =
-  /^(?:D1_ERROR: )?(?:no such (table|column): (\S+?)|table (\S+) has no column named (\S+?))(?: at offset \d+)?(?:: SQLITE_ERROR)?$/;
+  /^(?:D1_ERROR: )?(?:no such (table|column|index): (\S+?)|table (\S+) has no column named (\S+?))(?: at offset \d+)?(?:: SQLITE_ERROR)?$/;
 
 /** SQLite's words for a statement that it cannot prepare, whatever the tables hold. */
 const WRONG = new RegExp(
@@ -79,6 +80,32 @@ const WRONG = new RegExp(
   ].join("|")})(?: at offset \\d+)?(?:: SQLITE_(?:ERROR|RANGE|TOOBIG|AUTH))?$`,
   "s",
 );
+
+/** More of SQLite's words, which an error of an upstream may say as well: believed with SQLite's code behind them. */
+const REFUSED = new RegExp(
+  `^(?:D1_ERROR: )?(${[
+    "not authorized",
+    "datatype mismatch",
+    "cannot VACUUM from within a transaction",
+    "table \\S+ may not be (?:modified|dropped)",
+    "object name reserved for internal use: .*?",
+    "RAISE\\(\\) may only be used within a trigger-program",
+    "\\d+\\w\\w (?:ORDER|GROUP) BY term (?:out of range|does not match) .*?",
+    "(?:ORDER BY|LIMIT) clause should come .*?",
+    "no tables specified",
+    "HAVING clause on a non-aggregate query",
+    "(?:circular reference|no such window): \\S+?",
+    "DISTINCT aggregates must have exactly one argument",
+    "(?:missing|unknown) datatype for .*?",
+  ].join("|")})(?: at offset \\d+)?: SQLITE_(?:ERROR|AUTH|MISMATCH)$`,
+  "s",
+);
+
+/** The platform's own word for BEGIN and its like. */
+const TRANSACTION = /^(?:D1_ERROR: )?To execute a transaction, please use the state\.storage\.transaction\(\)/;
+const ONE_TRANSACTION =
+  "BEGIN, COMMIT, ROLLBACK, SAVEPOINT and RELEASE are not for Workers. The statements of one commit are one transaction without them";
+const NOT_FOR_WORKERS = "not authorized. PRAGMA, ATTACH, temporary tables and the like are not for Workers";
 
 /** Describes an attempt's error for people and for the database. Messages are bounded; stacks and payloads stay out. */
 export function describeFailure(step: string, attempts: number, error: unknown): Failure {

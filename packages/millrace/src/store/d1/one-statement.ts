@@ -50,7 +50,7 @@ const MAX_KNOWN = 2000;
  * - A cast makes the integer, and the text stays the same for each value, so that the database keeps the prepared statement. The `+` removes
  *   the affinity of the cast: without it a TEXT column would be scanned instead of searched by its index.
  * - A small number after a comparison is a literal: a partial index (`WHERE done = 0`) fits nothing else.
- * - A number beyond 2^53 stays a REAL.
+ * - A number beyond ±(2^53 − 1) stays a REAL.
  */
 export function withIntegers(text: string, params: readonly SqlValue[]): Pick<Statement, "text" | "params"> {
   if (!params.some(isWhole)) return { text, params };
