@@ -11,6 +11,8 @@ import {
   Routes,
   readBody,
   reasoned,
+  replayedHeader,
+  replayedHeaderSchema,
   timestamp,
 } from "millrace/http";
 import type { Catalog } from "millrace/worker";
@@ -43,7 +45,7 @@ const one = createRoute({
   ...needs("operate"),
   request: { headers, params: params.extend({ delivery: z.string() }), body: jsonBody(reasoned) },
   responses: {
-    202: answers("On its way", z.object({ delivery_id: z.string(), instance_id: z.string() })),
+    202: { ...answers("On its way", z.object({ delivery_id: z.string(), instance_id: z.string() })), headers: replayedHeaderSchema },
     ...problems(...BODY_REFUSALS, "webhook_not_found", "delivery_not_found", "invalid_transition"),
   },
 });
@@ -57,13 +59,16 @@ const many = createRoute({
   ...needs("operate"),
   request: { headers, params, body: jsonBody(manySchema) },
   responses: {
-    202: answers(
-      "On their way",
-      z.object({
-        redelivered: z.int().meta({ description: "How many this request makes again." }),
-        more: z.boolean().meta({ description: "True when there are others." }),
-      }),
-    ),
+    202: {
+      ...answers(
+        "On their way",
+        z.object({
+          redelivered: z.int().meta({ description: "How many this request makes again." }),
+          more: z.boolean().meta({ description: "True when there are others." }),
+        }),
+      ),
+      headers: replayedHeaderSchema,
+    },
     ...problems(...BODY_REFUSALS, "webhook_not_found", "invalid_transition"),
   },
 });
@@ -78,8 +83,9 @@ export function webhookRedeliveries(catalog: Catalog) {
       const { id, delivery } = context.req.valid("param");
       await notDeleted(context, id);
       const { reason } = await readBody(context.req, reasoned);
-      const [instance_id] = (await redelivering(context, id, { id: delivery }, reason)).instanceIds;
-      if (instance_id !== undefined) return context.json({ delivery_id: delivery, instance_id }, 202);
+      const { instanceIds, replayed } = await redelivering(context, id, { id: delivery }, reason);
+      const [instance_id] = instanceIds;
+      if (instance_id !== undefined) return context.json({ delivery_id: delivery, instance_id }, 202, replayedHeader({ replayed }));
       const found = await getDelivery(context.env.DB, context.var.caller.tenantId, id, delivery);
       if (!found) throw noDelivery(id, delivery);
       const hint = found.state === "failed" ? `retry its instance, POST /v1/instances/${found.instance_id}/retry` : "it is under way";
@@ -91,8 +97,8 @@ export function webhookRedeliveries(catalog: Catalog) {
       const { state, since, until, reason } = await readBody(context.req, manySchema);
       const at = (time: string | undefined) => (time === undefined ? undefined : Date.parse(time));
       const which = { state, since: at(since), until: at(until) };
-      const { instanceIds, more } = await redelivering(context, id, which, reason);
-      return context.json({ redelivered: instanceIds.length, more }, 202);
+      const { instanceIds, more, replayed } = await redelivering(context, id, which, reason);
+      return context.json({ redelivered: instanceIds.length, more }, 202, replayedHeader({ replayed }));
     });
 }
 

@@ -15,6 +15,8 @@ import {
   pageQuery,
   Routes,
   readBody,
+  replayedHeader,
+  replayedHeaderSchema,
   timestamp,
 } from "millrace/http";
 import { keysetPage, operatorOf } from "millrace/operate";
@@ -78,7 +80,10 @@ const create = createRoute({
     body: jsonBody(configSchema),
   },
   responses: {
-    201: answers("Registered, with its secret", WebhookSchema.extend({ secret }).meta({ id: "WebhookWithSecret" })),
+    201: {
+      ...answers("Registered, with its secret", WebhookSchema.extend({ secret }).meta({ id: "WebhookWithSecret" })),
+      headers: replayedHeaderSchema,
+    },
     ...problems(...BODY_REFUSALS, "invalid_transition", "idempotency_key_reused"),
   },
 });
@@ -158,8 +163,10 @@ export function webhooks(catalog: Catalog) {
   return new Routes<ApiEnv>()
     .openapi(create, async (context) => {
       const config = await readBody(context.req, configSchema);
-      const { id, secret } = await register(context.env, by(context), config, idempotencyKey(context.req.header("idempotency-key")));
-      return context.json({ ...(await endpointOf(context, id)), secret }, 201, { location: `/v1/webhooks/${id}` });
+      const key = idempotencyKey(context.req.header("idempotency-key"));
+      const { id, secret, replayed } = await register(context.env, by(context), config, key);
+      const headers = { location: `/v1/webhooks/${id}`, ...replayedHeader({ replayed }) };
+      return context.json({ ...(await endpointOf(context, id)), secret }, 201, headers);
     })
     .openapi(list, async (context) => {
       const { deleted, ...request } = context.req.valid("query");

@@ -8,12 +8,16 @@ describe("Idempotency-Key", () => {
     const caller = await callerWith(["enqueue", "read", "operate", "embedded"]);
     const { paths } = (await send("/openapi.json")).body as Json;
     const readers: string[] = [];
+    const silent: string[] = [];
     for (const [path, item] of Object.entries<Json>(paths)) {
       for (const [method, operation] of Object.entries<Json>(item)) {
         if (method === "get") continue;
         const named = `${method.toUpperCase()} ${path}`;
-        if (operation.parameters?.some(({ name }: Json) => name === "idempotency-key")) readers.push(named);
-        else {
+        if (operation.parameters?.some(({ name }: Json) => name === "idempotency-key")) {
+          readers.push(named);
+          const answers = Object.values<Json>(operation.responses);
+          if (!answers.some(({ headers }) => headers?.["Idempotency-Replayed"])) silent.push(named);
+        } else {
           const answer = await caller.call(method.toUpperCase(), path.replaceAll(/\{\w+\}/g, "x"), {}, { [KEY]: "k" });
           const { issues } = expectProblem(answer, 422, "invalid_payload");
           expect(issues, named).toEqual([
@@ -22,6 +26,7 @@ describe("Idempotency-Key", () => {
         }
       }
     }
+    expect(silent).toEqual([]);
     expect(readers.sort()).toEqual([
       "POST /v1/batches",
       "POST /v1/budgets/{account}/asks",
@@ -57,6 +62,7 @@ describe("Idempotency-Key", () => {
         expect(body).toEqual({ ...answers[0]?.body, secret: expect.stringMatching(/^whsec_/) });
         expect(headers.get("location")).toBe(`/v1/webhooks/${body.id}`);
       }
+      expect(answers.filter(({ headers }) => headers.get("idempotency-replayed") === "true")).toHaveLength(2);
       expect((await caller.get("/v1/webhooks")).body.items).toHaveLength(1);
       expect((await caller.get(`/v1/webhooks/${answers[0]?.body.id}/secrets`)).body.items).toHaveLength(1);
     });

@@ -136,6 +136,17 @@ export function selectRepeated({ tenantId, endpointId, request }: Asking, which:
     ORDER BY matched_at, id LIMIT ${limit}`;
 }
 
+/** One delivery of those times that a request has made again, if there is any. */
+export function selectHad({ tenantId, endpointId, request }: Asking, which: Repeated): Statement {
+  const chosen =
+    "id" in which
+      ? sql`id = ${which.id}`
+      : sql`matched_at >= ${which.since ?? 0} AND matched_at < ${which.until ?? Number.MAX_SAFE_INTEGER}`;
+  return sql`
+    SELECT 1 AS had FROM webhook_deliveries WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND ${chosen}
+      AND ${hasHad(request)} LIMIT 1`;
+}
+
 /**
  * They are pending again, by this request: each delivery with the instance that makes it. All of them or none, and nothing that is written
  * with them: the write is refused where another request was first with one, because two instances at once would write one log.

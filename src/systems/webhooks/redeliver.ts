@@ -2,7 +2,7 @@ import { digest, type EngineEnv, enqueue, instanceId, MillraceError, query } fro
 import { actionIdOf, audit, type Operator } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { WebhookDeliver } from "../../messages/webhooks.ts";
-import { type Asking, isUnderWay, type LoggedDelivery, type Repeated, repeatDeliveries, selectRepeated } from "./deliveries.ts";
+import { type Asking, isUnderWay, type LoggedDelivery, type Repeated, repeatDeliveries, selectHad, selectRepeated } from "./deliveries.ts";
 
 /** Deliveries that one request makes again at most. */
 export const REDELIVERED_AT_ONCE = 500;
@@ -16,23 +16,28 @@ interface Redelivery {
   reason: string;
 }
 
+/** What a request made again. `replayed`: an earlier one under the same key had made all of it, so that this one started nothing. */
+interface Redelivered {
+  instanceIds: string[];
+  more: boolean;
+  replayed: boolean;
+}
+
 /**
  * Makes deliveries again, those that the request has not had yet, oldest first: each by an instance of its own, under its old `webhook-id`,
  * with its old body. `more` says that there are others, for the same request once more. Rows, audit and commands are one write, which is
  * decided anew where another request was first.
  */
-export async function redeliver(
-  env: EngineEnv,
-  catalog: Catalog,
-  by: Operator,
-  asked: Redelivery,
-): Promise<{ instanceIds: string[]; more: boolean }> {
+export async function redeliver(env: EngineEnv, catalog: Catalog, by: Operator, asked: Redelivery): Promise<Redelivered> {
   const { endpointId, which, key, reason } = asked;
   const request = digest("redeliver", key ?? crypto.randomUUID());
   const asking: Asking = { tenantId: by.tenantId, endpointId, request };
   const rows = await query<Omit<LoggedDelivery, "attempts">>(env.DB, selectRepeated(asking, which, REDELIVERED_AT_ONCE + 1));
   const found = rows.slice(0, REDELIVERED_AT_ONCE);
-  if (found.length === 0) return { instanceIds: [], more: false };
+  if (found.length === 0) {
+    const replayed = key !== undefined && (await query(env.DB, selectHad(asking, which))).length > 0;
+    return { instanceIds: [], more: false, replayed };
+  }
 
   const commands = found.map(({ id, config_version, entity, fact_id, fact_type }) => ({
     type: WebhookDeliver.type,
@@ -58,6 +63,10 @@ export async function redeliver(
   if (!answers) return redeliver(env, catalog, by, asked);
   const refused = answers.find((answer) => answer instanceof MillraceError);
   if (refused) throw refused;
-  const instanceIds = answers.flatMap((answer) => (answer instanceof MillraceError ? [] : [answer.instanceId]));
-  return { instanceIds, more: (rows ?? []).length > found.length };
+  const accepted = answers.filter((answer) => !(answer instanceof MillraceError));
+  return {
+    instanceIds: accepted.map((answer) => answer.instanceId),
+    more: rows.length > found.length,
+    replayed: accepted.every((answer) => answer.replayed),
+  };
 }

@@ -22,12 +22,19 @@ type RegistryEnv = WebhookVars & { DB: D1Database };
 /** How long a repeat of the request is answered with the secret as well: for a client that did not get its answer. */
 const REPEATED_FOR_MS = 86_400_000;
 
+/** An endpoint with its secret. `replayed`: an earlier request under the same key made it. */
+interface Registered {
+  id: string;
+  secret: string;
+  replayed: boolean;
+}
+
 /**
  * Registers an endpoint. The secret is in this answer, and in that to the same request under the same key: within a day, while nothing
  * has been changed. Errors: `invalid_payload` for a URL that is not allowed, `idempotency_key_reused` for another request under a key,
  * `invalid_transition` when the tenant has as many endpoints as it may, or when what the key made is no longer as it was.
  */
-export async function register(env: RegistryEnv, by: By, asked: EndpointConfig, key?: string): Promise<{ id: string; secret: string }> {
+export async function register(env: RegistryEnv, by: By, asked: EndpointConfig, key?: string): Promise<Registered> {
   const config = await allowed(env, asked);
   const id = key === undefined ? crypto.randomUUID().replaceAll("-", "") : digest("webhook endpoint", by.tenantId, key);
   const secret = secretOf(env.MILLRACE_KEY, by.tenantId, id, 1);
@@ -38,8 +45,9 @@ export async function register(env: RegistryEnv, by: By, asked: EndpointConfig, 
     secret: firstSecret(by.tenantId, id),
     audited: done,
   });
-  if (inserted.length !== 1) await assertRepeated(env, by, id, config);
-  return { id, secret };
+  const replayed = inserted.length !== 1;
+  if (replayed) await assertRepeated(env, by, id, config);
+  return { id, secret, replayed };
 }
 
 /** Nothing was inserted: because it is there already, just as it was asked for, or because there are too many. */

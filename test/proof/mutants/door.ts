@@ -154,7 +154,7 @@ export const DOOR = mutantsOf("door", {
   },
   "an endpoint's key is not read": {
     file: "src/api/webhooks.ts",
-    find: 'register(context.env, by(context), config, idempotencyKey(context.req.header("idempotency-key")))',
+    find: "register(context.env, by(context), config, key)",
     put: "register(context.env, by(context), config, undefined)",
     killedBy: "test/api/idempotency-keys.test.ts",
   },

@@ -74,7 +74,12 @@ describe("A delivery that was sent", () => {
   it("is made again once for one key, however often that is asked, and once more for another", async () => {
     const caller = await callerWith();
     const { hook, again, delivery } = await sent(caller);
-    const ask = async (key: string) => (await caller.post(again, REASON, { "idempotency-key": key })).body.instance_id;
+    const marks: (string | null)[] = [];
+    const ask = async (key: string) => {
+      const { body, headers } = await caller.post(again, REASON, { "idempotency-key": key });
+      marks.push(headers.get("idempotency-replayed"));
+      return body.instance_id;
+    };
     const first = await ask("monday");
     expect(await ask("monday")).toBe(first);
     await reaches(caller, first, "complete");
@@ -83,6 +88,7 @@ describe("A delivery that was sent", () => {
     expect(other).not.toBe(first);
     await reaches(caller, other, "complete");
     expect(await ask("monday")).toBe(first);
+    expect(marks).toEqual([null, "true", "true", null, "true"]);
     expect((await delivery("sent")).tried).toBe(3);
     expect(await received(hook)).toHaveLength(3);
     const audit = (await caller.get("/v1/audit")).body.items.filter(({ verb }: Json) => verb === "redeliver");
@@ -244,10 +250,15 @@ describe("Many deliveries", () => {
   it("that were sent are made again once for one key, though they are sent again by then", async () => {
     const caller = await callerWith();
     const { hook, ids, all, items } = await several(caller, "sent", 2);
-    const ask = async () => (await caller.post(all, { ...REASON, state: "sent" }, { "idempotency-key": "night" })).body;
-    expect(await ask()).toEqual({ redelivered: 2, more: false });
+    const ask = async (key: string, state = "sent") => {
+      const { body, headers } = await caller.post(all, { ...REASON, state }, { "idempotency-key": key });
+      return { ...body, header: headers.get("idempotency-replayed") };
+    };
+    expect(await ask("night", "gone")).toEqual({ redelivered: 0, more: false, header: null });
+    expect(await ask("night")).toEqual({ redelivered: 2, more: false, header: null });
     await sentAgain(items);
-    expect(await ask()).toEqual({ redelivered: 0, more: false });
+    expect(await ask("night")).toEqual({ redelivered: 0, more: false, header: "true" });
+    expect(await ask("day", "gone")).toEqual({ redelivered: 0, more: false, header: null });
     expect([await made(caller), await tookOften(hook)]).toEqual([4, ids.toSorted()]);
   });
 
