@@ -5,6 +5,40 @@ import { callerWith, expectProblem, fresh, type Json, reaches, research, until }
 
 const scopes = ["enqueue", "read", "operate", "tokens"] as const;
 
+describe("A must_end_by at or before the time at which a delayed command is due", () => {
+  const early = { delay_seconds: 3600, must_end_by: "10 minutes" };
+  const issues = [{ path: "must_end_by", message: expect.stringContaining("is before the command is due: ") }];
+
+  it.each([
+    early,
+    { delay_seconds: 3600, must_end_by: "1 hour" },
+    { delay_seconds: 3600, must_end_by: new Date(Date.now() + 60_000).toISOString() },
+  ])("%j is refused at the door, and nothing is begun", async (ends) => {
+    const caller = await callerWith();
+    const answer = await caller.post("/v1/commands", { ...research(fresh()), ...ends });
+    expect(expectProblem(answer, 422, "invalid_payload").issues).toEqual(issues);
+    expect((await caller.get("/v1/instances")).body.items).toEqual([]);
+  });
+
+  it("is taken where it is later, and of a repeat, which starts nothing", async () => {
+    const caller = await callerWith();
+    const command = research(fresh());
+    const first = await caller.post("/v1/commands", { ...command, ...early, must_end_by: "2 hours" });
+    expect(first.status).toBe(202);
+    const again = await caller.post("/v1/commands", { ...command, ...early });
+    expect(again).toMatchObject({ status: 202, body: { instance_id: first.body.instance_id, replayed: true } });
+  });
+
+  it("refuses its item alone of a batch, also by the rate that spreads it", async () => {
+    const caller = await callerWith();
+    const { body } = await caller.post("/v1/commands/batch", { commands: [research(fresh()), { ...research(fresh()), ...early }] });
+    expect(body.results).toMatchObject([{ status: 202 }, { status: 422, problem: { issues } }]);
+    const commands = [0, 1, 2].map(() => ({ ...research(fresh()), must_end_by: "30 minutes" }));
+    const { results } = (await caller.post("/v1/commands/batch", { commands, rate_per_second: 0.001 })).body;
+    expect(results).toMatchObject([{ status: 202 }, { status: 202 }, { status: 422, problem: { issues } }]);
+  });
+});
+
 describe("A callback_url", () => {
   it("hears of the end of the command that named it, signed with the secret of its tenant", async () => {
     const caller = await callerWith([...scopes]);

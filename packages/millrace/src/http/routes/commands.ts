@@ -40,7 +40,7 @@ export const commandSchema = z.strictObject({
   causation_id: chosenName(300).optional().meta({ description: "What caused this." }),
   must_end_by: z.string().max(100).optional().meta({
     description:
-      "By when it is to have ended: a time with its offset, or a length such as `2 hours`, counted from now. One that is over for more than a minute is refused. Later it is `overdue`, and somebody is told; nothing is ended. Default: what its workflow says.",
+      "By when it is to have ended: a time with its offset, or a length such as `2 hours`, counted from now. One that is over for more than a minute, or before a delayed command is due, is refused. Later it is `overdue`, and somebody is told; nothing is ended. Default: what its workflow says.",
   }),
   callback_url: z.string().max(MAX_ADDRESS_CHARACTERS).optional().meta({
     description:

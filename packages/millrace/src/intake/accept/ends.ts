@@ -44,13 +44,26 @@ export async function asEnvelopeSays(env: EngineEnv, { callbacks }: Pick<Catalog
 }
 
 /**
- * Refuses a deadline that is over for more than a minute, unless the command is known: who repeats a request after its deadline is told of
- * the instance that it began. Reads nothing but for such a one. Errors: `invalid_payload`.
+ * Refuses a deadline that is over for more than a minute, or that comes before a delayed command is due, unless the command is known: a
+ * repeat of a request after its deadline is told of the instance that it began. Reads nothing but for such a deadline. Errors:
+ * `invalid_payload`.
  */
-export async function assertToCome(env: EngineEnv, id: string, says: AskedEnd, { called = CALLED }: AskedEnd): Promise<void> {
+export async function assertToCome(
+  env: EngineEnv,
+  { id, delaySeconds }: { id: string; delaySeconds: number },
+  says: AskedEnd,
+  { called = CALLED }: AskedEnd,
+): Promise<void> {
   const { mustEndBy } = says;
-  if (mustEndBy === undefined || Date.parse(mustEndBy) > Date.now() - CLOCKS_DIFFER_MS) return;
+  const dueAt = Date.now() + delaySeconds * 1000;
+  if (mustEndBy === undefined || Date.parse(mustEndBy) > (delaySeconds > 0 ? dueAt : dueAt - CLOCKS_DIFFER_MS)) return;
   if ((await query(env.DB, selectKnown([id]))).length > 0) return;
+  if (delaySeconds > 0) {
+    throw refused(
+      called.mustEndBy,
+      `is before the command is due: it may begin at ${new Date(dueAt).toISOString()}; say a later time, or a shorter delay`,
+    );
+  }
   throw refused(called.mustEndBy, "is over already: say a time to come, or leave it out if the command is to run all the same");
 }
 

@@ -222,7 +222,8 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
   if (request.exact) assertKnownFields(definition, version, request.payload);
   const key = request.idempotencyKey ?? definition.key?.(payload) ?? "";
   const end = await asEnvelopeSays(env, catalog, request);
-  await assertToCome(env, instanceId(by.tenantId, workflow.name, key), end, request);
+  const { goesAhead, delaySeconds } = paced(catalog, definition.queue, request);
+  await assertToCome(env, { id: instanceId(by.tenantId, workflow.name, key), delaySeconds }, end, request);
   const name = digest("request", by.tenantId, workflow.name, key);
   const envelope = await address(env.PAYLOADS, definition.from(payload), {
     tenantId: by.tenantId,
@@ -234,7 +235,6 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
     idempotencyKey: key,
     owner: name,
   });
-  const { goesAhead, delaySeconds } = paced(catalog, definition.queue, request);
   return { ...acceptance(workflow, envelope, queueFor(definition.queue, envelope), delaySeconds), goesAhead };
 }
 
