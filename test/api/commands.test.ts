@@ -75,7 +75,7 @@ describe("POST /v1/commands", () => {
 
     await caller.post(`/v1/instances/${late.body.instance_id}/cancel`, { reason: "not needed" });
     await reaches(caller, late.body.instance_id, "terminated");
-    expect(await repeated(late)).toEqual(["terminated", late.body.due_at]);
+    expect(await repeated(late)).toEqual(["terminated", null]);
     expect((await caller.get("/v1/instances?standing=delayed")).body.items).toEqual([]);
   });
 
@@ -85,6 +85,17 @@ describe("POST /v1/commands", () => {
     const first = await caller.ask(keyword);
     expect((await caller.ask(keyword)).body).toMatchObject({ instance_id: first.body.instance_id, replayed: true });
     expect((await caller.ask(`${keyword} two`)).body.instance_id).not.toBe(first.body.instance_id);
+  });
+
+  it("refuses a dot or two as a key, which no address of a key can name, in the header and in a batch", async () => {
+    const caller = await callerWith();
+    for (const key of [".", "..", '"."']) {
+      const { issues } = expectProblem(await caller.ask(fresh(), { "idempotency-key": key }), 422, "invalid_payload");
+      expect(issues).toEqual([{ path: "Idempotency-Key", message: expect.stringContaining("more than a dot or two") }]);
+    }
+    const { results } = (await caller.post("/v1/commands/batch", { commands: [{ ...research(fresh()), idempotency_key: ".." }] })).body;
+    expect(results).toMatchObject([{ status: 422, problem: { issues: [{ path: "idempotency_key" }] } }]);
+    expect((await caller.ask(fresh(), { "idempotency-key": "..." })).status).toBe(202);
   });
 
   it("takes a key bare or quoted, as the same key", async () => {

@@ -33,6 +33,14 @@ const lettersOf = (key: string) =>
     key,
   );
 
+it.each([".", ".."])("the key %s, given or made of a payload, is refused: no address can name it", async (key) => {
+  const given = { type: "probe.requested", payload: { name: fresh(), steps: [] }, idempotencyKey: key };
+  const answers = await enqueue(probeEnv, app, tenant, [given, { type: "lab.requested", payload: { name: key } }]);
+  const issues = [{ path: "idempotency_key", message: "must be more than a dot or two, which no address can name" }];
+  for (const answer of answers) expect(answer).toMatchObject({ code: "invalid_payload", detail: { issues } });
+  expect(await ownerOf(key)).toBe("");
+});
+
 describe("One key, two payloads", () => {
   it("A10 in one request: the accepted one runs, the refused one never does", async () => {
     const name = fresh();

@@ -1,3 +1,4 @@
+import { isDotsAlone, NO_ADDRESS } from "./chosen-name.ts";
 import { type Envelope, parseEnvelope } from "./envelope.ts";
 import { MillraceError } from "./errors.ts";
 import { assertBounded } from "./limits.ts";
@@ -64,6 +65,10 @@ export async function address(bucket: R2Bucket, draft: Draft, to: Address): Prom
 
 /** A key that a message may have. Errors: `invalid_payload`. */
 export function checkedKey(type: string, key: string): string {
+  if (isDotsAlone(key)) {
+    const issues = [{ path: "idempotency_key", message: NO_ADDRESS }];
+    throw new MillraceError("invalid_payload", `The idempotency key of ${type} ${NO_ADDRESS}.`, { issues });
+  }
   const count = characterCount(key);
   if (count >= 1 && count <= 500) return key;
   throw new MillraceError("invalid_payload", `The idempotency key of ${type} must have 1 to 500 characters; this one has ${count}.`, {

@@ -5,7 +5,12 @@ import * as z from "zod";
 const NO_CONTROL_CHARACTERS = /^[^\u0000-\u001f\u007f-\u009f]*$/;
 
 /** A dot or two stand in an address for a folder, however they are written there: nothing of this name could be asked for. */
-const DOTS_ALONE = [".", ".."];
+const DOTS_ALONE: readonly string[] = [".", ".."];
+export const NO_ADDRESS = "must be more than a dot or two, which no address can name";
+
+export function isDotsAlone(name: string): boolean {
+  return DOTS_ALONE.includes(name);
+}
 
 /** A name that somebody else chose and that we keep and show: bounded, without control characters, and fit for a part of an address. */
 export function chosenName(max: number) {
@@ -14,7 +19,7 @@ export function chosenName(max: number) {
     .min(1)
     .max(max)
     .regex(NO_CONTROL_CHARACTERS, "must not contain control characters")
-    .refine((name) => !DOTS_ALONE.includes(name), "must be more than a dot or two, which no address can name");
+    .refine((name) => !isDotsAlone(name), NO_ADDRESS);
 }
 
 /** Whether a name can be seen: spaces and marks that only direct others, alone, are nobody's name to whoever reads it. */

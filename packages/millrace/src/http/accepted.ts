@@ -15,7 +15,9 @@ export const acceptedShape = {
   instance_id: z.string(),
   replayed: z.boolean().meta({ description: "True when the same command had been accepted before: nothing new was started." }),
   instance_status: instanceStatus,
-  due_at: timestamp.nullable().meta({ description: "When a delayed command is due; null for a command without a delay." }),
+  due_at: timestamp
+    .nullable()
+    .meta({ description: "When a delayed command is due; null for a command without a delay, and for a repeat whose instance is over." }),
   correlation_id: z.string(),
 };
 const AcceptedSchema = z.object(acceptedShape);

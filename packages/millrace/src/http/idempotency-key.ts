@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { isDotsAlone, NO_ADDRESS } from "../contract/chosen-name.ts";
 import { invalidRequest } from "./invalid-request.ts";
 
 export const MAX_KEY_CHARACTERS = 500;
@@ -25,6 +26,7 @@ export function idempotencyKey(header: string | undefined): string | undefined {
   if (header === undefined) return undefined;
   const text = header.trim();
   const key = text.startsWith('"') ? QUOTED.exec(text)?.[1]?.replaceAll(/\\(.)/g, "$1") : BARE.exec(text)?.[0];
+  if (key && isDotsAlone(key)) throw invalidRequest([{ path: "Idempotency-Key", message: NO_ADDRESS }]);
   if (key && key.length <= MAX_KEY_CHARACTERS) return key;
   const message = `must be 1 to ${MAX_KEY_CHARACTERS} printable ASCII characters, bare or in double quotes`;
   const isTwo = text.includes(",") && !text.startsWith('"');

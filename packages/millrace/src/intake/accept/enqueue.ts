@@ -62,7 +62,7 @@ export interface Accepted {
    * instance that is `errored` or `terminated` starts nothing: retry that instance.
    */
   status: KeyHolder["status"];
-  /** When a delayed command is due, in milliseconds; null for a command without a delay. */
+  /** When a delayed command is due, in milliseconds; null for a command without a delay, and where its instance is over. */
   dueAt: number | null;
   correlationId: string;
 }

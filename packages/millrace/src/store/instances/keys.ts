@@ -1,6 +1,6 @@
 import { among, type Statement, sql } from "../../contract/sql.ts";
 import { isPruned } from "../tombstones.ts";
-import type { InstanceStatus } from "./status.ts";
+import { type InstanceStatus, OVER } from "./status.ts";
 
 /**
  * What a message asks for under which name. The instance's id says who wants it, of whom, under which key; the fingerprint says what.
@@ -28,13 +28,14 @@ export function isTaken({ id, fingerprint }: Identity): Statement {
 export interface KeyHolder {
   /** `pruned`: the row was removed by its age, and its key is kept. */
   status: InstanceStatus | "pruned";
+  /** When a delayed command is due; null without a delay, and where the instance is over. */
   due_at: number | null;
 }
 
 /** The state of keys, also of pruned ones. */
 export function selectKnown(ids: readonly string[]): Statement {
   return sql`
-    SELECT id, fingerprint, status, correlation_id, due_at FROM instances WHERE id IN ${among(ids)}
+    SELECT id, fingerprint, status, correlation_id, iif(status IN ${OVER}, NULL, due_at) AS due_at FROM instances WHERE id IN ${among(ids)}
     UNION ALL
     SELECT lower(hex(id)), lower(hex(fingerprint)), 'pruned', NULL, NULL FROM tombstones
     WHERE id IN (SELECT unhex(value) FROM json_each(${JSON.stringify(ids)}))`;
