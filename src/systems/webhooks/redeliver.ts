@@ -63,7 +63,7 @@ export async function redeliver(env: EngineEnv, catalog: Catalog, by: Operator, 
   if (!answers) return redeliver(env, catalog, by, asked);
   const refused = answers.find((answer) => answer instanceof MillraceError);
   if (refused) throw refused;
-  const accepted = answers.filter((answer) => !(answer instanceof MillraceError));
+  const accepted = answers.flatMap((answer) => (answer instanceof MillraceError ? [] : [answer]));
   return {
     instanceIds: accepted.map((answer) => answer.instanceId),
     more: rows.length > found.length,
