@@ -1,4 +1,5 @@
 import { retryAfterMs } from "millrace";
+import { resetMs } from "./refusal.ts";
 
 /**
  * Milliseconds that an answer asks us to wait: `retry-after-ms`, which OpenAI's own clients prefer, then `retry-after`, then the
@@ -13,6 +14,7 @@ export function askedPauseMs(headers: Headers): number | undefined {
   const asked = [
     /^\d+(\.\d+)?$/.test(exact) ? Math.ceil(Number(exact)) : undefined,
     retryAfterMs(headers.get("retry-after")),
+    resetMs(headers),
     resets.length > 0 ? Math.max(...resets) : undefined,
   ].filter((ms) => ms !== undefined);
   return asked.find((ms) => ms > 0) ?? asked[0];

@@ -3,7 +3,7 @@ import * as z from "zod";
 import { ChatCompletion, EmptyCompletion, messagesOf, readCompletion, unreadable } from "./chat-completion.ts";
 import { jsonOf } from "./json.ts";
 import { askedPauseMs } from "./openai-pause.ts";
-import { type Answer, comeBack, refusal } from "./refusal.ts";
+import { type Answer, comeBack, OVERLOADED, refusal } from "./refusal.ts";
 import type { Text, TextRequest } from "./text.ts";
 import { callUpstream, type Upstream, type UpstreamCall } from "./upstream.ts";
 
@@ -94,7 +94,8 @@ function formatOf({ json }: TextRequest, format: Dialect["json"]): object | unde
   return format === "json_object" ? { type: "json_object" } : { type: "json_schema", json_schema: { ...json, strict: true } };
 }
 
-const ErrorBody = z.object({ error: z.object({ code: z.string().nullish(), type: z.string().nullish() }) });
+const Word = z.string().nullish().catch(null);
+const ErrorBody = z.object({ error: z.object({ code: Word, type: Word }) });
 
 /** What OpenAI's error codes mean beyond their status. */
 function meaningOf(upstream: Upstream, answer: Answer): MillraceError | undefined {
@@ -104,11 +105,13 @@ function meaningOf(upstream: Upstream, answer: Answer): MillraceError | undefine
   if (status === 402 || (status === 429 && (code === "insufficient_quota" || type === "insufficient_quota"))) {
     return notRetryable(`text answered ${status}: the account has no credit left. Add credit, then retry.`, status);
   }
-  if (status === 429 || status === 503) {
+  if (status === 429 || status === 503 || status === OVERLOADED) {
     const pauseMs = askedPauseMs(answer.headers);
     if (pauseMs !== undefined || status === 429) return comeBack(pauseMs, refusal(upstream, answer).message, status);
   }
-  if (status === 400 && (code === "content_filter" || code === "content_policy_violation")) {
+  const isFiltered = status === 400 && (code === "content_filter" || code === "content_policy_violation");
+  // OpenRouter's moderation, where other servers answer 403 to a wrong key.
+  if (isFiltered || (status === 403 && /\bflagged\b/i.test(answer.text))) {
     return new MillraceError(
       "answer_refused",
       "The provider's filter stopped the request: nothing was written. Change what is asked, then retry.",

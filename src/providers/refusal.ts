@@ -25,18 +25,20 @@ const IN_PROGRESS_DELAY_MS = 2_000;
 const MAX_RETRY_AFTER_MS = MAX_DELAY_SECONDS * 1000;
 
 const IN_PROGRESS = new Set([409, 425]);
+/** Not a registered status: several model vendors answer it where others answer 503. */
+export const OVERLOADED = 529;
 const FORBIDDING = new Set([401, 403]);
-const FINAL = new Set([400, 404, 410, 422]);
+const FINAL = new Set([400, 402, 404, 405, 410, 413, 422, 451]);
 const MAX_QUOTE_LENGTH = 200;
 
 /** What an answer outside 2xx means for the effect: it did not happen and when to try again, or nobody can say. */
 export function refusal(upstream: Counterpart, answer: Answer): MillraceError {
   const { status } = answer;
   const said = `${upstream.name} answered ${status}${quoted(upstream, answer.text)}.`;
-  const askedMs = retryAfterMs(answer.headers.get("retry-after"));
+  const askedMs = retryAfterMs(answer.headers.get("retry-after")) ?? resetMs(answer.headers);
 
   if (status === 429) return comeBack(askedMs, said, status);
-  if (status === 503 && askedMs !== undefined) return comeBack(askedMs, said, status);
+  if ((status === 503 || status === OVERLOADED) && askedMs !== undefined) return comeBack(askedMs, said, status);
   if (IN_PROGRESS.has(status)) return inProgress(withinBounds(askedMs, IN_PROGRESS_DELAY_MS), said, status);
   if (FORBIDDING.has(status)) return notRetryable(`${said} Check ${upstream.credential.variable}.`, status);
   if (FINAL.has(status)) return notRetryable(said, status);
@@ -51,6 +53,17 @@ export function refusal(upstream: Counterpart, answer: Answer): MillraceError {
  */
 export function comeBack(askedMs: number | undefined, said: string, status?: number, unnamedMs = RATE_LIMITED_DELAY_MS): MillraceError {
   return retryAfter(withinBounds(askedMs, unnamedMs), said, status);
+}
+
+/**
+ * Milliseconds until a used-up limit is whole again, by `X-RateLimit-Reset`: seconds, or a time since 1970 in seconds or milliseconds. 0 for
+ * a time that has passed. Undefined where `X-RateLimit-Remaining` is not 0.
+ */
+export function resetMs(headers: Headers, now = Date.now()): number | undefined {
+  const reset = headers.get("x-ratelimit-reset")?.trim() ?? "";
+  if (headers.get("x-ratelimit-remaining")?.trim() !== "0" || !/^\d+$/.test(reset)) return undefined;
+  const at = Number(reset);
+  return at < 1e9 ? at * 1000 : Math.max((at < 1e12 ? at * 1000 : at) - now, 0);
 }
 
 function withinBounds(askedMs: number | undefined, unnamedMs: number): number {
