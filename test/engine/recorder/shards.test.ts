@@ -30,7 +30,7 @@ it("R02 instances are spread over the recorders, each to one, and a setting that
   const shares = [...Map.groupBy(ids, (id) => recorderName(id, 8)).values()].map(({ length }) => length);
   expect(shares).toHaveLength(8);
   expect(Math.min(...shares)).toBeGreaterThan(400);
-  expect(await recorderOf(withShards("many"), ids[0] ?? "").history(ids[0] ?? "")).toEqual({ entries: [], left: null });
+  expect(await recorderOf(withShards("many"), ids[0] ?? "").history(ids[0] ?? "")).toEqual({ entries: [], left: null, lost: null });
 });
 
 it("W25 two passes that each believe to be the first, in one group: one records, the other looks first", async () => {
