@@ -1,3 +1,3 @@
--- How often the keeper has restarted the present run because the platform ended it with an error of its own: the number of the run, and how often, as a JSON array.
--- NULL where it never has. A later run counts from the beginning, because the number of its run differs.
+-- Counts the restarts by the keeper of the present run after errors of the platform itself. A JSON array: the number of the run, and the count.
+-- NULL for no restart. A later run has another number, so its count starts at 0.
 ALTER TABLE instances ADD COLUMN broken_off TEXT CHECK (broken_off IS NULL OR json_valid(broken_off));

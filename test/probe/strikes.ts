@@ -2,10 +2,7 @@ import type { WorkflowEvent, WorkflowStep } from "cloudflare:workers";
 
 type Call = "do" | "sleep" | "waitForEvent";
 
-/**
- * The platform rejects one call of a run with an error of its own: before it begins the step, while an attempt is under way, or after the
- * step has ended, whose result it then loses or keeps.
- */
+/** The platform rejects one call of a run with its own error: before the step begins, while an attempt is under way, or after the step's end. */
 export interface Strike {
   readonly call: Call;
   /** The step's name on the platform; any step of that call where it is missing. */
@@ -18,10 +15,10 @@ export interface Strike {
   times?: number;
 }
 
-/** What is planned for each run, by the subject of its command; a strike that was made is taken out. */
+/** The strikes that are planned for each run, by the subject of its command. A strike is removed when it is made. */
 export const strikes = new Map<string, Strike[]>();
 
-/** What each run was struck with, by the same name. */
+/** The strikes that were made, by the same subject. */
 export const struck = new Map<string, Strike[]>();
 
 /** The local engine's word for its own end, at which it changes no status. */
@@ -39,11 +36,11 @@ interface Resettable {
 
 const resettable = new Set<Resettable>();
 
-/** Subjects that begin so belong to runs whose engines can be reset at any time. */
+/** Prefixes of subjects whose runs can be reset at any time. */
 export const resetPrefixes = new Set<string>();
 
 /**
- * A deployment resets the engines of all runs whose subject begins so: each rejects every call that is under way, or comes later. Answers
+ * A deployment resets the engines of all runs whose subject has the prefix: each rejects every call that is under way, or comes later. Answers
  * how many runs there were, and how many of their replays waited for each call.
  */
 export function resetEngines(prefix: string, says: () => Error, engineOf: (subject: string) => Strike["engine"]) {
@@ -58,7 +55,7 @@ export function resetEngines(prefix: string, says: () => Error, engineOf: (subje
   return { ...count, runs: runs.size };
 }
 
-/** How many replays of runs whose subject begins so are under way and were not reset. */
+/** The subjects with the prefix that have a replay under way that was not reset. */
 export function replaysUnderWay(prefix: string): Set<string> {
   return new Set([...resettable].filter(({ subject, reset }) => subject.startsWith(prefix) && !reset).map(({ subject }) => subject));
 }

@@ -1,11 +1,9 @@
-import { defineStep, defineWorkflow, sql, upstreamRefused } from "millrace";
-import { historyOf, planRetry, retryInstance, skipStep, undoInstance } from "millrace/operate";
+import { defineStep, upstreamRefused } from "millrace";
+import { planRetry, retryInstance, skipStep, undoInstance } from "millrace/operate";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { startInstances } from "../../../packages/millrace/src/intake/start.ts";
 import { withAuditOpen } from "../../opened-audit.ts";
-import { lab } from "../../probe/lab.ts";
-import { envelopeOf, fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
-import { failsUntilMended, held, LAB, platformReaches, refuse, runLab } from "../lab.ts";
+import { fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
+import { failsUntilMended, held, LAB, platformReaches, runLab } from "../lab.ts";
 
 /** A run whose end is in its row while its pass is still going on, mended. */
 async function endedBeforeItsPass() {
@@ -214,94 +212,4 @@ it("An action that nothing carries out is not taken for another one: it stays op
   const [action] = await rows<{ applied_at: number | null; error: string }>("SELECT applied_at, error FROM actions WHERE verb = 'freeze'");
   expect(action).toEqual({ applied_at: null, error: expect.stringContaining('Nothing carries out "freeze"') });
   await withAuditOpen("DELETE FROM actions WHERE verb = 'freeze'");
-});
-
-describe("A run that the platform has deleted, once its time there was over", () => {
-  /** A run that reads, commits, sleeps, and fails until it is mended. */
-  async function failed() {
-    const name = fresh("lab");
-    const state = { broken: true, reads: 0 };
-    const { instanceId } = await runLab(
-      async ({ step }) => {
-        const read = await step.read("look", async () => ++state.reads);
-        await step.commit("first", () => ({
-          statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${fresh()}, 'first', ${name})`],
-        }));
-        await step.sleep("rest", 300);
-        await step.commit("second", () => (state.broken ? refuse() : {}), { retries: { limit: 0, delay: 10 } });
-        return read;
-      },
-      { name },
-    );
-    await platformReaches(instanceId, "errored");
-    await reaches(instanceId, "errored");
-    state.broken = false;
-    return { instanceId, name, state };
-  }
-
-  const FORGOTTEN =
-    /^The platform no longer remembers the run: it starts from its beginning\. .*Reads are made again.*Sleeps are slept again/;
-
-  it("starts a retry from its beginning, and the retry and its dry run say what is repeated", async () => {
-    const { instanceId, name, state } = await failed();
-    expect(await planRetry(probeEnv, operator, instanceId)).toMatchObject({
-      from: "second",
-      follows: expect.stringMatching(/^It starts from second/),
-    });
-    await (await LAB.get(instanceId)).delete();
-    expect(await planRetry(probeEnv, operator, instanceId)).toMatchObject({ from: null, follows: expect.stringMatching(FORGOTTEN) });
-    const done = await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
-    expect(done).toMatchObject({ from: null, follows: expect.stringMatching(FORGOTTEN) });
-    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
-    expect(state.reads).toBe(2);
-    const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "lab" });
-    expect(steps.filter(({ type }) => type === "sleep")).toMatchObject([{ name: "rest", state: "complete" }]);
-    expect(await rows("SELECT kind FROM probe_rows WHERE name = ?1", name)).toEqual([{ kind: "first" }]);
-    const [audited] = await rows("SELECT detail->>'from' AS started FROM actions WHERE id = ?1", done.actionId);
-    expect(audited).toEqual({ started: null });
-  });
-
-  it("is known to be so without a call once a run that failed is older than that", async () => {
-    const { instanceId } = await failed();
-    const day = 86_400_000;
-    const failedAgo = async (days: number) => {
-      await probeEnv.DB.prepare("UPDATE instances SET updated_at = ?2 WHERE id = ?1")
-        .bind(instanceId, Date.now() - days * day)
-        .run();
-      const get = vi.spyOn(Object.getPrototypeOf(LAB) as Workflow, "get");
-      onTestFinished(() => get.mockRestore());
-      const { from } = await planRetry(probeEnv, operator, instanceId);
-      const asked = get.mock.calls.filter(([id]) => id === instanceId).length;
-      get.mockRestore();
-      return { from, asked };
-    };
-    expect(await failedAgo(29)).toMatchObject({ from: "second" });
-    expect(await failedAgo(31)).toEqual({ from: null, asked: 0 });
-  });
-
-  it("is kept for 30 days if it failed, and for as long as its workflow says if it is complete: by default for a day", async () => {
-    const asked: unknown[] = [];
-    const create = async ({ instances }: { instances: WorkflowInstanceCreateOptions[] }) => {
-      asked.push(...instances.map(({ retention }) => retention));
-      return { created: [], errors: [] };
-    };
-    const { name: workflow } = defineWorkflow({ name: "keeps-results", on: lab.on, keepResult: "2 weeks", run: async () => null });
-    const envelope = await envelopeOf((await failed()).instanceId);
-    const env = { ...probeEnv, LAB: { createBatch: create }, KEEPS_RESULTS: { createBatch: create } } as unknown as typeof probeEnv;
-    await startInstances(
-      env,
-      ["lab", workflow].map((one) => ({ id: fresh(), workflow: one, envelope })),
-      "first",
-    );
-    expect(asked).toEqual([
-      { successRetention: 86_400_000, errorRetention: "30 days" },
-      { successRetention: 14 * 86_400_000, errorRetention: "30 days" },
-    ]);
-  });
-
-  it.each(["59 minutes", "31 days"] as const)("keepResult is refused where the workflow is defined: %s", (keepResult) => {
-    expect(() => defineWorkflow({ name: "keeps-results", on: lab.on, keepResult, run: async () => null })).toThrow(
-      `keepResult of "keeps-results" must be 1 hour to 30 days, not ${keepResult}.`,
-    );
-  });
 });

@@ -38,7 +38,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
     mode.steps = "platform";
   });
 
-  it("W34 an attempt that throws the same words has failed, and every replay hears of that failure", async () => {
+  it("W34 an attempt that throws the same words fails its step in every replay", async () => {
     const heard: string[] = [];
     const own = effect("keyed", () => Promise.reject(new Error(RESET)));
     const { status, strikes, instanceId } = await struckRun(
@@ -65,7 +65,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
     ["WorkflowInternalError", "Step look-1 output is too large. Maximum allowed size is 1MiB."],
     ["WorkflowFatalError", "The limit of 10000 steps has been reached. This limit can be changed in your worker configuration."],
     ["WorkflowFatalError", 'Step config for "look" is in a invalid format.'],
-  ])("W34 what the platform says of the step itself is heard: %s: %s", async (type, said) => {
+  ])("W34 a limit or time-out of the platform fails the step: %s: %s", async (type, said) => {
     const says = Object.assign(new Error(said), { name: type });
     const { status, instanceId } = await struckRun(
       async ({ step }) =>
@@ -79,7 +79,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
   it.each([
     ["do", "behind"],
     ["sleep", "before"],
-  ] as const)("W34 words of the platform that nobody knows change nothing either: %s %s", async (call, when) => {
+  ] as const)("W34 an unknown error of the platform changes nothing either: %s %s", async (call, when) => {
     const { status, strikes, instanceId } = await struckRun(
       async ({ step }) => {
         await step.read("look", async () => 1, ONCE).catch(() => step.commit("instead", () => ({})));
@@ -136,7 +136,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
   });
 });
 
-it("W34 a platform that never works again ends the run after 12 restarts, with its last words and without a compensation; a retry counts anew", async () => {
+it("W34 12 restarts in vain end the run with the platform's last error and without a compensation; a retry starts the count again", async () => {
   const { instanceId, name, status, strikes } = await struckRun(
     ({ step }) => step.read("look", async () => 1).catch(() => step.commit("instead", () => ({}))),
     reset({ call: "do", step: "look", times: 100 }),
@@ -155,7 +155,7 @@ it("W34 a platform that never works again ends the run after 12 restarts, with i
   ]);
 });
 
-it("W34 an address hears of the end alone", async () => {
+it("W34 a callback address is called for the end alone", async () => {
   const caller = await asking();
   const { url, heard } = await addressOf(caller);
   const name = fresh("struck");

@@ -18,7 +18,7 @@ afterAll(() => {
 
 const SOON = { retries: { limit: 3, delay: 10, backoff: "constant" } } as const;
 
-/** A chain that compensates after whatever it takes for a failure. The first attempts fail, so that both modes use steps of the platform. */
+/** A chain that compensates every failure. The first attempts fail, so that both modes use steps of the platform. */
 function charge(name: string) {
   const row = (what: string) => sql`INSERT INTO probe_rows (id, kind, name) VALUES (${crypto.randomUUID()}, ${what}, ${name})`;
   let tries = 0;

@@ -7,13 +7,13 @@ import type { Behaviour } from "../../upstream/server.ts";
 /** Time enough for an upstream that all runs call at once, on a busy machine. */
 const SOON = { retries: { limit: 10, delay: 20, backoff: "constant" }, timeout: 60_000 } as const;
 
-/** A run of a shape: what it is called, and what its shape does with it. */
+/** A run of a shape: its name, and its step mode. */
 export interface Shaped {
   readonly name: string;
   readonly steps: StepMode;
 }
 
-/** What a shape does, and what is right when it has ended, whatever the platform did meanwhile. */
+/** A shape's code, and the right effects and rows of a run that has ended. */
 export interface Shape {
   readonly code: (take: Take) => Promise<unknown>;
   /** Parts of the run that happen exactly once outside, and rows that are written exactly once. */
@@ -29,7 +29,7 @@ export interface Shape {
 /** The steps of a run, by short names. */
 export type Take = ReturnType<typeof taking>;
 
-/** Steps of a run in its mode. Each effect is done to a subject of its own, and each commit writes a row of its own. */
+/** Steps of a run in its mode. Each effect has its own subject, and each commit its own row. */
 export function taking({ step }: LabCall, { name, steps }: Shaped) {
   const subject = (what: string) => ({ subject: `${name}/${what}` });
   const act = (kind: keyof typeof effects) => (what: string) =>
@@ -57,7 +57,7 @@ export function taking({ step }: LabCall, { name, steps }: Shaped) {
   };
 }
 
-/** Runs a part, and compensates whatever it throws, as an author would write it. */
+/** Runs a part, and compensates its failure, as an author would write it. */
 const orRefund = ({ commit }: Take, part: Promise<unknown>) => part.catch(() => commit("refund"));
 
 export const SHAPES: Readonly<Record<string, Shape>> = {

@@ -4,7 +4,7 @@ import { onTestFinished } from "vitest";
 import { type Strike, strikes, struck } from "../../probe/strikes.ts";
 import { keeperRound, rows, until } from "../harness.ts";
 
-/** What the platform says when it fails itself, by the name that a test has for it. */
+/** Errors of the platform about itself, by their cause. */
 export const WORDS: Readonly<Record<string, () => Error>> = {
   "a deployment": () => new Error("Durable Object reset because its code was updated."),
   "a grace period": () => new Error("Aborting engine: Grace period complete"),
@@ -31,7 +31,7 @@ export async function unwatchErrored(): Promise<void> {
   await env.DB.exec("DROP TRIGGER IF EXISTS probe_errored");
 }
 
-/** How often the rows of these instances have said `errored`. */
+/** Counts the transitions of these instances to `errored`. */
 export async function timesErrored(ids: readonly string[]): Promise<number> {
   const found = await rows(
     "SELECT 1 FROM probe_rows WHERE kind = 'errored' AND name IN (SELECT value FROM json_each(?1))",
@@ -40,7 +40,7 @@ export async function timesErrored(ids: readonly string[]): Promise<number> {
   return found.length;
 }
 
-/** Plans what the platform does to a run, until the test ends. */
+/** Plans rejections of the platform for a run, until the test ends. */
 export function strike(name: string, ...plan: Strike[]): void {
   strikes.set(name, plan);
   onTestFinished(() => {

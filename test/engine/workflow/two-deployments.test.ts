@@ -20,7 +20,7 @@ afterAll(unwatchErrored);
 const chunks = <T>(all: readonly T[], size: number) =>
   Array.from({ length: Math.ceil(all.length / size) }, (_, nth) => all.slice(nth * size, (nth + 1) * size));
 
-it("W34 two deployments in turn, under runs of twenty shapes in both modes: none fails or compensates because of them, and nothing happens twice", {
+it("W34 two deployments in turn, under runs of twenty shapes in both modes: no run fails or compensates because of them, and no effect happens twice", {
   timeout: 1_200_000,
 }, async ({ task }) => {
   const prefix = `${fresh("deploy")}/`;
@@ -62,7 +62,7 @@ it("W34 two deployments in turn, under runs of twenty shapes in both modes: none
       300_000,
     );
   await allUnderWay();
-  // The first ends the engines, as on the platform. Those of the second live on, and mark the instances as errored.
+  // The first ends the engines, as on the platform. At the second the engines live on, and mark the instances as errored.
   const first = resetEngines(prefix, deployment, () => "dies");
   await abortAllDurableObjects();
   await keeperRounds(() => replaysUnderWay(prefix).size === RUNS);

@@ -12,6 +12,12 @@ export const ENDS = mutantsOf("ends", {
     put: "error instanceof NonRetryableError",
     killedBy: "test/engine/pass/final-errors.test.ts",
   },
+  "an error of the platform itself is heard as a step's": {
+    file: "packages/millrace/src/workflow/platform.ts",
+    find: "if (!attempts.isOutcome(told)) return",
+    put: "if (false) return",
+    killedBy: "test/engine/workflow/engine-reset.test.ts",
+  },
   "an end whose process died is told to nobody": {
     file: "packages/millrace/src/keeper/keeper.ts",
     find: "portion: () => callOwed(env) }",

@@ -17,6 +17,12 @@ export const KEEPER = mutantsOf("keeper", {
     put: 'return "settled";',
     killedBy: "test/engine/intake/intake.test.ts",
   },
+  "a run that the platform itself has ended is taken for failed": {
+    file: CHECK,
+    find: "if (instance === null || isOver(row) || !isItsOwn) return failure(row, said);",
+    put: "return failure(row, said);",
+    killedBy: "test/engine/workflow/engine-reset.test.ts",
+  },
   "nobody writes down an end that was not told": {
     file: CHECK,
     find: 'if (row.undo !== null) return { status: "terminated", error: null };',

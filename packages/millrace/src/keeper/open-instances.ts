@@ -24,7 +24,7 @@ export interface Open {
   since_ms: number;
   /** 1 when an operator was promised something that the platform has not heard of yet: that comes first. */
   promised: number;
-  /** How often the keeper has restarted the present run because the platform ended it with an error of its own. */
+  /** The keeper's restarts of the present run after errors of the platform itself. */
   broken_off: number;
   /** 1 when it is in doubt, and no effect of it is. */
   undoubted: number;

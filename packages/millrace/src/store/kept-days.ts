@@ -8,7 +8,7 @@ export const FAILED_DAYS = 90;
 export const TOMBSTONE_DAYS = 400;
 /** The hash of the key of an event from outside, since it was taken: as long as an instance and its tombstone together. */
 export const STATED_DAYS = 430;
-/** What the platform keeps of a run that failed, since it did: the longest time that Workers Paid offers. A retry starts from it. */
+/** The platform keeps a failed run for so long after its end: the maximum of Workers Paid. A retry starts from a step of it. */
 export const REMEMBERED_DAYS = 30;
 
 /** How long the platform keeps the result and the history of complete runs, by the name of their workflow, in milliseconds. */

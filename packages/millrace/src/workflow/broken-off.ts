@@ -16,11 +16,11 @@ const MAX_ERROR_CHARACTERS = 500;
 
 /**
  * The end of a replay by an error of the platform itself. The author's code never receives that error: `catch { refund }` would compensate
- * a step that did not fail. Nothing is recorded of it either: no status, no callback, no turn of a lane.
+ * a step that did not fail. No status, no callback and no turn of a lane is recorded.
  *
  * `run` throws the error, and does not stay pending. An engine that was reset does not receive it, and replays the run from its remembered
- * steps. An engine that still lives marks the instance as errored, and the keeper restarts it at this step. That engine would wait for ever
- * for a `run` that never settles, and the keeper could not tell such a run from one at work.
+ * steps. An engine that still lives marks the instance as errored, and the keeper restarts it at this step. A `run` that stays pending would
+ * block that engine, and the keeper could not distinguish it from a run at work.
  */
 export class BrokenOff {
   readonly #pass: Pass;
@@ -32,7 +32,7 @@ export class BrokenOff {
     this.#rejected.promise.catch(() => undefined);
   }
 
-  /** Rejected with what `run` throws. */
+  /** Rejected with the error that `run` throws. */
   get error(): Promise<never> {
     return this.#rejected.promise;
   }
@@ -41,7 +41,7 @@ export class BrokenOff {
     return this.#isSo;
   }
 
-  /** The platform has rejected a call with an error of its own. Never settles, so that the code that called the step hears nothing. */
+  /** The platform has rejected a call with its own error. The promise never settles, so the author's code does not continue. */
   by(error: unknown, step: PlatformStepName): Promise<never> {
     if (!this.#isSo) {
       this.#isSo = true;
@@ -54,7 +54,7 @@ export class BrokenOff {
     return new Promise(() => undefined);
   }
 
-  /** Follows the whole replay. One that ends so brings the keeper's next look forward, which may be a day away for a run that slept. */
+  /** Awaits the whole replay. If the platform ends it, the keeper checks the run soon: for a run that slept, that may be a day away. */
   async orThrow<T>(replay: Promise<T>): Promise<T> {
     try {
       return await Promise.race([replay, this.error]);

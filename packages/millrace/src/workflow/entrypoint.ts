@@ -105,7 +105,7 @@ async function passThrough<Payload>(definition: WorkflowDefinition<Payload>, { e
   return platform.brokenOff.orThrow(replay(definition, { pass, platform, deployment }));
 }
 
-/** What a replay works with. */
+/** A replay's state, and the catalog. */
 interface Replay {
   readonly pass: Pass;
   readonly platform: Platform;
@@ -126,7 +126,7 @@ async function replay<Payload>(definition: WorkflowDefinition<Payload>, { pass, 
     if (pass.undoes) return await takeAllBack(pass, platform, code);
     return await performAll(pass, platform, code(new Doing(pass, platform, deployment.signalled)));
   } catch (thrown) {
-    // An attempt of ours may have thrown the same words: the platform's own rejection alone counts.
+    // The flag, and not the text: an attempt of ours may have thrown the same words.
     if (platform.brokenOff.isSo) throw thrown;
     const error = asWrongStatement(readable(thrown));
     await platform.whenQuiet();

@@ -33,7 +33,7 @@ export class Platform {
   readonly #steps: WorkflowStep;
   /** Its waits, and what a person holds. */
   readonly holds: Holds;
-  /** Whether the platform has ended the replay with an error of its own. */
+  /** Ends the replay when the platform rejects a call with its own error. */
   readonly brokenOff: BrokenOff;
   /** Attempts that are under way, and when the platform gives each up. */
   readonly #attempts = new Map<Promise<unknown>, number>();

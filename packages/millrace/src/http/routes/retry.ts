@@ -40,9 +40,9 @@ const PlanSchema = z
 const BegunSchema = z.object({
   action_id: z.string(),
   from: z.string().nullable().meta({ description: "The step that it starts from; null for its beginning." }),
-  follows: z
-    .string()
-    .meta({ description: "What follows, in a sentence: also that the platform no longer remembers the run, and what is repeated then." }),
+  follows: z.string().meta({
+    description: "The consequences, in a few sentences. If the platform no longer remembers the run, they name the repeated steps.",
+  }),
 });
 
 const retryRoute = createRoute({

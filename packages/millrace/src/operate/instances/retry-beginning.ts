@@ -46,7 +46,7 @@ export async function beginningOf(env: EngineEnv, instance: Instance, from: stri
   return { failed, start: isForgotten ? null : start, isForgotten };
 }
 
-/** Whether the platform has deleted the run. Of one that failed too long ago it is known; a platform that does not answer remembers it. */
+/** True if the platform has deleted the run. A run that failed more than 30 days ago needs no call. No answer counts as false. */
 async function isForgottenBy(env: EngineEnv, { id, workflow, undo, updatedAt }: Instance): Promise<boolean> {
   if (Date.now() - updatedAt > REMEMBERED_DAYS * DAY_MS) return true;
   return (await askPlatform(env, workflow, platformId(id, undo))).status === "unknown";

@@ -80,7 +80,7 @@ function followsFrom(instance: Instance, start: string | null, isForgotten: bool
 }
 
 const FORGOTTEN = "The platform no longer remembers the run: it starts from its beginning";
-/** What no row records. */
+/** The steps that no row records. */
 const AGAIN =
   "Reads are made again, and may answer something else. Sleeps are slept again, unless a later step is recorded. Received events and answers are kept.";
 
@@ -143,7 +143,7 @@ export interface BegunRetry {
   readonly actionId: string;
   /** The step that the platform starts from; null for the beginning. */
   readonly from: string | null;
-  /** What follows, in a sentence. */
+  /** The consequences, in a few sentences. */
   readonly follows: string;
 }
 

@@ -74,7 +74,7 @@ export function lookAgain(ids: readonly string[]): Statement {
     WHERE id IN ${among(ids)} AND (status IN ${UNDER_WAY} OR status IN ${FAILED}) AND (check_at IS NULL OR check_at > ${now})`;
 }
 
-/** The keeper looks soon at an instance whose replay the platform ended, where it would come only after more than a minute. */
+/** The platform ended a replay of the instance: the keeper checks it in 10 s. An instance that is due within a minute costs no write. */
 export function lookSoon(id: string): Statement {
   return sql`
     UPDATE instances SET check_at = ${now} + ${KEEPER_PATIENCE_MS}, seen = 1
@@ -83,10 +83,10 @@ export function lookSoon(id: string): Statement {
 
 const MINUTE_MS = 60_000;
 
-/** How often the keeper has restarted an instance's present run because the platform ended it with an error of its own. */
+/** The keeper's restarts of an instance's present run after errors of the platform itself. */
 export const timesBrokenOff = fragment("iif(broken_off->>0 = run, broken_off->>1, 0)");
 
-/** The keeper has restarted these runs once more for that reason. Each pause to its next look is twice as long, from 10 s to an hour. */
+/** Counts one more such restart of each run. The pause before the keeper's next check doubles each time, from 10 s to an hour. */
 export function noteRestarted(ids: readonly string[]): Statement {
   return sql`
     UPDATE instances SET broken_off = json_array(run, ${timesBrokenOff} + 1),

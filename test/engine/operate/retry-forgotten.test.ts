@@ -1,0 +1,97 @@
+import { defineWorkflow, sql } from "millrace";
+import { historyOf, planRetry, retryInstance } from "millrace/operate";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { startInstances } from "../../../packages/millrace/src/intake/start.ts";
+import { lab } from "../../probe/lab.ts";
+import { envelopeOf, fresh, operator, probeEnv, reaches, rows } from "../harness.ts";
+import { LAB, platformReaches, refuse, runLab } from "../lab.ts";
+
+describe("A run that the platform has deleted, once its time there was over", () => {
+  /** A run that reads, commits, sleeps, and then fails in its first replay. */
+  async function failed() {
+    const name = fresh("lab");
+    const state = { broken: true, reads: 0 };
+    const { instanceId } = await runLab(
+      async ({ step }) => {
+        const read = await step.read("look", async () => ++state.reads);
+        await step.commit("first", () => ({
+          statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${fresh()}, 'first', ${name})`],
+        }));
+        await step.sleep("rest", 300);
+        await step.commit("second", () => (state.broken ? refuse() : {}), { retries: { limit: 0, delay: 10 } });
+        return read;
+      },
+      { name },
+    );
+    await platformReaches(instanceId, "errored");
+    await reaches(instanceId, "errored");
+    state.broken = false;
+    return { instanceId, name, state };
+  }
+
+  const FORGOTTEN =
+    /^The platform no longer remembers the run: it starts from its beginning\. .*Reads are made again.*Sleeps are slept again/;
+
+  it("starts a retry from its beginning, and the retry and its dry run name the repeated steps", async () => {
+    const { instanceId, name, state } = await failed();
+    expect(await planRetry(probeEnv, operator, instanceId)).toMatchObject({
+      from: "second",
+      follows: expect.stringMatching(/^It starts from second/),
+    });
+    await (await LAB.get(instanceId)).delete();
+    expect(await planRetry(probeEnv, operator, instanceId)).toMatchObject({ from: null, follows: expect.stringMatching(FORGOTTEN) });
+    const done = await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    expect(done).toMatchObject({ from: null, follows: expect.stringMatching(FORGOTTEN) });
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(state.reads).toBe(2);
+    const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "lab" });
+    expect(steps.filter(({ type }) => type === "sleep")).toMatchObject([{ name: "rest", state: "complete" }]);
+    expect(await rows("SELECT kind FROM probe_rows WHERE name = ?1", name)).toEqual([{ kind: "first" }]);
+    const [audited] = await rows("SELECT detail->>'from' AS started FROM actions WHERE id = ?1", done.actionId);
+    expect(audited).toEqual({ started: null });
+  });
+
+  it("is known to be so without a call once a run that failed is older than that", async () => {
+    const { instanceId } = await failed();
+    const day = 86_400_000;
+    const failedAgo = async (days: number) => {
+      await probeEnv.DB.prepare("UPDATE instances SET updated_at = ?2 WHERE id = ?1")
+        .bind(instanceId, Date.now() - days * day)
+        .run();
+      const get = vi.spyOn(Object.getPrototypeOf(LAB) as Workflow, "get");
+      onTestFinished(() => get.mockRestore());
+      const { from } = await planRetry(probeEnv, operator, instanceId);
+      const asked = get.mock.calls.filter(([id]) => id === instanceId).length;
+      get.mockRestore();
+      return { from, asked };
+    };
+    expect(await failedAgo(29)).toMatchObject({ from: "second" });
+    expect(await failedAgo(31)).toEqual({ from: null, asked: 0 });
+  });
+
+  it("is kept for 30 days if it failed, and for as long as its workflow says if it is complete: by default for a day", async () => {
+    const asked: unknown[] = [];
+    const create = async ({ instances }: { instances: WorkflowInstanceCreateOptions[] }) => {
+      asked.push(...instances.map(({ retention }) => retention));
+      return { created: [], errors: [] };
+    };
+    const { name: workflow } = defineWorkflow({ name: "keeps-results", on: lab.on, keepResult: "2 weeks", run: async () => null });
+    const envelope = await envelopeOf((await failed()).instanceId);
+    const env = { ...probeEnv, LAB: { createBatch: create }, KEEPS_RESULTS: { createBatch: create } } as unknown as typeof probeEnv;
+    await startInstances(
+      env,
+      ["lab", workflow].map((one) => ({ id: fresh(), workflow: one, envelope })),
+      "first",
+    );
+    expect(asked).toEqual([
+      { successRetention: 86_400_000, errorRetention: "30 days" },
+      { successRetention: 14 * 86_400_000, errorRetention: "30 days" },
+    ]);
+  });
+
+  it.each(["59 minutes", "31 days"] as const)("keepResult is refused where the workflow is defined: %s", (keepResult) => {
+    expect(() => defineWorkflow({ name: "keeps-results", on: lab.on, keepResult, run: async () => null })).toThrow(
+      `keepResult of "keeps-results" must be 1 hour to 30 days, not ${keepResult}.`,
+    );
+  });
+});
