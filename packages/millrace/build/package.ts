@@ -1,11 +1,11 @@
-// Builds `dist`, the part of the package that is made: JavaScript and declarations of the library, the compiled command line, the console.
+// Builds `dist`, or another folder that is named: JavaScript and declarations of the library, the compiled command line, the console.
 import { execFileSync } from "node:child_process";
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { packedConsole } from "../cli/local/console.ts";
 
 const PACKAGE = join(import.meta.dirname, "..");
-const DIST = join(PACKAGE, "dist");
+const [, , DIST = join(PACKAGE, "dist")] = process.argv;
 const TSC = join(PACKAGE, "../../node_modules/typescript/bin/tsc");
 
 rmSync(DIST, { recursive: true, force: true });
@@ -18,7 +18,7 @@ cpSync(join(PACKAGE, `${built}.d.ts`), join(DIST, `${built}.d.ts`));
 removeUnreachableDeclarations();
 
 function compile(project: string, ...options: string[]): void {
-  execFileSync(process.execPath, [TSC, "-p", join(PACKAGE, project), "--noCheck", ...options], { stdio: "inherit" });
+  execFileSync(process.execPath, [TSC, "-p", join(PACKAGE, project), "--noCheck", "--outDir", DIST, ...options], { stdio: "inherit" });
 }
 
 /** A declaration that no entry point leads to is read by nobody. */
@@ -26,7 +26,7 @@ function removeUnreachableDeclarations(): void {
   const { exports } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8")) as {
     exports: Record<string, string | { types: string }>;
   };
-  const reached = new Set(Object.values(exports).flatMap((to) => (typeof to === "string" ? [] : [join(PACKAGE, to.types)])));
+  const reached = new Set(Object.values(exports).flatMap((to) => (typeof to === "string" ? [] : [to.types.replace("./dist", DIST)])));
   for (const file of reached) {
     for (const [, name = ""] of readFileSync(file, "utf8").matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)\.[jt]s"/g)) {
       const declaration = join(dirname(file), `${name}.d.ts`);

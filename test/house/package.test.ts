@@ -1,0 +1,52 @@
+import { execFileSync } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+
+const ROOT = resolve(import.meta.dirname, "../..");
+const PACKAGE = join(ROOT, "packages/millrace");
+
+/** The strictest options that a user may have; the declarations of the package are checked, too. */
+const STRICTEST = {
+  ...{ target: "es2022", lib: ["es2023"], module: "esnext", moduleResolution: "bundler", types: ["@cloudflare/workers-types"] },
+  ...{ strict: true, noEmit: true, skipLibCheck: false, exactOptionalPropertyTypes: true, noPropertyAccessFromIndexSignature: true },
+  ...{ noUnusedLocals: true, noUncheckedIndexedAccess: true, noImplicitOverride: true, erasableSyntaxOnly: true },
+  ...{ noImplicitReturns: true, verbatimModuleSyntax: true, isolatedModules: true },
+};
+
+let folder = "";
+let files: string[] = [];
+const installed = () => join(folder, "node_modules/millrace");
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "millrace-package-"));
+  mkdirSync(installed(), { recursive: true });
+  execFileSync(process.execPath, [join(PACKAGE, "build/package.ts"), join(installed(), "dist")], { stdio: "pipe" });
+  cpSync(join(PACKAGE, "package.json"), join(installed(), "package.json"));
+  files = readdirSync(installed(), { recursive: true, encoding: "utf8" });
+  const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8"));
+  for (const name of [...Object.keys({ ...dependencies, ...peerDependencies }), "@cloudflare/workers-types"]) {
+    mkdirSync(dirname(join(folder, "node_modules", name)), { recursive: true });
+    symlinkSync(join(ROOT, "node_modules", name), join(folder, "node_modules", name), "dir");
+  }
+}, 120_000);
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+it("the package has every file that its entry points and its command name, and none of the app", () => {
+  const { exports, bin } = JSON.parse(readFileSync(join(installed(), "package.json"), "utf8"));
+  const named = [...Object.values(exports as Record<string, string | Record<string, string>>), ...Object.values(bin)].flatMap((to) =>
+    typeof to === "string" ? [to] : Object.values(to as Record<string, string>),
+  );
+  expect(named.length).toBeGreaterThan(10);
+  expect(named.filter((file) => !existsSync(join(installed(), file)))).toEqual([]);
+  expect(files.filter((file) => /\.ts$/.test(file) && !file.endsWith(".d.ts"))).toEqual([]);
+  expect(files.filter((file) => /(^|\/)(systems|embedded|providers|demo)\//.test(file))).toEqual([]);
+});
+
+it("a Worker that uses the package compiles with the strictest options, and without skipLibCheck", () => {
+  cpSync(join(ROOT, "test/docs/own-worker/worker.ts"), join(folder, "worker.ts"));
+  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions: STRICTEST, files: ["worker.ts"] }));
+  const tsc = () => execFileSync(process.execPath, [join(ROOT, "node_modules/typescript/bin/tsc"), "-p", folder], { encoding: "utf8" });
+  expect(tsc()).toBe("");
+});
