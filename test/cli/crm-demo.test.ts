@@ -5,7 +5,7 @@ it("the CRM demo syncs contacts through a kill of the whole engine, takes a pers
   const out = await tellDemo(["crm", "--contacts", "600", "--kills", "1"]);
   expect(out.match(/kill -9 at/g)).toHaveLength(1);
   expect(out).toContain("596 done, 2 merged, 2 refused");
-  expect(out).toMatch(/refused {2}c0000500 {2}CONFLICT \(Contact already exists\. Existing ID: \d+\), correlation id [0-9a-f-]{36}\./);
+  expect(out).toMatch(/refused {2}c0000500 {2}CONFLICT: Contact already exists\. Existing ID: \d+, correlation id [0-9a-f-]{36}\./);
   expect(out).toMatch(/refused {2}c0000077 {2}VALIDATION_ERROR/);
   expect(out).toContain("has the job title “Captain” here too: revision 2");
   expect(out).toMatch(/nearly all our own: 1 became work/);

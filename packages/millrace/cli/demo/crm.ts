@@ -60,7 +60,8 @@ async function tell(stage: Stage): Promise<void> {
   say(
     `  ${shown(done)} done, ${merged} merged, ${failed} refused, in ${seconds(took)} and ${sync.chunks} chunks, rounds for those put off included.`,
   );
-  for (const { contact_id: contact, message } of failures.slice(0, SHOWN)) say(`  ${paint("red", "refused")}  ${contact}  ${message}`);
+  for (const { contact_id: contact, category, message } of failures.slice(0, SHOWN))
+    say(`  ${paint("red", "refused")}  ${contact}  ${category}: ${message}`);
   if (failures.length > SHOWN) say(paint("dim", `  ${failures.length - SHOWN} more: GET /v1/crm/syncs/${SYNC}/failures`));
 
   chapter(3, "A person changes a contact in the CRM; the CRM says so, signed, and it is taken over.");
