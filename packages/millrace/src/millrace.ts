@@ -3,6 +3,7 @@ import { assertDeclared } from "./contract/declared.ts";
 import { logLine } from "./contract/log-line.ts";
 import { Counter } from "./counters/counter.ts";
 import type { EngineRoutesOptions } from "./http/engine-routes.ts";
+import { loadRoutes } from "./http/lazy-routes.ts";
 import { armKeeper, keeperOf } from "./keeper/client.ts";
 import { type Duties, keeper } from "./keeper/keeper.ts";
 import { RateLimit } from "./limits/rate-limit.ts";
@@ -79,7 +80,7 @@ type Handling<Env> = Pick<MillraceOptions<Env>, "http" | "fetch" | "queue" | "sc
 
 function handlerOf<Env extends object>(app: Catalog, { http, fetch, queue, scheduled }: Handling<Env>): Handler<Env> {
   const consume = dispatch(app);
-  let routes: ReturnType<typeof loadRoutes> | undefined;
+  let routes: ReturnType<Awaited<ReturnType<typeof loadRoutes>>> | undefined;
   const begin = (env: Env, ctx: ExecutionContext): EngineEnv => {
     const own = env as unknown as EngineEnv;
     armKeeper(own, ctx);
@@ -91,8 +92,10 @@ function handlerOf<Env extends object>(app: Catalog, { http, fetch, queue, sched
       const own = begin(env, ctx);
       const { pathname } = new URL(request.url);
       if (fetch !== undefined && !ENGINE_PATHS.test(pathname)) return fetch(request, env, ctx);
-      routes ??= loadRoutes(app, http);
-      const api = await routes;
+      // The HTTP API is large, and many isolates never get a request for it.
+      const build = await loadRoutes();
+      routes ??= build(app, http ?? {}, new WeakSet());
+      const api = routes;
       const isOurs = fetch === undefined || METHODS.some((method) => api.router.match(method, pathname)[0].some(isRoute));
       return isOurs ? api.fetch(request, own, ctx) : fetch(request, env, ctx);
     },
@@ -111,12 +114,6 @@ const METHODS = ["GET", "POST", "PUT", "DELETE"];
 
 /** False for middleware. */
 const isRoute = ([[, { method }]]: readonly [readonly [unknown, { method: string }], ...unknown[]]): boolean => method !== "ALL";
-
-/** The HTTP API is large, and many isolates never get a request for it. */
-async function loadRoutes(app: Catalog, options: EngineRoutesOptions = {}) {
-  const { builtRoutes } = await import("./http/engine-routes.ts");
-  return builtRoutes(app, options, new WeakSet());
-}
 
 /** Each workflow in the starts of its queue's consumer; a queue without one gets it. */
 function withStarts(consumers: readonly ConsumerDefinition[], workflows: readonly AnyWorkflow[]): ConsumerDefinition[] {

@@ -5,6 +5,14 @@ import type { EngineRoutesOptions } from "./engine-routes.ts";
 import type { HttpEnv } from "./env.ts";
 import { assertOpen } from "./first-command.ts";
 
+let builder: typeof import("./engine-routes.ts").builtRoutes | undefined;
+
+/** Loads the code of the routes: the first request does, or tests before it. Requests share no promise: each has its own context. */
+export async function loadRoutes(): Promise<NonNullable<typeof builder>> {
+  builder ??= (await import("./engine-routes.ts")).builtRoutes;
+  return builder;
+}
+
 /**
  * The engine's routes under /v1, /metrics, /healthz, /problems and /openapi.json, with tokens, limits and problem details. They are a Worker's
  * `fetch`, or any Hono app mounts them at its root: `app.route("/", engineRoutes(catalog))`. The first request builds them, so that a Worker
@@ -18,8 +26,8 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
   const routes = new Hono<HttpEnv>();
   // A separate app: the outer app may come from another copy of Hono, and contexts of two copies do not mix.
   routes.use(async (context, next) => {
-    const { builtRoutes } = await import("./engine-routes.ts");
-    built ??= builtRoutes(catalog, options, unmatched);
+    const build = builder ?? (await loadRoutes());
+    built ??= build(catalog, options, unmatched);
     const { raw } = context.req;
     const answer = await built.fetch(raw, context.env, executionOf(context));
     if (!unmatched.has(raw)) return answer;
