@@ -59,12 +59,6 @@ const VALID = new Set([undefined, "valid", "unknown"]);
 /** One session per account and isolate: Bluesky allows 30 logins in five minutes and 300 a day, far fewer than posts. */
 const sessions = new Map<string, Session & { expiresAt: number }>();
 
-/** The login of an account that is under way. Posts that need a session meanwhile wait for it, and send no login of their own. */
-const logins = new Map<string, Promise<Session>>();
-
-/** A login of another post may die with its invocation and never answer. After this wait, another post logs in. */
-const LOGIN_WAIT_MS = 10_000;
-
 /** Bluesky and any other AT Protocol server, by `com.atproto.repo.putRecord` and `deleteRecord`. */
 export function blueskySocial(upstream: Upstream, handle: string): Social {
   const account = JSON.stringify([upstream.url, handle, upstream.credential.value]);
@@ -89,22 +83,6 @@ export function blueskySocial(upstream: Upstream, handle: string): Social {
     return session;
   }
 
-  /** A session of one login. Its failure is the failure of every post that waits for it. */
-  async function logIn(options: CallOptions): Promise<Session> {
-    for (;;) {
-      const underWay = logins.get(account);
-      if (!underWay) break;
-      const session = await orGiveUp(underWay);
-      if (session) return session;
-      if (logins.get(account) === underWay) logins.delete(account);
-    }
-    const login = openSession(options).finally(() => {
-      if (logins.get(account) === login) logins.delete(account);
-    });
-    logins.set(account, login);
-    return login;
-  }
-
   /** Calls a procedure on the account's records. */
   async function call<T>(procedure: string, input: (did: string) => object, answer: z.ZodType<T>, options: CallOptions): Promise<T> {
     const within = (session: Session, stale?: typeof staleSession) =>
@@ -127,13 +105,10 @@ export function blueskySocial(upstream: Upstream, handle: string): Social {
         return await within(cached, staleSession);
       } catch (error) {
         if (codeOf(error) !== "unauthorized") throw error;
-        // A late answer may mean a session that another post has replaced. The newer session remains.
-        if (sessions.get(account) === cached) sessions.delete(account);
-        const newer = sessions.get(account);
-        if (newer) return within(newer);
+        sessions.delete(account);
       }
     }
-    return within(await logIn(options));
+    return within(await openSession(options), undefined);
   }
 
   return {
@@ -151,16 +126,6 @@ export function blueskySocial(upstream: Upstream, handle: string): Social {
       await call("com.atproto.repo.deleteRecord", (repo) => ({ repo, collection: COLLECTION, rkey }), z.looseObject({}), options);
     },
   };
-}
-
-/** The session of a login that another post has sent. Undefined for a login that does not answer in time. */
-async function orGiveUp(login: Promise<Session>): Promise<Session | undefined> {
-  const answered = new AbortController();
-  try {
-    return await Promise.race([login, scheduler.wait(LOGIN_WAIT_MS, { signal: answered.signal }).then(() => undefined)]);
-  } finally {
-    answered.abort();
-  }
 }
 
 function requireRecordKey(rkey: string): void {

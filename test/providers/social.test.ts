@@ -1,6 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { recordKey, social } from "../../src/providers/index.ts";
 import { linkFacets } from "../../src/providers/link-facets.ts";
 import { blueskySocial } from "../../src/providers/social.ts";
@@ -142,65 +142,6 @@ describe("AT Protocol sessions", () => {
     await port.post(await postOf("1"), { key: "k1" });
     await port.post(await postOf("2"), { key: "k2" });
     expect(bearers(server.requests)).toEqual([null, "Bearer one", "Bearer one", null, "Bearer two"]);
-  });
-
-  /** A server that ends its sessions early at `end`. Its answers come a moment later. */
-  function forgetful() {
-    const server = scripted();
-    let [opened, ended] = [0, 0];
-    return Object.assign(server, {
-      end() {
-        ended = opened;
-      },
-      async fetch(request: Request): Promise<Response> {
-        server.requests.push(request);
-        const bearer = request.headers.get("authorization");
-        await scheduler.wait(20);
-        if (bearer === null) return session(String(++opened));
-        return Number(bearer.slice("Bearer ".length)) > ended ? written() : Response.json({ error: "ExpiredToken" }, { status: 400 });
-      },
-    });
-  }
-
-  it("are opened by one login for all posts that go out together, at first and when one ended early", async () => {
-    const server = forgetful();
-    const posts = await Promise.all(Array.from({ length: 30 }, (_, index) => postOf(`${index}`)));
-    const all = () => Promise.all(posts.map((post) => blueskySocial(server, "crowd.example.com").post(post, { key: post.rkey })));
-    const logins = () => bearers(server.requests.splice(0)).filter((bearer) => bearer === null).length;
-    await all();
-    expect(logins()).toBe(1);
-    server.end();
-    await all();
-    expect(logins()).toBe(1);
-  });
-
-  it("stay where a late answer says that the one before has ended", async () => {
-    const late = Promise.withResolvers<Response>();
-    const stale = () => Response.json({ error: "ExpiredToken" }, { status: 400 });
-    const answers = [session("one"), written(), late.promise, stale(), session("two"), written(), written(), written()];
-    const server = { ...scripted(), requests: [] as Request[] };
-    server.fetch = async (request) => {
-      server.requests.push(request);
-      return (await answers.shift()) ?? Response.error();
-    };
-    const port = blueskySocial(server, "late.example.com");
-    await port.post(await postOf("1"), { key: "k1" });
-    const slow = port.post(await postOf("2"), { key: "k2" });
-    await port.post(await postOf("3"), { key: "k3" });
-    late.resolve(stale());
-    await slow;
-    await port.post(await postOf("4"), { key: "k4" });
-    expect(bearers(server.requests).slice(2)).toEqual(["Bearer one", "Bearer one", null, "Bearer two", "Bearer two", "Bearer two"]);
-  });
-
-  it("are opened by the next post where a login never answers", async () => {
-    const server = scripted(session("two"), written());
-    const dead = { ...server, fetch: () => new Promise<Response>(() => undefined) };
-    const wait = vi.spyOn(scheduler, "wait").mockResolvedValue(undefined);
-    onTestFinished(() => wait.mockRestore());
-    void blueskySocial(dead, "dead.example.com").post(await postOf("1"), { key: "k1" });
-    await blueskySocial(server, "dead.example.com").post(await postOf("2"), { key: "k2" });
-    expect(bearers(server.requests)).toEqual([null, "Bearer two"]);
   });
 
   it("are not the cure for a fresh refusal", async () => {
