@@ -23,7 +23,7 @@ beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), "millrace-package-"));
   mkdirSync(installed(), { recursive: true });
   execFileSync(process.execPath, [join(PACKAGE, "build/package.ts"), join(installed(), "dist")], { stdio: "pipe" });
-  cpSync(join(PACKAGE, "package.json"), join(installed(), "package.json"));
+  for (const file of ["package.json", "millrace.js"]) cpSync(join(PACKAGE, file), join(installed(), file));
   files = readdirSync(installed(), { recursive: true, encoding: "utf8" });
   const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8"));
   for (const name of [...Object.keys({ ...dependencies, ...peerDependencies }), "@cloudflare/workers-types"]) {
