@@ -12,6 +12,7 @@ import { sayJson, tell, typedJson } from "./words.ts";
 interface Promised {
   action_id: string;
   from?: string | null;
+  follows?: string;
 }
 
 type Common = "reason" | "dry-run" | "wait";
@@ -41,7 +42,9 @@ function act<Own extends string = never>(name: string, { does, done, options, bo
       const path = pathOf("instances", id, `/${name}`);
       if (isDryRun) return sayPlan(await asked.api.send<Plan>(path, { ...own, reason, dry_run: true }), asked.isJson);
       const promised = await asked.api.act<Promised>(path, { ...own, reason });
-      tell(oneLine(`${done}${promised.from ? `, from “${promised.from}”` : ""}.`));
+      // From its beginning, reads and sleeps are repeated.
+      const follows = promised.from === null && promised.follows ? ` ${promised.follows}` : "";
+      tell(oneLine(`${done}${promised.from ? `, from “${promised.from}”` : ""}.${follows}`));
       if (comesTo) return goesOn(asked, id, promised, comesTo);
       if (asked.isJson) sayJson(promised);
       return 0;

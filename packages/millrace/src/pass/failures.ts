@@ -56,8 +56,8 @@ export class Failures {
   /**
    * Why the run ended with this error: its step's last attempt, also where the code threw an error of its own with that one as its `cause`;
    * of several the one that the code heard of last (`heard`: in that order), because it may have gone on from the others; or the workflow's
-   * own code. Undefined when the platform gave a step up for reasons of its own (an eviction, a deploy): it will pass
-   * here again, and if it does not, the keeper asks it.
+   * own code. Undefined when the platform gave a step up before its last
+   * attempt by the code's count, which a deployment may have raised: the keeper asks the platform then.
    */
   reasonFor(error: unknown, heard: readonly string[] = []): Failure | undefined {
     const causes = causesOf(error).filter((cause) => this.#heard.has(cause));

@@ -14,7 +14,8 @@ export const REMEMBERED_DAYS = 30;
 /** How long the platform keeps the result and the history of complete runs, by the name of their workflow, in milliseconds. */
 const results = new Map<string, number>();
 
-const DEFAULT_RESULT_MS = 86_400_000;
+/** Longer than the 26 hours within which the reconciliation asks the platform about each end. */
+const DEFAULT_RESULT_MS = 2 * 86_400_000;
 
 /** The definition of a workflow says how long its results are kept. The row of an instance names its workflow only. */
 export function keepResultsFor(workflow: string, ms: number | undefined): void {

@@ -48,7 +48,7 @@ export interface WorkflowDefinition<Payload = unknown, Type extends string = str
    */
   readonly deadline?: Duration;
   /**
-   * How long the platform keeps the result and the history of a complete run: 1 hour to 30 days. Its storage is billed. Default: 1 day. A
+   * How long the platform keeps the result and the history of a complete run: 1 hour to 30 days. Its storage is billed. Default: 2 days. A
    * failed run is kept for 30 days, so that a retry can start from its steps.
    */
   readonly keepResult?: Duration;
