@@ -22,7 +22,7 @@ quickenPool();
 roomForTheYoung();
 await builtConsole();
 
-const migrations = await readD1Migrations("migrations");
+const migrations = [...(await readD1Migrations("packages/millrace/migrations")), ...(await readD1Migrations("migrations"))];
 const probeMigrations = [...migrations, ...(await readD1Migrations("test/probe"))];
 
 /**

@@ -1,7 +1,8 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { dirname, join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import { existsSync, mkdirSync, rmSync } from "node:fs";
+import { dirname } from "node:path";
+import type { DatabaseSync } from "node:sqlite";
 import { misused, numberOption, readOptions } from "../packages/millrace/cli/options.ts";
+import { MIGRATION_FOLDERS, openMigrated } from "../test/migrations.ts";
 import { fillStatements, PORTION } from "./fill/statements.ts";
 
 // node bench/fill.ts: a database with a million instances, three million entries and a hundred thousand dead letters, in minutes.
@@ -30,7 +31,15 @@ for (let from = 0; from < of; from += PORTION) {
   console.error(`${to} of ${of} instances after ${Math.round((Date.now() - began) / 1000)} s`);
 }
 const count = (table: string) => database.prepare(`SELECT count(*) AS rows FROM ${table}`).get()?.rows;
-for (const table of ["instances", "inbox", "dead_letters", "approvals", "actions", "tombstones", "stated_events"]) {
+for (const table of [
+  "millrace_instances",
+  "millrace_inbox",
+  "millrace_dead_letters",
+  "millrace_approvals",
+  "millrace_actions",
+  "millrace_tombstones",
+  "millrace_stated_events",
+]) {
   console.log(`${table} ${count(table)}`);
 }
 database.close();
@@ -38,15 +47,12 @@ database.close();
 function openDatabase(file: string): DatabaseSync {
   const isNew = !existsSync(file);
   mkdirSync(dirname(file), { recursive: true });
-  const opened = new DatabaseSync(file);
-  opened.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA cache_size = -200000;");
-  if (!isNew) return opened;
   try {
-    const migrations = join(import.meta.dirname, "..", "migrations");
-    for (const name of readdirSync(migrations).sort()) opened.exec(readFileSync(join(migrations, name), "utf8"));
+    const opened = openMigrated(file, isNew ? MIGRATION_FOLDERS : []);
+    opened.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA cache_size = -200000;");
     return opened;
   } catch (error) {
-    rmSync(file);
+    if (isNew) rmSync(file);
     throw error;
   }
 }

@@ -17,7 +17,10 @@ export async function recorderRate(env: EngineEnv, count: number, shards: number
     }),
   );
   const seconds = (performance.now() - start) / 1000;
-  const [found] = await query<{ rows: number }>(env.DB, sql`SELECT count(*) AS rows FROM inbox WHERE step = ${series} AND state = 'done'`);
+  const [found] = await query<{ rows: number }>(
+    env.DB,
+    sql`SELECT count(*) AS rows FROM millrace_inbox WHERE step = ${series} AND state = 'done'`,
+  );
   if (found?.rows !== count) throw new Error(`Only ${found?.rows} of ${count} outcomes were recorded.`);
   return count / seconds;
 }

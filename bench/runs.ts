@@ -48,7 +48,9 @@ export async function engineRuns(env: BenchEnv, count: number, series: string, c
   const start = Date.now();
   for (let at = 0; at < count; at += 100) await startInstances(env, accepted.slice(at, at + 100), "first");
   await allEnded(ids);
-  while (await env.DB.prepare("SELECT 1 FROM instances WHERE correlation_id = ?1 AND status <> 'complete' LIMIT 1").bind(series).first())
+  while (
+    await env.DB.prepare("SELECT 1 FROM millrace_instances WHERE correlation_id = ?1 AND status <> 'complete' LIMIT 1").bind(series).first()
+  )
     await scheduler.wait(5);
   return count / ((Date.now() - start) / 1000);
 }

@@ -5,7 +5,7 @@ import type { BenchEnv } from "./runs.ts";
 
 /** What is shown of the newest runs, all together; and how many steps the platform itself remembers of them. */
 export async function shownCost(env: BenchEnv, count: number) {
-  const { results } = await env.DB.prepare("SELECT id, workflow FROM instances ORDER BY rowid DESC LIMIT ?1")
+  const { results } = await env.DB.prepare("SELECT id, workflow FROM millrace_instances ORDER BY rowid DESC LIMIT ?1")
     .bind(count)
     .all<{ id: string; workflow: string }>();
   const ids = results.map(({ id }) => id);

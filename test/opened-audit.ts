@@ -3,8 +3,8 @@ import { env } from "cloudflare:workers";
 /** Runs a statement that the audit's triggers refuse otherwise: a test ages rows of `actions`, or removes its own. */
 export async function withAuditOpen(statement: string, ...params: unknown[]): Promise<void> {
   await env.DB.batch([
-    env.DB.prepare("INSERT INTO audit_opened (id) VALUES (1)"),
+    env.DB.prepare("INSERT INTO millrace_audit_opened (id) VALUES (1)"),
     env.DB.prepare(statement).bind(...params),
-    env.DB.prepare("DELETE FROM audit_opened"),
+    env.DB.prepare("DELETE FROM millrace_audit_opened"),
   ]);
 }

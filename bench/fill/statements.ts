@@ -43,36 +43,36 @@ export function fillStatements({ tenantId, mark, from, to, of }: Portion): strin
     'traceparent', '00-' || ${id()} || '-b7ad6b7169203331-01')`;
   const far = "(unixepoch() + 86400) * 1000";
   return [
-    `INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint,
+    `INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint,
        envelope, status, deliveries, error, accepted_at, updated_at, check_at, seen)
      ${numbers()} SELECT ${id()}, ${tenant}, ${workflow}, ${type}, ${key}, ${job}, ${cause}, 'acme/word-' || (i % 5000), ${hash},
        ${envelope}, ${status}, 1, iif(i % 1000 < 2, '{"step":"put page","code":"step_failed","message":"It broke.","attempts":3}', NULL),
        ${at}, ${at} + 4000, iif(i % 1000 IN (6, 7), ${far}, NULL), iif(i % 1000 IN (6, 7), 1, 0) FROM n`,
     ...["decide", "put page", "announce"].map(
       (step, position) =>
-        `INSERT INTO inbox (instance_id, step, position, class, state, epoch, token, output, messages, updated_at)
+        `INSERT INTO millrace_inbox (instance_id, step, position, class, state, epoch, token, output, messages, updated_at)
          ${numbers()} SELECT ${id()}, '${step}', ${position}, ${position === 2 ? `iif(i % 10000 = 5, 'once', 'commit')` : "'commit'"},
            ${position === 2 ? `iif(i % 10000 = 5, 'in_doubt', 'done')` : "'done'"}, 1, ${hash}, '{"url":"/pages/acme/word"}',
            ${position === 1 ? `iif(i % 8 < 7, json_array(json_object('kind', 'command', 'message_type', 'content.publish', 'idempotency_key', 'acme/first/word-' || ${text(mark)} || '-' || (i + 1), 'causation_id', ${id()} || '/put page', 'subject', 'acme', 'created_at', '2026-10-01T09:30:00.000Z')), NULL)` : "NULL"},
            ${at} + ${position + 1}000 FROM n`,
     ),
-    `INSERT INTO dead_letters (id, tenant_id, queue, message_type, idempotency_key, correlation_id, instance_id, body, reason, error,
+    `INSERT INTO millrace_dead_letters (id, tenant_id, queue, message_type, idempotency_key, correlation_id, instance_id, body, reason, error,
        attempts, first_at, captured_at, state, settled_at)
      ${numbers(10)} SELECT ${id()}, ${tenant.replaceAll("i % 10 < 7", "i / 10 % 10 < 7")},
        CASE i / 10 % 3 WHEN 0 THEN 'gatherfeed-commands' WHEN 1 THEN 'publish-commands' ELSE 'brand-events' END, ${type}, ${key}, ${job},
        NULL, ${envelope}, CASE i / 10 % 5 WHEN 0 THEN 'invalid_payload' WHEN 1 THEN 'idempotency_key_reused' ELSE 'exhausted' END,
        'It broke.', 4, ${at}, ${at} + 60000, CASE i / 10 % 20 WHEN 0 THEN 'open' WHEN 1 THEN 'skipped' ELSE 'replayed' END, ${at} + 90000
      ${some(10)}`,
-    `INSERT INTO approvals (instance_id, step, id, tenant_id, workflow, question, state, otherwise, due_at, asked_at, decided_at)
+    `INSERT INTO millrace_approvals (instance_id, step, id, tenant_id, workflow, question, state, otherwise, due_at, asked_at, decided_at)
      ${numbers(50)} SELECT ${id()}, 'ask', ${id()} || '-0a1b2c3d4e5f6071', ${tenant.replaceAll("i % 10 < 7", "i / 50 % 10 < 7")}, 'publish-article',
        'May it be published?', iif(i % 5000 = 0, 'pending', 'approved'), 'reject', ${far}, ${at}, iif(i % 5000 = 0, NULL, ${at} + 1000)
      ${some(50)}`,
-    `INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, result, at, applied_at)
+    `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, instance_id, reason, result, at, applied_at)
      ${numbers(100)} SELECT ${id()}, ${tenant.replaceAll("i % 10 < 7", "i / 100 % 10 < 7")}, 'ada', 'retry', ${id()}, ${id()}, 'because', 'applied',
        ${at}, ${at} ${some(100)}`,
-    `INSERT INTO tombstones (id, fingerprint, pruned_day)
+    `INSERT INTO millrace_tombstones (id, fingerprint, pruned_day)
      ${numbers(5)} SELECT unhex(substr(${hash}, 3, 32)), unhex(${hash}), unixepoch() / 86400 - 5 ${some(5)}`,
-    `INSERT INTO stated_events (id, fingerprint, said, correlation_id, stated_at)
+    `INSERT INTO millrace_stated_events (id, fingerprint, said, correlation_id, stated_at)
      ${numbers(20)} SELECT unhex(substr(${hash}, 5, 32)), unhex(${hash}), unhex(${id()}), NULL, ${at} ${some(20)}`,
   ];
 }

@@ -11,7 +11,7 @@ describe("Questions to people over HTTP", () => {
     const ids = [];
     for (const state of ["pending", "approved", "pending"]) {
       const id = await seedApproval(caller.tenantId, { state });
-      await env.DB.prepare("UPDATE approvals SET asked_at = ?2 WHERE id = ?1").bind(id, ids.push(id)).run();
+      await env.DB.prepare("UPDATE millrace_approvals SET asked_at = ?2 WHERE id = ?1").bind(id, ids.push(id)).run();
     }
     const listed = async (query: string) => (await caller.get(`/v1/approvals?${query}`)).body.items.map(({ id }: Json) => id);
     expect(await listed("")).toEqual(ids.toReversed());

@@ -90,10 +90,10 @@ describe("The audit", () => {
       "token_id = NULL",
       "result = 'failed'",
     ]) {
-      await expect(tried(`UPDATE actions SET ${change} WHERE id = ?1`), change).rejects.toThrow("The audit is only added to");
+      await expect(tried(`UPDATE millrace_actions SET ${change} WHERE id = ?1`), change).rejects.toThrow("The audit is only added to");
     }
-    await expect(tried("DELETE FROM actions WHERE id = ?1")).rejects.toThrow("The audit is only added to");
-    await tried(`INSERT OR REPLACE INTO actions (id, tenant_id, actor, verb, target, reason, result, at)
+    await expect(tried("DELETE FROM millrace_actions WHERE id = ?1")).rejects.toThrow("The audit is only added to");
+    await tried(`INSERT OR REPLACE INTO millrace_actions (id, tenant_id, actor, verb, target, reason, result, at)
       VALUES (?1, '${caller.tenantId}', 'eve', 'skip', 'x', 'r', 'applied', 1)`);
     expect(await auditOf(caller)).toEqual([row]);
   });

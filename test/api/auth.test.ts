@@ -45,7 +45,7 @@ const body = (method: string, path = "") =>
 describe("A token", () => {
   it("is stored as a hash only", async () => {
     const { token, tenantId } = await callerWith();
-    const row = await env.DB.prepare("SELECT * FROM tokens WHERE tenant_id = ?1").bind(tenantId).first();
+    const row = await env.DB.prepare("SELECT * FROM millrace_tokens WHERE tenant_id = ?1").bind(tenantId).first();
     const [, id, secret] = /^mr_([0-9a-f]{16})_(.{43})$/.exec(token) ?? [];
     expect(row?.id).toBe(id);
     expect(JSON.stringify(row)).not.toContain(secret);

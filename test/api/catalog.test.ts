@@ -55,7 +55,7 @@ describe("The catalog", () => {
     const emits = async () => named((await caller.get("/v1/catalog")).body.workflows, "research-keyword").emits;
     const before = await emits();
     const counted = `json_insert(messages, '$[#]', json('{"message_type":"word.found","left_out":3}'))`;
-    await env.DB.prepare(`UPDATE inbox SET messages = ${counted} WHERE instance_id = ?1 AND messages LIKE '[{%'`)
+    await env.DB.prepare(`UPDATE millrace_inbox SET messages = ${counted} WHERE instance_id = ?1 AND messages LIKE '[{%'`)
       .bind(body.instance_id)
       .run();
     expect((await caller.get(`/v1/instances/${body.instance_id}/events`)).body).toMatchObject({ truncated: true });

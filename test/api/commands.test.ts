@@ -25,7 +25,9 @@ describe("POST /v1/commands", () => {
     const command = { ...research(fresh()), correlation_id: "job 7", causation_id: "a click", schema_version: 1, delay_seconds: 3600 };
     const { body } = await caller.post("/v1/commands", command, { traceparent: trace });
     expect(body.correlation_id).toBe("job 7");
-    const row = await env.DB.prepare("SELECT envelope FROM instances WHERE id = ?1").bind(body.instance_id).first<{ envelope: string }>();
+    const row = await env.DB.prepare("SELECT envelope FROM millrace_instances WHERE id = ?1")
+      .bind(body.instance_id)
+      .first<{ envelope: string }>();
     const envelope = JSON.parse(row?.envelope ?? "");
     expect(envelope).toMatchObject({ causation_id: "a click", source: "api/ada", tenant_id: caller.tenantId });
     expect(envelope.traceparent).toMatch(/^00-0af7651916cd43dd8448eb211c80319c-[0-9a-f]{16}-01$/);
@@ -58,7 +60,7 @@ describe("POST /v1/commands", () => {
     };
     expect(await repeated(done)).toEqual(["complete", null]);
 
-    await env.DB.prepare("UPDATE instances SET status = 'errored' WHERE id = ?1").bind(done.body.instance_id).run();
+    await env.DB.prepare("UPDATE millrace_instances SET status = 'errored' WHERE id = ?1").bind(done.body.instance_id).run();
     expect(await repeated(done)).toEqual(["errored", null]);
 
     const before = Date.now();

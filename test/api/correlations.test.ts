@@ -18,7 +18,7 @@ async function pages(caller: Caller, job: string, limit = 50): Promise<Json[]> {
 /** Gives instances a job and a place in its time. */
 async function belong(job: string, ids: readonly string[], causes: readonly string[] = []): Promise<void> {
   for (const [index, id] of ids.entries()) {
-    await env.DB.prepare("UPDATE instances SET correlation_id = ?2, accepted_at = ?3, causation_id = ?4 WHERE id = ?1")
+    await env.DB.prepare("UPDATE millrace_instances SET correlation_id = ?2, accepted_at = ?3, causation_id = ?4 WHERE id = ?1")
       .bind(id, job, 1_790_000_000_000 + index, causes[index] ?? "request/1")
       .run();
   }
@@ -70,13 +70,13 @@ it("a job of ten thousand members is read in pages that are as small as those of
   const like = await seedInstance(caller.tenantId);
   await env.DB.prepare(
     `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
-     INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
+     INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
      SELECT substr(hex(?2) || printf('%032d', i), -32), ?1, 'research-keyword', 'research.requested', i, ?2, 'request/1', 's', 'f', '{}',
        iif(i % 100 = 0, 'errored', 'complete'), 1790000000000 + i / 3, 1790000000000 + i FROM n`,
   )
     .bind(caller.tenantId, job)
     .run();
-  await env.DB.prepare("DELETE FROM instances WHERE id = ?1").bind(like).run();
+  await env.DB.prepare("DELETE FROM millrace_instances WHERE id = ?1").bind(like).run();
   const [first, ...others] = await pages(caller, job, 200);
   expect(first.summary).toMatchObject({ open: false, more: true });
   expect(first.summary.instances.map(({ status, count }: Json) => [status, count])).toEqual([
@@ -97,7 +97,7 @@ it("dead letters stand among the members of their job, behind what emitted them"
   await belong(job, [id]);
   const body = { ...envelopeFor(caller.tenantId, "k"), causation_id: `${id}/put page` };
   const letter = await seedLetter(caller.tenantId, { body });
-  await env.DB.prepare("UPDATE dead_letters SET correlation_id = ?2, idempotency_key = 'k' WHERE id = ?1").bind(letter, job).run();
+  await env.DB.prepare("UPDATE millrace_dead_letters SET correlation_id = ?2, idempotency_key = 'k' WHERE id = ?1").bind(letter, job).run();
   const [{ items, summary }]: Json[] = await pages(caller, job);
   expect(items.map(({ node }: Json) => node)).toEqual([id, letter]);
   expect(items[1]).toMatchObject({ kind: "dead_letter", status: "open", name: "gatherfeed-commands", from_instance: id, step: "put page" });
@@ -115,7 +115,7 @@ it("what one instance emitted in hundreds is told as a few and counted by type",
     message_type: index < 3 ? "research.requested" : "content.publish",
   }));
   await env.DB.prepare(
-    `INSERT INTO inbox (instance_id, step, position, class, state, epoch, token, messages, updated_at)
+    `INSERT INTO millrace_inbox (instance_id, step, position, class, state, epoch, token, messages, updated_at)
      VALUES (?1, 'fan out', 0, 'commit', 'done', 1, 't', ?2, 1790000000000)`,
   )
     .bind(id, JSON.stringify(messages))

@@ -145,7 +145,7 @@ describe("A dead letter", () => {
     expect([first.status, first.body]).toEqual([200, { action_id: expect.any(String), skipped: true }]);
     expect((await caller.post(`/v1/dead-letters/${id}/skip`, { reason: "again" })).body.skipped).toBe(false);
     expect((await caller.post(`/v1/dead-letters/${id}/replay`, { reason: "oh" })).body).toMatchObject({ sent: false });
-    const { results } = await env.DB.prepare("SELECT state FROM dead_letters WHERE id = ?1").bind(id).all();
+    const { results } = await env.DB.prepare("SELECT state FROM millrace_dead_letters WHERE id = ?1").bind(id).all();
     expect(results).toEqual([{ state: "skipped" }]);
   });
 
@@ -164,7 +164,7 @@ describe("A dead letter", () => {
     const long = `${fresh()}\ud83d${"n".repeat(9000)}`;
     const names = { idempotency_key: long, correlation_id: long, message_type: long };
     const id = await seedLetter(caller.tenantId, { body: { ...envelopeFor(caller.tenantId, fresh()), ...names } });
-    await env.DB.prepare("UPDATE dead_letters SET idempotency_key = ?2, correlation_id = ?2, message_type = ?2 WHERE id = ?1")
+    await env.DB.prepare("UPDATE millrace_dead_letters SET idempotency_key = ?2, correlation_id = ?2, message_type = ?2 WHERE id = ?1")
       .bind(id, long)
       .run();
     expect((await caller.post(`/v1/dead-letters/${id}/skip`, { reason: "of no use" })).body).toMatchObject({ skipped: true });
@@ -191,7 +191,7 @@ it("letters of a rare queue or reason are found page by page, each of which look
   ] as const) {
     await env.DB.prepare(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 6000)
-       INSERT INTO dead_letters (id, tenant_id, queue, body, reason, attempts, first_at, captured_at)
+       INSERT INTO millrace_dead_letters (id, tenant_id, queue, body, reason, attempts, first_at, captured_at)
        SELECT ?1 || '-' || CAST(?3 AS INTEGER) || '-' || i, ?2, iif(i % 3000 = ?3 % 3000, ?1, 'usual'), '{}', 'exhausted', 1, 1, 1790000000000 + i FROM n`,
     )
       .bind(rare, tenant, of)
@@ -204,7 +204,7 @@ it("letters of a rare queue or reason are found page by page, each of which look
     pages.push(body.items.map(({ id }: Json) => id));
     cursor = body.next_cursor;
   }
-  await env.DB.prepare("DELETE FROM dead_letters WHERE id LIKE ?1 || '-%'").bind(rare).run();
+  await env.DB.prepare("DELETE FROM millrace_dead_letters WHERE id LIKE ?1 || '-%'").bind(rare).run();
   expect(pages.length).toBeGreaterThan(1);
   expect(pages.flat()).toEqual([`${rare}-6000-6000`, `${rare}-7-3007`, `${rare}-6000-3000`, `${rare}-7-7`]);
 });

@@ -7,7 +7,7 @@ import { seedEffect, seedInstance } from "./seed.ts";
 async function doubtful(caller: Caller) {
   const { body } = await caller.ask(fresh());
   await reaches(caller, body.instance_id, "complete");
-  await env.DB.prepare("UPDATE instances SET status = 'in_doubt' WHERE id = ?1").bind(body.instance_id).run();
+  await env.DB.prepare("UPDATE millrace_instances SET status = 'in_doubt' WHERE id = ?1").bind(body.instance_id).run();
   return { instanceId: body.instance_id, key: await seedEffect(body.instance_id) };
 }
 

@@ -109,7 +109,9 @@ describe("A callback_url", () => {
   it("that a producer wrote into a queue itself is judged before the call: it is never made, and its instance says why", async () => {
     const caller = await callerWith();
     const { body } = await caller.ask(fresh());
-    const row = await env.DB.prepare("SELECT envelope FROM instances WHERE id = ?1").bind(body.instance_id).first<{ envelope: string }>();
+    const row = await env.DB.prepare("SELECT envelope FROM millrace_instances WHERE id = ?1")
+      .bind(body.instance_id)
+      .first<{ envelope: string }>();
     const keyword = fresh();
     const own = { idempotency_key: keyword, subject: `acme/${keyword}`, payload_inline: { brand: "acme", keyword, cycle: "first" } };
     const url = "http://169.254.169.254/latest/meta-data/";

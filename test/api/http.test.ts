@@ -74,13 +74,13 @@ describe("A database whose migrations are not applied", () => {
   }
 
   it.each([
-    ["the engine's", "schedules", "0013_schedules"],
-    ["the app's", "brands", "0009_brands"],
+    ["the engine's", "millrace_waits_open", "0001_millrace"],
+    ["the app's", "webhook_endpoints", "0001_app"],
   ])("of %s own is named by /healthz, and by the refusal of a token (500)", async (_, table, migration) => {
     const ask = without(table);
     const unhealthy = expectProblem(await ask("/healthz"), 500, "config_invalid");
     expect(unhealthy.detail).toContain(`The database lacks ${table}, which the migration ${migration} makes.`);
-    expect(unhealthy.detail).toContain("wrangler d1 migrations apply DB");
+    expect(unhealthy.detail).toContain("millrace migrate");
     const sent: Record<string, string>[] = [{}, { authorization: "Bearer x" }, { authorization: `Bearer mr_${"a".repeat(60)}` }];
     for (const headers of sent) {
       expect(expectProblem(await ask("/v1/instances", headers), 500, "config_invalid").detail).toBe(unhealthy.detail);
@@ -124,7 +124,7 @@ describe("What is our fault", () => {
   });
 
   it("names the migrations when a table is missing", async () => {
-    const { answer } = await overBroken("D1_ERROR: no such table: actions: SQLITE_ERROR", "/v1/audit");
+    const { answer } = await overBroken("D1_ERROR: no such table: millrace_actions: SQLITE_ERROR", "/v1/audit");
     expect(expectProblem(answer, 500, "config_invalid").detail).toContain("migrations");
     const column = await overBroken("D1_ERROR: no such column: skipped_over at offset 7: SQLITE_ERROR", "/v1/audit");
     expect(expectProblem(column.answer, 500, "config_invalid").detail).toContain("migrations");

@@ -229,7 +229,7 @@ describe("GET /v1/audit", () => {
   it("lists newest first, page by page, each once", async () => {
     const caller = await callerWith();
     const insert = env.DB.prepare(
-      `INSERT INTO actions (id, tenant_id, actor, verb, target, reason, result, at) VALUES (?1, ?2, 'ada', 'skip', 'x', 'r', 'applied', ?3)`,
+      `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, reason, result, at) VALUES (?1, ?2, 'ada', 'skip', 'x', 'r', 'applied', ?3)`,
     );
     await env.DB.batch([3, 3, 3, 1, 7].map((at) => insert.bind(crypto.randomUUID(), caller.tenantId, at)));
     const seen: Json[] = [];

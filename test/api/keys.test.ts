@@ -40,7 +40,7 @@ it("a key whose instance was pruned is held by its tombstone, of the tenant alon
   const key = fresh("order");
   const id = instanceId(caller.tenantId, "research-keyword", key);
   const day = Math.floor(Date.now() / DAY_MS) - 10;
-  await env.DB.prepare("INSERT INTO tombstones (id, fingerprint, pruned_day) VALUES (unhex(?1), unhex(?2), ?3)")
+  await env.DB.prepare("INSERT INTO millrace_tombstones (id, fingerprint, pruned_day) VALUES (unhex(?1), unhex(?2), ?3)")
     .bind(id, "ab".repeat(32), day)
     .run();
   const { holders } = (await caller.get(`/v1/keys/${key}`)).body;
@@ -56,7 +56,7 @@ it("another payload under the same key is told with what became of it", async ()
   const { body } = await caller.ask(fresh("keyword"), { "idempotency-key": key });
   const refused = envelopeFor(caller.tenantId, key, { brand: "acme", keyword: "another" });
   const letter = await seedLetter(caller.tenantId, { reason: "idempotency_key_reused", body: refused });
-  await env.DB.prepare("UPDATE dead_letters SET idempotency_key = ?2 WHERE id = ?1").bind(letter, key).run();
+  await env.DB.prepare("UPDATE millrace_dead_letters SET idempotency_key = ?2 WHERE id = ?1").bind(letter, key).run();
   const { holders, captured } = (await caller.get(`/v1/keys/${key}`)).body;
   expect(holders).toMatchObject([{ id: body.instance_id }]);
   expect(captured).toMatchObject([{ dead_letter_id: letter, reason: "idempotency_key_reused", state: "open" }]);
@@ -67,7 +67,7 @@ it("another payload under the same key is told with what became of it", async ()
 
 it("keys of any characters are asked for, and those nobody holds are not found", async () => {
   const caller = await callerWith();
-  for (const key of ["acme/2026/mint", "ünïcödé ⚙", "a'; DROP TABLE instances; --", "%", hexId()]) {
+  for (const key of ["acme/2026/mint", "ünïcödé ⚙", "a'; DROP TABLE millrace_instances; --", "%", hexId()]) {
     const asked = await caller.get(`/v1/keys/${encodeURIComponent(key)}`);
     expectProblem(asked, 404, "key_not_found");
   }

@@ -173,10 +173,10 @@ it("a list by what is rare among very many letters reads a bounded part, and goe
   const caller = await callerWith();
   const ofTheTenant = (text: string, ...params: unknown[]) => env.DB.prepare(text).bind(caller.tenantId, ...params);
   // Of today, and gone with the test: whoever has the keeper look for old letters would have it forget each of these.
-  onTestFinished(async () => void (await ofTheTenant("DELETE FROM dead_letters WHERE tenant_id = ?1").run()));
+  onTestFinished(async () => void (await ofTheTenant("DELETE FROM millrace_dead_letters WHERE tenant_id = ?1").run()));
   await ofTheTenant(
     `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9000)
-     INSERT INTO dead_letters (id, tenant_id, queue, body, reason, attempts, first_at, captured_at)
+     INSERT INTO millrace_dead_letters (id, tenant_id, queue, body, reason, attempts, first_at, captured_at)
      SELECT ?1 || i, ?1, iif(i = 5, 'publish-commands', 'gatherfeed-commands'), '{}', 'exhausted', 1, 1, ?2 + i FROM n`,
     Date.now() - 10_000,
   ).run();

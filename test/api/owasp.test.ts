@@ -49,7 +49,7 @@ describe("OWASP API Security Top 10", () => {
     const { body } = await caller.post("/v1/tokens", grant);
     const seen = JSON.stringify([(await caller.get("/v1/tokens")).body, (await caller.get("/v1/audit")).body]);
     expect(seen).not.toContain(body.token.split("_").slice(2).join("_"));
-    const stored = await env.DB.prepare("SELECT hash FROM tokens WHERE id = ?1").bind(body.id).first<{ hash: string }>();
+    const stored = await env.DB.prepare("SELECT hash FROM millrace_tokens WHERE id = ?1").bind(body.id).first<{ hash: string }>();
     expect(seen).not.toContain(stored?.hash);
   });
 

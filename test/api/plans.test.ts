@@ -83,7 +83,7 @@ it("the audit of one target, by its result too, is read from that target's own r
   const { db: DB, ran } = watched();
   const request = new Request("http://localhost/v1/audit?target=x1&result=applied", { headers: { authorization: `Bearer ${token}` } });
   expect((await createApi(app).fetch(request, { ...env, DB }, createExecutionContext())).status).toBe(200);
-  expect(ran.flatMap(({ plan }) => plan).join()).toContain("actions_by_target (tenant_id=? AND target=?");
+  expect(ran.flatMap(({ plan }) => plan).join()).toContain("millrace_actions_by_target (tenant_id=? AND target=?");
 });
 
 it("what was done to one instance is read from its own rows, by a filter more too", async () => {
@@ -92,7 +92,7 @@ it("what was done to one instance is read from its own rows, by a filter more to
     const { db: DB, ran } = watched();
     const request = new Request(`http://localhost/v1/audit?instance=x1${more}`, { headers: { authorization: `Bearer ${token}` } });
     expect((await createApi(app).fetch(request, { ...env, DB }, createExecutionContext())).status).toBe(200);
-    expect(ran.flatMap(({ plan }) => plan).join()).toContain("actions_by_instance (tenant_id=? AND instance_id=?");
+    expect(ran.flatMap(({ plan }) => plan).join()).toContain("millrace_actions_by_instance (tenant_id=? AND instance_id=?");
   }
 });
 

@@ -11,9 +11,11 @@ async function pruned() {
   const { body } = await caller.ask(keyword);
   const id: string = body.instance_id;
   await reaches(caller, id, "complete");
-  const envelope = await env.DB.prepare("SELECT envelope FROM instances WHERE id = ?1").bind(id).first<string>("envelope");
+  const envelope = await env.DB.prepare("SELECT envelope FROM millrace_instances WHERE id = ?1").bind(id).first<string>("envelope");
   const monthAgo = Date.now() - 31 * 86_400_000;
-  const place = await env.DB.prepare("UPDATE instances SET accepted_at = ?2, updated_at = ?2 WHERE id = ?1 RETURNING rowid - 1 AS before")
+  const place = await env.DB.prepare(
+    "UPDATE millrace_instances SET accepted_at = ?2, updated_at = ?2 WHERE id = ?1 RETURNING rowid - 1 AS before",
+  )
     .bind(id, monthAgo)
     .first<number>("before");
   // Rows stand in the order in which they came, and the keeper's walk ends at a young one: here it stands before this old one.
@@ -26,7 +28,7 @@ async function pruned() {
   return { caller, keyword, id, envelope: envelope ?? "" };
 }
 
-const rowOf = (id: string) => env.DB.prepare("SELECT status FROM instances WHERE id = ?1").bind(id).first();
+const rowOf = (id: string) => env.DB.prepare("SELECT status FROM millrace_instances WHERE id = ?1").bind(id).first();
 
 it("A08 a command asked for again after its instance was pruned is answered as replayed, and nothing runs", async () => {
   const { caller, keyword, id } = await pruned();
@@ -41,7 +43,7 @@ it("a dead letter of a pruned instance is replayed to no effect, and the answer 
   const { caller, id, envelope } = await pruned();
   const letter = fresh("letter");
   await env.DB.prepare(
-    `INSERT INTO dead_letters (id, tenant_id, queue, instance_id, body, reason, attempts, first_at, captured_at) VALUES (?1, ?2, 'gatherfeed-commands', ?3, ?4, 'exhausted', 4, 0, ?5)`,
+    `INSERT INTO millrace_dead_letters (id, tenant_id, queue, instance_id, body, reason, attempts, first_at, captured_at) VALUES (?1, ?2, 'gatherfeed-commands', ?3, ?4, 'exhausted', 4, 0, ?5)`,
   )
     .bind(letter, caller.tenantId, id, envelope, Date.now())
     .run();

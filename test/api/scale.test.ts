@@ -120,11 +120,11 @@ it("every list, filter and search of the engine reads as many rows of a large da
 async function existing(tenantId: string, mark: string) {
   const first = async (text: string) => (await env.DB.prepare(text).bind(tenantId).first<Json>()) ?? {};
   const instance = (await first(
-    "SELECT id, correlation_id, idempotency_key FROM instances WHERE tenant_id = ?1 AND status = 'complete' LIMIT 1",
+    "SELECT id, correlation_id, idempotency_key FROM millrace_instances WHERE tenant_id = ?1 AND status = 'complete' LIMIT 1",
   )) as Json;
-  const letter = await first("SELECT id, idempotency_key FROM dead_letters WHERE tenant_id = ?1 LIMIT 1");
-  const approval = await first("SELECT id FROM approvals WHERE tenant_id = ?1 LIMIT 1");
-  const action = await first("SELECT id FROM actions WHERE tenant_id = ?1 LIMIT 1");
+  const letter = await first("SELECT id, idempotency_key FROM millrace_dead_letters WHERE tenant_id = ?1 LIMIT 1");
+  const approval = await first("SELECT id FROM millrace_approvals WHERE tenant_id = ?1 LIMIT 1");
+  const action = await first("SELECT id FROM millrace_actions WHERE tenant_id = ?1 LIMIT 1");
   const effect = formatEntryKey({ instanceId: instance.id, step: "put page", item: "", generation: 1 });
   const texts = [instance.id, instance.id.slice(0, 8), instance.idempotency_key, instance.correlation_id, `job-${mark}`, letter.id];
   const filters: Record<string, string> = {
@@ -171,7 +171,7 @@ async function remove(tenantId: string, mark: string): Promise<void> {
     );
   }
   await run(
-    "DELETE FROM inbox WHERE instance_id IN (SELECT instance_id FROM inbox WHERE substr(instance_id, 9, 8) = ?1 LIMIT 50000)",
+    "DELETE FROM millrace_inbox WHERE instance_id IN (SELECT instance_id FROM millrace_inbox WHERE substr(instance_id, 9, 8) = ?1 LIMIT 50000)",
     mark,
   );
 }
@@ -179,9 +179,9 @@ async function remove(tenantId: string, mark: string): Promise<void> {
 /** How many rows a statement removes; those of the audit too. */
 async function removed(text: string, values: readonly string[]): Promise<number> {
   const [, removal] = await env.DB.batch([
-    env.DB.prepare("INSERT INTO audit_opened (id) VALUES (1)"),
+    env.DB.prepare("INSERT INTO millrace_audit_opened (id) VALUES (1)"),
     env.DB.prepare(text).bind(...values),
-    env.DB.prepare("DELETE FROM audit_opened"),
+    env.DB.prepare("DELETE FROM millrace_audit_opened"),
   ]);
   return removal?.meta.changes ?? 0;
 }

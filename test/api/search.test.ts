@@ -23,7 +23,7 @@ async function accepted(key: string, row: { subject?: string; correlation?: stri
   const workflow = row.workflow ?? "research-keyword";
   const id = instanceId(caller.tenantId, workflow, key);
   await env.DB.prepare(
-    `INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
+    `INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
      VALUES (?1, ?2, ?3, 'research.requested', ?4, ?5, 'test', ?6, 'f', ?7, 'complete', ?8, ?8)`,
   )
     .bind(
@@ -87,7 +87,7 @@ describe("One box finds", () => {
   it("a dead letter by its id, by the key and the job of its message", async () => {
     const key = fresh("order");
     const id = await seedLetter(caller.tenantId);
-    await env.DB.prepare("UPDATE dead_letters SET idempotency_key = ?2, correlation_id = ?3 WHERE id = ?1")
+    await env.DB.prepare("UPDATE millrace_dead_letters SET idempotency_key = ?2, correlation_id = ?3 WHERE id = ?1")
       .bind(id, key, `job-${key}`)
       .run();
     const way = { kind: "dead_letter", id, status: "open", url: `/v1/dead-letters/${id}` };
@@ -112,7 +112,7 @@ describe("One box finds", () => {
     expect((await caller.get(action.url)).body.items).toMatchObject([{ id: body.action_id }]);
 
     const event = `${id}.${hexId().slice(0, 16)}`;
-    await env.DB.prepare("UPDATE inbox SET messages = ?2 WHERE instance_id = ?1")
+    await env.DB.prepare("UPDATE millrace_inbox SET messages = ?2 WHERE instance_id = ?1")
       .bind(id, JSON.stringify([{ message_type: "order.shipped", idempotency_key: event }]))
       .run();
     expect((await found(event)).filter(({ kind }) => kind === "event")).toMatchObject([

@@ -13,7 +13,7 @@ export async function seedInstance(
 ) {
   const id = hexId();
   await env.DB.prepare(
-    `INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, queue, status, error, accepted_at, updated_at, cause)
+    `INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, queue, status, error, accepted_at, updated_at, cause)
      VALUES (?1, ?2, ?8, 'research.requested', ?1, 'job-' || ?1, 'test', ?3, 'f', ?4, 'gatherfeed-commands', ?5, ?6, ?7, ?7, ?9)`,
   )
     .bind(
@@ -35,7 +35,7 @@ export async function seedInstance(
 export async function seedEffect(instanceId: string, row: { state?: string; step?: string } = {}): Promise<string> {
   const step = row.step ?? "send mail";
   await env.DB.prepare(
-    `INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, input, updated_at)
+    `INSERT INTO millrace_inbox (instance_id, step, item, generation, position, class, state, epoch, token, input, updated_at)
      VALUES (?1, ?2, '', 1, 9, 'once', ?3, 1, 't', '{"to":"x"}', ?4)`,
   )
     .bind(instanceId, step, row.state ?? "in_doubt", Date.now())
@@ -50,7 +50,7 @@ export async function seedApproval(tenantId: string, row: { instanceId?: string;
   const state = row.state ?? "pending";
   const now = Date.now();
   await env.DB.prepare(
-    `INSERT INTO approvals (instance_id, step, id, tenant_id, workflow, question, details, state, otherwise, due_at, asked_at, decided_at)
+    `INSERT INTO millrace_approvals (instance_id, step, id, tenant_id, workflow, question, details, state, otherwise, due_at, asked_at, decided_at)
      VALUES (?1, ?2, ?2, ?3, 'research-keyword', 'May it happen?', '{"title":"Mint"}', ?4, 'reject', ?5, ?6, ?7)`,
   )
     .bind(instanceId, id, tenantId, state, row.dueAt ?? now + 60_000, now, state === "pending" ? null : now)
@@ -65,7 +65,7 @@ export async function seedLetter(
 ): Promise<string> {
   const id = hexId();
   await env.DB.prepare(
-    `INSERT INTO dead_letters (id, tenant_id, queue, message_type, body, reason, error, attempts, first_at, captured_at, cause)
+    `INSERT INTO millrace_dead_letters (id, tenant_id, queue, message_type, body, reason, error, attempts, first_at, captured_at, cause)
      VALUES (?1, ?2, ?3, 'research.requested', ?4, ?5, ?8, 4, ?6, ?6, ?7)`,
   )
     .bind(

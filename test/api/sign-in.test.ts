@@ -54,7 +54,7 @@ describe("A sign-in code", () => {
   it("is over after ten minutes, and with the token that it stands for", async () => {
     const caller = await callerWith(["read", "tokens"]);
     const [old, left] = [await mint(caller), await mint(caller)];
-    await env.DB.prepare("UPDATE sign_in_codes SET expires_at = expires_at - 600001 WHERE tenant_id = ? AND hash = ?")
+    await env.DB.prepare("UPDATE millrace_sign_in_codes SET expires_at = expires_at - 600001 WHERE tenant_id = ? AND hash = ?")
       .bind(caller.tenantId, await hashOf(old))
       .run();
     const late = await trade(old);
@@ -70,7 +70,7 @@ describe("A sign-in code", () => {
   it("is kept as a hash alone, and one that nobody minted is refused in the same words as any", async () => {
     const caller = await callerWith(["read"]);
     const code = await mint(caller);
-    const { results } = await env.DB.prepare("SELECT * FROM sign_in_codes WHERE tenant_id = ?").bind(caller.tenantId).all();
+    const { results } = await env.DB.prepare("SELECT * FROM millrace_sign_in_codes WHERE tenant_id = ?").bind(caller.tenantId).all();
     expect(results).toHaveLength(1);
     expect(JSON.stringify(results)).not.toContain(code.slice(3));
     for (const wrong of ["mc_x", `mc_${"A".repeat(43)}`, "' OR 1=1 --"]) expectProblem(await trade(wrong), 401, "unauthorized");
@@ -84,10 +84,12 @@ describe("A browser's token", () => {
     const rest = JSON.stringify(
       Array.from({ length: 999 }, (_, nth) => `${crypto.randomUUID().slice(0, 8)}${String(nth).padStart(8, "0")}`),
     );
-    const filled = `INSERT INTO tokens (id, hash, tenant_id, actor, scopes, created_at) SELECT value, printf('%064d', key), ?1, 'eve', 'read', 0 FROM json_each(?2)`;
+    const filled = `INSERT INTO millrace_tokens (id, hash, tenant_id, actor, scopes, created_at) SELECT value, printf('%064d', key), ?1, 'eve', 'read', 0 FROM json_each(?2)`;
     await env.DB.prepare(filled).bind(caller.tenantId, rest).run();
     expect((await trade(await mint(caller))).status).toBe(200);
-    await env.DB.prepare("DELETE FROM tokens WHERE tenant_id = ?1 AND actor = 'eve' AND id LIKE '%00000007'").bind(caller.tenantId).run();
+    await env.DB.prepare("DELETE FROM millrace_tokens WHERE tenant_id = ?1 AND actor = 'eve' AND id LIKE '%00000007'")
+      .bind(caller.tenantId)
+      .run();
     const asked = { actor: "bob", scopes: ["read"], reason: "a place is left" };
     expect((await caller.post("/v1/tokens", asked)).status).toBe(201);
     expectProblem(await caller.post("/v1/tokens", asked), 409, "invalid_transition");
@@ -113,7 +115,7 @@ describe("A browser's token", () => {
     expect(await left()).not.toContain(first.id);
     expect(await left()).toEqual(expect.arrayContaining([second.id, others.id]));
 
-    await env.DB.prepare("UPDATE tokens SET expires_at = 1 WHERE id = ?1").bind(others.id).run();
+    await env.DB.prepare("UPDATE millrace_tokens SET expires_at = 1 WHERE id = ?1").bind(others.id).run();
     await trade(await mint(caller));
     expect(await left()).not.toContain(others.id);
   });

@@ -15,17 +15,17 @@ async function eventful({ tenantId }: Caller): Promise<{ happen: () => Promise<v
   // No two of them in one millisecond, where their kind would say which is told first.
   const after = (ms: number) => `${NOW} + ${ms}`;
   const happen = async () => {
-    await run(`UPDATE instances SET status = 'waiting', updated_at = ${after(0)} WHERE id = ?1`, instance);
-    await run(`UPDATE dead_letters SET captured_at = ${after(1)} WHERE id = ?1`, letter);
-    await run(`UPDATE inbox SET state = 'in_doubt', updated_at = ${after(2)} WHERE instance_id = ?1`, doubtful);
-    await run(`UPDATE approvals SET state = 'approved', decided_by = 'ada', decided_at = ${after(3)} WHERE id = ?1`, approval);
+    await run(`UPDATE millrace_instances SET status = 'waiting', updated_at = ${after(0)} WHERE id = ?1`, instance);
+    await run(`UPDATE millrace_dead_letters SET captured_at = ${after(1)} WHERE id = ?1`, letter);
+    await run(`UPDATE millrace_inbox SET state = 'in_doubt', updated_at = ${after(2)} WHERE instance_id = ?1`, doubtful);
+    await run(`UPDATE millrace_approvals SET state = 'approved', decided_by = 'ada', decided_at = ${after(3)} WHERE id = ?1`, approval);
     await run(
-      `INSERT INTO actions (id, tenant_id, actor, verb, target, reason, result, at, due_at, applied_at)
+      `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, reason, result, at, due_at, applied_at)
        VALUES (?1, ?2, 'ada', 'mute', 'x', 'It is late.', 'applied', ${after(4)}, 0, ${after(4)})`,
       crypto.randomUUID(),
       tenantId,
     );
-    await run(`UPDATE instances SET status = 'paused', updated_at = ${after(5)} WHERE id = ?1`, instance);
+    await run(`UPDATE millrace_instances SET status = 'paused', updated_at = ${after(5)} WHERE id = ?1`, instance);
     const last = Date.now() + 5;
     await until(
       async () => Date.now(),
@@ -92,7 +92,7 @@ describe("The stream of a tenant", () => {
     const caller = await callerWith();
     await Promise.all(Array.from({ length: 130 }, () => seedLetter(caller.tenantId, { reason: "exhausted" })));
     const place = await placeOf(caller);
-    await run(`UPDATE dead_letters SET captured_at = ${NOW} WHERE tenant_id = ?1`, caller.tenantId);
+    await run(`UPDATE millrace_dead_letters SET captured_at = ${NOW} WHERE tenant_id = ?1`, caller.tenantId);
     const stream = await open(caller, "/v1/stream", place);
     const skipped = await stream.until(({ event }) => event === "skipped");
     expect(skipped.data).toEqual({ count: 30, at_least: false });

@@ -105,7 +105,7 @@ describe("A token that is minted over HTTP", () => {
     expect(await used(token)).toBe(200);
     const first = await shown();
     expect(Math.abs(Date.parse(first) - before)).toBeLessThan(30_000);
-    await env.DB.prepare("UPDATE tokens SET used_at = used_at - 60000 WHERE id = ?1").bind(id).run();
+    await env.DB.prepare("UPDATE millrace_tokens SET used_at = used_at - 60000 WHERE id = ?1").bind(id).run();
     const minute = await shown();
     await Promise.all(Array.from({ length: 20 }, () => used(token)));
     expect(await shown()).toBe(minute);
@@ -151,7 +151,7 @@ describe("A token that is minted over HTTP", () => {
     const caller = await admin();
     await env.DB.prepare(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
-       INSERT INTO tokens (id, hash, tenant_id, actor, scopes, created_at, expires_at) SELECT printf('%016x', abs(random())), printf('%064d', i), ?1, 'ada', 'read', i, NULL FROM n`,
+       INSERT INTO millrace_tokens (id, hash, tenant_id, actor, scopes, created_at, expires_at) SELECT printf('%016x', abs(random())), printf('%064d', i), ?1, 'ada', 'read', i, NULL FROM n`,
     )
       .bind(caller.tenantId)
       .run();
@@ -188,7 +188,7 @@ describe("A token that is revoked", () => {
     const stream = (await by("/v1/stream-tokens", { path: "/v1/stream" })).body;
     expect(await used(leaked.token)).toBe(200);
     // Another isolate revokes it: this one has its row for 30 s more.
-    await env.DB.prepare("DELETE FROM tokens WHERE id = ?1").bind(leaked.id).run();
+    await env.DB.prepare("DELETE FROM millrace_tokens WHERE id = ?1").bind(leaked.id).run();
     expect(await used(leaked.token)).toBe(200);
     expectProblem(await by("/v1/sign-in-codes", { reason: "again" }), 401, "unauthorized");
     expect(await used(leaked.token)).toBe(401);
@@ -202,7 +202,7 @@ describe("A token that is revoked", () => {
     const leaked = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
     const mint = () => send("/v1/tokens", { method: "POST", headers: bearing(leaked.token), body: JSON.stringify(wanted) });
     expect((await mint()).status).toBe(201);
-    await env.DB.prepare("DELETE FROM tokens WHERE id = ?1").bind(leaked.id).run();
+    await env.DB.prepare("DELETE FROM millrace_tokens WHERE id = ?1").bind(leaked.id).run();
     expectProblem(await mint(), 401, "unauthorized");
     // The child of before is found by way of the token that is gone.
     expect((await caller.call("DELETE", `/v1/tokens/${leaked.id}?descendants=true`)).status).toBe(204);
@@ -213,7 +213,7 @@ describe("A token that is revoked", () => {
     const caller = await admin();
     const { token, id } = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
     expect(await used(token)).toBe(200);
-    await env.DB.prepare("UPDATE tokens SET expires_at = 1 WHERE id = ?1").bind(id).run();
+    await env.DB.prepare("UPDATE millrace_tokens SET expires_at = 1 WHERE id = ?1").bind(id).run();
     expectProblem(await send("/v1/tokens", { method: "POST", headers: bearing(token), body: JSON.stringify(wanted) }), 401, "unauthorized");
   });
 
@@ -271,13 +271,9 @@ it.each([
   ["actor_is_named", { actor: "" }],
 ])("a row that nobody could use is refused by the table, whoever writes it: %s, %j", async (constraint, wrong) => {
   const { tenant, scopes, actor } = { tenant: fresh(), scopes: "read operate", actor: "ada", ...wrong };
-  const insert = env.DB.prepare("INSERT INTO tokens (id, hash, tenant_id, actor, scopes, created_at) VALUES (?1, ?2, ?3, ?4, ?5, 1)").bind(
-    crypto.randomUUID().replaceAll("-", "").slice(0, 16),
-    "0".repeat(64),
-    tenant,
-    actor,
-    scopes,
-  );
+  const insert = env.DB.prepare(
+    "INSERT INTO millrace_tokens (id, hash, tenant_id, actor, scopes, created_at) VALUES (?1, ?2, ?3, ?4, ?5, 1)",
+  ).bind(crypto.randomUUID().replaceAll("-", "").slice(0, 16), "0".repeat(64), tenant, actor, scopes);
   await expect(insert.run()).rejects.toThrow(constraint);
 });
 

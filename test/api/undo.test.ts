@@ -64,7 +64,7 @@ describe("Undoing over HTTP", () => {
     expectProblem(await caller.post(`/v1/instances/${id}/undo`, {}), 422, "invalid_payload");
     for (const dry_run of [true, false])
       expectProblem(await caller.post(`/v1/instances/${id}/undo`, { reason: "r", dry_run }), 404, "instance_not_found");
-    expect(await env.DB.prepare("SELECT status, undo FROM instances WHERE id = ?1").bind(id).first()).toEqual({
+    expect(await env.DB.prepare("SELECT status, undo FROM millrace_instances WHERE id = ?1").bind(id).first()).toEqual({
       status: "complete",
       undo: null,
     });

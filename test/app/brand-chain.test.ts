@@ -19,7 +19,7 @@ interface Row {
 }
 
 function instancesOf(correlationId: string): Promise<Row[]> {
-  return env.DB.prepare("SELECT id, workflow, status FROM instances WHERE correlation_id = ?1")
+  return env.DB.prepare("SELECT id, workflow, status FROM millrace_instances WHERE correlation_id = ?1")
     .bind(correlationId)
     .all<Row>()
     .then((found) => found.results);
@@ -31,7 +31,7 @@ async function messageCounts(correlationId: string): Promise<Record<string, numb
   const emitted = (await Promise.all(instances.map(({ id }) => messagesOf(env, operator, id))))
     .flat()
     .map(({ envelope }) => envelope.message_type);
-  const commands = await env.DB.prepare("SELECT message_type FROM instances WHERE correlation_id = ?1 AND queue IS NOT NULL")
+  const commands = await env.DB.prepare("SELECT message_type FROM millrace_instances WHERE correlation_id = ?1 AND queue IS NOT NULL")
     .bind(correlationId)
     .all<{ message_type: string }>();
   const counts: Record<string, number> = {};

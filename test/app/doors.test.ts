@@ -86,7 +86,7 @@ const CORRECTION: Outer = {
 async function seedSchedule({ tenantId }: Caller, { type }: Pick<MessageDefinition, "type">): Promise<string> {
   const name = fresh("s");
   await env.DB.prepare(
-    `INSERT INTO schedules (tenant_id, name, cron, time_zone, command, payload, late_ms, state, next_at, changed_at, changed_by)
+    `INSERT INTO millrace_schedules (tenant_id, name, cron, time_zone, command, payload, late_ms, state, next_at, changed_at, changed_by)
      VALUES (?1, ?2, '0 0 1 1 *', 'UTC', ?3, 'null', 3600000, 'active', ?4, ?4, 'ada')`,
   )
     .bind(tenantId, name, type, Date.now() - 1000)
@@ -148,7 +148,7 @@ async function expectDoor({ scope, ask }: Outer, definition: MessageDefinition, 
     if (own === null && scopes.includes(scope)) expect(body.detail).toContain(definition.door?.route ?? "defineEvent");
   }
   const { results } = await env.DB.prepare(
-    "SELECT id FROM instances WHERE tenant_id = ?1 UNION ALL SELECT id FROM outbox WHERE body->>'tenant_id' = ?1",
+    "SELECT id FROM millrace_instances WHERE tenant_id = ?1 UNION ALL SELECT id FROM millrace_outbox WHERE body->>'tenant_id' = ?1",
   )
     .bind(tenantId)
     .all();
@@ -178,11 +178,11 @@ it("a schedule from before a door was closed to everybody is refused when it is 
   for (const command of COMMANDS) await seedSchedule(caller, command);
   await worker.scheduled(createScheduledController({ cron: "* * * * *" }), env, createExecutionContext());
   const { results } = await env.DB.prepare(
-    `SELECT s.command, r.state, r.reason FROM schedules s LEFT JOIN schedule_runs r ON r.tenant_id = s.tenant_id AND r.name = s.name WHERE s.tenant_id = ?1`,
+    `SELECT s.command, r.state, r.reason FROM millrace_schedules s LEFT JOIN millrace_schedule_runs r ON r.tenant_id = s.tenant_id AND r.name = s.name WHERE s.tenant_id = ?1`,
   )
     .bind(caller.tenantId)
     .all<Json>();
-  await env.DB.prepare("DELETE FROM schedules WHERE tenant_id = ?1").bind(caller.tenantId).run();
+  await env.DB.prepare("DELETE FROM millrace_schedules WHERE tenant_id = ?1").bind(caller.tenantId).run();
   const said = new Map(results.map(({ command, ...run }) => [command, run]));
   for (const { type, door } of COMMANDS) {
     const reason = expect.stringContaining(door?.scope === null ? `No token may send ${type}` : "is not valid");

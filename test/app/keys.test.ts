@@ -14,7 +14,7 @@ it("cycles and keywords that hold a slash do not run into each other: two jobs a
   expect(await verdicts(caller, brand)).toEqual(["milk requested", "40/milk requested"]);
   await stands(caller, brand, { live: 2 });
   const { results } = await env.DB.prepare(
-    "SELECT idempotency_key AS key FROM instances WHERE tenant_id = ?1 AND workflow = 'research-keyword' ORDER BY key",
+    "SELECT idempotency_key AS key FROM millrace_instances WHERE tenant_id = ?1 AND workflow = 'research-keyword' ORDER BY key",
   )
     .bind(caller.tenantId)
     .all();

@@ -130,8 +130,8 @@ export async function otherTenant(): Promise<OtherTenant> {
 /** Waits until nothing is under way of the tenants that a pattern names. */
 export async function settled(tenants: string): Promise<void> {
   const open = env.DB.prepare(
-    `SELECT (SELECT count(*) FROM instances WHERE tenant_id GLOB ?1 AND status NOT IN ('complete', 'errored', 'dead', 'skipped', 'terminated'))
-       + (SELECT count(*) FROM outbox WHERE body->>'tenant_id' GLOB ?1) AS count`,
+    `SELECT (SELECT count(*) FROM millrace_instances WHERE tenant_id GLOB ?1 AND status NOT IN ('complete', 'errored', 'dead', 'skipped', 'terminated'))
+       + (SELECT count(*) FROM millrace_outbox WHERE body->>'tenant_id' GLOB ?1) AS count`,
   ).bind(tenants);
   let quiet = 0;
   await until(
@@ -146,8 +146,8 @@ export async function settled(tenants: string): Promise<void> {
 
 /** How the rows of a tenant are found in tables that do not name it. */
 const FOUND_BY: Record<string, string> = {
-  inbox: "instance_id IN (SELECT id FROM instances WHERE tenant_id GLOB ?1)",
-  stated_events: "correlation_id IN (SELECT correlation_id FROM instances WHERE tenant_id GLOB ?1)",
+  inbox: "instance_id IN (SELECT id FROM millrace_instances WHERE tenant_id GLOB ?1)",
+  stated_events: "correlation_id IN (SELECT correlation_id FROM millrace_instances WHERE tenant_id GLOB ?1)",
   outbox: "body->>'tenant_id' GLOB ?1",
   // Labels of series name queues, types, workflows and steps.
   counts: "body GLOB '*' || ?1 || '*'",
@@ -157,7 +157,7 @@ const FOUND_BY: Record<string, string> = {
   alerts: "labels GLOB ?1",
   // Hashes of streams: no consumer of this deployment has a rule for gaps.
   sequences: "hex(id) GLOB ?1",
-  tombstones: "id IN (SELECT unhex(id) FROM instances WHERE tenant_id GLOB ?1)",
+  tombstones: "id IN (SELECT unhex(id) FROM millrace_instances WHERE tenant_id GLOB ?1)",
 };
 
 /** Tables in which nothing of a tenant lies that is at rest. */

@@ -34,9 +34,9 @@ async function letterOf(caller: Caller, definition: MessageDefinition, said: obj
 /** Nothing was sent, and every letter can still be settled. */
 async function nothingSent({ tenantId }: Caller): Promise<void> {
   const found = env.DB.prepare(
-    `SELECT (SELECT count(*) FROM instances WHERE tenant_id = ?1) AS instances,
-       (SELECT count(*) FROM outbox WHERE body->>'tenant_id' = ?1) AS messages,
-       (SELECT count(*) FROM dead_letters WHERE tenant_id = ?1 AND state <> 'open') AS settled`,
+    `SELECT (SELECT count(*) FROM millrace_instances WHERE tenant_id = ?1) AS instances,
+       (SELECT count(*) FROM millrace_outbox WHERE body->>'tenant_id' = ?1) AS messages,
+       (SELECT count(*) FROM millrace_dead_letters WHERE tenant_id = ?1 AND state <> 'open') AS settled`,
   );
   expect(await found.bind(tenantId).first()).toEqual({ instances: 0, messages: 0, settled: 0 });
 }
@@ -104,7 +104,7 @@ describe.each(MESSAGES)("A replay of $type", (definition) => {
     if (closed) expectProblem(answer, 403, "forbidden");
     else expectProblem(answer, 422, "invalid_envelope");
     const nobodys = await letterOf(caller, definition, { tenant_id: "No Tenant" });
-    await env.DB.prepare("UPDATE dead_letters SET tenant_id = NULL WHERE id = ?1").bind(nobodys.id).run();
+    await env.DB.prepare("UPDATE millrace_dead_letters SET tenant_id = NULL WHERE id = ?1").bind(nobodys.id).run();
     expectProblem(await nobodys.replay({ tenant_id: other.tenantId }), 403, "forbidden");
     const reused = await letterOf(caller, definition, {}, "idempotency_key_reused");
     expectProblem(await reused.asItCame(), 422, "idempotency_key_reused");

@@ -11,7 +11,7 @@ const HOP = `00-${TRACE}-b7ad6b7169203331-01`;
 const ZERO_SPAN = "0".repeat(16);
 
 async function envelopeOf(instanceId: string): Promise<Json> {
-  const row = await env.DB.prepare("SELECT envelope FROM instances WHERE id = ?1").bind(instanceId).first<{ envelope: string }>();
+  const row = await env.DB.prepare("SELECT envelope FROM millrace_instances WHERE id = ?1").bind(instanceId).first<{ envelope: string }>();
   return JSON.parse(row?.envelope ?? "");
 }
 

@@ -54,8 +54,8 @@ async function hostileMessages(
 /** The tenants whose messages came to nothing: each with its letter, or with the error of its instance. */
 async function refusedOf(tenants: string): Promise<Map<string, { letter: number; error: string }>> {
   const { results } = await env.DB.prepare(
-    `SELECT tenant_id, true AS letter, error FROM dead_letters WHERE tenant_id GLOB ?1
-     UNION ALL SELECT tenant_id, false, error->>'message' FROM instances WHERE tenant_id GLOB ?1 AND status = 'errored'`,
+    `SELECT tenant_id, true AS letter, error FROM millrace_dead_letters WHERE tenant_id GLOB ?1
+     UNION ALL SELECT tenant_id, false, error->>'message' FROM millrace_instances WHERE tenant_id GLOB ?1 AND status = 'errored'`,
   )
     .bind(`${tenants}-*`)
     .all<{ tenant_id: string; letter: number; error: string }>();

@@ -191,7 +191,7 @@ class Trials {
 
 async function parkedIn({ rows }: Stage): Promise<number> {
   const [of] = await rows<{ n: number }>(
-    "SELECT count(*) AS n FROM actions WHERE verb IN ('confirm', 'reject', 'retry_anyway') AND result = 'applied'",
+    "SELECT count(*) AS n FROM millrace_actions WHERE verb IN ('confirm', 'reject', 'retry_anyway') AND result = 'applied'",
   );
   return of?.n ?? 0;
 }

@@ -50,7 +50,8 @@ export class Evidence {
   /** Runs that hang: what is on record of each. */
   async keepHanging(stage: Stage, hanging: readonly { name: string; seed: number }[]): Promise<void> {
     for (const { name, seed } of hanging) {
-      const id = (await stage.rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1 AND workflow = 'lab'", name))[0]?.id ?? "";
+      const id =
+        (await stage.rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1 AND workflow = 'lab'", name))[0]?.id ?? "";
       const said = await evidenceOf(stage, { name, id, program: { do: "sleep" } }).catch(String);
       writeFileSync(join(this.#place, `${name}.hangs.txt`), `seed ${seed}\n${said}\n`);
     }

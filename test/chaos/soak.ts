@@ -84,8 +84,8 @@ export function runSoak(messages: number, say: (line: string) => void): Promise<
 }
 
 /** Commands whose runs are complete, and events that are kept. */
-const ENDED = `SELECT subject AS name, updated_at AS at FROM instances WHERE status = 'complete'
-  UNION ALL SELECT subject AS name, received_at AS at FROM signals`;
+const ENDED = `SELECT subject AS name, updated_at AS at FROM millrace_instances WHERE status = 'complete'
+  UNION ALL SELECT subject AS name, received_at AS at FROM millrace_signals`;
 const NAME = "soak-";
 const nameOf = (index: number) => `${NAME}${index}`;
 
@@ -113,8 +113,8 @@ function message(index: number): Envelope {
 
 async function backlogOf({ database }: Pick<Workshop, "database">): Promise<number> {
   const [open] = await database.rows<{ n: number }>(
-    `SELECT (SELECT count(*) FROM outbox) + (SELECT count(*) FROM instances WHERE status <> 'complete')
-       + (SELECT count(*) FROM inbox WHERE state NOT IN ('done', 'superseded')) + (SELECT count(*) FROM dead_letters) AS n`,
+    `SELECT (SELECT count(*) FROM millrace_outbox) + (SELECT count(*) FROM millrace_instances WHERE status <> 'complete')
+       + (SELECT count(*) FROM millrace_inbox WHERE state NOT IN ('done', 'superseded')) + (SELECT count(*) FROM millrace_dead_letters) AS n`,
   );
   return open?.n ?? -1;
 }

@@ -72,7 +72,8 @@ export function remoteStage(remote: Remote): Stage {
 
   /** An answer to a doubt that may have been lost is not given again: a doubt that has come up since would be another one. */
   async function resolve(key: string, ...rest: unknown[]): Promise<unknown> {
-    const applied = async () => (await database.rows("SELECT id FROM actions WHERE target = ?1 AND result = 'applied'", key)).length;
+    const applied = async () =>
+      (await database.rows("SELECT id FROM millrace_actions WHERE target = ?1 AND result = 'applied'", key)).length;
     const before = await applied();
     return once("resolve", [key, ...rest]).catch(async (error) => {
       if (!(error instanceof Unanswered)) throw error;

@@ -66,7 +66,7 @@ it("a new database is one that wrangler goes on from: it has every migration and
   const kept = () =>
     useDatabase(join(folder, "state"), (database) =>
       database
-        .prepare("SELECT (SELECT count(*) FROM d1_migrations) AS migrations, (SELECT json_group_array(id) FROM tokens) AS tokens")
+        .prepare("SELECT (SELECT count(*) FROM d1_migrations) AS migrations, (SELECT json_group_array(id) FROM millrace_tokens) AS tokens")
         .all(),
     );
   const [, id] = token.split("_");

@@ -1,13 +1,13 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { BUNDLE } from "../../packages/millrace/cli/local/miniflare.ts";
 import { insertToken } from "../../packages/millrace/cli/local/token.ts";
 import { ROOT, WRANGLER } from "../../packages/millrace/cli/local/wrangler.ts";
 import { newToken } from "../../packages/millrace/src/contract/token.ts";
+import { openMigrated } from "../migrations.ts";
 import { emptyFolder } from "./folder.ts";
 
 /** As far as it is used here. */
@@ -96,9 +96,7 @@ async function runtimeOf(...workers: object[]): Promise<Runtime> {
 /** The tables, and a token in them. */
 async function prepared(runtime: Runtime, name: string) {
   const database = await runtime.getD1Database("DB", name);
-  const made = new DatabaseSync(":memory:");
-  const folder = [join(ROOT, "packages/millrace/migrations"), join(ROOT, "migrations")].find((path) => existsSync(path)) ?? "";
-  for (const file of readdirSync(folder).sort()) made.exec(readFileSync(join(folder, file), "utf8"));
+  const made = openMigrated();
   const order = ["table", "index", "trigger"].map((type) =>
     made.prepare("SELECT sql FROM sqlite_master WHERE type = ? AND sql > ''").all(type),
   );
@@ -115,7 +113,7 @@ async function prepared(runtime: Runtime, name: string) {
   return {
     ask,
     workflows: async () =>
-      (await database.prepare("SELECT workflow FROM instances ORDER BY workflow").all()).results.map((row) => row.workflow),
+      (await database.prepare("SELECT workflow FROM millrace_instances ORDER BY workflow").all()).results.map((row) => row.workflow),
     /** Asks for a command, and answers its instance once it has this status. */
     async runs(type: string, name: string, status = "complete") {
       const { instance_id: id } = await ask("/v1/commands", { type, payload: { name } });

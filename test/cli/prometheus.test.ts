@@ -79,7 +79,7 @@ it.skipIf(!isAsked || !isThere)("a real Prometheus scrapes an engine, and its al
 
   // A dead letter, as a bad night leaves it.
   const rows =
-    "INSERT INTO dead_letters (id, queue, body, reason, attempts, first_at, captured_at) VALUES ('l1', 'publish-commands', '{}', 'exhausted', 1, 1, 1)";
+    "INSERT INTO millrace_dead_letters (id, queue, body, reason, attempts, first_at, captured_at) VALUES ('l1', 'publish-commands', '{}', 'exhausted', 1, 1, 1)";
   const wrangler = join(ROOT, "node_modules/.bin/wrangler");
   execFileSync(
     wrangler,

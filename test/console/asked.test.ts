@@ -188,10 +188,10 @@ it("an undo that is refused says effect by effect what may stand, because that i
 /** As an engine leaves an instance whose attempt was cut off behind its request. */
 function inDoubt(id: string): Promise<void> {
   return inDatabase((database) => {
-    database.prepare("UPDATE instances SET status = 'in_doubt' WHERE id = ?").run(id);
+    database.prepare("UPDATE millrace_instances SET status = 'in_doubt' WHERE id = ?").run(id);
     database
       .prepare(
-        `UPDATE inbox SET class = 'once', state = 'in_doubt', output = NULL, input = '"what it sent then"' WHERE instance_id = ? AND step = 'put page'`,
+        `UPDATE millrace_inbox SET class = 'once', state = 'in_doubt', output = NULL, input = '"what it sent then"' WHERE instance_id = ? AND step = 'put page'`,
       )
       .run(id);
   });

@@ -68,7 +68,9 @@ it("a job whose name no address can hold, from before such names were refused, l
     delay_seconds: 3600,
     payload: { brand: "acme", keyword: ada.tenant },
   });
-  await inDatabase((database) => database.prepare("UPDATE instances SET correlation_id = '..' WHERE tenant_id = ?").run(ada.tenant));
+  await inDatabase((database) =>
+    database.prepare("UPDATE millrace_instances SET correlation_id = '..' WHERE tenant_id = ?").run(ada.tenant),
+  );
   const page = await ada.open("instances");
   await page.getByRole("link", { name: "..", exact: true }).click();
   await page.getByText("No address can name “..”").waitFor();

@@ -21,7 +21,7 @@ export async function letters({ tenant }: Caller, seeded: readonly Seeded[], at?
       const at = now - (seeded.length - index) * 60_000;
       database
         .prepare(
-          `INSERT INTO dead_letters (id, tenant_id, queue, message_type, idempotency_key, correlation_id, body, reason, error, attempts,
+          `INSERT INTO millrace_dead_letters (id, tenant_id, queue, message_type, idempotency_key, correlation_id, body, reason, error, attempts,
              first_at, first_attempt_at, last_attempt_at, captured_at, cause)
            VALUES (?, ?, 'gatherfeed-commands', 'research.requested', ?, 'spring', ?, ?, ?, 4, ?, ?, ?, ?, ?)`,
         )

@@ -8,7 +8,7 @@ import { forgive, inDatabase, type Person, person } from "./stage.ts";
 async function comes(by: Person, count: number, status = "complete"): Promise<void> {
   await inDatabase((database) => {
     const add = database.prepare(`
-      INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint,
+      INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint,
         envelope, queue, status, accepted_at, updated_at)
       VALUES (?1, ?2, 'research-keyword', 'research.requested', ?1, 'job', 'test', ?1, 'f', '{}', 'gatherfeed-commands', ?3, ?4, ?4)`);
     const now = Date.now();

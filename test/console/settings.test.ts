@@ -138,7 +138,10 @@ it("a limit says how much of it is used, and that its upstream refused; a lock b
   const name = `till/${ada.tenant}`;
   await fetch(`${at.url}/hold`, { method: "POST", body: JSON.stringify({ tenant: ada.tenant, name }) });
   // A lock stands in the list once it is held for ten seconds: by its row.
-  await inDatabase((database) => database.prepare("INSERT INTO locks (tenant_id, name, token) VALUES (?, ?, 1)").run(ada.tenant, name), at);
+  await inDatabase(
+    (database) => database.prepare("INSERT INTO millrace_locks (tenant_id, name, token) VALUES (?, ?, 1)").run(ada.tenant, name),
+    at,
+  );
 
   const page = await ada.open("settings/limits");
   const limit = page.getByRole("listitem").filter({ hasText: name });
@@ -168,7 +171,7 @@ it("an alert is muted for a while, with why, and told of again", async () => {
   await inDatabase((database) =>
     database
       .prepare(
-        `INSERT INTO alerts (id, rule, labels, state, severity, value, count, examples, since, fired_at, last_at, updated_at, resolved_at, version)
+        `INSERT INTO millrace_alerts (id, rule, labels, state, severity, value, count, examples, since, fired_at, last_at, updated_at, resolved_at, version)
          VALUES (?, ?, '{"queue":"brand-events"}', 'resolved', 'warning', 3, 3, '[]', ?, ?, ?, ?, ?, 1),
            (?, ?, '{"queue":"crm"}', 'firing', 'warning', 1, 1, '["0123456789abcdef0123456789abcdef"]', ?, ?, ?, ?, NULL, 1)`,
       )

@@ -64,7 +64,7 @@ export async function rows<T = Record<string, unknown>>(sql: string, ...params: 
 }
 
 export async function statusOf(id: string): Promise<string | undefined> {
-  return (await rows<{ status: string }>("SELECT status FROM instances WHERE id = ?1", id))[0]?.status;
+  return (await rows<{ status: string }>("SELECT status FROM millrace_instances WHERE id = ?1", id))[0]?.status;
 }
 
 /** Waits for an instance to reach a status and answers the one it has. */
@@ -143,9 +143,9 @@ export async function withKeeperAtRest(): Promise<void> {
 /** Brings the order of rows in line with their age, where a test has aged some: the walk to what is old ends at the first young row. */
 export async function oldFirst(): Promise<void> {
   await env.DB.prepare(
-    `UPDATE instances SET rowid = (SELECT min(rowid) FROM instances) - newer.count
-     FROM (SELECT rowid AS place, row_number() OVER (ORDER BY accepted_at DESC, rowid DESC) AS count FROM instances WHERE accepted_at < ?1) AS newer
-     WHERE instances.rowid = newer.place`,
+    `UPDATE millrace_instances SET rowid = (SELECT min(rowid) FROM millrace_instances) - newer.count
+     FROM (SELECT rowid AS place, row_number() OVER (ORDER BY accepted_at DESC, rowid DESC) AS count FROM millrace_instances WHERE accepted_at < ?1) AS newer
+     WHERE millrace_instances.rowid = newer.place`,
   )
     .bind(Date.now() - 3_600_000)
     .run();
@@ -167,7 +167,7 @@ export async function retentionPass(): Promise<number> {
 
 /** The envelope of an accepted command, as its queue carries it. */
 export async function envelopeOf(instanceId: string): Promise<Envelope> {
-  const [row] = await rows<{ envelope: string }>("SELECT envelope FROM instances WHERE id = ?1", instanceId);
+  const [row] = await rows<{ envelope: string }>("SELECT envelope FROM millrace_instances WHERE id = ?1", instanceId);
   return JSON.parse(row?.envelope ?? "null");
 }
 

@@ -58,7 +58,7 @@ export async function restartLab(id: string): Promise<string> {
 
 /** Why a run failed, as its row says. */
 export async function errorOf(id: string): Promise<{ code?: string; step?: string; message?: string } | null> {
-  const row = await probeEnv.DB.prepare("SELECT error FROM instances WHERE id = ?1").bind(id).first<{ error: string | null }>();
+  const row = await probeEnv.DB.prepare("SELECT error FROM millrace_instances WHERE id = ?1").bind(id).first<{ error: string | null }>();
   return row?.error ? JSON.parse(row.error) : null;
 }
 

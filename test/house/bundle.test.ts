@@ -28,7 +28,7 @@ const ENGINE_ONLY = `
   };`;
 
 /** What such a Worker may weigh, minified, and in gzip: a little more than it does. */
-const MOST_KB = 885;
+const MOST_KB = 892;
 const MOST_GZIP_KB = 295;
 
 interface Plugged {

@@ -1,11 +1,9 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { join, resolve } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import { join } from "node:path";
 import { expect, it } from "vitest";
 import { ENGINE_SCHEMA, notApplied, type SchemaRow } from "../../packages/millrace/src/store/schema.ts";
 import { schema } from "../../src/api/schema.ts";
-
-const FOLDER = resolve(import.meta.dirname, "../../migrations");
+import { MIGRATION_FOLDERS, openMigrated } from "../migrations.ts";
 
 interface Line {
   where: string;
@@ -22,7 +20,10 @@ function read(text: string, where: string): Line {
   return { where, code, strings, comment: text.trimStart().startsWith("--") ? text.trimStart().slice(2) : comment.join("--") };
 }
 
-const files = readdirSync(FOLDER).toSorted();
+/** Each migration, by its name without `.sql`. */
+const migrations = new Map(
+  MIGRATION_FOLDERS.flatMap((folder) => readdirSync(folder).map((file) => [file.replace(/\.sql$/, ""), join(folder, file)] as const)),
+);
 
 /** What is wrong with a line, in a sentence. */
 function faults({ where, code, comment, strings }: Line): string[] {
@@ -39,46 +40,51 @@ function faults({ where, code, comment, strings }: Line): string[] {
 }
 
 it("every migration survives any splitter: plain comments and texts, triggers on one line, nothing but ASCII", () => {
-  const lines = files.flatMap((file) =>
-    readFileSync(join(FOLDER, file), "utf8")
+  const lines = [...migrations].flatMap(([name, file]) =>
+    readFileSync(file, "utf8")
       .split("\n")
-      .map((text, index) => read(text, `migrations/${file}:${index + 1}`)),
+      .map((text, index) => read(text, `${name}.sql:${index + 1}`)),
   );
   expect(lines.flatMap(faults)).toEqual([]);
 });
 
-it("migrations are numbered without a double, and named by words", () => {
-  for (const file of files) expect(file, "A migration is called 0001_words.sql.").toMatch(/^\d{4}(_[a-z0-9]+)+\.sql$/);
-  const numbers = files.map((file) => file.slice(0, 4));
-  expect(numbers, "Two migrations have one number: give the newer one the next.").toEqual([...new Set(numbers)]);
-});
-
-/** Migrations that only change what is allowed in a column. */
-const INVISIBLE = ["0045_pull_scope", "0047_own_scopes"];
-
-it("a database that is behind is told by the first migration that it lacks, and one that has all of them is not", () => {
-  const known = { ...ENGINE_SCHEMA, ...schema };
-  const names = files.map((file) => file.replace(/\.sql$/, "")).filter((name) => !INVISIBLE.includes(name));
-  expect(Object.keys(known).toSorted(), "Each migration stands in ENGINE_SCHEMA or in src/api/schema.ts with what it makes.").toEqual(
-    names,
-  );
-  const database = new DatabaseSync(":memory:");
-  for (const file of files) {
-    const name = file.replace(/\.sql$/, "");
-    const rows = () =>
-      database.prepare("SELECT name, sql FROM sqlite_master WHERE type IN ('table', 'index')").all() as unknown as SchemaRow[];
-    if (!INVISIBLE.includes(name)) expect(notApplied(known, rows())?.migration).toBe(name);
-    database.exec(readFileSync(join(FOLDER, file), "utf8"));
+it("migrations are numbered without a double in each folder, and named by words", () => {
+  for (const folder of MIGRATION_FOLDERS) {
+    const files = readdirSync(folder);
+    for (const file of files) expect(file, "A migration is called 0001_words.sql.").toMatch(/^\d{4}(_[a-z0-9]+)+\.sql$/);
+    const numbers = files.map((file) => file.slice(0, 4));
+    expect(numbers, "Two migrations have one number: give the newer one the next.").toEqual([...new Set(numbers)]);
   }
-  const rows = database.prepare("SELECT name, sql FROM sqlite_master").all() as unknown as SchemaRow[];
-  expect(notApplied(known, rows)).toBeUndefined();
 });
 
-it("the page about a Worker of one's own copies the migrations of the engine", () => {
-  const page = readFileSync(resolve(import.meta.dirname, "../../docs/own-worker.md"), "utf8");
-  const copied = /^for number in ([\d ]+); do$/m.exec(page)?.[1]?.split(" ");
-  const engine = [...Object.keys(ENGINE_SCHEMA), ...INVISIBLE].map((name) => name.slice(0, 4)).toSorted();
-  expect(copied).toEqual(engine);
+it("the health check names the first migration that a database lacks, also one that stopped half-way", () => {
+  const known = { ...ENGINE_SCHEMA, ...schema };
+  expect(Object.keys(known).toSorted(), "Name each migration in ENGINE_SCHEMA or in src/api/schema.ts.").toEqual(
+    [...migrations.keys()].toSorted(),
+  );
+  const database = openMigrated(":memory:", []);
+  const rows = () => database.prepare("SELECT name, sql FROM sqlite_master").all() as unknown as SchemaRow[];
+  for (const name of Object.keys(known).toSorted()) {
+    expect(notApplied(known, rows())?.migration).toBe(name);
+    const statements = readFileSync(migrations.get(name) ?? "", "utf8").split(/;$/m);
+    const lastThatCreates = statements.findLastIndex((text) => /^\s*(?:--.*\s+)*CREATE (?:UNIQUE )?(?:TABLE|INDEX)/.test(text));
+    database.exec(statements.slice(0, lastThatCreates).join(";"));
+    expect(notApplied(known, rows())?.migration, "ENGINE_SCHEMA names the last that a migration makes.").toBe(name);
+    database.exec(statements.slice(lastThatCreates).join(";"));
+  }
+  expect(notApplied(known, rows())).toBeUndefined();
+});
+
+it("every table, index and trigger of the engine begins with millrace_, and none of the app does", () => {
+  const names = (folder: string | undefined) =>
+    openMigrated(":memory:", folder === undefined ? [] : [folder])
+      .prepare("SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'")
+      .all()
+      .map(({ name }) => String(name));
+  const [engine, app] = [names(MIGRATION_FOLDERS[0]), names(MIGRATION_FOLDERS[1])];
+  expect(engine.length).toBeGreaterThan(60);
+  expect(engine.filter((name) => !name.startsWith("millrace_"))).toEqual([]);
+  expect(app.filter((name) => name.startsWith("millrace_"))).toEqual([]);
 });
 
 it.each([

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import { expect, it } from "vitest";
+import { openMigrated } from "../migrations.ts";
 import { readSql, type Written } from "./read-sql.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -64,8 +64,7 @@ function objectSchemas(): string[] {
 }
 
 function planner(): (written: Written) => Step[] {
-  const db = new DatabaseSync(":memory:");
-  for (const file of readdirSync(join(ROOT, "migrations")).sort()) db.exec(readFileSync(join(ROOT, "migrations", file), "utf8"));
+  const db = openMigrated();
   for (const text of objectSchemas()) db.exec(text);
   return ({ where, text }) => {
     try {

@@ -21,7 +21,7 @@ const APP = `
   mine.get("/copies", ({ text }) => text(String(Hono !== OfLibrary)));
   mine.get("/token", async ({ env, text }) => {
     await env.DB.exec(
-      "CREATE TABLE tokens (id PRIMARY KEY, hash, tenant_id, actor, scopes, created_at, expires_at, minted_by, used_at, signed_in DEFAULT 0)",
+      "CREATE TABLE millrace_tokens (id PRIMARY KEY, hash, tenant_id, actor, scopes, created_at, expires_at, minted_by, used_at, signed_in DEFAULT 0)",
     );
     return text(await mintToken(env, { tenantId: "acme", actor: "tess", scopes: ["tokens"] }));
   });

@@ -1,6 +1,5 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import { afterAll, describe, expect, it } from "vitest";
 import type { RowStatement, Statement } from "../../packages/millrace/src/contract/sql.ts";
 import { RECORDED_CLASSES } from "../../packages/millrace/src/store/inbox/classes.ts";
@@ -20,13 +19,13 @@ import {
 } from "../../packages/millrace/src/store/instances/status.ts";
 import * as stop from "../../packages/millrace/src/store/instances/stop.ts";
 import * as wait from "../../packages/millrace/src/store/instances/wait.ts";
+import { openMigrated } from "../migrations.ts";
 import { sources } from "./sources.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 const STORE = join(ROOT, "packages/millrace/src/store");
 
-const db = new DatabaseSync(":memory:");
-for (const file of readdirSync(join(ROOT, "migrations")).sort()) db.exec(readFileSync(join(ROOT, "migrations", file), "utf8"));
+const db = openMigrated();
 afterAll(() => db.close());
 
 const ID = "0123456789abcdef0123456789abcdef";
@@ -45,13 +44,13 @@ const next = { id: ID, tenantId: TENANT, run: 2, left: "{}" };
 
 /** What else has to be there for a transition, in SQL. */
 const GIVEN = {
-  applied: `INSERT INTO actions (id, tenant_id, actor, verb, target, reason, result, at) VALUES ('${ACTION}', '${TENANT}', 'ada', 'replay', 't', '', 'applied', 1)`,
-  failed: `INSERT INTO actions (id, tenant_id, actor, verb, target, reason, result, at, applied_at) VALUES ('${ACTION}', '${TENANT}', 'ada', 'retry', 't', '', 'failed', 1, 1)`,
-  letter: `INSERT INTO dead_letters (id, queue, body, reason, attempts, first_at, captured_at) VALUES ('${LETTER}', 'test', '{}', 'r', 1, 1, 1)`,
-  doubt: `INSERT INTO inbox (instance_id, step, position, class, state, epoch, token, updated_at) VALUES ('${ID}', 'doubtful', 1, 'once', 'in_doubt', 1, 't', 1)`,
-  done: `INSERT INTO inbox (instance_id, step, position, class, state, epoch, token, undoable, updated_at) VALUES ('${ID}', '${STEP}', 1, 'once', 'done', 1, 't', 1, 1)`,
-  wait: `INSERT INTO waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at) VALUES ('${ID}', '${STEP}', 'w', '${TENANT}', 'e', 's', 't', 1)`,
-  question: `INSERT INTO approvals (instance_id, step, id, tenant_id, workflow, question, otherwise, due_at, asked_at) VALUES ('${ID}', '${STEP}', '${ID}-1', '${TENANT}', 'w', '?', 'reject', 1, 1)`,
+  applied: `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, reason, result, at) VALUES ('${ACTION}', '${TENANT}', 'ada', 'replay', 't', '', 'applied', 1)`,
+  failed: `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, reason, result, at, applied_at) VALUES ('${ACTION}', '${TENANT}', 'ada', 'retry', 't', '', 'failed', 1, 1)`,
+  letter: `INSERT INTO millrace_dead_letters (id, queue, body, reason, attempts, first_at, captured_at) VALUES ('${LETTER}', 'test', '{}', 'r', 1, 1, 1)`,
+  doubt: `INSERT INTO millrace_inbox (instance_id, step, position, class, state, epoch, token, updated_at) VALUES ('${ID}', 'doubtful', 1, 'once', 'in_doubt', 1, 't', 1)`,
+  done: `INSERT INTO millrace_inbox (instance_id, step, position, class, state, epoch, token, undoable, updated_at) VALUES ('${ID}', '${STEP}', 1, 'once', 'done', 1, 't', 1, 1)`,
+  wait: `INSERT INTO millrace_waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at) VALUES ('${ID}', '${STEP}', 'w', '${TENANT}', 'e', 's', 't', 1)`,
+  question: `INSERT INTO millrace_approvals (instance_id, step, id, tenant_id, workflow, question, otherwise, due_at, asked_at) VALUES ('${ID}', '${STEP}', '${ID}-1', '${TENANT}', 'w', '?', 'reject', 1, 1)`,
 };
 
 interface Trial {
@@ -144,7 +143,7 @@ function arrowsWith(given: readonly (keyof typeof GIVEN)[], statements: Trial["s
         if (from !== "[*]") insert(from);
         const params = "row" in statement ? [JSON.stringify([statement.row])] : statement.params;
         db.prepare(statement.text).all(...params);
-        const to = String(db.prepare("SELECT status FROM instances WHERE id = ?").get(ID)?.status ?? "[*]");
+        const to = String(db.prepare("SELECT status FROM millrace_instances WHERE id = ?").get(ID)?.status ?? "[*]");
         return to === from ? [] : [`${from} → ${to}`];
       } finally {
         db.exec("ROLLBACK TO trial; RELEASE trial");
@@ -155,7 +154,7 @@ function arrowsWith(given: readonly (keyof typeof GIVEN)[], statements: Trial["s
 
 function insert(status: string): void {
   db.prepare(
-    `INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope,
+    `INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope,
        queue, status, accepted_at, updated_at, check_at)
      VALUES (?, ?, 'test', 'test.command', 'key', 'job', 'cause', 'subject', ?, '{}', 'test', ?, 1, 1, 1)`,
   ).run(ID, TENANT, FINGERPRINT, status);
@@ -206,14 +205,14 @@ function namedIn(condition: string): string[] {
 }
 
 it("The index of what stopped has all that a person must move on, or has given up", () => {
-  const { sql } = db.prepare("SELECT sql FROM sqlite_master WHERE name = 'instances_stopped'").get() as { sql: string };
+  const { sql } = db.prepare("SELECT sql FROM sqlite_master WHERE name = 'millrace_instances_stopped'").get() as { sql: string };
   expect(sql.endsWith(`WHERE ${IS_INDEXED_AS_STOPPED.fragment}`), "A partial index serves the condition it was made with.").toBe(true);
   const stopped = INSTANCE_STATUSES.filter((status) => status !== "complete" && !GOING_ON.has(status));
   expect(stopped.toSorted()).toEqual(namedIn(IS_INDEXED_AS_STOPPED.fragment).toSorted());
 });
 
 it("The indexes of ends to be told, and of deadlines, have what is over, and what is not", () => {
-  const indexed = { instances_to_call: IS_INDEXED_AS_OVER, instances_by_deadline: IS_INDEXED_AS_UNDER_WAY };
+  const indexed = { millrace_instances_to_call: IS_INDEXED_AS_OVER, millrace_instances_by_deadline: IS_INDEXED_AS_UNDER_WAY };
   for (const [name, { fragment: condition }] of Object.entries(indexed)) {
     const { sql } = db.prepare("SELECT sql FROM sqlite_master WHERE name = ?").get(name) as { sql: string };
     expect(sql.endsWith(` AND ${condition}`), "A partial index serves the condition it was made with.").toBe(true);
@@ -246,13 +245,13 @@ function unionOf(file: string, type: string): string[] {
 }
 
 it.each([
-  ["instances", "status", INSTANCE_STATUSES],
-  ["inbox", "state", unionOf("inbox/entry.ts", "EntryState")],
-  ["inbox", "class", RECORDED_CLASSES],
-  ["dead_letters", "state", unionOf("dead-letters.ts", "LetterState")],
-  ["approvals", "state", unionOf("approvals.ts", "ApprovalState")],
-  ["schedules", "state", unionOf("schedules.ts", "ScheduleState")],
-  ["schedule_runs", "state", unionOf("schedule-runs.ts", "RunState")],
+  ["millrace_instances", "status", INSTANCE_STATUSES],
+  ["millrace_inbox", "state", unionOf("inbox/entry.ts", "EntryState")],
+  ["millrace_inbox", "class", RECORDED_CLASSES],
+  ["millrace_dead_letters", "state", unionOf("dead-letters.ts", "LetterState")],
+  ["millrace_approvals", "state", unionOf("approvals.ts", "ApprovalState")],
+  ["millrace_schedules", "state", unionOf("schedules.ts", "ScheduleState")],
+  ["millrace_schedule_runs", "state", unionOf("schedule-runs.ts", "RunState")],
 ])("%s.%s has the values that its type names and its CHECK allows", (table, column, values) => {
   expect([...values].toSorted()).toEqual(allowed(table, column).toSorted());
   expect(values.length).toBeGreaterThan(1);

@@ -1,7 +1,6 @@
-import { readdirSync, readFileSync } from "node:fs";
-import { join, resolve } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import { resolve } from "node:path";
 import { expect, it } from "vitest";
+import { openMigrated } from "../migrations.ts";
 import { withoutComments } from "./read-sql.ts";
 import { sources as allSources } from "./sources.ts";
 
@@ -21,9 +20,7 @@ const sources = allSources(/\.ts$/).map(({ file, text }) => ({ file, text: witho
 
 /** All tables of the database. */
 function tables(): string[] {
-  const db = new DatabaseSync(":memory:");
-  for (const file of readdirSync(join(ROOT, "migrations")).sort()) db.exec(readFileSync(join(ROOT, "migrations", file), "utf8"));
-  return db
+  return openMigrated()
     .prepare("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
     .all()
     .map(({ name }) => String(name));
@@ -44,39 +41,39 @@ const written = Map.groupBy(
 const engineTables = tables().filter((table) => written.has(table));
 
 /** Where a table's statements stand: a file of its name, or a folder. */
-const homeOf = (table: string) => STORE + table.replaceAll("_", "-");
+const homeOf = (table: string) => STORE + table.replace("millrace_", "").replaceAll("_", "-");
 
 it("each of the engine's tables is written in one file or folder of its store, which has the table's name", () => {
   expect(engineTables).toEqual([
-    "actions",
-    "alerts",
-    "approvals",
-    "audit_opened",
-    "bulk_actions",
-    "bulk_items",
-    "bulk_lists",
-    "counts",
-    "dead_letters",
-    "divergences",
-    "failed_deliveries",
-    "fences",
-    "inbox",
-    "instances",
-    "lanes",
-    "limits",
-    "locks",
-    "outbox",
-    "schedule_runs",
-    "schedules",
-    "sequences",
-    "sign_in_codes",
-    "signals",
-    "stated_events",
-    "tallies",
-    "tenant_objects",
-    "tokens",
-    "tombstones",
-    "waits",
+    "millrace_actions",
+    "millrace_alerts",
+    "millrace_approvals",
+    "millrace_audit_opened",
+    "millrace_bulk_actions",
+    "millrace_bulk_items",
+    "millrace_bulk_lists",
+    "millrace_counts",
+    "millrace_dead_letters",
+    "millrace_divergences",
+    "millrace_failed_deliveries",
+    "millrace_fences",
+    "millrace_inbox",
+    "millrace_instances",
+    "millrace_lanes",
+    "millrace_limits",
+    "millrace_locks",
+    "millrace_outbox",
+    "millrace_schedule_runs",
+    "millrace_schedules",
+    "millrace_sequences",
+    "millrace_sign_in_codes",
+    "millrace_signals",
+    "millrace_stated_events",
+    "millrace_tallies",
+    "millrace_tenant_objects",
+    "millrace_tokens",
+    "millrace_tombstones",
+    "millrace_waits",
   ]);
   const astray = engineTables.flatMap((table) =>
     (written.get(table) ?? [])

@@ -17,7 +17,7 @@ export async function breakOff(stage: Stage, run: Subject, afterMs: number): Pro
   await pause(afterMs);
   const instead = new Set(insteadIn(run.program, ROOT).map((at) => `${run.name}/${at}`));
   const held = async () =>
-    (await stage.rows("SELECT step FROM inbox WHERE instance_id = ?1 AND state = 'claimed'", run.id)).length > 0 ||
+    (await stage.rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1 AND state = 'claimed'", run.id)).length > 0 ||
     (instead.size > 0 && (await askedOf(stage.upstreamUrl, `${run.name}/`)).some((one) => instead.has(one)));
   for (const until = Date.now() + HELD_MS; Date.now() < until && !(await held()); ) await pause(LOOK_MS);
   const { status } = await platformOf(stage, run.id);

@@ -92,7 +92,7 @@ async function strike({ way }: Fault, boundary: Boundary, about: string, call: (
 async function endLeases(about: string, takenBy: number): Promise<void> {
   const ids = [...watching].flatMap(({ names }) => (names.some((name) => about.includes(name)) ? names : []));
   await env.DB.prepare(
-    "UPDATE inbox SET lease_until = 0 WHERE state = 'claimed' AND updated_at <= ?2 AND instance_id IN (SELECT value FROM json_each(?1))",
+    "UPDATE millrace_inbox SET lease_until = 0 WHERE state = 'claimed' AND updated_at <= ?2 AND instance_id IN (SELECT value FROM json_each(?1))",
   )
     .bind(JSON.stringify(ids), takenBy)
     .run();
@@ -110,7 +110,7 @@ const HELD_MS = 2 * TIMEOUT_MS + LATE_MS + 500;
 export async function endLeasesBehind(id: string): Promise<void> {
   const takenBy = await databaseTime();
   await scheduler.wait(HELD_MS);
-  await env.DB.prepare("UPDATE inbox SET lease_until = 0 WHERE state = 'claimed' AND instance_id = ?1 AND updated_at <= ?2")
+  await env.DB.prepare("UPDATE millrace_inbox SET lease_until = 0 WHERE state = 'claimed' AND instance_id = ?1 AND updated_at <= ?2")
     .bind(id, takenBy)
     .run();
 }

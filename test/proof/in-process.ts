@@ -39,10 +39,10 @@ const stage: Stage = {
   },
   async growOld({ id, name }) {
     const agedMs = 40 * 86_400_000;
-    await rows("UPDATE signals SET received_at = received_at - ?1 WHERE subject LIKE ?2", agedMs, `${name}/%`);
+    await rows("UPDATE millrace_signals SET received_at = received_at - ?1 WHERE subject LIKE ?2", agedMs, `${name}/%`);
     await rows(
-      `UPDATE instances SET accepted_at = accepted_at - ?1, updated_at = updated_at - ?1
-       WHERE correlation_id = (SELECT correlation_id FROM instances WHERE id = ?2)`,
+      `UPDATE millrace_instances SET accepted_at = accepted_at - ?1, updated_at = updated_at - ?1
+       WHERE correlation_id = (SELECT correlation_id FROM millrace_instances WHERE id = ?2)`,
       agedMs,
       id,
     );
@@ -61,9 +61,9 @@ async function aPeriodLater(): Promise<void> {
   const { DB } = probeEnv;
   await DB.batch(
     [
-      "UPDATE instances SET check_at = check_at - ?1 WHERE check_at IS NOT NULL",
-      "UPDATE outbox SET due_at = due_at - ?1",
-      "UPDATE actions SET due_at = due_at - ?1 WHERE applied_at IS NULL",
+      "UPDATE millrace_instances SET check_at = check_at - ?1 WHERE check_at IS NOT NULL",
+      "UPDATE millrace_outbox SET due_at = due_at - ?1",
+      "UPDATE millrace_actions SET due_at = due_at - ?1 WHERE applied_at IS NULL",
     ].map((text) => DB.prepare(text).bind(PERIOD_MS)),
   );
 }

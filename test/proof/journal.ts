@@ -1,7 +1,7 @@
 // What the database writes down of every run on trial by triggers of its own, whoever changes a row: the engine knows nothing of it.
 import type { Stage, Subject } from "./stage.ts";
 
-const IS_ON_TRIAL = (id: string) => `EXISTS (SELECT 1 FROM instances i WHERE i.id = ${id} AND i.subject LIKE 'proof-%')`;
+const IS_ON_TRIAL = (id: string) => `EXISTS (SELECT 1 FROM millrace_instances i WHERE i.id = ${id} AND i.subject LIKE 'proof-%')`;
 const NOTE = (id: string, what: string, was: string, is: string, epoch: string) =>
   `INSERT INTO proof_journal (instance_id, what, was, is_now, epoch, at_ms) VALUES (${id}, ${what}, ${was}, ${is}, ${epoch}, CAST(unixepoch('subsec') * 1000 AS INTEGER))`;
 const KEY = "NEW.step || '/' || NEW.item || '/' || NEW.generation";
@@ -49,7 +49,7 @@ export async function wrongInJournal({ rows }: Stage, { id }: Subject): Promise<
   const [notes, [asked]] = await Promise.all([
     rows<Note>("SELECT what, was, is_now, epoch FROM proof_journal WHERE instance_id = ?1 ORDER BY at", id),
     rows<{ n: number }>(
-      "SELECT count(*) AS n FROM actions WHERE instance_id = ?1 AND result = 'applied' AND verb IN ('retry', 'undo', 'restart', 'close')",
+      "SELECT count(*) AS n FROM millrace_actions WHERE instance_id = ?1 AND result = 'applied' AND verb IN ('retry', 'undo', 'restart', 'close')",
       id,
     ),
   ]);

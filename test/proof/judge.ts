@@ -20,17 +20,17 @@ export const rowOf = async ({ rows }: Stage, id: string): Promise<Row | undefine
   (
     await rows<Row>(
       `SELECT status, error,
-         (SELECT count(*) FROM waits WHERE instance_id = ?1 AND signal_id IS NULL AND over_at IS NULL) AS waits,
-         (SELECT count(*) FROM approvals WHERE instance_id = ?1 AND state = 'pending') AS questions,
-         (SELECT count(*) FROM inbox WHERE instance_id = ?1 AND state = 'in_doubt') AS doubts
-       FROM instances WHERE id = ?1`,
+         (SELECT count(*) FROM millrace_waits WHERE instance_id = ?1 AND signal_id IS NULL AND over_at IS NULL) AS waits,
+         (SELECT count(*) FROM millrace_approvals WHERE instance_id = ?1 AND state = 'pending') AS questions,
+         (SELECT count(*) FROM millrace_inbox WHERE instance_id = ?1 AND state = 'in_doubt') AS doubts
+       FROM millrace_instances WHERE id = ?1`,
       id,
     )
   )[0];
 
 /** How often people asked for something, and got it. */
 async function applied({ rows }: Stage, verb: "undo" | "retry_anyway", id: string): Promise<number> {
-  return (await rows("SELECT id FROM actions WHERE instance_id = ?1 AND verb = ?2 AND result = 'applied'", id, verb)).length;
+  return (await rows("SELECT id FROM millrace_actions WHERE instance_id = ?1 AND verb = ?2 AND result = 'applied'", id, verb)).length;
 }
 
 /** How often a run was undone, or is being undone. */
@@ -59,11 +59,11 @@ const UNDER_WAY: ReadonlySet<string> = new Set(["queued", "running", "waiting", 
  */
 export async function openOf(stage: Stage, { id, name }: Subject, ended: Verdict["ended"]): Promise<string[]> {
   const [open] = await stage.rows<Record<string, number>>(
-    `SELECT (SELECT count(*) FROM outbox WHERE body LIKE ?2) AS messages,
-       (SELECT count(*) FROM actions WHERE instance_id = ?1 AND applied_at IS NULL) AS promises,
-       (SELECT count(*) FROM inbox WHERE instance_id = ?1
+    `SELECT (SELECT count(*) FROM millrace_outbox WHERE body LIKE ?2) AS messages,
+       (SELECT count(*) FROM millrace_actions WHERE instance_id = ?1 AND applied_at IS NULL) AS promises,
+       (SELECT count(*) FROM millrace_inbox WHERE instance_id = ?1
           AND (state = 'in_doubt' OR (state = 'claimed' AND lease_until > unixepoch('subsec') * 1000))) AS effects,
-       (SELECT count(*) FROM instances f JOIN instances i ON f.tenant_id = i.tenant_id AND f.correlation_id = i.correlation_id
+       (SELECT count(*) FROM millrace_instances f JOIN millrace_instances i ON f.tenant_id = i.tenant_id AND f.correlation_id = i.correlation_id
           WHERE i.id = ?1 AND f.id <> ?1 AND f.status <> 'complete') AS followers`,
     id,
     `%${name}%`,
@@ -82,7 +82,7 @@ export async function openOf(stage: Stage, { id, name }: Subject, ended: Verdict
  */
 export async function wrongInAudit({ rows, repeats }: Stage, { id }: Subject, asked: Asked): Promise<string[]> {
   const found = await rows<{ verb: string; actor: string; reason: string; result: string }>(
-    "SELECT verb, actor, reason, result FROM actions WHERE instance_id = ?1",
+    "SELECT verb, actor, reason, result FROM millrace_actions WHERE instance_id = ?1",
     id,
   );
   const unsigned = found.filter(({ actor, reason }) => actor !== operator.actor || reason === "");
@@ -101,18 +101,21 @@ export async function wrongInAudit({ rows, repeats }: Stage, { id }: Subject, as
 export async function evidenceOf(stage: Stage, { id, name }: Subject): Promise<string> {
   const { rows } = stage;
   const tables = {
-    row: await rows("SELECT * FROM instances WHERE id = ?1", id),
+    row: await rows("SELECT * FROM millrace_instances WHERE id = ?1", id),
     inbox: await rows(
       `SELECT step, item, generation, class, state, position, token, after, caught, error, began_at, ended_at, updated_at
-       FROM inbox WHERE instance_id = ?1 ORDER BY position`,
+       FROM millrace_inbox WHERE instance_id = ?1 ORDER BY position`,
       id,
     ),
-    waits: await rows("SELECT name, subject, signal_id, over_at, told_at FROM waits WHERE instance_id = ?1", id),
-    questions: await rows("SELECT step, state, due_at FROM approvals WHERE instance_id = ?1", id),
-    outbox: await rows("SELECT queue, attempts, error, body->>'message_type' AS type FROM outbox WHERE body LIKE ?1", `%${name}%`),
-    actions: await rows("SELECT verb, result, at, applied_at, attempts, error FROM actions WHERE instance_id = ?1", id),
+    waits: await rows("SELECT name, subject, signal_id, over_at, told_at FROM millrace_waits WHERE instance_id = ?1", id),
+    questions: await rows("SELECT step, state, due_at FROM millrace_approvals WHERE instance_id = ?1", id),
+    outbox: await rows("SELECT queue, attempts, error, body->>'message_type' AS type FROM millrace_outbox WHERE body LIKE ?1", `%${name}%`),
+    actions: await rows("SELECT verb, result, at, applied_at, attempts, error FROM millrace_actions WHERE instance_id = ?1", id),
     journal: await rows("SELECT at_ms, what, was, is_now, epoch FROM proof_journal WHERE instance_id = ?1 ORDER BY at", id),
-    followers: await rows("SELECT workflow, subject, status FROM instances WHERE subject LIKE ?1 AND status <> 'complete'", `${name}/%`),
+    followers: await rows(
+      "SELECT workflow, subject, status FROM millrace_instances WHERE subject LIKE ?1 AND status <> 'complete'",
+      `${name}/%`,
+    ),
     platform: [await platformOf(stage, id)],
   };
   return Object.entries(tables)
@@ -125,14 +128,17 @@ export async function judge(stage: Stage, run: Subject, verdict: Verdict): Promi
   const [ledger, undos, cancels, again, kept, letters, instances] = await Promise.all([
     ledgerOf(stage, run.name),
     undosOf(stage, run.id),
-    stage.rows("SELECT id FROM actions WHERE instance_id = ?1 AND verb = 'cancel' AND result = 'applied' AND detail->>'undo'", run.id),
+    stage.rows(
+      "SELECT id FROM millrace_actions WHERE instance_id = ?1 AND verb = 'cancel' AND result = 'applied' AND detail->>'undo'",
+      run.id,
+    ),
     applied(stage, "retry_anyway", run.id),
     stage.rows<{ kind: string; name: string; n: number }>(
       "SELECT kind, name, count(*) AS n FROM probe_rows WHERE name LIKE ?1 GROUP BY kind, name",
       `${run.name}/%`,
     ),
-    stage.rows<{ reason: string }>("SELECT reason FROM dead_letters WHERE body LIKE ?1", `%${run.name}%`),
-    stage.rows("SELECT id FROM instances WHERE subject = ?1", run.name),
+    stage.rows<{ reason: string }>("SELECT reason FROM millrace_dead_letters WHERE body LIKE ?1", `%${run.name}%`),
+    stage.rows("SELECT id FROM millrace_instances WHERE subject = ?1", run.name),
   ]);
   const count = (kind: string, at: string) => kept.find((one) => one.kind === kind && one.name === `${run.name}/${at}`)?.n ?? 0;
   const known = new Map<string, Effect>(

@@ -19,10 +19,10 @@ export class Meddler {
     const { id, name } = this.#run;
     const idsOf = async (sql: string, about: string) => (await this.#stage.rows<{ id: string }>(sql, about)).map((row) => row.id);
     const [status, letters, questions, doubtful] = await Promise.all([
-      idsOf("SELECT status AS id FROM instances WHERE id = ?1", id),
-      idsOf("SELECT id FROM dead_letters WHERE body LIKE ?1 AND tenant_id = 'acme'", `%${name}%`),
-      idsOf("SELECT id FROM approvals WHERE instance_id = ?1", id),
-      idsOf("SELECT step AS id FROM inbox WHERE instance_id = ?1 AND state = 'in_doubt'", id),
+      idsOf("SELECT status AS id FROM millrace_instances WHERE id = ?1", id),
+      idsOf("SELECT id FROM millrace_dead_letters WHERE body LIKE ?1 AND tenant_id = 'acme'", `%${name}%`),
+      idsOf("SELECT id FROM millrace_approvals WHERE instance_id = ?1", id),
+      idsOf("SELECT step AS id FROM millrace_inbox WHERE instance_id = ?1 AND state = 'in_doubt'", id),
     ]);
     const effects = doubtful.length > 0 ? await this.#stage.effects(id) : [];
     const doubts = effects.filter(({ state }) => state === "in_doubt").map(({ key }) => key);

@@ -176,7 +176,7 @@ export class Operators {
     const { id, name } = this.#run;
     const [row] = await this.#stage.rows<{ status: string; changes: number }>(
       `SELECT status, (SELECT count(*) FROM proof_journal WHERE instance_id = ?1 AND what = 'status') AS changes
-       FROM instances WHERE id = ?1`,
+       FROM millrace_instances WHERE id = ?1`,
       id,
     );
     const [asked, commits] = await Promise.all([askedOf(this.#stage.upstreamUrl, `${name}/`), this.#stage.commitsBegun(name)]);
@@ -187,7 +187,7 @@ export class Operators {
   /** The step that the run has failed of is skipped, with what a person did instead. Answers whether that was taken. */
   async #skip(): Promise<boolean> {
     const [row] = await this.#stage.rows<{ label: string | null }>(
-      "SELECT error->>'step' AS label FROM instances WHERE id = ?1 AND undo IS NULL",
+      "SELECT error->>'step' AS label FROM millrace_instances WHERE id = ?1 AND undo IS NULL",
       this.#run.id,
     );
     // Of a step of an undo nobody here has done anything by hand. What the run says to itself nobody else says in its place: a skipped commit writes nothing.
@@ -214,8 +214,8 @@ export class Operators {
   /** The nth of the steps that the run has caught a failure of, or recorded (`turn` 1), as the platform calls it. */
   async #stepOf(nth: number, turn = 1): Promise<string | undefined> {
     const steps = await this.#stage.rows<{ label: string }>(
-      `SELECT failure.key AS label, 0 AS turn FROM inbox, json_each(inbox.caught) failure WHERE instance_id = ?1
-       UNION SELECT iif(item = '', step, step || ' [' || item || ']'), 1 FROM inbox WHERE instance_id = ?1 AND position >= 0 AND ?2
+      `SELECT failure.key AS label, 0 AS turn FROM millrace_inbox, json_each(millrace_inbox.caught) failure WHERE instance_id = ?1
+       UNION SELECT iif(item = '', step, step || ' [' || item || ']'), 1 FROM millrace_inbox WHERE instance_id = ?1 AND position >= 0 AND ?2
        ORDER BY turn, label`,
       this.#run.id,
       turn,

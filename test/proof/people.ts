@@ -59,7 +59,7 @@ export class People {
   /** Settles the doubts. An effect has happened if the upstream has done it more often than it was taken back. */
   async resolve(): Promise<void> {
     const doubts = await this.#stage.rows<{ step: string; status: string; answered: number | null }>(
-      "SELECT e.step, i.status, e.error->>'upstreamStatus' AS answered FROM inbox e JOIN instances i ON i.id = e.instance_id WHERE e.instance_id = ?1 AND e.state = 'in_doubt'",
+      "SELECT e.step, i.status, e.error->>'upstreamStatus' AS answered FROM millrace_inbox e JOIN millrace_instances i ON i.id = e.instance_id WHERE e.instance_id = ?1 AND e.state = 'in_doubt'",
       this.#run.id,
     );
     if (doubts.length === 0) return;
@@ -91,7 +91,7 @@ export class People {
   /** Skips all letters about the run: nobody wants these messages any more. */
   async skip(): Promise<void> {
     const open = await this.#stage.rows<{ id: string }>(
-      "SELECT id FROM dead_letters WHERE body LIKE ?1 AND state = 'open' AND tenant_id IS NOT 'globex'",
+      "SELECT id FROM millrace_dead_letters WHERE body LIKE ?1 AND state = 'open' AND tenant_id IS NOT 'globex'",
       `%${this.#run.name}%`,
     );
     for (const { id } of open) {
@@ -104,7 +104,7 @@ export class People {
   async wrongWithSkipped(): Promise<string[]> {
     const ids = JSON.stringify([...this.#skipped]);
     const found = await this.#stage.rows<{ reason: string; state: string }>(
-      "SELECT reason, state FROM dead_letters WHERE state <> 'skipped' AND id IN (SELECT value FROM json_each(?1))",
+      "SELECT reason, state FROM millrace_dead_letters WHERE state <> 'skipped' AND id IN (SELECT value FROM json_each(?1))",
       ids,
     );
     return found.map(({ reason, state }) => `invented: a letter (${reason}) was skipped, and is ${state}`);

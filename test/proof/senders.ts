@@ -81,8 +81,8 @@ export class Senders {
   /** Says what the run waits for. */
   async speak(): Promise<void> {
     const open = await this.#stage.rows<{ subject: string; waits: number }>(
-      `SELECT subject, (SELECT count(*) FROM waits o WHERE o.instance_id = w.instance_id AND o.subject = w.subject) AS waits
-       FROM waits w WHERE instance_id = ?1 AND signal_id IS NULL AND over_at IS NULL GROUP BY subject`,
+      `SELECT subject, (SELECT count(*) FROM millrace_waits o WHERE o.instance_id = w.instance_id AND o.subject = w.subject) AS waits
+       FROM millrace_waits w WHERE instance_id = ?1 AND signal_id IS NULL AND over_at IS NULL GROUP BY subject`,
       this.#run.id,
     );
     if (open.some(({ subject }) => subject === this.#shared)) await this.#sayShared();
@@ -105,7 +105,7 @@ export class Senders {
   /** As many events as there were waits for them. */
   async #sayShared(): Promise<void> {
     const [waits] = await this.#stage.rows<{ n: number }>(
-      "SELECT count(*) AS n FROM waits WHERE instance_id = ?1 AND subject = ?2",
+      "SELECT count(*) AS n FROM millrace_waits WHERE instance_id = ?1 AND subject = ?2",
       this.#run.id,
       this.#shared,
     );
@@ -149,7 +149,8 @@ export class Senders {
   /** Until the letters are there that there must be: a message that was put off while the database was away comes back later. */
   async lettersCame(): Promise<void> {
     const count = this.letters().length;
-    const look = () => this.#stage.rows<{ n: number }>("SELECT count(*) AS n FROM dead_letters WHERE body LIKE ?1", `%${this.#run.name}%`);
+    const look = () =>
+      this.#stage.rows<{ n: number }>("SELECT count(*) AS n FROM millrace_dead_letters WHERE body LIKE ?1", `%${this.#run.name}%`);
     await this.#within(async () => ((await look())[0]?.n ?? 0) >= count);
   }
 
@@ -160,7 +161,7 @@ export class Senders {
     const look = () =>
       this.#stage.rows<{ status: string; rows: number }>(
         `SELECT status, (SELECT count(*) FROM probe_rows WHERE name = ?2 AND kind = 'commit') AS rows
-         FROM instances WHERE tenant_id = ?1 AND subject = ?3`,
+         FROM millrace_instances WHERE tenant_id = ?1 AND subject = ?3`,
         STRANGER,
         `${name}/r`,
         name,
@@ -201,7 +202,7 @@ export class Senders {
 
   async #envelope(): Promise<Envelope> {
     if (this.#accepted) return this.#accepted;
-    const [row] = await this.#stage.rows<{ envelope: string }>("SELECT envelope FROM instances WHERE id = ?1", this.#run.id);
+    const [row] = await this.#stage.rows<{ envelope: string }>("SELECT envelope FROM millrace_instances WHERE id = ?1", this.#run.id);
     this.#accepted = JSON.parse(row?.envelope ?? "null") as Envelope;
     return this.#accepted;
   }

@@ -68,9 +68,9 @@ export class Stops {
   /** The cancel by which the run is terminated now; undefined where it is not, or by something else. */
   async #stop(): Promise<{ id: string; isUndone: boolean } | undefined> {
     const [row] = await this.#stage.rows<{ id: string; undone: number }>(
-      `SELECT a.id, a.detail->>'undo' AS undone FROM actions a JOIN instances i ON i.id = a.instance_id
+      `SELECT a.id, a.detail->>'undo' AS undone FROM millrace_actions a JOIN millrace_instances i ON i.id = a.instance_id
        WHERE i.id = ?1 AND i.status = 'terminated' AND a.verb = 'cancel' AND a.result = 'applied' AND (i.undo = a.id OR a.id = (
-         SELECT id FROM actions last WHERE last.instance_id = ?1 AND last.result = 'applied'
+         SELECT id FROM millrace_actions last WHERE last.instance_id = ?1 AND last.result = 'applied'
            AND last.verb IN ('cancel', 'undo', 'retry', 'restart', 'skip_step', 'close') ORDER BY last.at DESC LIMIT 1))`,
       this.#run.id,
     );

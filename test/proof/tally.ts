@@ -15,8 +15,8 @@ export interface Tally {
 /** Counts what a run came to. */
 export async function tallyOf(stage: Stage, { id, name }: Subject): Promise<Tally> {
   const [kept] = await stage.rows<{ commands: number; commits: number }>(
-    `SELECT (SELECT count(*) FROM instances f JOIN instances i ON f.tenant_id = i.tenant_id AND f.correlation_id = i.correlation_id WHERE i.id = ?1)
-         + (SELECT count(*) FROM instances WHERE tenant_id = ?2 AND subject = ?3) AS commands,
+    `SELECT (SELECT count(*) FROM millrace_instances f JOIN millrace_instances i ON f.tenant_id = i.tenant_id AND f.correlation_id = i.correlation_id WHERE i.id = ?1)
+         + (SELECT count(*) FROM millrace_instances WHERE tenant_id = ?2 AND subject = ?3) AS commands,
        (SELECT count(*) FROM probe_rows WHERE kind = 'commit' AND (name LIKE ?4 OR name = ?5)) AS commits`,
     id,
     STRANGER,
@@ -26,7 +26,7 @@ export async function tallyOf(stage: Stage, { id, name }: Subject): Promise<Tall
   );
   const acts = (await ledgerOf(stage, name)).filter(({ kind }) => kind !== "natural").length;
   const actions = await stage.rows<{ verb: string; n: number }>(
-    "SELECT verb, count(*) AS n FROM actions WHERE instance_id = ?1 AND result = 'applied' GROUP BY verb",
+    "SELECT verb, count(*) AS n FROM millrace_actions WHERE instance_id = ?1 AND result = 'applied' GROUP BY verb",
     id,
   );
   return {

@@ -96,7 +96,7 @@ async function quiet({ tenantId, post }: Caller): Promise<void> {
     await env.DB.prepare(`DELETE FROM ${table} WHERE tenant_id = ?1`).bind(tenantId).run();
   }
   const { results } = await env.DB.prepare(
-    "SELECT id FROM instances WHERE tenant_id = ?1 AND status IN ('accepted', 'queued', 'running', 'waiting')",
+    "SELECT id FROM millrace_instances WHERE tenant_id = ?1 AND status IN ('accepted', 'queued', 'running', 'waiting')",
   )
     .bind(tenantId)
     .all();

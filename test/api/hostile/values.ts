@@ -9,9 +9,9 @@ export const TEXTS: readonly string[] = [
   ...["", " ", "\t\n\r", "0", "-1", "null", "undefined", "NaN", "true", "[object Object]", "__proto__", "constructor", "toString"],
   ...[
     "' OR '1'='1",
-    "'; DROP TABLE instances; --",
+    "'; DROP TABLE millrace_instances; --",
     '" OR ""="',
-    "1) UNION SELECT hash FROM tokens --",
+    "1) UNION SELECT hash FROM millrace_tokens --",
     "%' AND 1=1 --",
     "?1",
     ":name",

@@ -147,7 +147,7 @@ class Run {
   async #kill(): Promise<1> {
     const { engine, database } = this.#workshop;
     await engine.kill("runtime");
-    await database.write("UPDATE actions SET lease_until = 0, due_at = 0 WHERE applied_at IS NULL");
+    await database.write("UPDATE millrace_actions SET lease_until = 0, due_at = 0 WHERE applied_at IS NULL");
     await engine.revive("runtime");
     this.#disturbedAt = Date.now();
     return 1;
@@ -157,7 +157,7 @@ class Run {
   async #settled(verb: string): Promise<void> {
     const open = () =>
       this.#workshop.database.rows(
-        "SELECT id FROM instances WHERE subject LIKE ?1 AND status NOT IN ('complete', 'terminated', 'errored')",
+        "SELECT id FROM millrace_instances WHERE subject LIKE ?1 AND status NOT IN ('complete', 'terminated', 'errored')",
         `${verb}-%`,
       );
     for (const begunAt = Date.now(); (await open()).length > 0 && Date.now() - begunAt < PATIENCE_MS; ) await sleep(LATER_MS);
@@ -166,9 +166,9 @@ class Run {
   /** How often each was acted upon in the bulk action's name. */
   async #audited(verb: string, bulkId: string): Promise<number[]> {
     const found = await this.#workshop.database.rows<{ n: number }>(
-      `SELECT (SELECT count(*) FROM actions a WHERE a.tenant_id = i.tenant_id AND a.instance_id = i.id AND a.verb = ?2
+      `SELECT (SELECT count(*) FROM millrace_actions a WHERE a.tenant_id = i.tenant_id AND a.instance_id = i.id AND a.verb = ?2
          AND a.result = 'applied' AND a.detail->>'bulk' = ?3) AS n
-       FROM instances i WHERE i.subject LIKE ?1`,
+       FROM millrace_instances i WHERE i.subject LIKE ?1`,
       `${verb}-%`,
       verb,
       bulkId,
@@ -178,7 +178,7 @@ class Run {
 
   async #stand(verb: string): Promise<Record<string, number>> {
     const found = await this.#workshop.database.rows<{ status: string; run: number; n: number }>(
-      "SELECT status, run, count(*) AS n FROM instances WHERE subject LIKE ?1 GROUP BY status, run",
+      "SELECT status, run, count(*) AS n FROM millrace_instances WHERE subject LIKE ?1 GROUP BY status, run",
       `${verb}-%`,
     );
     return Object.fromEntries(found.map(({ status, run, n }) => [`${status}, run ${run}`, n]));

@@ -1,7 +1,8 @@
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
 
-const bindings = { TEST_MIGRATIONS: await readD1Migrations("migrations"), MILLRACE_KEY: "test" };
+const folders = ["node_modules/millrace/migrations", "migrations"];
+const bindings = { TEST_MIGRATIONS: (await Promise.all(folders.map((folder) => readD1Migrations(folder)))).flat(), MILLRACE_KEY: "test" };
 
 export default defineConfig({
   plugins: [cloudflareTest({ wrangler: { configPath: "wrangler.jsonc" }, miniflare: { bindings } })],

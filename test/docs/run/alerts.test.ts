@@ -11,7 +11,7 @@ import { followDocument } from "./follow.ts";
 it("every command of docs/alerts.md answers what is written under it", { timeout: 90_000 }, async () => {
   const { token, get } = await callerWith(["read", "observe", "operate"]);
   const gauges = [{ name: "effects_in_doubt", labels: {}, value: 3 }];
-  await env.DB.exec("DELETE FROM alerts");
+  await env.DB.exec("DELETE FROM millrace_alerts");
   // The keeper may look at the same time: then the second is the one that writes.
   for (let look = 0; look < 2; look++) await raiseAlerts(env, { rules: ALERT_RULES, catalog: app, gauges });
   const until = new Date(Date.now() + 86_400_000).toISOString();

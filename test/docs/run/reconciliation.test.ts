@@ -21,11 +21,11 @@ it("docs/reconciliation.md lists each kind of disagreement once, and says of eac
 it("its commands answer what is written under them", async () => {
   const { tenantId, token } = await callerWith(["read"]);
   await env.DB.prepare(
-    `INSERT INTO divergences (kind, what, tenant_id, found_by, place, says, state, first_at, seen_at, times, look_at)
+    `INSERT INTO millrace_divergences (kind, what, tenant_id, found_by, place, says, state, first_at, seen_at, times, look_at)
      VALUES ('beside_tombstone', ?1, ?1, 'none', '', ?2, 'open', 1, 2, 3, 9007199254740991)`,
   )
     .bind(tenantId, "The row of publish-article says complete, and its tombstone says that it was removed.")
     .run();
   expect(await followDocument(page, { given: { AUTH: `Authorization: Bearer ${token}` } })).toBe(2);
-  await env.DB.prepare("DELETE FROM divergences WHERE tenant_id = ?1").bind(tenantId).run();
+  await env.DB.prepare("DELETE FROM millrace_divergences WHERE tenant_id = ?1").bind(tenantId).run();
 });

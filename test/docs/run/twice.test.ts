@@ -15,7 +15,9 @@ it("a command that is delivered twice is performed once, and paid for once", asy
   await worker.queue(batch, env, ctx);
   expect((await getQueueResult(batch, ctx)).explicitAcks).toEqual(["first", "again"]);
 
-  const select = env.DB.prepare("SELECT status FROM instances WHERE workflow = 'research-keyword' AND tenant_id = ?1").bind(tenantId);
+  const select = env.DB.prepare("SELECT status FROM millrace_instances WHERE workflow = 'research-keyword' AND tenant_id = ?1").bind(
+    tenantId,
+  );
   const instances = async () => (await select.all()).results;
   await vi.waitUntil(async () => (await instances())[0]?.status === "complete", { timeout: 45_000 });
   expect(await instances()).toHaveLength(1);

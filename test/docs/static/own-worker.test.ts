@@ -14,40 +14,6 @@ import { curlsOf } from "../run/curl.ts";
 
 const page = readFileSync(join(ROOT, "docs/own-worker.md"), "utf8");
 const shells = fencesOf(page).filter(({ language, comment }) => language === "sh" && comment !== "install");
-const numbers = /^for number in (.+); do$/m.exec(page)?.[1]?.split(" ") ?? [];
-
-interface Entry {
-  name: string;
-  tbl_name: string;
-  sql: string | null;
-}
-
-/** Tables and indexes that these migrations make, by their names. */
-function schemaOf(files: readonly string[]): Map<string, Entry> {
-  const db = new DatabaseSync(":memory:");
-  for (const file of files) db.exec(readFileSync(join(ROOT, "migrations", file), "utf8"));
-  const entries = db.prepare("SELECT name, tbl_name, sql FROM sqlite_master ORDER BY name").all() as unknown as Entry[];
-  return new Map(entries.map((entry) => [entry.name, { ...entry }]));
-}
-
-it("the migrations that docs/own-worker.md names make every table of the engine as it is, and none else", () => {
-  const all = readdirSync(join(ROOT, "migrations")).sort();
-  const [named, whole] = [schemaOf(all.filter((file) => numbers.includes(file.slice(0, 4)))), schemaOf(all)];
-  const stores = readdirSync(join(ROOT, "packages/millrace/src/store"), { recursive: true, encoding: "utf8" }).filter((file) =>
-    file.endsWith(".ts"),
-  );
-  const text = stores.map((file) => readFileSync(join(ROOT, "packages/millrace/src/store", file), "utf8")).join("\n");
-  // Triggers write, too.
-  const written = new Set(
-    [text, ...[...named.values()].map(({ sql }) => sql ?? "")].flatMap((one) =>
-      [...one.matchAll(/\bINSERT(?: OR [A-Z]+)? INTO ([a-z_]+)/g)].map(([, table = ""]) => table),
-    ),
-  );
-  const tables = new Set([...named.values()].map(({ tbl_name }) => tbl_name));
-  expect([...tables].sort(), "Name the engine's new migrations on the page.").toEqual([...written].sort());
-  const engines = new Map([...whole].filter(([, { tbl_name }]) => tables.has(tbl_name)));
-  expect(named, "Name the engine's new migrations on the page.").toEqual(engines);
-});
 
 it("the versions that docs/own-worker.md installs are the engine's own", () => {
   const installs = fencesOf(page).filter(({ comment }) => comment === "install");
@@ -62,10 +28,6 @@ it("the versions that docs/own-worker.md installs are the engine's own", () => {
   expect(named).toEqual(named.map(([name = ""]) => [name, { ...dependencies, ...devDependencies }[name]]));
 });
 
-/** The page's way starts a runtime for each file: here they are one. */
-const APPLY = "npx wrangler d1 migrations apply DB --local";
-const AT_ONCE = "cat migrations/*.sql > all.sql; npx wrangler d1 execute DB --local --yes --file all.sql";
-
 /** A folder beside the checkout, as the page has it, with its files and packages. */
 function greeter(): string {
   const beside = emptyFolder();
@@ -76,7 +38,7 @@ function greeter(): string {
   // As the package is installed, but made of sources: a test of the tarball builds it.
   const installed = join(folder, "node_modules/millrace");
   mkdirSync(installed);
-  symlinkSync(join(ROOT, "packages/millrace/src"), join(installed, "src"), "dir");
+  for (const part of ["src", "migrations"]) symlinkSync(join(ROOT, "packages/millrace", part), join(installed, part), "dir");
   const doors = Object.entries(sourceDoors()).map(([door, file]) => [
     door.replace(/^millrace/, "."),
     `./${relative(join(ROOT, "packages/millrace"), file)}`,
@@ -98,7 +60,7 @@ it("who follows docs/own-worker.md has a Worker that is built from the engine's 
   const [folder, port] = [greeter(), String(await freePort())];
   const env = { ...wranglerEnv(join(folder, "logs")), PATH: `${join(ROOT, "node_modules/.bin")}:${process.env.PATH}` };
   // The packages are there: nobody has to look for them.
-  const shell = (script: string) => `npx() { "$@"; }; ${script.replaceAll("8787", port).replace(APPLY, AT_ONCE)}`;
+  const shell = (script: string) => `npx() { "$@"; }; ${script.replaceAll("8787", port)}`;
   const run = (script: string) => {
     const options = { cwd: folder, env, encoding: "utf8", stdio: "pipe" } as const;
     return execFileSync("bash", ["-euo", "pipefail", "-c", shell(script)], options);
@@ -136,7 +98,6 @@ it("who follows docs/own-worker.md has a Worker that is built from the engine's 
     } else run(text);
   }
   expect(curls).toBe(4);
-  expect(page).toContain(APPLY);
   const program = fencesOf(page).find(({ comment }) => comment?.endsWith("/worker.ts"))?.text ?? "";
   expect(program.split("\n").filter((line) => line.trim() !== "").length).toBeLessThanOrEqual(20);
 });

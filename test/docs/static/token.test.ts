@@ -34,7 +34,7 @@ it("the commands of docs/operating.md make a token, store its hash only, list it
   const mint = fencesOf(operating).find(({ comment }) => comment === "mint")?.text ?? "";
   const [made = "", ...list] = run(`${mint}\necho "$TOKEN"`).trim().split("\n").toReversed();
   const [, id, secret = ""] = /^mr_([0-9a-f]{16})_([A-Za-z0-9_-]{43})$/.exec(made) ?? [];
-  const [row] = rows(`SELECT * FROM tokens WHERE id = '${id}'`) as { created_at: number; expires_at: number }[];
+  const [row] = rows(`SELECT * FROM millrace_tokens WHERE id = '${id}'`) as { created_at: number; expires_at: number }[];
   expect({ ...row }).toEqual({
     id,
     hash: createHash("sha256").update(secret).digest("hex"),
@@ -53,30 +53,32 @@ it("the commands of docs/operating.md make a token, store its hash only, list it
   expect(list.join()).not.toContain(secret);
 
   token("revoke", made, "--reason", 'she\'ll leave; -- "soon"');
-  expect(rows(`SELECT * FROM tokens WHERE id = '${id}'`)).toEqual([]);
-  expect(rows(`SELECT verb, reason, tenant_id, result FROM actions WHERE target = '${id}' ORDER BY at`)).toMatchObject([
+  expect(rows(`SELECT * FROM millrace_tokens WHERE id = '${id}'`)).toEqual([]);
+  expect(rows(`SELECT verb, reason, tenant_id, result FROM millrace_actions WHERE target = '${id}' ORDER BY at`)).toMatchObject([
     { verb: "mint", tenant_id: "acme", result: "applied" },
     { verb: "revoke", tenant_id: "acme", result: "applied", reason: 'she\'ll leave; -- "soon"' },
   ]);
   expect(() => token("revoke", made)).toThrow("There is no token");
 
   const [root, child, other] = [1, 2, 3].map(() => token("--tenant", "acme", "--actor", "ada").trim().slice(3, 19));
-  useDatabase(state, (database) => database.exec(`UPDATE tokens SET minted_by = '0000000000000000 ${root}' WHERE id = '${child}'`));
+  useDatabase(state, (database) =>
+    database.exec(`UPDATE millrace_tokens SET minted_by = '0000000000000000 ${root}' WHERE id = '${child}'`),
+  );
   token("revoke", root ?? "", "--descendants", "--reason", "leaked");
-  expect(rows(`SELECT id FROM tokens WHERE id IN ('${root}', '${child}', '${other}')`)).toMatchObject([{ id: other }]);
+  expect(rows(`SELECT id FROM millrace_tokens WHERE id IN ('${root}', '${child}', '${other}')`)).toMatchObject([{ id: other }]);
 
   // A token that is gone still names its descendants.
   const orphan = token("--tenant", "acme", "--actor", "ada").trim().slice(3, 19);
-  useDatabase(state, (database) => database.exec(`UPDATE tokens SET minted_by = '${root}' WHERE id = '${orphan}'`));
+  useDatabase(state, (database) => database.exec(`UPDATE millrace_tokens SET minted_by = '${root}' WHERE id = '${orphan}'`));
   expect(() => token("revoke", root ?? "", "--reason", "leaked")).toThrow("There is no token");
   token("revoke", root ?? "", "--descendants", "--reason", "leaked");
-  expect(rows(`SELECT id FROM tokens WHERE id IN ('${orphan}', '${other}')`)).toMatchObject([{ id: other }]);
+  expect(rows(`SELECT id FROM millrace_tokens WHERE id IN ('${orphan}', '${other}')`)).toMatchObject([{ id: other }]);
   expect(() => token("revoke", root ?? "", "--descendants")).toThrow("There is no token");
 });
 
 it("tokens that pull, and those of an app's own scopes, are made as others are", () => {
   const made = token("--tenant", "acme", "--actor", "renderer", "--scopes", "pull", "--own-scopes", "gpu:fast").trim();
-  expect(rows(`SELECT scopes FROM tokens WHERE id = '${made.slice(3, 19)}'`)).toMatchObject([{ scopes: "pull gpu:fast" }]);
+  expect(rows(`SELECT scopes FROM millrace_tokens WHERE id = '${made.slice(3, 19)}'`)).toMatchObject([{ scopes: "pull gpu:fast" }]);
 });
 
 it("wrangler, and with it a deployed database, takes the same statements whole, whatever stands in a name", () => {
@@ -87,9 +89,14 @@ it("wrangler, and with it a deployed database, takes the same statements whole, 
   const revoke = revokeStatements(goneId, { tenant: "acme", actor: mint.actor }, "cli/ada", { reason: "", descendants: false });
   // In one command: each would start a runtime of its own.
   run('wrangler d1 execute DB --local --persist-to "$1" --yes --json --command "$2"', state, `${made.sql}; ${revoke}`);
-  const results = rows(`SELECT t.actor, a.reason FROM tokens t JOIN actions a ON a.target = t.id WHERE t.id IN ('${id}', '${goneId}')`);
+  const results = rows(
+    `SELECT t.actor, a.reason FROM millrace_tokens t JOIN millrace_actions a ON a.target = t.id WHERE t.id IN ('${id}', '${goneId}')`,
+  );
   expect(results).toMatchObject([{ actor: mint.actor, reason: "é" }]);
-  expect(rows(`SELECT verb FROM actions WHERE target = '${goneId}' ORDER BY at`)).toMatchObject([{ verb: "mint" }, { verb: "revoke" }]);
+  expect(rows(`SELECT verb FROM millrace_actions WHERE target = '${goneId}' ORDER BY at`)).toMatchObject([
+    { verb: "mint" },
+    { verb: "revoke" },
+  ]);
 });
 
 it.each([

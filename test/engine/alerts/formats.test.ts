@@ -135,7 +135,7 @@ describe("A channel", () => {
     until(
       () =>
         rows<{ code: string | null }>(
-          "SELECT error->>'code' AS code FROM instances WHERE workflow = 'send-alert' AND status = ?1 AND updated_at > 1 ORDER BY accepted_at DESC",
+          "SELECT error->>'code' AS code FROM millrace_instances WHERE workflow = 'send-alert' AND status = ?1 AND updated_at > 1 ORDER BY accepted_at DESC",
           status,
         ),
       (found) => found.length > 0,
@@ -174,7 +174,7 @@ describe("A channel", () => {
     expect(await ended("errored")).toMatchObject([{ code: "not_retryable" }]);
     expect(await requests()).toHaveLength(1);
     const [{ error = "" } = {}] = await rows<{ error: string }>(
-      "SELECT error FROM instances WHERE workflow = 'send-alert' ORDER BY accepted_at DESC LIMIT 1",
+      "SELECT error FROM millrace_instances WHERE workflow = 'send-alert' ORDER BY accepted_at DESC LIMIT 1",
     );
     expect(error).toContain("slack answered 404");
     expect(error).not.toContain("127.0.0.1");

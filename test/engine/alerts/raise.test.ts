@@ -16,7 +16,7 @@ calmly();
 /** One look at which so many effects are in doubt. */
 const look = (value: number) =>
   raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: app, gauges: value > 0 ? [{ name: "effects_in_doubt", labels: {}, value }] : [] });
-const messages = () => rows("SELECT id FROM outbox WHERE queue = 'alerts'");
+const messages = () => rows("SELECT id FROM millrace_outbox WHERE queue = 'alerts'");
 
 it("is listed and logged where no channel is configured, and no message is sent", async () => {
   const warned = vi.spyOn(console, "warn");
@@ -80,7 +80,7 @@ it("that is muted is kept and sent to nobody; unmuted, people hear of it; both a
   const muted = await mute(probeEnv, operator, id, Date.now() + 3_600_000, "We know.");
   expect(muted.isApplied).toBe(true);
   await pass(5 * 3_600_000);
-  await run("UPDATE alerts SET quiet_since = NULL");
+  await run("UPDATE millrace_alerts SET quiet_since = NULL");
   await look(4);
   expect((await requests()).length).toBe(1);
   expect(await alerts()).toMatchObject([{ state: "firing", muted_until: expect.any(Number) }]);
@@ -140,7 +140,7 @@ it("overtaken by an operator's mute, a round writes nothing, and sends nothing",
   await pass(5 * 3_600_000);
   let writes = 0;
   vi.spyOn(probeEnv.DB, "batch").mockImplementation(async (statements) => {
-    if (statements.length > 1 && writes++ === 0) await prepare("UPDATE alerts SET version = version + 1").run();
+    if (statements.length > 1 && writes++ === 0) await prepare("UPDATE millrace_alerts SET version = version + 1").run();
     return batch(statements) as never;
   });
   expect(await look(3)).toEqual({ did: 0, more: false });
@@ -154,7 +154,7 @@ it("about the instances that send alerts is logged and sent to nobody, so that n
   const { requests } = await receiver();
   const id = await rowOf("errored", 0);
   const error = JSON.stringify({ step: "post", code: "not_retryable", message: "gone", attempts: 1 });
-  await run("UPDATE instances SET workflow = 'send-alert', error = ?2 WHERE id = ?1", id, error);
+  await run("UPDATE millrace_instances SET workflow = 'send-alert', error = ?2 WHERE id = ?1", id, error);
   await round();
   expect(await alerts()).toMatchObject([{ rule: "instances_errored", state: "firing", examples: JSON.stringify([id]) }]);
   expect([await messages(), await requests()]).toEqual([[], []]);
@@ -234,7 +234,9 @@ it("is told in the name of the default tenant where ALERTS_TENANT is none, and t
   expect(lines.map((line) => JSON.parse(line))).toMatchObject([{ log: "config_invalid", error: expect.stringContaining("not a tenant") }]);
   await look(3);
   expect(saidIn((await requests(1))[0] as never)).toMatchObject({ type: "alert.firing" });
-  const [own] = await rows("SELECT tenant_id FROM instances WHERE workflow = 'send-alert' ORDER BY accepted_at DESC, rowid DESC LIMIT 1");
+  const [own] = await rows(
+    "SELECT tenant_id FROM millrace_instances WHERE workflow = 'send-alert' ORDER BY accepted_at DESC, rowid DESC LIMIT 1",
+  );
   expect(own).toEqual({ tenant_id: "millrace" });
   expect(failed.mock.calls.map(String).filter((line) => line.includes("ALERTS_TENANT"))).toHaveLength(1);
 });
@@ -242,7 +244,7 @@ it("is told in the name of the default tenant where ALERTS_TENANT is none, and t
 it("that is over goes after 30 days, and not before; one that is open, or muted, stays", async () => {
   const insert = (name: string, state: string, days: number, mutedUntil: number | null) =>
     run(
-      `INSERT INTO alerts (id, rule, labels, state, severity, value, examples, since, fired_at, last_at, updated_at, resolved_at, muted_until, mute_reason, version)
+      `INSERT INTO millrace_alerts (id, rule, labels, state, severity, value, examples, since, fired_at, last_at, updated_at, resolved_at, muted_until, mute_reason, version)
        VALUES (?1, 'keeper_late', json_object('queue', ?1), ?2, 'warning', 1, '[]', ?3, ?3, ?3, ?3, iif(?2 = 'resolved', ?3, NULL), ?4, iif(?4 IS NULL, NULL, 'r'), 1)`,
       name.padEnd(32, "0"),
       state,

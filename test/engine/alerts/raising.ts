@@ -41,10 +41,10 @@ export function calmly(): void {
     await keeperRests();
     await env.DB.batch(
       [
-        "UPDATE instances SET updated_at = 1 WHERE status = 'errored'",
-        "UPDATE dead_letters SET state = 'skipped', settled_at = 1 WHERE state = 'open'",
-        "DELETE FROM outbox WHERE queue = 'alerts'",
-        "DELETE FROM alerts",
+        "UPDATE millrace_instances SET updated_at = 1 WHERE status = 'errored'",
+        "UPDATE millrace_dead_letters SET state = 'skipped', settled_at = 1 WHERE state = 'open'",
+        "DELETE FROM millrace_outbox WHERE queue = 'alerts'",
+        "DELETE FROM millrace_alerts",
       ].map((sql) => env.DB.prepare(sql)),
     );
   });
@@ -57,12 +57,12 @@ export function calmly(): void {
 /** Lets so much time pass for alerts and for what they are about, without waiting: as if keepers had looked all the time. */
 export async function pass(ms: number): Promise<void> {
   const times = ["since", "critical_since", "milder_since", "quiet_since", "fired_at", "told_at", "last_at", "resolved_at"];
-  await run(`UPDATE alerts SET ${times.map((column) => `${column} = ${column} - ?1`).join(", ")}`, ms);
-  await run("UPDATE dead_letters SET captured_at = captured_at - ?1 WHERE state = 'open'", ms);
-  await run("UPDATE instances SET updated_at = updated_at - ?1 WHERE status = 'errored'", ms);
+  await run(`UPDATE millrace_alerts SET ${times.map((column) => `${column} = ${column} - ?1`).join(", ")}`, ms);
+  await run("UPDATE millrace_dead_letters SET captured_at = captured_at - ?1 WHERE state = 'open'", ms);
+  await run("UPDATE millrace_instances SET updated_at = updated_at - ?1 WHERE status = 'errored'", ms);
 }
 
-export const alerts = (where = "true") => rows<Row>(`SELECT * FROM alerts WHERE ${where} ORDER BY rule, labels`);
+export const alerts = (where = "true") => rows<Row>(`SELECT * FROM millrace_alerts WHERE ${where} ORDER BY rule, labels`);
 
 /** A round over what has happened, and over the letters of one queue as their gauge shows them: other tests have left much else. */
 export async function round(): Promise<void> {
@@ -108,9 +108,9 @@ async function nothingUnderWay(): Promise<void> {
   const left = await until(
     () =>
       rows(
-        `SELECT 'message' AS what, id FROM outbox WHERE queue = 'alerts'
+        `SELECT 'message' AS what, id FROM millrace_outbox WHERE queue = 'alerts'
          UNION ALL
-         SELECT status, id FROM instances WHERE workflow = 'send-alert' AND status NOT IN ('complete', 'errored', 'terminated', 'dead', 'skipped')`,
+         SELECT status, id FROM millrace_instances WHERE workflow = 'send-alert' AND status NOT IN ('complete', 'errored', 'terminated', 'dead', 'skipped')`,
       ),
     (found) => found.length === 0,
     30_000,

@@ -95,7 +95,7 @@ it("an alert whose channel is out of reach says so while it is tried again", asy
 
 it("a row that somebody has spoiled is listed without what nobody can read, and hides none", async () => {
   await raise();
-  await run("UPDATE alerts SET examples = 'no JSON', labels = '[' WHERE rule = 'effects_in_doubt'");
+  await run("UPDATE millrace_alerts SET examples = 'no JSON', labels = '[' WHERE rule = 'effects_in_doubt'");
   const { status, body } = await (await asking(["observe"]))("/v1/alerts");
   expect([status, body.items.length]).toEqual([200, 3]);
   expect(body.items).toContainEqual(expect.objectContaining({ rule: "effects_in_doubt", labels: {}, examples: [] }));

@@ -14,12 +14,12 @@ const look = (value: number, name = "effects_in_doubt") =>
 /** An alert about a queue fires, and somebody has written this into its row. */
 async function spoilt(column: string, value: string): Promise<void> {
   await run(
-    `INSERT INTO alerts (id, rule, labels, state, severity, value, examples, since, fired_at, told_at, told_severity, last_at, updated_at, version)
+    `INSERT INTO millrace_alerts (id, rule, labels, state, severity, value, examples, since, fired_at, told_at, told_severity, last_at, updated_at, version)
      VALUES (?1, 'dlq_depth', '{"queue":"q"}', 'firing', 'warning', 1, '[]', ?2, ?2, ?2, 'warning', ?2, ?2, 1)`,
     ID,
     Date.now(),
   );
-  await run(`UPDATE alerts SET ${column} = ${value} WHERE id = ?1`, ID);
+  await run(`UPDATE millrace_alerts SET ${column} = ${value} WHERE id = ?1`, ID);
 }
 
 it.each([

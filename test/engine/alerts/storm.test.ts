@@ -23,7 +23,7 @@ async function failing(count: number, code: string): Promise<void> {
     await enqueue(probeEnv, app, { tenantId: "acme", source: "test" }, requests.slice(from, from + 100));
   }
   await until(
-    () => rows("SELECT 1 FROM instances WHERE status = 'errored' AND error->>'code' = ?1", code),
+    () => rows("SELECT 1 FROM millrace_instances WHERE status = 'errored' AND error->>'code' = ?1", code),
     (found) => found.length >= count,
   );
 }

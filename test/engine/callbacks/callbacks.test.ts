@@ -8,7 +8,7 @@ import { addressOf, ask, endsIn, hurried, saidIn } from "./heard.ts";
 /** The instances that call for a tenant. */
 const calls = (tenantId: string) =>
   rows<{ id: string; status: string; correlation_id: string }>(
-    "SELECT id, status, correlation_id FROM instances WHERE tenant_id = ?1 AND workflow = 'send-callback'",
+    "SELECT id, status, correlation_id FROM millrace_instances WHERE tenant_id = ?1 AND workflow = 'send-callback'",
     tenantId,
   );
 

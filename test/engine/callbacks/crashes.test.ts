@@ -56,7 +56,10 @@ it("a command whose message is refused has an end as well: its address hears tha
   expect(await reaches(id, "dead")).toBe("dead");
   await keeperRound();
   expect(endsIn(await heard(1))).toEqual(["1 dead"]);
-  const [letter] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE tenant_id = ?1 AND state = 'open'", caller.tenantId);
+  const [letter] = await rows<{ id: string }>(
+    "SELECT id FROM millrace_dead_letters WHERE tenant_id = ?1 AND state = 'open'",
+    caller.tenantId,
+  );
   expect((await caller.post(`/v1/dead-letters/${letter?.id}/skip`, { reason: "not wanted" })).status).toBe(200);
   await keeperRound();
   expect(endsIn(await heard(2))).toEqual(["1 dead", "1 skipped"]);

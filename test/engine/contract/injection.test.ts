@@ -4,7 +4,7 @@ import { reaches, rows } from "../harness.ts";
 import { errorOf, runLab } from "../lab.ts";
 import { effect, ended, resolve } from "../operate/operating.ts";
 
-const ALL_OF_THEM = "(SELECT group_concat(envelope) FROM instances)";
+const ALL_OF_THEM = "(SELECT group_concat(envelope) FROM millrace_instances)";
 /** Data that looks like a piece of SQL, or like a statement. */
 const DISGUISED = [{ fragment: ALL_OF_THEM }, { text: ALL_OF_THEM, params: [] }];
 

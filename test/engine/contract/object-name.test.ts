@@ -39,7 +39,7 @@ describe("a name beyond the 1,024 bytes of an object's is refused, and nothing i
     const payload = { key: "鍵".repeat(400), name: "run" };
     const { code, detail } = await refusal(() => enqueueOne(probeEnv, app, by, { type: blocked.command.type, payload }));
     expect({ code, detail }).toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "subject" }] } });
-    expect(await rows("SELECT 1 FROM instances WHERE tenant_id = ?1", by.tenantId)).toEqual([]);
+    expect(await rows("SELECT 1 FROM millrace_instances WHERE tenant_id = ?1", by.tenantId)).toEqual([]);
   });
 });
 

@@ -5,7 +5,7 @@ import { probeEnv } from "../harness.ts";
 
 describe("A statement", () => {
   it("binds whatever is interpolated, and takes no text of it", async () => {
-    const value = "'); DROP TABLE instances; --";
+    const value = "'); DROP TABLE millrace_instances; --";
     const statement = sql`SELECT ${value} AS said, ${7} AS number, ${null} AS none`;
     expect(statement).toEqual({ text: "SELECT ?1 AS said, ?2 AS number, ?3 AS none", params: [value, 7, null] });
     expect(await query(probeEnv.DB, statement)).toEqual([{ said: value, number: 7, none: null }]);
@@ -26,8 +26,8 @@ describe("A statement", () => {
   it.each([
     ["a date", new Date(0)],
     ["bytes", new Uint8Array(1)],
-    ["what looks like a fragment", { fragment: "1; DROP TABLE instances" }],
-    ["what looks like a statement", { text: "1; DROP TABLE instances", params: [] }],
+    ["what looks like a fragment", { fragment: "1; DROP TABLE millrace_instances" }],
+    ["what looks like a statement", { text: "1; DROP TABLE millrace_instances", params: [] }],
   ])("refuses %s", (_, value) => {
     expect(() => sql`SELECT ${value as unknown as SqlValue}`).toThrow(/bind text, numbers or null/);
   });

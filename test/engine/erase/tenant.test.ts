@@ -67,14 +67,14 @@ it("a deleted tenant's lanes are erased: one that waits for an instance, one tha
   open();
   await eraseAll(tenant);
   for (const stub of [waiting.stub, flowed.stub, own]) expect(await keptIn(stub)).toBe("");
-  expect(await rows("SELECT id FROM instances WHERE tenant_id = ?1", tenant)).toEqual([]);
+  expect(await rows("SELECT id FROM millrace_instances WHERE tenant_id = ?1", tenant)).toEqual([]);
 });
 
 it("a deleted tenant's lock that is held for long is taken from its holder, and erased", async () => {
   const [tenantId, name] = [tenantOf(), fresh("lock")];
   const stub = (env as unknown as Required<LockEnv>).LOCK.getByName(`${tenantId}/${name}`);
   const work = withLock(env as unknown as LockEnv, name, { tenantId, ttl: "1 second", holder: "ada" }, async ({ signal }) => {
-    await probeEnv.DB.prepare("INSERT INTO locks (tenant_id, name, token) VALUES (?1, ?2, 1)").bind(tenantId, name).run();
+    await probeEnv.DB.prepare("INSERT INTO millrace_locks (tenant_id, name, token) VALUES (?1, ?2, 1)").bind(tenantId, name).run();
     await eraseAll(tenantId);
     await until(
       async () => signal.aborted,
@@ -98,7 +98,7 @@ it("a crash between an object and its row leaves the row, by which it is erased 
 
 it("nothing is kept of a tenant whose object the database cannot register", async () => {
   const room = new LabRoom(desk);
-  await probeEnv.DB.prepare("ALTER TABLE tenant_objects RENAME TO tenant_objects_away").run();
+  await probeEnv.DB.prepare("ALTER TABLE millrace_tenant_objects RENAME TO tenant_objects_away").run();
   try {
     await expect(room.client.send({ text: "secret" })).rejects.toMatchObject({ code: "unavailable" });
   } finally {
@@ -122,5 +122,7 @@ it("an erased counter begins at 0, and nothing of it is left in its shards", asy
 });
 
 it("every table of objects is removed behind its objects", () => {
-  expect(Object.keys(ENGINE_TENANT_TABLES)).toEqual(expect.arrayContaining(["tenant_objects", "lanes", "locks"]));
+  expect(Object.keys(ENGINE_TENANT_TABLES)).toEqual(
+    expect.arrayContaining(["millrace_tenant_objects", "millrace_lanes", "millrace_locks"]),
+  );
 });

@@ -68,7 +68,7 @@ describe("The row of an instance with an effect in doubt", () => {
     const { instanceId } = await runLab(({ step }) => step.effect("act", defineStep<null, string>({ effect: "once", ...LOST, run }), null));
     expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
     await platformReaches(instanceId, "waiting", "running");
-    await rows("UPDATE instances SET status = 'running' WHERE id = ?1", instanceId);
+    await rows("UPDATE millrace_instances SET status = 'running' WHERE id = ?1", instanceId);
     return instanceId;
   }
 

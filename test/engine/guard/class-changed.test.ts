@@ -77,7 +77,8 @@ async function deployed(from: Class, to: Class, leave: { dies?: CrashPoint; answ
     { name },
   );
   await until(async () => death?.died ?? reached > 0, Boolean);
-  const entries = () => rows<{ state: string; class: string }>("SELECT state, class FROM inbox WHERE instance_id = ?1", instanceId);
+  const entries = () =>
+    rows<{ state: string; class: string }>("SELECT state, class FROM millrace_inbox WHERE instance_id = ?1", instanceId);
   // The error of an attempt is on record a moment later.
   if (leave.answers && (from === "lookup" || from === "once"))
     await until(entries, ([one]) => one !== undefined && one.state !== "claimed");
@@ -151,7 +152,10 @@ describe.each(["platform", "lean"] as const)("A deployment that changes a step's
         await run.deploy();
         await scheduler.wait(300);
         const before = [await statusOf(run.instanceId), ...(await run.entries()).map(({ state }) => state), run.up.effects.length];
-        await rows("UPDATE inbox SET state = 'done', output = '\"old\"', lease_until = NULL WHERE instance_id = ?1", run.instanceId);
+        await rows(
+          "UPDATE millrace_inbox SET state = 'done', output = '\"old\"', lease_until = NULL WHERE instance_id = ?1",
+          run.instanceId,
+        );
         const outcome = await run.outcome();
         return to === "read" ? outcome : [...before, outcome, await outputOf(run.instanceId)];
       });

@@ -153,7 +153,9 @@ it.each(["lookup", "once"] as const)(
     const { instanceId } = await runLab(({ step }) => step.effect("act", defineStep<null, number>(definition), null), { name });
     await until(async () => paused.reached(), Boolean);
     // Another attempt took the key over, and an operator said, or the upstream did, that nothing had happened.
-    await probeEnv.DB.prepare("UPDATE inbox SET token = 'another', epoch = epoch + 1 WHERE instance_id = ?1").bind(instanceId).run();
+    await probeEnv.DB.prepare("UPDATE millrace_inbox SET token = 'another', epoch = epoch + 1 WHERE instance_id = ?1")
+      .bind(instanceId)
+      .run();
     await scheduler.wait(HEARTBEAT_MS + 500);
     paused.release();
     await until(

@@ -76,7 +76,7 @@ describe("A doubt that is confirmed with a wrong output", () => {
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(await outputOf(instanceId)).toBe("P1");
     expect(sent()).toBe(1);
-    expect(await rows("SELECT result FROM actions WHERE instance_id = ?1 AND verb = 'confirm'", instanceId)).toHaveLength(2);
+    expect(await rows("SELECT result FROM millrace_actions WHERE instance_id = ?1 AND verb = 'confirm'", instanceId)).toHaveLength(2);
   });
 
   it("W17 that its rows cannot be made from: it is in doubt again, no dead end", async () => {

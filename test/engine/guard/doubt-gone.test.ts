@@ -7,7 +7,7 @@ import { doubtful, followUps } from "./doubtful.ts";
 /** A doubt whose entry is gone, though the platform remembers it. */
 async function gone() {
   const one = await doubtful();
-  await rows("DELETE FROM inbox WHERE instance_id = ?1", one.instanceId);
+  await rows("DELETE FROM millrace_inbox WHERE instance_id = ?1", one.instanceId);
   return one;
 }
 
@@ -53,7 +53,7 @@ describe("A doubt whose entry was deleted, or not restored with a backup", () =>
     );
     await lookAgain(instanceId);
     expect(await noted(instanceId)).toMatchObject([{ kind: "in_doubt_without_doubt", state: "mended", mends: 1 }]);
-    expect(await rows("SELECT status FROM instances WHERE id = ?1", instanceId)).toEqual([{ status: "in_doubt" }]);
+    expect(await rows("SELECT status FROM millrace_instances WHERE id = ?1", instanceId)).toEqual([{ status: "in_doubt" }]);
     expect(await happened(`${name}/mail`)).toHaveLength(1);
     await resolveDoubt(probeEnv, operator, key, { verb: "reject" }, "not in the sent folder");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
@@ -63,10 +63,10 @@ describe("A doubt whose entry was deleted, or not restored with a backup", () =>
   it("W17 of which the platform knows nothing either ends its instance, with what a person can do: no machine begins it anew", async () => {
     const { name, instanceId } = await gone();
     await (await probeEnv.PROBE.get(instanceId)).terminate();
-    await rows("UPDATE instances SET workflow = 'lab', check_at = 1 WHERE id = ?1", instanceId);
+    await rows("UPDATE millrace_instances SET workflow = 'lab', check_at = 1 WHERE id = ?1", instanceId);
     await keeperRound();
     expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
-    const [row] = await rows<{ error: string }>("SELECT error FROM instances WHERE id = ?1", instanceId);
+    const [row] = await rows<{ error: string }>("SELECT error FROM millrace_instances WHERE id = ?1", instanceId);
     expect(JSON.parse(row?.error ?? "{}")).toMatchObject({ code: "in_doubt", message: expect.stringContaining("receiving side") });
     expect(await happened(`${name}/mail`)).toHaveLength(1);
   });

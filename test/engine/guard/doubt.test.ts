@@ -87,7 +87,7 @@ describe("A once effect whose outcome nobody knows", () => {
         (found) => found.length === 2,
       ),
     ).toHaveLength(2);
-    expect(await rows("SELECT actor, verb, reason, result FROM actions WHERE instance_id = ?1", instanceId)).toEqual([
+    expect(await rows("SELECT actor, verb, reason, result FROM millrace_actions WHERE instance_id = ?1", instanceId)).toEqual([
       { actor: "tess", verb: "confirm", reason: "seen in the sent folder", result: "applied" },
     ]);
   });
@@ -103,7 +103,7 @@ describe("A once effect whose outcome nobody knows", () => {
     await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "reject" }, "not in the sent folder");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(await happened(`${name}/mail`)).toHaveLength(1);
-    expect(await rows("SELECT generation, state FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([
+    expect(await rows("SELECT generation, state FROM millrace_inbox WHERE instance_id = ?1", instanceId)).toEqual([
       { generation: 1, state: "done" },
     ]);
   });
@@ -116,7 +116,7 @@ describe("A once effect whose outcome nobody knows", () => {
     expect(effects).toHaveLength(2);
     expect(new Set(effects.map((one) => one.key)).size).toBe(2);
     expect(
-      await rows("SELECT generation, state FROM inbox WHERE instance_id = ?1 AND step = 'mail' ORDER BY generation", instanceId),
+      await rows("SELECT generation, state FROM millrace_inbox WHERE instance_id = ?1 AND step = 'mail' ORDER BY generation", instanceId),
     ).toEqual([
       { generation: 1, state: "superseded" },
       { generation: 2, state: "done" },
@@ -134,7 +134,7 @@ describe("A once effect whose outcome nobody knows", () => {
     expect(spelled(key)).not.toBe(key);
     await resolveDoubt(probeEnv, operator, spelled(key), { verb: "confirm", output: { id: "mail-1" } }, "it arrived");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
-    expect(await rows("SELECT target FROM actions WHERE instance_id = ?1", instanceId)).toEqual([{ target: key }]);
+    expect(await rows("SELECT target FROM millrace_actions WHERE instance_id = ?1", instanceId)).toEqual([{ target: key }]);
   });
 
   it("is resolved once: a second answer is refused, and audited", async () => {
@@ -146,7 +146,7 @@ describe("A once effect whose outcome nobody knows", () => {
     const refused = answers.find((answer) => answer.status === "rejected");
     expect(refused?.reason).toBeInstanceOf(MillraceError);
     expect(refused?.reason.code).toBe("invalid_transition");
-    expect(await rows("SELECT result FROM actions WHERE instance_id = ?1 ORDER BY result", instanceId)).toEqual([
+    expect(await rows("SELECT result FROM millrace_actions WHERE instance_id = ?1 ORDER BY result", instanceId)).toEqual([
       { result: "applied" },
       { result: "no_change" },
     ]);
@@ -163,7 +163,7 @@ describe("A once effect whose outcome nobody knows", () => {
     const { instanceId, key } = await doubtful();
     dieAt("resolved, not told");
     await expect(resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-1" }, "seen")).rejects.toThrow("Died");
-    await env.DB.prepare("UPDATE instances SET check_at = 0 WHERE id = ?1").bind(instanceId).run();
+    await env.DB.prepare("UPDATE millrace_instances SET check_at = 0 WHERE id = ?1").bind(instanceId).run();
     await keeperRound();
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   });
@@ -183,7 +183,7 @@ describe("A doubt beside a branch that failed", () => {
     let posts = 0;
     const run = await parkedBesideFailure(
       (step) => step.effect("post", post, { isLost: () => ++posts === 1 }),
-      async (id) => (await rows("SELECT 1 FROM inbox WHERE instance_id = ?1 AND state = 'in_doubt'", id)).length > 0,
+      async (id) => (await rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1 AND state = 'in_doubt'", id)).length > 0,
     );
     const [effect] = await effectsOf(probeEnv, operator, run.instanceId);
     return { ...run, key: effect?.key ?? "", posts: () => posts };
@@ -206,7 +206,7 @@ describe("A doubt beside a branch that failed", () => {
     const { instanceId, key, mend } = await doubtBesideFailure();
     mend();
     await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
-    const status = "SELECT status FROM instances WHERE id = ?1";
+    const status = "SELECT status FROM millrace_instances WHERE id = ?1";
     expect(await rows(status, instanceId)).toEqual([{ status: "in_doubt" }]);
     await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "seen" }, "known");
     expect(await answerOf(instanceId)).toBe("seen");
@@ -228,7 +228,7 @@ describe("A doubt beside a branch that failed", () => {
       () => stateOf(instanceId, "book"),
       (state) => state === "done",
     );
-    expect(await rows("SELECT status FROM instances WHERE id = ?1", instanceId)).toEqual([{ status: "in_doubt" }]);
+    expect(await rows("SELECT status FROM millrace_instances WHERE id = ?1", instanceId)).toEqual([{ status: "in_doubt" }]);
     await resolve(instanceId, "post", { verb: "confirm", output: "seen" });
     expect(await answerOf(instanceId)).toBe("seen");
   });
@@ -240,10 +240,10 @@ it("W17 An answer that nobody could be told for a day is told when that is possi
   const away = vi.spyOn(platform, "get").mockRejectedValue(new Error("Network connection lost."));
   onTestFinished(() => away.mockRestore());
   await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-78" }, "seen");
-  await withAuditOpen("UPDATE actions SET at = at - 90000000 WHERE instance_id = ?1", instanceId);
+  await withAuditOpen("UPDATE millrace_actions SET at = at - 90000000 WHERE instance_id = ?1", instanceId);
   await keeperRound();
   const [promise] = await rows<{ result: string; hours: number }>(
-    `SELECT result, round((due_at - ?2) / 3600000.0) AS hours FROM actions WHERE instance_id = ?1 AND applied_at IS NULL`,
+    `SELECT result, round((due_at - ?2) / 3600000.0) AS hours FROM millrace_actions WHERE instance_id = ?1 AND applied_at IS NULL`,
     instanceId,
     Date.now(),
   );

@@ -43,7 +43,9 @@ describe("A guarded effect", () => {
     const paused = pauseAt("W06 about to record", name);
     const { instanceId } = await start(name, [{ do: "lookup", name: "act" }]);
     await until(async () => paused.reached(), Boolean);
-    await env.DB.prepare("UPDATE inbox SET epoch = epoch + 1, token = 'another', lease_until = 0, repeats = 1 WHERE instance_id = ?1")
+    await env.DB.prepare(
+      "UPDATE millrace_inbox SET epoch = epoch + 1, token = 'another', lease_until = 0, repeats = 1 WHERE instance_id = ?1",
+    )
       .bind(instanceId)
       .run();
     paused.release();
@@ -82,7 +84,7 @@ describe("A guarded effect", () => {
       (found) => found.length > 0,
     );
     await expireLeases(instanceId);
-    const extended = () => rows<{ lease_until: number }>("SELECT lease_until FROM inbox WHERE instance_id = ?1", instanceId);
+    const extended = () => rows<{ lease_until: number }>("SELECT lease_until FROM millrace_inbox WHERE instance_id = ?1", instanceId);
     expect((await until(extended, ([row]) => (row?.lease_until ?? 0) > Date.now(), 8000))[0]?.lease_until).toBeGreaterThan(Date.now());
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(await happened(`${name}/act`)).toHaveLength(1);
@@ -113,7 +115,7 @@ describe("A guarded effect", () => {
     const name = fresh();
     dieAt("A03 accept committed, not enqueued");
     await start(name, []).catch(() => undefined);
-    const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+    const [row] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", name);
     const id = row?.id ?? "";
     const envelope = await envelopeOf(id);
     const put = defineStep({
@@ -152,7 +154,7 @@ describe("A guarded effect", () => {
     expect(await happened(`${name}/act`)).toHaveLength(1);
     expect(await probeOutput(instanceId)).toEqual({ outputs: [1_500_000] });
     const [{ output_ref } = { output_ref: "" }] = await rows<{ output_ref: string }>(
-      "SELECT output_ref FROM inbox WHERE instance_id = ?1",
+      "SELECT output_ref FROM millrace_inbox WHERE instance_id = ?1",
       instanceId,
     );
     expect((await env.PAYLOADS.head(output_ref))?.size).toBe(1_500_002);
@@ -200,7 +202,7 @@ describe("A guarded effect", () => {
       ],
     ]);
     expect(await reaches(twice.instanceId, "errored")).toBe("errored");
-    expect(await rows("SELECT error->>'code' AS code FROM instances WHERE id = ?1", twice.instanceId)).toEqual([
+    expect(await rows("SELECT error->>'code' AS code FROM millrace_instances WHERE id = ?1", twice.instanceId)).toEqual([
       { code: "nondeterministic_steps" },
     ]);
   });
@@ -215,7 +217,7 @@ describe("A guarded effect", () => {
     ]);
     expect(await reaches(instanceId, "errored")).toBe("errored");
     expect(
-      await rows("SELECT error->>'step' AS step, error->>'upstreamStatus' AS status FROM instances WHERE id = ?1", instanceId),
+      await rows("SELECT error->>'step' AS step, error->>'upstreamStatus' AS status FROM millrace_instances WHERE id = ?1", instanceId),
     ).toEqual([{ step: "act", status: 400 }]);
     expect(await happened(`${name}/act`)).toEqual([]);
 
@@ -224,8 +226,8 @@ describe("A guarded effect", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(await happened(`${name}/act`)).toHaveLength(1);
     expect(await happened(`${name}/before`)).toHaveLength(1);
-    expect(await rows("SELECT DISTINCT generation FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([{ generation: 1 }]);
-    expect(await rows("SELECT verb, result, reason FROM actions WHERE instance_id = ?1", instanceId)).toEqual([
+    expect(await rows("SELECT DISTINCT generation FROM millrace_inbox WHERE instance_id = ?1", instanceId)).toEqual([{ generation: 1 }]);
+    expect(await rows("SELECT verb, result, reason FROM millrace_actions WHERE instance_id = ?1", instanceId)).toEqual([
       { verb: "retry", result: "applied", reason: "upstream repaired" },
     ]);
     await expect(retryInstance(probeEnv, operator, instanceId, { reason: "again" })).rejects.toMatchObject({ code: "invalid_transition" });
@@ -258,7 +260,7 @@ describe("A guarded effect", () => {
     await behave({ subject: `${name}/act`, mode: "refuse", status: 503, times: 9 });
     const { instanceId } = await start(name, [{ do: "natural", name: "act", retries: 2 }]);
     expect(await reaches(instanceId, "errored")).toBe("errored");
-    const [row] = await rows<{ error: string }>("SELECT error FROM instances WHERE id = ?1", instanceId);
+    const [row] = await rows<{ error: string }>("SELECT error FROM millrace_instances WHERE id = ?1", instanceId);
     expect(JSON.parse(row?.error ?? "null")).toMatchObject({ step: "act", code: "unavailable", attempts: 3, upstreamStatus: 503 });
     expect(await statusOf(instanceId)).toBe("errored");
   });

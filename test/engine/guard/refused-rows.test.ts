@@ -48,7 +48,7 @@ describe("A once effect that happened, and whose rows are refused", () => {
 
     const why = expect.stringMatching(/^It did happen: .* A retry of it does it a second time\.$/);
     await expect(answer({ verb: "reject" })).rejects.toMatchObject({ code: "invalid_transition", message: why });
-    expect(await rows("SELECT verb, result FROM actions WHERE instance_id = ?1", instanceId)).toEqual([
+    expect(await rows("SELECT verb, result FROM millrace_actions WHERE instance_id = ?1", instanceId)).toEqual([
       { verb: "reject", result: "no_change" },
     ]);
     expect(await doubt()).toMatchObject({ epoch, answered: { output: '{"id":"mail-1"}' } });

@@ -92,9 +92,9 @@ it("errored instances that failed for one reason are one cause, which a retry th
 it("every cause counts what its table holds, whatever became of the rows", async () => {
   const wrong = await until(
     () =>
-      rows(`SELECT c.* FROM causes c WHERE c.count <> iif(c.kind = 'letter',
-        (SELECT count(*) FROM dead_letters d WHERE coalesce(d.tenant_id, '') = c.tenant_id AND d.cause = c.id AND d.state = 'open'),
-        (SELECT count(*) FROM instances i WHERE i.tenant_id = c.tenant_id AND i.cause = c.id AND i.status = 'errored'))`),
+      rows(`SELECT c.* FROM millrace_causes c WHERE c.count <> iif(c.kind = 'letter',
+        (SELECT count(*) FROM millrace_dead_letters d WHERE coalesce(d.tenant_id, '') = c.tenant_id AND d.cause = c.id AND d.state = 'open'),
+        (SELECT count(*) FROM millrace_instances i WHERE i.tenant_id = c.tenant_id AND i.cause = c.id AND i.status = 'errored'))`),
     (found) => found.length === 0,
   );
   expect(wrong).toEqual([]);

@@ -102,7 +102,7 @@ it.each([
   ["skipped", false, "nothing runs of it any more"],
 ])("a doubt of an instance that is %s offers another try only where it is taken", async (status, isOffered, said) => {
   const { id, listed, again, key } = await lost("platform");
-  await probeEnv.DB.prepare("UPDATE instances SET status = ?2 WHERE id = ?1").bind(id, status).run();
+  await probeEnv.DB.prepare("UPDATE millrace_instances SET status = ?2 WHERE id = ?1").bind(id, status).run();
   expect((await listed()).follows.reject).toContain(said);
   expect(await again(key)).toEqual({ offered: [isOffered], asked: isOffered ? 202 : 409 });
 });

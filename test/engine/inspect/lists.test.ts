@@ -34,14 +34,14 @@ async function fill(tenantId: string, like: string, from: number, to: number): P
   const status = "CASE i % 1000 WHEN 0 THEN 'errored' WHEN 1 THEN 'running' ELSE 'complete' END";
   const far = "(unixepoch() + 86400) * 1000";
   for (const text of [
-    `INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at, check_at, cause, must_end_by)
+    `INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at, check_at, cause, must_end_by)
      ${numbers} SELECT ${id}, ?1, workflow, message_type, i, i / 10, causation_id, subject, fingerprint, '{}', ${status}, i, i, iif(i % 1000 = 1, ${far}, NULL), iif(i % 1000 = 0, 'c' || (i / 1000 % 3), NULL), iif(i % 2 = 1 AND i % 2000 <> 1001, i, NULL)
      FROM n, instances WHERE id = '${like}'`,
-    `INSERT INTO inbox (instance_id, step, position, class, state, epoch, token, updated_at)
+    `INSERT INTO millrace_inbox (instance_id, step, position, class, state, epoch, token, updated_at)
      ${numbers} SELECT ${id}, 's', 0, 'commit', 'done', 1, 't', 1 FROM n`,
-    `INSERT INTO dead_letters (id, tenant_id, queue, body, reason, attempts, first_at, captured_at, state, cause, escalated_at)
+    `INSERT INTO millrace_dead_letters (id, tenant_id, queue, body, reason, attempts, first_at, captured_at, state, cause, escalated_at)
      ${numbers} SELECT ?1 || i, ?1, 'q', '{}', 'exhausted', 1, 1, i, iif(i % 1000 = 0, 'open', 'skipped'), 'c' || (i / 1000 % 3), iif(i % 1000 = 0, 1, NULL) FROM n`,
-    `INSERT INTO approvals (instance_id, step, id, tenant_id, workflow, question, state, otherwise, due_at, asked_at, decided_at)
+    `INSERT INTO millrace_approvals (instance_id, step, id, tenant_id, workflow, question, state, otherwise, due_at, asked_at, decided_at)
      ${numbers} SELECT ${id}, 's', ${id} || '-1', ?1, 'probe', 'May it?', iif(i % 1000 = 0, 'pending', 'approved'), 'reject', ${far}, i, iif(i % 1000 = 0, NULL, 1)
      FROM n`,
   ])
@@ -83,7 +83,7 @@ it("K01 a list and a round of the keeper read what they answer, not all that a t
   await reaches(instanceId, "complete");
   onTestFinished(async () => {
     const run = (text: string) => env.DB.prepare(text).bind(tenantId).run();
-    await run("DELETE FROM inbox WHERE instance_id IN (SELECT id FROM instances WHERE tenant_id = ?1)");
+    await run("DELETE FROM millrace_inbox WHERE instance_id IN (SELECT id FROM millrace_instances WHERE tenant_id = ?1)");
     for (const table of ["instances", "dead_letters", "approvals"]) await run(`DELETE FROM ${table} WHERE tenant_id = ?1`);
   }, 300_000);
   await keeperOf(probeEnv).round();
@@ -115,14 +115,16 @@ it("K01 a rare subject or workflow is found page by page, each of which looks at
   const size = howMany(120_000, 1_000_000);
   onTestFinished(async () => {
     for (let left = true; left; ) {
-      const one = env.DB.prepare("DELETE FROM instances WHERE id IN (SELECT id FROM instances WHERE tenant_id = ?1 LIMIT 50000)");
+      const one = env.DB.prepare(
+        "DELETE FROM millrace_instances WHERE id IN (SELECT id FROM millrace_instances WHERE tenant_id = ?1 LIMIT 50000)",
+      );
       left = (await one.bind(tenantId).run()).meta.changes > 0;
     }
   }, 300_000);
   for (let from = 0; from < size; from += PORTION) {
     await env.DB.prepare(
       `WITH RECURSIVE n(i) AS (SELECT ?2 + 1 UNION ALL SELECT i + 1 FROM n WHERE i < min(?2 + ${PORTION}, ?3))
-       INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
+       INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
        SELECT substr(hex(?1) || printf('%032d', i), -32), ?1, iif(i = 7, 'rare', 'usual'), 't', i, i, 'c', iif(i = 7, 'rare', 'usual'), 'f', '{}', 'complete', i, i FROM n`,
     )
       .bind(tenantId, from, size)

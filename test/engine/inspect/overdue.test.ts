@@ -23,7 +23,7 @@ async function lasting(caller: Asking, more: object = {}) {
 
 /** Lets the deadline of an instance pass. */
 const late = (id: string, byMs = HOUR_MS) =>
-  env.DB.prepare("UPDATE instances SET must_end_by = ?2 WHERE id = ?1")
+  env.DB.prepare("UPDATE millrace_instances SET must_end_by = ?2 WHERE id = ?1")
     .bind(id, Date.now() - byMs)
     .run();
 
@@ -173,12 +173,14 @@ it("the keeper counts what is overdue of each workflow, in all tenants, and tell
   const gauges = await counted();
   expect(gauges.find(({ labels }) => labels.workflow === "lab")?.value).toBe(before + 2);
   // One that fires already keeps the examples that it fired with.
-  await env.DB.prepare("DELETE FROM alerts WHERE rule = 'instances_overdue'").run();
+  await env.DB.prepare("DELETE FROM millrace_alerts WHERE rule = 'instances_overdue'").run();
   await raiseAlerts(probeEnv, { rules: ALERT_RULES.filter(({ name }) => name === "instances_overdue"), catalog: app, gauges });
-  expect(await rows("SELECT labels, state, severity FROM alerts WHERE rule = 'instances_overdue' AND state = 'firing'")).toEqual([
+  expect(await rows("SELECT labels, state, severity FROM millrace_alerts WHERE rule = 'instances_overdue' AND state = 'firing'")).toEqual([
     { labels: '{"workflow":"lab"}', state: "firing", severity: "warning" },
   ]);
-  const [alert] = await rows<{ examples: string }>("SELECT examples FROM alerts WHERE rule = 'instances_overdue' AND state = 'firing'");
+  const [alert] = await rows<{ examples: string }>(
+    "SELECT examples FROM millrace_alerts WHERE rule = 'instances_overdue' AND state = 'firing'",
+  );
   expect(JSON.parse(alert?.examples ?? "")).toHaveLength(Math.min(3, before + 2));
   for (const { id, state } of runs) {
     state.go = true;

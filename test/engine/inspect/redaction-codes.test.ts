@@ -61,14 +61,14 @@ describe("What a message marks as sensitive, said as the code of an error", () =
     ]);
     expect(cause).toMatchObject({ code: "step_failed", message: "No mailbox." });
     expect(await errorOf(id)).toMatchObject({ step: "write", code: "step_failed", message: "No mailbox.", attempts: 1 });
-    expect(await rows("SELECT id FROM causes WHERE code = ?1", secret)).toEqual([]);
+    expect(await rows("SELECT id FROM millrace_causes WHERE code = ?1", secret)).toEqual([]);
   });
 
   it("and that became the reason of a dead letter, is none there nor of its cause", async () => {
     const [by, email] = [await reader(), `lovelace_${letters()}`];
     const { id } = await lettered({ name: 7, person: { email, city: "London" } });
-    await rows("UPDATE causes SET code = ?2 WHERE id = (SELECT cause FROM dead_letters WHERE id = ?1)", id, email);
-    await rows("UPDATE dead_letters SET reason = ?2 WHERE id = ?1", id, email);
+    await rows("UPDATE millrace_causes SET code = ?2 WHERE id = (SELECT cause FROM millrace_dead_letters WHERE id = ?1)", id, email);
+    await rows("UPDATE millrace_dead_letters SET reason = ?2 WHERE id = ?1", id, email);
     expect((await by.get(`/v1/dead-letters/${id}`)).body).toMatchObject({ reason: "step_failed", body: { payload_inline: { name: 7 } } });
     const lists = await Promise.all(["", "/causes"].map((path) => by.get(`/v1/dead-letters${path}?limit=100`)));
     expect(lists.map(({ status }) => status)).toEqual([200, 200]);
@@ -98,7 +98,7 @@ describe("What a message marks as sensitive, thrown by the code of a route", () 
     await deliver("probe-events", [event("lab.event", name, { name, row: name, person: { email, city: "London" } })], attempt);
     const deliveries = lines().filter(({ log, subject }) => log === "delivery" && subject === name);
     expect(deliveries).toHaveLength(1);
-    const stored = await rows("SELECT reason, step, cause FROM dead_letters WHERE body LIKE ?1", `%${name}%`);
+    const stored = await rows("SELECT reason, step, cause FROM millrace_dead_letters WHERE body LIKE ?1", `%${name}%`);
     const pages = await Promise.all(["", "/causes"].map((path) => by.get(`/v1/dead-letters${path}`)));
     expect(pages.map(({ status }) => status)).toEqual([200, 200]);
     await settleCounts(probeEnv);

@@ -38,7 +38,7 @@ describe("What a definition marks as sensitive", () => {
     const [failing, asking] = [await told(person, "fails"), await told(person)];
     const { id: letter } = await lettered({ name: 7, person });
     const now = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
-    await rows(`UPDATE dead_letters SET error = ?1, captured_at = ${now} WHERE id = ?2`, `No mailbox ${person.email}.`, letter);
+    await rows(`UPDATE millrace_dead_letters SET error = ?1, captured_at = ${now} WHERE id = ?2`, `No mailbox ${person.email}.`, letter);
     const failure = await stream.until(({ event, data }) => event === "instance" && data.id === failing && data.error !== null);
     expect(failure.data.error.message).toBe(`No mailbox ${REDACTED}.`);
     const question = await stream.until(({ event, data }) => event === "approval" && data.instance_id === asking);

@@ -106,7 +106,7 @@ describe("What a definition marks as sensitive", () => {
     );
     expect(items).toMatchObject([{ target: id, code: "not_retryable", why: `No mailbox ${REDACTED}.` }]);
     const kept = await rows(
-      "SELECT why FROM bulk_items WHERE bulk_id = ?1 UNION ALL SELECT output FROM inbox WHERE instance_id = ?2",
+      "SELECT why FROM millrace_bulk_items WHERE bulk_id = ?1 UNION ALL SELECT output FROM millrace_inbox WHERE instance_id = ?2",
       bulk.id,
       bulk.instance_id,
     );
@@ -199,8 +199,8 @@ describe("What a definition marks as sensitive", () => {
       ["invalid_transition", expect.stringContaining(`"mail [${REDACTED}]" has happened`)],
       ["not_retryable", expect.stringContaining(`${"x".repeat(290)} ${REDACTED.slice(0, 8)}`)],
     ]);
-    await rows("UPDATE instances SET envelope = json_remove(envelope, '$.payload_inline') WHERE id IN (?1, ?2)", ...ids);
-    const kept = await rows("SELECT why FROM bulk_items WHERE bulk_id = ?1", bulk.id);
+    await rows("UPDATE millrace_instances SET envelope = json_remove(envelope, '$.payload_inline') WHERE id IN (?1, ?2)", ...ids);
+    const kept = await rows("SELECT why FROM millrace_bulk_items WHERE bulk_id = ?1", bulk.id);
     expect(JSON.stringify([kept, await failed()])).not.toContain(person.email.slice(0, 8));
   });
 
@@ -213,7 +213,7 @@ describe("What a definition marks as sensitive", () => {
     expect(plan).toMatchObject({ status: 200, body: { outcome: "refused" } });
     for (const { email } of [person, other]) expect(JSON.stringify(plan.body)).not.toContain(email);
     const repair = { name: "mend", outcome: "failed", at: 1, changed: ["payload_inline.name"], error: `No ${person.email}` };
-    await rows("UPDATE dead_letters SET repair = ?1 WHERE id = ?2", JSON.stringify(repair), id);
+    await rows("UPDATE millrace_dead_letters SET repair = ?1 WHERE id = ?2", JSON.stringify(repair), id);
     const { body: letter } = await by.get(`/v1/dead-letters/${id}`);
     expect(letter.repair).toMatchObject({ changed: ["payload_inline.name"], error: `No ${REDACTED}` });
   });
@@ -232,7 +232,7 @@ describe("What a definition marks as sensitive", () => {
     expect([status, body.sent]).toEqual([202, true]);
     await reaches(body.instance_id, "complete");
     const [row] = await rows<{ payload: string }>(
-      "SELECT envelope->>'payload_inline' AS payload FROM instances WHERE id = ?1",
+      "SELECT envelope->>'payload_inline' AS payload FROM millrace_instances WHERE id = ?1",
       body.instance_id,
     );
     expect(JSON.parse(row?.payload ?? "{}")).toEqual({ name, person });
@@ -274,7 +274,7 @@ describe("What a definition marks as sensitive", () => {
       const paths = ["", "/effects", "/events"].map((path) => `/v1/instances/${instance}${path}`);
       for (const path of [...paths, `/v1/dead-letters/${dead}`, `/v1/approvals/${question}`]) {
         expect((await caller.get(`${path}?reveal=true`)).status).toBe(404);
-        expect(await rows("SELECT actor FROM actions WHERE verb = 'reveal' AND target = ?1", path)).toEqual([]);
+        expect(await rows("SELECT actor FROM millrace_actions WHERE verb = 'reveal' AND target = ?1", path)).toEqual([]);
       }
     }
     expect((await by.get(`/v1/instances/${"0".repeat(32)}?reveal=true&wait=30`)).status).toBe(403);

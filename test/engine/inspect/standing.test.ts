@@ -82,7 +82,7 @@ it("an instance that sleeps says in which step and until when; a list says so on
   const slept = (await caller.get(`/v1/instances/${id}/steps`)).body.items.find(({ type }: { type: string }) => type === "sleep");
   expect(slept).toMatchObject({ name: "until noon", state: "sleeping", duration_ms: HOUR_MS, until: body.sleeping.until });
   expect(body).toMatchObject({ sleeping: { step: "until noon" }, retrying: null, waiting_for: [] });
-  await env.DB.prepare("UPDATE instances SET status = 'waiting' WHERE id = ?1").bind(id).run();
+  await env.DB.prepare("UPDATE millrace_instances SET status = 'waiting' WHERE id = ?1").bind(id).run();
   expect((await caller.get("/v1/instances")).body.items).toMatchObject([{ id, sleeping: { step: null, until: null } }]);
   await keeperRound();
   expect((await shown()).body.sleeping).toEqual(body.sleeping);
@@ -110,7 +110,7 @@ it("a list by what instances do has those of which it says that they do so, and 
     ask(caller, ({ step }) => step.effect("ship", ship, null)),
     ask(caller, ({ step }) => step.commit("note", () => ({}))),
   ]);
-  await env.DB.prepare("UPDATE instances SET status = 'waiting' WHERE id = ?1").bind(sleeps).run();
+  await env.DB.prepare("UPDATE millrace_instances SET status = 'waiting' WHERE id = ?1").bind(sleeps).run();
   const ids = async (query: string) =>
     (await caller.get(`/v1/instances?${query}`)).body.items.map(({ id }: { id: string }) => id) as string[];
   await until(

@@ -51,6 +51,6 @@ export async function lettered(payload: object, change: object = {}): Promise<{ 
   await deliver("probe-commands", [
     { ...LETTER, ...at, message_type: "lab.requested", idempotency_key: key, payload_inline: payload, ...change },
   ]);
-  const [row] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE idempotency_key = ?1", key);
+  const [row] = await rows<{ id: string }>("SELECT id FROM millrace_dead_letters WHERE idempotency_key = ?1", key);
   return { id: String(row?.id), key };
 }

@@ -9,7 +9,7 @@ describe("An accepted command", () => {
     const name = fresh();
     dieAt("A01 before accept commits");
     await expect(start(name, [...charge])).rejects.toThrow("Died");
-    expect(await rows("SELECT id FROM instances WHERE subject = ?1", name)).toEqual([]);
+    expect(await rows("SELECT id FROM millrace_instances WHERE subject = ?1", name)).toEqual([]);
     const { instanceId, replayed } = await start(name, [...charge]);
     expect(replayed).toBe(false);
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -23,7 +23,7 @@ describe("An accepted command", () => {
     const { instanceId, replayed } = await start(name, [...charge]);
     expect(replayed).toBe(true);
     expect(await reaches(instanceId, "complete")).toBe("complete");
-    expect(await rows("SELECT id FROM instances WHERE subject = ?1", name)).toEqual([{ id: instanceId }]);
+    expect(await rows("SELECT id FROM millrace_instances WHERE subject = ?1", name)).toEqual([{ id: instanceId }]);
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
@@ -31,9 +31,9 @@ describe("An accepted command", () => {
     const name = fresh();
     dieAt("A03 accept committed, not enqueued");
     await expect(start(name, [...charge])).rejects.toThrow("Died");
-    expect(await rows("SELECT status FROM instances WHERE subject = ?1", name)).toEqual([{ status: "accepted" }]);
+    expect(await rows("SELECT status FROM millrace_instances WHERE subject = ?1", name)).toEqual([{ status: "accepted" }]);
     await keeperRound();
-    const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+    const [row] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", name);
     expect(await reaches(row?.id ?? "", "complete")).toBe("complete");
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
@@ -46,7 +46,7 @@ describe("An accepted command", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(
       await until(
-        () => rows("SELECT deliveries FROM instances WHERE id = ?1", instanceId),
+        () => rows("SELECT deliveries FROM millrace_instances WHERE id = ?1", instanceId),
         ([row]) => row?.deliveries === 3,
       ),
     ).toEqual([{ deliveries: 3 }]);
@@ -57,9 +57,9 @@ describe("An accepted command", () => {
     const name = fresh();
     const { instanceId } = await start(name, [...charge]);
     await reaches(instanceId, "complete");
-    await env.DB.prepare("UPDATE instances SET accepted_at = 0, updated_at = 0 WHERE id = ?1").bind(instanceId).run();
+    await env.DB.prepare("UPDATE millrace_instances SET accepted_at = 0, updated_at = 0 WHERE id = ?1").bind(instanceId).run();
     await retentionPass();
-    expect(await rows("SELECT id FROM instances WHERE id = ?1", instanceId)).toEqual([]);
+    expect(await rows("SELECT id FROM millrace_instances WHERE id = ?1", instanceId)).toEqual([]);
 
     const again = await start(name, [...charge]);
     expect(again).toMatchObject({ instanceId, replayed: true });
@@ -94,6 +94,6 @@ async function pruned(name: string) {
   const other = await start(fresh(), [{ do: "keyed", name: "charge", subject: `${name}/charge` }], { delaySeconds: 600 });
   const message = await envelopeOf(other.instanceId);
   // The keeper would start it.
-  await env.DB.prepare("DELETE FROM instances WHERE id = ?1").bind(other.instanceId).run();
+  await env.DB.prepare("DELETE FROM millrace_instances WHERE id = ?1").bind(other.instanceId).run();
   return message;
 }

@@ -64,7 +64,7 @@ it.each(["whole", "single"] as const)(
     const name = fresh("burst");
     const made = limited(name, shape);
     const messages = collected(name);
-    onTestFinished(async () => void (await env.DB.prepare("DELETE FROM instances WHERE subject = ?1").bind(name).run()));
+    onTestFinished(async () => void (await env.DB.prepare("DELETE FROM millrace_instances WHERE subject = ?1").bind(name).run()));
     for (let from = 0; from < COMMANDS; from += 100) {
       const requests = Array.from({ length: 100 }, (_, index) => ({
         type: "probe.requested",
@@ -86,14 +86,16 @@ it.each(["whole", "single"] as const)(
     // What the consumers could not create in their turn is the keeper's.
     for (let round = 1; made.size < COMMANDS && round <= 50; round++) {
       const ids = JSON.stringify([...made.keys()]);
-      await env.DB.prepare("UPDATE instances SET status = 'complete', check_at = NULL WHERE id IN (SELECT value FROM json_each(?1))")
+      await env.DB.prepare(
+        "UPDATE millrace_instances SET status = 'complete', check_at = NULL WHERE id IN (SELECT value FROM json_each(?1))",
+      )
         .bind(ids)
         .run();
       await keeperRound();
     }
     expect(made.size).toBe(COMMANDS);
     expect([...made.values()].every((times) => times === 1)).toBe(true);
-    expect(await rows("SELECT count(*) AS n FROM dead_letters WHERE idempotency_key LIKE ?1", `${name}/%`)).toEqual([{ n: 0 }]);
+    expect(await rows("SELECT count(*) AS n FROM millrace_dead_letters WHERE idempotency_key LIKE ?1", `${name}/%`)).toEqual([{ n: 0 }]);
   },
   600_000,
 );
@@ -117,7 +119,7 @@ it("A03 a consumer that the platform refuses for its rate waits for its turn: no
   };
   expect(await deliver("probe-commands", [command as Envelope])).toEqual({ acked: 1, retried: 0 });
   expect(refused).toBe(2);
-  const [run] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+  const [run] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", name);
   expect(await reaches(run?.id ?? "", "complete")).toBe("complete");
 });
 
@@ -132,8 +134,8 @@ it("A03 a platform that creates nothing for a while: its messages are done with 
   for (const attempts of [1, 3]) expect(await deliver("probe-commands", [message, outside], attempts)).toEqual({ acked: 2, retried: 0 });
   spy.mockRestore();
   await keeperRound();
-  const runs = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+  const runs = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", name);
   for (const { id } of runs) expect(await reaches(id, "complete")).toBe("complete");
   expect(runs).toHaveLength(2);
-  expect(await rows("SELECT id FROM dead_letters WHERE body LIKE ?1", `%${name}%`)).toEqual([]);
+  expect(await rows("SELECT id FROM millrace_dead_letters WHERE body LIKE ?1", `%${name}%`)).toEqual([]);
 });

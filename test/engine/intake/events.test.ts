@@ -21,7 +21,7 @@ const heard = (name: string) =>
 /** The event that a finished probe emitted. */
 async function emitted(instanceId: string): Promise<unknown> {
   const [row] = await rows<{ message: string }>(
-    "SELECT messages->0 AS message FROM inbox WHERE instance_id = ?1 AND messages IS NOT NULL",
+    "SELECT messages->0 AS message FROM millrace_inbox WHERE instance_id = ?1 AND messages IS NOT NULL",
     instanceId,
   );
   return JSON.parse(row?.message ?? "null");
@@ -35,16 +35,16 @@ describe("An event committed with a step", () => {
     expect(await heard(name)).toBe(1);
     expect(
       await until(
-        () => rows("SELECT id FROM outbox WHERE instr(body, ?1) > 0", name),
+        () => rows("SELECT id FROM millrace_outbox WHERE instr(body, ?1) > 0", name),
         (left) => left.length === 0,
       ),
     ).toEqual([]);
     const chain = await rows<{ causation_id: string; message_type: string }>(
-      "SELECT message_type, causation_id FROM instances WHERE correlation_id = ?1 ORDER BY accepted_at, message_type",
+      "SELECT message_type, causation_id FROM millrace_instances WHERE correlation_id = ?1 ORDER BY accepted_at, message_type",
       correlationId,
     );
     const traces = await rows<{ trace: string }>(
-      "SELECT DISTINCT substr(envelope->>'traceparent', 4, 32) AS trace FROM instances WHERE correlation_id = ?1",
+      "SELECT DISTINCT substr(envelope->>'traceparent', 4, 32) AS trace FROM millrace_instances WHERE correlation_id = ?1",
       correlationId,
     );
     expect(traces).toHaveLength(1);
@@ -78,12 +78,12 @@ describe("An event committed with a step", () => {
     dieAt("O01 committed, not relayed", name);
     const { instanceId } = await start(name, [{ do: "commit", name: "note", emit: true }]);
     await reaches(instanceId, "complete");
-    await env.DB.prepare("UPDATE outbox SET due_at = 0").run();
+    await env.DB.prepare("UPDATE millrace_outbox SET due_at = 0").run();
     await Promise.all([keeperOf(probeEnv).round(), keeperOf(probeEnv).round(), keeperRound()]);
     expect(await until(() => applied(name), isOnce)).toEqual(once);
     expect(
       await until(
-        () => rows("SELECT id FROM outbox WHERE instr(body, ?1) > 0", name),
+        () => rows("SELECT id FROM millrace_outbox WHERE instr(body, ?1) > 0", name),
         (left) => left.length === 0,
       ),
     ).toEqual([]);
@@ -102,7 +102,12 @@ describe("An event committed with a step", () => {
     const good = event("probe.done", name, { name, step: "s" });
     // Due only in this test's own round: the keeper's alarm may ring at any time.
     const put = (id: string, queue: string, body: string) =>
-      env.DB.prepare("INSERT INTO outbox (id, queue, body, due_at) VALUES (?1, ?2, ?3, ?4)").bind(id, queue, body, Date.now() + 3_600_000);
+      env.DB.prepare("INSERT INTO millrace_outbox (id, queue, body, due_at) VALUES (?1, ?2, ?3, ?4)").bind(
+        id,
+        queue,
+        body,
+        Date.now() + 3_600_000,
+      );
     await env.DB.batch([
       put("poison", "probe-events", "{not json"),
       put("nowhere", "no-such-queue", "{}"),
@@ -111,14 +116,14 @@ describe("An event committed with a step", () => {
     await keeperRound();
     expect(await until(() => applied(name), isOnce)).toEqual(once);
     const stuck = await rows<{ id: string; attempts: number; error: string; due_at: number }>(
-      "SELECT id, attempts, error, due_at FROM outbox WHERE id IN ('poison', 'nowhere') ORDER BY id",
+      "SELECT id, attempts, error, due_at FROM millrace_outbox WHERE id IN ('poison', 'nowhere') ORDER BY id",
     );
     expect(stuck).toMatchObject([
       { id: "nowhere", attempts: 1, error: expect.stringContaining("NO_SUCH_QUEUE") },
       { id: "poison", attempts: 1, error: expect.stringContaining("JSON") },
     ]);
     expect(stuck.every((row) => row.due_at > Date.now())).toBe(true);
-    await env.DB.prepare("DELETE FROM outbox").run();
+    await env.DB.prepare("DELETE FROM millrace_outbox").run();
   });
 
   it("O01 one that was never sent is sent although its queue always has an older one waiting: a look does not make it younger", async () => {
@@ -130,11 +135,11 @@ describe("An event committed with a step", () => {
       oldestMessageTimestamp: new Date(Date.now() - 30_000),
     }));
     onTestFinished(() => metrics.mockRestore());
-    await env.DB.prepare("INSERT INTO outbox (id, queue, body, due_at) VALUES (?1, 'probe-events', ?2, ?3)")
+    await env.DB.prepare("INSERT INTO millrace_outbox (id, queue, body, due_at) VALUES (?1, 'probe-events', ?2, ?3)")
       .bind(name, JSON.stringify(unsent), Date.now())
       .run();
     const pass = (ms: number) =>
-      env.DB.prepare("UPDATE outbox SET due_at = ?2, sent_at = sent_at - ?3 WHERE id = ?1").bind(name, Date.now(), ms).run();
+      env.DB.prepare("UPDATE millrace_outbox SET due_at = ?2, sent_at = sent_at - ?3 WHERE id = ?1").bind(name, Date.now(), ms).run();
     await keeperOf(probeEnv).round();
     await pass(10_000);
     await keeperOf(probeEnv).round();
@@ -142,14 +147,14 @@ describe("An event committed with a step", () => {
     await pass(15_000);
     await keeperOf(probeEnv).round();
     expect(await until(() => applied(name), isOnce)).toEqual(once);
-    await env.DB.prepare("DELETE FROM outbox WHERE id = ?1").bind(name).run();
+    await env.DB.prepare("DELETE FROM millrace_outbox WHERE id = ?1").bind(name).run();
   });
 
   it("W24 by reference, with a payload that is none of its type, is captured and taken by no wait: the right one that comes later is", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "wait", name: "answer", subject: name }]);
     await until(
-      () => rows("SELECT 1 FROM waits WHERE instance_id = ?1", instanceId),
+      () => rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1", instanceId),
       (found) => found.length > 0,
     );
     const byReference = async (payload: unknown) => {
@@ -160,7 +165,7 @@ describe("An event committed with a step", () => {
     };
     const wrong = await byReference({ about: name, worth: "x" });
     expect(await deliver("probe-events", [wrong])).toEqual({ acked: 1, retried: 0 });
-    const letters = await rows("SELECT state, reason FROM dead_letters WHERE idempotency_key = ?1", wrong.idempotency_key);
+    const letters = await rows("SELECT state, reason FROM millrace_dead_letters WHERE idempotency_key = ?1", wrong.idempotency_key);
     expect(letters).toEqual([{ state: "open", reason: "invalid_payload" }]);
     await deliver("probe-events", [await byReference({ about: name, value: "right" })]);
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
@@ -171,7 +176,7 @@ describe("An event committed with a step", () => {
     const unknown = { ...event("probe.done", name, {}), message_type: "probe.dnoe" };
     expect(await deliver("probe-events", [unknown, event("probe.done", name, { name, step: "s" })])).toEqual({ acked: 2, retried: 0 });
     expect(await until(() => applied(name), isOnce)).toEqual(once);
-    expect(await rows("SELECT reason, error FROM dead_letters WHERE idempotency_key = ?1", unknown.idempotency_key)).toEqual([
+    expect(await rows("SELECT reason, error FROM millrace_dead_letters WHERE idempotency_key = ?1", unknown.idempotency_key)).toEqual([
       { reason: "unknown_message_type", error: expect.stringContaining('Did you mean "probe.done"?') },
     ]);
   });
@@ -201,7 +206,7 @@ describe("A run that waits for an event", () => {
     await waiting(name).catch(() => undefined);
     await deliver("probe-events", [event("probe.signal", name, { about: name, value: "early" })]);
     await keeperRound();
-    const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+    const [row] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", name);
     expect(await reaches(row?.id ?? "", "complete")).toBe("complete");
     expect(await probeOutput(row?.id ?? "")).toMatchObject({ outputs: [{ value: "early" }, "committed"] });
   });
@@ -234,14 +239,14 @@ describe("A run that waits for an event", () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "wait-unrouted", name: "answer", subject: name }]);
     expect(await reaches(instanceId, "errored", "waiting", "complete")).toBe("errored");
-    const [row] = await rows<{ error: string }>("SELECT error FROM instances WHERE id = ?1", instanceId);
+    const [row] = await rows<{ error: string }>("SELECT error FROM millrace_instances WHERE id = ?1", instanceId);
     expect(JSON.parse(row?.error ?? "null")).toMatchObject({
       step: "answer",
       code: "config_invalid",
       attempts: 1,
       message: expect.stringContaining('No route signals "probe.done"'),
     });
-    expect(await rows("SELECT name FROM waits WHERE instance_id = ?1", instanceId)).toEqual([]);
+    expect(await rows("SELECT name FROM millrace_waits WHERE instance_id = ?1", instanceId)).toEqual([]);
   });
 
   it("hears of an event whose wake-up call was lost from the keeper", async () => {

@@ -26,7 +26,7 @@ const reader = { ...operator, scopes: SCOPES };
 async function accepted(name: string) {
   dieAt("A03 accept committed, not enqueued");
   await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
-  const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+  const [row] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", name);
   return envelopeOf(row?.id ?? "");
 }
 
@@ -40,7 +40,7 @@ describe("A command consumer", () => {
     const name = fresh();
     const body = await command(name);
     for (let delivery = 0; delivery < 5; delivery++) expect(await deliver("probe-commands", [body])).toEqual({ acked: 1, retried: 0 });
-    const found = await rows<{ id: string; deliveries: number }>("SELECT id, deliveries FROM instances WHERE subject = ?1", name);
+    const found = await rows<{ id: string; deliveries: number }>("SELECT id, deliveries FROM millrace_instances WHERE subject = ?1", name);
     expect(found).toMatchObject([{ deliveries: 5 }]);
     expect(await reaches(found[0]?.id ?? "", "complete")).toBe("complete");
     expect(await happened(`${name}/charge`)).toHaveLength(1);
@@ -55,8 +55,8 @@ describe("A command consumer", () => {
     create.mockRestore();
     log.mockRestore();
     expect(said.filter((line) => line.log === "delivery")).toMatchObject([{ queue: "probe-commands", outcome: "put off", subject: name }]);
-    const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
-    await rows("UPDATE instances SET check_at = 0 WHERE id = ?1", row?.id ?? "");
+    const [row] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", name);
+    await rows("UPDATE millrace_instances SET check_at = 0 WHERE id = ?1", row?.id ?? "");
     await keeperRound();
     expect(await reaches(row?.id ?? "", "complete")).toBe("complete");
   });
@@ -68,9 +68,10 @@ describe("A command consumer", () => {
     const unknown = { ...(await command(fresh("unknown"))), message_type: "probe.requestd" };
     const bad = [poison, unknown, `${fresh()} is no envelope`, null];
     expect(await deliver("probe-commands", [...good, ...bad])).toEqual({ acked: 7, retried: 0 });
-    for (const name of names) expect(await rows("SELECT deliveries FROM instances WHERE subject = ?1", name)).toEqual([{ deliveries: 1 }]);
+    for (const name of names)
+      expect(await rows("SELECT deliveries FROM millrace_instances WHERE subject = ?1", name)).toEqual([{ deliveries: 1 }]);
     const letters = await rows<{ reason: string; issues: string; body: string }>(
-      "SELECT reason, issues, body FROM dead_letters WHERE queue = 'probe-commands' AND body IN (SELECT value FROM json_each(?1))",
+      "SELECT reason, issues, body FROM millrace_dead_letters WHERE queue = 'probe-commands' AND body IN (SELECT value FROM json_each(?1))",
       JSON.stringify(bad.map((body) => JSON.stringify(body))),
     );
     expect(letters.map((letter) => letter.reason).sort()).toEqual([
@@ -90,7 +91,7 @@ describe("A command consumer", () => {
     dieAt("Q03 created, not acknowledged");
     expect(await deliver("probe-commands", [body])).toEqual({ acked: 0, retried: 1 });
     expect(await deliver("probe-commands", [body], 2)).toEqual({ acked: 1, retried: 0 });
-    const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+    const [row] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", name);
     expect(await reaches(row?.id ?? "", "complete")).toBe("complete");
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
@@ -99,9 +100,9 @@ describe("A command consumer", () => {
     const name = fresh();
     dieAt("A03 accept committed, not enqueued");
     await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
-    await env.DB.prepare("UPDATE instances SET status = 'queued' WHERE subject = ?1").bind(name).run();
+    await env.DB.prepare("UPDATE millrace_instances SET status = 'queued' WHERE subject = ?1").bind(name).run();
     await keeperRound();
-    const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+    const [row] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", name);
     expect(await reaches(row?.id ?? "", "complete")).toBe("complete");
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
@@ -110,7 +111,7 @@ describe("A command consumer", () => {
     const name = fresh();
     dieAt("A03 accept committed, not enqueued");
     await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
-    const [row] = await rows<{ id: string; envelope: string }>("SELECT id, envelope FROM instances WHERE subject = ?1", name);
+    const [row] = await rows<{ id: string; envelope: string }>("SELECT id, envelope FROM millrace_instances WHERE subject = ?1", name);
     const message = JSON.parse(
       outgoing(probeEnv.MILLRACE_KEY, acceptance({ name: "probe" }, JSON.parse(row?.envelope ?? "null"), "probe-commands")).body,
     );
@@ -118,11 +119,15 @@ describe("A command consumer", () => {
 
     const batch = vi.spyOn(Object.getPrototypeOf(env.DB) as D1Database, "batch");
     expect(await deliver("probe-commands", [message])).toEqual({ acked: 1, retried: 0 });
-    const asked = batch.mock.calls.map(([statements]) => JSON.stringify(statements)).filter((text) => text.includes("INTO instances"));
+    const asked = batch.mock.calls
+      .map(([statements]) => JSON.stringify(statements))
+      .filter((text) => text.includes("INTO millrace_instances"));
     batch.mockRestore();
     expect(asked).toEqual([]);
     expect(await deliver("probe-commands", [forged])).toEqual({ acked: 1, retried: 0 });
-    expect(await rows("SELECT reason FROM dead_letters WHERE idempotency_key = ?1", name)).toEqual([{ reason: "idempotency_key_reused" }]);
+    expect(await rows("SELECT reason FROM millrace_dead_letters WHERE idempotency_key = ?1", name)).toEqual([
+      { reason: "idempotency_key_reused" },
+    ]);
     expect(await reaches(row?.id ?? "", "complete")).toBe("complete");
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
@@ -131,8 +136,10 @@ describe("A command consumer", () => {
     const name = fresh();
     await deliver("probe-commands", [await command(name)]);
     expect(await deliver("probe-commands", [await command(name, [{ do: "keyed", name: "other" }])])).toEqual({ acked: 1, retried: 0 });
-    expect(await rows("SELECT reason FROM dead_letters WHERE idempotency_key = ?1", name)).toEqual([{ reason: "idempotency_key_reused" }]);
-    expect(await rows("SELECT deliveries FROM instances WHERE subject = ?1", name)).toEqual([{ deliveries: 1 }]);
+    expect(await rows("SELECT reason FROM millrace_dead_letters WHERE idempotency_key = ?1", name)).toEqual([
+      { reason: "idempotency_key_reused" },
+    ]);
+    expect(await rows("SELECT deliveries FROM millrace_instances WHERE subject = ?1", name)).toEqual([{ deliveries: 1 }]);
   });
 });
 
@@ -144,7 +151,7 @@ describe("A dead letter", () => {
     expect(await deliver("probe-commands-dlq", [body])).toEqual({ acked: 0, retried: 1 });
     expect(await deliver("probe-commands-dlq", [body], 2)).toEqual({ acked: 1, retried: 0 });
     expect(await deliver("probe-commands-dlq", [body], 3)).toEqual({ acked: 1, retried: 0 });
-    expect(await rows("SELECT queue, reason, attempts FROM dead_letters WHERE idempotency_key = ?1", name)).toEqual([
+    expect(await rows("SELECT queue, reason, attempts FROM millrace_dead_letters WHERE idempotency_key = ?1", name)).toEqual([
       { queue: "probe-commands", reason: "exhausted", attempts: 3 },
     ]);
   });
@@ -157,7 +164,7 @@ describe("A dead letter", () => {
     const instanceId = answers.find((answer) => answer.sent)?.instanceId ?? "";
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(await happened(`${name}/charge`)).toHaveLength(1);
-    expect(await rows("SELECT result FROM actions WHERE target = ?1 ORDER BY result", id)).toEqual([
+    expect(await rows("SELECT result FROM millrace_actions WHERE target = ?1 ORDER BY result", id)).toEqual([
       { result: "applied" },
       { result: "no_change" },
     ]);
@@ -171,7 +178,7 @@ describe("A dead letter", () => {
     const answer = await replayDeadLetter(probeEnv, app, reader, id, { reason: "again" });
     expect(answer).toMatchObject({ sent: false, instanceId, why: expect.stringContaining("complete") });
     expect(await happened(`${name}/charge`)).toHaveLength(1);
-    expect(await rows("SELECT verb, actor, reason FROM actions WHERE target = ?1", id)).toEqual([
+    expect(await rows("SELECT verb, actor, reason FROM millrace_actions WHERE target = ?1", id)).toEqual([
       { verb: "replay", actor: "tess", reason: "again" },
     ]);
   });
@@ -180,7 +187,7 @@ describe("A dead letter", () => {
     const name = fresh();
     const body = { ...(await command(name)), payload_inline: { name, steps: "none" } };
     await deliver("probe-commands", [body]);
-    const [letter] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE idempotency_key = ?1", name);
+    const [letter] = await rows<{ id: string }>("SELECT id FROM millrace_dead_letters WHERE idempotency_key = ?1", name);
     const id = letter?.id ?? "";
     await expect(replayDeadLetter(probeEnv, app, reader, id, { reason: "as it was" })).rejects.toMatchObject({ code: "invalid_payload" });
     expect((await getDeadLetter(probeEnv, reader, id)).state).toBe("open");
@@ -195,7 +202,7 @@ describe("A dead letter", () => {
     const name = fresh();
     const mended = await command(name);
     await deliver("probe-commands", [{ ...mended, payload_inline: { name, steps: [], note: "cut \ud83d" } }]);
-    const [letter] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE idempotency_key = ?1", name);
+    const [letter] = await rows<{ id: string }>("SELECT id FROM millrace_dead_letters WHERE idempotency_key = ?1", name);
     expect(await settle(letter?.id ?? "", mended)).toMatchObject(settled);
   });
 
@@ -205,7 +212,7 @@ describe("A dead letter", () => {
       const name = fresh();
       await deliver("probe-commands", [{ ...(await command(name)), tenant_id: tenant }]);
       const [letter] = await rows<{ id: string; tenant_id: null }>(
-        "SELECT id, tenant_id FROM dead_letters WHERE idempotency_key = ?1",
+        "SELECT id, tenant_id FROM millrace_dead_letters WHERE idempotency_key = ?1",
         name,
       );
       expect(letter?.tenant_id).toBeNull();
@@ -226,7 +233,7 @@ describe("A dead letter", () => {
     const created_at = new Date(Date.now() - 120_000).toISOString();
     const right = { ...(await command(name)), payload_inline, created_at };
     await deliver("probe-commands-dlq", [{ ...right, ...wrong }]);
-    const [letter] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE idempotency_key = ?1", name);
+    const [letter] = await rows<{ id: string }>("SELECT id FROM millrace_dead_letters WHERE idempotency_key = ?1", name);
     await skipDeadLetter(probeEnv, app, reader, letter?.id ?? "", "its sender says it right now");
     expect(await deliver("probe-commands", [{ ...right, ...wrong }])).toEqual({ acked: 1, retried: 0 });
     expect(await happened(`${name}/charge`)).toEqual([]);
@@ -248,7 +255,7 @@ describe("A dead letter", () => {
     const key = wrong && `${name}${wrong}`;
     await deliver("probe-commands", [{ ...(await command(name)), idempotency_key: key }]);
     const [letter] = await rows<{ id: string; length: number }>(
-      "SELECT id, length(idempotency_key) AS length FROM dead_letters WHERE body LIKE ?1",
+      "SELECT id, length(idempotency_key) AS length FROM millrace_dead_letters WHERE body LIKE ?1",
       `%${name}%`,
     );
     expect(letter?.length).toBeLessThanOrEqual(500);
@@ -262,17 +269,17 @@ describe("A dead letter", () => {
     const message = await accepted(name);
     // The next deployment wants more of such a command than this one says.
     const refused = { ...message, payload_inline: { name, steps: "none" } };
-    await env.DB.prepare("UPDATE instances SET envelope = ?2, fingerprint = ?3 WHERE subject = ?1")
+    await env.DB.prepare("UPDATE millrace_instances SET envelope = ?2, fingerprint = ?3 WHERE subject = ?1")
       .bind(name, JSON.stringify(refused), fingerprintOf(refused.payload_inline))
       .run();
     expect(await deliver("probe-commands", [refused])).toEqual({ acked: 1, retried: 0 });
     const [letter] = await rows<{ id: string; instance_id: string }>(
-      "SELECT l.id, l.instance_id FROM dead_letters l JOIN instances i ON i.id = l.instance_id AND i.status = 'dead' WHERE i.subject = ?1",
+      "SELECT l.id, l.instance_id FROM millrace_dead_letters l JOIN millrace_instances i ON i.id = l.instance_id AND i.status = 'dead' WHERE i.subject = ?1",
       name,
     );
     expect(await skipDeadLetter(probeEnv, app, reader, letter?.id ?? "", "not wanted")).toMatchObject({ skipped: true });
     await keeperRound();
-    expect(await rows("SELECT status FROM instances WHERE subject = ?1", name)).toEqual([{ status: "skipped" }]);
+    expect(await rows("SELECT status FROM millrace_instances WHERE subject = ?1", name)).toEqual([{ status: "skipped" }]);
     expect(await happened(`${name}/charge`)).toEqual([]);
   });
 
@@ -280,7 +287,7 @@ describe("A dead letter", () => {
   async function letterOf(name: string): Promise<string> {
     await deliver("probe-commands-dlq", [await command(name)]);
     const found = await until(
-      () => rows<{ id: string }>("SELECT id FROM dead_letters WHERE idempotency_key = ?1", name),
+      () => rows<{ id: string }>("SELECT id FROM millrace_dead_letters WHERE idempotency_key = ?1", name),
       (letters) => letters.length > 0,
     );
     return found[0]?.id ?? "";

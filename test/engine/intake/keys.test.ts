@@ -26,10 +26,10 @@ const asking = (name: string, what: string) =>
 
 const charged = (name: string, what: string) => happened(`${name}/${what}`).then((entries) => entries.length);
 const ownerOf = async (key: string) =>
-  (await rows<{ id: string }>("SELECT id FROM instances WHERE idempotency_key = ?1", key))[0]?.id ?? "";
+  (await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE idempotency_key = ?1", key))[0]?.id ?? "";
 const lettersOf = (key: string) =>
   rows<{ reason: string; queue: string; body: string; instance_id: string | null }>(
-    "SELECT reason, queue, body, instance_id FROM dead_letters WHERE idempotency_key = ?1",
+    "SELECT reason, queue, body, instance_id FROM millrace_dead_letters WHERE idempotency_key = ?1",
     key,
   );
 
@@ -65,7 +65,7 @@ describe("One key, two payloads", () => {
       { reason: "idempotency_key_reused", body: second },
     ]);
     // The two copies of the first; what was refused is no delivery of it.
-    expect(await rows("SELECT deliveries FROM instances WHERE idempotency_key = ?1", name)).toEqual([{ deliveries: 2 }]);
+    expect(await rows("SELECT deliveries FROM millrace_instances WHERE idempotency_key = ?1", name)).toEqual([{ deliveries: 2 }]);
   });
 
   it("A10 in a burst of events that lead to one command: what the row says runs, the other is captured as a message of its own queue", async () => {
@@ -94,7 +94,7 @@ describe("One key, two payloads", () => {
       if (first === undefined || second === undefined) throw new Error("There are two.");
       const batches = how === "one delivery" ? [[first, second, first]] : [[first], [second, first]];
       for (const batch of batches) expect(await deliver("probe-events", batch)).toEqual({ acked: batch.length, retried: 0 });
-      const kept = await rows<{ envelope: string }>("SELECT envelope FROM signals WHERE subject = ?1", name);
+      const kept = await rows<{ envelope: string }>("SELECT envelope FROM millrace_signals WHERE subject = ?1", name);
       expect(kept.map(({ envelope }) => JSON.parse(envelope).payload_inline.value)).toEqual(["first"]);
       expect((await lettersOf(`${name}/said`)).map(({ reason, body }) => ({ reason, body: JSON.parse(body) }))).toEqual([
         { reason: "idempotency_key_reused", body: second },
@@ -136,7 +136,7 @@ describe("One key, two payloads", () => {
     await keeperRound();
     const known = async () => [
       ...(await lettersOf(`${name}/asked`)),
-      ...(await rows("SELECT 1 FROM instances WHERE idempotency_key = ?1", `${name}/asked`)),
+      ...(await rows("SELECT 1 FROM millrace_instances WHERE idempotency_key = ?1", `${name}/asked`)),
     ];
     expect(await until(known, (both) => both.length === 2)).toHaveLength(2);
   });
@@ -147,10 +147,10 @@ describe("One key, two payloads", () => {
     await reaches(instanceId, "complete");
     const late = { ...(await envelopeOf(instanceId)), payload_inline: { name, steps: [{ do: "keyed", name: "other" }] } };
     await env.DB.batch([
-      env.DB.prepare("INSERT INTO tombstones SELECT unhex(id), unhex(fingerprint), unixepoch() / 86400 FROM instances WHERE id = ?1").bind(
-        instanceId,
-      ),
-      env.DB.prepare("DELETE FROM instances WHERE id = ?1").bind(instanceId),
+      env.DB.prepare(
+        "INSERT INTO millrace_tombstones SELECT unhex(id), unhex(fingerprint), unixepoch() / 86400 FROM millrace_instances WHERE id = ?1",
+      ).bind(instanceId),
+      env.DB.prepare("DELETE FROM millrace_instances WHERE id = ?1").bind(instanceId),
     ]);
     expect(await deliver("probe-commands", [late], 2)).toEqual({ acked: 1, retried: 0 });
     expect((await lettersOf(name)).map(({ reason }) => reason)).toEqual(["idempotency_key_reused"]);
@@ -161,7 +161,7 @@ describe("One key, two payloads", () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "wait", name: "hold", subject: name }], { delaySeconds: 600 });
     expect(await deliver("probe-commands-dlq", [command(name, name, "other")])).toEqual({ acked: 1, retried: 0 });
-    expect(await rows("SELECT status FROM instances WHERE id = ?1", instanceId)).toEqual([{ status: "accepted" }]);
+    expect(await rows("SELECT status FROM millrace_instances WHERE id = ?1", instanceId)).toEqual([{ status: "accepted" }]);
     expect(await lettersOf(name)).toMatchObject([{ reason: "idempotency_key_reused", instance_id: null }]);
   });
 });
@@ -171,7 +171,7 @@ describe("The same work, said by another deployment", () => {
   async function acceptedAs(name: string, payload: object, schemaVersion: number): Promise<string> {
     const { instanceId } = await start(name, [], { idempotencyKey: name, delaySeconds: 600, payload: { name, steps: [] } });
     const envelope = { ...(await envelopeOf(instanceId)), payload_inline: payload, schema_version: schemaVersion };
-    await env.DB.prepare("UPDATE instances SET envelope = ?2, fingerprint = ?3 WHERE id = ?1")
+    await env.DB.prepare("UPDATE millrace_instances SET envelope = ?2, fingerprint = ?3 WHERE id = ?1")
       .bind(instanceId, JSON.stringify(envelope), fingerprintOf(payload))
       .run();
     return instanceId;
@@ -198,7 +198,9 @@ describe("The same work, said by another deployment", () => {
     const name = fresh();
     const [answer] = await enqueue(probeEnv, app, tenant, [{ type: "lab.requested", payload: { name }, delaySeconds: 600 }]);
     if (answer instanceof MillraceError || answer === undefined) throw answer;
-    await env.DB.prepare("UPDATE instances SET envelope = json_remove(envelope, '$.payload_inline.note'), fingerprint = ?2 WHERE id = ?1")
+    await env.DB.prepare(
+      "UPDATE millrace_instances SET envelope = json_remove(envelope, '$.payload_inline.note'), fingerprint = ?2 WHERE id = ?1",
+    )
       .bind(answer.instanceId, fingerprintOf({ name }))
       .run();
     expect(await deliver("probe-events", [event("lab.event" as never, name, { name })])).toEqual({ acked: 1, retried: 0 });
@@ -227,7 +229,7 @@ describe("A proof that a row is committed", () => {
     const proof = prove(probeEnv.MILLRACE_KEY, acceptance({ name: "probe" }, message, "probe-commands"));
     expect(await deliver("probe-commands", [{ ...message, acceptance: proof }], attempts)).toEqual({ acked: 1, retried: 0 });
     // Believed, it would have been started without ever having a row.
-    expect(await rows("SELECT deliveries FROM instances WHERE idempotency_key = ?1", name)).toEqual([{ deliveries: 1 }]);
+    expect(await rows("SELECT deliveries FROM millrace_instances WHERE idempotency_key = ?1", name)).toEqual([{ deliveries: 1 }]);
     await until(
       () => charged(name, "charge"),
       (count) => count === 1,

@@ -30,7 +30,7 @@ const consume = dispatch(app);
 const deliver = (bodies: unknown[], attempts: number, env: object = probeEnv, queue = "probe-events") =>
   deliverTo((batch) => consume(batch, env as never), queue, bodies, attempts);
 const message = (name: string) => event("probe.routed", name, { name });
-const noted = (name: string) => rows("SELECT * FROM failed_deliveries WHERE error LIKE ?1", `%${name}%`);
+const noted = (name: string) => rows("SELECT * FROM millrace_failed_deliveries WHERE error LIKE ?1", `%${name}%`);
 
 const letterOf = async (name: string) => {
   const [letter] = await lettersAbout(name);
@@ -139,9 +139,9 @@ describe("What a route's own code calls `unavailable`", () => {
     failures.set(name, busy(name));
     const one = message(name);
     const soon = Date.now() + 1000;
-    await rows("INSERT INTO outbox (id, queue, body, due_at) VALUES (?1, 'probe-events', '{}', ?2)", outboxId(one), soon);
+    await rows("INSERT INTO millrace_outbox (id, queue, body, due_at) VALUES (?1, 'probe-events', '{}', ?2)", outboxId(one), soon);
     await deliver([one], 1);
-    const [kept] = await rows<{ due_at: number }>("DELETE FROM outbox WHERE id = ?1 RETURNING due_at", outboxId(one));
+    const [kept] = await rows<{ due_at: number }>("DELETE FROM millrace_outbox WHERE id = ?1 RETURNING due_at", outboxId(one));
     expect(kept?.due_at).toBeGreaterThan(soon);
   });
 });
@@ -153,7 +153,7 @@ it("I18 replayed and failed again, a message has one open letter, of the same ca
   await deliver([one], 4);
   const letter = await letterOf(name);
   await replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "too early" });
-  const [again] = await rows<{ body: string }>("SELECT body FROM outbox WHERE body LIKE ?1", `%${name}%`);
+  const [again] = await rows<{ body: string }>("SELECT body FROM millrace_outbox WHERE body LIKE ?1", `%${name}%`);
   failures.set(name, new MillraceError("upstream_refused", "They refused order 17."));
   for (let copy = 0; copy < 2; copy++) await deliver([JSON.parse(again?.body ?? "null"), one], 4);
   const all = (await listDeadLetters(probeEnv, reader, { cause: letter.cause ?? "" })).items.filter(

@@ -14,9 +14,9 @@ export interface Letter {
 }
 
 export const lettersAbout = (name: string) =>
-  rows<Letter>("SELECT id, state, reason, error, attempts FROM dead_letters WHERE body LIKE ?1", `%${name}%`);
+  rows<Letter>("SELECT id, state, reason, error, attempts FROM millrace_dead_letters WHERE body LIKE ?1", `%${name}%`);
 export const outboxAbout = (name: string) =>
-  rows<{ id: string; attempts: number; due_at: number }>("SELECT * FROM outbox WHERE body LIKE ?1", `%${name}%`);
+  rows<{ id: string; attempts: number; due_at: number }>("SELECT * FROM millrace_outbox WHERE body LIKE ?1", `%${name}%`);
 export const firstLetter = (name: string) =>
   until(
     () => lettersAbout(name),

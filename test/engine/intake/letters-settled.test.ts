@@ -12,10 +12,10 @@ describe("A skip", () => {
     let ran = 0;
     const { instanceId } = await runLab(async () => void ran++, { delaySeconds: 600 });
     await deliver("probe-commands", [{ ...(await envelopeOf(instanceId)), schema_version: 99 }]);
-    const [letter] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE instance_id = ?1", instanceId);
+    const [letter] = await rows<{ id: string }>("SELECT id FROM millrace_dead_letters WHERE instance_id = ?1", instanceId);
     await skipDeadLetter(probeEnv, app, reader, letter?.id ?? "", "we do without");
     await keeperRound();
-    await env.DB.prepare("UPDATE instances SET check_at = 0 WHERE id = ?1").bind(instanceId).run();
+    await env.DB.prepare("UPDATE millrace_instances SET check_at = 0 WHERE id = ?1").bind(instanceId).run();
     await keeperRound();
     expect(await statusOf(instanceId)).toBe("skipped");
     expect((await platformOf(instanceId)).status).toBe("unknown");
@@ -47,11 +47,11 @@ describe("A skip", () => {
     async (attempts) => {
       const watched: boolean[] = [];
       const isWatched = async (id: string) =>
-        (await rows("SELECT 1 FROM instances WHERE id = ?1 AND check_at > unixepoch() * 1000", id)).length === 1;
+        (await rows("SELECT 1 FROM millrace_instances WHERE id = ?1 AND check_at > unixepoch() * 1000", id)).length === 1;
       const { instanceId } = await runLab(async ({ instanceId: id }) => void watched.push(await isWatched(id)), { delaySeconds: 600 });
       const message = await envelopeOf(instanceId);
       await deliver("probe-commands", [{ ...message, schema_version: 99 }]);
-      await env.DB.prepare("UPDATE instances SET check_at = 0 WHERE id = ?1").bind(instanceId).run();
+      await env.DB.prepare("UPDATE millrace_instances SET check_at = 0 WHERE id = ?1").bind(instanceId).run();
       await keeperRound();
       expect([await statusOf(instanceId), await isWatched(instanceId)]).toEqual(["dead", false]);
       expect(await deliver("probe-commands", [message], attempts)).toEqual({ acked: 1, retried: 0 });
@@ -65,9 +65,9 @@ describe("A skip", () => {
     const message = { ...event("probe.done", name, { name: 7 }, name), created_at: new Date(Date.now() + 3_600_000).toISOString() };
     await deliver("probe-events", [message]);
     await skipDeadLetter(probeEnv, app, reader, (await firstLetter(name)).id, "nonsense");
-    const before = await rows("SELECT id FROM dead_letters WHERE idempotency_key = ?1", name);
+    const before = await rows("SELECT id FROM millrace_dead_letters WHERE idempotency_key = ?1", name);
     expect(await deliver("probe-events", [message])).toEqual({ acked: 1, retried: 0 });
-    expect(await rows("SELECT id FROM dead_letters WHERE idempotency_key = ?1", name)).toEqual(before);
+    expect(await rows("SELECT id FROM millrace_dead_letters WHERE idempotency_key = ?1", name)).toEqual(before);
   });
 });
 
@@ -83,7 +83,7 @@ describe("A replay", () => {
     const body = { ...message, payload_inline: { name, steps: [] }, schema_version: 2, ...change };
     await expect(replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "r", body })).rejects.toMatchObject({ code });
     expect((await getDeadLetter(probeEnv, reader, letter.id)).state).toBe("open");
-    expect(await rows("SELECT id FROM instances WHERE subject = ?1", name)).toEqual([]);
+    expect(await rows("SELECT id FROM millrace_instances WHERE subject = ?1", name)).toEqual([]);
   });
 
   it.each([
@@ -97,7 +97,7 @@ describe("A replay", () => {
     const body = { ...message, payload_inline: { name }, ...change };
     await expect(replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "r", body })).rejects.toMatchObject({ code });
     expect((await getDeadLetter(probeEnv, reader, letter.id)).state).toBe("open");
-    expect(await rows("SELECT id FROM instances WHERE idempotency_key = ?1", message.idempotency_key)).toEqual([]);
+    expect(await rows("SELECT id FROM millrace_instances WHERE idempotency_key = ?1", message.idempotency_key)).toEqual([]);
   });
 
   it("may mend a type that its queue does not carry", async () => {
@@ -118,7 +118,7 @@ describe("A replay", () => {
   it("T01 a payload that names another tenant is that of the envelope's", async () => {
     const name = fresh();
     await deliver("probe-events", [event("lab.event" as never, name, { name, note: "globex" })]);
-    expect(await rows("SELECT tenant_id FROM instances WHERE subject = ?1", name)).toEqual([{ tenant_id: "acme" }]);
+    expect(await rows("SELECT tenant_id FROM millrace_instances WHERE subject = ?1", name)).toEqual([{ tenant_id: "acme" }]);
   });
 
   it("Q06 with a reference that leads nowhere is refused, and takes no key: the letter stays open", async () => {
@@ -142,8 +142,8 @@ describe("A replay", () => {
     const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }], { delaySeconds: 600 });
     const reused = { ...(await envelopeOf(instanceId)), payload_inline: { name, steps: [{ do: "keyed", name: "other" }], note: "" } };
     await deliver("probe-commands", [reused]);
-    const [letter] = await rows<Letter>("SELECT id, reason FROM dead_letters WHERE idempotency_key = ?1", name);
-    await env.DB.prepare("UPDATE instances SET status = 'dead', check_at = NULL WHERE id = ?1").bind(instanceId).run();
+    const [letter] = await rows<Letter>("SELECT id, reason FROM millrace_dead_letters WHERE idempotency_key = ?1", name);
+    await env.DB.prepare("UPDATE millrace_instances SET status = 'dead', check_at = NULL WHERE id = ?1").bind(instanceId).run();
     await expect(replayDeadLetter(probeEnv, app, reader, letter?.id ?? "", { reason: "again" })).rejects.toMatchObject({
       code: "idempotency_key_reused",
     });

@@ -44,7 +44,7 @@ describe("A message of our own that is refused at the door", () => {
     const letter = await firstLetter(message.idempotency_key);
     expect(letter.reason).toBe("invalid_payload");
     expect(await skipDeadLetter(probeEnv, app, reader, letter.id, "given up on purpose")).toMatchObject({ skipped: true });
-    await env.DB.prepare("INSERT INTO outbox (id, queue, body, due_at) VALUES (?1, 'probe-events', ?2, 0)")
+    await env.DB.prepare("INSERT INTO millrace_outbox (id, queue, body, due_at) VALUES (?1, 'probe-events', ?2, 0)")
       .bind(messageId(message), JSON.stringify(message))
       .run();
     // The deployment that mends it would keep a row of it now; this test lets the letter be about a good message instead.
@@ -72,11 +72,11 @@ describe("An event whose call fails", () => {
     const noted = ([row]: { due_at: number }[]) => row !== undefined && row.due_at > Date.now() + 10_000;
     expect(noted(await until(() => outboxAbout(name), noted, 2000))).toBe(true);
     // Ten seconds on, a message that nobody had noted would count as lost.
-    await env.DB.prepare("UPDATE outbox SET due_at = due_at - 10500 WHERE body LIKE ?1").bind(`%${name}%`).run();
+    await env.DB.prepare("UPDATE millrace_outbox SET due_at = due_at - 10500 WHERE body LIKE ?1").bind(`%${name}%`).run();
     const before = sent();
     await keeperOf(probeEnv).round();
     expect(sent()).toBe(before);
-    const [row] = await rows<{ body: string }>("SELECT body FROM outbox WHERE body LIKE ?1", `%${name}%`);
+    const [row] = await rows<{ body: string }>("SELECT body FROM millrace_outbox WHERE body LIKE ?1", `%${name}%`);
     await deliver("probe-events", [JSON.parse(row?.body ?? "null")], 3);
     expect(await lettersAbout(name)).toMatchObject([
       { reason: "exhausted", error: `The call of ${name} failed.`, attempts: 3, state: "open" },
@@ -116,7 +116,7 @@ describe("An event whose call fails", () => {
     await deliver("probe-events", [event("probe.routed", name, { name })], 3);
     const letter = await firstLetter(name);
     await replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "too early" });
-    const [again] = await rows<{ body: string }>("SELECT body FROM outbox WHERE body LIKE ?1", `%${name}%`);
+    const [again] = await rows<{ body: string }>("SELECT body FROM millrace_outbox WHERE body LIKE ?1", `%${name}%`);
     await deliver("probe-events", [JSON.parse(again?.body ?? "null")], 3);
     expect((await lettersAbout(name)).map(({ state }) => state).sort()).toEqual(["open", "replayed"]);
     expect(await outboxAbout(name)).toEqual([]);
@@ -144,7 +144,7 @@ describe("A command whose row is committed", () => {
     expect(await statusOf(instanceId)).not.toBe("dead");
     // The next deployment does not know the type any more, and meets a late copy of the message: the run that lives is left alone.
     await env.DB.prepare(
-      "UPDATE instances SET message_type = 'lab.renamed', envelope = json_set(envelope, '$.message_type', 'lab.renamed') WHERE id = ?1",
+      "UPDATE millrace_instances SET message_type = 'lab.renamed', envelope = json_set(envelope, '$.message_type', 'lab.renamed') WHERE id = ?1",
     )
       .bind(instanceId)
       .run();
@@ -161,9 +161,9 @@ describe("A command whose row is committed", () => {
       const name = fresh();
       dieAt("A03 accept committed, not enqueued");
       await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
-      const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+      const [row] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", name);
       if (state !== "waits for its message")
-        await env.DB.prepare("UPDATE instances SET status = 'queued', check_at = NULL WHERE id = ?1").bind(row?.id).run();
+        await env.DB.prepare("UPDATE millrace_instances SET status = 'queued', check_at = NULL WHERE id = ?1").bind(row?.id).run();
       expect(await deliver("probe-commands-dlq", [await envelopeOf(row?.id ?? "")])).toEqual({ acked: 1, retried: 0 });
       expect(await lettersAbout(name)).toEqual([]);
       const looked = async () => {
@@ -180,11 +180,11 @@ describe("A command whose row is committed", () => {
     dieAt("A03 accept committed, not enqueued");
     await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
     await env.DB.prepare(
-      "UPDATE instances SET message_type = 'probe.retired', workflow = 'retired', envelope = json_set(envelope, '$.message_type', 'probe.retired') WHERE subject = ?1",
+      "UPDATE millrace_instances SET message_type = 'probe.retired', workflow = 'retired', envelope = json_set(envelope, '$.message_type', 'probe.retired') WHERE subject = ?1",
     )
       .bind(name)
       .run();
-    const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+    const [row] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", name);
     await deliver("probe-commands", [await envelopeOf(row?.id ?? "")]);
     expect(await statusOf(row?.id ?? "")).toBe("dead");
     const letter = await firstLetter(name);
@@ -206,7 +206,7 @@ describe("A poisonous message", () => {
       retried: 0,
     });
     expect(await kept(name)).toHaveLength(1);
-    expect(await rows("SELECT id FROM dead_letters WHERE body LIKE ?1", `%"mark":"${name}"%`)).toHaveLength(1);
+    expect(await rows("SELECT id FROM millrace_dead_letters WHERE body LIKE ?1", `%"mark":"${name}"%`)).toHaveLength(1);
   });
 });
 
@@ -223,7 +223,7 @@ it("NUL in a subject or a key makes a letter of a message: SQL's functions would
   const messages = [event("probe.signal", `${name}\0other`, payload), event("probe.signal", name, payload, `${name}\0key`)];
   expect(await deliver("probe-events", messages)).toEqual({ acked: 2, retried: 0 });
   expect((await lettersAbout(name)).map(({ reason }) => reason)).toEqual(["invalid_envelope", "invalid_envelope"]);
-  expect(await rows("SELECT id FROM signals WHERE subject LIKE ?1", `${name}%`)).toEqual([]);
+  expect(await rows("SELECT id FROM millrace_signals WHERE subject LIKE ?1", `${name}%`)).toEqual([]);
 });
 
 describe("A queue that forgets what it was sent", () => {

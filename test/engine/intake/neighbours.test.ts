@@ -115,7 +115,7 @@ describe("Events that lead to thousands of commands", () => {
     const sent = swallowed(name);
     const writes = vi.spyOn(Object.getPrototypeOf(env.DB) as D1Database, "batch");
     onTestFinished(() => writes.mockRestore());
-    onTestFinished(async () => void (await env.DB.prepare("DELETE FROM instances WHERE subject = ?1").bind(name).run()));
+    onTestFinished(async () => void (await env.DB.prepare("DELETE FROM millrace_instances WHERE subject = ?1").bind(name).run()));
     const handle = routed(
       on(
         ProbeRouted,
@@ -126,7 +126,7 @@ describe("Events that lead to thousands of commands", () => {
     );
     const events = Array.from({ length: 50 }, () => event("probe.routed", name, { name }));
     expect(await handle(events)).toEqual({ acked: 50, retried: 0 });
-    expect(await rows("SELECT count(*) AS n FROM instances WHERE subject = ?1", name)).toEqual([{ n: 5000 }]);
+    expect(await rows("SELECT count(*) AS n FROM millrace_instances WHERE subject = ?1", name)).toEqual([{ n: 5000 }]);
     expect(new Set(sent).size).toBe(5000);
     const sizes = writes.mock.calls.map(([statements]) => JSON.stringify(statements).length).filter((size) => size > 100_000);
     expect(Math.max(...sizes)).toBeLessThan(4_000_000);
@@ -170,7 +170,7 @@ it.each(["hangs", "has put away more than is read"])(
       event("probe.done", neighbour, { name: neighbour, step: "s" }),
     ]);
     expect(settled).toEqual(how === "hangs" ? { acked: 1, retried: 1 } : { acked: 2, retried: 0 });
-    const letters = await rows<{ reason: string }>("SELECT reason FROM dead_letters WHERE body LIKE ?1", `%${name}%`);
+    const letters = await rows<{ reason: string }>("SELECT reason FROM millrace_dead_letters WHERE body LIKE ?1", `%${name}%`);
     expect(letters).toEqual(how === "hangs" ? [] : [{ reason: "payload_too_large" }]);
   },
 );

@@ -39,14 +39,14 @@ describe("A message that goes no further", () => {
       const good = command(name, { name, steps: [] });
       const bad = command(`${name}/bad`, { name, steps: [], number });
       expect(await deliver("probe-commands", [good, bad])).toEqual({ acked: 2, retried: 0 });
-      expect(await rows("SELECT deliveries FROM instances WHERE idempotency_key = ?1", name)).toEqual([{ deliveries: 1 }]);
+      expect(await rows("SELECT deliveries FROM millrace_instances WHERE idempotency_key = ?1", name)).toEqual([{ deliveries: 1 }]);
       expect(await lettersAbout(name)).toMatchObject([{ reason: "invalid_payload", attempts: 1, error: expect.stringContaining(error) }]);
       const about = fresh();
       const said = [about, "bad"].map((value, index) => event("probe.signal", about, { about, value, ...(index === 1 && { number }) }));
       expect(await deliver("probe-events", said)).toEqual({ acked: 2, retried: 0 });
-      expect(await rows("SELECT 1 FROM signals WHERE subject = ?1", about)).toHaveLength(1);
+      expect(await rows("SELECT 1 FROM millrace_signals WHERE subject = ?1", about)).toHaveLength(1);
       expect(await lettersAbout(about)).toMatchObject([{ reason: "invalid_payload", attempts: 1, error: expect.stringContaining(error) }]);
-      await env.DB.prepare("DELETE FROM signals WHERE subject = ?1").bind(about).run();
+      await env.DB.prepare("DELETE FROM millrace_signals WHERE subject = ?1").bind(about).run();
     },
   );
 
@@ -61,7 +61,7 @@ describe("A message that goes no further", () => {
     onTestFinished(() => said.mockRestore());
     const bad = { ...command(name, {}), subject, message_type: subject, schema_version: 0 };
     expect(await deliver("probe-commands", [bad, command(`${name}/good`, { name, steps: [] })])).toEqual({ acked: 2, retried: 0 });
-    expect(await rows("SELECT reason FROM dead_letters WHERE idempotency_key = ?1", name)).toHaveLength(1);
+    expect(await rows("SELECT reason FROM millrace_dead_letters WHERE idempotency_key = ?1", name)).toHaveLength(1);
     const [line] = said.mock.calls.map(String).filter((text) => text.includes('"log":"delivery"') && text.includes('"captured"'));
     // Where a body goes in circles, nothing of it can be looked through for withheld values: its key is withheld too.
     const key = line?.includes(name) ? name : REDACTED;
@@ -79,9 +79,12 @@ describe("A message that goes no further", () => {
     const name = fresh();
     const bad = { ...command(name, {}), subject: large(), schema_version: 0 };
     expect(await deliver("probe-commands", [bad, command(`${name}/good`, { name, steps: [] })])).toEqual({ acked: 2, retried: 0 });
-    const letters = await rows<{ reason: string; body: string }>("SELECT reason, body FROM dead_letters WHERE idempotency_key = ?1", name);
+    const letters = await rows<{ reason: string; body: string }>(
+      "SELECT reason, body FROM millrace_dead_letters WHERE idempotency_key = ?1",
+      name,
+    );
     expect(letters).toMatchObject([{ reason: expect.stringContaining("invalid_"), body: expect.stringContaining(kept) }]);
-    expect(await rows("SELECT deliveries FROM instances WHERE idempotency_key = ?1", `${name}/good`)).toEqual([{ deliveries: 1 }]);
+    expect(await rows("SELECT deliveries FROM millrace_instances WHERE idempotency_key = ?1", `${name}/good`)).toEqual([{ deliveries: 1 }]);
   });
 
   it("Q08 whose letter the database refuses comes back alone: those of its neighbours are stored", async () => {
@@ -103,7 +106,7 @@ describe("A message that goes no further", () => {
     const name = fresh();
     const unknown = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`${index}`, 0]));
     expect(await deliver("probe-events", [{ ...command(name, {}), ...unknown }])).toEqual({ acked: 1, retried: 0 });
-    const [letter] = await rows<{ issues: string }>("SELECT issues FROM dead_letters WHERE idempotency_key = ?1", name);
+    const [letter] = await rows<{ issues: string }>("SELECT issues FROM millrace_dead_letters WHERE idempotency_key = ?1", name);
     expect(JSON.parse(letter?.issues ?? "[]")).toHaveLength(50);
   });
 
@@ -125,14 +128,14 @@ describe("A message that goes no further", () => {
     const name = fresh();
     const { instanceId } = await start(name, [], { delaySeconds: 600 });
     const refused = { ...(await envelopeOf(instanceId)), payload_inline: { name, steps: "none" } };
-    await env.DB.prepare("UPDATE instances SET envelope = ?2, fingerprint = ?3 WHERE id = ?1")
+    await env.DB.prepare("UPDATE millrace_instances SET envelope = ?2, fingerprint = ?3 WHERE id = ?1")
       .bind(instanceId, JSON.stringify(refused), fingerprintOf(refused.payload_inline))
       .run();
     const PROBE = { get: () => Promise.reject(new Error("Network connection lost.")) };
     const consume = (batch: MessageBatch) => dispatch(app)(batch, { ...probeEnv, PROBE } as never);
     expect(await deliverTo(consume, "probe-commands", [refused, { neighbour: name }])).toEqual({ acked: 1, retried: 1 });
     expect(await lettersAbout(name)).toMatchObject([{ reason: "invalid_envelope" }]);
-    await env.DB.prepare("UPDATE instances SET status = 'terminated', check_at = NULL WHERE id = ?1").bind(instanceId).run();
+    await env.DB.prepare("UPDATE millrace_instances SET status = 'terminated', check_at = NULL WHERE id = ?1").bind(instanceId).run();
   });
 });
 

@@ -93,7 +93,7 @@ it("T01 Code is given the envelope to be read: it changes neither whose message 
     await step.commit("say", () => ({ emit: [LabEvent.from({ name, note: "", row: name })] }));
   });
   expect(await ended(instanceId)).toBe("complete");
-  const [sent] = await rows<{ messages: string }>("SELECT messages FROM inbox WHERE instance_id = ?1", instanceId);
+  const [sent] = await rows<{ messages: string }>("SELECT messages FROM millrace_inbox WHERE instance_id = ?1", instanceId);
   expect(JSON.parse(sent?.messages ?? "[]")).toMatchObject([{ tenant_id: operator.tenantId }]);
 });
 
@@ -105,7 +105,7 @@ it.each([
   await env.PAYLOADS.put(`payloads/acme/outside/${name}`, text);
   const { payload_inline: _inline, ...bare } = event("probe.signal", name, {});
   expect(await deliver("probe-events", [{ ...bare, payload_ref: `r2://payloads/acme/outside/${name}` }])).toMatchObject({ acked: 1 });
-  expect(await rows("SELECT reason FROM dead_letters WHERE body LIKE ?1", `%${name}%`)).toEqual([{ reason: "invalid_payload" }]);
+  expect(await rows("SELECT reason FROM millrace_dead_letters WHERE body LIKE ?1", `%${name}%`)).toEqual([{ reason: "invalid_payload" }]);
 });
 
 /** What users' code throws, now and then. */

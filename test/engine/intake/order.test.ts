@@ -219,7 +219,7 @@ it("numbered commands start in their order, and each once", async () => {
   expect(await deliver(3, 1)).toEqual({ acked: 1, retried: 1 });
   expect(await deliver(1, 3, 2)).toEqual({ acked: 3, retried: 0 });
   const started = await rows<{ key: string }>(
-    "SELECT envelope->>'idempotency_key' AS key FROM instances WHERE subject = ?1 ORDER BY rowid",
+    "SELECT envelope->>'idempotency_key' AS key FROM millrace_instances WHERE subject = ?1 ORDER BY rowid",
     subject,
   );
   expect(started.map(({ key }) => Number(key.split("#")[1]))).toEqual([1, 2, 3]);

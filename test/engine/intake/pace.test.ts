@@ -51,7 +51,7 @@ describe("A command's priority", () => {
     // Beside what others have left open a round has not always the time for this one.
     const round = async () => {
       await keeperRound();
-      return await rows<{ id: string; status: string }>("SELECT id, status FROM instances WHERE subject = ?1", name);
+      return await rows<{ id: string; status: string }>("SELECT id, status FROM millrace_instances WHERE subject = ?1", name);
     };
     const [row] = await until(round, ([seen]) => seen?.status !== "accepted");
     expect(await reaches(row?.id ?? "", "complete")).toBe("complete");
@@ -78,7 +78,7 @@ describe("A command's priority", () => {
     }
     expect(await ask(name, { priority: "high", delaySeconds: 5 })).toMatchObject({ detail: { issues: [{ path: "priority" }] } });
     expect(await ask(`${name}-normal`, { priority: "normal" }, none)).toMatchObject({ replayed: false });
-    expect(await rows("SELECT id FROM instances WHERE subject = ?1", name)).toEqual([]);
+    expect(await rows("SELECT id FROM millrace_instances WHERE subject = ?1", name)).toEqual([]);
   });
 });
 
@@ -118,7 +118,7 @@ describe("A rate per second", () => {
   it("so low that the last would wait longer than 12 hours is refused, and nothing is sent", async () => {
     const name = fresh();
     await told(each(0.0001), name);
-    expect(await rows("SELECT id FROM instances WHERE subject LIKE ?1 || '%'", name)).toEqual([]);
+    expect(await rows("SELECT id FROM millrace_instances WHERE subject LIKE ?1 || '%'", name)).toEqual([]);
     expect(await lettersAbout(name)).toMatchObject([{ error: expect.stringContaining("message 6 would wait longer than 12 hours") }]);
   });
 

@@ -48,7 +48,7 @@ describe("A payload by reference", () => {
     const { instanceId } = await runLab(({ step }) => step.commit("a", () => ({ output: 1 })), { note: NOTE });
     await platformReaches(instanceId, "complete");
     expect(await reaches(instanceId, "complete")).toBe("complete");
-    await env.DB.prepare("UPDATE instances SET status = 'running', check_at = 0 WHERE id = ?1").bind(instanceId).run();
+    await env.DB.prepare("UPDATE millrace_instances SET status = 'running', check_at = 0 WHERE id = ?1").bind(instanceId).run();
     expect(await restartLab(instanceId)).toBe("complete");
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(await errorOf(instanceId)).toBeNull();
@@ -71,7 +71,7 @@ describe("A reference that leads to no payload", () => {
     const message = { ...event("lab.event" as never, fresh(), {}), payload_inline: undefined, payload_ref };
     expect(await deliver("probe-events", [message])).toEqual({ acked: 1, retried: 0 });
     const [letter] = await rows<{ reason: string; error: string }>(
-      "SELECT reason, error, issues FROM dead_letters WHERE idempotency_key = ?1",
+      "SELECT reason, error, issues FROM millrace_dead_letters WHERE idempotency_key = ?1",
       message.idempotency_key,
     );
     return letter;
@@ -212,7 +212,7 @@ describe("A bucket that is slow", () => {
       return get.call(this, key, ...rest);
     };
     await until(
-      () => rows("SELECT 1 FROM waits WHERE instance_id = ?1", instanceId),
+      () => rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1", instanceId),
       (found) => found.length === 1,
     );
     await deliver("probe-events", [{ ...message, payload_ref: `r2://${path}` }]);
@@ -220,7 +220,7 @@ describe("A bucket that is slow", () => {
     bucket.get = get;
     expect(await restartLab(instanceId)).toBe("complete");
     expect(new Set(winners).size).toBe(1);
-    expect(await rows("SELECT step FROM inbox WHERE instance_id = ?1 AND step LIKE 'then%'", instanceId)).toHaveLength(1);
+    expect(await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1 AND step LIKE 'then%'", instanceId)).toHaveLength(1);
   });
 
   it("W31 an attempt at a large read that ends late writes over nothing: each has a name of its own", async () => {
@@ -247,7 +247,7 @@ describe("A message", () => {
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     const told = () => rows("SELECT 1 FROM probe_rows WHERE name LIKE ?1", `${name}/%`);
     expect(await until(told, (found) => found.length === 100)).toHaveLength(100);
-    expect(await rows("SELECT 1 FROM inbox, json_each(messages) WHERE instance_id = ?1", instanceId)).toHaveLength(100);
+    expect(await rows("SELECT 1 FROM millrace_inbox, json_each(messages) WHERE instance_id = ?1", instanceId)).toHaveLength(100);
   });
 
   it("W32 of a hundred large ones that a wait may take, all are kept from one delivered batch", async () => {
@@ -256,8 +256,8 @@ describe("A message", () => {
       event("probe.signal", about, { about, value: `${index}/${"v".repeat(30_000)}` }),
     );
     expect(await deliver("probe-events", large)).toEqual({ acked: 100, retried: 0 });
-    expect(await rows("SELECT 1 FROM signals WHERE subject = ?1", about)).toHaveLength(100);
-    await env.DB.prepare("DELETE FROM signals WHERE subject = ?1").bind(about).run();
+    expect(await rows("SELECT 1 FROM millrace_signals WHERE subject = ?1", about)).toHaveLength(100);
+    await env.DB.prepare("DELETE FROM millrace_signals WHERE subject = ?1").bind(about).run();
   });
 });
 
@@ -277,6 +277,6 @@ it("Q02 A payload as deep as a message bears is accepted and runs; one deeper is
   const [refused] = await ask(nested(63));
   expect(refused).toMatchObject({ code: "invalid_payload", message: expect.stringContaining("nested deeper than 64") });
   const [accepted] = (await ask(nested(62))) as [Accepted];
-  const [row] = await rows<{ envelope: string }>("SELECT envelope FROM instances WHERE id = ?1", accepted.instanceId);
+  const [row] = await rows<{ envelope: string }>("SELECT envelope FROM millrace_instances WHERE id = ?1", accepted.instanceId);
   expect(() => readMessage(JSON.parse(row?.envelope ?? ""), () => Deep as never)).not.toThrow();
 });

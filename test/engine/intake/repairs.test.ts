@@ -42,7 +42,7 @@ const broken = (name: string) => ({ ...event("probe.routed", name, {}), payload_
 const letterOf = async (name: string) => getDeadLetter(probeEnv, reader, (await lettersAbout(name))[0]?.id ?? "");
 /** The messages about a name that wait to be confirmed. */
 const waiting = async (name: string) =>
-  (await rows<{ body: string }>("SELECT body FROM outbox WHERE body LIKE ?1", `%${name}%`)).map(({ body }) => JSON.parse(body));
+  (await rows<{ body: string }>("SELECT body FROM millrace_outbox WHERE body LIKE ?1", `%${name}%`)).map(({ body }) => JSON.parse(body));
 /** What is sent waits in the outbox until the end of the test: the probe's own consumer would take it. */
 function nobodyElseTakes(): void {
   const sent = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue, "sendBatch").mockResolvedValue(undefined as never);
@@ -203,7 +203,10 @@ it("what was mended and fails again, or a person has replayed, is a person's: no
   await deliver([mended], 4);
   expect(asked).toHaveBeenCalledTimes(1);
   const open = () =>
-    rows<{ id: string; repair: string | null }>("SELECT id, repair FROM dead_letters WHERE body LIKE ?1 AND state = 'open'", `%${name}%`);
+    rows<{ id: string; repair: string | null }>(
+      "SELECT id, repair FROM millrace_dead_letters WHERE body LIKE ?1 AND state = 'open'",
+      `%${name}%`,
+    );
   const [again] = await open();
   expect(again?.repair).toBeNull();
   await replayDeadLetter(probeEnv, app, reader, again?.id ?? "", { reason: "once more" });

@@ -16,6 +16,6 @@ export const keepRow = project<{ name: string }>(({ payload, envelope }) => rout
 export const kept = (name: string) => rows("SELECT id FROM probe_rows WHERE name = ?1", name);
 export const lettersAbout = (name: string) =>
   rows<{ reason: string; error: string; attempts: number }>(
-    "SELECT reason, error, attempts FROM dead_letters WHERE body LIKE ?1",
+    "SELECT reason, error, attempts FROM millrace_dead_letters WHERE body LIKE ?1",
     `%${name}%`,
   );

@@ -83,7 +83,7 @@ describe("The key of a stated event", () => {
     const { body } = await state(caller, done(name), "k");
     expect(await settled(name)).toEqual(ONCE);
     const age = (days: number) =>
-      env.DB.prepare("UPDATE stated_events SET stated_at = ?2 WHERE id = unhex(?1)")
+      env.DB.prepare("UPDATE millrace_stated_events SET stated_at = ?2 WHERE id = unhex(?1)")
         .bind(body.event_id, Date.now() - days * DAY_MS)
         .run();
     await age(429);
@@ -92,7 +92,7 @@ describe("The key of a stated event", () => {
     expectProblem(await state(caller, done(name, "another"), "k"), 422, "idempotency_key_reused");
     await age(431);
     await retentionPass();
-    expect(await rows("SELECT 1 FROM stated_events WHERE id = unhex(?1)", body.event_id)).toEqual([]);
+    expect(await rows("SELECT 1 FROM millrace_stated_events WHERE id = unhex(?1)", body.event_id)).toEqual([]);
     // Its followers still know it: their tombstones are as old as they are.
     expect((await state(caller, done(name), "k")).body).toEqual({ ...body, replayed: false });
     expect(await settled(name)).toEqual(ONCE);

@@ -11,7 +11,7 @@ it("an event whose code fails for good is found by the key that it was stated un
   onTestFinished(() => void routing.failing.delete(name));
   expect((await state(caller, { type: "probe.routed", payload: { name } }, key)).status).toBe(202);
   const [kept] = await until(
-    () => rows<{ body: string }>("SELECT body FROM outbox WHERE body LIKE ?1", `%${name}%`),
+    () => rows<{ body: string }>("SELECT body FROM millrace_outbox WHERE body LIKE ?1", `%${name}%`),
     (found) => found.length === 1,
   );
   await deliver("probe-events", [JSON.parse(kept?.body ?? "")], 3);

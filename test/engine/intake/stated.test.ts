@@ -21,7 +21,7 @@ describe("An event that the outside world states", () => {
     ]);
     expect((await state(caller, signal(name, "yes"), "one")).body).toEqual({ ...first.body, replayed: true });
     await until(
-      () => rows("SELECT 1 FROM waits WHERE instance_id = ?1 AND name = 'second'", id),
+      () => rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1 AND name = 'second'", id),
       (found) => found.length === 1,
     );
     expect((await state(caller, signal(name, "yes"), "one")).body).toEqual({ ...first.body, replayed: true });

@@ -38,7 +38,7 @@ export async function settled(name: string) {
   );
   await keeperRound();
   await until(
-    () => rows("SELECT id FROM outbox WHERE instr(body, ?1) > 0", name),
+    () => rows("SELECT id FROM millrace_outbox WHERE instr(body, ?1) > 0", name),
     (left) => left.length === 0,
   );
   return followed(name);
@@ -46,7 +46,7 @@ export async function settled(name: string) {
 
 /** The message of an event that runs may wait for, as it is kept for them. */
 export async function kept(eventId: string) {
-  const find = () => rows<{ envelope: string }>("SELECT envelope FROM signals WHERE envelope->>'idempotency_key' = ?1", eventId);
+  const find = () => rows<{ envelope: string }>("SELECT envelope FROM millrace_signals WHERE envelope->>'idempotency_key' = ?1", eventId);
   const [row] = await until(find, (found) => found.length > 0);
   return JSON.parse(row?.envelope ?? "null");
 }

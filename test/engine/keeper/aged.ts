@@ -19,7 +19,7 @@ export async function run(sql: string, ...params: unknown[]): Promise<void> {
 
 /** Makes an instance look as if nothing had happened to it for so long. */
 export const age = (id: string, days: number) =>
-  run("UPDATE instances SET accepted_at = ?2, updated_at = ?2, check_at = NULL WHERE id = ?1", id, daysAgo(days));
+  run("UPDATE millrace_instances SET accepted_at = ?2, updated_at = ?2, check_at = NULL WHERE id = ?1", id, daysAgo(days));
 
 export const count = async (table: string, where: string, ...params: unknown[]) =>
   (await rows<{ n: number }>(`SELECT count(*) AS n FROM ${table} WHERE ${where}`, ...params))[0]?.n;
@@ -28,7 +28,7 @@ export const count = async (table: string, where: string, ...params: unknown[]) 
 export async function rowOf(status: string, days: number, subject = fresh(status)): Promise<string> {
   const id = crypto.randomUUID().replaceAll("-", "");
   await run(
-    `INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
+    `INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
      VALUES (?1, 'acme', 'probe', 'probe.requested', ?2, 'c', 'c', ?2, 'ff', '{}', ?3, ?4, ?4)`,
     id,
     subject,
@@ -36,7 +36,7 @@ export async function rowOf(status: string, days: number, subject = fresh(status
     daysAgo(days),
   );
   await run(
-    `INSERT INTO inbox (instance_id, step, position, class, state, epoch, token, updated_at) VALUES (?1, 's', 0, 'keyed', 'done', 1, 't', 0)`,
+    `INSERT INTO millrace_inbox (instance_id, step, position, class, state, epoch, token, updated_at) VALUES (?1, 's', 0, 'keyed', 'done', 1, 't', 0)`,
     id,
   );
   return id;
@@ -55,7 +55,7 @@ export const pruneFailed = async () => {
 export async function letter(state: string, days: number, instanceId: string | null = null): Promise<string> {
   const id = crypto.randomUUID();
   await run(
-    `INSERT INTO dead_letters (id, tenant_id, queue, instance_id, body, reason, attempts, first_at, captured_at, state, settled_at)
+    `INSERT INTO millrace_dead_letters (id, tenant_id, queue, instance_id, body, reason, attempts, first_at, captured_at, state, settled_at)
      VALUES (?1, 'acme', 'probe-commands', ?2, '{}', 'exhausted', 3, ?3, ?3, ?4, iif(?4 = 'open', NULL, ?3))`,
     id,
     instanceId,

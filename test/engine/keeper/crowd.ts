@@ -17,9 +17,9 @@ export const run = (text: string, ...params: unknown[]) =>
 
 /** Instances of a workflow that was renamed: nobody can ask the platform about them, or carry out what was promised. */
 export async function open(count: number, workflow: string, like: string): Promise<void> {
-  onTestFinished(async () => void (await run("DELETE FROM instances WHERE workflow = ?1", workflow)));
+  onTestFinished(async () => void (await run("DELETE FROM millrace_instances WHERE workflow = ?1", workflow)));
   await run(
-    `INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at, check_at, seen)
+    `INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at, check_at, seen)
      WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
      SELECT substr(lower(hex(randomblob(16))), 1, 32), tenant_id, ?2, message_type, i, correlation_id, causation_id, ?2, fingerprint, envelope, 'running', 1, 1, i, i % 2
      FROM n, instances WHERE id = ?3`,
@@ -34,18 +34,18 @@ export async function open(count: number, workflow: string, like: string): Promi
  * time.
  */
 export async function promised(workflow: string, dueAt = 1): Promise<void> {
-  onTestFinished(async () => void (await withAuditOpen("DELETE FROM actions WHERE reason = ?1", workflow)));
+  onTestFinished(async () => void (await withAuditOpen("DELETE FROM millrace_actions WHERE reason = ?1", workflow)));
   await run(
-    `INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, detail, result, at, due_at)
-     SELECT 'a' || id, tenant_id, 'tess', 'retry', id, id, workflow, '{"run":1}', 'applied', ${Date.now() - 60_000}, ${dueAt} FROM instances WHERE workflow = ?1`,
+    `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, instance_id, reason, detail, result, at, due_at)
+     SELECT 'a' || id, tenant_id, 'tess', 'retry', id, id, workflow, '{"run":1}', 'applied', ${Date.now() - 60_000}, ${dueAt} FROM millrace_instances WHERE workflow = ?1`,
     workflow,
   );
 }
 
 export async function unsent(count: number, queue: string): Promise<void> {
-  onTestFinished(async () => void (await run("DELETE FROM outbox WHERE queue = ?1", queue)));
+  onTestFinished(async () => void (await run("DELETE FROM millrace_outbox WHERE queue = ?1", queue)));
   await run(
-    `INSERT INTO outbox (id, queue, body, attempts, due_at)
+    `INSERT INTO millrace_outbox (id, queue, body, attempts, due_at)
      WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1) SELECT ?2 || i, ?2, '{}', 3, i FROM n`,
     count,
     queue,
@@ -64,8 +64,8 @@ export async function accepted(): Promise<string> {
   const name = fresh();
   dieAt("A03 accept committed, not enqueued");
   await start(name, [{ do: "commit", name: "c" }]).catch(() => undefined);
-  const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
-  await run("UPDATE instances SET check_at = ?2 WHERE id = ?1", id, Date.now() - 1000);
+  const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", name);
+  await run("UPDATE millrace_instances SET check_at = ?2 WHERE id = ?1", id, Date.now() - 1000);
   return id;
 }
 
@@ -88,6 +88,6 @@ export async function roundOverSleepers(): Promise<void> {
 }
 
 export async function nextLook(id: string): Promise<{ status: string | undefined; seconds: number }> {
-  const [{ at } = { at: 0 }] = await rows<{ at: number }>("SELECT check_at AS at FROM instances WHERE id = ?1", id);
+  const [{ at } = { at: 0 }] = await rows<{ at: number }>("SELECT check_at AS at FROM millrace_instances WHERE id = ?1", id);
   return { status: await statusOf(id), seconds: Math.round((at - Date.now()) / 1000 + 0.2) };
 }

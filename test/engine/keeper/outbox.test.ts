@@ -6,7 +6,7 @@ import { age, count, DAY_MS, daysAgo, failing, justBefore, rowOf, run, slice } f
 describe("The outbox", () => {
   const put = (id: string, body: string, attempts: number, error: string | null) =>
     run(
-      "INSERT INTO outbox (id, queue, body, attempts, error, due_at) VALUES (?1, 'no-such-queue', ?2, ?3, ?4, ?5)",
+      "INSERT INTO millrace_outbox (id, queue, body, attempts, error, due_at) VALUES (?1, 'no-such-queue', ?2, ?3, ?4, ?5)",
       id,
       body,
       attempts,
@@ -22,12 +22,12 @@ describe("The outbox", () => {
     await put(unconfirmed, "{}", 9999, null);
     await put(broken, "{not json", 2100, "no JSON");
     await retentionPass();
-    expect(await rows("SELECT id FROM outbox WHERE queue = 'no-such-queue' ORDER BY id")).toEqual(
+    expect(await rows("SELECT id FROM millrace_outbox WHERE queue = 'no-such-queue' ORDER BY id")).toEqual(
       [trying, unconfirmed].sort().map((id) => ({ id })),
     );
     expect(
       await rows(
-        "SELECT tenant_id, message_type, reason, error, attempts, state, body, first_at FROM dead_letters WHERE idempotency_key = ?1",
+        "SELECT tenant_id, message_type, reason, error, attempts, state, body, first_at FROM millrace_dead_letters WHERE idempotency_key = ?1",
         message.idempotency_key,
       ),
     ).toEqual([
@@ -42,19 +42,19 @@ describe("The outbox", () => {
         first_at: Date.parse(message.created_at),
       },
     ]);
-    expect(await rows("SELECT tenant_id, body FROM dead_letters WHERE error = 'no JSON'")).toEqual([
+    expect(await rows("SELECT tenant_id, body FROM millrace_dead_letters WHERE error = 'no JSON'")).toEqual([
       { tenant_id: null, body: JSON.stringify("{not json") },
     ]);
-    await run("DELETE FROM outbox");
+    await run("DELETE FROM millrace_outbox");
   });
 
   it("leaves a message alone that its queue takes in the moment it would be given up", async () => {
     const name = fresh("taken");
     await put(name, "{}", 2100, "NO_SUCH_QUEUE");
-    const taken = () => run("UPDATE outbox SET error = NULL WHERE id = ?1", name);
-    expect(await justBefore("INSERT INTO dead_letters", taken, async () => slice("outbox"))).toBe(0);
+    const taken = () => run("UPDATE millrace_outbox SET error = NULL WHERE id = ?1", name);
+    expect(await justBefore("INSERT INTO millrace_dead_letters", taken, async () => slice("outbox"))).toBe(0);
     expect(await count("outbox", "id = ?1", name)).toBe(1);
-    await run("DELETE FROM outbox");
+    await run("DELETE FROM millrace_outbox");
   });
 
   it("gives one up again that was replayed and is still not taken: its earlier letter does not swallow it", async () => {
@@ -67,7 +67,7 @@ describe("The outbox", () => {
       await retentionPass();
       expect(await count("outbox", "id = ?1", name)).toBe(0);
       expect(await count("dead_letters", "body = ?1 AND state = 'open'", body)).toBe(1);
-      await run("UPDATE dead_letters SET state = 'replayed', settled_at = ?2 WHERE body = ?1", body, Date.now());
+      await run("UPDATE millrace_dead_letters SET state = 'replayed', settled_at = ?2 WHERE body = ?1", body, Date.now());
     }
   });
 
@@ -89,7 +89,7 @@ describe("Signals", () => {
   async function signal(tenantId: string, days: number): Promise<string> {
     const id = fresh("signal");
     await run(
-      "INSERT INTO signals (id, tenant_id, type, subject, envelope, received_at) VALUES (?1, ?2, 'probe.signal', 's', '{}', ?3)",
+      "INSERT INTO millrace_signals (id, tenant_id, type, subject, envelope, received_at) VALUES (?1, ?2, 'probe.signal', 's', '{}', ?3)",
       id,
       tenantId,
       daysAgo(days),
@@ -99,7 +99,7 @@ describe("Signals", () => {
   const kept = (id: string) => count("signals", "id = ?1", id);
   async function instanceOf(tenantId: string, status: string, days: number): Promise<string> {
     const id = await rowOf(status, days);
-    await run("UPDATE instances SET tenant_id = ?2, updated_at = ?3 WHERE id = ?1", id, tenantId, Date.now());
+    await run("UPDATE millrace_instances SET tenant_id = ?2, updated_at = ?3 WHERE id = ?1", id, tenantId, Date.now());
     return id;
   }
 
@@ -119,7 +119,7 @@ describe("Signals", () => {
       const instance = await instanceOf(mine, status, 32);
       await retentionPass();
       expect([await kept(could), await kept(foreign)]).toEqual([1, 0]);
-      await run("UPDATE instances SET status = 'complete' WHERE id = ?1", instance);
+      await run("UPDATE millrace_instances SET status = 'complete' WHERE id = ?1", instance);
       await retentionPass();
       expect(await kept(could)).toBe(0);
     },
@@ -130,7 +130,7 @@ describe("Signals", () => {
     const [forgotten, held, young] = [await signal(mine, 401), await signal(mine, 401), await signal(mine, 399)];
     const instance = await instanceOf(mine, "in_doubt", 500);
     await run(
-      `INSERT INTO waits (instance_id, name, workflow, tenant_id, type, subject, event_type, signal_id, since_at)
+      `INSERT INTO millrace_waits (instance_id, name, workflow, tenant_id, type, subject, event_type, signal_id, since_at)
        VALUES (?1, 'w', 'probe', ?2, 'probe.signal', 's', 'e', ?3, 1)`,
       instance,
       mine,
@@ -146,7 +146,7 @@ describe("Signals", () => {
     const retried = () => instanceOf(mine, "running", 32);
     // Other tests may have left more than one slice walks.
     const beforeIt = old.slice(0, -1);
-    await justBefore("DELETE FROM signals", retried, async () => slice("signals", beforeIt));
+    await justBefore("DELETE FROM millrace_signals", retried, async () => slice("signals", beforeIt));
     expect(await kept(old)).toBe(1);
   });
 
@@ -155,7 +155,7 @@ describe("Signals", () => {
     const [held, free] = [await signal(mine, 31), await signal(mine, 31)];
     const instance = await instanceOf(mine, "complete", 32);
     await run(
-      "INSERT INTO waits (instance_id, name, workflow, tenant_id, type, subject, event_type, signal_id, since_at) VALUES (?1, 'w', 'probe', ?2, 'probe.signal', 's', 'e', ?3, 0)",
+      "INSERT INTO millrace_waits (instance_id, name, workflow, tenant_id, type, subject, event_type, signal_id, since_at) VALUES (?1, 'w', 'probe', ?2, 'probe.signal', 's', 'e', ?3, 0)",
       instance,
       mine,
       held,
@@ -172,7 +172,7 @@ describe("The audit and the tokens", () => {
   it("actions leave after 400 days, but none that is not carried out", async () => {
     const act = (id: string, days: number, applied: boolean) =>
       run(
-        `INSERT INTO actions (id, tenant_id, actor, verb, target, reason, result, at, applied_at) VALUES (?1, 'acme', 'tess', 'skip', 'x', 'r', 'applied', ?2, ?3)`,
+        `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, reason, result, at, applied_at) VALUES (?1, 'acme', 'tess', 'skip', 'x', 'r', 'applied', ?2, ?3)`,
         id,
         daysAgo(days),
         applied ? daysAgo(days) : null,
@@ -182,7 +182,9 @@ describe("The audit and the tokens", () => {
     await act(young, 399, true);
     await act(open, 401, false);
     await retentionPass();
-    expect(await rows("SELECT id FROM actions WHERE target = 'x' ORDER BY id")).toEqual([young, open].sort().map((id) => ({ id })));
+    expect(await rows("SELECT id FROM millrace_actions WHERE target = 'x' ORDER BY id")).toEqual(
+      [young, open].sort().map((id) => ({ id })),
+    );
   });
 
   it("tokens leave 30 days after they expired; those that never do stay", async () => {
@@ -191,7 +193,7 @@ describe("The audit and the tokens", () => {
     await mint(daysAgo(31));
     const kept = [await mint(daysAgo(29)), await mint()];
     await retentionPass();
-    const ids = (await rows<{ id: string }>("SELECT id FROM tokens WHERE actor = ?1", actor)).map(({ id }) => id);
+    const ids = (await rows<{ id: string }>("SELECT id FROM millrace_tokens WHERE actor = ?1", actor)).map(({ id }) => id);
     expect(ids.sort()).toEqual(kept.map((token) => token.split("_")[1]).sort());
   });
 });

@@ -47,7 +47,7 @@ describe("Instances", () => {
     const waitingLetter = await letter("open", 91, waiting);
     await retentionPass();
     expect(await statusOf(old)).toBeUndefined();
-    expect(await rows("SELECT id FROM dead_letters WHERE id IN (?1, ?2, ?3) ORDER BY id", mine, others, waitingLetter)).toEqual(
+    expect(await rows("SELECT id FROM millrace_dead_letters WHERE id IN (?1, ?2, ?3) ORDER BY id", mine, others, waitingLetter)).toEqual(
       [others, waitingLetter].sort().map((id) => ({ id })),
     );
   });
@@ -69,7 +69,7 @@ describe("Instances", () => {
 
   it("one that ended lately stays, however long ago it began; and it does not hide the old ones behind it", async () => {
     const began = await rowOf("complete", 500);
-    await run("UPDATE instances SET updated_at = ?2 WHERE id = ?1", began, daysAgo(1));
+    await run("UPDATE millrace_instances SET updated_at = ?2 WHERE id = ?1", began, daysAgo(1));
     const old = await rowOf("complete", 400);
     await retentionPass();
     expect(await statusOf(began)).toBe("complete");
@@ -79,23 +79,23 @@ describe("Instances", () => {
   it("one with an action that the platform has not heard of yet is left alone until it has", async () => {
     const id = await rowOf("errored", 100);
     await run(
-      `INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, result, at) VALUES (?1, 'acme', 'tess', 'retry', ?2, ?2, 'r', 'applied', 0)`,
+      `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, instance_id, reason, result, at) VALUES (?1, 'acme', 'tess', 'retry', ?2, ?2, 'r', 'applied', 0)`,
       fresh("action"),
       id,
     );
     await pruneFailed();
     expect(await statusOf(id)).toBe("errored");
-    await run("UPDATE actions SET applied_at = ?2 WHERE instance_id = ?1", id, Date.now());
+    await run("UPDATE millrace_actions SET applied_at = ?2 WHERE instance_id = ?1", id, Date.now());
     await pruneFailed();
     expect(await statusOf(id)).toBeUndefined();
   });
 
   it("one with an effect whose outcome nobody knows is left alone until a person has answered", async () => {
     const id = await rowOf("errored", 100);
-    await run("UPDATE inbox SET state = 'in_doubt' WHERE instance_id = ?1", id);
+    await run("UPDATE millrace_inbox SET state = 'in_doubt' WHERE instance_id = ?1", id);
     await retentionPass();
     expect(await statusOf(id)).toBe("errored");
-    await run("UPDATE inbox SET state = 'failed' WHERE instance_id = ?1", id);
+    await run("UPDATE millrace_inbox SET state = 'failed' WHERE instance_id = ?1", id);
     await retentionPass();
     expect(await statusOf(id)).toBeUndefined();
   });
@@ -107,7 +107,7 @@ describe("Instances", () => {
     await reaches(instanceId, "errored");
     await age(instanceId, 91);
     const retry = () => retryInstance(probeEnv, operator, instanceId, { reason: "just in time" });
-    expect(await justBefore("INSERT INTO tombstones", retry, pruneFailed)).toEqual({ removed: 0, next: null });
+    expect(await justBefore("INSERT INTO millrace_tombstones", retry, pruneFailed)).toEqual({ removed: 0, next: null });
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(await count("tombstones", "id = unhex(?1)", instanceId)).toBe(0);
     expect(await happened(`${name}/act`)).toHaveLength(1);
@@ -116,28 +116,28 @@ describe("Instances", () => {
   it("a pass ends at the first young one: it does not read what is young", async () => {
     await run(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
-       INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
+       INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
        SELECT printf('f%031d', i), 'young', 'probe', 'probe.requested', i, 'c', 'c', 's', 'ff', '{}', 'complete', ?1, ?1 FROM n`,
       Date.now(),
     );
     await retentionPass();
     expect(await slice("instances ended")).toEqual({ removed: 0, next: null });
-    await run("DELETE FROM instances WHERE tenant_id = 'young'");
+    await run("DELETE FROM millrace_instances WHERE tenant_id = 'young'");
   });
 
   it("10,000 old ones go in bounded slices, and the young one behind them stays", async () => {
     await run(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
-       INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
+       INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
        SELECT printf('%032d', i), 'bulk', 'probe', 'probe.requested', i, 'c', 'c', 's', 'ff', '{}', 'complete', i, i FROM n`,
     );
     await run(
-      `INSERT INTO inbox (instance_id, step, position, class, state, epoch, token, updated_at) SELECT id, 's', 0, 'keyed', 'done', 1, 't', 0 FROM instances WHERE tenant_id = 'bulk'`,
+      `INSERT INTO millrace_inbox (instance_id, step, position, class, state, epoch, token, updated_at) SELECT id, 's', 0, 'keyed', 'done', 1, 't', 0 FROM millrace_instances WHERE tenant_id = 'bulk'`,
     );
     const young = await rowOf("complete", 1);
     const batch = vi.spyOn(Object.getPrototypeOf(env.DB) as D1Database, "batch");
     await retentionPass();
-    const removals = batch.mock.calls.filter(([statements]) => JSON.stringify(statements).includes("INSERT INTO tombstones"));
+    const removals = batch.mock.calls.filter(([statements]) => JSON.stringify(statements).includes("INSERT INTO millrace_tombstones"));
     batch.mockRestore();
     expect(await count("instances", "tenant_id = 'bulk'")).toBe(0);
     expect(await count("inbox", "instance_id LIKE '0000000000000000%'")).toBe(0);
@@ -172,7 +172,7 @@ describe("A key whose instance was pruned", () => {
   it("A08 is taken from its queue without a new run for 400 days more, and is forgotten then", async () => {
     const { name, instanceId, envelope } = await pruned();
     const prunedAgo = (days: number) =>
-      run("UPDATE tombstones SET pruned_day = unixepoch() / 86400 - ?2 WHERE id = unhex(?1)", instanceId, days);
+      run("UPDATE millrace_tombstones SET pruned_day = unixepoch() / 86400 - ?2 WHERE id = unhex(?1)", instanceId, days);
     await prunedAgo(399);
     await retentionPass();
     expect(await deliver("probe-commands", [envelope])).toEqual({ acked: 1, retried: 0 });
@@ -186,7 +186,7 @@ describe("A key whose instance was pruned", () => {
   it("lets a dead letter be replayed to no effect, and says why", async () => {
     const { name, instanceId, envelope } = await pruned();
     const id = await letter("open", 1);
-    await run("UPDATE dead_letters SET body = ?2 WHERE id = ?1", id, JSON.stringify(envelope));
+    await run("UPDATE millrace_dead_letters SET body = ?2 WHERE id = ?1", id, JSON.stringify(envelope));
     const answer = await replayDeadLetter(probeEnv, app, reader, id, { reason: "late" });
     expect(answer).toMatchObject({ sent: false, instanceId, why: expect.stringContaining("already pruned") });
     expect(await statusOf(instanceId)).toBeUndefined();
@@ -199,9 +199,9 @@ describe("Dead letters", () => {
     const gone = [await letter("replayed", 31), await letter("skipped", 31), await letter("open", 91)];
     const kept = [await letter("replayed", 29), await letter("skipped", 29), await letter("open", 89)];
     const late = await letter("replayed", 200);
-    await run("UPDATE dead_letters SET settled_at = ?2 WHERE id = ?1", late, daysAgo(1));
+    await run("UPDATE millrace_dead_letters SET settled_at = ?2 WHERE id = ?1", late, daysAgo(1));
     await retentionPass();
-    const left = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE queue = 'probe-commands' AND body = '{}'");
+    const left = await rows<{ id: string }>("SELECT id FROM millrace_dead_letters WHERE queue = 'probe-commands' AND body = '{}'");
     const ids = left.map(({ id }) => id);
     expect(ids).toEqual(expect.arrayContaining([...kept, late]));
     for (const id of gone) expect(ids).not.toContain(id);

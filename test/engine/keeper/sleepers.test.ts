@@ -13,11 +13,11 @@ async function sleeper(): Promise<{ nextLookMs: () => Promise<number> }> {
     await step.sleep("rest", "7 days");
   });
   expect(await reaches(instanceId, "running")).toBe("running");
-  await probeEnv.DB.prepare("UPDATE instances SET seen = 1, status = 'waiting', check_at = ?1 WHERE id = ?2")
+  await probeEnv.DB.prepare("UPDATE millrace_instances SET seen = 1, status = 'waiting', check_at = ?1 WHERE id = ?2")
     .bind(Date.now() + HALF_A_DAY_MS, instanceId)
     .run();
   const nextLookMs = async () => {
-    const [row] = await rows<{ check_at: number }>("SELECT check_at FROM instances WHERE id = ?1", instanceId);
+    const [row] = await rows<{ check_at: number }>("SELECT check_at FROM millrace_instances WHERE id = ?1", instanceId);
     return (row?.check_at ?? 0) - Date.now();
   };
   return { nextLookMs };

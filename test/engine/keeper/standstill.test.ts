@@ -8,7 +8,7 @@ async function queued() {
   const name = fresh();
   dieAt("A03 accept committed, not enqueued");
   await start(name, [{ do: "keyed", name: "act" }]).catch(() => undefined);
-  const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+  const [row] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", name);
   const id = String(row?.id);
   const waits = { since: Date.now() - 60_000 };
   const metrics = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_COMMANDS), "metrics").mockImplementation(async () => ({
@@ -20,7 +20,7 @@ async function queued() {
   /** A look of the keeper at it, so long after now. */
   const lookIn = async (ms: number) => {
     const clock = vi.spyOn(Date, "now").mockReturnValue(Date.now() + ms);
-    await run("UPDATE instances SET check_at = 0 WHERE id = ?1", id);
+    await run("UPDATE millrace_instances SET check_at = 0 WHERE id = ?1", id);
     await keeperOf(probeEnv).round();
     clock.mockRestore();
     return statusOf(id);

@@ -56,21 +56,25 @@ describe("Payloads and outputs in R2", () => {
     for (const key of [instance, signal, outbox, open, settled, nobody]) await put(key);
     const body = (key: string) => JSON.stringify({ payload_ref: `r2://${key}` });
     const row = await rowOf("errored", 1);
-    await run("UPDATE instances SET envelope = ?2 WHERE id = ?1", row, body(instance));
+    await run("UPDATE millrace_instances SET envelope = ?2 WHERE id = ?1", row, body(instance));
     await run(
-      "INSERT INTO signals (id, tenant_id, type, subject, envelope, received_at) VALUES (?1, 'acme', 't', 's', ?2, ?3)",
+      "INSERT INTO millrace_signals (id, tenant_id, type, subject, envelope, received_at) VALUES (?1, 'acme', 't', 's', ?2, ?3)",
       fresh(),
       body(signal),
       Date.now(),
     );
-    await run("INSERT INTO outbox (id, queue, body, due_at) VALUES (?1, 'q', ?2, ?3)", fresh(), body(outbox), Date.now() + DAY_MS);
-    await run("UPDATE dead_letters SET body = ?2 WHERE id = ?1", await letter("open", 1), body(open));
-    await run("UPDATE dead_letters SET body = ?2 WHERE id = ?1", await letter("replayed", 1), body(settled));
-    await run("UPDATE dead_letters SET body = ?2 WHERE id = ?1", await letter("open", 1), JSON.stringify("r2:// in a text"));
-    await run("INSERT INTO outbox (id, queue, body, due_at) VALUES (?1, 'q', '{r2:// and no JSON', ?2)", fresh(), Date.now() + DAY_MS);
+    await run("INSERT INTO millrace_outbox (id, queue, body, due_at) VALUES (?1, 'q', ?2, ?3)", fresh(), body(outbox), Date.now() + DAY_MS);
+    await run("UPDATE millrace_dead_letters SET body = ?2 WHERE id = ?1", await letter("open", 1), body(open));
+    await run("UPDATE millrace_dead_letters SET body = ?2 WHERE id = ?1", await letter("replayed", 1), body(settled));
+    await run("UPDATE millrace_dead_letters SET body = ?2 WHERE id = ?1", await letter("open", 1), JSON.stringify("r2:// in a text"));
+    await run(
+      "INSERT INTO millrace_outbox (id, queue, body, due_at) VALUES (?1, 'q', '{r2:// and no JSON', ?2)",
+      fresh(),
+      Date.now() + DAY_MS,
+    );
     await pass();
     expect(await Promise.all([instance, signal, outbox, open, settled, nobody].map(there))).toEqual([true, true, true, true, false, false]);
-    await run("DELETE FROM outbox");
+    await run("DELETE FROM millrace_outbox");
   });
 
   it("young objects stay, and so does what others keep in the bucket", async () => {
@@ -97,7 +101,7 @@ describe("Payloads and outputs in R2", () => {
 
   it("finds who refers to a payload by an index, not by reading all instances", async () => {
     const plan = await rows<{ detail: string }>(
-      "EXPLAIN QUERY PLAN SELECT r.value FROM json_each('[]') r WHERE EXISTS (SELECT 1 FROM instances WHERE envelope->>'payload_ref' = r.value)",
+      "EXPLAIN QUERY PLAN SELECT r.value FROM json_each('[]') r WHERE EXISTS (SELECT 1 FROM millrace_instances WHERE envelope->>'payload_ref' = r.value)",
     );
     expect(plan.map(({ detail }) => detail).join()).toContain("instances_by_payload");
   });
@@ -238,9 +242,9 @@ it("an accepted command that a dead process left behind is started, not pruned, 
   const name = fresh();
   dieAt("A03 accept committed, not enqueued");
   await start(name, [{ do: "keyed", name: "act" }]).catch(() => undefined);
-  await run("UPDATE instances SET accepted_at = ?2, updated_at = ?2, check_at = 0 WHERE subject = ?1", name, daysAgo(500));
+  await run("UPDATE millrace_instances SET accepted_at = ?2, updated_at = ?2, check_at = 0 WHERE subject = ?1", name, daysAgo(500));
   await retentionPass();
-  const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+  const [row] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", name);
   expect(await reaches(row?.id ?? "", "complete")).toBe("complete");
   expect(await happened(`${name}/act`)).toHaveLength(1);
 });

@@ -30,9 +30,9 @@ describe("The keeper", () => {
   it("K01 goes on within a round while there is work and time", async () => {
     const gone = fresh("retired");
     await open(1000, gone, await example());
-    await run("UPDATE instances SET seen = 1 WHERE workflow = ?1", gone);
+    await run("UPDATE millrace_instances SET seen = 1 WHERE workflow = ?1", gone);
     await keeperOf(probeEnv).round();
-    const due = await rows("SELECT 1 FROM instances WHERE workflow = ?1 AND check_at <= ?2", gone, Date.now());
+    const due = await rows("SELECT 1 FROM millrace_instances WHERE workflow = ?1 AND check_at <= ?2", gone, Date.now());
     expect(due.length).toBeLessThan(1000 - 200);
   });
 
@@ -61,19 +61,19 @@ describe("The keeper", () => {
 
     const promises = () =>
       rows<{ attempts: number; error: string; result: string; wait: number }>(
-        `SELECT DISTINCT attempts, error, result, (due_at - ?2) / 1000 > 0 AS wait FROM actions WHERE reason = ?1`,
+        `SELECT DISTINCT attempts, error, result, (due_at - ?2) / 1000 > 0 AS wait FROM millrace_actions WHERE reason = ?1`,
         gone,
         Date.now(),
       );
     expect(await promises()).toEqual([{ attempts: 1, error: expect.stringContaining("is not bound"), result: "applied", wait: 1 }]);
 
-    await withAuditOpen("UPDATE actions SET at = at - 86400000 WHERE reason = ?1", gone);
+    await withAuditOpen("UPDATE millrace_actions SET at = at - 86400000 WHERE reason = ?1", gone);
     await keeperRound();
     expect(await promises()).toMatchObject([{ attempts: 2, result: "failed" }]);
-    expect(await rows("SELECT DISTINCT status, error->>'code' AS code FROM instances WHERE workflow = ?1", gone)).toEqual([
+    expect(await rows("SELECT DISTINCT status, error->>'code' AS code FROM millrace_instances WHERE workflow = ?1", gone)).toEqual([
       { status: "errored", code: "unavailable" },
     ]);
-    await withAuditOpen("UPDATE actions SET at = ?2 WHERE reason = ?1", gone, Date.now() + 1000);
+    await withAuditOpen("UPDATE millrace_actions SET at = ?2 WHERE reason = ?1", gone, Date.now() + 1000);
     const [shown] = (await listActions(probeEnv, operator, { limit: 1 })).items;
     expect(shown).toMatchObject({ result: "failed", appliedAt: null, error: expect.stringContaining("is not bound") });
   });
@@ -101,16 +101,16 @@ describe("The keeper", () => {
     mended.yet = true;
     dieAt("retry promised, not applied");
     await retryInstance(probeEnv, operator, failing.instanceId, { reason: "mended" }).catch(() => undefined);
-    await run("UPDATE instances SET status = 'running', seen = 1, check_at = 2 WHERE id = ?1", ended.instanceId);
-    await run("UPDATE instances SET status = 'queued', seen = 0, check_at = 1 WHERE id = ?1", unseen);
-    await run("UPDATE instances SET status = 'running', seen = 1, check_at = 1 WHERE id = ?1", seen);
+    await run("UPDATE millrace_instances SET status = 'running', seen = 1, check_at = 2 WHERE id = ?1", ended.instanceId);
+    await run("UPDATE millrace_instances SET status = 'queued', seen = 0, check_at = 1 WHERE id = ?1", unseen);
+    await run("UPDATE millrace_instances SET status = 'running', seen = 1, check_at = 1 WHERE id = ?1", seen);
     await run(
-      `INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, result, at, due_at)
-       SELECT 'h' || id, tenant_id, 'tess', 'approve', id, id, 'hangs', 'applied', ${Date.now()}, 1 FROM instances WHERE id = ?1`,
+      `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, instance_id, reason, result, at, due_at)
+       SELECT 'h' || id, tenant_id, 'tess', 'approve', id, id, 'hangs', 'applied', ${Date.now()}, 1 FROM millrace_instances WHERE id = ?1`,
       owed,
     );
-    onTestFinished(async () => void (await withAuditOpen("DELETE FROM actions WHERE reason = 'hangs'")));
-    await run("UPDATE actions SET due_at = 2 WHERE instance_id = ?1", failing.instanceId);
+    onTestFinished(async () => void (await withAuditOpen("DELETE FROM millrace_actions WHERE reason = 'hangs'")));
+    await run("UPDATE millrace_actions SET due_at = 2 WHERE instance_id = ?1", failing.instanceId);
     const id = await accepted();
     const platform = Object.getPrototypeOf(LAB) as Workflow;
     const real = platform.get;
@@ -141,14 +141,14 @@ describe("The keeper", () => {
       { cron: "0 0 1 1 *", timeZone: "UTC", command: "lab.requested", payload: { name }, lateMs: 600_000 },
       "test",
     );
-    const due = () => run("UPDATE schedules SET next_at = ?2 WHERE name = ?1", name, Date.now() - 1000);
-    const runs = () => rows("SELECT DISTINCT instance_id FROM schedule_runs WHERE name = ?1 AND state = 'started'", name);
+    const due = () => run("UPDATE millrace_schedules SET next_at = ?2 WHERE name = ?1", name, Date.now() - 1000);
+    const runs = () => rows("SELECT DISTINCT instance_id FROM millrace_schedule_runs WHERE name = ?1 AND state = 'started'", name);
     await duties({ catalog: app });
     const hangs = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_COMMANDS), "sendBatch").mockReturnValue(new Promise(() => undefined));
     onTestFinished(async () => {
       hangs.mockRestore();
       await duties({});
-      await run("DELETE FROM schedules WHERE name = ?1", name);
+      await run("DELETE FROM millrace_schedules WHERE name = ?1", name);
     });
     await due();
     const began = Date.now();
@@ -238,7 +238,7 @@ describe("The keeper", () => {
     // What its own first pass writes must be there before anybody looks.
     await reaches(instanceId, "running");
     const look = async (sleptMs: number) => {
-      await run("UPDATE instances SET check_at = 0, seen = 1, updated_at = ?2 WHERE id = ?1", instanceId, Date.now() - sleptMs);
+      await run("UPDATE millrace_instances SET check_at = 0, seen = 1, updated_at = ?2 WHERE id = ?1", instanceId, Date.now() - sleptMs);
       await roundOverSleepers();
       const { status, seconds } = await nextLook(instanceId);
       // The second that it takes to look is slept as well.

@@ -28,7 +28,7 @@ it("a lane that its object paused is listed, and one that is erased is not", asy
   const key = new TurnKey(blocked);
   const object = laneObjectOf(laneEnv, { ...key.name, tenant: "acme" });
   await object.pause();
-  const noted = () => rows("SELECT 1 FROM lanes WHERE tenant_id = 'acme' AND key = ?1", key.key);
+  const noted = () => rows("SELECT 1 FROM millrace_lanes WHERE tenant_id = 'acme' AND key = ?1", key.key);
   expect(await until(noted, (found) => found.length > 0)).toHaveLength(1);
   expect(await object.erase()).toBe(true);
   expect(await noted()).toEqual([]);

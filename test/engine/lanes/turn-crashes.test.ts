@@ -113,7 +113,7 @@ describe("the keeper", () => {
     const id = await key.ask("a");
     await key.reaches("a", "complete");
     await (await (probeEnv as unknown as { TURN_PARKED: Workflow }).TURN_PARKED.get(id)).delete();
-    await rows("UPDATE instances SET status = 'accepted', seen = 0, check_at = 0 WHERE id = ?1", id);
+    await rows("UPDATE millrace_instances SET status = 'accepted', seen = 0, check_at = 0 WHERE id = ?1", id);
     await keeperRound();
     expect(await key.reaches("a", "complete")).toBe("complete");
     expect(await key.seen()).toEqual(["a begins", "a ends"]);
@@ -131,7 +131,7 @@ describe("the keeper", () => {
     await replayDeadLetter(probeEnv, app, by, letter?.id ?? "", { reason: "A test." });
     await key.stands(({ depth }) => depth === 2);
     for (let looks = 0; looks < 2; looks++) {
-      await rows("UPDATE instances SET check_at = 0 WHERE id = ?1", key.id("b"));
+      await rows("UPDATE millrace_instances SET check_at = 0 WHERE id = ?1", key.id("b"));
       await keeperRound();
     }
     expect(await key.stands(({ depth }) => depth === 2)).toMatchObject({ state: "waiting" });

@@ -37,7 +37,7 @@ describe("an instance that fails", () => {
     await key.ask("a");
     await key.reaches("a", "errored");
     await key.stands(({ ahead }) => ahead[0]?.failed != null);
-    await rows("DELETE FROM instances WHERE id = ?1", key.id("a"));
+    await rows("DELETE FROM millrace_instances WHERE id = ?1", key.id("a"));
     await key.ask("b");
     await key.age(20);
     expect(await key.stands(({ state }) => state === "waiting")).toMatchObject({ depth: 1, ahead: [{ instanceId: key.id("a") }] });
@@ -160,7 +160,7 @@ describe("what a message marks as sensitive", () => {
       const standing = await lane.stands(({ state }) => state === "held");
       expect(JSON.stringify(standing)).toContain(said);
       const noted = await until(
-        () => rows("SELECT * FROM lanes WHERE key = ?1", lane.key),
+        () => rows("SELECT * FROM millrace_lanes WHERE key = ?1", lane.key),
         (found) => found.length > 0,
       );
       expect(JSON.stringify([standing, noted])).not.toContain(secret);

@@ -76,7 +76,7 @@ export class TurnKey {
 
   /** The dead letters of its messages, once there is one. */
   letters(): Promise<{ reason: string; queue: string }[]> {
-    const sql = "SELECT reason, queue FROM dead_letters WHERE tenant_id = ?1 AND body->>'subject' = ?2";
+    const sql = "SELECT reason, queue FROM millrace_dead_letters WHERE tenant_id = ?1 AND body->>'subject' = ?2";
     return until(
       () => rows<{ reason: string; queue: string }>(sql, this.#tenant, this.key),
       (found) => found.length > 0,

@@ -42,7 +42,7 @@ describe("a lane in front of a workflow", () => {
     });
     const seen = await key.seenBy("c ends");
     expect(seen).toEqual(["a begins", "a ends", "b begins", "b ends", "c begins", "c ends"]);
-    const left = () => rows<{ id: string }>("SELECT id FROM outbox WHERE body->>'subject' = ?1", key.key);
+    const left = () => rows<{ id: string }>("SELECT id FROM millrace_outbox WHERE body->>'subject' = ?1", key.key);
     expect(await until(left, (rest) => rest.length === 0)).toEqual([]);
   });
 
@@ -59,9 +59,9 @@ describe("a lane in front of a workflow", () => {
         step.commit("emits", () => ({ emit: [parked.command.from({ key: subject, name: "lost" })] }), { retries: { limit: 0, delay: 10 } }),
       );
       expect(await reaches(instanceId, "errored")).toBe("errored");
-      const [row] = await rows<{ error: string }>("SELECT error FROM instances WHERE id = ?1", instanceId);
+      const [row] = await rows<{ error: string }>("SELECT error FROM millrace_instances WHERE id = ?1", instanceId);
       expect(row?.error).toContain("subject");
-      expect(await rows("SELECT id FROM outbox WHERE body->>'subject' = ?1", subject)).toEqual([]);
+      expect(await rows("SELECT id FROM millrace_outbox WHERE body->>'subject' = ?1", subject)).toEqual([]);
     },
   );
 

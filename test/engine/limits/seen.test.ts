@@ -10,7 +10,7 @@ const RULES = [
   { limit: 10, periodMs: 3_600_000 },
   { burst: 5, refill: 5, periodMs: 3_600_000 },
 ];
-const listed = (tenantId: string) => rows<{ name: string }>("SELECT name FROM limits WHERE tenant_id = ?1", tenantId);
+const listed = (tenantId: string) => rows<{ name: string }>("SELECT name FROM millrace_limits WHERE tenant_id = ?1", tenantId);
 const isListed = (tenantId: string, count = 1) =>
   until(
     () => listed(tenantId),

@@ -44,6 +44,6 @@ it("L02 a step's commit carries the fence: what it writes under an old token is 
     await step.commit("write", () => ({ statements: [old, put(row, "late")] }), { retries: { limit: 0, delay: 10 } });
   });
   expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
-  expect((await errorOf(instanceId))?.message).toContain("fences.token");
+  expect((await errorOf(instanceId))?.message).toContain("millrace_fences.token");
   expect(await standing(row)).toBe("newer");
 });

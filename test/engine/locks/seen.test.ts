@@ -67,7 +67,7 @@ it("a lock that is held for long is listed with its holder and age, to its tenan
   await one.object.release(id);
   expect(
     await until(
-      () => rows("SELECT 1 FROM locks WHERE tenant_id = ?1", tenantId),
+      () => rows("SELECT 1 FROM millrace_locks WHERE tenant_id = ?1", tenantId),
       ({ length }) => length === 0,
     ),
   ).toEqual([]);
@@ -80,13 +80,13 @@ it("one whose holder died stands in the list no longer than its time, and the li
   const { id } = await one.takeAndDie(30_000);
   await holdLong(one, id);
   await until(
-    () => rows("SELECT 1 FROM locks WHERE tenant_id = ?1", tenantId),
+    () => rows("SELECT 1 FROM millrace_locks WHERE tenant_id = ?1", tenantId),
     ({ length }) => length === 1,
   );
-  expect(await rows("SELECT 1 FROM locks WHERE tenant_id = ?1", tenantId)).toHaveLength(1);
+  expect(await rows("SELECT 1 FROM millrace_locks WHERE tenant_id = ?1", tenantId)).toHaveLength(1);
   await runInDurableObject(one.stub, (_, { storage }) => storage.deleteAll());
   expect((await ask("/v1/locks")).body.items).toEqual([]);
-  expect(await rows("SELECT 1 FROM locks WHERE tenant_id = ?1", tenantId)).toEqual([]);
+  expect(await rows("SELECT 1 FROM millrace_locks WHERE tenant_id = ?1", tenantId)).toEqual([]);
 });
 
 it("an operator breaks a lock with a reason: the next one holds it, the audit says so, once", async () => {

@@ -69,7 +69,7 @@ describe("In the log", () => {
     });
     const { instanceId } = await runLab(({ step }) => step.effect("call what is down", down, {}));
     expect(await reaches(instanceId, "errored")).toBe("errored");
-    const [row] = await rows<{ error: string }>("SELECT error FROM instances WHERE id = ?1", instanceId);
+    const [row] = await rows<{ error: string }>("SELECT error FROM millrace_instances WHERE id = ?1", instanceId);
     expect(JSON.parse(row?.error ?? "")).toMatchObject({ message: expect.stringMatching(/^127\.0\.0\.1:9 gave no answer: ./) });
     expect(row?.error).not.toMatch(/private|secret/);
   });
@@ -88,7 +88,7 @@ describe("In the log", () => {
     await until(async () => lines().some(({ log }) => log === "ended"), Boolean);
     const where = expect.stringMatching(/logged\.test\.ts:\d+:\d+/);
     expect(lines().find(({ log }) => log === "ended")).toMatchObject({ step: "", where });
-    const [row] = await rows<{ error: string }>("SELECT error FROM instances WHERE id = ?1", instanceId);
+    const [row] = await rows<{ error: string }>("SELECT error FROM millrace_instances WHERE id = ?1", instanceId);
     expect(JSON.parse(row?.error ?? "")).toMatchObject({ step: "", where });
   });
 
@@ -220,7 +220,7 @@ describe("In the log", () => {
     );
     const ended = await until(async () => lines().find(({ log }) => log === "ended"), Boolean);
     expect(ended).toMatchObject({ instance_id: instanceId, code: "nondeterministic_steps", step: "", at: "reserve stock" });
-    const [row] = await rows<{ error: string }>("SELECT error FROM instances WHERE id = ?1", instanceId);
+    const [row] = await rows<{ error: string }>("SELECT error FROM millrace_instances WHERE id = ?1", instanceId);
     expect(JSON.parse(row?.error ?? "")).toMatchObject({ step: "", at: "reserve stock" });
   });
 
@@ -242,7 +242,7 @@ describe("In the log", () => {
     const lines = linesAbout(name);
     const { traceparent, ...body } = event("probe.signal", name, { about: 7 });
     await deliver("probe-events", [{ ...body, traceparent }]);
-    const [letter] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE body LIKE ?1", `%${name}%`);
+    const [letter] = await rows<{ id: string }>("SELECT id FROM millrace_dead_letters WHERE body LIKE ?1", `%${name}%`);
     expect(lines()).toEqual([
       expect.objectContaining({
         log: "delivery",
@@ -266,7 +266,7 @@ describe("In the log", () => {
     const lines = linesAbout(name);
     const key = crypto.randomUUID();
     for (const value of ["one", "other"]) await deliver("probe-events", [event("probe.signal", name, { about: name, value }, key)]);
-    const [letter] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE body LIKE ?1", `%${name}%`);
+    const [letter] = await rows<{ id: string }>("SELECT id FROM millrace_dead_letters WHERE body LIKE ?1", `%${name}%`);
     const said = { log: "delivery", queue: "probe-events", outcome: "captured", code: "idempotency_key_reused", tenant_id: "acme" };
     expect(lines()).toEqual([expect.objectContaining({ ...said, dead_letter: letter?.id, delivery_id: expect.any(String) })]);
   });

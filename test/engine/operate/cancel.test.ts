@@ -19,7 +19,7 @@ import { type Class, comes, kept, play, scene, waiting } from "./scene.ts";
 
 const cancel = (id: string, more: { undo?: boolean } = {}) => cancelInstance(probeEnv, operator, id, { reason: "called off", ...more });
 const standing = (id: string) => getInstance(probeEnv, operator, id);
-const audited = (id: string) => rows("SELECT verb, result FROM actions WHERE instance_id = ?1 ORDER BY at, result", id);
+const audited = (id: string) => rows("SELECT verb, result FROM millrace_actions WHERE instance_id = ?1 ORDER BY at, result", id);
 
 describe("W23 a cancel races the effect", () => {
   it.each(["keyed", "natural", "lookup", "once"] as const)(
@@ -157,7 +157,7 @@ describe("A cancelled instance", () => {
     const its = scene();
     dieAt("A03 accept committed, not enqueued");
     await play(its, (step) => its.act(step, "a")).catch(() => undefined);
-    const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", its.name);
+    const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", its.name);
     await cancel(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     const copy = await envelopeOf(id);
@@ -171,7 +171,7 @@ describe("A cancelled instance", () => {
     const its = scene();
     dieAt("A03 accept committed, not enqueued");
     await play(its, (step) => its.act(step, "a")).catch(() => undefined);
-    const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", its.name);
+    const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", its.name);
     dieAt("cancel promised, not applied");
     await cancel(id).catch(() => undefined);
     const delayed = outgoing(probeEnv.MILLRACE_KEY, acceptance({ name: "lab" }, await envelopeOf(id), "probe-commands", 5));
@@ -225,7 +225,8 @@ describe("A cancelled instance", () => {
     await comes(async () => (await stepsOf(probeEnv, operator, await standing(id))).steps.some(({ type }) => type === "sleep"));
     await cancel(id, { undo: false });
     await retryInstance(probeEnv, operator, id, { reason: "it may go on" });
-    const begun = () => rows("SELECT restarted_at FROM actions WHERE instance_id = ?1 AND verb = 'retry' AND restarted_at IS NOT NULL", id);
+    const begun = () =>
+      rows("SELECT restarted_at FROM millrace_actions WHERE instance_id = ?1 AND verb = 'retry' AND restarted_at IS NOT NULL", id);
     expect(await begun()).toHaveLength(1);
     expect(its.log).toEqual(["a"]);
   });
@@ -242,7 +243,7 @@ describe("A cancelled instance", () => {
     if (how === "retried") await retryInstance(probeEnv, operator, id, { reason: "it may go on" });
     else await undoInstance(probeEnv, operator, id, "all of it");
     for (let round = 0; round < 8; round++) {
-      await rows("UPDATE actions SET due_at = 0 WHERE instance_id = ?1 AND applied_at IS NULL", id);
+      await rows("UPDATE millrace_actions SET due_at = 0 WHERE instance_id = ?1 AND applied_at IS NULL", id);
       await keeperRound();
     }
     expect(its.log).toEqual(["c", "a"]);
@@ -289,7 +290,7 @@ describe("A cancelled instance", () => {
         return died();
       });
       expect(died()).toBe(true);
-      await probeEnv.DB.prepare("UPDATE actions SET lease_until = 0 WHERE instance_id = ?1").bind(id).run();
+      await probeEnv.DB.prepare("UPDATE millrace_actions SET lease_until = 0 WHERE instance_id = ?1").bind(id).run();
       expect(await kept(id, "terminated", "errored")).toBe("terminated");
       expect(its.log).toEqual(["a", "undo a of its a"]);
       await platformReaches(id, "terminated", "errored");

@@ -28,7 +28,7 @@ type Rest = keyof typeof rests;
 
 /** The platform has come to what the run rests by. */
 const hasCome = async (id: string) => {
-  const [row] = await rows<{ caught: string | null }>("SELECT caught FROM instances WHERE id = ?1", id);
+  const [row] = await rows<{ caught: string | null }>("SELECT caught FROM millrace_instances WHERE id = ?1", id);
   return row?.caught !== null && row?.caught !== undefined;
 };
 

@@ -66,7 +66,7 @@ it("where its upstream still says nothing the undo fails, and a person has it le
   expect(await ended(id)).toBe("complete");
   await undo(id);
   expect(await kept(id, "terminated", "errored")).toBe("errored");
-  const [row] = await rows<{ undo: string }>("SELECT undo FROM instances WHERE id = ?1", id);
+  const [row] = await rows<{ undo: string }>("SELECT undo FROM millrace_instances WHERE id = ?1", id);
   await platformReaches(platformId(id, row?.undo ?? null), "errored");
   expect((await planRetry(probeEnv, operator, id)).effects).toEqual([of("pay", "repeated"), of("owe", "undone")]);
   await skipStep(probeEnv, operator, id, { step: "pay", reason: "the till is sold" });

@@ -22,10 +22,12 @@ it("A closed instance is given up for good: no retry or undo moves it, and what 
   await expect(close(id)).rejects.toMatchObject({ detail: { from: "skipped", to: "skipped" } });
   await keeperRound();
   expect((await standing(id)).status).toBe("skipped");
-  expect(await rows("SELECT verb, result, reason FROM actions WHERE instance_id = ?1 AND verb = 'close' ORDER BY at", id)).toEqual([
-    { verb: "close", result: "applied", reason: "nobody needs it any more" },
-    { verb: "close", result: "no_change", reason: "nobody needs it any more" },
-  ]);
+  expect(await rows("SELECT verb, result, reason FROM millrace_actions WHERE instance_id = ?1 AND verb = 'close' ORDER BY at", id)).toEqual(
+    [
+      { verb: "close", result: "applied", reason: "nobody needs it any more" },
+      { verb: "close", result: "no_change", reason: "nobody needs it any more" },
+    ],
+  );
 });
 
 it.each(["platform", "lean"] as const)(
@@ -51,7 +53,7 @@ it.each(["platform", "lean"] as const)(
     });
     expect(its.log).toEqual(["a"]);
     expect((await standing(id)).status).toBe("skipped");
-    expect(await rows("SELECT step, state FROM inbox WHERE instance_id = ?1", id)).toEqual([{ step: "a", state: "done" }]);
+    expect(await rows("SELECT step, state FROM millrace_inbox WHERE instance_id = ?1", id)).toEqual([{ step: "a", state: "done" }]);
   },
 );
 
@@ -72,14 +74,14 @@ it("One in doubt is closed where its entry is gone, and not before: then no answ
   const id = await play(its, (step) => its.act(step, "b", "once"));
   expect(await kept(id, "in_doubt")).toBe("in_doubt");
   await expect(close(id)).rejects.toMatchObject({ message: expect.stringContaining("in doubt: resolve it") });
-  await probeEnv.DB.prepare("DELETE FROM inbox WHERE instance_id = ?1").bind(id).run();
+  await probeEnv.DB.prepare("DELETE FROM millrace_inbox WHERE instance_id = ?1").bind(id).run();
   expect((await planClose(probeEnv, operator, id)).refused).toBeNull();
   dieAt("close promised, not applied");
   await expect(close(id)).rejects.toThrow("Died");
   expect(await kept(id, "skipped")).toBe("skipped");
   await comes(async () => {
     await keeperRound();
-    return (await rows("SELECT 1 FROM actions WHERE instance_id = ?1 AND applied_at IS NULL", id)).length === 0;
+    return (await rows("SELECT 1 FROM millrace_actions WHERE instance_id = ?1 AND applied_at IS NULL", id)).length === 0;
   });
   expect(await platformOf(id)).toMatchObject({ status: "terminated" });
   expect((await standing(id)).status).toBe("skipped");
@@ -106,7 +108,7 @@ it.each(["platform", "lean"] as const)(
     await resolve(id, "b", { verb: "retry_anyway" });
     await close(id);
     expect((await standing(id)).status).toBe("skipped");
-    expect(await rows("SELECT state FROM inbox WHERE instance_id = ?1 AND state = 'in_doubt'", id)).toEqual([]);
+    expect(await rows("SELECT state FROM millrace_inbox WHERE instance_id = ?1 AND state = 'in_doubt'", id)).toEqual([]);
     expect(its.log).toEqual(["b"]);
   },
 );

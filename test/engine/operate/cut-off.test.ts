@@ -152,7 +152,7 @@ describe("W20 a cancel takes back an effect whose first answer was lost", () => 
     await restartInstance(probeEnv, operator, id, "it hangs");
     await comes(async () => {
       await keeperRound();
-      return (await rows("SELECT 1 FROM actions WHERE instance_id = ?1 AND restarted_at IS NOT NULL", id)).length === 1;
+      return (await rows("SELECT 1 FROM millrace_actions WHERE instance_id = ?1 AND restarted_at IS NOT NULL", id)).length === 1;
     });
     await cancelInstance(probeEnv, operator, id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");

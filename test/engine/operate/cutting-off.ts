@@ -32,5 +32,5 @@ export function losing(log: string[], next: () => string) {
 export const carriedOut = (id: string) =>
   comes(async () => {
     await keeperRound();
-    return (await rows("SELECT 1 FROM actions WHERE instance_id = ?1 AND applied_at IS NULL", id)).length === 0;
+    return (await rows("SELECT 1 FROM millrace_actions WHERE instance_id = ?1 AND applied_at IS NULL", id)).length === 0;
   });

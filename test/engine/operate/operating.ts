@@ -36,7 +36,11 @@ export const ended = (id: string) => reaches(id, "complete", "errored", "termina
 
 /** The state of a step's newest entry. */
 export async function stateOf(id: string, step: string): Promise<string | undefined> {
-  const found = await rows<{ state: string }>("SELECT state FROM inbox WHERE instance_id = ?1 AND step = ?2 ORDER BY generation", id, step);
+  const found = await rows<{ state: string }>(
+    "SELECT state FROM millrace_inbox WHERE instance_id = ?1 AND step = ?2 ORDER BY generation",
+    id,
+    step,
+  );
   return found.at(-1)?.state;
 }
 
@@ -49,5 +53,5 @@ export async function failed(id: string): Promise<void> {
 /** Makes a row say that its run has failed. */
 export async function saysErrored(instanceId: string): Promise<void> {
   const failure = JSON.stringify({ step: "", code: "step_failed", message: "an earlier pass failed", attempts: 1 });
-  await probeEnv.DB.prepare("UPDATE instances SET status = 'errored', error = ?2 WHERE id = ?1").bind(instanceId, failure).run();
+  await probeEnv.DB.prepare("UPDATE millrace_instances SET status = 'errored', error = ?2 WHERE id = ?1").bind(instanceId, failure).run();
 }

@@ -27,7 +27,7 @@ describe("A paused instance", () => {
     expect((await planPause(probeEnv, operator, id)).effects).toEqual([{ step: "a", item: "", verdict: "under_way" }]);
     await pause(id);
     its.state.go = true;
-    await comes(async () => (await rows("SELECT 1 FROM inbox WHERE instance_id = ?1 AND state = 'done'", id)).length === 1);
+    await comes(async () => (await rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1 AND state = 'done'", id)).length === 1);
     await nothingBegins();
     expect(await standing(id)).toMatchObject({ status: "paused", run: 1 });
     expect(its.log).toEqual(["a"]);
@@ -38,7 +38,7 @@ describe("A paused instance", () => {
     await resume(id);
     expect(await kept(id, "complete", "errored")).toBe("complete");
     expect(its.log).toEqual(["a", "b"]);
-    expect(await rows("SELECT verb, result FROM actions WHERE instance_id = ?1 ORDER BY at", id)).toEqual([
+    expect(await rows("SELECT verb, result FROM millrace_actions WHERE instance_id = ?1 ORDER BY at", id)).toEqual([
       { verb: "pause", result: "applied" },
       { verb: "resume", result: "applied" },
     ]);
@@ -124,7 +124,7 @@ describe("A paused instance", () => {
     const its = scene();
     dieAt("A03 accept committed, not enqueued");
     await play(its, (step) => its.act(step, "a")).catch(() => undefined);
-    const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", its.name);
+    const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", its.name);
     await pause(id);
     await deliver("probe-commands", [await envelopeOf(id)]);
     await nothingBegins();
@@ -172,7 +172,7 @@ describe("A paused instance", () => {
     await pause(id);
     its.state.go = true;
     const instance = await (probeEnv as unknown as { LAB: Workflow }).LAB.get(id);
-    await comes(async () => (await rows("SELECT 1 FROM inbox WHERE instance_id = ?1 AND state = 'done'", id)).length === 1);
+    await comes(async () => (await rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1 AND state = 'done'", id)).length === 1);
     const before = labPasses.get(id) ?? 0;
     await instance.pause().catch(() => undefined);
     await instance.resume().catch(() => undefined);

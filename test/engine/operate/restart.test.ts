@@ -40,12 +40,12 @@ it.each(["nothing", "restart promised, not applied", "stopped on the platform, n
       return died();
     });
     expect(died()).toBe(true);
-    await probeEnv.DB.prepare("UPDATE actions SET lease_until = 0 WHERE instance_id = ?1").bind(id).run();
+    await probeEnv.DB.prepare("UPDATE millrace_actions SET lease_until = 0 WHERE instance_id = ?1").bind(id).run();
     await comes(async () => {
       await keeperRound();
       return (
         (labPasses.get(id) ?? 0) > passes &&
-        (await rows("SELECT 1 FROM actions WHERE instance_id = ?1 AND applied_at IS NULL", id)).length === 0
+        (await rows("SELECT 1 FROM millrace_actions WHERE instance_id = ?1 AND applied_at IS NULL", id)).length === 0
       );
     });
     await probeEnv.PROBE_EVENTS.send(event("probe.signal", its.name, { about: its.name, value: "came" }));
@@ -140,7 +140,7 @@ it("Of one that has failed the step that it failed of is among what runs, nothin
   expect(plan).toMatchObject({ refused: null, effects: [{ step: "a", item: "", verdict: "runs" }] });
   expect(plan.follows).toMatch(/^The code is passed through from the beginning/);
   await restart(id);
-  const [row] = await rows("SELECT detail FROM actions WHERE instance_id = ?1 AND verb = 'restart'", id);
+  const [row] = await rows("SELECT detail FROM millrace_actions WHERE instance_id = ?1 AND verb = 'restart'", id);
   expect(JSON.parse(String(row?.detail))).toMatchObject({ run: 2, failed: { step: "a", code: expect.any(String) } });
 });
 

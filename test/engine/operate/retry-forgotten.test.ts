@@ -47,7 +47,7 @@ describe("A run that the platform has deleted, once its time there was over", ()
     const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "lab" });
     expect(steps.filter(({ type }) => type === "sleep")).toMatchObject([{ name: "rest", state: "complete" }]);
     expect(await rows("SELECT kind FROM probe_rows WHERE name = ?1", name)).toEqual([{ kind: "first" }]);
-    const [audited] = await rows("SELECT detail->>'from' AS started FROM actions WHERE id = ?1", done.actionId);
+    const [audited] = await rows("SELECT detail->>'from' AS started FROM millrace_actions WHERE id = ?1", done.actionId);
     expect(audited).toEqual({ started: null });
   });
 
@@ -55,7 +55,7 @@ describe("A run that the platform has deleted, once its time there was over", ()
     const { instanceId } = await failed();
     const day = 86_400_000;
     const failedAgo = async (days: number) => {
-      await probeEnv.DB.prepare("UPDATE instances SET updated_at = ?2 WHERE id = ?1")
+      await probeEnv.DB.prepare("UPDATE millrace_instances SET updated_at = ?2 WHERE id = ?1")
         .bind(instanceId, Date.now() - days * day)
         .run();
       const get = vi.spyOn(Object.getPrototypeOf(LAB) as Workflow, "get");

@@ -31,7 +31,7 @@ describe("A retry between the row's end and the platform's", () => {
     const { instanceId, pass } = await endedBeforeItsPass();
     const { actionId } = await retryInstance(probeEnv, operator, instanceId, { reason: "at once" });
     const promise = () =>
-      rows<{ open: number; attempts: number }>("SELECT applied_at IS NULL AS open, attempts FROM actions WHERE id = ?1", actionId);
+      rows<{ open: number; attempts: number }>("SELECT applied_at IS NULL AS open, attempts FROM millrace_actions WHERE id = ?1", actionId);
     expect(await promise()).toEqual([{ open: 1, attempts: 1 }]);
     pass.release();
     await platformReaches(instanceId, "errored");
@@ -167,7 +167,7 @@ describe("A retry that is carried out by several", () => {
     onTestFinished(() => slow.mockRestore());
     const retried = retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
     await until(
-      () => rows("SELECT 1 FROM actions WHERE instance_id = ?1", instanceId),
+      () => rows("SELECT 1 FROM millrace_actions WHERE instance_id = ?1", instanceId),
       (found) => found.length > 0,
     );
     await keeperRound();
@@ -190,7 +190,7 @@ describe("A retry that is carried out by several", () => {
     expect(await statusOf(instanceId)).toBe("running");
     paused.release();
     await platformReaches(instanceId, "complete");
-    await probeEnv.DB.prepare("UPDATE actions SET due_at = 0 WHERE instance_id = ?1").bind(instanceId).run();
+    await probeEnv.DB.prepare("UPDATE millrace_actions SET due_at = 0 WHERE instance_id = ?1").bind(instanceId).run();
     await keeperRound();
     expect(await reaches(instanceId, "terminated")).toBe("terminated");
     await retryInstance(probeEnv, operator, instanceId, { reason: "on again" });
@@ -203,13 +203,15 @@ it("An action that nothing carries out is not taken for another one: it stays op
   const { instanceId } = await runLab(({ step }) => step.sleep("rest", "1 hour"));
   await platformReaches(instanceId, "running", "waiting");
   await rows(
-    `INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, result, at, due_at)
-     SELECT 'freeze-' || id, tenant_id, 'tess', 'freeze', id, id, 'too hot', 'applied', ?2, 0 FROM instances WHERE id = ?1`,
+    `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, instance_id, reason, result, at, due_at)
+     SELECT 'freeze-' || id, tenant_id, 'tess', 'freeze', id, id, 'too hot', 'applied', ?2, 0 FROM millrace_instances WHERE id = ?1`,
     instanceId,
     Date.now(),
   );
   await keeperRound();
-  const [action] = await rows<{ applied_at: number | null; error: string }>("SELECT applied_at, error FROM actions WHERE verb = 'freeze'");
+  const [action] = await rows<{ applied_at: number | null; error: string }>(
+    "SELECT applied_at, error FROM millrace_actions WHERE verb = 'freeze'",
+  );
   expect(action).toEqual({ applied_at: null, error: expect.stringContaining('Nothing carries out "freeze"') });
-  await withAuditOpen("DELETE FROM actions WHERE verb = 'freeze'");
+  await withAuditOpen("DELETE FROM millrace_actions WHERE verb = 'freeze'");
 });

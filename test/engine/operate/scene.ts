@@ -59,7 +59,7 @@ export async function waiting(of: Scene, code: (step: Steps) => Promise<unknown>
   await comes(() => first.log.length > 0);
   dieAt("A03 accept committed, not enqueued");
   await play(of, code).catch(() => undefined);
-  const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", of.name);
+  const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", of.name);
   const created_at = new Date(Date.now() - 10_000).toISOString();
   const { body } = outgoing(
     probeEnv.MILLRACE_KEY,

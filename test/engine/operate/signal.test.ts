@@ -37,14 +37,14 @@ it("W24 A signal is taken by the instance that it is sent to, once however often
   });
   const sent = await Promise.all([1, 2, 3].map(() => signal(id, its.name, "key", "one")));
   expect(sent.filter(({ replayed }) => !replayed)).toHaveLength(1);
-  await comes(async () => (await rows("SELECT 1 FROM waits WHERE instance_id = ?1 AND name = 'second'", id)).length === 1);
+  await comes(async () => (await rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1 AND name = 'second'", id)).length === 1);
   expect(await signal(id, its.name, "key", "one")).toMatchObject({ replayed: true, step: null });
   await expect(signal(id, its.name, "key", "another")).rejects.toMatchObject({ code: "idempotency_key_reused" });
   expect(await signal(id, its.name, "key 2", "two")).toMatchObject({ replayed: false, step: "second" });
   expect(await kept(id, "complete", "errored")).toBe("complete");
   expect(await outputOf(id)).toEqual(["one", "two"]);
-  expect(await rows("SELECT 1 FROM waits WHERE instance_id = ?1 AND signal_id IS NOT NULL", other.id)).toEqual([]);
-  const audit = await rows<{ result: string }>("SELECT result FROM actions WHERE instance_id = ?1 AND verb = 'signal'", id);
+  expect(await rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1 AND signal_id IS NOT NULL", other.id)).toEqual([]);
+  const audit = await rows<{ result: string }>("SELECT result FROM millrace_actions WHERE instance_id = ?1 AND verb = 'signal'", id);
   expect(audit.filter(({ result }) => result === "applied")).toHaveLength(2);
 });
 
@@ -57,7 +57,7 @@ it("W24 A signal is taken by the wait that it is about, also where one about som
     const second = step.waitFor("second", ProbeSignal, { subject: about("b") });
     return (await Promise.all([first, second])).map(({ value }) => value);
   });
-  await comes(async () => (await rows("SELECT 1 FROM waits WHERE instance_id = ?1", id)).length === 2);
+  await comes(async () => (await rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1", id)).length === 2);
   expect(await signal(id, about("a"), "1", "about a")).toMatchObject({ step: "first" });
   expect(await signal(id, about("b"), "2", "about b")).toMatchObject({ step: "second" });
   expect(await kept(id, "complete", "errored")).toBe("complete");
@@ -76,7 +76,7 @@ it("W24 A signal that comes before the instance waits is kept for a wait that it
   await comes(() => its.log.includes("a"));
   await signal(id, about("b"), "1", "about b");
   its.state.go = true;
-  await comes(async () => (await rows("SELECT 1 FROM waits WHERE instance_id = ?1", id)).length === 1);
+  await comes(async () => (await rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1", id)).length === 1);
   await signal(id, about("a"), "2", "about a");
   expect(await kept(id, "complete", "errored")).toBe("complete");
   expect(await outputOf(id)).toEqual(["about a", "about b"]);
@@ -87,7 +87,7 @@ it("W24 A signal that comes before the instance waits is kept until it does", as
   await comes(() => its.log.includes("a"));
   expect(await signal(id, its.name, "early", "early")).toMatchObject({ replayed: false, step: null });
   its.state.go = true;
-  await comes(async () => (await rows("SELECT 1 FROM waits WHERE instance_id = ?1 AND name = 'second'", id)).length === 1);
+  await comes(async () => (await rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1 AND name = 'second'", id)).length === 1);
   await signal(id, its.name, "late", "late");
   expect(await kept(id, "complete", "errored")).toBe("complete");
   expect(await outputOf(id)).toEqual(["early", "late"]);
@@ -99,7 +99,7 @@ it("W24 A signal that was kept and not told is told by the keeper", async () => 
   await expect(signal(id, its.name, "one", "one")).rejects.toThrow("Died");
   await comes(async () => {
     await keeperRound();
-    return (await rows("SELECT 1 FROM waits WHERE instance_id = ?1 AND name = 'second'", id)).length === 1;
+    return (await rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1 AND name = 'second'", id)).length === 1;
   });
   await signal(id, its.name, "two", "two");
   expect(await kept(id, "complete", "errored")).toBe("complete");
@@ -114,7 +114,7 @@ it("A signal is refused that nobody waits for, that is about something else, or 
   await expect(send("probe.signal", { about: 1 })).rejects.toMatchObject({ code: "invalid_payload" });
   await expect(send("probe.signal", { about: "another", value: "x" })).rejects.toMatchObject({ code: "invalid_payload" });
   await signal(id, its.name, "1");
-  await comes(async () => (await rows("SELECT 1 FROM waits WHERE instance_id = ?1 AND name = 'second'", id)).length === 1);
+  await comes(async () => (await rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1 AND name = 'second'", id)).length === 1);
   await signal(id, its.name, "2");
   expect(await kept(id, "complete", "errored")).toBe("complete");
   await expect(signal(id, its.name, "3")).rejects.toMatchObject({ code: "invalid_transition", detail: { from: "complete" } });

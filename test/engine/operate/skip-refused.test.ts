@@ -34,10 +34,12 @@ describe("W17 I15 A step that was skipped with an output which is none of it", (
   it("is what it was before: an effect of which nobody knows whether it happened is asked for by an undo, and taken back", async () => {
     const at = bank();
     const id = await failedToPay(at, "lookup");
-    const before = await rows("SELECT state, class, token, repeats, error FROM inbox WHERE instance_id = ?1 AND step = 'pay'", id);
+    const before = await rows("SELECT state, class, token, repeats, error FROM millrace_inbox WHERE instance_id = ?1 AND step = 'pay'", id);
     expect(verdictOn(await planUndo(probeEnv, operator, id))).toBe("asked");
     await skippedInVain(id);
-    expect(await rows("SELECT state, class, token, repeats, error FROM inbox WHERE instance_id = ?1 AND step = 'pay'", id)).toEqual(before);
+    expect(
+      await rows("SELECT state, class, token, repeats, error FROM millrace_inbox WHERE instance_id = ?1 AND step = 'pay'", id),
+    ).toEqual(before);
     expect(verdictOn(await planUndo(probeEnv, operator, id))).toBe("asked");
     await undoInstance(probeEnv, operator, id, "called off");
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
@@ -167,7 +169,7 @@ describe("W17 A word on a step that is refused", () => {
     state.broken = true;
     await skip(id, "pay", UNFIT);
     await failed(id);
-    await rows("UPDATE instances SET error = json_set(error, '$.step', 'pay') WHERE id = ?1", id);
+    await rows("UPDATE millrace_instances SET error = json_set(error, '$.step', 'pay') WHERE id = ?1", id);
     state.broken = false;
     await skippedInVain(id);
     expect(await statesOf(id)).toEqual(["pay 1: claimed"]);
@@ -178,7 +180,7 @@ describe("W17 A word on a step that is refused", () => {
     const id = await failedToPay(at, "lookup");
     dieAt("skip promised, not applied");
     await expect(skip(id, "pay", UNFIT)).rejects.toThrow("Died");
-    await rows("UPDATE inbox SET skipped_over = NULL WHERE instance_id = ?1 AND step = 'pay'", id);
+    await rows("UPDATE millrace_inbox SET skipped_over = NULL WHERE instance_id = ?1 AND step = 'pay'", id);
     expect(await kept(id, "complete", "errored")).toBe("errored");
     expect(await statesOf(id)).toEqual(["van 1: done", "pay 1: claimed"]);
   });

@@ -61,7 +61,7 @@ describe("A step that an instance failed of", () => {
         { step: "pay", state: "done", skipped: true },
         { step: "b", state: "done", skipped: false },
       ]);
-      expect(await rows("SELECT verb, result, reason FROM actions WHERE instance_id = ?1", id)).toEqual([
+      expect(await rows("SELECT verb, result, reason FROM millrace_actions WHERE instance_id = ?1", id)).toEqual([
         { verb: "skip_step", result: "applied", reason: "done by hand" },
       ]);
     },
@@ -197,7 +197,7 @@ it("A step is not skipped that did not fail, nor in an instance that did not", a
   expect(clicks.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
   expect(await kept(id, "complete", "errored")).toBe("complete");
   await expect(skip(id, "pay", { paid: 9 })).rejects.toMatchObject({ detail: { from: "complete" } });
-  const results = await rows<{ result: string }>("SELECT result FROM actions WHERE instance_id = ?1", id);
+  const results = await rows<{ result: string }>("SELECT result FROM millrace_actions WHERE instance_id = ?1", id);
   expect(results.filter(({ result }) => result === "applied")).toHaveLength(1);
   expect(results).toHaveLength(5);
 });

@@ -93,7 +93,7 @@ describe("W19 a crash inside an undo", () => {
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", undo: "keyed" }]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
     await undone(instanceId);
-    await env.DB.prepare("UPDATE instances SET status = 'running', check_at = 0 WHERE id = ?1").bind(instanceId).run();
+    await env.DB.prepare("UPDATE millrace_instances SET status = 'running', check_at = 0 WHERE id = ?1").bind(instanceId).run();
     const ended = async () => {
       await keeperRound();
       return reaches(instanceId, "terminated", "complete");
@@ -143,7 +143,7 @@ describe("W19 a crash inside an undo", () => {
     await until(async () => paused.reached(), Boolean);
     paused.release();
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
-    await env.DB.prepare("UPDATE instances SET status = 'errored', error = NULL WHERE id = ?1").bind(instanceId).run();
+    await env.DB.prepare("UPDATE millrace_instances SET status = 'errored', error = NULL WHERE id = ?1").bind(instanceId).run();
     await retryInstance(probeEnv, operator, instanceId, { reason: "to be sure" });
     expect(await reaches(instanceId, "terminated")).toBe("terminated");
     expect(await takenBack(name)).toHaveLength(2);

@@ -43,6 +43,6 @@ export const van = (world: string[], name = "van") =>
 /** What is on record: each entry by its step, generation and state. */
 export const statesOf = (id: string) =>
   rows<{ entry: string }>(
-    "SELECT step || ' ' || generation || ': ' || state AS entry FROM inbox WHERE instance_id = ?1 ORDER BY position < 0, position, item, generation",
+    "SELECT step || ' ' || generation || ': ' || state AS entry FROM millrace_inbox WHERE instance_id = ?1 ORDER BY position < 0, position, item, generation",
     id,
   ).then((found) => found.map(({ entry }) => entry));

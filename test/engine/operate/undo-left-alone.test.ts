@@ -46,7 +46,7 @@ describe("W20 An effect of which an undo cannot find out whether it happened", (
       const upstream = { away: true, booked };
       const id = await unasked(world, upstream);
       // As where the database was away before the undo could take its key.
-      await rows("UPDATE inbox SET repeats = 0 WHERE instance_id = ?1 AND step = 'book'", id);
+      await rows("UPDATE millrace_inbox SET repeats = 0 WHERE instance_id = ?1 AND step = 'book'", id);
       expect(await errorOf(id)).toMatchObject({ step: "book" });
       const plan = await planSkip(probeEnv, operator, id, { step: "book" });
       expect(plan.refused).toBeNull();
@@ -131,7 +131,7 @@ describe("W20 An effect of which an undo cannot find out whether it happened", (
   it("and that would do it twice is not left alone: a person says whether it happened", async () => {
     const world: string[] = [];
     const id = await unasked(world, { away: true, booked: false });
-    await rows("UPDATE inbox SET class = 'once' WHERE instance_id = ?1 AND step = 'book'", id);
+    await rows("UPDATE millrace_inbox SET class = 'once' WHERE instance_id = ?1 AND step = 'book'", id);
     expect((await planSkip(probeEnv, operator, id, { step: "book" })).refused).toContain("waits in doubt for your answer");
     await expect(skip(id, "book")).rejects.toMatchObject({ code: "invalid_transition" });
     expect((await statesOf(id))[1]).toBe("book 1: claimed");
@@ -152,7 +152,7 @@ it.each([false, true])(
     await undoneInPart(id);
     expect(await errorOf(id)).toMatchObject({ step: "look" });
     // As where it was on its way once more when the run was cancelled.
-    if (cut) await rows("UPDATE actions SET cut_off = '[\"look\"]' WHERE instance_id = ?1", id);
+    if (cut) await rows("UPDATE millrace_actions SET cut_off = '[\"look\"]' WHERE instance_id = ?1", id);
     else await expect(skip(id, "look")).rejects.toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "output" }] } });
     await skip(id, "look", { output: "van" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");

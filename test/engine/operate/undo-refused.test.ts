@@ -73,7 +73,7 @@ describe("W20 undoing an unknown outcome", () => {
       { do: "keyed", name: "act", undo: "natural" },
     ]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
-    await env.DB.prepare("UPDATE inbox SET state = 'in_doubt' WHERE instance_id = ?1 AND step = 'act'").bind(instanceId).run();
+    await env.DB.prepare("UPDATE millrace_inbox SET state = 'in_doubt' WHERE instance_id = ?1 AND step = 'act'").bind(instanceId).run();
     await expect(undoInstance(probeEnv, operator, instanceId, "now")).rejects.toMatchObject({
       code: "invalid_transition",
       message: expect.stringContaining("in doubt"),
@@ -122,7 +122,7 @@ describe("What cannot be undone", () => {
       message: expect.stringContaining("undone already"),
     });
     expect(await takenBack(name)).toHaveLength(1);
-    expect(await rows("SELECT result FROM actions WHERE instance_id = ?1 AND verb = 'undo' ORDER BY result", instanceId)).toEqual([
+    expect(await rows("SELECT result FROM millrace_actions WHERE instance_id = ?1 AND verb = 'undo' ORDER BY result", instanceId)).toEqual([
       { result: "applied" },
       { result: "no_change" },
       { result: "no_change" },

@@ -225,7 +225,10 @@ describe("An undo", () => {
     await undo(instanceId);
     expect(await ended(instanceId)).toBe("terminated");
     expect(world).toEqual(["van", "van back", "van", "van back"]);
-    const backs = await rows<{ state: string }>("SELECT state FROM inbox WHERE instance_id = ?1 AND step = 'undo van'", instanceId);
+    const backs = await rows<{ state: string }>(
+      "SELECT state FROM millrace_inbox WHERE instance_id = ?1 AND step = 'undo van'",
+      instanceId,
+    );
     expect(backs).toEqual([{ state: "done" }, { state: "done" }]);
   });
 
@@ -267,11 +270,11 @@ it.each([
 ])("W33 a retry that meets a run which a crash left asleep on the platform $what", async ({ undone, tries }) => {
   const { instanceId } = await runLab(({ step }) => step.sleep("rest", "1 hour"));
   await platformReaches(instanceId, "running", "waiting");
-  await rows("UPDATE instances SET status = 'running', run = 2 WHERE id = ?1", instanceId);
+  await rows("UPDATE millrace_instances SET status = 'running', run = 2 WHERE id = ?1", instanceId);
   const id = crypto.randomUUID();
   await rows(
-    `INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, detail, result, at, due_at)
-     SELECT ?1, tenant_id, 'tess', 'retry', id, id, 'again', ?2, 'applied', ?3, 0 FROM instances WHERE id = ?4`,
+    `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, instance_id, reason, detail, result, at, due_at)
+     SELECT ?1, tenant_id, 'tess', 'retry', id, id, 'again', ?2, 'applied', ?3, 0 FROM millrace_instances WHERE id = ?4`,
     id,
     JSON.stringify({ from: null, run: 2, ...(undone && { undone }) }),
     Date.now() - 60_000,
@@ -280,7 +283,7 @@ it.each([
   const action = async () =>
     (
       await rows<{ attempts: number; pause: number; applied_at: number | null; restarted_at: number | null }>(
-        "SELECT attempts, applied_at, restarted_at, due_at - ?2 AS pause FROM actions WHERE id = ?1",
+        "SELECT attempts, applied_at, restarted_at, due_at - ?2 AS pause FROM millrace_actions WHERE id = ?1",
         id,
         Date.now(),
       )
@@ -289,7 +292,7 @@ it.each([
     await keeperRound();
     const { attempts, pause = 0 } = (await action()) ?? {};
     expect([attempts, Math.round(pause / 10_000)]).toEqual([nth, 1]);
-    await rows("UPDATE actions SET due_at = 0 WHERE id = ?1", id);
+    await rows("UPDATE millrace_actions SET due_at = 0 WHERE id = ?1", id);
   }
   await keeperRound();
   expect(await action()).toMatchObject({ applied_at: expect.any(Number), restarted_at: expect.any(Number) });

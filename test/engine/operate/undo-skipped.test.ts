@@ -57,7 +57,7 @@ describe("W19 I15 A step by which an undo takes an effect back", () => {
       ]);
       const shown = await effectsOf(probeEnv, operator, id);
       expect(shown.filter(({ skipped }) => skipped).map(({ step }) => step)).toEqual(["undo book"]);
-      expect(await rows("SELECT verb, result, reason FROM actions WHERE instance_id = ?1 ORDER BY at", id)).toEqual([
+      expect(await rows("SELECT verb, result, reason FROM millrace_actions WHERE instance_id = ?1 ORDER BY at", id)).toEqual([
         { verb: "undo", result: "applied", reason: "called off" },
         { verb: "skip_step", result: "applied", reason: "somebody saw to it" },
       ]);

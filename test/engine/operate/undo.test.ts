@@ -66,7 +66,7 @@ describe("An instance that is undone", () => {
       ...["first", "rows", "stays", "second", "third"],
       ...["undo third", "undo second", "undo rows", "undo first"],
     ]);
-    expect(await rows("SELECT verb, result, reason FROM actions WHERE instance_id = ?1", instanceId)).toEqual([
+    expect(await rows("SELECT verb, result, reason FROM millrace_actions WHERE instance_id = ?1", instanceId)).toEqual([
       { verb: "undo", result: "applied", reason: "called off" },
     ]);
   });
@@ -103,7 +103,7 @@ describe("An instance that is undone", () => {
     expect(await reaches(instanceId, "errored")).toBe("errored");
     const both = async () => [...(await happened(`${name}/act/a`)), ...(await happened(`${name}/act/c`))];
     expect(await until(both, (found) => found.length === 2)).toHaveLength(2);
-    const recorded = () => rows("SELECT item FROM inbox WHERE instance_id = ?1 AND state = 'done'", instanceId);
+    const recorded = () => rows("SELECT item FROM millrace_inbox WHERE instance_id = ?1 AND state = 'done'", instanceId);
     await until(recorded, (found) => found.length === 2);
     await undone(instanceId);
     expect((await takenBack(name)).map((one) => one.split("/undo ")[0])).toEqual(["act/c", "act/a"]);
@@ -119,9 +119,10 @@ describe("An instance that is undone", () => {
       ],
     ]);
     expect(await reaches(instanceId, "errored")).toBe("errored");
-    const given = () => rows("SELECT step FROM inbox WHERE instance_id = ?1 AND state = 'claimed' AND error IS NOT NULL", instanceId);
+    const given = () =>
+      rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1 AND state = 'claimed' AND error IS NOT NULL", instanceId);
     expect(await until(given, (found) => found.length === 1)).toHaveLength(1);
-    await env.DB.prepare("UPDATE inbox SET lease_until = ?2 WHERE instance_id = ?1 AND step = 'lost'")
+    await env.DB.prepare("UPDATE millrace_inbox SET lease_until = ?2 WHERE instance_id = ?1 AND step = 'lost'")
       .bind(instanceId, Date.now() + 800)
       .run();
     await undone(instanceId);
@@ -136,7 +137,7 @@ describe("An instance that is undone", () => {
       { do: "keyed", name: "act", undo: "keyed" },
     ]);
     await until(
-      () => rows("SELECT name FROM waits WHERE instance_id = ?1", instanceId),
+      () => rows("SELECT name FROM millrace_waits WHERE instance_id = ?1", instanceId),
       (found) => found.length > 0,
     );
     await probeEnv.PROBE_EVENTS.send(event("probe.signal", name, { about: name, value: "came" }));
@@ -200,13 +201,13 @@ it("An instance that the platform has lost is created anew, and its first steps 
   const name = fresh();
   dieAt("A03 accept committed, not enqueued");
   await start(name, [{ do: "natural", name: "act" }]).catch(() => undefined);
-  const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+  const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", name);
   await env.DB.batch([
     env.DB.prepare(
-      `INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, output, updated_at)
+      `INSERT INTO millrace_inbox (instance_id, step, item, generation, position, class, state, epoch, token, output, updated_at)
        VALUES (?1, 'act', '', 1, 0, 'natural', 'done', 1, 't', '"long ago"', 1)`,
     ).bind(id),
-    env.DB.prepare("UPDATE instances SET status = 'running' WHERE id = ?1").bind(id),
+    env.DB.prepare("UPDATE millrace_instances SET status = 'running' WHERE id = ?1").bind(id),
   ]);
   await keeperRound();
   expect(await reaches(id, "complete", "errored")).toBe("complete");

@@ -18,7 +18,7 @@ export async function undone(instanceId: string): Promise<void> {
 
 export const entries = (instanceId: string) =>
   rows<{ step: string; generation: number; state: string }>(
-    "SELECT step, generation, state FROM inbox WHERE instance_id = ?1 ORDER BY position < 0, position, item, generation",
+    "SELECT step, generation, state FROM millrace_inbox WHERE instance_id = ?1 ORDER BY position < 0, position, item, generation",
     instanceId,
   );
 

@@ -75,7 +75,10 @@ describe("A failure that the code caught, and threw as an error of its own", () 
     await again(true);
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect([world.paid, await states(instanceId)]).toEqual([1, ["note it: done", "pay: done"]]);
-    const audited = await rows<{ detail: string }>("SELECT detail FROM actions WHERE instance_id = ?1 AND result = 'applied'", instanceId);
+    const audited = await rows<{ detail: string }>(
+      "SELECT detail FROM millrace_actions WHERE instance_id = ?1 AND result = 'applied'",
+      instanceId,
+    );
     expect(audited.map(({ detail }) => JSON.parse(detail))).toMatchObject([{ from: "pay", anyway: true }]);
   });
 });

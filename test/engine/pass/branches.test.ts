@@ -145,7 +145,7 @@ async function holds(root: Tree): Promise<void> {
   await undoInstance(probeEnv, operator, instanceId, "called off");
   await ends("terminated", "errored");
   const recorded = await rows<{ output: string }>(
-    "SELECT output FROM inbox WHERE instance_id = ?1 AND class = 'natural' AND position >= 0 AND state IN ('done', 'superseded') ORDER BY position DESC",
+    "SELECT output FROM millrace_inbox WHERE instance_id = ?1 AND class = 'natural' AND position >= 0 AND state IN ('done', 'superseded') ORDER BY position DESC",
     instanceId,
   );
   expect(back).toEqual(recorded.map(({ output }) => JSON.parse(output)));

@@ -51,7 +51,7 @@ it("W25 very many caught failures are put on record once, and what had settled b
     );
   });
   expect(await ended(instanceId)).toBe("complete");
-  const [row] = await rows<{ caught: string }>("SELECT caught FROM instances WHERE id = ?1", instanceId);
+  const [row] = await rows<{ caught: string }>("SELECT caught FROM millrace_instances WHERE id = ?1", instanceId);
   const left = Object.values(JSON.parse(row?.caught ?? "{}")) as { after?: string }[];
   expect([left.length, left.filter(({ after }) => after !== undefined).length]).toEqual([300, 1]);
 });

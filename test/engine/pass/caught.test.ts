@@ -226,11 +226,11 @@ it("W25 A caught failure stays caught when the entry that remembers it is claime
   );
   state.ship = true;
   // As if the platform had forgotten how the steps came out, and nobody had heard how the run ended.
-  await probeEnv.DB.prepare("UPDATE instances SET error = json_set(error, '$.step', ''), caught = NULL WHERE id = ?1")
+  await probeEnv.DB.prepare("UPDATE millrace_instances SET error = json_set(error, '$.step', ''), caught = NULL WHERE id = ?1")
     .bind(instanceId)
     .run();
   await retry(instanceId);
   expect(await ended(instanceId)).toBe("complete");
   expect(happened).toEqual(["voucher"]);
-  expect(await rows("SELECT 1 FROM inbox WHERE instance_id = ?1 AND step = 'card'", instanceId)).toEqual([]);
+  expect(await rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1 AND step = 'card'", instanceId)).toEqual([]);
 });

@@ -10,8 +10,9 @@ import { openWaits, say } from "../signals/waiting.ts";
 const ONCE = { retries: { limit: 0, delay: 10 } } as const;
 
 const stateOf = async (id: string, step: string) =>
-  (await rows<{ state: string }>("SELECT state FROM inbox WHERE instance_id = ?1 AND step = ?2 ORDER BY generation", id, step)).at(-1)
-    ?.state;
+  (await rows<{ state: string }>("SELECT state FROM millrace_inbox WHERE instance_id = ?1 AND step = ?2 ORDER BY generation", id, step)).at(
+    -1,
+  )?.state;
 
 /** A mail whose first answer is lost. */
 function mail(retries: { limit: number; delay: number } = ONCE.retries) {

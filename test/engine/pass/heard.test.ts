@@ -199,7 +199,7 @@ describe("What the code had heard stays the way that it went", () => {
         });
       // Also what is refused is on record.
       if (how === "named")
-        expect(await rows("SELECT result FROM actions WHERE instance_id = ?1", instanceId)).toEqual([{ result: "no_change" }]);
+        expect(await rows("SELECT result FROM millrace_actions WHERE instance_id = ?1", instanceId)).toEqual([{ result: "no_change" }]);
       await retry(instanceId);
       expect(await ended(instanceId)).toBe("complete");
       expect(world.did).not.toContain("card");

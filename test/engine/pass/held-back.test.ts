@@ -74,7 +74,7 @@ it("W25 what a run keeps of a caught failure outlasts a restart that is asked fo
 it("W23 an effect is not begun under a key that was taken while a person paused its run", async () => {
   const asked: string[] = [];
   let own = "";
-  delay(/INSERT INTO inbox/, { of: () => own }, () => pause(own));
+  delay(/INSERT INTO millrace_inbox/, { of: () => own }, () => pause(own));
   const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
     own = id;
     await step.effect(
@@ -93,7 +93,7 @@ it("W23 an effect is not begun under a key that was taken while a person paused 
 it("W23 a key that may have been used before stays taken while its run is paused, and its upstream is asked first", async () => {
   const asked: string[] = [];
   let own = "";
-  delay(/INSERT INTO inbox/, { of: () => own, nth: 2 }, () => pause(own));
+  delay(/INSERT INTO millrace_inbox/, { of: () => own, nth: 2 }, () => pause(own));
   const send = defineStep({
     effect: "lookup",
     retries: { limit: 3, delay: 10 },

@@ -14,7 +14,8 @@ describe("What it costs that a caught failure is on record before an effect", ()
     expect(await ended(instanceId)).toBe(end);
     const asked = batch.mock.calls.flatMap(([statements]) => statements as unknown as { statement: string; params: unknown[] }[]);
     batch.mockRestore();
-    return asked.filter(({ statement, params }) => /UPDATE instances SET caught/.test(statement) && params.includes(instanceId)).length;
+    return asked.filter(({ statement, params }) => /UPDATE millrace_instances SET caught/.test(statement) && params.includes(instanceId))
+      .length;
   }
 
   const { act } = shop();

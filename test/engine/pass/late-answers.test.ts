@@ -164,7 +164,7 @@ it.each(["retry", "undo", "confirm", "approve"] as const)(
     expect(await reaches(instanceId, before)).toBe(before);
     if (verb === "retry" || verb === "undo") await platformReaches(instanceId, before);
     mended = true;
-    const lost = loseAnswerOf(/INSERT INTO actions/);
+    const lost = loseAnswerOf(/INSERT INTO millrace_actions/);
     const act = {
       retry: () => retry(instanceId),
       undo: () => undo(instanceId),
@@ -180,7 +180,7 @@ it.each(["retry", "undo", "confirm", "approve"] as const)(
         (status) => status === after,
       ),
     ).toBe(after);
-    expect(await rows("SELECT result FROM actions WHERE instance_id = ?1", instanceId)).toEqual([{ result: "applied" }]);
+    expect(await rows("SELECT result FROM millrace_actions WHERE instance_id = ?1", instanceId)).toEqual([{ result: "applied" }]);
   },
 );
 

@@ -151,7 +151,7 @@ describe("A run that is retried, of what the runs before it left", () => {
     const mail = effect("once", () => held(() => false), { timeout: 300 });
     const { instanceId } = await runLab(({ step }) => step.effect("mail", mail, {}));
     await failed(instanceId);
-    const [entry] = await rows<Record<string, never>>("SELECT * FROM inbox WHERE instance_id = ?1", instanceId);
+    const [entry] = await rows<Record<string, never>>("SELECT * FROM millrace_inbox WHERE instance_id = ?1", instanceId);
     await retry(instanceId);
     expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
     // What another process would write, where the platform does not end it with the run.
@@ -222,7 +222,9 @@ it.concurrent("W17 A doubt shows what was sent at last, not what was refused bef
   Object.assign(state, { to: "new", refuses: false });
   await retry(instanceId, { from: "address" });
   expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
-  expect(await rows("SELECT input FROM inbox WHERE instance_id = ?1 AND step = 'mail'", instanceId)).toEqual([{ input: '{"to":"new"}' }]);
+  expect(await rows("SELECT input FROM millrace_inbox WHERE instance_id = ?1 AND step = 'mail'", instanceId)).toEqual([
+    { input: '{"to":"new"}' },
+  ]);
 });
 
 it.concurrent.each(["keyed", "once", "read"] as const)(

@@ -189,7 +189,7 @@ describe("Branches side by side, each of several steps", () => {
     const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "lab" });
     const said = steps.flatMap(({ attempts }) => attempts.map(({ error }) => error?.message ?? ""));
     expect(said).toContainEqual(expect.stringContaining(`recorded "${a2}" where the code now names "a2 `));
-    expect(await rows("SELECT 1 FROM inbox WHERE instance_id = ?1 AND step LIKE 'a2 %'", instanceId)).toHaveLength(1);
+    expect(await rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1 AND step LIKE 'a2 %'", instanceId)).toHaveLength(1);
   });
 
   it("W25 a step that waits for code of another kind is named late, not missed", async () => {
@@ -237,7 +237,7 @@ it.each([
     code: "config_invalid",
     message: expect.stringContaining("cut texts between characters, or take a digest for the key"),
   });
-  expect(await rows("SELECT 1 FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([]);
+  expect(await rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1", instanceId)).toEqual([]);
 });
 
 it("W13 keys that hold a slash name steps of their own, in maps and in maps within them", async () => {
@@ -249,7 +249,8 @@ it("W13 keys that hold a slash name steps of their own, in maps and in maps with
     }),
   );
   expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
-  const items = (step: string) => rows("SELECT item FROM inbox WHERE instance_id = ?1 AND step = ?2 ORDER BY item", instanceId, step);
+  const items = (step: string) =>
+    rows("SELECT item FROM millrace_inbox WHERE instance_id = ?1 AND step = ?2 ORDER BY item", instanceId, step);
   const named = [{ item: "en%2fus/a" }, { item: "en/us%2fa" }];
   expect([await items("take"), await items("keep")]).toEqual([named, named]);
 });

@@ -191,7 +191,7 @@ it("W25 a race that its run ended with has the same winner when the platform mak
   onTestFinished(() => get.mockRestore());
   const { instanceId } = await runLab(({ step, instanceId: id }) => {
     const isRecorded = async () =>
-      (await rows("SELECT 1 FROM inbox WHERE instance_id = ?1 AND step = 'large' AND state = 'done'", id)).length > 0;
+      (await rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1 AND step = 'large' AND state = 'done'", id)).length > 0;
     const large = async () => {
       await step.commit("large", () => ({ output: "x".repeat(200_000) }));
       return "large";

@@ -41,6 +41,6 @@ export async function retried(instanceId: string): Promise<string | undefined> {
 
 export const recorded = (instanceId: string, step: string) =>
   until(
-    () => rows("SELECT 1 FROM inbox WHERE instance_id = ?1 AND step = ?2 AND state = 'done'", instanceId, step),
+    () => rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1 AND step = ?2 AND state = 'done'", instanceId, step),
     (found) => found.length === 1,
   );

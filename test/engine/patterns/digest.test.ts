@@ -29,18 +29,18 @@ it(`a time of the digest's schedule is ${READERS} mails, none before its second,
   await putSchedule(probeEnv, app, by, "weekly", weekly, "Mondays at seven");
   const at = Date.now();
   const due = async () => {
-    await rows("UPDATE schedules SET next_at = ?1 WHERE tenant_id = ?2", at, by.tenantId);
+    await rows("UPDATE millrace_schedules SET next_at = ?1 WHERE tenant_id = ?2", at, by.tenantId);
     await startDue(probeEnv, app);
   };
   const accepted = dieAt("A03 accept committed, not enqueued");
   await due();
   expect(accepted.died()).toBe(true);
-  const [run] = await rows<{ id: string }>("SELECT id FROM instances WHERE tenant_id = ?1", by.tenantId);
+  const [run] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE tenant_id = ?1", by.tenantId);
 
   const begun = dieAt("O01 committed, not relayed", run?.id);
   await keeperRound();
   expect(await until(async () => begun.died(), Boolean)).toBe(true);
-  const [event] = await rows<{ body: string }>("SELECT body FROM outbox WHERE body->>'tenant_id' = ?1", by.tenantId);
+  const [event] = await rows<{ body: string }>("SELECT body FROM millrace_outbox WHERE body->>'tenant_id' = ?1", by.tenantId);
 
   const begunAt = Date.now();
   await keeperRound();
@@ -55,7 +55,7 @@ it(`a time of the digest's schedule is ${READERS} mails, none before its second,
 
   await due();
   expect(await deliver("digest-events", [JSON.parse(event?.body ?? "null")])).toEqual({ acked: 1, retried: 0 });
-  const count = "SELECT count(*) AS count FROM instances WHERE tenant_id = ?1";
+  const count = "SELECT count(*) AS count FROM millrace_instances WHERE tenant_id = ?1";
   expect(await rows(count, by.tenantId), "the run, and a mail each").toEqual([{ count: READERS + 1 }]);
   expect(new Set((await happened(`${list}/`)).map(({ subject }) => subject)).size).toBe(READERS);
   expect(mails).toHaveLength(READERS);

@@ -17,11 +17,14 @@ async function delivered(id: string, body: unknown): Promise<"acked" | "retried"
   return explicitAcks.length === 1 ? "acked" : "retried";
 }
 
-const instances = (key: string) => rows("SELECT status FROM instances WHERE id = ?1", instanceId("acme", "follow-parcel", key));
+const instances = (key: string) => rows("SELECT status FROM millrace_instances WHERE id = ?1", instanceId("acme", "follow-parcel", key));
 const letters = (key: string) =>
   until(
     () =>
-      rows<{ id: string; reason: string; state: string; tenant_id: string }>("SELECT * FROM dead_letters WHERE idempotency_key = ?1", key),
+      rows<{ id: string; reason: string; state: string; tenant_id: string }>(
+        "SELECT * FROM millrace_dead_letters WHERE idempotency_key = ?1",
+        key,
+      ),
     (found) => found.length > 0,
   );
 
@@ -42,7 +45,7 @@ it("one that is refused for good leaves the old queue for the engine's dead lett
   for (const body of [null, 7, { to: "Ada" }]) expect(await letters(nobody + typeof body)).not.toEqual([]);
 
   const [letter] = await letters(key);
-  const [{ body = "" } = {}] = await rows<{ body: string }>("SELECT body FROM dead_letters WHERE idempotency_key = ?1", key);
+  const [{ body = "" } = {}] = await rows<{ body: string }>("SELECT body FROM millrace_dead_letters WHERE idempotency_key = ?1", key);
   expect(JSON.parse(body).payload_inline).toEqual({ parcel: key, parcel_id: key, to: "Ada" });
   const mended = { ...JSON.parse(body), payload_inline: { parcel_id: "P-1" } };
   const reader = { ...operator, scopes: ["read", "operate", "enqueue"] };

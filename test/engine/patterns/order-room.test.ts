@@ -83,7 +83,10 @@ describe("the order room of docs/patterns.md", () => {
     expect(await until(async () => death.died(), Boolean)).toBe(true);
     await one.comesTo({ label: "done" });
     expect(await one.room.tasks()).toEqual({ pick: "asked", label: "done", "hand over": "waiting" });
-    const [event] = await rows<{ body: string }>("SELECT body FROM outbox WHERE body->>'causation_id' LIKE ?1 || '%'", one.id("pick"));
+    const [event] = await rows<{ body: string }>(
+      "SELECT body FROM millrace_outbox WHERE body->>'causation_id' LIKE ?1 || '%'",
+      one.id("pick"),
+    );
     await keeperRound();
     expect(await one.comesTo(DONE)).toEqual(DONE);
     expect(await deliver("task-events", [JSON.parse(event?.body ?? "null")])).toEqual({ acked: 1, retried: 0 });

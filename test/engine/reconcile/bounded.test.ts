@@ -17,24 +17,24 @@ const run = (text: string, ...params: unknown[]) =>
 async function crowd(tenant: string): Promise<void> {
   onTestFinished(async () => {
     for (const table of ["inbox", "waits"])
-      await run(`DELETE FROM ${table} WHERE instance_id IN (SELECT id FROM instances WHERE tenant_id = ?1)`, tenant);
-    await run("DELETE FROM instances WHERE tenant_id = ?1", tenant);
+      await run(`DELETE FROM ${table} WHERE instance_id IN (SELECT id FROM millrace_instances WHERE tenant_id = ?1)`, tenant);
+    await run("DELETE FROM millrace_instances WHERE tenant_id = ?1", tenant);
   }, 120_000);
   for (let at = 0; at < MANY; at += 50_000) {
     await run(
-      `INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at, check_at, seen)
+      `INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at, check_at, seen)
        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
        SELECT lower(hex(randomblob(16))), ?2, 'lab', 'lab.requested', i, 'c', 'c', ?2, 'ff', '{}', iif(i % 10, 'complete', 'waiting'), 1, 1, iif(i % 10, NULL, 8e15 + i), 1 FROM n`,
       Math.min(50_000, MANY - at),
       tenant,
     );
   }
-  const entry = `INSERT INTO inbox (instance_id, step, position, class, state, epoch, token, updated_at)
-     SELECT id, ?2, 0, 'keyed', 'done', 1, 't', 0 FROM instances WHERE tenant_id = ?1`;
+  const entry = `INSERT INTO millrace_inbox (instance_id, step, position, class, state, epoch, token, updated_at)
+     SELECT id, ?2, 0, 'keyed', 'done', 1, 't', 0 FROM millrace_instances WHERE tenant_id = ?1`;
   for (const step of ["a", "b", "c"]) await run(entry, tenant, step);
   await run(
-    `INSERT INTO waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at, due_at)
-     SELECT id, 'w', 'lab', tenant_id, 'probe.signal', id, 'e', 1, 9e15 FROM instances WHERE tenant_id = ?1`,
+    `INSERT INTO millrace_waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at, due_at)
+     SELECT id, 'w', 'lab', tenant_id, 'probe.signal', id, 'e', 1, 9e15 FROM millrace_instances WHERE tenant_id = ?1`,
     tenant,
   );
 }

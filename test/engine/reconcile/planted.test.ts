@@ -66,8 +66,8 @@ it("A row under way whose instance the platform does not know is the keeper's: i
   const name = fresh("gone");
   dieAt("A03 accept committed, not enqueued");
   await start(name, [{ do: "commit", name: "work" }]).catch(() => undefined);
-  const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
-  await rows("UPDATE instances SET status = 'running', seen = 1, check_at = 1 WHERE id = ?1", id);
+  const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", name);
+  await rows("UPDATE millrace_instances SET status = 'running', seen = 1, check_at = 1 WHERE id = ?1", id);
   await walk();
   expect(await noted(id)).toEqual([]);
   await keeperOf(probeEnv).round();

@@ -37,7 +37,7 @@ async function waiting(): Promise<{ id: string; name: string }> {
 /** One that the keeper leaves alone for an hour. */
 async function asleep(): Promise<{ id: string; name: string }> {
   const one = await waiting();
-  await run("UPDATE instances SET seen = 1, check_at = ?2 WHERE id = ?1", one.id, ago(-HOUR_MS));
+  await run("UPDATE millrace_instances SET seen = 1, check_at = ?2 WHERE id = ?1", one.id, ago(-HOUR_MS));
   return one;
 }
 
@@ -71,7 +71,7 @@ async function leftStanding(): Promise<string> {
 /** The row of an instance that nobody ever started. */
 async function row(status: string, { id = hex(), envelope = "{}" } = {}): Promise<string> {
   await run(
-    `INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
+    `INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
      VALUES (?1, 'acme', 'lab', 'lab.requested', ?1, 'c', 'c', ?1, 'ff', ?3, ?2, ?4, ?4)`,
     id,
     status,
@@ -83,7 +83,7 @@ async function row(status: string, { id = hex(), envelope = "{}" } = {}): Promis
 
 async function entry(id: string, state: string, leaseUntil: number | null = null): Promise<string> {
   await run(
-    `INSERT INTO inbox (instance_id, step, position, class, state, epoch, token, lease_until, updated_at) VALUES (?1, 's', 0, 'once', ?2, 1, 't', ?3, ?4)`,
+    `INSERT INTO millrace_inbox (instance_id, step, position, class, state, epoch, token, lease_until, updated_at) VALUES (?1, 's', 0, 'once', ?2, 1, 't', ?3, ?4)`,
     id,
     state,
     leaseUntil,
@@ -93,14 +93,14 @@ async function entry(id: string, state: string, leaseUntil: number | null = null
 }
 
 const bury = (id: string) =>
-  run("INSERT INTO tombstones (id, fingerprint, pruned_day) VALUES (unhex(?1), unhex('ff'), unixepoch() / 86400)", id);
+  run("INSERT INTO millrace_tombstones (id, fingerprint, pruned_day) VALUES (unhex(?1), unhex('ff'), unixepoch() / 86400)", id);
 
 /** An event about a run's name is kept. */
 async function kept(name: string): Promise<string> {
   const id = hex();
   const envelope = JSON.stringify({ payload_inline: { about: name, value: "at last" }, schema_version: 1, tenant_id: "acme" });
   await run(
-    "INSERT INTO signals (id, tenant_id, type, subject, envelope, received_at) VALUES (?1, 'acme', 'probe.signal', ?2, ?3, ?4)",
+    "INSERT INTO millrace_signals (id, tenant_id, type, subject, envelope, received_at) VALUES (?1, 'acme', 'probe.signal', ?2, ?3, ?4)",
     id,
     name,
     envelope,
@@ -112,7 +112,14 @@ async function kept(name: string): Promise<string> {
 async function message(queue: string, attempts: number): Promise<string> {
   const id = hex();
   const body = JSON.stringify({ tenant_id: "acme", message_type: "probe.signal" });
-  await run("INSERT INTO outbox (id, queue, body, attempts, due_at) VALUES (?1, ?2, ?3, ?4, ?5)", id, queue, body, attempts, ago(-HOUR_MS));
+  await run(
+    "INSERT INTO millrace_outbox (id, queue, body, attempts, due_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+    id,
+    queue,
+    body,
+    attempts,
+    ago(-HOUR_MS),
+  );
   return id;
 }
 
@@ -122,28 +129,30 @@ const mended = (kind: string, what: string, healed: () => Promise<boolean>): Pla
 export const PLANTS: readonly (() => Promise<Plant>)[] = [
   async () => {
     const { id } = await waiting();
-    await run("UPDATE instances SET check_at = NULL WHERE id = ?1", id);
-    return mended("unwatched", id, () => is("SELECT 1 FROM instances WHERE id = ?1 AND check_at IS NOT NULL", id));
+    await run("UPDATE millrace_instances SET check_at = NULL WHERE id = ?1", id);
+    return mended("unwatched", id, () => is("SELECT 1 FROM millrace_instances WHERE id = ?1 AND check_at IS NOT NULL", id));
   },
   async () => {
     const { id } = await waiting();
-    await run("UPDATE instances SET status = 'in_doubt' WHERE id = ?1", id);
-    return mended("in_doubt_without_doubt", id, () => is("SELECT 1 FROM instances WHERE id = ?1 AND status IN ('running', 'waiting')", id));
+    await run("UPDATE millrace_instances SET status = 'in_doubt' WHERE id = ?1", id);
+    return mended("in_doubt_without_doubt", id, () =>
+      is("SELECT 1 FROM millrace_instances WHERE id = ?1 AND status IN ('running', 'waiting')", id),
+    );
   },
   async () => {
     const { id } = await waiting();
-    await run("DELETE FROM waits WHERE instance_id = ?1", id);
-    await run("UPDATE instances SET updated_at = ?2 WHERE id = ?1", id, ago(HOUR_MS));
+    await run("DELETE FROM millrace_waits WHERE instance_id = ?1", id);
+    await run("UPDATE millrace_instances SET updated_at = ?2 WHERE id = ?1", id, ago(HOUR_MS));
     return { kind: "database_set_back", what: id };
   },
   async () => {
     const { id } = await waiting();
     await entry(id, "in_doubt");
-    return mended("doubt_unseen", id, () => is("SELECT 1 FROM instances WHERE id = ?1 AND status = 'in_doubt'", id));
+    return mended("doubt_unseen", id, () => is("SELECT 1 FROM millrace_instances WHERE id = ?1 AND status = 'in_doubt'", id));
   },
   async () => {
     const { id, name } = await asleep();
-    await run("UPDATE waits SET signal_id = ?2 WHERE instance_id = ?1", id, await kept(name));
+    await run("UPDATE millrace_waits SET signal_id = ?2 WHERE instance_id = ?1", id, await kept(name));
     return mended("event_untold", id, async () => (await reaches(id, "complete")) === "complete");
   },
   async () => {
@@ -153,37 +162,41 @@ export const PLANTS: readonly (() => Promise<Plant>)[] = [
   },
   async () => {
     const id = await complete();
-    await run("UPDATE instances SET status = 'errored', check_at = NULL, updated_at = ?2 WHERE id = ?1", id, ago(HOUR_MS));
-    return mended("not_failed", id, () => is("SELECT 1 FROM instances WHERE id = ?1 AND status = 'complete'", id));
+    await run("UPDATE millrace_instances SET status = 'errored', check_at = NULL, updated_at = ?2 WHERE id = ?1", id, ago(HOUR_MS));
+    return mended("not_failed", id, () => is("SELECT 1 FROM millrace_instances WHERE id = ?1 AND status = 'complete'", id));
   },
   async () => {
     const id = await leftStanding();
-    await run("UPDATE instances SET updated_at = ?2, check_at = NULL WHERE id = ?1", id, ago(HOUR_MS));
+    await run("UPDATE millrace_instances SET updated_at = ?2, check_at = NULL WHERE id = ?1", id, ago(HOUR_MS));
     return mended("run_left_standing", id, async () => (await platformReaches(id, "complete")) === "complete");
   },
   async () => {
     const id = await entry(hex(), "done");
     await bury(id);
-    return mended("entries_left", id, async () => !(await is("SELECT 1 FROM inbox WHERE instance_id = ?1", id)));
+    return mended("entries_left", id, async () => !(await is("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1", id)));
   },
   async () => {
     const name = fresh("lock");
-    await run("INSERT INTO locks (tenant_id, name, token) VALUES ('acme', ?1, 7)", name);
+    await run("INSERT INTO millrace_locks (tenant_id, name, token) VALUES ('acme', ?1, 7)", name);
     return mended(
       "lock_without_holder",
       digest("lock", "acme", name),
-      async () => !(await is("SELECT 1 FROM locks WHERE name = ?1", name)),
+      async () => !(await is("SELECT 1 FROM millrace_locks WHERE name = ?1", name)),
     );
   },
   async () => {
     const [lane, key] = [blocked.queue.name.slice("lane:".length), fresh("key")];
     await run(
-      "INSERT INTO lanes (tenant_id, lane, key, state, depth, ahead, noted_at) VALUES ('acme', ?1, ?2, 'held', 3, '[]', ?3)",
+      "INSERT INTO millrace_lanes (tenant_id, lane, key, state, depth, ahead, noted_at) VALUES ('acme', ?1, ?2, 'held', 3, '[]', ?3)",
       lane,
       key,
       ago(HOUR_MS),
     );
-    return mended("lane_row_stale", digest("lane", "acme", lane, key), async () => !(await is("SELECT 1 FROM lanes WHERE key = ?1", key)));
+    return mended(
+      "lane_row_stale",
+      digest("lane", "acme", lane, key),
+      async () => !(await is("SELECT 1 FROM millrace_lanes WHERE key = ?1", key)),
+    );
   },
   async () => ({ kind: "dead_without_letter", what: await row("dead") }),
   async () => {
@@ -195,18 +208,18 @@ export const PLANTS: readonly (() => Promise<Plant>)[] = [
   async () => {
     const { id } = await waiting();
     await entry(id, "done");
-    await run("DELETE FROM instances WHERE id = ?1", id);
+    await run("DELETE FROM millrace_instances WHERE id = ?1", id);
     return { kind: "run_without_row", what: id };
   },
   async () => ({ kind: "claim_unreleased", what: await entry(await row("complete"), "claimed", ago(2 * HOUR_MS)) }),
   async () => {
     const { id } = await waiting();
-    await run("UPDATE instances SET status = 'skipped', check_at = NULL, updated_at = ?2 WHERE id = ?1", id, ago(HOUR_MS));
+    await run("UPDATE millrace_instances SET status = 'skipped', check_at = NULL, updated_at = ?2 WHERE id = ?1", id, ago(HOUR_MS));
     return { kind: "ended_otherwise", what: id };
   },
   async () => {
     const { id } = await asleep();
-    await run("UPDATE waits SET due_at = ?2 WHERE instance_id = ?1", id, ago(HOUR_MS));
+    await run("UPDATE millrace_waits SET due_at = ?2 WHERE instance_id = ?1", id, ago(HOUR_MS));
     return { kind: "wait_overdue", what: id };
   },
   async () => ({ kind: "message_without_taker", what: await message("no-such-queue", 0) }),
@@ -214,7 +227,7 @@ export const PLANTS: readonly (() => Promise<Plant>)[] = [
   async () => {
     const id = hex();
     await run(
-      `INSERT INTO dead_letters (id, tenant_id, queue, instance_id, body, reason, attempts, first_at, captured_at)
+      `INSERT INTO millrace_dead_letters (id, tenant_id, queue, instance_id, body, reason, attempts, first_at, captured_at)
        VALUES (?1, 'acme', 'probe-commands', ?2, '{}', 'exhausted', 4, 1, ?3)`,
       id,
       await row("complete"),
@@ -225,7 +238,7 @@ export const PLANTS: readonly (() => Promise<Plant>)[] = [
   async () => {
     const id = hex();
     await run(
-      `INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, result, at, due_at) VALUES (?1, 'acme', 'tess', 'retry', 't', ?2, 'walk', 'applied', ?3, ?4)`,
+      `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, instance_id, reason, result, at, due_at) VALUES (?1, 'acme', 'tess', 'retry', 't', ?2, 'walk', 'applied', ?3, ?4)`,
       id,
       hex(),
       ago(2 * HOUR_MS),
@@ -236,7 +249,7 @@ export const PLANTS: readonly (() => Promise<Plant>)[] = [
   async () => {
     const name = fresh("schedule");
     await run(
-      `INSERT INTO schedules (tenant_id, name, cron, time_zone, command, payload, late_ms, state, next_at, changed_at, changed_by)
+      `INSERT INTO millrace_schedules (tenant_id, name, cron, time_zone, command, payload, late_ms, state, next_at, changed_at, changed_by)
        VALUES ('acme', ?1, 'no pattern', 'UTC', 'probe.requested', '{}', 1, 'active', ?2, 1, 'tess')`,
       name,
       ago(HOUR_MS),
@@ -258,6 +271,6 @@ export async function removePlants(plants: readonly Plant[]): Promise<void> {
     ["dead_letters", "id"],
   ])
     await run(`DELETE FROM ${table} WHERE ${column} ${among}`, whats);
-  await withAuditOpen(`DELETE FROM actions WHERE id ${among}`, whats);
-  await run("DELETE FROM schedules WHERE cron = 'no pattern'");
+  await withAuditOpen(`DELETE FROM millrace_actions WHERE id ${among}`, whats);
+  await run("DELETE FROM millrace_schedules WHERE cron = 'no pattern'");
 }

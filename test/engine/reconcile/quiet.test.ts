@@ -27,14 +27,14 @@ function busy(count: number): Promise<string[]> {
 
 const confirmed = (ids: readonly string[]) =>
   rows(
-    `SELECT kind, what, says FROM divergences WHERE state NOT IN ('suspected') AND what IN (SELECT value FROM json_each(?1))`,
+    `SELECT kind, what, says FROM millrace_divergences WHERE state NOT IN ('suspected') AND what IN (SELECT value FROM json_each(?1))`,
     JSON.stringify(ids),
   );
 
 const suspected = async (ids: readonly string[]) =>
   (
     await rows<{ what: string }>(
-      "SELECT what FROM divergences WHERE state = 'suspected' AND what IN (SELECT value FROM json_each(?1))",
+      "SELECT what FROM millrace_divergences WHERE state = 'suspected' AND what IN (SELECT value FROM json_each(?1))",
       JSON.stringify(ids),
     )
   ).map(({ what }) => what);
@@ -42,7 +42,7 @@ const suspected = async (ids: readonly string[]) =>
 it("nothing of work that is under way is ever confirmed, however often the walk goes by", async () => {
   const ids = await busy(12);
   const open = () =>
-    rows("SELECT 1 FROM instances WHERE status <> 'complete' AND id IN (SELECT value FROM json_each(?1))", JSON.stringify(ids));
+    rows("SELECT 1 FROM millrace_instances WHERE status <> 'complete' AND id IN (SELECT value FROM json_each(?1))", JSON.stringify(ids));
   for (let walks = 0; walks < 200 && (await open()).length > 0; walks++) {
     await walk();
     await scheduler.wait(250);
@@ -65,7 +65,7 @@ it("what died in its middle is no disagreement once the keeper has been there", 
       { do: "commit", name: "c" },
     ]).catch(() => undefined);
     await walk();
-    ids.push(...(await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name)).map(({ id }) => id));
+    ids.push(...(await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", name)).map(({ id }) => id));
   }
   for (const id of ids) {
     await expireLeases(id);
@@ -114,13 +114,13 @@ it("what is found is counted by its kind, and each tenant's own is listed", asyn
   const ours: Check = { name: fresh("ours"), everyHours: 1, kinds: { [kind]: { says: "" } }, slice: async () => ({ found, next: null }) };
   const counted = async () => (await gaugesNow()).filter(({ labels }) => labels.kind === kind);
   await withDuties([ours], async (round) => {
-    while ((await rows("SELECT 1 FROM divergences WHERE kind = ?1", kind)).length < 2) await round();
+    while ((await rows("SELECT 1 FROM millrace_divergences WHERE kind = ?1", kind)).length < 2) await round();
     expect(await counted()).toEqual([]);
-    await probeEnv.DB.prepare("UPDATE divergences SET look_at = 1 WHERE kind = ?1").bind(kind).run();
+    await probeEnv.DB.prepare("UPDATE millrace_divergences SET look_at = 1 WHERE kind = ?1").bind(kind).run();
     while ((await counted()).length === 0) await round();
     expect(await counted()).toEqual([{ name: "divergences", labels: { kind }, value: 2 }]);
     // The same slice shows both: one look is enough for all that it meets.
-    expect(await rows("SELECT times, state FROM divergences WHERE kind = ?1", kind)).toEqual([
+    expect(await rows("SELECT times, state FROM millrace_divergences WHERE kind = ?1", kind)).toEqual([
       { times: 2, state: "open" },
       { times: 2, state: "open" },
     ]);
@@ -132,5 +132,5 @@ it("what is found is counted by its kind, and each tenant's own is listed", asyn
   const first = await listDivergences(probeEnv, asker, { kind, limit: 1 });
   const second = await listDivergences(probeEnv, asker, { kind, limit: 1, cursor: first.next ?? "" });
   expect(new Set([...first.items, ...second.items].map(({ what }) => what)).size).toBe(2);
-  await probeEnv.DB.prepare("DELETE FROM divergences WHERE kind = ?1").bind(kind).run();
+  await probeEnv.DB.prepare("DELETE FROM millrace_divergences WHERE kind = ?1").bind(kind).run();
 });

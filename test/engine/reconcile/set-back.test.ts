@@ -37,7 +37,7 @@ const rowsOf = (name: string) => rows("SELECT 1 FROM probe_rows WHERE name = ?1"
 
 /** What a backup from before these does to a run: its entries and rows are gone. */
 async function setBack(instanceId: string, name: string): Promise<void> {
-  await rows("DELETE FROM inbox WHERE instance_id = ?1", instanceId);
+  await rows("DELETE FROM millrace_inbox WHERE instance_id = ?1", instanceId);
   await rows("DELETE FROM probe_rows WHERE name = ?1", name);
 }
 
@@ -66,12 +66,12 @@ describe("A database that was set back to a time before a run's steps", () => {
     await openWaits(instanceId, 1);
     await deliver("probe-events", [say(`${name}/1`, "go")]);
     await until(
-      () => rows("SELECT 1 FROM waits WHERE instance_id = ?1 AND name = 'second'", instanceId),
+      () => rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1 AND name = 'second'", instanceId),
       ([one]) => one !== undefined,
     );
     await setBack(instanceId, name);
-    await rows("DELETE FROM waits WHERE instance_id = ?1 AND name = 'second'", instanceId);
-    await rows("UPDATE instances SET status = 'waiting', updated_at = updated_at - 3600000 WHERE id = ?1", instanceId);
+    await rows("DELETE FROM millrace_waits WHERE instance_id = ?1 AND name = 'second'", instanceId);
+    await rows("UPDATE millrace_instances SET status = 'waiting', updated_at = updated_at - 3600000 WHERE id = ?1", instanceId);
     await walk();
     await lookAgain(instanceId);
     expect(await noted(instanceId)).toMatchObject([{ kind: "database_set_back", state: "open", mends: 0 }]);
@@ -85,7 +85,7 @@ describe("A database that was set back to a time before a run's steps", () => {
     expect(effect).toMatchObject({ step: "mail", error: { message: expect.stringContaining("set back to an earlier time") } });
     await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "mail" }, "in the sent folder");
     await until(
-      () => rows("SELECT 1 FROM waits WHERE instance_id = ?1 AND name = 'second'", instanceId),
+      () => rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1 AND name = 'second'", instanceId),
       ([one]) => one !== undefined,
     );
     const [first, ...others] = world.filter((one) => one.startsWith("pay"));
@@ -115,10 +115,10 @@ describe("A database that was set back to a time before a run's steps", () => {
         await reaches(instanceId, "complete");
         await platformReaches(instanceId, "complete");
         await setBack(instanceId, name);
-        await rows("DELETE FROM instances WHERE id = ?1", instanceId);
+        await rows("DELETE FROM millrace_instances WHERE id = ?1", instanceId);
         expect(await work()).toMatchObject({ instanceId, replayed: false });
         // The platform has forgotten when lean steps were done: that its run is older than the row it knows.
-        await rows("UPDATE instances SET accepted_at = accepted_at + 120000 WHERE id = ?1", instanceId);
+        await rows("UPDATE millrace_instances SET accepted_at = accepted_at + 120000 WHERE id = ?1", instanceId);
         await until(
           async () => {
             await keeperRound();
@@ -167,7 +167,7 @@ describe("A database that was set back to a time before a run's steps", () => {
         { name },
       );
       const [question] = await until(
-        () => rows<{ id: string }>("SELECT id FROM approvals WHERE instance_id = ?1", instanceId),
+        () => rows<{ id: string }>("SELECT id FROM millrace_approvals WHERE instance_id = ?1", instanceId),
         ([one]) => one !== undefined,
       );
       expect(await findSetBack(probeEnv, { id: instanceId, workflow: "lab" })).toBeUndefined();
@@ -213,7 +213,7 @@ describe("A database that was set back to a time before a run's steps", () => {
       },
       (status) => status === "complete" || status === "in_doubt",
     );
-    expect([await rows("SELECT status, lost FROM instances WHERE id = ?1", instanceId), world]).toEqual([
+    expect([await rows("SELECT status, lost FROM millrace_instances WHERE id = ?1", instanceId), world]).toEqual([
       [{ status: "complete", lost: null }],
       [expect.stringContaining("pay "), "mail"],
     ]);

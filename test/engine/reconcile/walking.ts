@@ -56,17 +56,20 @@ export function walk(): Promise<void> {
 export async function lookAgain(...whats: readonly string[]): Promise<void> {
   const due = "look_at <= ?2 AND what IN (SELECT value FROM json_each(?1))";
   const list = JSON.stringify(whats);
-  await probeEnv.DB.prepare("UPDATE divergences SET look_at = 1 WHERE look_at IS NOT NULL AND what IN (SELECT value FROM json_each(?1))")
+  await probeEnv.DB.prepare(
+    "UPDATE millrace_divergences SET look_at = 1 WHERE look_at IS NOT NULL AND what IN (SELECT value FROM json_each(?1))",
+  )
     .bind(list)
     .run();
   await withDuties([], async (round) => {
     for (let rounds = 0; rounds < 100; rounds++) {
       await round();
-      if ((await rows(`SELECT 1 FROM divergences WHERE ${due}`, list, Date.now())).length === 0) return;
+      if ((await rows(`SELECT 1 FROM millrace_divergences WHERE ${due}`, list, Date.now())).length === 0) return;
     }
     throw new Error("Some were never looked at.");
   });
 }
 
 /** What is written down of a thing. */
-export const noted = (what: string) => rows<Noted>("SELECT kind, state, mends, says FROM divergences WHERE what = ?1 ORDER BY kind", what);
+export const noted = (what: string) =>
+  rows<Noted>("SELECT kind, state, mends, says FROM millrace_divergences WHERE what = ?1 ORDER BY kind", what);

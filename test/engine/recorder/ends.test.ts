@@ -20,7 +20,7 @@ async function say(end: Pick<End, "id" | "run" | "status">): Promise<void> {
   await recorderOf(probeEnv, end.id).standing(end.id);
 }
 
-const run = async (id: string) => (await rows<{ run: number }>("SELECT run FROM instances WHERE id = ?1", id))[0]?.run;
+const run = async (id: string) => (await rows<{ run: number }>("SELECT run FROM millrace_instances WHERE id = ?1", id))[0]?.run;
 
 describe("The end of a run", () => {
   it("W33 a late word of the run that failed changes nothing once an operator has retried it", async () => {
@@ -30,7 +30,7 @@ describe("The end of a run", () => {
     await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
     expect(await run(instanceId)).toBe(2);
     await until(
-      () => rows("SELECT 1 FROM inbox WHERE instance_id = ?1 AND state = 'done'", instanceId),
+      () => rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1 AND state = 'done'", instanceId),
       (done) => done.length === 1,
     );
     await say({ id: instanceId, run: 1, status: "errored" });
@@ -73,7 +73,8 @@ describe("The end of a run", () => {
     const { instanceId } = await failsUntilMended();
     expect(await reaches(instanceId, "errored")).toBe("errored");
     await platformReaches(instanceId, "errored");
-    const look = async () => (await rows<{ at: number | null }>("SELECT check_at AS at FROM instances WHERE id = ?1", instanceId))[0]?.at;
+    const look = async () =>
+      (await rows<{ at: number | null }>("SELECT check_at AS at FROM millrace_instances WHERE id = ?1", instanceId))[0]?.at;
     expect(await look()).toBeGreaterThan(Date.now());
     await keeperRound();
     expect([await statusOf(instanceId), await look()]).toEqual(["errored", null]);
@@ -103,7 +104,7 @@ describe("The end of a run", () => {
       });
       await platformReaches(instanceId, "running");
       // Its message was given up while the platform was asked for it.
-      await probeEnv.DB.prepare("UPDATE instances SET status = 'dead' WHERE id = ?1").bind(instanceId).run();
+      await probeEnv.DB.prepare("UPDATE millrace_instances SET status = 'dead' WHERE id = ?1").bind(instanceId).run();
       const lost = how === "answered" ? undefined : losesAnswerTo(instanceId);
       state.go = true;
       await until(async () => state.goesOn, Boolean);
@@ -124,7 +125,7 @@ function losesAnswerTo(instanceId: string): () => boolean {
   const spied = vi.spyOn(prototype, "batch").mockImplementation(async function (this: D1Database, statements) {
     const answer = await batch.call(this, statements);
     const isIt = (statements as unknown as { statement: string; params: unknown[] }[]).some(
-      ({ statement, params }) => statement.includes("INTO inbox") && JSON.stringify(params).includes(instanceId),
+      ({ statement, params }) => statement.includes("INTO millrace_inbox") && JSON.stringify(params).includes(instanceId),
     );
     if (!isIt || isLost) return answer as never;
     isLost = true;
@@ -146,7 +147,7 @@ it("I17 A run that the platform makes anew long after it failed is no failed one
   });
   expect(await reaches(instanceId, "errored")).toBe("errored");
   await platformReaches(instanceId, "errored");
-  await probeEnv.DB.prepare("UPDATE instances SET check_at = NULL WHERE id = ?1").bind(instanceId).run();
+  await probeEnv.DB.prepare("UPDATE millrace_instances SET check_at = NULL WHERE id = ?1").bind(instanceId).run();
   state.broken = false;
   await (await LAB.get(instanceId)).restart();
   expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");

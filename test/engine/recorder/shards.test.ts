@@ -21,7 +21,7 @@ it("W07 one key through different recorders, as while their number changes: one 
     numbers.map((number) => recorderOf(withShards(number), id).record(attempt(id, `by ${number}`), { ...OUTCOME, output: `"${number}"` })),
   );
   expect(answers.filter(({ mine }) => mine)).toHaveLength(1);
-  const [row] = await rows<{ output: string }>("SELECT output FROM inbox WHERE instance_id = ?1", id);
+  const [row] = await rows<{ output: string }>("SELECT output FROM millrace_inbox WHERE instance_id = ?1", id);
   expect(answers.map(({ entry }) => entry?.output)).toEqual(numbers.map(() => row?.output));
 });
 
@@ -43,5 +43,5 @@ it("W25 two passes that each believe to be the first, in one group: one records,
   // One unit is under way, so that the next two gather.
   const answers = await Promise.all([recorder.standing(id), by("aaaaaaaa"), by("bbbbbbbb")]);
   expect(answers.slice(1).map((answer) => (answer as { mine: boolean }).mine)).toEqual([true, false]);
-  expect(await rows("SELECT step FROM inbox WHERE instance_id = ?1", id)).toEqual([{ step: "of aaaaaaaa" }]);
+  expect(await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1", id)).toEqual([{ step: "of aaaaaaaa" }]);
 });

@@ -31,7 +31,7 @@ describe("Trouble of the recorder", () => {
   it("W31 the end of a run that nobody could write down does not fail the run: the keeper asks the platform", async () => {
     let id = "";
     const finishes = d1Says("D1_ERROR: Exceeded maximum DB size.", ({ statement, params }) => {
-      return statement.includes("UPDATE instances SET status = r.value") && id !== "" && String(params[0]).includes(id);
+      return statement.includes("UPDATE millrace_instances SET status = r.value") && id !== "" && String(params[0]).includes(id);
     });
     const { instanceId } = await runLab(async ({ step, instanceId: own }) => {
       await step.commit("a", () => ({}));
@@ -49,7 +49,8 @@ describe("Trouble of the recorder", () => {
     let id = "";
     const finishes = d1Says(
       "D1_ERROR: D1 DB is overloaded. Requests queued for too long.",
-      ({ statement, params }) => statement.includes("UPDATE instances SET status = r.value") && id !== "" && String(params[0]).includes(id),
+      ({ statement, params }) =>
+        statement.includes("UPDATE millrace_instances SET status = r.value") && id !== "" && String(params[0]).includes(id),
       1,
     );
     const { instanceId } = await runLab(async ({ step, instanceId: own }) => {
@@ -78,7 +79,7 @@ describe("Trouble of the recorder", () => {
     const [first] = (await until(attempts, (tries) => tries?.[0]?.retryDelayMs != null)) ?? [];
     expect(first?.retryDelayMs).toBeGreaterThanOrEqual(3_600_000);
     await (await LAB.get(instanceId)).terminate();
-    await env.DB.prepare("UPDATE instances SET status = 'terminated', check_at = NULL WHERE id = ?1").bind(instanceId).run();
+    await env.DB.prepare("UPDATE millrace_instances SET status = 'terminated', check_at = NULL WHERE id = ?1").bind(instanceId).run();
   });
 
   it.each([
@@ -119,7 +120,7 @@ describe("Outputs", () => {
       await step.commit("last", () => (broken ? Promise.reject(upstreamRefused("Not yet.")) : {}), { retries: { limit: 0, delay: 10 } });
     });
     expect(await reaches(instanceId, "complete", "errored")).toBe("errored");
-    const inflate = `UPDATE inbox SET output = '"' || replace(hex(zeroblob(60000)), '0', 'x') || '"' WHERE instance_id = ?1`;
+    const inflate = `UPDATE millrace_inbox SET output = '"' || replace(hex(zeroblob(60000)), '0', 'x') || '"' WHERE instance_id = ?1`;
     await env.DB.prepare(inflate).bind(instanceId).run();
     broken = false;
     await platformReaches(instanceId, "errored");
@@ -131,7 +132,7 @@ describe("Outputs", () => {
     const key = (item: string) => ({ instanceId, step: "make", item, generation: 1 });
     const outputs = await Promise.all(items.map((item) => recorder.output(key(item))));
     expect(outputs.every((output) => output?.length === 120_002)).toBe(true);
-    await env.DB.prepare("DELETE FROM inbox WHERE instance_id = ?1").bind(instanceId).run();
+    await env.DB.prepare("DELETE FROM millrace_inbox WHERE instance_id = ?1").bind(instanceId).run();
   });
 
   it("W32 one of more than 4 MiB is not kept, and the error says what to do; a commit with it writes nothing", async () => {
@@ -142,6 +143,6 @@ describe("Outputs", () => {
       code: "output_too_large",
       message: expect.stringContaining("store it in the step and return where it is"),
     });
-    expect(await rows("SELECT 1 FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([]);
+    expect(await rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1", instanceId)).toEqual([]);
   });
 });

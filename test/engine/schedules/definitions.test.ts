@@ -90,7 +90,7 @@ describe("A schedule", () => {
     }
     expect(names).toEqual([...new Set(names)].sort());
     expect(names).toHaveLength(1000);
-    await env.DB.prepare("DELETE FROM schedules WHERE tenant_id = ?1").bind(caller.tenantId).run();
+    await env.DB.prepare("DELETE FROM millrace_schedules WHERE tenant_id = ?1").bind(caller.tenantId).run();
   });
 
   it("may be named by how often it is due", async () => {

@@ -43,7 +43,7 @@ const CHANGES = [
 const WRITES = [
   ["starts it", {}, ""],
   ["finds that it came too late", { cron: "30 3 1 1 *", late_seconds: 60 }, ""],
-  ["refuses it", {}, `UPDATE schedules SET payload = '{"brand":"NOT A NAME"}' WHERE tenant_id = ?1`],
+  ["refuses it", {}, `UPDATE millrace_schedules SET payload = '{"brand":"NOT A NAME"}' WHERE tenant_id = ?1`],
 ] as const;
 
 afterEach(() => void vi.restoreAllMocks());
@@ -213,6 +213,6 @@ describe("The last place of a tenant", () => {
     for (const answer of answers.filter(({ status }) => status === 409)) {
       expect(expectProblem(answer, 409, "invalid_transition").detail).toContain("1000 schedules");
     }
-    await env.DB.prepare("DELETE FROM schedules WHERE tenant_id = ?1").bind(caller.tenantId).run();
+    await env.DB.prepare("DELETE FROM millrace_schedules WHERE tenant_id = ?1").bind(caller.tenantId).run();
   });
 });

@@ -19,13 +19,13 @@ export async function scheduled(more: Json = {}) {
 
 /** Moves the next time into the past, as if nobody had been there since. */
 export async function dueSince(caller: Caller, at: number): Promise<void> {
-  await env.DB.prepare("UPDATE schedules SET next_at = ?1 WHERE tenant_id = ?2").bind(at, caller.tenantId).run();
+  await env.DB.prepare("UPDATE millrace_schedules SET next_at = ?1 WHERE tenant_id = ?2").bind(at, caller.tenantId).run();
 }
 
 /** So many schedules of a tenant, every hour. */
 export async function seedSchedules(caller: Caller, count: number, command: string): Promise<void> {
   await env.DB.prepare(
-    `INSERT INTO schedules (tenant_id, name, cron, time_zone, command, payload, late_ms, state, next_at, changed_at, changed_by)
+    `INSERT INTO millrace_schedules (tenant_id, name, cron, time_zone, command, payload, late_ms, state, next_at, changed_at, changed_by)
      WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?2 - 1)
      SELECT ?1, 's' || i, '0 * * * *', 'UTC', ?3, json_object('projection', 'facts', 'request', 'k' || i), 3600000, 'active', NULL, 0, 'ada' FROM n`,
   )

@@ -29,7 +29,9 @@ describe("A time that has come", () => {
     await seedSchedules(caller, 130, "projection.rebuild");
     await dueSince(caller, due);
     await platformCron();
-    const { results } = await env.DB.prepare("SELECT count(*) AS started FROM schedule_runs WHERE tenant_id = ?1 AND state = 'started'")
+    const { results } = await env.DB.prepare(
+      "SELECT count(*) AS started FROM millrace_schedule_runs WHERE tenant_id = ?1 AND state = 'started'",
+    )
       .bind(caller.tenantId)
       .all();
     expect(results).toEqual([{ started: 130 }]);
@@ -45,7 +47,7 @@ describe("A time that has come", () => {
     await dueSince(few, due);
     await platformCron();
     expect((await few.get("/v1/schedules/mine/runs")).body.items).toMatchObject([{ state: "started" }]);
-    await env.DB.prepare("DELETE FROM schedules WHERE tenant_id = ?1").bind(many.tenantId).run();
+    await env.DB.prepare("DELETE FROM millrace_schedules WHERE tenant_id = ?1").bind(many.tenantId).run();
   });
 
   it("runs again when the row says it is due again: the same time is the same command", async () => {
@@ -72,7 +74,9 @@ describe("A time that has come", () => {
 
   it("is stated as refused when its command is not valid any more, and the next one comes", async () => {
     const { caller, path, runs } = await scheduled();
-    await env.DB.prepare(`UPDATE schedules SET payload = '{"brand":"NOT A NAME"}' WHERE tenant_id = ?1`).bind(caller.tenantId).run();
+    await env.DB.prepare(`UPDATE millrace_schedules SET payload = '{"brand":"NOT A NAME"}' WHERE tenant_id = ?1`)
+      .bind(caller.tenantId)
+      .run();
     await dueSince(caller, thisHour());
     await platformCron();
     expect(await runs()).toMatchObject([{ state: "refused", instance_id: null, reason: expect.stringContaining("payload.brand") }]);
@@ -184,7 +188,7 @@ describe("A paused schedule", () => {
     const { caller, path, runs } = await scheduled();
     await caller.post(`${path}/pause`, { reason: "holidays" });
     const first = thisHour() - 2 * HOUR_MS;
-    await env.DB.prepare("UPDATE schedules SET changed_at = ?1 WHERE tenant_id = ?2")
+    await env.DB.prepare("UPDATE millrace_schedules SET changed_at = ?1 WHERE tenant_id = ?2")
       .bind(first - 1, caller.tenantId)
       .run();
     const { detail } = expectProblem(await caller.post(`${path}/pause`, { reason }), 409, "invalid_transition");
@@ -200,7 +204,7 @@ describe("A paused schedule", () => {
     expect(paused.body).toMatchObject({ state: "paused", next_at: null, changed_by: "ada" });
     expectProblem(await caller.post(`${path}/pause`, { reason }), 409, "invalid_transition");
     await platformCron();
-    await env.DB.prepare("UPDATE schedules SET changed_at = ?1 WHERE tenant_id = ?2")
+    await env.DB.prepare("UPDATE millrace_schedules SET changed_at = ?1 WHERE tenant_id = ?2")
       .bind(thisHour() - 2 * HOUR_MS - 1, caller.tenantId)
       .run();
 

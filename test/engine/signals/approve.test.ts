@@ -76,16 +76,16 @@ describe("A question to a person", () => {
 
   it("I1 however often a refused answer is given again, the keeper looks at its run no later", async () => {
     const { instanceId, id } = await asking();
-    const dueAt = async () => (await rows<{ due_at: number }>("SELECT due_at FROM approvals WHERE id = ?1", id))[0]?.due_at;
+    const dueAt = async () => (await rows<{ due_at: number }>("SELECT due_at FROM millrace_approvals WHERE id = ?1", id))[0]?.due_at;
     const asked = await dueAt();
     const soon = Date.now() + 3000;
     await env.DB.batch([
-      env.DB.prepare("UPDATE approvals SET due_at = 0 WHERE id = ?1").bind(id),
-      env.DB.prepare("UPDATE instances SET check_at = ?1 WHERE id = ?2").bind(soon, instanceId),
+      env.DB.prepare("UPDATE millrace_approvals SET due_at = 0 WHERE id = ?1").bind(id),
+      env.DB.prepare("UPDATE millrace_instances SET check_at = ?1 WHERE id = ?2").bind(soon, instanceId),
     ]);
     await expect(decideApproval(probeEnv, operator, id, "approve", "again")).rejects.toMatchObject({ code: "invalid_transition" });
-    expect(await rows("SELECT check_at FROM instances WHERE id = ?1", instanceId)).toEqual([{ check_at: soon }]);
-    await rows("UPDATE approvals SET due_at = ?1 WHERE id = ?2", asked, id);
+    expect(await rows("SELECT check_at FROM millrace_instances WHERE id = ?1", instanceId)).toEqual([{ check_at: soon }]);
+    await rows("UPDATE millrace_approvals SET due_at = ?1 WHERE id = ?2", asked, id);
     await decideApproval(probeEnv, operator, id, "approve", "in time");
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
@@ -155,7 +155,9 @@ describe("A question to a person", () => {
     const { name, instanceId, id } = await asking();
     // As if the platform had not come to the wait yet: it is restarted, and the answer is there before it asks again.
     const instance = await probeEnv.PROBE.get(instanceId);
-    await env.DB.prepare("UPDATE approvals SET state = 'approved', decided_by = 'tess', reason = 'early', decided_at = 1 WHERE id = ?1")
+    await env.DB.prepare(
+      "UPDATE millrace_approvals SET state = 'approved', decided_by = 'tess', reason = 'early', decided_at = 1 WHERE id = ?1",
+    )
       .bind(id)
       .run();
     await instance.restart();
@@ -185,7 +187,7 @@ describe("A question to a person", () => {
   it("W16 answered while its run was errored: the retry of another branch tells the answer", async () => {
     const { instanceId, mend } = await parkedBesideFailure(
       (step) => step.approve("ask", { question: "May it?", timeout: "1 hour" }),
-      async (id) => (await rows("SELECT 1 FROM approvals WHERE instance_id = ?1", id)).length > 0,
+      async (id) => (await rows("SELECT 1 FROM millrace_approvals WHERE instance_id = ?1", id)).length > 0,
     );
     const [question] = await questions(instanceId);
     await decideApproval(probeEnv, operator, question?.id ?? "", "approve", "yes");
@@ -240,7 +242,7 @@ describe("A question to a person", () => {
         { do: "wait", name: "wait", subject: name },
       ],
     ]);
-    const waits = () => rows("SELECT name FROM waits WHERE instance_id = ?1", instanceId);
+    const waits = () => rows("SELECT name FROM millrace_waits WHERE instance_id = ?1", instanceId);
     await until(waits, (found) => found.length > 0);
     const [question] = await questions(instanceId);
     await decideApproval(probeEnv, operator, question?.id ?? "", "approve", "yes");
@@ -255,8 +257,8 @@ it("Questions leave with their instance", async () => {
   const young = await asking();
   await decideApproval(probeEnv, operator, old.id, "approve", "yes");
   expect(await reaches(old.instanceId, "complete")).toBe("complete");
-  await env.DB.prepare("UPDATE instances SET updated_at = 1, accepted_at = 1 WHERE id = ?1").bind(old.instanceId).run();
-  await env.DB.prepare("UPDATE actions SET applied_at = 1 WHERE instance_id = ?1").bind(old.instanceId).run();
+  await env.DB.prepare("UPDATE millrace_instances SET updated_at = 1, accepted_at = 1 WHERE id = ?1").bind(old.instanceId).run();
+  await env.DB.prepare("UPDATE millrace_actions SET applied_at = 1 WHERE instance_id = ?1").bind(old.instanceId).run();
   await retentionPass();
   expect((await listApprovals(probeEnv, operator, { instance: old.instanceId })).items).toEqual([]);
   expect((await listApprovals(probeEnv, operator, { instance: young.instanceId })).items).toHaveLength(1);

@@ -26,4 +26,4 @@ export async function outputs(instanceId: string): Promise<unknown[]> {
 }
 
 export const audited = (instanceId: string) =>
-  rows("SELECT actor, verb, reason, result FROM actions WHERE instance_id = ?1 ORDER BY result", instanceId);
+  rows("SELECT actor, verb, reason, result FROM millrace_actions WHERE instance_id = ?1 ORDER BY result", instanceId);

@@ -29,7 +29,7 @@ describe("A question that nobody answers in time", () => {
 
   it("is not answered between its due time and the settling either", async () => {
     const { instanceId, id } = await asking();
-    await env.DB.prepare("UPDATE approvals SET due_at = 1 WHERE id = ?1").bind(id).run();
+    await env.DB.prepare("UPDATE millrace_approvals SET due_at = 1 WHERE id = ?1").bind(id).run();
     await expect(decideApproval(probeEnv, operator, id, "approve", "late")).rejects.toMatchObject({
       code: "invalid_transition",
       detail: { from: "overdue", to: "approved" },
@@ -54,8 +54,8 @@ describe("What cannot be asked", () => {
   it("is refused before anybody is asked: a question that is none", async () => {
     const { instanceId } = await start(fresh(), [{ do: "approve", name: "ask", subject: "x".repeat(500), ...LONG }]);
     expect(await reaches(instanceId, "errored", "waiting")).toBe("errored");
-    const [row] = await rows<{ error: string }>("SELECT error FROM instances WHERE id = ?1", instanceId);
+    const [row] = await rows<{ error: string }>("SELECT error FROM millrace_instances WHERE id = ?1", instanceId);
     expect(JSON.parse(row?.error ?? "null")).toMatchObject({ step: "ask", code: "invalid_payload", attempts: 1 });
-    expect(await rows("SELECT id FROM approvals WHERE instance_id = ?1", instanceId)).toEqual([]);
+    expect(await rows("SELECT id FROM millrace_approvals WHERE instance_id = ?1", instanceId)).toEqual([]);
   });
 });

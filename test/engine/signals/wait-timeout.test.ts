@@ -29,7 +29,7 @@ async function await14Days(before: (instanceId: string, order: string) => Promis
 it("a wait whose time is over is caught by its code: what the business wants then is done", async () => {
   const { instanceId, status, overdue } = await await14Days((id, order) =>
     probeEnv.DB.prepare(
-      `INSERT INTO waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at, asked_at, over_at)
+      `INSERT INTO millrace_waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at, asked_at, over_at)
        VALUES (?1, 'wait for payment', 'lab', 'acme', 'order.paid', ?2, 'signal-none', 0, 0, 1) ON CONFLICT DO NOTHING`,
     )
       .bind(id, order)

@@ -52,7 +52,7 @@ describe("A timer of the platform's that is early by the database's clock", () =
       (items) => items.length === 1,
     );
     // By the database there is an hour left when the platform's timer fires.
-    await probeEnv.DB.prepare("UPDATE approvals SET due_at = due_at + 3600000 WHERE instance_id = ?1").bind(instanceId).run();
+    await probeEnv.DB.prepare("UPDATE millrace_approvals SET due_at = due_at + 3600000 WHERE instance_id = ?1").bind(instanceId).run();
     await timeWasUp(instanceId);
     expect(await statusOf(instanceId)).toBe("waiting");
     await decideApproval(probeEnv, operator, question?.id ?? "", "approve", "yes");
@@ -64,7 +64,7 @@ describe("A timer of the platform's that is early by the database's clock", () =
     const heard: string[] = [];
     const { instanceId, name } = await runLab(async ({ step, payload }) => void heard.push(await hear(step, "answer", payload.name, 300)));
     await openWaits(instanceId, 1);
-    await probeEnv.DB.prepare("UPDATE waits SET since_at = since_at + 3600000 WHERE instance_id = ?1").bind(instanceId).run();
+    await probeEnv.DB.prepare("UPDATE millrace_waits SET since_at = since_at + 3600000 WHERE instance_id = ?1").bind(instanceId).run();
     await timeWasUp(instanceId);
     await deliver("probe-events", [say(name, "yes")]);
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");

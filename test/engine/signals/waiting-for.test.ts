@@ -19,9 +19,12 @@ it("an instance says what it waits for, in the words of its code, until each has
   const [event, question] = (await shown()).waitingFor;
   expect(event).toMatchObject({ step: "wait for word", eventType: "probe.signal", subject: name, approvalId: null });
   expect(question).toMatchObject({ step: "approve refund", eventType: null, subject: null });
-  const [approval] = await rows<{ id: string; due_at: number }>("SELECT id, due_at FROM approvals WHERE instance_id = ?1", instanceId);
+  const [approval] = await rows<{ id: string; due_at: number }>(
+    "SELECT id, due_at FROM millrace_approvals WHERE instance_id = ?1",
+    instanceId,
+  );
   expect(question).toMatchObject({ approvalId: approval?.id, until: approval?.due_at });
-  const [wait] = await rows<{ since_at: number }>("SELECT since_at FROM waits WHERE instance_id = ?1", instanceId);
+  const [wait] = await rows<{ since_at: number }>("SELECT since_at FROM millrace_waits WHERE instance_id = ?1", instanceId);
   expect(event?.until).toBe(Number(wait?.since_at) + DAY_MS);
   const listed = await listInstances(probeEnv, operator, { status: "waiting", limit: 200 });
   expect(listed.items.find(({ id }) => id === instanceId)?.waitingFor).toEqual([event, question]);

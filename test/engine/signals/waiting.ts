@@ -15,6 +15,6 @@ export const hear = (step: Steps, name: string, about: string, timeout = 60_000)
 /** Until a run has so many waits that wait. */
 export const openWaits = (id: string, count: number) =>
   until(
-    () => rows("SELECT name FROM waits WHERE instance_id = ?1 AND signal_id IS NULL AND over_at IS NULL", id),
+    () => rows("SELECT name FROM millrace_waits WHERE instance_id = ?1 AND signal_id IS NULL AND over_at IS NULL", id),
     (found) => found.length === count,
   );

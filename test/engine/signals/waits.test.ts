@@ -15,7 +15,7 @@ describe("A run that waits", () => {
       heard.push(await hear(step, "second", payload.name));
     });
     await until(
-      () => rows("SELECT 1 FROM waits WHERE instance_id = ?1 AND name = 'second'", instanceId),
+      () => rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1 AND name = 'second'", instanceId),
       (found) => found.length === 1,
     );
     await deliver("probe-events", [say(name, "yes")]);
@@ -112,7 +112,7 @@ describe("A run that waits", () => {
     heard = "";
     expect(await restartLab(instanceId)).toBe("complete");
     expect(heard).toBe("in time");
-    expect(await rows("SELECT step FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([{ step: "go on" }]);
+    expect(await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1", instanceId)).toEqual([{ step: "go on" }]);
   });
 
   it("W26 an event that comes when the time is over is no answer, though the run has not noticed; an operator's retry waits anew and takes it", async () => {
@@ -138,7 +138,7 @@ describe("A run that waits", () => {
       ]),
     );
     await until(
-      () => rows("SELECT 1 FROM inbox WHERE instance_id = ?1", instanceId),
+      () => rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1", instanceId),
       (found) => found.length === 1,
     );
     expect(await statusOf(instanceId)).toBe("running");
@@ -147,7 +147,7 @@ describe("A run that waits", () => {
     await keeperRound();
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(heard).toEqual(["yes"]);
-    expect(await rows("SELECT told_at IS NOT NULL AS told FROM waits WHERE instance_id = ?1", instanceId)).toEqual([{ told: 1 }]);
+    expect(await rows("SELECT told_at IS NOT NULL AS told FROM millrace_waits WHERE instance_id = ?1", instanceId)).toEqual([{ told: 1 }]);
   });
 
   it("W28 the keeper's telling is lost too: it tells once more, and those who heard are not told again", async () => {
@@ -176,26 +176,26 @@ describe("A run that waits", () => {
   it("W28 an event that came while the run was errored, and was told into the void: the retry of another branch tells it again", async () => {
     const { instanceId, name, mend } = await parkedBesideFailure(
       (step, about) => hear(step, "answer", about),
-      async (id) => (await rows("SELECT 1 FROM waits WHERE instance_id = ?1", id)).length > 0,
+      async (id) => (await rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1", id)).length > 0,
     );
     await deliver("probe-events", [say(name, "yes")]);
-    await probeEnv.DB.prepare("UPDATE waits SET told_at = 1 WHERE instance_id = ?1").bind(instanceId).run();
+    await probeEnv.DB.prepare("UPDATE millrace_waits SET told_at = 1 WHERE instance_id = ?1").bind(instanceId).run();
     mend();
     await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
     expect(await outputOf(instanceId)).toBe("yes");
-    expect(await rows("SELECT told_at > 1 AS told FROM waits WHERE instance_id = ?1", instanceId)).toEqual([{ told: 1 }]);
+    expect(await rows("SELECT told_at > 1 AS told FROM millrace_waits WHERE instance_id = ?1", instanceId)).toEqual([{ told: 1 }]);
   });
 
   it("W28 a retry dies between its restart and the telling: the keeper tells", async () => {
     const { instanceId, name, mend } = await parkedBesideFailure(
       (step, about) => hear(step, "answer", about),
-      async (id) => (await rows("SELECT 1 FROM waits WHERE instance_id = ?1", id)).length > 0,
+      async (id) => (await rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1", id)).length > 0,
     );
     await deliver("probe-events", [say(name, "yes")]);
     mend();
     dieAt("restarted, not told");
     await expect(retryInstance(probeEnv, operator, instanceId, { reason: "mended" })).rejects.toThrow("Died");
-    await probeEnv.DB.prepare("UPDATE actions SET lease_until = 0 WHERE instance_id = ?1").bind(instanceId).run();
+    await probeEnv.DB.prepare("UPDATE millrace_actions SET lease_until = 0 WHERE instance_id = ?1").bind(instanceId).run();
     await keeperRound();
     expect(await outputOf(instanceId)).toBe("yes");
   });
@@ -203,7 +203,7 @@ describe("A run that waits", () => {
   it("W28 an event that comes between the promise of a retry and its restart is told behind the restart, not before", async () => {
     const { instanceId, name, mend } = await parkedBesideFailure(
       (step, about) => hear(step, "answer", about),
-      async (id) => (await rows("SELECT 1 FROM waits WHERE instance_id = ?1", id)).length > 0,
+      async (id) => (await rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1", id)).length > 0,
     );
     mend();
     dieAt("retry promised, not applied");
@@ -238,7 +238,7 @@ describe("A run that waits", () => {
     await deliver("probe-events", [theirs("before")]);
     await deliver("probe-events", [say(`${name}/ours`, "go on")]);
     await until(
-      () => rows("SELECT 1 FROM waits WHERE instance_id = ?1", instanceId),
+      () => rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1", instanceId),
       (found) => found.length === 2,
     );
     await deliver("probe-events", [theirs("now")]);

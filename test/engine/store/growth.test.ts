@@ -18,13 +18,13 @@ async function bytesPerRow(insert: string, ...params: unknown[]): Promise<number
 }
 
 const HASH = "lower(hex(randomblob(16)))";
-const TOMBSTONE = `${COUNTED} INSERT INTO tombstones (id, fingerprint, pruned_day)`;
-const STATED = `${COUNTED} INSERT INTO stated_events (id, fingerprint, said, stated_at)`;
-const RUN = `${COUNTED} INSERT INTO instances
+const TOMBSTONE = `${COUNTED} INSERT INTO millrace_tombstones (id, fingerprint, pruned_day)`;
+const STATED = `${COUNTED} INSERT INTO millrace_stated_events (id, fingerprint, said, stated_at)`;
+const RUN = `${COUNTED} INSERT INTO millrace_instances
   (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)`;
-const ENTRY = `${COUNTED} INSERT INTO inbox (instance_id, step, position, class, state, epoch, token, output, updated_at)`;
-const EMITTED = `${COUNTED} INSERT INTO inbox (instance_id, step, position, class, state, epoch, token, output, messages, updated_at)`;
-const SIGNAL = `${COUNTED} INSERT INTO signals (id, tenant_id, type, subject, envelope, received_at)`;
+const ENTRY = `${COUNTED} INSERT INTO millrace_inbox (instance_id, step, position, class, state, epoch, token, output, updated_at)`;
+const EMITTED = `${COUNTED} INSERT INTO millrace_inbox (instance_id, step, position, class, state, epoch, token, output, messages, updated_at)`;
+const SIGNAL = `${COUNTED} INSERT INTO millrace_signals (id, tenant_id, type, subject, envelope, received_at)`;
 const COLUMNS: Record<string, string> = {
   [TOMBSTONE]: "randomblob(16), randomblob(32), ?1",
   [STATED]: "randomblob(16), randomblob(32), randomblob(16), ?1",
@@ -48,10 +48,10 @@ it("says what a million runs leave behind, in bytes; what stays longest is small
   expect(bytes.tombstone).toBeLessThan(100);
   expect(bytes.stated_event).toBeLessThan(120);
   await env.DB.batch([
-    env.DB.prepare("DELETE FROM instances WHERE tenant_id = ?1").bind(mark),
-    env.DB.prepare("DELETE FROM inbox WHERE step = ?1").bind(mark),
-    env.DB.prepare("DELETE FROM signals WHERE tenant_id = ?1").bind(mark),
-    env.DB.prepare("DELETE FROM tombstones WHERE pruned_day = 1"),
-    env.DB.prepare("DELETE FROM stated_events WHERE stated_at = 1767225600001"),
+    env.DB.prepare("DELETE FROM millrace_instances WHERE tenant_id = ?1").bind(mark),
+    env.DB.prepare("DELETE FROM millrace_inbox WHERE step = ?1").bind(mark),
+    env.DB.prepare("DELETE FROM millrace_signals WHERE tenant_id = ?1").bind(mark),
+    env.DB.prepare("DELETE FROM millrace_tombstones WHERE pruned_day = 1"),
+    env.DB.prepare("DELETE FROM millrace_stated_events WHERE stated_at = 1767225600001"),
   ]);
 });

@@ -5,7 +5,7 @@ import { fresh, reaches, rows } from "../harness.ts";
 import { runLab } from "../lab.ts";
 
 const errorOf = async (id: string) =>
-  JSON.parse((await rows<{ error: string }>("SELECT error FROM instances WHERE id = ?1", id))[0]?.error ?? "{}");
+  JSON.parse((await rows<{ error: string }>("SELECT error FROM millrace_instances WHERE id = ?1", id))[0]?.error ?? "{}");
 
 const SAID = 'The database has no table "loyality". Is it spelt so, and is the migration applied that makes it? Then retry the instance.';
 

@@ -98,7 +98,7 @@ it("120 values among the statements of a request are refused where it is asked f
   const name = fresh("many");
   const asked = enqueue(probeEnv, app, { tenantId: "acme", source: "test" }, [{ type: "lab.requested", payload: { name } }], [insert(60)]);
   await expect(asked).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("has 120 values") });
-  expect(await rows("SELECT id FROM instances WHERE envelope->>'subject' = ?1", name)).toEqual([]);
+  expect(await rows("SELECT id FROM millrace_instances WHERE envelope->>'subject' = ?1", name)).toEqual([]);
 });
 
 it.each(["not authorized", "datatype mismatch", "no tables specified"])("an upstream's error %s is tried again as ever", async (said) => {

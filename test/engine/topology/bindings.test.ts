@@ -63,7 +63,7 @@ it.each(BINDINGS)(
     ]);
     expect(await stateEvents(env, app, by, [{ type: "probe.signal", payload: { name }, idempotencyKey: name }])).toMatchObject([refused]);
     await expect(startDue(env, app)).rejects.toMatchObject(refused);
-    expect(await rows("SELECT id FROM instances WHERE idempotency_key = ?1", name)).toEqual([]);
+    expect(await rows("SELECT id FROM millrace_instances WHERE idempotency_key = ?1", name)).toEqual([]);
   },
 );
 

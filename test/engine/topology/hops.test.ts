@@ -10,12 +10,12 @@ import { deliver, event, fresh, probeEnv, rows, until } from "../harness.ts";
 
 const lettersAbout = (name: string) =>
   rows<{ id: string; reason: string; error: string; message_type: string; state: string; body: string }>(
-    "SELECT id, reason, error, message_type, state, body FROM dead_letters WHERE body LIKE ?1 ORDER BY first_at",
+    "SELECT id, reason, error, message_type, state, body FROM millrace_dead_letters WHERE body LIKE ?1 ORDER BY first_at",
     `%"${name}"%`,
   );
 const instancesOf = (names: readonly string[]) =>
   rows<{ idempotency_key: string }>(
-    "SELECT idempotency_key FROM instances WHERE idempotency_key IN (SELECT value FROM json_each(?1))",
+    "SELECT idempotency_key FROM millrace_instances WHERE idempotency_key IN (SELECT value FROM json_each(?1))",
     JSON.stringify(names),
   );
 const operator = { tenantId: "acme", actor: "tess", scopes: SCOPES } as never;
@@ -37,7 +37,7 @@ it("a circle goes round three times and is then a dead letter that names its way
       "It goes in a circle: let it end by itself, or say in the catalog how far it may go; then replay this.",
   });
   expect(await instancesOf(names)).toHaveLength(4);
-  expect(await rows("SELECT id FROM outbox WHERE body LIKE ?1", `%"${fourth}"%`)).toEqual([]);
+  expect(await rows("SELECT id FROM millrace_outbox WHERE body LIKE ?1", `%"${fourth}"%`)).toEqual([]);
 
   expect(await replayDeadLetter(probeEnv, app, operator, letter?.id ?? "", { reason: "it may" })).toMatchObject({ sent: true });
   expect(
@@ -68,8 +68,8 @@ it.each([
   expect(await lettersAbout(far)).toMatchObject([
     { reason: "too_many_hops", error: expect.stringContaining(`run-1 → run-2 → run-3 → run-4 → ${workflow}. Make the chain shorter`) },
   ]);
-  expect(await rows("SELECT id FROM instances WHERE subject = ?1", far)).toEqual([]);
-  expect((await rows("SELECT id FROM instances WHERE subject = ?1", near)).length).toBeGreaterThan(0);
+  expect(await rows("SELECT id FROM millrace_instances WHERE subject = ?1", far)).toEqual([]);
+  expect((await rows("SELECT id FROM millrace_instances WHERE subject = ?1", near)).length).toBeGreaterThan(0);
 });
 
 it("a catalog says how long its own chains are, and nothing that is no number of them", async () => {

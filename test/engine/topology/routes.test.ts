@@ -30,7 +30,7 @@ describe("project", () => {
     const trips = await roundTrips(async () => expect(await deliver("probe-events", events)).toEqual({ acked: 20, retried: 0 }));
     expect(trips).toHaveLength(1);
     expect(trips[0]?.filter((statement) => statement.includes("INTO probe_rows"))).toHaveLength(1);
-    expect(trips[0]?.some((statement) => statement.includes("DELETE FROM outbox"))).toBe(true);
+    expect(trips[0]?.some((statement) => statement.includes("DELETE FROM millrace_outbox"))).toBe(true);
     for (const [index, name] of names.entries()) expect(await kept("project", name)).toEqual([{ id: events[index]?.idempotency_key }]);
   });
 
@@ -50,7 +50,7 @@ describe("call", () => {
     routing.failing.add(names[1]);
     expect(await deliver("probe-events", events)).toEqual({ acked: 2, retried: 1 });
     expect(await Promise.all(names.map(async (name) => (await kept("project", name)).length))).toEqual([1, 0, 1]);
-    expect(await rows("SELECT id FROM instances WHERE subject = ?1", names[1])).toEqual([]);
+    expect(await rows("SELECT id FROM millrace_instances WHERE subject = ?1", names[1])).toEqual([]);
     expect(events.map(confirmed)).toEqual([1, 0, 1]);
 
     routing.failing.delete(names[1]);
@@ -71,13 +71,13 @@ describe("sendEach", () => {
     const message = routed(name, { parts });
     const keys = [...new Set(parts)].map((part) => ({ idempotency_key: `${name}/${part}` }));
     for (let time = 1; time <= 3; time++) expect(await deliver("probe-events", [message, message])).toEqual({ acked: 2, retried: 0 });
-    expect(await rows("SELECT idempotency_key FROM instances WHERE subject = ?1 ORDER BY idempotency_key", name)).toEqual(keys);
+    expect(await rows("SELECT idempotency_key FROM millrace_instances WHERE subject = ?1 ORDER BY idempotency_key", name)).toEqual(keys);
     const done = await until(
       () => kept("command", name),
       (found) => found.length >= keys.length,
     );
     expect(done).toHaveLength(keys.length);
-    expect(await rows("SELECT reason FROM dead_letters WHERE idempotency_key LIKE ?1", `${name}/%`)).toEqual([]);
+    expect(await rows("SELECT reason FROM millrace_dead_letters WHERE idempotency_key LIKE ?1", `${name}/%`)).toEqual([]);
   });
 });
 
@@ -88,7 +88,7 @@ it("a command that follows from an event says what caused it in whole characters
     acked: 1,
     retried: 0,
   });
-  expect(await rows("SELECT causation_id FROM instances WHERE subject = ?1", name)).toEqual([{ causation_id: key }]);
+  expect(await rows("SELECT causation_id FROM millrace_instances WHERE subject = ?1", name)).toEqual([{ causation_id: key }]);
   expect(
     await until(
       () => kept("command", name),
@@ -132,7 +132,7 @@ describe("onConfirmed", () => {
     const [good, bad, ours] = [keptBySender(fresh()), { ...keptBySender(fresh()), payload_inline: { name: 7 } }, routed(fresh())];
     expect(await deliver("probe-events", [good, bad, ours, "not an envelope"])).toEqual({ acked: 4, retried: 0 });
     expect([confirmed(good), confirmed(bad), confirmed(ours)]).toEqual([1, 1, 0]);
-    expect(await rows("SELECT reason FROM dead_letters WHERE idempotency_key = ?1", bad.idempotency_key)).toEqual([
+    expect(await rows("SELECT reason FROM millrace_dead_letters WHERE idempotency_key = ?1", bad.idempotency_key)).toEqual([
       { reason: "invalid_payload" },
     ]);
   });
@@ -158,7 +158,7 @@ describe("onConfirmed", () => {
     await expect(confirmToSenders(app.hooks, env, [message])).resolves.toBeUndefined();
     routing.confirmFails = false;
     expect(await kept("project", name)).toHaveLength(1);
-    expect(await rows("SELECT reason FROM dead_letters WHERE idempotency_key = ?1", exhausted.idempotency_key)).toEqual([
+    expect(await rows("SELECT reason FROM millrace_dead_letters WHERE idempotency_key = ?1", exhausted.idempotency_key)).toEqual([
       { reason: "exhausted" },
     ]);
     expect(confirmed(message)).toBe(0);

@@ -24,7 +24,7 @@ const told = (tenant_id: string, name: string) => ({
 });
 const lettersAbout = (name: string) =>
   rows<{ id: string; queue: string; state: string }>(
-    "SELECT id, queue, state FROM dead_letters WHERE body LIKE ?1 ORDER BY first_at",
+    "SELECT id, queue, state FROM millrace_dead_letters WHERE body LIKE ?1 ORDER BY first_at",
     `%"${name}"%`,
   );
 
@@ -54,7 +54,7 @@ describe("A queue that stands for several", () => {
       (found) => found.length > 0,
     );
     expect(letters).toMatchObject([{ queue: `shared-events${end}` }]);
-    expect(await rows("SELECT DISTINCT queue FROM instances WHERE idempotency_key IN (?1, ?2)", first, second)).toEqual([
+    expect(await rows("SELECT DISTINCT queue FROM millrace_instances WHERE idempotency_key IN (?1, ?2)", first, second)).toEqual([
       { queue: `shared-commands${end}` },
     ]);
   });

@@ -34,7 +34,7 @@ it("a command whose workflow is not bound is refused, with the line to add, and 
       '"Runs": {"type": "workflow", "name": "<the Worker\'s name>-runs"}. ' +
       'For a class of the workflow alone, add this line to "workflows": {"binding": "NEVER_BOUND", "name": "never-bound", "class_name": "NeverBound"}',
   });
-  expect(await rows("SELECT id FROM instances WHERE workflow = 'never-bound'")).toEqual([]);
+  expect(await rows("SELECT id FROM millrace_instances WHERE workflow = 'never-bound'")).toEqual([]);
 });
 
 it("a command whose queue is not bound is refused likewise", async () => {
@@ -199,5 +199,5 @@ it.each([
     items.map((items) => ({ type: "probe.items", payload: { items }, delaySeconds: 600 })),
   );
   expect(answers).toMatchObject([{ replayed: false }, { code }, { replayed: false }]);
-  await probeEnv.DB.prepare("DELETE FROM instances WHERE message_type = 'probe.items'").run();
+  await probeEnv.DB.prepare("DELETE FROM millrace_instances WHERE message_type = 'probe.items'").run();
 });

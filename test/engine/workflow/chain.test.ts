@@ -14,7 +14,7 @@ describe("A guarded run", () => {
     ]);
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     for (const step of ["charge", "ship", "mail", "put"]) expect(await happened(`${name}/${step}`)).toHaveLength(1);
-    expect(await rows("SELECT step, state, epoch FROM inbox WHERE instance_id = ?1 ORDER BY position", instanceId)).toEqual([
+    expect(await rows("SELECT step, state, epoch FROM millrace_inbox WHERE instance_id = ?1 ORDER BY position", instanceId)).toEqual([
       { step: "charge", state: "done", epoch: 1 },
       { step: "ship", state: "done", epoch: 1 },
       { step: "mail", state: "done", epoch: 1 },

@@ -28,7 +28,7 @@ async function struckRun(code: (call: LabCall) => Promise<unknown>, ...plan: Str
 }
 
 const timesRestarted = async (id: string) =>
-  (await rows<{ broken_off: string | null }>("SELECT broken_off FROM instances WHERE id = ?1", id))[0]?.broken_off;
+  (await rows<{ broken_off: string | null }>("SELECT broken_off FROM millrace_instances WHERE id = ?1", id))[0]?.broken_off;
 
 describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
   beforeEach(() => {
@@ -73,7 +73,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
       reset({ call: "do", step: "look", says }),
     );
     expect([status, await timesRestarted(instanceId)]).toEqual(["complete", null]);
-    expect(await rows("SELECT step FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([{ step: "instead" }]);
+    expect(await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1", instanceId)).toEqual([{ step: "instead" }]);
   });
 
   it.each([
@@ -88,7 +88,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
       reset({ call, when, says: new Error("A word that is new.") }),
     );
     expect([status, strikes]).toEqual(["complete", 1]);
-    expect(await rows("SELECT step FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([]);
+    expect(await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1", instanceId)).toEqual([]);
   });
 
   it("W34 behind a last attempt that failed, an unknown text is that failure, and a reset is not", async () => {
@@ -149,7 +149,7 @@ it("W34 12 restarts in vain end the run with the platform's last error and witho
   strike(name, reset({ call: "do", step: "look" }));
   await retryInstance(probeEnv, operator, instanceId, { reason: "the platform works again" });
   expect(await afterRounds([instanceId])).toEqual(["complete"]);
-  expect([await timesRestarted(instanceId), await rows("SELECT step FROM inbox WHERE instance_id = ?1", instanceId)]).toEqual([
+  expect([await timesRestarted(instanceId), await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1", instanceId)]).toEqual([
     "[2,1]",
     [],
   ]);
@@ -176,7 +176,7 @@ it("W34 the keeper comes soon to a run that it had left asleep for a day", async
     () => statusOf(instanceId),
     (status) => status === "waiting",
   );
-  await probeEnv.DB.prepare("UPDATE instances SET check_at = check_at + 86400000 WHERE id = ?1").bind(instanceId).run();
+  await probeEnv.DB.prepare("UPDATE millrace_instances SET check_at = check_at + 86400000 WHERE id = ?1").bind(instanceId).run();
   expect(
     resetEngines(
       name,
@@ -186,7 +186,9 @@ it("W34 the keeper comes soon to a run that it had left asleep for a day", async
   ).toMatchObject({ runs: 1, waitForEvent: 1 });
   const dueIn = async () =>
     Number(
-      (await rows<{ due: number }>("SELECT check_at - unixepoch('subsec') * 1000 AS due FROM instances WHERE id = ?1", instanceId))[0]?.due,
+      (
+        await rows<{ due: number }>("SELECT check_at - unixepoch('subsec') * 1000 AS due FROM millrace_instances WHERE id = ?1", instanceId)
+      )[0]?.due,
     );
   expect(await until(dueIn, (ms) => ms < 60_000)).toBeLessThan(60_000);
   resetPrefixes.delete(name);

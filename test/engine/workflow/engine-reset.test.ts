@@ -58,7 +58,7 @@ async function struckCharges(steps: "platform" | "lean", plans: readonly (readon
   await Promise.all(
     runs.map(async ({ name, instanceId }) => {
       await until(
-        () => rows("SELECT 1 FROM waits WHERE instance_id = ?1", instanceId),
+        () => rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1", instanceId),
         (found) => found.length === 1 && (struck.get(name)?.length === 1 || strikes.get(name)?.[0]?.step === "ship"),
       );
       await deliver("probe-events", [say(name, "yes")]);

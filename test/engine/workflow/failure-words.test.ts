@@ -56,8 +56,8 @@ async function failing(fails: (step: Step, fail: () => never) => Promise<unknown
     }),
   );
   const status = await reaches(instanceId, "errored", "complete", "in_doubt");
-  const [row] = await rows<{ broken_off: string | null }>("SELECT broken_off FROM instances WHERE id = ?1", instanceId);
-  const instead = await rows("SELECT 1 FROM inbox WHERE instance_id = ?1 AND step = 'instead'", instanceId);
+  const [row] = await rows<{ broken_off: string | null }>("SELECT broken_off FROM millrace_instances WHERE id = ?1", instanceId);
+  const instead = await rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1 AND step = 'instead'", instanceId);
   return { tries, status, error: await errorOf(instanceId), brokenOff: row?.broken_off, instead: instead.length };
 }
 

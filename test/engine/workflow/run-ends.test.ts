@@ -104,17 +104,17 @@ describe("A doubt whose run is complete", () => {
   it("W17 is not run anyway, because nobody would: what happened can still be said", async () => {
     const { instanceId } = await runLab(async ({ step }) => void (await step.commit("act", () => ({}))));
     expect(await reaches(instanceId, "complete")).toBe("complete");
-    await probeEnv.DB.prepare("UPDATE inbox SET state = 'in_doubt' WHERE instance_id = ?1").bind(instanceId).run();
+    await probeEnv.DB.prepare("UPDATE millrace_inbox SET state = 'in_doubt' WHERE instance_id = ?1").bind(instanceId).run();
     const [{ key } = { key: "" }] = await effectsOf(probeEnv, operator, instanceId);
     await expect(resolveDoubt(probeEnv, operator, key, { verb: "retry_anyway" }, "why not")).rejects.toMatchObject({
       code: "invalid_transition",
       message: expect.stringContaining("its instance is complete"),
     });
     await resolveDoubt(probeEnv, operator, key, { verb: "reject" }, "it never arrived");
-    expect(await rows("SELECT state, generation FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([
+    expect(await rows("SELECT state, generation FROM millrace_inbox WHERE instance_id = ?1", instanceId)).toEqual([
       { state: "failed", generation: 1 },
     ]);
-    expect(await rows("SELECT verb, result FROM actions WHERE instance_id = ?1 ORDER BY at", instanceId)).toEqual([
+    expect(await rows("SELECT verb, result FROM millrace_actions WHERE instance_id = ?1 ORDER BY at", instanceId)).toEqual([
       { verb: "retry_anyway", result: "no_change" },
       { verb: "reject", result: "applied" },
     ]);
@@ -151,7 +151,9 @@ describe("The end of a run", () => {
         await step.read("goes on", () => held(() => !go));
       });
       await platformReaches(instanceId, "running");
-      await probeEnv.DB.prepare("UPDATE instances SET status = ?2, check_at = NULL WHERE id = ?1").bind(instanceId, believed).run();
+      await probeEnv.DB.prepare("UPDATE millrace_instances SET status = ?2, check_at = NULL WHERE id = ?1")
+        .bind(instanceId, believed)
+        .run();
       go = true;
       expect(await reaches(instanceId, "running")).toBe("running");
       go = false;

@@ -58,7 +58,7 @@ export async function afterRounds(
     await keeperRound();
     await meanwhile?.();
     const found = await rows<{ id: string; status: string }>(
-      "SELECT id, status FROM instances WHERE id IN (SELECT value FROM json_each(?1))",
+      "SELECT id, status FROM millrace_instances WHERE id IN (SELECT value FROM json_each(?1))",
       JSON.stringify(ids),
     );
     const byId = new Map(found.map(({ id, status }) => [id, status]));

@@ -79,7 +79,7 @@ it("W34 two deployments in turn, under runs of twenty shapes in both modes: no r
     // An attempt of a once effect that was cut off leaves a doubt. An operator looks at the upstream, and answers it.
     async meanwhile() {
       const open = await rows<{ instance_id: string; step: string }>(
-        "SELECT instance_id, step FROM inbox WHERE state = 'in_doubt' AND instance_id IN (SELECT value FROM json_each(?1))",
+        "SELECT instance_id, step FROM millrace_inbox WHERE state = 'in_doubt' AND instance_id IN (SELECT value FROM json_each(?1))",
         JSON.stringify(ids),
       );
       for (const { instance_id: id, step } of open) {

@@ -47,7 +47,7 @@ export const INTAKE = mutantsOf("intake", {
   },
   "a stream moves on from wherever it is": {
     file: "packages/millrace/src/store/sequences.ts",
-    find: "CASE WHEN sequences.last = excluded.before THEN excluded.last END",
+    find: "CASE WHEN millrace_sequences.last = excluded.before THEN excluded.last END",
     put: "excluded.last",
     killedBy: "test/engine/intake/order.test.ts",
   },
@@ -77,13 +77,13 @@ export const INTAKE = mutantsOf("intake", {
   },
   "an event from outside is answered for, and not in the outbox": {
     file: OUTBOX,
-    find: "FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM stated_events",
-    put: "FROM json_each(${rows}) WHERE false AND NOT EXISTS (SELECT 1 FROM stated_events",
+    find: "FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM millrace_stated_events",
+    put: "FROM json_each(${rows}) WHERE false AND NOT EXISTS (SELECT 1 FROM millrace_stated_events",
     killedBy: STATED_TEST,
   },
   "each repeat of an event from outside is sent": {
     file: OUTBOX,
-    find: "FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM stated_events WHERE stated_events.id = unhex(value->>'id'))",
+    find: "FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM millrace_stated_events WHERE millrace_stated_events.id = unhex(value->>'id'))",
     put: "FROM json_each(${rows}) WHERE true",
     killedBy: STATED_TEST,
   },

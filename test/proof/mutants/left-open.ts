@@ -15,7 +15,7 @@ export const LEFT_OPEN = mutantsOf("operators", {
   },
   "a run with nothing on record but what failed without one cannot be undone": {
     file: "packages/millrace/src/store/instances/undoable.ts",
-    find: "(instances.undo IS NULL AND",
+    find: "(millrace_instances.undo IS NULL AND",
     put: "(false AND",
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",
   },

@@ -14,7 +14,7 @@ export const MESSAGES = mutantsOf("messages", {
     file: RECORDER,
     find: "this.ctx.waitUntil(relay(this.env, outcome.messages));",
     put: `this.ctx.waitUntil(relay(this.env, outcome.messages).then(() =>
-      this.env.DB.batch(outcome.messages.map(({ id }) => this.env.DB.prepare("DELETE FROM outbox WHERE id = ?").bind(id)))));`,
+      this.env.DB.batch(outcome.messages.map(({ id }) => this.env.DB.prepare("DELETE FROM millrace_outbox WHERE id = ?").bind(id)))));`,
     killedBy: "random",
   },
   "a message that was taken is not confirmed": {

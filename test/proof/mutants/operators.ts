@@ -259,8 +259,8 @@ export const OPERATORS = mutantsOf("operators", {
   },
   "what is closed can be retried": {
     file: "packages/millrace/src/store/instances/stop.ts",
-    find: "UPDATE instances SET status = 'skipped', run = ${run + 1}",
-    put: "UPDATE instances SET status = 'terminated', run = ${run + 1}",
+    find: "UPDATE millrace_instances SET status = 'skipped', run = ${run + 1}",
+    put: "UPDATE millrace_instances SET status = 'terminated', run = ${run + 1}",
     killedBy: "test/proof/cases.test.ts",
   },
   "a signal that is sent again is another one": {

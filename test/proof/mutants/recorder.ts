@@ -9,21 +9,21 @@ const RUN = "packages/millrace/src/store/instances/run.ts";
 export const RECORDER = mutantsOf("recorder", {
   "an outcome is recorded over another": {
     file: OUTCOME,
-    find: "WHEN inbox.state IN ('claimed', 'confirmed', 'in_doubt') AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done'",
+    find: "WHEN millrace_inbox.state IN ('claimed', 'confirmed', 'in_doubt') AND millrace_inbox.token = excluded.token\n        AND millrace_inbox.epoch = excluded.epoch THEN 'done'",
     put: "WHEN true THEN 'done'",
     // Random programs rarely meet just this write made twice, and a sample of the single faults seldom does.
     killedBy: "test/proof/cases.test.ts",
   },
   "an outcome is recorded whatever its token": {
     file: OUTCOME,
-    find: " AND inbox.token = excluded.token",
+    find: " AND millrace_inbox.token = excluded.token",
     put: "",
     killedBy: "test/engine/guard/guard.test.ts",
     masked: "an outcome is recorded whatever its epoch",
   },
   "an outcome is recorded whatever its epoch": {
     file: OUTCOME,
-    find: " AND inbox.epoch = excluded.epoch THEN",
+    find: " AND millrace_inbox.epoch = excluded.epoch THEN",
     put: " THEN",
     killedBy: "test/engine/guard/guard.test.ts",
     masked: "an outcome is recorded whatever its token",
@@ -63,7 +63,7 @@ export const RECORDER = mutantsOf("recorder", {
   },
   "a takeover does not remember that the upstream may have been reached": {
     file: CLAIM,
-    find: "repeats = max(inbox.repeats, inbox.state = 'claimed'),",
+    find: "repeats = max(millrace_inbox.repeats, millrace_inbox.state = 'claimed'),",
     put: "repeats = 0,",
     killedBy: "random",
   },
@@ -87,14 +87,14 @@ export const RECORDER = mutantsOf("recorder", {
   },
   "an end is written over an ended instance": {
     file: RUN,
-    find: "\n    AND (instances.status NOT IN ${ENDED.fragment}\n      OR (instances.status = 'errored' AND r.value->>'status' <> 'errored'))",
+    find: "\n    AND (millrace_instances.status NOT IN ${ENDED.fragment}\n      OR (millrace_instances.status = 'errored' AND r.value->>'status' <> 'errored'))",
     put: "",
     killedBy: "test/engine/recorder/ends.test.ts",
   },
   "a late word of an earlier run is believed": {
     file: RUN,
-    find: "WHERE instances.id = r.value->>'id' AND instances.run = r.value->>'run'",
-    put: "WHERE instances.id = r.value->>'id'",
+    find: "WHERE millrace_instances.id = r.value->>'id' AND millrace_instances.run = r.value->>'run'",
+    put: "WHERE millrace_instances.id = r.value->>'id'",
     killedBy: "test/engine/recorder/ends.test.ts",
   },
 });

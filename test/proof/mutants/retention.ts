@@ -14,19 +14,19 @@ export const RETENTION = mutantsOf("retention", {
   },
   "an instance leaves no tombstone": {
     file: "packages/millrace/src/store/tombstones.ts",
-    find: "FROM instances WHERE id IN ${among(ids)} AND ${isOver(old)}\n    ON CONFLICT",
-    put: "FROM instances WHERE id IN ${among(ids)} AND ${isOver(old)} AND false\n    ON CONFLICT",
+    find: "FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)}\n    ON CONFLICT",
+    put: "FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)} AND false\n    ON CONFLICT",
     killedBy: TEST,
   },
   "what was moved since it was looked at is removed": {
     file: REMOVE,
-    find: "DELETE FROM instances WHERE id IN ${among(ids)} AND ${isOver(old)} RETURNING id",
-    put: "DELETE FROM instances WHERE id IN ${among(ids)} RETURNING id",
+    find: "DELETE FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)} RETURNING id",
+    put: "DELETE FROM millrace_instances WHERE id IN ${among(ids)} RETURNING id",
     killedBy: TEST,
   },
   "an effect in doubt leaves with its instance": {
     file: REMOVE,
-    find: "\n    AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt'))`",
+    find: "\n    AND NOT EXISTS (SELECT 1 FROM millrace_inbox\n      WHERE millrace_inbox.instance_id = millrace_instances.id AND millrace_inbox.state = 'in_doubt'))`",
     put: ")`",
     killedBy: TEST,
   },
@@ -38,7 +38,7 @@ export const RETENTION = mutantsOf("retention", {
   },
   "an event leaves that a wait holds": {
     file: "packages/millrace/src/store/signals.ts",
-    find: "\n      OR EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = i.id AND waits.signal_id = signals.id)",
+    find: "\n      OR EXISTS (SELECT 1 FROM millrace_waits WHERE millrace_waits.instance_id = i.id\n        AND millrace_waits.signal_id = millrace_signals.id)",
     put: "",
     killedBy: "test/engine/keeper/outbox.test.ts",
   },

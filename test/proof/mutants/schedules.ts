@@ -46,8 +46,8 @@ export const SCHEDULES = mutantsOf("schedules", {
   },
   "runs of one millisecond share a note": {
     file: "packages/millrace/src/store/schedule-runs.ts",
-    find: "SELECT max(due_at) + 1 FROM schedule_runs",
-    put: "SELECT max(due_at) FROM schedule_runs",
+    find: "SELECT max(due_at) + 1 FROM millrace_schedule_runs",
+    put: "SELECT max(due_at) FROM millrace_schedule_runs",
     killedBy: RACES,
   },
   "tenants have more schedules than they may": {

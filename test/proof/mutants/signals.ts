@@ -8,8 +8,8 @@ const WAIT = "packages/millrace/src/signals/wait.ts";
 export const SIGNALS = mutantsOf("signals", {
   "an event that came early is lost": {
     file: "packages/millrace/src/store/waits.ts",
-    find: "UPDATE waits SET signal_id = ${OLDEST_FITTING}",
-    put: "UPDATE waits SET signal_id = NULL",
+    find: "UPDATE millrace_waits SET signal_id = ${OLDEST_FITTING}",
+    put: "UPDATE millrace_waits SET signal_id = NULL",
     killedBy: "random",
   },
   "nobody tells a wait of its event": {
@@ -20,7 +20,7 @@ export const SIGNALS = mutantsOf("signals", {
   },
   "one event serves two waits of a run": {
     file: "packages/millrace/src/store/signals.ts",
-    find: "\n      AND NOT EXISTS (SELECT 1 FROM waits taken WHERE taken.instance_id = waits.instance_id AND taken.signal_id = s.id)",
+    find: "\n      AND NOT EXISTS (SELECT 1 FROM millrace_waits taken WHERE taken.instance_id = millrace_waits.instance_id AND taken.signal_id = s.id)",
     put: "",
     killedBy: "test/engine/intake/events.test.ts",
   },
@@ -56,7 +56,7 @@ export const SIGNALS = mutantsOf("signals", {
   },
   "a signal that was kept is taken by the next wait, whatever it is about": {
     file: "packages/millrace/src/store/signals.ts",
-    find: " AND s.envelope->>'subject' = waits.subject",
+    find: " AND s.envelope->>'subject' = millrace_waits.subject",
     put: "",
     killedBy: "test/engine/operate/signal.test.ts",
   },

@@ -26,8 +26,8 @@ export const SKIPS = mutantsOf("operators", {
   },
   "what an undo has left alone is sent again unasked": {
     file: "packages/millrace/src/store/inbox/outcome.ts",
-    find: "repeats = max(inbox.repeats, inbox.state = 'claimed'), ",
-    put: "",
+    find: "repeats = max(millrace_inbox.repeats, millrace_inbox.state = 'claimed'), lease",
+    put: "lease",
     killedBy: "test/engine/operate/undo-left-alone.test.ts",
   },
   "what an undo is to leave alone is done once more": {
@@ -56,14 +56,14 @@ export const SKIPS = mutantsOf("operators", {
   },
   "what was known of an effect is forgotten at the second refused word": {
     file: "packages/millrace/src/store/inbox/outcome.ts",
-    find: "iif(inbox.token = excluded.token, inbox.skipped_over, json_object(",
-    put: "iif(inbox.token = excluded.token, '{}', json_object(",
+    find: "iif(millrace_inbox.token = excluded.token, millrace_inbox.skipped_over, json_object(",
+    put: "iif(millrace_inbox.token = excluded.token, '{}', json_object(",
     killedBy: REFUSED_TEST,
   },
   "a pass that hangs refuses what was given since": {
     file: REFUSED,
-    find: "AND instances.run = ${run})",
-    put: "AND instances.run >= ${run})",
+    find: "AND millrace_instances.run = ${run})",
+    put: "AND millrace_instances.run >= ${run})",
     killedBy: REFUSED_TEST,
   },
   "of what was skipped before entries kept it, an effect that may have happened is taken for none": {

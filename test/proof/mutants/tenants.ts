@@ -11,14 +11,14 @@ export const TENANTS = mutantsOf("tenants", {
   },
   "a wait takes another tenant's event": {
     file: "packages/millrace/src/store/signals.ts",
-    find: "s.tenant_id = waits.tenant_id AND s.type = waits.type",
+    find: "s.tenant_id = millrace_waits.tenant_id AND s.type = millrace_waits.type",
     put: "s.type = waits.type",
     killedBy: "test/engine/signals/waits.test.ts",
   },
   "operators move the instances of other tenants": {
     file: "packages/millrace/src/inspect/instances.ts",
-    find: "SELECT ${INSTANCE_COLUMNS} FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`",
-    put: "SELECT ${INSTANCE_COLUMNS} FROM instances WHERE id = ${id}`",
+    find: "SELECT ${INSTANCE_COLUMNS} FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`",
+    put: "SELECT ${INSTANCE_COLUMNS} FROM millrace_instances WHERE id = ${id}`",
     killedBy: "test/engine/operate/undo-refused.test.ts",
   },
   "operators resolve the doubts of other tenants": {

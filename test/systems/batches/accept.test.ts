@@ -231,7 +231,7 @@ it("batches are listed newest first, page by page", async () => {
 it("fifty shuffled deliveries of its command, some in one batch, are one batch", async () => {
   const caller = await callerWith();
   const { batch_id: id, instance_id: instance } = (await upload(caller, contactsCsv(1500))).body;
-  const row = await env.DB.prepare("SELECT envelope FROM instances WHERE id = ?1").bind(instance).first<{ envelope: string }>();
+  const row = await env.DB.prepare("SELECT envelope FROM millrace_instances WHERE id = ?1").bind(instance).first<{ envelope: string }>();
   const body = JSON.parse(row?.envelope ?? "");
   for (let round = 0; round < 5; round++) {
     const messages = Array.from({ length: 10 }, (_, index) => ({
@@ -249,6 +249,8 @@ it("fifty shuffled deliveries of its command, some in one batch, are one batch",
   const contacts = await contactsOf(caller.tenantId);
   expect(contacts).toHaveLength(1500);
   expect(new Set(contacts.map(({ revision }) => revision))).toEqual(new Set([1]));
-  const instances = await env.DB.prepare("SELECT count(*) AS n FROM instances WHERE tenant_id = ?1").bind(caller.tenantId).first("n");
+  const instances = await env.DB.prepare("SELECT count(*) AS n FROM millrace_instances WHERE tenant_id = ?1")
+    .bind(caller.tenantId)
+    .first("n");
   expect(instances).toBe(1);
 });

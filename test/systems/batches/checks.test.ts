@@ -20,7 +20,7 @@ it("a batch whose instance is gone, and one that counts fewer bytes than its fil
   const batch = await seedBatch(tenantId, instance);
   await run("UPDATE batches SET state = 'running', ended_at = NULL WHERE batch_id = ?1 AND tenant_id = ?2", batch, tenantId);
   expect(await kindsOf(tenantId)).toEqual([]);
-  await run("DELETE FROM instances WHERE id = ?1", instance);
+  await run("DELETE FROM millrace_instances WHERE id = ?1", instance);
   expect(await kindsOf(tenantId)).toEqual(["batch_left"]);
   await run(
     "UPDATE batches SET state = 'complete', ended_at = 1, total_bytes = 10, read_bytes = 9 WHERE batch_id = ?1 AND tenant_id = ?2",

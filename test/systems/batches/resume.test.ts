@@ -74,7 +74,7 @@ it("a chunk whose outcome was written and whose step was lost is not written aga
     () => platformStatus(batch.instance_id),
     (status) => status === "complete",
   );
-  const steps = await env.DB.prepare("SELECT item, state FROM inbox WHERE instance_id = ?1").bind(batch.instance_id).all();
+  const steps = await env.DB.prepare("SELECT item, state FROM millrace_inbox WHERE instance_id = ?1").bind(batch.instance_id).all();
   // Three chunks, and the upload's removal.
   expect(steps.results).toHaveLength(4);
   expect(await contactsOf(caller.tenantId)).toHaveLength(2500);

@@ -21,9 +21,9 @@ const age = (tenantId: string, days: number) =>
 const pruneInstance = (id: string) =>
   env.DB.batch([
     env.DB.prepare(
-      "INSERT INTO tombstones (id, fingerprint, pruned_day) SELECT unhex(id), unhex(fingerprint), 30000 FROM instances WHERE id = ?1",
+      "INSERT INTO millrace_tombstones (id, fingerprint, pruned_day) SELECT unhex(id), unhex(fingerprint), 30000 FROM millrace_instances WHERE id = ?1",
     ).bind(id),
-    env.DB.prepare("DELETE FROM instances WHERE id = ?1").bind(id),
+    env.DB.prepare("DELETE FROM millrace_instances WHERE id = ?1").bind(id),
   ]);
 const kept = async (tenantId: string) => (await env.PAYLOADS.list({ prefix: `batches/${tenantId}/` })).objects.length;
 

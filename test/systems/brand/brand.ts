@@ -74,8 +74,8 @@ export function fail(...faults: { upstream: string; match: string; status: numbe
 /** As if the keeper's patience with a tenant's messages were over: what a dead process left unsent is sent. */
 export async function heal(tenantId: string): Promise<void> {
   await env.DB.batch([
-    env.DB.prepare("UPDATE instances SET check_at = 0 WHERE tenant_id = ?1 AND check_at IS NOT NULL").bind(tenantId),
-    env.DB.prepare("UPDATE outbox SET due_at = 0 WHERE body->>'tenant_id' = ?1").bind(tenantId),
+    env.DB.prepare("UPDATE millrace_instances SET check_at = 0 WHERE tenant_id = ?1 AND check_at IS NOT NULL").bind(tenantId),
+    env.DB.prepare("UPDATE millrace_outbox SET due_at = 0 WHERE body->>'tenant_id' = ?1").bind(tenantId),
   ]);
   await keeperOf(env).round();
 }

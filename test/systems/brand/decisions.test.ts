@@ -116,7 +116,7 @@ it("drafts that wait hold back until one is published", async () => {
   const [refused, published] = failed.body.items;
   await caller.post(`/v1/instances/${refused.id}/retry`, { reason: "still refused" });
   await until(
-    () => env.DB.prepare("SELECT status FROM instances WHERE id = ?1 AND run = 2").bind(refused.id).first("status"),
+    () => env.DB.prepare("SELECT status FROM millrace_instances WHERE id = ?1 AND run = 2").bind(refused.id).first("status"),
     (status) => status === "errored",
   );
   expect(await counts(caller, brand)).toMatchObject({ held: 1 });

@@ -26,7 +26,7 @@ const INSTANCES = 13;
 /** Instances of these tenants that are over, and how many there are. */
 async function over(tenants: readonly string[]): Promise<{ count: number; complete: number }> {
   const row = await env.DB.prepare(
-    `SELECT count(*) AS count, count(*) FILTER (WHERE status = 'complete') AS complete FROM instances
+    `SELECT count(*) AS count, count(*) FILTER (WHERE status = 'complete') AS complete FROM millrace_instances
      WHERE tenant_id IN (SELECT value FROM json_each(?1))`,
   )
     .bind(JSON.stringify(tenants))

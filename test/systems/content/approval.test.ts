@@ -217,11 +217,11 @@ it("is looked at once an hour while it waits for days, and at once when it is an
   const caller = await callerWith();
   const { article, instance, approval } = await asked(caller);
   const nextLook = async () => {
-    const select = env.DB.prepare("SELECT check_at - unixepoch() * 1000 AS ms FROM instances WHERE id = ?1").bind(instance);
+    const select = env.DB.prepare("SELECT check_at - unixepoch() * 1000 AS ms FROM millrace_instances WHERE id = ?1").bind(instance);
     return (await select.first<{ ms: number }>())?.ms ?? 0;
   };
   const since = Date.now() - 3 * 86_400_000;
-  await env.DB.prepare("UPDATE instances SET accepted_at = ?2, check_at = 0 WHERE id = ?1").bind(instance, since).run();
+  await env.DB.prepare("UPDATE millrace_instances SET accepted_at = ?2, check_at = 0 WHERE id = ?1").bind(instance, since).run();
   await keeperOf(env).round();
   expect(await nextLook()).toBeGreaterThan(3_000_000);
   await caller.post(`${approval}/approve`, { reason: "Well said." });

@@ -29,7 +29,7 @@ async function says(
 /** Takes it down, some seconds ago: what is put up again waits until that is two seconds old, which test/engine/operate tries. */
 async function takeDown(caller: Caller, article: { id: string }): Promise<Json> {
   const taken = await says(caller, article, "unpublish", "unpublished", "terminated");
-  await env.DB.prepare("UPDATE instances SET updated_at = updated_at - 3000 WHERE id = ?1").bind(taken.instances.publish.id).run();
+  await env.DB.prepare("UPDATE millrace_instances SET updated_at = updated_at - 3000 WHERE id = ?1").bind(taken.instances.publish.id).run();
   return taken;
 }
 

@@ -26,7 +26,9 @@ async function command(caller: Caller, { id, brand }: Json, revision: number): P
 /** As after 30 days: nothing is left of the instance that put it up. */
 async function prune(id: string): Promise<void> {
   await env.DB.batch(
-    ["DELETE FROM inbox WHERE instance_id = ?1", "DELETE FROM instances WHERE id = ?1"].map((text) => env.DB.prepare(text).bind(id)),
+    ["DELETE FROM millrace_inbox WHERE instance_id = ?1", "DELETE FROM millrace_instances WHERE id = ?1"].map((text) =>
+      env.DB.prepare(text).bind(id),
+    ),
   );
 }
 
@@ -109,7 +111,7 @@ describe("A page that another store has than the one that is configured now", ()
   async function moved(id: string, instance: string, store: string) {
     await env.DB.batch([
       env.DB.prepare("UPDATE articles SET store = ?2 WHERE id = ?1").bind(id, store),
-      env.DB.prepare("UPDATE inbox SET output = json_set(output, '$.store', ?2) WHERE instance_id = ?1").bind(instance, store),
+      env.DB.prepare("UPDATE millrace_inbox SET output = json_set(output, '$.store', ?2) WHERE instance_id = ?1").bind(instance, store),
     ]);
   }
   const REFUSED = {

@@ -62,7 +62,7 @@ export async function ended(caller: Caller, instanceId: string, status = "comple
   );
   expect(body.status, JSON.stringify(body)).toBe(status);
   if (status === "errored") return body.error;
-  const row = await env.DB.prepare("SELECT output FROM inbox WHERE instance_id = ?1 ORDER BY position DESC")
+  const row = await env.DB.prepare("SELECT output FROM millrace_inbox WHERE instance_id = ?1 ORDER BY position DESC")
     .bind(instanceId)
     .first<{ output: string }>();
   return JSON.parse(row?.output ?? "null");
@@ -132,7 +132,7 @@ export function notify(
 /** The instances that look at what the CRM said, of one tenant. */
 export async function looks(caller: Caller): Promise<Json[]> {
   const { results } = await env.DB.prepare(
-    "SELECT id, status FROM instances WHERE tenant_id = ?1 AND workflow = 'take-crm-change' ORDER BY rowid",
+    "SELECT id, status FROM millrace_instances WHERE tenant_id = ?1 AND workflow = 'take-crm-change' ORDER BY rowid",
   )
     .bind(caller.tenantId)
     .all<Json>();

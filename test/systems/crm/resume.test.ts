@@ -56,7 +56,9 @@ it("restarted in the middle, and after its end, it brings no contact twice and a
   expect((await caller.get(`/v1/crm/syncs/${id}`)).body).toEqual(sync);
 
   // Each contact was said to be synced once.
-  const { results } = await env.DB.prepare("SELECT messages FROM inbox WHERE instance_id = ?1").bind(instance).all<{ messages: string }>();
+  const { results } = await env.DB.prepare("SELECT messages FROM millrace_inbox WHERE instance_id = ?1")
+    .bind(instance)
+    .all<{ messages: string }>();
   const said = results.flatMap(({ messages }) => (JSON.parse(messages) as Json[]).map((message) => message.payload_inline.contact_id));
   expect(said).toHaveLength(450);
   expect(new Set(said).size).toBe(450);

@@ -12,7 +12,7 @@ it("a sync goes with its failures once it is old and its instance is pruned; wha
   await bring(caller, [...rows, { contact_id: "twin", email: rows[0]?.email ?? "" }]);
   const [old, kept] = [await synced(caller), await synced(caller)];
   await env.DB.prepare("UPDATE crm_syncs SET updated_at = updated_at - ?1 WHERE tenant_id = ?2").bind(MONTH_MS, caller.tenantId).run();
-  await env.DB.prepare("DELETE FROM instances WHERE id = ?1").bind(old.instance_id).run();
+  await env.DB.prepare("DELETE FROM millrace_instances WHERE id = ?1").bind(old.instance_id).run();
   const [rule] = crmRetention;
   let removed = 0;
   for (let slice: Json = 1; slice !== 0; removed += slice) slice = await rule?.prune(env, MONTH_MS, null);

@@ -28,7 +28,7 @@ async function syncs(caller: Caller) {
 
 async function stepsOf(id: string): Promise<string[]> {
   const rows = env.DB.prepare(
-    "SELECT step || iif(item = '', '', ', ' || item) AS step FROM inbox WHERE instance_id = ?1 ORDER BY position",
+    "SELECT step || iif(item = '', '', ', ' || item) AS step FROM millrace_inbox WHERE instance_id = ?1 ORDER BY position",
   ).bind(id);
   return (await rows.all<{ step: string }>()).results.map(({ step }) => step);
 }

@@ -53,7 +53,7 @@ it("brings every contact to the CRM once, with its company, a hundred in each ca
     pending: false,
   });
 
-  const events = await env.DB.prepare("SELECT messages FROM inbox WHERE instance_id = ?1")
+  const events = await env.DB.prepare("SELECT messages FROM millrace_inbox WHERE instance_id = ?1")
     .bind(sync.instance_id)
     .all<{ messages: string }>();
   const said = events.results.flatMap(

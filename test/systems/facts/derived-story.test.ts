@@ -126,7 +126,7 @@ it("a name that somebody else has taken in the account's ledger is not passed ov
   const forged = { ...cause, payload: { ...cause.payload, account: "a2" } } as RecordedFact;
   expect(await deliver([forged])).toEqual({ acked: 1, retried: 0 });
   expect(await factsOf(tenantId, "account/a2")).toHaveLength(1);
-  const { results } = await env.DB.prepare("SELECT reason FROM dead_letters WHERE tenant_id = ?1").bind(tenantId).all();
+  const { results } = await env.DB.prepare("SELECT reason FROM millrace_dead_letters WHERE tenant_id = ?1").bind(tenantId).all();
   expect(results).toEqual([{ reason: "idempotency_key_reused" }]);
 });
 
@@ -188,7 +188,7 @@ it("T01 whose a fact is, its message says: one that names another tenant is a le
     forged(recordedFact(mine, "payout", "p1", { partner: "p1", amount_cents: 5 })),
   ]);
   expect(await deliverMessages(messages)).toEqual({ acked: 4, retried: 0 });
-  const letters = await env.DB.prepare("SELECT reason FROM dead_letters WHERE tenant_id = ?").bind(mine).all();
+  const letters = await env.DB.prepare("SELECT reason FROM millrace_dead_letters WHERE tenant_id = ?").bind(mine).all();
   expect(letters.results).toEqual(messages.map(() => ({ reason: "invalid_payload" })));
   for (const tenantId of [mine, theirs]) {
     expect(await factsOf(tenantId, "account/a1")).toEqual([]);
@@ -212,7 +212,7 @@ it.each([
     await messageOf(recordedFact(tenantId, "outcome", "o2", { account: "a1", value_cents: 1 })),
   ]);
   expect(settled).toEqual({ acked: 2, retried: 0 });
-  const letters = await env.DB.prepare("SELECT reason FROM dead_letters WHERE tenant_id = ?").bind(tenantId).all();
+  const letters = await env.DB.prepare("SELECT reason FROM millrace_dead_letters WHERE tenant_id = ?").bind(tenantId).all();
   expect(letters.results).toEqual([{ reason: "invalid_payload" }]);
   expect(await factsOf(tenantId, "account/a1")).toMatchObject([{ payload: { outcome_id: "o2" } }]);
 });

@@ -17,7 +17,7 @@ async function letterOf(caller: Caller, type: "outcome" | "charge", days: number
   const { items } = (await caller.get("/v1/dead-letters?limit=50")).body;
   const letter = items.find(({ idempotency_key }: Json) => idempotency_key === `${type}/${name}/${name}`);
   expect(letter).toMatchObject({ message_type: `fact.${type}`, queue: "fact-processing" });
-  await env.DB.prepare("UPDATE dead_letters SET captured_at = captured_at - ?2 WHERE id = ?1")
+  await env.DB.prepare("UPDATE millrace_dead_letters SET captured_at = captured_at - ?2 WHERE id = ?1")
     .bind(letter.id, days * DAY_MS)
     .run();
   return letter.id;
@@ -65,6 +65,6 @@ it("one that an operator skips in the same moment is stated once, in the words o
     (stated) => stated.length >= 1,
   );
   expect(facts).toHaveLength(1);
-  const { results } = await env.DB.prepare("SELECT state FROM dead_letters WHERE id = ?1").bind(letter).all();
+  const { results } = await env.DB.prepare("SELECT state FROM millrace_dead_letters WHERE id = ?1").bind(letter).all();
   expect([(facts[0] as Json).payload.actor, results]).toEqual(results.length > 0 ? ["ada", [{ state: "skipped" }]] : ["retention", []]);
 });

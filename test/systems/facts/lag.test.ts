@@ -8,7 +8,7 @@ import { callerWith, fresh } from "../../api/client.ts";
 /** Forgets what was counted in the last minutes: a p99 of all that other tests have sent says nothing of one message. */
 async function forgetMinutes(): Promise<void> {
   await settleCounts(env);
-  await env.DB.prepare("DELETE FROM counts WHERE span = 'minute'").run();
+  await env.DB.prepare("DELETE FROM millrace_counts WHERE span = 'minute'").run();
 }
 
 it("how far readers of facts are behind is a gauge of the deployment, by how long facts waited in their queue", async () => {

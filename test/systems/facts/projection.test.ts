@@ -212,7 +212,9 @@ it("a fact that comes by another queue than its own is a letter that says which 
   const [fact] = (await ledger(caller, entity)).items;
   const other = messageOf(fresh("tenant"), fact);
   expect(await deliver("fact-processing", [other])).toEqual({ acked: 1, retried: 0 });
-  const { results } = await env.DB.prepare("SELECT reason, error FROM dead_letters WHERE tenant_id = ?1").bind(other.tenant_id).all();
+  const { results } = await env.DB.prepare("SELECT reason, error FROM millrace_dead_letters WHERE tenant_id = ?1")
+    .bind(other.tenant_id)
+    .all();
   expect(results).toEqual([{ reason: "unknown_message_type", error: expect.stringContaining("the queue projections") }]);
   expect(await projected(other.tenant_id)).toEqual([]);
 });

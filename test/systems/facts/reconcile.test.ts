@@ -53,7 +53,7 @@ it("a projection row that is missing, and one too many, are found against their 
   expect((await listed("suspected")).items.map(({ kind }: Json) => kind).sort()).toEqual(["fact_without_row", "row_without_fact"]);
   expect((await projected(tenantId, entity)).map(({ sequence }) => sequence)).toEqual([1, 3, 4, 5, 9]);
 
-  const later = () => run("UPDATE divergences SET look_at = 1 WHERE tenant_id = ?1 AND look_at IS NOT NULL", tenantId);
+  const later = () => run("UPDATE millrace_divergences SET look_at = 1 WHERE tenant_id = ?1 AND look_at IS NOT NULL", tenantId);
   await later();
   await walkFacts(tenantId, all("mending"));
   expect((await projected(tenantId, entity)).map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4, 5]);
@@ -67,7 +67,7 @@ it("another tenant sees none of it; who observes the deployment sees it, and not
   const [owner, stranger, observer] = [await callerWith(["read"]), await callerWith(["read"]), await callerWith(["observe"])];
   const kind = fresh("kind");
   await run(
-    `INSERT INTO divergences (kind, what, tenant_id, found_by, place, says, state, first_at, seen_at, look_at)
+    `INSERT INTO millrace_divergences (kind, what, tenant_id, found_by, place, says, state, first_at, seen_at, look_at)
      VALUES (?1, 'i', ?2, 'ours', 'secret place', 'One says so, the other not.', 'open', 1, 2, 9007199254740991)`,
     kind,
     owner.tenantId,
@@ -80,5 +80,5 @@ it("another tenant sees none of it; who observes the deployment sees it, and not
   expect(seen).toMatchObject({ items: [row], open: { [kind]: 1 } });
   expect(JSON.stringify(seen)).not.toMatch(new RegExp(`${owner.tenantId}|secret`));
   expect((await (await callerWith(["enqueue", "operate"])).get(path)).status).toBe(403);
-  await run("DELETE FROM divergences WHERE kind = ?1", kind);
+  await run("DELETE FROM millrace_divergences WHERE kind = ?1", kind);
 });

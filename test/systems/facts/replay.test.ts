@@ -93,9 +93,9 @@ it("commands that a restored database has forgotten are sent again; deliveries t
   await env.DB.batch([
     env.DB.prepare("DELETE FROM webhook_deliveries WHERE id IN (?1, ?2)").bind(lost, pruned),
     env.DB.prepare(
-      "INSERT INTO tombstones (id, fingerprint, pruned_day) SELECT unhex(id), unhex(fingerprint), 1 FROM instances WHERE id = ?1",
+      "INSERT INTO millrace_tombstones (id, fingerprint, pruned_day) SELECT unhex(id), unhex(fingerprint), 1 FROM millrace_instances WHERE id = ?1",
     ).bind(pruned),
-    env.DB.prepare("DELETE FROM instances WHERE id IN (?1, ?2)").bind(lost, pruned),
+    env.DB.prepare("DELETE FROM millrace_instances WHERE id IN (?1, ?2)").bind(lost, pruned),
   ]);
   await replayed(caller);
   const after = await until(deliveries, (items) => items.length >= 2);

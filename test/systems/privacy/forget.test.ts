@@ -207,13 +207,13 @@ it("what is under way and names the person is waited for, and then gone through"
   const { body } = await caller.post("/v1/contacts/forget", { contact_id: person.id, reason: "asked" });
   await until(
     () =>
-      env.DB.prepare("SELECT count(*) AS passes FROM inbox WHERE instance_id = ?1 AND step = 'search'")
+      env.DB.prepare("SELECT count(*) AS passes FROM millrace_inbox WHERE instance_id = ?1 AND step = 'search'")
         .bind(body.instance_id)
         .first<Json>(),
     ({ passes }) => passes >= 3,
   );
   expect((await caller.get(`/v1/instances/${body.instance_id}`)).body.status).not.toBe("complete");
-  await env.DB.prepare("UPDATE instances SET status = 'terminated' WHERE id = ?1").bind(instanceId).run();
+  await env.DB.prepare("UPDATE millrace_instances SET status = 'terminated' WHERE id = ?1").bind(instanceId).run();
   await reaches(caller, body.instance_id, "complete");
   expect(await placesOf(words)).toEqual([]);
 });

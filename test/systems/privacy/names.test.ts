@@ -100,7 +100,7 @@ it("what cycles, schedules, properties and wrong fields are called says nothing 
   expect((await contactOf(caller, "next")).properties).toEqual({ "[forgotten]": 1, "[forgotten] 2": 2, floor: 4 });
   expect(await problemsOf(caller, batch_id)).toMatchObject([{ problem: expect.stringContaining("properties.[forgotten]: ") }]);
   expect((await decisions(caller, "tea")).map(({ cycle }) => cycle)).toEqual(["[forgotten] week", "yearly"]);
-  const { results } = await env.DB.prepare("SELECT envelope FROM instances WHERE tenant_id = ?1 AND message_type = 'brand.cycle'")
+  const { results } = await env.DB.prepare("SELECT envelope FROM millrace_instances WHERE tenant_id = ?1 AND message_type = 'brand.cycle'")
     .bind(caller.tenantId)
     .all<{ envelope: string }>();
   const envelopes = results.map(({ envelope }) => JSON.parse(envelope));

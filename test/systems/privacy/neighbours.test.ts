@@ -171,7 +171,7 @@ it("a stopped batch whose upload names the person is waited for, until its opera
   const { instance_id } = await completed(caller, "contact_id,email\n", { id: "stopped" });
   await settled(caller.tenantId);
   const standing = async (status: string, state: string, endedAt: string) => {
-    await env.DB.prepare("UPDATE instances SET status = ?2 WHERE id = ?1").bind(instance_id, status).run();
+    await env.DB.prepare("UPDATE millrace_instances SET status = ?2 WHERE id = ?1").bind(instance_id, status).run();
     await env.DB.prepare(`UPDATE batches SET state = ?2, ended_at = ${endedAt} WHERE instance_id = ?1`).bind(instance_id, state).run();
   };
   await standing("errored", "running", "NULL");

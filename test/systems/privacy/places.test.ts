@@ -17,7 +17,7 @@ async function schema(): Promise<Map<string, string[]>> {
   const { results } = await env.DB.prepare(
     `SELECT t.name AS "table", c.name AS "column" FROM sqlite_master t, pragma_table_xinfo(t.name) c
      WHERE t.type = 'table' AND t.name NOT GLOB '_cf_*' AND t.name NOT IN ('d1_migrations', 'sqlite_sequence') AND c.type = 'TEXT'
-     UNION SELECT name, '' FROM sqlite_master WHERE name = 'tombstones'`,
+     UNION SELECT name, '' FROM sqlite_master WHERE name = 'millrace_tombstones'`,
   ).all<Json>();
   const columns = Map.groupBy(results, ({ table }) => table as string);
   return new Map([...columns].map(([table, rows]) => [table, rows.flatMap(({ column }) => column || [])]));
@@ -31,13 +31,13 @@ it("docs/privacy.md says of every table what it holds of people, what forgetting
 it("what it says is searched is searched, what goes as a whole goes, and of all others it says why there is nothing", () => {
   for (const { table, texts } of TEXT_TABLES) expect(quoted(told.get(table)?.[0]), table).toEqual(texts);
   for (const table of PERSON_TABLES) expect(told.get(table)?.[1], table).toMatch(/^the row goes/);
-  const named = new Set<string>([...TEXT_TABLES.map(({ table }) => table), ...PERSON_TABLES, "outbox"]);
+  const named = new Set<string>([...TEXT_TABLES.map(({ table }) => table), ...PERSON_TABLES, "millrace_outbox"]);
   for (const [table, [holds]] of told) if (!named.has(table)) expect(holds, table).toMatch(/^nothing: \w/);
 });
 
 it("every column of text is searched, or goes with its row, or is listed with the reason why it is not", async () => {
   const searched = new Map(TEXT_TABLES.map(({ table, texts }) => [table, texts]));
-  const whole = new Set<string>([...PERSON_TABLES, "outbox"]);
+  const whole = new Set<string>([...PERSON_TABLES, "millrace_outbox"]);
   const forgotten = [...(await schema())].flatMap(([table, columns]) =>
     whole.has(table) ? [] : columns.filter((one) => !searched.get(table)?.includes(one) && !plain.has(one)).map((one) => `${table}.${one}`),
   );
@@ -57,18 +57,18 @@ it("every kind of object is listed, and is among those that a search for a forgo
 
 /** Tables without a tenant of their own, and those that go with an instance. */
 const OTHERWISE = [
-  "alerts",
-  "approvals",
-  "audit_opened",
-  "counts",
-  "inbox",
-  "instances",
-  "outbox",
-  "sequences",
-  "stated_events",
-  "tallies",
-  "tombstones",
-  "waits",
+  "millrace_alerts",
+  "millrace_approvals",
+  "millrace_audit_opened",
+  "millrace_counts",
+  "millrace_inbox",
+  "millrace_instances",
+  "millrace_outbox",
+  "millrace_sequences",
+  "millrace_stated_events",
+  "millrace_tallies",
+  "millrace_tombstones",
+  "millrace_waits",
 ];
 
 it("every table goes with its tenant: by what tells its rows apart, with an instance, or as hashes that say nothing", async () => {

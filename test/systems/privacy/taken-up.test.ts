@@ -21,7 +21,7 @@ async function ask(caller: Caller, contactId: string, request: string, more: obj
 }
 
 /** Nobody has a door that ends an instance which waits: the row says so. */
-const end = (id: string) => env.DB.prepare("UPDATE instances SET status = 'terminated' WHERE id = ?1").bind(id).run();
+const end = (id: string) => env.DB.prepare("UPDATE millrace_instances SET status = 'terminated' WHERE id = ?1").bind(id).run();
 
 it("asked for again under another request while something is still under way, the newest command goes on with all that is known of the person, and the first one ends", {
   timeout: 120_000,

@@ -38,14 +38,14 @@ it("a tenant who is deleted leaves nothing in tables, buckets and objects but th
   // Both tokens were used a moment ago.
   expectProblem(await caller.ask("one more"), 401, "unauthorized");
   expectProblem(await colleague.ask("one more"), 401, "unauthorized");
-  const row = () => env.DB.prepare("SELECT status, error FROM instances WHERE id = ?1").bind(body.instance_id).first<Json>();
+  const row = () => env.DB.prepare("SELECT status, error FROM millrace_instances WHERE id = ?1").bind(body.instance_id).first<Json>();
   expect(await until(row, ({ status }) => status === "complete" || status === "errored")).toEqual({ status: "complete", error: null });
 
   const words = [caller.tenantId, secret, names.brand ?? "", names.account ?? "", names.endpoint_id ?? ""];
   const left = (await everything()).filter(({ place, text }) => words.some((word) => `${place}\n${text}`.includes(word)));
   expect([...new Set(left.map(({ place }) => /^(table \w+|\w+)/.exec(place)?.[0]))].sort()).toEqual(STAYS);
   expect(left.filter(({ place, text }) => place.startsWith("table") && !text.includes(body.instance_id))).toEqual([]);
-  expect(await env.DB.prepare("SELECT 1 FROM instances WHERE id = ?1").bind(running).first()).toBeNull();
+  expect(await env.DB.prepare("SELECT 1 FROM millrace_instances WHERE id = ?1").bind(running).first()).toBeNull();
   await expect(env.RESEARCH_KEYWORD.get(names.correlation_id ?? "")).rejects.toThrow();
   const { items } = (await (await callerWith(["read"], caller.tenantId)).get("/v1/audit")).body;
   expect(items).toMatchObject([{ verb: "delete_tenant", actor: "ada", target: caller.tenantId, reason: asked.reason, result: "applied" }]);
@@ -65,13 +65,14 @@ it("of two deletions that are asked for at one moment the older goes on, and the
   );
   expect(answers.map(({ status }) => status)).toEqual([202, 202]);
   const rows = async () =>
-    (await env.DB.prepare("SELECT id, status, accepted_at FROM instances WHERE tenant_id = ?1").bind(tenantId).all<Json>()).results;
+    (await env.DB.prepare("SELECT id, status, accepted_at FROM millrace_instances WHERE tenant_id = ?1").bind(tenantId).all<Json>())
+      .results;
   const [left, ...others] = await until(rows, (found) =>
     found.every(({ status }) => ["complete", "errored", "terminated"].includes(status)),
   );
   expect(others).toEqual([]);
   expect(left).toMatchObject({ status: "complete" });
-  const audited = await env.DB.prepare("SELECT instance_id, detail FROM actions WHERE tenant_id = ?1").bind(tenantId).all<Json>();
+  const audited = await env.DB.prepare("SELECT instance_id, detail FROM millrace_actions WHERE tenant_id = ?1").bind(tenantId).all<Json>();
   expect(audited.results).toMatchObject([{ instance_id: left?.id, detail: expect.stringContaining('"contacts":1') }]);
   expect(await env.DB.prepare("SELECT 1 FROM contacts WHERE tenant_id = ?1").bind(tenantId).first()).toBeNull();
 });
@@ -89,7 +90,7 @@ it("two clicks with two reasons are one deletion while it is under way; behind i
   expect(clicks.map(({ body }) => body.replayed).toSorted()).toEqual([false, true]);
   const [id, other] = clicks.map(({ body }) => body.instance_id);
   expect(other).toBe(id);
-  const row = () => env.DB.prepare("SELECT status FROM instances WHERE id = ?1").bind(id).first<Json>();
+  const row = () => env.DB.prepare("SELECT status FROM millrace_instances WHERE id = ?1").bind(id).first<Json>();
   expect(await until(row, ({ status }) => status === "complete" || status === "errored")).toEqual({ status: "complete" });
   expectProblem(await asked(await callerWith(["operate"], tenantId), "once more"), 422, "idempotency_key_reused");
 });

@@ -217,7 +217,7 @@ describe("An endpoint that is off for a moment", () => {
     for (let day = 1; day <= 7; day++) {
       // A day that is over, as the database says it.
       await env.DB.prepare(
-        `INSERT INTO waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at, asked_at, over_at)
+        `INSERT INTO millrace_waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at, asked_at, over_at)
          VALUES (?1, ?2, 'deliver-webhook', ?3, 'webhook.switched', ?4, ?5, 0, 0, 1)`,
       )
         .bind(id, `wait until it is on [${day}]`, caller.tenantId, off.id, `signal-${id}-${day}`)

@@ -46,11 +46,11 @@ async function tookOften(hook: string): Promise<string[]> {
 
 /** As if the command of an instance had died before it started. Answers its dead letter. */
 async function deadLetterOf({ tenantId }: Caller, instance: string): Promise<string> {
-  const row = await env.DB.prepare("UPDATE instances SET status = 'dead', check_at = NULL WHERE id = ?1 RETURNING envelope")
+  const row = await env.DB.prepare("UPDATE millrace_instances SET status = 'dead', check_at = NULL WHERE id = ?1 RETURNING envelope")
     .bind(instance)
     .first();
   const id = await seedLetter(tenantId, { queue: "webhooks", body: JSON.parse(String(row?.envelope)) });
-  await env.DB.prepare("UPDATE dead_letters SET instance_id = ?2 WHERE id = ?1").bind(id, instance).run();
+  await env.DB.prepare("UPDATE millrace_dead_letters SET instance_id = ?2 WHERE id = ?1").bind(id, instance).run();
   return id;
 }
 

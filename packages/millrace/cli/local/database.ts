@@ -6,9 +6,10 @@ import { Refusal } from "../command.ts";
 import { readConfig } from "../wiring/config.ts";
 import { madeOnce } from "./made-once.ts";
 import { insertToken } from "./token.ts";
-import { ROOT, runWrangler, shown } from "./wrangler.ts";
+import { ROOT, shown } from "./wrangler.ts";
 
-const MIGRATIONS = join(ROOT, "migrations");
+/** Migrations, by the table that records which of them are applied: the app's as wrangler does it, and the engine's. */
+const MIGRATIONS = { d1_migrations: join(ROOT, "migrations"), millrace_migrations: join(ROOT, "packages/millrace/migrations") };
 
 const BUSY_MS = 5_000;
 
@@ -22,13 +23,15 @@ const KEPT_IN = "v3/d1/miniflare-D1DatabaseObject";
 export async function prepareDatabase(folder: string, config: string, token: string): Promise<void> {
   const state = join(folder, "state");
   if (!existsSync(state)) await copyNewDatabase(folder, config);
-  if (!isUpToDate(state)) await runWrangler(folder, "apply the migrations", ["d1", "migrations", "apply", "DB", ...local(config, state)]);
-  useDatabase(state, (database) => database.exec(insertToken(token)));
+  useDatabase(state, (database) => {
+    applyMigrations(database);
+    database.exec(insertToken(token));
+  });
 }
 
 /** A copy that is there as a whole or not at all. */
 async function copyNewDatabase(folder: string, config: string): Promise<void> {
-  const made = await madeOnce("database", [MIGRATIONS, config], async (making) => makeDatabase(making, config));
+  const made = await madeOnce("database", [...Object.values(MIGRATIONS), config], async (making) => makeDatabase(making, config));
   const copy = join(folder, "state.new");
   rmSync(copy, { recursive: true, force: true });
   cpSync(join(made, "state"), copy, { recursive: true });
@@ -46,13 +49,7 @@ function makeDatabase(folder: string, config: string): void {
   mkdirSync(kept, { recursive: true });
   const database = new DatabaseSync(join(kept, `${objectOf(bound.database_id)}.sqlite`));
   try {
-    // As wrangler makes it.
-    database.exec(`CREATE TABLE d1_migrations (
-      id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL);`);
-    for (const name of readdirSync(MIGRATIONS).sort()) {
-      database.exec(readFileSync(join(MIGRATIONS, name), "utf8"));
-      database.prepare("INSERT INTO d1_migrations (name) VALUES (?)").run(name);
-    }
+    applyMigrations(database);
   } finally {
     database.close();
   }
@@ -66,12 +63,22 @@ function objectOf(databaseId: string): string {
   return Buffer.concat([name, signed(name)]).toString("hex");
 }
 
-const local = (config: string, state: string) => ["--local", "--config", config, "--persist-to", state];
-
-function isUpToDate(state: string): boolean {
-  const applied = useDatabase(state, (database) => database.prepare("SELECT name FROM d1_migrations").all());
-  const names = new Set(applied.map(({ name }) => name));
-  return readdirSync(MIGRATIONS).every((name) => names.has(name));
+/** Applies the migrations that are not applied, each as a whole, and records them as wrangler does. */
+function applyMigrations(database: DatabaseSync): void {
+  for (const [table, folder] of Object.entries(MIGRATIONS)) {
+    database.exec(`CREATE TABLE IF NOT EXISTS ${table} (
+      id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL);`);
+    const applied = new Set(
+      database
+        .prepare(`SELECT name FROM ${table}`)
+        .all()
+        .map(({ name }) => name),
+    );
+    for (const name of readdirSync(folder).sort()) {
+      if (applied.has(name)) continue;
+      database.exec(`BEGIN; ${readFileSync(join(folder, name), "utf8")}; INSERT INTO ${table} (name) VALUES ('${name}'); COMMIT;`);
+    }
+  }
 }
 
 /**

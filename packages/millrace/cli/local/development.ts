@@ -13,7 +13,7 @@ import { followLog } from "./worker-log.ts";
 import { isLoadingError, lastError, ROOT, shown } from "./wrangler.ts";
 
 const CONFIG = join(ROOT, "wrangler.jsonc");
-const MIGRATIONS = join(ROOT, "migrations");
+const MIGRATIONS = ["migrations", "packages/millrace/migrations"].map((folder) => join(ROOT, folder));
 
 /** A first start that dies is tried again: wrangler ends when it meets its runtime dying. What has run before is tried until it runs. */
 const FIRST_TRIES = 3;
@@ -41,7 +41,7 @@ export class Development {
 
   constructor(options: EngineOptions & { signal: AbortSignal }, tell: (line: string) => void) {
     const { folder, secrets, vars = {}, signal } = options;
-    this.#changes = new Changes([SRC, CONFIG, MIGRATIONS, secrets]);
+    this.#changes = new Changes([SRC, CONFIG, ...MIGRATIONS, secrets]);
     this.#wiring = new Wiring({ folder: join(folder, "wiring"), config: CONFIG, secrets, set: [...Object.keys(vars), "PUBLIC_URL"] });
     this.#options = { ...options, worker: this.#wiring.files };
     this.#stop = signal;

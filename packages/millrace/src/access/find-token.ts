@@ -125,7 +125,7 @@ async function storedToken(env: Pick<EngineEnv, "DB">, id: string, beforeLook: (
   unknown.delete(id);
   const [row] = await query<StoredToken>(
     env.DB,
-    sql`SELECT id, hash, tenant_id, actor, scopes, expires_at, used_at, minted_by FROM tokens WHERE id = ${id}`,
+    sql`SELECT id, hash, tenant_id, actor, scopes, expires_at, used_at, minted_by FROM millrace_tokens WHERE id = ${id}`,
   );
   const until = Date.now() + TOKEN_CACHE_MS;
   if (!row) {

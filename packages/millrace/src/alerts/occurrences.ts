@@ -59,7 +59,7 @@ const LETTERS = grouped(
   "dead_letter_arrived",
   ["queue", "reason"],
   sql`
-    SELECT id, captured_at AS at, queue AS one, reason AS other FROM dead_letters INDEXED BY dead_letters_by_time
+    SELECT id, captured_at AS at, queue AS one, reason AS other FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_time
     WHERE state = 'open' AND captured_at > ${now} - ${WINDOW_MS} ORDER BY captured_at DESC LIMIT ${MAX_COUNTED}`,
 );
 
@@ -67,7 +67,8 @@ const ERRORED = grouped(
   "instances_errored",
   ["workflow", "code"],
   sql`
-    SELECT id, updated_at AS at, workflow AS one, coalesce(error->>'code', 'unknown') AS other FROM instances INDEXED BY instances_errored
+    SELECT id, updated_at AS at, workflow AS one, coalesce(error->>'code', 'unknown') AS other
+      FROM millrace_instances INDEXED BY millrace_instances_errored
     WHERE status = 'errored' AND updated_at > ${now} - ${WINDOW_MS} ORDER BY updated_at DESC LIMIT ${MAX_COUNTED}`,
 );
 
@@ -79,7 +80,8 @@ function grouped(rule: string, [one, other]: readonly [string, string], happened
       .map((label) => `'${label}', ${label === one ? "one" : "other"}`)
       .join(", "),
   );
-  const seenOf = (text: Statement) => sql`(SELECT last_at FROM alerts WHERE rule = ${rule} AND labels = ${text} AND state <> 'resolved')`;
+  const seenOf = (text: Statement) => sql`(SELECT last_at FROM millrace_alerts
+    WHERE rule = ${rule} AND labels = ${text} AND state <> 'resolved')`;
   const others = JSON.stringify(Object.fromEntries([one, other].toSorted().map((label) => [label, OTHERS])));
   return sql`
     SELECT one, other, count(*) AS value, sum(at > seen) AS fresh, max(at) AS lastAt,

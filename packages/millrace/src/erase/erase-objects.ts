@@ -24,7 +24,7 @@ export async function eraseObjects(env: ObjectsEnv, tenantId: string): Promise<n
   const objects = await query<TenantObject & Record<string, unknown>>(env.DB, selectObjects(tenantId, OBJECTS));
   const lanes = await query<{ lane: string; key: string }>(
     env.DB,
-    sql`SELECT lane, key FROM lanes WHERE tenant_id = ${tenantId} LIMIT ${OBJECTS}`,
+    sql`SELECT lane, key FROM millrace_lanes WHERE tenant_id = ${tenantId} LIMIT ${OBJECTS}`,
   );
   const locks = await query<{ name: string; token: number }>(env.DB, selectLocks(tenantId, "", OBJECTS));
   await Promise.all([

@@ -17,24 +17,24 @@ import { deleteOnPlatform, type PlatformInstance } from "./platform-copy.ts";
  * what belongs to them.
  */
 export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> = {
-  tokens: ["id"],
-  sign_in_codes: ["hash"],
-  schedules: ["name"],
-  schedule_runs: ["name", "due_at", "state"],
-  dead_letters: ["id"],
-  failed_deliveries: ["letter"],
-  causes: ["kind", "id"],
-  signals: ["id"],
-  actions: ["id"],
-  limits: ["name"],
-  locks: ["name"],
-  fences: ["name"],
-  lanes: ["lane", "key"],
-  tenant_objects: ["binding", "name"],
-  divergences: ["kind", "what"],
-  bulk_actions: ["id"],
-  bulk_lists: ["bulk_id", "n"],
-  bulk_items: ["bulk_id", "result", "n"],
+  millrace_tokens: ["id"],
+  millrace_sign_in_codes: ["hash"],
+  millrace_schedules: ["name"],
+  millrace_schedule_runs: ["name", "due_at", "state"],
+  millrace_dead_letters: ["id"],
+  millrace_failed_deliveries: ["letter"],
+  millrace_causes: ["kind", "id"],
+  millrace_signals: ["id"],
+  millrace_actions: ["id"],
+  millrace_limits: ["name"],
+  millrace_locks: ["name"],
+  millrace_fences: ["name"],
+  millrace_lanes: ["lane", "key"],
+  millrace_tenant_objects: ["binding", "name"],
+  millrace_divergences: ["kind", "what"],
+  millrace_bulk_actions: ["id"],
+  millrace_bulk_lists: ["bulk_id", "n"],
+  millrace_bulk_items: ["bulk_id", "result", "n"],
 };
 
 /** Instances of one slice: each is a call or two to the platform. */
@@ -46,7 +46,7 @@ const ROWS = 1000;
 export async function stopInstances(env: EngineEnv, tenantId: string, except: string): Promise<number> {
   const found = await query<PlatformInstance & Record<string, unknown>>(
     env.DB,
-    sql`SELECT id, workflow, undo FROM instances WHERE ${isOpenOf(tenantId, except)} LIMIT ${INSTANCES}`,
+    sql`SELECT id, workflow, undo FROM millrace_instances WHERE ${isOpenOf(tenantId, except)} LIMIT ${INSTANCES}`,
   );
   if (found.length === 0) return 0;
   const ids = found.map(({ id }) => id);
@@ -62,7 +62,8 @@ export async function stopInstances(env: EngineEnv, tenantId: string, except: st
 export async function removeInstances(env: EngineEnv & LaneEnv, tenantId: string, except: string): Promise<number> {
   const found = await query<PlatformInstance & { queue: string | null; subject: string } & Record<string, unknown>>(
     env.DB,
-    sql`SELECT id, workflow, undo, queue, subject FROM instances WHERE tenant_id = ${tenantId} AND id <> ${except} LIMIT ${INSTANCES}`,
+    sql`SELECT id, workflow, undo, queue, subject FROM millrace_instances
+      WHERE tenant_id = ${tenantId} AND id <> ${except} LIMIT ${INSTANCES}`,
   );
   if (found.length === 0) return 0;
   const lanes = new Map(found.map(({ queue, subject: key }) => [JSON.stringify([queue, key]), { lane: laneIn(queue) ?? "", key }]));
@@ -95,7 +96,7 @@ export async function removeRows(env: EngineEnv, tenantId: string, table: string
   const some = ["SELECT", key.join(), "FROM", table, "WHERE tenant_id = ?1 LIMIT", String(ROWS)].join(" ");
   const words = ["DELETE FROM", table, `WHERE tenant_id = ?1 AND (${key}) IN (${some}) RETURNING 1 AS gone`];
   const remove: Statement = { text: words.join(" "), params: [tenantId] };
-  return (await atomically(env.DB, table === "actions" ? auditOpened([remove]) : [remove])).flat().length;
+  return (await atomically(env.DB, table === "millrace_actions" ? auditOpened([remove]) : [remove])).flat().length;
 }
 
 /** How many rows of a table are a tenant's. */

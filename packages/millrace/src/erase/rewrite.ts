@@ -19,35 +19,35 @@ export interface TextTable {
 /** The engine's tables of that kind. Messages in the outbox are on their way: they are only counted (`unsentSaying`). */
 export const ENGINE_TEXTS: readonly TextTable[] = [
   {
-    table: "inbox",
+    table: "millrace_inbox",
     key: ["instance_id", "step", "item", "generation"],
     texts: ["item", "input", "output", "messages", "error", "after", "caught"],
     order: "instance",
   },
-  { table: "waits", key: ["instance_id", "name"], texts: ["name", "subject"], order: "instance" },
-  { table: "approvals", key: ["instance_id", "step"], texts: ["question", "details", "reason"], order: "instance" },
+  { table: "millrace_waits", key: ["instance_id", "name"], texts: ["name", "subject"], order: "instance" },
+  { table: "millrace_approvals", key: ["instance_id", "step"], texts: ["question", "details", "reason"], order: "instance" },
   {
-    table: "instances",
+    table: "millrace_instances",
     key: ["id"],
     texts: ["idempotency_key", "correlation_id", "causation_id", "subject", "envelope", "error", "caught", "lost"],
     order: ["accepted_at", "id"],
   },
   {
-    table: "dead_letters",
+    table: "millrace_dead_letters",
     key: ["id"],
     texts: ["idempotency_key", "correlation_id", "body", "issues", "error", "escalation", "repair"],
     order: ["state", "captured_at", "id"],
   },
-  { table: "failed_deliveries", key: ["letter"], texts: ["error"], order: ["letter"] },
-  { table: "signals", key: ["id"], texts: ["subject", "envelope"], order: ["type", "subject", "received_at", "id"] },
-  { table: "actions", key: ["id"], texts: ["target", "reason", "detail", "before", "after", "error"], order: ["at", "id"] },
-  { table: "bulk_actions", key: ["id"], texts: ["asked", "reason", "why"], order: ["created_at", "id"] },
-  { table: "bulk_lists", key: ["bulk_id", "n"], texts: ["ids"], order: ["bulk_id", "n"] },
-  { table: "bulk_items", key: ["bulk_id", "result", "n"], texts: ["why"], order: ["bulk_id", "result", "n"] },
-  { table: "schedules", key: ["name"], texts: ["name", "payload"], order: ["name"] },
-  { table: "lanes", key: ["lane", "key"], texts: ["key", "why", "head", "ahead"], order: ["lane", "key"] },
-  { table: "divergences", key: ["kind", "what"], texts: ["place"], order: ["state", "first_at", "what"] },
-  { table: "schedule_runs", key: ["name", "due_at", "state"], texts: ["name", "reason"], order: ["name", "due_at", "state"] },
+  { table: "millrace_failed_deliveries", key: ["letter"], texts: ["error"], order: ["letter"] },
+  { table: "millrace_signals", key: ["id"], texts: ["subject", "envelope"], order: ["type", "subject", "received_at", "id"] },
+  { table: "millrace_actions", key: ["id"], texts: ["target", "reason", "detail", "before", "after", "error"], order: ["at", "id"] },
+  { table: "millrace_bulk_actions", key: ["id"], texts: ["asked", "reason", "why"], order: ["created_at", "id"] },
+  { table: "millrace_bulk_lists", key: ["bulk_id", "n"], texts: ["ids"], order: ["bulk_id", "n"] },
+  { table: "millrace_bulk_items", key: ["bulk_id", "result", "n"], texts: ["why"], order: ["bulk_id", "result", "n"] },
+  { table: "millrace_schedules", key: ["name"], texts: ["name", "payload"], order: ["name"] },
+  { table: "millrace_lanes", key: ["lane", "key"], texts: ["key", "why", "head", "ahead"], order: ["lane", "key"] },
+  { table: "millrace_divergences", key: ["kind", "what"], texts: ["place"], order: ["state", "first_at", "what"] },
+  { table: "millrace_schedule_runs", key: ["name", "due_at", "state"], texts: ["name", "reason"], order: ["name", "due_at", "state"] },
 ];
 
 /** What texts become that say something. */
@@ -89,9 +89,9 @@ export async function rewriteRows(env: EngineEnv, { tenantId, table, by, from, a
   const { key, texts, order } = table;
   const owned = order === "instance";
   const place = owned ? ["i.accepted_at", "i.id"] : order.map((column) => `t.${column}`);
-  const ofInstances = owned || table.table === "instances";
+  const ofInstances = owned || table.table === "millrace_instances";
   const [walked, source] = owned
-    ? ["instances i", `instances i CROSS JOIN ${table.table} t ON t.instance_id = i.id`]
+    ? ["millrace_instances i", `millrace_instances i CROSS JOIN ${table.table} t ON t.instance_id = i.id`]
     : [`${table.table} t`, `${table.table} t`];
   const row = owned ? "i" : "t";
   const begin = from === null ? [] : (JSON.parse(from) as SqlValue[]);
@@ -152,7 +152,7 @@ export async function rewriteRows(env: EngineEnv, { tenantId, table, by, from, a
     if (ofInstances) for (const { one } of free) await deleteOnPlatform(env, instanceOf(one));
     for (let at = 0; at < free.length; at += UPDATES) {
       const updates = free.slice(at, at + UPDATES).map(({ one, now }) => updateRow(tenantId, table, one, now));
-      await atomically(env.DB, table.table === "actions" ? auditOpened(updates) : updates);
+      await atomically(env.DB, table.table === "millrace_actions" ? auditOpened(updates) : updates);
     }
   }
   return { changed: free.length, waiting: meant.length - free.length, next: last ? JSON.stringify(until) : null };
@@ -177,7 +177,7 @@ function updateRow(
 export async function unsentSaying(env: EngineEnv, tenantId: string, mentions: readonly string[]): Promise<number> {
   const said = "EXISTS (SELECT 1 FROM json_each(?2) m WHERE instr(lower(body), m.value) > 0)";
   const count = statement(
-    ["SELECT count(*) AS count FROM outbox WHERE body->>'tenant_id' = ?1 AND", said],
+    ["SELECT count(*) AS count FROM millrace_outbox WHERE body->>'tenant_id' = ?1 AND", said],
     [tenantId, JSON.stringify(mentions)],
   );
   const [row] = await query(env.DB, count);

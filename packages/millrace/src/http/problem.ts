@@ -149,7 +149,7 @@ export const problems = documentsProblems(ENGINE_PROBLEMS);
 const UNNAMED = {
   unavailable: "The database did not answer. Send the same request again in a few seconds: with the same key it is the same work.",
   config_invalid:
-    "The database lacks a table or a column. Apply the migrations: wrangler d1 migrations apply DB. GET /healthz names the first that is missing.",
+    "The database lacks a table or a column. Apply the migrations: npx millrace migrate --remote. GET /healthz names the first that is missing.",
   invariant: "This is a bug here, not in your request. Report the route and the time as the page under `type` says.",
 } as const satisfies Partial<Record<keyof typeof ENGINE_PROBLEMS, string>>;
 

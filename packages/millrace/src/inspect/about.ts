@@ -20,9 +20,9 @@ export async function aboutThese(env: EngineEnv, by: Operator, targets: readonly
   const ids = [...new Set(targets.flatMap((one) => [one.target, one.instanceId ?? [], steps.get(one.target)?.instanceId ?? []].flat()))];
   if (ids.length === 0) return () => null;
   const { instances, letters } = await namedBatch(env.DB, {
-    instances: sql`SELECT id, workflow, subject FROM instances WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`,
+    instances: sql`SELECT id, workflow, subject FROM millrace_instances WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`,
     letters: sql`
-      SELECT id, message_type AS type, idempotency_key AS key FROM dead_letters
+      SELECT id, message_type AS type, idempotency_key AS key FROM millrace_dead_letters
       WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`,
   });
   const names = new Map([

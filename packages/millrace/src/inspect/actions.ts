@@ -64,13 +64,13 @@ export function listActions(env: EngineEnv, by: Operator, filter: AuditFilter): 
     const rows = await query(
       env.DB,
       sql`
-        SELECT * FROM (SELECT ${COLUMNS} FROM actions ${behind} LIMIT ${LOOKED_AT})
+        SELECT * FROM (SELECT ${COLUMNS} FROM millrace_actions ${behind} LIMIT ${LOOKED_AT})
         WHERE true ${andEquals(fragment("target"), filter.target)} ${andEquals(fragment("result"), filter.result)}
           ${andEquals(fragment("actor"), filter.actor)} ${andEquals(fragment("verb"), filter.verb)}
         ORDER BY at DESC, id DESC LIMIT ${limit}`,
     );
     if (rows.length >= limit || !isLookedFor(filter)) return rows.map(asRow);
-    const [end] = await query<Position>(env.DB, sql`SELECT at, id FROM actions ${behind} LIMIT 1 OFFSET ${LOOKED_AT - 1}`);
+    const [end] = await query<Position>(env.DB, sql`SELECT at, id FROM millrace_actions ${behind} LIMIT 1 OFFSET ${LOOKED_AT - 1}`);
     return { found: rows.map(asRow), end };
   });
 }
@@ -85,20 +85,22 @@ function isLookedFor({ instance, target, bulk, actor, verb, result }: AuditFilte
 /** The index with the fewest rows, and what it is read by: things acted upon in bulk are many, what else a person does is little. */
 function whereActionsAre({ instance, target, bulk, actor, verb, result }: AuditFilter): Statement {
   if (instance !== undefined && bulk === false)
-    return sql`INDEXED BY actions_by_instance WHERE instance_id = ${instance} AND detail->>'bulk' IS NULL`;
-  if (instance !== undefined) return sql`INDEXED BY actions_by_instance WHERE instance_id = ${instance}`;
-  if (target !== undefined && bulk === false) return sql`INDEXED BY actions_by_target WHERE target = ${target} AND detail->>'bulk' IS NULL`;
-  if (target !== undefined) return sql`INDEXED BY actions_by_target WHERE target = ${target}`;
-  if (bulk === false) return sql`INDEXED BY actions_by_themselves WHERE detail->>'bulk' IS NULL`;
-  if (verb !== undefined) return sql`INDEXED BY actions_by_verb WHERE verb = ${verb}`;
-  if (actor !== undefined) return sql`INDEXED BY actions_by_actor WHERE actor = ${actor}`;
-  if (result !== undefined) return sql`INDEXED BY actions_by_result WHERE result = ${result}`;
-  return sql`INDEXED BY actions_by_time WHERE true`;
+    return sql`INDEXED BY millrace_actions_by_instance WHERE instance_id = ${instance} AND detail->>'bulk' IS NULL`;
+  if (instance !== undefined) return sql`INDEXED BY millrace_actions_by_instance WHERE instance_id = ${instance}`;
+  if (target !== undefined && bulk === false)
+    return sql`INDEXED BY millrace_actions_by_target
+    WHERE target = ${target} AND detail->>'bulk' IS NULL`;
+  if (target !== undefined) return sql`INDEXED BY millrace_actions_by_target WHERE target = ${target}`;
+  if (bulk === false) return sql`INDEXED BY millrace_actions_by_themselves WHERE detail->>'bulk' IS NULL`;
+  if (verb !== undefined) return sql`INDEXED BY millrace_actions_by_verb WHERE verb = ${verb}`;
+  if (actor !== undefined) return sql`INDEXED BY millrace_actions_by_actor WHERE actor = ${actor}`;
+  if (result !== undefined) return sql`INDEXED BY millrace_actions_by_result WHERE result = ${result}`;
+  return sql`INDEXED BY millrace_actions_by_time WHERE true`;
 }
 
 /** Those of the tenant's actions that are named. */
 export async function actionsNamed(env: EngineEnv, by: Operator, ids: readonly string[]): Promise<AuditRow[]> {
-  const rows = await query(env.DB, sql`SELECT ${COLUMNS} FROM actions WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`);
+  const rows = await query(env.DB, sql`SELECT ${COLUMNS} FROM millrace_actions WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`);
   return rows.map(asRow);
 }
 
@@ -110,7 +112,7 @@ export async function retriedSince(env: EngineEnv, tenantId: string, instanceId:
   const found = await query(
     env.DB,
     sql`
-      SELECT 1 FROM actions
+      SELECT 1 FROM millrace_actions
       WHERE tenant_id = ${tenantId} AND at >= ${at} AND instance_id = ${instanceId} AND verb = 'retry' AND result = 'applied' LIMIT 1`,
   );
   return found.length > 0;

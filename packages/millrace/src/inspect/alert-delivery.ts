@@ -48,8 +48,8 @@ function lastSent(alerts: readonly string[], tenantId: string): Statement {
   return sql`
     SELECT a.value AS alert, i.id, i.status, i.error, i.updated_at AS updatedAt,
       i.envelope->>'$.payload_inline.changed_at' AS changedAt, json_array_length(i.envelope, '$.payload_inline.channels') AS channels
-    FROM json_each(${JSON.stringify(alerts)}) a CROSS JOIN instances i ON i.tenant_id = ${tenantId} AND i.id = (
-      SELECT s.id FROM instances s INDEXED BY instances_by_correlation
+    FROM json_each(${JSON.stringify(alerts)}) a CROSS JOIN millrace_instances i ON i.tenant_id = ${tenantId} AND i.id = (
+      SELECT s.id FROM millrace_instances s INDEXED BY millrace_instances_by_correlation
       WHERE s.tenant_id = ${tenantId} AND s.correlation_id = a.value AND s.workflow = ${SEND_ALERT}
       ORDER BY s.accepted_at DESC, s.id DESC LIMIT 1)`;
 }

@@ -18,7 +18,7 @@ export function listAlerts(env: Pick<EngineEnv, "DB">, filter: AlertFilter): Pro
       const rows = await query<AlertRow>(
         env.DB,
         sql`
-          SELECT ${ALERT_COLUMNS} FROM alerts INDEXED BY alerts_by_time
+          SELECT ${ALERT_COLUMNS} FROM millrace_alerts INDEXED BY millrace_alerts_by_time
           WHERE (since, id) < (${before.at}, ${before.id}) ${andEquals(fragment("state"), filter.state)}
             ${andEquals(fragment("rule"), filter.rule)}
           ORDER BY since DESC, id DESC LIMIT ${limit}`,

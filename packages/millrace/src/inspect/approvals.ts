@@ -45,13 +45,17 @@ export function listApprovals(env: EngineEnv, by: Operator, filter: ApprovalFilt
         env.DB,
         sql`
           SELECT *, ${OVER_AS} AS over FROM (
-            SELECT * FROM (SELECT * FROM approvals ${behind} LIMIT ${LOOKED_AT})
+            SELECT * FROM (SELECT * FROM millrace_approvals ${behind} LIMIT ${LOOKED_AT})
             WHERE true ${andEquals(fragment("state"), filter.state)} ${andEquals(fragment("workflow"), filter.workflow)}
             ORDER BY asked_at DESC, id DESC LIMIT ${limit})
           ORDER BY asked_at DESC, id DESC`,
       );
       if (rows.length >= limit || !isLookedFor(filter)) return rows.map(asRow);
-      const [end] = await query<Position>(env.DB, sql`SELECT asked_at AS at, id FROM approvals ${behind} LIMIT 1 OFFSET ${LOOKED_AT - 1}`);
+      const [end] = await query<Position>(
+        env.DB,
+        sql`SELECT asked_at AS at, id
+        FROM millrace_approvals ${behind} LIMIT 1 OFFSET ${LOOKED_AT - 1}`,
+      );
       return { found: rows.map(asRow), end };
     },
   );
@@ -73,9 +77,9 @@ function whereTheyAre(by: Operator, { instance, state }: ApprovalFilter): Statem
   if (instance !== undefined) return sql`WHERE instance_id = ${instance} AND +tenant_id = ${by.tenantId}`;
   if (state === "pending") {
     return sql`
-      INDEXED BY approvals_pending WHERE state = 'pending' AND tenant_id = ${by.tenantId} AND ${SOMEBODY_WAITS}`;
+      INDEXED BY millrace_approvals_pending WHERE state = 'pending' AND tenant_id = ${by.tenantId} AND ${SOMEBODY_WAITS}`;
   }
-  return sql`INDEXED BY approvals_by_time WHERE tenant_id = ${by.tenantId}`;
+  return sql`INDEXED BY millrace_approvals_by_time WHERE tenant_id = ${by.tenantId}`;
 }
 
 /** One question. Errors: `approval_not_found`, also for another tenant's. */
@@ -86,7 +90,7 @@ export async function getApproval(env: EngineEnv, by: Operator, id: string): Pro
 /** The statement that reads one question. */
 export function selectApproval(by: Operator, id: string): Statement {
   return sql`
-    SELECT *, ${OVER_AS} AS over FROM approvals WHERE instance_id = ${askerOf(id)} AND id = ${id} AND tenant_id = ${by.tenantId}`;
+    SELECT *, ${OVER_AS} AS over FROM millrace_approvals WHERE instance_id = ${askerOf(id)} AND id = ${id} AND tenant_id = ${by.tenantId}`;
 }
 
 /** Those of the tenant's questions that are named. */
@@ -94,7 +98,7 @@ export async function approvalsNamed(env: EngineEnv, by: Operator, ids: readonly
   const rows = await query(
     env.DB,
     sql`
-      SELECT *, ${OVER_AS} AS over FROM approvals
+      SELECT *, ${OVER_AS} AS over FROM millrace_approvals
       WHERE instance_id IN ${among(ids.map(askerOf))} AND +id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`,
   );
   return rows.map(asRow);

@@ -49,7 +49,7 @@ export interface BulkItemRow {
 
 /** What nobody works on any more says so. */
 const COLUMNS = fragment(`b.*, i.status AS run_status, iif(b.state = 'running' AND ${IS_LEFT.fragment}, 'stopped', b.state) AS shown`);
-const ROWS = fragment("bulk_actions b LEFT JOIN instances i ON i.id = b.instance_id AND i.tenant_id = b.tenant_id");
+const ROWS = fragment("millrace_bulk_actions b LEFT JOIN millrace_instances i ON i.id = b.instance_id AND i.tenant_id = b.tenant_id");
 
 export interface BulkFilter extends PageRequest {
   state?: BulkState | undefined;
@@ -97,10 +97,10 @@ export async function listBulkItems(
   { result, behind = -1, limit }: { result?: BulkResult | undefined; behind?: number | undefined; limit: number },
 ): Promise<BulkItemRow[]> {
   const of = (one: BulkResult): Statement => sql`
-    SELECT n, target, result, code, why, at FROM bulk_items
+    SELECT n, target, result, code, why, at FROM millrace_bulk_items
     WHERE tenant_id = ${by.tenantId} AND bulk_id = ${id} AND result = ${one} AND n > ${behind} ORDER BY n LIMIT ${limit + 1}`;
   const { bulk, items } = await namedBatch(env.DB, {
-    bulk: sql`SELECT 1 FROM bulk_actions WHERE id = ${id} AND tenant_id = ${by.tenantId}`,
+    bulk: sql`SELECT 1 FROM millrace_bulk_actions WHERE id = ${id} AND tenant_id = ${by.tenantId}`,
     items: (result === undefined ? BULK_RESULTS : [result]).map(of),
   });
   if (bulk.length === 0) await getBulkAction(env, by, id);

@@ -47,10 +47,10 @@ export function listLetterCauses(
     readers.map(
       (tenantId) => sql`
       SELECT ${COLUMNS}, (
-        SELECT json_array(d.id, d.error) FROM dead_letters d INDEXED BY dead_letters_by_cause
+        SELECT json_array(d.id, d.error) FROM millrace_dead_letters d INDEXED BY millrace_dead_letters_by_cause
         WHERE d.tenant_id IS ${tenantId} AND d.cause = c.id AND d.state = 'open'
         ORDER BY d.captured_at DESC, d.id DESC LIMIT 1) AS sample
-      FROM causes c
+      FROM millrace_causes c
       WHERE c.tenant_id = ${tenantId ?? ""} AND c.kind = 'letter' ${andEquals(fragment("place"), filter.queue)}
         ${andEquals(fragment("code"), filter.reason)} ${andEquals(fragment("message_type"), filter.type)}
         AND (c.last_at, c.id) < (${before.at}, ${before.id})
@@ -75,10 +75,10 @@ export function listInstanceCauses(
   return pageOf(env, filter, hides, (before, limit) => [
     sql`
       SELECT ${COLUMNS}, (
-        SELECT json_array(i.id, i.error->>'message') FROM instances i INDEXED BY instances_by_cause
+        SELECT json_array(i.id, i.error->>'message') FROM millrace_instances i INDEXED BY millrace_instances_by_cause
         WHERE i.tenant_id = c.tenant_id AND i.cause = c.id AND i.status = 'errored'
         ORDER BY i.accepted_at DESC, i.id DESC LIMIT 1) AS sample
-      FROM causes c
+      FROM millrace_causes c
       WHERE c.tenant_id = ${by.tenantId} AND c.kind = 'instance' ${andEquals(fragment("place"), filter.workflow)}
         ${andEquals(fragment("code"), filter.code)}
         AND (c.last_at, c.id) < (${before.at}, ${before.id})

@@ -50,7 +50,7 @@ async function newestRuns({ DB }: EngineEnv): Promise<string[]> {
   const rows = await query<{ id: string; workflow: string }>(
     DB,
     sql`
-      SELECT id, workflow FROM (SELECT id, workflow, status FROM instances ORDER BY rowid DESC LIMIT ${LOOKED_AT})
+      SELECT id, workflow FROM (SELECT id, workflow, status FROM millrace_instances ORDER BY rowid DESC LIMIT ${LOOKED_AT})
       WHERE status IN ${ENDED}`,
   );
   return [...Map.groupBy(rows, ({ workflow }) => workflow).values()].flatMap((runs) => runs.slice(0, RECKONED).map(({ id }) => id));

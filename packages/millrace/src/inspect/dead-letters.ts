@@ -77,7 +77,7 @@ export function listDeadLetters(env: EngineEnv, by: DeadLetterReader, filter: De
       const end = isLookedFor(filter) ? await endOfLook(env, readers, filter, before) : undefined;
       // One statement a reader: each is read from its index in order, which an OR would not be.
       const of = (tenantId: string | null) => sql`
-        SELECT ${COLUMNS} FROM dead_letters ${whereLettersAre(filter)} AND tenant_id IS ${tenantId}
+        SELECT ${COLUMNS} FROM millrace_dead_letters ${whereLettersAre(filter)} AND tenant_id IS ${tenantId}
           ${andEquals(fragment("queue"), filter.queue)} ${andEquals(fragment("reason"), filter.reason)}
           ${andEquals(fragment("message_type"), filter.type)}
           ${filter.escalated === undefined ? sql`` : filter.escalated ? sql`AND escalated_at IS NOT NULL` : sql`AND escalated_at IS NULL`}
@@ -113,7 +113,7 @@ async function endOfLook(
     DB,
     readers.map(
       (tenantId) => sql`
-      SELECT captured_at AS capturedAt, id FROM dead_letters ${whereLettersAre(filter)} AND tenant_id IS ${tenantId}
+      SELECT captured_at AS capturedAt, id FROM millrace_dead_letters ${whereLettersAre(filter)} AND tenant_id IS ${tenantId}
         AND (captured_at, id) < (${before.at}, ${before.id})
       ORDER BY captured_at DESC, id DESC LIMIT 1 OFFSET ${LOOKED_AT - 1}`,
     ),
@@ -125,14 +125,18 @@ async function endOfLook(
 /** The index with the fewest rows, and the state. Conditions of a partial one stand in it as text: it serves none that is bound. */
 export function whereLettersAre(filter: DeadLetterFilter): Statement {
   const { state = "open", cause } = filter;
-  if (isInEscalated(filter)) return sql`INDEXED BY dead_letters_escalated WHERE escalated_at IS NOT NULL AND state = 'open'`;
-  if (cause !== undefined) return sql`INDEXED BY dead_letters_by_cause WHERE cause = ${cause} AND state = ${state}`;
-  return sql`INDEXED BY dead_letters_by_tenant WHERE state = ${state}`;
+  if (isInEscalated(filter)) return sql`INDEXED BY millrace_dead_letters_escalated WHERE escalated_at IS NOT NULL AND state = 'open'`;
+  if (cause !== undefined) return sql`INDEXED BY millrace_dead_letters_by_cause WHERE cause = ${cause} AND state = ${state}`;
+  return sql`INDEXED BY millrace_dead_letters_by_tenant WHERE state = ${state}`;
 }
 
 /** Those of the tenant's own dead letters that are named. */
 export async function lettersNamed(env: EngineEnv, by: Pick<Asker, "tenantId">, ids: readonly string[]): Promise<DeadLetterRow[]> {
-  const rows = await query(env.DB, sql`SELECT ${COLUMNS} FROM dead_letters WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`);
+  const rows = await query(
+    env.DB,
+    sql`SELECT ${COLUMNS} FROM millrace_dead_letters
+    WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`,
+  );
   return rows.map(asRow);
 }
 
@@ -145,7 +149,7 @@ export async function getDeadLetter(env: EngineEnv, by: DeadLetterReader, id: st
   const rows = await query(
     env.DB,
     sql`
-      SELECT ${COLUMNS}, body FROM dead_letters
+      SELECT ${COLUMNS}, body FROM millrace_dead_letters
       WHERE id = ${id} AND ${visibleTo(by)}`,
   );
   const row = rows[0];
@@ -224,7 +228,7 @@ async function hidesOfLetters(
   const rows = await query<{ id: string; queue: string; body: string | null }>(
     env.DB,
     sql`
-      SELECT id, queue, iif(length(body) <= ${MAX_READ_BYTES}, body, NULL) AS body FROM dead_letters
+      SELECT id, queue, iif(length(body) <= ${MAX_READ_BYTES}, body, NULL) AS body FROM millrace_dead_letters
       WHERE id IN ${among(ids)} AND ${visibleTo(by)}`,
   );
   return new Map(rows.map(({ id, queue, body }) => [id, redaction.letter(queue, body === null ? undefined : JSON.parse(body)).hide]));

@@ -41,7 +41,8 @@ export function listDivergences(
       return query<DivergenceRow & Record<string, unknown>>(
         env.DB,
         sql`
-          SELECT kind, what, says AS detail, state, first_at AS "firstAt", seen_at AS "seenAt", times, mends, ended_at AS "endedAt" FROM divergences
+          SELECT kind, what, says AS detail, state, first_at AS "firstAt", seen_at AS "seenAt", times, mends,
+            ended_at AS "endedAt" FROM millrace_divergences
           WHERE ${visibleTo(by)} AND state = ${state} ${andEquals(fragment("kind"), kind)}
             AND (first_at, what, kind) < (${before.at}, ${what}, ${one})
           ORDER BY first_at DESC, what DESC, kind DESC LIMIT ${limit}`,
@@ -63,7 +64,8 @@ export async function countDivergences(env: EngineEnv, by: Asker): Promise<Reado
   const counts = await query<{ kind: string; count: number }>(
     env.DB,
     sql`
-      SELECT kind, count(*) AS count FROM (SELECT kind FROM divergences WHERE ${visibleTo(by)} AND state = 'open' LIMIT ${MAX_COUNTED})
+      SELECT kind, count(*) AS count FROM (SELECT kind FROM millrace_divergences
+        WHERE ${visibleTo(by)} AND state = 'open' LIMIT ${MAX_COUNTED})
       GROUP BY kind ORDER BY kind`,
   );
   return Object.fromEntries(counts.map(({ kind, count }) => [kind, count]));

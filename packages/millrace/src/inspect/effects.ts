@@ -88,7 +88,7 @@ async function select(env: EngineEnv, by: Operator, instanceId: string, which: S
 
 function ofInstance(columns: Fragment, { tenantId }: Operator, instanceId: string, which: Statement): Statement {
   return sql`
-    SELECT ${columns} FROM inbox e JOIN instances i ON i.id = e.instance_id
+    SELECT ${columns} FROM millrace_inbox e JOIN millrace_instances i ON i.id = e.instance_id
     WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${tenantId} AND ${which}
     ORDER BY e.position < 0, e.position, e.item, e.generation`;
 }
@@ -107,7 +107,7 @@ export async function listEffects(env: EngineEnv, by: Operator, filter: DoubtFil
   const rows = await query(
     env.DB,
     sql`
-      SELECT ${DOUBT} FROM inbox e INDEXED BY inbox_in_doubt CROSS JOIN instances i ON i.id = e.instance_id
+      SELECT ${DOUBT} FROM millrace_inbox e INDEXED BY millrace_inbox_in_doubt CROSS JOIN millrace_instances i ON i.id = e.instance_id
       WHERE e.state = 'in_doubt' AND e.updated_at >= ${at} AND i.tenant_id = ${by.tenantId}
         AND (e.updated_at, e.instance_id, e.step, e.item, e.generation)
           > (${at}, ${key.instanceId}, ${key.step}, ${key.item}, ${key.generation})

@@ -15,8 +15,9 @@ export interface Hold {
 export function selectHold(instanceId: string): Statement {
   return sql`
     SELECT verb, at FROM (
-      SELECT verb, at FROM actions INDEXED BY actions_by_instance
-      WHERE tenant_id = (SELECT tenant_id FROM instances WHERE id = ${instanceId}) AND instance_id = ${instanceId} AND result = 'applied'
+      SELECT verb, at FROM millrace_actions INDEXED BY millrace_actions_by_instance
+      WHERE tenant_id = (SELECT tenant_id FROM millrace_instances
+        WHERE id = ${instanceId}) AND instance_id = ${instanceId} AND result = 'applied'
         AND verb IN ('pause', 'resume', 'cancel', 'retry', 'restart', 'skip_step')
       ORDER BY at DESC, id DESC LIMIT 1)
     WHERE verb IN ('pause', 'cancel')`;

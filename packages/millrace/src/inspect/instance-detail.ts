@@ -73,7 +73,7 @@ export async function describeInstance(
 ): Promise<InstanceDetail> {
   const [row] = await query(
     env.DB,
-    sql`SELECT ${INSTANCE_COLUMNS}, envelope, callback FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`,
+    sql`SELECT ${INSTANCE_COLUMNS}, envelope, callback FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`,
   );
   if (!row) throw unknownInstance(id);
   const instance = startable(env, asInstance(row), catalog);
@@ -130,7 +130,7 @@ async function callbackOf(env: EngineEnv, by: Operator, id: string, url: string 
   const callId = instanceId(by.tenantId, SEND_CALLBACK, nameOfEnd({ id, ...called }));
   const [row] = await query<DeliveryRow>(
     env.DB,
-    sql`SELECT id, status, error FROM instances WHERE id = ${callId} AND tenant_id = ${by.tenantId}`,
+    sql`SELECT id, status, error FROM millrace_instances WHERE id = ${callId} AND tenant_id = ${by.tenantId}`,
   );
   const delivery = row ? await deliveryOf(env, SEND_CALLBACK, row) : null;
   return { url, called, told: delivery?.status === "complete" ? called : null, delivery };

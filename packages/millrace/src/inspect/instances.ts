@@ -70,7 +70,7 @@ export const INSTANCE_COLUMNS = fragment(`id, workflow, status, message_type, id
     correlation_id, causation_id, subject, deliveries, error, undo, undone, run, accepted_at, updated_at, due_at, must_end_by,
     ${IS_OVERDUE.fragment} AS overdue,
     (SELECT json_object('step', step, 'item', item, 'failed', iif(state = 'claimed', json(error), NULL))
-      FROM inbox WHERE instance_id = instances.id ORDER BY updated_at DESC LIMIT 1) AS last, ${WAITING_FOR.fragment}`);
+      FROM millrace_inbox WHERE instance_id = millrace_instances.id ORDER BY updated_at DESC LIMIT 1) AS last, ${WAITING_FOR.fragment}`);
 
 /**
  * Instances that one page looks at for a workflow or a subject, which no index serves: it would be a written row for each instance. What
@@ -100,7 +100,7 @@ export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilt
 
   function between(before: Position, end: Position | undefined, limit: number): Statement {
     return sql`
-      SELECT ${INSTANCE_COLUMNS} FROM instances ${whereInstancesAre(filter)} AND tenant_id = ${by.tenantId}
+      SELECT ${INSTANCE_COLUMNS} FROM millrace_instances ${whereInstancesAre(filter)} AND tenant_id = ${by.tenantId}
         ${andEquals(fragment("status"), filter.status)} ${andEquals(fragment("workflow"), filter.workflow)}
         ${andEquals(fragment("subject"), filter.subject)} ${andStands(filter.standing)}
         AND accepted_at >= ${end?.at ?? filter.since ?? 0} AND (accepted_at, id) < (${before.at}, ${before.id})
@@ -118,7 +118,7 @@ function listOverdue(env: EngineEnv, by: Operator, filter: InstanceFilter): Prom
       const rows = await query(
         env.DB,
         sql`
-        SELECT ${INSTANCE_COLUMNS} FROM instances INDEXED BY instances_by_deadline
+        SELECT ${INSTANCE_COLUMNS} FROM millrace_instances INDEXED BY millrace_instances_by_deadline
         WHERE tenant_id = ${by.tenantId} AND ${IS_OVERDUE} AND (must_end_by, id) < (${before.at}, ${before.id})
           ${andEquals(fragment("status"), filter.status)} ${andEquals(fragment("workflow"), filter.workflow)}
           ${andEquals(fragment("subject"), filter.subject)} ${andEquals(fragment("correlation_id"), filter.correlation)}
@@ -147,7 +147,7 @@ async function endOfLook(
   const [end] = await query<Position>(
     DB,
     sql`
-      SELECT accepted_at AS at, id FROM instances INDEXED BY instances_by_time
+      SELECT accepted_at AS at, id FROM millrace_instances INDEXED BY millrace_instances_by_time
       WHERE tenant_id = ${by.tenantId} AND accepted_at >= ${since} AND (accepted_at, id) < (${before.at}, ${before.id})
       ORDER BY accepted_at DESC, id DESC LIMIT 1 OFFSET ${looked - 1}`,
   );
@@ -161,18 +161,18 @@ async function endOfLook(
  */
 export function whereInstancesAre({ correlation, cause, status, standing }: InstanceFilter): Statement {
   if (cause !== undefined && correlation !== undefined)
-    return sql`INDEXED BY instances_by_cause WHERE status = 'errored' AND cause = ${cause} AND correlation_id = ${correlation}`;
-  if (cause !== undefined) return sql`INDEXED BY instances_by_cause WHERE status = 'errored' AND cause = ${cause}`;
-  if (correlation !== undefined) return sql`INDEXED BY instances_by_correlation WHERE correlation_id = ${correlation}`;
+    return sql`INDEXED BY millrace_instances_by_cause WHERE status = 'errored' AND cause = ${cause} AND correlation_id = ${correlation}`;
+  if (cause !== undefined) return sql`INDEXED BY millrace_instances_by_cause WHERE status = 'errored' AND cause = ${cause}`;
+  if (correlation !== undefined) return sql`INDEXED BY millrace_instances_by_correlation WHERE correlation_id = ${correlation}`;
   const isOfTime = status === undefined || status === "complete";
-  if (isOfTime && standing === undefined) return sql`INDEXED BY instances_by_time WHERE true`;
-  if (isOfTime || GOING_ON.has(status)) return sql`INDEXED BY instances_to_check WHERE check_at IS NOT NULL`;
-  return sql`INDEXED BY instances_stopped WHERE ${IS_INDEXED_AS_STOPPED} AND status = ${status}`;
+  if (isOfTime && standing === undefined) return sql`INDEXED BY millrace_instances_by_time WHERE true`;
+  if (isOfTime || GOING_ON.has(status)) return sql`INDEXED BY millrace_instances_to_check WHERE check_at IS NOT NULL`;
+  return sql`INDEXED BY millrace_instances_stopped WHERE ${IS_INDEXED_AS_STOPPED} AND status = ${status}`;
 }
 
 /** One instance. Errors: `instance_not_found`, also for another tenant's. */
 export async function getInstance(env: EngineEnv, by: Operator, id: string): Promise<Instance> {
-  const rows = await query(env.DB, sql`SELECT ${INSTANCE_COLUMNS} FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`);
+  const rows = await query(env.DB, sql`SELECT ${INSTANCE_COLUMNS} FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`);
   const row = rows[0];
   if (!row) throw unknownInstance(id);
   return asInstance(row);
@@ -182,7 +182,7 @@ export async function getInstance(env: EngineEnv, by: Operator, id: string): Pro
 export async function instancesNamed(env: EngineEnv, by: Operator, ids: readonly string[]): Promise<Instance[]> {
   const rows = await query(
     env.DB,
-    sql`SELECT ${INSTANCE_COLUMNS} FROM instances WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`,
+    sql`SELECT ${INSTANCE_COLUMNS} FROM millrace_instances WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`,
   );
   return rows.map(asInstance);
 }
@@ -204,7 +204,7 @@ export async function payloadOf<Payload>(
 ): Promise<Payload | undefined> {
   const [row] = await query<{ envelope: string | null }>(
     env.DB,
-    sql`SELECT envelope FROM instances WHERE id = ${id} AND tenant_id = ${tenantId} AND message_type = ${definition.type}`,
+    sql`SELECT envelope FROM millrace_instances WHERE id = ${id} AND tenant_id = ${tenantId} AND message_type = ${definition.type}`,
   );
   if (!row?.envelope) return undefined;
   return unpackPayload(env.PAYLOADS, definition, JSON.parse(row.envelope) as Envelope);

@@ -84,16 +84,16 @@ export async function describeKey(env: Pick<EngineEnv, "DB">, { tenantId }: Oper
   const events = new Map(names.events.map((type) => [statedId(tenantId, type, key), type]));
   const found = await namedBatch(env.DB, {
     instances: sql`
-      SELECT id, workflow, status, correlation_id, fingerprint, deliveries, accepted_at, updated_at FROM instances
+      SELECT id, workflow, status, correlation_id, fingerprint, deliveries, accepted_at, updated_at FROM millrace_instances
       WHERE id IN ${among([...workflows.keys()])} AND +tenant_id = ${tenantId}`,
     pruned: selectPruned([...workflows.keys()]),
     stated: selectStatedAt([...events.keys()]),
     letters: sql`
-      SELECT ${LETTER} FROM dead_letters INDEXED BY dead_letters_by_key
+      SELECT ${LETTER} FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_key
       WHERE tenant_id = ${tenantId} AND idempotency_key = ${key} ORDER BY captured_at DESC, id DESC LIMIT ${MOST_LETTERS + 1}`,
     // The message of an event from outside bears the event's own name: each of its queues has one letter of it, and one of each replay.
     lettersOfEvents: sql`
-      SELECT ${LETTER} FROM dead_letters INDEXED BY dead_letters_by_key
+      SELECT ${LETTER} FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_key
       WHERE tenant_id = ${tenantId} AND idempotency_key IN ${among([...events.keys()])} LIMIT ${MOST_LETTERS + 1}`,
   });
   const holders = [

@@ -34,9 +34,9 @@ export interface LaneFilter {
 function noted({ tenantId }: Operator, after: LaneKey, lane: string | undefined, limit: number): Statement {
   return sql`(
     SELECT *, iif(state = 'waiting' AND failed IS NOT NULL, 'blocked', state) AS standing,
-      (SELECT i.cause FROM instances i WHERE i.id = failed->>'instanceId' AND +i.tenant_id = ${tenantId}) AS cause
+      (SELECT i.cause FROM millrace_instances i WHERE i.id = failed->>'instanceId' AND +i.tenant_id = ${tenantId}) AS cause
     FROM (
-      SELECT *, (SELECT value FROM json_each(ahead) WHERE value->>'failed' IS NOT NULL LIMIT 1) AS failed FROM lanes
+      SELECT *, (SELECT value FROM json_each(ahead) WHERE value->>'failed' IS NOT NULL LIMIT 1) AS failed FROM millrace_lanes
       WHERE tenant_id = ${tenantId} AND (lane, key) > (${after.lane}, ${after.key}) ${andEquals(fragment("lane"), lane)}
       ORDER BY lane, key LIMIT ${limit}))`;
 }
@@ -66,7 +66,7 @@ export async function listLanes(
   const [end] = await query<{ lane: string; key: string }>(
     env.DB,
     sql`
-      SELECT lane, key FROM lanes
+      SELECT lane, key FROM millrace_lanes
       WHERE tenant_id = ${by.tenantId} AND (lane, key) > (${after.lane}, ${after.key}) ${andEquals(fragment("lane"), lane)}
       ORDER BY lane, key LIMIT 1 OFFSET ${LOOKED_AT - 1}`,
   );

@@ -31,7 +31,7 @@ export async function emittedBy(
     env.DB,
     sql`
       SELECT e.step, m.value AS envelope, m.value->>'left_out' AS leftOut
-      FROM inbox e JOIN instances i ON i.id = e.instance_id, json_each(e.messages) m
+      FROM millrace_inbox e JOIN millrace_instances i ON i.id = e.instance_id, json_each(e.messages) m
       WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId}
       ORDER BY e.position < 0, e.position, e.item, e.generation, m.key`,
   );
@@ -40,7 +40,11 @@ export async function emittedBy(
     .filter((row) => row.leftOut === null)
     .map((row) => ({ step: String(row.step), envelope: JSON.parse(String(row.envelope)) as Envelope }));
   if (messages.length === 0) return { messages: [], leftOut };
-  const open = await query(env.DB, sql`SELECT id FROM outbox WHERE id IN ${among(messages.map((one) => messageId(one.envelope)))}`);
+  const open = await query(
+    env.DB,
+    sql`SELECT id FROM millrace_outbox
+    WHERE id IN ${among(messages.map((one) => messageId(one.envelope)))}`,
+  );
   const waiting = new Set(open.map((row) => row.id));
   return {
     messages: messages.map((one) => ({ ...one, confirmed: !waiting.has(messageId(one.envelope)) })),

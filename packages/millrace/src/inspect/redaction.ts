@@ -65,10 +65,10 @@ function redactionBy(marks: Marks): Redaction {
     const rows = await query<{ id: string; envelope: string }>(
       env.DB,
       sql`
-        SELECT id, envelope FROM instances
+        SELECT id, envelope FROM millrace_instances
         WHERE id IN ${meant} AND +tenant_id = ${tenantId} AND message_type IN ${among(types)} AND envelope IS NOT NULL
         UNION ALL
-        SELECT w.instance_id, s.envelope FROM waits w JOIN signals s ON s.id = w.signal_id
+        SELECT w.instance_id, s.envelope FROM millrace_waits w JOIN millrace_signals s ON s.id = w.signal_id
         WHERE w.instance_id IN ${meant} AND w.type IN ${among(types)} AND +s.tenant_id = ${tenantId}`,
     );
     const said = await Promise.all(rows.map(async ({ id, envelope }) => ({ id, withheld: await withheldOf(env, JSON.parse(envelope)) })));

@@ -18,7 +18,8 @@ export interface Seen {
   readonly emits: { readonly kind: Envelope["kind"]; readonly type: string }[];
 }
 
-const ENTRIES = fragment(`(SELECT step, class, position, messages FROM inbox WHERE inbox.instance_id = i.id LIMIT ${READ_ENTRIES})`);
+const ENTRIES = fragment(`(SELECT step, class, position, messages FROM millrace_inbox
+  WHERE millrace_inbox.instance_id = i.id LIMIT ${READ_ENTRIES})`);
 
 /** What the tenant's newest instances did, by their workflow: their guarded steps, and what these emitted. Nothing of anybody else's. */
 export async function seenSteps(env: Pick<EngineEnv, "DB">, { tenantId }: Operator): Promise<ReadonlyMap<string, Seen>> {
@@ -30,7 +31,7 @@ export async function seenSteps(env: Pick<EngineEnv, "DB">, { tenantId }: Operat
           SELECT json_group_array(DISTINCT m.value->>'kind' || ' ' || (m.value->>'message_type')) FROM json_each(e.messages) m
           WHERE m.value->>'left_out' IS NULL))))
         FROM ${ENTRIES} e) AS entries
-      FROM (SELECT id, workflow FROM instances INDEXED BY instances_by_time
+      FROM (SELECT id, workflow FROM millrace_instances INDEXED BY millrace_instances_by_time
         WHERE tenant_id = ${tenantId} ORDER BY accepted_at DESC, id DESC LIMIT ${SEEN_INSTANCES}) i`,
   );
   const entries = rows.flatMap(({ workflow, entries }) =>

@@ -23,8 +23,9 @@ export async function untilSettled(env: EngineEnv, by: Operator, id: string, ms:
       env.DB,
       sql`
         SELECT status,
-          undo IS NULL AND EXISTS (SELECT 1 FROM approvals WHERE approvals.instance_id = instances.id AND state = 'pending') AS asks
-        FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`,
+          undo IS NULL AND EXISTS (SELECT 1 FROM millrace_approvals
+            WHERE millrace_approvals.instance_id = millrace_instances.id AND state = 'pending') AS asks
+        FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`,
     );
     const leftMs = until - Date.now();
     if (row === undefined || !GOING_ON.has(row.status) || row.asks === 1 || leftMs <= 0) return;

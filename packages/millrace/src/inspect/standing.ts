@@ -59,7 +59,8 @@ export const STANDINGS = ["delayed", "retrying", "sleeping", "waiting"] as const
 export type StandingName = (typeof STANDINGS)[number];
 
 const IS_RETRYING = fragment(`(status IN ${ON_ITS_WAY.fragment} AND (
-  SELECT iif(state = 'claimed', error, NULL) FROM inbox WHERE instance_id = instances.id ORDER BY updated_at DESC LIMIT 1) IS NOT NULL)`);
+  SELECT iif(state = 'claimed', error, NULL) FROM millrace_inbox
+    WHERE instance_id = millrace_instances.id ORDER BY updated_at DESC LIMIT 1) IS NOT NULL)`);
 
 const STANDS: Readonly<Record<StandingName, Statement>> = {
   delayed: sql`AND status = 'accepted' AND due_at > ${now}`,

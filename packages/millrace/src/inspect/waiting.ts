@@ -25,16 +25,17 @@ export const WAITING_FOR = fragment(`
   CASE WHEN undo IS NULL AND status IN ${BEGUN.fragment} THEN (
     SELECT json_group_array(json_object('step', step, 'eventType', type, 'subject', subject, 'approvalId', approval_id, 'until', due_at))
     FROM (
-      SELECT name AS step, type, subject, NULL AS approval_id, due_at FROM waits
-      WHERE waits.instance_id = instances.id AND signal_id IS NULL AND over_at IS NULL
+      SELECT name AS step, type, subject, NULL AS approval_id, due_at FROM millrace_waits
+      WHERE millrace_waits.instance_id = millrace_instances.id AND signal_id IS NULL AND over_at IS NULL
       UNION ALL
-      SELECT step, NULL, NULL, id, due_at FROM approvals WHERE approvals.instance_id = instances.id AND state = 'pending'
+      SELECT step, NULL, NULL, id, due_at FROM millrace_approvals
+        WHERE millrace_approvals.instance_id = millrace_instances.id AND state = 'pending'
       LIMIT ${MOST})) END AS waiting_for`);
 
 /** True for a row of `instances` for which that column names something. */
 export const IS_WAITING = fragment(`(undo IS NULL AND (
-  EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = instances.id AND signal_id IS NULL AND over_at IS NULL)
-  OR EXISTS (SELECT 1 FROM approvals WHERE approvals.instance_id = instances.id AND state = 'pending')))`);
+  EXISTS (SELECT 1 FROM millrace_waits WHERE millrace_waits.instance_id = millrace_instances.id AND signal_id IS NULL AND over_at IS NULL)
+  OR EXISTS (SELECT 1 FROM millrace_approvals WHERE millrace_approvals.instance_id = millrace_instances.id AND state = 'pending')))`);
 
 /** What that column says. */
 export function waitingFor(column: unknown): AwaitedByInstance[] {

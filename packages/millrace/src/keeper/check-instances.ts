@@ -227,7 +227,7 @@ async function start(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap
   if (rows.length === 0) return new Map();
   const kept = await query<{ id: string; envelope: string }>(
     env.DB,
-    sql`SELECT id, envelope FROM instances WHERE id IN ${among(rows.map(({ id }) => id))}`,
+    sql`SELECT id, envelope FROM millrace_instances WHERE id IN ${among(rows.map(({ id }) => id))}`,
   );
   const envelopes = new Map(kept.map(({ id, envelope }) => [id, JSON.parse(envelope) as Envelope]));
   const { failed } = await startInstances(

@@ -35,8 +35,9 @@ export async function forgetOpenLetters(env: EngineEnv, catalog: Catalog | undef
     sql`
       SELECT id, tenant_id AS tenantId, queue, message_type AS messageType, idempotency_key AS idempotencyKey,
         correlation_id AS correlationId, reason
-      FROM dead_letters WHERE state = 'open' AND captured_at <= ${now} - ${keepMs}
-        AND NOT EXISTS (SELECT 1 FROM instances WHERE instances.id = dead_letters.instance_id AND instances.status = 'dead')
+      FROM millrace_dead_letters WHERE state = 'open' AND captured_at <= ${now} - ${keepMs}
+        AND NOT EXISTS (SELECT 1 FROM millrace_instances
+          WHERE millrace_instances.id = millrace_dead_letters.instance_id AND millrace_instances.status = 'dead')
       LIMIT ${LETTERS}`,
   );
   if (old.length === 0) return 0;

@@ -21,7 +21,7 @@ export async function turnsAmong(env: EngineEnv, rows: readonly Open[]): Promise
   if (waiting.length === 0) return new Map();
   const kept = await query<{ id: string; envelope: string }>(
     env.DB,
-    sql`SELECT id, envelope FROM instances WHERE id IN ${among(waiting.map(({ id }) => id))}`,
+    sql`SELECT id, envelope FROM millrace_instances WHERE id IN ${among(waiting.map(({ id }) => id))}`,
   );
   const envelopes = new Map(kept.map(({ id, envelope }) => [id, JSON.parse(envelope) as Envelope]));
   const groups = Map.groupBy(waiting, ({ queue, tenant_id, subject }) => JSON.stringify([queue, tenant_id, subject]));

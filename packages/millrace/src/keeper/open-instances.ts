@@ -39,12 +39,15 @@ export function dueInstances(env: EngineEnv, line: "unseen" | "seen", limit: num
     sql`
       SELECT id, workflow, tenant_id, subject, correlation_id, status, queue, undo, run, accepted_at, check_at,
         ${now} - check_at AS overdue_ms, ${now} - accepted_at AS age_ms, ${now} - updated_at AS since_ms, ${timesBrokenOff} AS broken_off,
-        EXISTS (SELECT 1 FROM actions WHERE applied_at IS NULL AND actions.instance_id = instances.id) AS promised,
+        EXISTS (SELECT 1 FROM millrace_actions WHERE applied_at IS NULL
+          AND millrace_actions.instance_id = millrace_instances.id) AS promised,
         status = 'in_doubt' AND NOT EXISTS (
-          SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt') AS undoubted,
+          SELECT 1 FROM millrace_inbox WHERE millrace_inbox.instance_id = millrace_instances.id
+            AND millrace_inbox.state = 'in_doubt') AS undoubted,
         status IN ${GOING_ON} AND EXISTS (
-          SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt') AS doubted
-      FROM instances INDEXED BY instances_to_check
+          SELECT 1 FROM millrace_inbox WHERE millrace_inbox.instance_id = millrace_instances.id
+            AND millrace_inbox.state = 'in_doubt') AS doubted
+      FROM millrace_instances INDEXED BY millrace_instances_to_check
       WHERE seen = ${line === "seen" ? 1 : 0} AND check_at <= ${now} ORDER BY check_at LIMIT ${limit}`,
   );
 }

@@ -24,7 +24,7 @@ export function pruneTombstones(env: EngineEnv, keepMs: number, from: string | n
   return prune(env, {
     walked: sql`
       SELECT lower(hex(max(id))) AS last, count(*) AS count
-      FROM (SELECT id FROM tombstones WHERE id > unhex(${from ?? ""}) ORDER BY id LIMIT ${ROWS})`,
+      FROM (SELECT id FROM millrace_tombstones WHERE id > unhex(${from ?? ""}) ORDER BY id LIMIT ${ROWS})`,
     old: (last) => removeTombstones({ from: from ?? "", last }, keepMs / DAY_MS),
   });
 }
@@ -34,7 +34,7 @@ export function pruneStated(env: EngineEnv, keepMs: number, from: string | null)
   return prune(env, {
     walked: sql`
       SELECT lower(hex(max(id))) AS last, count(*) AS count
-      FROM (SELECT id FROM stated_events WHERE id > unhex(${from ?? ""}) ORDER BY id LIMIT ${ROWS})`,
+      FROM (SELECT id FROM millrace_stated_events WHERE id > unhex(${from ?? ""}) ORDER BY id LIMIT ${ROWS})`,
     old: (last) => removeStatedEvents({ from: from ?? "", last }, keepMs),
   });
 }
@@ -44,7 +44,7 @@ export function pruneStreams(env: EngineEnv, keepMs: number, from: string | null
   return prune(env, {
     walked: sql`
       SELECT lower(hex(max(id))) AS last, count(*) AS count
-      FROM (SELECT id FROM sequences WHERE id > unhex(${from ?? ""}) ORDER BY id LIMIT ${ROWS})`,
+      FROM (SELECT id FROM millrace_sequences WHERE id > unhex(${from ?? ""}) ORDER BY id LIMIT ${ROWS})`,
     old: (last) => removeStreams({ from: from ?? "", last }, keepMs),
   });
 }

@@ -33,7 +33,7 @@ export function pruneInstances(statuses: StatusSet): (env: EngineEnv, keepMs: nu
       env.DB,
       sql`
         SELECT rowid AS place, id, accepted_at > ${now} - ${keepMs} AS young, ${isOver(old)} AS over
-        FROM instances WHERE rowid > ${Number(from ?? Number.MIN_SAFE_INTEGER)} ORDER BY rowid LIMIT ${ROWS}`,
+        FROM millrace_instances WHERE rowid > ${Number(from ?? Number.MIN_SAFE_INTEGER)} ORDER BY rowid LIMIT ${ROWS}`,
     );
     const removed = await remove(
       env,

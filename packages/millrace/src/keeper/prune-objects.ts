@@ -42,7 +42,7 @@ const refOf = (key: string) => `r2://${key}`;
 const instanceOf = (key: string) => key.split("/")[2] ?? "";
 
 async function instancesAmong(env: EngineEnv, ids: readonly string[]): Promise<Set<string>> {
-  const found = await query<{ id: string }>(env.DB, sql`SELECT id FROM instances WHERE id IN ${among([...new Set(ids)])}`);
+  const found = await query<{ id: string }>(env.DB, sql`SELECT id FROM millrace_instances WHERE id IN ${among([...new Set(ids)])}`);
   return new Set(found.map(({ id }) => id));
 }
 
@@ -54,11 +54,12 @@ async function refsAmong(env: EngineEnv, refs: readonly string[]): Promise<Set<s
     env.DB,
     sql`
       SELECT r.value AS ref FROM json_each(${JSON.stringify(refs)}) r
-      WHERE EXISTS (SELECT 1 FROM instances WHERE envelope->>'payload_ref' = r.value)
-        OR EXISTS (SELECT 1 FROM signals WHERE envelope->>'payload_ref' = r.value)
+      WHERE EXISTS (SELECT 1 FROM millrace_instances WHERE envelope->>'payload_ref' = r.value)
+        OR EXISTS (SELECT 1 FROM millrace_signals WHERE envelope->>'payload_ref' = r.value)
         OR r.value IN (
-          SELECT iif(json_valid(body), body->>'payload_ref', NULL) FROM dead_letters WHERE state = 'open' AND instr(body, 'r2://') > 0
-          UNION ALL SELECT iif(json_valid(body), body->>'payload_ref', NULL) FROM outbox WHERE instr(body, 'r2://') > 0)`,
+          SELECT iif(json_valid(body), body->>'payload_ref', NULL) FROM millrace_dead_letters
+            WHERE state = 'open' AND instr(body, 'r2://') > 0
+          UNION ALL SELECT iif(json_valid(body), body->>'payload_ref', NULL) FROM millrace_outbox WHERE instr(body, 'r2://') > 0)`,
   );
   return new Set(found.map(({ ref }) => ref));
 }

@@ -21,14 +21,18 @@ export async function giveUpOutbox(env: EngineEnv, keepMs: number): Promise<numb
   const tries = Math.ceil(keepMs / MAX_PAUSE_MS) + SHORT_PAUSES;
   const stuck = await query<Stuck>(
     env.DB,
-    sql`SELECT id, queue, body, error, attempts, ${now} - ${keepMs} AS long_ago FROM outbox WHERE ${isStuck(tries)} LIMIT ${ROWS}`,
+    sql`SELECT id, queue, body, error, attempts, ${now} - ${keepMs} AS long_ago FROM millrace_outbox WHERE ${isStuck(tries)} LIMIT ${ROWS}`,
   );
   if (stuck.length === 0) return 0;
   // Its consumer may have confirmed one since: only rows that are still there become letters.
   const letters = stuck.map((row) => ({ ...letterOf(row), outboxId: row.id }));
   const written = await namedBatch(env.DB, {
     letters: rowChunks(letters).map((chunk) =>
-      insertDeadLetters(chunk, sql`EXISTS (SELECT 1 FROM outbox WHERE outbox.id = l.value->>'outboxId' AND ${isStuck(tries)})`),
+      insertDeadLetters(
+        chunk,
+        sql`EXISTS (SELECT 1 FROM millrace_outbox
+        WHERE millrace_outbox.id = l.value->>'outboxId' AND ${isStuck(tries)})`,
+      ),
     ),
     gone: removeStuck(
       stuck.map(({ id }) => id),

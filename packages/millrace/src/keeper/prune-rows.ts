@@ -55,7 +55,7 @@ export async function pruneBulkActions(env: EngineEnv, keepMs: number): Promise<
 export async function pruneSignals(env: EngineEnv, keepMs: number, from: string | null): Promise<Slice> {
   const walked = await query<{ id: string; free: number }>(
     env.DB,
-    sql`SELECT id, (${isFree(keepMs)}) AS free FROM signals WHERE id > ${from ?? ""} ORDER BY id LIMIT ${SIGNALS_WALKED}`,
+    sql`SELECT id, (${isFree(keepMs)}) AS free FROM millrace_signals WHERE id > ${from ?? ""} ORDER BY id LIMIT ${SIGNALS_WALKED}`,
   );
   const free = walked.filter((row) => row.free === 1).map(({ id }) => id);
   const gone = free.length === 0 ? [] : await query(env.DB, removeFree(free, keepMs));

@@ -28,7 +28,7 @@ interface OutboxRow {
 export async function resendOutbox(env: EngineEnv): Promise<Portion> {
   const rows = await query<OutboxRow>(
     env.DB,
-    sql`SELECT id, queue, body, ${SENT_AT} AS sent_at, error FROM outbox WHERE due_at <= ${now} ORDER BY due_at LIMIT ${ROWS}`,
+    sql`SELECT id, queue, body, ${SENT_AT} AS sent_at, error FROM millrace_outbox WHERE due_at <= ${now} ORDER BY due_at LIMIT ${ROWS}`,
   );
   if (rows.length === 0) return { did: 0, more: false };
   const oldest = await oldestWaiting(

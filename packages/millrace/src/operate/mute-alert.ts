@@ -23,7 +23,7 @@ export const MAX_MUTE_MS = 30 * 86_400_000;
 export async function mute(env: EngineEnv, by: Operator, id: string, until: number | null, reason: string): Promise<Muted> {
   const actionId = crypto.randomUUID();
   const detail = until === null ? {} : { until: isoOf(until) };
-  const [found] = await query<{ muted: number | null }>(env.DB, sql`SELECT muted_until AS muted FROM alerts WHERE id = ${id}`);
+  const [found] = await query<{ muted: number | null }>(env.DB, sql`SELECT muted_until AS muted FROM millrace_alerts WHERE id = ${id}`);
   if (!found) throw new MillraceError("alert_not_found", `There is no alert ${beginning(id, 64)}. List them with GET /v1/alerts.`);
   const changed = { before: { muted_until: isoOf(found.muted) }, after: { muted_until: isoOf(until) } };
   const action: Action = {

@@ -55,7 +55,8 @@ export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()
 function dueBy(at: number): Statement {
   return sql`
     (tenant_id, name) IN (
-      WITH due AS MATERIALIZED (SELECT tenant_id, name, next_at FROM schedules INDEXED BY schedules_due WHERE next_at <= ${at}),
+      WITH due AS MATERIALIZED (SELECT tenant_id, name, next_at FROM millrace_schedules INDEXED BY millrace_schedules_due
+        WHERE next_at <= ${at}),
         turns AS (SELECT tenant_id, name, next_at, row_number() OVER (PARTITION BY tenant_id ORDER BY next_at) AS turn FROM due)
       SELECT tenant_id, name FROM turns ORDER BY turn, next_at LIMIT ${LOOK})`;
 }

@@ -37,14 +37,15 @@ const RUN = fragment(
 const COLUMNS = fragment(`tenant_id AS tenantId, name, cron, time_zone AS timeZone, command, payload,
     late_ms AS lateMs, state, next_at AS nextAt, revision,
     changed_at AS changedAt, changed_by AS changedBy,
-    (SELECT ${RUN.fragment} FROM schedule_runs r
-      WHERE r.tenant_id = schedules.tenant_id AND r.name = schedules.name ORDER BY due_at DESC, state DESC LIMIT 1) AS lastRun`);
+    (SELECT ${RUN.fragment} FROM millrace_schedule_runs r
+      WHERE r.tenant_id = millrace_schedules.tenant_id AND r.name = millrace_schedules.name
+        ORDER BY due_at DESC, state DESC LIMIT 1) AS lastRun`);
 
 /** The schedules that this condition names. */
 export async function selectSchedules(db: D1Database, where: Statement): Promise<Schedule[]> {
   const rows = await query<Omit<Schedule, "payload" | "lastRun"> & { payload: string; lastRun: string | null }>(
     db,
-    sql`SELECT ${COLUMNS} FROM schedules WHERE ${where}`,
+    sql`SELECT ${COLUMNS} FROM millrace_schedules WHERE ${where}`,
   );
   return rows.map((row) => ({ ...row, payload: JSON.parse(row.payload), lastRun: row.lastRun === null ? null : JSON.parse(row.lastRun) }));
 }
@@ -73,7 +74,7 @@ export function listScheduleRuns(env: EngineEnv, by: Operator, name: string, req
       const rows = await query<{ run: string }>(
         env.DB,
         sql`
-          SELECT ${RUN} AS run FROM schedule_runs
+          SELECT ${RUN} AS run FROM millrace_schedule_runs
           WHERE tenant_id = ${by.tenantId} AND name = ${name} AND (due_at, state) < (${before.at}, ${before.id})
           ORDER BY due_at DESC, state DESC LIMIT ${limit}`,
       );
@@ -87,8 +88,8 @@ export async function findHandRun(env: EngineEnv, { tenantId, name }: Named, occ
   const [found] = await query<HandRun>(
     env.DB,
     sql`
-      SELECT instance_id AS instanceId, coalesce((SELECT status FROM instances WHERE id = instance_id), 'pruned') AS status
-      FROM schedule_runs WHERE tenant_id = ${tenantId} AND name = ${name} AND occasion = ${occasion}`,
+      SELECT instance_id AS instanceId, coalesce((SELECT status FROM millrace_instances WHERE id = instance_id), 'pruned') AS status
+      FROM millrace_schedule_runs WHERE tenant_id = ${tenantId} AND name = ${name} AND occasion = ${occasion}`,
   );
   return found;
 }

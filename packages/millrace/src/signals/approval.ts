@@ -109,13 +109,13 @@ export async function knownAnswer(asker: Asker): Promise<Approval | undefined> {
 
 function selectQuestion({ tenantId, instanceId, label }: Asker): Statement {
   return sql`
-    SELECT state, decided_by, reason, due_at - ${now} AS left_ms, ${now} AS at FROM approvals
+    SELECT state, decided_by, reason, due_at - ${now} AS left_ms, ${now} AS at FROM millrace_approvals
     WHERE tenant_id = ${tenantId} AND instance_id = ${instanceId} AND step = ${label}`;
 }
 
 /** The questions of an instance that have their answer. */
 export function selectAnswered(instanceId: string): Statement {
-  return sql`SELECT id, state, decided_by, reason FROM approvals WHERE instance_id = ${instanceId} AND state <> 'pending'`;
+  return sql`SELECT id, state, decided_by, reason FROM millrace_approvals WHERE instance_id = ${instanceId} AND state <> 'pending'`;
 }
 
 /** A question with its answer, as its row says. */

@@ -95,7 +95,7 @@ export async function tellAgain(env: EngineEnv, instanceIds: readonly string[]):
     env.DB,
     sql`
       SELECT w.instance_id, w.workflow, w.event_type, w.signal_id, i.run
-      FROM waits w JOIN instances i ON i.id = w.instance_id
+      FROM millrace_waits w JOIN millrace_instances i ON i.id = w.instance_id
       WHERE w.instance_id IN ${among(instanceIds)}
         AND w.signal_id IS NOT NULL AND w.told_at IS NULL`,
   );

@@ -80,7 +80,7 @@ export async function heldSignal({ env, instanceId }: Waiter, label: string): Pr
 function selectWait(instanceId: string, label: string, timeoutMs: number): Statement {
   return sql`
     SELECT w.over_at, w.since_at + ${timeoutMs} - ${now} AS left_ms, ${now} AS at, s.envelope
-    FROM waits w LEFT JOIN signals s ON s.id = w.signal_id
+    FROM millrace_waits w LEFT JOIN millrace_signals s ON s.id = w.signal_id
     WHERE w.instance_id = ${instanceId} AND w.name = ${label}`;
 }
 
@@ -108,8 +108,8 @@ export interface AwaitedStep {
 /** Steps that wait, as the code names them: the platform knows each by an event type of its own. */
 export async function awaitedSteps(DB: D1Database, instanceId: string): Promise<ReadonlyMap<string, AwaitedStep>> {
   const { waits, questions } = await namedBatch(DB, {
-    waits: sql`SELECT name, type, subject, event_type, since_at, due_at FROM waits WHERE instance_id = ${instanceId}`,
-    questions: sql`SELECT step, id, asked_at, due_at FROM approvals WHERE instance_id = ${instanceId}`,
+    waits: sql`SELECT name, type, subject, event_type, since_at, due_at FROM millrace_waits WHERE instance_id = ${instanceId}`,
+    questions: sql`SELECT step, id, asked_at, due_at FROM millrace_approvals WHERE instance_id = ${instanceId}`,
   });
   return new Map([
     ...waits.map((row): [string, AwaitedStep] => {

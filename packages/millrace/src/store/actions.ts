@@ -122,7 +122,7 @@ export function audit(by: Operator, action: Action, tellsPlatform: boolean, prov
   }
   const detail = bulk ? { ...action.detail, bulk: bulk.id } : action.detail;
   return sql`
-    INSERT INTO actions (${COLUMNS})
+    INSERT INTO millrace_actions (${COLUMNS})
     SELECT ${said(by, { ...action, detail })},
       iif(changes() > 0, ${asJson(action.before)}, NULL), iif(changes() > 0, ${asJson(action.after)}, NULL),
       iif(changes() > 0, 'applied', 'no_change'), ${now}, ${now} + ${KEEPER_PATIENCE_MS},
@@ -132,12 +132,12 @@ export function audit(by: Operator, action: Action, tellsPlatform: boolean, prov
 
 /** True for the refusal of a bulk action's action that is on record already. */
 export function isOnRecord(error: unknown): boolean {
-  return error instanceof Error && error.message.includes("UNIQUE constraint failed: actions.id");
+  return error instanceof Error && error.message.includes("UNIQUE constraint failed: millrace_actions.id");
 }
 
 /** What is on record of actions, by their ids. */
 export function selectResults(tenantId: string, ids: readonly string[]): Statement {
-  return sql`SELECT id, result FROM actions WHERE id IN ${among(ids)} AND +tenant_id = ${tenantId}`;
+  return sql`SELECT id, result FROM millrace_actions WHERE id IN ${among(ids)} AND +tenant_id = ${tenantId}`;
 }
 
 /**
@@ -147,7 +147,7 @@ export function selectResults(tenantId: string, ids: readonly string[]): Stateme
 export function auditDone(by: Operator, action: Action, result: ActionResult = "applied", provided: Statement = sql`true`): Statement {
   const [before, after] = result === "applied" ? [action.before, action.after] : [];
   return sql`
-    INSERT INTO actions (${COLUMNS})
+    INSERT INTO millrace_actions (${COLUMNS})
     SELECT ${said(by, action)}, ${asJson(before)}, ${asJson(after)}, ${result}, ${now}, 0, ${now} WHERE ${provided}
     ON CONFLICT (id) DO NOTHING`;
 }
@@ -159,29 +159,29 @@ export function auditLate(by: Operator, action: Action): Statement {
 
 /** Whether the action changed anything: the last statement of its batch. */
 export function applied(actionId: string): Statement {
-  return sql`SELECT result FROM actions WHERE id = ${actionId}`;
+  return sql`SELECT result FROM millrace_actions WHERE id = ${actionId}`;
 }
 
 /** The condition that an action changed something: what stands behind it in its batch is written only then. */
 export function wasApplied(actionId: string): Statement {
-  return sql`EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`;
+  return sql`EXISTS (SELECT 1 FROM millrace_actions WHERE id = ${actionId} AND result = 'applied')`;
 }
 
 /** When an act has begun that run of an instance. */
 export function selectRunBegun(tenantId: string, instanceId: string, run: number): Statement {
   return sql`
-    SELECT max(at) AS at FROM actions INDEXED BY actions_by_instance
+    SELECT max(at) AS at FROM millrace_actions INDEXED BY millrace_actions_by_instance
     WHERE tenant_id = ${tenantId} AND instance_id = ${instanceId} AND result = 'applied' AND detail->>'run' = ${run}`;
 }
 
 /** When an action was asked for. */
 export function selectAskedAt(id: string | null): Statement {
-  return sql`SELECT at FROM actions WHERE id = ${id}`;
+  return sql`SELECT at FROM millrace_actions WHERE id = ${id}`;
 }
 
 /** An action has cut off these steps of the run before it: kept beside what the audit says of it, which does not change. */
 export function noteCutOff(id: string, labels: readonly string[]): Statement {
-  return sql`UPDATE actions SET cut_off = ${JSON.stringify(labels)} WHERE id = ${id}`;
+  return sql`UPDATE millrace_actions SET cut_off = ${JSON.stringify(labels)} WHERE id = ${id}`;
 }
 
 /**
@@ -190,21 +190,22 @@ export function noteCutOff(id: string, labels: readonly string[]): Statement {
  * asked for.
  */
 export function selectCutOff(undo: string | null): Statement {
-  return cutOffBefore(sql`SELECT tenant_id, target, at, detail->>'run' AS run FROM actions WHERE id = ${undo}`);
+  return cutOffBefore(sql`SELECT tenant_id, target, at, detail->>'run' AS run FROM millrace_actions WHERE id = ${undo}`);
 }
 
 /** The same for an undo that is not begun yet. */
 export function selectCutOffSoFar(tenantId: string, instanceId: string): Statement {
   return cutOffBefore(sql`
-    SELECT tenant_id, id AS target, ${now} AS at, run + 1 AS run FROM instances WHERE id = ${instanceId} AND tenant_id = ${tenantId}`);
+    SELECT tenant_id, id AS target, ${now} AS at, run + 1 AS run FROM millrace_instances
+      WHERE id = ${instanceId} AND tenant_id = ${tenantId}`);
 }
 
 function cutOffBefore(undo: Statement): Statement {
   return sql`
     SELECT value AS label, u.at
-    FROM (${undo}) u CROSS JOIN actions a ON a.tenant_id = u.tenant_id AND a.target = u.target
+    FROM (${undo}) u CROSS JOIN millrace_actions a ON a.tenant_id = u.tenant_id AND a.target = u.target
       AND a.detail->>'run' <= u.run, json_each(a.cut_off)
-    WHERE NOT EXISTS (SELECT 1 FROM actions back
+    WHERE NOT EXISTS (SELECT 1 FROM millrace_actions back
       WHERE back.tenant_id = u.tenant_id AND back.target = u.target AND back.result = 'applied'
         AND (back.verb = 'undo' OR (back.verb = 'cancel' AND back.detail->>'undo'))
         AND back.detail->>'run' >= a.detail->>'run' AND back.detail->>'run' < u.run)`;
@@ -230,9 +231,10 @@ const BEGINS_RUN = fragment("verb IN ('retry', 'undo', 'cancel', 'restart', 'ski
  */
 export function takeActions(which: Statement): Statement {
   return sql`
-    UPDATE actions SET lease_until = ${now} + ${LEASE_MS}
+    UPDATE millrace_actions SET lease_until = ${now} + ${LEASE_MS}
     WHERE lease_until <= ${now} AND id IN (
-      SELECT a.id FROM actions a CROSS JOIN instances i ON i.id = a.instance_id WHERE a.applied_at IS NULL AND a.lease_until <= ${now}
+      SELECT a.id FROM millrace_actions a CROSS
+        JOIN millrace_instances i ON i.id = a.instance_id WHERE a.applied_at IS NULL AND a.lease_until <= ${now}
         AND ${which})
     RETURNING id`;
 }
@@ -242,7 +244,7 @@ export function takeActions(which: Statement): Statement {
  * instance that an expression names.
  */
 export function isUndoBegun(instanceId: string): Fragment {
-  return fragment(`EXISTS (SELECT 1 FROM instances i CROSS JOIN actions a ON a.id = i.undo
+  return fragment(`EXISTS (SELECT 1 FROM millrace_instances i CROSS JOIN millrace_actions a ON a.id = i.undo
     WHERE i.id = ${instanceId} AND a.restarted_at IS NOT NULL)`);
 }
 
@@ -251,13 +253,13 @@ export function isUndoBegun(instanceId: string): Fragment {
  * it; of an undo (also a cancel's) before that, because from then on no commit of the run before is recorded (`isUndoBegun`).
  */
 export function noteRunBegun(id: string): Statement {
-  return sql`UPDATE actions SET restarted_at = ${now} WHERE id = ${id}`;
+  return sql`UPDATE millrace_actions SET restarted_at = ${now} WHERE id = ${id}`;
 }
 
 /** Promises were kept: the platform has heard of them. */
 export function noteKept(ids: readonly string[]): Statement {
   return sql`
-    UPDATE actions SET applied_at = ${now}, lease_until = 0, error = NULL
+    UPDATE millrace_actions SET applied_at = ${now}, lease_until = 0, error = NULL
     WHERE id IN ${among(ids)} AND applied_at IS NULL`;
 }
 
@@ -272,16 +274,16 @@ interface Failed {
 /** Puts promises off, each by a pause of its own. */
 export function putOff(failed: readonly Failed[]): Statement {
   return sql`
-    UPDATE actions SET attempts = attempts + 1, lease_until = 0, error = f.value->>'why',
+    UPDATE millrace_actions SET attempts = attempts + 1, lease_until = 0, error = f.value->>'why',
       due_at = ${now} + iif(at <= ${now} - ${GIVE_UP_MS}, ${GIVE_UP_MS}, iif(f.value->>'soon', ${ENDING_PAUSE_MS},
         min(${FIRST_PAUSE_MS} * (1 << min(attempts, 10)), ${MAX_PAUSE_MS})))
-    FROM json_each(${JSON.stringify(failed)}) f WHERE actions.id = f.value->>'id' AND applied_at IS NULL`;
+    FROM json_each(${JSON.stringify(failed)}) f WHERE millrace_actions.id = f.value->>'id' AND applied_at IS NULL`;
 }
 
 /** Gives up those that were to begin a run, and that nobody could carry out for a day. */
 export function giveUpActions(failed: readonly Failed[]): Statement {
   return sql`
-    UPDATE actions SET result = 'failed', applied_at = ${now}
+    UPDATE millrace_actions SET result = 'failed', applied_at = ${now}
     WHERE id IN (SELECT value->>'id' FROM json_each(${JSON.stringify(failed)})) AND applied_at IS NULL AND at <= ${now} - ${GIVE_UP_MS}
       AND ${BEGINS_RUN}`;
 }
@@ -290,10 +292,10 @@ export function giveUpActions(failed: readonly Failed[]): Statement {
  * The old audit. What the platform has not heard of yet stays, however old. Reads a table that grows with people's actions.
  */
 export function selectOldActions(keepMs: number, limit: number): Statement {
-  return sql`SELECT id FROM actions WHERE at <= ${now} - ${keepMs} AND applied_at IS NOT NULL LIMIT ${limit}`;
+  return sql`SELECT id FROM millrace_actions WHERE at <= ${now} - ${keepMs} AND applied_at IS NOT NULL LIMIT ${limit}`;
 }
 
 /** Removes rows of the audit, which has to be open for that. */
 export function removeActions(ids: readonly string[]): Statement {
-  return sql`DELETE FROM actions WHERE id IN ${among(ids)}`;
+  return sql`DELETE FROM millrace_actions WHERE id IN ${among(ids)}`;
 }

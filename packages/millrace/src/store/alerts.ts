@@ -112,9 +112,9 @@ function jsonIn(text: string): unknown {
 /** Alerts that are open, and those that are over and still muted: what a round starts from. */
 export function selectKnown(): Statement {
   return sql`
-    SELECT ${ALERT_COLUMNS} FROM alerts INDEXED BY alerts_open WHERE state <> 'resolved'
+    SELECT ${ALERT_COLUMNS} FROM millrace_alerts INDEXED BY millrace_alerts_open WHERE state <> 'resolved'
     UNION ALL
-    SELECT ${ALERT_COLUMNS} FROM alerts INDEXED BY alerts_muted WHERE muted_until > ${now} AND state = 'resolved'`;
+    SELECT ${ALERT_COLUMNS} FROM millrace_alerts INDEXED BY millrace_alerts_muted WHERE muted_until > ${now} AND state = 'resolved'`;
 }
 
 /**
@@ -130,14 +130,16 @@ export function writeAlerts(alerts: readonly Alert[]): Statement[] {
   }));
   return rowChunks(rows).map(
     (chunk) => sql`
-    INSERT INTO alerts (id, rule, labels, state, severity, value, count, examples, since, critical_since, milder_since, quiet_since,
+    INSERT INTO millrace_alerts (id, rule, labels, state, severity, value, count, examples, since, critical_since, milder_since,
+      quiet_since,
       fired_at, told_at, told_severity, last_at, updated_at, resolved_at, muted_until, mute_reason, version)
     SELECT value->>'id', value->>'rule', value->>'labels', value->>'state', value->>'severity', value->>'value', value->>'count',
       value->'examples', value->>'since', value->>'criticalSince', value->>'milderSince', value->>'quietSince', value->>'firedAt',
       value->>'toldAt', value->>'toldSeverity', value->>'lastAt', value->>'updatedAt', value->>'resolvedAt', value->>'mutedUntil',
       value->>'muteReason', value->>'version'
     FROM json_each(${chunk}) WHERE true
-    ON CONFLICT (id) DO UPDATE SET state = iif(alerts.version = excluded.version - 1, excluded.state, NULL), severity = excluded.severity,
+    ON CONFLICT (id) DO UPDATE SET state = iif(millrace_alerts.version = excluded.version - 1, excluded.state, NULL),
+      severity = excluded.severity,
       value = excluded.value, count = excluded.count, examples = excluded.examples, critical_since = excluded.critical_since,
       milder_since = excluded.milder_since, quiet_since = excluded.quiet_since, fired_at = excluded.fired_at, told_at = excluded.told_at,
       told_severity = excluded.told_severity, last_at = excluded.last_at, updated_at = excluded.updated_at,
@@ -147,20 +149,20 @@ export function writeAlerts(alerts: readonly Alert[]): Statement[] {
 
 /** Removes rows that no round can go on from: what they were about begins anew, if it holds. */
 export function removeSpoiled(ids: readonly string[]): Statement {
-  return sql`DELETE FROM alerts WHERE id IN ${among(ids)}`;
+  return sql`DELETE FROM millrace_alerts WHERE id IN ${among(ids)}`;
 }
 
 /** Removes pending alerts that were over before anybody was told, unless somebody has written them since. */
 export function dropAlerts(alerts: readonly Pick<Alert, "id" | "version">[]): Statement {
   const rows = alerts.map(({ id, version }) => ({ id, version }));
   return sql`
-    DELETE FROM alerts WHERE state = 'pending' AND (id, version) IN
+    DELETE FROM millrace_alerts WHERE state = 'pending' AND (id, version) IN
       (SELECT value->>'id', value->>'version' FROM json_each(${JSON.stringify(rows)}))`;
 }
 
 /** True for the refusal of a round whose alerts somebody else has moved on. */
 export function isOvertaken(error: unknown): boolean {
-  return /constraint failed: alerts\.(state|rule)/.test(messageOf(error));
+  return /constraint failed: millrace_alerts\.(state|rule)/.test(messageOf(error));
 }
 
 /**
@@ -171,7 +173,7 @@ export function muteAlert(id: string, until: number, reason: string): Statement[
   return [
     sql`${UNMUTE} AND id <> ${id} AND ${holdsForNext(id)}`,
     sql`
-    UPDATE alerts SET muted_until = ${until}, mute_reason = ${reason}, version = version + 1
+    UPDATE millrace_alerts SET muted_until = ${until}, mute_reason = ${reason}, version = version + 1
     WHERE id = ${id} AND (muted_until IS NOT ${until} OR mute_reason IS NOT ${reason})`,
   ];
 }
@@ -181,18 +183,19 @@ export function unmuteAlert(id: string): Statement {
   return sql`${UNMUTE} AND (id = ${id} OR ${holdsForNext(id)})`;
 }
 
-const UNMUTE = fragment(`UPDATE alerts SET muted_until = NULL, mute_reason = NULL, version = version + 1 WHERE muted_until IS NOT NULL`);
+const UNMUTE = fragment(`UPDATE millrace_alerts SET muted_until = NULL, mute_reason = NULL, version = version + 1
+  WHERE muted_until IS NOT NULL`);
 
 /** The condition that the mute of a row holds for the next alert of the same rule and group. */
 function holdsForNext(id: string): Statement {
-  return sql`(state = 'resolved' AND (rule, labels) IN (SELECT a.rule, a.labels FROM alerts a WHERE a.id = ${id}))`;
+  return sql`(state = 'resolved' AND (rule, labels) IN (SELECT a.rule, a.labels FROM millrace_alerts a WHERE a.id = ${id}))`;
 }
 
 /** Removes alerts that were over long ago, and are not muted. Answers a row for each. */
 export function removeResolved(keepMs: number, limit: number): Statement {
   return sql`
-    DELETE FROM alerts WHERE id IN (
-      SELECT id FROM alerts
+    DELETE FROM millrace_alerts WHERE id IN (
+      SELECT id FROM millrace_alerts
       WHERE since <= ${now} - ${keepMs} AND state = 'resolved' AND resolved_at <= ${now} - ${keepMs} AND coalesce(muted_until, 0) <= ${now}
       LIMIT ${limit})
     RETURNING 1 AS gone`;

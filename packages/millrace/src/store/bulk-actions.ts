@@ -49,19 +49,19 @@ export const IS_LEFT = fragment(`(i.status IN ${OVER.fragment}
     OR (i.id IS NULL AND b.updated_at <= ${now.fragment} - ${BEGINS_WITHIN_MS}))`);
 
 function isLeft(id: string): Statement {
-  return sql`EXISTS (SELECT 1 FROM bulk_actions b LEFT JOIN instances i ON i.id = b.instance_id
+  return sql`EXISTS (SELECT 1 FROM millrace_bulk_actions b LEFT JOIN millrace_instances i ON i.id = b.instance_id
     WHERE b.id = ${id} AND b.state = 'running' AND ${IS_LEFT})`;
 }
 
 const HAS_ROOM = (tenantId: string) => sql`
-  (SELECT count(*) FROM bulk_actions b LEFT JOIN instances i ON i.id = b.instance_id
+  (SELECT count(*) FROM millrace_bulk_actions b LEFT JOIN millrace_instances i ON i.id = b.instance_id
     WHERE b.tenant_id = ${tenantId} AND b.state = 'running' AND NOT coalesce(${IS_LEFT}, false)) < ${MAX_RUNNING}`;
 
 /** A new bulk action, while its tenant has fewer than `MAX_RUNNING`. Its list is written behind it, in the same batch. */
 export function insertBulk({ tenantId, actor }: Operator, bulk: NewBulk): Statement {
   const { id, verb, reason, asked, fingerprint, instanceId } = bulk;
   return sql`
-    INSERT INTO bulk_actions (id, tenant_id, actor, verb, reason, asked, fingerprint, state, instance_id, created_at, updated_at)
+    INSERT INTO millrace_bulk_actions (id, tenant_id, actor, verb, reason, asked, fingerprint, state, instance_id, created_at, updated_at)
     SELECT ${id}, ${tenantId}, ${actor}, ${verb}, ${reason}, ${JSON.stringify(asked)}, ${fingerprint}, 'running', ${instanceId}, ${now}, ${now}
     WHERE ${HAS_ROOM(tenantId)}
     ON CONFLICT (id) DO NOTHING`;
@@ -69,33 +69,34 @@ export function insertBulk({ tenantId, actor }: Operator, bulk: NewBulk): Statem
 
 /** The condition that there is such a bulk action. */
 export function isMade(tenantId: string, id: string): Statement {
-  return sql`EXISTS (SELECT 1 FROM bulk_actions WHERE id = ${id} AND tenant_id = ${tenantId})`;
+  return sql`EXISTS (SELECT 1 FROM millrace_bulk_actions WHERE id = ${id} AND tenant_id = ${tenantId})`;
 }
 
 /** The condition that the row of a bulk action is new: nobody has counted its list. */
 export function isUncounted(tenantId: string, id: string): Statement {
-  return sql`EXISTS (SELECT 1 FROM bulk_actions WHERE id = ${id} AND tenant_id = ${tenantId} AND matched IS NULL)`;
+  return sql`EXISTS (SELECT 1 FROM millrace_bulk_actions WHERE id = ${id} AND tenant_id = ${tenantId} AND matched IS NULL)`;
 }
 
 /** Counts its list, once, behind that. What is about nothing is complete. */
 export function countList(tenantId: string, id: string): Statement {
-  const hasList = sql`EXISTS (SELECT 1 FROM bulk_lists WHERE tenant_id = ${tenantId} AND bulk_id = ${id})`;
+  const hasList = sql`EXISTS (SELECT 1 FROM millrace_bulk_lists WHERE tenant_id = ${tenantId} AND bulk_id = ${id})`;
   return sql`
-    UPDATE bulk_actions SET
-      matched = (SELECT coalesce(sum(json_array_length(ids)), 0) FROM bulk_lists WHERE tenant_id = ${tenantId} AND bulk_id = ${id}),
+    UPDATE millrace_bulk_actions SET
+      matched = (SELECT coalesce(sum(json_array_length(ids)), 0) FROM millrace_bulk_lists
+        WHERE tenant_id = ${tenantId} AND bulk_id = ${id}),
       state = iif(${hasList}, 'running', 'complete'), ended_at = iif(${hasList}, NULL, ${now})
     WHERE id = ${id} AND tenant_id = ${tenantId} AND matched IS NULL`;
 }
 
 /** The condition that an instance is the one that works on a bulk action. */
 export function isWorkedOnBy(tenantId: string, id: string, instanceId: string): Statement {
-  return sql`EXISTS (SELECT 1 FROM bulk_actions
+  return sql`EXISTS (SELECT 1 FROM millrace_bulk_actions
     WHERE id = ${id} AND tenant_id = ${tenantId} AND state = 'running' AND instance_id = ${instanceId})`;
 }
 
 /** The condition that an entry of the inbox stood as it does when a bulk action was begun: what it has counted, and nothing since. */
 export function stoodAtBegin(bulkId: string): Statement {
-  return sql`inbox.updated_at <= (SELECT created_at FROM bulk_actions WHERE id = ${bulkId})`;
+  return sql`millrace_inbox.updated_at <= (SELECT created_at FROM millrace_bulk_actions WHERE id = ${bulkId})`;
 }
 
 /** How far a pass has come with it. */
@@ -123,7 +124,7 @@ export interface BulkStep {
 export function recordStep(step: BulkStep): Statement {
   const { id, tenantId, pass, from, stage, state } = step;
   return sql`
-    UPDATE bulk_actions SET
+    UPDATE millrace_bulk_actions SET
       done = iif(pass = ${pass} AND done + skipped + failed = ${from}, done + ${step.done - step.turned}, NULL),
       skipped = skipped + ${step.skipped}, failed = failed + ${step.failed + step.turned}, looked = ${step.looked},
       stage_from = ${stage.from}, stage_skipped = ${stage.skipped}, stage_failed = ${stage.failed},
@@ -137,14 +138,14 @@ export function recordStep(step: BulkStep): Statement {
 /** An operator halts it. */
 export function abortBulk({ tenantId, actor }: Operator, id: string): Statement {
   return sql`
-    UPDATE bulk_actions SET state = 'aborted', why = ${`Aborted by ${actor}: nothing more is begun, and what was done stays done. A resume goes on with what is left.`}, ended_at = ${now}, updated_at = ${now}
+    UPDATE millrace_bulk_actions SET state = 'aborted', why = ${`Aborted by ${actor}: nothing more is begun, and what was done stays done. A resume goes on with what is left.`}, ended_at = ${now}, updated_at = ${now}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND state = 'running'`;
 }
 
 /** An operator has it go on, as its next pass: errors are counted anew from here. */
 export function resumeBulk({ tenantId }: Operator, id: string, pass: number, instanceId: string): Statement {
   return sql`
-    UPDATE bulk_actions SET state = 'running', why = NULL, ended_at = NULL, pass = ${pass}, instance_id = ${instanceId},
+    UPDATE millrace_bulk_actions SET state = 'running', why = NULL, ended_at = NULL, pass = ${pass}, instance_id = ${instanceId},
       stage_from = done + skipped + failed, stage_skipped = skipped, stage_failed = failed, updated_at = ${now}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND pass = ${pass} - 1
       AND (state IN ('stopped', 'aborted') OR ${isLeft(id)}) AND ${HAS_ROOM(tenantId)}`;
@@ -153,10 +154,10 @@ export function resumeBulk({ tenantId }: Operator, id: string, pass: number, ins
 /** Removes bulk actions that ended long ago, once nothing of theirs is left. Reads a small table. Answers a row for each. */
 export function removeEndedBulk(keepMs: number, limit: number): Statement {
   return sql`
-    DELETE FROM bulk_actions WHERE id IN (
-      SELECT id FROM bulk_actions b WHERE ended_at <= ${now} - ${keepMs}
-        AND NOT EXISTS (SELECT 1 FROM bulk_items t WHERE t.tenant_id = b.tenant_id AND t.bulk_id = b.id)
-        AND NOT EXISTS (SELECT 1 FROM bulk_lists l WHERE l.tenant_id = b.tenant_id AND l.bulk_id = b.id)
+    DELETE FROM millrace_bulk_actions WHERE id IN (
+      SELECT id FROM millrace_bulk_actions b WHERE ended_at <= ${now} - ${keepMs}
+        AND NOT EXISTS (SELECT 1 FROM millrace_bulk_items t WHERE t.tenant_id = b.tenant_id AND t.bulk_id = b.id)
+        AND NOT EXISTS (SELECT 1 FROM millrace_bulk_lists l WHERE l.tenant_id = b.tenant_id AND l.bulk_id = b.id)
       LIMIT ${limit})
     RETURNING 1 AS gone`;
 }

@@ -19,7 +19,7 @@ export interface BulkKey {
  */
 export function freezeMembers({ tenantId, id }: BulkKey, members: Statement, atMost: number): Statement {
   return sql`
-    INSERT INTO bulk_lists (tenant_id, bulk_id, n, ids)
+    INSERT INTO millrace_bulk_lists (tenant_id, bulk_id, n, ids)
     SELECT ${tenantId}, ${id}, place / ${LISTED_TOGETHER}, json_group_array(id ORDER BY place)
     FROM (SELECT id, row_number() OVER (ORDER BY at, id) - 1 AS place FROM (${members}) LIMIT ${atMost})
     WHERE ${isUncounted(tenantId, id)} GROUP BY place / ${LISTED_TOGETHER}`;
@@ -31,21 +31,23 @@ export function listIds({ tenantId, id }: BulkKey, ids: readonly string[]): Stat
     ids.slice(n * LISTED_TOGETHER, (n + 1) * LISTED_TOGETHER),
   );
   return sql`
-    INSERT INTO bulk_lists (tenant_id, bulk_id, n, ids)
+    INSERT INTO millrace_bulk_lists (tenant_id, bulk_id, n, ids)
     SELECT ${tenantId}, ${id}, l.key, l.value FROM json_each(${JSON.stringify(lists)}) l WHERE ${isUncounted(tenantId, id)}`;
 }
 
 /** The list in which a place stands. */
 export function selectList({ tenantId, id }: BulkKey, place: number): Statement {
   return sql`
-    SELECT n, ids FROM bulk_lists WHERE tenant_id = ${tenantId} AND bulk_id = ${id} AND n = ${Math.floor(place / LISTED_TOGETHER)}`;
+    SELECT n, ids FROM millrace_bulk_lists WHERE tenant_id = ${tenantId} AND bulk_id = ${id}
+      AND n = ${Math.floor(place / LISTED_TOGETHER)}`;
 }
 
 /** Removes lists of bulk actions that ended long ago. Answers a row for each. */
 export function removeOldLists(keepMs: number, limit: number): Statement {
   return sql`
-    DELETE FROM bulk_lists WHERE (tenant_id, bulk_id, n) IN (
-      SELECT l.tenant_id, l.bulk_id, l.n FROM bulk_actions b CROSS JOIN bulk_lists l ON l.tenant_id = b.tenant_id AND l.bulk_id = b.id
+    DELETE FROM millrace_bulk_lists WHERE (tenant_id, bulk_id, n) IN (
+      SELECT l.tenant_id, l.bulk_id, l.n FROM millrace_bulk_actions b
+        CROSS JOIN millrace_bulk_lists l ON l.tenant_id = b.tenant_id AND l.bulk_id = b.id
       WHERE b.ended_at <= ${now} - ${keepMs} LIMIT ${limit})
     RETURNING 1 AS gone`;
 }

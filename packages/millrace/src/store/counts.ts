@@ -20,23 +20,23 @@ const COLUMNS = fragment("span, at, body, version");
 
 /** The counts of all time. */
 export function selectEver(): Statement {
-  return sql`SELECT ${COLUMNS} FROM counts WHERE span = 'ever' AND at = 0`;
+  return sql`SELECT ${COLUMNS} FROM millrace_counts WHERE span = 'ever' AND at = 0`;
 }
 
 /** The rows that begin at these times. */
 export function selectCountsAt(span: Span, times: readonly number[]): Statement {
-  return sql`SELECT ${COLUMNS} FROM counts WHERE span = ${span} AND at IN ${among(times)}`;
+  return sql`SELECT ${COLUMNS} FROM millrace_counts WHERE span = ${span} AND at IN ${among(times)}`;
 }
 
 /** The rows from one time on, until before another, oldest first. */
 export function selectCountsBetween(span: Span, from: number, to: number): Statement {
-  return sql`SELECT ${COLUMNS} FROM counts WHERE span = ${span} AND at >= ${from} AND at < ${to} ORDER BY at`;
+  return sql`SELECT ${COLUMNS} FROM millrace_counts WHERE span = ${span} AND at >= ${from} AND at < ${to} ORDER BY at`;
 }
 
 /** Replaces the counts of a minute or an hour. */
 export function writeCounts(span: Span, at: number, body: string): Statement {
   return sql`
-    INSERT INTO counts (span, at, body) VALUES (${span}, ${at}, ${body})
+    INSERT INTO millrace_counts (span, at, body) VALUES (${span}, ${at}, ${body})
     ON CONFLICT (span, at) DO UPDATE SET body = excluded.body`;
 }
 
@@ -45,13 +45,14 @@ export function writeCounts(span: Span, at: number, body: string): Statement {
  * becomes NULL, which its NOT NULL does not let be.
  */
 export function writeEver(body: string, version: number): Statement {
-  return sql`UPDATE counts SET body = ${body}, version = iif(version = ${version}, version + 1, NULL) WHERE span = 'ever' AND at = 0`;
+  return sql`UPDATE millrace_counts SET body = ${body}, version = iif(version = ${version}, version + 1, NULL)
+    WHERE span = 'ever' AND at = 0`;
 }
 
 /** Removes rows of times that began so long ago. Answers a row for each. */
 export function removeCounts(span: "minute" | "hour", keepMs: number, limit: number): Statement {
   return sql`
-    DELETE FROM counts WHERE (span, at) IN
-      (SELECT span, at FROM counts WHERE span = ${span} AND at < ${now} - ${keepMs} ORDER BY at LIMIT ${limit})
+    DELETE FROM millrace_counts WHERE (span, at) IN
+      (SELECT span, at FROM millrace_counts WHERE span = ${span} AND at < ${now} - ${keepMs} ORDER BY at LIMIT ${limit})
     RETURNING 1 AS gone`;
 }

@@ -51,7 +51,8 @@ export interface TriedRepair {
 /** Stores dead letters; one that is stored already stays as it is, whatever became of it. `still` is asked of each row, as `l`. */
 export function insertDeadLetters(rows: string, still: Statement = sql`true`): Statement {
   return sql`
-    INSERT INTO dead_letters (id, tenant_id, queue, message_type, idempotency_key, correlation_id, instance_id, body, reason, issues,
+    INSERT INTO millrace_dead_letters (id, tenant_id, queue, message_type, idempotency_key, correlation_id, instance_id, body, reason,
+      issues,
       error, attempts, first_at, captured_at, step, upstream_status, cause, first_attempt_at, last_attempt_at)
     SELECT l.value->>'id', l.value->>'tenantId', l.value->>'queue', l.value->>'messageType', l.value->>'idempotencyKey',
       l.value->>'correlationId', l.value->>'instanceId', l.value->>'body', l.value->>'reason', l.value->'issues', l.value->>'error',
@@ -63,65 +64,66 @@ export function insertDeadLetters(rows: string, still: Statement = sql`true`): S
 
 /** Moves an open letter on. Whether it changed a row decides the whole action: a second click finds it settled. */
 export function settleLetter(id: string, state: Exclude<LetterState, "open">): Statement {
-  return sql`UPDATE dead_letters SET state = ${state}, settled_at = ${now} WHERE id = ${id} AND state = 'open'`;
+  return sql`UPDATE millrace_dead_letters SET state = ${state}, settled_at = ${now} WHERE id = ${id} AND state = 'open'`;
 }
 
 /** Asks others to look at an open letter, once: the first word holds. Whether it changed a row decides the whole action. */
 export function escalateLetter(id: string, by: string, note: string): Statement {
   return sql`
-    UPDATE dead_letters SET escalated_at = ${now}, escalated_by = ${by}, escalation = ${note}
+    UPDATE millrace_dead_letters SET escalated_at = ${now}, escalated_by = ${by}, escalation = ${note}
     WHERE id = ${id} AND state = 'open' AND escalated_at IS NULL`;
 }
 
 /** Letters that wait for those who were asked to look at them, of all tenants: as many as are told apart, and some more. */
 export function selectEscalated(limit: number): Statement {
   return sql`
-    SELECT id, queue, reason, escalated_at AS at FROM dead_letters INDEXED BY dead_letters_escalated
+    SELECT id, queue, reason, escalated_at AS at FROM millrace_dead_letters INDEXED BY millrace_dead_letters_escalated
     WHERE escalated_at IS NOT NULL AND state = 'open' LIMIT ${limit}`;
 }
 
 /** Who has asked others to look at these letters, and what was said. */
 export function selectEscalations(ids: readonly string[]): Statement {
   return sql`
-    SELECT id, escalated_by AS saidBy, escalation AS note FROM dead_letters
+    SELECT id, escalated_by AS saidBy, escalation AS note FROM millrace_dead_letters
     WHERE id IN ${among(ids)} AND escalated_at IS NOT NULL`;
 }
 
 /** Those of these letters that are open and on which no repair was tried. */
 export function selectUnrepaired(ids: readonly string[]): Statement {
-  return sql`SELECT id FROM dead_letters WHERE id IN ${among(ids)} AND state = 'open' AND repair IS NULL`;
+  return sql`SELECT id FROM millrace_dead_letters WHERE id IN ${among(ids)} AND state = 'open' AND repair IS NULL`;
 }
 
 /** Writes down why the one repair of a letter did not go. Answers its id, unless another was written down before. */
 export function noteRepair(id: string, repair: TriedRepair): Statement {
   return sql`
-    UPDATE dead_letters SET repair = ${JSON.stringify(repair)} WHERE id = ${id} AND state = 'open' AND repair IS NULL RETURNING id`;
+    UPDATE millrace_dead_letters SET repair = ${JSON.stringify(repair)}
+      WHERE id = ${id} AND state = 'open' AND repair IS NULL RETURNING id`;
 }
 
 /** The same of a repair that goes back to its queue: the letter is settled by it. */
 export function repairLetter(id: string, repair: TriedRepair): Statement {
   return sql`
-    UPDATE dead_letters SET state = 'replayed', settled_at = ${now}, repair = ${JSON.stringify(repair)}
+    UPDATE millrace_dead_letters SET state = 'replayed', settled_at = ${now}, repair = ${JSON.stringify(repair)}
     WHERE id = ${id} AND state = 'open' AND repair IS NULL`;
 }
 
 /** Removes letters that are still open. Answers their ids. */
 export function removeOpenLetters(ids: readonly string[]): Statement {
-  return sql`DELETE FROM dead_letters WHERE id IN ${among(ids)} AND state = 'open' RETURNING id`;
+  return sql`DELETE FROM millrace_dead_letters WHERE id IN ${among(ids)} AND state = 'open' RETURNING id`;
 }
 
 /** Removes the old open letters of commands that never started, before their instances: they are one case, and leave together. */
 export function removeLettersOfDead(ids: readonly string[], old: Old): Statement {
   return sql`
-    DELETE FROM dead_letters WHERE state = 'open' AND captured_at <= ${now} - ${old.keepMs}
-      AND instance_id IN (SELECT id FROM instances WHERE id IN ${among(ids)} AND status = 'dead' AND ${isOver(old)})`;
+    DELETE FROM millrace_dead_letters WHERE state = 'open' AND captured_at <= ${now} - ${old.keepMs}
+      AND instance_id IN (SELECT id FROM millrace_instances WHERE id IN ${among(ids)} AND status = 'dead' AND ${isOver(old)})`;
 }
 
 /** Removes letters that were replayed or skipped long ago. Reads the old part of an index. Answers a row for each. */
 export function removeSettledLetters(keepMs: number, limit: number): Statement {
   return sql`
-    DELETE FROM dead_letters WHERE id IN (
-      SELECT id FROM dead_letters
+    DELETE FROM millrace_dead_letters WHERE id IN (
+      SELECT id FROM millrace_dead_letters
       WHERE state IN ('replayed', 'skipped') AND captured_at <= ${now} - ${keepMs}
         AND coalesce(settled_at, captured_at) <= ${now} - ${keepMs}
       LIMIT ${limit})
@@ -132,7 +134,7 @@ export function removeSettledLetters(keepMs: number, limit: number): Statement {
 export function selectRecentLetters(state: LetterState): Statement {
   return sql`
     SELECT queue, message_type, count(*) AS letters FROM (
-      SELECT queue, message_type FROM dead_letters INDEXED BY dead_letters_by_time
+      SELECT queue, message_type FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_time
       WHERE state = ${state} AND captured_at > ${now} - ${DAY_MS} ORDER BY captured_at DESC LIMIT ${MAX_COUNTED})
     GROUP BY queue, message_type`;
 }

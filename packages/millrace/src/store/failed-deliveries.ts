@@ -21,7 +21,7 @@ export interface FailedBefore extends FailedDelivery {
 /** Notes failures, as JSON: the last one of each message stands. Written for what failed, and never for what went well. */
 export function noteFailures(rows: string): Statement {
   return sql`
-    INSERT INTO failed_deliveries (tenant_id, letter, code, error, step, upstream_status, first_at, last_at)
+    INSERT INTO millrace_failed_deliveries (tenant_id, letter, code, error, step, upstream_status, first_at, last_at)
     SELECT value->>'tenantId', value->>'letter', value->>'code', value->>'error', value->>'step', value->>'upstreamStatus', ${now}, ${now}
     FROM json_each(${rows}) WHERE true
     ON CONFLICT (tenant_id, letter) DO UPDATE SET code = excluded.code, error = excluded.error, step = excluded.step,
@@ -36,20 +36,20 @@ export function selectFailures(messages: readonly Noted[]): Statement {
     SELECT f.tenant_id AS tenantId, f.letter, f.code, f.error, f.step, f.upstream_status AS upstreamStatus, f.first_at AS firstAt,
       f.last_at AS lastAt
     FROM json_each(${JSON.stringify(messages)}) m
-    CROSS JOIN failed_deliveries f ON f.tenant_id = m.value->>'tenantId' AND f.letter = m.value->>'letter'`;
+    CROSS JOIN millrace_failed_deliveries f ON f.tenant_id = m.value->>'tenantId' AND f.letter = m.value->>'letter'`;
 }
 
 /** Forgets what is noted of messages whose letters have it. */
 export function forgetFailures(messages: readonly Noted[]): Statement {
   return sql`
-    DELETE FROM failed_deliveries WHERE (tenant_id, letter) IN
+    DELETE FROM millrace_failed_deliveries WHERE (tenant_id, letter) IN
       (SELECT value->>'tenantId', value->>'letter' FROM json_each(${JSON.stringify(messages)}))`;
 }
 
 /** Removes notes of messages that failed first so long ago. Reads a table that holds only failures. Answers a row for each. */
 export function removeOldFailures(keepMs: number, limit: number): Statement {
   return sql`
-    DELETE FROM failed_deliveries WHERE (tenant_id, letter) IN
-      (SELECT tenant_id, letter FROM failed_deliveries WHERE last_at <= ${now} - ${keepMs} LIMIT ${limit})
+    DELETE FROM millrace_failed_deliveries WHERE (tenant_id, letter) IN
+      (SELECT tenant_id, letter FROM millrace_failed_deliveries WHERE last_at <= ${now} - ${keepMs} LIMIT ${limit})
     RETURNING 1 AS gone`;
 }

@@ -16,9 +16,9 @@ const MAX_WORKFLOWS = 1000;
 /** Tenants with deadlines under way: those beyond are not looked at. */
 const MAX_TENANTS = 10_000;
 
-const OPEN_LETTERS = fragment("dead_letters INDEXED BY dead_letters_open WHERE state = 'open'");
-const ERRORED = fragment("instances INDEXED BY instances_errored_by_workflow WHERE status = 'errored'");
-const WITH_DEADLINE = fragment(`instances INDEXED BY instances_by_deadline WHERE ${HAS_DEADLINE.fragment}`);
+const OPEN_LETTERS = fragment("millrace_dead_letters INDEXED BY millrace_dead_letters_open WHERE state = 'open'");
+const ERRORED = fragment("millrace_instances INDEXED BY millrace_instances_errored_by_workflow WHERE status = 'errored'");
+const WITH_DEADLINE = fragment(`millrace_instances INDEXED BY millrace_instances_by_deadline WHERE ${HAS_DEADLINE.fragment}`);
 /** Pending questions that are looked at, each with its instance, in every round. */
 const MAX_QUESTIONS = 1000;
 /** A question is pressing when so little of its time is left, and less than half of it. */
@@ -30,9 +30,9 @@ const PRESSING = fragment(String(PRESSING_MS));
 const SECONDS_SINCE = (column: string) => fragment(`max(0, coalesce(${now.fragment} - min(${column}), 0)) / 1000.0`);
 
 /** Questions that a person could answer, of the first so many that are pending: those of runs that are over are pending for good. */
-const QUESTIONS =
-  fragment(`(SELECT * FROM (SELECT * FROM approvals INDEXED BY approvals_pending WHERE state = 'pending' LIMIT ${MAX_QUESTIONS})
-    AS approvals WHERE ${SOMEBODY_WAITS.fragment})`);
+const QUESTIONS = fragment(`(SELECT * FROM (SELECT * FROM millrace_approvals INDEXED BY millrace_approvals_pending
+    WHERE state = 'pending' LIMIT ${MAX_QUESTIONS})
+    AS millrace_approvals WHERE ${SOMEBODY_WAITS.fragment})`);
 
 // From tenant to tenant of the index, which is the one that their lists read.
 const OVERDUE = fragment(`tenants(tenant_id) AS (
@@ -41,7 +41,7 @@ const OVERDUE = fragment(`tenants(tenant_id) AS (
       SELECT (SELECT tenant_id FROM ${WITH_DEADLINE.fragment} AND tenant_id > t.tenant_id ORDER BY tenant_id LIMIT 1)
       FROM tenants t WHERE t.tenant_id IS NOT NULL LIMIT ${MAX_TENANTS}),
     overdue AS (
-      SELECT i.id, i.workflow, i.must_end_by FROM tenants t CROSS JOIN instances i INDEXED BY instances_by_deadline
+      SELECT i.id, i.workflow, i.must_end_by FROM tenants t CROSS JOIN millrace_instances i INDEXED BY millrace_instances_by_deadline
       ON i.tenant_id = t.tenant_id AND ${IS_OVERDUE.fragment} LIMIT ${MAX_COUNTED})`);
 
 /**
@@ -61,9 +61,9 @@ export const HEALTH = {
       SELECT count(*) FROM (SELECT 1 FROM ${OPEN_LETTERS} AND queue = g.queue AND reason = g.reason LIMIT ${CAP})) AS value
     FROM letter_groups g WHERE queue IS NOT NULL`,
   effects_in_doubt: sql`
-    SELECT count(*) AS value FROM (SELECT 1 FROM inbox INDEXED BY inbox_in_doubt WHERE state = 'in_doubt' LIMIT ${CAP})`,
+    SELECT count(*) AS value FROM (SELECT 1 FROM millrace_inbox INDEXED BY millrace_inbox_in_doubt WHERE state = 'in_doubt' LIMIT ${CAP})`,
   effects_in_doubt_oldest_seconds: sql`
-    SELECT ${SECONDS_SINCE("updated_at")} AS value FROM inbox INDEXED BY inbox_in_doubt WHERE state = 'in_doubt'`,
+    SELECT ${SECONDS_SINCE("updated_at")} AS value FROM millrace_inbox INDEXED BY millrace_inbox_in_doubt WHERE state = 'in_doubt'`,
   // From workflow to workflow of the index, so that no storm in one hides another.
   instances_errored_open: sql`
     WITH RECURSIVE workflows(name) AS (
@@ -75,10 +75,10 @@ export const HEALTH = {
     FROM workflows w WHERE name IS NOT NULL`,
   instances_unchecked: sql`
     SELECT iif(seen = 1, 'begun', 'not_begun') AS stage, count(*) AS value FROM (
-      SELECT * FROM (SELECT 0 AS seen FROM instances INDEXED BY instances_to_check
+      SELECT * FROM (SELECT 0 AS seen FROM millrace_instances INDEXED BY millrace_instances_to_check
         WHERE seen = 0 AND check_at <= ${now} - ${LATE} LIMIT ${CAP})
       UNION ALL
-      SELECT * FROM (SELECT 1 FROM instances INDEXED BY instances_to_check
+      SELECT * FROM (SELECT 1 FROM millrace_instances INDEXED BY millrace_instances_to_check
         WHERE seen = 1 AND check_at <= ${now} - ${LATE} LIMIT ${CAP})) GROUP BY seen`,
   instances_overdue: sql`WITH RECURSIVE ${OVERDUE} SELECT workflow, count(*) AS value FROM overdue GROUP BY workflow`,
   // Three gauges of one look at the questions, each with its instance.
@@ -88,28 +88,29 @@ export const HEALTH = {
     SELECT 'approvals_waiting' AS gauge, workflow, count(*) AS value FROM questions GROUP BY workflow
     UNION ALL SELECT 'approvals_pressing', workflow, count(*) FROM questions WHERE pressing GROUP BY workflow
     UNION ALL SELECT 'approvals_oldest_seconds', NULL, ${SECONDS_SINCE("asked_at")} FROM questions`,
-  outbox_unconfirmed: sql`SELECT count(*) AS value FROM (SELECT 1 FROM outbox INDEXED BY outbox_due LIMIT ${CAP})`,
-  outbox_overdue_seconds: sql`SELECT ${SECONDS_SINCE("due_at")} AS value FROM outbox INDEXED BY outbox_due`,
+  outbox_unconfirmed: sql`SELECT count(*) AS value FROM (SELECT 1 FROM millrace_outbox INDEXED BY millrace_outbox_due LIMIT ${CAP})`,
+  outbox_overdue_seconds: sql`SELECT ${SECONDS_SINCE("due_at")} AS value FROM millrace_outbox INDEXED BY millrace_outbox_due`,
   outbox_refused: sql`
-    SELECT count(*) AS value FROM (SELECT 1 FROM outbox INDEXED BY outbox_refused WHERE error IS NOT NULL LIMIT ${CAP})`,
+    SELECT count(*) AS value FROM (SELECT 1 FROM millrace_outbox INDEXED BY millrace_outbox_refused WHERE error IS NOT NULL LIMIT ${CAP})`,
   actions_overdue: sql`
     SELECT count(*) AS value FROM
-      (SELECT 1 FROM actions INDEXED BY actions_to_apply WHERE applied_at IS NULL AND due_at <= ${now} - ${LATE} LIMIT ${CAP})`,
+      (SELECT 1 FROM millrace_actions INDEXED BY millrace_actions_to_apply
+        WHERE applied_at IS NULL AND due_at <= ${now} - ${LATE} LIMIT ${CAP})`,
   schedules_overdue_seconds: sql`
-    SELECT ${SECONDS_SINCE("next_at")} AS value FROM schedules INDEXED BY schedules_due WHERE next_at IS NOT NULL`,
+    SELECT ${SECONDS_SINCE("next_at")} AS value FROM millrace_schedules INDEXED BY millrace_schedules_due WHERE next_at IS NOT NULL`,
   // The table holds lanes that stand still or have a backlog, and no others.
   lanes_blocked: sql`
-    SELECT lane, state, count(*) AS value FROM (SELECT lane, state FROM lanes LIMIT ${CAP})
+    SELECT lane, state, count(*) AS value FROM (SELECT lane, state FROM millrace_lanes LIMIT ${CAP})
     WHERE state IN ('paused', 'held', 'unknown') GROUP BY lane, state`,
   divergences: countOpen(MAX_COUNTED),
-  lanes_backlog: sql`SELECT lane, sum(depth) AS value FROM (SELECT lane, depth FROM lanes LIMIT ${CAP}) GROUP BY lane`,
+  lanes_backlog: sql`SELECT lane, sum(depth) AS value FROM (SELECT lane, depth FROM millrace_lanes LIMIT ${CAP}) GROUP BY lane`,
 } as const satisfies Record<string, Statement>;
 
 /** Three instances for each group of a gauge, to look at first: of one without labels the `workflow` is empty. Asked where the gauge is not 0. */
 export const EXAMPLES = {
   effects_in_doubt: sql`
     SELECT '' AS workflow, json_group_array(DISTINCT instance_id) AS ids FROM (
-      SELECT instance_id FROM inbox INDEXED BY inbox_in_doubt WHERE state = 'in_doubt' ORDER BY updated_at LIMIT 3)`,
+      SELECT instance_id FROM millrace_inbox INDEXED BY millrace_inbox_in_doubt WHERE state = 'in_doubt' ORDER BY updated_at LIMIT 3)`,
   instances_overdue: sql`
     WITH RECURSIVE ${OVERDUE} SELECT workflow, json_group_array(id) AS ids FROM (
       SELECT id, workflow, row_number() OVER (PARTITION BY workflow ORDER BY must_end_by) AS place FROM overdue)

@@ -18,7 +18,7 @@ export interface NotedLane {
 /** Notes a lane that does not flow. */
 export function noteLane({ tenantId, lane, key, state, why, depth, oldestAt, head, ahead }: NotedLane): Statement {
   return sql`
-    INSERT INTO lanes (tenant_id, lane, key, state, why, depth, oldest_at, head, ahead, noted_at)
+    INSERT INTO millrace_lanes (tenant_id, lane, key, state, why, depth, oldest_at, head, ahead, noted_at)
     VALUES (${tenantId}, ${lane}, ${key}, ${state}, ${why}, ${depth}, ${oldestAt}, ${head}, ${ahead}, ${now})
     ON CONFLICT (tenant_id, lane, key) DO UPDATE SET state = excluded.state, why = excluded.why, depth = excluded.depth,
       oldest_at = excluded.oldest_at, head = excluded.head, ahead = excluded.ahead, noted_at = excluded.noted_at`;
@@ -26,10 +26,10 @@ export function noteLane({ tenantId, lane, key, state, why, depth, oldestAt, hea
 
 /** A lane flows, or is empty: nobody need look at it. */
 export function forgetLane({ tenantId, lane, key }: Pick<NotedLane, "tenantId" | "lane" | "key">): Statement {
-  return sql`DELETE FROM lanes WHERE tenant_id = ${tenantId} AND lane = ${lane} AND key = ${key}`;
+  return sql`DELETE FROM millrace_lanes WHERE tenant_id = ${tenantId} AND lane = ${lane} AND key = ${key}`;
 }
 
 /** The same for what was noted at a moment: its object may have noted it again. */
 export function forgetNoted({ tenantId, lane, key }: Pick<NotedLane, "tenantId" | "lane" | "key">, notedAt: number): Statement {
-  return sql`DELETE FROM lanes WHERE tenant_id = ${tenantId} AND lane = ${lane} AND key = ${key} AND noted_at = ${notedAt}`;
+  return sql`DELETE FROM millrace_lanes WHERE tenant_id = ${tenantId} AND lane = ${lane} AND key = ${key} AND noted_at = ${notedAt}`;
 }

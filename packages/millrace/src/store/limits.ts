@@ -7,14 +7,14 @@ export interface LimitName {
 }
 
 export function listLimit({ tenantId, name }: LimitName): Statement {
-  return sql`INSERT INTO limits (tenant_id, name) VALUES (${tenantId}, ${name}) ON CONFLICT DO NOTHING`;
+  return sql`INSERT INTO millrace_limits (tenant_id, name) VALUES (${tenantId}, ${name}) ON CONFLICT DO NOTHING`;
 }
 
 export function unlistLimit({ tenantId, name }: LimitName): Statement {
-  return sql`DELETE FROM limits WHERE tenant_id = ${tenantId} AND name = ${name}`;
+  return sql`DELETE FROM millrace_limits WHERE tenant_id = ${tenantId} AND name = ${name}`;
 }
 
 /** A tenant's limits, by name. */
 export function selectLimits(tenantId: string, after: string, limit: number): Statement {
-  return sql`SELECT name FROM limits WHERE tenant_id = ${tenantId} AND name > ${after} ORDER BY name LIMIT ${limit}`;
+  return sql`SELECT name FROM millrace_limits WHERE tenant_id = ${tenantId} AND name > ${after} ORDER BY name LIMIT ${limit}`;
 }

@@ -29,7 +29,7 @@ export interface Named {
 export function insertRun({ tenantId, name }: Named, run: Omit<ScheduleRun, "notedAt">, at: number, so: Statement): Statement {
   const { dueAt, state, untilAt, times, instanceId, reason } = run;
   return sql`
-    INSERT INTO schedule_runs (tenant_id, name, due_at, state, until_at, times, instance_id, reason, noted_at)
+    INSERT INTO millrace_schedule_runs (tenant_id, name, due_at, state, until_at, times, instance_id, reason, noted_at)
     SELECT ${tenantId}, ${name}, ${dueAt}, ${state}, ${untilAt}, ${times}, ${instanceId}, ${reason}, ${at} WHERE ${so}
     ON CONFLICT (tenant_id, name, due_at, state) DO NOTHING`;
 }
@@ -37,7 +37,7 @@ export function insertRun({ tenantId, name }: Named, run: Omit<ScheduleRun, "not
 /** The condition that a time is noted as started. */
 export function isStarted({ tenantId, name }: Named, dueAt: number): Statement {
   return sql`
-    EXISTS (SELECT 1 FROM schedule_runs r
+    EXISTS (SELECT 1 FROM millrace_schedule_runs r
       WHERE r.tenant_id = ${tenantId} AND r.name = ${name} AND r.due_at = ${dueAt} AND r.state = 'started')`;
 }
 
@@ -55,9 +55,9 @@ export interface HandRun {
  */
 export function insertHandRun({ tenantId, name }: Named, { instanceId, reason, occasion }: HandRun, at: number, so: Statement): Statement {
   return sql`
-    INSERT INTO schedule_runs (tenant_id, name, due_at, state, until_at, times, instance_id, reason, noted_at, occasion)
+    INSERT INTO millrace_schedule_runs (tenant_id, name, due_at, state, until_at, times, instance_id, reason, noted_at, occasion)
     SELECT ${tenantId}, ${name}, free, 'by_hand', free, 1, ${instanceId}, ${reason}, ${at}, ${occasion}
-    FROM (SELECT max(${at}, coalesce((SELECT max(due_at) + 1 FROM schedule_runs r
+    FROM (SELECT max(${at}, coalesce((SELECT max(due_at) + 1 FROM millrace_schedule_runs r
       WHERE r.tenant_id = ${tenantId} AND r.name = ${name} AND r.due_at >= ${at} AND r.state = 'by_hand'), 0)) AS free)
     WHERE ${so} ON CONFLICT (tenant_id, name, occasion) WHERE occasion IS NOT NULL DO NOTHING`;
 }
@@ -65,14 +65,14 @@ export function insertHandRun({ tenantId, name }: Named, { instanceId, reason, o
 /** The condition that a wish has become this run, and no other. */
 export function isHandRun({ tenantId, name }: Named, { instanceId, occasion }: HandRun): Statement {
   return sql`
-    EXISTS (SELECT 1 FROM schedule_runs r
+    EXISTS (SELECT 1 FROM millrace_schedule_runs r
       WHERE r.tenant_id = ${tenantId} AND r.name = ${name} AND r.occasion = ${occasion} AND r.instance_id = ${instanceId})`;
 }
 
 /** Removes what became of times long ago. Reads the table. Answers a row for each. */
 export function removeRuns(keepMs: number, limit: number): Statement {
   return sql`
-    DELETE FROM schedule_runs WHERE (tenant_id, name, due_at, state) IN (
-      SELECT tenant_id, name, due_at, state FROM schedule_runs WHERE until_at <= ${now} - ${keepMs} LIMIT ${limit})
+    DELETE FROM millrace_schedule_runs WHERE (tenant_id, name, due_at, state) IN (
+      SELECT tenant_id, name, due_at, state FROM millrace_schedule_runs WHERE until_at <= ${now} - ${keepMs} LIMIT ${limit})
     RETURNING 1 AS gone`;
 }

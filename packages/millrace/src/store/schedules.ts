@@ -29,13 +29,13 @@ interface Read {
 /** The condition that a schedule is as it was read: neither changed, nor ended, nor its next time taken. */
 export function isUnmoved({ tenantId, name, revision, nextAt }: Read): Statement {
   return sql`
-    EXISTS (SELECT 1 FROM schedules s
+    EXISTS (SELECT 1 FROM millrace_schedules s
       WHERE s.tenant_id = ${tenantId} AND s.name = ${name} AND s.revision = ${revision} AND s.next_at IS ${nextAt})`;
 }
 
 /** The condition that a tenant may have one more. */
 export function hasRoom(tenantId: string, most: number): Statement {
-  return sql`(SELECT count(*) FROM schedules WHERE tenant_id = ${tenantId}) < ${most}`;
+  return sql`(SELECT count(*) FROM millrace_schedules WHERE tenant_id = ${tenantId}) < ${most}`;
 }
 
 /** Makes a schedule where none was read and its tenant has room, or writes it over the one that was read; a paused one stays paused. */
@@ -45,7 +45,7 @@ export function writeSchedule(schedule: NewSchedule, before: Read | undefined, m
     ON CONFLICT (tenant_id, name) DO UPDATE SET
       cron = excluded.cron, time_zone = excluded.time_zone, command = excluded.command, payload = excluded.payload,
       late_ms = excluded.late_ms,
-      next_at = iif(schedules.state = 'active', excluded.next_at, NULL), revision = schedules.revision + 1,
+      next_at = iif(millrace_schedules.state = 'active', excluded.next_at, NULL), revision = millrace_schedules.revision + 1,
       changed_at = excluded.changed_at, changed_by = excluded.changed_by
     WHERE ${before ? sql`true` : sql`false`}`;
 }
@@ -58,7 +58,7 @@ export function ensureScheduled(schedule: NewSchedule): Statement {
 function insertSchedule(schedule: NewSchedule): Statement {
   const { tenantId, name, cron, timeZone, command, payload, lateMs, nextAt, changedAt, changedBy } = schedule;
   return sql`
-    INSERT INTO schedules (tenant_id, name, cron, time_zone, command, payload, late_ms, state, next_at, changed_at, changed_by)
+    INSERT INTO millrace_schedules (tenant_id, name, cron, time_zone, command, payload, late_ms, state, next_at, changed_at, changed_by)
     SELECT ${tenantId}, ${name}, ${cron}, ${timeZone}, ${command}, ${JSON.stringify(payload)}, ${lateMs},
       'active', ${nextAt}, ${changedAt}, ${changedBy}`;
 }
@@ -70,7 +70,7 @@ export function moveSchedule(
 ): Statement {
   const from: ScheduleState = state === "paused" ? "active" : "paused";
   return sql`
-    UPDATE schedules SET state = ${state}, next_at = ${nextAt}, revision = revision + 1, changed_at = ${at}, changed_by = ${by}
+    UPDATE millrace_schedules SET state = ${state}, next_at = ${nextAt}, revision = revision + 1, changed_at = ${at}, changed_by = ${by}
     WHERE tenant_id = ${before.tenantId} AND name = ${before.name} AND state = ${from}
       AND revision = ${before.revision} AND next_at IS ${before.nextAt}`;
 }
@@ -80,13 +80,13 @@ export function moveSchedule(
  */
 export function takeTime({ tenantId, name, revision, nextAt }: Read, next: number | null): Statement {
   return sql`
-    UPDATE schedules SET next_at = ${next}
+    UPDATE millrace_schedules SET next_at = ${next}
     WHERE tenant_id = ${tenantId} AND name = ${name} AND revision = ${revision} AND next_at = ${nextAt}`;
 }
 
 /** Ends a schedule, if it is as it was read. */
 export function removeSchedule({ tenantId, name, revision, nextAt }: Read): Statement {
   return sql`
-    DELETE FROM schedules
+    DELETE FROM millrace_schedules
     WHERE tenant_id = ${tenantId} AND name = ${name} AND revision = ${revision} AND next_at IS ${nextAt}`;
 }

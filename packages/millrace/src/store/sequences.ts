@@ -27,33 +27,35 @@ const KEPT_MISSING = 100;
  */
 export function advanceStreams(moves: readonly StreamMove[]): Statement {
   return sql`
-    INSERT INTO sequences (id, last, before, missing, moved_at)
-    SELECT unhex(value->>'id'), iif(value->>'from' = 0 OR EXISTS (SELECT 1 FROM sequences WHERE id = unhex(value->>'id')), value->>'to', NULL),
+    INSERT INTO millrace_sequences (id, last, before, missing, moved_at)
+    SELECT unhex(value->>'id'), iif(value->>'from' = 0 OR EXISTS (SELECT 1 FROM millrace_sequences
+      WHERE id = unhex(value->>'id')), value->>'to', NULL),
       value->>'from', value->>'missing', ${now}
     FROM json_each(${JSON.stringify(moves)}) WHERE true
     ON CONFLICT (id) DO UPDATE SET
-      last = CASE WHEN sequences.last = excluded.before THEN excluded.last END, before = excluded.before, moved_at = excluded.moved_at,
-      missing = CASE WHEN excluded.missing = '[]' THEN sequences.missing ELSE (
+      last = CASE WHEN millrace_sequences.last = excluded.before THEN excluded.last END, before = excluded.before,
+        moved_at = excluded.moved_at,
+      missing = CASE WHEN excluded.missing = '[]' THEN millrace_sequences.missing ELSE (
         SELECT json_group_array(value) FROM (
-          SELECT value FROM json_each(sequences.missing) UNION SELECT value FROM json_each(excluded.missing)
+          SELECT value FROM json_each(millrace_sequences.missing) UNION SELECT value FROM json_each(excluded.missing)
           ORDER BY value DESC LIMIT ${KEPT_MISSING})) END`;
 }
 
 /** True for the error of a move whose stream has moved meanwhile. */
 export function hasMoved(error: unknown): boolean {
-  return /NOT NULL constraint failed: sequences\.last/.test(messageOf(error));
+  return /NOT NULL constraint failed: millrace_sequences\.last/.test(messageOf(error));
 }
 
 /** Where these streams are. One without a row has not begun. */
 export function selectStreams(ids: readonly string[]): Statement {
   return sql`
-    SELECT lower(hex(id)) AS id, last, missing FROM sequences
+    SELECT lower(hex(id)) AS id, last, missing FROM millrace_sequences
     WHERE id IN (SELECT unhex(value) FROM json_each(${JSON.stringify(ids)}))`;
 }
 
 /** Removes a slice of streams that have not moved for long, from behind one id to another, both as hex. Answers a row for each. */
 export function removeStreams({ from, last }: { from: string; last: string }, keepMs: number): Statement {
   return sql`
-    DELETE FROM sequences WHERE id > unhex(${from}) AND id <= unhex(${last}) AND moved_at <= ${now} - ${keepMs}
+    DELETE FROM millrace_sequences WHERE id > unhex(${from}) AND id <= unhex(${last}) AND moved_at <= ${now} - ${keepMs}
     RETURNING 1 AS gone`;
 }

@@ -14,17 +14,18 @@ export interface TenantObject {
 }
 
 function registerObject({ tenantId, binding, name }: TenantObject): Statement {
-  return sql`INSERT INTO tenant_objects (tenant_id, binding, name) VALUES (${tenantId}, ${binding}, ${name}) ON CONFLICT DO NOTHING`;
+  return sql`INSERT INTO millrace_tenant_objects (tenant_id, binding, name) VALUES (${tenantId}, ${binding},
+    ${name}) ON CONFLICT DO NOTHING`;
 }
 
 /** Some of a tenant's registered objects. */
 export function selectObjects(tenantId: string, limit: number): Statement {
-  return sql`SELECT tenant_id AS "tenantId", binding, name FROM tenant_objects WHERE tenant_id = ${tenantId} LIMIT ${limit}`;
+  return sql`SELECT tenant_id AS "tenantId", binding, name FROM millrace_tenant_objects WHERE tenant_id = ${tenantId} LIMIT ${limit}`;
 }
 
 /** Takes an object that was erased from the register. */
 export function unregisterObject({ tenantId, binding, name }: TenantObject): Statement {
-  return sql`DELETE FROM tenant_objects WHERE tenant_id = ${tenantId} AND binding = ${binding} AND name = ${name}`;
+  return sql`DELETE FROM millrace_tenant_objects WHERE tenant_id = ${tenantId} AND binding = ${binding} AND name = ${name}`;
 }
 
 /**

@@ -3,21 +3,21 @@ import { isOver, type Old } from "./instances/remove.ts";
 
 /** The condition that a pruned instance had this id, which may be a column. */
 export function isPruned(id: string | Fragment): Statement {
-  return sql`EXISTS (SELECT 1 FROM tombstones WHERE tombstones.id = unhex(${id}))`;
+  return sql`EXISTS (SELECT 1 FROM millrace_tombstones WHERE millrace_tombstones.id = unhex(${id}))`;
 }
 
 /** Leaves a tombstone for each instance that is about to be removed: its key never runs again. */
 export function bury(ids: readonly string[], old: Old): Statement {
   return sql`
-    INSERT INTO tombstones (id, fingerprint, pruned_day)
-    SELECT unhex(id), unhex(fingerprint), unixepoch() / 86400 FROM instances WHERE id IN ${among(ids)} AND ${isOver(old)}
+    INSERT INTO millrace_tombstones (id, fingerprint, pruned_day)
+    SELECT unhex(id), unhex(fingerprint), unixepoch() / 86400 FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)}
     ON CONFLICT (id) DO NOTHING`;
 }
 
 /** Removes a slice of old tombstones, from behind one id to another, both as hex. Answers a row for each. */
 export function removeTombstones({ from, last }: { from: string; last: string }, keepDays: number): Statement {
   return sql`
-    DELETE FROM tombstones
+    DELETE FROM millrace_tombstones
     WHERE id > unhex(${from}) AND id <= unhex(${last}) AND pruned_day < unixepoch() / 86400 - ${keepDays}
     RETURNING 1 AS gone`;
 }
@@ -25,6 +25,6 @@ export function removeTombstones({ from, last }: { from: string; last: string },
 /** Which of these ids pruned instances had: each with the day since the epoch that it was pruned on. */
 export function selectPruned(ids: readonly string[]): Statement {
   return sql`
-    SELECT lower(hex(id)) AS id, lower(hex(fingerprint)) AS fingerprint, pruned_day FROM tombstones
+    SELECT lower(hex(id)) AS id, lower(hex(fingerprint)) AS fingerprint, pruned_day FROM millrace_tombstones
     WHERE id IN (SELECT unhex(value) FROM json_each(${JSON.stringify(ids)}))`;
 }

@@ -22,7 +22,7 @@ export interface NewWait {
 export function askForEvent(wait: NewWait): Statement {
   const { instanceId, name, workflow, tenantId, type, subject, eventType, timeoutMs } = wait;
   return sql`
-    INSERT INTO waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at, asked_at, due_at)
+    INSERT INTO millrace_waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at, asked_at, due_at)
     SELECT ${instanceId}, ${name}, ${workflow}, ${tenantId}, ${type}, ${subject}, ${eventType}, ${now}, ${now}, ${now} + ${timeoutMs}
     WHERE NOT ${isPaused(instanceId)}
     ON CONFLICT (instance_id, name) DO UPDATE SET asked_at = excluded.asked_at, due_at = since_at + ${timeoutMs}`;
@@ -31,7 +31,7 @@ export function askForEvent(wait: NewWait): Statement {
 /** A wait takes an event that came early, if there is one. */
 export function takeEarly(instanceId: string, name: string): Statement {
   return sql`
-    UPDATE waits SET signal_id = ${OLDEST_FITTING}
+    UPDATE millrace_waits SET signal_id = ${OLDEST_FITTING}
     WHERE instance_id = ${instanceId} AND name = ${name} AND signal_id IS NULL AND over_at IS NULL`;
 }
 
@@ -42,18 +42,19 @@ export function takeEarly(instanceId: string, name: string): Statement {
  */
 export function assignEvents(arrived: string): Statement {
   return sql`
-    UPDATE waits SET signal_id = pair.signal_id
+    UPDATE millrace_waits SET signal_id = pair.signal_id
     FROM (
-      SELECT waits.instance_id, waits.name, s.id AS signal_id,
-        dense_rank() OVER (PARTITION BY waits.instance_id, waits.type, waits.subject
-          ORDER BY coalesce(waits.asked_at, waits.since_at) DESC, waits.name) AS nth_wait,
-        dense_rank() OVER (PARTITION BY waits.instance_id, waits.type, waits.subject ORDER BY s.received_at, s.id) AS nth_event
-      FROM waits JOIN signals s ON ${FITS}
-      WHERE waits.signal_id IS NULL AND waits.over_at IS NULL
-        AND (waits.tenant_id, waits.type, waits.subject) IN
+      SELECT millrace_waits.instance_id, millrace_waits.name, s.id AS signal_id,
+        dense_rank() OVER (PARTITION BY millrace_waits.instance_id, millrace_waits.type, millrace_waits.subject
+          ORDER BY coalesce(millrace_waits.asked_at, millrace_waits.since_at) DESC, millrace_waits.name) AS nth_wait,
+        dense_rank() OVER (PARTITION BY millrace_waits.instance_id, millrace_waits.type, millrace_waits.subject
+          ORDER BY s.received_at, s.id) AS nth_event
+      FROM millrace_waits JOIN millrace_signals s ON ${FITS}
+      WHERE millrace_waits.signal_id IS NULL AND millrace_waits.over_at IS NULL
+        AND (millrace_waits.tenant_id, millrace_waits.type, millrace_waits.subject) IN
           (SELECT value->>'tenant_id', value->>'message_type', value->>'subject' FROM json_each(${arrived}))
     ) AS pair
-    WHERE waits.instance_id = pair.instance_id AND waits.name = pair.name AND pair.nth_wait = pair.nth_event
+    WHERE millrace_waits.instance_id = pair.instance_id AND millrace_waits.name = pair.name AND pair.nth_wait = pair.nth_event
     RETURNING instance_id, workflow, event_type, signal_id`;
 }
 
@@ -63,41 +64,41 @@ export function assignEvents(arrived: string): Statement {
  */
 export function assignSent(instanceId: string, { type, subject }: { type: string; subject: string }, signalId: string): Statement {
   return sql`
-    UPDATE waits SET signal_id = ${signalId}
+    UPDATE millrace_waits SET signal_id = ${signalId}
     WHERE instance_id = ${instanceId} AND name = (
-        SELECT name FROM waits open WHERE open.instance_id = ${instanceId} AND open.type = ${type}
+        SELECT name FROM millrace_waits open WHERE open.instance_id = ${instanceId} AND open.type = ${type}
           AND open.subject = ${subject} AND open.signal_id IS NULL AND open.over_at IS NULL
         ORDER BY coalesce(open.asked_at, open.since_at) DESC, open.name LIMIT 1)
-      AND EXISTS (SELECT 1 FROM signals s WHERE s.id = ${signalId} AND ${FITS_AS_SENT})
+      AND EXISTS (SELECT 1 FROM millrace_signals s WHERE s.id = ${signalId} AND ${FITS_AS_SENT})
     RETURNING instance_id, name, workflow, event_type, signal_id`;
 }
 
 /** The waits of an instance for events of a type, as far as they are open. */
 export function selectOpenWaits(instanceId: string, type: string): Statement {
   return sql`
-    SELECT name, subject FROM waits
+    SELECT name, subject FROM millrace_waits
     WHERE instance_id = ${instanceId} AND type = ${type} AND signal_id IS NULL AND over_at IS NULL`;
 }
 
 /** A wait or a question of an instance, by the name of its step. */
 export function selectAwaited(instanceId: string, name: string): Statement {
   return sql`
-    SELECT 1 FROM waits WHERE instance_id = ${instanceId} AND name = ${name}
-    UNION ALL SELECT 1 FROM approvals WHERE instance_id = ${instanceId} AND step = ${name}`;
+    SELECT 1 FROM millrace_waits WHERE instance_id = ${instanceId} AND name = ${name}
+    UNION ALL SELECT 1 FROM millrace_approvals WHERE instance_id = ${instanceId} AND step = ${name}`;
 }
 
 /** Runs have been told of the events that their waits hold. What was told to a run that a retry has replaced meanwhile does not count. */
 export function noteTold(told: readonly { instance_id: string; signal_id: string; run: number }[]): Statement {
   return sql`
-    UPDATE waits SET told_at = ${now}
-    FROM json_each(${JSON.stringify(told)}) t JOIN instances i ON i.id = t.value->>'instance_id'
-    WHERE waits.instance_id = i.id AND waits.signal_id = t.value->>'signal_id' AND i.run = t.value->>'run'`;
+    UPDATE millrace_waits SET told_at = ${now}
+    FROM json_each(${JSON.stringify(told)}) t JOIN millrace_instances i ON i.id = t.value->>'instance_id'
+    WHERE millrace_waits.instance_id = i.id AND millrace_waits.signal_id = t.value->>'signal_id' AND i.run = t.value->>'run'`;
 }
 
 /** Closes a wait that holds no event, if its time is over: as the platform's timer says it, which may be early by `skewMs`. */
 export function closeOverdue(instanceId: string, name: string, timeoutMs: number, skewMs: number): Statement {
   return sql`
-    UPDATE waits SET over_at = ${now}
+    UPDATE millrace_waits SET over_at = ${now}
     WHERE instance_id = ${instanceId} AND name = ${name} AND signal_id IS NULL AND over_at IS NULL
       AND since_at + ${timeoutMs} <= ${now} + ${skewMs}`;
 }
@@ -105,7 +106,7 @@ export function closeOverdue(instanceId: string, name: string, timeoutMs: number
 /** An operator wants a wait that was over tried anew. Behind the statement that carries the action out. */
 export function reopenWait(instanceId: string, name: string | null, actionId: string): Statement {
   return sql`
-    UPDATE waits SET over_at = NULL, since_at = ${now}, due_at = due_at - since_at + ${now}
+    UPDATE millrace_waits SET over_at = NULL, since_at = ${now}, due_at = due_at - since_at + ${now}
     WHERE instance_id = ${instanceId} AND name = ${name} AND over_at IS NOT NULL AND ${wasApplied(actionId)}`;
 }
 
@@ -114,10 +115,11 @@ export function reopenWait(instanceId: string, name: string | null, actionId: st
  * action out.
  */
 export function forgetTold(instanceId: string, actionId: string): Statement {
-  return sql`UPDATE waits SET told_at = NULL WHERE instance_id = ${instanceId} AND told_at IS NOT NULL AND ${wasApplied(actionId)}`;
+  return sql`UPDATE millrace_waits SET told_at = NULL
+    WHERE instance_id = ${instanceId} AND told_at IS NOT NULL AND ${wasApplied(actionId)}`;
 }
 
 /** Removes waits with their instances. */
 export function removeWaits(whose: Statement): Statement {
-  return sql`DELETE FROM waits WHERE ${whose}`;
+  return sql`DELETE FROM millrace_waits WHERE ${whose}`;
 }

@@ -4,14 +4,14 @@ import { keeperOf } from "../keeper/client.ts";
 /** Makes everything the keeper looks after due now, and lets it do a round. */
 export async function keeperRound(env: EngineEnv): Promise<void> {
   await env.DB.batch([
-    env.DB.prepare("UPDATE instances SET check_at = 0 WHERE check_at IS NOT NULL"),
-    env.DB.prepare("UPDATE outbox SET due_at = 0"),
-    env.DB.prepare("UPDATE actions SET due_at = 0 WHERE applied_at IS NULL"),
+    env.DB.prepare("UPDATE millrace_instances SET check_at = 0 WHERE check_at IS NOT NULL"),
+    env.DB.prepare("UPDATE millrace_outbox SET due_at = 0"),
+    env.DB.prepare("UPDATE millrace_actions SET due_at = 0 WHERE applied_at IS NULL"),
   ]);
   await keeperOf(env).round();
 }
 
 /** Lets an instance's claims run out, as after a killed process. */
 export async function expireLeases(env: EngineEnv, instanceId: string): Promise<void> {
-  await env.DB.prepare("UPDATE inbox SET lease_until = 0 WHERE instance_id = ?1 AND state = 'claimed'").bind(instanceId).run();
+  await env.DB.prepare("UPDATE millrace_inbox SET lease_until = 0 WHERE instance_id = ?1 AND state = 'claimed'").bind(instanceId).run();
 }

@@ -6,7 +6,7 @@ import { operator, probeEnv, rows } from "../../harness.ts";
 
 /** What the keeper writes of instances that it looks at, and of alerts that name them, is its own, and no run's. */
 const KEEPERS =
-  /^\s*UPDATE instances SET check_at = CAST\(unixepoch\('subsec'\) \* 1000 AS INTEGER\)( \+ \(l\.value|\s+WHERE)|(INTO|UPDATE|DELETE FROM) (tallies|counts|alerts)/;
+  /^\s*UPDATE millrace_instances SET check_at = CAST\(unixepoch\('subsec'\) \* 1000 AS INTEGER\)( \+ \(l\.value|\s+WHERE)|(INTO|UPDATE|DELETE FROM) millrace_(tallies|counts|alerts)/;
 
 /** What names a row: whatever is written later of one that is theirs is theirs, too. */
 const IDS = /[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f-]{27}/g;
@@ -47,13 +47,13 @@ export function countRows(): { written: (...names: readonly string[]) => number;
 export async function endedJob(correlationId: string): Promise<string[]> {
   // In one statement: between two, what a message leads to may be written.
   const open = `SELECT
-    (SELECT count(*) FROM instances WHERE correlation_id = ?1 AND status NOT IN ('complete', 'errored', 'terminated', 'in_doubt'))
-    + (SELECT count(*) FROM outbox WHERE instr(body, ?1) > 0) AS open`;
+    (SELECT count(*) FROM millrace_instances WHERE correlation_id = ?1 AND status NOT IN ('complete', 'errored', 'terminated', 'in_doubt'))
+    + (SELECT count(*) FROM millrace_outbox WHERE instr(body, ?1) > 0) AS open`;
   await until(
     () => rows<{ open: number }>(open, correlationId),
     ([found]) => found?.open === 0,
   );
-  return (await rows<{ id: string }>("SELECT id FROM instances WHERE correlation_id = ?1 ORDER BY rowid", correlationId)).map(
+  return (await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE correlation_id = ?1 ORDER BY rowid", correlationId)).map(
     ({ id }) => id,
   );
 }

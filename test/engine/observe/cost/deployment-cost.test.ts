@@ -60,7 +60,7 @@ it("a run whose record of what it spent is spoiled is reckoned as an estimate, a
   const { instanceId } = await start(fresh(), [{ do: "commit", name: "a" }]);
   await reaches(instanceId, "complete");
   for (const spoiled of ["[", "7", '{"1":null}', '{"1":{"steps":"many"}}']) {
-    await rows("UPDATE instances SET spent = ?1 WHERE id = ?2", spoiled, instanceId);
+    await rows("UPDATE millrace_instances SET spent = ?1 WHERE id = ?2", spoiled, instanceId);
     expect(await ask("/v1/costs", ["observe"])).toMatchObject({ status: 200 });
     const { body } = await ask(`/v1/instances/${instanceId}`, ["read"]);
     expect(body.cost.parts.steps).toMatchObject({ mark: "estimated", amount: expect.any(Number) });
@@ -103,13 +103,13 @@ it("removing a run writes as many rows as was said, and its cost goes with it", 
   ]);
   const { costs } = await shownOf(await endedJob(correlationId));
   const { of } = countRows();
-  const removed = () => of(/INTO tombstones|DELETE FROM (instances|inbox|waits|approvals)/);
+  const removed = () => of(/INTO millrace_tombstones|DELETE FROM millrace_(instances|inbox|waits|approvals)/);
   // What other tests have left goes first, with what of it ends meanwhile.
   for (let before = -1; removed() > before; await retentionPass()) before = removed();
   const others = removed();
-  await rows("UPDATE instances SET accepted_at = 1, updated_at = 1 WHERE id = ?1", instanceId);
+  await rows("UPDATE millrace_instances SET accepted_at = 1, updated_at = 1 WHERE id = ?1", instanceId);
   await retentionPass();
-  expect(await rows("SELECT 1 FROM instances WHERE id = ?1", instanceId)).toEqual([]);
+  expect(await rows("SELECT 1 FROM millrace_instances WHERE id = ?1", instanceId)).toEqual([]);
   expect(removed() - others).toBe(costs[0]?.removalRows);
   expect(await ask(`/v1/instances/${instanceId}`, ["read"])).toMatchObject({ status: 404 });
 });

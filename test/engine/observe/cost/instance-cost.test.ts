@@ -94,7 +94,7 @@ describe("what a run is shown to have cost is what D1 and the platform counted",
       [COMMIT, { do: "approve", name: "may it", timeoutMs: 60_000 }, { do: "keyed", name: "b" }],
       async ({ id }) => {
         await reaches(id, "waiting");
-        const [asked] = await rows<{ id: string }>("SELECT id FROM approvals WHERE instance_id = ?1", id);
+        const [asked] = await rows<{ id: string }>("SELECT id FROM millrace_approvals WHERE instance_id = ?1", id);
         await getApproval(probeEnv, operator, asked?.id ?? "");
         await decideApproval(probeEnv, operator, asked?.id ?? "", "approve", "gladly");
       },

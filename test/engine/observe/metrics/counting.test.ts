@@ -22,14 +22,14 @@ it("what was counted is seen once, in however many parts it is taken over", asyn
   await settleCounts(probeEnv);
   expect(await counted("queue_messages_sent_total", queue)).toBe(3);
   expect(await counted("queue_batch_size", queue)).toEqual([0, 0, 0, 1, 0, 0, 0, 0, 7]);
-  expect(await env.DB.prepare("SELECT count(*) AS n FROM tallies").first("n")).toBe(0);
+  expect(await env.DB.prepare("SELECT count(*) AS n FROM millrace_tallies").first("n")).toBe(0);
 });
 
 it("what is shown of a counter never goes back, however many counts of others wait to be taken over", async () => {
   const [first, second] = [fresh("queue"), fresh("queue")];
   const insert = (queue: string, at: number) => {
     const body = JSON.stringify({ queue_messages_sent_total: { [JSON.stringify([queue])]: 1 } });
-    const one = () => env.DB.prepare("INSERT INTO tallies (id, at, body) VALUES (?1, ?2, ?3)").bind(crypto.randomUUID(), at, body);
+    const one = () => env.DB.prepare("INSERT INTO millrace_tallies (id, at, body) VALUES (?1, ?2, ?3)").bind(crypto.randomUUID(), at, body);
     return env.DB.batch(Array.from({ length: 600 }, one));
   };
   const shown = async (queue: string) =>
@@ -50,7 +50,7 @@ it("a row of counts that somebody has spoiled hides nothing of what else was cou
   const minute = Math.floor(Date.now() / 60_000) * 60_000 - 60_000;
   const spoil = (body: string) =>
     env.DB.prepare(
-      "INSERT INTO counts (span, at, body) VALUES ('minute', ?1, ?2) ON CONFLICT (span, at) DO UPDATE SET body = excluded.body",
+      "INSERT INTO millrace_counts (span, at, body) VALUES ('minute', ?1, ?2) ON CONFLICT (span, at) DO UPDATE SET body = excluded.body",
     )
       .bind(minute, body)
       .run();
@@ -59,7 +59,7 @@ it("a row of counts that somebody has spoiled hides nothing of what else was cou
     await keeperOf(probeEnv).readVitals();
     expect(await counted("queue_messages_sent_total", queue)).toBe(1);
   }
-  await env.DB.prepare("DELETE FROM counts WHERE span = 'minute' AND at = ?1").bind(minute).run();
+  await env.DB.prepare("DELETE FROM millrace_counts WHERE span = 'minute' AND at = ?1").bind(minute).run();
 });
 
 it("a run is counted on its way: its message, its attempts by the step's name without its key, and its end", async () => {

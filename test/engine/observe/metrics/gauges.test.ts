@@ -26,23 +26,23 @@ it("every queue says how many messages wait, and a lane says nothing false", asy
 it("open dead letters are gauged by queue and reason, and no more once they are settled", async () => {
   const queue = fresh("queue");
   const insert =
-    "INSERT INTO dead_letters (id, queue, body, reason, attempts, first_at, captured_at) VALUES (?1, ?2, '{}', 'exhausted', 1, 1, 1)";
+    "INSERT INTO millrace_dead_letters (id, queue, body, reason, attempts, first_at, captured_at) VALUES (?1, ?2, '{}', 'exhausted', 1, 1, 1)";
   await env.DB.prepare(insert).bind(fresh("letter"), queue).run();
   expect(await reading("dead_letters_open", { queue })).toBe(1);
-  await env.DB.prepare("UPDATE dead_letters SET state = 'skipped' WHERE queue = ?1").bind(queue).run();
+  await env.DB.prepare("UPDATE millrace_dead_letters SET state = 'skipped' WHERE queue = ?1").bind(queue).run();
   expect(await reading("dead_letters_open", { queue })).toBeUndefined();
 });
 
 it("a storm of dead letters in one queue hides none in another", async () => {
   const [storm, other] = [fresh("a-storm"), fresh("z-other")];
   const insert = `
-    INSERT INTO dead_letters (id, queue, body, reason, attempts, first_at, captured_at)
+    INSERT INTO millrace_dead_letters (id, queue, body, reason, attempts, first_at, captured_at)
     SELECT ?1 || value, ?1, '{}', 'exhausted', 1, 1, 1 FROM json_each(?2)`;
   const many = JSON.stringify(Array.from({ length: 10_500 }, (_, index) => index));
   await env.DB.batch([env.DB.prepare(insert).bind(storm, many), env.DB.prepare(insert).bind(other, "[1]")]);
   expect(await reading("dead_letters_open", { queue: storm })).toBe(10_000);
   expect(await reading("dead_letters_open", { queue: other })).toBe(1);
-  await env.DB.prepare("DELETE FROM dead_letters WHERE queue IN (?1, ?2)").bind(storm, other).run();
+  await env.DB.prepare("DELETE FROM millrace_dead_letters WHERE queue IN (?1, ?2)").bind(storm, other).run();
 });
 
 it("a storm of failures in one workflow hides none in another, and is counted up to 10,000", async () => {
@@ -51,12 +51,12 @@ it("a storm of failures in one workflow hides none in another, and is counted up
   await reaches(instanceId, "complete");
   const copies = (workflow: string, many: number) =>
     env.DB.prepare(`
-      INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
+      INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
       WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?3)
       SELECT lower(hex(randomblob(16))), tenant_id, ?1, message_type, ?1 || i, i, causation_id, subject, fingerprint, '{}', 'errored', 1, 1
       FROM n, instances WHERE id = ?2`).bind(workflow, instanceId, many);
   onTestFinished(async () => {
-    await env.DB.prepare("DELETE FROM instances WHERE workflow IN (?1, ?2)").bind(storm, other).run();
+    await env.DB.prepare("DELETE FROM millrace_instances WHERE workflow IN (?1, ?2)").bind(storm, other).run();
   });
   await env.DB.batch([copies(storm, 10_500), copies(other, 1)]);
   expect(await reading("instances_errored_open", { workflow: storm })).toBe(10_000);
@@ -124,10 +124,10 @@ it("K01 gauges and counts read what is not well, and not what a deployment has e
   for (let from = 0; from < size; from += 50_000) {
     const numbers = `WITH RECURSIVE n(i) AS (SELECT ${from + 1} UNION ALL SELECT i + 1 FROM n WHERE i < ${Math.min(size, from + 50_000)})`;
     for (const text of [
-      `INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
+      `INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
        ${numbers} SELECT substr(hex(?1) || printf('%032d', i), -32), ?1, workflow, message_type, i, i, causation_id, subject, fingerprint, '{}', 'complete', i, i
        FROM n, instances WHERE id = '${instanceId}'`,
-      `INSERT INTO dead_letters (id, tenant_id, queue, body, reason, attempts, first_at, captured_at, state)
+      `INSERT INTO millrace_dead_letters (id, tenant_id, queue, body, reason, attempts, first_at, captured_at, state)
        ${numbers} SELECT ?1 || i, ?1, 'q', '{}', 'exhausted', 1, 1, i, 'skipped' FROM n`,
     ])
       await env.DB.prepare(text).bind(tenantId).run();

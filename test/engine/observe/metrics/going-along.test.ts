@@ -25,7 +25,7 @@ function committing(counts: GatheredCounts, atOnce: boolean, refuses: (batch: nu
   const db = {
     prepare: (text: string) => env.DB.prepare(text),
     batch: (statements: D1PreparedStatement[]) => {
-      if (refuses(++batches)) throw new Error("NOT NULL constraint failed: inbox.state: SQLITE_CONSTRAINT");
+      if (refuses(++batches)) throw new Error("NOT NULL constraint failed: millrace_inbox.state: SQLITE_CONSTRAINT");
       return env.DB.batch(statements);
     },
   } as unknown as D1Database;
@@ -89,7 +89,7 @@ it("two keepers that take over the same tallies count them once", async () => {
   await Promise.allSettled(Array.from({ length: 4 }, () => foldTallies(probeEnv)));
   await foldTallies(probeEnv);
   expect(await sent(queue)).toBe(7);
-  const hours = await env.DB.prepare("SELECT body FROM counts WHERE span = 'hour' AND instr(body, ?1) > 0")
+  const hours = await env.DB.prepare("SELECT body FROM millrace_counts WHERE span = 'hour' AND instr(body, ?1) > 0")
     .bind(queue)
     .first<string>("body");
   expect(JSON.parse(hours ?? "{}").queue_messages_sent_total[JSON.stringify([queue])]).toBe(7);

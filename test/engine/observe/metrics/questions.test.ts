@@ -20,14 +20,14 @@ const round = async () => raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: a
 
 it("a question is gauged while somebody could answer it, told after a quarter of an hour, and critical when its time is nearly over", async () => {
   // Those that other tests have left are decided.
-  await run("UPDATE approvals SET state = 'rejected', decided_at = 1 WHERE state = 'pending'");
+  await run("UPDATE millrace_approvals SET state = 'rejected', decided_at = 1 WHERE state = 'pending'");
   const caller = await asking();
   const question = async ({ step }: Parameters<Parameters<typeof ask>[1]>[0]) =>
     step.approve("may it", { question: "May it?", timeout: "1 day" });
   const id = await ask(caller, question);
   const gone = await ask(caller, question);
   await until(
-    () => rows("SELECT 1 FROM approvals WHERE instance_id IN (?1, ?2)", id, gone),
+    () => rows("SELECT 1 FROM millrace_approvals WHERE instance_id IN (?1, ?2)", id, gone),
     (found) => found.length === 2,
   );
   expect(await gauged("approvals_waiting")).toBe(2);
@@ -40,7 +40,7 @@ it("a question is gauged while somebody could answer it, told after a quarter of
   await round();
   expect(await alerts("rule LIKE 'approvals_%' AND state = 'firing'")).toMatchObject([{ rule: "approvals_waiting", severity: "warning" }]);
   const hours = 23.5 * 60 * MINUTE;
-  await run("UPDATE approvals SET asked_at = asked_at - ?2, due_at = due_at - ?2 WHERE instance_id = ?1", id, hours);
+  await run("UPDATE millrace_approvals SET asked_at = asked_at - ?2, due_at = due_at - ?2 WHERE instance_id = ?1", id, hours);
   expect(await gauged("approvals_oldest_seconds")).toBeGreaterThanOrEqual(hours / 1000);
   await round();
   expect(await alerts("rule = 'approvals_pressing'")).toMatchObject([{ state: "firing", severity: "critical" }]);
@@ -51,13 +51,13 @@ it("a question is gauged while somebody could answer it, told after a quarter of
 });
 
 it("a question that has half an hour from its beginning presses nobody before half of it is over", async () => {
-  await run("UPDATE approvals SET state = 'rejected', decided_at = 1 WHERE state = 'pending'");
+  await run("UPDATE millrace_approvals SET state = 'rejected', decided_at = 1 WHERE state = 'pending'");
   const id = await ask(await asking(), async ({ step }) => step.approve("may it", { question: "May it?", timeout: "30 minutes" }));
   await until(
-    () => rows("SELECT 1 FROM approvals WHERE instance_id = ?1", id),
+    () => rows("SELECT 1 FROM millrace_approvals WHERE instance_id = ?1", id),
     (found) => found.length === 1,
   );
   expect([await gauged("approvals_waiting"), await gauged("approvals_pressing")]).toEqual([1, 0]);
-  await run("UPDATE approvals SET asked_at = asked_at - ?2, due_at = due_at - ?2 WHERE instance_id = ?1", id, 16 * MINUTE);
+  await run("UPDATE millrace_approvals SET asked_at = asked_at - ?2, due_at = due_at - ?2 WHERE instance_id = ?1", id, 16 * MINUTE);
   expect(await gauged("approvals_pressing")).toBe(1);
 });

@@ -113,7 +113,7 @@ export async function failedRuns(tenantId: string, count: number, code: (call: L
 /** How many of a tenant's lab runs have a status. */
 export async function countOf(tenantId: string, status: string): Promise<number> {
   const [row] = await rows<{ count: number }>(
-    "SELECT count(*) AS count FROM instances WHERE tenant_id = ?1 AND workflow = 'lab' AND status = ?2",
+    "SELECT count(*) AS count FROM millrace_instances WHERE tenant_id = ?1 AND workflow = 'lab' AND status = ?2",
     tenantId,
     status,
   );
@@ -122,4 +122,7 @@ export async function countOf(tenantId: string, status: string): Promise<number>
 
 /** The audit of a bulk action's own actions on things. */
 export const auditOf = (bulkId: string) =>
-  rows<{ target: string; result: string; verb: string }>("SELECT target, result, verb FROM actions WHERE detail->>'bulk' = ?1", bulkId);
+  rows<{ target: string; result: string; verb: string }>(
+    "SELECT target, result, verb FROM millrace_actions WHERE detail->>'bulk' = ?1",
+    bulkId,
+  );

@@ -77,7 +77,7 @@ it("a cancel of many leaves standing what they did where it is asked to, and say
   for (const id of own) expect(await reaches(id, "terminated")).toBe("terminated");
   expect(its.log).toEqual(["a", "a", "a"]);
   const audit = await rows<{ verb: string; undo: number }>(
-    "SELECT verb, detail->>'undo' AS undo FROM actions WHERE tenant_id = ?1 AND (target = ?2 OR detail->>'bulk' = ?2)",
+    "SELECT verb, detail->>'undo' AS undo FROM millrace_actions WHERE tenant_id = ?1 AND (target = ?2 OR detail->>'bulk' = ?2)",
     operator.tenantId,
     body.id,
   );

@@ -50,7 +50,7 @@ describe("A bulk action is refused, and nothing is kept of it,", () => {
       expect(answer).toMatchObject({ status: 422, body: { code: "invalid_payload", issues: [{ path }] } });
       expect(JSON.stringify(answer.body)).toContain(words);
     }
-    expect(await rows("SELECT 1 FROM bulk_actions WHERE tenant_id = ?1", tenantId)).toEqual([]);
+    expect(await rows("SELECT 1 FROM millrace_bulk_actions WHERE tenant_id = ?1", tenantId)).toEqual([]);
   });
 
   it("where more match by now than its dry run has counted", async () => {
@@ -64,7 +64,7 @@ describe("A bulk action is refused, and nothing is kept of it,", () => {
     const refused = await ask<Refused>("/v1/bulk-actions", { ...all, at_most: matched }, key);
     expect(refused).toMatchObject({ status: 409, body: { code: "more_matched" } });
     expect(refused.body.detail).toMatch(/^5 match by now, .* 2 at most/);
-    expect(await rows("SELECT 1 FROM bulk_actions WHERE tenant_id = ?1", tenantId)).toEqual([]);
+    expect(await rows("SELECT 1 FROM millrace_bulk_actions WHERE tenant_id = ?1", tenantId)).toEqual([]);
     const begun = await start({ ...all, at_most: 5 }, key);
     expect(begun.status).toBe(202);
     expect(await over(begun.body.id)).toMatchObject({ state: "complete", matched: 5, done: 5 });
@@ -87,7 +87,7 @@ describe("A bulk action of a tenant", () => {
   it("is not there for another one, and neither are the tenant's things", async () => {
     const [acme, globex] = [await theOperator(), await theOperator()];
     await lettersOfThreeCauses(acme.tenantId, [0, 3, 0]);
-    const letters = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE tenant_id = ?1", acme.tenantId);
+    const letters = await rows<{ id: string }>("SELECT id FROM millrace_dead_letters WHERE tenant_id = ?1", acme.tenantId);
     const ids = letters.map(({ id }) => id);
     expect((await globex.ask("/v1/bulk-actions", { verb: "skip", filter: {}, reason: "r", dry_run: true })).body).toMatchObject({
       matched: 0,
@@ -98,7 +98,7 @@ describe("A bulk action of a tenant", () => {
     const foreign = (await globex.start({ verb: "skip", ids, stop_at_error_rate: 1 })).body;
     expect(await globex.over(foreign.id)).toMatchObject({ state: "complete", matched: 3, done: 0, failed: 3 });
     expect(await globex.items(foreign.id)).toMatchObject(ids.map((target) => ({ target, code: "dead_letter_not_found" })));
-    expect(await rows("SELECT 1 FROM dead_letters WHERE tenant_id = ?1 AND state = 'open'", acme.tenantId)).toHaveLength(3);
+    expect(await rows("SELECT 1 FROM millrace_dead_letters WHERE tenant_id = ?1 AND state = 'open'", acme.tenantId)).toHaveLength(3);
 
     const own = (await acme.start({ verb: "skip", ids: [...ids, ids[0]], ramp: [] })).body;
     expect(await acme.over(own.id)).toMatchObject({ state: "complete", matched: 3, done: 3 });
@@ -128,7 +128,10 @@ describe("A bulk action of a tenant", () => {
       status: 422,
       body: { code: "idempotency_key_reused" },
     });
-    const audit = await rows<{ verb: string }>("SELECT verb FROM actions WHERE tenant_id = ?1 ORDER BY at, verb", operator.tenantId);
+    const audit = await rows<{ verb: string }>(
+      "SELECT verb FROM millrace_actions WHERE tenant_id = ?1 ORDER BY at, verb",
+      operator.tenantId,
+    );
     expect(audit.map(({ verb }) => verb).toSorted()).toEqual(["attempt", "bulk", "skip", "skip"]);
   });
 
@@ -145,7 +148,7 @@ describe("A bulk action of a tenant", () => {
   it("waits outside while five of its tenant run, and starts when one has ended", async () => {
     const operator = await theOperator();
     await lettersOfThreeCauses(operator.tenantId, [0, 6, 0]);
-    const letters = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE tenant_id = ?1", operator.tenantId);
+    const letters = await rows<{ id: string }>("SELECT id FROM millrace_dead_letters WHERE tenant_id = ?1", operator.tenantId);
     const slow = { verb: "replay", rate_per_second: 0.1, stop_at_error_rate: 1, ids: letters.map(({ id }) => id) };
     const running = await Promise.all([1, 2, 3, 4, 5].map(() => operator.start(slow)));
     onTestFinished(async () => {
@@ -160,7 +163,7 @@ describe("A bulk action of a tenant", () => {
     const next = await sixth();
     expect(next.status).toBe(202);
     expect(await operator.over(next.body.id)).toMatchObject({ state: "complete", failed: 0 });
-    const audited = "SELECT verb, result FROM actions WHERE tenant_id = ?1 AND (target = ?2 OR verb = 'attempt') ORDER BY at";
+    const audited = "SELECT verb, result FROM millrace_actions WHERE tenant_id = ?1 AND (target = ?2 OR verb = 'attempt') ORDER BY at";
     expect(await rows(audited, operator.tenantId, next.body.id)).toEqual([
       { verb: "attempt", result: "refused" },
       { verb: "bulk", result: "applied" },
@@ -173,7 +176,7 @@ describe("A bulk action of a tenant", () => {
     const { body } = await operator.start({ verb: "skip", filter: {}, ramp: [1] });
     await lettersOfThreeCauses(operator.tenantId, [0, 1, 0]);
     expect(await operator.over(body.id)).toMatchObject({ matched: 5, done: 5 });
-    expect(await rows("SELECT 1 FROM dead_letters WHERE tenant_id = ?1 AND state = 'open'", operator.tenantId)).toHaveLength(1);
+    expect(await rows("SELECT 1 FROM millrace_dead_letters WHERE tenant_id = ?1 AND state = 'open'", operator.tenantId)).toHaveLength(1);
     type Page = { items: Item[]; next_cursor: string | null };
     const first = (await operator.ask<Page>(`/v1/bulk-actions/${body.id}/items?limit=3&result=done`)).body;
     expect(first.items.map(({ n }) => n)).toEqual([0, 1, 2]);
@@ -211,8 +214,8 @@ it("a dry run says of a cancel that it takes back, and of a retry how many were 
     (await ask<{ follows: string | null; matched: number }>("/v1/bulk-actions", { verb, filter, reason: "r", dry_run: true })).body;
   expect((await dry("cancel", { status: "waiting" })).follows).toContain("What they did is taken back");
   const ids = await Promise.all([0, 1, 2].map(() => rowOf("terminated", 0)));
-  for (const id of ids) await rows("UPDATE instances SET tenant_id = ?2 WHERE id = ?1", id, tenantId);
-  await rows("UPDATE instances SET undo = 'undo-of-it', undone = 1 WHERE id IN (?1, ?2)", ids[0] ?? "", ids[1] ?? "");
+  for (const id of ids) await rows("UPDATE millrace_instances SET tenant_id = ?2 WHERE id = ?1", id, tenantId);
+  await rows("UPDATE millrace_instances SET undo = 'undo-of-it', undone = 1 WHERE id IN (?1, ?2)", ids[0] ?? "", ids[1] ?? "");
   expect(await dry("retry", { status: "terminated" })).toMatchObject({
     matched: 3,
     follows: expect.stringContaining("2 of them were undone"),

@@ -83,7 +83,7 @@ describe("Many doubts", () => {
     for (const id of ids) expect(await reaches(id, "complete")).toBe("complete");
     expect(timesOf()).toEqual([2, 2, 2]);
     const entries = await rows<{ generation: number; state: string }>(
-      "SELECT generation, state FROM inbox WHERE instance_id = ?1 ORDER BY generation",
+      "SELECT generation, state FROM millrace_inbox WHERE instance_id = ?1 ORDER BY generation",
       ids[0] ?? "",
     );
     expect(entries).toEqual([
@@ -258,10 +258,10 @@ describe("Many doubts", () => {
     const { body } = await operator.start(asked("reject", { step: "mail" }));
     expect(await operator.over(body.id)).toMatchObject({ state: "complete", failed: 1 });
     expect(await operator.items(body.id)).toMatchObject([{ code: "not_retryable", why: "No mailbox [redacted]." }]);
-    const lists = () => rows<{ ids: string }>("SELECT ids FROM bulk_lists WHERE bulk_id = ?1", body.id);
+    const lists = () => rows<{ ids: string }>("SELECT ids FROM millrace_bulk_lists WHERE bulk_id = ?1", body.id);
     expect(JSON.stringify(await lists())).toContain(email);
     const by = { mentions: [email], rewrite: (_: string, text: string) => text.replaceAll(email, "[forgotten]") };
-    for (const table of ENGINE_TEXTS.filter((one) => one.table === "bulk_lists")) {
+    for (const table of ENGINE_TEXTS.filter((one) => one.table === "millrace_bulk_lists")) {
       await rewriteRows(probeEnv, { tenantId: operator.tenantId, table, by, from: null, apply: true });
     }
     expect(JSON.stringify(await lists())).toContain("[forgotten]");

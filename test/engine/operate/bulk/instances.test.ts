@@ -141,7 +141,10 @@ describe("A bulk retry", () => {
     expect(death.died()).toBe(true);
     expect(end).toMatchObject({ state: "complete", done: 0, failed: 3 });
     expect([...tried.values()]).toEqual([2, 2, 2]);
-    const runs = await rows<{ run: number }>("SELECT run FROM instances WHERE tenant_id = ?1 AND workflow = 'lab'", operator.tenantId);
+    const runs = await rows<{ run: number }>(
+      "SELECT run FROM millrace_instances WHERE tenant_id = ?1 AND workflow = 'lab'",
+      operator.tenantId,
+    );
     expect(runs.map(({ run }) => run)).toEqual([2, 2, 2]);
     expect(await auditOf(body.id)).toHaveLength(3);
   });
@@ -167,7 +170,7 @@ describe("A bulk retry", () => {
     const { mend } = await broken(operator, 3);
     mend();
     const { body } = await operator.start({ verb: "retry", filter: {}, ramp: [1] });
-    await rows("UPDATE instances SET status = 'errored' WHERE id = ?1", body.instance_id);
+    await rows("UPDATE millrace_instances SET status = 'errored' WHERE id = ?1", body.instance_id);
     const left = await operator.show(body.id);
     if (left.state !== "complete") expect(left).toMatchObject({ state: "stopped", why: expect.stringContaining(body.instance_id) });
     await operator.ask(`/v1/bulk-actions/${body.id}/resume`, { reason: "go on" });

@@ -21,7 +21,7 @@ it("a bulk action that ended 90 days ago leaves with its list and its items; a y
     [ids[1], 91],
     [young.id, 89],
   ] as const) {
-    await rows("UPDATE bulk_actions SET ended_at = ?2 WHERE id = ?1", id, Date.now() - days * DAY_MS);
+    await rows("UPDATE millrace_bulk_actions SET ended_at = ?2 WHERE id = ?1", id, Date.now() - days * DAY_MS);
   }
   await retentionPass();
   const left = async (id: string) =>
@@ -35,5 +35,5 @@ it("a bulk action that ended 90 days ago leaves with its list and its items; a y
     [0, 0, 0],
   ]);
   expect(await left(young.id)).toEqual([1, 1, 1]);
-  expect(await rows("SELECT 1 FROM actions WHERE tenant_id = ?1 AND verb = 'bulk'", operator.tenantId)).toHaveLength(3);
+  expect(await rows("SELECT 1 FROM millrace_actions WHERE tenant_id = ?1 AND verb = 'bulk'", operator.tenantId)).toHaveLength(3);
 });

@@ -4,7 +4,7 @@ import { reaches, rows, until } from "../../harness.ts";
 import { auditOf, balanced, lettersOfThreeCauses, theOperator } from "./bulk.ts";
 
 const lettersIn = async (tenantId: string, state: string) =>
-  (await rows("SELECT 1 FROM dead_letters WHERE tenant_id = ?1 AND state = ?2", tenantId, state)).length;
+  (await rows("SELECT 1 FROM millrace_dead_letters WHERE tenant_id = ?1 AND state = ?2", tenantId, state)).length;
 
 it("dead letters of three causes: one is mended and replayed by 1, 10 and the rest, halted in the middle, resumed; the others stop, and are given up", async () => {
   const [down, invalid, newer] = [howMany(60, 600), howMany(20, 250), howMany(10, 150)];

@@ -63,7 +63,7 @@ it("W23 a cancel waits for the effect that a pass has under way itself: what it 
     return (await platformReaches(instanceId, "complete", "errored", "terminated")) !== "";
   }, Boolean);
   expect(calls).toEqual(["a"]);
-  expect(await rows("SELECT step, state FROM inbox WHERE instance_id = ?1 ORDER BY position", instanceId)).toEqual([
+  expect(await rows("SELECT step, state FROM millrace_inbox WHERE instance_id = ?1 ORDER BY position", instanceId)).toEqual([
     { step: "before", state: "done" },
     { step: "act", state: "done" },
   ]);

@@ -39,7 +39,7 @@ const SAID: readonly [Trouble, string][] = [
   ["unavailable", "D1_ERROR: Currently processing a long-running import."],
   ["unavailable", "D1_ERROR: Your account has exceeded D1's free tier daily row write limit."],
   ["unavailable", "D1_ERROR: Exceeded maximum DB size."],
-  ["fatal", "D1_ERROR: NOT NULL constraint failed: inbox.state: SQLITE_CONSTRAINT (extended: SQLITE_CONSTRAINT_NOTNULL)"],
+  ["fatal", "D1_ERROR: NOT NULL constraint failed: millrace_inbox.state: SQLITE_CONSTRAINT (extended: SQLITE_CONSTRAINT_NOTNULL)"],
   [
     "fatal",
     "D1_ERROR: the account is overloaded, try again after its daily limit: SQLITE_CONSTRAINT (extended: SQLITE_CONSTRAINT_TRIGGER)",

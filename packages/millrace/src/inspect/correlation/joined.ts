@@ -34,9 +34,9 @@ export async function joined(
   const found = await namedBatch(env.DB, {
     // Anybody may have said what caused a message of theirs: that an instance is another's is not told, nor that it was.
     known: sql`
-      SELECT id, status FROM instances WHERE id IN ${among([...new Set([...ids, ...causes])])} AND +tenant_id = ${tenantId}`,
+      SELECT id, status FROM millrace_instances WHERE id IN ${among([...new Set([...ids, ...causes])])} AND +tenant_id = ${tenantId}`,
     pruned: selectPruned(ids),
-    waiting: sql`SELECT id FROM outbox WHERE id IN ${among(nodes.map((node) => sentAs(tenantId, node)))}`,
+    waiting: sql`SELECT id FROM millrace_outbox WHERE id IN ${among(nodes.map((node) => sentAs(tenantId, node)))}`,
     emitted: crowded.map(({ position }) => countEmitted(position.id)),
   });
   const statuses = new Map([

@@ -11,8 +11,8 @@ export const TOLD_MESSAGES = 20;
 const READ_CHARACTERS = 200_000;
 
 /** An instance's entries as far as they are read; each with the messages that it emitted. */
-const ENTRIES = fragment(`(SELECT step, item, position, messages, updated_at FROM inbox
-      WHERE inbox.instance_id = instances.id LIMIT ${READ_ENTRIES}) e`);
+const ENTRIES = fragment(`(SELECT step, item, position, messages, updated_at FROM millrace_inbox
+      WHERE millrace_inbox.instance_id = millrace_instances.id LIMIT ${READ_ENTRIES}) e`);
 
 /** Instances of a job behind a position, in the order that they were accepted: what causes comes before what it caused. */
 export function selectInstances(tenantId: string, job: string, behind: Position, limit: number): Statement {
@@ -26,7 +26,7 @@ export function selectInstances(tenantId: string, job: string, behind: Position,
           'madeAt', m.value->>'created_at', 'updatedAt', e.updated_at) AS message
         FROM ${ENTRIES}, json_each(e.messages) m WHERE m.value->>'left_out' IS NULL
         ORDER BY e.position < 0, e.position, e.item, m.key LIMIT ${TOLD_MESSAGES}) told) AS messages
-    FROM instances INDEXED BY instances_by_correlation
+    FROM millrace_instances INDEXED BY millrace_instances_by_correlation
     WHERE tenant_id = ${tenantId} AND correlation_id = ${job} AND (accepted_at, id) > (${behind.at}, ${behind.id})
     ORDER BY accepted_at, id LIMIT ${limit}`;
 }
@@ -38,7 +38,7 @@ export function selectLetters(tenantId: string, job: string, behind: Position, l
       iif(length(body) <= ${READ_CHARACTERS}, body->>'kind', NULL) AS kind,
       iif(length(body) <= ${READ_CHARACTERS}, body->>'causation_id', NULL) AS causation_id,
       iif(length(body) <= ${READ_CHARACTERS}, body->>'subject', NULL) AS subject
-    FROM dead_letters INDEXED BY dead_letters_by_correlation
+    FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_correlation
     WHERE tenant_id = ${tenantId} AND correlation_id = ${job} AND (captured_at, id) > (${behind.at}, ${behind.id})
     ORDER BY captured_at, id LIMIT ${limit}`;
 }
@@ -47,7 +47,7 @@ export function selectLetters(tenantId: string, job: string, behind: Position, l
 export function countEmitted(instanceId: string): Statement {
   return sql`
     SELECT ${instanceId} AS instance_id, m.value->>'message_type' AS message_type, sum(coalesce(m.value->>'left_out', 1)) AS emitted
-    FROM (SELECT messages FROM inbox WHERE instance_id = ${instanceId} LIMIT ${READ_ENTRIES}) e, json_each(e.messages) m
+    FROM (SELECT messages FROM millrace_inbox WHERE instance_id = ${instanceId} LIMIT ${READ_ENTRIES}) e, json_each(e.messages) m
     GROUP BY m.value->>'message_type'`;
 }
 

@@ -20,7 +20,7 @@ export interface JobSummary {
 export function countInstances(tenantId: string, job: string): Statement {
   return sql`
     SELECT status, workflow, message_type, count(*) AS members, min(accepted_at) AS first_at, max(updated_at) AS last_at FROM (
-      SELECT status, workflow, message_type, accepted_at, updated_at FROM instances INDEXED BY instances_by_correlation
+      SELECT status, workflow, message_type, accepted_at, updated_at FROM millrace_instances INDEXED BY millrace_instances_by_correlation
       WHERE tenant_id = ${tenantId} AND correlation_id = ${job} ORDER BY accepted_at, id LIMIT ${MAX_COUNTED})
     GROUP BY status, workflow, message_type`;
 }
@@ -28,7 +28,7 @@ export function countInstances(tenantId: string, job: string): Statement {
 export function countLetters(tenantId: string, job: string): Statement {
   return sql`
     SELECT state, count(*) AS members FROM (
-      SELECT state FROM dead_letters INDEXED BY dead_letters_by_correlation
+      SELECT state FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_correlation
       WHERE tenant_id = ${tenantId} AND correlation_id = ${job} LIMIT ${MAX_COUNTED})
     GROUP BY state`;
 }

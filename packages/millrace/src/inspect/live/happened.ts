@@ -99,7 +99,7 @@ const SOURCES: Readonly<Record<LiveKind, Source>> = {
 function changed(tenantId: string, since: number): Statement {
   return sql`
     SELECT json_array(updated_at, id) AS told FROM (
-      SELECT updated_at, id FROM instances INDEXED BY instances_by_time
+      SELECT updated_at, id FROM millrace_instances INDEXED BY millrace_instances_by_time
       WHERE tenant_id = ${tenantId} ORDER BY accepted_at DESC, id DESC LIMIT ${LOOKED_AT})
     WHERE updated_at >= ${since}`;
 }
@@ -107,13 +107,14 @@ function changed(tenantId: string, since: number): Statement {
 /** Of all tenants: as many as failed meanwhile. */
 function failed(tenantId: string, since: number): Statement {
   return sql`
-    SELECT iif(tenant_id = ${tenantId}, json_array(updated_at, id), '[0,""]') AS told FROM instances INDEXED BY instances_errored
+    SELECT iif(tenant_id = ${tenantId}, json_array(updated_at, id), '[0,""]') AS told
+      FROM millrace_instances INDEXED BY millrace_instances_errored
     WHERE status = 'errored' AND updated_at >= ${since} ORDER BY updated_at DESC LIMIT ${LOOKED_AT}`;
 }
 
 function captured(tenantId: string, since: number, state: "open" | "replayed" | "skipped"): Statement {
   return sql`
-    SELECT json_array(captured_at, id) AS told FROM dead_letters INDEXED BY dead_letters_by_tenant
+    SELECT json_array(captured_at, id) AS told FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_tenant
     WHERE tenant_id = ${tenantId} AND state = ${state} AND captured_at >= ${since} ORDER BY captured_at DESC, id DESC LIMIT ${LOOKED_AT}`;
 }
 
@@ -122,21 +123,21 @@ function doubted(tenantId: string, since: number): Statement {
   return sql`
     SELECT iif(i.tenant_id = ${tenantId}, json_array(entries.updated_at, i.id, step, item, generation, class, i.workflow), '[0,""]') AS told
     FROM (
-      SELECT updated_at, instance_id, step, item, generation, class FROM inbox INDEXED BY inbox_in_doubt
+      SELECT updated_at, instance_id, step, item, generation, class FROM millrace_inbox INDEXED BY millrace_inbox_in_doubt
       WHERE state = 'in_doubt' AND updated_at >= ${since} ORDER BY updated_at DESC LIMIT ${LOOKED_AT}) entries
-    CROSS JOIN instances i ON i.id = entries.instance_id`;
+    CROSS JOIN millrace_instances i ON i.id = entries.instance_id`;
 }
 
 function asked(tenantId: string, since: number): Statement {
   return sql`
     SELECT json_array(coalesce(decided_at, asked_at), id) AS told FROM (
-      SELECT asked_at, decided_at, id FROM approvals INDEXED BY approvals_by_time
+      SELECT asked_at, decided_at, id FROM millrace_approvals INDEXED BY millrace_approvals_by_time
       WHERE tenant_id = ${tenantId} ORDER BY asked_at DESC, id DESC LIMIT ${LOOKED_AT})
     WHERE coalesce(decided_at, asked_at) >= ${since}`;
 }
 
 function acted(tenantId: string, since: number): Statement {
   return sql`
-    SELECT json_array(at, id) AS told FROM actions INDEXED BY actions_by_time
+    SELECT json_array(at, id) AS told FROM millrace_actions INDEXED BY millrace_actions_by_time
     WHERE tenant_id = ${tenantId} AND at >= ${since} ORDER BY at DESC, id DESC LIMIT ${LOOKED_AT}`;
 }

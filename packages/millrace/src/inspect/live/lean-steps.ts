@@ -35,7 +35,7 @@ export async function leanStepsBehind(
   const rows = await query<{ step: string; item: string; began_at: number; ended_at: number }>(
     env.DB,
     sql`
-      SELECT step, item, began_at, ended_at FROM inbox
+      SELECT step, item, began_at, ended_at FROM millrace_inbox
       WHERE instance_id = ${instanceId} AND ended_at >= ${at} AND ended_at < ${now} + ${hasEnded ? 1 : 0}
       ORDER BY ended_at, position, step, item, generation LIMIT ${limit}`,
   );

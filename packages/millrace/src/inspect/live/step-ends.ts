@@ -62,13 +62,13 @@ async function recordOf({ DB }: Pick<EngineEnv, "DB">, instanceId: string, label
   const keys = JSON.stringify([...labels].flatMap(keysOf));
   const { entries, waiting, hold } = await namedBatch(DB, {
     entries: sql`
-      SELECT k.value->>'label' AS label, e.state FROM json_each(${keys}) k CROSS JOIN inbox e
+      SELECT k.value->>'label' AS label, e.state FROM json_each(${keys}) k CROSS JOIN millrace_inbox e
       WHERE e.instance_id = ${instanceId} AND e.step = k.value->>'step' AND e.item = k.value->>'item' AND NOT ${IS_FREE}
       ORDER BY e.generation`,
     waiting: sql`
-      SELECT name FROM waits WHERE instance_id = ${instanceId} AND signal_id IS NULL AND over_at IS NULL
+      SELECT name FROM millrace_waits WHERE instance_id = ${instanceId} AND signal_id IS NULL AND over_at IS NULL
         AND name IN (SELECT value FROM json_each(${names}))
-      UNION ALL SELECT step FROM approvals WHERE instance_id = ${instanceId} AND state = 'pending'
+      UNION ALL SELECT step FROM millrace_approvals WHERE instance_id = ${instanceId} AND state = 'pending'
         AND step IN (SELECT value FROM json_each(${names}))`,
     hold: selectHold(instanceId),
   });

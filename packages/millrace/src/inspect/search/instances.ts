@@ -25,12 +25,12 @@ export const byId: Finder = {
   kind: "instance",
   look: ({ text, by }) => {
     const [, id] = OF_INSTANCE.exec(text.toLowerCase()) ?? [];
-    if (id !== undefined) return sql`SELECT ${COLUMNS} FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`;
+    if (id !== undefined) return sql`SELECT ${COLUMNS} FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`;
     const range = hashBeginningWith(text);
     return (
       range &&
       sql`
-      SELECT ${COLUMNS} FROM (SELECT * FROM instances WHERE id >= ${range.from} AND id < ${range.to} ORDER BY id LIMIT ${ALIKE})
+      SELECT ${COLUMNS} FROM (SELECT * FROM millrace_instances WHERE id >= ${range.from} AND id < ${range.to} ORDER BY id LIMIT ${ALIKE})
       WHERE tenant_id = ${by.tenantId} LIMIT ${ASKED}`
     );
   },
@@ -41,7 +41,7 @@ export const byId: Finder = {
 export const byKey: Finder = {
   kind: "instance",
   look: ({ text, by, known }) => sql`
-    SELECT ${COLUMNS} FROM instances
+    SELECT ${COLUMNS} FROM millrace_instances
     WHERE id IN ${among(known.workflows.map((workflow) => instanceId(by.tenantId, workflow, text)))} AND +tenant_id = ${by.tenantId}`,
   read: (row) => found(row, "idempotency_key", "exact"),
 };
@@ -54,12 +54,12 @@ export const recent: Finder = {
     return trace === undefined
       ? sql`
         SELECT ${COLUMNS} FROM (
-          SELECT * FROM instances INDEXED BY instances_by_time WHERE tenant_id = ${by.tenantId}
+          SELECT * FROM millrace_instances INDEXED BY millrace_instances_by_time WHERE tenant_id = ${by.tenantId}
           ORDER BY accepted_at DESC, id DESC LIMIT ${LOOKED_BACK})
         WHERE subject = ${text} LIMIT ${ASKED}`
       : sql`
         SELECT ${COLUMNS}, 1 AS traced FROM (
-          SELECT * FROM instances INDEXED BY instances_by_time WHERE tenant_id = ${by.tenantId}
+          SELECT * FROM millrace_instances INDEXED BY millrace_instances_by_time WHERE tenant_id = ${by.tenantId}
           ORDER BY accepted_at DESC, id DESC LIMIT ${LOOKED_BACK})
         WHERE subject = ${text} OR substr(envelope->>'traceparent', 1, 36) = ${trace} LIMIT ${ASKED}`;
   },
@@ -68,7 +68,7 @@ export const recent: Finder = {
 
 /** Where the look at the newest ends; nothing where there are fewer. */
 export const lookedBackTo = ({ by }: Pick<Sought, "by">) => sql`
-  SELECT accepted_at AS at FROM instances INDEXED BY instances_by_time WHERE tenant_id = ${by.tenantId}
+  SELECT accepted_at AS at FROM millrace_instances INDEXED BY millrace_instances_by_time WHERE tenant_id = ${by.tenantId}
   ORDER BY accepted_at DESC, id DESC LIMIT 1 OFFSET ${LOOKED_BACK - 1}`;
 
 /** Instances by what the platform calls their undo: a hash of their id and the action's. */
@@ -78,8 +78,8 @@ export const byUndo: Finder = {
     isTraceId(text)
       ? sql`
         SELECT i.id, i.tenant_id, i.workflow, i.status, i.idempotency_key, i.subject, i.accepted_at, a.id AS undo FROM (
-          SELECT id, instance_id, verb FROM actions WHERE tenant_id = ${by.tenantId} ORDER BY at DESC, id DESC LIMIT ${UNDOS}) a
-        CROSS JOIN instances i ON i.id = a.instance_id
+          SELECT id, instance_id, verb FROM millrace_actions WHERE tenant_id = ${by.tenantId} ORDER BY at DESC, id DESC LIMIT ${UNDOS}) a
+        CROSS JOIN millrace_instances i ON i.id = a.instance_id
         WHERE a.verb = 'undo' AND i.tenant_id = ${by.tenantId}`
       : undefined,
   read: (row, { text }) => (platformId(String(row.id), String(row.undo)) === text ? found(row, "platform_id", "exact") : undefined),

@@ -17,7 +17,7 @@ export const letterById: Finder = {
       range &&
       sql`
       SELECT id, queue, message_type, reason, state, captured_at FROM (
-        SELECT * FROM dead_letters WHERE id >= ${range.from} AND id < ${range.to} ORDER BY id LIMIT ${MORE_LETTERS})
+        SELECT * FROM millrace_dead_letters WHERE id >= ${range.from} AND id < ${range.to} ORDER BY id LIMIT ${MORE_LETTERS})
       WHERE tenant_id = ${by.tenantId} OR (tenant_id IS NULL AND ${others} = 1) LIMIT ${ASKED}`
     );
   },
@@ -31,7 +31,7 @@ export const letterByKey: Finder = {
     const { from, to } = beginningWith(text);
     return sql`
       SELECT id, queue, message_type, reason, state, captured_at, idempotency_key AS name
-      FROM dead_letters INDEXED BY dead_letters_by_key
+      FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_key
       WHERE tenant_id = ${by.tenantId} AND idempotency_key >= ${from} AND idempotency_key < ${to}
       ORDER BY idempotency_key LIMIT ${ASKED}`;
   },
@@ -42,7 +42,7 @@ export const letterByKey: Finder = {
 export const letterByStatedKey: Finder = {
   kind: "dead_letter",
   look: ({ text, by, known }) => sql`
-    SELECT id, queue, message_type, reason, state, captured_at FROM dead_letters INDEXED BY dead_letters_by_key
+    SELECT id, queue, message_type, reason, state, captured_at FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_key
     WHERE tenant_id = ${by.tenantId} AND idempotency_key IN ${among(known.events.map((type) => statedId(by.tenantId, type, text)))}
     LIMIT ${ASKED}`,
   read: (row) => ({ ...letter(row), by: "idempotency_key", match: "exact" }),
@@ -52,7 +52,7 @@ export const letterByStatedKey: Finder = {
 export const letterBySubject: Finder = {
   kind: "dead_letter",
   look: ({ text, by }) => sql`
-    SELECT id, queue, message_type, reason, state, captured_at FROM dead_letters INDEXED BY dead_letters_by_subject
+    SELECT id, queue, message_type, reason, state, captured_at FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_subject
     WHERE tenant_id = ${by.tenantId} AND state = 'open' AND iif(json_valid(body), substr(body->>'subject', 1, 1000), NULL) = ${text}
     ORDER BY captured_at DESC, id DESC LIMIT ${ASKED}`,
   read: (row) => ({ ...letter(row), by: "subject", match: "exact" }),
@@ -62,7 +62,7 @@ export const letterBySubject: Finder = {
 export const letterByJob: Finder = {
   kind: "dead_letter",
   look: ({ text, by }) => sql`
-    SELECT id, queue, message_type, reason, state, captured_at FROM dead_letters INDEXED BY dead_letters_by_correlation
+    SELECT id, queue, message_type, reason, state, captured_at FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_correlation
     WHERE tenant_id = ${by.tenantId} AND correlation_id = ${text} ORDER BY captured_at DESC, id DESC LIMIT ${ASKED}`,
   read: (row) => ({ ...letter(row), by: "correlation_id", match: "exact" }),
 };
@@ -86,7 +86,7 @@ export const emitted: Finder = {
       ? undefined
       : sql`
         SELECT e.instance_id, e.step, e.updated_at, m.value->>'message_type' AS message_type
-        FROM instances i CROSS JOIN inbox e ON e.instance_id = i.id, json_each(e.messages) m
+        FROM millrace_instances i CROSS JOIN millrace_inbox e ON e.instance_id = i.id, json_each(e.messages) m
         WHERE i.id = ${id} AND i.tenant_id = ${by.tenantId} AND m.value->>'idempotency_key' = ${text} LIMIT ${ASKED}`;
   },
   read: (row, { text }) => ({

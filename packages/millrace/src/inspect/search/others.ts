@@ -17,17 +17,17 @@ export const jobs: Finder = {
     return sql`
       WITH RECURSIVE jobs(id) AS (
         SELECT * FROM (
-          SELECT correlation_id FROM instances INDEXED BY instances_by_correlation
+          SELECT correlation_id FROM millrace_instances INDEXED BY millrace_instances_by_correlation
           WHERE tenant_id = ${by.tenantId} AND correlation_id >= ${from} AND correlation_id < ${to}
           ORDER BY correlation_id LIMIT 1)
         UNION ALL
         SELECT (
-          SELECT correlation_id FROM instances INDEXED BY instances_by_correlation
+          SELECT correlation_id FROM millrace_instances INDEXED BY millrace_instances_by_correlation
           WHERE tenant_id = ${by.tenantId} AND correlation_id > jobs.id AND correlation_id < ${to}
           ORDER BY correlation_id LIMIT 1)
         FROM jobs WHERE jobs.id IS NOT NULL LIMIT ${ASKED})
       SELECT id, (
-        SELECT accepted_at FROM instances INDEXED BY instances_by_correlation
+        SELECT accepted_at FROM millrace_instances INDEXED BY millrace_instances_by_correlation
         WHERE tenant_id = ${by.tenantId} AND correlation_id = jobs.id ORDER BY accepted_at, id LIMIT 1) AS at
       FROM jobs WHERE id IS NOT NULL`;
   },
@@ -50,7 +50,8 @@ export const effects: Finder = {
     return (
       key &&
       sql`
-      SELECT e.instance_id, e.step, e.item, e.state, e.updated_at FROM instances i CROSS JOIN inbox e ON e.instance_id = i.id
+      SELECT e.instance_id, e.step, e.item, e.state, e.updated_at FROM millrace_instances i
+        CROSS JOIN millrace_inbox e ON e.instance_id = i.id
       WHERE i.id = ${key.instanceId} AND i.tenant_id = ${by.tenantId}
         AND e.step = ${key.step} AND e.item = ${key.item} AND e.generation = ${key.generation}`
     );
@@ -76,7 +77,7 @@ export const approvals: Finder = {
     askerOf(text) === ""
       ? undefined
       : sql`
-        SELECT id, question, iif(${OVER_AS} IS NULL, state, 'over') AS state, asked_at FROM approvals
+        SELECT id, question, iif(${OVER_AS} IS NULL, state, 'over') AS state, asked_at FROM millrace_approvals
         WHERE instance_id = ${askerOf(text)} AND id = ${text} AND tenant_id = ${by.tenantId}`,
   read: (row) => ({
     id: String(row.id),
@@ -98,7 +99,7 @@ export const actions: Finder = {
       range &&
       sql`
       SELECT id, verb, target, result, at FROM (
-        SELECT * FROM actions WHERE id >= ${range.from} AND id < ${range.to} ORDER BY id LIMIT ${ALIKE})
+        SELECT * FROM millrace_actions WHERE id >= ${range.from} AND id < ${range.to} ORDER BY id LIMIT ${ALIKE})
       WHERE tenant_id = ${by.tenantId} LIMIT ${ASKED}`
     );
   },
@@ -119,7 +120,7 @@ export const schedules: Finder = {
   look: ({ text, by }) => {
     const { from, to } = beginningWith(text);
     return sql`
-      SELECT name, command, state, changed_at FROM schedules
+      SELECT name, command, state, changed_at FROM millrace_schedules
       WHERE tenant_id = ${by.tenantId} AND name >= ${from} AND name < ${to} ORDER BY name LIMIT ${ASKED}`;
   },
   read: (row, sought) => ({

@@ -26,7 +26,7 @@ export async function sameWork(env: EngineEnv, catalog: Catalog, asked: readonly
   if (asked.length === 0) return new Set();
   const rows = await query<{ id: string; envelope: string }>(
     env.DB,
-    sql`SELECT id, envelope FROM instances WHERE id IN ${among(asked.map(({ id }) => id))}`,
+    sql`SELECT id, envelope FROM millrace_instances WHERE id IN ${among(asked.map(({ id }) => id))}`,
   );
   const stored = new Map(rows.map(({ id, envelope }) => [id, envelope]));
   const same = await Promise.all(

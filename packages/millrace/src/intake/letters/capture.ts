@@ -173,13 +173,14 @@ async function rowsOf(
     env.DB,
     sql`
       SELECT c.value->>'letter' AS letter, i.id, i.fingerprint, i.workflow, i.status, i.queue
-      FROM json_each(${asked}) c CROSS JOIN instances i ON i.id = c.value->>'id'
+      FROM json_each(${asked}) c CROSS JOIN millrace_instances i ON i.id = c.value->>'id'
       UNION ALL
       SELECT c.value->>'letter', c.value->>'id', lower(hex(t.fingerprint)), c.value->>'workflow', 'pruned', NULL
-      FROM json_each(${asked}) c CROSS JOIN tombstones t ON t.id = unhex(c.value->>'id')
+      FROM json_each(${asked}) c CROSS JOIN millrace_tombstones t ON t.id = unhex(c.value->>'id')
       UNION ALL
       SELECT c.value->>'letter', i.id, i.fingerprint, i.workflow, i.status, i.queue
-      FROM json_each(${asked}) c CROSS JOIN instances i ON i.tenant_id = c.value->>'tenant_id' AND i.correlation_id = c.value->>'correlation_id'
+      FROM json_each(${asked}) c CROSS JOIN millrace_instances i ON i.tenant_id = c.value->>'tenant_id'
+        AND i.correlation_id = c.value->>'correlation_id'
         AND i.message_type = c.value->>'message_type' AND i.idempotency_key = c.value->>'idempotency_key'
       WHERE c.value->>'id' IS NULL`,
   );

@@ -94,7 +94,7 @@ function selectInstances(ids: readonly string[]): Statement {
   return sql`
     SELECT id, workflow, status, run, deliveries, spent, queue, envelope->>'payload_ref' IS NOT NULL AS payloadByReference,
       envelope->>'source' LIKE 'workflow:%' AS emitted, must_end_by IS NOT NULL AS hasDeadline, callback IS NOT NULL AS calls
-    FROM instances WHERE id IN ${among(ids)}`;
+    FROM millrace_instances WHERE id IN ${among(ids)}`;
 }
 
 /** Not the next generations of effects that were taken back: what wrote those counted them. */
@@ -106,7 +106,7 @@ function selectEntries(ids: readonly string[]): Statement {
       sum((SELECT coalesce(sum(coalesce(m.value->>'left_out', 1)), 0) FROM json_each(e.messages) m)) AS messages,
       sum((SELECT coalesce(sum(coalesce(m.value->>'left_out', 1 + CAST(length(m.value) / ${PORTION_CHARACTERS} AS INTEGER))), 0)
         FROM json_each(e.messages) m)) AS portions
-    FROM inbox e
+    FROM millrace_inbox e
     WHERE e.instance_id IN ${among(ids)} AND NOT (e.state = 'failed' AND e.token = 'operator' AND e.epoch = 1)
     GROUP BY e.instance_id, e.class`;
 }
@@ -114,12 +114,13 @@ function selectEntries(ids: readonly string[]): Statement {
 function selectWaits(ids: readonly string[]): Statement {
   return sql`
     SELECT instance_id AS id, count(*) AS asked, count(signal_id) AS taken, count(over_at) AS over,
-      sum(EXISTS (SELECT 1 FROM signals WHERE signals.id = waits.signal_id AND signals.received_at <= waits.since_at)) AS early
-    FROM waits WHERE instance_id IN ${among(ids)} GROUP BY instance_id`;
+      sum(EXISTS (SELECT 1 FROM millrace_signals
+        WHERE millrace_signals.id = millrace_waits.signal_id AND millrace_signals.received_at <= millrace_waits.since_at)) AS early
+    FROM millrace_waits WHERE instance_id IN ${among(ids)} GROUP BY instance_id`;
 }
 
 function selectQuestions(ids: readonly string[]): Statement {
   return sql`
     SELECT instance_id AS id, count(*) AS asked, count(decided_by) AS answered, sum(decided_at IS NOT NULL AND decided_by IS NULL) AS over
-    FROM approvals WHERE instance_id IN ${among(ids)} GROUP BY instance_id`;
+    FROM millrace_approvals WHERE instance_id IN ${among(ids)} GROUP BY instance_id`;
 }

@@ -71,8 +71,8 @@ async function byStep(name: Said, { env, by }: BulkCall, members: Statement): Pr
     sql`
       SELECT i.workflow, e.step, i.status, i.undo AS undone_by, e.position < 0 AS takes_back, e.undoable,
         ${nobodyRuns("e.position")} AS runs_no_more, e.error->>'answered' IS NOT NULL AS happened, count(*) AS count
-      FROM (${members}) t LEFT JOIN inbox e ON ${isListed(fragment("t.id"))} AND e.state = 'in_doubt'
-        LEFT JOIN instances i ON i.id = e.instance_id AND +i.tenant_id = ${by.tenantId}
+      FROM (${members}) t LEFT JOIN millrace_inbox e ON ${isListed(fragment("t.id"))} AND e.state = 'in_doubt'
+        LEFT JOIN millrace_instances i ON i.id = e.instance_id AND +i.tenant_id = ${by.tenantId}
       GROUP BY i.workflow, e.step, i.status, i.undo IS NULL, takes_back, e.undoable, runs_no_more, happened`,
   );
   const parts = rows.map((row) => ({ ...saidOf(name, row), count: row.count }));
@@ -107,10 +107,10 @@ async function ends({ env, by, bulkId }: BulkCall, acted: readonly ActedOn[]): P
   const rows = await query<Became & { id: string; again: number; moved: number }>(
     env.DB,
     sql`
-      SELECT value->>'id' AS id, ${BECAME}, i.updated_at >= a.at AS moved, EXISTS (SELECT 1 FROM inbox e
+      SELECT value->>'id' AS id, ${BECAME}, i.updated_at >= a.at AS moved, EXISTS (SELECT 1 FROM millrace_inbox e
         WHERE e.instance_id = i.id AND e.step = value->>'step' AND e.item = value->>'item' AND e.state = 'in_doubt') AS again
-      FROM json_each(${JSON.stringify(entries)}) CROSS JOIN actions a ON a.id = value->>'action'
-        CROSS JOIN instances i ON i.id = a.instance_id
+      FROM json_each(${JSON.stringify(entries)}) CROSS JOIN millrace_actions a ON a.id = value->>'action'
+        CROSS JOIN millrace_instances i ON i.id = a.instance_id
       WHERE a.tenant_id = ${by.tenantId} AND i.tenant_id = ${by.tenantId}`,
   );
   return new Map(

@@ -52,7 +52,7 @@ export function instanceFilter(statuses: readonly InstanceStatus[], usual: Insta
 export function instanceMembers({ tenantId }: Operator, filter: MeantInstances): Statement {
   const { status, workflow, subject, correlation, cause, undone } = filter;
   return sql`
-    SELECT id, accepted_at AS at FROM instances ${whereInstancesAre({ status, correlation, cause })} AND tenant_id = ${tenantId}
+    SELECT id, accepted_at AS at FROM millrace_instances ${whereInstancesAre({ status, correlation, cause })} AND tenant_id = ${tenantId}
       AND status = ${status} AND workflow <> ${BULK_WORKFLOW}
       ${andEquals(fragment("workflow"), workflow)} ${andEquals(fragment("subject"), subject)}
       ${andUndone(undone)}
@@ -75,7 +75,7 @@ export const letterFilter = z.strictObject({
 /** The tenant's open dead letters that a filter means. Those that name no tenant are acted upon one by one. */
 export function letterMembers({ tenantId }: Operator, filter: z.infer<typeof letterFilter>): Statement {
   return sql`
-    SELECT id, captured_at AS at FROM dead_letters ${whereLettersAre(filter)} AND tenant_id = ${tenantId}
+    SELECT id, captured_at AS at FROM millrace_dead_letters ${whereLettersAre(filter)} AND tenant_id = ${tenantId}
       ${andEquals(fragment("queue"), filter.queue)} ${andEquals(fragment("message_type"), filter.message_type)}
       ${andEquals(fragment("reason"), filter.reason)}
       AND captured_at >= ${from(filter)} AND captured_at < ${to(filter)}`;
@@ -95,7 +95,7 @@ export const doubtFilter = z.strictObject({
 export function doubtMembers({ tenantId }: Operator, filter: z.infer<typeof doubtFilter>): Statement {
   return sql`
     SELECT json_array(e.instance_id, e.step, e.item, e.generation) || '' AS id, e.updated_at AS at
-    FROM inbox e INDEXED BY inbox_in_doubt CROSS JOIN instances i ON i.id = e.instance_id
+    FROM millrace_inbox e INDEXED BY millrace_inbox_in_doubt CROSS JOIN millrace_instances i ON i.id = e.instance_id
     WHERE e.state = 'in_doubt' AND i.tenant_id = ${tenantId}
       ${andEquals(fragment("workflow"), filter.workflow)} ${andEquals(fragment("step"), filter.step)}
       ${andEquals(fragment("subject"), filter.subject)} ${andEquals(fragment("correlation_id"), filter.correlation)}

@@ -53,7 +53,8 @@ function ofInstances({ name, follows, from, usual, takesBack = false, plan, act,
 async function ends({ env, by }: BulkCall, acted: readonly { id: string }[]): Promise<ReadonlyMap<string, Outcome>> {
   const rows = await query<Became & { id: string }>(
     env.DB,
-    sql`SELECT i.id, ${BECAME} FROM instances i WHERE i.id IN ${among(acted.map(({ id }) => id))} AND +i.tenant_id = ${by.tenantId}`,
+    sql`SELECT i.id, ${BECAME} FROM millrace_instances i
+      WHERE i.id IN ${among(acted.map(({ id }) => id))} AND +i.tenant_id = ${by.tenantId}`,
   );
   return new Map(rows.flatMap((row): [string, Outcome][] => pairOf(row.id, outcomeOf(row))));
 }
@@ -66,7 +67,7 @@ function pairOf(id: string, outcome: Outcome | undefined): [string, Outcome][] {
 async function isIn({ env, by }: BulkCall, id: string, statuses: readonly InstanceStatus[]): Promise<boolean> {
   const found = await query(
     env.DB,
-    sql`SELECT 1 FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId} AND status IN ${among(statuses)}`,
+    sql`SELECT 1 FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId} AND status IN ${among(statuses)}`,
   );
   return found.length > 0;
 }
@@ -76,7 +77,7 @@ async function doneAgain({ env, by }: BulkCall, members: Statement): Promise<str
   const [{ undone } = { undone: 0 }] = await query<{ undone: number }>(
     env.DB,
     sql`
-      SELECT count(*) AS undone FROM (${members}) t JOIN instances i ON i.id = t.id
+      SELECT count(*) AS undone FROM (${members}) t JOIN millrace_instances i ON i.id = t.id
       WHERE i.tenant_id = ${by.tenantId} AND i.undone = 1`,
   );
   if (undone === 0) return null;

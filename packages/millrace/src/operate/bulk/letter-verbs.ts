@@ -19,7 +19,13 @@ const ofLetters = {
   unknown: unknownOfLetters,
   async isSpent({ env, by }: BulkCall, id: string) {
     return (
-      (await query(env.DB, sql`SELECT 1 FROM dead_letters WHERE id = ${id} AND tenant_id = ${by.tenantId} AND state <> 'open'`)).length > 0
+      (
+        await query(
+          env.DB,
+          sql`SELECT 1 FROM millrace_dead_letters
+        WHERE id = ${id} AND tenant_id = ${by.tenantId} AND state <> 'open'`,
+        )
+      ).length > 0
     );
   },
 };

@@ -32,8 +32,9 @@ export async function sentAgain({ env, by, bulkId }: BulkCall, acted: readonly A
     sql`
       SELECT a.target AS id, a.id AS mark, a.instance_id, ${BECAME}, d.body->>'tenant_id' AS tenant_id,
         d.body->>'message_type' AS message_type, d.body->>'idempotency_key' AS idempotency_key, d.body->>'causation_id' AS causation_id
-      FROM json_each(${JSON.stringify(marks)}) m CROSS JOIN actions a ON a.id = m.value CROSS JOIN dead_letters d ON d.id = a.target
-        LEFT JOIN instances i ON i.id = a.instance_id AND i.tenant_id = a.tenant_id
+      FROM json_each(${JSON.stringify(marks)}) m CROSS JOIN millrace_actions a ON a.id = m.value
+        CROSS JOIN millrace_dead_letters d ON d.id = a.target
+        LEFT JOIN millrace_instances i ON i.id = a.instance_id AND i.tenant_id = a.tenant_id
       WHERE a.tenant_id = ${by.tenantId}`,
   );
   const outcomes = new Map<string, Outcome>();
@@ -46,9 +47,9 @@ export async function sentAgain({ env, by, bulkId }: BulkCall, acted: readonly A
   const since = Math.min(...acted.map(({ at }) => at)) - LATEST_MS;
   const rows = new Map(events.map((letter) => [outboxId({ ...letter, replay: letter.mark }), letter.id]));
   const { unsent, again } = await namedBatch(env.DB, {
-    unsent: sql`SELECT id FROM outbox WHERE id IN ${among([...rows.keys()])}`,
+    unsent: sql`SELECT id FROM millrace_outbox WHERE id IN ${among([...rows.keys()])}`,
     again: sql`
-      SELECT body->>'replay' AS mark, reason, error FROM dead_letters INDEXED BY dead_letters_by_tenant
+      SELECT body->>'replay' AS mark, reason, error FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_tenant
       WHERE tenant_id = ${by.tenantId} AND state = 'open' AND captured_at >= ${since} AND body->>'replay' IN ${among(marks)}`,
   });
   for (const { id } of unsent) outcomes.set(rows.get(String(id)) ?? "", "open");

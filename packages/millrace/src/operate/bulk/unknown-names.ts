@@ -13,7 +13,7 @@ export async function unknownOfInstances(call: BulkCall, filter: { workflow?: st
     ...unlessKnown("workflow", workflow, namesOf(call.catalog).workflows),
     ...(await unlessFound(call, "/v1/instances/causes", cause, (id) => {
       return sql`
-        SELECT 1 FROM instances INDEXED BY instances_by_cause
+        SELECT 1 FROM millrace_instances INDEXED BY millrace_instances_by_cause
         WHERE tenant_id = ${call.by.tenantId} AND cause = ${id} AND status = 'errored' LIMIT 1`;
     })),
   ];
@@ -31,7 +31,8 @@ export async function unknownOfLetters(
     ...unlessKnown("message_type", message_type, typesOf(call.catalog)),
     ...(await unlessFound(call, "/v1/dead-letters/causes", cause, (id) => {
       return sql`
-        SELECT 1 FROM dead_letters INDEXED BY dead_letters_by_cause WHERE tenant_id = ${call.by.tenantId} AND cause = ${id} LIMIT 1`;
+        SELECT 1 FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_cause
+          WHERE tenant_id = ${call.by.tenantId} AND cause = ${id} LIMIT 1`;
     })),
   ];
 }

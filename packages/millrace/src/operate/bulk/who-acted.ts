@@ -14,7 +14,7 @@ export async function withWhoActed({ env, by }: BulkCall, items: readonly BulkIt
     env.DB,
     sql`
       SELECT value AS target, (
-        SELECT json_object('actor', actor, 'verb', verb, 'at', at) FROM actions INDEXED BY actions_by_target
+        SELECT json_object('actor', actor, 'verb', verb, 'at', at) FROM millrace_actions INDEXED BY millrace_actions_by_target
         WHERE tenant_id = ${by.tenantId} AND target = value AND result = 'applied' ORDER BY at DESC, id DESC LIMIT 1) AS last
       FROM json_each(${JSON.stringify(skipped)})`,
   );

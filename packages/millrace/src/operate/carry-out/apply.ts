@@ -54,7 +54,7 @@ function selectOpen(which: Statement): Statement {
       a.detail->>'run' AS begun_run,
       a.detail->>'undone' AS undone, a.detail->>'stopped' AS stopped, a.restarted_at AS begun_at,
       i.run, i.status, i.workflow, i.queue, i.envelope, i.undo
-    FROM actions a CROSS JOIN instances i ON i.id = a.instance_id
+    FROM millrace_actions a CROSS JOIN millrace_instances i ON i.id = a.instance_id
     WHERE a.applied_at IS NULL AND ${which}`;
 }
 

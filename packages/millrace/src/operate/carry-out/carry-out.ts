@@ -151,7 +151,10 @@ async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<Kept
   // An attempt that was under way may have ended in doubt since the restart was asked for.
   await atomically(env.DB, [markRestarted(action.instance_id, action.run), markInDoubt(action.instance_id)]);
   // A pass that came too late to hear of the restart may have gone on to the end: what is complete keeps its result.
-  const [now] = await query<{ status: InstanceStatus }>(env.DB, sql`SELECT status FROM instances WHERE id = ${action.instance_id}`);
+  const [now] = await query<{ status: InstanceStatus }>(
+    env.DB,
+    sql`SELECT status FROM millrace_instances WHERE id = ${action.instance_id}`,
+  );
   if (now?.status === "complete") return "kept";
   const { instance } = await existing(env, action);
   if (!instance) return "kept";

@@ -19,7 +19,7 @@ import { resumeResolved } from "../../store/instances/wait.ts";
 export async function wakeFromDoubt(env: EngineEnv, instanceId: string): Promise<void> {
   const [row] = await query<{ workflow: string; undo: string | null }>(
     env.DB,
-    sql`SELECT workflow, undo FROM instances WHERE id = ${instanceId} AND status = 'in_doubt'`,
+    sql`SELECT workflow, undo FROM millrace_instances WHERE id = ${instanceId} AND status = 'in_doubt'`,
   );
   if (!row) return;
   const id = platformId(instanceId, row.undo);

@@ -20,7 +20,7 @@ export async function planClose(env: EngineEnv, by: Operator, instanceId: string
   const effects = await standing(env, by, instance);
   const [{ queue } = { queue: null }] = await query<{ queue: string | null }>(
     env.DB,
-    sql`SELECT queue FROM instances WHERE id = ${instanceId} AND tenant_id = ${by.tenantId}`,
+    sql`SELECT queue FROM millrace_instances WHERE id = ${instanceId} AND tenant_id = ${by.tenantId}`,
   );
   const lane = queue === null ? undefined : laneIn(queue);
   const goesOn = lane && ` If its lane, ${lane} · ${instance.subject}, stands still for it, the next message there begins.`;

@@ -24,7 +24,8 @@ export async function noteOnConfirmed(
   const [confirm] = await query<{ actor: string }>(
     env.DB,
     sql`
-      SELECT actor FROM actions WHERE tenant_id = ${tenantId} AND target = ${effect.key} AND verb = 'confirm' AND result = 'applied'
+      SELECT actor FROM millrace_actions WHERE tenant_id = ${tenantId} AND target = ${effect.key} AND verb = 'confirm'
+        AND result = 'applied'
       ORDER BY at DESC LIMIT 1`,
   );
   const which = `the output that ${confirm?.actor ?? "a person"} ${effect.skipped ? "gave" : "confirmed"} for "${labelOf(effect.step, effect.item)}"`;

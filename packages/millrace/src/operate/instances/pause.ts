@@ -57,7 +57,7 @@ export async function pauseInstance(env: EngineEnv, by: Operator, instanceId: st
 /** True for one that the platform has never had, and that its lane will start. */
 async function waitsInLane(env: EngineEnv, { id, workflow, status }: Instance): Promise<boolean> {
   if (!UNSEEN.has(status)) return false;
-  const [row] = await query<{ queue: string | null }>(env.DB, sql`SELECT queue FROM instances WHERE id = ${id}`);
+  const [row] = await query<{ queue: string | null }>(env.DB, sql`SELECT queue FROM millrace_instances WHERE id = ${id}`);
   return laneIn(row?.queue ?? null) !== undefined && (await askPlatform(env, workflow, id)).instance === null;
 }
 

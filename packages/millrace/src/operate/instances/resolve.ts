@@ -77,11 +77,12 @@ async function standingOf(env: EngineEnv, by: Operator, key: EntryKey): Promise<
   const [row] = await query<Standing & Record<string, unknown>>(
     env.DB,
     sql`
-      SELECT inbox.state, inbox.error->>'answered' IS NOT NULL AS happened,
-        iif(i.undo IS NULL, i.status, 'being undone') AS status, ${nobodyRuns("inbox.position")} AS runs_no_more,
+      SELECT millrace_inbox.state, millrace_inbox.error->>'answered' IS NOT NULL AS happened,
+        iif(i.undo IS NULL, i.status, 'being undone') AS status, ${nobodyRuns("millrace_inbox.position")} AS runs_no_more,
         NOT ${stood} AS is_newer
-      FROM inbox JOIN instances i ON i.id = inbox.instance_id
-      WHERE inbox.instance_id = ${instanceId} AND inbox.step = ${step} AND inbox.item = ${item} AND inbox.generation = ${generation}
+      FROM millrace_inbox JOIN millrace_instances i ON i.id = millrace_inbox.instance_id
+      WHERE millrace_inbox.instance_id = ${instanceId} AND millrace_inbox.step = ${step} AND millrace_inbox.item = ${item}
+        AND millrace_inbox.generation = ${generation}
         AND i.tenant_id = ${by.tenantId}`,
   );
   return row;

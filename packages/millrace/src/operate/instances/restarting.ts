@@ -10,7 +10,7 @@ import { IS_BEING_RESTARTED } from "../../store/instances/restarted.ts";
  */
 export async function whyRestarting(env: EngineEnv, { id, status }: Instance): Promise<string | null> {
   if (status !== "paused") return null;
-  const rows = await query(env.DB, sql`SELECT 1 FROM instances WHERE id = ${id} AND ${IS_BEING_RESTARTED}`);
+  const rows = await query(env.DB, sql`SELECT 1 FROM millrace_instances WHERE id = ${id} AND ${IS_BEING_RESTARTED}`);
   if (rows.length === 0) return null;
   return "The instance is being restarted: once no attempt of its run is under way, it goes on by itself. Cancel it if it is not to.";
 }

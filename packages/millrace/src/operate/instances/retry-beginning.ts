@@ -36,7 +36,7 @@ export async function beginningOf(env: EngineEnv, instance: Instance, from: stri
   const [mended] = await query<{ step: string; item: string }>(
     env.DB,
     sql`
-      SELECT step, item FROM inbox
+      SELECT step, item FROM millrace_inbox
       WHERE instance_id = ${instance.id} AND state = 'done' AND token IN ('operator', ${SKIPPED}) AND position >= 0
         AND updated_at >= ${instance.updatedAt}
       ORDER BY position LIMIT 1`,

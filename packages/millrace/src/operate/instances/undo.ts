@@ -133,7 +133,7 @@ async function whyRefused(env: EngineEnv, by: Operator, instance: Instance): Pro
   if (doubt) return "An effect of the instance is in doubt: resolve it first. List those with GET /v1/effects?state=in_doubt.";
   const [something] = await query(
     env.DB,
-    sql`SELECT 1 FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId} AND ${hasToTakeBack(by.tenantId, id)}`,
+    sql`SELECT 1 FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId} AND ${hasToTakeBack(by.tenantId, id)}`,
   );
   if (something) return null;
   const effects = await undoEffects(env, by, instance);

@@ -77,7 +77,7 @@ export async function putBack(
     change,
     also: {
       again: command ? acceptAgain(command, before, action.id) : sendBehind(outgoing, action.id),
-      row: command ? sql`SELECT status FROM instances WHERE id = ${command.id}` : [],
+      row: command ? sql`SELECT status FROM millrace_instances WHERE id = ${command.id}` : [],
     },
   });
   // A key without a row is a pruned one: its tombstone lets nothing run under it again.

@@ -34,7 +34,7 @@ export const doubts: Check = engineCheck({
       env.DB,
       sql`
         SELECT e.updated_at, e.instance_id, i.tenant_id, i.workflow, i.status, i.status IN ${GOING_ON} AS unseen
-        FROM inbox e INDEXED BY inbox_in_doubt CROSS JOIN instances i ON i.id = e.instance_id
+        FROM millrace_inbox e INDEXED BY millrace_inbox_in_doubt CROSS JOIN millrace_instances i ON i.id = e.instance_id
         WHERE e.state = 'in_doubt' AND (e.updated_at, e.instance_id) >= (${updatedAt}, ${instanceId})
         ORDER BY e.updated_at, e.instance_id LIMIT ${ROWS + 1}`,
     );

@@ -51,7 +51,7 @@ export const ends: Check = engineCheck({
       sql`
         SELECT rowid AS place, id, tenant_id, workflow, status, undo,
           check_at IS NULL AND status IN ${OVER} AND updated_at BETWEEN ${now} - ${OLDEST_MS} AND ${now} - ${YOUNGEST_MS} AS asked
-        FROM instances WHERE rowid >= ${Number(from ?? Number.MIN_SAFE_INTEGER)} ORDER BY rowid LIMIT ${ROWS + 1}`,
+        FROM millrace_instances WHERE rowid >= ${Number(from ?? Number.MIN_SAFE_INTEGER)} ORDER BY rowid LIMIT ${ROWS + 1}`,
     );
     const found = await Promise.all(
       rows
@@ -83,7 +83,10 @@ async function compare(env: EngineEnv, { place, id, tenant_id, workflow, status,
  */
 async function wake(env: EngineEnv, id: string): Promise<void> {
   if (!(await isLocal(env.DB))) return;
-  const [row] = await query<{ workflow: string }>(env.DB, sql`SELECT workflow FROM instances WHERE id = ${id} AND status = 'complete'`);
+  const [row] = await query<{ workflow: string }>(
+    env.DB,
+    sql`SELECT workflow FROM millrace_instances WHERE id = ${id} AND status = 'complete'`,
+  );
   if (!row) return;
   const { status, instance } = await askPlatform(env, row.workflow, id);
   if (instance !== null && AT_WORK.has(status)) await nudge(instance);

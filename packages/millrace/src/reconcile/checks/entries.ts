@@ -67,13 +67,14 @@ function readGroups(env: EngineEnv, from: string): Promise<Group[]> {
     env.DB,
     sql`
       SELECT entries.id, entries.rows, entries.unreleased, i.tenant_id, i.workflow, i.status,
-        EXISTS (SELECT 1 FROM tombstones WHERE tombstones.id = unhex(entries.id)) AS buried
+        EXISTS (SELECT 1 FROM millrace_tombstones WHERE millrace_tombstones.id = unhex(entries.id)) AS buried
       FROM (
         SELECT instance_id AS id, count(*) AS rows,
           sum(state = 'claimed' AND error IS NULL AND lease_until <= ${now} - ${SETTLED_MS}) AS unreleased
-        FROM (SELECT instance_id, state, error, lease_until FROM inbox WHERE instance_id >= ${from} ORDER BY instance_id LIMIT ${ROWS + 1})
+        FROM (SELECT instance_id, state, error, lease_until FROM millrace_inbox
+          WHERE instance_id >= ${from} ORDER BY instance_id LIMIT ${ROWS + 1})
         GROUP BY instance_id ORDER BY instance_id
-      ) entries LEFT JOIN instances i ON i.id = entries.id`,
+      ) entries LEFT JOIN millrace_instances i ON i.id = entries.id`,
   );
 }
 

@@ -51,13 +51,16 @@ function readInstances(env: EngineEnv, from: string | null): Promise<Row[]> {
     sql`
       SELECT rowid AS place, id, tenant_id, workflow, status,
         check_at IS NULL AND status IN ${UNDER_WAY}
-          AND NOT EXISTS (SELECT 1 FROM actions WHERE applied_at IS NULL AND actions.instance_id = instances.id) AS unwatched,
-        EXISTS (SELECT 1 FROM tombstones WHERE tombstones.id = unhex(instances.id)) AS buried,
+          AND NOT EXISTS (SELECT 1 FROM millrace_actions
+            WHERE applied_at IS NULL AND millrace_actions.instance_id = millrace_instances.id) AS unwatched,
+        EXISTS (SELECT 1 FROM millrace_tombstones WHERE millrace_tombstones.id = unhex(millrace_instances.id)) AS buried,
         status = 'dead' AND NOT EXISTS (
-          SELECT 1 FROM dead_letters WHERE dead_letters.instance_id = instances.id AND state = 'open') AS unlettered,
+          SELECT 1 FROM millrace_dead_letters WHERE millrace_dead_letters.instance_id = millrace_instances.id
+            AND state = 'open') AS unlettered,
         status = 'in_doubt' AND NOT EXISTS (
-          SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt') AS undoubted
-      FROM instances WHERE rowid >= ${Number(from ?? Number.MIN_SAFE_INTEGER)} ORDER BY rowid LIMIT ${ROWS + 1}`,
+          SELECT 1 FROM millrace_inbox WHERE millrace_inbox.instance_id = millrace_instances.id
+            AND millrace_inbox.state = 'in_doubt') AS undoubted
+      FROM millrace_instances WHERE rowid >= ${Number(from ?? Number.MIN_SAFE_INTEGER)} ORDER BY rowid LIMIT ${ROWS + 1}`,
   );
 }
 

@@ -41,7 +41,7 @@ export const lanes: Check = engineCheck({
     const rows = await query<Row>(
       env.DB,
       sql`
-        SELECT tenant_id, lane, key, depth, state, noted_at, noted_at <= ${now} - ${SETTLED_MS} AS settled FROM lanes
+        SELECT tenant_id, lane, key, depth, state, noted_at, noted_at <= ${now} - ${SETTLED_MS} AS settled FROM millrace_lanes
         WHERE (tenant_id, lane, key) >= (${tenant}, ${lane}, ${key}) ORDER BY tenant_id, lane, key LIMIT ${ROWS + 1}`,
     );
     const found = await Promise.all(

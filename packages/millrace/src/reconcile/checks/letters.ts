@@ -31,7 +31,7 @@ export const letters: Check = engineCheck({
       env.DB,
       sql`
         SELECT l.id, l.instance_id, l.tenant_id, l.reason, i.workflow, i.status, i.status IN ${ENDED} AS ended
-        FROM dead_letters l INDEXED BY dead_letters_of_instance LEFT JOIN instances i ON i.id = l.instance_id
+        FROM millrace_dead_letters l INDEXED BY millrace_dead_letters_of_instance LEFT JOIN millrace_instances i ON i.id = l.instance_id
         WHERE l.state = 'open' AND l.instance_id IS NOT NULL AND (l.instance_id, l.id) >= (${instanceId}, ${letterId})
         ORDER BY l.instance_id, l.id LIMIT ${ROWS + 1}`,
     );

@@ -34,7 +34,7 @@ export const locks: Check = engineCheck({
     const rows = await query<Row>(
       env.DB,
       sql`
-        SELECT tenant_id, name, token FROM locks WHERE (tenant_id, name) >= (${tenant}, ${name})
+        SELECT tenant_id, name, token FROM millrace_locks WHERE (tenant_id, name) >= (${tenant}, ${name})
         ORDER BY tenant_id, name LIMIT ${ROWS + 1}`,
     );
     const found = await Promise.all(rows.slice(0, ROWS).map((row) => compare(env as LocksEnv, row)));

@@ -35,7 +35,7 @@ export const outbox = (catalog: Catalog | undefined): Check =>
         sql`
           SELECT id, queue, attempts, iif(json_valid(body), body->>'tenant_id', NULL) AS tenant_id,
             iif(json_valid(body), body->>'message_type', NULL) AS type
-          FROM outbox WHERE id >= ${from ?? ""} ORDER BY id LIMIT ${ROWS + 1}`,
+          FROM millrace_outbox WHERE id >= ${from ?? ""} ORDER BY id LIMIT ${ROWS + 1}`,
       );
       const taken = catalog && new Set(catalog.consumers.map(({ queue }) => queue.name));
       return slicedBy(

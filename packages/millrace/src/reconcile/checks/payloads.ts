@@ -29,7 +29,7 @@ export const payloads: Check = engineCheck({
       env.DB,
       sql`
         SELECT envelope->>'payload_ref' AS ref, id, tenant_id, workflow, status, status NOT IN ${RUNS_NO_MORE} AS needed
-        FROM instances INDEXED BY instances_by_payload
+        FROM millrace_instances INDEXED BY millrace_instances_by_payload
         WHERE envelope->>'payload_ref' IS NOT NULL AND envelope->>'payload_ref' >= ${from ?? ""}
         ORDER BY envelope->>'payload_ref' LIMIT ${ROWS + 1}`,
     );

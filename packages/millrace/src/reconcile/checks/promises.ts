@@ -30,7 +30,7 @@ export const promises: Check = engineCheck({
     const rows = await query<Row>(
       env.DB,
       sql`
-        SELECT id, instance_id, tenant_id, verb, attempts, ${now} - at AS age_ms FROM actions INDEXED BY actions_open
+        SELECT id, instance_id, tenant_id, verb, attempts, ${now} - at AS age_ms FROM millrace_actions INDEXED BY millrace_actions_open
         WHERE applied_at IS NULL AND (instance_id, id) >= (${instanceId}, ${actionId}) ORDER BY instance_id, id LIMIT ${ROWS + 1}`,
     );
     return slicedBy(

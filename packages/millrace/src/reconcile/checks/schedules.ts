@@ -29,7 +29,7 @@ export const schedules: Check = engineCheck({
     const rows = await query<Row>(
       env.DB,
       sql`
-        SELECT tenant_id, name, command, next_at, ${now} - next_at AS late_ms FROM schedules
+        SELECT tenant_id, name, command, next_at, ${now} - next_at AS late_ms FROM millrace_schedules
         WHERE next_at IS NOT NULL AND next_at >= ${Number(from ?? 0)} AND next_at <= ${now} - ${LATE_MS}
         ORDER BY next_at LIMIT ${ROWS + 1}`,
     );

@@ -35,7 +35,7 @@ export const setBack: Check = engineCheck({
       sql`
         SELECT rowid AS place, id, tenant_id, workflow, status,
           status IN ${GOING_ON} AND undo IS NULL AND updated_at <= ${now} - ${YOUNGEST_MS} AS asked
-        FROM instances WHERE rowid >= ${Number(from ?? Number.MIN_SAFE_INTEGER)} ORDER BY rowid LIMIT ${ROWS + 1}`,
+        FROM millrace_instances WHERE rowid >= ${Number(from ?? Number.MIN_SAFE_INTEGER)} ORDER BY rowid LIMIT ${ROWS + 1}`,
     );
     const whole = rows.slice(0, ROWS);
     const asked = whole.filter((row) => row.asked === 1);

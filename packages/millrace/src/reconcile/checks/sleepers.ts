@@ -52,16 +52,20 @@ function readSleepers(env: EngineEnv, [checkAt, place]: readonly [number, number
   return query<Row>(
     env.DB,
     sql`
-      SELECT instances.rowid AS place, check_at, id, tenant_id, workflow,
-        EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = instances.id AND signal_id IS NOT NULL AND told_at IS NULL) AS untold,
-        EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = instances.id AND signal_id IS NULL AND over_at IS NULL
+      SELECT millrace_instances.rowid AS place, check_at, id, tenant_id, workflow,
+        EXISTS (SELECT 1 FROM millrace_waits WHERE millrace_waits.instance_id = millrace_instances.id AND signal_id IS NOT NULL
+          AND told_at IS NULL) AS untold,
+        EXISTS (SELECT 1 FROM millrace_waits WHERE millrace_waits.instance_id = millrace_instances.id AND signal_id IS NULL
+          AND over_at IS NULL
           AND ${OLDEST_FITTING} IS NOT NULL) AS unassigned,
-        (SELECT max(${now} - due_at) FROM waits
-          WHERE waits.instance_id = instances.id AND signal_id IS NULL AND over_at IS NULL AND due_at <= ${now} - ${TIMER_MS}) AS overdue_ms
-      FROM instances INDEXED BY instances_to_check
-      WHERE seen = 1 AND check_at >= max(${checkAt}, ${now} + ${LEFT_ALONE_MS}) AND (check_at, instances.rowid) >= (${checkAt}, ${place})
+        (SELECT max(${now} - due_at) FROM millrace_waits
+          WHERE millrace_waits.instance_id = millrace_instances.id AND signal_id IS NULL AND over_at IS NULL
+            AND due_at <= ${now} - ${TIMER_MS}) AS overdue_ms
+      FROM millrace_instances INDEXED BY millrace_instances_to_check
+      WHERE seen = 1 AND check_at >= max(${checkAt}, ${now} + ${LEFT_ALONE_MS})
+        AND (check_at, millrace_instances.rowid) >= (${checkAt}, ${place})
         AND status IN ${UNDER_WAY}
-      ORDER BY check_at, instances.rowid LIMIT ${ROWS + 1}`,
+      ORDER BY check_at, millrace_instances.rowid LIMIT ${ROWS + 1}`,
   );
 }
 
@@ -70,7 +74,7 @@ async function takeWhatFits(env: EngineEnv, instanceId: string): Promise<void> {
   const [wait] = await query<{ name: string }>(
     env.DB,
     sql`
-      SELECT name FROM waits
+      SELECT name FROM millrace_waits
       WHERE instance_id = ${instanceId} AND signal_id IS NULL AND over_at IS NULL AND ${OLDEST_FITTING} IS NOT NULL
       ORDER BY coalesce(asked_at, since_at) DESC LIMIT 1`,
   );

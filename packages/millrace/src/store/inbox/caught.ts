@@ -15,7 +15,7 @@ export function wentOnFrom(instanceId: string, label: string | null): Statement 
   return sql`
     WITH RECURSIVE entries AS MATERIALIZED (
       SELECT step, ${ENTRY_LABEL} AS label, generation, position, state, token, after, caught
-      FROM inbox WHERE instance_id = ${instanceId} AND ${label} IS NOT NULL
+      FROM millrace_inbox WHERE instance_id = ${instanceId} AND ${label} IS NOT NULL
     ), told(step, position, after, caught) AS (
       SELECT step, position, after, caught FROM entries
       WHERE state IN ('claimed', 'in_doubt', 'confirmed', 'done') OR (state = 'superseded' AND token <> ${UNDONE})
@@ -31,22 +31,23 @@ export function wentOnFrom(instanceId: string, label: string | null): Statement 
 /** The steps of whose failure the code is told again, by what was done behind it. */
 export function selectCaught(instanceId: string): Statement {
   return sql`
-    SELECT DISTINCT failure.key AS label FROM inbox, json_each(inbox.caught) failure
+    SELECT DISTINCT failure.key AS label FROM millrace_inbox, json_each(millrace_inbox.caught) failure
     WHERE instance_id = ${instanceId} AND failure.value->>'forgotten' IS NULL`;
 }
 
 /** Steps of whose failure the code is told again, with what is known of an effect of which nothing was recorded. */
 export function selectUnrecorded(instanceId: string): Statement {
   return sql`
-    SELECT DISTINCT failure.key AS label, failure.value->>'effect' AS effect FROM inbox, json_each(inbox.caught) failure
+    SELECT DISTINCT failure.key AS label, failure.value->>'effect' AS effect FROM millrace_inbox, json_each(millrace_inbox.caught) failure
     WHERE ${saysUnrecorded(instanceId)}`;
 }
 
 /** The condition of entries, each with a `failure` that it remembers, that this is one of those. */
 export function saysUnrecorded(instanceId: string): Statement {
   return sql`
-    inbox.instance_id = ${instanceId} AND failure.value->>'effect' IS NOT NULL AND failure.value->>'forgotten' IS NULL
-      AND (inbox.state IN ('claimed', 'in_doubt', 'confirmed', 'done') OR (inbox.state = 'superseded' AND inbox.token <> ${UNDONE}))`;
+    millrace_inbox.instance_id = ${instanceId} AND failure.value->>'effect' IS NOT NULL AND failure.value->>'forgotten' IS NULL
+      AND (millrace_inbox.state IN ('claimed', 'in_doubt', 'confirmed', 'done') OR (millrace_inbox.state = 'superseded'
+        AND millrace_inbox.token <> ${UNDONE}))`;
 }
 
 /**
@@ -55,22 +56,22 @@ export function saysUnrecorded(instanceId: string): Statement {
  */
 export function forgetFailure(instanceId: string, label: string, actionId: string): Statement {
   return sql`
-    UPDATE inbox SET caught = ${caughtWith(label, sql`json_set(failure.value, '$.forgotten', json('true'))`)}
-    WHERE instance_id = ${instanceId} AND EXISTS (SELECT 1 FROM json_each(inbox.caught) WHERE key = ${label})
+    UPDATE millrace_inbox SET caught = ${caughtWith(label, sql`json_set(failure.value, '$.forgotten', json('true'))`)}
+    WHERE instance_id = ${instanceId} AND EXISTS (SELECT 1 FROM json_each(millrace_inbox.caught) WHERE key = ${label})
       AND ${wasApplied(actionId)}`;
 }
 
 /** Tried anew, the step failed as it had before: what the code did about that stands for the same reason. */
 export function rememberFailure(instanceId: string, label: string): Statement {
   return sql`
-    UPDATE inbox SET caught = ${caughtWith(label, sql`json_remove(failure.value, '$.forgotten')`)}
+    UPDATE millrace_inbox SET caught = ${caughtWith(label, sql`json_remove(failure.value, '$.forgotten')`)}
     WHERE instance_id = ${instanceId}
-      AND EXISTS (SELECT 1 FROM json_each(inbox.caught) WHERE key = ${label} AND value->>'forgotten' IS NOT NULL)`;
+      AND EXISTS (SELECT 1 FROM json_each(millrace_inbox.caught) WHERE key = ${label} AND value->>'forgotten' IS NOT NULL)`;
 }
 
 /** What an entry remembers, but for one step. */
 function caughtWith(label: string, value: Statement): Statement {
   return sql`(
     SELECT json_group_object(failure.key, json(iif(failure.key = ${label}, ${value}, failure.value)))
-    FROM json_each(inbox.caught) failure)`;
+    FROM json_each(millrace_inbox.caught) failure)`;
 }

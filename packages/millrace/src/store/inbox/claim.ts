@@ -3,12 +3,13 @@ import { ASKED } from "./classes.ts";
 import { type Attempt, ENTRY_LABEL, IS_LEFT_ALONE, isEntry } from "./entry.ts";
 
 /** The condition that an effect may have happened, and that its upstream cannot be asked: by its class then, or by the attempt's now. */
-const CANNOT_BE_ASKED = fragment(`((inbox.state = 'claimed' OR ${IS_LEFT_ALONE.fragment})
-        AND NOT (inbox.class IN ${ASKED.fragment} AND excluded.class IN ${ASKED.fragment}))`);
+const CANNOT_BE_ASKED = fragment(`((millrace_inbox.state = 'claimed' OR ${IS_LEFT_ALONE.fragment})
+        AND NOT (millrace_inbox.class IN ${ASKED.fragment} AND excluded.class IN ${ASKED.fragment}))`);
 
 /** The `Failure` that operators read beside a doubt that follows from a changed class. `nowClass`: the class in the code that runs. */
 const classChanged = (nowClass: string | Fragment) => sql`
-  json_object('step', ${ENTRY_LABEL}, 'code', 'in_doubt', 'attempts', 0, 'message', 'Its outcome is unknown: an attempt as "' || inbox.class
+  json_object('step', ${ENTRY_LABEL}, 'code', 'in_doubt', 'attempts', 0, 'message',
+    'Its outcome is unknown: an attempt as "' || millrace_inbox.class
     || '" was cut off, and a deployment has since made the step "' || ${nowClass}
     || '". Check the receiving side, then confirm, reject or retry it.')`;
 
@@ -21,22 +22,24 @@ const classChanged = (nowClass: string | Fragment) => sql`
 export function claimEntry(attempt: Attempt, leaseMs: number, input: string | null): Statement {
   const { key } = attempt;
   return sql`
-    INSERT INTO inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, lease_until, input,
+    INSERT INTO millrace_inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, lease_until,
+      input,
       undoable, began_at, updated_at)
     VALUES (${key.instanceId}, ${key.step}, ${key.item}, ${key.generation}, ${attempt.position}, ${attempt.after}, ${attempt.caught},
       ${attempt.class},
-      iif(EXISTS (SELECT 1 FROM inbox other
+      iif(EXISTS (SELECT 1 FROM millrace_inbox other
         WHERE other.instance_id = ${key.instanceId} AND substr(other.token, 1, 8) <> ${attempt.aloneAs}), NULL, 'claimed'),
       1, ${attempt.token}, ${now} + ${leaseMs}, ${input}, ${attempt.undoable ? 1 : 0}, ${attempt.beganAt ?? null}, ${now})
     ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
-      state = iif(${CANNOT_BE_ASKED}, 'in_doubt', 'claimed'), class = iif(${CANNOT_BE_ASKED}, inbox.class, excluded.class),
-      repeats = max(inbox.repeats, inbox.state = 'claimed'),
+      state = iif(${CANNOT_BE_ASKED}, 'in_doubt', 'claimed'), class = iif(${CANNOT_BE_ASKED}, millrace_inbox.class, excluded.class),
+      repeats = max(millrace_inbox.repeats, millrace_inbox.state = 'claimed'),
       position = excluded.position, after = excluded.after, caught = excluded.caught,
-      error = iif(${CANNOT_BE_ASKED} AND inbox.class <> excluded.class, ${classChanged(fragment("excluded.class"))}, NULL),
-      input = iif(${CANNOT_BE_ASKED}, inbox.input, excluded.input),
-      epoch = inbox.epoch + 1, token = excluded.token, lease_until = excluded.lease_until, began_at = excluded.began_at,
+      error = iif(${CANNOT_BE_ASKED} AND millrace_inbox.class <> excluded.class, ${classChanged(fragment("excluded.class"))}, NULL),
+      input = iif(${CANNOT_BE_ASKED}, millrace_inbox.input, excluded.input),
+      epoch = millrace_inbox.epoch + 1, token = excluded.token, lease_until = excluded.lease_until, began_at = excluded.began_at,
       updated_at = excluded.updated_at
-    WHERE inbox.state = 'failed' OR (inbox.state = 'claimed' AND inbox.lease_until <= ${now} AND inbox.token <> excluded.token)`;
+    WHERE millrace_inbox.state = 'failed' OR (millrace_inbox.state = 'claimed' AND millrace_inbox.lease_until <= ${now}
+      AND millrace_inbox.token <> excluded.token)`;
 }
 
 /**
@@ -45,7 +48,7 @@ export function claimEntry(attempt: Attempt, leaseMs: number, input: string | nu
  */
 export function doubtClaim({ key, token, class: nowClass }: Attempt): Statement {
   return sql`
-    UPDATE inbox SET state = 'in_doubt', repeats = 1, epoch = epoch + 1, token = ${token}, error = ${classChanged(nowClass)},
+    UPDATE millrace_inbox SET state = 'in_doubt', repeats = 1, epoch = epoch + 1, token = ${token}, error = ${classChanged(nowClass)},
       updated_at = ${now}
     WHERE ${isEntry(key)} AND ((state = 'claimed' AND lease_until <= ${now}) OR ${IS_LEFT_ALONE})`;
 }
@@ -53,7 +56,7 @@ export function doubtClaim({ key, token, class: nowClass }: Attempt): Statement 
 /** Keeps a claim alive while its effect is still under way. Answers a row only to the holder. */
 export function extendLease(attempt: Attempt, leaseMs: number): Statement {
   return sql`
-    UPDATE inbox SET lease_until = ${now} + ${leaseMs}
+    UPDATE millrace_inbox SET lease_until = ${now} + ${leaseMs}
     WHERE ${isHeldBy(attempt)} AND state = 'claimed'
     RETURNING 1`;
 }
@@ -64,7 +67,8 @@ export function extendLease(attempt: Attempt, leaseMs: number): Statement {
  */
 export function giveUpClaim(attempt: Attempt, ending: "failed" | "in_doubt" | "expired", error: string): Statement {
   return sql`
-    UPDATE inbox SET state = iif(${ending} = 'expired', state, ${ending}), lease_until = ${now}, error = ${error}, updated_at = ${now}
+    UPDATE millrace_inbox SET state = iif(${ending} = 'expired', state, ${ending}), lease_until = ${now}, error = ${error},
+      updated_at = ${now}
     WHERE ${isHeldBy(attempt)} AND (state = 'claimed' OR (state = 'confirmed' AND ${ending} = 'in_doubt'))`;
 }
 

@@ -12,7 +12,7 @@ import { SKIPPED } from "./outcome.ts";
  */
 export function doubtHanging(key: Omit<EntryKey, "generation">, error: string): Statement {
   return sql`
-    UPDATE inbox SET state = 'in_doubt', error = ${error}, updated_at = ${now}
+    UPDATE millrace_inbox SET state = 'in_doubt', error = ${error}, updated_at = ${now}
     WHERE instance_id = ${key.instanceId} AND step = ${key.step} AND item = ${key.item} AND class IN ${DOUBTED} AND state = 'claimed'`;
 }
 
@@ -20,11 +20,12 @@ export function doubtHanging(key: Omit<EntryKey, "generation">, error: string): 
 export function putDoubtBack(attempt: Attempt, input: string | null, error: string): Statement {
   const { key, position, after, caught, class: its, token, undoable } = attempt;
   return sql`
-    INSERT INTO inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, input, error, undoable,
+    INSERT INTO millrace_inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, input, error,
+      undoable,
       updated_at)
     SELECT id, ${key.step}, ${key.item}, ${key.generation}, ${position}, ${after}, ${caught}, ${its}, 'in_doubt', 1, ${token}, ${input},
       ${error}, ${undoable ? 1 : 0}, ${now}
-    FROM instances WHERE id = ${key.instanceId}
+    FROM millrace_instances WHERE id = ${key.instanceId}
     ON CONFLICT DO NOTHING`;
 }
 
@@ -34,7 +35,7 @@ export function putDoubtBack(attempt: Attempt, input: string | null, error: stri
  */
 export function leaveDoubts(instanceId: string, actionId: string): Statement {
   return sql`
-    UPDATE inbox SET epoch = epoch + 1
+    UPDATE millrace_inbox SET epoch = epoch + 1
     WHERE instance_id = ${instanceId} AND state = 'in_doubt' AND ${wasApplied(actionId)}`;
 }
 
@@ -55,7 +56,7 @@ export function settleDoubt(
 ): Statement {
   const state = verb === "confirm" ? "confirmed" : verb === "reject" ? "failed" : "superseded";
   return sql`
-    UPDATE inbox SET state = iif(${WRITTEN_AS_GIVEN}, 'done', ${state}), output = ${output}, output_ref = ${outputRef},
+    UPDATE millrace_inbox SET state = iif(${WRITTEN_AS_GIVEN}, 'done', ${state}), output = ${output}, output_ref = ${outputRef},
       error = iif(${HAPPENED}, error, NULL), epoch = epoch + 1, repeats = iif(${verb} = 'reject', 0, repeats),
       token = iif(token = ${SKIPPED}, token, 'operator'), lease_until = NULL, updated_at = ${now}
     WHERE ${isEntry(key)} AND ${provided}
@@ -70,7 +71,8 @@ const WRITTEN_AS_GIVEN = fragment(`(state = 'done' AND token IN ('operator', '${
 const GIVEN = fragment(`(state = 'confirmed' OR ${WRITTEN_AS_GIVEN.fragment})`);
 /** While its instance runs, the first answer holds: a second click changes nothing. */
 const WAITS_FOR_RETRY = fragment(
-  `EXISTS (SELECT 1 FROM instances WHERE instances.id = inbox.instance_id AND instances.status IN ${RETRYABLE.fragment})`,
+  `EXISTS (SELECT 1 FROM millrace_instances
+    WHERE millrace_instances.id = millrace_inbox.instance_id AND millrace_instances.status IN ${RETRYABLE.fragment})`,
 );
 
 /**
@@ -80,5 +82,5 @@ const WAITS_FOR_RETRY = fragment(
 export const nobodyRuns = (position: string) =>
   fragment(`(i.status IN ${RUNS_NO_MORE.fragment} OR (i.undo IS NOT NULL AND ${position} >= 0))`);
 
-const RUNS_NEVER_AGAIN = fragment(`EXISTS (SELECT 1 FROM instances i
-    WHERE i.id = inbox.instance_id AND ${nobodyRuns("inbox.position").fragment})`);
+const RUNS_NEVER_AGAIN = fragment(`EXISTS (SELECT 1 FROM millrace_instances i
+    WHERE i.id = millrace_inbox.instance_id AND ${nobodyRuns("millrace_inbox.position").fragment})`);

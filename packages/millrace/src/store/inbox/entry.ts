@@ -91,7 +91,9 @@ export interface Attempt {
 }
 
 /** The condition that an undo was to leave an effect alone which an attempt had claimed: it may have happened (see `leaveAlone`). */
-export const IS_LEFT_ALONE = fragment("(inbox.state = 'failed' AND inbox.token = 'operator' AND inbox.repeats = 1)");
+export const IS_LEFT_ALONE = fragment(
+  "(millrace_inbox.state = 'failed' AND millrace_inbox.token = 'operator' AND millrace_inbox.repeats = 1)",
+);
 
 /** The same condition on an entry in memory. */
 export function isLeftAlone({ state, token, repeats }: Pick<Entry, "state" | "token" | "repeats">): boolean {

@@ -11,11 +11,12 @@ import { type Attempt, IS_LEFT_ALONE, isEntry } from "./entry.ts";
  */
 export function fenceCommit({ key, position, after, caught, token, undoable }: Attempt): Statement {
   return sql`
-    INSERT INTO inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, undoable, updated_at)
+    INSERT INTO millrace_inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, undoable,
+      updated_at)
     VALUES (${key.instanceId}, ${key.step}, ${key.item}, ${key.generation}, ${position}, ${after}, ${caught}, 'commit', 'failed', 2,
       ${token}, ${undoable ? 1 : 0}, ${now})
-    ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET epoch = inbox.epoch + 1, updated_at = excluded.updated_at
-    WHERE inbox.state NOT IN ('done', 'claimed')`;
+    ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET epoch = millrace_inbox.epoch + 1, updated_at = excluded.updated_at
+    WHERE millrace_inbox.state NOT IN ('done', 'claimed')`;
 }
 
 /**
@@ -96,11 +97,11 @@ export const SKIPPED = "skipped";
 
 const RECORD = `
   WITH given AS MATERIALIZED (SELECT value FROM json_each(?1))
-  INSERT INTO inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, output, output_ref,
+  INSERT INTO millrace_inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, output, output_ref,
     messages, error, undoable, began_at, ended_at, updated_at)
   SELECT value->>'instanceId', value->>'step', value->>'item', value->>'generation', value->>'position', value->>'after',
     value->>'caught', value->>'class',
-    iif(EXISTS (SELECT 1 FROM inbox other
+    iif(EXISTS (SELECT 1 FROM millrace_inbox other
       WHERE other.instance_id = value->>'instanceId' AND substr(other.token, 1, 8) <> value->>'aloneAs')
       OR (value->>'class' = 'commit' AND value->>'position' >= 0 AND ${isUndoBegun("value->>'instanceId'").fragment}), NULL, 'done'),
     value->>'epoch', value->>'token', value->>'output', value->>'outputRef', value->>'messages', value->>'error',
@@ -108,10 +109,12 @@ const RECORD = `
   FROM given WHERE true
   ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
     state = CASE
-      WHEN inbox.state IN ('claimed', 'confirmed', 'in_doubt') AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done'
-      WHEN inbox.state = 'failed' AND inbox.token = '${SKIPPED}' AND excluded.token = inbox.token AND excluded.epoch = inbox.epoch THEN 'done'
-      WHEN excluded.class IN ('commit', 'keyed', 'natural') AND (excluded.class <> 'commit' OR inbox.epoch <= excluded.epoch)
-        AND inbox.state = 'failed' AND NOT ${IS_LEFT_ALONE.fragment}
+      WHEN millrace_inbox.state IN ('claimed', 'confirmed', 'in_doubt') AND millrace_inbox.token = excluded.token
+        AND millrace_inbox.epoch = excluded.epoch THEN 'done'
+      WHEN millrace_inbox.state = 'failed' AND millrace_inbox.token = '${SKIPPED}' AND excluded.token = millrace_inbox.token
+        AND excluded.epoch = millrace_inbox.epoch THEN 'done'
+      WHEN excluded.class IN ('commit', 'keyed', 'natural') AND (excluded.class <> 'commit' OR millrace_inbox.epoch <= excluded.epoch)
+        AND millrace_inbox.state = 'failed' AND NOT ${IS_LEFT_ALONE.fragment}
       THEN 'done' END,
     class = excluded.class, position = excluded.position, after = excluded.after, caught = excluded.caught,
     token = excluded.token, output = excluded.output, output_ref = excluded.output_ref, messages = excluded.messages,
@@ -133,22 +136,24 @@ export function skipEntry(
   takesBack?: EntryKey,
 ): Statement {
   return sql`
-    INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, output, output_ref, updated_at,
+    INSERT INTO millrace_inbox (instance_id, step, item, generation, position, class, state, epoch, token, output, output_ref, updated_at,
       skipped_over)
     SELECT ${instanceId}, ${step}, ${item}, ${generation}, ${takesBack ? positionBack(takesBack) : nextPosition(instanceId)},
       'natural', 'failed', 1, ${SKIPPED}, ${output}, ${outputRef}, ${now}, '{}'
     WHERE ${wasApplied(actionId)}
-    ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET state = 'failed', token = excluded.token, epoch = inbox.epoch + 1,
+    ON CONFLICT (instance_id, step, item, generation) DO UPDATE
+      SET state = 'failed', token = excluded.token, epoch = millrace_inbox.epoch + 1,
       output = excluded.output, output_ref = excluded.output_ref, lease_until = NULL, updated_at = excluded.updated_at,
-      skipped_over = iif(inbox.token = excluded.token, inbox.skipped_over, json_object(
-        'state', inbox.state, 'token', inbox.token, 'lease_until', inbox.lease_until, 'updated_at', inbox.updated_at))
-    WHERE inbox.state = 'failed' OR inbox.state = 'claimed'`;
+      skipped_over = iif(millrace_inbox.token = excluded.token, millrace_inbox.skipped_over, json_object(
+        'state', millrace_inbox.state, 'token', millrace_inbox.token, 'lease_until', millrace_inbox.lease_until, 'updated_at',
+          millrace_inbox.updated_at))
+    WHERE millrace_inbox.state = 'failed' OR millrace_inbox.state = 'claimed'`;
 }
 
 const nextPosition = (instanceId: string) =>
-  sql`(SELECT coalesce(max(position), -1) + 1 FROM inbox WHERE instance_id = ${instanceId} AND position >= 0)`;
+  sql`(SELECT coalesce(max(position), -1) + 1 FROM millrace_inbox WHERE instance_id = ${instanceId} AND position >= 0)`;
 
-const positionBack = (key: EntryKey) => sql`(SELECT ${FIRST_UNDO_POSITION} - position FROM inbox WHERE ${isEntry(key)})`;
+const positionBack = (key: EntryKey) => sql`(SELECT ${FIRST_UNDO_POSITION} - position FROM millrace_inbox WHERE ${isEntry(key)})`;
 
 /**
  * A person has an undo leave an effect alone of which it cannot find out whether it happened: it asks no more, and takes nothing back. A
@@ -156,12 +161,13 @@ const positionBack = (key: EntryKey) => sql`(SELECT ${FIRST_UNDO_POSITION} - pos
  */
 export function leaveAlone({ instanceId, step, item, generation }: EntryKey, actionId: string): Statement {
   return sql`
-    INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, updated_at)
+    INSERT INTO millrace_inbox (instance_id, step, item, generation, position, class, state, epoch, token, updated_at)
     SELECT ${instanceId}, ${step}, ${item}, ${generation}, ${nextPosition(instanceId)}, 'natural', 'failed', 2, 'operator', ${now}
     WHERE ${wasApplied(actionId)}
-    ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET state = 'failed', token = excluded.token, epoch = inbox.epoch + 1,
-      repeats = max(inbox.repeats, inbox.state = 'claimed'), lease_until = NULL, updated_at = excluded.updated_at
-    WHERE inbox.state = 'failed' OR inbox.state = 'claimed'`;
+    ON CONFLICT (instance_id, step, item, generation) DO UPDATE
+      SET state = 'failed', token = excluded.token, epoch = millrace_inbox.epoch + 1,
+      repeats = max(millrace_inbox.repeats, millrace_inbox.state = 'claimed'), lease_until = NULL, updated_at = excluded.updated_at
+    WHERE millrace_inbox.state = 'failed' OR millrace_inbox.state = 'claimed'`;
 }
 
 /** Whose attempt wrote an entry that was superseded because its effect was taken back. */
@@ -170,16 +176,16 @@ export const UNDONE = "undone";
 /** An effect was taken back: its output stays to be read, and is nobody's any more. */
 export function takenBack(key: EntryKey): Statement {
   return sql`
-    UPDATE inbox SET state = 'superseded', token = ${UNDONE}, epoch = epoch + 1, updated_at = ${now}
+    UPDATE millrace_inbox SET state = 'superseded', token = ${UNDONE}, epoch = epoch + 1, updated_at = ${now}
     WHERE ${isEntry(key)} AND state = 'done'`;
 }
 
 /** The same effect once more, under a new key: free to be claimed. */
 export function nextGeneration(key: EntryKey): Statement {
   return sql`
-    INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, input, undoable, updated_at)
+    INSERT INTO millrace_inbox (instance_id, step, item, generation, position, class, state, epoch, token, input, undoable, updated_at)
     SELECT instance_id, step, item, generation + 1, position, class, 'failed', 1, 'operator', input, undoable, ${now}
-    FROM inbox WHERE ${isEntry(key)} AND state = 'superseded'
+    FROM millrace_inbox WHERE ${isEntry(key)} AND state = 'superseded'
     ON CONFLICT DO NOTHING`;
 }
 
@@ -188,5 +194,5 @@ export const IS_FREE = fragment("(e.state = 'failed' AND e.token = 'operator' AN
 
 /** True for the refusal that `claim` and `recordOutcome` provoke. */
 export function isFenceRefusal(error: unknown): boolean {
-  return error instanceof Error && error.message.includes("NOT NULL constraint failed: inbox.state");
+  return error instanceof Error && error.message.includes("NOT NULL constraint failed: millrace_inbox.state");
 }

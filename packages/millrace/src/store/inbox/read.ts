@@ -15,7 +15,7 @@ export interface ResolvedEntry {
 
 /** What people have said of an instance's effects, as far as no attempt has taken the entry since. */
 export function selectResolved(instanceId: string): Statement {
-  return sql`SELECT step, item, generation, state FROM inbox WHERE instance_id = ${instanceId} AND token = 'operator'`;
+  return sql`SELECT step, item, generation, state FROM millrace_inbox WHERE instance_id = ${instanceId} AND token = 'operator'`;
 }
 
 /** Characters of an output that is read with all entries: ten thousand of them fit into one answer. */
@@ -29,12 +29,12 @@ export function selectEntries(instanceId: string): Statement {
   return sql`
     SELECT ${SEEN}, updated_at,
       CASE WHEN ended_at IS NULL THEN NULL WHEN output IS NULL THEN '' WHEN length(output) <= ${SMALL_CHARACTERS} THEN output END AS small
-    FROM inbox WHERE instance_id = ${instanceId} ORDER BY generation`;
+    FROM millrace_inbox WHERE instance_id = ${instanceId} ORDER BY generation`;
 }
 
 /** What one entry put out. */
 export function selectOutput(key: EntryKey): Statement {
-  return sql`SELECT output FROM inbox WHERE ${isEntry(key)}`;
+  return sql`SELECT output FROM millrace_inbox WHERE ${isEntry(key)}`;
 }
 
 /**
@@ -43,24 +43,25 @@ export function selectOutput(key: EntryKey): Statement {
 export function selectEntry({ instanceId, step, item, generation }: EntryKey): Statement {
   return sql`
     SELECT ${SEEN}, output
-    FROM inbox WHERE instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation >= ${generation}
+    FROM millrace_inbox WHERE instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation >= ${generation}
     ORDER BY generation DESC LIMIT 1`;
 }
 
 /** The condition that an effect of this instance may have happened, or not, and that a person has to say which. */
 export function hasDoubt(instanceId: string): Statement {
-  return sql`EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')`;
+  return sql`EXISTS (SELECT 1 FROM millrace_inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')`;
 }
 
 /** Whether passes of an instance take steps themselves, of which the platform knows nothing: a row where one has. */
 export function selectLean(instanceId: string): Statement {
-  return sql`SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND began_at IS NOT NULL LIMIT 1`;
+  return sql`SELECT 1 FROM millrace_inbox WHERE instance_id = ${instanceId} AND began_at IS NOT NULL LIMIT 1`;
 }
 
 /** The condition that the step which an expression names has nothing on record, or only that it did not happen, or was taken back. */
 export function hasNoOutcome(instanceId: string, label: Fragment): Statement {
   return sql`
-    coalesce((SELECT state FROM inbox WHERE instance_id = ${instanceId} AND ${ENTRY_LABEL} = ${label} ORDER BY generation DESC LIMIT 1),
+    coalesce((SELECT state FROM millrace_inbox
+      WHERE instance_id = ${instanceId} AND ${ENTRY_LABEL} = ${label} ORDER BY generation DESC LIMIT 1),
       'failed') = 'failed'`;
 }
 

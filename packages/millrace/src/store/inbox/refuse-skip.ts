@@ -18,9 +18,10 @@ export interface GivenOutput {
  */
 export function refuseSkip(given: GivenOutput): Statement[] {
   return [
-    sql`DELETE FROM inbox WHERE ${isGiven(given)} AND skipped_over = '{}'`,
+    sql`DELETE FROM millrace_inbox WHERE ${isGiven(given)} AND skipped_over = '{}'`,
     sql`
-      UPDATE inbox SET state = ${STATE_BEFORE}, token = coalesce(skipped_over->>'token', token || ' and refused'), epoch = epoch + 1,
+      UPDATE millrace_inbox SET state = ${STATE_BEFORE}, token = coalesce(skipped_over->>'token', token || ' and refused'),
+        epoch = epoch + 1,
         output = NULL, output_ref = NULL, lease_until = coalesce(skipped_over->>'lease_until', ${now}),
         updated_at = coalesce(skipped_over->>'updated_at', updated_at), skipped_over = NULL
       WHERE ${isGiven(given)}`,
@@ -32,4 +33,4 @@ const STATE_BEFORE = fragment(`coalesce(skipped_over->>'state', iif(class IN ${C
 
 const isGiven = ({ key, epoch, run }: GivenOutput) => sql`
   ${isEntry(key)} AND state = 'failed' AND token = ${SKIPPED} AND epoch = ${epoch}
-  AND EXISTS (SELECT 1 FROM instances WHERE instances.id = ${key.instanceId} AND instances.run = ${run})`;
+  AND EXISTS (SELECT 1 FROM millrace_instances WHERE millrace_instances.id = ${key.instanceId} AND millrace_instances.run = ${run})`;

@@ -47,7 +47,7 @@ const COLUMNS =
 export function insertAccepted(rows: string, provided?: Statement): Statement {
   return sql`
     WITH given AS MATERIALIZED (SELECT value FROM json_each(${rows}))
-    INSERT INTO instances (${COLUMNS}, due_at)
+    INSERT INTO millrace_instances (${COLUMNS}, due_at)
     SELECT ${ROWS}, 'accepted', 1, ${now}, ${now}, ${now} + (value->>'delaySeconds') * 1000 + ${KEEPER_PATIENCE_MS},
       iif(value->>'delaySeconds' > 0, ${now} + (value->>'delaySeconds') * 1000, NULL)
     FROM given WHERE NOT ${isPruned(ID)}
@@ -64,13 +64,13 @@ export function insertAccepted(rows: string, provided?: Statement): Statement {
 export function takeIn(rows: string): Statement {
   return sql`
     WITH given AS MATERIALIZED (SELECT value FROM json_each(${rows}))
-    INSERT INTO instances (${COLUMNS})
+    INSERT INTO millrace_instances (${COLUMNS})
     SELECT ${ROWS}, 'queued', 1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}
     FROM given WHERE NOT ${isPruned(ID)}
     ON CONFLICT (id) DO UPDATE SET
-      deliveries = instances.deliveries + 1, updated_at = excluded.updated_at,
-      status = iif(instances.status = 'accepted' OR instances.status = 'dead', 'queued', instances.status)
-    WHERE instances.fingerprint = excluded.fingerprint
+      deliveries = millrace_instances.deliveries + 1, updated_at = excluded.updated_at,
+      status = iif(millrace_instances.status = 'accepted' OR millrace_instances.status = 'dead', 'queued', millrace_instances.status)
+    WHERE millrace_instances.fingerprint = excluded.fingerprint
     RETURNING id, fingerprint, status, deliveries, check_at IS NULL AS unwatched`;
 }
 
@@ -79,7 +79,7 @@ export function takeIn(rows: string): Statement {
  * `accepted` would only ever be created again, and an end that nobody wrote down would never be found.
  */
 export function markStarted(ids: readonly string[]): Statement {
-  return sql`UPDATE instances SET status = 'queued', updated_at = ${now} WHERE status = 'accepted' AND id IN ${among(ids)}`;
+  return sql`UPDATE millrace_instances SET status = 'queued', updated_at = ${now} WHERE status = 'accepted' AND id IN ${among(ids)}`;
 }
 
 /**
@@ -88,10 +88,12 @@ export function markStarted(ids: readonly string[]): Statement {
  */
 export function markDead(rows: readonly (Identity & { letter: string })[]): Statement {
   return sql`
-    UPDATE instances SET status = 'dead', updated_at = ${now}, seen = 1, check_at = ${now} + ${KEEPER_PATIENCE_MS}
+    UPDATE millrace_instances SET status = 'dead', updated_at = ${now}, seen = 1, check_at = ${now} + ${KEEPER_PATIENCE_MS}
     FROM json_each(${JSON.stringify(rows)}) d
-    WHERE instances.id = d.value->>'id' AND instances.fingerprint = d.value->>'fingerprint' AND instances.status IN ${UNSEEN}
-      AND EXISTS (SELECT 1 FROM dead_letters WHERE dead_letters.id = d.value->>'letter' AND dead_letters.state = 'open')`;
+    WHERE millrace_instances.id = d.value->>'id' AND millrace_instances.fingerprint = d.value->>'fingerprint'
+      AND millrace_instances.status IN ${UNSEEN}
+      AND EXISTS (SELECT 1 FROM millrace_dead_letters
+        WHERE millrace_dead_letters.id = d.value->>'letter' AND millrace_dead_letters.state = 'open')`;
 }
 
 /**
@@ -106,7 +108,8 @@ export function acceptAgain(
 ): Statement {
   const marked = JSON.stringify({ ...envelope, replay: actionId });
   return sql`
-    INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint,
+    INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject,
+      fingerprint,
       envelope, queue, must_end_by, callback, status, accepted_at, updated_at, check_at)
     SELECT ${id}, ${envelope.tenant_id}, ${workflow}, ${envelope.message_type}, ${envelope.idempotency_key},
       ${envelope.correlation_id}, ${envelope.causation_id}, ${envelope.subject}, ${fingerprint}, ${marked}, ${queue},
@@ -117,12 +120,12 @@ export function acceptAgain(
       status = 'accepted', correlation_id = excluded.correlation_id, causation_id = excluded.causation_id, subject = excluded.subject,
       envelope = excluded.envelope, fingerprint = excluded.fingerprint, updated_at = excluded.updated_at,
       must_end_by = excluded.must_end_by, callback = excluded.callback, check_at = excluded.check_at
-    WHERE instances.status = 'dead' AND instances.fingerprint IN (excluded.fingerprint, ${before})`;
+    WHERE millrace_instances.status = 'dead' AND millrace_instances.fingerprint IN (excluded.fingerprint, ${before})`;
 }
 
 /** Gives a command up with its dead letter, unless its row is that of another message. Behind the action that says so. */
 export function skipInstance(id: string | null, fingerprint: string, actionId: string): Statement {
   return sql`
-    UPDATE instances SET status = 'skipped', updated_at = ${now}, check_at = NULL
+    UPDATE millrace_instances SET status = 'skipped', updated_at = ${now}, check_at = NULL
     WHERE id = ${id} AND status = 'dead' AND fingerprint = ${fingerprint} AND ${wasApplied(actionId)}`;
 }

@@ -32,13 +32,13 @@ export function selectOwed(limit: number): Statement {
     SELECT id, tenant_id, workflow, run, status, message_type, idempotency_key, correlation_id, subject, error, undone,
       envelope->>'callback_url' AS callback_url, envelope->>'traceparent' AS traceparent, envelope->>'tracestate' AS tracestate,
       accepted_at, updated_at AS ended_at
-    FROM instances INDEXED BY instances_to_call WHERE ${IS_OWED} ORDER BY updated_at LIMIT ${limit}`;
+    FROM millrace_instances INDEXED BY millrace_instances_to_call WHERE ${IS_OWED} ORDER BY updated_at LIMIT ${limit}`;
 }
 
 /** These ends are owed no more. One that was overtaken, by a retry or by another end of its run, is left as it is. Behind their calls. */
 export function noteCalled(calls: readonly Pick<OwedCall, "id" | "run" | "status">[]): Statement {
   const rows = JSON.stringify(calls.map(({ id, run, status }) => ({ id, run, status })));
   return sql`
-    UPDATE instances SET callback = run || ':' || status FROM json_each(${rows}) c
-    WHERE instances.id = c.value->>'id' AND run = c.value->>'run' AND status = c.value->>'status' AND callback IS NOT NULL`;
+    UPDATE millrace_instances SET callback = run || ':' || status FROM json_each(${rows}) c
+    WHERE millrace_instances.id = c.value->>'id' AND run = c.value->>'run' AND status = c.value->>'status' AND callback IS NOT NULL`;
 }

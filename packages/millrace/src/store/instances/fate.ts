@@ -13,7 +13,7 @@ interface Named {
 /** The condition that the instance which a row names is kept, and of one tenant with it. `row` is a table, or its alias. */
 export function hasInstance(row: string, { id = `${row}.instance_id`, statuses }: Named = {}): Fragment {
   const its = statuses === undefined ? "" : ` AND i.status IN ${statuses.fragment}`;
-  return fragment(`EXISTS (SELECT 1 FROM instances i WHERE i.id = ${id} AND i.tenant_id = ${row}.tenant_id${its})`);
+  return fragment(`EXISTS (SELECT 1 FROM millrace_instances i WHERE i.id = ${id} AND i.tenant_id = ${row}.tenant_id${its})`);
 }
 
 /** What a statement may read of the instance that its rows name, as far as it is kept: NULL where it is not. */
@@ -34,7 +34,7 @@ interface NamedInstance {
  */
 export function instanceOf(row: string, id = `${row}.instance_id`): NamedInstance {
   return {
-    join: fragment(`LEFT JOIN instances i ON i.id = ${id} AND i.tenant_id = ${row}.tenant_id`),
+    join: fragment(`LEFT JOIN millrace_instances i ON i.id = ${id} AND i.tenant_id = ${row}.tenant_id`),
     isStopped: IS_STOPPED,
     error: ERROR,
     envelope: fragment(`i.envelope`),
@@ -50,7 +50,7 @@ const ERROR = fragment(`coalesce(i.error, json_object('code', i.status, 'message
  * such rows. NULL where it is not kept.
  */
 export function standingAt(id: string): Fragment {
-  return fragment(`(SELECT json_object('run', i.run, 'status', i.status, 'undo', i.undo) FROM instances i WHERE i.id = ${id})`);
+  return fragment(`(SELECT json_object('run', i.run, 'status', i.status, 'undo', i.undo) FROM millrace_instances i WHERE i.id = ${id})`);
 }
 
 /** What has become of an instance. */
@@ -75,7 +75,7 @@ export async function fateOf(db: D1Database, tenantId: string, id: string): Prom
     sql`
       SELECT i.subject, i.envelope->'payload_inline' AS payload, ${IS_STOPPED} AS stopped, iif(${IS_STOPPED}, ${ERROR}, NULL) AS error,
         i.accepted_at AS acceptedAt, i.updated_at AS updatedAt
-      FROM instances i WHERE i.id = ${id} AND i.tenant_id = ${tenantId}`,
+      FROM millrace_instances i WHERE i.id = ${id} AND i.tenant_id = ${tenantId}`,
   );
   if (!row) return undefined;
   const { payload, stopped, error, ...rest } = row;
@@ -84,12 +84,20 @@ export async function fateOf(db: D1Database, tenantId: string, id: string): Prom
 
 /** Whether a tenant's instance is at work, or will be. */
 export async function isUnderWay(db: D1Database, tenantId: string, id: string): Promise<boolean> {
-  return (await query(db, sql`SELECT 1 FROM instances WHERE id = ${id} AND tenant_id = ${tenantId} AND status NOT IN ${OVER}`)).length > 0;
+  return (
+    (
+      await query(
+        db,
+        sql`SELECT 1 FROM millrace_instances
+    WHERE id = ${id} AND tenant_id = ${tenantId} AND status NOT IN ${OVER}`,
+      )
+    ).length > 0
+  );
 }
 
 /** Of these instances, those that no message starts now: a person has cancelled or paused them, or they are under way already. */
 export function selectNotToStart(ids: readonly string[]): Statement {
-  return sql`SELECT id FROM instances WHERE id IN ${among(ids)} AND (undo IS NOT NULL OR status NOT IN ${UNSEEN})`;
+  return sql`SELECT id FROM millrace_instances WHERE id IN ${among(ids)} AND (undo IS NOT NULL OR status NOT IN ${UNSEEN})`;
 }
 
 /** The statuses of a tenant's instances, by their ids, as far as they are kept. */
@@ -99,7 +107,7 @@ export async function statusesOf(db: D1Database, tenantId: string, ids: readonly
     // By their ids: left to itself, the database would read all instances of the tenant.
     sql`
       SELECT i.id, i.status FROM json_each(${JSON.stringify(ids)}) k
-      CROSS JOIN instances i ON i.id = k.value AND i.tenant_id = ${tenantId}`,
+      CROSS JOIN millrace_instances i ON i.id = k.value AND i.tenant_id = ${tenantId}`,
   );
   return new Map(rows.map(({ id, status }) => [id, status]));
 }
@@ -130,7 +138,7 @@ export function followersOf(
     // An event's cause is the instance that emitted it, and its step.
     sql`
       SELECT substr(causation_id, 1, 32) AS cause, id, coalesce(envelope->>${`$.payload_inline.${field}`}, subject) AS said
-      FROM instances
+      FROM millrace_instances
       WHERE tenant_id = ${tenantId} AND correlation_id IN ${among(jobs)}
         AND message_type = ${type} AND substr(causation_id, 1, 32) IN ${among(causes)}`,
   );

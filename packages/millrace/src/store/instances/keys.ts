@@ -14,14 +14,14 @@ export interface Identity {
 
 /** The condition that a key is known, also a pruned one's: what is accepted under it is a repeat, or refused. */
 export function isKnown({ id }: Pick<Identity, "id">): Statement {
-  return sql`(EXISTS (SELECT 1 FROM instances WHERE id = ${id}) OR ${isPruned(id)})`;
+  return sql`(EXISTS (SELECT 1 FROM millrace_instances WHERE id = ${id}) OR ${isPruned(id)})`;
 }
 
 /** The condition that a key has gone to other work. */
 export function isTaken({ id, fingerprint }: Identity): Statement {
   return sql`
-    (EXISTS (SELECT 1 FROM instances WHERE id = ${id} AND fingerprint <> ${fingerprint})
-      OR EXISTS (SELECT 1 FROM tombstones WHERE id = unhex(${id}) AND fingerprint <> unhex(${fingerprint})))`;
+    (EXISTS (SELECT 1 FROM millrace_instances WHERE id = ${id} AND fingerprint <> ${fingerprint})
+      OR EXISTS (SELECT 1 FROM millrace_tombstones WHERE id = unhex(${id}) AND fingerprint <> unhex(${fingerprint})))`;
 }
 
 /** The state of the instance that has a key. */
@@ -35,8 +35,9 @@ export interface KeyHolder {
 /** The state of keys, also of pruned ones. */
 export function selectKnown(ids: readonly string[]): Statement {
   return sql`
-    SELECT id, fingerprint, status, correlation_id, iif(status IN ${OVER}, NULL, due_at) AS due_at FROM instances WHERE id IN ${among(ids)}
+    SELECT id, fingerprint, status, correlation_id, iif(status IN ${OVER}, NULL, due_at) AS due_at FROM millrace_instances
+      WHERE id IN ${among(ids)}
     UNION ALL
-    SELECT lower(hex(id)), lower(hex(fingerprint)), 'pruned', NULL, NULL FROM tombstones
+    SELECT lower(hex(id)), lower(hex(fingerprint)), 'pruned', NULL, NULL FROM millrace_tombstones
     WHERE id IN (SELECT unhex(value) FROM json_each(${JSON.stringify(ids)}))`;
 }

@@ -4,16 +4,16 @@ import { ENTRY_LABEL } from "../inbox/entry.ts";
 /** When an instance was accepted, in a row without a label; and each step of its runs that is on record as an entry, a wait, a question. */
 export function selectKnownSteps(id: string): Statement {
   return sql`
-    SELECT accepted_at, NULL AS label FROM instances WHERE id = ${id}
-    UNION ALL SELECT NULL, ${ENTRY_LABEL} FROM inbox WHERE instance_id = ${id}
-    UNION ALL SELECT NULL, name FROM waits WHERE instance_id = ${id}
-    UNION ALL SELECT NULL, step FROM approvals WHERE instance_id = ${id}`;
+    SELECT accepted_at, NULL AS label FROM millrace_instances WHERE id = ${id}
+    UNION ALL SELECT NULL, ${ENTRY_LABEL} FROM millrace_inbox WHERE instance_id = ${id}
+    UNION ALL SELECT NULL, name FROM millrace_waits WHERE instance_id = ${id}
+    UNION ALL SELECT NULL, step FROM millrace_approvals WHERE instance_id = ${id}`;
 }
 
 /** The database was set back behind a run: keeps the steps that it had begun, for the passes of the runs behind it. */
 export function noteLost(id: string, labels: readonly string[]): Statement {
   return sql`
-    UPDATE instances SET lost = (
+    UPDATE millrace_instances SET lost = (
       SELECT json_group_array(value) FROM (
         SELECT value FROM json_each(coalesce(lost, '[]')) UNION SELECT value FROM json_each(${JSON.stringify(labels)})))
     WHERE id = ${id}`;

@@ -14,18 +14,20 @@ export interface Old {
 export function isOver({ statuses, keepMs }: Old): Statement {
   return sql`(
     status IN ${among(statuses.values)} AND updated_at <= ${now} - ${keepMs}
-    AND NOT EXISTS (SELECT 1 FROM actions WHERE actions.applied_at IS NULL AND actions.instance_id = instances.id)
-    AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt'))`;
+    AND NOT EXISTS (SELECT 1 FROM millrace_actions
+      WHERE millrace_actions.applied_at IS NULL AND millrace_actions.instance_id = millrace_instances.id)
+    AND NOT EXISTS (SELECT 1 FROM millrace_inbox
+      WHERE millrace_inbox.instance_id = millrace_instances.id AND millrace_inbox.state = 'in_doubt'))`;
 }
 
 /** Removes those that are still over: an operator may have moved one since it was looked at. Answers their ids. */
 export function removeOver(ids: readonly string[], old: Old): Statement {
-  return sql`DELETE FROM instances WHERE id IN ${among(ids)} AND ${isOver(old)} RETURNING id`;
+  return sql`DELETE FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)} RETURNING id`;
 }
 
 /** The condition that a row belongs to one of these instances, and that it is gone. */
 export function ofGone(ids: readonly string[]): Statement {
-  return sql`instance_id IN ${among(ids)} AND NOT EXISTS (SELECT 1 FROM instances WHERE instances.id = instance_id)`;
+  return sql`instance_id IN ${among(ids)} AND NOT EXISTS (SELECT 1 FROM millrace_instances WHERE millrace_instances.id = instance_id)`;
 }
 
 /** The condition that an instance is a tenant's, under way, and not this one. */
@@ -36,16 +38,16 @@ export function isOpenOf(tenantId: string, except: string): Statement {
 /** Ends instances of a tenant that is deleted, as far as they are under way: nobody starts or retries them again, or is called. */
 export function terminateInstances(ids: readonly string[], tenantId: string, except: string): Statement {
   return sql`
-    UPDATE instances SET status = 'terminated', callback = NULL, check_at = NULL, run = run + 1, updated_at = ${now}
+    UPDATE millrace_instances SET status = 'terminated', callback = NULL, check_at = NULL, run = run + 1, updated_at = ${now}
     WHERE id IN ${among(ids)} AND +tenant_id = ${tenantId} AND id <> ${except} AND status NOT IN ${OVER}`;
 }
 
 /** Removes instances of a tenant that is deleted, behind what belongs to them. */
 export function deleteInstances(ids: readonly string[], tenantId: string): Statement {
-  return sql`DELETE FROM instances WHERE id IN ${among(ids)} AND +tenant_id = ${tenantId}`;
+  return sql`DELETE FROM millrace_instances WHERE id IN ${among(ids)} AND +tenant_id = ${tenantId}`;
 }
 
 /** Changes nothing of an instance: an audit behind it is of an action that was carried out there. */
 export function touchInstance(id: string, tenantId: string): Statement {
-  return sql`UPDATE instances SET updated_at = updated_at WHERE id = ${id} AND tenant_id = ${tenantId}`;
+  return sql`UPDATE millrace_instances SET updated_at = updated_at WHERE id = ${id} AND tenant_id = ${tenantId}`;
 }

@@ -1,6 +1,7 @@
 import { fragment } from "../../contract/sql.ts";
 
 /** It is paused for its restart alone: that is promised, and the platform has still to end the run before. */
-export const IS_BEING_RESTARTED = fragment(`(instances.status = 'paused' AND EXISTS (SELECT 1 FROM actions
-      WHERE actions.instance_id = instances.id AND actions.applied_at IS NULL AND actions.verb = 'restart'
-        AND actions.detail->>'run' = instances.run))`);
+export const IS_BEING_RESTARTED = fragment(`(millrace_instances.status = 'paused' AND EXISTS (SELECT 1 FROM millrace_actions
+      WHERE millrace_actions.instance_id = millrace_instances.id AND millrace_actions.applied_at IS NULL
+        AND millrace_actions.verb = 'restart'
+        AND millrace_actions.detail->>'run' = millrace_instances.run))`);

@@ -15,7 +15,7 @@ export function markRunning(id: string): RowStatement {
 }
 
 const MARK_RUNNING = `
-  UPDATE instances SET status = 'running', updated_at = ${now.fragment}
+  UPDATE millrace_instances SET status = 'running', updated_at = ${now.fragment}
   WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ${UNSEEN.fragment}`;
 
 /**
@@ -27,7 +27,7 @@ export function markAwake(id: string): RowStatement {
 }
 
 const MARK_AWAKE = `
-  UPDATE instances SET status = ${AWAKE.fragment}, error = NULL, updated_at = ${now.fragment}, seen = 1,
+  UPDATE millrace_instances SET status = ${AWAKE.fragment}, error = NULL, updated_at = ${now.fragment}, seen = 1,
     check_at = ${now.fragment} + ${KEEPER_PATIENCE_MS}
   WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ${AWAKENED.fragment} AND NOT ${IS_CLOSED.fragment}`;
 
@@ -39,7 +39,7 @@ export function isAsleep(standing: Standing): boolean {
 /** The row took a run for over, and the platform says that it runs. */
 export function revive({ id, run }: { id: string; run: number }): Statement {
   return sql`
-    UPDATE instances SET status = ${AWAKE}, error = NULL, updated_at = ${now}
+    UPDATE millrace_instances SET status = ${AWAKE}, error = NULL, updated_at = ${now}
     WHERE id = ${id} AND run = ${run} AND status IN ${FAILED}`;
 }
 
@@ -69,18 +69,18 @@ export function finishInstance(end: End): RowStatement {
 }
 
 const FINISH = `
-  UPDATE instances SET status = r.value->>'status', error = r.value->>'error',
+  UPDATE millrace_instances SET status = r.value->>'status', error = r.value->>'error',
     undone = undo IS NOT NULL AND r.value->>'status' = 'terminated',
     caught = iif(r.value->>'left' IS NULL, caught, ${leftWith(sql`r.value->>'left'`).text}),
     spent = coalesce(json_patch(coalesce(spent, '{}'), r.value->>'spent'), spent), cause = r.value->>'cause', updated_at = ${now.fragment}, seen = 1,
     check_at = iif(r.value->>'status' = 'errored', ${now.fragment} + ${KEEPER_PATIENCE_MS}, NULL)
   FROM json_each(?1) r
-  WHERE instances.id = r.value->>'id' AND instances.run = r.value->>'run'
+  WHERE millrace_instances.id = r.value->>'id' AND millrace_instances.run = r.value->>'run'
     AND (r.value->>'status' <> 'errored' OR NOT EXISTS (SELECT 1 FROM json_each(?1) other
       WHERE other.value->>'id' = r.value->>'id' AND other.value->>'run' = r.value->>'run' AND other.value->>'status' <> 'errored'))
-    AND (instances.status NOT IN ${ENDED.fragment}
-      OR (instances.status = 'errored' AND r.value->>'status' <> 'errored'))
-    AND (instances.undo IS NULL OR r.value->>'status' <> 'complete')
+    AND (millrace_instances.status NOT IN ${ENDED.fragment}
+      OR (millrace_instances.status = 'errored' AND r.value->>'status' <> 'errored'))
+    AND (millrace_instances.undo IS NULL OR r.value->>'status' <> 'complete')
     AND NOT ${IS_CLOSED.fragment}`;
 
 /** How an instance stands, as its row says: in which run, how far, and which action has it undone. */
@@ -96,19 +96,19 @@ export function selectRun(id: string): RowStatement {
 }
 
 const SELECT_RUN = `
-  SELECT id, run, undo, status FROM instances WHERE id IN (SELECT value->>'id' FROM json_each(?1))`;
+  SELECT id, run, undo, status FROM millrace_instances WHERE id IN (SELECT value->>'id' FROM json_each(?1))`;
 
 /**
  * What the runs of an instance have left, by the end of the last one or the retry that began the present one; and the steps whose records
  * a database that was set back has lost.
  */
 export function selectLeft(instanceId: string): Statement {
-  return sql`SELECT caught, lost FROM instances WHERE id = ${instanceId}`;
+  return sql`SELECT caught, lost FROM millrace_instances WHERE id = ${instanceId}`;
 }
 
 /** What a run leaves to later passes in its midst (see `LeftBehind`), as JSON. */
 export function keepCaught(id: string, left: string): Statement {
-  return sql`UPDATE instances SET caught = ${leftWith(sql`${left}`)} WHERE id = ${id}`;
+  return sql`UPDATE millrace_instances SET caught = ${leftWith(sql`${left}`)} WHERE id = ${id}`;
 }
 
 /** A run that an operator begins. */
@@ -136,7 +136,7 @@ interface Retry extends NextRun {
 /** An operator's retry begins the next run; of one that is undone, from its beginning. */
 export function beginRetry({ id, tenantId, run, left, isAnew, named, wentOn, again }: Retry): Statement {
   return sql`
-    UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${isAnew ? null : leftWith(sql`${left}`)},
+    UPDATE millrace_instances SET status = 'running', run = ${run}, error = NULL, caught = ${isAnew ? null : leftWith(sql`${left}`)},
       undo = iif(status = 'terminated', NULL, undo), undone = 0, updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${RETRYABLE} AND run < ${run}
       AND ${wentOn === undefined && again === null ? 1 : 0} AND NOT EXISTS (${wentOnFrom(id, named)})`;
@@ -145,7 +145,7 @@ export function beginRetry({ id, tenantId, run, left, isAnew, named, wentOn, aga
 /** An operator's undo begins the run that takes back what the others did. */
 export function beginUndo({ id, tenantId, run, left }: NextRun, actionId: string): Statement {
   return sql`
-    UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${leftWith(sql`${left}`)}, undo = ${actionId},
+    UPDATE millrace_instances SET status = 'running', run = ${run}, error = NULL, caught = ${leftWith(sql`${left}`)}, undo = ${actionId},
       updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${ENDED} AND undo IS NULL AND run < ${run}
       AND NOT ${hasDoubt(id)} AND ${hasToTakeBack(tenantId, id)}`;
@@ -168,9 +168,9 @@ export interface GivenUpRun {
  */
 export function giveUpRuns(given: readonly GivenUpRun[]): Statement {
   return sql`
-    UPDATE instances SET status = 'errored', error = f.value->'failure', cause = f.value->>'cause', updated_at = ${now},
+    UPDATE millrace_instances SET status = 'errored', error = f.value->'failure', cause = f.value->>'cause', updated_at = ${now},
       check_at = ${now} + ${KEEPER_PATIENCE_MS}
     FROM json_each(${JSON.stringify(given)}) f
-    WHERE instances.id = f.value->>'instance' AND (status = 'running' OR status = 'paused') AND run = f.value->>'run'
-      AND EXISTS (SELECT 1 FROM actions WHERE actions.id = f.value->>'id' AND result = 'failed')`;
+    WHERE millrace_instances.id = f.value->>'instance' AND (status = 'running' OR status = 'paused') AND run = f.value->>'run'
+      AND EXISTS (SELECT 1 FROM millrace_actions WHERE millrace_actions.id = f.value->>'id' AND result = 'failed')`;
 }

@@ -108,7 +108,7 @@ export const AWAKENED = statusesThat(
  * The condition that an instance was closed by an operator, which begins a number of its own, the last one. One that was given up with its
  * dead letter is in its first run: it may have begun all the same.
  */
-export const IS_CLOSED = fragment("(instances.status = 'skipped' AND instances.run > 1)");
+export const IS_CLOSED = fragment("(millrace_instances.status = 'skipped' AND millrace_instances.run > 1)");
 
 /** Whether one that stands so was closed. */
 export function isClosed({ status, run }: { status: InstanceStatus; run: number }): boolean {
@@ -119,7 +119,8 @@ export function isClosed({ status, run }: { status: InstanceStatus; run: number 
  * What an instance is again that was believed over, or that begins another run: in doubt where a doubt was left, because only a person's
  * answer ends that.
  */
-export const AWAKE = fragment(`iif(EXISTS (SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt'),
+export const AWAKE = fragment(`iif(EXISTS (SELECT 1 FROM millrace_inbox
+  WHERE millrace_inbox.instance_id = millrace_instances.id AND millrace_inbox.state = 'in_doubt'),
       'in_doubt', 'running')`);
 
 /**

@@ -12,7 +12,7 @@ import { AWAKE, GOING_ON, RETRYABLE, UNDER_WAY } from "./status.ts";
  */
 export function beginCancel({ id, tenantId, run }: Omit<NextRun, "left">, actionId: string): Statement {
   return sql`
-    UPDATE instances SET status = ${AWAKE}, run = ${run}, error = NULL, undo = ${actionId}, updated_at = ${now},
+    UPDATE millrace_instances SET status = ${AWAKE}, run = ${run}, error = NULL, undo = ${actionId}, updated_at = ${now},
       check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${UNDER_WAY} AND undo IS NULL AND run < ${run}`;
 }
@@ -20,7 +20,7 @@ export function beginCancel({ id, tenantId, run }: Omit<NextRun, "left">, action
 /** An operator stops an instance that is under way, and what it did stays. Nothing starts it again but a retry. */
 export function markStopped({ id, tenantId, run }: Omit<NextRun, "left">): Statement {
   return sql`
-    UPDATE instances SET status = 'terminated', run = ${run}, error = NULL, updated_at = ${now}, check_at = NULL
+    UPDATE millrace_instances SET status = 'terminated', run = ${run}, error = NULL, updated_at = ${now}, check_at = NULL
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${UNDER_WAY} AND undo IS NULL AND run < ${run}`;
 }
 
@@ -37,16 +37,19 @@ interface Seen {
  */
 export function markPaused({ id, tenantId }: Omit<Seen, "run">, inLane: boolean): Statement {
   return sql`
-    UPDATE instances SET status = 'paused', updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
+    UPDATE millrace_instances SET status = 'paused', updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${GOING_ON} AND undo IS NULL AND NOT ${inLane ? 1 : 0}`;
 }
 
 /** What a paused instance is again, as if nobody had paused it. One of which nothing was recorded is the keeper's to start. */
 const RESUMED = fragment(`CASE
-      WHEN EXISTS (SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt') THEN 'in_doubt'
-      WHEN EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = instances.id AND signal_id IS NULL AND over_at IS NULL)
-        OR EXISTS (SELECT 1 FROM approvals WHERE approvals.instance_id = instances.id AND state = 'pending') THEN 'waiting'
-      WHEN EXISTS (SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id) THEN 'running'
+      WHEN EXISTS (SELECT 1 FROM millrace_inbox
+        WHERE millrace_inbox.instance_id = millrace_instances.id AND millrace_inbox.state = 'in_doubt') THEN 'in_doubt'
+      WHEN EXISTS (SELECT 1 FROM millrace_waits
+        WHERE millrace_waits.instance_id = millrace_instances.id AND signal_id IS NULL AND over_at IS NULL)
+        OR EXISTS (SELECT 1 FROM millrace_approvals
+          WHERE millrace_approvals.instance_id = millrace_instances.id AND state = 'pending') THEN 'waiting'
+      WHEN EXISTS (SELECT 1 FROM millrace_inbox WHERE millrace_inbox.instance_id = millrace_instances.id) THEN 'running'
       ELSE 'accepted' END`);
 
 /**
@@ -55,7 +58,7 @@ const RESUMED = fragment(`CASE
  */
 export function markResumed({ id, tenantId }: Omit<Seen, "run">): Statement {
   return sql`
-    UPDATE instances SET status = ${RESUMED}, updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
+    UPDATE millrace_instances SET status = ${RESUMED}, updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status = 'paused' AND NOT ${IS_BEING_RESTARTED}`;
 }
 
@@ -65,7 +68,7 @@ export function markResumed({ id, tenantId }: Omit<Seen, "run">): Statement {
  */
 export function beginRestart({ id, tenantId, run, left }: NextRun): Statement {
   return sql`
-    UPDATE instances SET status = 'paused', run = ${run}, error = NULL, caught = ${leftWith(sql`${left}`)}, updated_at = ${now},
+    UPDATE millrace_instances SET status = 'paused', run = ${run}, error = NULL, caught = ${leftWith(sql`${left}`)}, updated_at = ${now},
       check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND (status IN ${GOING_ON} OR status = 'paused' OR status IN ${RETRYABLE})
       AND undo IS NULL AND run < ${run} AND NOT ${IS_BEING_RESTARTED}`;
@@ -74,7 +77,7 @@ export function beginRestart({ id, tenantId, run, left }: NextRun): Statement {
 /** The run before a restart is over on the platform: the next one begins. */
 export function markRestarted(id: string, run: number): Statement {
   return sql`
-    UPDATE instances SET status = 'running', updated_at = ${now}
+    UPDATE millrace_instances SET status = 'running', updated_at = ${now}
     WHERE id = ${id} AND run = ${run} AND status = 'paused'`;
 }
 
@@ -84,7 +87,7 @@ export function markRestarted(id: string, run: number): Statement {
  */
 export function markClosed({ id, tenantId, run }: Seen): Statement {
   return sql`
-    UPDATE instances SET status = 'skipped', run = ${run + 1}, updated_at = ${now}, check_at = NULL
+    UPDATE millrace_instances SET status = 'skipped', run = ${run + 1}, updated_at = ${now}, check_at = NULL
     WHERE id = ${id} AND tenant_id = ${tenantId} AND run = ${run}
       AND (status IN ${RETRYABLE} OR status = 'in_doubt') AND NOT ${hasDoubt(id)}`;
 }

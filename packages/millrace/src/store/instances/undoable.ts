@@ -10,19 +10,19 @@ import { canBeTakenBack, hasNoOutcome } from "../inbox/read.ts";
  */
 export function hasToTakeBack(tenantId: string, id: string): Statement {
   return sql`
-    (EXISTS (SELECT 1 FROM inbox WHERE ${canBeTakenBack(id)})
-      OR (instances.undo IS NULL AND ${mayHaveHappened(id)})
+    (EXISTS (SELECT 1 FROM millrace_inbox WHERE ${canBeTakenBack(id)})
+      OR (millrace_instances.undo IS NULL AND ${mayHaveHappened(id)})
       OR (status = 'terminated' AND EXISTS (
         SELECT 1 FROM (${selectCutOffSoFar(tenantId, id)}) cut WHERE ${hasNoOutcome(id, fragment("cut.label"))})))`;
 }
 
 /** An effect that its code can take back has failed without a record: the run ended with that, or its code caught it. */
 function mayHaveHappened(id: string): Statement {
-  const ended = fragment("coalesce(nullif(instances.error->>'step', ''), instances.error->>'behind')");
+  const ended = fragment("coalesce(nullif(millrace_instances.error->>'step', ''), millrace_instances.error->>'behind')");
   return sql`(
-    (instances.error->>'effect' = 'undoable' AND ${hasNoOutcome(id, ended)})
-    OR EXISTS (SELECT 1 FROM json_each(instances.caught) failure
+    (millrace_instances.error->>'effect' = 'undoable' AND ${hasNoOutcome(id, ended)})
+    OR EXISTS (SELECT 1 FROM json_each(millrace_instances.caught) failure
       WHERE failure.value->>'effect' = 'undoable' AND ${hasNoOutcome(id, fragment("failure.key"))})
-    OR EXISTS (SELECT 1 FROM inbox, json_each(inbox.caught) failure
+    OR EXISTS (SELECT 1 FROM millrace_inbox, json_each(millrace_inbox.caught) failure
       WHERE ${saysUnrecorded(id)} AND failure.value->>'effect' = 'undoable' AND ${hasNoOutcome(id, fragment("failure.key"))}))`;
 }

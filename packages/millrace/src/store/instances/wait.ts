@@ -8,40 +8,44 @@ import { GOING_ON, WORKING } from "./status.ts";
 /** The instance waits for an event, unless the wait has its event, or its time is over. Behind the wait's own row. */
 export function waitForEvent(instanceId: string, label: string): Statement {
   return sql`
-    UPDATE instances SET status = 'waiting', updated_at = ${now}
+    UPDATE millrace_instances SET status = 'waiting', updated_at = ${now}
     WHERE id = ${instanceId} AND status IN ${WORKING}
-      AND EXISTS (SELECT 1 FROM waits WHERE instance_id = ${instanceId} AND name = ${label} AND signal_id IS NULL AND over_at IS NULL)`;
+      AND EXISTS (SELECT 1 FROM millrace_waits
+        WHERE instance_id = ${instanceId} AND name = ${label} AND signal_id IS NULL AND over_at IS NULL)`;
 }
 
 /** The instance waits for a person, while one of its questions is open. Behind the question's own row. */
 export function waitForAnswer(tenantId: string, instanceId: string): Statement {
   return sql`
-    UPDATE instances SET status = 'waiting', updated_at = ${now}
+    UPDATE millrace_instances SET status = 'waiting', updated_at = ${now}
     WHERE id = ${instanceId} AND tenant_id = ${tenantId} AND status IN ${WORKING} AND ${UNANSWERED}`;
 }
 
 /** The instance goes on, unless it waits for something else as well. */
 export function markAnswered(tenantId: string, instanceId: string): Statement {
   return sql`
-    UPDATE instances SET status = 'running', updated_at = ${now}
+    UPDATE millrace_instances SET status = 'running', updated_at = ${now}
     WHERE id = ${instanceId} AND tenant_id = ${tenantId} AND status = 'waiting' AND NOT ${UNANSWERED}
-      AND NOT EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = instances.id AND signal_id IS NULL AND over_at IS NULL)`;
+      AND NOT EXISTS (SELECT 1 FROM millrace_waits
+        WHERE millrace_waits.instance_id = millrace_instances.id AND signal_id IS NULL AND over_at IS NULL)`;
 }
 
-const UNANSWERED = fragment(`EXISTS (SELECT 1 FROM approvals WHERE approvals.instance_id = instances.id AND state = 'pending')`);
+const UNANSWERED = fragment(`EXISTS (SELECT 1 FROM millrace_approvals
+  WHERE millrace_approvals.instance_id = millrace_instances.id AND state = 'pending')`);
 
 /** The instance waits for a person, if one of its effects is in doubt. */
 export function markInDoubt(instanceId: string): Statement {
   return sql`
-    UPDATE instances SET status = 'in_doubt', updated_at = ${now}
+    UPDATE millrace_instances SET status = 'in_doubt', updated_at = ${now}
     WHERE id = ${instanceId} AND status IN ${GOING_ON} AND ${hasDoubt(instanceId)}`;
 }
 
 /** The same for one effect: of an instance with thousands of entries it reads that one. */
 export function markDoubted(key: EntryKey): Statement {
   return sql`
-    UPDATE instances SET status = 'in_doubt', updated_at = ${now}
-    WHERE id = ${key.instanceId} AND status IN ${GOING_ON} AND EXISTS (SELECT 1 FROM inbox WHERE ${isEntry(key)} AND state = 'in_doubt')`;
+    UPDATE millrace_instances SET status = 'in_doubt', updated_at = ${now}
+    WHERE id = ${key.instanceId} AND status IN ${GOING_ON} AND EXISTS (SELECT 1 FROM millrace_inbox
+      WHERE ${isEntry(key)} AND state = 'in_doubt')`;
 }
 
 /** The instance waits for nobody any more, if none of its effects is in doubt. */
@@ -50,13 +54,14 @@ export function markResolved(id: string): RowStatement {
 }
 
 const MARK_RESOLVED = `
-  UPDATE instances SET status = 'running', updated_at = ${now.fragment}
+  UPDATE millrace_instances SET status = 'running', updated_at = ${now.fragment}
   WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status = 'in_doubt'
-    AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt')`;
+    AND NOT EXISTS (SELECT 1 FROM millrace_inbox
+      WHERE millrace_inbox.instance_id = millrace_instances.id AND millrace_inbox.state = 'in_doubt')`;
 
 /** The same by a person's answer: the platform must still hear of it, so that the keeper looks soon. */
 export function resumeResolved(instanceId: string): Statement {
   return sql`
-    UPDATE instances SET status = 'running', updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
+    UPDATE millrace_instances SET status = 'running', updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${instanceId} AND status = 'in_doubt' AND NOT ${hasDoubt(instanceId)}`;
 }

@@ -1,0 +1,527 @@
+-- The tables of the engine. All names begin with millrace_, so that they stand beside the tables of any app.
+
+CREATE TABLE millrace_actions (
+  id           TEXT    NOT NULL PRIMARY KEY,
+  tenant_id    TEXT    NOT NULL,
+  actor        TEXT    NOT NULL,
+  verb         TEXT    NOT NULL,
+  target       TEXT    NOT NULL,
+  instance_id  TEXT,
+  reason       TEXT    NOT NULL,
+  detail       TEXT    CHECK (detail IS NULL OR json_valid(detail)),
+  result       TEXT    NOT NULL,
+  at           INTEGER NOT NULL,
+  applied_at   INTEGER,
+  due_at       INTEGER NOT NULL DEFAULT 0,
+  attempts     INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+  error        TEXT,
+  lease_until  INTEGER NOT NULL DEFAULT 0,
+  restarted_at INTEGER,
+  token_id     TEXT,
+  scope        TEXT,
+  before       TEXT    CHECK (before IS NULL OR json_valid(before)),
+  after        TEXT    CHECK (after IS NULL OR json_valid(after)),
+  cut_off      TEXT    CHECK (cut_off IS NULL OR json_valid(cut_off))
+) STRICT, WITHOUT ROWID;
+CREATE INDEX millrace_actions_by_time ON millrace_actions (tenant_id, at, id);
+CREATE INDEX millrace_actions_to_apply ON millrace_actions (due_at) WHERE applied_at IS NULL;
+CREATE INDEX millrace_actions_open ON millrace_actions (instance_id) WHERE applied_at IS NULL;
+CREATE INDEX millrace_actions_by_target ON millrace_actions (tenant_id, target, at, id);
+CREATE INDEX millrace_actions_by_result ON millrace_actions (tenant_id, result, at, id);
+CREATE TRIGGER millrace_actions_keep_what_is_said BEFORE UPDATE OF id, tenant_id, actor, token_id, scope, verb, target, instance_id, reason, detail, before, after, at ON millrace_actions WHEN NOT EXISTS (SELECT 1 FROM millrace_audit_opened) BEGIN SELECT RAISE(ABORT, 'The audit is only added to: what a row of actions says does not change.'); END;
+CREATE TRIGGER millrace_actions_keep_their_result BEFORE UPDATE OF result ON millrace_actions WHEN NEW.result IS NOT OLD.result AND NOT (OLD.result = 'applied' AND NEW.result = 'failed' AND OLD.applied_at IS NULL) BEGIN SELECT RAISE(ABORT, 'The audit is only added to: a result becomes failed once, while its promise is open, and nothing else.'); END;
+CREATE TRIGGER millrace_actions_are_kept BEFORE DELETE ON millrace_actions WHEN NOT EXISTS (SELECT 1 FROM millrace_audit_opened) BEGIN SELECT RAISE(ABORT, 'The audit is only added to: a row of actions is removed by retention and erasure alone.'); END;
+CREATE TRIGGER millrace_actions_are_not_replaced BEFORE INSERT ON millrace_actions WHEN EXISTS (SELECT 1 FROM millrace_actions WHERE id = NEW.id) BEGIN SELECT RAISE(IGNORE); END;
+CREATE INDEX millrace_actions_by_actor ON millrace_actions (tenant_id, actor, at, id);
+CREATE INDEX millrace_actions_by_verb ON millrace_actions (tenant_id, verb, at, id);
+CREATE INDEX millrace_actions_by_themselves ON millrace_actions (tenant_id, at, id) WHERE detail->>'bulk' IS NULL;
+CREATE INDEX millrace_actions_by_instance ON millrace_actions (tenant_id, instance_id, at, id) WHERE instance_id IS NOT NULL;
+
+CREATE TABLE millrace_alerts (
+  id             TEXT    NOT NULL PRIMARY KEY CHECK (length(id) = 32),
+  rule           TEXT    NOT NULL,
+  -- The labels of the group as JSON, in the order of their names.
+  labels         TEXT    NOT NULL,
+  state          TEXT    NOT NULL CHECK (state IN ('pending', 'firing', 'resolved')),
+  severity       TEXT    NOT NULL CHECK (severity IN ('warning', 'critical')),
+  value          REAL    NOT NULL,
+  -- How often it happened. NULL where the rule is about a level.
+  count          INTEGER,
+  -- At most three ids of what it is about, as JSON.
+  examples       TEXT    NOT NULL,
+  since          INTEGER NOT NULL,
+  critical_since INTEGER,
+  milder_since   INTEGER,
+  quiet_since    INTEGER,
+  fired_at       INTEGER CHECK (state = 'pending' OR fired_at IS NOT NULL),
+  -- What was told last, and when.
+  told_at        INTEGER,
+  told_severity  TEXT    CHECK (told_severity IN ('warning', 'critical') AND told_at IS NOT NULL OR told_severity IS NULL AND told_at IS NULL),
+  last_at        INTEGER NOT NULL,
+  updated_at     INTEGER NOT NULL,
+  resolved_at    INTEGER CHECK ((state = 'resolved') = (resolved_at IS NOT NULL)),
+  -- Nobody is told of it before then.
+  muted_until    INTEGER,
+  mute_reason    TEXT    CHECK ((mute_reason IS NULL) = (muted_until IS NULL)),
+  -- One more with each write: of two that were made from the same, one is refused.
+  version        INTEGER NOT NULL CHECK (version >= 1)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX millrace_alerts_open ON millrace_alerts (rule, labels) WHERE state <> 'resolved';
+CREATE INDEX millrace_alerts_by_time ON millrace_alerts (since, id);
+CREATE INDEX millrace_alerts_muted ON millrace_alerts (muted_until) WHERE muted_until IS NOT NULL;
+
+CREATE TABLE millrace_approvals (
+  instance_id TEXT    NOT NULL,
+  step        TEXT    NOT NULL,
+  -- The instance and a digest of the step: whoever has the id finds the row by the first column of the primary key.
+  id          TEXT    NOT NULL CHECK (id GLOB instance_id || '-*'),
+  tenant_id   TEXT    NOT NULL,
+  workflow    TEXT    NOT NULL,
+  question    TEXT    NOT NULL CHECK (length(question) <= 500),
+  details     TEXT    CHECK (details IS NULL OR json_valid(details)),
+  state       TEXT    NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'approved', 'rejected')),
+  -- What becomes true when nobody answers in time.
+  otherwise   TEXT    NOT NULL CHECK (otherwise IN ('approve', 'reject')),
+  due_at      INTEGER NOT NULL,
+  -- NULL when nobody answered in time.
+  decided_by  TEXT,
+  reason      TEXT,
+  asked_at    INTEGER NOT NULL,
+  decided_at  INTEGER CHECK ((decided_at IS NULL) = (state = 'pending')),
+  PRIMARY KEY (instance_id, step)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX millrace_approvals_by_time ON millrace_approvals (tenant_id, asked_at, id);
+CREATE INDEX millrace_approvals_pending ON millrace_approvals (tenant_id, asked_at, id) WHERE state = 'pending';
+
+CREATE TABLE millrace_audit_opened (
+  id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1)
+) STRICT;
+
+CREATE TABLE millrace_bulk_actions (
+  id            TEXT    NOT NULL PRIMARY KEY,
+  tenant_id     TEXT    NOT NULL,
+  actor         TEXT    NOT NULL,
+  verb          TEXT    NOT NULL,
+  reason        TEXT    NOT NULL,
+  -- The filter, or how many ids there were, and the ramp, the rate and the bounds.
+  asked         TEXT    NOT NULL CHECK (json_valid(asked)),
+  -- Tells a repeated request from a reused key.
+  fingerprint   TEXT    NOT NULL,
+  state         TEXT    NOT NULL CHECK (state IN ('running', 'complete', 'stopped', 'aborted')),
+  why           TEXT,
+  pass          INTEGER NOT NULL DEFAULT 1 CHECK (pass >= 1),
+  instance_id   TEXT    NOT NULL,
+  -- How many things it is about. NULL only within the write that makes the row.
+  matched       INTEGER,
+  done          INTEGER NOT NULL DEFAULT 0,
+  skipped       INTEGER NOT NULL DEFAULT 0,
+  failed        INTEGER NOT NULL DEFAULT 0,
+  -- Up to where it is known what came of what was begun.
+  looked        INTEGER NOT NULL DEFAULT 0,
+  -- Where the stage that is judged began, and what was skipped and had failed by then.
+  stage_from    INTEGER NOT NULL DEFAULT 0,
+  stage_skipped INTEGER NOT NULL DEFAULT 0,
+  stage_failed  INTEGER NOT NULL DEFAULT 0,
+  created_at    INTEGER NOT NULL,
+  updated_at    INTEGER NOT NULL,
+  ended_at      INTEGER CHECK ((ended_at IS NULL) = (state = 'running')),
+  CHECK (done >= 0 AND skipped >= 0 AND failed >= 0 AND done + skipped + failed <= matched AND looked <= done + skipped + failed)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX millrace_bulk_actions_by_time ON millrace_bulk_actions (tenant_id, created_at, id);
+CREATE INDEX millrace_bulk_actions_running ON millrace_bulk_actions (tenant_id) WHERE state = 'running';
+
+CREATE TABLE millrace_bulk_items (
+  tenant_id TEXT    NOT NULL,
+  bulk_id   TEXT    NOT NULL,
+  result    TEXT    NOT NULL CHECK (result IN ('done', 'skipped', 'failed')),
+  n         INTEGER NOT NULL,
+  target    TEXT    NOT NULL,
+  -- Why it was skipped or has failed: the code of the failure, and a sentence.
+  code      TEXT,
+  why       TEXT,
+  at        INTEGER NOT NULL,
+  PRIMARY KEY (tenant_id, bulk_id, result, n)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE millrace_bulk_lists (
+  tenant_id TEXT    NOT NULL,
+  bulk_id   TEXT    NOT NULL,
+  n         INTEGER NOT NULL,
+  ids       TEXT    NOT NULL CHECK (json_valid(ids)),
+  PRIMARY KEY (tenant_id, bulk_id, n)
+) STRICT;
+
+CREATE TABLE millrace_causes (
+  -- Empty for what names no tenant.
+  tenant_id    TEXT    NOT NULL,
+  kind         TEXT    NOT NULL CHECK (kind IN ('letter', 'instance')),
+  -- A digest of place, type, step, code and the message without what varies in it.
+  id           TEXT    NOT NULL,
+  -- The queue of letters, the workflow of instances.
+  place        TEXT    NOT NULL,
+  message_type TEXT,
+  -- Without the key of an item, which people may have chosen.
+  step         TEXT,
+  code         TEXT    NOT NULL,
+  count        INTEGER NOT NULL CHECK (count >= 0),
+  first_at     INTEGER NOT NULL,
+  last_at      INTEGER NOT NULL,
+  PRIMARY KEY (tenant_id, kind, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX millrace_causes_by_time ON millrace_causes (tenant_id, kind, last_at, id);
+
+CREATE TABLE millrace_counts (
+  span    TEXT    NOT NULL CHECK (span IN ('minute', 'hour', 'ever')),
+  at      INTEGER NOT NULL CHECK (at >= 0),
+  body    TEXT    NOT NULL CHECK (json_valid(body)),
+  -- Of the row of all time: each taking over of tallies raises it, and one that comes late is refused.
+  version INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (span, at)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE millrace_dead_letters (
+  id               TEXT    NOT NULL PRIMARY KEY,
+  tenant_id        TEXT,
+  queue            TEXT    NOT NULL,
+  message_type     TEXT,
+  idempotency_key  TEXT,
+  correlation_id   TEXT,
+  instance_id      TEXT,
+  body             TEXT    NOT NULL,
+  reason           TEXT    NOT NULL,
+  issues           TEXT    CHECK (issues IS NULL OR json_valid(issues)),
+  error            TEXT,
+  attempts         INTEGER NOT NULL,
+  first_at         INTEGER NOT NULL,
+  captured_at      INTEGER NOT NULL,
+  state            TEXT    NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'replayed', 'skipped')),
+  settled_at       INTEGER,
+  step             TEXT,
+  upstream_status  INTEGER,
+  cause            TEXT,
+  first_attempt_at INTEGER,
+  last_attempt_at  INTEGER,
+  escalated_at     INTEGER,
+  escalated_by     TEXT,
+  escalation       TEXT,
+  repair           TEXT    CHECK (repair IS NULL OR json_valid(repair))
+) STRICT, WITHOUT ROWID;
+CREATE INDEX millrace_dead_letters_by_time ON millrace_dead_letters (state, captured_at, id);
+CREATE INDEX millrace_dead_letters_by_tenant ON millrace_dead_letters (tenant_id, state, captured_at, id);
+CREATE INDEX millrace_dead_letters_open ON millrace_dead_letters (queue, reason) WHERE state = 'open';
+CREATE INDEX millrace_dead_letters_of_instance ON millrace_dead_letters (instance_id) WHERE state = 'open' AND instance_id IS NOT NULL;
+CREATE INDEX millrace_dead_letters_by_cause ON millrace_dead_letters (tenant_id, cause, state, captured_at, id);
+CREATE INDEX millrace_dead_letters_escalated ON millrace_dead_letters (tenant_id, captured_at, id) WHERE escalated_at IS NOT NULL AND state = 'open';
+CREATE TRIGGER millrace_letter_opened AFTER INSERT ON millrace_dead_letters WHEN NEW.state = 'open' AND NEW.cause IS NOT NULL BEGIN INSERT INTO millrace_causes (tenant_id, kind, id, place, message_type, step, code, count, first_at, last_at) VALUES (coalesce(NEW.tenant_id, ''), 'letter', NEW.cause, NEW.queue, NEW.message_type, NEW.step, NEW.reason, 1, NEW.captured_at, NEW.captured_at) ON CONFLICT (tenant_id, kind, id) DO UPDATE SET count = count + 1, first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at); END;
+CREATE TRIGGER millrace_letter_settled AFTER UPDATE OF state ON millrace_dead_letters WHEN OLD.state = 'open' AND NEW.state <> 'open' AND OLD.cause IS NOT NULL BEGIN DELETE FROM millrace_causes WHERE tenant_id = coalesce(OLD.tenant_id, '') AND kind = 'letter' AND id = OLD.cause AND count <= 1; UPDATE millrace_causes SET count = count - 1 WHERE tenant_id = coalesce(OLD.tenant_id, '') AND kind = 'letter' AND id = OLD.cause; END;
+CREATE TRIGGER millrace_letter_removed AFTER DELETE ON millrace_dead_letters WHEN OLD.state = 'open' AND OLD.cause IS NOT NULL BEGIN DELETE FROM millrace_causes WHERE tenant_id = coalesce(OLD.tenant_id, '') AND kind = 'letter' AND id = OLD.cause AND count <= 1; UPDATE millrace_causes SET count = count - 1 WHERE tenant_id = coalesce(OLD.tenant_id, '') AND kind = 'letter' AND id = OLD.cause; END;
+CREATE INDEX millrace_dead_letters_by_key ON millrace_dead_letters (tenant_id, idempotency_key, captured_at, id) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX millrace_dead_letters_by_correlation ON millrace_dead_letters (tenant_id, correlation_id, captured_at, id) WHERE correlation_id IS NOT NULL;
+CREATE INDEX millrace_dead_letters_by_subject ON millrace_dead_letters (tenant_id, iif(json_valid(body), substr(body->>'subject', 1, 1000), NULL), captured_at, id) WHERE state = 'open';
+
+CREATE TABLE millrace_divergences (
+  kind      TEXT    NOT NULL,
+  -- What it is about: an instance, a message, a letter, or a digest where the thing itself has a name that people gave it.
+  what      TEXT    NOT NULL,
+  -- NULL for what is nobody in particular.
+  tenant_id TEXT,
+  -- Which check has found it, and from where a slice of that check meets it first.
+  found_by  TEXT    NOT NULL,
+  place     TEXT    NOT NULL,
+  -- What each side says.
+  says      TEXT    NOT NULL,
+  state     TEXT    NOT NULL CHECK (state IN ('suspected', 'mending', 'open', 'mended', 'gone')),
+  first_at  INTEGER NOT NULL,
+  seen_at   INTEGER NOT NULL,
+  times     INTEGER NOT NULL DEFAULT 1 CHECK (times >= 1),
+  -- How often it was mended.
+  mends     INTEGER NOT NULL DEFAULT 0 CHECK (mends >= 0),
+  -- When it is looked at next.
+  look_at   INTEGER CHECK ((look_at IS NULL) = (state IN ('mended', 'gone'))),
+  ended_at  INTEGER CHECK ((ended_at IS NULL) = (look_at IS NOT NULL)),
+  PRIMARY KEY (kind, what)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX millrace_divergences_to_look_at ON millrace_divergences (look_at) WHERE look_at IS NOT NULL;
+CREATE INDEX millrace_divergences_by_state ON millrace_divergences (state, first_at, what);
+CREATE INDEX millrace_divergences_by_tenant ON millrace_divergences (tenant_id, state, first_at, what);
+
+CREATE TABLE millrace_failed_deliveries (
+  -- Empty for what names no tenant.
+  tenant_id       TEXT    NOT NULL,
+  -- The letter that the message would have.
+  letter          TEXT    NOT NULL,
+  code            TEXT,
+  error           TEXT    NOT NULL,
+  step            TEXT,
+  upstream_status INTEGER,
+  failures        INTEGER NOT NULL DEFAULT 1 CHECK (failures >= 1),
+  first_at        INTEGER NOT NULL,
+  last_at         INTEGER NOT NULL,
+  PRIMARY KEY (tenant_id, letter)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE millrace_fences (
+  tenant_id TEXT    NOT NULL,
+  name      TEXT    NOT NULL,
+  token     INTEGER NOT NULL,
+  at        INTEGER NOT NULL,
+  PRIMARY KEY (tenant_id, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE millrace_inbox (
+  instance_id  TEXT    NOT NULL,
+  step         TEXT    NOT NULL,
+  item         TEXT    NOT NULL DEFAULT '',
+  generation   INTEGER NOT NULL DEFAULT 1 CHECK (generation >= 1),
+  position     INTEGER NOT NULL,
+  class        TEXT    NOT NULL CHECK (class IN ('commit', 'keyed', 'lookup', 'natural', 'once')),
+  -- A write that would break the fence sets this to NULL, which aborts its whole batch.
+  state        TEXT    NOT NULL CHECK (state IN ('claimed', 'failed', 'in_doubt', 'confirmed', 'done', 'superseded')),
+  epoch        INTEGER NOT NULL CHECK (epoch >= 1),
+  token        TEXT    NOT NULL,
+  repeats      INTEGER NOT NULL DEFAULT 0 CHECK (repeats IN (0, 1)),
+  lease_until  INTEGER,
+  input        TEXT,
+  output       TEXT,
+  output_ref   TEXT,
+  messages     TEXT    CHECK (messages IS NULL OR json_valid(messages)),
+  error        TEXT    CHECK (error IS NULL OR json_valid(error)),
+  updated_at   INTEGER NOT NULL,
+  undoable     INTEGER NOT NULL DEFAULT 0 CHECK (undoable IN (0, 1)),
+  after        TEXT    CHECK (after IS NULL OR json_valid(after)),
+  caught       TEXT    CHECK (caught IS NULL OR json_valid(caught)),
+  began_at     INTEGER,
+  ended_at     INTEGER,
+  skipped_over TEXT    CHECK (skipped_over IS NULL OR json_valid(skipped_over)),
+  PRIMARY KEY (instance_id, step, item, generation)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX millrace_inbox_in_doubt ON millrace_inbox (updated_at) WHERE state = 'in_doubt';
+
+CREATE TABLE millrace_instances (
+  id              TEXT    NOT NULL PRIMARY KEY CHECK (length(id) = 32),
+  tenant_id       TEXT    NOT NULL,
+  workflow        TEXT    NOT NULL,
+  message_type    TEXT    NOT NULL,
+  idempotency_key TEXT    NOT NULL,
+  correlation_id  TEXT    NOT NULL,
+  causation_id    TEXT    NOT NULL,
+  subject         TEXT    NOT NULL,
+  fingerprint     TEXT    NOT NULL,
+  envelope        TEXT    NOT NULL CHECK (json_valid(envelope)),
+  queue           TEXT,
+  status          TEXT    NOT NULL CHECK (status IN
+    ('accepted', 'queued', 'running', 'waiting', 'paused', 'in_doubt', 'complete', 'errored', 'terminated', 'dead', 'skipped')),
+  deliveries      INTEGER NOT NULL DEFAULT 0 CHECK (deliveries >= 0),
+  error           TEXT    CHECK (error IS NULL OR json_valid(error)),
+  accepted_at     INTEGER NOT NULL,
+  updated_at      INTEGER NOT NULL,
+  check_at        INTEGER,
+  undo            TEXT,
+  run             INTEGER NOT NULL DEFAULT 1 CHECK (run >= 1),
+  seen            INTEGER NOT NULL DEFAULT 0 CHECK (seen IN (0, 1)),
+  caught          TEXT,
+  spent           TEXT,
+  must_end_by     INTEGER,
+  callback        TEXT,
+  cause           TEXT,
+  broken_off      TEXT    CHECK (broken_off IS NULL OR json_valid(broken_off)),
+  due_at          INTEGER,
+  lost            TEXT,
+  undone          INTEGER NOT NULL DEFAULT 0 CHECK (undone IN (0, 1))
+) STRICT;
+CREATE INDEX millrace_instances_by_time ON millrace_instances (tenant_id, accepted_at, id);
+CREATE INDEX millrace_instances_by_payload ON millrace_instances (envelope->>'payload_ref') WHERE envelope->>'payload_ref' IS NOT NULL;
+CREATE INDEX millrace_instances_to_check ON millrace_instances (seen, check_at) WHERE check_at IS NOT NULL;
+CREATE INDEX millrace_instances_stopped ON millrace_instances (tenant_id, status, accepted_at, id)
+  WHERE status IN ('errored', 'terminated', 'dead', 'skipped', 'in_doubt', 'paused');
+CREATE INDEX millrace_instances_by_correlation ON millrace_instances (tenant_id, correlation_id, accepted_at, id);
+CREATE INDEX millrace_instances_errored ON millrace_instances (updated_at) WHERE status = 'errored';
+CREATE INDEX millrace_instances_by_deadline ON millrace_instances (tenant_id, must_end_by, id, workflow)
+  WHERE must_end_by IS NOT NULL AND undo IS NULL AND status NOT IN ('complete', 'errored', 'terminated', 'dead', 'skipped');
+CREATE INDEX millrace_instances_to_call ON millrace_instances (updated_at)
+  WHERE callback <> run || ':' || status AND status IN ('complete', 'errored', 'terminated', 'dead', 'skipped');
+CREATE INDEX millrace_instances_by_cause ON millrace_instances (tenant_id, cause, accepted_at, id) WHERE status = 'errored';
+CREATE TRIGGER millrace_instance_born_errored AFTER INSERT ON millrace_instances WHEN NEW.status = 'errored' AND NEW.cause IS NOT NULL BEGIN INSERT INTO millrace_causes (tenant_id, kind, id, place, message_type, step, code, count, first_at, last_at) VALUES (NEW.tenant_id, 'instance', NEW.cause, NEW.workflow, NEW.message_type, iif(NEW.error->>'step' LIKE '% [%]', substr(NEW.error->>'step', 1, instr(NEW.error->>'step', ' [') - 1), NEW.error->>'step'), coalesce(NEW.error->>'code', 'unknown'), 1, NEW.updated_at, NEW.updated_at) ON CONFLICT (tenant_id, kind, id) DO UPDATE SET count = count + 1, first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at); END;
+CREATE TRIGGER millrace_instance_left_errored AFTER UPDATE OF status, cause ON millrace_instances WHEN OLD.status = 'errored' AND OLD.cause IS NOT NULL AND (NEW.status <> 'errored' OR NEW.cause IS NOT OLD.cause) BEGIN DELETE FROM millrace_causes WHERE tenant_id = OLD.tenant_id AND kind = 'instance' AND id = OLD.cause AND count <= 1; UPDATE millrace_causes SET count = count - 1 WHERE tenant_id = OLD.tenant_id AND kind = 'instance' AND id = OLD.cause; END;
+CREATE TRIGGER millrace_instance_errored AFTER UPDATE OF status, cause ON millrace_instances WHEN NEW.status = 'errored' AND NEW.cause IS NOT NULL AND (OLD.status <> 'errored' OR NEW.cause IS NOT OLD.cause) BEGIN INSERT INTO millrace_causes (tenant_id, kind, id, place, message_type, step, code, count, first_at, last_at) VALUES (NEW.tenant_id, 'instance', NEW.cause, NEW.workflow, NEW.message_type, iif(NEW.error->>'step' LIKE '% [%]', substr(NEW.error->>'step', 1, instr(NEW.error->>'step', ' [') - 1), NEW.error->>'step'), coalesce(NEW.error->>'code', 'unknown'), 1, NEW.updated_at, NEW.updated_at) ON CONFLICT (tenant_id, kind, id) DO UPDATE SET count = count + 1, first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at); END;
+CREATE TRIGGER millrace_instance_removed AFTER DELETE ON millrace_instances WHEN OLD.status = 'errored' AND OLD.cause IS NOT NULL BEGIN DELETE FROM millrace_causes WHERE tenant_id = OLD.tenant_id AND kind = 'instance' AND id = OLD.cause AND count <= 1; UPDATE millrace_causes SET count = count - 1 WHERE tenant_id = OLD.tenant_id AND kind = 'instance' AND id = OLD.cause; END;
+CREATE INDEX millrace_instances_errored_by_workflow ON millrace_instances (workflow) WHERE status = 'errored';
+
+CREATE TABLE millrace_lanes (
+  tenant_id TEXT    NOT NULL,
+  lane      TEXT    NOT NULL,
+  key       TEXT    NOT NULL,
+  state     TEXT    NOT NULL CHECK (state IN ('moving', 'waiting', 'retrying', 'delayed', 'paused', 'held', 'unknown')),
+  why       TEXT,
+  depth     INTEGER NOT NULL,
+  oldest_at INTEGER,
+  -- The head as JSON, without its payload. NULL for an empty lane that a person has paused.
+  head      TEXT,
+  -- The instances that it waits for, as JSON.
+  ahead     TEXT    NOT NULL,
+  noted_at  INTEGER NOT NULL,
+  PRIMARY KEY (tenant_id, lane, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE millrace_limits (
+  tenant_id TEXT    NOT NULL,
+  name      TEXT    NOT NULL,
+  PRIMARY KEY (tenant_id, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE millrace_locks (
+  tenant_id TEXT    NOT NULL,
+  name      TEXT    NOT NULL,
+  token     INTEGER NOT NULL,
+  PRIMARY KEY (tenant_id, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE millrace_outbox (
+  id       TEXT    NOT NULL PRIMARY KEY,
+  queue    TEXT    NOT NULL,
+  body     TEXT    NOT NULL,
+  delay_s  INTEGER NOT NULL DEFAULT 0,
+  attempts INTEGER NOT NULL DEFAULT 0,
+  error    TEXT,
+  due_at   INTEGER NOT NULL,
+  sent_at  INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX millrace_outbox_due ON millrace_outbox (due_at);
+CREATE INDEX millrace_outbox_refused ON millrace_outbox (attempts) WHERE error IS NOT NULL;
+CREATE INDEX millrace_outbox_by_payload ON millrace_outbox (id) WHERE instr(body, 'r2://') > 0;
+
+CREATE TABLE millrace_schedule_runs (
+  tenant_id   TEXT    NOT NULL,
+  name        TEXT    NOT NULL,
+  due_at      INTEGER NOT NULL,
+  state       TEXT    NOT NULL CHECK (state IN ('started', 'by_hand', 'refused', 'missed', 'paused')),
+  until_at    INTEGER NOT NULL,
+  times       INTEGER NOT NULL CHECK (times >= 1),
+  instance_id TEXT,
+  reason      TEXT,
+  noted_at    INTEGER NOT NULL,
+  occasion    TEXT    CHECK (occasion IS NULL OR state = 'by_hand'),
+  PRIMARY KEY (tenant_id, name, due_at, state),
+  CHECK ((state IN ('started', 'by_hand')) = (instance_id IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX millrace_schedule_runs_by_occasion ON millrace_schedule_runs (tenant_id, name, occasion) WHERE occasion IS NOT NULL;
+
+CREATE TABLE millrace_schedules (
+  tenant_id  TEXT    NOT NULL,
+  name       TEXT    NOT NULL CHECK (length(name) BETWEEN 1 AND 80),
+  cron       TEXT    NOT NULL,
+  time_zone  TEXT    NOT NULL,
+  command    TEXT    NOT NULL,
+  payload    TEXT    NOT NULL CHECK (json_valid(payload)),
+  -- A run that is later than this is missed.
+  late_ms    INTEGER NOT NULL CHECK (late_ms >= 0),
+  state      TEXT    NOT NULL CHECK (state IN ('active', 'paused')),
+  next_at    INTEGER,
+  -- Grows with each change: a run that was due under an older one leaves the newer one alone.
+  revision   INTEGER NOT NULL DEFAULT 1 CHECK (revision >= 1),
+  changed_at INTEGER NOT NULL,
+  changed_by TEXT    NOT NULL,
+  PRIMARY KEY (tenant_id, name),
+  CHECK (state = 'active' OR next_at IS NULL)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX millrace_schedules_due ON millrace_schedules (next_at) WHERE next_at IS NOT NULL;
+
+CREATE TABLE millrace_sequences (
+  id       BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
+  -- The place that was taken last: the number of its message and one more, because numbers begin with 0 or 1.
+  last     INTEGER NOT NULL CHECK (last > before),
+  -- The place behind which that write saw itself. One that saw another than there was is refused: last is NULL then.
+  before   INTEGER NOT NULL CHECK (before >= 0),
+  -- Places that were given up, the newest hundred, as a JSON list: what comes there late is no repeat.
+  missing  TEXT    NOT NULL DEFAULT '[]',
+  moved_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE millrace_sign_in_codes (
+  hash       TEXT    NOT NULL PRIMARY KEY CHECK (length(hash) = 64),
+  tenant_id  TEXT    NOT NULL,
+  token_id   TEXT    NOT NULL,
+  reason     TEXT    NOT NULL CHECK (length(reason) BETWEEN 1 AND 500),
+  expires_at INTEGER NOT NULL,
+  -- The token that it was traded for, NULL until then.
+  used_by    TEXT
+) STRICT, WITHOUT ROWID;
+CREATE INDEX millrace_sign_in_codes_by_tenant ON millrace_sign_in_codes (tenant_id, expires_at);
+
+CREATE TABLE millrace_signals (
+  id          TEXT    NOT NULL PRIMARY KEY,
+  tenant_id   TEXT    NOT NULL,
+  type        TEXT    NOT NULL,
+  subject     TEXT    NOT NULL,
+  envelope    TEXT    NOT NULL CHECK (json_valid(envelope)),
+  received_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX millrace_signals_by_subject ON millrace_signals (tenant_id, type, subject, received_at);
+CREATE INDEX millrace_signals_by_payload ON millrace_signals (envelope->>'payload_ref') WHERE envelope->>'payload_ref' IS NOT NULL;
+
+CREATE TABLE millrace_stated_events (
+  id             BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
+  fingerprint    BLOB    NOT NULL CHECK (length(fingerprint) = 32),
+  said           BLOB    NOT NULL CHECK (length(said) = 16),
+  -- NULL when the event began a job of its own, which is named as the event is.
+  correlation_id TEXT,
+  stated_at      INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE millrace_tallies (
+  id   TEXT    NOT NULL PRIMARY KEY CHECK (length(id) = 36),
+  at   INTEGER NOT NULL CHECK (at > 0),
+  body TEXT    NOT NULL CHECK (json_valid(body))
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE millrace_tenant_objects (
+  tenant_id TEXT    NOT NULL,
+  -- What their class is bound as.
+  binding   TEXT    NOT NULL CHECK (binding IN ('ROOMS', 'PULL_QUEUES')),
+  name      TEXT    NOT NULL,
+  PRIMARY KEY (tenant_id, binding, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE millrace_tokens (
+  id         TEXT    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
+  hash       TEXT    NOT NULL CHECK (length(hash) = 64),
+  tenant_id  TEXT    NOT NULL CONSTRAINT tenant_is_a_name CHECK
+    (length(tenant_id) BETWEEN 1 AND 64 AND tenant_id NOT GLOB '*[^a-z0-9_-]*' AND tenant_id GLOB '[a-z0-9]*'),
+  actor      TEXT    NOT NULL CONSTRAINT actor_is_named CHECK (length(actor) BETWEEN 1 AND 100),
+  scopes     TEXT    NOT NULL CONSTRAINT scopes_are_words CHECK
+    (scopes GLOB '[a-z]*' AND scopes NOT GLOB '*[^a-z0-9_:. -]*' AND scopes NOT GLOB '* [^a-z]*' AND scopes NOT GLOB '* '),
+  created_at INTEGER NOT NULL,
+  -- NULL is never: only a local engine has such a token, or whoever wrote it here.
+  expires_at INTEGER,
+  minted_by  TEXT,
+  used_at    INTEGER,
+  signed_in  INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+CREATE INDEX millrace_tokens_by_tenant ON millrace_tokens (tenant_id, created_at, id);
+
+CREATE TABLE millrace_tombstones (
+  id          BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
+  fingerprint BLOB    NOT NULL,
+  pruned_day  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE millrace_waits (
+  instance_id TEXT    NOT NULL,
+  name        TEXT    NOT NULL,
+  workflow    TEXT    NOT NULL,
+  tenant_id   TEXT    NOT NULL,
+  type        TEXT    NOT NULL,
+  subject     TEXT    NOT NULL,
+  event_type  TEXT    NOT NULL,
+  signal_id   TEXT,
+  since_at    INTEGER NOT NULL,
+  over_at     INTEGER CHECK (over_at IS NULL OR signal_id IS NULL),
+  told_at     INTEGER,
+  asked_at    INTEGER,
+  due_at      INTEGER,
+  PRIMARY KEY (instance_id, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX millrace_waits_by_signal ON millrace_waits (signal_id) WHERE signal_id IS NOT NULL;
+CREATE INDEX millrace_waits_open ON millrace_waits (tenant_id, type, subject) WHERE signal_id IS NULL AND over_at IS NULL;
+
+INSERT INTO millrace_counts (span, at, body) VALUES ('ever', 0, '{}');
