@@ -163,7 +163,7 @@ async function remove(tenantId: string, mark: string): Promise<void> {
   const run = async (text: string, ...values: string[]) => {
     for (let gone = 1; gone > 0; ) gone = await removed(text, values);
   };
-  for (const table of ["instances", "dead_letters", "approvals", "actions"]) {
+  for (const table of ["millrace_instances", "millrace_dead_letters", "millrace_approvals", "millrace_actions"]) {
     const key = table === "instances" ? "rowid" : "id";
     await run(
       `DELETE FROM ${table} WHERE ${key} IN (SELECT ${key} FROM ${table} WHERE tenant_id = ?1 OR tenant_id LIKE ?1 || '-%' LIMIT 50000)`,

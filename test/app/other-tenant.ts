@@ -146,44 +146,44 @@ export async function settled(tenants: string): Promise<void> {
 
 /** How the rows of a tenant are found in tables that do not name it. */
 const FOUND_BY: Record<string, string> = {
-  inbox: "instance_id IN (SELECT id FROM millrace_instances WHERE tenant_id GLOB ?1)",
-  stated_events: "correlation_id IN (SELECT correlation_id FROM millrace_instances WHERE tenant_id GLOB ?1)",
-  outbox: "body->>'tenant_id' GLOB ?1",
+  millrace_inbox: "instance_id IN (SELECT id FROM millrace_instances WHERE tenant_id GLOB ?1)",
+  millrace_stated_events: "correlation_id IN (SELECT correlation_id FROM millrace_instances WHERE tenant_id GLOB ?1)",
+  millrace_outbox: "body->>'tenant_id' GLOB ?1",
   // Labels of series name queues, types, workflows and steps.
-  counts: "body GLOB '*' || ?1 || '*'",
-  tallies: "body GLOB '*' || ?1 || '*'",
-  audit_opened: "id GLOB ?1",
+  millrace_counts: "body GLOB '*' || ?1 || '*'",
+  millrace_tallies: "body GLOB '*' || ?1 || '*'",
+  millrace_audit_opened: "id GLOB ?1",
   // They are the deployment's.
-  alerts: "labels GLOB ?1",
+  millrace_alerts: "labels GLOB ?1",
   // Hashes of streams: no consumer of this deployment has a rule for gaps.
-  sequences: "hex(id) GLOB ?1",
-  tombstones: "id IN (SELECT unhex(id) FROM millrace_instances WHERE tenant_id GLOB ?1)",
+  millrace_sequences: "hex(id) GLOB ?1",
+  millrace_tombstones: "id IN (SELECT unhex(id) FROM millrace_instances WHERE tenant_id GLOB ?1)",
 };
 
 /** Tables in which nothing of a tenant lies that is at rest. */
 export const EMPTY_AT_REST = [
-  "alerts",
-  "audit_opened",
+  "millrace_alerts",
+  "millrace_audit_opened",
   "batch_keys",
   "batch_parts",
-  "counts",
+  "millrace_counts",
   "crm_failures",
   "crm_sends",
-  "divergences",
-  "failed_deliveries",
-  "fences",
+  "millrace_divergences",
+  "millrace_failed_deliveries",
+  "millrace_fences",
   "forgettings",
   "forgotten",
-  "lanes",
-  "locks",
-  "outbox",
-  "schedule_runs",
-  "sequences",
-  "signals",
-  "tallies",
-  "tenant_objects",
-  "tombstones",
-  "waits",
+  "millrace_lanes",
+  "millrace_locks",
+  "millrace_outbox",
+  "millrace_schedule_runs",
+  "millrace_sequences",
+  "millrace_signals",
+  "millrace_tallies",
+  "millrace_tenant_objects",
+  "millrace_tombstones",
+  "millrace_waits",
 ];
 
 /** Tables of the platform and of the tests. */

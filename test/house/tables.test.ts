@@ -1,10 +1,8 @@
-import { resolve } from "node:path";
 import { expect, it } from "vitest";
 import { openMigrated } from "../migrations.ts";
 import { withoutComments } from "./read-sql.ts";
 import { sources as allSources } from "./sources.ts";
 
-const ROOT = resolve(import.meta.dirname, "../..");
 const STORE = "engine/store/";
 
 /**

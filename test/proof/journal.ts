@@ -15,7 +15,7 @@ export const BEGIN_JOURNAL = [
   `CREATE TRIGGER IF NOT EXISTS proof_status AFTER UPDATE OF status ON instances
    WHEN OLD.status <> NEW.status AND NEW.subject LIKE 'proof-%'
    BEGIN ${NOTE("NEW.id", "'status'", "OLD.status", "NEW.status", "NEW.run")}; END`,
-  `CREATE TRIGGER IF NOT EXISTS proof_entry AFTER INSERT ON inbox WHEN ${IS_ON_TRIAL("NEW.instance_id")}
+  `CREATE TRIGGER IF NOT EXISTS proof_entry AFTER INSERT ON millrace_inbox WHEN ${IS_ON_TRIAL("NEW.instance_id")}
    BEGIN ${NOTE("NEW.instance_id", KEY, "NULL", "NEW.state", "NEW.epoch")}; END`,
   `CREATE TRIGGER IF NOT EXISTS proof_change AFTER UPDATE OF state, epoch ON inbox
    WHEN (OLD.state <> NEW.state OR OLD.epoch <> NEW.epoch) AND ${IS_ON_TRIAL("NEW.instance_id")}

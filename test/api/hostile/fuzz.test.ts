@@ -92,7 +92,7 @@ function shown({ method, path, headers, body }: Input): string {
 
 /** What the inputs have asked for goes on after the test unless somebody ends it: a forgetting alone looks through all that is kept anywhere. */
 async function quiet({ tenantId, post }: Caller): Promise<void> {
-  for (const table of ["schedules", "webhook_versions"]) {
+  for (const table of ["millrace_schedules", "webhook_versions"]) {
     await env.DB.prepare(`DELETE FROM ${table} WHERE tenant_id = ?1`).bind(tenantId).run();
   }
   const { results } = await env.DB.prepare(

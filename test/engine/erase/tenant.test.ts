@@ -32,7 +32,7 @@ it("a deleted tenant's rooms are erased: messages, keys and sockets; another ten
   expect(await keptIn(room.object)).toBe("");
   expect(await ada.isClosed()).toMatchObject({ code: 4403 });
   expect(await keptIn(other.object)).toContain("secret");
-  expect(await countRows(probeEnv, room.tenant, "tenant_objects")).toBe(0);
+  expect(await countRows(probeEnv, room.tenant, "millrace_tenant_objects")).toBe(0);
 });
 
 it("a deleted tenant's pull queues are erased: messages, leases, dead letters, keys, and the alarm", async () => {
@@ -59,7 +59,7 @@ it("a deleted tenant's lanes are erased: one that waits for an instance, one tha
   const own = laneEnv.LANES.getByName(JSON.stringify([blocking.name, tenant, key]));
   await runInDurableObject(own, (instance) => (instance as unknown as { pause(): void }).pause());
   await until(
-    () => countRows(probeEnv, tenant, "lanes"),
+    () => countRows(probeEnv, tenant, "millrace_lanes"),
     (count) => count > 0,
   );
   for (const stub of [waiting.stub, flowed.stub, own]) expect(await keptIn(stub)).not.toBe("");
@@ -90,19 +90,19 @@ it("a crash between an object and its row leaves the row, by which it is erased 
   await room.client.send({ text: "one" });
   // The object is gone, its row is not: as after a crash.
   await room.object.erase();
-  expect(await countRows(probeEnv, room.tenant, "tenant_objects")).toBe(1);
+  expect(await countRows(probeEnv, room.tenant, "millrace_tenant_objects")).toBe(1);
   await room.client.send({ text: "two" });
   await eraseAll(room.tenant);
-  expect([await keptIn(room.object), await countRows(probeEnv, room.tenant, "tenant_objects")]).toEqual(["", 0]);
+  expect([await keptIn(room.object), await countRows(probeEnv, room.tenant, "millrace_tenant_objects")]).toEqual(["", 0]);
 });
 
 it("nothing is kept of a tenant whose object the database cannot register", async () => {
   const room = new LabRoom(desk);
-  await probeEnv.DB.prepare("ALTER TABLE millrace_tenant_objects RENAME TO tenant_objects_away").run();
+  await probeEnv.DB.prepare("ALTER TABLE millrace_tenant_objects RENAME TO millrace_tenant_objects_away").run();
   try {
     await expect(room.client.send({ text: "secret" })).rejects.toMatchObject({ code: "unavailable" });
   } finally {
-    await probeEnv.DB.prepare("ALTER TABLE tenant_objects_away RENAME TO tenant_objects").run();
+    await probeEnv.DB.prepare("ALTER TABLE millrace_tenant_objects_away RENAME TO millrace_tenant_objects").run();
   }
   expect(await keptIn(room.object)).toBe("");
 });

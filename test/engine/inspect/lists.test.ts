@@ -36,7 +36,7 @@ async function fill(tenantId: string, like: string, from: number, to: number): P
   for (const text of [
     `INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at, check_at, cause, must_end_by)
      ${numbers} SELECT ${id}, ?1, workflow, message_type, i, i / 10, causation_id, subject, fingerprint, '{}', ${status}, i, i, iif(i % 1000 = 1, ${far}, NULL), iif(i % 1000 = 0, 'c' || (i / 1000 % 3), NULL), iif(i % 2 = 1 AND i % 2000 <> 1001, i, NULL)
-     FROM n, instances WHERE id = '${like}'`,
+     FROM n, millrace_instances WHERE id = '${like}'`,
     `INSERT INTO millrace_inbox (instance_id, step, position, class, state, epoch, token, updated_at)
      ${numbers} SELECT ${id}, 's', 0, 'commit', 'done', 1, 't', 1 FROM n`,
     `INSERT INTO millrace_dead_letters (id, tenant_id, queue, body, reason, attempts, first_at, captured_at, state, cause, escalated_at)
@@ -84,7 +84,7 @@ it("K01 a list and a round of the keeper read what they answer, not all that a t
   onTestFinished(async () => {
     const run = (text: string) => env.DB.prepare(text).bind(tenantId).run();
     await run("DELETE FROM millrace_inbox WHERE instance_id IN (SELECT id FROM millrace_instances WHERE tenant_id = ?1)");
-    for (const table of ["instances", "dead_letters", "approvals"]) await run(`DELETE FROM ${table} WHERE tenant_id = ?1`);
+    for (const table of ["millrace_instances", "millrace_dead_letters", "millrace_approvals"]) await run(`DELETE FROM ${table} WHERE tenant_id = ?1`);
   }, 300_000);
   await keeperOf(probeEnv).round();
   const read: Record<string, number>[] = [];

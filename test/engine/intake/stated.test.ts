@@ -103,7 +103,7 @@ describe("An event that the outside world states", () => {
     const batch = vi.spyOn(Object.getPrototypeOf(env.DB) as D1Database, "batch");
     const mine = () =>
       batch.mock.calls.flatMap(([statements], index) =>
-        JSON.stringify(statements).includes("stated_events") ? [batch.mock.results[index]?.value] : [],
+        JSON.stringify(statements).includes("millrace_stated_events") ? [batch.mock.results[index]?.value] : [],
       );
     for (const key of ["k", "k"]) await state(caller, signal(name, "yes"), key);
     const answers = await Promise.all(mine().map((value) => value as Promise<D1Result[]>));

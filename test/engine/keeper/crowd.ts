@@ -22,7 +22,7 @@ export async function open(count: number, workflow: string, like: string): Promi
     `INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at, check_at, seen)
      WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
      SELECT substr(lower(hex(randomblob(16))), 1, 32), tenant_id, ?2, message_type, i, correlation_id, causation_id, ?2, fingerprint, envelope, 'running', 1, 1, i, i % 2
-     FROM n, instances WHERE id = ?3`,
+     FROM n, millrace_instances WHERE id = ?3`,
     count,
     workflow,
     like,

@@ -53,7 +53,7 @@ describe("The outbox", () => {
     await put(name, "{}", 2100, "NO_SUCH_QUEUE");
     const taken = () => run("UPDATE millrace_outbox SET error = NULL WHERE id = ?1", name);
     expect(await justBefore("INSERT INTO millrace_dead_letters", taken, async () => slice("outbox"))).toBe(0);
-    expect(await count("outbox", "id = ?1", name)).toBe(1);
+    expect(await count("millrace_outbox", "id = ?1", name)).toBe(1);
     await run("DELETE FROM millrace_outbox");
   });
 
@@ -65,8 +65,8 @@ describe("The outbox", () => {
     )) {
       await put(name, body, 2100, "NO_SUCH_QUEUE");
       await retentionPass();
-      expect(await count("outbox", "id = ?1", name)).toBe(0);
-      expect(await count("dead_letters", "body = ?1 AND state = 'open'", body)).toBe(1);
+      expect(await count("millrace_outbox", "id = ?1", name)).toBe(0);
+      expect(await count("millrace_dead_letters", "body = ?1 AND state = 'open'", body)).toBe(1);
       await run("UPDATE millrace_dead_letters SET state = 'replayed', settled_at = ?2 WHERE body = ?1", body, Date.now());
     }
   });
@@ -74,13 +74,13 @@ describe("The outbox", () => {
   it("changes nothing when the write that captures fails: nothing leaves without a letter", async () => {
     const name = fresh("refused");
     await put(name, JSON.stringify(event("probe.done", name, {})), 2100, "NO_SUCH_QUEUE");
-    await run("CREATE TRIGGER refuse BEFORE DELETE ON outbox BEGIN SELECT RAISE(ABORT, 'no'); END");
+    await run("CREATE TRIGGER refuse BEFORE DELETE ON millrace_outbox BEGIN SELECT RAISE(ABORT, 'no'); END");
     await failing(() => retentionPass());
-    expect(await count("outbox", "id = ?1", name)).toBe(1);
-    expect(await count("dead_letters", "body LIKE ?1", `%${name}%`)).toBe(0);
+    expect(await count("millrace_outbox", "id = ?1", name)).toBe(1);
+    expect(await count("millrace_dead_letters", "body LIKE ?1", `%${name}%`)).toBe(0);
     await run("DROP TRIGGER refuse");
     await retentionPass();
-    expect(await count("dead_letters", "body LIKE ?1", `%${name}%`)).toBe(1);
+    expect(await count("millrace_dead_letters", "body LIKE ?1", `%${name}%`)).toBe(1);
   });
 });
 
@@ -96,7 +96,7 @@ describe("Signals", () => {
     );
     return id;
   }
-  const kept = (id: string) => count("signals", "id = ?1", id);
+  const kept = (id: string) => count("millrace_signals", "id = ?1", id);
   async function instanceOf(tenantId: string, status: string, days: number): Promise<string> {
     const id = await rowOf(status, days);
     await run("UPDATE millrace_instances SET tenant_id = ?2, updated_at = ?3 WHERE id = ?1", id, tenantId, Date.now());
@@ -164,7 +164,7 @@ describe("Signals", () => {
     expect([await kept(held), await kept(free)]).toEqual([1, 0]);
     await age(instance, 31);
     await retentionPass();
-    expect([await kept(held), await count("waits", "instance_id = ?1", instance)]).toEqual([0, 0]);
+    expect([await kept(held), await count("millrace_waits", "instance_id = ?1", instance)]).toEqual([0, 0]);
   });
 });
 

@@ -24,11 +24,11 @@ describe("Instances", () => {
     const young = await rowOf(status, 29);
     await retentionPass();
     expect(await statusOf(old)).toBeUndefined();
-    expect(await count("inbox", "instance_id = ?1", old)).toBe(0);
-    expect(await count("tombstones", "id = unhex(?1)", old)).toBe(1);
+    expect(await count("millrace_inbox", "instance_id = ?1", old)).toBe(0);
+    expect(await count("millrace_tombstones", "id = unhex(?1)", old)).toBe(1);
     expect(await statusOf(young)).toBe(status);
-    expect(await count("inbox", "instance_id = ?1", young)).toBe(1);
-    expect(await count("tombstones", "id = unhex(?1)", young)).toBe(0);
+    expect(await count("millrace_inbox", "instance_id = ?1", young)).toBe(1);
+    expect(await count("millrace_tombstones", "id = unhex(?1)", young)).toBe(0);
   });
 
   it.each(["errored", "dead"])("%s that nobody looked after leave after 90 days", async (status) => {
@@ -36,7 +36,7 @@ describe("Instances", () => {
     const young = await rowOf(status, 89);
     await retentionPass();
     expect(await statusOf(old)).toBeUndefined();
-    expect(await count("tombstones", "id = unhex(?1)", old)).toBe(1);
+    expect(await count("millrace_tombstones", "id = unhex(?1)", old)).toBe(1);
     expect(await statusOf(young)).toBe(status);
   });
 
@@ -57,14 +57,14 @@ describe("Instances", () => {
     const other = await letter("open", 40, ended);
     await retentionPass();
     expect(await statusOf(ended)).toBeUndefined();
-    expect(await count("dead_letters", "id = ?1", other)).toBe(1);
+    expect(await count("millrace_dead_letters", "id = ?1", other)).toBe(1);
   });
 
   it.each(["accepted", "queued", "running", "waiting", "paused", "in_doubt"])("%s stay, however old", async (status) => {
     const open = await rowOf(status, 4000);
     await retentionPass();
     expect(await statusOf(open)).toBe(status);
-    expect(await count("inbox", "instance_id = ?1", open)).toBe(1);
+    expect(await count("millrace_inbox", "instance_id = ?1", open)).toBe(1);
   });
 
   it("one that ended lately stays, however long ago it began; and it does not hide the old ones behind it", async () => {
@@ -109,7 +109,7 @@ describe("Instances", () => {
     const retry = () => retryInstance(probeEnv, operator, instanceId, { reason: "just in time" });
     expect(await justBefore("INSERT INTO millrace_tombstones", retry, pruneFailed)).toEqual({ removed: 0, next: null });
     expect(await reaches(instanceId, "complete")).toBe("complete");
-    expect(await count("tombstones", "id = unhex(?1)", instanceId)).toBe(0);
+    expect(await count("millrace_tombstones", "id = unhex(?1)", instanceId)).toBe(0);
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 
@@ -139,9 +139,9 @@ describe("Instances", () => {
     await retentionPass();
     const removals = batch.mock.calls.filter(([statements]) => JSON.stringify(statements).includes("INSERT INTO millrace_tombstones"));
     batch.mockRestore();
-    expect(await count("instances", "tenant_id = 'bulk'")).toBe(0);
-    expect(await count("inbox", "instance_id LIKE '0000000000000000%'")).toBe(0);
-    expect(await count("tombstones", "hex(id) LIKE '0000000000000000%'")).toBe(10_000);
+    expect(await count("millrace_instances", "tenant_id = 'bulk'")).toBe(0);
+    expect(await count("millrace_inbox", "instance_id LIKE '0000000000000000%'")).toBe(0);
+    expect(await count("millrace_tombstones", "hex(id) LIKE '0000000000000000%'")).toBe(10_000);
     expect(await statusOf(young)).toBe("complete");
     expect(removals.length).toBeGreaterThanOrEqual(40);
   });
@@ -180,7 +180,7 @@ describe("A key whose instance was pruned", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
     await prunedAgo(401);
     await retentionPass();
-    expect(await count("tombstones", "id = unhex(?1)", instanceId)).toBe(0);
+    expect(await count("millrace_tombstones", "id = unhex(?1)", instanceId)).toBe(0);
   });
 
   it("lets a dead letter be replayed to no effect, and says why", async () => {

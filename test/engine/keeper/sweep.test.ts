@@ -222,16 +222,16 @@ describe("A sweep", () => {
 
 it("a pass after a death in the middle of a removal finds everything as it was", async () => {
   const id = await rowOf("complete", 31);
-  await run("CREATE TRIGGER refuse BEFORE DELETE ON inbox BEGIN SELECT RAISE(ABORT, 'no'); END");
+  await run("CREATE TRIGGER refuse BEFORE DELETE ON millrace_inbox BEGIN SELECT RAISE(ABORT, 'no'); END");
   await failing(() => retentionPass());
-  expect([await statusOf(id), await count("inbox", "instance_id = ?1", id), await count("tombstones", "id = unhex(?1)", id)]).toEqual([
+  expect([await statusOf(id), await count("millrace_inbox", "instance_id = ?1", id), await count("millrace_tombstones", "id = unhex(?1)", id)]).toEqual([
     "complete",
     1,
     0,
   ]);
   await run("DROP TRIGGER refuse");
   await retentionPass();
-  expect([await statusOf(id), await count("inbox", "instance_id = ?1", id), await count("tombstones", "id = unhex(?1)", id)]).toEqual([
+  expect([await statusOf(id), await count("millrace_inbox", "instance_id = ?1", id), await count("millrace_tombstones", "id = unhex(?1)", id)]).toEqual([
     undefined,
     0,
     1,

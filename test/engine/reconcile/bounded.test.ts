@@ -16,7 +16,7 @@ const run = (text: string, ...params: unknown[]) =>
 
 async function crowd(tenant: string): Promise<void> {
   onTestFinished(async () => {
-    for (const table of ["inbox", "waits"])
+    for (const table of ["millrace_inbox", "millrace_waits"])
       await run(`DELETE FROM ${table} WHERE instance_id IN (SELECT id FROM millrace_instances WHERE tenant_id = ?1)`, tenant);
     await run("DELETE FROM millrace_instances WHERE tenant_id = ?1", tenant);
   }, 120_000);

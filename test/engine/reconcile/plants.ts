@@ -264,11 +264,11 @@ export async function removePlants(plants: readonly Plant[]): Promise<void> {
   const whats = JSON.stringify(plants.map(({ what }) => what));
   const among = "IN (SELECT value FROM json_each(?1))";
   for (const [table, column] of [
-    ["divergences", "what"],
-    ["instances", "id"],
-    ["inbox", "instance_id"],
-    ["outbox", "id"],
-    ["dead_letters", "id"],
+    ["millrace_divergences", "what"],
+    ["millrace_instances", "id"],
+    ["millrace_inbox", "instance_id"],
+    ["millrace_outbox", "id"],
+    ["millrace_dead_letters", "id"],
   ])
     await run(`DELETE FROM ${table} WHERE ${column} ${among}`, whats);
   await withAuditOpen(`DELETE FROM millrace_actions WHERE id ${among}`, whats);

@@ -23,7 +23,7 @@ function named(name: string, message: string): Error {
 /** Records for each instance that its row has said `errored`, however shortly. */
 export async function watchErrored(): Promise<void> {
   await env.DB.exec(
-    "CREATE TRIGGER IF NOT EXISTS probe_errored AFTER UPDATE OF status ON instances WHEN NEW.status = 'errored' AND OLD.status <> 'errored' BEGIN INSERT INTO probe_rows (id, kind, name) VALUES (hex(randomblob(16)), 'errored', NEW.id); END",
+    "CREATE TRIGGER IF NOT EXISTS probe_errored AFTER UPDATE OF status ON millrace_instances WHEN NEW.status = 'errored' AND OLD.status <> 'errored' BEGIN INSERT INTO probe_rows (id, kind, name) VALUES (hex(randomblob(16)), 'errored', NEW.id); END",
   );
 }
 

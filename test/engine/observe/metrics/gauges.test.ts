@@ -54,7 +54,7 @@ it("a storm of failures in one workflow hides none in another, and is counted up
       INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
       WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?3)
       SELECT lower(hex(randomblob(16))), tenant_id, ?1, message_type, ?1 || i, i, causation_id, subject, fingerprint, '{}', 'errored', 1, 1
-      FROM n, instances WHERE id = ?2`).bind(workflow, instanceId, many);
+      FROM n, millrace_instances WHERE id = ?2`).bind(workflow, instanceId, many);
   onTestFinished(async () => {
     await env.DB.prepare("DELETE FROM millrace_instances WHERE workflow IN (?1, ?2)").bind(storm, other).run();
   });
@@ -116,7 +116,7 @@ it("K01 gauges and counts read what is not well, and not what a deployment has e
   const { instanceId } = await start(fresh(), []);
   await reaches(instanceId, "complete");
   onTestFinished(async () => {
-    for (const table of ["instances", "dead_letters"])
+    for (const table of ["millrace_instances", "millrace_dead_letters"])
       await env.DB.prepare(`DELETE FROM ${table} WHERE tenant_id = ?1`).bind(tenantId).run();
   }, 300_000);
   const { read: few } = await rowsRead(read);
@@ -126,7 +126,7 @@ it("K01 gauges and counts read what is not well, and not what a deployment has e
     for (const text of [
       `INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
        ${numbers} SELECT substr(hex(?1) || printf('%032d', i), -32), ?1, workflow, message_type, i, i, causation_id, subject, fingerprint, '{}', 'complete', i, i
-       FROM n, instances WHERE id = '${instanceId}'`,
+       FROM n, millrace_instances WHERE id = '${instanceId}'`,
       `INSERT INTO millrace_dead_letters (id, tenant_id, queue, body, reason, attempts, first_at, captured_at, state)
        ${numbers} SELECT ?1 || i, ?1, 'q', '{}', 'exhausted', 1, 1, i, 'skipped' FROM n`,
     ])

@@ -3,7 +3,7 @@ import { retentionPass, rows } from "../../harness.ts";
 import { lettersOfThreeCauses, theOperator } from "./bulk.ts";
 
 const DAY_MS = 86_400_000;
-const TABLES = ["bulk_actions", "bulk_lists", "bulk_items"];
+const TABLES = ["millrace_bulk_actions", "millrace_bulk_lists", "millrace_bulk_items"];
 
 it("a bulk action that ended 90 days ago leaves with its list and its items; a younger one stays whole, and the audit of both", async () => {
   const operator = await theOperator();
@@ -27,7 +27,7 @@ it("a bulk action that ended 90 days ago leaves with its list and its items; a y
   const left = async (id: string) =>
     Promise.all(
       TABLES.map(
-        async (table) => (await rows(`SELECT 1 FROM ${table} WHERE ${table === "bulk_actions" ? "id" : "bulk_id"} = ?1`, id)).length,
+        async (table) => (await rows(`SELECT 1 FROM ${table} WHERE ${table === "millrace_bulk_actions" ? "id" : "bulk_id"} = ?1`, id)).length,
       ),
     );
   expect(await Promise.all(ids.map(left))).toEqual([
