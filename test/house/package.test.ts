@@ -1,7 +1,9 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
+import { checkPackage, createPackageFromTarballData } from "@arethetypeswrong/core";
+import { publint } from "publint";
 import { afterAll, beforeAll, expect, it } from "vitest";
 
 const ROOT = resolve(import.meta.dirname, "../..");
@@ -23,7 +25,8 @@ beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), "millrace-package-"));
   mkdirSync(installed(), { recursive: true });
   execFileSync(process.execPath, [join(PACKAGE, "build/package.ts"), join(installed(), "dist")], { stdio: "pipe" });
-  for (const file of ["package.json", "millrace.js"]) cpSync(join(PACKAGE, file), join(installed(), file));
+  for (const file of ["package.json", "millrace.js", "README.md", "migrations"])
+    cpSync(join(PACKAGE, file), join(installed(), file), { recursive: true });
   files = readdirSync(installed(), { recursive: true, encoding: "utf8" });
   const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8"));
   for (const name of [...Object.keys({ ...dependencies, ...peerDependencies }), "@cloudflare/workers-types"]) {
@@ -47,6 +50,23 @@ it("the package has every file that its entry points and its command name, and n
 it("a Worker that uses the package compiles with the strictest options, and without skipLibCheck", () => {
   cpSync(join(ROOT, "test/docs/own-worker/worker.ts"), join(folder, "worker.ts"));
   writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions: STRICTEST, files: ["worker.ts"] }));
-  const tsc = () => execFileSync(process.execPath, [join(ROOT, "node_modules/typescript/bin/tsc"), "-p", folder], { encoding: "utf8" });
-  expect(tsc()).toBe("");
+  const { stdout } = spawnSync(process.execPath, [join(ROOT, "node_modules/typescript/bin/tsc"), "-p", folder], { encoding: "utf8" });
+  expect(stdout).toBe("");
+});
+
+it("the packed package passes publint and attw, and is at most 600 KiB", async () => {
+  const packed = execFileSync("npm", ["pack", "--ignore-scripts", "--json", "--pack-destination", folder], {
+    cwd: installed(),
+    encoding: "utf8",
+  });
+  const [{ filename, size, unpackedSize, entryCount }] = JSON.parse(packed);
+  process.stdout.write(
+    `The package: ${Math.round(size / 1024)} KiB packed, ${Math.round(unpackedSize / 1024)} KiB, ${entryCount} files.\n`,
+  );
+  expect((await publint({ pkgDir: installed(), strict: true })).messages).toEqual([]);
+  const report = await checkPackage(createPackageFromTarballData(readFileSync(join(folder, filename))));
+  // An ESM package: what `require` and the resolution of Node 10 find is not looked at.
+  const isLookedAt = (problem: object) => !("resolutionKind" in problem && /node10|cjs/.test(String(problem.resolutionKind)));
+  expect("problems" in report ? report.problems.filter(isLookedAt) : "no types").toEqual([]);
+  expect(size).toBeLessThanOrEqual(600 * 1024);
 });
