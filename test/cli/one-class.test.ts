@@ -93,14 +93,23 @@ async function runtimeOf(...workers: object[]): Promise<Runtime> {
   return runtime;
 }
 
-/** The tables, and a token in them. */
-async function prepared(runtime: Runtime, name: string) {
+/** What a later migration may add to every table of the engine. */
+const later = (table: string) => [
+  `ALTER TABLE ${table} ADD COLUMN later TEXT`,
+  `ALTER TABLE ${table} ADD COLUMN later_count INTEGER NOT NULL DEFAULT 0`,
+  `CREATE INDEX ${table}_later ON ${table} (later)`,
+];
+
+/** The tables, and a token in them; with `isLater`, as a later version of the engine may have them. */
+async function prepared(runtime: Runtime, name: string, { isLater = false } = {}) {
   const database = await runtime.getD1Database("DB", name);
   const made = openMigrated();
   const order = ["table", "index", "trigger"].map((type) =>
     made.prepare("SELECT sql FROM sqlite_master WHERE type = ? AND sql > ''").all(type),
   );
-  await database.batch(order.flat().map(({ sql }) => database.prepare(String(sql))));
+  const tables = made.prepare("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'millrace_%'").all();
+  const added = isLater ? tables.flatMap((table) => later(String(table.name))) : [];
+  await database.batch([...order.flat().map(({ sql }) => String(sql)), ...added].map((text) => database.prepare(text)));
   const { text: token } = newToken();
   await database.prepare(insertToken(token).replace(/;\s*$/, "")).run();
   const ask = async (path: string, body?: object) => {
@@ -151,4 +160,30 @@ it("two environments of one account with one catalog take each the messages of t
   expect(await one.workflows()).toEqual([]);
   expect(await one.runs("greet", "Ada")).toMatchObject({ result: { said: "Good morning, Ada." } });
   expect(await other.workflows()).toEqual(["greet"]);
+});
+
+it("an engine runs on the schema of a later version: a chain completes, and a failed one is retried", async () => {
+  const source = program([...GREET])
+    .replace("workflows: [greet]", "workflows: [greet, part]")
+    .replace(
+      "export const { handler",
+      `let failures = 0;
+const part = defineWorkflow({
+  name: "part",
+  input: z.object({ name: z.string() }),
+  key: ({ name }) => name,
+  async run({ input, step }) {
+    const { said } = await step.commit("say it", () => ({ output: { said: input.name } }));
+    if (failures++ === 0) throw new Error("The door is shut.");
+    return { said };
+  },
+});
+export const { handler`,
+    );
+  const { runs, ask } = await prepared(await runtimeOf(bundled(source, configuration("late"))), "late", { isLater: true });
+  expect(await ask("/healthz")).toMatchObject({ ok: true });
+  expect(await runs("greet", "Ada")).toMatchObject({ result: { said: "Good morning, Ada." } });
+  const { id } = await runs("part", "Ada", "errored");
+  expect(await ask(`/v1/instances/${id}/retry`, { reason: "The door is open." })).toMatchObject({ action_id: expect.any(String) });
+  expect(await runs("part", "Ada")).toMatchObject({ id, result: { said: "Ada" } });
 });

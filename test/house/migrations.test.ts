@@ -75,6 +75,48 @@ it("the health check names the first migration that a database lacks, also one t
   expect(notApplied(known, rows())).toBeUndefined();
 });
 
+/** What a migration behind the first may do, so that the code before it and the code after it both run on the same schema. */
+const ADDITIVE = [
+  /^CREATE TABLE /,
+  /^CREATE INDEX /,
+  /^CREATE TRIGGER \w+ AFTER /,
+  /^DROP (?:INDEX|TRIGGER) /,
+  /^ALTER TABLE \w+ ADD COLUMN \w+ (?:TEXT|INTEGER|REAL|BLOB)(?: CHECK \(.*\))?$/,
+  /^ALTER TABLE \w+ ADD COLUMN \w+ (?:TEXT|INTEGER|REAL|BLOB) NOT NULL DEFAULT \S+$/,
+];
+
+/** The statements that code before them, or after them, may not survive. */
+const unsafe = (text: string) =>
+  text
+    .replaceAll(/--.*$/gm, "")
+    .split(/;\s*$/m)
+    .map((statement) => statement.trim().replaceAll(/\s+/g, " "))
+    .filter((statement) => statement !== "" && !ADDITIVE.some((form) => form.test(statement)));
+
+it("every migration behind the first only adds: the code before it runs on, also after a way back", () => {
+  const behind = [...migrations].filter(([name]) => !name.startsWith("0001_"));
+  expect(behind.flatMap(([name, file]) => unsafe(readFileSync(file, "utf8")).map((statement) => `${name}: ${statement}`))).toEqual([]);
+});
+
+it.each([
+  "DROP TABLE millrace_waits",
+  "ALTER TABLE millrace_waits RENAME TO millrace_held",
+  "ALTER TABLE millrace_waits RENAME COLUMN name TO label",
+  "ALTER TABLE millrace_waits DROP COLUMN name",
+  "ALTER TABLE millrace_waits ADD COLUMN label TEXT NOT NULL",
+  "CREATE UNIQUE INDEX millrace_waits_one ON millrace_waits (name)",
+  "CREATE TRIGGER millrace_waits_refuse BEFORE INSERT ON millrace_waits BEGIN SELECT RAISE(ABORT, 'no'); END",
+  "UPDATE millrace_waits SET name = ''",
+])("a migration that breaks running code is found: %s", (statement) => {
+  expect(unsafe(`${statement};\n`)).toEqual([statement]);
+});
+
+it("a migration that only adds is not refused", () => {
+  const adds =
+    "CREATE TABLE a (id TEXT) STRICT;\nALTER TABLE b ADD COLUMN c INTEGER NOT NULL DEFAULT 0; -- Why.\nCREATE INDEX d ON b (c);\n";
+  expect(unsafe(adds)).toEqual([]);
+});
+
 it("every table, index and trigger of the engine begins with millrace_, and none of the app does", () => {
   const names = (folder: string | undefined) =>
     openMigrated(":memory:", folder === undefined ? [] : [folder])
