@@ -47,7 +47,7 @@ function makeDatabase(folder: string, config: string): void {
   if (!bound) throw new Refusal(`${shown(config)} binds no database. It needs one in d1_databases, as DB.`);
   const kept = join(folder, "state", KEPT_IN);
   mkdirSync(kept, { recursive: true });
-  const database = new DatabaseSync(join(kept, `${objectOf(bound.database_id)}.sqlite`));
+  const database = new DatabaseSync(join(kept, `${objectOf(bound.preview_database_id ?? bound.database_id ?? bound.binding)}.sqlite`));
   try {
     applyMigrations(database);
   } finally {

@@ -1,4 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { type ParseError, parse, printParseErrorCode } from "jsonc-parser";
+import { parse as parseToml, TomlError } from "smol-toml";
 import { Refusal } from "../command.ts";
 import { settingsIn } from "../disk.ts";
 import { shown } from "../local/wrangler.ts";
@@ -13,7 +15,7 @@ export interface ConfiguredConsumer {
   dead_letter_queue?: string;
 }
 
-/** What the wiring is held against in `wrangler.jsonc`; everything else in it is passed on as it is. */
+/** The fields of a Worker's configuration that the commands read. All other fields are passed on unchanged. */
 export interface Config {
   main?: string;
   vars?: Record<string, unknown>;
@@ -25,9 +27,18 @@ export interface Config {
     consumers?: ConfiguredConsumer[];
   };
   durable_objects?: { bindings?: { name: string; class_name: string; script_name?: string }[] };
-  d1_databases?: { binding: string; database_id: string }[];
+  d1_databases?: {
+    binding: string;
+    database_name?: string;
+    database_id?: string;
+    preview_database_id?: string;
+    migrations_dir?: string;
+    migrations_pattern?: string;
+    migrations_table?: string;
+  }[];
   services?: { binding: string; service: string; entrypoint?: string }[];
   migrations?: { new_sqlite_classes?: string[] }[];
+  env?: Record<string, Config>;
   name?: string;
   [other: string]: unknown;
 }
@@ -36,10 +47,10 @@ export interface Config {
 const WRITTEN_WITHIN_MS = 2000;
 const READ_EVERY_MS = 100;
 
-/** A file that ends before its JSON does. */
+/** A file that ends before its text is complete. */
 class CutShort extends Refusal {}
 
-/** As `readConfig`, of a file that somebody may just be writing. */
+/** As `readConfig`, of a file that an editor may be writing. */
 export async function readSavedConfig(file: string, withinMs = WRITTEN_WITHIN_MS): Promise<Config> {
   for (const until = Date.now() + withinMs; ; await sleep(READ_EVERY_MS)) {
     try {
@@ -50,25 +61,42 @@ export async function readSavedConfig(file: string, withinMs = WRITTEN_WITHIN_MS
   }
 }
 
-/** Reads a configuration with comments. Errors: a `Refusal` that says in which line it is no JSON. */
+/** The language of a configuration, by its name. */
+export const formatOf = (file: string) => (file.endsWith(".toml") ? "toml" : "jsonc");
+
+/** Reads a configuration in JSON with comments, or in TOML. Errors: a `Refusal` with the line of the first mistake. */
 export function readConfig(file: string): Config {
   const text = settingsIn(file);
-  try {
-    return JSON.parse(withoutComments(text)) as Config;
-  } catch (error) {
-    const why = error instanceof Error ? error.message.replace(/ \(line \d+ column \d+\)$/, "") : String(error);
-    const place = /position (\d+)/.exec(why)?.[1];
-    const line = place === undefined ? text.split("\n").length : text.slice(0, Number(place)).split("\n").length;
-    const Kind = place === undefined || Number(place) >= text.trimEnd().length ? CutShort : Refusal;
-    throw new Kind(
-      `${shown(file)}:${line} is not JSON: ${why.replace(/ in JSON at position \d+.*/s, "")}. Look there, or at the line before.`,
-    );
+  const wrong = (what: string, line: number, isCut: boolean) =>
+    new (isCut ? CutShort : Refusal)(`${shown(file)}:${line} is not ${what} Look there, or at the line before.`);
+  const lines = text.trimEnd().split("\n").length;
+  if (formatOf(file) === "toml") {
+    if (text.trim() === "") throw wrong("TOML: it is empty.", 1, true);
+    try {
+      return parseToml(text) as Config;
+    } catch (error) {
+      if (!(error instanceof TomlError)) throw error;
+      const [says = ""] = error.message.replace("Invalid TOML document: ", "").split("\n");
+      throw wrong(`TOML: ${says}.`, error.line, error.line >= lines);
+    }
   }
+  const errors: ParseError[] = [];
+  const config: Config = parse(text, errors, { allowTrailingComma: true });
+  const [first] = errors;
+  if (first === undefined) return config;
+  const says = printParseErrorCode(first.error).replaceAll(/(?<=.)[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+  const isCut = says.startsWith("Unexpected end") || first.offset >= text.trimEnd().length;
+  throw wrong(`JSON: ${says}.`, text.slice(0, first.offset).split("\n").length, isCut);
 }
 
-/** Comments and commas before a closing bracket become spaces, so that every place in the text stays where it was. */
-function withoutComments(text: string): string {
-  const blank = (found: string) => (found.startsWith('"') ? found : found.replace(/[^\n]/g, " "));
-  const plain = text.replace(/"(?:\\.|[^"\\\n])*"|\/\/[^\n]*|\/\*[\s\S]*?\*\//g, blank);
-  return plain.replace(/"(?:\\.|[^"\\\n])*"|,(?=\s*[}\]])/g, blank);
+/** Fields that an environment does not inherit from the top level. */
+const NOT_INHERITED = ["vars", "define", "durable_objects", "workflows", "queues", "d1_databases", "r2_buckets", "services", "secrets"];
+
+/** A configuration as an environment has it; undefined where there is no such environment. */
+export function configOf(config: Config, env: string | undefined): Config | undefined {
+  if (env === undefined) return config;
+  const own = config.env?.[env];
+  if (own === undefined) return undefined;
+  const shared = Object.fromEntries(Object.entries(config).filter(([key]) => key !== "env" && !NOT_INHERITED.includes(key)));
+  return { ...shared, name: `${config.name}-${env}`, ...own };
 }

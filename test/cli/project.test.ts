@@ -1,0 +1,69 @@
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { expect, it } from "vitest";
+import { findProject } from "../../packages/millrace/cli/project.ts";
+import { readConfig } from "../../packages/millrace/cli/wiring/config.ts";
+import { emptyFolder } from "./folder.ts";
+
+function folderWith(files: Record<string, string>): string {
+  const root = emptyFolder();
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(root, name)), { recursive: true });
+    writeFileSync(join(root, name), text);
+  }
+  return root;
+}
+
+const D1 = { binding: "DB", database_name: "shop" };
+
+it("a project is found from a folder below it, with its name and its first source file", () => {
+  const root = folderWith({ "wrangler.jsonc": '{ "name": "shop", "main": "./src/index.ts", }', "src/routes/index.ts": "" });
+  const project = findProject({ from: join(root, "src/routes") });
+  expect(project).toMatchObject({ root, config: join(root, "wrangler.jsonc"), format: "jsonc", name: "shop", main: "src/index.ts" });
+  expect(project.stateFolder).toBe(join(root, ".millrace"));
+});
+
+it("an environment of a wrangler.toml has its own database and inherits the first source file", () => {
+  const toml = `name = "shop"\nmain = "worker.ts"\n[[d1_databases]]\nbinding = "DB"\nmigrations_dir = "a"\n
+[[env.staging.d1_databases]]\nbinding = "DB"\nmigrations_dir = "b"\n`;
+  const root = folderWith({ "wrangler.toml": toml, "a/0001_a.sql": "", "b/0001_b.sql": "" });
+  const staging = findProject({ from: root, env: "staging" });
+  expect(staging).toMatchObject({ format: "toml", name: "shop-staging", main: "worker.ts", env: "staging" });
+  expect(staging.migrations.files().map(({ name }) => name)).toEqual(["0001_b.sql"]);
+  expect(() => findProject({ from: root, env: "live" })).toThrow('has no environment "live"');
+});
+
+it("migrations have wrangler's names and order, and those of a linked package are among them", () => {
+  const database = { ...D1, migrations_dir: ".", migrations_pattern: "./{migrations,node_modules/millrace/migrations}/*.sql" };
+  const root = folderWith({
+    "wrangler.jsonc": JSON.stringify({ name: "shop", d1_databases: [database] }),
+    "migrations/0002_b.sql": "",
+    "migrations/0010_c.sql": "",
+    "migrations/0001_a.sql": "",
+    "migrations/notes.md": "",
+    "package/migrations/0001_millrace.sql": "",
+  });
+  mkdirSync(join(root, "node_modules"));
+  symlinkSync(join(root, "package"), join(root, "node_modules/millrace"), "dir");
+  const project = findProject({ from: root });
+  expect(project.migrations.files().map(({ name }) => name)).toEqual([
+    "migrations/0001_a.sql",
+    "migrations/0002_b.sql",
+    "migrations/0010_c.sql",
+    "node_modules/millrace/migrations/0001_millrace.sql",
+  ]);
+  expect(project.migrations.folders).toEqual([join(root, "migrations"), join(root, "node_modules/millrace/migrations")]);
+});
+
+it("without a configuration, without wrangler and with a missing --config, the error says what to do", () => {
+  const root = emptyFolder();
+  expect(() => findProject({ from: root })).toThrow("npx millrace init");
+  expect(() => findProject({ config: join(root, "x.jsonc") })).toThrow("There is no file");
+  const project = findProject({ from: folderWith({ "wrangler.json": "{}" }) });
+  expect(() => project.wrangler).toThrow("npm install --save-dev wrangler");
+});
+
+it("a mistake in a wrangler.toml is reported with its line", () => {
+  const root = folderWith({ "wrangler.toml": 'name = "shop"\nmain = \nd = 1\n' });
+  expect(() => readConfig(join(root, "wrangler.toml"))).toThrow(/wrangler\.toml:2 is not TOML: /);
+});
