@@ -15,12 +15,13 @@ function run(args: readonly string[], env: Record<string, string> = {}) {
 }
 
 it.each([
-  [["start", "--help"], "Usage: npm start -- [--port 8787]"],
-  [["start", "-h", "--port", "1"], "Usage: npm start -- [--port 8787]"],
+  [["dev", "--help"], "Usage: npx millrace dev [--port 8787]"],
+  [["dev", "-h", "--port", "1"], "Usage: npx millrace dev [--port 8787]"],
   [["demo", "--help"], "Usage: npm run demo -- [name] [--port <number>] [--exit]"],
   [["demo", "crm", "--help"], "npm run demo -- publish"],
   [["cost", "--help"], "Usage: npm run cost -- [--url http://localhost:8787]"],
-  [["--help"], "npm run demo -- --help"],
+  [["--help"], "dev           run the Worker on this machine"],
+  [["--version"], "0.1.0"],
   [["instances", "retry", "--help"], "Usage: npx millrace instances retry ID [options]."],
 ])("%s starts nothing, and says how it is used", (args, said) => {
   const { status, stdout, stderr } = run(args);
@@ -30,13 +31,13 @@ it.each([
 });
 
 it.each([
-  [["start", "9155"], 'npm start takes no "9155". For a port of your choice: npm start -- --port 9155'],
-  [["start", "--prot", "9155"], 'There is no option "--prot". Usage: npm start'],
+  [["dev", "9155"], 'dev has no "9155". To choose a port: npx millrace dev --port 9155'],
+  [["dev", "--prot", "9155"], 'There is no option "--prot". Usage: npx millrace dev'],
   [["demo", "9155"], "“9155” is no demo. For a port of your choice: npm run demo -- --port 9155"],
   [["demo", "crm", "batch"], "One demo at a time: “batch” stands behind “crm”."],
   [["cost", "--month", "3"], "Unknown option '--month'. Usage: npm run cost"],
   [["cost", "--runs", "many"], '--runs must be a whole number from 1; got "many".'],
-  [["strat"], 'There is no command "strat". Commands: start, demo'],
+  [["strat"], 'There is no command "strat". Commands: init, dev, migrate'],
   [["instnces", "list"], "Did you mean instances?"],
 ])("%s starts nothing, and is answered with what would", (args, said) => {
   const { status, stderr } = run(args);
@@ -45,14 +46,14 @@ it.each([
 });
 
 it("a port that npm took for itself, as in `npm start --port 9155`, is not lost in silence", () => {
-  const { status, stderr } = run(["start"], { npm_config_port: "9155" });
-  expect(stderr).toContain("npm kept --port for itself. Write two dashes before it: npm start -- --port 9155");
+  const { status, stderr } = run(["dev"], { npm_config_port: "9155" });
+  expect(stderr).toContain("npm took the option --port. Use: npx millrace dev --port 9155");
   expect(status).toBe(2);
 });
 
 it("a port that no browser opens is refused", () => {
-  const { status, stderr } = run(["start", "--port", "22"]);
-  expect(stderr).toContain("No browser opens port 22: it belongs to another protocol. Choose another: npm start -- --port 8787");
+  const { status, stderr } = run(["dev", "--port", "22"]);
+  expect(stderr).toContain("No browser opens port 22: it belongs to another protocol. Choose another: npx millrace dev --port 8787");
   expect(status).toBe(1);
 });
 
@@ -76,15 +77,16 @@ it("every script that takes options is tried here", () => {
 it.each(scripts)("npm run %s -- --help says what it takes, and does nothing", (name, line) => {
   const { status, stdout, stderr } = script(line, "--help");
   expect(stderr).toBe("");
-  expect(stdout).toMatch(/^Usage: npm /);
-  expect(stdout).toContain(["start", "test"].includes(name) ? `npm ${name} -- ` : `npm run ${name} -- `);
+  expect(stdout).toMatch(/^Usage: np[mx] /);
+  const own: Record<string, string> = { start: "npx millrace dev ", token: "npx millrace token ", test: "npm test -- " };
+  expect(stdout).toContain(own[name] ?? `npm run ${name} -- `);
   expect(status).toBe(0);
 });
 
 it.each(scripts)("npm run %s with an option that it does not have is answered with those it has", (_, line) => {
   const { status, stdout, stderr } = script(line, "--no-such-thing");
   expect(stdout).toBe("");
-  expect(stderr).toMatch(/--no-such-thing['"].*[\n ]Usage: npm /);
+  expect(stderr).toMatch(/--no-such-thing['"].*[\n ]Usage: np[mx] /);
   expect(stderr).not.toMatch(/^ +at /m);
   expect(status).toBe(2);
 });
@@ -101,6 +103,6 @@ it.each([
   const line = scripts.find(([one]) => one === name)?.[1] ?? "";
   const { status, stderr } = script(line, ...(name === "token" ? ["--tenant", "acme", "--actor", "ada"] : []), option, value);
   expect(stderr).toContain(said);
-  expect(stderr).toContain("Usage: npm ");
+  expect(stderr).toMatch(/Usage: np[mx] /);
   expect(status).toBe(2);
 });

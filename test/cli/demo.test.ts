@@ -30,7 +30,7 @@ it("the demo shows the brand's decisions, the kill, the refused page, the retry 
   expect(out).toMatch(/moka pot +reused/);
   expect(out).toContain("✓ Every effect happened once");
   // `npm start` suggests a command and says where its page will be.
-  const promised = /FIRST_PAGE = "(.+)"/.exec(readFileSync(join(ROOT, "packages/millrace/cli/start.ts"), "utf8"))?.[1];
+  const promised = /\{url\}(\/pages\S+)/.exec(readFileSync(join(ROOT, "package.json"), "utf8"))?.[1];
   expect(out).toContain(`${promised}  Cold brew: what to know before you start`);
 });
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { expect, it } from "vitest";
 import { settingsIn } from "../../packages/millrace/cli/disk.ts";
-import { ensureDevVars, servesPages } from "../../packages/millrace/cli/local/dev-vars.ts";
+import { ensureDevVars } from "../../packages/millrace/cli/local/dev-vars.ts";
 import { emptyFolder } from "./folder.ts";
 
 it("a new file gets a random key that only its owner reads", () => {
@@ -32,19 +32,4 @@ it("a file without a key is left alone too, and a line is offered", () => {
   writeFileSync(file, "MILLRACE_KEY=\nSEARCH_TOKEN=mine\n");
   expect(() => ensureDevVars(file)).toThrow(/sets no MILLRACE_KEY.* Add this line to it: MILLRACE_KEY=[\w-]{43}$/);
   expect(readFileSync(file, "utf8")).toBe("MILLRACE_KEY=\nSEARCH_TOKEN=mine\n");
-});
-
-it.each([
-  ["MILLRACE_KEY=mine\n", "{}", true],
-  ["PAGES_URL=\n", '{ "vars": {} }', true],
-  ["PAGES_URL=embedded:\n", "{}", true],
-  ["PAGES_PROVIDER=wordpress\nPAGES_URL=https://blog.example.com\n", "{}", false],
-  ["", '{ "vars": { "PAGES_URL": "https://pages.example.com" } }', false],
-  ["PAGES_URL=\n", '{ "vars": { "PAGES_URL": "https://pages.example.com" } }', true],
-])("with the settings %j and the configuration %s, the engine serves the pages itself: %s", (settings, configuration, serves) => {
-  const folder = emptyFolder();
-  const [secrets, config] = [join(folder, ".dev.vars"), join(folder, "wrangler.jsonc")];
-  writeFileSync(secrets, settings);
-  writeFileSync(config, configuration);
-  expect(servesPages(secrets, config)).toBe(serves);
 });

@@ -9,6 +9,7 @@ import { freePort } from "../../packages/millrace/cli/local/ports.ts";
 import { groupOf } from "../../packages/millrace/cli/local/processes.ts";
 import { localToken } from "../../packages/millrace/cli/local/token.ts";
 import { ROOT, WRANGLER, wranglerEnv } from "../../packages/millrace/cli/local/wrangler.ts";
+import { checkout } from "../../packages/millrace/cli/project.ts";
 import { emptyFolder } from "./folder.ts";
 
 async function start(folder: string, port: number): Promise<Engine> {
@@ -59,10 +60,10 @@ it("a new database is one that wrangler goes on from: it has every migration and
       encoding: "utf8",
     });
   const token = localToken(join(folder, "token"));
-  await prepareDatabase(folder, config, token);
+  await prepareDatabase(folder, checkout(), token);
   expect(d1("migrations", "list", "DB")).toContain("No migrations to apply");
-  // Prepared again, in wrangler's own way: it changes nothing.
-  await prepareDatabase(folder, config, token);
+  // The second time changes nothing.
+  await prepareDatabase(folder, checkout(), token);
   const kept = () =>
     useDatabase(join(folder, "state"), (database) =>
       database
@@ -76,7 +77,7 @@ it("a new database is one that wrangler goes on from: it has every migration and
   // The token's file is kept and its row is gone: it is stored again.
   rmSync(join(folder, "state"), { recursive: true });
   expect(localToken(join(folder, "token"))).toBe(token);
-  await prepareDatabase(folder, config, token);
+  await prepareDatabase(folder, checkout(), token);
   expect(kept()).toEqual(whole);
 });
 

@@ -19,13 +19,13 @@ it("a second start on the same folder is told who holds it", async () => {
 
 it("a link is made by the engine that runs on a folder, or on one in it, as a demo's is; where none runs, it says what would run one", async () => {
   const folder = emptyFolder();
-  expect(() => runningIn(folder)).toThrow("No engine runs here: npm start");
+  expect(() => runningIn(folder)).toThrow("No engine runs here. Start one with npx millrace dev");
   const demo = join(folder, "demo-console");
   mkdirSync(demo);
   const lock = await lockFolder(demo, "http://localhost:9000");
   expect(runningIn(folder)).toEqual([{ folder: demo, url: "http://localhost:9000" }]);
   lock.release();
-  expect(() => runningIn(folder)).toThrow("No engine runs here: npm start");
+  expect(() => runningIn(folder)).toThrow("No engine runs here. Start one with npx millrace dev");
 });
 
 it("a lock whose holder died is taken over, even if its process id lives on under another program", async () => {

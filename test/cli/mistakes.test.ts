@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
+import { checkout } from "../../packages/millrace/cli/project.ts";
 import type { Config } from "../../packages/millrace/cli/wiring/config.ts";
 import type { Known, KnownMessage, KnownWorkflow } from "../../packages/millrace/cli/wiring/known.ts";
 import { mistakesIn } from "../../packages/millrace/cli/wiring/mistakes.ts";
@@ -92,7 +93,7 @@ it("a lane needs no queue, but the object that all lanes wait in", () => {
 it("what this checkout deploys is wired, as far as anybody can see", async () => {
   const secrets = join(emptyFolder(), "secrets");
   writeFileSync(secrets, "MILLRACE_KEY=test\n");
-  const wiring = new Wiring({ folder: join(ROOT, ".millrace/wired"), config: join(ROOT, "wrangler.jsonc"), secrets, set: ["PUBLIC_URL"] });
+  const wiring = new Wiring({ folder: join(ROOT, ".millrace/wired"), project: checkout(), secrets, set: ["PUBLIC_URL"] });
   expect((await wiring.look()).mistakes).toEqual([]);
 });
 

@@ -50,7 +50,7 @@ export class Terminal {
 
   constructor(folder: string, port: number) {
     this.#folder = folder;
-    this.#child = spawn(process.execPath, ["packages/millrace/cli/launch.js", "start", "--port", String(port)], { cwd: folder });
+    this.#child = spawn(process.execPath, ["packages/millrace/cli/launch.js", "dev", "--port", String(port)], { cwd: folder });
     this.#child.stdout?.on("data", (chunk) => {
       this.#said += chunk;
     });

@@ -46,7 +46,7 @@ it("says what to do where no engine answers, or something else does, or there is
   expect(none).toMatchObject({
     code: 4,
     out: "",
-    err: expect.stringContaining(`http://localhost:${port} gave no answer to GET /v1/instances. Start an engine with npm start`),
+    err: expect.stringContaining(`http://localhost:${port} gave no answer to GET /v1/instances. Start an engine with npx millrace dev`),
   });
   expect(stranger).toMatchObject({
     code: 4,

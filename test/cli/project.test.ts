@@ -1,4 +1,4 @@
-import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, it } from "vitest";
 import { findProject } from "../../packages/millrace/cli/project.ts";
@@ -29,30 +29,35 @@ it("an environment of a wrangler.toml has its own database and inherits the firs
   const root = folderWith({ "wrangler.toml": toml, "a/0001_a.sql": "", "b/0001_b.sql": "" });
   const staging = findProject({ from: root, env: "staging" });
   expect(staging).toMatchObject({ format: "toml", name: "shop-staging", main: "worker.ts", env: "staging" });
-  expect(staging.migrations.files().map(({ name }) => name)).toEqual(["0001_b.sql"]);
+  expect(staging.migrations.files().map(({ name }) => name)).toEqual(["0001_millrace.sql", "0001_b.sql"]);
   expect(() => findProject({ from: root, env: "live" })).toThrow('has no environment "live"');
 });
 
-it("migrations have wrangler's names and order, and those of a linked package are among them", () => {
-  const database = { ...D1, migrations_dir: ".", migrations_pattern: "./{migrations,node_modules/millrace/migrations}/*.sql" };
+it("migrations have wrangler's names and order, after those of the engine, which have a table of their own", () => {
   const root = folderWith({
-    "wrangler.jsonc": JSON.stringify({ name: "shop", d1_databases: [database] }),
+    "wrangler.jsonc": JSON.stringify({ name: "shop", d1_databases: [{ ...D1, migrations_table: "applied" }] }),
     "migrations/0002_b.sql": "",
     "migrations/0010_c.sql": "",
     "migrations/0001_a.sql": "",
     "migrations/notes.md": "",
-    "package/migrations/0001_millrace.sql": "",
   });
-  mkdirSync(join(root, "node_modules"));
-  symlinkSync(join(root, "package"), join(root, "node_modules/millrace"), "dir");
-  const project = findProject({ from: root });
-  expect(project.migrations.files().map(({ name }) => name)).toEqual([
-    "migrations/0001_a.sql",
-    "migrations/0002_b.sql",
-    "migrations/0010_c.sql",
-    "node_modules/millrace/migrations/0001_millrace.sql",
+  const { migrations } = findProject({ from: root });
+  expect(migrations.files().map(({ name, table }) => [table, name])).toEqual([
+    ["millrace_migrations", "0001_millrace.sql"],
+    ["applied", "0001_a.sql"],
+    ["applied", "0002_b.sql"],
+    ["applied", "0010_c.sql"],
   ]);
-  expect(project.migrations.folders).toEqual([join(root, "migrations"), join(root, "node_modules/millrace/migrations")]);
+  expect(migrations.folders[0]).toBe(join(root, "migrations"));
+});
+
+it("migrations of nested folders are found by migrations_pattern", () => {
+  const database = { ...D1, migrations_dir: "db", migrations_pattern: "./db/{a,b}/*.sql" };
+  const root = folderWith({ "wrangler.jsonc": JSON.stringify({ d1_databases: [database] }), "db/b/0001_x.sql": "", "db/a/0002_y.sql": "" });
+  const { migrations } = findProject({ from: root });
+  const own = migrations.files().filter(({ table }) => table === "d1_migrations");
+  expect(own.map(({ name }) => name)).toEqual(["a/0002_y.sql", "b/0001_x.sql"]);
+  expect(migrations.folders.slice(0, 2)).toEqual([join(root, "db/a"), join(root, "db/b")]);
 });
 
 it("without a configuration, without wrangler and with a missing --config, the error says what to do", () => {

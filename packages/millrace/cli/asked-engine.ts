@@ -1,12 +1,12 @@
 import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { ApiRefusal } from "./api-client.ts";
 import { Misuse, Refusal } from "./command.ts";
 import { enginesIn } from "./local/folder-lock.ts";
-import { ROOT, shown } from "./local/wrangler.ts";
+import { shown } from "./local/wrangler.ts";
+import { nearestConfig } from "./project.ts";
 import { oneLine } from "./terminal.ts";
 
-const FOLDER = join(ROOT, ".millrace");
 export const LOCAL = "http://localhost:8787";
 
 /** The engine that a command asks, and who asks it. */
@@ -29,20 +29,23 @@ export class NotReached extends Refusal {
  */
 export function askedEngine(given: string | undefined): AskedEngine {
   const named = given ?? (process.env.MILLRACE_URL?.trim() || undefined);
-  const url = (named ?? enginesIn(FOLDER)[0]?.url ?? LOCAL).replace(/\/+$/, "");
+  const url = (named ?? enginesIn(stateFolder())[0]?.url ?? LOCAL).replace(/\/+$/, "");
   assertAddress(url, given === undefined ? "MILLRACE_URL" : "--url");
   const ofCaller = process.env.MILLRACE_TOKEN?.trim();
   if (ofCaller) return { url, token: sendable(ofCaller, "MILLRACE_TOKEN"), tokenFrom: "MILLRACE_TOKEN" };
   const { hostname, port } = new URL(url);
-  if (!isLoopback(hostname)) throw new NotReached(`Set MILLRACE_TOKEN to a token of ${hostname}: npm run token makes them.`);
-  const running = enginesIn(FOLDER).find((one) => new URL(one.url).port === port);
+  if (!isLoopback(hostname)) throw new NotReached(`Set MILLRACE_TOKEN to a token of ${hostname}: npx millrace token makes them.`);
+  const running = enginesIn(stateFolder()).find((one) => new URL(one.url).port === port);
   if (named !== undefined && url !== LOCAL && !running)
     throw new NotReached(`There is no token for ${url}, where no engine of this checkout runs: set MILLRACE_TOKEN to one of its own.`);
-  const file = join(running?.folder ?? FOLDER, "token");
+  const file = join(running?.folder ?? stateFolder(), "token");
   if (!existsSync(file))
-    throw new NotReached("There is no local engine yet: npm start makes one. For another one: --url, with MILLRACE_TOKEN.");
+    throw new NotReached("There is no local engine yet: start one with npx millrace dev. For another engine: --url, with MILLRACE_TOKEN.");
   return { url, token: sendable(readFileSync(file, "utf8").trim(), shown(file)), tokenFrom: file };
 }
+
+/** The state of the local engine of the current folder's project. */
+const stateFolder = () => join(dirname(nearestConfig(process.cwd()) ?? join(process.cwd(), "wrangler.jsonc")), ".millrace");
 
 /** Errors: a `Misuse`, which tells no password. */
 function assertAddress(url: string, from: string): void {
@@ -65,7 +68,7 @@ export function orNotReached({ url }: AskedEngine, error: unknown): unknown {
     return new NotReached(`What answers at ${url} is no engine of Millrace: it said ${error.status}. Is the address right?`);
   const { hostname } = new URL(url);
   const start = isLoopback(hostname)
-    ? "Start an engine with npm start, or say where it is: --url http://localhost:<port>."
+    ? "Start an engine with npx millrace dev, or pass its address: --url http://localhost:<port>."
     : "Is the address right?";
   return new NotReached(`${error.message} ${start}`);
 }

@@ -46,6 +46,15 @@ export function besideOptions(args: readonly string[], { text, values, flags = [
   return beside;
 }
 
+/** The value of an option: `--env live` or `--env=live`. Errors: a `Misuse` where the value is missing. */
+export function optionIn(args: readonly string[], name: string): string | undefined {
+  const at = args.findIndex((arg) => arg === name || arg.startsWith(`${name}=`));
+  if (at < 0) return undefined;
+  const value = args[at]?.includes("=") ? args[at]?.slice(name.length + 1) : args[at + 1];
+  if (value === undefined || value === "" || value.startsWith("-")) throw new Misuse(`${name} needs a value, such as: ${name} …`);
+  return value;
+}
+
 /** Shells report a process ended by Ctrl-C so. */
 const INTERRUPTED = 130;
 /** Whoever read our words has gone, as in `npm run demo | head`: they were enough. */

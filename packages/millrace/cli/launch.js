@@ -1,40 +1,51 @@
 #!/usr/bin/env node
 // The door of every command. Plain JavaScript, so that a Node too old to read TypeScript says so in a sentence.
+import { existsSync, readFileSync } from "node:fs";
 import * as module from "node:module";
+import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { nodeRefusal } from "./node-version.js";
 
-// What Node has compiled is kept, ours and wrangler's: the next start is a second sooner.
-process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL("../../node_modules/.cache/node", import.meta.url));
+// The package's folder: above `cli` in the repository, above `dist/cli` where it is installed.
+const ABOVE = fileURLToPath(new URL("..", import.meta.url));
+const PACKAGE = existsSync(join(ABOVE, "package.json")) ? ABOVE : join(ABOVE, "..");
+// Node keeps the compiled code of the command and of wrangler: the next start is a second faster.
+const packages = PACKAGE === ABOVE ? join(PACKAGE, "../../node_modules") : join(PACKAGE, "..");
+process.env.NODE_COMPILE_CACHE ??= join(packages, ".cache/node");
 module.enableCompileCache?.(process.env.NODE_COMPILE_CACHE);
 
-const COMMANDS = ["start", "demo", "token", "cost", "build"];
-/** What operate.ts is asked about. */
+const COMMANDS = ["init", "dev", "migrate", "doctor", "deploy", "token", "cost", ...(PACKAGE === ABOVE ? ["demo", "build"] : [])];
+/** The nouns of operate.ts. */
 const NOUNS = ["enqueue", "instances", "effects", "approvals", "dead-letters", "queues", "search"];
 
-const HELP = `Commands:
-  npm start -- --help      the engine on this machine, until Ctrl-C
-  npm run demo -- --help   one system at work, on an engine of its own
-  npm run token -- --help  tokens: make, list, revoke
-  npm run cost -- --help   what workflows cost, here or deployed
-  npm test -- --help       types, lint, dead code and all tests
+const HELP = `Usage: npx millrace COMMAND. Each command has --help.
 
-What runs, here or deployed, is operated by
-  npx millrace enqueue --help        ask for work, and wait for it
-  npx millrace instances --help      list, show, tail, retry, cancel, undo, pause, resume, restart, skip, close
-  npx millrace effects --help        what is in doubt: confirm, reject, retry
-  npx millrace approvals --help      questions to people: approve, reject
-  npx millrace dead-letters --help   list, show, replay, skip, escalate
-  npx millrace queues --help         how every queue does
-  npx millrace search --help         anything by an id, a key or a subject
+In the folder of a Worker:
+  init          add the engine to a Worker, or make a new Worker
+  dev           run the Worker on this machine: database, console, checks at each save
+  migrate       apply the migrations, here or with --remote
+  doctor        check bindings, migrations, secrets, queues and limits, here or with --remote
+  deploy        provision, migrate and deploy the Worker
+  token         make, list and revoke tokens; link signs a browser in to the console
+  cost          show the cost of each workflow
 
-And as long as you like, each with --help: npm run chaos, e2e:real, bench, bench:budgets`;
+Operate a local or deployed engine:
+  enqueue       send a command, and wait for its run
+  instances     list, show, tail, retry, cancel, undo, pause, resume, restart, skip, close
+  effects       unknown outcomes: list, confirm, reject, retry
+  approvals     questions to operators: list, approve, reject
+  dead-letters  list, show, replay, skip, escalate
+  queues        show the backlog, rates and failures of each queue
+  search        find by an id, a key or a subject
+
+  --version     show the version`;
 
 const [name = "--help"] = process.argv.slice(2);
 const isKnown = [...COMMANDS, ...NOUNS].includes(name);
+const isVersion = name === "--version" || name === "-v";
 const isHelp = name === "--help" || name === "-h";
-const refusal = nodeRefusal(process.versions.node) ?? (isKnown || isHelp ? undefined : await unknown(name));
+const refusal = nodeRefusal(process.versions.node) ?? (isKnown || isHelp || isVersion ? undefined : await unknown(name));
 
 if (refusal !== undefined) {
   console.error(refusal);
@@ -44,14 +55,21 @@ if (refusal !== undefined) {
 } else if (COMMANDS.includes(name)) {
   process.argv.splice(2, 1);
   await import(`./${name}.ts`);
+} else if (isVersion) {
+  console.log(versionOf(PACKAGE));
 } else {
   console.log(HELP);
+}
+
+/** @param {string} folder */
+function versionOf(folder) {
+  return JSON.parse(readFileSync(join(folder, "package.json"), "utf8")).version;
 }
 
 /** @param {string} name */
 async function unknown(name) {
   const { nearest } = await import("../src/contract/nearest.ts");
-  const all = [...COMMANDS, ...NOUNS];
+  const all = [...COMMANDS.filter((one) => one !== "build" && one !== "demo"), ...NOUNS];
   const guess = nearest(name, all);
   return `There is no command "${name}". Commands: ${all.join(", ")}.${guess === undefined ? "" : ` Did you mean ${guess}?`}`;
 }

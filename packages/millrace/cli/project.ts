@@ -2,7 +2,8 @@ import { existsSync, globSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, posix, resolve } from "node:path";
 import { Refusal } from "./command.ts";
-import { shown } from "./local/wrangler.ts";
+import { packageFolder } from "./local/doors.ts";
+import { ROOT, shown } from "./local/wrangler.ts";
 import { type Config, configOf, formatOf, readConfig } from "./wiring/config.ts";
 
 /** The binding of the engine's database. */
@@ -37,13 +38,15 @@ export interface Project {
 
 export interface Migrations {
   readonly folders: readonly string[];
-  /** Each with its file, and with the name that wrangler records in `d1_migrations`. */
+  /** Those of the engine, then those of the project, each under the name that wrangler records. */
   files(): Migration[];
 }
 
 export interface Migration {
   readonly name: string;
   readonly file: string;
+  /** The table that records it as applied. */
+  readonly table: string;
 }
 
 /** What a command's options say of the project. */
@@ -74,6 +77,9 @@ export function findProject({ config, env, from = process.cwd() }: ProjectOption
   );
 }
 
+/** The app of this checkout. */
+export const checkout = () => projectAt(join(ROOT, "wrangler.jsonc"));
+
 /** The project of a configuration. Errors: a `Refusal`. */
 export function projectAt(config: string, env?: string): Project {
   const root = dirname(config);
@@ -91,6 +97,9 @@ export function projectAt(config: string, env?: string): Project {
   };
 }
 
+/** The folder of a project's own sources: that of its first source file. */
+export const sourcesOf = ({ root, main }: Pick<Project, "root" | "main">) => join(root, posix.dirname(main));
+
 /** The first source file that a configuration names, as a path below its folder. */
 export function mainOf({ main = "src/index.ts" }: Config): string {
   return posix.normalize(main.replaceAll("\\", "/"));
@@ -106,23 +115,28 @@ export function wranglerOf(root: string): string {
   }
 }
 
-/**
- * Finds the migrations of the binding `DB` as wrangler does, and also in folders that are links: pnpm and npm workspaces link a package
- * into `node_modules`, and wrangler does not look into links.
- */
+/** The migrations of the engine have a table of their own, so that those of a project keep their names and their folder. */
+const OF_ENGINE = { folder: join(packageFolder(), "migrations"), table: "millrace_migrations" };
+
+/** Finds the migrations of the engine, and those of the binding `DB` as wrangler does. */
 function migrationsOf(root: string, { d1_databases = [] }: Config): Migrations {
   const bound = d1_databases.find(({ binding }) => binding === DATABASE);
   const dir = posix.normalize(bound?.migrations_dir ?? DEFAULT_MIGRATIONS).replace(/\/$/, "");
   const pattern = posix.normalize(bound?.migrations_pattern ?? `${dir}/*.sql`);
+  const table = bound?.migrations_table ?? "d1_migrations";
   const folders = [...new Set(choicesOf(pattern).map((one) => posix.dirname(one).replace(/\/?\*.*$/, "") || "."))].map((one) =>
     join(root, one),
   );
   return {
-    folders,
+    folders: [...folders, OF_ENGINE.folder],
     files: () => {
+      const { folder, table: own } = OF_ENGINE;
+      const ofEngine = globSync("*.sql", { cwd: folder })
+        .toSorted()
+        .map((name) => ({ name, file: join(folder, name), table: own }));
       const files = globSync(pattern, { cwd: root }).map((file) => file.replaceAll("\\", "/"));
-      const named = files.map((file) => ({ name: posix.relative(dir, file), file: join(root, file) }));
-      return named.sort((one, other) => comparePaths(one.name.split("/"), other.name.split("/")));
+      const named = files.map((file) => ({ name: posix.relative(dir, file), file: join(root, file), table }));
+      return [...ofEngine, ...named.sort((one, other) => comparePaths(one.name.split("/"), other.name.split("/")))];
     },
   };
 }

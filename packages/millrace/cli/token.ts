@@ -1,24 +1,22 @@
 import { existsSync } from "node:fs";
 import { userInfo } from "node:os";
 import { join } from "node:path";
+import type { DatabaseSync } from "node:sqlite";
 import { type Call, Refusal, runCommand } from "./command.ts";
 import { useDatabase } from "./local/database.ts";
 import { runningIn } from "./local/folder-lock.ts";
 import { signInLink } from "./local/sign-in-link.ts";
 import { localToken } from "./local/token.ts";
-import { ROOT, requireInstalled, runWrangler, shown } from "./local/wrangler.ts";
+import { runWrangler, shown } from "./local/wrangler.ts";
 import { wantsHelp } from "./options.ts";
+import { findProject, type Project } from "./project.ts";
 import { readRequest, USAGE, type Whose } from "./token/request.ts";
 import { findStatement, listStatement, mintStatements, revokeStatements } from "./token/statements.ts";
-
-const FOLDER = join(ROOT, ".millrace");
-/** Tests have one of their own. */
-const STATE = process.env.MILLRACE_STATE ?? join(FOLDER, "state");
 
 type Row = Record<string, string | number | null>;
 
 /**
- * `npm run token`: mints, lists and revokes tokens where the database can be reached: here, or with `--remote` on the deployed engine; with
+ * `npx millrace token`: mints, lists and revokes tokens where the database can be reached: here, or with `--remote` on the deployed engine; with
  * `--config` or `--persist-to` those of another Worker. `link` prints a link that signs in. What is to be kept goes to stdout.
  */
 async function token({ args }: Call): Promise<number> {
@@ -27,9 +25,9 @@ async function token({ args }: Call): Promise<number> {
     return 0;
   }
   const request = readRequest(args);
-  requireInstalled();
+  const project = findProject({ config: request.config });
   if (request.verb === "link") {
-    const running = runningIn(FOLDER);
+    const running = runningIn(project.stateFolder);
     for (const { folder, url } of running) {
       if (running.length > 1) tell(`${shown(folder)}:`);
       process.stdout.write(`${await signInLink(url, localToken(join(folder, "token")))}\n`);
@@ -37,7 +35,10 @@ async function token({ args }: Call): Promise<number> {
     tell(`${running.length > 1 ? "Each" : "It"} signs in one browser, within 10 minutes.`);
     return 0;
   }
-  const run = request.remote || (request.config ?? request.persistTo) !== undefined ? throughWrangler(request) : locally;
+  const run =
+    request.remote || (request.config ?? request.persistTo) !== undefined
+      ? throughWrangler(project, request)
+      : (sql: string) => locally(project, sql);
   const by = `cli/${userInfo().username}`;
 
   if (request.verb === "mint") {
@@ -56,7 +57,7 @@ async function token({ args }: Call): Promise<number> {
   const [found] = await run(findStatement(request));
   if (!found)
     throw new Refusal(
-      `There is no token ${request.id}: it was revoked before, or never was. List a tenant's: npm run token -- list --tenant …`,
+      `There is no token ${request.id}: it was revoked before, or never was. List a tenant's: npx millrace token list --tenant …`,
     );
   const owner = { tenant: String(found.tenant_id), actor: found.actor === null ? null : String(found.actor) };
   await run(revokeStatements(request.id, owner, by, request));
@@ -66,16 +67,20 @@ async function token({ args }: Call): Promise<number> {
   return 0;
 }
 
-async function locally(sql: string): Promise<Row[]> {
-  if (!existsSync(STATE)) throw new Refusal("There is no local engine yet: npm start makes one. For a deployed one, add --remote.");
-  return useDatabase(STATE, (database) => {
+async function locally(project: Project, sql: string): Promise<Row[]> {
+  // Tests have a state that is theirs alone.
+  const state = process.env.MILLRACE_STATE ?? join(project.stateFolder, "state");
+  if (!existsSync(state))
+    throw new Refusal("There is no local engine yet: start one with npx millrace dev. For a deployed one, add --remote.");
+  const use = (database: DatabaseSync): Row[] => {
     if (sql.startsWith("SELECT")) return database.prepare(sql).all() as Row[];
     database.exec(`BEGIN IMMEDIATE; ${sql}; COMMIT`);
     return [];
-  });
+  };
+  return useDatabase(state, use, project);
 }
 
-function throughWrangler({ remote, config, persistTo }: Whose): (sql: string) => Promise<Row[]> {
+function throughWrangler(project: Project, { remote, config, persistTo }: Whose): (sql: string) => Promise<Row[]> {
   const given = { "--config": config, "--persist-to": persistTo };
   const which = [
     remote ? "--remote" : "--local",
@@ -83,10 +88,12 @@ function throughWrangler({ remote, config, persistTo }: Whose): (sql: string) =>
   ];
   return async (sql) => {
     const args = ["d1", "execute", "DB", ...which, "--yes", "--json", "--command", sql];
-    const said = await runWrangler(FOLDER, `reach the ${remote ? "deployed" : "local"} database`, args).catch((error: unknown) => {
-      if (!(error instanceof Refusal && /no such table/.test(error.message))) throw error;
-      throw new Refusal(`${error.message}. Apply its migrations first: npx wrangler d1 migrations apply DB ${which.join(" ")}`);
-    });
+    const said = await runWrangler(project, project.stateFolder, `reach the ${remote ? "deployed" : "local"} database`, args).catch(
+      (error: unknown) => {
+        if (!(error instanceof Refusal && /no such table/.test(error.message))) throw error;
+        throw new Refusal(`${error.message}. Apply its migrations first: npx wrangler d1 migrations apply DB ${which.join(" ")}`);
+      },
+    );
     const [first] = JSON.parse(said.slice(said.indexOf("["))) as { results: Row[] }[];
     return first?.results ?? [];
   };

@@ -6,6 +6,7 @@ import { join, resolve } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import { prepareDatabase, useDatabase } from "../../../packages/millrace/cli/local/database.ts";
 import { localToken } from "../../../packages/millrace/cli/local/token.ts";
+import { checkout } from "../../../packages/millrace/cli/project.ts";
 import { type Mint, readRequest, SCOPES } from "../../../packages/millrace/cli/token/request.ts";
 import { mintStatements, revokeStatements } from "../../../packages/millrace/cli/token/statements.ts";
 import { SCOPES as KNOWN } from "../../../packages/millrace/src/access/tokens.ts";
@@ -17,7 +18,7 @@ const DAY_MS = 86_400_000;
 const folder = mkdtempSync(join(tmpdir(), "millrace-docs-"));
 const state = join(folder, "state");
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
-await prepareDatabase(folder, join(ROOT, "wrangler.jsonc"), localToken(join(folder, "token")));
+await prepareDatabase(folder, checkout(), localToken(join(folder, "token")));
 
 /** Runs shell commands of a document against a local database of this test's own, wherever they name the remote one. */
 function run(script: string, ...args: string[]): string {
@@ -112,7 +113,7 @@ it.each([
   ["16 digits", ["revoke", "x"]],
 ])("what cannot be is refused before anything is touched, with how it is said: %s", (word, args) => {
   expect(() => readRequest(args)).toThrow(word);
-  expect(() => readRequest(args)).toThrow("Usage: npm run token");
+  expect(() => readRequest(args)).toThrow("Usage: npx millrace token");
 });
 
 it("a token is for ninety days, to ask, read and operate, unless somebody says otherwise; the command knows the scopes that there are", () => {

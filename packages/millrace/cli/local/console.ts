@@ -20,6 +20,8 @@ const BROWSERS = ["chrome125", "firefox125", "safari17.5"];
  * that bundles the Worker calls it first. Errors: a `Refusal` with the bundler's words, where the sources cannot be built.
  */
 export async function builtConsole(): Promise<void> {
+  // The installed package has it built, and no sources.
+  if (!existsSync(SOURCES)) return;
   const made = `// Made of packages/millrace/console ${digestOf(FROM)}. Change that, and never this.\n`;
   if (existsSync(BUILT) && readFileSync(BUILT, "utf8").startsWith(made)) return;
   const { script, style } = await built();

@@ -1,58 +1,93 @@
 import { createHash, createHmac } from "node:crypto";
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { Refusal } from "../command.ts";
-import { readConfig } from "../wiring/config.ts";
-import { madeOnce } from "./made-once.ts";
+import { isOfDisk } from "../disk.ts";
+import { DATABASE, type Migration, type Project } from "../project.ts";
+import { configOf, type D1, readConfig } from "../wiring/config.ts";
 import { insertToken } from "./token.ts";
-import { ROOT, shown } from "./wrangler.ts";
-
-/** Migrations, by the table that records which of them are applied: the app's as wrangler does it, and the engine's. */
-const MIGRATIONS = { d1_migrations: join(ROOT, "migrations"), millrace_migrations: join(ROOT, "packages/millrace/migrations") };
+import { shown } from "./wrangler.ts";
 
 const BUSY_MS = 5_000;
 
 /** Where wrangler keeps local databases, in the folder that it is told to persist to. */
 const KEPT_IN = "v3/d1/miniflare-D1DatabaseObject";
 
+/** The database of a Worker: its binding in the configuration, and its migrations. */
+type Of = Pick<Project, "config" | "env" | "migrations">;
+
 /**
- * Brings a local database up to date and makes the token good in it. Both change nothing where nothing is to do. Nobody else may have
- * it open. It is read and written as the file it is: each of wrangler's commands would start a runtime of its own, for seconds.
+ * Applies the migrations that a local database lacks, and stores the token in it. No engine may have it open. The database is read and
+ * written as a file: each of wrangler's commands would start a runtime, for seconds.
  */
-export async function prepareDatabase(folder: string, config: string, token: string): Promise<void> {
+export async function prepareDatabase(folder: string, of: Of, token: string): Promise<void> {
   const state = join(folder, "state");
-  if (!existsSync(state)) await copyNewDatabase(folder, config);
-  useDatabase(state, (database) => {
-    applyMigrations(database);
-    database.exec(insertToken(token));
+  if (!existsSync(state)) {
+    // The folder appears complete or not at all.
+    const making = join(folder, "state.new");
+    rmSync(making, { recursive: true, force: true });
+    applyLocally(making, of);
+    renameSync(making, state);
+  } else applyLocally(state, of);
+  open(fileOf(state, of), (database) => database.exec(insertToken(token)));
+}
+
+/** The migrations that a local database lacks: all where there is no database yet. */
+export function missingLocally(state: string, of: Of): Migration[] {
+  const file = fileOf(state, of);
+  const all = of.migrations.files();
+  return existsSync(file) ? open(file, (database) => missingIn(database, all)) : all;
+}
+
+/** Applies the migrations that a local database lacks; wrangler finds them in its list. Errors: a `Refusal` that names the migration. */
+export function applyLocally(state: string, of: Of): void {
+  const file = fileOf(state, of);
+  mkdirSync(dirname(file), { recursive: true });
+  open(file, (database) => {
+    for (const { name, file: migration, table } of missingIn(database, of.migrations.files())) {
+      try {
+        database.exec(`BEGIN; ${readFileSync(migration, "utf8")}\n;`);
+        database.prepare(`INSERT INTO "${table}" (name) VALUES (?)`).run(name);
+        database.exec("COMMIT");
+      } catch (error) {
+        if (database.isTransaction) database.exec("ROLLBACK");
+        if (isOfDisk(error)) throw error;
+        throw new Refusal(
+          `The migration ${shown(migration)} failed: ${error instanceof Error ? error.message : error}. Correct it, and start again.`,
+        );
+      }
+    }
   });
 }
 
-/** A copy that is there as a whole or not at all. */
-async function copyNewDatabase(folder: string, config: string): Promise<void> {
-  const made = await madeOnce("database", [...Object.values(MIGRATIONS), config], async (making) => makeDatabase(making, config));
-  const copy = join(folder, "state.new");
-  rmSync(copy, { recursive: true, force: true });
-  cpSync(join(made, "state"), copy, { recursive: true });
-  renameSync(copy, join(folder, "state"));
+function missingIn(database: DatabaseSync, all: readonly Migration[]): Migration[] {
+  const tables = new Set(all.map(({ table }) => table));
+  const applied = [...tables].flatMap((table) => {
+    // As wrangler makes it.
+    database.exec(`CREATE TABLE IF NOT EXISTS "${table}" (
+      id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL)`);
+    return database
+      .prepare(`SELECT name FROM "${table}"`)
+      .all()
+      .map(({ name }) => `${table} ${name}`);
+  });
+  return all.filter(({ name, table }) => !applied.includes(`${table} ${name}`));
 }
 
-/**
- * All migrations, in the file that the local runtime takes for this database: wrangler would start a runtime to make it. It finds them in
- * its own list afterwards, and goes on from there.
- */
-function makeDatabase(folder: string, config: string): void {
-  const [bound] = readConfig(config).d1_databases ?? [];
-  if (!bound) throw new Refusal(`${shown(config)} binds no database. It needs one in d1_databases, as DB.`);
-  const kept = join(folder, "state", KEPT_IN);
-  mkdirSync(kept, { recursive: true });
-  const database = new DatabaseSync(join(kept, `${objectOf(bound.preview_database_id ?? bound.database_id ?? bound.binding)}.sqlite`));
-  try {
-    applyMigrations(database);
-  } finally {
-    database.close();
-  }
+function boundIn({ config, env }: Of): D1 {
+  const { d1_databases = [] } = configOf(readConfig(config), env) ?? {};
+  const bound = d1_databases.find(({ binding }) => binding === DATABASE);
+  if (bound) return bound;
+  const [other] = d1_databases;
+  const also = other ? ` It may name the same database as ${other.binding}.` : "";
+  throw new Refusal(`${shown(config)} binds no database as ${DATABASE}. Add one to d1_databases.${also}`);
+}
+
+/** The file in which the local runtime keeps a Worker's database. */
+function fileOf(state: string, of: Of): string {
+  const { preview_database_id, database_id, binding } = boundIn(of);
+  return join(state, KEPT_IN, `${objectOf(preview_database_id ?? database_id ?? binding)}.sqlite`);
 }
 
 /** The id of the object that keeps a database locally, which is the name of its file: the runtime derives it from the database's own id. */
@@ -63,35 +98,22 @@ function objectOf(databaseId: string): string {
   return Buffer.concat([name, signed(name)]).toString("hex");
 }
 
-/** Applies the migrations that are not applied, each as a whole, and records them as wrangler does. */
-function applyMigrations(database: DatabaseSync): void {
-  for (const [table, folder] of Object.entries(MIGRATIONS)) {
-    database.exec(`CREATE TABLE IF NOT EXISTS ${table} (
-      id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL);`);
-    const applied = new Set(
-      database
-        .prepare(`SELECT name FROM ${table}`)
-        .all()
-        .map(({ name }) => name),
-    );
-    for (const name of readdirSync(folder).sort()) {
-      if (applied.has(name)) continue;
-      database.exec(`BEGIN; ${readFileSync(join(folder, name), "utf8")}; INSERT INTO ${table} (name) VALUES ('${name}'); COMMIT;`);
-    }
-  }
-}
-
 /**
- * Uses a state's only database, and closes it; waits for a moment where a running engine writes. Errors: a `Refusal` if the state has none.
+ * Uses a local database, and closes it; waits while a running engine writes. Without `of` it is the state's only database. Errors: a
+ * `Refusal` where there is none.
  */
-export function useDatabase<T>(state: string, use: (database: DatabaseSync) => T): T {
+export function useDatabase<T>(state: string, use: (database: DatabaseSync) => T, of?: Of): T {
   const folder = join(state, KEPT_IN);
   const files = existsSync(folder) ? readdirSync(folder).filter((name) => /^[0-9a-f]+\.sqlite$/.test(name)) : [];
-  const [file] = files;
-  if (file === undefined || files.length > 1) {
+  const file = of ? fileOf(state, of) : join(folder, files[0] ?? "");
+  if (files.length === 0 || !existsSync(file) || (!of && files.length > 1)) {
     throw new Refusal(`${shown(state)} holds ${files.length} databases, where one is expected. Move it away, and start again.`);
   }
-  const database = new DatabaseSync(join(folder, file), { timeout: BUSY_MS });
+  return open(file, use);
+}
+
+function open<T>(file: string, use: (database: DatabaseSync) => T): T {
+  const database = new DatabaseSync(file, { timeout: BUSY_MS });
   try {
     return use(database);
   } finally {

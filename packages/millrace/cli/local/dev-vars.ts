@@ -1,9 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
-import { parseEnv } from "node:util";
 import { Refusal } from "../command.ts";
 import { settingsIn } from "../disk.ts";
-import { readConfig } from "../wiring/config.ts";
 import { shown } from "./wrangler.ts";
 
 /**
@@ -23,15 +21,6 @@ export function ensureDevVars(file: string): boolean {
   return false;
 }
 
-/**
- * True where the engine itself serves the pages: the settings name no page store outside. WordPress and other stores make addresses of
- * their own.
- */
-export function servesPages(secrets: string, config: string): boolean {
-  const { PAGES_URL = "" } = { ...readConfig(config).vars, ...parseEnv(settingsIn(secrets)) };
-  return PAGES_URL === "" || String(PAGES_URL).startsWith("embedded:");
-}
-
-function newKey(): string {
+export function newKey(): string {
   return randomBytes(32).toString("base64url");
 }

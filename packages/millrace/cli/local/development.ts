@@ -2,18 +2,15 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { errorWords, isOfDisk } from "../disk.ts";
+import { type Project, sourcesOf } from "../project.ts";
 import { paint, say } from "../terminal.ts";
 import { Changes } from "../wiring/changes.ts";
-import { SRC } from "../wiring/sources.ts";
 import { type Verdict, Wiring } from "../wiring/wiring.ts";
 import { type Engine, type EngineOptions, NotStarted, startEngine } from "./engine-process.ts";
 import { isAlive } from "./processes.ts";
 import { untilSeen, Watchdog } from "./watchdog.ts";
 import { followLog } from "./worker-log.ts";
-import { isLoadingError, lastError, ROOT, shown } from "./wrangler.ts";
-
-const CONFIG = join(ROOT, "wrangler.jsonc");
-const MIGRATIONS = ["migrations", "packages/millrace/migrations"].map((folder) => join(ROOT, folder));
+import { isLoadingError, lastError, shown } from "./wrangler.ts";
 
 /** A first start that dies is tried again: wrangler ends when it meets its runtime dying. What has run before is tried until it runs. */
 const FIRST_TRIES = 3;
@@ -31,6 +28,9 @@ export class Development {
   readonly #tell: (line: string) => void;
   readonly #changes: Changes;
   readonly #wiring: Wiring;
+  /** Files and folders that an engine reads as it starts, beside the configuration. */
+  readonly #apart: readonly string[];
+  readonly #config: string;
   #engine: Engine | undefined;
   #front: readonly number[] = [];
   #ran = false;
@@ -39,10 +39,12 @@ export class Development {
   readonly #watchdog = new Watchdog();
   #told = "";
 
-  constructor(options: EngineOptions & { signal: AbortSignal }, tell: (line: string) => void) {
-    const { folder, secrets, vars = {}, signal } = options;
-    this.#changes = new Changes([SRC, CONFIG, ...MIGRATIONS, secrets]);
-    this.#wiring = new Wiring({ folder: join(folder, "wiring"), config: CONFIG, secrets, set: [...Object.keys(vars), "PUBLIC_URL"] });
+  constructor(options: EngineOptions & { project: Project; signal: AbortSignal }, tell: (line: string) => void) {
+    const { folder, project, secrets, vars = {}, signal } = options;
+    this.#apart = [secrets, ...project.migrations.folders];
+    this.#config = project.config;
+    this.#changes = new Changes([sourcesOf(project), this.#config, ...this.#apart]);
+    this.#wiring = new Wiring({ folder: join(folder, "wiring"), project, secrets, set: [...Object.keys(vars), "PUBLIC_URL"] });
     this.#options = { ...options, worker: this.#wiring.files };
     this.#stop = signal;
     this.#tell = tell;
@@ -119,7 +121,8 @@ export class Development {
   async #take(files: readonly string[]): Promise<void> {
     const good = this.#say(await this.#wiring.look());
     if (!good) return;
-    const anew = files.find((file) => !file.startsWith(`${SRC}/`) && (file !== CONFIG || this.#wiring.isNew(good)));
+    const isApart = (file: string) => this.#apart.some((path) => file === path || file.startsWith(`${path}/`));
+    const anew = files.find((file) => (file === this.#config ? this.#wiring.isNew(good) : isApart(file)));
     if (anew !== undefined) await this.stop();
     this.#wiring.use(good);
     if (anew !== undefined) await this.#startAnew(`${shown(anew)} has changed`);
@@ -168,7 +171,8 @@ export class Development {
   }
 
   /** Tells what is wrong, once; and when it is mended. */
-  #say({ mistakes, good }: Verdict): Verdict["good"] {
+  #say({ mistakes, good, inputs }: Verdict): Verdict["good"] {
+    this.#changes.watch(inputs);
     const told = mistakes.map(({ says }) => `${paint("red", "✗")} ${says}`).join("\n");
     if (told !== this.#told && told !== "") {
       const goesOn = this.#engine ? "What ran before runs on" : "It starts with the next save";

@@ -1,7 +1,13 @@
 import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, extname, join } from "node:path";
 
-const PACKAGE = join(import.meta.dirname, "../..");
+const PACKAGE = packageFolder();
+
+/** The folder of the package: above `cli` in the repository, above `dist/cli` where the package is installed. */
+export function packageFolder(): string {
+  const above = join(import.meta.dirname, "../..");
+  return existsSync(join(above, "package.json")) ? above : join(above, "..");
+}
 
 /**
  * The entry points of the package, each with its source file: in the repository, bundles and tests are made from sources, so that a change
@@ -18,4 +24,9 @@ export function sourceDoors(): Record<string, string> {
       typeof to === "string" ? [] : [[join(name, door), join(PACKAGE, to.default.replace(/^\.\/dist\/(.*)\.js$/, "$1.ts"))]],
     ),
   );
+}
+
+/** A file in the folder of another one, in the same language: the package holds JavaScript alone. */
+export function besideOf(file: string, name: string): string {
+  return join(dirname(file), `${name}${extname(file)}`);
 }

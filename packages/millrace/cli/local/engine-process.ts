@@ -1,13 +1,14 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { Refusal } from "../command.ts";
+import { checkout, type Project } from "../project.ts";
 import { bundled } from "./bundle.ts";
 import { prepareDatabase } from "./database.ts";
 import { lockFolder } from "./folder-lock.ts";
 import { requireFree } from "./ports.ts";
 import { localToken } from "./token.ts";
 import { followLog } from "./worker-log.ts";
-import { errorIn, isLoadingError, lastError, ROOT, shown } from "./wrangler.ts";
+import { errorIn, isLoadingError, lastError, shown } from "./wrangler.ts";
 import { devArgs, type Engine, LOG_NAME, runDev, serveArgs } from "./wrangler-dev.ts";
 
 export type { Engine };
@@ -16,15 +17,14 @@ export interface EngineOptions {
   /** Keeps all of this engine: `state`, `token`, `worker.log`. A later start on the same folder goes on where this one ended. */
   folder: string;
   port: number;
-  /** What people type before `--port`, to be told where the port is taken. Default: that of `npm start`. */
+  /** The command that errors about the port name before `--port`. Default: `npx millrace dev`. */
   typed?: string;
   /** The file with the secrets, in the format of `.dev.vars`. */
   secrets: string;
   vars?: Record<string, string>;
-  /**
-   * Default: `wrangler.jsonc` of this checkout. It binds its database, with this checkout's migrations, as `DB`, and its Worker answers
-   * `GET /healthz`.
-   */
+  /** Default: the app of this checkout. */
+  project?: Project;
+  /** Default: that of `project`. It binds its database, with the project's migrations, as `DB`, and its Worker answers `GET /healthz`. */
   config?: string;
   /** The first file of its Worker, in `src`. Default: the one that `config` names. */
   entry?: string;
@@ -65,7 +65,8 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     secrets,
     typed,
     vars,
-    config = join(ROOT, "wrangler.jsonc"),
+    project = checkout(),
+    config = project.config,
     entry,
     worker,
     fresh = false,
@@ -79,12 +80,12 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     await requireFree(port, typed);
     if (fresh) for (const left of ["state", "token", LOG_NAME]) rmSync(join(folder, left), { recursive: true, force: true });
     const token = localToken(join(folder, "token"));
-    const [bundle] = await Promise.all([worker ? "" : bundled(config, entry), prepareDatabase(folder, config, token)]);
+    const [bundle] = await Promise.all([worker ? "" : bundled(config, entry), prepareDatabase(folder, { ...project, config }, token)]);
     signal?.throwIfAborted();
     const how = { folder, port, secrets, vars: { PUBLIC_URL: url, ...vars } };
-    const run = worker ? devArgs(how, worker) : serveArgs(how, bundle);
+    const run = worker ? devArgs(project.wrangler, how, worker) : serveArgs(how, bundle);
     const before = readLog(join(folder, LOG_NAME)).length;
-    const engine = runDev({ url, token, folder, args: run, lock, signal });
+    const engine = runDev({ url, token, folder, cwd: project.root, args: run, lock, signal });
     const refused = untilRefused(engine.logFile);
     const came = await Promise.race([engine.answers(startWithinMs), refused.line]).finally(refused.over);
     if (came === true) return engine;

@@ -41,7 +41,7 @@ export interface Running {
 /** The engines that run on a folder, or on one directly in it: a demo has its own. Errors: a `Refusal` where none does. */
 export function runningIn(folder: string): Running[] {
   const running = enginesIn(folder);
-  if (running.length === 0) throw new Refusal("No engine runs here: npm start and npm run demo -- console run one, and print a link.");
+  if (running.length === 0) throw new Refusal("No engine runs here. Start one with npx millrace dev: it prints a link.");
   return running;
 }
 

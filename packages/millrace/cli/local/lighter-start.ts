@@ -1,6 +1,6 @@
 // Loaded before a process loads miniflare, the package with which Workers run here.
 import { registerHooks } from "node:module";
-import { join } from "node:path";
+import { besideOf } from "./doors.ts";
 
 const PACKAGE = /\/miniflare\/dist\/src\/index\.js$/;
 
@@ -12,7 +12,7 @@ const STEP = { theirs: "var MIN_SINGLE_SEGMENT_GROWTH = 4096;", larger: "var MIN
 
 /** Where it is about to write that, and what comes first. */
 const WRITES = /function serializeConfig\((\w+)\) \{/;
-const TOGETHER = JSON.stringify(join(import.meta.dirname, "together.ts"));
+const TOGETHER = JSON.stringify(besideOf(import.meta.filename, "together"));
 
 /** A package with another text is taken as it is. */
 registerHooks({

@@ -6,15 +6,15 @@ const HOST = "127.0.0.1";
 /** Whoever listens on every address or on IPv6 only also takes `localhost`. */
 const HOSTS = [HOST, "::1", "0.0.0.0"];
 
-/** What people type before `--port` to start the engine that `npm start` runs. */
-const START = "npm start --";
+/** The command before `--port`. */
+const START = "npx millrace dev";
 
 /** The port people asked for: `--port 9000`, `--port=9000` or the variable PORT. `typed` is what stands before it. */
 export function portFrom(args: readonly string[], variable: string | undefined, otherwise: number, typed = START): number {
   const swallowed = process.env.npm_config_port;
   const place = args.findIndex((arg) => arg === "--port" || arg.startsWith("--port="));
   const asked = place < 0 ? variable || String(otherwise) : (args[place]?.split("=")[1] ?? args[place + 1] ?? "");
-  if (place < 0 && swallowed) throw new Misuse(`npm kept --port for itself. Write two dashes before it: ${typed} --port ${swallowed}`);
+  if (place < 0 && swallowed) throw new Misuse(`npm took the option --port. Use: ${typed} --port ${swallowed}`);
   const port = Number(asked);
   if (Number.isInteger(port) && port >= 1 && port <= 65_535) return port;
   throw new Misuse(`"${asked}" is not a port. Choose one from 1 to 65535, such as: ${typed} --port 9000`);
@@ -65,7 +65,7 @@ export async function freePort(): Promise<number> {
     const port = PORTS.first + Math.floor(Math.random() * PORTS.count);
     if (await isFree(port)) return port;
   }
-  throw new Refusal(`No free port was found in ${TRIES} tries from ${PORTS.first} up. Name one yourself: npm start -- --port 8787`);
+  throw new Refusal(`No free port was found in ${TRIES} tries from ${PORTS.first} up. Choose one: npx millrace dev --port 8787`);
 }
 
 /** One host after the other: they would be in each other's way. */

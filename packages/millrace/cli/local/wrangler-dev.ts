@@ -2,11 +2,13 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync } from "node:fs";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { besideOf } from "./doors.ts";
 import type { FolderLock } from "./folder-lock.ts";
 import { becomesWell } from "./health.ts";
 import { endGroup, groupOf, send } from "./processes.ts";
 import { openLog, sizeOf } from "./worker-log.ts";
-import { ROOT, WRANGLER, wranglerEnv } from "./wrangler.ts";
+import { wranglerEnv } from "./wrangler.ts";
 
 /** A local engine: `wrangler dev` and the two workerds it runs, or `serve.ts` and its one. */
 export interface Engine {
@@ -38,6 +40,7 @@ interface Running {
   url: string;
   token: string;
   folder: string;
+  cwd: string;
   /** The program of its first process, and what that is told: of `devArgs` or `serveArgs`. */
   args: string[];
   lock: FolderLock;
@@ -54,12 +57,12 @@ interface Running {
  * whole group. Asked to end (TERM or INT), it is gone after 0.05 s and the last of its group after 0.1 to 0.2 s: the engine has stopped
  * when its group is gone, not when its first process is.
  */
-export function runDev({ url, token, folder, args, lock, signal }: Running): Engine {
+export function runDev({ url, token, folder, cwd, args, lock, signal }: Running): Engine {
   const logFile = join(folder, LOG_NAME);
   const log = openLog(logFile);
   const logFrom = sizeOf(logFile);
   const first = spawn(process.execPath, args, {
-    cwd: ROOT,
+    cwd,
     env: wranglerEnv(folder),
     stdio: ["ignore", log, log],
     detached: true,
@@ -116,9 +119,9 @@ interface Told {
 }
 
 /** `wrangler dev` of a Worker that is loaded anew when it changes. Loopback only, no questions, no debugger's port. */
-export function devArgs(told: Told, { script, config }: { script: string; config: string }): string[] {
+export function devArgs(wrangler: string, told: Told, { script, config }: { script: string; config: string }): string[] {
   const alone = ["--ip", "127.0.0.1", "--inspector-port", "0", "--show-interactive-dev-session=false"];
-  return ["--import", LIGHTER_START, WRANGLER, "dev", script, "--config", config, ...alone, ...toldArgs(told)];
+  return ["--import", LIGHTER_START, wrangler, "dev", script, "--config", config, ...alone, ...toldArgs(told)];
 }
 
 /** The runtime alone, of a bundle as it is in its folder. */
@@ -126,9 +129,9 @@ export function serveArgs(told: Told, bundle: string): string[] {
   return [SERVE, "--bundle", bundle, ...toldArgs(told)];
 }
 
-const SERVE = join(import.meta.dirname, "serve.ts");
+const SERVE = besideOf(import.meta.filename, "serve");
 /** As a URL: `#` and `?` in a folder's name would end the path of a module. */
-const LIGHTER_START = new URL("lighter-start.ts", import.meta.url).href;
+const LIGHTER_START = pathToFileURL(besideOf(import.meta.filename, "lighter-start")).href;
 
 function toldArgs({ folder, port, secrets, vars }: Told): string[] {
   return [

@@ -4,6 +4,7 @@ import { join, relative } from "node:path";
 import { Refusal } from "../command.ts";
 import { oneLine } from "../terminal.ts";
 
+/** The folder of this checkout. */
 export const ROOT = join(import.meta.dirname, "../../../..");
 export const WRANGLER = join(ROOT, "node_modules/wrangler/bin/wrangler.js");
 
@@ -31,15 +32,20 @@ export function wranglerEnv(folder: string): NodeJS.ProcessEnv {
   return { ...process.env, ...settings };
 }
 
-/** Runs one of wrangler's commands without a word, and answers what it said. Errors: a sentence that ends with wrangler's own. */
-export function runWrangler(folder: string, doing: string, args: readonly string[]): Promise<string> {
-  return runNode(folder, doing, [WRANGLER, ...args]);
+/** Runs a command of a project's wrangler, and returns its output. Errors: a sentence that ends with wrangler's own. */
+export function runWrangler(
+  of: { root: string; wrangler: string },
+  folder: string,
+  doing: string,
+  args: readonly string[],
+): Promise<string> {
+  return runNode(folder, doing, [of.wrangler, ...args], of.root);
 }
 
 /** As `runWrangler`, with a file of our own that loads wrangler. */
-export function runNode(folder: string, doing: string, args: readonly string[]): Promise<string> {
+export function runNode(folder: string, doing: string, args: readonly string[], cwd = ROOT): Promise<string> {
   return new Promise((resolve, reject) => {
-    execFile(process.execPath, [...args], { cwd: ROOT, env: wranglerEnv(folder) }, (error, stdout, stderr) => {
+    execFile(process.execPath, [...args], { cwd, env: wranglerEnv(folder) }, (error, stdout, stderr) => {
       if (error) reject(new Refusal(`Could not ${doing}: ${lastError(`${stdout}\n${stderr}`)}`));
       else resolve(stdout);
     });

@@ -12,13 +12,13 @@ const ID = /^[0-9a-f]{16}$/;
 const TENANT = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 
 /** Shown by `--help`, and behind a refusal. */
-export const USAGE = `Usage: npm run token -- --tenant acme --actor ada [--scopes ${USUAL_SCOPES}] [--own-scopes …] \
+export const USAGE = `Usage: npx millrace token --tenant acme --actor ada [--scopes ${USUAL_SCOPES}] [--own-scopes …] \
 [--days ${USUAL_DAYS}] [--reason …] [WHERE]
-       npm run token -- list --tenant acme [WHERE]
-       npm run token -- link
-       npm run token -- revoke <id> [--descendants] [--reason …] [WHERE]
+       npx millrace token list --tenant acme [WHERE]
+       npx millrace token link
+       npx millrace token revoke <id> [--descendants] [--reason …] [WHERE]
 --descendants ends all tokens that it minted as well, and those that these minted. \
-\`link\` prints a link that signs a browser in to the console of the engine that \`npm start\` or a demo runs. \
+\`link\` prints a link that signs a browser in to the console of the engine that runs here. \
 The first makes a token: its scopes are of ${SCOPES.join(", ")}, and of the app's \
 own, behind --own-scopes; it ends after so many days, at most ${MAX_DAYS}. \
 WHERE is --remote for the deployed engine, --config … for that of another wrangler.jsonc, which binds its database as DB, \
@@ -33,7 +33,7 @@ export interface Mint {
   reason: string;
 }
 /**
- * Which engine's database it is about: `config` is the `wrangler.jsonc` of another Worker than this checkout's, `persistTo` where its
+ * Which engine's database it is about: `config` is the `wrangler.jsonc` of another Worker than that of the current folder, `persistTo` where its
  * `wrangler dev` keeps its state, if it was told.
  */
 export interface Whose {

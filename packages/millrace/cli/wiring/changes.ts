@@ -14,12 +14,19 @@ type Moment = ReadonlyMap<string, string>;
 
 /** Files and folders that people save to. It looks at them itself, which misses nothing on any file system, and takes milliseconds. */
 export class Changes {
-  readonly #paths: readonly string[];
+  readonly #paths: Set<string>;
   #known: Moment;
 
   constructor(paths: readonly string[]) {
-    this.#paths = paths;
+    this.#paths = new Set(paths);
     this.#known = momentOf(paths);
+  }
+
+  /** Watches more files, as they are now. */
+  watch(files: readonly string[]): void {
+    const more = files.filter((file) => !this.#known.has(file));
+    for (const file of more) this.#paths.add(file);
+    this.#known = new Map([...this.#known, ...momentOf(more)]);
   }
 
   /** Waits for the next change, and until it is whole: answers the files. Rejects when the signal comes. */
@@ -47,12 +54,15 @@ function changed(before: Moment, now: Moment): string[] {
   return [...new Set([...before.keys(), ...now.keys()])].filter((file) => before.get(file) !== now.get(file));
 }
 
-function momentOf(paths: readonly string[]): Moment {
+/** Folders that tools write, in a root with sources. */
+const OF_TOOLS = /^(?:\..*|node_modules|dist|coverage)$/;
+
+function momentOf(paths: Iterable<string>): Moment {
   const files = new Map<string, string>();
   const add = (path: string) => {
     const stat = statSync(path, { throwIfNoEntry: false });
     if (stat?.isFile()) files.set(path, `${stat.size} ${stat.mtimeMs} ${stat.ino}`);
-    if (stat?.isDirectory()) for (const name of readdirSync(path)) add(join(path, name));
+    if (stat?.isDirectory()) for (const name of readdirSync(path)) if (!OF_TOOLS.test(name)) add(join(path, name));
   };
   for (const path of paths) add(path);
   return files;

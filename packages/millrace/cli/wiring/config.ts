@@ -15,27 +15,32 @@ export interface ConfiguredConsumer {
   dead_letter_queue?: string;
 }
 
+/** A database as a configuration binds it. */
+export interface D1 {
+  binding: string;
+  database_name?: string;
+  database_id?: string;
+  preview_database_id?: string;
+  migrations_dir?: string;
+  migrations_pattern?: string;
+  migrations_table?: string;
+}
+
 /** The fields of a Worker's configuration that the commands read. All other fields are passed on unchanged. */
 export interface Config {
   main?: string;
   vars?: Record<string, unknown>;
   define?: Record<string, string>;
   build?: object;
+  alias?: Record<string, string>;
+  assets?: { directory?: string; [other: string]: unknown };
   workflows?: { binding: string; name: string; class_name: string; script_name?: string }[];
   queues?: {
     producers?: { binding: string; queue: string }[];
     consumers?: ConfiguredConsumer[];
   };
   durable_objects?: { bindings?: { name: string; class_name: string; script_name?: string }[] };
-  d1_databases?: {
-    binding: string;
-    database_name?: string;
-    database_id?: string;
-    preview_database_id?: string;
-    migrations_dir?: string;
-    migrations_pattern?: string;
-    migrations_table?: string;
-  }[];
+  d1_databases?: D1[];
   services?: { binding: string; service: string; entrypoint?: string }[];
   migrations?: { new_sqlite_classes?: string[] }[];
   env?: Record<string, Config>;
@@ -90,7 +95,11 @@ export function readConfig(file: string): Config {
 }
 
 /** Fields that an environment does not inherit from the top level. */
-const NOT_INHERITED = ["vars", "define", "durable_objects", "workflows", "queues", "d1_databases", "r2_buckets", "services", "secrets"];
+const NOT_INHERITED = [
+  ...["vars", "define", "secrets", "durable_objects", "workflows", "queues", "d1_databases", "r2_buckets", "kv_namespaces", "services"],
+  ...["ratelimits", "analytics_engine_datasets", "ai", "browser", "images", "media", "vectorize", "hyperdrive", "send_email", "pipelines"],
+  ...["secrets_store_secrets", "dispatch_namespaces", "mtls_certificates", "tail_consumers", "version_metadata", "vpc_services"],
+];
 
 /** A configuration as an environment has it; undefined where there is no such environment. */
 export function configOf(config: Config, env: string | undefined): Config | undefined {

@@ -57,8 +57,8 @@ export interface KnownWorkflow {
 /** What the process that loads the sources says. */
 export type Look = { known: Known } | { error: string; at: string | undefined };
 
-/** The innermost place of a stack that lies in the sources, and not in the engine: `file:line`. */
+/** The innermost place of a stack that is in the sources: `file:line`. */
 export function placeIn(stack: string, sources: string): string | undefined {
   const places = [...stack.matchAll(/\(?(?:file:\/\/)?(\/[^\s():]+:\d+)(?::\d+)?\)?$/gm)].map(([, place = ""]) => place);
-  return places.find((place) => place.startsWith(`${sources}/`) && !place.startsWith(`${sources}/engine/`));
+  return places.find((place) => place.startsWith(`${sources}/`) && !/\/(?:node_modules|\.millrace)\//.test(place));
 }

@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { Socket } from "node:net";
-import { join } from "node:path";
+import { besideOf } from "../local/doors.ts";
 import { errorIn } from "../local/wrangler.ts";
 import { type Look, placeIn } from "./known.ts";
 
@@ -70,7 +70,7 @@ export class Loader {
 
 /** A process that waits for a bundle, and keeps nobody from ending. */
 function started(sources: string): ChildProcess {
-  const child = fork(join(import.meta.dirname, "look.ts"), [sources], {
+  const child = fork(besideOf(import.meta.filename, "look"), [sources], {
     execArgv: ["--enable-source-maps", "--disable-warning=ExperimentalWarning"],
     stdio: ["ignore", "ignore", "pipe", "ipc"],
   });

@@ -38,7 +38,7 @@ interface Message {
 /** As a consumer of the catalog. */
 type Consumer = Omit<KnownConsumer, "queue" | "declaredAs"> & { queue: { name: string; parts?: { shared: string[] } } };
 
-/** As the catalog of `src/catalog.ts`. */
+/** A catalog of the engine, as far as the wiring reads it. */
 interface App {
   workflows: { name: string }[];
   consumers: Consumer[];
@@ -47,7 +47,6 @@ interface App {
 }
 
 interface Loaded {
-  app: App;
   worker: Exports;
   modules: [file: string, exports: Exports][];
 }
@@ -62,7 +61,19 @@ const said: Look = await import(pathToFileURL(bundle).href).then((loaded: Loaded
 // What the sources began as they were loaded holds nothing up.
 process.send?.(said, () => exit());
 
-function knownOf({ app, worker, modules }: Loaded): Known {
+/** The catalog that the Worker's classes have; of a Worker without the engine, an empty one. */
+function catalogIn(worker: Exports): App {
+  const classes = Object.values(worker).filter((value) => typeof value === "function" && "catalog" in value) as { catalog?: App }[];
+  const found = classes.find(({ catalog }) => catalog !== undefined)?.catalog;
+  return found ?? { workflows: [], consumers: [], performer: unknown, subscribers: unknown };
+}
+
+function unknown(): never {
+  throw new Error("This Worker has no catalog.");
+}
+
+function knownOf({ worker, modules }: Loaded): Known {
+  const app = catalogIn(worker);
   const exported = modules.flatMap(([file, names]) => Object.entries(names).map(([name, value]) => ({ file, name, value })));
   return {
     consumers: app.consumers.map(({ queue: { name: queue, parts }, retries, batch, concurrency }) => {

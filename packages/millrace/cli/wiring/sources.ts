@@ -1,19 +1,16 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { join, relative } from "node:path";
+import { join, posix, relative } from "node:path";
 import { builtConsole } from "../local/console.ts";
 import { sourceDoors } from "../local/doors.ts";
-import { ROOT, WRANGLER } from "../local/wrangler.ts";
+import { mainOf, type Project } from "../project.ts";
 import type { Config } from "./config.ts";
 import type { Known } from "./known.ts";
 import type { Loader } from "./loader.ts";
 
-/** Where our own sources are. */
-export const SRC = join(ROOT, "src");
-
-/** A source file of the app: not of the engine, and not of the command line. */
+/** A source file of the project, without its tests. */
 export interface Source {
-  /** As people of this checkout write it. */
+  /** Its path below the project's root. */
   file: string;
   text: string;
 }
@@ -28,7 +25,10 @@ export interface Output {
 }
 
 /** What came of looking at the sources. The Worker's entry, `worker.js`, is the last of its bundle. */
-export type Seen = { known: Known; sources: Source[]; worker: Output[] } | { mistake: string };
+export type Seen = ({ known: Known; sources: Source[]; worker: Output[] } | { mistake: string }) & {
+  /** The files that the bundle was made of, beside the packages; empty where it was not made. */
+  inputs: string[];
+};
 
 /** As far as it is used here. */
 interface Message {
@@ -40,6 +40,7 @@ interface Built {
   errors: Message[];
   warnings: Message[];
   outputFiles?: { path: string; text: string }[];
+  metafile?: { inputs: Record<string, unknown> };
 }
 interface Bundler {
   build(options: Record<string, unknown>): Promise<Built>;
@@ -51,60 +52,73 @@ interface Plugged {
 }
 
 /** Wrangler's own bundler: what it reads, wrangler will read. */
-const bundler = (): Bundler => createRequire(WRANGLER)("esbuild");
+const bundler = ({ wrangler }: Project): Bundler => createRequire(wrangler)("esbuild");
+
+/** Where a project's sources are looked at: its folders, and the process that loads them. */
+export interface Place {
+  readonly project: Project;
+  /** Below the project's root, whose packages it uses. Bundles that run from another folder must lie as deep, for their source maps. */
+  readonly folder: string;
+  readonly loader: Loader;
+}
 
 /**
- * Bundles our own sources, not the packages, and loads them in a process of its own to hear what they know. Answers the Worker's bundle,
- * which stands for the sources as they were at one moment. `folder` is one below the checkout, whose packages it uses; what is to run from
- * another folder must lie as deep, or its source maps lead astray.
+ * Bundles the project's sources without the packages, and loads them in another process to read their definitions. Returns the Worker's
+ * bundle, which is a snapshot of the sources.
  */
-export async function look(folder: string, { main = "src/worker.ts", define }: Config, loader: Loader): Promise<Seen> {
+export async function look({ project, folder, loader }: Place, config: Config): Promise<Seen> {
+  const { root } = project;
   const unbuilt = await builtConsole().then(() => undefined, messageOf);
-  if (unbuilt !== undefined) return { mistake: unbuilt };
-  const sources = appSources();
+  if (unbuilt !== undefined) return { mistake: unbuilt, inputs: [] };
+  const main = mainOf(config);
+  const sources = sourcesIn(root, posix.dirname(main));
   const defining = sources.filter(({ text }) => /\bdefine(Command|Event|Workflow|Consumer)\(/.test(text));
   const all = `export * as worker from "./${main}";
-    export { app } from "./src/catalog.ts";
     ${defining.map(({ file }, at) => `import * as m${at} from "./${file}";`).join("\n")}
     export const modules = [${defining.map(({ file }, at) => `["${file}", m${at}]`).join(", ")}];`;
-  const built = await bundler()
+  const built = await bundler(project)
     .build({
-      ...{ absWorkingDir: ROOT, entryPoints: { worker: main, look: ALL }, outdir: folder, plugins: [from(all)], define },
+      ...{ absWorkingDir: root, entryPoints: { worker: main, look: ALL }, outdir: folder, plugins: [from(all, root)] },
       ...{
         bundle: true,
         splitting: true,
         format: "esm",
         packages: "external",
-        alias: sourceDoors(),
+        ...(config.define && { define: config.define }),
+        alias: { ...config.alias, ...sourceDoors() },
         platform: "neutral",
         target: "es2024",
         keepNames: true,
         chunkNames: `${SHARED}[name]-[hash]`,
       },
       // With the sources in its map, nobody reads them again from where they stand: wrangler would load each save anew, looked at or not.
-      ...{ sourcemap: "linked", sourcesContent: true, loader: { ".md": "text" }, write: false, logLevel: "silent" },
+      ...{ sourcemap: "linked", sourcesContent: true, loader: LOADERS, write: false, metafile: true, logLevel: "silent" },
     })
     .catch((error: Partial<Built>): Built => ({ errors: error.errors ?? [{ id: "", text: String(error), location: null }], warnings: [] }));
   const mistake = firstOf(built.errors, built.warnings);
-  if (mistake !== undefined) return { mistake };
+  const inputs = Object.keys(built.metafile?.inputs ?? {}).flatMap((file) => (file.startsWith(ALL) ? [] : [join(root, file)]));
+  if (mistake !== undefined) return { mistake, inputs };
   const outputs = (built.outputFiles ?? []).map(({ path, text }) => ({ name: relative(folder, path), text }));
   const only = (entry: string) => outputs.filter(({ name }) => name.startsWith(`${entry}.`)).toReversed();
   const shared = outputs.filter(({ name }) => name.startsWith(SHARED));
   writeBundle(folder, [...shared, ...only("look")]);
   const said = await loader.load(join(folder, "look.js"));
-  if ("known" in said) return { known: said.known, sources, worker: [...shared, ...only("worker")] };
-  const place = said.at && !said.error.includes(said.at) ? ` (${relative(ROOT, said.at)})` : "";
-  return { mistake: `The sources cannot be loaded: ${said.error}${place}` };
+  if ("known" in said) return { known: said.known, sources, worker: [...shared, ...only("worker")], inputs };
+  const place = said.at && !said.error.includes(said.at) ? ` (${relative(root, said.at)})` : "";
+  return { mistake: `The sources cannot be loaded: ${said.error}${place}`, inputs };
 }
+
+/** Files that a Worker imports as texts or bytes: wrangler's own rules, and `.md`. */
+const LOADERS = { ".md": "text", ".txt": "text", ".html": "text", ".sql": "text", ".bin": "binary" };
 
 /** The entry that names everything; it stands in no file. */
 const ALL = "millrace:all";
 
-const from = (contents: string) => ({
+const from = (contents: string, root: string) => ({
   name: ALL,
   setup({ onResolve, onLoad }: Plugged) {
     onResolve({ filter: new RegExp(`^${ALL}$`) }, () => ({ path: ALL, namespace: ALL }));
-    onLoad({ filter: /./, namespace: ALL }, () => ({ contents, resolveDir: ROOT }));
+    onLoad({ filter: /./, namespace: ALL }, () => ({ contents, resolveDir: root }));
   },
 });
 
@@ -131,10 +145,17 @@ export function replace(file: string, text: string): void {
 
 const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
-function appSources(): Source[] {
-  return readdirSync(SRC, { recursive: true, encoding: "utf8" })
-    .filter((name) => name.endsWith(".ts") && !/^(engine|cli|console)\//.test(name))
-    .map((name) => ({ file: `src/${name}`, text: readFileSync(join(SRC, name), "utf8") }));
+/** Folders without sources of the Worker, in a root that has its first source file. */
+const WITHOUT_SOURCES = /^(?:\..*|node_modules|dist|build|coverage|public|tests?|__tests__)$/;
+const IS_SOURCE = /(?<!\.d|\.test|\.spec)\.[mc]?[jt]sx?$/;
+const IS_TOOL = /\.config\.[mc]?[jt]s$/;
+
+function sourcesIn(root: string, folder: string): Source[] {
+  return readdirSync(join(root, folder), { withFileTypes: true }).flatMap((entry) => {
+    const file = posix.join(folder, entry.name);
+    if (entry.isDirectory()) return WITHOUT_SOURCES.test(entry.name) ? [] : sourcesIn(root, file);
+    return IS_SOURCE.test(file) && !IS_TOOL.test(file) ? [{ file, text: readFileSync(join(root, file), "utf8") }] : [];
+  });
 }
 
 /** The first error, or the first name that is asked for and exported nowhere. */

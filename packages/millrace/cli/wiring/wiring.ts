@@ -1,16 +1,19 @@
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { parseEnv } from "node:util";
 import { isOfDisk, settingsIn } from "../disk.ts";
-import { type Config, readSavedConfig } from "./config.ts";
+import { type Project, sourcesOf } from "../project.ts";
+import { type Config, configOf, readSavedConfig } from "./config.ts";
 import { Loader } from "./loader.ts";
 import { type Mistake, mistakesIn } from "./mistakes.ts";
-import { look, type Output, replace, SRC, writeBundle } from "./sources.ts";
+import { look, type Output, replace, writeBundle } from "./sources.ts";
 
 /** What came of a look: what is wrong, and, unless that stops everything, what to run. */
 export interface Verdict {
   readonly mistakes: readonly Mistake[];
   /** The Worker and its configuration as they were at this look; undefined when they cannot run. */
   readonly good: Good | undefined;
+  /** Files that the bundle was made of. */
+  readonly inputs: readonly string[];
 }
 
 interface Good {
@@ -21,16 +24,17 @@ interface Good {
 /** The sources and the configuration, held against one another; and the last of them that could run, which the runtime is given. */
 export class Wiring {
   readonly #folder: string;
-  readonly #config: string;
+  readonly #project: Project;
   readonly #secrets: string;
   readonly #set: readonly string[];
-  readonly #loader = new Loader(SRC);
+  readonly #loader: Loader;
   #used: Good | undefined;
 
-  /** `folder` keeps what runs, below the checkout; `set` are the variables that the start itself sets. */
-  constructor(options: { folder: string; config: string; secrets: string; set: readonly string[] }) {
+  /** `folder`, below the project's root, keeps the bundle that runs; `set` are the variables that the start itself sets. */
+  constructor(options: { folder: string; project: Project; secrets: string; set: readonly string[] }) {
     this.#folder = options.folder;
-    this.#config = options.config;
+    this.#project = options.project;
+    this.#loader = new Loader(sourcesOf(options.project));
     this.#secrets = options.secrets;
     this.#set = options.set;
   }
@@ -43,12 +47,13 @@ export class Wiring {
   /** Looks at everything as it stands. What is wrong with it is answered; errors: those of the disk, of which the sources know nothing. */
   async look(): Promise<Verdict> {
     try {
-      const config = await readSavedConfig(this.#config);
-      const seen = await look(join(this.#folder, "look"), config, this.#loader);
-      if ("mistake" in seen) return stopped(seen.mistake);
+      const project = this.#project;
+      const config = configOf(await readSavedConfig(project.config), project.env) ?? {};
+      const seen = await look({ project, folder: join(this.#folder, "look"), loader: this.#loader }, config);
+      if ("mistake" in seen) return stopped(seen.mistake, seen.inputs);
       const set = [...this.#set, ...Object.keys(parseEnv(settingsIn(this.#secrets)))];
       const mistakes = mistakesIn(config, seen.known, seen.sources, set);
-      return { mistakes, good: mistakes.some(({ stops }) => stops) ? undefined : { worker: seen.worker, config } };
+      return { mistakes, inputs: seen.inputs, good: mistakes.some(({ stops }) => stops) ? undefined : { worker: seen.worker, config } };
     } catch (error) {
       if (isOfDisk(error)) throw error;
       return stopped(error instanceof Error ? error.message : String(error));
@@ -57,7 +62,7 @@ export class Wiring {
 
   /** True when the configuration says something else than that of what runs. */
   isNew({ config }: Good): boolean {
-    return this.#used === undefined || asRun(config) !== asRun(this.#used.config);
+    return this.#used === undefined || this.#asRun(config) !== this.#asRun(this.#used.config);
   }
 
   /** Makes what was found good what runs. */
@@ -73,13 +78,16 @@ export class Wiring {
 
   #write({ worker, config }: Good): void {
     writeBundle(join(this.#folder, "run"), worker, this.#used?.worker);
-    replace(this.files.config, asRun(config));
+    replace(this.files.config, this.#asRun(config));
+  }
+
+  /** The configuration of the bundle, which is in another folder. Assets without a folder are made by another tool, such as Vite. */
+  #asRun({ $schema: _, build: __, alias: ___, base_dir: ____, assets, ...config }: Config): string {
+    const directory = assets?.directory && resolve(this.#project.root, assets.directory);
+    return JSON.stringify({ ...config, main: "worker.js", ...(directory && { assets: { ...assets, directory } }) });
   }
 }
 
-/** As the runtime gets it, whose Worker is built by then. */
-const asRun = ({ $schema: _, build: __, ...config }: Config) => JSON.stringify({ ...config, main: "worker.js" });
-
-function stopped(says: string): Verdict {
-  return { mistakes: [{ says, stops: true }], good: undefined };
+function stopped(says: string, inputs: readonly string[] = []): Verdict {
+  return { mistakes: [{ says, stops: true }], good: undefined, inputs };
 }

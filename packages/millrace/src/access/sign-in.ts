@@ -21,7 +21,7 @@ const MAX_BROWSERS = 50;
 const CODE = /^mc_[A-Za-z0-9_-]{43}$/;
 
 /** Said to whoever has no good code. */
-const ANOTHER = "Get another: `npm run token -- link` where `npm start` runs the engine, POST /v1/sign-in-codes for any.";
+const ANOTHER = "Get another: `npx millrace token link` where `millrace dev` runs the engine, POST /v1/sign-in-codes for any.";
 
 /**
  * Makes a code that a browser trades for a token of its own, once and within ten minutes. It stands for the caller's token. Only a hash of

@@ -227,6 +227,8 @@ export interface Duties {
 export function keeper(duties: Duties): typeof Keeper {
   const alertRules = changedRules(ALERT_RULES, duties.alerts);
   return class extends Keeper {
+    /** The commands `dev` and `doctor` read it. */
+    static readonly catalog = duties.catalog;
     protected override readonly duties = duties;
     protected override readonly alertRules = alertRules;
   };

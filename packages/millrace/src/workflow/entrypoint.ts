@@ -51,6 +51,8 @@ export function entrypoint<Payload>(definition: WorkflowDefinition<Payload>, cat
 /** A class that the platform runs for every workflow of a catalog. */
 export interface RunsClass {
   new (ctx: ExecutionContext, env: EngineEnv): WorkflowEntrypoint<EngineEnv, Params>;
+  /** The commands `dev` and `doctor` read it. */
+  readonly catalog: Deployment & { readonly workflows: readonly AnyWorkflow[] };
 }
 
 /**
@@ -60,6 +62,8 @@ export interface RunsClass {
 export function runs(catalog: Deployment & { readonly workflows: readonly AnyWorkflow[] }): RunsClass {
   const byName = new Map(catalog.workflows.map((workflow) => [workflow.name, workflow]));
   return class extends WorkflowEntrypoint<EngineEnv, Params> {
+    static readonly catalog = catalog;
+
     override async run(event: Readonly<WorkflowEvent<Params>>, steps: WorkflowStep): Promise<unknown> {
       assertBound(this.env);
       const definition = byName.get(event.payload.workflow ?? "");
