@@ -17,8 +17,6 @@ function run(args: readonly string[], env: Record<string, string> = {}) {
 it.each([
   [["dev", "--help"], "Usage: npx millrace dev [--port 8787]"],
   [["dev", "-h", "--port", "1"], "Usage: npx millrace dev [--port 8787]"],
-  [["demo", "--help"], "Usage: npm run demo -- [name] [--port <number>] [--exit]"],
-  [["demo", "crm", "--help"], "npm run demo -- publish"],
   [["cost", "--help"], "Usage: npm run cost -- [--url http://localhost:8787]"],
   [["--help"], "dev           run the Worker on this machine"],
   [["--version"], "0.1.0"],
@@ -33,8 +31,6 @@ it.each([
 it.each([
   [["dev", "9155"], 'dev has no "9155". To choose a port: npx millrace dev --port 9155'],
   [["dev", "--prot", "9155"], 'There is no option "--prot". Usage: npx millrace dev'],
-  [["demo", "9155"], "“9155” is no demo. For a port of your choice: npm run demo -- --port 9155"],
-  [["demo", "crm", "batch"], "One demo at a time: “batch” stands behind “crm”."],
   [["cost", "--month", "3"], "Unknown option '--month'. Usage: npm run cost"],
   [["cost", "--runs", "many"], '--runs must be a whole number from 1; got "many".'],
   [["strat"], 'There is no command "strat". Commands: init, dev, migrate'],

@@ -17,10 +17,10 @@ it.each(["127.0.0.1", "0.0.0.0"])("a port that is taken on %s is named, with the
   );
 });
 
-it("a port that a demo cannot have is another of that demo's", async () => {
-  const [port, typed] = [await portTakenOn("127.0.0.1"), "npm run demo -- crm"];
-  await expect(requireFree(port, typed)).rejects.toThrow(`or choose another port: npm run demo -- crm --port ${port + 1}`);
-  expect(() => portFrom(["--port", "http"], undefined, 8787, typed)).toThrow("such as: npm run demo -- crm --port 9000");
+it("a taken port is answered with the command that was typed, and another port", async () => {
+  const [port, typed] = [await portTakenOn("127.0.0.1"), "npm run demo --"];
+  await expect(requireFree(port, typed)).rejects.toThrow(`or choose another port: npm run demo -- --port ${port + 1}`);
+  expect(() => portFrom(["--port", "http"], undefined, 8787, typed)).toThrow("such as: npm run demo -- --port 9000");
 });
 
 it("a port that is given up at once is fine: the last of an engine that was stopped may still hold it", async () => {

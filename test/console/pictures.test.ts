@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { expect, it, onTestFinished } from "vitest";
-import { openDemo } from "../cli/run-demo.ts";
+import { dayLink } from "./day/day.ts";
 import { person, stage } from "./stage.ts";
 import { articles, breakPages } from "./work.ts";
 
@@ -40,19 +40,8 @@ async function opened(link: string): Promise<Page> {
   return page;
 }
 
-/** The link that the demo of the console prints, once its shop's day is made. */
-async function demoLink(): Promise<string> {
-  const child = openDemo("console");
-  let out = "";
-  for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) {
-    out += chunk;
-    if (out.includes("Ctrl-C ends it")) break;
-  }
-  return /http:\S+#code=\S+/.exec(out)?.[0] ?? "";
-}
-
 it.runIf(FOLDER)("an operator's screens, with a shop's day in them", async () => {
-  const page = await opened(await demoLink());
+  const page = await opened(await dayLink());
   const rows = page.locator("tbody tr");
   for (const name of ["now", "now-dark", "now-390"]) await keep(page, name, /^p50/);
   for (const name of ["instances", "instances-390"]) {

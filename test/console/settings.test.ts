@@ -80,8 +80,8 @@ it("what is asked of people is answered where it is seen; locks, limits, alerts 
   for (const [name, said] of [
     ["Locks", "No lock is held"],
     ["Limits", "No limit was taken from"],
-    ["Doubts", "Nothing is in doubt"],
-    ["Alerts", /No alert|Nothing is or was wrong|alerts?$/],
+    ["Doubts", "No effect is in doubt"],
+    ["Alerts", /No alert|alerts?$/],
   ] as const) {
     await page.getByRole("link", { name, exact: true }).click();
     await page.getByText(said).first().waitFor();

@@ -10,8 +10,7 @@ const ROOT = resolve(import.meta.dirname, "../..");
 /** The engine's doors: the names by which everybody outside it imports, and their files. */
 const DOORS = new Map(Object.entries(sourceDoors()).map(([door, file]) => [door, houseName(relative(ROOT, file))] as const));
 
-/** Files that stand between rooms; a demo's own Worker, and the chains in it, are such as the command line never imports. */
-const DEMOS = /^cli\/demo\/(console|lanes|lean|observe|operate)\/(worker|parcels|shop|front)\.ts$/;
+/** Files that wire rooms together. */
 const OF_KEEPER = ["systems/retention.ts", "systems/checks.ts", "systems/gauges.ts"];
 const WIRING = new Set(["worker.ts", "catalog.ts", "engine/millrace.ts", "systems/finders.ts", ...OF_KEEPER, ...DOORS.values()]);
 
@@ -48,7 +47,7 @@ function roomOf(file: string): string {
 
 it("every import follows the house's rules", () => {
   const broken = imports()
-    .filter(({ from }) => !WIRING.has(from) && !DEMOS.test(from))
+    .filter(({ from }) => !WIRING.has(from))
     .filter(({ from, to }) => roomOf(from) !== roomOf(to))
     .filter(({ from, to, typeOnly }) => !(typeOnly && MAY_IMPORT_TYPES[roomOf(from)]?.includes(roomOf(to))))
     .filter(({ from, to }) => !(MAY_IMPORT[roomOf(from)] ?? []).includes(roomOf(to)))
@@ -113,8 +112,8 @@ it("no sentence of the engine names a file of the app, or a route that is not th
   expect(foreign.map(({ file, said }) => `${file} names ${said}, which is the app's.`)).toEqual([]);
 });
 
-it("nothing imports worker.ts, which wires everything together, but a demo's Worker that is more than it", () => {
-  expect(imports().filter(({ from, to }) => to === "worker.ts" && !DEMOS.test(from))).toEqual([]);
+it("no file imports worker.ts, which wires everything together", () => {
+  expect(imports().filter(({ to }) => to === "worker.ts")).toEqual([]);
 });
 
 it("no file imports itself through others", () => {

@@ -1,10 +1,5 @@
 import { setTimeout } from "node:timers/promises";
 import type { ExtractSchema } from "hono/types";
-import type { batches } from "../../../src/api/batches.ts";
-import type { contacts } from "../../../src/api/contacts.ts";
-import type { facts } from "../../../src/api/facts.ts";
-import type { ledgers } from "../../../src/api/ledgers.ts";
-import type { projections } from "../../../src/api/projections.ts";
 import { ENGINE_HEADER } from "../src/contract/engine-header.ts";
 import type { EngineApi } from "../src/http/engine-api.ts";
 import { Refusal } from "./command.ts";
@@ -24,48 +19,14 @@ type Listed<Answer> = Answer extends { items: (infer Item)[] } ? Item : never;
 export type Costs = Output<EngineApi, "/v1/costs", "$get">;
 type InstancePage = Output<EngineApi, "/v1/instances", "$get">;
 export type Instance = Listed<InstancePage>;
-export type Letter = Output<EngineApi, "/v1/dead-letters/:id", "$get">;
-export type Step = Listed<Output<EngineApi, "/v1/instances/:id/steps", "$get">>;
-export type EmittedMessage = Listed<Output<EngineApi, "/v1/instances/:id/events", "$get">>;
 type BatchResult = Output<EngineApi, "/v1/commands/batch", "$post">["results"][number];
-type RetryAnswer = Output<EngineApi, "/v1/instances/:id/retry", "$post">;
-type RetryPlan = Extract<RetryAnswer, { effects: unknown }>;
-type Retried = Extract<RetryAnswer, { action_id: string }>;
-
-export type AppendResult = Output<ReturnType<typeof facts>, "/v1/facts", "$post">["results"][number];
-type FactPage = Output<ReturnType<typeof facts>, "/v1/facts", "$get">;
-export type Fact = Listed<FactPage>;
-type Ledger = Output<ReturnType<typeof ledgers>, "/v1/ledgers/:entity", "$get">;
-type ProjectionList = Output<ReturnType<typeof projections>, "/v1/projections", "$get">;
-type RebuildAccepted = Output<ReturnType<typeof projections>, "/v1/projections/facts/rebuild", "$post">;
-
-/** A fact as it is stated. */
-export interface FactStatement {
-  fact_id: string;
-  entity: string;
-  type: string;
-  occurred_at: string;
-  payload: unknown;
-}
-export type Batch = Output<ReturnType<typeof batches>, "/v1/batches/:id", "$get">;
-type ContactPage = Output<ReturnType<typeof contacts>, "/v1/contacts", "$get">;
+type Retried = Extract<Output<EngineApi, "/v1/instances/:id/retry", "$post">, { action_id: string }>;
 
 interface Command {
   type: string;
   payload: unknown;
   correlation_id?: string;
 }
-
-/** A rule by which the embedded upstreams fail; `remaining: null` for as long as it stands. */
-interface Fault {
-  upstream: string;
-  match: string;
-  status: number;
-  remaining: number | null;
-}
-
-/** How often each embedded upstream did what. */
-export type LedgerTotals = Record<string, Record<string, number>>;
 
 /** What an answer says that is none, as far as it is the API's (RFC 9457). */
 export interface Problem {
@@ -99,28 +60,23 @@ const TRIES = 10;
 const PAGE = 200;
 
 /**
- * Sends a body as it is, and answers the text. What a limit turns away is sent again when that says. Errors: an `ApiRefusal` with the
- * problem's own words, also of an answer that is not as `isWanted`: by default one of an engine.
+ * Returns a function that sends a request to an engine's API and reads the answer as JSON. A request that a limit refuses is repeated after
+ * its `Retry-After`. Errors: an `ApiRefusal` with the problem's own words, also for an answer that `isWanted` does not accept.
  */
-function readerOf(url: string, token: string, isWanted: (response: Response) => boolean = isGood) {
-  return async function read(
-    method: string,
-    path: string,
-    body?: { type: string; text: string },
-    headers: Record<string, string> = {},
-  ): Promise<string> {
+export function askerOf(url: string, token: string, isWanted: (response: Response) => boolean = isGood) {
+  return async function ask<Answer>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> {
     const gone = (cause: unknown) => {
       throw new ApiRefusal(`${url} gave no answer to ${method} ${path}.`, { cause });
     };
     for (let nth = 1; ; nth++) {
       const response = await fetch(url + path, {
         method,
-        headers: { authorization: `Bearer ${token}`, ...(body && { "content-type": body.type }), ...headers },
+        headers: { authorization: `Bearer ${token}`, ...(body !== undefined && { "content-type": "application/json" }), ...headers },
         signal: AbortSignal.timeout(ANSWER_MS),
-        ...(body && { body: body.text }),
+        ...(body !== undefined && { body: JSON.stringify(body) }),
       }).catch(gone);
       const text = await response.text().catch(gone);
-      if (isWanted(response)) return text;
+      if (isWanted(response)) return (text === "" ? undefined : JSON.parse(text)) as Answer;
       const seconds = Number(response.headers.get("retry-after"));
       const isPutOff = response.status === 429 && seconds > 0 && nth < TRIES;
       if (!isPutOff) throw refusalOf(`${method} ${path}`, response, text);
@@ -129,55 +85,16 @@ function readerOf(url: string, token: string, isWanted: (response: Response) => 
   };
 }
 
-/** Asks an engine's API one thing, as JSON; by `isWanted` another's. Errors: a `Refusal` with the problem's own words. */
-export function askerOf(url: string, token: string, isWanted?: (response: Response) => boolean) {
-  const read = readerOf(url, token, isWanted);
-  return async function ask<Answer>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> {
-    const text = await read(
-      method,
-      path,
-      body === undefined ? undefined : { type: "application/json", text: JSON.stringify(body) },
-      headers,
-    );
-    return (text === "" ? undefined : JSON.parse(text)) as Answer;
-  };
-}
-
-/** An engine's API, as far as the demos use it. Errors: a `Refusal` with the problem's own words. */
+/** Three calls of an engine's API. Errors: a `Refusal` with the problem's own words. */
 export function apiOf(url: string, token: string) {
   const ask = askerOf(url, token);
-  const read = readerOf(url, token);
   return {
     enqueue: async (commands: Command[]) => (await ask<{ results: BatchResult[] }>("POST", "/v1/commands/batch", { commands })).results,
     instances: async (correlation: string) =>
       (await ask<InstancePage>("GET", `/v1/instances?${new URLSearchParams({ correlation, limit: String(PAGE) })}`)).items,
-    instance: (id: string) => ask<Instance>("GET", `/v1/instances/${id}`),
-    steps: async (id: string) => (await ask<{ items: Step[] }>("GET", `/v1/instances/${id}/steps`)).items,
-    events: async (id: string) => (await ask<{ items: EmittedMessage[] }>("GET", `/v1/instances/${id}/events?payload=true`)).items,
-    planRetry: (id: string, reason: string) => ask<RetryPlan>("POST", `/v1/instances/${id}/retry`, { reason, dry_run: true }),
     retry: (id: string, reason: string) => ask<Retried>("POST", `/v1/instances/${id}/retry`, { reason }),
-    letter: (id: string) => ask<Letter>("GET", `/v1/dead-letters/${id}`),
-    replay: (id: string, body: object, reason: string) => ask<unknown>("POST", `/v1/dead-letters/${id}/replay`, { body, reason }),
-    appendFacts: async (facts: readonly FactStatement[]) =>
-      (await ask<{ results: AppendResult[] }>("POST", "/v1/facts", { facts })).results,
-    facts: async () => (await ask<FactPage>("GET", `/v1/facts?limit=${PAGE}`)).items,
-    ledger: (entity: string) => ask<Ledger>("GET", `/v1/ledgers/${encodeURIComponent(entity)}`),
-    factsProjection: async () => (await ask<ProjectionList>("GET", "/v1/projections")).items[0] as ProjectionList["items"][number],
-    rebuild: (request: string) => ask<RebuildAccepted>("POST", "/v1/projections/facts/rebuild", { request }),
-    importCsv: (id: string, dataset: string, text: string) =>
-      read("POST", `/v1/batches?${new URLSearchParams({ operation: "import", dataset, batch_id: id })}`, { type: "text/csv", text }),
-    batch: (id: string) => ask<Batch>("GET", `/v1/batches/${id}`),
-    /** What a batch did not take, as JSON Lines. */
-    batchErrors: (id: string) => read("GET", `/v1/batches/${id}/errors?format=jsonl`),
-    contacts: (cursor?: string) =>
-      ask<ContactPage>("GET", `/v1/contacts?${new URLSearchParams({ ...(cursor !== undefined && { cursor }), limit: "1000" })}`),
-    setFaults: (faults: Fault[]) => ask<void>("PUT", "/embedded/faults", faults),
-    clearFaults: () => ask<void>("DELETE", "/embedded/faults"),
-    ledgerTotals: async () => (await ask<{ totals: LedgerTotals }>("GET", "/embedded/ledger")).totals,
   };
 }
-
-export type Api = ReturnType<typeof apiOf>;
 
 /** True for an engine's answer that is a success. Whatever else took the request says 200 as well, and nothing was done. */
 export function isGood({ ok, headers }: Response): boolean {

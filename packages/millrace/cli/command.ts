@@ -57,7 +57,7 @@ export function optionIn(args: readonly string[], name: string): string | undefi
 
 /** Shells report a process ended by Ctrl-C so. */
 const INTERRUPTED = 130;
-/** Whoever read our words has gone, as in `npm run demo | head`: they were enough. */
+/** The reader has closed the pipe, as in `millrace instances list | head`: no error. */
 const GONE = "EPIPE";
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 

@@ -15,7 +15,7 @@ const packages = PACKAGE === ABOVE ? join(PACKAGE, "../../node_modules") : join(
 process.env.NODE_COMPILE_CACHE ??= join(packages, ".cache/node");
 module.enableCompileCache?.(process.env.NODE_COMPILE_CACHE);
 
-const COMMANDS = ["init", "dev", "migrate", "doctor", "deploy", "token", "cost", ...(PACKAGE === ABOVE ? ["demo", "build"] : [])];
+const COMMANDS = ["init", "dev", "migrate", "doctor", "deploy", "token", "cost", ...(PACKAGE === ABOVE ? ["build"] : [])];
 /** The nouns of operate.ts. */
 const NOUNS = ["enqueue", "instances", "effects", "approvals", "dead-letters", "queues", "search"];
 

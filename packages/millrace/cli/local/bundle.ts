@@ -1,21 +1,19 @@
-import { dirname, join, relative, sep } from "node:path";
+import { join, relative, sep } from "node:path";
 import { builtConsole } from "./console.ts";
 import { madeOnce } from "./made-once.ts";
 import { ROOT, runNode } from "./wrangler.ts";
 
 /**
- * Bundles the Worker of a config once for as long as its sources stay, so that editing them does not restart it; or one that begins with
- * another file of `src`, without a map to its sources. Answers the folder of the bundle and of the options that it runs with.
+ * Bundles the Worker of a config once for as long as its sources stay, so that editing them does not restart it. Returns the
+ * folder of the bundle and of the options that it runs with.
  */
-export async function bundled(config: string, entry?: string): Promise<string> {
+export async function bundled(config: string): Promise<string> {
   await builtConsole();
   const [beside = "", ...below] = relative(ROOT, config).split(sep);
   const sources = ["src", "packages/millrace/src", beside, "package-lock.json"].map((name) => join(ROOT, name));
   // Two Workers may stand in one folder of sources.
-  const named = ["bundle", ...below.slice(0, -1), ...(entry ? relative(ROOT, dirname(entry)).split(sep) : [])].join("-");
-  const folder = await madeOnce(named, sources, (making) =>
-    runNode(making, "bundle the Worker", [MAKE, config, join(making, "bundle"), ...(entry ? [entry] : [])]),
-  );
+  const named = ["bundle", ...below.slice(0, -1)].join("-");
+  const folder = await madeOnce(named, sources, (making) => runNode(making, "bundle the Worker", [MAKE, config, join(making, "bundle")]));
   return join(folder, "bundle");
 }
 

@@ -26,8 +26,6 @@ export interface EngineOptions {
   project?: Project;
   /** Default: that of `project`. It binds its database, with the project's migrations, as `DB`, and its Worker answers `GET /healthz`. */
   config?: string;
-  /** The first file of its Worker, in `src`. Default: the one that `config` names. */
-  entry?: string;
   /**
    * The Worker as somebody has bundled it, and its configuration: it is loaded anew whenever that file changes. Default: the sources of
    * `config`, bundled once.
@@ -67,7 +65,6 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     vars,
     project = checkout(),
     config = project.config,
-    entry,
     worker,
     fresh = false,
     startWithinMs = START_MS,
@@ -80,7 +77,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     await requireFree(port, typed);
     if (fresh) for (const left of ["state", "token", LOG_NAME]) rmSync(join(folder, left), { recursive: true, force: true });
     const token = localToken(join(folder, "token"));
-    const [bundle] = await Promise.all([worker ? "" : bundled(config, entry), prepareDatabase(folder, { ...project, config }, token)]);
+    const [bundle] = await Promise.all([worker ? "" : bundled(config), prepareDatabase(folder, { ...project, config }, token)]);
     signal?.throwIfAborted();
     const how = { folder, port, secrets, vars: { PUBLIC_URL: url, ...vars } };
     const run = worker ? devArgs(project.wrangler, how, worker) : serveArgs(how, bundle);

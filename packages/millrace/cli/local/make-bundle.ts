@@ -9,7 +9,7 @@ import { sourceDoors } from "./doors.ts";
 import { BUNDLE } from "./miniflare.ts";
 import { WRANGLER } from "./wrangler.ts";
 
-const [config = "", bundle = "", entry = ""] = process.argv.slice(2);
+const [config = "", bundle = ""] = process.argv.slice(2);
 const read = readConfig({ config }, { hideWarnings: true });
 
 /** As far as it is used here. */
@@ -39,11 +39,10 @@ const bundler: Bundler = createRequire(WRANGLER)("esbuild");
 const ofDeployments = Object.fromEntries(
   ["process", "global.process", "globalThis.process"].map((of) => [`${of}.env.NODE_ENV`, '"production"']),
 );
-const main = entry || (read.main ?? "");
 await bundler.build({
   ...{
     absWorkingDir: dirname(config),
-    entryPoints: { [parse(BUNDLE.entry).name]: main },
+    entryPoints: { [parse(BUNDLE.entry).name]: read.main ?? "" },
     outdir: bundle,
     plugins: [texts],
     alias: sourceDoors(),
@@ -51,7 +50,7 @@ await bundler.build({
   },
   ...{ bundle: true, format: "esm", target: "es2024", platform: "browser", conditions: ["workerd", "worker", "browser"], keepNames: true },
   ...{ external: ["node:*", "cloudflare:*"], loader: { ".js": "jsx", ".mjs": "jsx", ".cjs": "jsx" } },
-  ...(entry === "" && { sourcemap: true, sourceRoot: bundle }),
+  ...{ sourcemap: true, sourceRoot: bundle },
   define: { "navigator.userAgent": '"Cloudflare-Workers"', ...ofDeployments, ...read.define },
 });
 

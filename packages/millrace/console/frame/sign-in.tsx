@@ -35,7 +35,7 @@ function TokenForm({ field }: { field: RefObject<HTMLInputElement> }) {
       </button>
       <p class="quiet">
         It needs the scope <code>read</code>, stays in this page's memory and is gone with it. Or open a link, which signs you in once: ask
-        whoever runs this engine for one. Where <code>npm start</code> or a demo runs it on your own machine, the same folder makes one:
+        whoever runs this engine for one. Where <code>npm start</code> runs it on your own machine, the same folder makes one:
       </p>
       <pre>npm run token -- link</pre>
       <p class="quiet">In the folder of a Worker of your own, with Millrace beside it, this makes a token to paste here:</p>

@@ -63,10 +63,8 @@ export function Alerts() {
         pages={pages}
         noun={["alert", "alerts"]}
         empty={
-          <Empty command="npm run demo -- observe">
-            {Object.keys(filters).length > 0
-              ? "No alert has these filters. Clear shows all."
-              : "Nothing is or was wrong in the last 30 days. This makes something wrong:"}
+          <Empty>
+            {Object.keys(filters).length > 0 ? "No alert has these filters. Clear shows all." : "No alert fired in the last 30 days."}
           </Empty>
         }
       >

@@ -31,9 +31,7 @@ export function Doubts() {
       </p>
       {line}
       {problem && <ProblemNote problem={problem} />}
-      {data?.items.length === 0 && (
-        <Empty command="npm run demo -- operate">Nothing is in doubt. This brings something into doubt, and answers it:</Empty>
-      )}
+      {data?.items.length === 0 && <Empty>No effect is in doubt.</Empty>}
       {may("operate") && <Together doubts={data?.items ?? []} />}
       <ul class="settings-things">
         {data?.items.map((doubt) => (

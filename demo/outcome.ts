@@ -1,0 +1,72 @@
+import type { Instance } from "../packages/millrace/cli/api-client.ts";
+import type { BrandApi, EmittedMessage, LedgerTotals } from "./api.ts";
+import { KEYWORDS, MESSAGES, ONCE_EACH } from "./job.ts";
+import { aboutOf } from "./timeline.ts";
+
+interface PublishedPage {
+  keyword: string;
+  url: string;
+  status: number;
+  title: string;
+  /** True when the page shows the title that was written for it. */
+  hasTitle: boolean;
+}
+
+/** What is true when the job is over. */
+export interface Outcome {
+  pages: PublishedPage[];
+  totals: LedgerTotals;
+  /** How many different messages of each type there were. */
+  messages: Record<string, number>;
+}
+
+export async function readOutcome(api: BrandApi, instances: readonly Instance[]): Promise<Outcome> {
+  const emitted: EmittedMessage[] = [];
+  for (const { id } of instances) emitted.push(...(await api.events(id)));
+  const published = emitted.filter(({ message_type }) => message_type === "content.published");
+  const pages: PublishedPage[] = [];
+  for (const { subject, payload_inline } of published) {
+    const writer = instances.find(({ id }) => id === subject);
+    if (writer) pages.push(await readPage(api, writer, aboutOf(writer, instances), (payload_inline as { url: string }).url));
+  }
+  return { pages, totals: await api.ledgerTotals(), messages: countMessages([...instances, ...emitted]) };
+}
+
+/** What differs from what the engine promises, each as a sentence; nothing when all is as it should be. */
+export function differences({ pages, totals, messages }: Outcome): string[] {
+  const count = KEYWORDS.length;
+  return [
+    ...(pages.length === count ? [] : [`${pages.length} pages were published instead of ${count}.`]),
+    ...pages.filter(({ status }) => status !== 200).map(({ url, status }) => `${url} answered ${status} instead of 200.`),
+    ...pages
+      .filter(({ status, hasTitle }) => status === 200 && !hasTitle)
+      .map(({ url, title }) => `${url} does not show its title, “${title}”.`),
+    ...paidOtherwise(totals, count),
+    ...Object.entries(MESSAGES)
+      .filter(([type, expected]) => messages[type] !== expected)
+      .map(([type, expected]) => `There were ${messages[type] ?? 0} of the message ${type} instead of ${expected}.`),
+  ];
+}
+
+/** How often the upstreams did what otherwise than for so many keywords, each as a sentence. */
+export function paidOtherwise(totals: LedgerTotals, count: number): string[] {
+  return ONCE_EACH.flatMap(({ upstream, outcome, words }) => {
+    const times = totals[upstream]?.[outcome] ?? 0;
+    return times === count ? [] : [`There were ${times} ${words} instead of ${count}.`];
+  });
+}
+
+/** A message may be seen twice, where it was emitted and where it became an instance: its type and key make it one. */
+function countMessages(seen: readonly { message_type: string; idempotency_key: string }[]): Record<string, number> {
+  const different = new Map(seen.map(({ message_type, idempotency_key }) => [`${message_type} ${idempotency_key}`, message_type]));
+  const counts: Record<string, number> = {};
+  for (const type of different.values()) counts[type] = (counts[type] ?? 0) + 1;
+  return counts;
+}
+
+async function readPage(api: BrandApi, writer: Instance, keyword: string, url: string): Promise<PublishedPage> {
+  const { title } = await api.article(writer.id);
+  const answer = await fetch(url);
+  const shown = /<h1>(.*?)<\/h1>/s.exec(await answer.text())?.[1];
+  return { keyword, url, status: answer.status, title, hasTitle: title !== "" && shown === title };
+}
