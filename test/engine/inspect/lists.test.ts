@@ -84,7 +84,8 @@ it("K01 a list and a round of the keeper read what they answer, not all that a t
   onTestFinished(async () => {
     const run = (text: string) => env.DB.prepare(text).bind(tenantId).run();
     await run("DELETE FROM millrace_inbox WHERE instance_id IN (SELECT id FROM millrace_instances WHERE tenant_id = ?1)");
-    for (const table of ["millrace_instances", "millrace_dead_letters", "millrace_approvals"]) await run(`DELETE FROM ${table} WHERE tenant_id = ?1`);
+    for (const table of ["millrace_instances", "millrace_dead_letters", "millrace_approvals"])
+      await run(`DELETE FROM ${table} WHERE tenant_id = ?1`);
   }, 300_000);
   await keeperOf(probeEnv).round();
   const read: Record<string, number>[] = [];

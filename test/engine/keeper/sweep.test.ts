@@ -224,18 +224,18 @@ it("a pass after a death in the middle of a removal finds everything as it was",
   const id = await rowOf("complete", 31);
   await run("CREATE TRIGGER refuse BEFORE DELETE ON millrace_inbox BEGIN SELECT RAISE(ABORT, 'no'); END");
   await failing(() => retentionPass());
-  expect([await statusOf(id), await count("millrace_inbox", "instance_id = ?1", id), await count("millrace_tombstones", "id = unhex(?1)", id)]).toEqual([
-    "complete",
-    1,
-    0,
-  ]);
+  expect([
+    await statusOf(id),
+    await count("millrace_inbox", "instance_id = ?1", id),
+    await count("millrace_tombstones", "id = unhex(?1)", id),
+  ]).toEqual(["complete", 1, 0]);
   await run("DROP TRIGGER refuse");
   await retentionPass();
-  expect([await statusOf(id), await count("millrace_inbox", "instance_id = ?1", id), await count("millrace_tombstones", "id = unhex(?1)", id)]).toEqual([
-    undefined,
-    0,
-    1,
-  ]);
+  expect([
+    await statusOf(id),
+    await count("millrace_inbox", "instance_id = ?1", id),
+    await count("millrace_tombstones", "id = unhex(?1)", id),
+  ]).toEqual([undefined, 0, 1]);
 });
 
 it("an accepted command that a dead process left behind is started, not pruned, however long ago that was", async () => {

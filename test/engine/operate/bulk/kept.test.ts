@@ -27,7 +27,8 @@ it("a bulk action that ended 90 days ago leaves with its list and its items; a y
   const left = async (id: string) =>
     Promise.all(
       TABLES.map(
-        async (table) => (await rows(`SELECT 1 FROM ${table} WHERE ${table === "millrace_bulk_actions" ? "id" : "bulk_id"} = ?1`, id)).length,
+        async (table) =>
+          (await rows(`SELECT 1 FROM ${table} WHERE ${table === "millrace_bulk_actions" ? "id" : "bulk_id"} = ?1`, id)).length,
       ),
     );
   expect(await Promise.all(ids.map(left))).toEqual([
