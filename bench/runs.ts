@@ -1,6 +1,7 @@
-import { atomically, type CounterEnv, type EngineEnv, enqueue, type LimitEnv, MillraceError, newTrace, rowChunks } from "millrace";
+import { atomically, type CounterEnv, type EngineEnv, type LimitEnv, MillraceError, newTrace, rowChunks } from "millrace";
 import { address, type Catalog } from "millrace/worker";
 import { acceptance } from "../packages/millrace/src/intake/accept/accept.ts";
+import { acceptCommands } from "../packages/millrace/src/intake/accept/enqueue.ts";
 import { startInstances } from "../packages/millrace/src/intake/start.ts";
 import { insertAccepted } from "../packages/millrace/src/store/instances/accept.ts";
 import { ended, type RunLean } from "./workflows.ts";
@@ -65,7 +66,7 @@ export function rawLatency(env: BenchEnv, count: number, series: string): Promis
 /** The same for a command that is accepted and goes through the queue. */
 export function engineLatency(env: BenchEnv, catalog: Catalog, count: number, series: string, { type }: Command): Promise<number[]> {
   return paced(names(count, series), async (id) => {
-    const [answer] = await enqueue(env, catalog, { tenantId: "bench", source: "bench" }, [{ type, payload: { id } }]);
+    const [answer] = await acceptCommands(env, catalog, { tenantId: "bench", source: "bench" }, [{ type, payload: { id } }]);
     if (answer instanceof MillraceError) throw answer;
   });
 }

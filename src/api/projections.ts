@@ -119,7 +119,7 @@ export function projections(catalog: Catalog) {
 async function ask(context: Context<ApiEnv>, catalog: Catalog, projection: "facts" | "derived"): Promise<Accepted> {
   const { request } = await readBody(context.req, rebuildSchema);
   const { tenantId, actor } = context.var.caller;
-  const command = { type: ProjectionRebuild.type, payload: { projection, request } };
+  const command = { command: ProjectionRebuild, payload: { projection, request } };
   return enqueueOne(context.env, catalog, { tenantId, source: `api/${actor}` }, command);
 }
 

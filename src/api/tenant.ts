@@ -71,7 +71,7 @@ async function ask(
   payload: z.infer<typeof TenantDelete.payload>,
 ): Promise<Accepted> {
   try {
-    return await enqueueOne(env, catalog, by, { type: TenantDelete.type, payload });
+    return await enqueueOne(env, catalog, by, { command: TenantDelete, payload });
   } catch (error) {
     if (codeOf(error) !== "idempotency_key_reused") throw error;
     const id = instanceId(by.tenantId, catalog.performer(TenantDelete.type).name, TenantDelete.key(payload));

@@ -134,7 +134,7 @@ export function webhookDeliveries(catalog: Catalog) {
       const { tenantId, actor } = context.var.caller;
       const payload = testOf(endpoint);
       const id = instanceId(tenantId, catalog.performer(WebhookDeliver.type).name, WebhookDeliver.key?.(payload) ?? "");
-      const command = { type: WebhookDeliver.type, payload };
+      const command = { command: WebhookDeliver, payload };
       // One write: neither a delivery that nobody makes, nor an attempt without a row to be written into.
       const accepted = await enqueueOne(context.env, catalog, { tenantId, source: `api/${actor}` }, command, [
         testRow(tenantId, id, payload),

@@ -1,7 +1,8 @@
 import { env } from "cloudflare:workers";
-import { enqueue, MillraceError } from "millrace";
+import { MillraceError } from "millrace";
 import { messagesOf, retryInstance } from "millrace/operate";
 import { expect, it, onTestFinished, vi } from "vitest";
+import { acceptCommands } from "../../packages/millrace/src/intake/accept/enqueue.ts";
 import { app } from "../../src/catalog.ts";
 import { servePage } from "../../src/embedded/pages.ts";
 import { fresh } from "../api/client.ts";
@@ -42,7 +43,7 @@ async function messageCounts(correlationId: string): Promise<Record<string, numb
 it("three keywords become three pages and three posts in the messages the brand engine names; a failed publish is retried without paying again", async () => {
   onTestFinished(() => fail().then(() => undefined));
   await fail({ upstream: "pages", match: `espresso-at-home-${brand}`, status: 400, remaining: null });
-  const answers = await enqueue(
+  const answers = await acceptCommands(
     env,
     app,
     { tenantId: operator.tenantId, source: "test" },

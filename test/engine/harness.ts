@@ -1,10 +1,11 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { type Accepted, type CommandRequest, type Envelope, enqueue, instanceId as instanceIdOf, MillraceError } from "millrace";
+import { type Accepted, type Envelope, instanceId as instanceIdOf, MillraceError } from "millrace";
 import type { CrashPoint, Settled } from "millrace/testing";
 import * as testing from "millrace/testing";
 import { keeperOf } from "millrace/worker";
 import { inject, onTestFinished } from "vitest";
+import { acceptCommands, type UntypedRequest } from "../../packages/millrace/src/intake/accept/enqueue.ts";
 import type { ProbeStep } from "../probe/messages.ts";
 import worker, { app, type Keeper } from "../probe/worker.ts";
 import { passes } from "../probe/workflows.ts";
@@ -40,8 +41,8 @@ export function fresh(what = "run"): string {
 type Script = Partial<ProbeStep> & Pick<ProbeStep, "do" | "name">;
 
 /** Accepts a probe that runs these steps. Throws what it is refused with. */
-export async function start(name: string, steps: (Script | Script[])[], request: Partial<CommandRequest> = {}): Promise<Accepted> {
-  const [answer] = await enqueue(probeEnv, app, tenant, [{ type: "probe.requested", payload: { name, steps }, ...request }]);
+export async function start(name: string, steps: (Script | Script[])[], request: Partial<UntypedRequest> = {}): Promise<Accepted> {
+  const [answer] = await acceptCommands(probeEnv, app, tenant, [{ type: "probe.requested", payload: { name, steps }, ...request }]);
   if (answer instanceof MillraceError || answer === undefined) throw answer;
   return answer;
 }

@@ -1,4 +1,5 @@
-import { type Accepted, type CommandRequest, enqueue, MillraceError, notRetryable, type Steps, upstreamRefused } from "millrace";
+import { type Accepted, MillraceError, notRetryable, type Steps, upstreamRefused } from "millrace";
+import { acceptCommands, type UntypedRequest } from "../../packages/millrace/src/intake/accept/enqueue.ts";
 import { type LabCall, labPasses, labs } from "../probe/lab.ts";
 import { app } from "../probe/worker.ts";
 import { fresh, probeEnv, until } from "./harness.ts";
@@ -17,10 +18,10 @@ export async function runLab(
     person,
     tenantId = tenant.tenantId,
     ...request
-  }: Partial<CommandRequest> & { name?: string; note?: string; person?: object; tenantId?: string } = {},
+  }: Partial<UntypedRequest> & { name?: string; note?: string; person?: object; tenantId?: string } = {},
 ): Promise<Accepted & { name: string }> {
   labs.set(name, code);
-  const [answer] = await enqueue(probeEnv, app, { ...tenant, tenantId }, [
+  const [answer] = await acceptCommands(probeEnv, app, { ...tenant, tenantId }, [
     { type: "lab.requested", payload: { name, note, ...(person && { person }) }, ...request },
   ]);
   if (answer instanceof MillraceError || answer === undefined) throw answer;

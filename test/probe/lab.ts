@@ -7,7 +7,7 @@ import { mode } from "./mode.ts";
 const person = z.object({ email: sensitive(z.string()), born: z.int().meta({ sensitive: true }).optional(), city: z.string() });
 
 /** A run whose code a test writes: it is found by the run's name. */
-const LabRequested = defineCommand({
+export const LabRequested = defineCommand({
   type: "lab.requested",
   payload: z.object({ name: z.string(), note: z.string().default(""), person: person.optional() }),
   key: ({ name }) => name,

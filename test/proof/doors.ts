@@ -1,4 +1,4 @@
-import { type EngineEnv, enqueue, instanceId } from "millrace";
+import { type EngineEnv, instanceId } from "millrace";
 import {
   cancelInstance,
   closeInstance,
@@ -27,6 +27,7 @@ import {
   undoInstance,
 } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
+import { acceptCommands } from "../../packages/millrace/src/intake/accept/enqueue.ts";
 import { operator, type Stage, type Theirs } from "./stage.ts";
 
 /** What the engine's own process must do for those outside. */
@@ -62,7 +63,7 @@ export function doorsOf(env: DoorsEnv, app: Catalog): Doors {
     idOf: async (name) => instanceId(operator.tenantId, "lab", name),
     enqueue(requests) {
       const commands = requests.map(({ payload, key, mustEndBy }) => ({ type: "lab.requested", payload, idempotencyKey: key, mustEndBy }));
-      return enqueue(env, app, { tenantId: requests[0]?.tenantId ?? operator.tenantId, source: "test" }, commands);
+      return acceptCommands(env, app, { tenantId: requests[0]?.tenantId ?? operator.tenantId, source: "test" }, commands);
     },
     skip: (letter, reason) => skipDeadLetter(env, app, { ...operator, scopes: SCOPES }, letter, reason),
     heard: (name) => (env.LISTENER.get(env.LISTENER.idFromName(name)) as unknown as { heard(): Promise<number> }).heard(),

@@ -45,7 +45,7 @@ export async function acceptBatch(
   const batch = await findBatch(env.DB, tenantId, batchId);
   if (batch?.fingerprint !== fingerprint) throw reused(batchId, "names another batch: another operation, dataset, format or file");
 
-  const [accepted] = await enqueue(env, catalog, by, [{ type: command.type, payload: { batch_id: batchId }, ...trace }]);
+  const [accepted] = await enqueue(env, catalog, by, [{ command, payload: { batch_id: batchId }, ...trace }]);
   if (!accepted || accepted instanceof MillraceError) {
     // Its command's key is taken by a command that somebody sent by hand.
     if (fresh.length > 0) await forget(env, batch);

@@ -1,4 +1,4 @@
-import { type Accepted, type CommandRequest, instanceId } from "millrace";
+import { type Accepted, instanceId } from "millrace";
 import { ResearchRequested } from "../../messages/research.ts";
 import type { Decided } from "./decide.ts";
 import type { KeywordRequest } from "./state.ts";
@@ -39,13 +39,10 @@ export function askedRequest({
 }
 
 /** The command that asks for it. */
-export function commandOf(
-  brand: string,
-  { spelled, cycle, reuse, correlation_id, causation_id, traceparent, tracestate }: KeywordRequest,
-): CommandRequest {
+export function commandOf(brand: string, { spelled, cycle, reuse, correlation_id, causation_id, traceparent, tracestate }: KeywordRequest) {
   const payload = { brand, keyword: spelled, cycle, ...(reuse !== null && { reuse }) };
   return {
-    type: ResearchRequested.type,
+    command: ResearchRequested,
     payload,
     correlationId: correlation_id,
     causationId: causation_id,

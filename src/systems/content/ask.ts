@@ -27,8 +27,8 @@ export async function ask(
   const command =
     verb === "publish"
       ? // The chain's own publication has the article's id for its key.
-        { type: ContentPublish.type, payload, idempotencyKey: `${id}/${revision}` }
-      : { type: ContentUnpublish.type, payload: { ...payload, revision } };
+        { command: ContentPublish, payload, idempotencyKey: `${id}/${revision}` }
+      : { command: ContentUnpublish, payload: { ...payload, revision } };
   const action = { id: crypto.randomUUID(), verb, target: id, instanceId: null, reason, detail: { revision }, ...MOVED[verb] };
   const also = [stillIs({ tenantId: by.tenantId, id, revision }), audit(by, action, false)];
   const { instanceId } = await enqueueOne(env, catalog, { tenantId: by.tenantId, source: "api" }, command, also);

@@ -1,4 +1,4 @@
-import { type CommandRequest, digest, type Issue, issuesIn, query, sql } from "millrace";
+import { digest, type Issue, issuesIn, query, sql } from "millrace";
 import * as z from "zod";
 import { CrmContactChanged } from "../../messages/crm.ts";
 import { contactsLinkedTo } from "./links.ts";
@@ -72,7 +72,7 @@ export async function forgottenBy(
  * older than that; and one per merge. What the CRM is known to have already, and what this app did itself, is no news: so a sync of ten
  * thousand contacts does not come back as ten thousand commands. Whatever is in doubt becomes one, and is looked at.
  */
-export async function commandsFrom(env: Cloudflare.Env, tenantId: string, events: readonly ContactEvent[]): Promise<CommandRequest[]> {
+export async function commandsFrom(env: Cloudflare.Env, tenantId: string, events: readonly ContactEvent[]) {
   const news = await newsAmong(
     env,
     tenantId,
@@ -87,7 +87,7 @@ export async function commandsFrom(env: Cloudflare.Env, tenantId: string, events
     const [event] = same.toSorted((one, other) => other.occurredAt - one.occurredAt || (nameOf(one) < nameOf(other) ? 1 : -1));
     return crmId && event ? [{ crm_id: crmId, ...stampOf(event) }] : [];
   });
-  return [...newest, ...merges].map((payload) => ({ type: CrmContactChanged.type, payload }));
+  return [...newest, ...merges].map((payload) => ({ command: CrmContactChanged, payload }));
 }
 
 function isAboutContact({ subscriptionType, objectTypeId, objectId, primaryObjectId }: ContactEvent): boolean {

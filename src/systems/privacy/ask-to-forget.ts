@@ -38,7 +38,7 @@ export function askToForget(
       WHERE NOT ${isKnown({ id })}
       ON CONFLICT (tenant_id, pseudonym) DO UPDATE SET
         asked_by = excluded.asked_by, reason = excluded.reason, asked_at = excluded.asked_at, instance_id = excluded.instance_id`;
-    return { request: { type: ContactForget.type, payload }, row };
+    return { request: { command: ContactForget, payload }, row };
   });
   return enqueue(
     env,

@@ -40,7 +40,7 @@ export async function redeliver(env: EngineEnv, catalog: Catalog, by: Operator, 
   }
 
   const commands = found.map(({ id, config_version, entity, fact_id, fact_type }) => ({
-    type: WebhookDeliver.type,
+    command: WebhookDeliver,
     payload: { endpoint_id: endpointId, config_version, entity, fact_id, fact_type, delivery_id: id },
     idempotencyKey: `${id}/${request}`,
   }));

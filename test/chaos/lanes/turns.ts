@@ -1,6 +1,7 @@
-import { defineCommand, defineConsumer, defineLaneQueue, defineStep, defineWorkflow, type EngineEnv, enqueue } from "millrace";
+import { defineCommand, defineConsumer, defineLaneQueue, defineStep, defineWorkflow, type EngineEnv } from "millrace";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
+import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import type { Turn } from "./entries.ts";
 import { type LedgerEnv, life } from "./lanes.ts";
 
@@ -45,7 +46,7 @@ export const turnConsumer = defineConsumer({ queue, starts: [takeTurn], onFailur
 export function turnDoors(env: EngineEnv, app: Catalog) {
   return {
     askForTurns: (turns: readonly { key: string; n: number }[]) =>
-      enqueue(
+      acceptCommands(
         env,
         app,
         { tenantId: "acme", source: "test" },

@@ -1,5 +1,6 @@
 import { codeOf, type EngineEnv, type Envelope, enqueueOne, logLine, messageOf, newTrace } from "millrace";
 import type { Catalog } from "millrace/worker";
+import { ParcelFollow } from "./parcel.ts";
 
 type Old = { parcel?: string } | null;
 
@@ -26,13 +27,14 @@ export async function takeOver(batch: MessageBatch<Old>, env: EngineEnv & { PARC
 }
 
 function commandOf({ id, body }: Message<Old>) {
-  const payload = typeof body === "object" ? { ...body, parcel_id: body?.parcel } : body;
-  return { type: "parcel.follow", payload, idempotencyKey: String(body?.parcel || id) };
+  // The engine checks the payload as it is: the type here is only a claim.
+  const payload = (typeof body === "object" ? { ...body, parcel_id: body?.parcel } : body) as { parcel_id: string };
+  return { command: ParcelFollow, payload, idempotencyKey: String(body?.parcel || id) };
 }
 
-function inEnvelope({ id, timestamp }: Message, { type, payload, idempotencyKey: key }: ReturnType<typeof commandOf>): Envelope {
+function inEnvelope({ id, timestamp }: Message, { command, payload, idempotencyKey: key }: ReturnType<typeof commandOf>): Envelope {
   return {
-    ...{ kind: "command", message_type: type, schema_version: 1, payload_inline: payload },
+    ...{ kind: "command", message_type: command.type, schema_version: 1, payload_inline: payload },
     ...{ tenant_id: by.tenantId, source: by.source, idempotency_key: key, subject: key },
     ...{ correlation_id: id, causation_id: `${by.source}/${id}`, created_at: timestamp.toISOString(), traceparent: newTrace() },
   };

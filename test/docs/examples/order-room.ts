@@ -35,14 +35,14 @@ export class OrderRoom extends DurableObject<EngineEnv> {
   }
 
   async #ask(): Promise<void> {
-    const owed = this.#sql.exec<{ task: string }>("SELECT task FROM tasks WHERE state = 'owed'").toArray();
+    const owed = this.#sql.exec<{ task: Task["task"] }>("SELECT task FROM tasks WHERE state = 'owed'").toArray();
     const at = this.ctx.storage.kv.get<{ tenantId: string; order: string }>("order");
     if (owed.length === 0 || !at) return;
     // In the same write as what is owed. A task that is asked for twice is one: its key is the same.
     await this.ctx.storage.setAlarm(Date.now() + ASK_AGAIN_MS);
     for (const { task } of owed) {
       const by = { tenantId: at.tenantId, source: "order-room" };
-      await enqueueOne(this.env, taskCatalog, by, { type: TaskRun.type, payload: { order: at.order, task } });
+      await enqueueOne(this.env, taskCatalog, by, { command: TaskRun, payload: { order: at.order, task } });
       this.#sql.exec("UPDATE tasks SET state = 'asked' WHERE task = ? AND state = 'owed'", task);
     }
   }

@@ -7,7 +7,7 @@ const parcel = z.object({ parcel_id: z.string().min(1).max(64) });
 const id = ({ parcel_id }: { parcel_id: string }) => parcel_id;
 
 /** Follow a parcel until somebody has signed for it. */
-const ParcelFollow = defineCommand({
+export const ParcelFollow = defineCommand({
   type: "parcel.follow",
   payload: parcel,
   key: id,

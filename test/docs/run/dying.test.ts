@@ -1,8 +1,9 @@
 import { introspectWorkflowInstance } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { enqueueOne, instanceId } from "millrace";
+import { instanceId } from "millrace";
 import { dieAt } from "millrace/testing";
 import { expect, it } from "vitest";
+import { acceptCommand } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { app } from "../../../src/catalog.ts";
 import { BRAND_AGENT } from "../../../src/messages/brand.ts";
 import { fresh } from "../../api/client.ts";
@@ -18,7 +19,7 @@ it.each([
   const death = dieAt(point, [id]);
   // What the brand's agent asks for is not asked about first: the search is the first effect.
   const request = { type: "research.requested", payload: { brand: "acme", keyword }, idempotencyKey: keyword };
-  await enqueueOne(env, app, { tenantId, source: BRAND_AGENT }, request);
+  await acceptCommand(env, app, { tenantId, source: BRAND_AGENT }, request);
   await instance.waitForStatus("complete");
   expect(death.died()).toBe(true);
   const ledger = await env.UPSTREAMS.fetch(`https://control.embedded/ledger?upstream=search&match=${keyword}`);

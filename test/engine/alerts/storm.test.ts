@@ -1,5 +1,6 @@
-import { enqueue, MillraceError } from "millrace";
+import { MillraceError } from "millrace";
 import { expect, it } from "vitest";
+import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { labs } from "../../probe/lab.ts";
 import { app } from "../../probe/worker.ts";
 import type { Received } from "../../systems/webhooks/receiver.ts";
@@ -20,7 +21,7 @@ async function failing(count: number, code: string): Promise<void> {
     });
   }
   for (let from = 0; from < count; from += 100) {
-    await enqueue(probeEnv, app, { tenantId: "acme", source: "test" }, requests.slice(from, from + 100));
+    await acceptCommands(probeEnv, app, { tenantId: "acme", source: "test" }, requests.slice(from, from + 100));
   }
   await until(
     () => rows("SELECT 1 FROM millrace_instances WHERE status = 'errored' AND error->>'code' = ?1", code),

@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
-import { type CounterEnv, counterOf, enqueueOne, type LimitEnv, type LockEnv, laneOf, limitOf, roomOf, withLock } from "millrace";
+import { type CounterEnv, counterOf, type LimitEnv, type LockEnv, laneOf, limitOf, roomOf, withLock } from "millrace";
 import { describe, expect, it } from "vitest";
+import { acceptCommand } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { blocking } from "../../probe/lanes.ts";
 import { desk } from "../../probe/rooms.ts";
 import { blocked } from "../../probe/turns.ts";
@@ -37,7 +38,7 @@ describe("a name beyond the 1,024 bytes of an object's is refused, and nothing i
   it("a command whose lane could not be named: no row of it is written", async () => {
     const by = { tenantId: fresh("tenant").toLowerCase(), source: "test" };
     const payload = { key: "鍵".repeat(400), name: "run" };
-    const { code, detail } = await refusal(() => enqueueOne(probeEnv, app, by, { type: blocked.command.type, payload }));
+    const { code, detail } = await refusal(() => acceptCommand(probeEnv, app, by, { type: blocked.command.type, payload }));
     expect({ code, detail }).toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "subject" }] } });
     expect(await rows("SELECT 1 FROM millrace_instances WHERE tenant_id = ?1", by.tenantId)).toEqual([]);
   });

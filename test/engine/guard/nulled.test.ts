@@ -1,7 +1,8 @@
-import { defineCommand, defineStep, defineWorkflow, enqueue, type MessageDefinition, type Steps } from "millrace";
+import { defineCommand, defineStep, defineWorkflow, type MessageDefinition, type Steps } from "millrace";
 import { catalog } from "millrace/worker";
 import { expect, it } from "vitest";
 import * as z from "zod";
+import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { startsOf } from "../../probe/consumers.ts";
 import { probeCommands } from "../../probe/messages.ts";
 import { fresh, probeEnv } from "../harness.ts";
@@ -80,6 +81,6 @@ it.each([
   const { instanceId } = await runLab(({ step }) => step.commit("say", () => ({ emit: [Loose.from(payload)] })));
   expect(await ended(instanceId)).toBe("errored");
   expect(await errorOf(instanceId)).toMatchObject({ step: "say", code: "invalid_payload", message: expect.stringContaining(path) });
-  const [answer] = await enqueue(probeEnv, asking(Loose as never), tenant, [{ type: "lab.loose", payload }]);
+  const [answer] = await acceptCommands(probeEnv, asking(Loose as never), tenant, [{ type: "lab.loose", payload }]);
   expect(answer).toMatchObject({ code: "invalid_payload", detail: { issues: [{ path }] } });
 });

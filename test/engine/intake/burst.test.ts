@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
-import { type Envelope, enqueue } from "millrace";
+import type { Envelope } from "millrace";
 import { expect, inject, it, onTestFinished, vi } from "vitest";
+import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { app } from "../../probe/worker.ts";
 import { deliver, envelopeOf, event, fresh, keeperRound, probeEnv, reaches, rows, start } from "../harness.ts";
 
@@ -71,7 +72,7 @@ it.each(["whole", "single"] as const)(
         idempotencyKey: `${name}/${from + index}`,
         payload: { name, steps: [] },
       }));
-      await enqueue(probeEnv, app, tenant, requests);
+      await acceptCommands(probeEnv, app, tenant, requests);
     }
     expect(messages).toHaveLength(COMMANDS);
 

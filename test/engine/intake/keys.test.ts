@@ -1,7 +1,8 @@
 import { env } from "cloudflare:workers";
-import { type Envelope, enqueue, fingerprintOf, MillraceError } from "millrace";
+import { type Envelope, fingerprintOf, MillraceError } from "millrace";
 import { describe, expect, it } from "vitest";
 import { acceptance } from "../../../packages/millrace/src/intake/accept/accept.ts";
+import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { prove } from "../../../packages/millrace/src/intake/accept/proof.ts";
 import { labs } from "../../probe/lab.ts";
 import { ProbeRequested } from "../../probe/messages.ts";
@@ -35,7 +36,7 @@ const lettersOf = (key: string) =>
 
 it.each([".", ".."])("the key %s, given or made of a payload, is refused: no address can name it", async (key) => {
   const given = { type: "probe.requested", payload: { name: fresh(), steps: [] }, idempotencyKey: key };
-  const answers = await enqueue(probeEnv, app, tenant, [given, { type: "lab.requested", payload: { name: key } }]);
+  const answers = await acceptCommands(probeEnv, app, tenant, [given, { type: "lab.requested", payload: { name: key } }]);
   const issues = [{ path: "idempotency_key", message: "must be more than a dot or two, which no address can name" }];
   for (const answer of answers) expect(answer).toMatchObject({ code: "invalid_payload", detail: { issues } });
   expect(await ownerOf(key)).toBe("");
@@ -49,7 +50,7 @@ describe("One key, two payloads", () => {
       idempotencyKey: name,
       payload: { name, steps: [{ do: "keyed", name: what }] },
     });
-    const answers = await enqueue(probeEnv, app, tenant, [ask("accepted"), ask("accepted"), ask("refused")]);
+    const answers = await acceptCommands(probeEnv, app, tenant, [ask("accepted"), ask("accepted"), ask("refused")]);
     expect(answers).toMatchObject([{ replayed: false }, { replayed: true }, { code: "idempotency_key_reused" }]);
     expect(await reaches(await ownerOf(name), "complete", "errored")).toBe("complete");
     expect([await charged(name, "accepted"), await charged(name, "refused")]).toEqual([1, 0]);
@@ -196,7 +197,7 @@ describe("The same work, said by another deployment", () => {
 
   it("A02 an event that is delivered again over such a deployment leaves no letter about the command that it led to", async () => {
     const name = fresh();
-    const [answer] = await enqueue(probeEnv, app, tenant, [{ type: "lab.requested", payload: { name }, delaySeconds: 600 }]);
+    const [answer] = await acceptCommands(probeEnv, app, tenant, [{ type: "lab.requested", payload: { name }, delaySeconds: 600 }]);
     if (answer instanceof MillraceError || answer === undefined) throw answer;
     await env.DB.prepare(
       "UPDATE millrace_instances SET envelope = json_remove(envelope, '$.payload_inline.note'), fingerprint = ?2 WHERE id = ?1",

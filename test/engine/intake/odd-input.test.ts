@@ -1,18 +1,9 @@
 import { env } from "cloudflare:workers";
-import {
-  defineCommand,
-  defineQueue,
-  defineStep,
-  defineWorkflow,
-  enqueue,
-  type MessageDefinition,
-  MillraceError,
-  type Steps,
-  sql,
-} from "millrace";
+import { defineCommand, defineQueue, defineStep, defineWorkflow, type MessageDefinition, MillraceError, type Steps, sql } from "millrace";
 import { catalog } from "millrace/worker";
 import { expect, it } from "vitest";
 import * as z from "zod";
+import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { callerWith } from "../../api/client.ts";
 import { startsOf } from "../../probe/consumers.ts";
 import { LabEvent } from "../../probe/lab.ts";
@@ -49,7 +40,9 @@ it.each([
     ),
   ],
 ] as const)("Q02 A command whose %s was cut through a character is refused where it is asked for", async (what, definition) => {
-  const [answer] = await enqueue(probeEnv, asking(definition as never), tenant, [{ type: "lab.odd", payload: { name: `😀${fresh()}` } }]);
+  const [answer] = await acceptCommands(probeEnv, asking(definition as never), tenant, [
+    { type: "lab.odd", payload: { name: `😀${fresh()}` } },
+  ]);
   expect(answer).toMatchObject({
     code: "invalid_envelope",
     detail: { issues: [{ path: what === "key" ? "idempotency_key" : "subject" }] },
@@ -61,7 +54,7 @@ it("A02 A request without a payload is refused alone: its neighbour is accepted"
     (name) => name || "none",
     () => "s",
   );
-  const answers = await enqueue(probeEnv, asking(on as never), tenant, [
+  const answers = await acceptCommands(probeEnv, asking(on as never), tenant, [
     { type: "lab.odd", payload: undefined },
     { type: "lab.odd", payload: { name: fresh() } },
   ]);
@@ -71,7 +64,7 @@ it("A02 A request without a payload is refused alone: its neighbour is accepted"
 it.each([Number.NaN, Number.POSITIVE_INFINITY, -1, 43_201, "10" as never])(
   "A03 A delay of %s seconds is refused: the keeper would never look",
   async (delaySeconds) => {
-    const [answer] = await enqueue(probeEnv, app, tenant, [{ type: "lab.requested", payload: { name: fresh() }, delaySeconds }]);
+    const [answer] = await acceptCommands(probeEnv, app, tenant, [{ type: "lab.requested", payload: { name: fresh() }, delaySeconds }]);
     expect(answer).toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "delay_seconds" }] } });
   },
 );
@@ -254,7 +247,7 @@ it("A02 The same key and the same text in another version of the payload is anot
     });
   const now = asking(version(2) as never);
   const payload = { name: fresh("price"), price: 5 };
-  const ask = (schemaVersion: number) => enqueue(probeEnv, now, tenant, [{ type: "lab.priced", payload, schemaVersion }]);
+  const ask = (schemaVersion: number) => acceptCommands(probeEnv, now, tenant, [{ type: "lab.priced", payload, schemaVersion }]);
   expect(await ask(2)).toMatchObject([{ replayed: false }]);
   const [other] = await ask(1);
   expect(other).toBeInstanceOf(MillraceError);

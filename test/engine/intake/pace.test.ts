@@ -1,7 +1,8 @@
-import { type CommandRequest, call, defineConsumer, enqueue, type MillraceError, on, sendEach } from "millrace";
+import { call, defineConsumer, type MillraceError, on, sendEach } from "millrace";
 import { deliverTo } from "millrace/testing";
 import { catalog, dispatch } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { acceptCommands, type UntypedRequest } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { routesOf, startsOf } from "../../probe/consumers.ts";
 import { ProbeFollow, ProbeRouted, probeCommands, probeEvents } from "../../probe/messages.ts";
 import { followProbe, probe } from "../../probe/workflows.ts";
@@ -12,8 +13,10 @@ const charge = [{ do: "keyed", name: "charge" }] as const;
 const paced = catalog({ consumers: [defineConsumer({ queue: probeCommands, starts: [probe], priority: { low: "90 seconds" } })] });
 const by = { tenantId: "acme", source: "test" };
 
-async function ask(name: string, request: Partial<CommandRequest>, app = paced) {
-  const [answer] = await enqueue(probeEnv, app, by, [{ type: "probe.requested", payload: { name, steps: [...charge] }, ...request }]);
+async function ask(name: string, request: Partial<UntypedRequest>, app = paced) {
+  const [answer] = await acceptCommands(probeEnv, app, by, [
+    { type: "probe.requested", payload: { name, steps: [...charge] }, ...request },
+  ]);
   return answer as { instanceId: string } & MillraceError;
 }
 
@@ -40,7 +43,7 @@ describe("A command's priority", () => {
     const delays = keptFromTheQueue();
     const name = fresh();
     for (const [index, request] of [{ priority: "low" }, { priority: "low", delaySeconds: 300 }, { priority: "normal" }, {}].entries())
-      await ask(`${name}-${index}`, request as CommandRequest);
+      await ask(`${name}-${index}`, request as UntypedRequest);
     expect(delays(name)).toEqual([90, 390, 0, 0]);
   });
 
@@ -61,7 +64,7 @@ describe("A command's priority", () => {
   it("what the platform does not start now travels its queue", async () => {
     const name = fresh();
     const busy = { createBatch: () => Promise.reject(new Error("429 too many")) } as unknown as Workflow;
-    const [answer] = await enqueue({ ...probeEnv, PROBE: busy } as never, paced, by, [
+    const [answer] = await acceptCommands({ ...probeEnv, PROBE: busy } as never, paced, by, [
       { type: "probe.requested", payload: { name, steps: [...charge] }, priority: "high" },
     ]);
     expect(await reaches((answer as { instanceId: string }).instanceId, "complete")).toBe("complete");

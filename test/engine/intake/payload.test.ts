@@ -5,7 +5,6 @@ import {
   defineStep,
   defineWorkflow,
   type EffectCall,
-  enqueue,
   fingerprintOf,
   instanceId as instanceIdOf,
 } from "millrace";
@@ -13,6 +12,7 @@ import { historyOf, undoInstance } from "millrace/operate";
 import { catalog } from "millrace/worker";
 import { describe, expect, it, onTestFinished } from "vitest";
 import * as z from "zod";
+import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { readMessage } from "../../../packages/millrace/src/intake/consume/read.ts";
 import { startsOf } from "../../probe/consumers.ts";
 import { LabEvent } from "../../probe/lab.ts";
@@ -273,7 +273,7 @@ it("Q02 A payload as deep as a message bears is accepted and runs; one deeper is
   const deep = catalog({ consumers: [startsOf(defineWorkflow({ name: "lab", on: Deep, run: async () => 1 }))] });
   // Its envelope is one level, the payload another.
   const ask = (data: unknown) =>
-    enqueue(probeEnv, deep, { tenantId: "acme", source: "test" }, [{ type: Deep.type, payload: { name: fresh(), data } }]);
+    acceptCommands(probeEnv, deep, { tenantId: "acme", source: "test" }, [{ type: Deep.type, payload: { name: fresh(), data } }]);
   const [refused] = await ask(nested(63));
   expect(refused).toMatchObject({ code: "invalid_payload", message: expect.stringContaining("nested deeper than 64") });
   const [accepted] = (await ask(nested(62))) as [Accepted];

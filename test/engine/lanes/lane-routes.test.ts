@@ -1,10 +1,11 @@
 import { createExecutionContext } from "cloudflare:test";
-import { defineCommand, defineConsumer, defineLane, defineLaneQueue, enqueue, laneOf, MillraceError } from "millrace";
+import { defineCommand, defineConsumer, defineLane, defineLaneQueue, laneOf, MillraceError } from "millrace";
 import { engineRoutes } from "millrace/http";
 import { mintToken, type Scope } from "millrace/operate";
 import { catalog, engineLanes } from "millrace/worker";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
+import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { blocking } from "../../probe/lanes.ts";
 import { blocked, heldUp, parked } from "../../probe/turns.ts";
 import { app } from "../../probe/worker.ts";
@@ -159,7 +160,7 @@ describe("a lane that is not wired", () => {
     const consumer = defineConsumer({ queue, starts: [workflow], onFailure: "park" });
     const env = { ...probeEnv, LANES: undefined };
     const asked = { type: "loose.asked", payload: {} };
-    const [answer] = await enqueue(env as never, catalog({ consumers: [consumer] }), { tenantId: "acme", source: "test" }, [asked]);
+    const [answer] = await acceptCommands(env as never, catalog({ consumers: [consumer] }), { tenantId: "acme", source: "test" }, [asked]);
     expect(answer).toBeInstanceOf(MillraceError);
     expect(answer).toMatchObject({ code: "config_invalid", message: expect.stringContaining('"Lanes": {"type": "durable-object"') });
   });

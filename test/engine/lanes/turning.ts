@@ -1,7 +1,8 @@
 import { runInDurableObject } from "cloudflare:test";
-import { enqueue, enqueueOne, instanceId, newTrace } from "millrace";
+import { instanceId, newTrace } from "millrace";
 import { describeLane, type LaneStanding } from "millrace/operate";
 import { address, messageId, relay } from "millrace/worker";
+import { acceptCommand, acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { type TurnCall, turnCode, type turns } from "../../probe/turns.ts";
 import { app } from "../../probe/worker.ts";
 import { until } from "../../until.ts";
@@ -35,13 +36,14 @@ export class TurnKey {
   /** Asks for a run, and answers its instance's id. */
   async ask(name: string, more: { secret?: string } = {}): Promise<string> {
     const by = { tenantId: this.#tenant, source: "test" };
-    return (await enqueueOne(probeEnv, app, by, { type: this.#of.command.type, payload: { ...this.payload(name), ...more } })).instanceId;
+    return (await acceptCommand(probeEnv, app, by, { type: this.#of.command.type, payload: { ...this.payload(name), ...more } }))
+      .instanceId;
   }
 
   /** Asks for runs in one request. */
   async askAll(...names: string[]): Promise<void> {
     const requests = names.map((name) => ({ type: this.#of.command.type, payload: this.payload(name) }));
-    await enqueue(probeEnv, app, { tenantId: this.#tenant, source: "test" }, requests);
+    await acceptCommands(probeEnv, app, { tenantId: this.#tenant, source: "test" }, requests);
   }
 
   id(name: string): string {

@@ -1,5 +1,6 @@
-import { enqueueOne, stateEvents } from "millrace";
+import { stateEvents } from "millrace";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { acceptCommand } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { deaf, heard, paired, parked, told } from "../../probe/turns.ts";
 import { app } from "../../probe/worker.ts";
 import { until } from "../../until.ts";
@@ -48,7 +49,7 @@ describe("a lane in front of a workflow", () => {
 
   it("starts what is asked for a subject whose characters are two units each, as many as fit an object's name", async () => {
     const payload = { key: fresh("k").padEnd(30, "x") + "😀".repeat(240), name: "long" };
-    const { instanceId } = await enqueueOne(probeEnv, app, { tenantId: "acme", source: "test" }, { type: parked.command.type, payload });
+    const { instanceId } = await acceptCommand(probeEnv, app, { tenantId: "acme", source: "test" }, { type: parked.command.type, payload });
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
@@ -103,7 +104,7 @@ it("the example of docs/turns.md moves a customer in the order of the requests",
   const customer = fresh("customer");
   const moved = async (n: number) => {
     const payload = { customer, change: `${customer} ${n}`, email: `${n}@example.com` };
-    return (await enqueueOne(probeEnv, app, { tenantId: "acme", source: "test" }, { type: "address.change", payload })).instanceId;
+    return (await acceptCommand(probeEnv, app, { tenantId: "acme", source: "test" }, { type: "address.change", payload })).instanceId;
   };
   for (const n of [1, 2]) await moved(n);
   expect(await reaches(await moved(3), "complete")).toBe("complete");

@@ -3,6 +3,7 @@ import { enqueueOne, instanceId } from "millrace";
 import { replayDeadLetter } from "millrace/operate";
 import { expect, it } from "vitest";
 import { takeOver } from "../../docs/examples/old-queue.ts";
+import { ParcelFollow } from "../../docs/examples/parcel.ts";
 import { app } from "../../probe/worker.ts";
 import { failAt, fresh, operator, probeEnv, rows, statusOf, until } from "../harness.ts";
 
@@ -57,7 +58,7 @@ it("one that is refused for good leaves the old queue for the engine's dead lett
 
 it("one whose key is of other work is a dead letter as well", async () => {
   const parcel = fresh("parcel");
-  const asked = { type: "parcel.follow", payload: { parcel_id: "another" }, idempotencyKey: parcel };
+  const asked = { command: ParcelFollow, payload: { parcel_id: "another" }, idempotencyKey: parcel };
   await enqueueOne(probeEnv, app, { tenantId: "acme", source: "test" }, asked);
   expect(await delivered(fresh(), { parcel })).toBe("acked");
   expect(await letters(parcel)).toMatchObject([{ tenant_id: "acme", reason: "idempotency_key_reused" }]);

@@ -1,8 +1,9 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { enqueue, instanceId, type LaneEnv } from "millrace";
+import { instanceId, type LaneEnv } from "millrace";
 import { describeLane, retryInstance } from "millrace/operate";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { app } from "../../probe/worker.ts";
 import { dieAt, expireLeases, fresh, happened, keeperRound, operator, probeEnv, reaches, rows, until } from "../harness.ts";
 import { world } from "./world.ts";
@@ -22,7 +23,7 @@ function customer() {
     name,
     async changes(...plans: string[]): Promise<void> {
       const requests = plans.map((to, n) => ({ type: "plan.change", payload: { customer: name, change: `${name}/${n}`, to } }));
-      await enqueue(probeEnv, app, { tenantId: "acme", source: "test" }, requests);
+      await acceptCommands(probeEnv, app, { tenantId: "acme", source: "test" }, requests);
     },
     id: (n: number) => instanceId("acme", "change-plan", `${name}/${n}`),
     /** What was billed, in its order. */

@@ -1,5 +1,6 @@
-import { atomically, enqueue, fragment, query, type Statement, sql } from "millrace";
+import { atomically, fragment, query, type Statement, sql } from "millrace";
 import { expect, it } from "vitest";
+import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { app } from "../../probe/worker.ts";
 import { fresh, probeEnv, reaches, rows } from "../harness.ts";
 import { errorOf, runLab } from "../lab.ts";
@@ -96,7 +97,13 @@ it("a row that a constraint refuses is tried again: another write may make room 
 
 it("120 values among the statements of a request are refused where it is asked for", async () => {
   const name = fresh("many");
-  const asked = enqueue(probeEnv, app, { tenantId: "acme", source: "test" }, [{ type: "lab.requested", payload: { name } }], [insert(60)]);
+  const asked = acceptCommands(
+    probeEnv,
+    app,
+    { tenantId: "acme", source: "test" },
+    [{ type: "lab.requested", payload: { name } }],
+    [insert(60)],
+  );
   await expect(asked).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("has 120 values") });
   expect(await rows("SELECT id FROM millrace_instances WHERE envelope->>'subject' = ?1", name)).toEqual([]);
 });

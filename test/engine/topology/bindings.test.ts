@@ -1,7 +1,8 @@
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
-import { enqueue, stateEvents } from "millrace";
+import { stateEvents } from "millrace";
 import { engineRoutes } from "millrace/http";
 import { expect, it, onTestFinished, vi } from "vitest";
+import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
 import { startDue } from "../../../packages/millrace/src/schedules/due.ts";
 import worker, { app } from "../../probe/worker.ts";
@@ -58,9 +59,9 @@ it.each(BINDINGS)(
   async (binding, says) => {
     const [name, env] = [fresh(), without(binding)];
     const refused = { code: "config_invalid", message: says };
-    expect(await enqueue(env, app, by, [{ type: "probe.requested", payload: { name, steps: [] }, idempotencyKey: name }])).toMatchObject([
-      refused,
-    ]);
+    expect(
+      await acceptCommands(env, app, by, [{ type: "probe.requested", payload: { name, steps: [] }, idempotencyKey: name }]),
+    ).toMatchObject([refused]);
     expect(await stateEvents(env, app, by, [{ type: "probe.signal", payload: { name }, idempotencyKey: name }])).toMatchObject([refused]);
     await expect(startDue(env, app)).rejects.toMatchObject(refused);
     expect(await rows("SELECT id FROM millrace_instances WHERE idempotency_key = ?1", name)).toEqual([]);
@@ -87,7 +88,7 @@ it("a Durable Object that is exported and not bound is found by its class", asyn
   const [name, env] = [fresh(), bare as typeof probeEnv];
   const answer = await engineRoutes(app).fetch(new Request("http://localhost/healthz"), env, createExecutionContext());
   expect(answer.status).toBe(200);
-  const [accepted] = await enqueue(env, app, by, [{ type: "probe.requested", payload: { name, steps: [] } }]);
+  const [accepted] = await acceptCommands(env, app, by, [{ type: "probe.requested", payload: { name, steps: [] } }]);
   expect(accepted).toMatchObject({ replayed: false });
   expect(recorderOf(env, name)).toBeDefined();
 });

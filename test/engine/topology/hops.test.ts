@@ -1,8 +1,8 @@
-import { enqueue } from "millrace";
 import { replayDeadLetter, SCOPES } from "millrace/operate";
 import { deliverTo } from "millrace/testing";
 import { catalog, dispatch } from "millrace/worker";
 import { expect, it } from "vitest";
+import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { routesOf, startsOf } from "../../probe/consumers.ts";
 import { app } from "../../probe/worker.ts";
 import { followProbe, probe, whenDone } from "../../probe/workflows.ts";
@@ -23,7 +23,9 @@ const operator = { tenantId: "acme", actor: "tess", scopes: SCOPES } as never;
 it("a circle goes round three times and is then a dead letter that names its way; a replay lets it go on as far again", async () => {
   const names = Array.from({ length: 6 }, () => fresh());
   const [first = "", ...others] = names;
-  await enqueue(probeEnv, app, { tenantId: "acme", source: "test" }, [{ type: "shared.asked", payload: { name: first, asks: others } }]);
+  await acceptCommands(probeEnv, app, { tenantId: "acme", source: "test" }, [
+    { type: "shared.asked", payload: { name: first, asks: others } },
+  ]);
   const fourth = names[3] ?? "";
   const [letter] = await until(
     () => lettersAbout(fourth),

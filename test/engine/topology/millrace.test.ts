@@ -23,7 +23,7 @@ it("a workflow with an input gets a command of its name, on the queue millrace, 
 
 it("a command without a key is refused until its caller gives an idempotency key", async () => {
   const { catalog } = millrace({ workflows: [keyless] });
-  const request = { type: "note", payload: { name: fresh() } };
+  const request = { command: keyless.command, payload: { name: fresh() } };
   await expect(enqueueOne(env, catalog, by, request)).rejects.toMatchObject({
     code: "invalid_payload",
     message: expect.stringContaining("give an idempotency key"),
@@ -88,7 +88,7 @@ it("a batch of another environment's queue is not taken, though its name ends li
 
 it("an instance that was accepted and cannot start in this deployment shows why as its error", async () => {
   const { catalog } = millrace({ workflows: [keyed] });
-  const { instanceId: id } = await enqueueOne(env, catalog, by, { type: "greet-all", payload: { name: fresh() }, delaySeconds: 600 });
+  const { instanceId: id } = await enqueueOne(env, catalog, by, { command: keyed.command, payload: { name: fresh() }, delaySeconds: 600 });
   const shown = async (of: object, known = catalog) => (await describeInstance(of as typeof env, operator, id, known)).error;
   expect(await shown(env)).toBeNull();
   const { GREET_ALL: _, ...bare } = env;

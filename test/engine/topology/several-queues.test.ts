@@ -1,9 +1,10 @@
-import { call, defineCommand, defineConsumer, defineQueue, defineWorkflow, enqueue, notRetryable, on, stateEvents } from "millrace";
+import { call, defineCommand, defineConsumer, defineQueue, defineWorkflow, notRetryable, on, stateEvents } from "millrace";
 import { replayDeadLetter, SCOPES } from "millrace/operate";
 import { deliverTo } from "millrace/testing";
 import { catalog, dispatch, queueFor } from "millrace/worker";
 import { describe, expect, it, onTestFinished } from "vitest";
 import * as z from "zod";
+import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { ProbeRouted, probeEvents } from "../../probe/messages.ts";
 import { hearing, SharedTold, sharedEvents } from "../../probe/shared.ts";
 import { app } from "../../probe/worker.ts";
@@ -15,7 +16,7 @@ const ours = (queue: string) => Array.from({ length: 50 }, (_, index) => `t${ind
 const [ONE, TWO] = [ours("shared-events"), ours("shared-events-2")];
 
 const ask = (tenantId: string, name: string, asks: string[] = []) =>
-  enqueue(probeEnv, app, { tenantId, source: "test" }, [{ type: "shared.asked", payload: { name, asks } }]);
+  acceptCommands(probeEnv, app, { tenantId, source: "test" }, [{ type: "shared.asked", payload: { name, asks } }]);
 const state = (tenantId: string, name: string) =>
   stateEvents(probeEnv, app, { tenantId, source: "test" }, [{ type: SharedTold.type, payload: { name }, idempotencyKey: name }]);
 const told = (tenant_id: string, name: string) => ({
@@ -140,7 +141,9 @@ const performing = (queue: ReturnType<typeof defineQueue>) => {
 it("a command is refused while one of its queues is not bound, with the line to add", async () => {
   const queue = defineQueue({ name: "shared-commands", partitions: 3 });
   const app = catalog({ consumers: [defineConsumer({ queue, starts: [performing(queue)] })] });
-  const [answer] = await enqueue(probeEnv, app, { tenantId: ONE, source: "test" }, [{ type: "probe.spread", payload: { name: fresh() } }]);
+  const [answer] = await acceptCommands(probeEnv, app, { tenantId: ONE, source: "test" }, [
+    { type: "probe.spread", payload: { name: fresh() } },
+  ]);
   expect(answer).toMatchObject({
     code: "config_invalid",
     message: expect.stringContaining(

@@ -5,7 +5,6 @@ import {
   defineEvent,
   defineQueue,
   defineWorkflow,
-  enqueue,
   on,
   send,
   start,
@@ -13,6 +12,7 @@ import {
 import { catalog } from "millrace/worker";
 import { expect, it } from "vitest";
 import * as z from "zod";
+import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { routesOf, startsOf } from "../../probe/consumers.ts";
 import { ProbeRequested, ProbeSignal } from "../../probe/messages.ts";
 import { app } from "../../probe/worker.ts";
@@ -26,7 +26,7 @@ const by = { tenantId: "acme", source: "test" };
 
 it("a command whose workflow is not bound is refused, with the line to add, and leaves nothing behind", async () => {
   const app = catalog({ consumers: [startsOf(workflow("never-bound", asked("probe.unbound")))] });
-  const [answer] = await enqueue(probeEnv, app, by, [{ type: "probe.unbound", payload: { name: "unbound" } }]);
+  const [answer] = await acceptCommands(probeEnv, app, by, [{ type: "probe.unbound", payload: { name: "unbound" } }]);
   expect(answer).toMatchObject({
     code: "config_invalid",
     message:
@@ -40,7 +40,7 @@ it("a command whose workflow is not bound is refused, with the line to add, and 
 it("a command whose queue is not bound is refused likewise", async () => {
   const queue = defineQueue({ name: "no-such-queue" });
   const app = catalog({ consumers: [defineConsumer({ queue, starts: [workflow("probe", asked("probe.unqueued", queue))] })] });
-  const [answer] = await enqueue(probeEnv, app, by, [{ type: "probe.unqueued", payload: { name: "unqueued" } }]);
+  const [answer] = await acceptCommands(probeEnv, app, by, [{ type: "probe.unqueued", payload: { name: "unqueued" } }]);
   expect(answer).toMatchObject({
     code: "config_invalid",
     message: expect.stringContaining('"queues.producers" in wrangler.jsonc: {"binding": "NO_SUCH_QUEUE", "queue": "no-such-queue"}'),
@@ -192,7 +192,7 @@ it.each([
   });
   const app = catalog({ consumers: [startsOf(defineWorkflow({ name: "probe", on, run: async () => undefined }))] });
   const items = [[{ id: crypto.randomUUID() }], [], [{ id: crypto.randomUUID() }]];
-  const answers = await enqueue(
+  const answers = await acceptCommands(
     probeEnv,
     app,
     by,

@@ -1,6 +1,6 @@
 import { abortAllDurableObjects } from "cloudflare:test";
-import { enqueue } from "millrace";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { IS_FULL_SIZE } from "../../full-size.ts";
 import { labs } from "../../probe/lab.ts";
 import { replaysUnderWay, resetEngines, resetPrefixes } from "../../probe/strikes.ts";
@@ -46,7 +46,7 @@ it("W34 two deployments in turn, under runs of twenty shapes in both modes: no r
   // In six waves, so that the first deployment finds runs at their first steps and at their last.
   for (const chunk of chunks(runs, Math.ceil(RUNS / 6))) {
     await scheduler.wait(300);
-    await enqueue(
+    await acceptCommands(
       probeEnv,
       app,
       { tenantId: "acme", source: "test" },

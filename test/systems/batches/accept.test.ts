@@ -1,7 +1,8 @@
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { type Accepted, enqueue } from "millrace";
+import type { Accepted } from "millrace";
 import { describe, expect, it, vi } from "vitest";
+import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { app } from "../../../src/catalog.ts";
 import { batch as queue } from "../../../src/messages/queues.ts";
 import { acceptBatch } from "../../../src/systems/batches/accept.ts";
@@ -55,7 +56,7 @@ describe("POST /v1/batches", () => {
   it("whose command's name is taken by another command is refused, and nothing is kept", async () => {
     const caller = await callerWith();
     const id = fresh("b");
-    await enqueue(env, app, { tenantId: caller.tenantId, source: "test" }, [
+    await acceptCommands(env, app, { tenantId: caller.tenantId, source: "test" }, [
       { type: "batch.import", payload: { batch_id: "another" }, idempotencyKey: id },
     ]);
     expectProblem(await upload(caller, ROW, { id }), 422, "idempotency_key_reused");
@@ -208,7 +209,7 @@ it("a command for a batch that nobody asked for, or for another operation, says 
     ["batch.export", id],
   ] as const) {
     const payload = { batch_id: batch };
-    const [accepted] = await enqueue(env, app, { tenantId: caller.tenantId, source: "test" }, [{ type, payload }]);
+    const [accepted] = await acceptCommands(env, app, { tenantId: caller.tenantId, source: "test" }, [{ type, payload }]);
     expect(await reaches(caller, (accepted as Accepted).instanceId, "errored")).toMatchObject({
       error: { message: expect.stringContaining("POST /v1/batches") },
     });

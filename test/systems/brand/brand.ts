@@ -1,7 +1,8 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { enqueue, MillraceError } from "millrace";
+import { MillraceError } from "millrace";
 import { keeperOf } from "millrace/worker";
+import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { app } from "../../../src/catalog.ts";
 import { brandAgentOf } from "../../../src/systems/brand/brand-agents.ts";
 import { type Caller, type Json, until } from "../../api/client.ts";
@@ -12,7 +13,7 @@ export async function cycle(
   payload: { brand: string; cycle: string; keywords: string[] },
   correlationId = `${payload.brand}/${payload.cycle}`,
 ): Promise<string> {
-  const [answer] = await enqueue(env, app, { tenantId: caller.tenantId, source: "test" }, [
+  const [answer] = await acceptCommands(env, app, { tenantId: caller.tenantId, source: "test" }, [
     { type: "brand.cycle", payload, correlationId },
   ]);
   if (!answer || answer instanceof MillraceError) throw answer;

@@ -1,7 +1,7 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { enqueue } from "millrace";
 import { describe, expect, it } from "vitest";
+import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { app } from "../../../src/catalog.ts";
 import worker from "../../../src/worker.ts";
 import { callerWith, expectProblem, reaches } from "../../api/client.ts";
@@ -187,7 +187,9 @@ it("T01 a command for another tenant's endpoint sends nothing", async () => {
   const { hook, id } = await endpoint(owner);
   await tell(hook, { treatments: [] });
   const payload = { endpoint_id: id, config_version: 1, entity: "account/x", fact_id: "x", fact_type: "outcome", body: "{}" };
-  const [accepted] = await enqueue(env, app, { tenantId: stranger.tenantId, source: "test" }, [{ type: "webhook.deliver", payload }]);
+  const [accepted] = await acceptCommands(env, app, { tenantId: stranger.tenantId, source: "test" }, [
+    { type: "webhook.deliver", payload },
+  ]);
   await reaches(stranger, (accepted as { instanceId: string }).instanceId, "complete");
   expect(await received(hook)).toEqual([]);
 });

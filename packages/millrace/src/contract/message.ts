@@ -10,26 +10,31 @@ import { isScope } from "./token.ts";
 /** Brings a payload of one version to the next. */
 type Upcast = (payload: never) => unknown;
 
-/** One message type: the single source of its type, validation, key, subject and queue. */
-export type MessageDefinition<Payload = unknown, Type extends string = string> =
-  | CommandDefinition<Payload, Type>
-  | EventDefinition<Payload, Type>;
+/**
+ * One message type: the single source of its type, validation, key, subject and queue. `Given` is the payload before its schema fills in
+ * defaults.
+ */
+export type MessageDefinition<Payload = unknown, Type extends string = string, Given = NoInfer<Payload>> =
+  | CommandDefinition<Payload, Type, Given>
+  | EventDefinition<Payload, Type, Given>;
 
 /** Something asked of one owner. */
-export interface CommandDefinition<Payload = unknown, Type extends string = string> extends Definition<Payload, Type> {
+export interface CommandDefinition<Payload = unknown, Type extends string = string, Given = NoInfer<Payload>>
+  extends Definition<Payload, Type, Given> {
   readonly kind: "command";
   /** The business identity of the work. A workflow's command without a key refuses every payload here: its callers give the key. */
   readonly key: (payload: Payload) => string;
 }
 
 /** Something that happened. The step that emitted it is its identity. */
-export interface EventDefinition<Payload = unknown, Type extends string = string> extends Definition<Payload, Type> {
+export interface EventDefinition<Payload = unknown, Type extends string = string, Given = NoInfer<Payload>>
+  extends Definition<Payload, Type, Given> {
   readonly kind: "event";
   readonly key: undefined;
 }
 
 /** What commands and events have in common. */
-interface Definition<Payload, Type extends string> {
+interface Definition<Payload, Type extends string, Given> {
   readonly type: Type;
   /** The version `payload` describes. Older ones are upcast, newer ones refused. */
   readonly version: number;
@@ -44,7 +49,7 @@ interface Definition<Payload, Type extends string> {
   /** `{ 1: (v1) => v2, … }`: how each older version becomes the next. */
   readonly upcasts: Readonly<Record<number, Upcast>>;
   /** A message of this type, checked against the schema, to be emitted or enqueued. Errors: `invalid_payload`. */
-  from(payload: Payload, options?: DraftOptions): Draft;
+  from(payload: Given, options?: DraftOptions): Draft;
 }
 
 /**
@@ -79,33 +84,36 @@ export interface Draft {
   readonly delaySeconds: number;
 }
 
-interface Options<Payload, Type extends string = string> {
+interface Options<Payload, Type extends string = string, Given = unknown> {
   type: Type;
   version?: number;
-  payload: z.ZodType<Payload>;
+  payload: z.ZodType<Payload, Given>;
   subject: (payload: Payload) => string;
   queue: QueueDefinition;
   upcasts?: Record<number, Upcast>;
   door?: Door;
 }
 
+/** The payload that a schema takes. A schema that is annotated with its output alone takes that output. */
+export type GivenAs<Payload, Given> = unknown extends Given ? Payload : Given;
+
 /**
  * Declares a command: something asked of one owner. `key` names the work from its business identity, so that asking twice is asking once.
  * `door` keeps it from callers who may only enqueue.
  */
-export function defineCommand<Payload, Type extends string>(
-  options: Options<Payload, Type> & { key: (payload: Payload) => string },
-): CommandDefinition<Payload, Type> {
+export function defineCommand<Payload, Type extends string, Given = unknown>(
+  options: Options<Payload, Type, Given> & { key: (payload: Payload) => string },
+): CommandDefinition<Payload, Type, GivenAs<Payload, Given>> {
   assertMessage("command", options);
-  return define("command", { door: OPEN, ...options }) as CommandDefinition<Payload, Type>;
+  return define("command", { door: OPEN, ...options }) as never;
 }
 
 /** The command of a workflow that has no other: of the workflow's name. Its subject is its key, else that name. */
-export function ownCommand<Payload, Type extends string>(
-  options: Pick<Options<Payload, Type>, "type" | "payload" | "queue"> & { key?: ((payload: Payload) => string) | undefined },
-): CommandDefinition<Payload, Type> {
+export function ownCommand<Payload, Type extends string, Given>(
+  options: Pick<Options<Payload, Type, Given>, "type" | "payload" | "queue"> & { key?: ((payload: Payload) => string) | undefined },
+): CommandDefinition<Payload, Type, GivenAs<Payload, Given>> {
   const { type, key = undefined } = options;
-  return define("command", { door: OPEN, subject: key ?? (() => type), ...options }) as CommandDefinition<Payload, Type>;
+  return define("command", { door: OPEN, subject: key ?? (() => type), ...options }) as never;
 }
 
 /** Where events are stated that have no route of their own. */
@@ -116,12 +124,12 @@ const STATED_AT = "POST /v1/events";
  * "enqueue" }` lets tokens with that scope state it at `POST /v1/events`, `{ scope: null, route }` keeps its words from operators too, who
  * replay it as it came.
  */
-export function defineEvent<Payload, Type extends string>(
-  options: Omit<Options<Payload, Type>, "door"> & { door?: Pick<Door, "scope"> & Partial<Door> },
-): EventDefinition<Payload, Type> {
+export function defineEvent<Payload, Type extends string, Given = unknown>(
+  options: Omit<Options<Payload, Type, Given>, "door"> & { door?: Pick<Door, "scope"> & Partial<Door> },
+): EventDefinition<Payload, Type, GivenAs<Payload, Given>> {
   assertMessage("event", options);
   const { door, ...rest } = options;
-  return define("event", { ...rest, ...(door && { door: { route: STATED_AT, ...door } }) }) as EventDefinition<Payload, Type>;
+  return define("event", { ...rest, ...(door && { door: { route: STATED_AT, ...door } }) }) as never;
 }
 
 function define<Payload>(

@@ -5,7 +5,7 @@ import { chosenName } from "../contract/chosen-name.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { INTAKE_LIMITS } from "../contract/limits.ts";
 import { characterCount } from "../contract/text.ts";
-import type { CommandRequest } from "../intake/accept/enqueue.ts";
+import type { UntypedRequest } from "../intake/accept/enqueue.ts";
 import { jsonSchema, parseWith, readBody } from "./body.ts";
 import { MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
 import { invalidRequest } from "./invalid-request.ts";
@@ -154,7 +154,7 @@ export function orThrow<Read>(read: Read | MillraceError): Read {
  * A CloudEvent as a command, or as an event of ours: `type` and `data` say which, and source and id together, which the standard makes
  * unique per event, are its idempotency key.
  */
-export function commandOf(event: CloudEvent): CommandRequest & { idempotencyKey: string } {
+export function commandOf(event: CloudEvent): UntypedRequest & { idempotencyKey: string } {
   return {
     type: event.type,
     payload: event.data,

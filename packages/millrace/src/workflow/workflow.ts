@@ -4,7 +4,7 @@ import { DEFAULT_QUEUE } from "../contract/bindings.ts";
 import { assertDeclared, isSchema } from "../contract/declared.ts";
 import { type Duration, durationMs, YEAR_MS } from "../contract/duration.ts";
 import { type Envelope, isWorkflowName } from "../contract/envelope.ts";
-import { type CommandDefinition, type MessageDefinition, ownCommand } from "../contract/message.ts";
+import { type CommandDefinition, type GivenAs, type MessageDefinition, ownCommand } from "../contract/message.ts";
 import { defineQueue } from "../contract/queue.ts";
 import { assertStepMode, type StepMode } from "../contract/step-mode.ts";
 import type { Stored } from "../guard/stored.ts";
@@ -31,11 +31,11 @@ export interface Deployment {
 }
 
 /** What the business does: started once per key by a message, its steps in reading order. */
-export interface WorkflowDefinition<Payload = unknown, Type extends string = string, Result = unknown> {
+export interface WorkflowDefinition<Payload = unknown, Type extends string = string, Result = unknown, Given = NoInfer<Payload>> {
   /** Lower case with dashes; bound in `wrangler.jsonc` under the same name in upper case with underscores. */
   readonly name: string;
   /** The command it performs, or the event it follows. */
-  readonly on: MessageDefinition<Payload, Type>;
+  readonly on: MessageDefinition<Payload, Type, Given>;
   /**
    * What it returns is the run's result: plain data of at most 1 MiB. What JSON would change of it is kept as JSON has it, and told. Its
    * run ends when every effect that it began has its outcome, also those that it did not wait for; one of these that fails for good is what
@@ -73,19 +73,21 @@ export interface CallbackSender extends AnyWorkflow {
 }
 
 /** A workflow that declares an `input`: the engine makes its command, of the workflow's name, on the default queue. */
-interface OwnCommand<Input, Name extends string, Result> extends Omit<WorkflowDefinition<Input, Name, Result>, "on" | "name" | "run"> {
+interface OwnCommand<Input, Name extends string, Result, Given = unknown>
+  extends Omit<WorkflowDefinition<Input, Name, Result>, "on" | "name" | "run"> {
   readonly name: Name;
   readonly on?: never;
   /** The schema of the command's payload. */
-  readonly input: z.ZodType<Input>;
+  readonly input: z.ZodType<Input, Given>;
   /** Names the work: the same key is the same instance. Default: each caller must give an idempotency key. */
   readonly key?: (input: Input) => string;
   readonly run: (call: WorkflowCall<Input> & { readonly input: Input }) => Promise<Result>;
 }
 
 /** A workflow with its command, for typed callers such as a step that emits it. */
-export interface CommandedWorkflow<Input, Name extends string> extends WorkflowDefinition<Input, Name> {
-  readonly command: CommandDefinition<Input, Name>;
+export interface CommandedWorkflow<Input, Name extends string, Result = unknown, Given = NoInfer<Input>>
+  extends WorkflowDefinition<Input, Name, Result, Given> {
+  readonly command: CommandDefinition<Input, Name, Given>;
 }
 
 const defaultQueue = defineQueue({ name: DEFAULT_QUEUE });
@@ -95,12 +97,12 @@ const defaultQueue = defineQueue({ name: DEFAULT_QUEUE });
  * Errors: `config_invalid` for a name the platform would refuse, without a message or code, and for a deadline, `keepResult` or `steps`
  * that is none.
  */
-export function defineWorkflow<Payload, Type extends string, Result>(
-  definition: WorkflowDefinition<Payload, Type, Stored<Result>>,
-): WorkflowDefinition<Payload, Type>;
-export function defineWorkflow<Input, Name extends string, Result>(
-  definition: OwnCommand<Input, Name, Stored<Result>>,
-): CommandedWorkflow<Input, Name>;
+export function defineWorkflow<Payload, Type extends string, Result, Given>(
+  definition: WorkflowDefinition<Payload, Type, Stored<Result>, Given>,
+): WorkflowDefinition<Payload, Type, Stored<Result>, Given>;
+export function defineWorkflow<Input, Name extends string, Result, Given>(
+  definition: OwnCommand<Input, Name, Stored<Result>, Given>,
+): CommandedWorkflow<Input, Name, Stored<Result>, GivenAs<Input, Given>>;
 export function defineWorkflow(definition: AnyWorkflow | OwnCommand<unknown, string, unknown>): AnyWorkflow {
   const { name } = definition ?? {};
   assertDeclared(isWorkflowName(name), `"${name}" is not a workflow name: use lower case letters, digits and dashes.`);

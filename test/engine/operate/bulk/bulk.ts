@@ -1,7 +1,8 @@
 import { createExecutionContext } from "cloudflare:test";
-import { type Accepted, digest, type Envelope, enqueue, MillraceError } from "millrace";
+import { type Accepted, digest, type Envelope, MillraceError } from "millrace";
 import { mintToken, type Scope } from "millrace/operate";
 import { onTestFinished } from "vitest";
+import { acceptCommands } from "../../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { howMany } from "../../../full-size.ts";
 import { type LabCall, labs } from "../../../probe/lab.ts";
 import { routing } from "../../../probe/routing.ts";
@@ -95,7 +96,7 @@ export async function failedRuns(tenantId: string, count: number, code: (call: L
   const accepted: Accepted[] = [];
   for (let at = 0; at < count; at += 100) {
     const requests = names.slice(at, at + 100).map((name) => ({ type: "lab.requested", payload: { name } }));
-    for (const answer of await enqueue(probeEnv, app, { tenantId, source: "test" }, requests)) {
+    for (const answer of await acceptCommands(probeEnv, app, { tenantId, source: "test" }, requests)) {
       if (answer instanceof MillraceError) throw answer;
       accepted.push(answer);
     }

@@ -1,5 +1,6 @@
-import { enqueue, MillraceError, upstreamRefused } from "millrace";
+import { MillraceError, upstreamRefused } from "millrace";
 import { expect, it } from "vitest";
+import { acceptCommands } from "../../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { type LabCall, labs } from "../../../probe/lab.ts";
 import { app } from "../../../probe/worker.ts";
 import { fresh, probeEnv, reaches, rows } from "../../harness.ts";
@@ -19,7 +20,7 @@ async function waitingRuns(tenantId: string, count: number, first = async (_: La
       return call.step.approve("ask", { question: "May it?", timeout: "1 hour", otherwise: "reject" });
     });
   const requests = names.map((name) => ({ type: "lab.requested", payload: { name } }));
-  const answers = await enqueue(probeEnv, app, { tenantId, source: "test" }, requests);
+  const answers = await acceptCommands(probeEnv, app, { tenantId, source: "test" }, requests);
   const ids = answers.flatMap((answer) => (answer instanceof MillraceError ? [] : [answer.instanceId]));
   for (const id of ids) expect(await reaches(id, "waiting")).toBe("waiting");
   return ids;

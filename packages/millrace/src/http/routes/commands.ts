@@ -6,7 +6,7 @@ import { chosenName } from "../../contract/chosen-name.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { MAX_DELAY_SECONDS, MAX_RATE_PER_SECOND, staggered } from "../../contract/queue.ts";
-import { type CommandRequest, enqueue, enqueueOne, PRIORITIES } from "../../intake/accept/enqueue.ts";
+import { acceptCommand, acceptCommands, PRIORITIES, type UntypedRequest } from "../../intake/accept/enqueue.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { acceptedAnswer, acceptedHeaders, acceptedShape, acceptedView } from "../accepted.ts";
 import { BODY_REFUSALS } from "../actions.ts";
@@ -132,13 +132,13 @@ export function commands(catalog: Catalog) {
     .openapi(acceptOne, async (context) => {
       const request = await readCommand(context.req);
       assertMayAsk(catalog, context.var.caller, request.type);
-      const result = await enqueueOne(context.env, catalog, requesterOf(context.var.caller), request);
+      const result = await acceptCommand(context.env, catalog, requesterOf(context.var.caller), request);
       return context.json(acceptedView(result), 202, acceptedHeaders(result));
     })
     .openapi(acceptMany, async (context) => {
       const { env, var: variables, req } = context;
       let rate: number | undefined;
-      const requests = await readItems<CommandRequest>(req, {
+      const requests = await readItems<UntypedRequest>(req, {
         json: async () => {
           const body = await readBody(req, unreadBatchSchema, { maxBytes, items: { key: "commands", most } });
           rate = body.rate_per_second;
@@ -150,12 +150,12 @@ export function commands(catalog: Catalog) {
       const spread = requests.map((one, index) =>
         one instanceof MillraceError ? one : { ...one, delaySeconds: (one.delaySeconds ?? 0) + staggered(index, rate) },
       );
-      const answers = await answerEach(spread, (asked) => enqueue(env, catalog, requesterOf(variables.caller), asked));
+      const answers = await answerEach(spread, (asked) => acceptCommands(env, catalog, requesterOf(variables.caller), asked));
       return context.json({ results: answers.map((one) => itemResult(one, variables.problems, acceptedView)) }, 200);
     });
 }
 
-async function readCommand(request: HonoRequest): Promise<CommandRequest> {
+async function readCommand(request: HonoRequest): Promise<UntypedRequest> {
   const key = idempotencyKey(request.header("idempotency-key"));
   if (isCloudEventBatch(request))
     throw notTaken(`${CLOUD_EVENT_BATCH}, which goes to POST /v1/commands/batch`, "application/json", CLOUD_EVENT);
@@ -170,12 +170,12 @@ async function readCommand(request: HonoRequest): Promise<CommandRequest> {
   };
 }
 
-function commandIn(item: unknown): CommandRequest {
+function commandIn(item: unknown): UntypedRequest {
   const { idempotency_key, ...command } = parseWith(batchItemSchema, item);
   return { ...asRequest(command), idempotencyKey: idempotency_key };
 }
 
-function asRequest(command: z.infer<typeof commandSchema>): CommandRequest {
+function asRequest(command: z.infer<typeof commandSchema>): UntypedRequest {
   return {
     type: command.type,
     payload: command.payload,

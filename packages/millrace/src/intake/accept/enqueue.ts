@@ -1,16 +1,18 @@
 import { address } from "../../contract/address.ts";
 import { assertReady, assertSendable, type EngineEnv, workflowBinding } from "../../contract/bindings.ts";
 import { crashPoint } from "../../contract/crash-points.ts";
+import { assertDeclared } from "../../contract/declared.ts";
 import { codeOf, MillraceError } from "../../contract/errors.ts";
 import { digest, fingerprintOf, instanceId } from "../../contract/ids.ts";
-import { assertKnownFields, checkedDelay, type DraftOptions, decodePayload } from "../../contract/message.ts";
+import { assertKnownFields, type CommandDefinition, checkedDelay, type DraftOptions, decodePayload } from "../../contract/message.ts";
 import { laneIn, type QueueDefinition, queueFor } from "../../contract/queue.ts";
 import type { RowStatement, Statement } from "../../contract/sql.ts";
+import { checkedTenant } from "../../contract/tenant.ts";
 import { nextHop } from "../../contract/trace.ts";
 import { traceAccepted } from "../../observe/traces/accepted.ts";
 import { relay } from "../../recorder/relay.ts";
 import { namedBatch } from "../../store/d1/named.ts";
-import { type AcceptedRow, insertAccepted } from "../../store/instances/accept.ts";
+import { type AcceptedRow, areRepeats, insertAccepted, refuseRepeats } from "../../store/instances/accept.ts";
 import { type Identity, type KeyHolder, selectKnown } from "../../store/instances/keys.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { hideIn } from "../../topology/marks.ts";
@@ -20,12 +22,8 @@ import { type Acceptance, acceptance, acceptanceChunks, outgoing } from "./accep
 import { type AskedEnd, asEnvelopeSays, assertToCome } from "./ends.ts";
 import { keyReused, sameWork } from "./reuse.ts";
 
-/** A command as somebody asks for it. */
-export interface CommandRequest extends DraftOptions, AskedEnd {
-  type: string;
-  payload: unknown;
-  /** The version of the payload; default the present one. */
-  schemaVersion?: number | undefined;
+/** Options of one requested command. */
+interface RequestOptions extends DraftOptions, AskedEnd {
   /** Names the work; default what the command's own rule derives from the payload. 1 to 500 characters. */
   idempotencyKey?: string | undefined;
   /** Default a new one: this command begins a job. */
@@ -39,6 +37,22 @@ export interface CommandRequest extends DraftOptions, AskedEnd {
    * own delay. Default `normal`. Refused where that consumer declares no priorities.
    */
   priority?: Priority | undefined;
+}
+
+/** A command as code of the deployment requests it. The compiler checks the payload against the command. */
+export interface CommandRequest<Payload = unknown> extends Omit<RequestOptions, "called"> {
+  /** The result of `defineCommand`, or the `command` of a workflow with an `input`. */
+  // biome-ignore lint/suspicious/noExplicitAny: the parsed payload is on both sides of functions here; only the given one is inferred
+  command: CommandDefinition<any, string, Payload>;
+  payload: NoInfer<Payload>;
+}
+
+/** A command as a request from outside names it: its type is text, and its payload is not checked yet. */
+export interface UntypedRequest extends RequestOptions {
+  type: string;
+  payload: unknown;
+  /** The version of the payload; default the present one. */
+  schemaVersion?: number | undefined;
   /** True refuses fields of the payload that its definition does not know, instead of dropping them: for what people write by hand. */
   exact?: boolean;
 }
@@ -68,16 +82,70 @@ export interface Accepted {
 }
 
 /**
- * Accepts commands: their rows are committed together in one round trip, then their messages are sent. An accepted command
- * runs even if this process dies before it is sent. Answers one result or error per request, in order; a refused one changes nothing.
- * `also` is committed with them, unless none of them is valid. Errors per item: `unknown_message_type`, `invalid_payload`,
- * `idempotency_key_reused`, and `config_invalid` for what is not bound, and without `MILLRACE_KEY`.
+ * Accepts commands: their rows are committed in one D1 batch, then their messages are sent. An accepted command runs even if this process
+ * dies before it is sent. Returns one result or error per request, in order; a refused command changes nothing.
+ *
+ * `also`: statements of the app, made with `sql`, that are written in the same batch. All is written, or nothing is:
+ * - at least one command is new: all of `also` is written, before the commands' rows;
+ * - every command is a repeat, or is refused: none of `also` is written;
+ * - a statement fails: no command is accepted, and the error of D1 is thrown.
+ *
+ * Errors per item: `unknown_message_type`, `invalid_payload`, `idempotency_key_reused`, and `config_invalid` for what is not bound, and
+ * without `MILLRACE_KEY`. Thrown: `invalid_payload` for a `tenantId` that no tenant can have.
  */
-export async function enqueue(
+export function enqueue<const Payloads extends readonly unknown[]>(
   env: EngineEnv,
   catalog: Catalog,
   by: Requester,
-  requests: readonly CommandRequest[],
+  requests: { readonly [At in keyof Payloads]: CommandRequest<Payloads[At]> },
+  also: readonly (Statement | RowStatement)[] = [],
+): Promise<(Accepted | MillraceError)[]> {
+  return acceptCommands(
+    env,
+    catalog,
+    checkedRequester(by),
+    requests.map((request) => untyped(request)),
+    also,
+  );
+}
+
+/**
+ * Accepts one command. `also` is written in the same D1 batch if the command is new, as with `enqueue`: both, or neither. A repeat of the
+ * command returns `replayed: true` and writes nothing. Errors: as `enqueue`, thrown.
+ */
+export async function enqueueOne<Payload>(
+  env: EngineEnv,
+  catalog: Catalog,
+  by: Requester,
+  request: CommandRequest<Payload>,
+  also: readonly (Statement | RowStatement)[] = [],
+): Promise<Accepted> {
+  return acceptCommand(env, catalog, checkedRequester(by), untyped(request), also);
+}
+
+function untyped<Payload>({ command, ...rest }: CommandRequest<Payload>): UntypedRequest {
+  const isCommand = command?.kind === "command" && typeof command.type === "string";
+  assertDeclared(isCommand, "`command` must be the result of defineCommand, or the `command` of a workflow with an `input`.");
+  return { type: command.type, ...rest };
+}
+
+/** Errors: `config_invalid` for a requester without its fields, `invalid_payload` for a tenant's name that no tenant can have. */
+function checkedRequester(by: Requester): Requester {
+  const isGiven = typeof by?.tenantId === "string" && typeof by.source === "string";
+  assertDeclared(
+    isGiven,
+    "A command is enqueued by { tenantId, source }: the tenant's name, and the name of the code that asks, both text.",
+  );
+  checkedTenant(by.tenantId);
+  return by;
+}
+
+/** `enqueue` of commands that are named by text, such as those of HTTP requests. */
+export async function acceptCommands(
+  env: EngineEnv,
+  catalog: Catalog,
+  by: Requester,
+  requests: readonly UntypedRequest[],
   also: readonly (Statement | RowStatement)[] = [],
 ): Promise<(Accepted | MillraceError)[]> {
   const prepared = await Promise.all(requests.map((request) => prepare(env, catalog, by, request).catch(asRefusal)));
@@ -85,15 +153,15 @@ export async function enqueue(
   return answers.map((answer) => answer ?? rowIsLost());
 }
 
-/** Accepts one command. Errors: as `enqueue`, thrown. */
-export async function enqueueOne(
+/** The same of one command. Errors: thrown. */
+export async function acceptCommand(
   env: EngineEnv,
   catalog: Catalog,
   by: Requester,
-  request: CommandRequest,
+  request: UntypedRequest,
   also: readonly (Statement | RowStatement)[] = [],
 ): Promise<Accepted> {
-  const [answer = rowIsLost()] = await enqueue(env, catalog, by, [request], also);
+  const [answer = rowIsLost()] = await acceptCommands(env, catalog, by, [request], also);
   if (answer instanceof MillraceError) throw answer;
   return answer;
 }
@@ -116,7 +184,7 @@ export async function enqueueIf(
   env: EngineEnv,
   catalog: Catalog,
   by: Requester,
-  request: CommandRequest,
+  request: UntypedRequest,
   hinge: (command: Identity) => Hinge,
 ): Promise<Accepted | MillraceError | undefined> {
   const prepared = await prepare(env, catalog, by, request).catch(asRefusal);
@@ -128,7 +196,7 @@ export async function enqueueIf(
 async function accept(
   env: EngineEnv,
   catalog: Catalog,
-  requests: readonly CommandRequest[],
+  requests: readonly UntypedRequest[],
   prepared: readonly (Prepared | MillraceError)[],
   { also, provided }: { also: readonly (Statement | RowStatement)[]; provided?: Statement },
 ): Promise<(Accepted | MillraceError | undefined)[]> {
@@ -137,11 +205,7 @@ async function accept(
 
   const startedAt = Date.now();
   await crashPoint("A01 before accept commits");
-  const written = await namedBatch(env.DB, {
-    also,
-    fresh: acceptanceChunks(acceptances).map((rows) => insertAccepted(rows, provided)),
-    known: selectKnown(acceptances.map(({ id }) => id)),
-  });
+  const written = await commit(env, acceptances, { also, provided });
   const fresh = byIdentity(written.fresh as unknown as AcceptedRow[]);
   const rows = new Map((written.known as unknown as KnownRow[]).map((row) => [row.id, row]));
   await crashPoint("A03 accept committed, not enqueued");
@@ -165,6 +229,24 @@ async function accept(
     const { status, due_at: dueAt, correlation_id: correlationId } = row;
     return { instanceId: one.id, replayed, status, dueAt, correlationId: correlationId ?? one.envelope.correlation_id };
   });
+}
+
+/** Commits the rows of commands, and the statements with them. If every command is a repeat, it writes nothing. */
+async function commit(
+  env: EngineEnv,
+  acceptances: readonly Acceptance[],
+  { also, provided }: { also: readonly (Statement | RowStatement)[]; provided: Statement | undefined },
+) {
+  const ids = acceptances.map(({ id }) => id);
+  const known = selectKnown(ids);
+  const fresh = acceptanceChunks(acceptances).map((rows) => insertAccepted(rows, provided));
+  const onlyIfNew = also.length > 0 && provided === undefined ? [refuseRepeats(ids)] : [];
+  try {
+    return await namedBatch(env.DB, { onlyIfNew, also, fresh, known });
+  } catch (error) {
+    if (onlyIfNew.length === 0 || !areRepeats(error)) throw error;
+    return namedBatch(env.DB, { fresh: [], known });
+  }
 }
 
 /** Starts what goes ahead of its queue, and sends the rest; with it what the platform does not take now. */
@@ -191,7 +273,7 @@ async function repeatsAmong(
   env: EngineEnv,
   catalog: Catalog,
   prepared: readonly (Prepared | MillraceError)[],
-  requests: readonly CommandRequest[],
+  requests: readonly UntypedRequest[],
   rows: ReadonlyMap<string, KnownRow>,
 ): Promise<ReadonlySet<Acceptance>> {
   const repeats = new Set<Acceptance>();
@@ -210,7 +292,7 @@ async function repeatsAmong(
   return repeats;
 }
 
-async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request: CommandRequest): Promise<Prepared> {
+async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request: UntypedRequest): Promise<Prepared> {
   const workflow = catalog.performer(request.type);
   const { on: definition } = workflow;
   // What nobody could start, or sign, is refused here, where somebody reads the answer, and before its row is written.
@@ -239,7 +321,7 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
 }
 
 /** What a command's delay and its priority come to. Errors: `invalid_payload` for what its queue cannot honour. */
-function paced(catalog: Catalog, queue: QueueDefinition, { delaySeconds = 0, priority = "normal" }: CommandRequest) {
+function paced(catalog: Catalog, queue: QueueDefinition, { delaySeconds = 0, priority = "normal" }: UntypedRequest) {
   const delay = checkedDelay(delaySeconds);
   if (priority === "normal") return { goesAhead: false, delaySeconds: delay };
   const declared = catalog.consumers.find((consumer) => consumer.queue.name === queue.name)?.priority;

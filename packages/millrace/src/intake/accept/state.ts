@@ -12,12 +12,12 @@ import { type KnownEvent, selectStated } from "../../store/stated-events.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { hideIn } from "../../topology/marks.ts";
 import { assertNoEnd } from "./ends.ts";
-import { asRefusal, type CommandRequest, type Requester } from "./enqueue.ts";
+import { asRefusal, type Requester, type UntypedRequest } from "./enqueue.ts";
 import { keyReused } from "./reuse.ts";
 import { insertStated, isRepeat, type Statable, statable, statedId } from "./stated.ts";
 
 /** An event as somebody outside states it. */
-export interface EventRequest extends Omit<CommandRequest, "delaySeconds" | "idempotencyKey"> {
+export interface EventRequest extends Omit<UntypedRequest, "delaySeconds" | "idempotencyKey"> {
   /** Names the event among those of its type: the same key is the same event. 1 to 500 characters. */
   idempotencyKey: string;
 }

@@ -18,7 +18,7 @@ const TURNS = 30;
  */
 async function handOver({ env, catalog, tenantId, bulkId, pass }: Omit<Turn, "isLast">): Promise<object> {
   await crashPoint("B03 handed over, next pass not begun", bulkId);
-  const asked = { type: BulkActionRun.type, payload: { bulk_id: bulkId, pass: pass + 1 } };
+  const asked = { command: BulkActionRun, payload: { bulk_id: bulkId, pass: pass + 1 } };
   const causationId = `${passInstance(tenantId, bulkId, pass)}/hand over`;
   await enqueueOne(env, catalog, { tenantId, source: BULK_WORKFLOW }, { ...asked, correlationId: bulkId, causationId });
   return {};

@@ -1,9 +1,10 @@
 import type { Envelope } from "../../contract/envelope.ts";
+import { messageOf } from "../../contract/errors.ts";
 import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { among, fragment, now, type Statement, sql } from "../../contract/sql.ts";
 import { wasApplied } from "../actions.ts";
 import { isPruned } from "../tombstones.ts";
-import type { Identity } from "./keys.ts";
+import { type Identity, isKnown } from "./keys.ts";
 import { type InstanceStatus, UNSEEN } from "./status.ts";
 
 /** An instance as it is written first. */
@@ -54,6 +55,18 @@ export function insertAccepted(rows: string, provided?: Statement): Statement {
       ${provided === undefined ? sql`` : sql`AND ${provided}`}
     ON CONFLICT (id) DO NOTHING
     RETURNING id, fingerprint, status, deliveries`;
+}
+
+/** Fails its batch if every one of these keys is known, also by a pruned instance. The error satisfies `areRepeats`. */
+export function refuseRepeats(ids: readonly string[]): Statement {
+  return sql`
+    INSERT INTO instances (id)
+    SELECT NULL WHERE NOT EXISTS (SELECT 1 FROM json_each(${JSON.stringify(ids)}) WHERE NOT ${isKnown({ id: fragment("value") })})`;
+}
+
+/** True for the failure that `refuseRepeats` causes. */
+export function areRepeats(error: unknown): boolean {
+  return messageOf(error).includes("NOT NULL constraint failed: instances.id");
 }
 
 /**

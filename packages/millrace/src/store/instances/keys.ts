@@ -1,4 +1,4 @@
-import { among, type Statement, sql } from "../../contract/sql.ts";
+import { among, type Fragment, type Statement, sql } from "../../contract/sql.ts";
 import { isPruned } from "../tombstones.ts";
 import { type InstanceStatus, OVER } from "./status.ts";
 
@@ -13,7 +13,7 @@ export interface Identity {
 }
 
 /** The condition that a key is known, also a pruned one's: what is accepted under it is a repeat, or refused. */
-export function isKnown({ id }: Pick<Identity, "id">): Statement {
+export function isKnown({ id }: { id: string | Fragment }): Statement {
   return sql`(EXISTS (SELECT 1 FROM millrace_instances WHERE id = ${id}) OR ${isPruned(id)})`;
 }
 

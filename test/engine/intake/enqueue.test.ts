@@ -1,0 +1,190 @@
+import { createExecutionContext } from "cloudflare:test";
+import { defineWorkflow, enqueue, enqueueOne, millrace, type Statement, sql } from "millrace";
+import { expect, it } from "vitest";
+import * as z from "zod";
+import { LabRequested, labs } from "../../probe/lab.ts";
+import { ProbeRequested } from "../../probe/messages.ts";
+import { app } from "../../probe/worker.ts";
+import { dieAt, failAt, fresh, keeperRound, probeEnv, reaches, retentionPass, rows } from "../harness.ts";
+
+const by = { tenantId: "acme", source: "test" };
+
+/** Counts how often it is written. */
+const paid = (order: string, name = order): Statement =>
+  sql`INSERT INTO probe_rows (id, kind, name) VALUES (${order}, 'paid', '1')
+    ON CONFLICT (id) DO UPDATE SET name = CAST(name + 1 AS TEXT) WHERE ${name} = ${order}`;
+const paidTimes = async (order: string) =>
+  Number((await rows<{ name: string }>("SELECT name FROM probe_rows WHERE id = ?1", order))[0]?.name ?? 0);
+const instancesOf = (order: string) => rows("SELECT status FROM instances WHERE subject = ?1 AND workflow = 'lab'", order);
+
+/** The name of a run that does nothing. */
+function order(): string {
+  const name = fresh("order");
+  labs.set(name, async () => undefined);
+  return name;
+}
+
+const request = (name: string, note?: string) => ({ command: LabRequested, payload: { name, ...(note !== undefined && { note }) } });
+const place = (name: string, note?: string) => enqueueOne(probeEnv, app, by, request(name, note), [paid(name)]);
+
+it("a statement is written with a new command, and not again with a repeat of it", async () => {
+  const name = order();
+  const accepted = await place(name);
+  expect(accepted).toMatchObject({ replayed: false });
+  expect(await place(name)).toMatchObject({ replayed: true, instanceId: accepted.instanceId });
+  expect(await paidTimes(name)).toBe(1);
+  expect(await reaches(accepted.instanceId, "complete")).toBe("complete");
+});
+
+it("of two equal requests at once, one writes its statement", async () => {
+  const name = order();
+  const answers = await Promise.all([place(name), place(name), place(name)]);
+  expect(answers.map(({ replayed }) => replayed).toSorted()).toEqual([false, true, true]);
+  expect(await paidTimes(name)).toBe(1);
+});
+
+it("a statement is not written with a command whose key belongs to another payload", async () => {
+  const name = order();
+  await enqueueOne(probeEnv, app, by, request(name));
+  await expect(place(name, "another")).rejects.toMatchObject({ code: "idempotency_key_reused" });
+  expect(await paidTimes(name)).toBe(0);
+});
+
+it("a statement is not written with a command that is refused", async () => {
+  const name = order();
+  const wrong = { command: LabRequested, payload: { name, note: 7 as unknown as string } };
+  await expect(enqueueOne(probeEnv, app, by, wrong, [paid(name)])).rejects.toMatchObject({ code: "invalid_payload" });
+  expect([await paidTimes(name), await instancesOf(name)]).toEqual([0, []]);
+});
+
+it("a statement that fails accepts no command, and undoes the statements before it", async () => {
+  const name = order();
+  const failing = sql`INSERT INTO probe_rows (id, kind, name) VALUES (${name}, 'paid', NULL)`;
+  const asked = enqueueOne(probeEnv, app, by, request(name), [paid(`${name}/first`), failing]);
+  await expect(asked).rejects.toThrow("NOT NULL constraint failed: probe_rows.name");
+  expect([await paidTimes(`${name}/first`), await instancesOf(name)]).toEqual([0, []]);
+});
+
+it("a statement is not written again for a command whose instance was removed by its age", async () => {
+  const name = order();
+  const { instanceId } = await place(name);
+  await reaches(instanceId, "complete");
+  await probeEnv.DB.prepare("UPDATE instances SET accepted_at = 0, updated_at = 0 WHERE id = ?1").bind(instanceId).run();
+  await retentionPass();
+  expect(await instancesOf(name)).toEqual([]);
+  expect(await place(name)).toMatchObject({ replayed: true, status: "pruned" });
+  expect(await paidTimes(name)).toBe(1);
+});
+
+it("a process that dies before the write leaves neither the statement nor the command [A01]", async () => {
+  const name = order();
+  dieAt("A01 before accept commits");
+  await expect(place(name)).rejects.toThrow("Died");
+  expect([await paidTimes(name), await instancesOf(name)]).toEqual([0, []]);
+  expect(await place(name)).toMatchObject({ replayed: false });
+  expect(await paidTimes(name)).toBe(1);
+});
+
+it.each(["A03 accept committed, not enqueued", "A02 accept committed, not answered"] as const)(
+  "a process that dies after the write leaves both, and the repeat writes neither [%s]",
+  async (point) => {
+    const name = order();
+    dieAt(point);
+    await expect(place(name)).rejects.toThrow("Died");
+    expect([await paidTimes(name), (await instancesOf(name)).length]).toEqual([1, 1]);
+    const { replayed, instanceId } = await place(name);
+    expect([replayed, await paidTimes(name)]).toEqual([true, 1]);
+    await keeperRound();
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+  },
+);
+
+it("a write whose answer is lost is repeated by the engine, and its statement is written once", async () => {
+  const name = order();
+  let lost = 0;
+  const batch: D1Database["batch"] = async (statements) => {
+    const answer = await probeEnv.DB.batch(statements);
+    if (statements.length > 2 && lost++ === 0) throw new Error("D1_ERROR: Network connection lost.");
+    return answer as never;
+  };
+  const DB = new Proxy(probeEnv.DB, { get: (db, key) => (key === "batch" ? batch : db[key as "prepare"].bind(db)) });
+  const { instanceId, replayed } = await enqueueOne({ ...probeEnv, DB }, app, by, request(name), [paid(name)]);
+  expect([lost > 0, replayed, await paidTimes(name)]).toEqual([true, true, 1]);
+  await keeperRound();
+  expect(await reaches(instanceId, "complete")).toBe("complete");
+});
+
+it("a database that is away accepts nothing and writes nothing", async () => {
+  const name = order();
+  failAt("A01 before accept commits", new Error("D1_ERROR: Network connection lost."));
+  await expect(place(name)).rejects.toThrow();
+  expect([await paidTimes(name), await instancesOf(name)]).toEqual([0, []]);
+});
+
+it("with several commands, the statements are written if one of them is new, and not if all are repeats", async () => {
+  const [one, two, three] = [order(), order(), order()];
+  const also = [paid(one)];
+  await enqueueOne(probeEnv, app, by, request(one));
+  const mixed = [request(one), request(two), { ...request(three), idempotencyKey: "" }] as const;
+  expect(await enqueue(probeEnv, app, by, mixed, also)).toMatchObject([
+    { replayed: true },
+    { replayed: false },
+    { code: "invalid_payload" },
+  ]);
+  expect(await paidTimes(one)).toBe(1);
+  expect(await enqueue(probeEnv, app, by, mixed, also)).toMatchObject([
+    { replayed: true },
+    { replayed: true },
+    { code: "invalid_payload" },
+  ]);
+  expect([await paidTimes(one), await instancesOf(three)]).toEqual([1, []]);
+});
+
+it("a handler that millrace() made enqueues with its own catalog", async () => {
+  const input = z.object({ name: z.string(), loud: z.boolean().default(false) });
+  const greet = defineWorkflow({ name: "greet-all", input, key: ({ name }) => name, run: async () => undefined });
+  const name = fresh();
+  const { handler, catalog } = millrace<typeof probeEnv>({
+    workflows: [greet],
+    async fetch(_, env): Promise<Response> {
+      const bound = { ...env, GREET_ALL: env.PROBE, MILLRACE_QUEUE: env.PROBE_COMMANDS };
+      const asked = { command: greet.command, payload: { name }, delaySeconds: 600 };
+      return Response.json(await enqueueOne(bound, catalog, by, asked, [paid(name)]));
+    },
+  });
+  const answer = await handler.fetch(new Request("http://localhost/orders"), probeEnv, createExecutionContext());
+  expect(await answer.json()).toMatchObject({ replayed: false, status: "accepted" });
+  expect(await paidTimes(name)).toBe(1);
+  expect(await rows("SELECT envelope->>'$.payload_inline.loud' AS loud FROM instances WHERE subject = ?1", name)).toEqual([{ loud: 0 }]);
+});
+
+it.each([
+  ["Acme Ltd", "invalid_payload", '"Acme Ltd" is not a tenant'],
+  ["", "invalid_payload", "is not a tenant"],
+  [undefined, "config_invalid", "{ tenantId, source }"],
+])("the tenant %o is refused: %s", async (tenantId, code, message) => {
+  const asked = enqueueOne(probeEnv, app, { tenantId: tenantId as string, source: "test" }, request(fresh()));
+  await expect(asked).rejects.toMatchObject({ code, message: expect.stringContaining(message) });
+});
+
+it("a command that is named by text, or payload of another command, does not compile, and is refused", async () => {
+  const refused = { code: "config_invalid", message: expect.stringContaining("defineCommand") };
+  // @ts-expect-error: a command is its definition, not its name.
+  await expect(enqueueOne(probeEnv, app, by, { command: "lab.requested", payload: { name: fresh() } })).rejects.toMatchObject(refused);
+  // @ts-expect-error: the form before had the name as `type`.
+  await expect(enqueueOne(probeEnv, app, by, { type: "lab.requested", payload: { name: fresh() } })).rejects.toMatchObject(refused);
+  const invalid = { code: "invalid_payload" };
+  // @ts-expect-error: `name` is missing.
+  await expect(enqueueOne(probeEnv, app, by, { command: LabRequested, payload: { note: "x" } })).rejects.toMatchObject(invalid);
+  // @ts-expect-error: `note` is text.
+  await expect(enqueueOne(probeEnv, app, by, { command: LabRequested, payload: { name: "x", note: 1 } })).rejects.toMatchObject(invalid);
+  const several = () =>
+    enqueue(probeEnv, app, by, [
+      { command: LabRequested, payload: { name: fresh() } },
+      // @ts-expect-error: `steps` is missing.
+      { command: ProbeRequested, payload: { name: fresh() } },
+      // @ts-expect-error: no command has this field.
+      { command: LabRequested, payload: { name: fresh(), nmae: "x" } },
+    ]);
+  expect(several).toBeTypeOf("function");
+});
