@@ -1,44 +1,54 @@
-/** The windows of docs/crash-windows.md in which a test can let the code die. */
-export type CrashPoint =
-  | "A01 before accept commits"
-  | "A02 accept committed, not answered"
-  | "A03 accept committed, not enqueued"
-  | "A01 before an event commits"
-  | "A02 event committed, not answered"
-  | "A03 event committed, not sent"
-  | "Q03 created, not acknowledged"
-  | "Q05 dead letter not yet stored"
-  | "Q12 repaired, not sent"
-  | "W01 claimed, effect not started"
-  | "W03 effect done, not recorded"
-  | "W04 committed, caller saw an error"
-  | "W05 recorded, step result lost"
-  | "W06 about to record"
-  | "O01 committed, not relayed"
-  | "O02 relayed, not confirmed"
-  | "retry promised, not applied"
-  | "restarted, not told"
-  | "resolved, not told"
-  | "answered, not told"
-  | "undo promised, not applied"
-  | "cancel promised, not applied"
-  | "stopped on the platform, not begun anew"
-  | "pause committed, not applied"
-  | "resume promised, not applied"
-  | "restart promised, not applied"
-  | "skip promised, not applied"
-  | "close promised, not applied"
-  | "signal kept, not told"
-  | "W33 end told, pass not over"
-  | "alert raised, not sent"
-  | "ended, callback not kept"
-  | "callback kept, not started"
-  | "L11 started, its turn not noted"
-  | "L12 ended, its lane not told"
-  | "L15 steered, not audited"
-  | "B01 acted on one, chunk under way"
-  | "B02 acted, chunk not recorded"
-  | "B03 handed over, next pass not begun";
+/** The points at which one instance stands: a test that ends the code there names the instances that it means. */
+const OF_INSTANCES = [
+  "W01 claimed, effect not started",
+  "W03 effect done, not recorded",
+  "W06 about to record",
+  "O01 committed, not relayed",
+  "W04 committed, caller saw an error",
+  "W05 recorded, step result lost",
+  "W33 end told, pass not over",
+  "ended, callback not kept",
+  "L12 ended, its lane not told",
+  "stopped on the platform, not begun anew",
+  "signal of a person kept, not told",
+  "B01 acted on one, chunk under way",
+  "B02 acted, chunk not recorded",
+  "B03 handed over, next pass not begun",
+] as const;
+
+/** The points around messages and actions of people. The code there is not of one instance. */
+const AROUND = [
+  "A01 before accept commits",
+  "A02 accept committed, not answered",
+  "A03 accept committed, not enqueued",
+  "A01 before an event commits",
+  "A02 event committed, not answered",
+  "A03 event committed, not sent",
+  "Q03 created, not acknowledged",
+  "Q05 dead letter not yet stored",
+  "Q12 repaired, not sent",
+  "retry promised, not applied",
+  "restarted, not told",
+  "resolved, not told",
+  "answered, not told",
+  "undo promised, not applied",
+  "cancel promised, not applied",
+  "pause committed, not applied",
+  "resume promised, not applied",
+  "restart promised, not applied",
+  "skip promised, not applied",
+  "close promised, not applied",
+  "signal kept, not told",
+  "alert raised, not sent",
+  "callback kept, not started",
+  "L11 started, its turn not noted",
+  "L15 steered, not audited",
+] as const;
+
+/** A window of docs/crash-windows.md in which a test can end the code. */
+export type CrashPoint = InstancePoint | PointAround;
+type InstancePoint = (typeof OF_INSTANCES)[number];
+export type PointAround = (typeof AROUND)[number];
 
 declare const MILLRACE_CRASH_POINTS: boolean | undefined;
 
@@ -53,6 +63,7 @@ export function hasCrashPoints(): boolean {
 }
 
 /** Compiled to nothing unless the bundle defines MILLRACE_CRASH_POINTS. */
+export async function crashPoint(...at: [point: InstancePoint, instanceId: string] | [point: PointAround]): Promise<void>;
 export async function crashPoint(point: CrashPoint, instanceId?: string): Promise<void> {
   if (typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS) await globalThis.millraceCrashPoint?.(point, instanceId);
 }
@@ -60,4 +71,10 @@ export async function crashPoint(point: CrashPoint, instanceId?: string): Promis
 /** True for the error a crash point threw: a dead process runs no catch block, so ours let it pass. */
 export function isSimulatedDeath(error: unknown): boolean {
   return typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS && error instanceof Error && error.name === "SimulatedDeath";
+}
+
+/** All points, each with whether one instance stands at it. A function: a deployment's bundle has none of the names. */
+export function crashPoints(): ReadonlyMap<string, { readonly ofInstance: boolean }> {
+  const all = (points: readonly string[], ofInstance: boolean) => points.map((point) => [point, { ofInstance }] as const);
+  return new Map([...all(OF_INSTANCES, true), ...all(AROUND, false)]);
 }

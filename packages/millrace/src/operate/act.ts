@@ -1,5 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { type CrashPoint, crashPoint } from "../contract/crash-points.ts";
+import { crashPoint, type PointAround } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { type Action, applied, audit, type Operator } from "../store/actions.ts";
 import { namedBatch, type Part } from "../store/d1/named.ts";
@@ -46,7 +46,7 @@ export interface Refusal {
 interface Told<Name extends string> extends Omit<Writes<Name>, "tellsPlatform"> {
   refused(answers: Record<Name, Row[]>): Refusal | Promise<Refusal>;
   /** Between the commit and the platform: a process that dies here leaves the rest to the keeper. */
-  window: CrashPoint;
+  window: PointAround;
 }
 
 /** The same for an action that the platform must hear of: committed as a promise, then carried out. Errors: `invalid_transition`. */

@@ -1,22 +1,28 @@
-import { type CrashPoint, hasCrashPoints } from "../contract/crash-points.ts";
+import { type CrashPoint, crashPoints, hasCrashPoints } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { nearest } from "../contract/nearest.ts";
 
 /**
- * Lets the code die at a crash point, once. Answers whether it did. At points in a run's code only runs of `whose`, by their instances'
- * ids, die: what other tests left under way must not die in their place. Errors: `config_invalid`
- * in a bundle that has no crash points.
+ * Ends the code at a crash point, once, as the end of its process does. `died()` says whether that happened. At a point of an instance,
+ * only instances with these ids die. Errors: `config_invalid` for a name that is no point, for a point of an instance without ids, for ids
+ * at another point, and in a bundle without crash points.
  */
-export function dieAt(point: CrashPoint, whose?: readonly string[]): { died: () => boolean } {
-  const death = new Error(`Died at ${point}.`);
-  death.name = "SimulatedDeath";
-  return failAt(point, death, whose);
+export function dieAt(point: CrashPoint, instanceIds?: readonly string[]): { died: () => boolean } {
+  return failAt(point, deathAt(point), instanceIds);
 }
 
-/** Throws at a crash point, once. Errors: as `dieAt`. */
-export function failAt(point: CrashPoint, error: Error, whose?: readonly string[]): { died: () => boolean } {
+/** The error that ends the code as the end of its process does: no catch block of the engine takes it. */
+export function deathAt(point: string): Error {
+  const death = new Error(`Died at ${point}.`);
+  death.name = "SimulatedDeath";
+  return death;
+}
+
+/** Throws an error at a crash point, once. Errors: as `dieAt`. */
+export function failAt(point: CrashPoint, error: Error, instanceIds?: readonly string[]): { died: () => boolean } {
   let died = false;
-  atCrashPoints((at, by) => {
-    if (at !== point || died || !isMeant(whose, by)) return;
+  watchPoint(point, instanceIds, () => {
+    if (died) return;
     died = true;
     throw error;
   });
@@ -24,31 +30,48 @@ export function failAt(point: CrashPoint, error: Error, whose?: readonly string[
 }
 
 /**
- * Holds the code at a crash point, once, until it is released: a process that is paused for a while. It polls, because a promise must not
- * cross from one request into another. Errors: as `dieAt`.
+ * Holds the code at a crash point, once, until it is released: a process that stands still. It polls, because a promise must not cross from
+ * one request into another. Errors: as `dieAt`.
  */
-export function pauseAt(point: CrashPoint, whose?: readonly string[]): { reached: () => boolean; release: () => void } {
+export function pauseAt(point: CrashPoint, instanceIds?: readonly string[]): { reached: () => boolean; release: () => void } {
   let reached = false;
   let released = false;
-  atCrashPoints(async (at, by) => {
-    if (at !== point || reached || !isMeant(whose, by)) return;
+  watchPoint(point, instanceIds, async () => {
+    if (reached) return;
     reached = true;
     while (!released) await scheduler.wait(10);
   });
   return { reached: () => reached, release: () => (released = true) };
 }
 
-/** Without this a test that waits for no death would be green, and say nothing. */
-function atCrashPoints(does: NonNullable<typeof globalThis.millraceCrashPoint>): void {
-  if (!hasCrashPoints()) {
-    throw new MillraceError(
-      "config_invalid",
-      'The bundle under test has no crash points: nothing would die. Add define: { MILLRACE_CRASH_POINTS: "true" } to its project in vitest.config.ts.',
-    );
-  }
-  globalThis.millraceCrashPoint = does;
+/** Refuses a bundle without crash points: a test that waits for no death would pass. Errors: `config_invalid`. */
+export function assertCrashPoints(): void {
+  if (hasCrashPoints()) return;
+  throw new MillraceError(
+    "config_invalid",
+    'The bundle under test has no crash points: nothing would die. Add define: { MILLRACE_CRASH_POINTS: "true" } to its project in vitest.config.ts.',
+  );
 }
 
-function isMeant(whose: readonly string[] | undefined, instanceId: string | undefined): boolean {
-  return instanceId === undefined ? whose === undefined : (whose?.includes(instanceId) ?? false);
+function watchPoint(point: CrashPoint, instanceIds: readonly string[] | undefined, does: () => void | Promise<void>): void {
+  assertCrashPoints();
+  const points = crashPoints();
+  const known = points.get(point);
+  if (known === undefined) {
+    const near = nearest(point, points.keys());
+    throw refused(
+      `There is no crash point "${point}".${near ? ` Did you mean "${near}"?` : ` There are: ${[...points.keys()].join("; ")}.`}`,
+    );
+  }
+  if (known.ofInstance && !instanceIds?.length) {
+    throw refused(
+      `"${point}" is a point of one instance. Name the instances that you mean: dieAt("${point}", [instanceId(tenantId, workflow, key)]).`,
+    );
+  }
+  if (!known.ofInstance && instanceIds) throw refused(`The code at "${point}" is not of one instance. Leave out the ids of instances.`);
+  globalThis.millraceCrashPoint = (at, instanceId) => {
+    if (at === point && (!known.ofInstance || instanceIds?.includes(instanceId ?? ""))) return does();
+  };
 }
+
+const refused = (message: string) => new MillraceError("config_invalid", message);

@@ -1,5 +1,5 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
-import type { CrashPoint } from "../../contract/crash-points.ts";
+import type { PointAround } from "../../contract/crash-points.ts";
 import type { Statement } from "../../contract/sql.ts";
 import { labelOf } from "../../contract/step-names.ts";
 import { type Effect, effectsAndFree } from "../../inspect/effects.ts";
@@ -156,7 +156,7 @@ interface RetryOptions {
 /** A retry by its own name, or under another with more that is written in its batch. */
 interface RetryKind {
   readonly verb: "retry" | "skip_step";
-  readonly window: CrashPoint;
+  readonly window: PointAround;
   readonly detail?: Record<string, unknown>;
   readonly also?: (actionId: string) => Statement;
   /** Why nothing may be begun, of the instance as it was read. */
