@@ -15,7 +15,7 @@ const paid = (order: string, name = order): Statement =>
     ON CONFLICT (id) DO UPDATE SET name = CAST(name + 1 AS TEXT) WHERE ${name} = ${order}`;
 const paidTimes = async (order: string) =>
   Number((await rows<{ name: string }>("SELECT name FROM probe_rows WHERE id = ?1", order))[0]?.name ?? 0);
-const instancesOf = (order: string) => rows("SELECT status FROM instances WHERE subject = ?1 AND workflow = 'lab'", order);
+const instancesOf = (order: string) => rows("SELECT status FROM millrace_instances WHERE subject = ?1 AND workflow = 'lab'", order);
 
 /** The name of a run that does nothing. */
 function order(): string {
@@ -69,7 +69,7 @@ it("a statement is not written again for a command whose instance was removed by
   const name = order();
   const { instanceId } = await place(name);
   await reaches(instanceId, "complete");
-  await probeEnv.DB.prepare("UPDATE instances SET accepted_at = 0, updated_at = 0 WHERE id = ?1").bind(instanceId).run();
+  await probeEnv.DB.prepare("UPDATE millrace_instances SET accepted_at = 0, updated_at = 0 WHERE id = ?1").bind(instanceId).run();
   await retentionPass();
   expect(await instancesOf(name)).toEqual([]);
   expect(await place(name)).toMatchObject({ replayed: true, status: "pruned" });
@@ -155,7 +155,9 @@ it("a handler that millrace() made enqueues with its own catalog", async () => {
   const answer = await handler.fetch(new Request("http://localhost/orders"), probeEnv, createExecutionContext());
   expect(await answer.json()).toMatchObject({ replayed: false, status: "accepted" });
   expect(await paidTimes(name)).toBe(1);
-  expect(await rows("SELECT envelope->>'$.payload_inline.loud' AS loud FROM instances WHERE subject = ?1", name)).toEqual([{ loud: 0 }]);
+  expect(await rows("SELECT envelope->>'$.payload_inline.loud' AS loud FROM millrace_instances WHERE subject = ?1", name)).toEqual([
+    { loud: 0 },
+  ]);
 });
 
 it.each([

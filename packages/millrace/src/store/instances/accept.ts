@@ -60,7 +60,7 @@ export function insertAccepted(rows: string, provided?: Statement): Statement {
 /** Fails its batch if every one of these keys is known, also by a pruned instance. The error satisfies `areRepeats`. */
 export function refuseRepeats(ids: readonly string[]): Statement {
   return sql`
-    INSERT INTO instances (id)
+    INSERT INTO millrace_instances (id)
     SELECT NULL WHERE NOT EXISTS (SELECT 1 FROM json_each(${JSON.stringify(ids)}) WHERE NOT ${isKnown({ id: fragment("value") })})`;
 }
 
