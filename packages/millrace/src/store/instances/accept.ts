@@ -66,7 +66,7 @@ export function refuseRepeats(ids: readonly string[]): Statement {
 
 /** True for the failure that `refuseRepeats` causes. */
 export function areRepeats(error: unknown): boolean {
-  return messageOf(error).includes("NOT NULL constraint failed: instances.id");
+  return messageOf(error).includes("NOT NULL constraint failed: millrace_instances.id");
 }
 
 /**
