@@ -52,6 +52,14 @@ const LANES_ONLY = `
 /** What such a Worker may weigh, minified. */
 const MOST_LANES_KB = 37;
 
+/** A page that calls an engine. */
+const CLIENT_ONLY = `
+  import { createClient } from "millrace/client";
+  createClient({ token: "mr_" }).enqueue("greet", { name: "Ada" }).then(console.log);`;
+
+/** What the client may weigh, minified. */
+const MOST_CLIENT_KB = 4.5;
+
 it("a Worker of the engine alone bundles nothing of the app, neither the console nor a language of zod but English, and weighs what it may", async () => {
   const { files, kept, packages, kilobytes, gzip } = await bundle(ENGINE_ONLY);
   console.log(`An engine-only Worker: ${kilobytes.toFixed(0)} kB minified, ${gzip.toFixed(0)} in gzip; ${packages.join(", ")}.`);
@@ -85,6 +93,13 @@ const packed = {
     onResolve({ filter: /\/built\.js$/ }, () => ({ path }));
   },
 };
+
+it("the client bundles its own file alone, and weighs what it may", async () => {
+  const { files, kilobytes, gzip } = await bundle(CLIENT_ONLY);
+  console.log(`A page with the client: ${kilobytes.toFixed(2)} kB minified, ${gzip.toFixed(2)} in gzip.`);
+  expect(files).toEqual(["packages/millrace/src/client.ts", "worker.js"]);
+  expect(kilobytes).toBeLessThan(MOST_CLIENT_KB);
+});
 
 /** A Worker as it is deployed: the files that were read, those of which something is left, their packages, and what it weighs. */
 async function bundle(contents: string) {

@@ -29,7 +29,12 @@ beforeAll(() => {
     cpSync(join(PACKAGE, file), join(installed(), file), { recursive: true });
   files = readdirSync(installed(), { recursive: true, encoding: "utf8" });
   const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8"));
-  for (const name of [...Object.keys({ ...dependencies, ...peerDependencies }), "@cloudflare/workers-types"]) {
+  for (const name of [
+    ...Object.keys({ ...dependencies, ...peerDependencies }),
+    "@cloudflare/workers-types",
+    "@types/node",
+    "undici-types",
+  ]) {
     mkdirSync(dirname(join(folder, "node_modules", name)), { recursive: true });
     symlinkSync(join(ROOT, "node_modules", name), join(folder, "node_modules", name), "dir");
   }
@@ -49,9 +54,7 @@ it("the package has every file that its entry points and its command name, and n
 
 it("a Worker that uses the package compiles with the strictest options, and without skipLibCheck", () => {
   cpSync(join(ROOT, "test/docs/own-worker/worker.ts"), join(folder, "worker.ts"));
-  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions: STRICTEST, files: ["worker.ts"] }));
-  const { stdout } = spawnSync(process.execPath, [join(ROOT, "node_modules/typescript/bin/tsc"), "-p", folder], { encoding: "utf8" });
-  expect(stdout).toBe("");
+  expect(compiled("worker.ts", STRICTEST)).toBe("");
 });
 
 it("the packed package passes publint and attw, and is at most 600 KiB", async () => {
@@ -70,3 +73,33 @@ it("the packed package passes publint and attw, and is at most 600 KiB", async (
   expect("problems" in report ? report.problems.filter(isLookedAt) : "no types").toEqual([]);
   expect(size).toBeLessThanOrEqual(600 * 1024);
 });
+
+it.each([
+  ["a browser", { lib: ["es2023", "dom"], types: [] }],
+  ["Node", { lib: ["es2023"], types: ["node"] }],
+  ["a Worker", {}],
+])("a program for %s that uses the client compiles with the strictest options", (_, platform) => {
+  const page = `
+    import { ClientError, createClient, type Described } from "millrace/client";
+    type Greet = Described<"greet", { name: string }, { said: string }>;
+    const client = createClient<Greet>({ url: "https://engine.example", token: "mr_", fetch: (url, init) => fetch(url, init) });
+    export async function greet(name: string): Promise<string> {
+      try {
+        const ended = await client.wait(await client.enqueue("greet", { name }));
+        return ended.status === "complete" ? ended.result.said : (ended.error?.message ?? ended.status);
+      } catch (error) {
+        return error instanceof ClientError ? error.code : "unknown";
+      }
+    }
+    // @ts-expect-error: the field is misspelt.
+    export const wrong = () => client.enqueue("greet", { nmae: "Ada" });`;
+  writeFileSync(join(folder, "page.ts"), page);
+  expect(compiled("page.ts", { ...STRICTEST, ...platform })).toBe("");
+});
+
+/** The errors that the compiler prints of a file. */
+function compiled(file: string, compilerOptions: object): string {
+  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, files: [file] }));
+  const tsc = [join(ROOT, "node_modules/typescript/bin/tsc"), "-p", folder];
+  return spawnSync(process.execPath, tsc, { encoding: "utf8" }).stdout;
+}

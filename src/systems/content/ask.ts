@@ -1,4 +1,4 @@
-import { type EngineEnv, enqueueOne } from "millrace";
+import { digest, type EngineEnv, enqueueOne } from "millrace";
 import { audit, type Operator } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { ContentPublish, ContentUnpublish } from "../../messages/content.ts";
@@ -29,7 +29,8 @@ export async function ask(
       ? // The chain's own publication has the article's id for its key.
         { command: ContentPublish, payload, idempotencyKey: `${id}/${revision}` }
       : { command: ContentUnpublish, payload: { ...payload, revision } };
-  const action = { id: crypto.randomUUID(), verb, target: id, instanceId: null, reason, detail: { revision }, ...MOVED[verb] };
+  // A repeat writes no second row: it is answered with the first.
+  const action = { id: digest("article", verb, by.tenantId, id, String(revision)), verb, target: id, instanceId: null, reason, detail: { revision }, ...MOVED[verb] };
   const also = [stillIs({ tenantId: by.tenantId, id, revision }), audit(by, action, false)];
   const { instanceId } = await enqueueOne(env, catalog, { tenantId: by.tenantId, source: "api" }, command, also);
   return { actionId: action.id, instanceId };

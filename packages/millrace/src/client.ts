@@ -1,0 +1,347 @@
+// The door `millrace/client`: calls a deployed engine from a browser, Node or another Worker. It imports nothing.
+
+/** A workflow as the client sees it: its command's type and payload, and its result. `typeof greet` of `defineWorkflow` is one. */
+export interface WorkflowType {
+  readonly on: { readonly type: string; from(payload: never): unknown };
+  readonly run: (call: never) => Promise<unknown>;
+}
+
+/** Describes a workflow whose source is not at hand: `Described<"greet", { name: string }, { said: string }>`. */
+export interface Described<Type extends string, Payload, Result> {
+  readonly on: { readonly type: Type; from(payload: Payload): unknown };
+  readonly run: (call: never) => Promise<Result>;
+}
+
+type TypeOf<Workflow extends WorkflowType> = Workflow["on"]["type"];
+type Typed<Workflow extends WorkflowType, Type> = Extract<Workflow, { readonly on: { readonly type: Type } }>;
+type PayloadOf<Workflow extends WorkflowType, Type> = Parameters<Typed<Workflow, Type>["on"]["from"]>[0];
+type ResultOf<Workflow extends WorkflowType, Type> = Awaited<ReturnType<Typed<Workflow, Type>["run"]>>;
+
+/** The part of `fetch` that the client uses. */
+export type Fetch = (
+  url: string,
+  init: { method: string; headers: Record<string, string>; body?: string; signal: AbortSignal },
+) => Promise<{ readonly status: number; readonly headers: { get(name: string): string | null }; text(): Promise<string> }>;
+
+export interface ClientOptions {
+  /** The engine's origin, such as `https://orders.example.com`. Default: the origin of the page. A service binding takes any origin. */
+  readonly url?: string | undefined;
+  /** A token `mr_…`, or a function that returns one for each request. Default: none, for Workers behind Cloudflare Access. */
+  readonly token?: string | (() => string | Promise<string>) | undefined;
+  /** A service binding such as `env.ENGINE`, or a function like `fetch`. Default: the global `fetch`. */
+  readonly fetch?: Fetch | { fetch: Fetch } | undefined;
+  /** How often a request is repeated that failed for the moment. Default 4. */
+  readonly retries?: number | undefined;
+  /** How long one request may take. Default 60 seconds. */
+  readonly timeout_ms?: number | undefined;
+}
+
+/** Options of any call. */
+export interface CallOptions {
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface EnqueueOptions extends CallOptions {
+  /** Names the work. Needed if the command has no `key`; default: the command's own. */
+  readonly idempotency_key?: string | undefined;
+  readonly correlation_id?: string | undefined;
+  readonly causation_id?: string | undefined;
+  /** A time with its offset, or a length such as `2 hours`. */
+  readonly must_end_by?: string | undefined;
+  readonly callback_url?: string | undefined;
+  readonly delay_seconds?: number | undefined;
+  readonly priority?: "high" | "normal" | "low" | undefined;
+}
+
+const ENDED = ["complete", "errored", "terminated", "dead", "skipped"] as const;
+type EndedStatus = (typeof ENDED)[number];
+type OpenStatus = "accepted" | "queued" | "running" | "waiting" | "paused" | "in_doubt";
+export type InstanceStatus = OpenStatus | EndedStatus;
+
+/** An accepted command. */
+export interface Accepted<Type extends string = string> {
+  readonly instance_id: string;
+  /** True if the command was accepted before: also if the client repeated the request after a lost answer. */
+  readonly replayed: boolean;
+  readonly instance_status: InstanceStatus | "pruned";
+  readonly due_at: string | null;
+  readonly correlation_id: string;
+  /** The command's type. Types the result of `wait`; the API does not send it. */
+  readonly type: Type;
+}
+
+/** An instance in a list. `GET /v1/instances` in `/openapi.json` describes each field. */
+export interface Listed {
+  readonly id: string;
+  readonly workflow: string;
+  readonly status: InstanceStatus;
+  readonly message_type: string;
+  readonly idempotency_key: string;
+  readonly correlation_id: string;
+  readonly causation_id: string;
+  readonly subject: string;
+  readonly step: string | null;
+  readonly waiting_for: readonly {
+    readonly step: string;
+    readonly event_type: string | null;
+    readonly subject: string | null;
+    /** Of a question: the id for `approve` and `reject`. */
+    readonly approval_id: string | null;
+    readonly until: string | null;
+  }[];
+  readonly retrying: { readonly step: string; readonly attempt: number; readonly next_at: string | null; readonly error: string } | null;
+  readonly error: { readonly code: string | null; readonly message: string; readonly step: string | null } | null;
+  readonly due_at: string | null;
+  readonly must_end_by: string | null;
+  readonly overdue: boolean;
+  readonly accepted_at: string;
+  readonly updated_at: string;
+}
+
+interface Detail extends Listed {
+  readonly payload: unknown;
+}
+
+/** An instance that has ended. `result` is there once it is complete, for as long as the platform keeps it. */
+export type Ended<Result = unknown> =
+  | (Detail & { readonly status: "complete"; readonly result: Result })
+  | (Detail & { readonly status: Exclude<EndedStatus, "complete">; readonly result: null });
+
+export type Instance<Result = unknown> = Ended<Result> | (Detail & { readonly status: OpenStatus; readonly result: null });
+
+export interface ListFilter extends CallOptions {
+  readonly status?: InstanceStatus | undefined;
+  readonly workflow?: string | undefined;
+  readonly subject?: string | undefined;
+  readonly correlation?: string | undefined;
+  /** Accepted then or later: a time with its offset. */
+  readonly since?: string | undefined;
+  readonly cursor?: string | undefined;
+  readonly limit?: number | undefined;
+}
+
+/** Each action of an operator is in the audit with its reason. */
+export interface Reasoned extends CallOptions {
+  readonly reason: string;
+}
+
+/** A problem as the API returns it (RFC 9457). */
+interface Problem {
+  readonly code: string;
+  readonly title: string;
+  readonly detail: string;
+  readonly retryable: boolean;
+  readonly issues?: readonly { readonly path: string; readonly message: string }[];
+  readonly did_you_mean?: string;
+}
+
+/**
+ * A call that failed. `code` is the API's, such as `idempotency_key_reused`, or the client's: `no_answer`, `unexpected_answer` (the answer
+ * is not the engine's), `not_ended` (`wait` reached its deadline). The message says what happened, and what to do next.
+ */
+export class ClientError extends Error {
+  override readonly name = "ClientError";
+  readonly code: string;
+  readonly title: string;
+  /** The HTTP status; undefined without an answer. */
+  readonly status: number | undefined;
+  /** True if the same request may succeed later. */
+  readonly retryable: boolean;
+  readonly issues: NonNullable<Problem["issues"]>;
+  readonly did_you_mean: string | undefined;
+
+  constructor({ code, title, detail, retryable, issues = [], did_you_mean }: Problem, status?: number, cause?: unknown) {
+    super(detail, { cause });
+    this.code = code;
+    this.title = title;
+    this.status = status;
+    this.retryable = retryable;
+    this.issues = issues;
+    this.did_you_mean = did_you_mean;
+  }
+}
+
+/** The longest hold of one request of `wait`, in seconds: the API's own maximum. */
+const HOLD_S = 30;
+const FIRST_PAUSE_MS = 250;
+const MAX_PAUSE_MS = 10_000;
+/** A longer `Retry-After` is the caller's to wait for. */
+const MAX_RETRY_AFTER_MS = 60_000;
+
+interface Asked {
+  readonly body?: object | undefined;
+  readonly key?: string | undefined;
+  /** True if the same request twice has the effect of one. */
+  readonly repeatable?: boolean;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Makes a client of the workflows that are given as a type: `createClient<typeof greet | typeof order>({ url, token })`.
+ *
+ * A request without an answer, or with 502, 503 or 504, is repeated if that is safe: reads, `enqueue` and `signal`, which have their key.
+ * A 429 is repeated always. Pauses grow from 250 ms to 10 s, and are at least the answer's `Retry-After`. Errors: `ClientError`; an aborted
+ * call throws the reason of its signal.
+ */
+export function createClient<Workflow extends WorkflowType = WorkflowType>(options: ClientOptions = {}) {
+  const { url = "", token, fetch: given = (to, init) => fetch(to, init), retries = 4, timeout_ms = 60_000 } = options;
+  const call: Fetch = "fetch" in given ? (to, init) => given.fetch(to, init) : given;
+
+  async function once(method: string, path: string, { body, key, repeatable, signal }: Asked) {
+    const bearer = typeof token === "function" ? await token() : token;
+    const headers = {
+      ...(bearer !== undefined && { authorization: `Bearer ${bearer}` }),
+      ...(body && { "content-type": "application/json" }),
+      ...(key !== undefined && { "idempotency-key": key }),
+    };
+    const timeout = AbortSignal.timeout(timeout_ms);
+    try {
+      const answer = await call(url.replace(/\/$/, "") + path, {
+        ...{ method, headers, signal: signal ? AbortSignal.any([signal, timeout]) : timeout },
+        ...(body && { body: JSON.stringify(body) }),
+      });
+      return { status: answer.status, retryAfter: answer.headers.get("retry-after"), text: await answer.text() };
+    } catch (cause) {
+      signal?.throwIfAborted();
+      const next = repeatable
+        ? "The same call may be repeated."
+        : "It is unknown whether it was done: read the instance before you repeat it.";
+      const detail = `${method} ${path} got no answer from ${url || "this origin"}. ${next}`;
+      throw new ClientError({ code: "no_answer", title: "No answer", detail, retryable: repeatable === true }, undefined, cause);
+    }
+  }
+
+  async function ask<Answer>(method: string, path: string, asked: Asked = {}): Promise<Answer> {
+    for (let failures = 0; ; ) {
+      let failed: ClientError;
+      let afterMs = 0;
+      try {
+        const { status, retryAfter, text } = await once(method, path, asked);
+        const answer = parsed(text);
+        if (status >= 200 && status < 300 && answer) return answer as Answer;
+        failed = errorOf(`${method} ${path}`, status, answer, text);
+        if (status !== 429 && !(asked.repeatable && [502, 503, 504].includes(status))) throw failed;
+        afterMs = Number(retryAfter) * 1000 || 0;
+      } catch (error) {
+        if (!(error instanceof ClientError && error.code === "no_answer" && asked.repeatable)) throw error;
+        failed = error;
+      }
+      if (++failures > retries || afterMs > MAX_RETRY_AFTER_MS) throw failed;
+      await pause(Math.max(afterMs, pauseMs(failures)), asked.signal);
+    }
+  }
+
+  const act = (id: string, verb: string, { signal, ...body }: Reasoned) =>
+    ask<{ action_id: string }>("POST", `/v1/instances/${encodeURIComponent(id)}/${verb}`, { body, signal });
+  const decide = (id: string, verb: string, { signal, ...body }: Reasoned) =>
+    ask<{ action_id: string; instance_id: string }>("POST", `/v1/approvals/${encodeURIComponent(id)}/${verb}`, { body, signal });
+
+  return {
+    /** Accepts a command. A repeat of the call, by its key, is the same instance. */
+    async enqueue<const Type extends TypeOf<Workflow>>(
+      type: Type,
+      payload: PayloadOf<Workflow, Type>,
+      { idempotency_key: key, signal, ...rest }: EnqueueOptions = {},
+    ): Promise<Accepted<Type>> {
+      const body = { type, payload, ...rest };
+      const accepted = await ask<Omit<Accepted, "type">>("POST", "/v1/commands", { body, key, signal, repeatable: true });
+      return { ...accepted, type };
+    },
+
+    /** Reads an instance. Name the command's type to type its result: `get<"greet">(id)`. */
+    get: <Type extends TypeOf<Workflow>>(id: string, { signal }: CallOptions = {}): Promise<Instance<ResultOf<Workflow, Type>>> =>
+      ask("GET", `/v1/instances/${encodeURIComponent(id)}`, { signal, repeatable: true }),
+
+    /**
+     * Waits until an instance has ended, and returns it: also a failed one, see `status`. Takes what `enqueue` returned, or an id. Errors:
+     * `not_ended` after `timeout_seconds`, by default 300.
+     */
+    async wait<Type extends TypeOf<Workflow>>(
+      instance: Accepted<Type> | string,
+      { timeout_seconds = 300, signal }: CallOptions & { timeout_seconds?: number } = {},
+    ): Promise<Ended<ResultOf<Workflow, Type>>> {
+      const id = typeof instance === "string" ? instance : instance.instance_id;
+      const until = Date.now() + timeout_seconds * 1000;
+      for (let looks = 1; ; looks++) {
+        const leftMs = until - Date.now();
+        const hold = Math.max(0, Math.min(HOLD_S, Math.floor(timeout_ms / 2000), Math.ceil(leftMs / 1000)));
+        const found = await ask<Instance>("GET", `/v1/instances/${encodeURIComponent(id)}?wait=${hold}`, { signal, repeatable: true });
+        if (isEnded(found)) return found as Ended<ResultOf<Workflow, Type>>;
+        if (Date.now() >= until) {
+          const detail = `The instance ${id} is ${found.status} after ${timeout_seconds} s. Wait for it again, or read it later with get.`;
+          throw new ClientError({ code: "not_ended", title: "Not ended", detail, retryable: true }, 200);
+        }
+        // The API returns at once if only an operator can continue the instance.
+        await pause(Math.min(pauseMs(looks), Math.max(0, until - Date.now())), signal);
+      }
+    },
+
+    /** Lists instances, newest first. `next_cursor` is the `cursor` of the next page; null on the last. */
+    list({ signal, ...filter }: ListFilter = {}): Promise<{ items: Listed[]; next_cursor: string | null }> {
+      const query = new URLSearchParams();
+      for (const [name, value] of Object.entries(filter)) if (value !== undefined) query.set(name, String(value));
+      return ask("GET", `/v1/instances?${query}`, { signal, repeatable: true });
+    },
+
+    /** Retries an errored or terminated instance, from the step that failed, or `from` another. */
+    retry: (id: string, options: Reasoned & { from?: string; anyway?: boolean }) => act(id, "retry", options),
+    /** Cancels an instance under way, and undoes its effects unless `undo` is false. */
+    cancel: (id: string, options: Reasoned & { undo?: boolean }) => act(id, "cancel", options),
+    pause: (id: string, options: Reasoned) => act(id, "pause", options),
+    resume: (id: string, options: Reasoned) => act(id, "resume", options),
+
+    /** Sends an event to one instance. `idempotency_key` names the signal. */
+    signal: (id: string, type: string, payload: unknown, options: Reasoned & { idempotency_key: string }) => {
+      const { idempotency_key: key, signal, ...rest } = options;
+      const path = `/v1/instances/${encodeURIComponent(id)}/signals/${encodeURIComponent(type)}`;
+      const asked = { body: { payload, ...rest }, key, signal, repeatable: true };
+      return ask<{ action_id: string; event_id: string; replayed: boolean; step: string | null }>("POST", path, asked);
+    },
+
+    /** Answers the question of a waiting instance: `waiting_for[].approval_id` is its id. */
+    approve: (id: string, options: Reasoned) => decide(id, "approve", options),
+    reject: (id: string, options: Reasoned) => decide(id, "reject", options),
+  };
+}
+
+/** A client of these workflows. */
+export type Client<Workflow extends WorkflowType = WorkflowType> = ReturnType<typeof createClient<Workflow>>;
+
+function isEnded(instance: Instance): instance is Ended {
+  return (ENDED as readonly string[]).includes(instance.status);
+}
+
+function parsed(text: string): object | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function errorOf(request: string, status: number, answer: Partial<Problem> | undefined, text: string): ClientError {
+  if (status >= 400 && answer?.code !== undefined && answer.detail !== undefined) return new ClientError(answer as Problem, status);
+  const detail = `${request} answered ${status} without a problem of the engine. Check \`url\`: ${text.slice(0, 200)}`;
+  return new ClientError({ code: "unexpected_answer", title: "Unexpected answer", detail, retryable: status >= 500 }, status);
+}
+
+/** Half of it is random, so that many clients do not come at once. */
+function pauseMs(failures: number): number {
+  return Math.min(FIRST_PAUSE_MS * 2 ** (failures - 1), MAX_PAUSE_MS) * (0.5 + Math.random() / 2);
+}
+
+function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const over = () => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", over);
+      resolve();
+    }, ms);
+    if (signal?.aborted) over();
+    else signal?.addEventListener("abort", over, { once: true });
+  });
+}

@@ -1,0 +1,227 @@
+import { exports } from "cloudflare:workers";
+import { ClientError, type ClientOptions, createClient, type Described, type Fetch, type Instance, type Listed } from "millrace/client";
+import { afterEach, describe, expect, expectTypeOf, it, vi } from "vitest";
+import type { Output } from "../../packages/millrace/cli/api-client.ts";
+import type { EngineApi } from "../../packages/millrace/src/http/engine-api.ts";
+import type { auditBrand } from "../../src/workflows/audit-brand.ts";
+import type { publishArticle } from "../../src/workflows/publish-article.ts";
+import { draft, wantsApproval } from "../systems/content/article.ts";
+import { callerWith, fresh, until } from "./client.ts";
+import { seedInstance } from "./seed.ts";
+
+type Workflows = typeof auditBrand | typeof publishArticle;
+
+const clientOf = (token: string, options: ClientOptions = {}) =>
+  createClient<Workflows>({ url: "https://engine.example", token, fetch: exports.default, ...options });
+
+async function connected(options?: ClientOptions) {
+  const caller = await callerWith();
+  return { caller, client: clientOf(caller.token, options) };
+}
+
+/** Answers as a server would, from a list; the last one for ever. */
+function answering(...answers: (Error | [status: number, body: unknown, headers?: Record<string, string>])[]) {
+  const asked: Parameters<Fetch>[] = [];
+  const fetch: Fetch = async (...request) => {
+    asked.push(request);
+    const answer = answers[Math.min(asked.length, answers.length) - 1];
+    if (answer === undefined || answer instanceof Error) throw answer;
+    const [status, body, headers = {}] = answer;
+    return new Response(typeof body === "string" ? body : JSON.stringify(body), { status, headers });
+  };
+  return { asked, fetch };
+}
+
+const problem = (code: string, status: number, retryable = true) => ({
+  code,
+  title: "A title",
+  detail: "What happened.",
+  status,
+  retryable,
+});
+const accepted = { instance_id: "a", replayed: false, instance_status: "accepted", due_at: null, correlation_id: "b" };
+
+afterEach(() => void vi.useRealTimers());
+
+describe("A typed client of the real Worker, by a service binding", () => {
+  it("enqueues a command, waits for its end, retries it and reads its result", async () => {
+    const { caller, client } = await connected();
+    const brand = fresh("brand");
+    const asked = await client.enqueue("brand.audit", { brand });
+    expect(asked).toMatchObject({ replayed: false, type: "brand.audit", instance_id: expect.stringMatching(/^[0-9a-f]{32}$/) });
+    const failed = await client.wait(asked);
+    expect(failed).toMatchObject({ status: "errored", result: null, error: { message: expect.stringContaining(`no brand "${brand}"`) } });
+    await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100 });
+    expect(await client.retry(asked.instance_id, { reason: "the brand is there" })).toMatchObject({ action_id: expect.any(String) });
+    const ended = await client.wait(asked);
+    expect(ended).toMatchObject({ id: asked.instance_id, status: "complete", workflow: "audit-brand", result: { findings: [] } });
+    expectTypeOf(ended.result).toEqualTypeOf<{
+      at: number;
+      counts: { live: number; drafts: number; on_their_way: number; held: number };
+      findings: string[];
+    } | null>();
+    if (ended.status === "complete") expectTypeOf(ended.result.findings).toEqualTypeOf<string[]>();
+    expect((await client.get<"brand.audit">(asked.instance_id)).result?.findings).toEqual([]);
+    const { items, next_cursor } = await client.list({ workflow: "audit-brand", status: "complete", limit: 10 });
+    expect([items.map(({ id }) => id), next_cursor]).toEqual([[asked.instance_id], null]);
+  });
+
+  it("a command whose answer is lost is sent again, and is one instance", async () => {
+    const caller = await callerWith();
+    let lost = 0;
+    const fetch: Fetch = async (url, init) => {
+      const answer = await exports.default.fetch(url, init);
+      if (lost++ === 0) throw new TypeError("Network connection lost.");
+      return answer;
+    };
+    const client = clientOf(caller.token, { fetch });
+    const key = fresh("key");
+    const asked = await client.enqueue("brand.audit", { brand: fresh("brand") }, { idempotency_key: key });
+    expect([lost, asked.replayed]).toEqual([2, true]);
+    const { items } = await client.list();
+    expect(items).toMatchObject([{ id: asked.instance_id, idempotency_key: key }]);
+  });
+
+  it("pauses, resumes and cancels an instance, and wait returns one that was cancelled", async () => {
+    const { client } = await connected();
+    const { instance_id: id } = await client.enqueue("brand.audit", { brand: fresh("brand") }, { delay_seconds: 600 });
+    await client.pause(id, { reason: "check first" });
+    expect((await client.get(id)).status).toBe("paused");
+    await expect(client.wait(id, { timeout_seconds: 0 })).rejects.toMatchObject({ code: "not_ended", retryable: true });
+    await client.resume(id, { reason: "checked" });
+    await client.cancel(id, { reason: "not needed", undo: false });
+    expect(await client.wait(id)).toMatchObject({ status: "terminated", result: null });
+    await expect(client.cancel(id, { reason: "again" })).rejects.toMatchObject({
+      code: "invalid_transition",
+      status: 409,
+      retryable: false,
+    });
+  });
+
+  it("answers a question of an instance", async () => {
+    const { caller, client } = await connected();
+    await wantsApproval(caller, "careful");
+    const { id: content_id } = await draft(caller, { brand: "careful", keyword: fresh("tea") });
+    const asked = await client.enqueue("content.publish", { content_id, brand: "careful" });
+    const { waiting_for } = await until(
+      () => client.get(asked.instance_id),
+      (found) => found.waiting_for.length > 0,
+    );
+    const approval = waiting_for[0]?.approval_id ?? "";
+    expect(await client.reject(approval, { reason: "too short" })).toMatchObject({ instance_id: asked.instance_id });
+    expect(await client.wait(asked)).toMatchObject({ status: "complete" });
+    await expect(client.approve(approval, { reason: "late" })).rejects.toMatchObject({ code: "invalid_transition" });
+  });
+
+  it("sends a signal to an instance, once by its key", async () => {
+    const { caller, client } = await connected();
+    const waiting = await seedInstance(caller.tenantId, { status: "waiting" });
+    const payload = { endpoint_id: "e", version: 1 };
+    const signal = () => client.signal(waiting, "webhook.switched", payload, { reason: "it is on", idempotency_key: "k" });
+    expect(await signal()).toMatchObject({ replayed: false, event_id: expect.any(String) });
+    expect(await signal()).toMatchObject({ replayed: true });
+  });
+
+  it("throws the problem of the API as a ClientError", async () => {
+    const { client } = await connected();
+    const refused = await client.enqueue("brand.audit", { brand: "" }).catch((error: unknown) => error);
+    expect(refused).toBeInstanceOf(ClientError);
+    expect(refused).toMatchObject({ code: "invalid_payload", status: 422, retryable: false, title: expect.any(String) });
+    expect((refused as ClientError).issues).toMatchObject([{ path: "payload.brand" }]);
+    await expect(client.get("0".repeat(32))).rejects.toMatchObject({ code: "instance_not_found", status: 404 });
+    await expect(clientOf("mr_none").list()).rejects.toMatchObject({ code: "unauthorized", status: 401 });
+  });
+});
+
+describe("A typed client of a server in trouble", () => {
+  it("repeats after the seconds that Retry-After names, and not before", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    const { asked, fetch } = answering([429, problem("rate_limited", 429), { "retry-after": "7" }], [202, accepted]);
+    const answer = clientOf("t", { fetch }).retry("a", { reason: "r" });
+    await vi.advanceTimersByTimeAsync(6_999);
+    expect(asked).toHaveLength(1);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(await answer).toEqual(accepted);
+    expect(asked).toHaveLength(2);
+  });
+
+  it("repeats an enqueue with the same key until its retries are used", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    const { asked, fetch } = answering(new TypeError("fetch failed"), [503, problem("unavailable", 503)], [502, "<html>"]);
+    const answer = clientOf("t", { fetch, retries: 3 }).enqueue("brand.audit", { brand: "b" }, { idempotency_key: "k" });
+    const failed = answer.catch((error: unknown) => error);
+    await vi.runAllTimersAsync();
+    expect(await failed).toMatchObject({ code: "unexpected_answer", status: 502, retryable: true });
+    expect(asked.map(([url, { headers }]) => [url, headers["idempotency-key"]])).toEqual(
+      Array(4).fill(["https://engine.example/v1/commands", "k"]),
+    );
+    expect(asked[0]?.[1].headers).toMatchObject({ authorization: "Bearer t" });
+  });
+
+  it.each([
+    ["an act without an answer", [new TypeError("fetch failed")], "no_answer", 1],
+    ["an act that is refused for the moment", [[503, problem("unavailable", 503)]], "unavailable", 1],
+    ["a time that is longer than a minute", [[429, problem("rate_limited", 429), { "retry-after": "61" }]], "rate_limited", 1],
+  ] as const)("does not repeat %s", async (_, answers, code, times) => {
+    const { asked, fetch } = answering(...(answers as unknown as Parameters<typeof answering>));
+    await expect(clientOf("t", { fetch }).cancel("a", { reason: "r" })).rejects.toMatchObject({ code });
+    expect(asked).toHaveLength(times);
+  });
+
+  it("refuses a page of another server, and says to check the url", async () => {
+    const { fetch } = answering([200, "<!doctype html>"]);
+    await expect(clientOf("t", { fetch }).list()).rejects.toMatchObject({
+      code: "unexpected_answer",
+      message: expect.stringContaining("Check `url`"),
+    });
+  });
+
+  it("an aborted call ends with the reason of its signal, also between two tries", async () => {
+    const { asked, fetch } = answering([503, problem("unavailable", 503), { "retry-after": "30" }]);
+    const abort = new AbortController();
+    const answer = clientOf("t", { fetch }).list({ signal: abort.signal });
+    await vi.waitFor(() => expect(asked).toHaveLength(1));
+    abort.abort(new Error("The page was closed."));
+    await expect(answer).rejects.toThrow("The page was closed.");
+  });
+
+  it("asks for a token before each request", async () => {
+    const { asked, fetch } = answering([200, { items: [], next_cursor: null }]);
+    let tokens = 0;
+    const client = clientOf("", { fetch, token: async () => `t${++tokens}`, url: "https://engine.example/" });
+    await client.list({ status: "errored" });
+    await client.list();
+    expect(asked.map(([url, { headers }]) => [url, headers.authorization])).toEqual([
+      ["https://engine.example/v1/instances?status=errored", "Bearer t1"],
+      ["https://engine.example/v1/instances?", "Bearer t2"],
+    ]);
+  });
+});
+
+it("a misspelt command, a missing field and a wrong result do not compile", () => {
+  const use = async (client: ReturnType<typeof clientOf>) => {
+    // @ts-expect-error: there is no such command.
+    await client.enqueue("brand.audits", { brand: "b" });
+    // @ts-expect-error: `brand` is missing.
+    await client.enqueue("brand.audit", {});
+    // @ts-expect-error: `content_id` is text.
+    await client.enqueue("content.publish", { content_id: 7, brand: "b" });
+    const ended = await client.wait(await client.enqueue("brand.audit", { brand: "b" }));
+    // @ts-expect-error: `result` may be null: the instance may have failed.
+    ended.result.findings;
+    // @ts-expect-error: an act has a reason.
+    await client.retry("a", {});
+  };
+  type Greet = Described<"greet", { name: string }, { said: string }>;
+  const described = async () => (await createClient<Greet>().wait<"greet">("a")).result?.said;
+  expectTypeOf<Awaited<ReturnType<typeof described>>>().toEqualTypeOf<string | undefined>();
+  expect(use).toBeTypeOf("function");
+});
+
+it("the client's types are those of the API", () => {
+  type Shown = Output<EngineApi, "/v1/instances/:id", "$get">;
+  type Page = Output<EngineApi, "/v1/instances", "$get">;
+  expectTypeOf<Page["items"][number]>().toExtend<Listed>();
+  expectTypeOf<Pick<Shown, keyof Listed>>().toExtend<Listed>();
+  expectTypeOf<Shown["status"]>().toEqualTypeOf<Instance["status"]>();
+});
