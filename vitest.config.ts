@@ -195,7 +195,7 @@ export default defineConfig({
           name: "node",
           // A process for each of its files would take a third of a second of a processor to start.
           isolate: false,
-          include: ["test/{cli,console,demo,house,chaos,gate,sockets}/**/*.test.ts", "test/docs/static/**/*.test.ts"],
+          include: ["test/{cli,console,demo,examples,house,chaos,gate,sockets}/**/*.test.ts", "test/docs/static/**/*.test.ts"],
           // The engines that these start are those of users.
           env: { [V8_FLAGS]: "" },
           globalSetup: ["test/console/global-setup.ts"],

@@ -1,0 +1,179 @@
+import { execFile } from "node:child_process";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { promisify } from "node:util";
+import { expect, it, onTestFinished } from "vitest";
+import { askerOf } from "../../packages/millrace/cli/api-client.ts";
+import { useDatabase } from "../../packages/millrace/cli/local/database.ts";
+import { startEngine } from "../../packages/millrace/cli/local/engine-process.ts";
+import { freePort } from "../../packages/millrace/cli/local/ports.ts";
+import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
+import { emptyFolder } from "../cli/folder.ts";
+import { fencesOf } from "../docs/markdown.ts";
+
+const DEV = "npm run dev\n";
+const run = promisify(execFile);
+
+interface Listed<Item> {
+  items: Item[];
+}
+
+/** An example that runs on an engine, and its database. */
+interface Running {
+  url: string;
+  ask: ReturnType<typeof askerOf>;
+  rows<Row>(sql: string): Row[];
+  /** Runs the commands of the README's next block, and compares the exit codes and outputs with the comments below them. */
+  follow(): Promise<void>;
+}
+
+/** Starts an example. `upstream` names the variable with the address of its upstream: here the counting server. */
+async function example(name: string, upstream?: { variable: string; at: (url: string) => Promise<string> }): Promise<Running> {
+  const at = join(ROOT, "examples", name);
+  const folder = emptyFolder();
+  const secrets = join(folder, "secrets");
+  writeFileSync(secrets, "MILLRACE_KEY=test\n");
+  const port = await freePort();
+  const vars = upstream && { [upstream.variable]: await upstream.at(`http://localhost:${port}`) };
+  const engine = await startEngine({ folder, port, secrets, config: join(at, "wrangler.jsonc"), ...(vars && { vars }) });
+  onTestFinished(() => engine.stop());
+  const state = join(folder, "state");
+  const own = join(at, "migrations");
+  if (existsSync(own)) useDatabase(state, (db) => readdirSync(own).forEach((file) => void db.exec(readFileSync(join(own, file), "utf8"))));
+  const [dev, ...blocks] = fencesOf(readFileSync(join(at, "README.md"), "utf8")).map((fence) => fence.text);
+  expect(dev).toBe(DEV);
+  expect(JSON.parse(readFileSync(join(at, "package.json"), "utf8")).scripts).toEqual({ dev: "millrace dev" });
+  return {
+    url: engine.url,
+    ask: askerOf(engine.url, engine.token),
+    rows: <Row>(sql: string) => useDatabase(state, (db) => db.prepare(sql).all() as Row[]),
+    async follow() {
+      const block = (blocks.shift() ?? "").replaceAll("http://localhost:8787", engine.url);
+      const commands = [...block.matchAll(/^([^#].*)\n((?:# .*\n)*)/gm)].map(([, command = "", comments = ""]) => {
+        const lines = comments.split("\n").flatMap((line) => (line === "" ? [] : [line.slice(2)]));
+        const code = lines.find((line) => line.startsWith("exit code "))?.slice("exit code ".length) ?? "0";
+        return { command, code, says: lines.filter((line) => !line.startsWith("exit code ")) };
+      });
+      const output = emptyFolder();
+      const script = [
+        `npx() { shift; "${process.execPath}" "${join(ROOT, "packages/millrace/cli/launch.js")}" "$@"; }`,
+        ...commands.map(({ command }, nth) => `{ ${command}\n} >"${output}/${nth}" 2>&1; echo $? >"${output}/${nth}.code"`),
+      ].join("\n");
+      const env = { ...process.env, MILLRACE_URL: engine.url, MILLRACE_TOKEN: engine.token };
+      await run("bash", ["-c", script], { cwd: at, env });
+      expect(commands.length).toBeGreaterThan(0);
+      for (const [nth, { command, code, says }] of commands.entries()) {
+        const said = readFileSync(join(output, String(nth)), "utf8");
+        for (const part of says) expect(said, command).toContain(part);
+        expect(readFileSync(join(output, `${nth}.code`), "utf8").trim(), `${command}\n${said}`).toBe(code);
+      }
+    },
+  };
+}
+
+/** A request that reached an upstream. */
+interface Call {
+  path: string;
+  key: string;
+  body: Record<string, unknown>;
+  at: number;
+  status: number;
+}
+
+/** An upstream in this process: it counts the calls and refuses some; the example's own stand-in answers the others. */
+function counting(variable: string) {
+  const calls: Call[] = [];
+  const refused = { by: (_: Omit<Call, "status">): boolean => false };
+  async function at(standIn: string): Promise<string> {
+    const server = createServer(async (request, response) => {
+      const said = await text(request);
+      const call = { path: request.url ?? "", key: String(request.headers["idempotency-key"]), body: JSON.parse(said), at: Date.now() };
+      const headers = { "idempotency-key": call.key };
+      const answer = refused.by(call)
+        ? new Response("not now", { status: 422 })
+        : await fetch(standIn + call.path, { method: "POST", headers, body: said });
+      calls.push({ ...call, status: answer.status });
+      response.writeHead(answer.status).end(await answer.text());
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => {
+      server.close();
+      server.closeAllConnections();
+    });
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  }
+  return { variable, at, calls, refused };
+}
+
+it("the example hello greets a name once, refuses a misspelt field, and starts no second instance", async () => {
+  const { follow, ask } = await example("hello");
+  await follow();
+  await follow();
+  const { items } = await ask<Listed<{ subject: string }>>("GET", "/v1/instances");
+  expect(items.map(({ subject }) => subject)).toEqual(["Ada"]);
+});
+
+it("the example order undoes in reverse order on a cancel, refunds a refused order, and charges once through a retry", async () => {
+  const shop = counting("SHOP_URL");
+  const { follow, ask } = await example("order", shop);
+  const sleeping = { status: "running", sleeping: { step: "time to cancel" } };
+  await follow();
+  const [placed] = (await ask<Listed<{ id: string }>>("GET", "/v1/instances")).items;
+  await expect.poll(() => ask("GET", `/v1/instances/${placed?.id}`)).toMatchObject(sleeping);
+  await follow();
+  await follow();
+  const paths = () => shop.calls.map(({ path, status }) => `${path} ${status}`);
+  const cancelled = ["/charges 200", "/bookings 200", "/returns 200", "/refunds 200"];
+  const undone = ["/charges 200", "/bookings 422", "/refunds 200"];
+  expect(paths()).toEqual([...cancelled, ...undone]);
+  const [charged, , , refund] = shop.calls;
+  expect(refund?.body).toEqual({ id: charged?.key });
+
+  shop.refused.by = ({ path }) => path === "/bookings";
+  const payload = { order: "A-3", cents: 700, address: "3 Weir Street" };
+  const { instance_id: id } = await ask<{ instance_id: string }>("POST", "/v1/commands", { type: "order", payload });
+  const instance = () => ask<object>("GET", `/v1/instances/${id}`);
+  await expect.poll(instance).toMatchObject({ status: "errored" });
+  shop.refused.by = () => false;
+  await ask("POST", `/v1/instances/${id}/retry`, { reason: "the courier works again" });
+  await expect.poll(instance).toMatchObject(sleeping);
+  expect(paths().slice(7)).toEqual(["/charges 200", "/bookings 422", "/bookings 200"]);
+});
+
+it("the example rate-limit sends letters in each reader's order, never above the mailer's limit, and continues after a repair", async () => {
+  const mailer = counting("MAILER_URL");
+  mailer.refused.by = ({ body }) => body.reader === "bob" && body.number === 2;
+  const { follow, ask } = await example("rate-limit", mailer);
+  await follow();
+  const sent = () => mailer.calls.filter(({ status }) => status === 200);
+  // The other four lanes are complete. Bob's waits for his second letter.
+  await expect.poll(() => sent().length, { timeout: 60_000 }).toBe(17);
+  const failed = () => ask<Listed<{ id: string; status: string }>>("GET", "/v1/instances?workflow=send-letter&status=errored");
+  await expect.poll(async () => (await failed()).items.length).toBe(1);
+  mailer.refused.by = () => false;
+  const [bob] = (await failed()).items;
+  await ask("POST", `/v1/instances/${bob?.id}/retry`, { reason: "the address is right now" });
+  await expect.poll(() => sent().length, { timeout: 60_000 }).toBe(20);
+  await follow();
+
+  const order = Map.groupBy(sent(), ({ body }) => body.reader);
+  expect([...order].map(([reader, calls]) => [reader, calls.map(({ body }) => body.number)]).toSorted()).toEqual(
+    ["ada", "bob", "cy", "dan", "eve"].map((reader) => [reader, [1, 2, 3, 4]]),
+  );
+  const times = mailer.calls.map(({ at }) => at).toSorted((one, other) => one - other);
+  const mostInASecond = Math.max(...times.map((from) => times.filter((at) => at >= from && at < from + 1000).length));
+  expect(mostInASecond).toBeLessThanOrEqual(5);
+});
+
+it("the example import inserts all rows but a failed one, and that one alone after the repair", async () => {
+  const { follow, rows } = await example("import");
+  await follow();
+  expect(rows("SELECT name, country FROM people ORDER BY name")).toEqual([
+    { name: "Ada", country: "AT" },
+    { name: "Bob", country: "FR" },
+    { name: "Cy", country: "DE" },
+  ]);
+});
