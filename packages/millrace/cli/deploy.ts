@@ -1,0 +1,129 @@
+import { createInterface } from "node:readline/promises";
+import { type Call, Misuse, Refusal, runCommand } from "./command.ts";
+import { Account } from "./deploy/account.ts";
+import { applyMigrations } from "./deploy/migrations.ts";
+import { type Plan, planLines, planOf } from "./deploy/plan.ts";
+import { type Deployed, KEY, type Resources, resourcesOf } from "./deploy/resources.ts";
+import { secretsIn, valuesOf, withSecretsFile } from "./deploy/secrets.ts";
+import { runProjectWrangler, wranglerRefusal, wranglerVersion } from "./deploy/wrangler.ts";
+import { remoteFindings } from "./doctor/remote.ts";
+import { shown } from "./local/wrangler.ts";
+import { readOptions } from "./options.ts";
+import { findProject, type Project } from "./project.ts";
+import { paint, say, seconds } from "./terminal.ts";
+import { configOf, readConfig } from "./wiring/config.ts";
+
+const LOCATIONS = ["wnam", "enam", "sam", "weur", "eeur", "apac", "oc", "afr", "me"];
+
+const USAGE = `Usage: npx millrace deploy [--env NAME] [--location weur] [--dry-run] [--yes] [--config FILE] [--secrets-file FILE] [--url URL]
+Creates what the account lacks, applies the migrations, sets MILLRACE_KEY once, deploys the Worker and checks it. Run it again after an
+interruption: it continues. --dry-run prints the plan. --location is the place of a new database: ${LOCATIONS.join(", ")}.`;
+
+/** `millrace deploy`: from an empty account, or from a deployment that was interrupted, to a running engine. */
+async function deploy({ args, stop }: Call): Promise<number> {
+  const { values: options } = readOptions(USAGE, {
+    args,
+    options: {
+      ...{ env: { type: "string" }, location: { type: "string" }, config: { type: "string" }, url: { type: "string" } },
+      ...{ "secrets-file": { type: "string" }, "dry-run": { type: "boolean" }, yes: { type: "boolean" } },
+    },
+  });
+  const began = Date.now();
+  if (options.location !== undefined) assertLocation(options.location);
+  const project = findProject({ config: options.config, env: options.env });
+  const tooOld = wranglerRefusal(wranglerVersion(project));
+  if (tooOld !== undefined) throw new Refusal(tooOld);
+  const config = configOf(readConfig(project.config), project.env) as Deployed;
+  const wanted = resourcesOf(config, project.name, shown(project.config));
+
+  const given = options["secrets-file"] === undefined ? {} : secretsIn(options["secrets-file"]);
+  const account = await Account.of(project, config.account_id, say, stop);
+  const plan = await planOf(account, project, wanted, given[KEY] !== undefined);
+  const isAsking = process.stdin.isTTY === true && !options.yes && !options["dry-run"];
+  const isNew = plan.database === undefined;
+  const place = options.location ?? (isNew && isAsking ? await askLocation(config, stop) : undefined);
+  if (!isNew && options.location !== undefined)
+    say(paint("yellow", `The database "${wanted.database.name}" exists. Its location cannot change: --location has no effect.`));
+  say(paint("bold", `Plan for "${project.name}" in the account ${account.id}:`));
+  for (const line of planLines(plan, wanted, place)) say(`  ${line}`);
+  if (options["dry-run"]) return 0;
+  if (isAsking && !(await confirmed(stop))) return 1;
+
+  const values = await valuesOf(plan.secrets, given, isAsking);
+  const step = (sentence: string) => say(paint("dim", sentence));
+  await carryOut({ account, project, plan, wanted, place, values, step, stop });
+
+  step("Checking the deployment …");
+  const { url, findings } = await remoteFindings(account, project, config, wanted, { url: options.url, isNew: !plan.isUpdate, stop });
+  for (const { says, line } of findings) say(`${paint("red", "✗")} ${says}${line ? `\n    ${line}` : ""}`);
+  const environment = project.env === undefined ? "" : ` --env ${project.env}`;
+  const state =
+    findings.length === 0 ? `${paint("green", "●")} Runs at` : `${paint("yellow", "●")} Deployed with ${findings.length} findings at`;
+  say(`${state} ${url} ${paint("dim", `(after ${seconds(Date.now() - began)})`)}`);
+  say(`Back to the version before: npx wrangler rollback${environment}. Migrations stay: the older code runs on the newer tables.`);
+  return findings.length === 0 ? 0 : 1;
+}
+
+interface Work {
+  account: Account;
+  project: Project;
+  plan: Plan;
+  wanted: Resources;
+  place: string | undefined;
+  values: Record<string, string>;
+  step: (sentence: string) => void;
+  stop: AbortSignal;
+}
+
+/** Carries out a plan. Each step leaves what exists as it is, so that the next call continues after an interruption. */
+async function carryOut({ account, project, plan, wanted, place, values, step, stop }: Work): Promise<void> {
+  const { name } = wanted.database;
+  try {
+    if (plan.database === undefined) {
+      step(`Creating the database "${name}" …`);
+      await account.make("/d1/database", `the database "${name}"`, { name, ...(place && { primary_location_hint: place }) });
+    }
+    for (const bucket of plan.buckets) await account.make("/r2/buckets", `the bucket "${bucket}"`, { name: bucket });
+    if (plan.queues.length > 0) step(`Creating ${plan.queues.length} queues …`);
+    for (const queue of plan.queues) await account.make("/queues", `the queue "${queue}"`, { queue_name: queue });
+    // The old code runs on the new tables for a moment. The new code would fail on the old tables.
+    step("Applying the migrations …");
+    await applyMigrations(project, plan.migrations, account.id, stop);
+    step("Deploying the Worker …");
+    await withSecretsFile(project.stateFolder, values, (file) => {
+      const secrets = file === undefined ? [] : ["--secrets-file", file];
+      return runProjectWrangler(project, "deploy the Worker", ["deploy", ...secrets], { account: account.id, stop });
+    });
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    throw new Refusal(`${error.message} The deployment is not complete. Run the same command again: it continues.`);
+  }
+}
+
+function assertLocation(place: string): void {
+  if (!LOCATIONS.includes(place)) throw new Misuse(`--location must be one of ${LOCATIONS.join(", ")}, not "${place}".`);
+}
+
+/** Asks for the location of a new database. The objects' place of the configuration is the default. */
+async function askLocation({ vars }: Deployed, stop: AbortSignal): Promise<string | undefined> {
+  const hint = typeof vars?.LOCATION_HINT === "string" ? vars.LOCATION_HINT : "";
+  const places = `${LOCATIONS.join(", ")}; empty: ${hint || "Cloudflare chooses"}`;
+  const place = (await ask(`Location of the new database, which cannot change later (${places}): `, stop)) || hint;
+  if (place) assertLocation(place);
+  return place || undefined;
+}
+
+async function confirmed(stop: AbortSignal): Promise<boolean> {
+  return /^(y|yes)$/i.test(await ask("Continue? [y/N] ", stop));
+}
+
+async function ask(question: string, signal: AbortSignal): Promise<string> {
+  const lines = createInterface({ input: process.stdin, output: process.stdout });
+  try {
+    return (await lines.question(question, { signal })).trim();
+  } finally {
+    lines.close();
+  }
+}
+
+await runCommand(deploy);

@@ -1,0 +1,115 @@
+import { Refusal } from "../command.ts";
+import type { Project } from "../project.ts";
+import type { Account } from "./account.ts";
+import { type Migrations, pendingMigrations } from "./migrations.ts";
+import { KEY, type Resources } from "./resources.ts";
+
+/** What an account lacks of a deployment. */
+export interface Plan {
+  /** The id of the database; undefined where it has to be created. */
+  database: string | undefined;
+  buckets: string[];
+  queues: string[];
+  workflows: string[];
+  /** True where the Worker exists already. */
+  isUpdate: boolean;
+  migrations: Migrations;
+  /** Secrets that have no value in the account. */
+  secrets: string[];
+}
+
+interface Queue {
+  queue_name: string;
+  consumers?: { script?: string; script_name?: string; service?: string; type?: string }[];
+}
+
+/**
+ * Reads from the account what exists; `hasKey` is true where the caller has the key of the instances that exist. Errors: a `Refusal` where a name belongs to another Worker, or where a key would have to be replaced
+ * that open instances depend on.
+ */
+export async function planOf(account: Account, project: Project, wanted: Resources, hasKey = false): Promise<Plan> {
+  const [database, queues, buckets, secrets, workflows] = await Promise.all([
+    databaseOf(account, wanted),
+    account.list<Queue>("/queues", "the queues"),
+    Promise.all(wanted.buckets.map(async (name) => ({ name, found: await account.find(`/r2/buckets/${name}`, `the bucket "${name}"`) }))),
+    account.find<{ name: string }[]>(`/workers/scripts/${wanted.worker}/secrets`, "the names of the Worker's secrets"),
+    Promise.all(
+      wanted.workflows.map(async (name) => {
+        return { name, found: await account.find<{ script_name?: string }>(`/workflows/${name}`, `the Workflow "${name}"`) };
+      }),
+    ),
+  ]);
+  for (const { name, found } of workflows) assertOurs("Workflow", name, found?.script_name, wanted.worker);
+  for (const { queue_name, consumers = [] } of queues)
+    if (wanted.consumed.includes(queue_name))
+      for (const { script, script_name, service } of consumers)
+        assertOurs("queue", queue_name, script ?? script_name ?? service, wanted.worker);
+  const set = (secrets ?? []).map(({ name }) => name);
+  const migrations = await pendingMigrations(account, project, database);
+  if (database !== undefined && !set.includes(KEY)) await assertNoInstances(account, database, wanted, hasKey);
+  return {
+    database,
+    migrations,
+    buckets: buckets.filter(({ found }) => !found).map(({ name }) => name),
+    queues: wanted.queues.filter((name) => !queues.some(({ queue_name }) => queue_name === name)),
+    workflows: workflows.filter(({ found }) => !found).map(({ name }) => name),
+    isUpdate: secrets !== undefined,
+    secrets: wanted.secrets.filter((name) => !set.includes(name)),
+  };
+}
+
+async function databaseOf(account: Account, { database: { name, id } }: Resources): Promise<string | undefined> {
+  if (id === undefined) {
+    const found = await account.list<{ uuid: string; name: string }>(`/d1/database?name=${encodeURIComponent(name)}`, "the D1 databases");
+    return found.find((one) => one.name === name)?.uuid;
+  }
+  const found = await account.find<{ uuid: string }>(`/d1/database/${id}`, `the database "${name}"`);
+  if (found) return found.uuid;
+  throw new Refusal(
+    `The account ${account.id} has no database with the database_id ${id}. Remove database_id from the configuration to have "${name}" created, or log in to the right account.`,
+  );
+}
+
+/** Keys for upstreams derive from the secret: with another one, an effect that was done is done a second time. */
+async function assertNoInstances(account: Account, database: string, { worker }: Resources, hasKey: boolean): Promise<void> {
+  if (hasKey) return;
+  const tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN ('millrace_instances', 'instances')";
+  const [table] = await account.query<{ name: string }>(database, tables);
+  if (!table || (await account.query(database, `SELECT 1 FROM ${table.name} LIMIT 1`)).length === 0) return;
+  throw new Refusal(
+    `The database has instances, but the Worker "${worker}" has no ${KEY}. A new key would repeat effects of open instances. Write the old key to a file, ${KEY}=…, and pass it: --secrets-file FILE`,
+  );
+}
+
+function assertOurs(kind: string, name: string, owner: string | undefined, worker: string): void {
+  if (owner === undefined || owner === worker) return;
+  const other =
+    kind === "queue"
+      ? 'Queue names are unique in an account. Set "vars": { "QUEUE_PREFIX": "…-" } and begin the names of your queues with it.'
+      : `Workflow names are unique in an account. Give it another "name" in the configuration, such as "${worker}-runs".`;
+  throw new Refusal(`The ${kind} "${name}" belongs to the Worker "${owner}". ${other}`);
+}
+
+/** The lines of a plan, for people. */
+export function planLines(plan: Plan, wanted: Resources, place: string | undefined): string[] {
+  const { worker, database, buckets, queues, workflows } = wanted;
+  const lines = (what: string, all: readonly string[], lacking: readonly string[]) =>
+    [
+      ["create", lacking],
+      ["keep", all.filter((name) => !lacking.includes(name))],
+    ].flatMap(([verb, names]) => (names?.length ? [`${String(verb).padEnd(8)}${what}: ${[...(names as string[])].join(", ")}`] : []));
+  const where =
+    plan.database === undefined ? `, ${place ? `location ${place}` : "location chosen by Cloudflare (--location sets it)"}` : "";
+  const pending = [...plan.migrations.engine, ...plan.migrations.own].map(({ name }) => name);
+  const others = plan.secrets.filter((name) => name !== KEY);
+  return [
+    ...lines("D1 database", [database.name], plan.database === undefined ? [database.name] : []).map((line) => line + where),
+    ...lines("R2 buckets", buckets, plan.buckets),
+    ...lines("queues", queues, plan.queues),
+    pending.length > 0 ? `apply   ${pending.length} migrations: ${pending.join(", ")}` : "keep    tables: no migration is pending",
+    plan.secrets.includes(KEY) ? `set     ${KEY}: a new random key, which is not shown` : `keep    ${KEY}`,
+    ...(others.length > 0 ? [`set     secrets: ${others.join(", ")}`] : []),
+    ...lines("Workflows", workflows, plan.workflows),
+    `${plan.isUpdate ? "update" : "create"}  Worker: ${worker}`,
+  ];
+}

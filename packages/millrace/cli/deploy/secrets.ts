@@ -1,0 +1,67 @@
+import { randomBytes } from "node:crypto";
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline/promises";
+import { Writable } from "node:stream";
+import { parseEnv } from "node:util";
+import { Refusal } from "../command.ts";
+import { settingsIn } from "../disk.ts";
+import { KEY } from "./resources.ts";
+
+/**
+ * Values for the secrets that the account lacks: those given in a file, of a terminal without echo, and a new random key for `MILLRACE_KEY`. Errors: a
+ * `Refusal` with the names of the others.
+ */
+export async function valuesOf(names: readonly string[], given: Given, isAsking: boolean): Promise<Record<string, string>> {
+  const lacking = names.filter((name) => !given[name] && name !== KEY);
+  if (lacking.length > 0 && !isAsking)
+    throw new Refusal(
+      `The configuration requires secrets that have no value yet: ${lacking.join(", ")}. Write them to a file of lines NAME=value, and pass it: --secrets-file FILE`,
+    );
+  const values: Record<string, string> = {};
+  for (const name of names)
+    values[name] = given[name] || (name === KEY ? randomBytes(32).toString("base64url") : await hidden(`Value of the secret ${name}: `));
+  return values;
+}
+
+/**
+ * Passes a file with the secrets to a deployment, and removes it afterwards. A command line shows to every user of a machine, so the values
+ * are in a file that only its owner can read.
+ */
+export async function withSecretsFile<T>(
+  folder: string,
+  values: Record<string, string>,
+  use: (file: string | undefined) => Promise<T>,
+): Promise<T> {
+  const file = join(folder, "secrets.json");
+  // Of a deployment that was killed.
+  rmSync(file, { force: true });
+  if (Object.keys(values).length === 0) return use(undefined);
+  try {
+    writeFileSync(file, JSON.stringify(values), { mode: 0o600, flag: "wx" });
+    return await use(file);
+  } finally {
+    rmSync(file, { force: true });
+  }
+}
+
+type Given = Readonly<Record<string, string | undefined>>;
+
+/** The secrets of a file: lines NAME=value, or JSON. */
+export function secretsIn(file: string): Given {
+  const text = settingsIn(file);
+  return text.trimStart().startsWith("{") ? (JSON.parse(text) as Record<string, string>) : parseEnv(text);
+}
+
+/** Reads a line from the terminal, without showing it. */
+async function hidden(question: string): Promise<string> {
+  process.stderr.write(question);
+  const output = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const lines = createInterface({ input: process.stdin, output, terminal: true });
+  try {
+    return await lines.question("");
+  } finally {
+    lines.close();
+    process.stderr.write("\n");
+  }
+}

@@ -1,0 +1,54 @@
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { Refusal } from "../command.ts";
+import { closedFolder } from "../local/engine-process.ts";
+import { lastError, wranglerEnv } from "../local/wrangler.ts";
+import type { Project } from "../project.ts";
+
+/** The oldest wrangler that deployments are tested with. */
+const OLDEST = [4, 156];
+
+/** How a wrangler is run. */
+interface Run {
+  account?: string | undefined;
+  /** Ends wrangler. */
+  stop?: AbortSignal;
+}
+
+/**
+ * Runs the project's own wrangler on the project's configuration and environment. Answers its output. Errors: a `Refusal` that ends with
+ * wrangler's error.
+ */
+export function runProjectWrangler(project: Project, doing: string, args: readonly string[], { account, stop }: Run = {}): Promise<string> {
+  const which = ["--config", project.config, ...(project.env === undefined ? [] : ["--env", project.env])];
+  closedFolder(project.stateFolder);
+  const env = { ...wranglerEnv(project.stateFolder), ...(account && { CLOUDFLARE_ACCOUNT_ID: account }) };
+  return new Promise((resolve, reject) => {
+    const options = { cwd: project.root, env, maxBuffer: 64 * 1024 * 1024, ...(stop && { signal: stop }) };
+    execFile(process.execPath, [project.wrangler, ...args, ...which], options, (error, stdout, stderr) => {
+      if (error) reject(new Refusal(`Could not ${doing}: ${errorOf(`${stdout}\n${stderr}`)}`));
+      else resolve(stdout);
+    });
+  });
+}
+
+/** The version of the project's wrangler. */
+export function wranglerVersion({ wrangler }: Project): string {
+  return (JSON.parse(readFileSync(join(dirname(wrangler), "../package.json"), "utf8")) as { version: string }).version;
+}
+
+/** Why a wrangler cannot deploy an engine; undefined where it can. */
+export function wranglerRefusal(version: string): string | undefined {
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  const [oldestMajor = 0, oldestMinor = 0] = OLDEST;
+  if (major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)) return undefined;
+  return `wrangler ${version} is too old: Millrace needs ${OLDEST.join(".")} or newer. Install it: npm install --save-dev wrangler@latest`;
+}
+
+/** Wrangler's error, with the reason that Cloudflare gave, which wrangler prints below it. */
+function errorOf(output: string): string {
+  const error = lastError(output);
+  const reason = /^\s*(\S.*\[code: \d+\])\s*$/m.exec(output)?.[1];
+  return reason === undefined || error.includes(reason) ? error : `${error} ${reason}`;
+}

@@ -1,0 +1,226 @@
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { Account, type Asked, type Refused } from "./account/account.ts";
+import { configuration, killedAt, millrace, resources, shop } from "./account/shop.ts";
+
+const deploy = (account: Account, ...more: string[]) => ["deploy", "--url", `${account.url}/worker/shop`, ...more];
+
+/** What an account has, without ids and versions. */
+function contents({ databases, buckets, queues, workflows, scripts }: Account) {
+  return {
+    databases: [...databases].map(([name, { location, sqlite }]) => ({
+      ...{ name, location },
+      tables: sqlite.prepare("SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY name").all(),
+      migrations: sqlite.prepare("SELECT name FROM d1_migrations ORDER BY name").all(),
+    })),
+    buckets: [...buckets],
+    queues: [...queues].sort().map(([name, { consumers }]) => ({ name, consumers })),
+    workflows: [...workflows],
+    scripts: [...scripts].map(([name, { bindings, secrets, crons }]) => ({
+      ...{ name, crons, bindings: [...bindings.keys()].sort(), secrets: [...secrets.keys()] },
+    })),
+  };
+}
+
+it("deploys an engine into an empty account with one command, and changes nothing but the version the second time", async () => {
+  const account = await new Account().start();
+  const folder = shop();
+  const first = await millrace(folder, account, deploy(account, "--location", "weur"));
+  expect(first).toMatchObject({ code: 0, said: expect.stringContaining("Runs at") });
+  expect(account.unknown).toEqual([]);
+  console.info(`deploy: 1 command, 0 steps by hand, ${account.asked.length} API requests; ${/after [\d.]+ s/.exec(first.said)?.[0]}`);
+  const made = contents(account);
+  expect(made).toMatchObject({
+    databases: [{ name: "shop", location: "weur", migrations: [{ name: "0001_orders.sql" }] }],
+    buckets: ["shop-payloads"],
+    queues: [
+      { name: "millrace", consumers: [{ script: "shop", dead_letter_queue: "millrace-dlq" }] },
+      { name: "millrace-dlq", consumers: [{ script: "shop" }] },
+    ],
+    workflows: [["shop-runs", { script_name: "shop" }]],
+    scripts: [{ name: "shop", crons: [{ cron: "* * * * *" }], bindings: ["DB", "MILLRACE_QUEUE", "PAYLOADS"], secrets: ["MILLRACE_KEY"] }],
+  });
+  const key = account.scripts.get("shop")?.secrets.get("MILLRACE_KEY") ?? "";
+  expect(Buffer.from(key, "base64url")).toHaveLength(32);
+  expect(first.said).not.toContain(key);
+  expect(existsSync(join(folder, ".millrace/secrets.json"))).toBe(false);
+
+  account.reset();
+  const second = await millrace(folder, account, deploy(account));
+  expect(second).toMatchObject({ code: 0, said: expect.stringMatching(/keep {4}MILLRACE_KEY.*npx wrangler rollback/s) });
+  console.info(`deploy again: ${account.asked.length} API requests; ${/after [\d.]+ s/.exec(second.said)?.[0]}`);
+  expect(contents(account)).toEqual(made);
+  expect(account.scripts.get("shop")).toMatchObject({ versions: 2 });
+  expect(account.scripts.get("shop")?.secrets.get("MILLRACE_KEY")).toBe(key);
+  expect(account.asked.filter(({ method, path }) => method === "POST" && !/query|subdomain/.test(path))).toEqual([]);
+}, 120_000);
+
+it("reads the account and changes nothing with --dry-run", async () => {
+  const account = await new Account().start();
+  const { code, said } = await millrace(shop(), account, deploy(account, "--dry-run"));
+  expect(code).toBe(0);
+  expect(said).toContain("create  queues: millrace, millrace-dlq");
+  expect(said).toContain("apply   1 migrations: 0001_orders.sql");
+  expect(account.asked.filter(({ method }) => method !== "GET")).toEqual([]);
+}, 60_000);
+
+it.each([
+  ["the database", /^POST \/d1\/database$/],
+  ["a queue", /^POST \/queues$/],
+  ["a migration", /^POST \/d1\/database\/.*\/query$/],
+  ["the upload", /^PUT \/workers\/scripts\/shop$/],
+  ["the cron", /schedules$/],
+  ["a Workflow", /^PUT \/workflows/],
+])(
+  "reaches the same state when it was killed after %s, and sets the key once",
+  async (_, request) => {
+    const account = await new Account().start();
+    const folder = shop();
+    expect(await killedAt(folder, account, deploy(account), request)).toBe(true);
+    const key = account.scripts.get("shop")?.secrets.get("MILLRACE_KEY");
+    expect(await millrace(folder, account, deploy(account))).toMatchObject({ code: 0 });
+    const { secrets } = account.scripts.get("shop") ?? {};
+    expect(secrets?.get("MILLRACE_KEY")).toMatch(/^[\w-]{43}$/);
+    if (key !== undefined) expect(secrets?.get("MILLRACE_KEY")).toBe(key);
+    expect(contents(account)).toMatchObject({
+      databases: [{ name: "shop", migrations: [{ name: "0001_orders.sql" }] }],
+      buckets: ["shop-payloads"],
+      queues: [{ consumers: [{ script: "shop", dead_letter_queue: "millrace-dlq" }] }, { consumers: [{ script: "shop" }] }],
+      workflows: [["shop-runs", { script_name: "shop" }]],
+      scripts: [{ crons: [{ cron: "* * * * *" }], secrets: ["MILLRACE_KEY"] }],
+    });
+    expect(readdirSync(join(folder, ".millrace"))).not.toContain("secrets.json");
+  },
+  120_000,
+);
+
+const refusing =
+  (which: RegExp, refused: Refused, times = Number.POSITIVE_INFINITY) =>
+  ({ method, path }: Asked) =>
+    which.test(`${method} ${path}`) && times-- > 0 ? refused : undefined;
+const paid = { status: 403, code: 11003, message: "Queues is not enabled for this account" };
+const limited = { status: 429, code: 971, message: "Please wait and consider throttling your request speed", retryAfter: 0 };
+
+it("says which plan and permission are missing where Queues are refused, and creates nothing", async () => {
+  const account = await new Account().start();
+  account.refuse = refusing(/queues/, paid);
+  const { code, said } = await millrace(shop(), account, deploy(account));
+  expect(code).toBe(1);
+  expect(said).toContain("Cloudflare refuses to read the queues: Queues is not enabled for this account (code 11003).");
+  expect(said).toContain("Millrace needs the Workers Paid plan");
+  expect(contents(account)).toMatchObject({ databases: [], queues: [], scripts: [] });
+}, 60_000);
+
+it("waits as long as Cloudflare asks for where it limits requests", async () => {
+  const account = await new Account().start();
+  account.refuse = refusing(/^POST \/queues$/, limited, 2);
+  expect(await millrace(shop(), account, deploy(account))).toMatchObject({ code: 0, said: expect.stringContaining("Waiting 0 s") });
+  expect([...account.queues.keys()]).toEqual(["millrace", "millrace-dlq"]);
+}, 60_000);
+
+it("says to run it again where Cloudflare limits the upload, and continues then", async () => {
+  const account = await new Account().start();
+  const folder = shop();
+  account.refuse = refusing(/^PUT \/workers\/scripts/, limited);
+  const { code, said } = await millrace(folder, account, deploy(account));
+  expect([code, said]).toEqual([1, expect.stringMatching(/Could not deploy the Worker:.*throttling.*Run the same command again/)]);
+  account.refuse = () => undefined;
+  expect(await millrace(folder, account, deploy(account))).toMatchObject({ code: 0 });
+}, 60_000);
+
+it("shares nothing between two environments of one account", async () => {
+  const account = await new Account().start();
+  const staging = { ...resources("staging-"), vars: { QUEUE_PREFIX: "staging-" } };
+  const runs = { ...configuration().exports, Runs: { type: "workflow", name: "shop-staging-runs" } };
+  const folder = shop({ ...configuration(), env: { staging: { ...staging, exports: runs } } });
+  expect(await millrace(folder, account, deploy(account))).toMatchObject({ code: 0 });
+  const key = account.scripts.get("shop")?.secrets.get("MILLRACE_KEY");
+  const second = await millrace(folder, account, ["deploy", "--env", "staging", "--url", `${account.url}/worker/shop-staging`]);
+  expect(second).toMatchObject({ code: 0, said: expect.stringContaining("npx wrangler rollback --env staging") });
+  const owners = [...account.queues].map(([name, { consumers }]) => [name, consumers.map(({ script }) => script)]);
+  expect(Object.fromEntries(owners)).toEqual({
+    ...{ millrace: ["shop"], "millrace-dlq": ["shop"] },
+    ...{ "staging-millrace": ["shop-staging"], "staging-millrace-dlq": ["shop-staging"] },
+  });
+  expect([...account.databases.keys()]).toEqual(["shop", "staging-shop"]);
+  expect([...account.workflows].map(([name, { script_name }]) => [name, script_name])).toEqual([
+    ["shop-runs", "shop"],
+    ["shop-staging-runs", "shop-staging"],
+  ]);
+  expect(account.scripts.get("shop-staging")?.secrets.get("MILLRACE_KEY")).not.toBe(key);
+}, 120_000);
+
+it.each([
+  [
+    "a queue",
+    (account: Account) => account.queues.set("millrace", { consumers: [{ script: "other" }] }),
+    'The queue "millrace" belongs to',
+  ],
+  ["a Workflow", (account: Account) => account.workflows.set("shop-runs", { script_name: "other" }), 'The Workflow "shop-runs" belongs to'],
+])(
+  "refuses to take %s from another Worker",
+  async (_, prepare, says) => {
+    const account = await new Account().start();
+    prepare(account);
+    expect(await millrace(shop(), account, deploy(account))).toMatchObject({ code: 1, said: expect.stringContaining(says) });
+    expect(account.asked.filter(({ method }) => method !== "GET")).toEqual([]);
+  },
+  60_000,
+);
+
+it.each([
+  [
+    "a placeholder",
+    { d1_databases: [{ binding: "DB", database_name: "shop", database_id: "00000000-0000-0000-0000-000000000000" }] },
+    "is the placeholder",
+  ],
+  ["another required secret", { secrets: { required: ["MILLRACE_KEY", "STRIPE_KEY"] } }, "STRIPE_KEY. Write them to a file"],
+])(
+  "says what to do about %s",
+  async (_, change, says) => {
+    const account = await new Account().start();
+    const { code, said } = await millrace(shop({ ...configuration(), ...change }), account, deploy(account));
+    expect([code, said]).toEqual([1, expect.stringContaining(says)]);
+    expect(account.scripts.size).toBe(0);
+  },
+  60_000,
+);
+
+it("does not make a new key while the database has instances", async () => {
+  const account = await new Account().start();
+  const folder = shop();
+  await millrace(folder, account, deploy(account));
+  account.databases.get("shop")?.sqlite.exec("CREATE TABLE millrace_instances (id TEXT); INSERT INTO millrace_instances VALUES ('a')");
+  account.scripts.delete("shop");
+  const { code, said } = await millrace(folder, account, deploy(account));
+  expect([code, said]).toEqual([1, expect.stringContaining("A new key would repeat effects")]);
+}, 60_000);
+
+it("says how to log in", async () => {
+  const account = await new Account().start();
+  const folder = shop();
+  const { CLOUDFLARE_API_BASE_URL } = account.env;
+  const nobody = { CLOUDFLARE_API_BASE_URL, CLOUDFLARE_API_TOKEN: "", HOME: folder, XDG_CONFIG_HOME: folder };
+  const { code, said } = await millrace(folder, account, deploy(account), nobody);
+  expect([code, said]).toEqual([1, expect.stringContaining("You are not logged in to Cloudflare. Run: npx wrangler login.")]);
+}, 60_000);
+
+it.each([
+  ["is not installed", undefined, "wrangler is not installed in"],
+  ["is too old", "4.90.0", "wrangler 4.90.0 is too old: Millrace needs 4.156 or newer."],
+])(
+  "says what to install where wrangler %s",
+  async (_, version, says) => {
+    const account = await new Account().start();
+    const folder = shop();
+    rmSync(join(folder, "node_modules"));
+    if (version) {
+      mkdirSync(join(folder, "node_modules/wrangler"), { recursive: true });
+      writeFileSync(join(folder, "node_modules/wrangler/package.json"), JSON.stringify({ name: "wrangler", version }));
+    }
+    const { code, said } = await millrace(folder, account, deploy(account));
+    expect([code, said]).toEqual([1, expect.stringMatching(new RegExp(`${says}.*npm install --save-dev wrangler`, "s"))]);
+  },
+  60_000,
+);
