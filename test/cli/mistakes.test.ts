@@ -37,7 +37,14 @@ function shop(): Shop {
       name: "shop",
       workflows: [{ binding: "PLACE_ORDER", name: "place-order", class_name: "PlaceOrder" }],
       queues: { producers: [{ binding: "ORDERS", queue: "orders" }], consumers: [{ ...consumer }, letters] },
-      durable_objects: { bindings: [{ name: "STOCK", class_name: "Stock" }] },
+      durable_objects: {
+        bindings: [
+          { name: "STOCK", class_name: "Stock" },
+          { name: "RECORDER", class_name: "Recorder" },
+          { name: "KEEPER", class_name: "Keeper" },
+        ],
+      },
+      migrations: [{ new_sqlite_classes: ["Stock", "Recorder", "Keeper"] }],
       services: [{ binding: "DESK", service: "shop", entrypoint: "Desk" }],
       ratelimits: [{ name: "SHOP_ASKS" }],
       vars: { SHOP_NAME: "Tea" },
@@ -45,7 +52,7 @@ function shop(): Shop {
     known: {
       consumers: [orders],
       workflows: ["place-order"],
-      classes: { PlaceOrder: "place-order", Stock: null, Desk: null },
+      classes: { PlaceOrder: "place-order", Stock: null, Desk: null, Recorder: null, Keeper: null },
       messages: [command, event],
       definitions: [
         {
@@ -88,6 +95,93 @@ it("a lane needs no queue, but the object that all lanes wait in", () => {
   bound.config.migrations = [{ new_sqlite_classes: ["Lanes"] }];
   expect(told(bound).map(({ says }) => says)).toEqual([expect.stringContaining("export class Lanes extends engineLanes(app) {}")]);
   expect(told({ ...bound, known: { ...bound.known, classes: { ...bound.known.classes, Lanes: null } } })).toEqual([]);
+});
+
+/** A Worker of `millrace({ … })`, whose classes are declared in `exports`. */
+function greeter(): Shop {
+  const object = { type: "durable-object", storage: "sqlite" };
+  const queue = { ...orders, queue: "millrace" };
+  return {
+    config: {
+      name: "greeter",
+      main: "worker.ts",
+      exports: { Recorder: object, Keeper: object, Runs: { type: "workflow", name: "greeter-runs" } },
+      queues: {
+        producers: [{ binding: "MILLRACE_QUEUE", queue: "millrace" }],
+        consumers: [
+          { ...consumer, queue: "millrace", dead_letter_queue: "millrace-dlq" },
+          { ...letters, queue: "millrace-dlq" },
+        ],
+      },
+    },
+    known: {
+      ...{ consumers: [queue], workflows: ["greet"], messages: [], definitions: [], declared: [] },
+      classes: { Runs: null, Recorder: null, Keeper: null },
+    },
+    text: "export const { handler, Runs, Recorder, Keeper } = millrace({ workflows: [greet] });",
+  };
+}
+
+const toldOf = ({ config, known, text }: Shop) => mistakesIn(config, known, [{ file: "worker.ts", text }], []).map(({ says }) => says);
+
+it("a Worker whose classes are in exports needs no binding", () => {
+  expect(toldOf(greeter())).toEqual([]);
+  const staging = greeter();
+  staging.config.vars = { QUEUE_PREFIX: "staging-" };
+  staging.config.queues = {
+    producers: [{ binding: "MILLRACE_QUEUE", queue: "staging-millrace" }],
+    consumers: [
+      { ...consumer, queue: "staging-millrace", dead_letter_queue: "staging-millrace-dlq" },
+      { ...letters, queue: "staging-millrace-dlq" },
+    ],
+  };
+  expect(toldOf(staging)).toEqual([]);
+  const lanes = greeter();
+  lanes.known.consumers.push({ ...orders, queue: "lane:customers" });
+  Object.assign(lanes.known.classes, { Lanes: null });
+  Object.assign(lanes.config.exports ?? {}, { Lanes: { type: "durable-object", storage: "sqlite" } });
+  expect(toldOf(lanes)).toEqual([]);
+});
+
+it.each<[string, (greeter: Shop) => void, string]>([
+  [
+    "a class of millrace() that is not exported",
+    ({ known }) => delete known.classes.Keeper,
+    '"exports" in wrangler.jsonc has the Durable Object Keeper, which is not exported. ' +
+      "Add this to worker.ts: export const { handler, Runs, Recorder, Keeper } = millrace({ … });",
+  ],
+  [
+    "an object that is not declared",
+    ({ config }) => delete config.exports?.Keeper,
+    'The Durable Object Keeper of the engine is not declared. Add this line to "exports" in wrangler.jsonc: ' +
+      '"Keeper": { "type": "durable-object", "storage": "sqlite" }',
+  ],
+  [
+    "no class that runs the workflows",
+    ({ config }) => delete config.exports?.Runs,
+    'No Workflow class runs "greet". Add this line to "exports" in wrangler.jsonc: "Runs": { "type": "workflow", "name": "greeter-runs" }',
+  ],
+  [
+    "the default queue without its binding",
+    ({ config }) => config.queues?.producers?.pop(),
+    'The queue "millrace" is not bound. Add in wrangler.jsonc to "queues.producers": { "binding": "MILLRACE_QUEUE", "queue": "millrace" }',
+  ],
+  [
+    "a prefix that no queue has",
+    ({ config }) => Object.assign(config, { vars: { QUEUE_PREFIX: "stg-" } }),
+    'QUEUE_PREFIX is "stg-", but no queue in wrangler.jsonc begins with it. ' +
+      'Begin the names of all queues with it, such as "queue": "stg-millrace", or remove QUEUE_PREFIX from "vars".',
+  ],
+  [
+    "a lane without its object",
+    ({ known }) => known.consumers.push({ ...orders, queue: "lane:customers" }),
+    'The messages of "lane:customers" have no object to wait in. Add this line to "exports" in wrangler.jsonc: ' +
+      '"Lanes": { "type": "durable-object", "storage": "sqlite" }',
+  ],
+])("%s is reported with the line to add", (_, breaks, says) => {
+  const broken = greeter();
+  breaks(broken);
+  expect(toldOf(broken)).toEqual([says]);
 });
 
 it("what this checkout deploys is wired, as far as anybody can see", async () => {
@@ -182,19 +276,19 @@ it.each<[string, Break, string, boolean]>([
   [
     "a queue without a consumer",
     ({ config }) => config.queues?.consumers?.shift(),
-    `Nobody consumes the queue "orders": its messages would wait for ever. Add in wrangler.jsonc to "queues.consumers": { "queue": "orders", "max_batch_size": 10, "max_batch_timeout": 0, "max_retries": 3, "max_concurrency": 5, "dead_letter_queue": "orders-dlq" }`,
+    `No consumer receives the messages of the queue "orders". Add in wrangler.jsonc to "queues.consumers": { "queue": "orders", "max_batch_size": 10, "max_batch_timeout": 0, "max_retries": 3, "max_concurrency": 5, "dead_letter_queue": "orders-dlq" }`,
     false,
   ],
   [
     "dead letters without a consumer",
     ({ config }) => config.queues?.consumers?.pop(),
-    'Nobody keeps the dead letters of the queue "orders". Add in wrangler.jsonc to "queues.consumers": { "queue": "orders-dlq", "max_batch_size": 100, "max_batch_timeout": 1, "max_retries": 100, "max_concurrency": 1 }',
+    'No consumer stores the dead letters of the queue "orders": the platform deletes them after 4 days. Add in wrangler.jsonc to "queues.consumers": { "queue": "orders-dlq", "max_batch_size": 100, "max_batch_timeout": 1, "max_retries": 100, "max_concurrency": 1 }',
     false,
   ],
   [
     "a queue whose dead letters go nowhere",
     ({ config }) => delete config.queues?.consumers?.[0]?.dead_letter_queue,
-    'What fails on the queue "orders" would be lost. Add to its consumer in wrangler.jsonc: "dead_letter_queue": "orders-dlq"',
+    'The queue "orders" has no dead-letter queue: the platform deletes a message after 3 failed retries, and nothing reports it. Add to its consumer in wrangler.jsonc: "dead_letter_queue": "orders-dlq"',
     false,
   ],
   [

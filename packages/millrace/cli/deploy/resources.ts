@@ -7,7 +7,6 @@ export interface Deployed extends Config {
   account_id?: string;
   r2_buckets?: { binding: string; bucket_name?: string }[];
   secrets?: { required?: string[] };
-  exports?: Record<string, { type: string; name?: string; storage?: string }>;
   triggers?: { crons?: string[] };
   limits?: { subrequests?: number; cpu_ms?: number };
   compatibility_date?: string;

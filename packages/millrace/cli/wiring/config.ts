@@ -39,6 +39,7 @@ export interface Config {
     producers?: { binding: string; queue: string }[];
     consumers?: ConfiguredConsumer[];
   };
+  exports?: Record<string, { type: string; name?: string; storage?: string }>;
   durable_objects?: { bindings?: { name: string; class_name: string; script_name?: string }[] };
   d1_databases?: D1[];
   services?: { binding: string; service: string; entrypoint?: string }[];

@@ -19,7 +19,8 @@ export function mistakesIn(config: Config, known: Known, sources: readonly Sourc
   return [
     ...classes(config, known, sources).map((says) => ({ says, stops: true })),
     ...[
-      ...workflows(config, known),
+      ...workflows(config, known, sources),
+      ...objects(config, known),
       ...queues(config, known),
       ...lanes(config, known),
       ...unconsumed(known, sources),
@@ -30,12 +31,18 @@ export function mistakesIn(config: Config, known: Known, sources: readonly Sourc
 
 /** What `wrangler.jsonc` names and the Worker does not export, or exports for something else. */
 function classes(config: Config, known: Known, sources: readonly Source[]): string[] {
-  const { name, workflows = [], durable_objects, services = [], main = "src/worker.ts" } = config;
+  const { name, workflows = [], durable_objects, services = [], exports = {}, main = "src/worker.ts" } = config;
   const entry = sources.find(({ file }) => file === main)?.text ?? "";
   const catalog = /\bentrypoint\(\w+, (\w+)\)/.exec(entry)?.[1] ?? "app";
   const ours = <Bound extends { script_name?: string }>(bound: readonly Bound[]) =>
     bound.filter(({ script_name }) => script_name === undefined || script_name === name);
   const isExported = (className: string) => Object.hasOwn(known.classes, className);
+  const exporting = (className: string) =>
+    /\bmillrace\(/.test(entry) && OF_MILLRACE.includes(className)
+      ? `export const { handler, ${[...new Set([...OF_MILLRACE.filter((one) => isExported(one) || one === className)])].join(", ")} } = millrace({ … });`
+      : className === "Lanes"
+        ? `export class Lanes extends engineLanes(${catalog}) {}`
+        : `export { ${className} } from "./…";`;
   const line = (workflow: string, className: string) => {
     const { name, file } = known.definitions.find((one) => one.workflow === workflow) ?? { name: camel(workflow), file: undefined };
     const importing = file && !new RegExp(`\\b${name}\\b`).test(entry) ? `import { ${name} } from "${pathFrom(main, file)}"; ` : "";
@@ -44,6 +51,7 @@ function classes(config: Config, known: Known, sources: readonly Source[]): stri
   return [
     ...ours(workflows).flatMap(({ name, class_name }) => {
       const runs = known.classes[class_name];
+      if (class_name === RUNS && isExported(RUNS)) return [];
       if (!isExported(class_name)) return [`The class of "${name}" is not exported. Add this line to ${main}: ${line(name, class_name)}`];
       if (runs === name) return [];
       const what = runs ? `runs "${runs}"` : "runs no workflow";
@@ -54,8 +62,15 @@ function classes(config: Config, known: Known, sources: readonly Source[]): stri
       .map(
         ({ name, class_name }) =>
           `wrangler.jsonc binds ${name} to the class ${class_name}, which is not exported. Add this to ${main}: ` +
-          (name === "LANES" ? `export class ${class_name} extends engineLanes(${catalog}) {}` : `export { ${class_name} } from "./…";`),
+          (name === "LANES" ? `export class ${class_name} extends engineLanes(${catalog}) {}` : exporting(class_name)),
       ),
+    ...Object.entries(exports).flatMap(([className, { type }]) =>
+      isExported(className)
+        ? []
+        : [
+            `"exports" in wrangler.jsonc has the ${nounOf(type)} ${className}, which is not exported. Add this to ${main}: ${exporting(className)}`,
+          ],
+    ),
     ...services
       .filter(({ service, entrypoint }) => service === name && entrypoint !== undefined && !isExported(entrypoint))
       .map(
@@ -65,49 +80,101 @@ function classes(config: Config, known: Known, sources: readonly Source[]): stri
   ];
 }
 
-function workflows({ workflows = [] }: Config, known: Known): string[] {
-  return known.workflows.flatMap((name) => {
+/** The class that runs every workflow without a class of its own, and the engine's Durable Objects. */
+const RUNS = "Runs";
+const OBJECTS = ["Recorder", "Keeper"];
+/** The classes that `millrace({ … })` returns. */
+const OF_MILLRACE = [RUNS, ...OBJECTS, "RateLimit", "Lock", "Counter"];
+
+const nounOf = (type: string) => (type === "workflow" ? "Workflow" : "Durable Object");
+
+function workflows({ name: worker = "worker", workflows = [], exports = {} }: Config, known: Known, sources: readonly Source[]): string[] {
+  const isDeclared = (className: string) => exports[className]?.type === "workflow";
+  const runsAll = isDeclared(RUNS) || workflows.some(({ class_name }) => class_name === RUNS);
+  const lacking = known.workflows.flatMap((name) => {
     const bound = workflows.find((one) => one.name === name);
-    if (bound?.binding === upper(name)) return [];
+    if (bound?.binding === upper(name) || isDeclared(pascal(name)) || (runsAll && !bound)) return [];
     const line = json({ binding: upper(name), name, class_name: pascal(name) });
-    if (!bound) return [`"${name}" is not bound. Add this line to "workflows" in wrangler.jsonc: ${line}`];
-    return [`"${name}" is bound as ${bound.binding}, where nobody looks for it. In "workflows" of wrangler.jsonc: ${line}`];
+    if (!bound) return [{ name, says: `"${name}" is not bound. Add this line to "workflows" in wrangler.jsonc: ${line}` }];
+    return [{ name, says: `"${name}" is bound as ${bound.binding}, where nobody looks for it. In "workflows" of wrangler.jsonc: ${line}` }];
+  });
+  if (lacking.length === 0 || workflows.length > 0 || !sources.some(({ text }) => /\bmillrace\(/.test(text)))
+    return lacking.map(({ says }) => says);
+  const names = lacking.map(({ name }) => `"${name}"`).join(", ");
+  return [
+    `No Workflow class runs ${names}. Add this line to "exports" in wrangler.jsonc: "${RUNS}": ${json({ type: "workflow", name: `${worker}-runs` })}`,
+  ];
+}
+
+/** The engine's Durable Objects that neither `exports` nor a binding declares. */
+function objects({ exports = {}, durable_objects, migrations }: Config, known: Known): string[] {
+  if (known.consumers.length === 0) return [];
+  return OBJECTS.filter(
+    (className) => !exports[className] && !durable_objects?.bindings?.some(({ name }) => name === className.toUpperCase()),
+  ).map((className) => {
+    const line =
+      migrations === undefined
+        ? `"exports" in wrangler.jsonc: "${className}": ${json({ type: "durable-object", storage: "sqlite" })}`
+        : `"durable_objects.bindings" in wrangler.jsonc: ${json({ name: className.toUpperCase(), class_name: className })}, ` +
+          `and to "migrations", with a new tag: "new_sqlite_classes": ["${className}"]`;
+    return `The Durable Object ${className} of the engine is not declared. Add this line to ${line}`;
   });
 }
 
-function queues({ queues: { producers = [], consumers = [] } = {} }: Config, known: Known): string[] {
+/** The queue of workflows that declare an `input`. Its binding has another name than the queue. */
+const DEFAULT_QUEUE = "millrace";
+const bindingOf = (queue: string) => (queue === DEFAULT_QUEUE ? "MILLRACE_QUEUE" : upper(queue));
+
+function queues({ vars, queues: { producers = [], consumers = [] } = {} }: Config, known: Known): string[] {
   const ofPlatform = known.consumers.filter(({ queue }) => !isLane(queue));
+  const prefix = typeof vars?.QUEUE_PREFIX === "string" ? vars.QUEUE_PREFIX : "";
+  if (prefix !== "" && consumers.length > 0 && !consumers.some(({ queue }) => queue.startsWith(prefix))) {
+    const [first = ""] = ofPlatform.map(({ queue }) => `${prefix}${queue}`);
+    return [
+      `QUEUE_PREFIX is "${prefix}", but no queue in wrangler.jsonc begins with it. ` +
+        `Begin the names of all queues with it${first && `, such as "queue": "${first}"`}, or remove QUEUE_PREFIX from "vars".`,
+    ];
+  }
   return ofPlatform.flatMap((declared) => {
-    const name = declared.queue;
+    const name = `${prefix}${declared.queue}`;
     const letters = `${name}-dlq`;
     const consumer = consumers.find((one) => one.queue === name);
+    const producer = { binding: bindingOf(declared.queue), queue: name };
     const missing = [
-      ...(producers.some((one) => one.queue === name && one.binding === upper(name))
+      ...(producers.some(({ queue, binding }) => queue === name && binding === producer.binding)
         ? []
-        : [`to "queues.producers": ${json({ binding: upper(name), queue: name })}`]),
-      ...(consumer ? [] : [`to "queues.consumers": ${json(consumerOf(declared))}`]),
+        : [`to "queues.producers": ${json(producer)}`]),
+      ...(consumer ? [] : [`to "queues.consumers": ${json(consumerOf(declared, name))}`]),
       ...(consumers.some((one) => one.queue === letters) ? [] : [`to "queues.consumers": ${json(lettersOf(letters))}`]),
     ];
     const says = `${lacks(name, missing)} Add in wrangler.jsonc ${missing.join(" and ")}`;
     const elsewhere = consumer && consumer.dead_letter_queue !== letters;
     return [
       ...(missing.length > 0 ? [says] : []),
-      ...(elsewhere
-        ? [`What fails on the queue "${name}" would be lost. Add to its consumer in wrangler.jsonc: "dead_letter_queue": "${letters}"`]
-        : []),
+      ...(elsewhere ? [lostLetters(name, declared.retries.limit, letters)] : []),
       ...(consumer ? otherNumbers(consumer, declared, known) : []),
     ];
   });
 }
 
+/** What follows from a consumer without a dead-letter queue. */
+export const lostLetters = (queue: string, retries: number | undefined, letters: string) =>
+  `The queue "${queue}" has no dead-letter queue: the platform deletes a message after ${retries ?? "its"} failed retries, and nothing reports it. ` +
+  `Add to its consumer in wrangler.jsonc: "dead_letter_queue": "${letters}"`;
+
 /** Lanes need no queue, but the one object that they all wait in. */
-function lanes({ durable_objects, migrations = [] }: Config, known: Known): string[] {
+function lanes({ durable_objects, exports = {}, migrations }: Config, known: Known): string[] {
   const [lane] = known.consumers.filter(({ queue }) => isLane(queue));
-  if (!lane) return [];
+  if (!lane || exports.Lanes) return [];
+  if (migrations === undefined && !durable_objects?.bindings?.some(({ name }) => name === "LANES"))
+    return [
+      `The messages of "${lane.queue}" have no object to wait in. ` +
+        `Add this line to "exports" in wrangler.jsonc: "Lanes": ${json({ type: "durable-object", storage: "sqlite" })}`,
+    ];
   const bound = durable_objects?.bindings?.find(({ name }) => name === "LANES");
   const missing = [
     ...(bound ? [] : [`to "durable_objects.bindings": ${json({ name: "LANES", class_name: "Lanes" })}`]),
-    ...(migrations.some(({ new_sqlite_classes = [] }) => new_sqlite_classes.includes(bound?.class_name ?? "Lanes"))
+    ...(migrations?.some(({ new_sqlite_classes = [] }) => new_sqlite_classes.includes(bound?.class_name ?? "Lanes"))
       ? []
       : [`to "migrations", with a tag of its own: "new_sqlite_classes": ["${bound?.class_name ?? "Lanes"}"]`]),
   ];
@@ -117,8 +184,8 @@ function lanes({ durable_objects, migrations = [] }: Config, known: Known): stri
 
 /** Where the platform would take messages otherwise than their consumer says. */
 function otherNumbers(configured: ConfiguredConsumer, declared: KnownConsumer, known: Known): string[] {
-  const { queue, dead_letter_queue, ...numbers } = consumerOf(declared);
-  const { declaredAs = queue } = declared;
+  const { queue, dead_letter_queue, ...numbers } = consumerOf(declared, configured.queue);
+  const { declaredAs = declared.queue } = declared;
   const others = Object.entries(numbers).filter(([field, number]) => configured[field as keyof typeof numbers] !== number);
   if (others.length === 0) return [];
   const file = known.declared.find((one) => one.queue === declaredAs)?.file ?? "its consumer";
@@ -134,11 +201,11 @@ function lacks(name: string, missing: readonly string[]): string {
   if (missing[0]?.startsWith('to "queues.producers"')) return `The queue "${name}" is not bound.`;
   const dead = missing[0]?.includes(`"${name}-dlq", "max`);
   return dead
-    ? `Nobody keeps the dead letters of the queue "${name}".`
-    : `Nobody consumes the queue "${name}": its messages would wait for ever.`;
+    ? `No consumer stores the dead letters of the queue "${name}": the platform deletes them after 4 days.`
+    : `No consumer receives the messages of the queue "${name}".`;
 }
 
-const consumerOf = ({ queue, batch, retries, concurrency }: KnownConsumer) => ({
+const consumerOf = ({ batch, retries, concurrency }: KnownConsumer, queue: string) => ({
   queue,
   max_batch_size: batch.size,
   max_batch_timeout: batch.waitSeconds,
@@ -147,7 +214,7 @@ const consumerOf = ({ queue, batch, retries, concurrency }: KnownConsumer) => ({
   dead_letter_queue: `${queue}-dlq`,
 });
 
-const lettersOf = (queue: string) => ({ queue, max_batch_size: 100, max_batch_timeout: 1, max_retries: 100, max_concurrency: 1 });
+export const lettersOf = (queue: string) => ({ queue, max_batch_size: 100, max_batch_timeout: 1, max_retries: 100, max_concurrency: 1 });
 
 /** Variables that are read, may not be missing, and are set nowhere. */
 function variables(config: Config, sources: readonly Source[], set: readonly string[]): string[] {
@@ -173,7 +240,7 @@ function bindingsIn(value: unknown): string[] {
   return [...own, ...Object.values(value).flatMap(bindingsIn)];
 }
 
-const json = (line: object) =>
+export const json = (line: object) =>
   JSON.stringify(line)
     .replaceAll(/[:,](?=["\d])/g, "$& ")
     .replace(/^\{(.*)\}$/, "{ $1 }");
