@@ -1,0 +1,160 @@
+import { type Deployed, isPlaceholder, KEY } from "../deploy/resources.ts";
+import { DATABASE } from "../project.ts";
+import { configOf } from "../wiring/config.ts";
+import { json, lettersOf, lostLetters } from "../wiring/mistakes.ts";
+import type { Finding } from "./finding.ts";
+
+/** The oldest compatibility date that the engine is tested with. */
+const OLDEST_DATE = "2026-10-01";
+/** Flags that the engine needs, each with what happens without it. */
+const FLAGS = {
+  nodejs_compat: "modules of Node are missing",
+  global_fetch_strictly_public: "a webhook to a host of your own zone bypasses its front",
+  queue_consumer_no_wait_for_wait_until: "each batch waits for work that continues after its messages are settled",
+};
+/** Limits that an instance needs, above the defaults of the platform. */
+const LIMITS = { subrequests: 10_000_000, cpu_ms: 300_000 };
+
+/** What is compared with a configuration. */
+interface Compared {
+  /** The configuration's file, as the user writes it. */
+  file: string;
+  worker: string;
+  /** Queues that the catalog has: `mistakesIn` compares these. */
+  known: readonly string[];
+  /** True where the account is examined too. */
+  remote: boolean;
+}
+
+/** Mistakes that the configuration alone shows. */
+export function configurationFindings(config: Deployed, compared: Compared): Finding[] {
+  return [
+    ...database(config, compared),
+    ...bucket(config, compared),
+    ...secrets(config, compared),
+    ...queues(config, compared),
+    ...settings(config, compared),
+  ];
+}
+
+function database({ d1_databases = [] }: Deployed, { file, worker, remote }: Compared): Finding[] {
+  const bound = d1_databases.find(({ binding }) => binding === DATABASE);
+  const line = json({ binding: DATABASE, database_name: bound?.database_name ?? worker });
+  if (!bound) return [{ code: "database_missing", says: `${file} binds no D1 database as ${DATABASE}. Add to "d1_databases":`, line }];
+  if (!remote || !isPlaceholder(bound.database_id)) return [];
+  const says = `${file}: the database_id of ${DATABASE} is a placeholder. Remove it: a deployment finds the database by its name. The line is then:`;
+  return [{ code: "database_placeholder", says, line }];
+}
+
+function bucket({ r2_buckets = [] }: Deployed, { file, worker }: Compared): Finding[] {
+  if (r2_buckets.some(({ binding }) => binding === "PAYLOADS")) return [];
+  const line = json({ binding: "PAYLOADS", bucket_name: `${worker}-payloads` });
+  return [
+    { code: "bucket_missing", says: `${file} binds no R2 bucket as PAYLOADS, for payloads above 32 KiB. Add to "r2_buckets":`, line },
+  ];
+}
+
+function secrets({ secrets, vars = {} }: Deployed, { file }: Compared): Finding[] {
+  if (vars[KEY] !== undefined)
+    return [
+      {
+        code: "key_public",
+        says: `${file} has ${KEY} in "vars", where every reader of the file sees it. Remove it, and run:`,
+        line: `npx wrangler secret put ${KEY}`,
+      },
+    ];
+  if (secrets?.required?.includes(KEY)) return [];
+  const line = `"secrets": { "required": ${JSON.stringify([...(secrets?.required ?? []), KEY])} }`;
+  return [
+    {
+      code: "key_not_required",
+      says: `${file} does not require ${KEY}: a deployment without the key would succeed, and its effects fail. Add:`,
+      line,
+    },
+  ];
+}
+
+function queues({ queues: { consumers = [] } = {} }: Deployed, { known }: Compared): Finding[] {
+  const letters = new Set(consumers.map(({ dead_letter_queue }) => dead_letter_queue));
+  return consumers.flatMap(({ queue, dead_letter_queue, max_retries }): Finding[] => {
+    if (known.includes(queue) || letters.has(queue) || known.some((one) => `${one}-dlq` === queue)) return [];
+    if (dead_letter_queue === undefined) return [{ code: "dead_letters_lost", says: lostLetters(queue, max_retries, `${queue}-dlq`) }];
+    if (consumers.some((one) => one.queue === dead_letter_queue)) return [];
+    const says = `No consumer stores the dead letters of the queue "${queue}": the platform deletes them after 4 days. Add to "queues.consumers":`;
+    return [{ code: "dead_letters_unconsumed", says, line: json(lettersOf(dead_letter_queue)) }];
+  });
+}
+
+function settings(config: Deployed, { file }: Compared): Finding[] {
+  const { compatibility_date: date = "", compatibility_flags: flags = [], limits = {}, triggers, observability } = config;
+  const missing = Object.entries(FLAGS).filter(([flag]) => !flags.includes(flag));
+  const tooLow = Object.entries(LIMITS).some(([name, least]) => (limits[name as keyof typeof LIMITS] ?? 0) < least);
+  return [
+    ...(date >= OLDEST_DATE
+      ? []
+      : [
+          {
+            code: "date_old",
+            says: `${file} has the compatibility date ${date || "of no day"}. The engine is tested from ${OLDEST_DATE} on. Set:`,
+            line: `"compatibility_date": "${OLDEST_DATE}"`,
+          },
+        ]),
+    ...missing.map(([flag, otherwise]) => ({
+      code: "flag_missing",
+      says: `${file} lacks the compatibility flag ${flag}: ${otherwise}. Set:`,
+      line: `"compatibility_flags": ${JSON.stringify([...flags, ...missing.map(([one]) => one)])}`,
+    })),
+    ...(tooLow
+      ? [
+          {
+            code: "limits_missing",
+            says: `${file} leaves the limits at their defaults: an instance ends after 10,000 calls, and a replay after 30 s of CPU. Set:`,
+            line: `"limits": ${json(LIMITS)}`,
+          },
+        ]
+      : []),
+    ...(triggers?.crons?.includes("* * * * *")
+      ? []
+      : [
+          {
+            code: "cron_missing",
+            says: `${file} has no cron trigger for each minute: schedules do not start, and the keeper does not restart. Set:`,
+            line: `"triggers": { "crons": ${JSON.stringify([...(triggers?.crons ?? []), "* * * * *"])} }`,
+          },
+        ]),
+    ...((observability as { enabled?: boolean } | undefined)?.enabled
+      ? []
+      : [{ code: "logs_lost", says: `${file} does not keep the Worker's logs. Set:`, line: '"observability": { "enabled": true }' }]),
+  ];
+}
+
+/** Names that two environments of a configuration share: the second deployment would use what belongs to the first. */
+export function sharedNames(config: Deployed, file: string): Finding[] {
+  const environments = [undefined, ...Object.keys(config.env ?? {})].map((env) => ({ env, own: configOf(config, env) as Deployed }));
+  const seen = new Map<string, string>();
+  return environments.flatMap(({ env, own }) =>
+    namesOf(own).flatMap(({ kind, name }): Finding[] => {
+      const key = `${kind} "${name}"`;
+      const other = seen.get(key);
+      const here = env === undefined ? "the top level" : `"${env}"`;
+      seen.set(key, other ?? here);
+      if (other === undefined || other === here) return [];
+      return [
+        {
+          code: "names_shared",
+          says: `${file}: ${other} and ${here} share the ${key}. Give it another name in ${here}, such as "${env}-${name}".`,
+        },
+      ];
+    }),
+  );
+}
+
+function namesOf({ d1_databases = [], r2_buckets = [], queues = {}, workflows = [], exports = {} }: Deployed) {
+  return [
+    ...d1_databases.map(({ database_name: name }) => ({ kind: "D1 database", name })),
+    ...r2_buckets.map(({ bucket_name: name }) => ({ kind: "R2 bucket", name })),
+    ...(queues.consumers ?? []).map(({ queue: name }) => ({ kind: "queue", name })),
+    ...workflows.map(({ name }) => ({ kind: "Workflow", name })),
+    ...Object.values(exports).map(({ type, name }) => ({ kind: "Workflow", name: type === "workflow" ? name : undefined })),
+  ].filter(({ name }) => name !== undefined);
+}

@@ -1,0 +1,72 @@
+import { existsSync, readFileSync, realpathSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { wranglerRefusal, wranglerVersion } from "../deploy/wrangler.ts";
+import { nodeRefusal } from "../node-version.js";
+import type { Project } from "../project.ts";
+import type { Finding } from "./finding.ts";
+
+/** The package that has this file. */
+const MILLRACE =
+  [join(import.meta.dirname, "../.."), join(import.meta.dirname, "../../..")].find((one) => existsSync(join(one, "package.json"))) ?? "";
+
+interface Manifest {
+  version: string;
+  peerDependencies?: Record<string, string>;
+}
+
+const manifestIn = (folder: string) => JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as Manifest;
+
+/** The versions of the programs and packages that a project uses. */
+export function versionsOf(project: Project): Record<string, string> {
+  const found = ["workerd", ...Object.keys(manifestIn(MILLRACE).peerDependencies ?? {})].flatMap((name) => {
+    const folder = folderOf(name, name === "workerd" ? project.wrangler : join(project.root, "package.json"));
+    return folder === undefined ? [] : [[name, manifestIn(folder).version]];
+  });
+  return {
+    node: process.versions.node,
+    wrangler: wranglerVersion(project),
+    millrace: manifestIn(MILLRACE).version,
+    ...Object.fromEntries(found),
+  };
+}
+
+/** Packages that are missing, too old, or there twice. */
+export function packageFindings(project: Project): Finding[] {
+  const refusals = [nodeRefusal(process.versions.node), wranglerRefusal(wranglerVersion(project))];
+  return [
+    ...refusals.flatMap((says) => (says === undefined ? [] : [{ code: "version_old", says }])),
+    ...Object.entries(manifestIn(MILLRACE).peerDependencies ?? {}).flatMap(([name, range]) => peer(project, name, range)),
+  ];
+}
+
+function peer({ root }: Project, name: string, range: string): Finding[] {
+  const line = `npm install ${name}@${range}`;
+  const own = folderOf(name, join(root, "package.json"));
+  if (own === undefined) return [{ code: "package_missing", says: `The package ${name} is not installed. Run:`, line }];
+  const { version } = manifestIn(own);
+  if (!isIn(version, range))
+    return [{ code: "package_old", says: `${name} ${version} is outside of ${range}, which the engine needs. Run:`, line }];
+  const engines = folderOf(name, join(MILLRACE, "package.json"));
+  if (engines === undefined || engines === own) return [];
+  const says = `There are two copies of ${name}: ${version} in ${own}, ${manifestIn(engines).version} in ${engines}. Objects of one are unknown to the other. Run:`;
+  return [{ code: "package_twice", says, line: `${line} && npm dedupe ${name}` }];
+}
+
+/** The folder of a package as a file finds it; undefined where it finds none. */
+function folderOf(name: string, from: string): string | undefined {
+  for (const folder of createRequire(from).resolve.paths(name) ?? []) {
+    const manifest = join(folder, name, "package.json");
+    if (existsSync(manifest)) return dirname(realpathSync(manifest));
+  }
+  return undefined;
+}
+
+/** True for a version within a range of the form `^1.2.3`. */
+function isIn(version: string, range: string): boolean {
+  const numbers = (text: string) => text.replace(/^\D+/, "").split(/[.-]/).map(Number);
+  const [[major = 0, ...rest], [least = 0, ...leastRest]] = [numbers(version), numbers(range)];
+  const [minor = 0, patch = 0] = rest;
+  const [leastMinor = 0, leastPatch = 0] = leastRest;
+  return major === least && (minor > leastMinor || (minor === leastMinor && patch >= leastPatch));
+}
