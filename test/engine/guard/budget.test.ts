@@ -21,7 +21,7 @@ async function roundTrips(...script: Script[]): Promise<number[]> {
   await reaches(instanceId, "complete");
   const asked = batch.mock.calls.map(([statements]) => statements as unknown as { statement: string; params: unknown[] }[]);
   const touchesInbox = (one: { statement: string; params: unknown[] }) =>
-    /\b(INTO|UPDATE|FROM) inbox\b/.test(one.statement) && JSON.stringify(one.params).includes(instanceId);
+    /\b(INTO|UPDATE|FROM) millrace_inbox\b/.test(one.statement) && JSON.stringify(one.params).includes(instanceId);
   return asked.filter((statements) => statements.some(touchesInbox)).map(({ length }) => length);
 }
 
