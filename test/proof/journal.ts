@@ -12,12 +12,12 @@ export const BEGIN_JOURNAL = [
      at INTEGER PRIMARY KEY AUTOINCREMENT, instance_id TEXT NOT NULL, what TEXT NOT NULL, was TEXT, is_now TEXT, epoch INTEGER,
      at_ms INTEGER NOT NULL) STRICT`,
   "CREATE INDEX IF NOT EXISTS proof_journal_of ON proof_journal (instance_id)",
-  `CREATE TRIGGER IF NOT EXISTS proof_status AFTER UPDATE OF status ON instances
+  `CREATE TRIGGER IF NOT EXISTS proof_status AFTER UPDATE OF status ON millrace_instances
    WHEN OLD.status <> NEW.status AND NEW.subject LIKE 'proof-%'
    BEGIN ${NOTE("NEW.id", "'status'", "OLD.status", "NEW.status", "NEW.run")}; END`,
   `CREATE TRIGGER IF NOT EXISTS proof_entry AFTER INSERT ON millrace_inbox WHEN ${IS_ON_TRIAL("NEW.instance_id")}
    BEGIN ${NOTE("NEW.instance_id", KEY, "NULL", "NEW.state", "NEW.epoch")}; END`,
-  `CREATE TRIGGER IF NOT EXISTS proof_change AFTER UPDATE OF state, epoch ON inbox
+  `CREATE TRIGGER IF NOT EXISTS proof_change AFTER UPDATE OF state, epoch ON millrace_inbox
    WHEN (OLD.state <> NEW.state OR OLD.epoch <> NEW.epoch) AND ${IS_ON_TRIAL("NEW.instance_id")}
    BEGIN ${NOTE("NEW.instance_id", KEY, "OLD.state", "NEW.state", "NEW.epoch")}; END`,
   // What was taken back, by the name of its run.
