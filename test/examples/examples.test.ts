@@ -1,5 +1,6 @@
-import { execFile } from "node:child_process";
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { cpSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -8,63 +9,56 @@ import { promisify } from "node:util";
 import { expect, it, onTestFinished } from "vitest";
 import { askerOf } from "../../packages/millrace/cli/api-client.ts";
 import { useDatabase } from "../../packages/millrace/cli/local/database.ts";
-import { startEngine } from "../../packages/millrace/cli/local/engine-process.ts";
 import { freePort } from "../../packages/millrace/cli/local/ports.ts";
 import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
 import { emptyFolder } from "../cli/folder.ts";
 import { fencesOf } from "../docs/markdown.ts";
 
-const DEV = "npm run dev\n";
+const MILLRACE = join(ROOT, "packages/millrace/millrace.js");
 const run = promisify(execFile);
 
 interface Listed<Item> {
   items: Item[];
 }
 
-/** An example that runs on an engine, and its database. */
+/** A copy of an example, which `millrace dev` runs. */
 interface Running {
-  url: string;
   ask: ReturnType<typeof askerOf>;
-  rows<Row>(sql: string): Row[];
+  /** Reads its database. */
+  rows(sql: string): object[];
   /** Runs the commands of the README's next block, and compares the exit codes and outputs with the comments below them. */
   follow(): Promise<void>;
 }
 
-/** Starts an example. `upstream` names the variable with the address of its upstream: here the counting server. */
-async function example(name: string, upstream?: { variable: string; at: (url: string) => Promise<string> }): Promise<Running> {
-  const at = join(ROOT, "examples", name);
+/** Copies an example, and starts the copy by the first command of its README. Its upstream is the counting server. */
+async function example(name: string, upstream?: ReturnType<typeof counting>): Promise<Running> {
   const folder = emptyFolder();
-  const secrets = join(folder, "secrets");
-  writeFileSync(secrets, "MILLRACE_KEY=test\n");
-  const port = await freePort();
-  const vars = upstream && { [upstream.variable]: await upstream.at(`http://localhost:${port}`) };
-  const engine = await startEngine({ folder, port, secrets, config: join(at, "wrangler.jsonc"), ...(vars && { vars }) });
-  onTestFinished(() => engine.stop());
-  const state = join(folder, "state");
-  const own = join(at, "migrations");
-  if (existsSync(own)) useDatabase(state, (db) => readdirSync(own).forEach((file) => void db.exec(readFileSync(join(own, file), "utf8"))));
-  const [dev, ...blocks] = fencesOf(readFileSync(join(at, "README.md"), "utf8")).map((fence) => fence.text);
-  expect(dev).toBe(DEV);
-  expect(JSON.parse(readFileSync(join(at, "package.json"), "utf8")).scripts).toEqual({ dev: "millrace dev" });
+  cpSync(join(ROOT, "examples", name), folder, { recursive: true });
+  symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"), "dir");
+  const port = String(await freePort());
+  const url = `http://localhost:${port}`;
+  writeFileSync(join(folder, ".dev.vars"), `MILLRACE_KEY=test\n${upstream ? `${upstream.variable}=${await upstream.at(url)}\n` : ""}`);
+  const [dev, ...blocks] = fencesOf(readFileSync(join(folder, "README.md"), "utf8")).map((fence) => fence.text);
+  const { scripts } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+  expect([dev, scripts]).toEqual(["npm run dev\n", { dev: "millrace dev" }]);
+  await started(folder, port);
   return {
-    url: engine.url,
-    ask: askerOf(engine.url, engine.token),
-    rows: <Row>(sql: string) => useDatabase(state, (db) => db.prepare(sql).all() as Row[]),
+    ask: askerOf(url, readFileSync(join(folder, ".millrace/token"), "utf8").trim()),
+    rows: (sql) => useDatabase(join(folder, ".millrace/state"), (db) => db.prepare(sql).all()),
     async follow() {
-      const block = (blocks.shift() ?? "").replaceAll("http://localhost:8787", engine.url);
+      const block = (blocks.shift() ?? "").replaceAll("http://localhost:8787", url);
       const commands = [...block.matchAll(/^([^#].*)\n((?:# .*\n)*)/gm)].map(([, command = "", comments = ""]) => {
         const lines = comments.split("\n").flatMap((line) => (line === "" ? [] : [line.slice(2)]));
         const code = lines.find((line) => line.startsWith("exit code "))?.slice("exit code ".length) ?? "0";
         return { command, code, says: lines.filter((line) => !line.startsWith("exit code ")) };
       });
+      expect(commands.length).toBeGreaterThan(0);
       const output = emptyFolder();
       const script = [
-        `npx() { shift; "${process.execPath}" "${join(ROOT, "packages/millrace/cli/launch.js")}" "$@"; }`,
+        `npx() { shift; "${process.execPath}" "${MILLRACE}" "$@"; }`,
         ...commands.map(({ command }, nth) => `{ ${command}\n} >"${output}/${nth}" 2>&1; echo $? >"${output}/${nth}.code"`),
       ].join("\n");
-      const env = { ...process.env, MILLRACE_URL: engine.url, MILLRACE_TOKEN: engine.token };
-      await run("bash", ["-c", script], { cwd: at, env });
-      expect(commands.length).toBeGreaterThan(0);
+      await run("bash", ["-c", script], { cwd: folder });
       for (const [nth, { command, code, says }] of commands.entries()) {
         const said = readFileSync(join(output, String(nth)), "utf8");
         for (const part of says) expect(said, command).toContain(part);
@@ -72,6 +66,26 @@ async function example(name: string, upstream?: { variable: string; at: (url: st
       }
     },
   };
+}
+
+/** Runs `millrace dev` in a folder until the test ends. */
+async function started(folder: string, port: string): Promise<void> {
+  const child = spawn(process.execPath, [MILLRACE, "dev", "--port", port], { cwd: folder, stdio: ["ignore", "pipe", "pipe"] });
+  onTestFinished(async () => {
+    if (child.exitCode !== null) return;
+    child.kill("SIGINT");
+    await once(child, "exit");
+  });
+  let said = "";
+  await new Promise<void>((resolve, reject) => {
+    const hear = (chunk: Buffer) => {
+      said += chunk;
+      if (said.includes("Millrace runs at")) resolve();
+    };
+    child.stdout.on("data", hear);
+    child.stderr.on("data", hear);
+    child.once("exit", () => reject(new Error(`millrace dev ended: ${said}`)));
+  });
 }
 
 /** A request that reached an upstream. */

@@ -29,7 +29,7 @@ const BUDGET_MS = 15_000;
 
 /** What a file is taken for that has never run here; those that start whole engines are left to the gate. */
 const UNKNOWN_MS = 1500;
-const STARTS_ENGINES = /test\/(cli\/engine-process|demo\/demo|chaos\/|docs\/static\/(token|write))/;
+const STARTS_ENGINES = /test\/(cli\/engine-process|demo\/demo|examples\/|chaos\/|docs\/static\/(token|write))/;
 
 export interface Near {
   changed: string[];
@@ -47,7 +47,7 @@ export function nearestTests(): Near {
       .filter((line) => line !== "");
   const uncommitted = [...lines("diff", "--name-only", "HEAD"), ...lines("ls-files", "--others", "--exclude-standard")];
   const changed = uncommitted.length > 0 ? uncommitted : lines("diff", "--name-only", "HEAD~1");
-  const known = lines("ls-files", "--cached", "--others", "--exclude-standard", "packages", "src", "test").filter((file) =>
+  const known = lines("ls-files", "--cached", "--others", "--exclude-standard", "demo", "packages", "src", "test").filter((file) =>
     existsSync(join(ROOT, file)),
   );
   const ranked = rank(changed, known, importsOf);

@@ -69,7 +69,7 @@ function versionOf(folder) {
 /** @param {string} name */
 async function unknown(name) {
   const { nearest } = await import("../src/contract/nearest.ts");
-  const all = [...COMMANDS.filter((one) => one !== "build" && one !== "demo"), ...NOUNS];
+  const all = [...COMMANDS.filter((one) => one !== "build"), ...NOUNS];
   const guess = nearest(name, all);
   return `There is no command "${name}". Commands: ${all.join(", ")}.${guess === undefined ? "" : ` Did you mean ${guess}?`}`;
 }
