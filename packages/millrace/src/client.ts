@@ -15,7 +15,9 @@ export interface Described<Type extends string, Payload, Result> {
 type TypeOf<Workflow extends WorkflowType> = Workflow["on"]["type"];
 type Typed<Workflow extends WorkflowType, Type> = Extract<Workflow, { readonly on: { readonly type: Type } }>;
 type PayloadOf<Workflow extends WorkflowType, Type> = Parameters<Typed<Workflow, Type>["on"]["from"]>[0];
-type ResultOf<Workflow extends WorkflowType, Type> = Awaited<ReturnType<Typed<Workflow, Type>["run"]>>;
+type ResultOf<Workflow extends WorkflowType, Type> = Typed<Workflow, Type>["run"] extends (call: never) => Promise<infer Result>
+  ? Result
+  : never;
 
 /** The part of `fetch` that the client uses. */
 export type Fetch = (

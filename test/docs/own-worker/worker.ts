@@ -2,7 +2,7 @@ import { defineWorkflow, millrace, now, sql } from "millrace";
 import * as z from "zod";
 
 /** Greet each name once. */
-const greet = defineWorkflow({
+export const greet = defineWorkflow({
   name: "greet",
   input: z.object({ name: z.string().min(1).max(100) }),
   key: ({ name }) => name,

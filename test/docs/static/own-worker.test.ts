@@ -8,6 +8,8 @@ import { freePort } from "../../../packages/millrace/cli/local/ports.ts";
 import { ROOT, wranglerEnv } from "../../../packages/millrace/cli/local/wrangler.ts";
 import { emptyFolder } from "../../cli/folder.ts";
 import { ask } from "../ask.ts";
+import { greetOnPage } from "../examples/client-page.ts";
+import clientWorker from "../examples/client-worker.ts";
 import { fencesOf } from "../markdown.ts";
 import { curlsOf } from "../run/curl.ts";
 
@@ -46,6 +48,23 @@ function greeter(): string {
   for (const name of ["zod", "vitest", "@cloudflare/vitest-pool-workers"])
     symlinkSync(join(ROOT, "node_modules", name), join(folder, "node_modules", name), "dir");
   return folder;
+}
+
+/** The programs of docs/client.md call the Worker of this page. */
+async function callsOf(url: string, token: string): Promise<void> {
+  expect(await greetOnPage("Bea", async () => token, url)).toBe("Good morning, Bea.");
+  expect(await greetOnPage("", async () => token, url)).toContain("Enter another name. The payload of greet is not valid");
+  Object.assign(process.env, { ENGINE_URL: url, ENGINE_TOKEN: token });
+  const route = await import("../examples/client-route.ts");
+  const posted = await route.POST(new Request(`${url}/api/greet`, { method: "POST", body: JSON.stringify({ name: "Bea" }) }));
+  const { instance_id, replayed } = (await posted.json()) as { instance_id: string; replayed: boolean };
+  expect([posted.status, replayed]).toEqual([202, true]);
+  const got = await route.GET(new Request(`${url}/api/greet?id=${instance_id}`));
+  expect(await got.json()).toEqual({ status: "complete", said: "Good morning, Bea." });
+  const bound = (to: string, init: RequestInit) => fetch(to.replace("https://engine", url), init);
+  const env = { ENGINE: { fetch: bound } as unknown as Fetcher, ENGINE_TOKEN: token };
+  const answered = await clientWorker.fetch(new Request("http://other/?name=Cid"), env);
+  expect(await answered.json()).toEqual({ status: "complete", said: "Good morning, Cid." });
 }
 
 async function ended(child: ChildProcess): Promise<void> {
@@ -97,6 +116,7 @@ it("who follows docs/own-worker.md has a Worker that is built from the engine's 
     } else run(text);
   }
   expect(curls).toBe(4);
+  await callsOf(lookUp("URL"), lookUp("TOKEN"));
   const program = fencesOf(page).find(({ comment }) => comment?.endsWith("/worker.ts"))?.text ?? "";
   expect(program.split("\n").filter((line) => line.trim() !== "").length).toBeLessThanOrEqual(20);
 });

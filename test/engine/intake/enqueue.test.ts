@@ -1,7 +1,7 @@
 import { createExecutionContext } from "cloudflare:test";
-import { defineWorkflow, enqueue, enqueueOne, millrace, type Statement, sql } from "millrace";
+import { enqueue, enqueueOne, type Statement, sql } from "millrace";
 import { expect, it } from "vitest";
-import * as z from "zod";
+import { shop } from "../../docs/examples/paid-order.ts";
 import { LabRequested, labs } from "../../probe/lab.ts";
 import { ProbeRequested } from "../../probe/messages.ts";
 import { app } from "../../probe/worker.ts";
@@ -140,24 +140,15 @@ it("with several commands, the statements are written if one of them is new, and
   expect([await paidTimes(one), await instancesOf(three)]).toEqual([1, []]);
 });
 
-it("a handler that millrace() made enqueues with its own catalog", async () => {
-  const input = z.object({ name: z.string(), loud: z.boolean().default(false) });
-  const greet = defineWorkflow({ name: "greet-all", input, key: ({ name }) => name, run: async () => undefined });
-  const name = fresh();
-  const { handler, catalog } = millrace<typeof probeEnv>({
-    workflows: [greet],
-    async fetch(_, env): Promise<Response> {
-      const bound = { ...env, GREET_ALL: env.PROBE, MILLRACE_QUEUE: env.PROBE_COMMANDS };
-      const asked = { command: greet.command, payload: { name }, delaySeconds: 600 };
-      return Response.json(await enqueueOne(bound, catalog, by, asked, [paid(name)]));
-    },
-  });
-  const answer = await handler.fetch(new Request("http://localhost/orders"), probeEnv, createExecutionContext());
-  expect(await answer.json()).toMatchObject({ replayed: false, status: "accepted" });
-  expect(await paidTimes(name)).toBe(1);
-  expect(await rows("SELECT envelope->>'$.payload_inline.loud' AS loud FROM millrace_instances WHERE subject = ?1", name)).toEqual([
-    { loud: 0 },
-  ]);
+it("a handler of millrace() writes the payment and accepts the command of docs/messages.md, once", async () => {
+  await probeEnv.DB.exec("CREATE TABLE IF NOT EXISTS payments (order_id TEXT PRIMARY KEY, paid_at INTEGER NOT NULL) STRICT");
+  const name = fresh("order");
+  const env = { ...probeEnv, FULFIL_ORDER: probeEnv.PROBE, MILLRACE_QUEUE: probeEnv.PROBE_COMMANDS };
+  const pay = async () => (await shop.handler.fetch(new Request(`http://shop/pay?order=${name}`), env, createExecutionContext())).json();
+  const first = await pay();
+  expect(first).toMatchObject({ replayed: false });
+  expect(await pay()).toEqual({ ...Object(first), replayed: true });
+  expect(await rows("SELECT count(*) AS paid FROM payments WHERE order_id = ?1", name)).toEqual([{ paid: 1 }]);
 });
 
 it.each([
