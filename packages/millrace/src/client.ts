@@ -6,7 +6,7 @@ export interface WorkflowType {
   readonly run: (call: never) => Promise<unknown>;
 }
 
-/** Describes a workflow whose source is not at hand: `Described<"greet", { name: string }, { said: string }>`. */
+/** Describes a workflow without its source: `Described<"greet", { name: string }, { said: string }>`. */
 export interface Described<Type extends string, Payload, Result> {
   readonly on: { readonly type: Type; from(payload: Payload): unknown };
   readonly run: (call: never) => Promise<Result>;
@@ -32,7 +32,7 @@ export interface ClientOptions {
   readonly token?: string | (() => string | Promise<string>) | undefined;
   /** A service binding such as `env.ENGINE`, or a function like `fetch`. Default: the global `fetch`. */
   readonly fetch?: Fetch | { fetch: Fetch } | undefined;
-  /** How often a request is repeated that failed for the moment. Default 4. */
+  /** The most repeats of a request that failed for the moment. Default 4. */
   readonly retries?: number | undefined;
   /** How long one request may take. Default 60 seconds. */
   readonly timeout_ms?: number | undefined;
@@ -139,7 +139,7 @@ interface Problem {
 
 /**
  * A call that failed. `code` is the API's, such as `idempotency_key_reused`, or the client's: `no_answer`, `unexpected_answer` (the answer
- * is not the engine's), `not_ended` (`wait` reached its deadline). The message says what happened, and what to do next.
+ * is not the engine's), `not_ended` (`wait` reached its deadline). The message contains the cause and the next action.
  */
 export class ClientError extends Error {
   override readonly name = "ClientError";
@@ -255,7 +255,7 @@ export function createClient<Workflow extends WorkflowType = WorkflowType>(optio
       ask("GET", `/v1/instances/${encodeURIComponent(id)}`, { signal, repeatable: true }),
 
     /**
-     * Waits until an instance has ended, and returns it: also a failed one, see `status`. Takes what `enqueue` returned, or an id. Errors:
+     * Waits until an instance has ended, and returns it: also a failed one, see `status`. Takes the result of `enqueue`, or an id. Errors:
      * `not_ended` after `timeout_seconds`, by default 300.
      */
     async wait<Type extends TypeOf<Workflow>>(

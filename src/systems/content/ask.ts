@@ -30,7 +30,15 @@ export async function ask(
         { command: ContentPublish, payload, idempotencyKey: `${id}/${revision}` }
       : { command: ContentUnpublish, payload: { ...payload, revision } };
   // A repeat writes no second row: it is answered with the first.
-  const action = { id: digest("article", verb, by.tenantId, id, String(revision)), verb, target: id, instanceId: null, reason, detail: { revision }, ...MOVED[verb] };
+  const action = {
+    id: digest("article", verb, by.tenantId, id, String(revision)),
+    verb,
+    target: id,
+    instanceId: null,
+    reason,
+    detail: { revision },
+    ...MOVED[verb],
+  };
   const also = [stillIs({ tenantId: by.tenantId, id, revision }), audit(by, action, false)];
   const { instanceId } = await enqueueOne(env, catalog, { tenantId: by.tenantId, source: "api" }, command, also);
   return { actionId: action.id, instanceId };

@@ -53,7 +53,7 @@ export interface UntypedRequest extends RequestOptions {
   payload: unknown;
   /** The version of the payload; default the present one. */
   schemaVersion?: number | undefined;
-  /** True refuses fields of the payload that its definition does not know, instead of dropping them: for what people write by hand. */
+  /** True refuses fields of the payload that its definition does not know. Default: they are dropped. */
   exact?: boolean;
 }
 
@@ -153,7 +153,7 @@ export async function acceptCommands(
   return answers.map((answer) => answer ?? rowIsLost());
 }
 
-/** The same of one command. Errors: thrown. */
+/** Accepts one such command. Errors: as `acceptCommands`, thrown. */
 export async function acceptCommand(
   env: EngineEnv,
   catalog: Catalog,
