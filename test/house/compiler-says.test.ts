@@ -41,8 +41,8 @@ const MISTAKES: readonly [mistake: string, said: string, ...more: string[]][] = 
   ["await step.sleep('rest', '2 fortnights');", "Argument of type '\"2 fortnights\"' is not assignable to parameter of type 'Duration'."],
 
   ["OrderPaid.from({ order_id: 1, email: 'a' });", "Type 'number' is not assignable to type 'string'."],
-  ["await step.waitFor('hear', OrderShip, { subject: id });", "CommandDefinition<", '"order.ship">', "parameter of type 'EventDefinition<"],
-  ["on(OrderShip, signal());", "CommandDefinition<", '"order.ship">', "parameter of type 'EventDefinition<"],
+  ["await step.waitFor('hear', OrderShip, { subject: id });", "CommandDefinition<", '"order.ship"', "parameter of type 'EventDefinition<"],
+  ["on(OrderShip, signal());", "CommandDefinition<", '"order.ship"', "parameter of type 'EventDefinition<"],
   ["on(OrderPaid, send(OrderDelivered, (order: { order_id: string; email: string }) => order));", "parameter of type 'CommandDefinition<"],
   ["on(OrderPaid, start(thank));", `'Start<"order.shipped">' is not assignable to parameter of type 'Target<`, ', "order.paid">'],
 

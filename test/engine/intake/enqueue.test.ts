@@ -76,7 +76,7 @@ it("a statement is not written again for a command whose instance was removed by
   expect(await paidTimes(name)).toBe(1);
 });
 
-it("a process that dies before the write leaves neither the statement nor the command [A01]", async () => {
+it("A01 a process that dies before the write leaves neither the statement nor the command", async () => {
   const name = order();
   dieAt("A01 before accept commits");
   await expect(place(name)).rejects.toThrow("Died");
@@ -86,7 +86,7 @@ it("a process that dies before the write leaves neither the statement nor the co
 });
 
 it.each(["A03 accept committed, not enqueued", "A02 accept committed, not answered"] as const)(
-  "a process that dies after the write leaves both, and the repeat writes neither [%s]",
+  "%s: a process that dies there leaves the statement and the command, and the repeat writes neither",
   async (point) => {
     const name = order();
     dieAt(point);
