@@ -31,6 +31,7 @@ cpSync(join(PACKAGE, `${BUILT}.d.ts`), join(DIST, `${BUILT}.d.ts`));
 await bundle();
 rmSync(join(DIST, `${BUILT}.js`));
 compile("tsconfig.build.json", "--noResolve");
+await minifyCommands();
 trimDeclarations();
 
 // Types are checked by `npm run check`.
@@ -49,7 +50,18 @@ async function bundle(): Promise<void> {
     entryPoints: [...doors.map((door) => door.default.replace(/^\.\/dist\/(.*)\.js$/, "$1.ts")), ...usedByCommands()],
     ...{ absWorkingDir: PACKAGE, outdir: join(DIST, "src"), outbase: "src", chunkNames: "chunks/[name]-[hash]", plugins: [console] },
     ...{ bundle: true, splitting: true, format: "esm", target: "es2024", platform: "neutral", packages: "external" },
-    ...{ external: ["cloudflare:*", "node:*"], minifyWhitespace: true, minifySyntax: true, legalComments: "none", logLevel: "error" },
+    ...{ external: ["cloudflare:*", "node:*"], minify: true, legalComments: "none", logLevel: "error" },
+  });
+}
+
+/** Each command stays a file of its own, found by its name. */
+async function minifyCommands(): Promise<void> {
+  const bundler: Bundler = createRequire(WRANGLER)("esbuild");
+  const files = readdirSync(join(DIST, "cli"), { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".js"));
+  await bundler.build({
+    entryPoints: files.map((file) => join(DIST, "cli", file)),
+    ...{ outdir: join(DIST, "cli"), outbase: join(DIST, "cli"), allowOverwrite: true, format: "esm", platform: "node" },
+    ...{ minifyWhitespace: true, minifySyntax: true, logLevel: "error" },
   });
 }
 
