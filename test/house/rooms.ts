@@ -102,7 +102,7 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
     "engine/rooms",
     "engine/observe",
   ],
-  "engine/testing": ["engine/contract", "engine/keeper", "engine/observe", "engine/recorder"],
+  "engine/testing": [...CORE, "engine/keeper", "engine/observe", "engine/recorder", "engine/intake", "engine/topology", "engine/workflow"],
   // The app is the engine's first customer: it enters by the doors, as an npm user would.
   messages: ["engine"],
   // The business that the chains serve: a folder each, its objects with it. One that several rest on stands further up.

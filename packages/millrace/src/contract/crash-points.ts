@@ -1,3 +1,5 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+
 /** The points at which one instance stands: a test that ends the code there names the instances that it means. */
 const OF_INSTANCES = [
   "W01 claimed, effect not started",
@@ -50,11 +52,33 @@ export type CrashPoint = InstancePoint | PointAround;
 type InstancePoint = (typeof OF_INSTANCES)[number];
 export type PointAround = (typeof AROUND)[number];
 
+/** What is known at a point: the step, and the messages that were committed with its outcome. */
+export interface AboutPoint {
+  readonly step?: string | undefined;
+  readonly messages?: readonly { readonly body: string }[];
+}
+
+/** The code of a workflow at work, as a test sees it: between its steps, or an attempt at one of them. */
+export interface CodeAtWork {
+  readonly instanceId: string;
+  /** Undefined between the steps. */
+  readonly step?: string;
+  readonly class?: string | undefined;
+  /** The key that an effect was given for its upstream. */
+  readonly key?: string;
+  /** True while a `lookup` asks what an earlier attempt did. */
+  readonly asks?: boolean;
+}
+
+const codes = new AsyncLocalStorage<CodeAtWork>();
+
 declare const MILLRACE_CRASH_POINTS: boolean | undefined;
 
 declare global {
   /** Set by tests only: called at each crash point, with the instance if one is at it; what it throws is the death. */
-  var millraceCrashPoint: ((point: CrashPoint, instanceId?: string) => void | Promise<void>) | undefined;
+  var millraceCrashPoint: ((point: CrashPoint, instanceId?: string, about?: AboutPoint) => void | Promise<void>) | undefined;
+  /** Set by tests only: true while sleeps and the pauses between two attempts take no time. */
+  var millraceSkipsPauses: boolean | undefined;
 }
 
 /** True in a bundle that has crash points: one that defines MILLRACE_CRASH_POINTS as true. */
@@ -63,9 +87,12 @@ export function hasCrashPoints(): boolean {
 }
 
 /** Compiled to nothing unless the bundle defines MILLRACE_CRASH_POINTS. */
-export async function crashPoint(...at: [point: InstancePoint, instanceId: string] | [point: PointAround]): Promise<void>;
-export async function crashPoint(point: CrashPoint, instanceId?: string): Promise<void> {
-  if (typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS) await globalThis.millraceCrashPoint?.(point, instanceId);
+export async function crashPoint(
+  ...at: [point: InstancePoint, instanceId: string, about?: AboutPoint] | [point: PointAround]
+): Promise<void>;
+export async function crashPoint(point: CrashPoint, instanceId?: string, about?: AboutPoint): Promise<void> {
+  if (typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS)
+    await globalThis.millraceCrashPoint?.(point, instanceId, about ?? codes.getStore());
 }
 
 /** True for the error a crash point threw: a dead process runs no catch block, so ours let it pass. */
@@ -77,4 +104,25 @@ export function isSimulatedDeath(error: unknown): boolean {
 export function crashPoints(): ReadonlyMap<string, { readonly ofInstance: boolean }> {
   const all = (points: readonly string[], ofInstance: boolean) => points.map((point) => [point, { ofInstance }] as const);
   return new Map([...all(OF_INSTANCES, true), ...all(AROUND, false)]);
+}
+
+/** Runs code of a workflow so that a test knows whose it is. Without crash points it only runs the code. */
+export function asCodeOf<T>(code: CodeAtWork, run: () => T): T {
+  return typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS ? codes.run(code, run) : run();
+}
+
+/** Notes what the present attempt does, for a test. */
+export function noteEffect(effect: Pick<CodeAtWork, "class" | "key" | "asks">): void {
+  if (typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS) Object.assign(codes.getStore() ?? {}, effect);
+}
+
+/** The code that called this; undefined where it is not a workflow's. */
+export function codeAtWork(): CodeAtWork | undefined {
+  return codes.getStore();
+}
+
+/** How long a pause lasts: as long as the code says, unless a test skips pauses. */
+export function pauseMs(ms: number): number {
+  const skips = typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS && globalThis.millraceSkipsPauses === true;
+  return skips ? Math.min(ms, 1) : ms;
 }

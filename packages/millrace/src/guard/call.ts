@@ -1,3 +1,4 @@
+import { noteEffect } from "../contract/crash-points.ts";
 import { type Duration, durationInWords, durationMs } from "../contract/duration.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { upstreamKey } from "../contract/ids.ts";
@@ -15,6 +16,7 @@ export function callOf<Input, Output>(
   const { env, envelope: trace } = pass;
   const own = definition.effect === "keyed" ? definition.key?.(input) : undefined;
   const key = own ?? upstreamKey(env.MILLRACE_KEY, attempt.key);
+  noteEffect({ class: definition.effect, key, asks: false });
   return { input, key, signal, trace, fetch: fetchWithin(pass, signal), env: env as unknown as Cloudflare.Env };
 }
 

@@ -1,3 +1,4 @@
+import { noteEffect } from "../contract/crash-points.ts";
 import { inDevelopment } from "../contract/development.ts";
 import { codeOf, MillraceError } from "../contract/errors.ts";
 import { describeFailure } from "../pass/failure.ts";
@@ -73,10 +74,12 @@ async function claimAndDo<Input, Output>(own: EffectAttempt<Input, Output>): Pro
       const call = callOf(holding, AbortSignal.any([signal, lease.lost]));
       if ((claimed.repeats || pass.inbox.isSetBack) && definition.effect === "lookup") {
         await lease.goOn("ask");
+        noteEffect({ asks: true });
         const found = await definition.lookup(call);
         if (found !== undefined && found !== null) return found;
       }
       await lease.goOn("act");
+      noteEffect({ asks: false });
       return definition.run(call);
     }),
   );

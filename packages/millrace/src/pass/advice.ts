@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { asCodeOf } from "../contract/crash-points.ts";
 import { inDevelopment } from "../contract/development.ts";
 import { logLine } from "../contract/log-line.ts";
 
@@ -33,9 +34,10 @@ const MAX_GIVEN = 1000;
 
 /** Runs a workflow's code; in development, a `fetch` between its steps is told. */
 export function betweenSteps<T>(run: Advised, code: () => Promise<T>): Promise<T> {
-  if (!inDevelopment(run.env)) return code();
+  const own = () => asCodeOf({ instanceId: run.instanceId }, code);
+  if (!inDevelopment(run.env)) return own();
   watchFetch();
-  return between.run(run, code);
+  return between.run(run, own);
 }
 
 /** Runs what a step does: there a `fetch` is right. */

@@ -4,6 +4,7 @@ import { crashPoint } from "../contract/crash-points.ts";
 import type { EntryKey } from "../contract/ids.ts";
 import { laneIn } from "../contract/queue.ts";
 import type { RowStatement } from "../contract/sql.ts";
+import { labelOf } from "../contract/step-names.ts";
 import { GatheredCounts, WRITE_MS } from "../observe/metrics/gathered.ts";
 import type { Tally } from "../observe/metrics/tally.ts";
 import { GroupCommit } from "../store/d1/group-commit.ts";
@@ -183,11 +184,12 @@ export class Recorder extends DurableObject<EngineEnv> {
       if (!isFenceRefusal(error)) throw error;
       return this.#readBack(attempt);
     }
-    await crashPoint("O01 committed, not relayed", instanceId);
+    const about = { step: labelOf(attempt.key.step, attempt.key.item), messages: outcome.messages };
+    await crashPoint("O01 committed, not relayed", instanceId, about);
     // What the next step sends to a lane must come behind it.
     if (outcome.messages.some(({ queue }) => laneIn(queue) !== undefined)) await relay(this.env, outcome.messages);
     else if (outcome.messages.length > 0) this.ctx.waitUntil(relay(this.env, outcome.messages));
-    await crashPoint("W04 committed, caller saw an error", instanceId);
+    await crashPoint("W04 committed, caller saw an error", instanceId, about);
     return { mine: true, entry: doneEntry(attempt, outcome), ...committed };
   }
 

@@ -1,5 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { keeperOf } from "../keeper/client.ts";
+import { assertCrashPoints } from "./crashes.ts";
 
 /** Makes everything the keeper looks after due now, and lets it do a round. */
 export async function keeperRound(env: EngineEnv): Promise<void> {
@@ -14,4 +15,15 @@ export async function keeperRound(env: EngineEnv): Promise<void> {
 /** Lets an instance's claims run out, as after a killed process. */
 export async function expireLeases(env: EngineEnv, instanceId: string): Promise<void> {
   await env.DB.prepare("UPDATE millrace_inbox SET lease_until = 0 WHERE instance_id = ?1 AND state = 'claimed'").bind(instanceId).run();
+}
+
+/** Lets sleeps, and the pauses between two attempts, take no time, until `restore()`. Needs crash points in the bundle, as `dieAt`. */
+export function skipPauses(): { restore: () => void } & Disposable {
+  assertCrashPoints();
+  const before = globalThis.millraceSkipsPauses;
+  globalThis.millraceSkipsPauses = true;
+  const restore = () => {
+    globalThis.millraceSkipsPauses = before;
+  };
+  return { restore, [Symbol.dispose]: restore };
 }

@@ -1,4 +1,32 @@
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
+import type { Envelope } from "../contract/envelope.ts";
+import { instanceId as instanceIdOf } from "../contract/ids.ts";
+import { newTrace } from "../contract/trace.ts";
+import type { WorkflowDefinition } from "../workflow/workflow.ts";
+
+/** Says whose message `messageFor` makes. */
+export interface MessageOptions {
+  /** Default: `test`. */
+  readonly tenantId?: string;
+  /** Default: the key that the workflow derives from its input, else a new one. */
+  readonly idempotencyKey?: string;
+}
+
+/** Makes the queue message that starts a workflow, for `deliverTo`, and the id of the instance that it starts. */
+export function messageFor<Input>(
+  { name, on }: WorkflowDefinition<Input>,
+  input: NoInfer<Input>,
+  { tenantId = "test", idempotencyKey }: MessageOptions = {},
+): { message: Envelope; instanceId: string } {
+  const derived = "key" in on ? on.key?.(input) : undefined;
+  const key = idempotencyKey ?? derived ?? crypto.randomUUID();
+  const message: Envelope = {
+    ...{ kind: on.kind, message_type: on.type, schema_version: on.version, payload_inline: input },
+    ...{ tenant_id: tenantId, source: "test", idempotency_key: key, subject: on.subject?.(input) ?? key },
+    ...{ correlation_id: crypto.randomUUID(), causation_id: "test", created_at: new Date().toISOString(), traceparent: newTrace() },
+  };
+  return { message, instanceId: instanceIdOf(tenantId, name, key) };
+}
 
 /** How a batch was settled. */
 export interface Settled {

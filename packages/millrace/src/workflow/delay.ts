@@ -1,4 +1,5 @@
 import { workflowBinding } from "../contract/bindings.ts";
+import { pauseMs } from "../contract/crash-points.ts";
 import { backoffMs, durationMs } from "../contract/duration.ts";
 import { askedDelayMs } from "../contract/errors.ts";
 import type { Retries } from "../guard/step.ts";
@@ -9,7 +10,7 @@ import type { Pass } from "../pass/pass.ts";
  * error never shortens the back-off: an upstream that names 0 or 1 second each time would use up all attempts within seconds.
  */
 export function nextDelayMs(retries: Retries, attempt: number, error: unknown): number {
-  return Math.max(Math.min(askedDelayMs(error) ?? 0, MAX_ASKED_MS), backOffMs(retries, attempt));
+  return pauseMs(Math.max(Math.min(askedDelayMs(error) ?? 0, MAX_ASKED_MS), backOffMs(retries, attempt)));
 }
 
 /** The longest wait that an error can name: the platform ends a step at once whose delay it cannot take. */

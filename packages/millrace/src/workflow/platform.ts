@@ -1,4 +1,5 @@
 import type { WorkflowStep } from "cloudflare:workers";
+import { asCodeOf, pauseMs } from "../contract/crash-points.ts";
 import { type Duration, durationMs } from "../contract/duration.ts";
 import { codeOf } from "../contract/errors.ts";
 import { markedTimeoutMs } from "../contract/read-mark.ts";
@@ -57,7 +58,7 @@ export class Platform {
     begins: "in code" | "always" = "in code",
   ): Promise<T> {
     const behind = begins === "always";
-    const { label: name, of: label = name, guarded = false, reads = false } = step;
+    const { label: name, of: label = name, guarded = false, reads = false, commits = false } = step;
     const isOver = () => !behind && this.#code !== "runs" && !(this.#code === "returned" && guarded);
     if (isOver()) return never();
     const { failures } = this.#pass;
@@ -66,9 +67,10 @@ export class Platform {
     const made = (attempt: number) =>
       attempts.make(attempt, () => {
         if (!guarded) this.#pass.course.noteAnew(label);
+        const own = { instanceId: this.#pass.instanceId, step: label, class: commits ? "commit" : reads ? "read" : undefined };
         return this.#hold(
           timeoutMs,
-          withinStep(() => body(attempt)),
+          withinStep(() => asCodeOf(own, () => body(attempt))),
         );
       });
     const make = (attempt: number) =>
@@ -195,7 +197,8 @@ export class Platform {
     }
   }
 
-  async sleep(step: StepCall, ms: number): Promise<void> {
+  async sleep(step: StepCall, wantedMs: number): Promise<void> {
+    const ms = pauseMs(wantedMs);
     if (this.#pass.inbox.wasOver(step.label)) return;
     await this.reading(step, () => this.#pass.keepCaught(step));
     await this.holds.unlessPaused(step, "asked");

@@ -1,0 +1,259 @@
+import { env as workerEnv } from "cloudflare:workers";
+import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
+import type { AboutPoint, CrashPoint } from "../contract/crash-points.ts";
+import { messageOf } from "../contract/errors.ts";
+import { instanceId as instanceIdOf } from "../contract/ids.ts";
+import { enqueueOne } from "../intake/accept/enqueue.ts";
+import type { Catalog } from "../topology/catalog.ts";
+import type { WorkflowDefinition } from "../workflow/workflow.ts";
+import { brokenIn, brokenWithoutFault, type CrashRun } from "./broken.ts";
+import { expireLeases, keeperRound, skipPauses } from "./clock.ts";
+import { assertCrashPoints, deathAt } from "./crashes.ts";
+import { isAtEnd, untilEnded } from "./ends.ts";
+import { type RecordingUpstream, recordingUpstream } from "./upstream.ts";
+
+/** A run of `crashEverywhere`. The tenant is new, and its id is the idempotency key too. */
+export interface TriedRun {
+  readonly tenantId: string;
+  readonly instanceId: string;
+}
+
+export interface CrashOptions<Input> {
+  /** The `catalog` that `millrace({ … })` returns. */
+  readonly catalog: Catalog;
+  /** The input of a run. Needed where rows or upstreams of yours have other identities than the tenant's id. */
+  readonly inputOf?: (run: TriedRun) => Input;
+  /** Default: one that answers each request, for the length of the call. */
+  readonly upstream?: RecordingUpstream;
+  /** Does what the workflow waits for: sends its events, answers its questions. Called once in each run, after the command was accepted. */
+  readonly meanwhile?: (run: TriedRun) => Promise<void>;
+  /** Reads what else must be the same in each run, such as your own rows of the tenant. */
+  readonly compare?: (run: TriedRun) => Promise<unknown>;
+  /** What must be the same of the result. Default: all of it, except the ids and keys of the run. */
+  readonly resultOf?: (result: unknown) => unknown;
+  /** How long one run may take. Default: 20 seconds. */
+  readonly withinMs?: number;
+  /** False returns a report with broken promises instead of an error. Default: true. */
+  readonly throws?: boolean;
+  /** Gets a line for each run. Default: `console.log`. */
+  readonly print?: (line: string) => void;
+}
+
+/** A place in the run where the process can die. */
+export interface Boundary {
+  readonly point: CrashPoint;
+  readonly step: string | undefined;
+  /** False: the attempt dies, and is made again. True: the platform has also lost its memory of the run, and begins it anew. */
+  readonly beginsAnew: boolean;
+}
+
+export interface CrashReport {
+  /** Each boundary that the run without a fault has crossed, and the run that died there. */
+  readonly boundaries: readonly { boundary: Boundary; name: string; status: string; seconds: number; broken: readonly string[] }[];
+  /** All broken promises, each as a sentence. */
+  readonly broken: readonly string[];
+  readonly seconds: number;
+}
+
+/**
+ * Runs a workflow once without a fault, then once for each boundary that this run crossed, and lets the process die there. Compares each
+ * end, result, message and upstream request with the run without a fault and with the class of each effect. Run nothing else meanwhile.
+ * Errors: an `Error` with every broken promise; `config_invalid` in a bundle without crash points.
+ */
+export async function crashEverywhere<Input>(
+  workflow: WorkflowDefinition<Input>,
+  input: NoInfer<Input>,
+  options: CrashOptions<NoInfer<Input>>,
+): Promise<CrashReport> {
+  assertCrashPoints();
+  const { throws = true, print = console.log } = options;
+  const startedAt = Date.now();
+  const before = globalThis.millraceCrashPoint;
+  const upstream = options.upstream ?? recordingUpstream();
+  const pauses = skipPauses();
+  const given = { workflow, input, options, upstream };
+  try {
+    const base = await attempt(given);
+    const { status, error } = base;
+    const why = base.failure || (status === "complete" ? "" : `it is ${status}, ${error?.step ?? ""}: ${error?.message ?? "no error"}`);
+    if (why) throw new Error(`${workflow.name} is not complete without a fault: ${why}`);
+    const boundaries = boundariesOf(base);
+    const broken = [...brokenWithoutFault(base)];
+    const tried: CrashReport["boundaries"][number][] = [];
+    for (const boundary of boundaries) {
+      const begunAt = Date.now();
+      const run = await attempt(given, boundary);
+      const name = nameOf(boundary);
+      const found = brokenIn(base, run, boundary);
+      const seconds = (Date.now() - begunAt) / 1000;
+      tried.push({ boundary, name, status: run.status, seconds, broken: found });
+      broken.push(...found.map((one) => `${name}: ${one}`));
+      print(
+        `${tried.length}/${boundaries.length} ${name}: ${run.status} after ${seconds.toFixed(1)} s${found.map((one) => `\n    ${one}`).join("")}`,
+      );
+    }
+    const report = { boundaries: tried, broken, seconds: (Date.now() - startedAt) / 1000 };
+    print(`${workflow.name}: ${boundaries.length} boundaries in ${report.seconds.toFixed(1)} s, ${broken.length} broken promises.`);
+    if (throws && broken.length > 0) throw new Error(`${workflow.name} breaks ${broken.length} promises:\n- ${broken.join("\n- ")}`);
+    return report;
+  } finally {
+    globalThis.millraceCrashPoint = before;
+    pauses.restore();
+    if (!options.upstream) upstream.restore();
+  }
+}
+
+/** Points at which the pass itself dies, and no attempt could be made again. */
+const OF_PASS: ReadonlySet<CrashPoint> = new Set(["W33 end told, pass not over"]);
+
+/** Behind each recorded step the platform may also lose the whole pass. */
+function boundariesOf({ crossed }: CrashRun): Boundary[] {
+  const all = crossed.flatMap((one): Boundary[] => {
+    if (OF_PASS.has(one.point)) return [{ ...one, beginsAnew: true }];
+    const dies = { ...one, beginsAnew: false };
+    return one.point.startsWith("W05") ? [dies, { ...one, beginsAnew: true }] : [dies];
+  });
+  return [...new Map(all.map((one) => [nameOf(one), one])).values()];
+}
+
+function nameOf({ point, step, beginsAnew }: Boundary): string {
+  return `died at "${point}"${step === undefined ? "" : ` of step "${step}"`}${beginsAnew ? ", and the run began anew" : ""}`;
+}
+
+interface Given<Input> {
+  readonly workflow: WorkflowDefinition<Input>;
+  readonly input: Input;
+  readonly options: CrashOptions<Input>;
+  readonly upstream: RecordingUpstream;
+}
+
+/** One run, which dies at a boundary, and what came of it. */
+async function attempt<Input>({ workflow, input, options, upstream }: Given<Input>, boundary?: Boundary): Promise<CrashRun> {
+  const env = workerEnv as unknown as EngineEnv;
+  const { catalog, inputOf, meanwhile, compare, resultOf, withinMs = 20_000 } = options;
+  const tenantId = `crash-${crypto.randomUUID().slice(0, 13)}`;
+  const instanceId = instanceIdOf(tenantId, workflow.name, tenantId);
+  const run = { tenantId, instanceId };
+  const crossed: CrashRun["crossed"][number][] = [];
+  const emitted: string[] = [];
+  const death: Death = { isOver: boundary === undefined, isToRestart: false };
+  globalThis.millraceCrashPoint = async (point, id, about) => {
+    if (id !== undefined && id !== instanceId) return;
+    const step = id === undefined ? undefined : about?.step;
+    crossed.push({ point, step });
+    if (point.startsWith("O01")) emitted.push(...typesOf(about));
+    if (death.isOver || point !== boundary?.point || (step !== boundary.step && masked(step, run) !== boundary.step)) return;
+    death.isOver = true;
+    // The dead process gives no sign of life any more.
+    await expireLeases(env, instanceId);
+    if (boundary.beginsAnew) {
+      // From here the restart would wait for this pass.
+      death.isToRestart = true;
+      while (death.isToRestart) await scheduler.wait(5);
+    }
+    throw deathAt(point);
+  };
+
+  const firstRequest = upstream.requests.length;
+  const ask = () =>
+    enqueueOne(
+      env,
+      catalog,
+      { tenantId, source: "crashEverywhere" },
+      {
+        ...{ type: workflow.on.type, payload: inputOf ? inputOf(run) : input, idempotencyKey: tenantId },
+      },
+    );
+  let failure = "";
+  try {
+    // The caller asks once more where it got no answer.
+    await ask().catch((error) => (boundary ? ask() : Promise.reject(error)));
+    await meanwhile?.(run);
+    await settled(env, { run, workflow: workflow.name, death, withinMs });
+  } catch (error) {
+    failure = messageOf(error);
+  }
+  const { status, result, error } = await untilEnded(env, instanceId, { withinMs: failure ? 0 : 3000 }).catch(() => LOST);
+  const rows = await ofTenant(env, tenantId);
+  return {
+    ...{ ...run, status, error, failure, crossed: crossed.map((one) => ({ ...one, step: masked(one.step, run) })), reached: death.isOver },
+    result: resultOf ? resultOf(result) : result,
+    emitted: countsOf(emitted),
+    followers: countsOf(rows.filter(({ id }) => id !== instanceId).map((one) => `${one.workflow} (${one.status})`)),
+    requests: upstream.requests.slice(firstRequest).filter(({ by }) => by?.instanceId === instanceId),
+    compared: failure ? undefined : await compare?.(run),
+  };
+}
+
+const LOST = { status: "lost", result: undefined, error: null };
+
+const masked = (step: string | undefined, { tenantId, instanceId }: TriedRun): string | undefined =>
+  step?.replaceAll(tenantId, "<tenant>").replaceAll(instanceId, "<instance>");
+
+const typesOf = (about: AboutPoint | undefined): string[] =>
+  (about?.messages ?? []).map(({ body }) => (JSON.parse(body) as { message_type: string }).message_type);
+
+function countsOf(names: readonly string[]): Record<string, number> {
+  return Object.fromEntries(
+    [...Map.groupBy(names, (name) => name)].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, all]) => [name, all.length]),
+  );
+}
+
+interface Death {
+  isOver: boolean;
+  /** True while the dead pass waits for the platform to begin the run anew. */
+  isToRestart: boolean;
+}
+
+interface Awaited {
+  readonly run: TriedRun;
+  readonly workflow: string;
+  readonly death: Death;
+  readonly withinMs: number;
+}
+
+/** How often the keeper looks. */
+const ROUND_MS = 300;
+/** A boundary that has not been crossed so long after the run's end is never crossed. */
+const UNREACHED_MS = 500;
+
+/** Until the run, and each run that followed from it, has ended. The keeper does its rounds meanwhile. */
+async function settled(env: EngineEnv, { run, workflow, death, withinMs }: Awaited): Promise<void> {
+  const { tenantId, instanceId } = run;
+  const deadline = Date.now() + withinMs;
+  let roundAt = Date.now() + ROUND_MS;
+  let endedAt: number | undefined;
+  for (;;) {
+    if (death.isToRestart) {
+      await (await workflowBinding(env, workflow).get(instanceId)).restart();
+      death.isToRestart = false;
+    }
+    // A message is taken in one write with the instance that it starts.
+    const messages = await unsent(env, tenantId);
+    const open = (await ofTenant(env, tenantId)).filter(({ status }) => !isAtEnd(status));
+    endedAt = open.length === 0 ? (endedAt ?? Date.now()) : undefined;
+    const isReached = death.isOver || (endedAt !== undefined && Date.now() - endedAt > UNREACHED_MS);
+    if (endedAt !== undefined && isReached && messages === 0) return;
+    if (endedAt !== undefined && Date.now() - endedAt > 2 * UNREACHED_MS) return;
+    if (Date.now() > deadline) {
+      const says = open.map(({ workflow, status }) => `${workflow} is ${status}`).join(", ");
+      throw new Error(`After ${withinMs} ms ${says}. Where the workflow waits for an event or an answer, give it in \`meanwhile\`.`);
+    }
+    if (Date.now() > roundAt) {
+      await keeperRound(env);
+      roundAt = Date.now() + ROUND_MS;
+    }
+    await scheduler.wait(15);
+  }
+}
+
+async function ofTenant(env: EngineEnv, tenantId: string) {
+  const select = env.DB.prepare("SELECT id, workflow, status FROM instances WHERE tenant_id = ?1").bind(tenantId);
+  return (await select.all<{ id: string; workflow: string; status: string }>()).results;
+}
+
+/** Messages of the tenant that no consumer has taken. */
+async function unsent(env: EngineEnv, tenantId: string): Promise<number> {
+  const select = env.DB.prepare("SELECT count(*) AS n FROM outbox WHERE body->>'tenant_id' = ?1").bind(tenantId);
+  return (await select.first<{ n: number }>())?.n ?? 0;
+}

@@ -1,0 +1,47 @@
+import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
+import { AT_REST, OVER } from "../store/instances/status.ts";
+
+/** How an instance has ended, or what it waits for. */
+export interface Ended {
+  /** `complete`, `errored`, `terminated`, `dead`, `skipped`; or `in_doubt` or `paused`, until a person answers. */
+  readonly status: string;
+  /** What the workflow returned. */
+  readonly result: unknown;
+  readonly error: { readonly code: string; readonly message: string; readonly step?: string } | null;
+}
+
+/**
+ * Waits until an instance has ended, or can only go on after a person's answer. Errors: an `Error` with the status of an instance that is
+ * under way after `withinMs` (default: 20 s).
+ */
+export async function untilEnded(env: EngineEnv, instanceId: string, { withinMs = 20_000 } = {}): Promise<Ended> {
+  const deadline = Date.now() + withinMs;
+  for (;;) {
+    const row = await env.DB.prepare("SELECT workflow, status, error FROM instances WHERE id = ?1")
+      .bind(instanceId)
+      .first<{ workflow: string; status: string; error: string | null }>();
+    const isLate = Date.now() > deadline;
+    if (row && isAtEnd(row.status)) {
+      const { status, output } = row.status === "complete" ? await platformOf(env, row.workflow, instanceId) : { status: "", output: null };
+      // The row says so a moment before the platform does.
+      if (row.status !== "complete" || status === "complete" || isLate) {
+        return { status: row.status, result: output, error: row.error === null ? null : JSON.parse(row.error) };
+      }
+    } else if (isLate) {
+      throw new Error(
+        `The instance ${instanceId} has not ended after ${withinMs} ms: ${row ? `its status is ${row.status}` : "it has no row"}.`,
+      );
+    }
+    await scheduler.wait(LOOK_MS);
+  }
+}
+
+const LOOK_MS = 20;
+
+/** True for a status that no time and no event changes. */
+export const isAtEnd = (status: string): boolean => OVER.has(status) || (AT_REST.has(status) && status !== "waiting");
+
+async function platformOf(env: EngineEnv, workflow: string, instanceId: string): Promise<{ status: string; output?: unknown }> {
+  const instance = await workflowBinding(env, workflow).get(instanceId);
+  return (await instance.status()) as { status: string; output?: unknown };
+}

@@ -1,0 +1,137 @@
+import { type CodeAtWork, codeAtWork } from "../contract/crash-points.ts";
+
+/** A request that the upstream got. */
+export interface UpstreamRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  /** Its header `Idempotency-Key`. */
+  readonly key: string | undefined;
+  /** The workflow code that sent it. Undefined for other code, and in a bundle without crash points. */
+  readonly by: CodeAtWork | undefined;
+  /** `done`: an effect · `known`: its key had its effect before · `read`: GET, HEAD or OPTIONS · `refused`: answered without an effect. */
+  readonly was: "done" | "known" | "read" | "refused";
+}
+
+/** How the upstream treats the next requests. */
+export interface UpstreamTrouble {
+  /** `fail`: no effect, and `status` as the answer · `lose`: an effect, and no answer · `delay`: an effect, and an answer after `delayMs`. */
+  readonly does: "fail" | "lose" | "delay";
+  /** Only requests whose URL contains this text. Default: all. */
+  readonly url?: string;
+  /** How many requests. Default: 1. */
+  readonly times?: number;
+  /** Default: 503. */
+  readonly status?: number;
+  /** Default: 100. */
+  readonly delayMs?: number;
+}
+
+export interface UpstreamOptions {
+  /**
+   * Answers a request. `done` has the effects until now, this one included. Default: for an effect, `{ "id": … }` with the
+   * name of its step; for a read, the answer of the last effect at its URL, or 404.
+   */
+  readonly answer?: (request: UpstreamRequest, done: readonly UpstreamRequest[]) => Response | Promise<Response>;
+}
+
+/** An upstream of a test: it takes the place of `fetch`, and records each request. */
+export interface RecordingUpstream extends Disposable {
+  /** For code that takes a `fetch`, or for a service binding of `env` that the upstream replaces. */
+  readonly fetch: typeof fetch;
+  readonly requests: readonly UpstreamRequest[];
+  /** The effects, in their order. A request whose idempotency key is known is no second effect. `url`: a text that the URL contains. */
+  effects(of?: { url?: string; key?: string; instanceId?: string }): readonly UpstreamRequest[];
+  /** The next requests meet trouble. */
+  next(trouble: UpstreamTrouble): void;
+  /** Gives back `fetch`. */
+  restore(): void;
+}
+
+/** True for a request that asks for no change. */
+export const isRead = ({ method }: Pick<UpstreamRequest, "method">): boolean => ["GET", "HEAD", "OPTIONS"].includes(method);
+
+/** Kept as text: a response of one request must not be read in another. */
+interface Said {
+  readonly status: number;
+  readonly headers: [string, string][];
+  readonly body: string | null;
+}
+
+/** Replaces `fetch` by an upstream that honours idempotency keys and records each request, until `restore()`. */
+export function recordingUpstream({ answer }: UpstreamOptions = {}): RecordingUpstream {
+  const requests: UpstreamRequest[] = [];
+  const said = new Map<string, Said>();
+  const troubles: { trouble: UpstreamTrouble; left: number }[] = [];
+  const done = () => requests.filter(({ was }) => was === "done");
+
+  const byDefault = (request: UpstreamRequest): Response => {
+    if (request.was === "done") return Response.json({ id: request.by?.step ?? `effect-${done().length}` });
+    const known = said.get(`last ${request.url}`);
+    return known ? spoken(known) : Response.json({ error: "Nothing was done here." }, { status: 404 });
+  };
+
+  const upstreamFetch = async (...[input, init]: Parameters<typeof fetch>): Promise<Response> => {
+    const by = codeAtWork();
+    const sent = new Request(input, init);
+    const { method, url, signal } = sent;
+    const key = sent.headers.get("idempotency-key") ?? undefined;
+    const about = { method, url, key, headers: Object.fromEntries(sent.headers), body: await sent.text(), by: by && { ...by } };
+    signal.throwIfAborted();
+    const { trouble } = take(troubles, url) ?? {};
+    const note = (was: UpstreamRequest["was"]) => {
+      const request = { ...about, was };
+      requests.push(request);
+      return request;
+    };
+    if (trouble?.does === "fail") {
+      note("refused");
+      return Response.json({ error: "The test refuses it." }, { status: trouble.status ?? 503 });
+    }
+    const name = `${method} ${url} ${key}`;
+    const known = key === undefined || isRead(about) ? undefined : said.get(name);
+    const request = note(isRead(about) ? "read" : known ? "known" : "done");
+    const now = known ?? (await heard(await (answer ? answer(request, done()) : byDefault(request))));
+    if (request.was === "done") for (const one of [name, `last ${url}`]) said.set(one, now);
+    if (trouble?.does === "delay") await scheduler.wait(trouble.delayMs ?? 100);
+    if (trouble?.does === "lose") throw new TypeError("Network connection lost.");
+    return spoken(now);
+  };
+
+  const before = globalThis.fetch;
+  const restore = () => {
+    globalThis.fetch = before;
+  };
+  globalThis.fetch = upstreamFetch as typeof fetch;
+  return {
+    fetch: upstreamFetch as typeof fetch,
+    requests,
+    effects: ({ url = "", key, instanceId } = {}) =>
+      done().filter(
+        (one) =>
+          one.url.includes(url) &&
+          (key === undefined || one.key === key) &&
+          (instanceId === undefined || one.by?.instanceId === instanceId),
+      ),
+    next: (trouble) => void troubles.push({ trouble, left: trouble.times ?? 1 }),
+    restore,
+    [Symbol.dispose]: restore,
+  };
+}
+
+function take(troubles: { trouble: UpstreamTrouble; left: number }[], url: string) {
+  const found = troubles.find(({ trouble, left }) => left > 0 && url.includes(trouble.url ?? ""));
+  if (found) found.left--;
+  return found;
+}
+
+const heard = async (response: Response): Promise<Said> => ({
+  status: response.status,
+  headers: [...response.headers],
+  body: NO_BODY.has(response.status) ? null : await response.text(),
+});
+
+const NO_BODY: ReadonlySet<number> = new Set([204, 205, 304]);
+
+const spoken = ({ status, headers, body }: Said): Response => new Response(body, { status, headers });

@@ -1,0 +1,181 @@
+import { defineStep, type EffectCall, notRetryable } from "millrace";
+import { type CrashOptions, crashEverywhere, recordingUpstream } from "millrace/testing";
+import { afterEach, describe, expect, it, onTestFinished } from "vitest";
+import { type LabCall, LabEvent, lab, labs } from "../../probe/lab.ts";
+import { ProbeSignal } from "../../probe/messages.ts";
+import { mode } from "../../probe/mode.ts";
+import { app } from "../../probe/worker.ts";
+import { fresh } from "../harness.ts";
+
+const SHOP = "https://shop.example";
+
+const post = async ({ fetch, key, input }: EffectCall<string>, withKey: boolean) => {
+  const headers: Record<string, string> = withKey ? { "idempotency-key": key } : {};
+  const answer = await fetch(`${SHOP}/${input}`, { method: "POST", headers, body: "{}" });
+  if (!answer.ok) throw new Error(`The shop answered ${answer.status}.`);
+  return answer.json<{ id: string }>();
+};
+
+const keyed = defineStep({ effect: "keyed", run: (call: EffectCall<string>) => post(call, true) });
+const once = defineStep({ effect: "once", run: (call: EffectCall<string>) => post(call, false) });
+const natural = defineStep({ effect: "natural", run: (call: EffectCall<string>) => post(call, false) });
+const lookup = defineStep({
+  effect: "lookup",
+  run: ({ input, fetch, key }: EffectCall<string>) => put(fetch, `${input}/${key}`),
+  async lookup({ input, fetch, key }) {
+    const found = await fetch(`${SHOP}/${input}/${key}`);
+    return found.ok ? found.json<{ id: string }>() : undefined;
+  },
+});
+
+async function put(send: typeof fetch, path: string) {
+  return (await send(`${SHOP}/${path}`, { method: "PUT", body: "{}" })).json<{ id: string }>();
+}
+
+/** Tries a workflow with this code, and returns the report. */
+async function tryCode(code: (call: LabCall) => Promise<unknown>, options: Partial<CrashOptions<{ name: string; note: string }>> = {}) {
+  const name = fresh("crash");
+  labs.set(name, code);
+  onTestFinished(() => void labs.delete(name));
+  return crashEverywhere(lab, { name, note: "" }, { catalog: app, throws: false, ...options });
+}
+
+afterEach(() => {
+  mode.steps = "platform";
+});
+
+describe.each(["platform", "lean"] as const)("With %s steps, crashEverywhere", (steps) => {
+  it("finds no broken promise in a workflow with each class", async () => {
+    mode.steps = steps;
+    const followed = fresh("followed");
+    labs.set(followed, async ({ step }) => step.commit("follow", () => ({})));
+    const { boundaries, broken, seconds } = await tryCode(async ({ step }) => [
+      await step.effect("charge", keyed, "charges"),
+      await step.effect("book", lookup, "bookings"),
+      await step.effect("index", natural, "index"),
+      await step.commit("note", () => ({ emit: [LabEvent.from({ name: followed, note: "" })] })),
+      await step.effect("mail", once, "mails"),
+    ]);
+    console.log(boundaries.length, seconds);
+    expect(broken).toEqual([]);
+    const statuses = new Map(boundaries.map(({ name, status }) => [name, status]));
+    expect(Object.fromEntries([...statuses].filter(([, status]) => status !== "complete"))).toEqual({
+      'died at "W01 claimed, effect not started" of step "mail"': "in_doubt",
+      'died at "W03 effect done, not recorded" of step "mail"': "in_doubt",
+      'died at "W06 about to record" of step "mail"': "in_doubt",
+    });
+    for (const name of [
+      'died at "A01 before accept commits"',
+      'died at "A03 accept committed, not enqueued"',
+      'died at "A02 accept committed, not answered"',
+      'died at "Q03 created, not acknowledged"',
+      'died at "W03 effect done, not recorded" of step "charge"',
+      'died at "O01 committed, not relayed" of step "note"',
+      'died at "W05 recorded, step result lost" of step "index", and the run began anew',
+    ])
+      expect(statuses.has(name), name).toBe(true);
+  });
+
+  it("finds an effect outside of a step", async () => {
+    mode.steps = steps;
+    const { broken } = await tryCode(async ({ step }) => {
+      await fetch(`${SHOP}/mails`, { method: "POST", body: "{}" });
+      await step.effect("charge", keyed, "charges");
+    });
+    expect(broken).toContain(`POST ${SHOP}/mails was sent outside of a step, and each pass repeats it. Put it into a step.`);
+    expect(broken).toContainEqual(expect.stringContaining(`POST ${SHOP}/mails outside of a step: sent 2 times, and 1 without a fault.`));
+  });
+
+  it("finds a keyed step whose key depends on time", async () => {
+    mode.steps = steps;
+    let now = 0;
+    const timed = defineStep({ effect: "keyed", key: () => `at-${now++}`, run: (call: EffectCall<string>) => post(call, true) });
+    const { broken } = await tryCode(({ step }) => step.effect("charge", timed, "charges"));
+    expect(broken).toContain(
+      'died at "W03 effect done, not recorded" of step "charge": The keyed step "charge" had 2 different keys: its key depends on time or chance.',
+    );
+  });
+
+  it("finds a step whose item key depends on time", async () => {
+    mode.steps = steps;
+    let now = 0;
+    const { broken } = await tryCode(({ step }) => step.effect("charge", keyed, "charges", { key: `at-${now++}` }));
+    expect(broken).toContainEqual(expect.stringContaining("The run did not come to this boundary again"));
+  });
+
+  it("finds a keyed step that does not send its key", async () => {
+    mode.steps = steps;
+    const keyless = defineStep({ effect: "keyed", run: (call: EffectCall<string>) => post(call, false) });
+    const { broken } = await tryCode(({ step }) => step.effect("charge", keyless, "charges"));
+    expect(broken[0]).toBe('The keyed step "charge" sends its `key` in none of its requests: the upstream cannot recognise a repetition.');
+    expect(broken).toContain(
+      `died at "W03 effect done, not recorded" of step "charge": The keyed step "charge" had 2 effects at POST ${SHOP}/charges, and 1 without a fault. Send its \`key\` with each request.`,
+    );
+  });
+
+  it("finds a branch that differs from pass to pass", async () => {
+    mode.steps = steps;
+    const passes = new Map<string, number>();
+    const { broken } = await tryCode(async ({ step, instanceId }) => {
+      const pass = (passes.get(instanceId) ?? 0) + 1;
+      passes.set(instanceId, pass);
+      await step.commit("first", () => ({}));
+      await (pass === 1 ? step.effect("charge", keyed, "charges") : step.effect("refund", keyed, "refunds"));
+    });
+    expect(broken).toContainEqual(
+      expect.stringMatching(/^died at "W05 recorded, step result lost" of step "charge", and the run began anew: The run ended errored/),
+    );
+  });
+
+  it("finds a lookup that does not find, and a request in a commit", async () => {
+    mode.steps = steps;
+    const blind = defineStep({ effect: "lookup", run: (call: EffectCall<string>) => post(call, false), lookup: async () => undefined });
+    const { broken } = await tryCode(async ({ step }) => {
+      await step.effect("book", blind, "bookings");
+      await step.commit("note", async () => {
+        await fetch(`${SHOP}/notes`, { method: "POST", body: "{}" });
+        return {};
+      });
+    });
+    expect(broken).toContain(
+      `died at "W03 effect done, not recorded" of step "book": The lookup step "book" had 2 effects at POST ${SHOP}/bookings, and 1 without a fault. Its \`lookup\` did not find what the first attempt did.`,
+    );
+    expect(broken).toContain(
+      `died at "W06 about to record" of step "note": The commit step "note" had 2 effects at POST ${SHOP}/notes, and 1 without a fault. The code of a commit may run again: put the request into a step of its own.`,
+    );
+  });
+});
+
+it("crashEverywhere throws every broken promise, and puts back what it replaced", async () => {
+  const real = globalThis.fetch;
+  const said: string[] = [];
+  let results = 0;
+  const tried = tryCode(
+    async ({ step }) => {
+      await step.commit("note", () => ({}));
+      return results++;
+    },
+    {
+      throws: true,
+      print: (line) => said.push(line),
+    },
+  );
+  await expect(tried).rejects.toThrow(/^lab breaks \d+ promises:\n- died at .*: The result is \d+, and without a fault 0\.\n- /);
+  expect(said.at(-1)).toMatch(/^lab: \d+ boundaries in [\d.]+ s, \d+ broken promises\.$/);
+  expect([globalThis.fetch, globalThis.millraceSkipsPauses]).toEqual([real, undefined]);
+});
+
+it("crashEverywhere says why a workflow is not complete without a fault", async () => {
+  const failing = tryCode(({ step }) => step.commit("note", () => Promise.reject(notRetryable("Closed."))));
+  await expect(failing).rejects.toThrow("lab is not complete without a fault: it is errored, note: Closed.");
+  const tried = tryCode(({ step }) => step.waitFor("hear", ProbeSignal, { subject: "nobody" }), { withinMs: 500 });
+  await expect(tried).rejects.toThrow(
+    "lab is not complete without a fault: After 500 ms lab is waiting. Where the workflow waits for an event or an answer, give it in `meanwhile`.",
+  );
+});
+
+it("an upstream of the test keeps its requests", async () => {
+  using upstream = recordingUpstream();
+  await tryCode(({ step }) => step.effect("charge", keyed, "charges"), { upstream });
+  expect(upstream.effects({ url: "/charges" }).length).toBeGreaterThan(5);
+});
