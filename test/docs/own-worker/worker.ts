@@ -13,5 +13,5 @@ export const greet = defineWorkflow({
   },
 });
 
-export const { handler, Runs, Recorder, Keeper } = millrace({ workflows: [greet] });
+export const { catalog, handler, Runs, Recorder, Keeper } = millrace({ workflows: [greet] });
 export default handler;

@@ -31,6 +31,8 @@ export interface CrashOptions<Input> {
   readonly compare?: (run: TriedRun) => Promise<unknown>;
   /** What must be the same of the result. Default: all of it, except the ids and keys of the run. */
   readonly resultOf?: (result: unknown) => unknown;
+  /** Tries these boundaries alone, such as one that has broken a promise. Default: all. */
+  readonly only?: (boundary: Boundary) => boolean;
   /** How long one run may take. Default: 20 seconds. */
   readonly withinMs?: number;
   /** False returns a report with broken promises instead of an error. Default: true. */
@@ -66,7 +68,7 @@ export async function crashEverywhere<Input>(
   options: CrashOptions<NoInfer<Input>>,
 ): Promise<CrashReport> {
   assertCrashPoints();
-  const { throws = true, print = console.log } = options;
+  const { throws = true, print = console.log, only = () => true } = options;
   const startedAt = Date.now();
   const before = globalThis.millraceCrashPoint;
   const upstream = options.upstream ?? recordingUpstream();
@@ -77,7 +79,7 @@ export async function crashEverywhere<Input>(
     const { status, error } = base;
     const why = base.failure || (status === "complete" ? "" : `it is ${status}, ${error?.step ?? ""}: ${error?.message ?? "no error"}`);
     if (why) throw new Error(`${workflow.name} is not complete without a fault: ${why}`);
-    const boundaries = boundariesOf(base);
+    const boundaries = boundariesOf(base).filter(only);
     const broken = [...brokenWithoutFault(base)];
     const tried: CrashReport["boundaries"][number][] = [];
     for (const boundary of boundaries) {
