@@ -95,7 +95,7 @@ it("W24 A signal that comes before the instance waits is kept until it does", as
 
 it("W24 A signal that was kept and not told is told by the keeper", async () => {
   const { its, id } = await waits();
-  dieAt("signal of a person kept, not told", id);
+  dieAt("signal of a person kept, not sent", id);
   await expect(signal(id, its.name, "one", "one")).rejects.toThrow("Died");
   await comes(async () => {
     await keeperRound();

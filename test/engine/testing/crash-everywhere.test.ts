@@ -73,7 +73,7 @@ describe.each(["platform", "lean"] as const)("With %s steps, crashEverywhere", (
       'died at "Q03 created, not acknowledged"',
       'died at "W03 effect done, not recorded" of step "charge"',
       'died at "O01 committed, not relayed" of step "note"',
-      'died at "W05 recorded, step result lost" of step "index", and the run began anew',
+      'died at "W05 recorded, step result lost" of step "index", and the run restarted',
     ])
       expect(statuses.has(name), name).toBe(true);
   });
@@ -131,7 +131,7 @@ describe.each(["platform", "lean"] as const)("With %s steps, crashEverywhere", (
       { only },
     );
     expect(broken).toContainEqual(
-      expect.stringMatching(/^died at "W05 recorded, step result lost" of step "charge", and the run began anew: The run ended errored/),
+      expect.stringMatching(/^died at "W05 recorded, step result lost" of step "charge", and the run restarted: The run ended errored/),
     );
   });
 
@@ -149,15 +149,15 @@ describe.each(["platform", "lean"] as const)("With %s steps, crashEverywhere", (
       { only },
     );
     expect(broken).toContain(
-      `died at "W03 effect done, not recorded" of step "book": The lookup step "book" had 2 effects at POST ${SHOP}/bookings, and 1 without a fault. Its \`lookup\` did not find what the first attempt did.`,
+      `died at "W03 effect done, not recorded" of step "book": The lookup step "book" had 2 effects at POST ${SHOP}/bookings, and 1 without a fault. Its \`lookup\` did not find the effect of the first attempt.`,
     );
     expect(broken).toContain(
-      `died at "W06 about to record" of step "note": The commit step "note" had 2 effects at POST ${SHOP}/notes, and 1 without a fault. The code of a commit may run again: put the request into a step of its own.`,
+      `died at "W06 about to record" of step "note": The commit step "note" had 2 effects at POST ${SHOP}/notes, and 1 without a fault. The code of a commit may run again: move the request to a separate step.`,
     );
   });
 });
 
-it("crashEverywhere throws every broken promise, and puts back what it replaced", async () => {
+it("crashEverywhere throws every broken promise, and restores `fetch` and the pauses", async () => {
   const real = globalThis.fetch;
   const said: string[] = [];
   let results = 0;

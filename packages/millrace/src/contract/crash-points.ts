@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 
-/** The points at which one instance stands: a test that ends the code there names the instances that it means. */
+/** The points of one instance. A test that ends the code there names the instances. */
 const OF_INSTANCES = [
   "W01 claimed, effect not started",
   "W03 effect done, not recorded",
@@ -12,7 +12,7 @@ const OF_INSTANCES = [
   "ended, callback not kept",
   "L12 ended, its lane not told",
   "stopped on the platform, not begun anew",
-  "signal of a person kept, not told",
+  "signal of a person kept, not sent",
   "B01 acted on one, chunk under way",
   "B02 acted, chunk not recorded",
   "B03 handed over, next pass not begun",
@@ -52,7 +52,7 @@ export type CrashPoint = InstancePoint | PointAround;
 type InstancePoint = (typeof OF_INSTANCES)[number];
 export type PointAround = (typeof AROUND)[number];
 
-/** What is known at a point: the step, and the messages that were committed with its outcome. */
+/** Facts about a point: the step, and the messages that were committed with its outcome. */
 export interface AboutPoint {
   readonly step?: string | undefined;
   readonly messages?: readonly { readonly body: string }[];
@@ -66,7 +66,7 @@ export interface CodeAtWork {
   readonly class?: string | undefined;
   /** The key that an effect was given for its upstream. */
   readonly key?: string;
-  /** True while a `lookup` asks what an earlier attempt did. */
+  /** True while a `lookup` looks for the effect of an earlier attempt. */
   readonly asks?: boolean;
 }
 
@@ -100,18 +100,18 @@ export function isSimulatedDeath(error: unknown): boolean {
   return typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS && error instanceof Error && error.name === "SimulatedDeath";
 }
 
-/** All points, each with whether one instance stands at it. A function: a deployment's bundle has none of the names. */
+/** All points. `ofInstance`: true for a point of one instance. A function: a deployment's bundle has none of the names. */
 export function crashPoints(): ReadonlyMap<string, { readonly ofInstance: boolean }> {
   const all = (points: readonly string[], ofInstance: boolean) => points.map((point) => [point, { ofInstance }] as const);
   return new Map([...all(OF_INSTANCES, true), ...all(AROUND, false)]);
 }
 
-/** Runs code of a workflow so that a test knows whose it is. Without crash points it only runs the code. */
+/** Runs code of a workflow, and lets a test know its instance and step. Without crash points it only runs the code. */
 export function asCodeOf<T>(code: CodeAtWork, run: () => T): T {
   return typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS ? codes.run(code, run) : run();
 }
 
-/** Notes what the present attempt does, for a test. */
+/** Notes facts about the present attempt, for a test. */
 export function noteEffect(effect: Pick<CodeAtWork, "class" | "key" | "asks">): void {
   if (typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS) Object.assign(codes.getStore() ?? {}, effect);
 }

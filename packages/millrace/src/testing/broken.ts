@@ -3,7 +3,7 @@ import type { Boundary } from "./crash-everywhere.ts";
 import type { Ended } from "./ends.ts";
 import { isRead, type UpstreamRequest } from "./upstream.ts";
 
-/** What came of one run. */
+/** The outcome of one run. */
 export interface CrashRun {
   readonly tenantId: string;
   readonly instanceId: string;
@@ -13,7 +13,7 @@ export interface CrashRun {
   /** Why it did not end; empty where it did. */
   readonly failure: string;
   readonly crossed: readonly { readonly point: CrashPoint; readonly step: string | undefined }[];
-  /** Whether it came to its boundary. */
+  /** True when the run came to its boundary. */
   readonly reached: boolean;
   /** Messages that were committed, by their types. */
   readonly emitted: Readonly<Record<string, number>>;
@@ -26,7 +26,7 @@ export interface CrashRun {
 /** The points between the claim of an effect and its record: a `once` is in doubt when it dies there. */
 const IN_EFFECT = /^W0[136]/;
 
-/** What the run without a fault shows already. */
+/** The broken promises that the run without a fault shows. */
 export function brokenWithoutFault(base: CrashRun): string[] {
   const outside = base.requests.filter(({ by }) => by?.step === undefined);
   const keyed = [...stepsOf(base, "keyed")].filter(([, sent]) => !sent.some(carriesKey));
@@ -84,8 +84,8 @@ function brokenEffects(base: CrashRun, run: CrashRun): string[] {
 
 const HINTS: Readonly<Record<string, string>> = {
   keyed: " Send its `key` with each request.",
-  lookup: " Its `lookup` did not find what the first attempt did.",
-  commit: " The code of a commit may run again: put the request into a step of its own.",
+  lookup: " Its `lookup` did not find the effect of the first attempt.",
+  commit: " The code of a commit may run again: move the request to a separate step.",
 };
 
 function repeatedOutside(base: CrashRun, run: CrashRun): string[] {
@@ -100,7 +100,7 @@ interface Count {
   readonly of: { readonly step: string; readonly class: string; readonly target: string };
 }
 
-/** How often each step had its effects at each target. For a `keyed` step, a repetition with a known key has none. */
+/** Counts the effects of each step at each target. For a `keyed` step, a repetition with a known key has none. */
 function countsOf(run: CrashRun): Map<string, Count> {
   const counts = new Map<string, Count>();
   for (const request of run.requests) {
@@ -132,7 +132,7 @@ function carriesKey({ by, headers, body, url }: UpstreamRequest): boolean {
 const target = ({ method, url }: UpstreamRequest): string => `${method} ${url}`;
 const targets = (requests: readonly UpstreamRequest[]): string[] => [...new Set(requests.map(target))];
 
-/** A text without what differs from run to run: its tenant, its id, and the keys of its effects. */
+/** A text without the names of one run: its tenant, its id, and the keys of its effects. */
 function named({ tenantId, instanceId, requests }: CrashRun, text: string): string {
   const keys = requests.flatMap(({ by }) => (by?.key === undefined ? [] : [[by.key, `<key of ${by.step}>`] as const]));
   return [[tenantId, "<tenant>"] as const, [instanceId, "<instance>"] as const, ...keys].reduce(

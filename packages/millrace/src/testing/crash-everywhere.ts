@@ -23,15 +23,15 @@ export interface CrashOptions<Input> {
   readonly catalog: Catalog;
   /** The input of a run. Needed where rows or upstreams of yours have other identities than the tenant's id. */
   readonly inputOf?: (run: TriedRun) => Input;
-  /** Default: one that answers each request, for the length of the call. */
+  /** Default: a new upstream with default answers, until the call returns. */
   readonly upstream?: RecordingUpstream;
-  /** Does what the workflow waits for: sends its events, answers its questions. Called once in each run, after the command was accepted. */
+  /** Sends the events that the workflow waits for, or answers its questions. Called once in each run, after the command was accepted. */
   readonly meanwhile?: (run: TriedRun) => Promise<void>;
-  /** Reads what else must be the same in each run, such as your own rows of the tenant. */
+  /** Reads more data that must be the same in each run, such as your own rows of the tenant. */
   readonly compare?: (run: TriedRun) => Promise<unknown>;
-  /** What must be the same of the result. Default: all of it, except the ids and keys of the run. */
+  /** Returns the part of the result that must be the same. Default: the whole result, without the ids and keys of the run. */
   readonly resultOf?: (result: unknown) => unknown;
-  /** Tries these boundaries alone, such as one that has broken a promise. Default: all. */
+  /** Tries these boundaries alone. Default: all. */
   readonly only?: (boundary: Boundary) => boolean;
   /** How long one run may take. Default: 20 seconds. */
   readonly withinMs?: number;
@@ -45,7 +45,7 @@ export interface CrashOptions<Input> {
 export interface Boundary {
   readonly point: CrashPoint;
   readonly step: string | undefined;
-  /** False: the attempt dies, and is made again. True: the platform has also lost its memory of the run, and begins it anew. */
+  /** False: the attempt dies, and is made again. True: the platform also loses its memory of the run, and restarts it. */
   readonly beginsAnew: boolean;
 }
 
@@ -119,7 +119,7 @@ function boundariesOf({ crossed }: CrashRun): Boundary[] {
 }
 
 function nameOf({ point, step, beginsAnew }: Boundary): string {
-  return `died at "${point}"${step === undefined ? "" : ` of step "${step}"`}${beginsAnew ? ", and the run began anew" : ""}`;
+  return `died at "${point}"${step === undefined ? "" : ` of step "${step}"`}${beginsAnew ? ", and the run restarted" : ""}`;
 }
 
 interface Given<Input> {
@@ -129,7 +129,7 @@ interface Given<Input> {
   readonly upstream: RecordingUpstream;
 }
 
-/** One run, which dies at a boundary, and what came of it. */
+/** Makes one run, which dies at a boundary, and reads its outcome. */
 async function attempt<Input>({ workflow, input, options, upstream }: Given<Input>, boundary?: Boundary): Promise<CrashRun> {
   const env = workerEnv as unknown as EngineEnv;
   const { catalog, inputOf, meanwhile, compare, resultOf, withinMs = 20_000 } = options;
@@ -203,7 +203,7 @@ function countsOf(names: readonly string[]): Record<string, number> {
 
 interface Death {
   isOver: boolean;
-  /** True while the dead pass waits for the platform to begin the run anew. */
+  /** True while the dead pass waits for the restart of its run. */
   isToRestart: boolean;
 }
 
@@ -214,9 +214,9 @@ interface Awaited {
   readonly withinMs: number;
 }
 
-/** How often the keeper looks. */
+/** Pause between two rounds of the keeper. */
 const ROUND_MS = 300;
-/** A boundary that has not been crossed so long after the run's end is never crossed. */
+/** A run that ended this long ago does not come to its boundary. */
 const UNREACHED_MS = 500;
 
 /** Until the run, and each run that followed from it, has ended. The keeper does its rounds meanwhile. */
@@ -230,7 +230,7 @@ async function settled(env: EngineEnv, { run, workflow, death, withinMs }: Await
       await (await workflowBinding(env, workflow).get(instanceId)).restart();
       death.isToRestart = false;
     }
-    // A message is taken in one write with the instance that it starts.
+    // One write takes a message and inserts the instance that it starts. So messages are counted first.
     const messages = await unsent(env, tenantId);
     const open = (await ofTenant(env, tenantId)).filter(({ status }) => !isAtEnd(status));
     endedAt = open.length === 0 ? (endedAt ?? Date.now()) : undefined;

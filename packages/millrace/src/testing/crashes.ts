@@ -30,7 +30,7 @@ export function failAt(point: CrashPoint, error: Error, instanceIds?: readonly s
 }
 
 /**
- * Holds the code at a crash point, once, until it is released: a process that stands still. It polls, because a promise must not cross from
+ * Holds the code at a crash point, once, until `release()`: a process without progress. It polls, because a promise must not cross from
  * one request into another. Errors: as `dieAt`.
  */
 export function pauseAt(point: CrashPoint, instanceIds?: readonly string[]): { reached: () => boolean; release: () => void } {

@@ -4,7 +4,7 @@ import { instanceId as instanceIdOf } from "../contract/ids.ts";
 import { newTrace } from "../contract/trace.ts";
 import type { WorkflowDefinition } from "../workflow/workflow.ts";
 
-/** Says whose message `messageFor` makes. */
+/** Options of `messageFor`. */
 export interface MessageOptions {
   /** Default: `test`. */
   readonly tenantId?: string;

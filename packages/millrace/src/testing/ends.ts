@@ -1,11 +1,11 @@
 import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
 import { AT_REST, OVER } from "../store/instances/status.ts";
 
-/** How an instance has ended, or what it waits for. */
+/** The end of an instance, or its wait for a person. */
 export interface Ended {
   /** `complete`, `errored`, `terminated`, `dead`, `skipped`; or `in_doubt` or `paused`, until a person answers. */
   readonly status: string;
-  /** What the workflow returned. */
+  /** The return value of the workflow. */
   readonly result: unknown;
   readonly error: { readonly code: string; readonly message: string; readonly step?: string } | null;
 }

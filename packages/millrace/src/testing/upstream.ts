@@ -18,7 +18,7 @@ export interface UpstreamRequest {
 export interface UpstreamTrouble {
   /** `fail`: no effect, and `status` as the answer · `lose`: an effect, and no answer · `delay`: an effect, and an answer after `delayMs`. */
   readonly does: "fail" | "lose" | "delay";
-  /** Only requests whose URL contains this text. Default: all. */
+  /** A text in the URL of these requests. Default: any URL. */
   readonly url?: string;
   /** How many requests. Default: 1. */
   readonly times?: number;
@@ -41,7 +41,7 @@ export interface RecordingUpstream extends Disposable {
   /** For code that takes a `fetch`, or for a service binding of `env` that the upstream replaces. */
   readonly fetch: typeof fetch;
   readonly requests: readonly UpstreamRequest[];
-  /** The effects, in their order. A request whose idempotency key is known is no second effect. `url`: a text that the URL contains. */
+  /** The effects, in their order. A request with a known idempotency key is no second effect. `url`: a text that the URL contains. */
   effects(of?: { url?: string; key?: string; instanceId?: string }): readonly UpstreamRequest[];
   /** The next requests meet trouble. */
   next(trouble: UpstreamTrouble): void;
@@ -69,7 +69,7 @@ export function recordingUpstream({ answer }: UpstreamOptions = {}): RecordingUp
   const byDefault = (request: UpstreamRequest): Response => {
     if (request.was === "done") return Response.json({ id: request.by?.step ?? `effect-${done().length}` });
     const known = said.get(`last ${request.url}`);
-    return known ? spoken(known) : Response.json({ error: "Nothing was done here." }, { status: 404 });
+    return known ? spoken(known) : Response.json({ error: "There was no effect at this URL." }, { status: 404 });
   };
 
   const upstreamFetch = async (...[input, init]: Parameters<typeof fetch>): Promise<Response> => {

@@ -104,7 +104,7 @@ export async function signalInstance(
       },
     );
   }
-  await crashPoint("signal of a person kept, not told", instanceId);
+  await crashPoint("signal of a person kept, not sent", instanceId);
   await wake(env, assigned, [envelope]);
   return { actionId, eventId, replayed: !isApplied, step: assigned[0]?.name ?? null };
 }
