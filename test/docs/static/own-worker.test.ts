@@ -45,7 +45,7 @@ function greeter(): string {
     `./${relative(join(ROOT, "packages/millrace"), file)}`,
   ]);
   writeFileSync(join(installed, "package.json"), JSON.stringify({ name: "millrace", type: "module", exports: Object.fromEntries(doors) }));
-  for (const name of ["zod", "vitest", "@cloudflare/vitest-pool-workers"])
+  for (const name of ["zod", "vitest", "wrangler", "@cloudflare/vitest-pool-workers"])
     symlinkSync(join(ROOT, "node_modules", name), join(folder, "node_modules", name), "dir");
   return folder;
 }
