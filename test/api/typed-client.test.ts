@@ -75,7 +75,7 @@ describe("A typed client of the real Worker, by a service binding", () => {
       return answer;
     };
     const client = clientOf(caller.token, { fetch });
-    const key = fresh("key");
+    const key = `${fresh("key")}, "a\\b"`;
     const asked = await client.enqueue("brand.audit", { brand: fresh("brand") }, { idempotency_key: key });
     expect([lost, asked.replayed]).toEqual([2, true]);
     const { items } = await client.list();
@@ -153,7 +153,7 @@ describe("A typed client of a server in trouble", () => {
     await vi.runAllTimersAsync();
     expect(await failed).toMatchObject({ code: "unexpected_answer", status: 502, retryable: true });
     expect(asked.map(([url, { headers }]) => [url, headers["idempotency-key"]])).toEqual(
-      Array(4).fill(["https://engine.example/v1/commands", "k"]),
+      Array(4).fill(["https://engine.example/v1/commands", '"k"']),
     );
     expect(asked[0]?.[1].headers).toMatchObject({ authorization: "Bearer t" });
   });
@@ -166,6 +166,13 @@ describe("A typed client of a server in trouble", () => {
     const { asked, fetch } = answering(...(answers as unknown as Parameters<typeof answering>));
     await expect(clientOf("t", { fetch }).cancel("a", { reason: "r" })).rejects.toMatchObject({ code });
     expect(asked).toHaveLength(times);
+  });
+
+  it.each(["", "鍵"])("does not send the key %o, which no header can carry", async (idempotency_key) => {
+    const { asked, fetch } = answering([202, accepted]);
+    const refused = clientOf("t", { fetch }).enqueue("brand.audit", { brand: "b" }, { idempotency_key });
+    await expect(refused).rejects.toMatchObject({ code: "invalid_payload", issues: [{ path: "idempotency_key" }] });
+    expect(asked).toEqual([]);
   });
 
   it("refuses a page of another server, and says to check the url", async () => {

@@ -194,7 +194,7 @@ export function createClient<Workflow extends WorkflowType = WorkflowType>(optio
     const headers = {
       ...(bearer !== undefined && { authorization: `Bearer ${bearer}` }),
       ...(body && { "content-type": "application/json" }),
-      ...(key !== undefined && { "idempotency-key": key }),
+      ...(key !== undefined && { "idempotency-key": quoted(key) }),
     };
     const timeout = AbortSignal.timeout(timeout_ms);
     try {
@@ -311,6 +311,14 @@ export type Client<Workflow extends WorkflowType = WorkflowType> = ReturnType<ty
 
 function isEnded(instance: Instance): instance is Ended {
   return (ENDED as readonly string[]).includes(instance.status);
+}
+
+/** A key as the header has it: a string of RFC 8941, so that it may contain a comma. */
+function quoted(key: string): string {
+  if (/^[\x20-\x7e]{1,500}$/.test(key)) return `"${key.replace(/["\\]/g, "\\$&")}"`;
+  const detail = `idempotency_key must be 1 to 500 printable ASCII characters, not ${JSON.stringify(key.slice(0, 80))}. Nothing was sent.`;
+  const issues = [{ path: "idempotency_key", message: "must be 1 to 500 printable ASCII characters" }];
+  throw new ClientError({ code: "invalid_payload", title: "Invalid key", detail, retryable: false, issues });
 }
 
 function parsed(text: string): object | undefined {
