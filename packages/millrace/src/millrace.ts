@@ -28,11 +28,13 @@ export interface MillraceOptions<Env = Cloudflare.Env> extends Omit<Definition, 
    * Gets each request that no route of the engine is for. Default: the engine answers 404. Annotate its return type if it uses the `catalog`
    * of the same call: `fetch(request, env): Promise<Response> { … }`.
    */
-  readonly fetch?: (request: Request, env: Env, ctx: ExecutionContext) => Response | Promise<Response>;
+  fetch?(request: Request, env: Env, ctx: ExecutionContext): Response | Promise<Response>;
   /** Gets the batches of queues that the catalog does not have. Default: they go back to their queue, and the log says so. */
-  readonly queue?: (batch: MessageBatch, env: Env, ctx: ExecutionContext) => unknown;
+  queue?(batch: MessageBatch, env: Env, ctx: ExecutionContext): unknown;
   /** Runs at each cron trigger, beside the engine's schedules. */
-  readonly scheduled?: (controller: ScheduledController, env: Env, ctx: ExecutionContext) => unknown;
+  scheduled?(controller: ScheduledController, env: Env, ctx: ExecutionContext): unknown;
+  /** A cron trigger that is only for the engine's schedules: `scheduled` does not run at it. */
+  readonly engineCron?: string;
 }
 
 /** The Worker's default export. */
@@ -64,11 +66,24 @@ const ENGINE_PATHS = /^\/(?:v1|console|metrics|healthz|problems|openapi\.json)(?
  * `export default handler`. Errors: `config_invalid`, as `catalog`.
  */
 export function millrace<Env extends object = Cloudflare.Env>(options: MillraceOptions<Env>): Millrace<Env> {
-  const { workflows = [], consumers = [], http, fetch, queue, scheduled, retention, gauges, alerts, checks, ...definition } = options ?? {};
+  const {
+    workflows = [],
+    consumers = [],
+    http,
+    fetch,
+    queue,
+    scheduled,
+    engineCron,
+    retention,
+    gauges,
+    alerts,
+    checks,
+    ...definition
+  } = options ?? {};
   const app = catalog({ ...definition, consumers: withStarts(consumers, workflows) });
   const duties = { catalog: app, ...defined({ retention, gauges, alerts, checks }) };
   return {
-    handler: handlerOf(app, { http, fetch, queue, scheduled }),
+    handler: handlerOf(app, { http, fetch, queue, scheduled, engineCron }),
     catalog: app,
     Runs: class Runs extends runs(app) {},
     Recorder,
@@ -79,9 +94,9 @@ export function millrace<Env extends object = Cloudflare.Env>(options: MillraceO
   };
 }
 
-type Handling<Env> = Pick<MillraceOptions<Env>, "http" | "fetch" | "queue" | "scheduled">;
+type Handling<Env> = Pick<MillraceOptions<Env>, "http" | "fetch" | "queue" | "scheduled" | "engineCron">;
 
-function handlerOf<Env extends object>(app: Catalog, { http, fetch, queue, scheduled }: Handling<Env>): Handler<Env> {
+function handlerOf<Env extends object>(app: Catalog, { http, fetch, queue, scheduled, engineCron }: Handling<Env>): Handler<Env> {
   const consume = dispatch(app);
   let routes: ReturnType<Awaited<ReturnType<typeof loadRoutes>>> | undefined;
   const begin = (env: Env, ctx: ExecutionContext): EngineEnv => {
@@ -107,7 +122,8 @@ function handlerOf<Env extends object>(app: Catalog, { http, fetch, queue, sched
     },
     async scheduled(controller, env, ctx) {
       const own = begin(env, ctx);
-      const both = await Promise.allSettled([keeperOf(own).startDue(), (async () => scheduled?.(controller, env, ctx))()]);
+      const isTheirs = engineCron === undefined || controller.cron !== engineCron;
+      const both = await Promise.allSettled([keeperOf(own).startDue(), (async () => isTheirs && scheduled?.(controller, env, ctx))()]);
       for (const one of both) if (one.status === "rejected") throw one.reason;
     },
   };

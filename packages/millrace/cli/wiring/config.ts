@@ -32,6 +32,7 @@ export interface Config {
   vars?: Record<string, unknown>;
   define?: Record<string, string>;
   build?: object;
+  triggers?: { crons?: string[] };
   alias?: Record<string, string>;
   assets?: { directory?: string; [other: string]: unknown };
   workflows?: { binding: string; name: string; class_name: string; script_name?: string }[];
@@ -71,8 +72,10 @@ export async function readSavedConfig(file: string, withinMs = WRITTEN_WITHIN_MS
 export const formatOf = (file: string) => (file.endsWith(".toml") ? "toml" : "jsonc");
 
 /** Reads a configuration in JSON with comments, or in TOML. Errors: a `Refusal` with the line of the first mistake. */
-export function readConfig(file: string): Config {
-  const text = settingsIn(file);
+export const readConfig = (file: string): Config => configIn(file, settingsIn(file));
+
+/** A configuration of that name, as a text. Errors: as `readConfig`. */
+export function configIn(file: string, text: string): Config {
   const wrong = (what: string, line: number, isCut: boolean) =>
     new (isCut ? CutShort : Refusal)(`${shown(file)}:${line} is not ${what} Look there, or at the line before.`);
   const lines = text.trimEnd().split("\n").length;

@@ -1,0 +1,97 @@
+import { findNodeAtLocation, type Node, parseTree, stripComments } from "jsonc-parser";
+import type { Change } from "./wanted.ts";
+
+/** How wide a line may become before a value is broken into lines. */
+const WIDTH = 140;
+
+/** Adds to a text in JSON with comments. All that is there stays as it is, to the character. */
+export function editJsonc(text: string, changes: readonly Change[]): string {
+  return changes.reduce(edit, text);
+}
+
+function edit(text: string, { path, value, adds, why }: Change): string {
+  const root = parseTree(text, [], { allowTrailingComma: true });
+  if (root === undefined) return text;
+  const indent = /^([ \t]+)"/m.exec(text)?.[1] ?? "  ";
+  const list = adds ? findNodeAtLocation(root, [...path]) : undefined;
+  if (list)
+    return insert(
+      text,
+      list,
+      (value as unknown[]).map((one) => (depth: number) => shown(one, indent, depth)),
+      { indent, why },
+    );
+  // The deepest part of the path that is there gets the rest of it as one value.
+  let depth = path.length - 1;
+  while (depth > 0 && !findNodeAtLocation(root, path.slice(0, depth))) depth--;
+  const parent = findNodeAtLocation(root, path.slice(0, depth)) ?? root;
+  const whole = path.slice(depth + 1).reduceRight<unknown>((inner, key) => ({ [key]: inner }), value);
+  const line = (level: number) => `${JSON.stringify(path[depth])}: ${shown(whole, indent, level)}`;
+  return insert(text, parent, [line], { indent, why });
+}
+
+/** Puts entries at the end of an object or a list, and a comment above them where they get lines of their own. */
+function insert(
+  text: string,
+  node: Node,
+  entries: ((depth: number) => string)[],
+  { indent, why }: { indent: string; why: string | undefined },
+): string {
+  const close = node.offset + node.length - 1;
+  const last = node.children?.at(-1);
+  const inside = text.slice(node.offset + 1, close);
+  const depth = depthOf(text, node, indent) + 1;
+  const isList = node.type === "array";
+  if (!inside.includes("\n") && (last || isList)) {
+    const put = entries.map((entry) => entry(depth)).join(", ");
+    const long = text.slice(text.lastIndexOf("\n", node.offset) + 1, close).length + put.length > WIDTH;
+    if (!last && !long) return `${text.slice(0, node.offset + 1)}${put}${text.slice(close)}`;
+    if (last && !long) {
+      const end = last.offset + last.length;
+      return `${text.slice(0, end)}, ${put}${text.slice(end)}`;
+    }
+  }
+  const margin = indent.repeat(depth);
+  const lines = [
+    ...(why === undefined ? [] : [`// ${why}`]),
+    ...entries.map((entry, at) => entry(depth) + (at < entries.length - 1 ? "," : "")),
+  ];
+  const block = lines.map((line) => margin + line).join("\n");
+  if (!last) return `${text.slice(0, node.offset + 1)}${inside.trimEnd()}\n${block}\n${indent.repeat(depth - 1)}${text.slice(close)}`;
+  const end = last.offset + last.length;
+  if (!inside.includes("\n")) {
+    // What is in the line gets a line of its own, as it is.
+    return `${text.slice(0, node.offset + 1)}\n${margin}${inside.trim().replace(/,$/, "")},\n${block}\n${indent.repeat(depth - 1)}${text.slice(close)}`;
+  }
+  const behind = text.slice(end, close);
+  const hasComma = stripComments(behind, " ").includes(",");
+  return `${text.slice(0, end)}${hasComma ? "" : ","}${behind.trimEnd()}\n${block}${hasComma ? "," : ""}\n${indent.repeat(depth - 1)}${text.slice(close)}`;
+}
+
+/** How deep the line of a node is indented. */
+function depthOf(text: string, { offset }: Node, indent: string): number {
+  const [margin = ""] = /^[ \t]*/.exec(text.slice(text.lastIndexOf("\n", offset) + 1, offset)) ?? [];
+  return Math.round(margin.length / indent.length);
+}
+
+/** A value as JSON: in one line where it fits. */
+function shown(value: unknown, indent: string, depth: number): string {
+  const flat = inline(value);
+  if (typeof value !== "object" || value === null) return flat;
+  const isTable = Object.values(value).filter((one) => typeof one === "object").length > 1;
+  if (!isTable && flat.length + depth * indent.length <= WIDTH - 20) return flat;
+  const margin = indent.repeat(depth + 1);
+  const entries = Object.entries(value).map(
+    ([key, one]) => margin + (Array.isArray(value) ? "" : `${JSON.stringify(key)}: `) + shown(one, indent, depth + 1),
+  );
+  const [open, close] = Array.isArray(value) ? ["[", "]"] : ["{", "}"];
+  return `${open}\n${entries.join(",\n")}\n${indent.repeat(depth)}${close}`;
+}
+
+function inline(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(inline).join(", ")}]`;
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  return `{ ${Object.entries(value)
+    .map(([key, one]) => `${JSON.stringify(key)}: ${inline(one)}`)
+    .join(", ")} }`;
+}

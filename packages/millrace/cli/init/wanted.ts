@@ -1,0 +1,230 @@
+import { DATABASE } from "../project.ts";
+import type { Config } from "../wiring/config.ts";
+
+/** A change of a configuration: a value at a path that has none, or more items of a list. */
+export interface Change {
+  readonly path: readonly string[];
+  readonly value: unknown;
+  /** True where `value` is a list whose items are added behind those that are there. */
+  readonly adds?: boolean;
+  /** The comment above it. */
+  readonly why?: string;
+}
+
+/** What a project has beside its configuration, as far as the changes follow from it. */
+export interface Beside {
+  name: string;
+  env: string | undefined;
+  /** Names in `.dev.vars`. */
+  secrets: readonly string[];
+}
+
+/** The cron of the engine. */
+export const EVERY_MINUTE = "* * * * *";
+export const CONSOLE_ASSETS = "node_modules/millrace/dist/assets";
+/** The engine's paths: a site with `not_found_handling` would answer them with a page. */
+const ENGINE_PATHS = ["/v1/*", "/console", "/console/*", "!/console/assets/*", "/healthz", "/metrics", "/openapi.json", "/problems/*"];
+/** From this date on, a Worker's own classes are in `exports` without a flag. */
+const HAS_EXPORTS = "2025-11-17";
+
+/** The changes that make the engine run in a Worker. None where everything is there. */
+export function changesOf(config: Config, beside: Beside): Change[] {
+  const all = [...shared(config, beside), ...bindings(config, beside)];
+  return beside.env === undefined ? all : bindings(config, beside).map((one) => ({ ...one, path: ["env", beside.env ?? "", ...one.path] }));
+}
+
+/** What every environment inherits. */
+function shared(config: Config, { name, env, secrets }: Beside): Change[] {
+  if (env !== undefined) return [];
+  const { compatibility_flags: flags = [], compatibility_date: date = "" } = config as {
+    compatibility_flags?: string[];
+    compatibility_date?: string;
+  };
+  const needed = [
+    ...(flags.includes("nodejs_compat_v2") ? [] : ["nodejs_compat"]),
+    ...["global_fetch_strictly_public", "queue_consumer_no_wait_for_wait_until"],
+    ...(date < HAS_EXPORTS ? ["enable_ctx_exports"] : []),
+  ];
+  const {
+    limits = {},
+    observability,
+    assets,
+    triggers,
+  } = config as {
+    limits?: object;
+    observability?: object;
+    assets?: { directory?: string; not_found_handling?: string; run_worker_first?: unknown };
+    triggers?: { crons?: string[] };
+  };
+  const hasSite = assets !== undefined && assets.directory !== CONSOLE_ASSETS;
+  return [
+    ...added(["compatibility_flags"], flags, needed, {
+      why: "Strictly public: a fetch to a name of your zone passes its rules. No wait: a batch ends when its messages are settled.",
+    }),
+    ...missing(
+      observability,
+      ["observability"],
+      { enabled: true, logs: { enabled: true, invocation_logs: false } },
+      "Without a line for each invocation: the engine logs each run.",
+    ),
+    ...Object.entries({ subrequests: 10_000_000, cpu_ms: 300_000 })
+      .filter(([field]) => !Object.hasOwn(limits, field))
+      .map(([field, value]) => ({
+        path: ["limits", field],
+        value,
+        ...(Object.keys(limits).length === 0 &&
+          field === "subrequests" && { why: "The defaults end an instance after 10,000 calls, and a run of its code after 30 s of CPU." }),
+      })),
+    ...(config.secrets === undefined && secrets.some((one) => one !== "MILLRACE_KEY")
+      ? []
+      : added(["secrets", "required"], (config.secrets as { required?: string[] } | undefined)?.required ?? [], ["MILLRACE_KEY"], {
+          why: "A deployment without this secret is refused. Keep its value: open instances depend on it.",
+        })),
+    ...together(config, [
+      ...objects(config),
+      ...missing(runsIn(config), ["exports", "Runs"], { type: "workflow", name: `${name}-runs` }, RUNS),
+    ]),
+    ...added(["triggers", "crons"], triggers?.crons ?? [], [EVERY_MINUTE], { why: "Each minute: the engine's schedules and its repairs." }),
+    ...missing(assets, ["assets"], { directory: CONSOLE_ASSETS }, "The script and the style of the console."),
+    ...(hasSite && assets.not_found_handling && assets.run_worker_first === undefined
+      ? [{ path: ["assets", "run_worker_first"], value: ENGINE_PATHS, why: "The engine answers these paths, and not a page of the site." }]
+      : []),
+    ...missing(config.minify, ["minify"], true, "Half the upload."),
+    ...missing(config.keep_names, ["keep_names"], false),
+  ];
+}
+
+const RUNS = "Runs executes every workflow of millrace({ workflows: […] }).";
+const OBJECTS = "The recorder stores the outcomes of steps. The keeper restarts runs after crashes.";
+
+/** The exports as one value, where the configuration has none. */
+function together({ exports }: Config, changes: Change[]): Change[] {
+  const within = changes.filter(({ path }) => path[0] === "exports");
+  if (exports !== undefined || within.length < 2) return changes;
+  const value = Object.fromEntries(within.map(({ path, value }) => [path[1], value]));
+  return [{ path: ["exports"], value, why: `${OBJECTS} ${RUNS}` }, ...changes.filter((one) => !within.includes(one))];
+}
+
+const runsIn = (config: Config) =>
+  (config.exports as Record<string, unknown> | undefined)?.Runs ?? (config.workflows ?? []).find(({ class_name }) => class_name === "Runs");
+
+/** The Durable Objects: by `exports`, or by bindings where the configuration has `migrations`, which wrangler does not take beside it. */
+function objects(config: Config): Change[] {
+  const classes = ["Recorder", "Keeper"];
+  const { durable_objects, migrations = [], exports = {} } = config as Config & { exports?: Record<string, unknown> };
+  const strategy = missing(
+    (durable_objects as { code_update_strategy?: object } | undefined)?.code_update_strategy,
+    ["durable_objects", "code_update_strategy"],
+    { mode: "deferred", max_delay: 60 },
+    "After a deployment, an object that works keeps its code for up to 60 s.",
+  );
+  const bound = durable_objects?.bindings ?? [];
+  if (migrations.length === 0 && bound.length === 0) {
+    return [
+      ...classes
+        .filter((one) => !Object.hasOwn(exports, one))
+        .map((one, at) => ({
+          path: ["exports", one],
+          value: { type: "durable-object", storage: "sqlite" },
+          ...(at === 0 && { why: OBJECTS }),
+        })),
+      ...strategy,
+    ];
+  }
+  const unbound = classes.filter((one) => !bound.some(({ class_name }) => class_name === one));
+  const made = migrations.flatMap(({ new_sqlite_classes = [] }) => new_sqlite_classes);
+  const unmade = classes.filter((one) => !made.includes(one));
+  return [
+    ...added(
+      ["durable_objects", "bindings"],
+      [],
+      unbound.map((one) => ({ name: one.toUpperCase(), class_name: one })),
+      {
+        why: OBJECTS,
+      },
+    ),
+    ...(unmade.length > 0 ? [{ path: ["migrations"], adds: true, value: [{ tag: "millrace-v1", new_sqlite_classes: unmade }] }] : []),
+    ...strategy,
+  ];
+}
+
+/** What each environment has for itself. */
+function bindings(config: Config, { name, env }: Beside): Change[] {
+  const {
+    d1_databases = [],
+    r2_buckets = [],
+    queues: { producers = [], consumers = [] } = {},
+    vars = {},
+  } = config as Config & {
+    r2_buckets?: { binding: string }[];
+  };
+  const given = vars.QUEUE_PREFIX;
+  const isNew = !producers.some(({ binding }) => binding === "MILLRACE_QUEUE");
+  const prefix = typeof given === "string" ? given : isNew ? `${name}-` : "";
+  const queue = `${prefix}millrace`;
+  const letters = `${queue}-dlq`;
+  const unbound = [
+    { binding: "MILLRACE_QUEUE", queue },
+    { binding: "MILLRACE_DEAD_LETTERS", queue: letters },
+  ].filter((one) => !producers.some(({ binding, queue }) => binding === one.binding || queue === one.queue));
+  const unconsumed = [
+    { queue, max_batch_size: 10, max_batch_timeout: 0, max_retries: 3, max_concurrency: 5, dead_letter_queue: letters },
+    { queue: letters, max_batch_size: 100, max_batch_timeout: 1, max_retries: 100, max_concurrency: 1 },
+  ].filter((one) => !consumers.some(({ queue }) => queue === one.queue));
+  const [only, ...others] = d1_databases;
+  const database = only && others.length === 0 ? { ...only, binding: DATABASE } : { binding: DATABASE, database_name: name };
+  const of = env === undefined ? "" : ` of ${env}`;
+  return [
+    ...added(["d1_databases"], [], d1_databases.some(({ binding }) => binding === DATABASE) ? [] : [database], {
+      why:
+        only && others.length === 0
+          ? `The engine's tables, whose names begin with millrace_: the same database${of} under the name that the engine uses.`
+          : `The engine's tables${of}, and yours: a step can write to both at once.`,
+    }),
+    ...added(
+      ["r2_buckets"],
+      [],
+      r2_buckets.some(({ binding }) => binding === "PAYLOADS") ? [] : [{ binding: "PAYLOADS", bucket_name: `${name}-payloads` }],
+      {
+        why: "Payloads above 32 KiB, and outputs above 128 KiB.",
+      },
+    ),
+    ...(given === undefined && prefix !== ""
+      ? [
+          {
+            path: ["vars", "QUEUE_PREFIX"],
+            value: prefix,
+            why: "A queue has one consumer in an account: with the prefix, each Worker has its own queue.",
+          },
+        ]
+      : []),
+    ...added(["queues", "producers"], [], unbound, {
+      why: "The queue of commands. The dead-letter queue is bound so that a deployment creates it.",
+    }),
+    ...added(["queues", "consumers"], [], unconsumed, { why: "The second consumer stores dead letters. Without it they are lost." }),
+  ];
+}
+
+function missing(there: unknown, path: readonly string[], value: unknown, why?: string): Change[] {
+  return there === undefined ? [{ path, value, ...(why !== undefined && { why }) }] : [];
+}
+
+function added(path: readonly string[], there: readonly unknown[], needed: readonly unknown[], { why }: { why: string }): Change[] {
+  const value = needed.filter((one) => !there.includes(one));
+  return value.length === 0 ? [] : [{ path, value, adds: true, why }];
+}
+
+/** A configuration with the changes, as an object. */
+export function changed(config: Config, changes: readonly Change[]): Config {
+  const result = structuredClone(config);
+  for (const { path, value, adds } of changes) {
+    let at = result as Record<string, unknown>;
+    for (const part of path.slice(0, -1)) {
+      at[part] ??= {};
+      at = at[part] as Record<string, unknown>;
+    }
+    const last = path.at(-1) ?? "";
+    at[last] = adds ? [...((at[last] as unknown[]) ?? []), ...(value as unknown[])] : value;
+  }
+  return result;
+}
