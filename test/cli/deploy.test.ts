@@ -1,6 +1,8 @@
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
+import { readConfig } from "../../packages/millrace/cli/wiring/config.ts";
 import { Account, type Asked, type Refused } from "./account/account.ts";
 import { configuration, killedAt, millrace, resources, shop } from "./account/shop.ts";
 
@@ -10,7 +12,7 @@ const deploy = (account: Account, ...more: string[]) => ["deploy", "--url", `${a
 function contents({ databases, buckets, queues, workflows, scripts }: Account) {
   return {
     databases: [...databases].map(([name, { location, sqlite }]) => ({
-      ...{ name, location },
+      ...{ name, location, engine: sqlite.prepare("SELECT name FROM millrace_migrations ORDER BY name").all() },
       tables: sqlite.prepare("SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY name").all(),
       migrations: sqlite.prepare("SELECT name FROM d1_migrations ORDER BY name").all(),
     })),
@@ -32,7 +34,7 @@ it("deploys an engine into an empty account with one command, and changes nothin
   console.info(`deploy: 1 command, 0 steps by hand, ${account.asked.length} API requests; ${/after [\d.]+ s/.exec(first.said)?.[0]}`);
   const made = contents(account);
   expect(made).toMatchObject({
-    databases: [{ name: "shop", location: "weur", migrations: [{ name: "0001_orders.sql" }] }],
+    databases: [{ name: "shop", location: "weur", engine: [{ name: "0001_millrace.sql" }], migrations: [{ name: "0001_orders.sql" }] }],
     buckets: ["shop-payloads"],
     queues: [
       { name: "millrace", consumers: [{ script: "shop", dead_letter_queue: "millrace-dlq" }] },
@@ -61,8 +63,19 @@ it("reads the account and changes nothing with --dry-run", async () => {
   const { code, said } = await millrace(shop(), account, deploy(account, "--dry-run"));
   expect(code).toBe(0);
   expect(said).toContain("create  queues: millrace, millrace-dlq");
-  expect(said).toContain("apply   1 migrations: 0001_orders.sql");
+  expect(said).toContain("apply   2 migrations: 0001_millrace.sql, 0001_orders.sql");
   expect(account.asked.filter(({ method }) => method !== "GET")).toEqual([]);
+}, 60_000);
+
+it("plans everything that this repository's app needs", async () => {
+  const account = await new Account().start();
+  const { code, said } = await millrace(ROOT, account, deploy(account, "--dry-run"));
+  const config = readConfig(join(ROOT, "wrangler.jsonc")) as { queues: { consumers: { queue: string }[] }; workflows: { name: string }[] };
+  const named = (what: string) => new RegExp(`create {2}${what}: (.*)`).exec(said)?.[1]?.split(", ").sort();
+  expect(code).toBe(0);
+  expect(named("queues")).toEqual(config.queues.consumers.map(({ queue }) => queue).sort());
+  expect(named("Workflows")).toEqual(config.workflows.map(({ name }) => name).sort());
+  expect(named("R2 buckets")).toEqual(["millrace-pages", "millrace-payloads"]);
 }, 60_000);
 
 it.each([
@@ -84,7 +97,7 @@ it.each([
     expect(secrets?.get("MILLRACE_KEY")).toMatch(/^[\w-]{43}$/);
     if (key !== undefined) expect(secrets?.get("MILLRACE_KEY")).toBe(key);
     expect(contents(account)).toMatchObject({
-      databases: [{ name: "shop", migrations: [{ name: "0001_orders.sql" }] }],
+      databases: [{ name: "shop", engine: [{ name: "0001_millrace.sql" }], migrations: [{ name: "0001_orders.sql" }] }],
       buckets: ["shop-payloads"],
       queues: [{ consumers: [{ script: "shop", dead_letter_queue: "millrace-dlq" }] }, { consumers: [{ script: "shop" }] }],
       workflows: [["shop-runs", { script_name: "shop" }]],
@@ -191,7 +204,9 @@ it("does not make a new key while the database has instances", async () => {
   const account = await new Account().start();
   const folder = shop();
   await millrace(folder, account, deploy(account));
-  account.databases.get("shop")?.sqlite.exec("CREATE TABLE millrace_instances (id TEXT); INSERT INTO millrace_instances VALUES ('a')");
+  account.databases
+    .get("shop")
+    ?.sqlite.exec("DROP TABLE millrace_instances; CREATE TABLE millrace_instances (id TEXT); INSERT INTO millrace_instances VALUES ('a')");
   account.scripts.delete("shop");
   const { code, said } = await millrace(folder, account, deploy(account));
   expect([code, said]).toEqual([1, expect.stringContaining("A new key would repeat effects")]);

@@ -235,7 +235,7 @@ it("finds in the account all that a deployment would create", async () => {
     ["The account has no bucket: shop-payloads.", "npx millrace deploy"],
     ["The account has no queue: millrace, millrace-dlq.", "npx millrace deploy"],
     ["The account has no Workflow: shop-runs.", "npx millrace deploy"],
-    ["The deployed database lacks 1 migrations: 0001_orders.sql.", "npx millrace deploy"],
+    ["The deployed database lacks 2 migrations: 0001_millrace.sql, 0001_orders.sql.", "npx millrace deploy"],
   ]);
   expect(account.asked.every(({ method }) => method === "GET")).toBe(true);
 }, 60_000);

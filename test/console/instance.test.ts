@@ -98,6 +98,23 @@ it("an act is one, however often it is confirmed, and one that is refused says w
   forgive(lost, /404/);
 });
 
+it("an instance whose Workflow class is missing shows the line to add", async () => {
+  const ada = await person();
+  await articles(ada, ["lungo"]);
+  const page = await ada.open("instances");
+  const message = '"publish-article" is not bound. Add this line to "workflows" in wrangler.jsonc';
+  const one = /\/v1\/instances\/[0-9a-f]{32}(\?|$)/;
+  await page.route(one, async (route) => {
+    const instance: object = await (await route.fetch()).json();
+    await route.fulfill({ json: { ...instance, status: "queued", error: { step: "", code: "config_invalid", message, attempts: 0 } } });
+  });
+  await page.locator("tbody tr").first().waitFor();
+  await page.keyboard.press("j");
+  await page.keyboard.press("Enter");
+  await page.getByText(`It cannot start: ${message}`).waitFor();
+  await page.unroute(one);
+});
+
 it("an undo that failed is shown as one: it goes on by a retry, or behind its step, which is skipped by a person's word", async () => {
   const ada = await person();
   const id = (await articles(ada, ["ristretto"])).find(({ workflow }) => workflow === "publish-article")?.id;

@@ -1,7 +1,7 @@
 import { createInterface } from "node:readline/promises";
 import { type Call, Misuse, Refusal, runCommand } from "./command.ts";
 import { Account } from "./deploy/account.ts";
-import { applyMigrations } from "./deploy/migrations.ts";
+import { applyRemotely } from "./deploy/migrations.ts";
 import { type Plan, planLines, planOf } from "./deploy/plan.ts";
 import { type Deployed, KEY, type Resources, resourcesOf } from "./deploy/resources.ts";
 import { secretsIn, valuesOf, withSecretsFile } from "./deploy/secrets.ts";
@@ -88,7 +88,7 @@ async function carryOut({ account, project, plan, wanted, place, values, step, s
     for (const queue of plan.queues) await account.make("/queues", `the queue "${queue}"`, { queue_name: queue });
     // The old code runs on the new tables for a moment. The new code would fail on the old tables.
     step("Applying the migrations …");
-    await applyMigrations(project, plan.migrations, account.id, stop);
+    await applyRemotely(project, plan.migrations, account.id, stop);
     step("Deploying the Worker …");
     await withSecretsFile(project.stateFolder, values, (file) => {
       const secrets = file === undefined ? [] : ["--secrets-file", file];

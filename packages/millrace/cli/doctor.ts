@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
-import { type Call, Refusal, runCommand } from "./command.ts";
+import { type Call, runCommand } from "./command.ts";
 import { Account } from "./deploy/account.ts";
 import { pendingLocally } from "./deploy/migrations.ts";
 import { type Deployed, KEY, resourcesOf } from "./deploy/resources.ts";
@@ -70,10 +70,7 @@ async function localFindings(project: Project, whole: Deployed, config: Deployed
             return { code: "wiring", says };
           },
         );
-  const pending = await pendingLocally(project).catch((error: unknown) => {
-    if (error instanceof Refusal) return [];
-    throw error;
-  });
+  const pending = pendingLocally(project);
   return [
     ...packageFindings(project),
     ...configurationFindings(config, { file, worker: project.name, known, remote }),

@@ -41,9 +41,9 @@ it("the receiver of docs/webhooks.md takes what is signed by one of its secrets,
   expect(await post([present], { id: "3" })).toBe(204);
 });
 
-it("docs/deploying.md names every variable of webhooks, and no other", () => {
+it("docs/settings.md names every variable of webhooks, and no other", () => {
   const settings = readFileSync(join(ROOT, "src/systems/webhooks/settings.ts"), "utf8");
   const read = [...settings.matchAll(/^ {2}(\w+)\?: string;$/gm)].map(([, name = ""]) => name);
-  const rows = rowsOf(readFileSync(join(ROOT, "docs/deploying.md"), "utf8"), "webhook variable");
+  const rows = rowsOf(readFileSync(join(ROOT, "docs/settings.md"), "utf8"), "webhook variable");
   expect(rows.map(([name]) => name?.replaceAll("`", "")).sort()).toEqual(read.sort());
 });

@@ -10,11 +10,7 @@ import { passes } from "../../probe/workflows.ts";
 import { event, fresh, probeEnv, rows, until } from "../harness.ts";
 
 const LINES = [
-  [
-    "DB",
-    '"DB" is not bound. Add this line to "d1_databases" in wrangler.jsonc: {"binding": "DB", "database_name": "millrace", ' +
-      '"database_id": "00000000-0000-0000-0000-000000000000", "migrations_dir": "migrations"}',
-  ],
+  ["DB", '"DB" is not bound. Add this line to "d1_databases" in wrangler.jsonc: {"binding": "DB", "database_name": "millrace"}'],
   [
     "PAYLOADS",
     '"PAYLOADS" is not bound. Add this line to "r2_buckets" in wrangler.jsonc: {"binding": "PAYLOADS", "bucket_name": "millrace-payloads"}',

@@ -1,7 +1,7 @@
 import { Refusal } from "../command.ts";
-import type { Project } from "../project.ts";
+import type { Migration, Project } from "../project.ts";
 import type { Account } from "./account.ts";
-import { type Migrations, pendingMigrations } from "./migrations.ts";
+import { pendingRemotely } from "./migrations.ts";
 import { KEY, type Resources } from "./resources.ts";
 
 /** What an account lacks of a deployment. */
@@ -13,7 +13,7 @@ export interface Plan {
   workflows: string[];
   /** True where the Worker exists already. */
   isUpdate: boolean;
-  migrations: Migrations;
+  migrations: Migration[];
   /** Secrets that have no value in the account. */
   secrets: string[];
 }
@@ -45,7 +45,7 @@ export async function planOf(account: Account, project: Project, wanted: Resourc
       for (const { script, script_name, service } of consumers)
         assertOurs("queue", queue_name, script ?? script_name ?? service, wanted.worker);
   const set = (secrets ?? []).map(({ name }) => name);
-  const migrations = await pendingMigrations(account, project, database);
+  const migrations = await pendingRemotely(account, project, database);
   if (database !== undefined && !set.includes(KEY)) await assertNoInstances(account, database, wanted, hasKey);
   return {
     database,
@@ -73,9 +73,8 @@ async function databaseOf(account: Account, { database: { name, id } }: Resource
 /** Keys for upstreams derive from the secret: with another one, an effect that was done is done a second time. */
 async function assertNoInstances(account: Account, database: string, { worker }: Resources, hasKey: boolean): Promise<void> {
   if (hasKey) return;
-  const tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN ('millrace_instances', 'instances')";
-  const [table] = await account.query<{ name: string }>(database, tables);
-  if (!table || (await account.query(database, `SELECT 1 FROM ${table.name} LIMIT 1`)).length === 0) return;
+  const [table] = await account.query(database, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'millrace_instances'");
+  if (!table || (await account.query(database, "SELECT 1 FROM millrace_instances LIMIT 1")).length === 0) return;
   throw new Refusal(
     `The database has instances, but the Worker "${worker}" has no ${KEY}. A new key would repeat effects of open instances. Write the old key to a file, ${KEY}=…, and pass it: --secrets-file FILE`,
   );
@@ -100,7 +99,7 @@ export function planLines(plan: Plan, wanted: Resources, place: string | undefin
     ].flatMap(([verb, names]) => (names?.length ? [`${String(verb).padEnd(8)}${what}: ${[...(names as string[])].join(", ")}`] : []));
   const where =
     plan.database === undefined ? `, ${place ? `location ${place}` : "location chosen by Cloudflare (--location sets it)"}` : "";
-  const pending = [...plan.migrations.engine, ...plan.migrations.own].map(({ name }) => name);
+  const pending = plan.migrations.map(({ name }) => name);
   const others = plan.secrets.filter((name) => name !== KEY);
   return [
     ...lines("D1 database", [database.name], plan.database === undefined ? [database.name] : []).map((line) => line + where),

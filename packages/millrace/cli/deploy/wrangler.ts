@@ -12,6 +12,8 @@ const OLDEST = [4, 156];
 /** How a wrangler is run. */
 interface Run {
   account?: string | undefined;
+  /** A configuration in place of the project's; it has no environments. */
+  config?: string;
   /** Ends wrangler. */
   stop?: AbortSignal;
 }
@@ -20,8 +22,13 @@ interface Run {
  * Runs the project's own wrangler on the project's configuration and environment. Answers its output. Errors: a `Refusal` that ends with
  * wrangler's error.
  */
-export function runProjectWrangler(project: Project, doing: string, args: readonly string[], { account, stop }: Run = {}): Promise<string> {
-  const which = ["--config", project.config, ...(project.env === undefined ? [] : ["--env", project.env])];
+export function runProjectWrangler(
+  project: Project,
+  doing: string,
+  args: readonly string[],
+  { account, config, stop }: Run = {},
+): Promise<string> {
+  const which = config === undefined ? ["--config", project.config, ...(project.env ? ["--env", project.env] : [])] : ["--config", config];
   closedFolder(project.stateFolder);
   const env = { ...wranglerEnv(project.stateFolder), ...(account && { CLOUDFLARE_ACCOUNT_ID: account }) };
   return new Promise((resolve, reject) => {

@@ -2,13 +2,13 @@ import { existsSync, readFileSync, realpathSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { wranglerRefusal, wranglerVersion } from "../deploy/wrangler.ts";
+import { packageFolder } from "../local/doors.ts";
 import { nodeRefusal } from "../node-version.js";
 import type { Project } from "../project.ts";
 import type { Finding } from "./finding.ts";
 
 /** The package that has this file. */
-const MILLRACE =
-  [join(import.meta.dirname, "../.."), join(import.meta.dirname, "../../..")].find((one) => existsSync(join(one, "package.json"))) ?? "";
+const MILLRACE = packageFolder();
 
 interface Manifest {
   version: string;

@@ -36,7 +36,7 @@ export async function remoteFindings(
     const plan = await planOf(account, project, wanted);
     const lacks = (what: string, names: readonly string[]): Finding[] =>
       names.length > 0 ? [{ code: "not_created", says: `The account has no ${what}: ${names.join(", ")}.`, line: deploy }] : [];
-    const pending = [...plan.migrations.engine, ...plan.migrations.own].map(({ name }) => name);
+    const pending = plan.migrations.map(({ name }) => name);
     const missing = [
       ...lacks("D1 database", plan.database === undefined ? [wanted.database.name] : []),
       ...lacks("bucket", plan.buckets),

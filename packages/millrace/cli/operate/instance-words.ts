@@ -11,12 +11,13 @@ export function standing(instance: Instance): string {
 }
 
 /** What is behind its status, as far as its row says it. */
-export function whyOf({ error, waiting_for: [wait], retrying, sleeping, undo }: Instance): string {
+export function whyOf({ status, error, waiting_for: [wait], retrying, sleeping, undo }: Instance): string {
   if (error) {
     const { step, code, message, attempts, upstream_status } = error;
     const tried = attempts > 1 ? `, ${attempts} attempts` : "";
     const upstream = upstream_status === undefined ? "" : `, upstream ${upstream_status}`;
-    return `${step === "" ? "between its steps" : `“${step}”`}${tried}${upstream}: ${message} (${code})`;
+    const nowhere = status === "accepted" || status === "queued" ? "it cannot start" : "between its steps";
+    return `${step === "" ? nowhere : `“${step}”`}${tried}${upstream}: ${message} (${code})`;
   }
   if (retrying) return `“${retrying.step}” failed at attempt ${retrying.attempt}, and is tried again: ${retrying.error}`;
   if (wait?.approval_id) return `“${wait.step}” asks a person`;

@@ -56,10 +56,7 @@ export function bindingName(name: string): string {
 
 /** The lists of `wrangler.jsonc` in which the engine's own bindings stand, and their lines there. */
 const OWN = {
-  DB: [
-    "d1_databases",
-    { binding: "DB", database_name: "millrace", database_id: "00000000-0000-0000-0000-000000000000", migrations_dir: "migrations" },
-  ],
+  DB: ["d1_databases", { binding: "DB", database_name: "millrace" }],
   PAYLOADS: ["r2_buckets", { binding: "PAYLOADS", bucket_name: "millrace-payloads" }],
 } as const satisfies Partial<Record<keyof EngineEnv, readonly [list: string, line: object]>>;
 

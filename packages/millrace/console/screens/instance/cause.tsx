@@ -59,9 +59,10 @@ type Failed = NonNullable<Detail["error"]>;
 /** What a run failed of, and what its code means, in the engine's own sentences. */
 function Failure({ instance, error, explained }: CauseProps & { error: Failed }) {
   const { step, behind, attempts, message, code, upstream_status: status, hint } = error;
-  const { workflow } = instance;
+  const { workflow, status: at } = instance;
   const inUndo = hasUndoFailed(instance);
-  const failed = step ? `${step} failed` : behind ? `The code threw behind ${behind}` : "The code threw";
+  const threw = behind ? `The code threw behind ${behind}` : "The code threw";
+  const failed = step ? `${step} failed` : at === "accepted" || at === "queued" ? "It cannot start" : threw;
   const back = step.startsWith(UNDO_STEP) ? ` to take back ${step.slice(UNDO_STEP.length)}` : step && ` at ${step}`;
   const where = inUndo ? `Its undo failed${back}` : failed;
   const meant = explained.get(code);

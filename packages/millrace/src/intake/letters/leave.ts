@@ -1,4 +1,4 @@
-import { queueBinding } from "../../contract/bindings.ts";
+import { queueBinding, queuePrefix } from "../../contract/bindings.ts";
 import { isSimulatedDeath } from "../../contract/crash-points.ts";
 import { codeOf, messageOf } from "../../contract/errors.ts";
 import { logLine } from "../../contract/log-line.ts";
@@ -69,8 +69,12 @@ async function endAll(intake: Intake, ends: readonly Failed[], outcomes: Outcome
   }
 }
 
-function sayNotStored({ consumer: { queue } }: Intake, error: unknown): void {
-  logLine("error", { log: "dead_letters", queue: queue.name, stored: false, error: messageOf(error) });
+/** A Worker cannot read which dead-letter queue its consumer has: the line says what follows from each case. */
+function sayNotStored({ env, consumer: { queue } }: Intake, error: unknown): void {
+  const next =
+    `After its last attempt a message goes to the dead-letter queue "${queuePrefix(env)}${queue.name}-dlq". ` +
+    "If the consumer has none, the platform deletes the message. To check that, run: npx millrace doctor --remote";
+  logLine("error", { log: "dead_letters", queue: queue.name, stored: false, error: messageOf(error), next });
 }
 
 /**
