@@ -24,7 +24,10 @@ export interface MillraceOptions<Env = Cloudflare.Env> extends Omit<Definition, 
   readonly consumers?: readonly ConsumerDefinition[];
   /** Options of the engine's HTTP API and console. */
   readonly http?: EngineRoutesOptions;
-  /** Gets each request that no route of the engine is for. Default: the engine answers 404. */
+  /**
+   * Gets each request that no route of the engine is for. Default: the engine answers 404. Annotate its return type if it uses the `catalog`
+   * of the same call: `fetch(request, env): Promise<Response> { … }`.
+   */
   fetch?(request: Request, env: Env, ctx: ExecutionContext): Response | Promise<Response>;
   /** Gets the batches of queues that the catalog does not have. Default: they go back to their queue, and the log says so. */
   queue?(batch: MessageBatch, env: Env, ctx: ExecutionContext): unknown;
