@@ -11,7 +11,7 @@ const subject = ({ list }: { list: string }) => list;
 /** A digest is due. A schedule names each issue by its time; by hand, `issue` does. */
 const DigestDue = defineCommand({ type: "digest.due", payload: digest, key: ({ issue }) => issue, subject, queue });
 const DigestBegun = defineEvent({ type: "digest.begun", payload: digest, subject, queue: events });
-const DigestMail = defineCommand({
+export const DigestMail = defineCommand({
   type: "digest.mail",
   payload: copy,
   key: ({ issue, reader }) => `${issue}/${reader}`,

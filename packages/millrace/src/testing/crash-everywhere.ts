@@ -3,7 +3,7 @@ import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
 import type { AboutPoint, CrashPoint } from "../contract/crash-points.ts";
 import { messageOf } from "../contract/errors.ts";
 import { instanceId as instanceIdOf } from "../contract/ids.ts";
-import { enqueueOne } from "../intake/accept/enqueue.ts";
+import { acceptCommand } from "../intake/accept/enqueue.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { WorkflowDefinition } from "../workflow/workflow.ts";
 import { brokenIn, brokenWithoutFault, type CrashRun } from "./broken.ts";
@@ -158,7 +158,7 @@ async function attempt<Input>({ workflow, input, options, upstream }: Given<Inpu
 
   const firstRequest = upstream.requests.length;
   const ask = () =>
-    enqueueOne(
+    acceptCommand(
       env,
       catalog,
       { tenantId, source: "crashEverywhere" },
@@ -250,12 +250,12 @@ async function settled(env: EngineEnv, { run, workflow, death, withinMs }: Await
 }
 
 async function ofTenant(env: EngineEnv, tenantId: string) {
-  const select = env.DB.prepare("SELECT id, workflow, status FROM instances WHERE tenant_id = ?1").bind(tenantId);
+  const select = env.DB.prepare("SELECT id, workflow, status FROM millrace_instances WHERE tenant_id = ?1").bind(tenantId);
   return (await select.all<{ id: string; workflow: string; status: string }>()).results;
 }
 
 /** Messages of the tenant that no consumer has taken. */
 async function unsent(env: EngineEnv, tenantId: string): Promise<number> {
-  const select = env.DB.prepare("SELECT count(*) AS n FROM outbox WHERE body->>'tenant_id' = ?1").bind(tenantId);
+  const select = env.DB.prepare("SELECT count(*) AS n FROM millrace_outbox WHERE body->>'tenant_id' = ?1").bind(tenantId);
   return (await select.first<{ n: number }>())?.n ?? 0;
 }

@@ -17,7 +17,7 @@ export interface Ended {
 export async function untilEnded(env: EngineEnv, instanceId: string, { withinMs = 20_000 } = {}): Promise<Ended> {
   const deadline = Date.now() + withinMs;
   for (;;) {
-    const row = await env.DB.prepare("SELECT workflow, status, error FROM instances WHERE id = ?1")
+    const row = await env.DB.prepare("SELECT workflow, status, error FROM millrace_instances WHERE id = ?1")
       .bind(instanceId)
       .first<{ workflow: string; status: string; error: string | null }>();
     const isLate = Date.now() > deadline;
