@@ -1,7 +1,14 @@
 import type { CrashPoint } from "../contract/crash-points.ts";
-import type { Boundary } from "./crash-everywhere.ts";
 import type { Ended } from "./ends.ts";
 import { isRead, type UpstreamRequest } from "./upstream.ts";
+
+/** A place in the run where the process can die. */
+export interface Boundary {
+  readonly point: CrashPoint;
+  readonly step: string | undefined;
+  /** False: the attempt dies, and is made again. True: the platform also loses its memory of the run, and restarts it. */
+  readonly beginsAnew: boolean;
+}
 
 /** The outcome of one run. */
 export interface CrashRun {

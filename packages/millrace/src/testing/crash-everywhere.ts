@@ -6,7 +6,7 @@ import { instanceId as instanceIdOf } from "../contract/ids.ts";
 import { acceptCommand } from "../intake/accept/enqueue.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { WorkflowDefinition } from "../workflow/workflow.ts";
-import { brokenIn, brokenWithoutFault, type CrashRun } from "./broken.ts";
+import { type Boundary, brokenIn, brokenWithoutFault, type CrashRun } from "./broken.ts";
 import { expireLeases, keeperRound, skipPauses } from "./clock.ts";
 import { assertCrashPoints, deathAt } from "./crashes.ts";
 import { isAtEnd, untilEnded } from "./ends.ts";
@@ -39,14 +39,6 @@ export interface CrashOptions<Input> {
   readonly throws?: boolean;
   /** Gets a line for each run. Default: `console.log`. */
   readonly print?: (line: string) => void;
-}
-
-/** A place in the run where the process can die. */
-export interface Boundary {
-  readonly point: CrashPoint;
-  readonly step: string | undefined;
-  /** False: the attempt dies, and is made again. True: the platform also loses its memory of the run, and restarts it. */
-  readonly beginsAnew: boolean;
 }
 
 export interface CrashReport {
