@@ -1,3 +1,4 @@
+import { createInterface } from "node:readline/promises";
 import { errorWords } from "./disk.ts";
 import { MISUSED } from "./options.ts";
 import { failed } from "./terminal.ts";
@@ -53,6 +54,16 @@ export function optionIn(args: readonly string[], name: string): string | undefi
   const value = args[at]?.includes("=") ? args[at]?.slice(name.length + 1) : args[at + 1];
   if (value === undefined || value === "" || value.startsWith("-")) throw new Misuse(`${name} needs a value, such as: ${name} …`);
   return value;
+}
+
+/** Asks on a terminal. True for `y`. */
+export async function agreed(question: string, stop: AbortSignal): Promise<boolean> {
+  const asking = createInterface({ input: process.stdin, output: process.stdout });
+  try {
+    return /^y(es)?$/i.test((await asking.question(`${question} [y/N] `, { signal: stop })).trim());
+  } finally {
+    asking.close();
+  }
 }
 
 /** Shells report a process ended by Ctrl-C so. */

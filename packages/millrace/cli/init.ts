@@ -1,9 +1,8 @@
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, dirname, extname, join, relative, resolve } from "node:path";
-import { createInterface } from "node:readline/promises";
 import { isDeepStrictEqual, parseEnv } from "node:util";
-import { besideOptions, type Call, Misuse, optionIn, Refusal, runCommand, type Usage } from "./command.ts";
+import { agreed, besideOptions, type Call, Misuse, optionIn, Refusal, runCommand, type Usage } from "./command.ts";
 import { settingsIn } from "./disk.ts";
 import { unifiedDiff } from "./init/diff.ts";
 import { editJsonc } from "./init/jsonc.ts";
@@ -70,7 +69,7 @@ async function init({ args, stop }: Call): Promise<number> {
       say("Nothing is changed yet. To apply these changes: npx millrace init --yes");
       return MISUSED;
     }
-    if (!(await agreed(stop))) {
+    if (!(await agreed("Apply these changes?", stop))) {
       say("Nothing is changed.");
       return 1;
     }
@@ -83,15 +82,6 @@ async function init({ args, stop }: Call): Promise<number> {
   for (const [from, to] of plan.copies) cpSync(from, to, { recursive: true });
   say(`${paint("green", "●")} Done. Next: ${next(plan.root)}`);
   return 0;
-}
-
-async function agreed(stop: AbortSignal): Promise<boolean> {
-  const asking = createInterface({ input: process.stdin, output: process.stdout });
-  try {
-    return /^y(es)?$/i.test((await asking.question("Apply these changes? [y/N] ", { signal: stop })).trim());
-  } finally {
-    asking.close();
-  }
 }
 
 /** The commands that come after. */

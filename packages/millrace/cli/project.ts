@@ -116,7 +116,7 @@ export function wranglerOf(root: string): string {
 }
 
 /** The migrations of the engine have a table of their own, so that those of a project keep their names and their folder. */
-const OF_ENGINE = { folder: join(packageFolder(), "migrations"), table: "millrace_migrations" };
+export const ENGINE_MIGRATIONS = { folder: join(packageFolder(), "migrations"), table: "millrace_migrations" };
 
 /** Finds the migrations of the engine, and those of the binding `DB` as wrangler does. */
 function migrationsOf(root: string, { d1_databases = [] }: Config): Migrations {
@@ -128,9 +128,9 @@ function migrationsOf(root: string, { d1_databases = [] }: Config): Migrations {
     join(root, one),
   );
   return {
-    folders: [...folders, OF_ENGINE.folder],
+    folders: [...folders, ENGINE_MIGRATIONS.folder],
     files: () => {
-      const { folder, table: own } = OF_ENGINE;
+      const { folder, table: own } = ENGINE_MIGRATIONS;
       const ofEngine = globSync("*.sql", { cwd: folder })
         .toSorted()
         .map((name) => ({ name, file: join(folder, name), table: own }));

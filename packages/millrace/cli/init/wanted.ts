@@ -24,6 +24,7 @@ export const EVERY_MINUTE = "* * * * *";
 export const CONSOLE_ASSETS = "node_modules/millrace/dist/assets";
 /** The engine's paths: a site with `not_found_handling` would answer them with a page. */
 const ENGINE_PATHS = ["/v1/*", "/console", "/console/*", "!/console/assets/*", "/healthz", "/metrics", "/openapi.json", "/problems/*"];
+const SITE = "The engine answers these paths, and not a page of the site.";
 /** From this date on, a Worker's own classes are in `exports` without a flag. */
 const HAS_EXPORTS = "2025-11-17";
 
@@ -86,8 +87,11 @@ function shared(config: Config, { name, env, secrets }: Beside): Change[] {
     ]),
     ...added(["triggers", "crons"], triggers?.crons ?? [], [EVERY_MINUTE], { why: "Each minute: the engine's schedules and its repairs." }),
     ...missing(assets, ["assets"], { directory: CONSOLE_ASSETS }, "The script and the style of the console."),
+    ...(hasSite && Array.isArray(assets.run_worker_first)
+      ? added(["assets", "run_worker_first"], assets.run_worker_first, ENGINE_PATHS, { why: SITE })
+      : []),
     ...(hasSite && assets.not_found_handling && assets.run_worker_first === undefined
-      ? [{ path: ["assets", "run_worker_first"], value: ENGINE_PATHS, why: "The engine answers these paths, and not a page of the site." }]
+      ? [{ path: ["assets", "run_worker_first"], value: ENGINE_PATHS, why: SITE }]
       : []),
     ...missing(config.minify, ["minify"], true, "Half the upload."),
     ...missing(config.keep_names, ["keep_names"], false),

@@ -75,7 +75,8 @@ function missingIn(database: DatabaseSync, all: readonly Migration[]): Migration
   return all.filter(({ name, table }) => !applied.includes(`${table} ${name}`));
 }
 
-function boundIn({ config, env }: Of): D1 {
+/** The binding of the engine's database. Errors: a `Refusal` where the configuration has none. */
+export function boundIn({ config, env }: Of): D1 {
   const { d1_databases = [] } = configOf(readConfig(config), env) ?? {};
   const bound = d1_databases.find(({ binding }) => binding === DATABASE);
   if (bound) return bound;

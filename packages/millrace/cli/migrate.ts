@@ -1,0 +1,103 @@
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { agreed, besideOptions, type Call, Misuse, optionIn, runCommand, type Usage } from "./command.ts";
+import { applyLocally, boundIn, missingLocally } from "./local/database.ts";
+import { closedFolder } from "./local/engine-process.ts";
+import { requireUnlocked } from "./local/folder-lock.ts";
+import { runWrangler, shown } from "./local/wrangler.ts";
+import { MISUSED, wantsHelp } from "./options.ts";
+import { DATABASE, ENGINE_MIGRATIONS, findProject, type Migration, type Project } from "./project.ts";
+import { paint, say } from "./terminal.ts";
+import { readConfig } from "./wiring/config.ts";
+
+const USAGE: Usage = {
+  text:
+    "Usage: npx millrace migrate [--remote] [--yes] [--dry-run] [--config FILE] [--env NAME]. Shows which migrations of the engine and of the Worker are applied, " +
+    "and applies the others: to the database of `millrace dev`, or with --remote to the deployed one, after a question. --dry-run only shows.",
+  values: ["--config", "--env"],
+  flags: ["--remote", "--yes", "--dry-run"],
+};
+
+/** `npx millrace migrate`: brings a database up to date, here or deployed. */
+async function migrate({ args, stop }: Call): Promise<number> {
+  if (wantsHelp(args)) {
+    say(USAGE.text);
+    return 0;
+  }
+  const [beside] = besideOptions(args, USAGE);
+  if (beside !== undefined) throw new Misuse(`migrate has no "${beside}". ${USAGE.text}`);
+  const project = findProject({ config: optionIn(args, "--config"), env: optionIn(args, "--env") });
+  const isRemote = args.includes("--remote");
+  const state = join(project.stateFolder, "state");
+  const missing = isRemote ? await missingRemotely(project) : missingLocally(state, project);
+  for (const one of project.migrations.files()) {
+    const status = missing.some(({ file }) => file === one.file) ? paint("yellow", "to apply") : paint("dim", "applied ");
+    say(`  ${status}  ${shown(one.file)}`);
+  }
+  const where = isRemote ? `the deployed database ${boundIn(project).database_name ?? DATABASE}` : "the database of `millrace dev`";
+  if (missing.length === 0) say(`Nothing to apply: ${where} is up to date.`);
+  if (missing.length === 0 || args.includes("--dry-run")) return 0;
+  if (isRemote && !args.includes("--yes")) {
+    if (!process.stdin.isTTY) {
+      say("Nothing is applied yet. To apply: npx millrace migrate --remote --yes");
+      return MISUSED;
+    }
+    if (!(await agreed(`Apply ${missing.length} to ${where}?`, stop))) return 1;
+  }
+  if (isRemote) await applyRemotely(project, missing);
+  else {
+    // A running engine applies them itself, as it starts again after a save.
+    requireUnlocked(project.stateFolder);
+    closedFolder(project.stateFolder);
+    applyLocally(state, project);
+  }
+  say(`${paint("green", "●")} Applied ${missing.length} to ${where}.`);
+  return 0;
+}
+
+const placeOf = ({ config, env }: Project) => ["--remote", "--config", config, ...(env === undefined ? [] : ["--env", env])];
+
+/** The migrations that the deployed database lacks, by the tables that record them. */
+async function missingRemotely(project: Project): Promise<Migration[]> {
+  const all = project.migrations.files();
+  const tables = [...new Set(all.map(({ table }) => table))];
+  const names = tables.map((table) => `'${table.replaceAll("'", "''")}'`).join(", ");
+  const there = await query(project, `SELECT name FROM sqlite_master WHERE type = 'table' AND name IN (${names})`);
+  const applied = new Set<string>();
+  for (const table of there) for (const name of await query(project, `SELECT name FROM "${table}"`)) applied.add(`${table} ${name}`);
+  return all.filter(({ name, table }) => !applied.has(`${table} ${name}`));
+}
+
+/** The names that a statement selects in the deployed database. */
+async function query(project: Project, sql: string): Promise<string[]> {
+  const command = ["d1", "execute", DATABASE, ...placeOf(project), "--yes", "--json", "--command", sql];
+  const said = await runWrangler(project, logsOf(project), "read the deployed database", command);
+  const [first] = JSON.parse(said.slice(said.indexOf("["))) as { results: { name: string }[] }[];
+  return first?.results.map(({ name }) => name) ?? [];
+}
+
+/** By wrangler, which records them: those of the engine by a configuration that names their folder and their table. */
+async function applyRemotely(project: Project, missing: readonly Migration[]): Promise<void> {
+  const { folder, table } = ENGINE_MIGRATIONS;
+  if (missing.some((one) => one.table === table)) {
+    const { migrations_pattern: _, ...bound } = boundIn(project);
+    const { account_id } = readConfig(project.config);
+    const file = join(project.stateFolder, "migrate/wrangler.json");
+    closedFolder(project.stateFolder);
+    mkdirSync(dirname(file), { recursive: true });
+    const migrations_dir = relative(dirname(file), folder).replaceAll("\\", "/");
+    const database = { ...bound, migrations_dir, migrations_table: table };
+    writeFileSync(file, JSON.stringify({ name: project.name, account_id, compatibility_date: "2026-10-01", d1_databases: [database] }));
+    await apply(project, ["--remote", "--config", file]);
+  }
+  if (missing.some((one) => one.table !== table)) await apply(project, placeOf(project));
+}
+
+async function apply(project: Project, place: readonly string[]): Promise<void> {
+  await runWrangler(project, logsOf(project), "apply the migrations", ["d1", "migrations", "apply", DATABASE, ...place]);
+}
+
+/** Wrangler writes its logs there. */
+const logsOf = ({ root, stateFolder }: Project) => (existsSync(stateFolder) ? stateFolder : join(root, ".wrangler"));
+
+await runCommand(migrate);

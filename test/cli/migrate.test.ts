@@ -1,0 +1,115 @@
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import type { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
+import { expect, it, onTestFinished } from "vitest";
+import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
+import { emptyFolder } from "./folder.ts";
+
+const CONFIG = {
+  name: "shop",
+  main: "worker.ts",
+  compatibility_date: "2026-10-01",
+  d1_databases: [{ binding: "DB", database_name: "shop" }],
+};
+
+/** A Worker's folder with two migrations, the second of which can be broken. */
+function shop(second = "ALTER TABLE orders ADD COLUMN paid INTEGER;"): string {
+  const root = emptyFolder();
+  symlinkSync(join(ROOT, "node_modules"), join(root, "node_modules"), "dir");
+  mkdirSync(join(root, "migrations"));
+  writeFileSync(join(root, "wrangler.jsonc"), JSON.stringify(CONFIG));
+  writeFileSync(join(root, "migrations/0001_orders.sql"), "CREATE TABLE orders (id TEXT PRIMARY KEY);\n");
+  writeFileSync(join(root, "migrations/0002_paid.sql"), second);
+  return root;
+}
+
+/** Runs the command to its end. */
+async function migrate(root: string, args: readonly string[], env: Record<string, string> = {}) {
+  const child = execFile(process.execPath, [join(ROOT, "packages/millrace/cli/launch.js"), "migrate", ...args], {
+    cwd: root,
+    env: { ...process.env, NO_COLOR: "1", ...env },
+  });
+  child.stdin?.end();
+  const read = (stream: Readable | null) => (stream ? text(stream) : "");
+  const [[code], out, err] = await Promise.all([once(child, "close"), read(child.stdout), read(child.stderr)]);
+  return { code, out, err };
+}
+
+it("migrate shows what is applied and what is not, applies it, and finds nothing the second time", async () => {
+  const root = shop();
+  const plan = await migrate(root, ["--dry-run"]);
+  expect(plan).toMatchObject({ code: 0, err: "" });
+  expect(plan.out.match(/to apply {2}\S+/g)?.map((line) => line.split("/").at(-1))).toEqual([
+    "0001_millrace.sql",
+    "0001_orders.sql",
+    "0002_paid.sql",
+  ]);
+  expect((await migrate(root, [])).out).toContain("Applied 3 to the database of `millrace dev`.");
+  const again = await migrate(root, []);
+  expect(again.out).toContain("Nothing to apply");
+  expect(again.out).not.toContain("to apply ");
+});
+
+it("a migration that fails is named with the database's words, and those before it stay applied", async () => {
+  const root = shop("ALTER TABLE none ADD COLUMN paid INTEGER;");
+  const { code, err } = await migrate(root, []);
+  expect([code, err]).toEqual([1, expect.stringMatching(/The migration migrations\/0002_paid\.sql failed: .*no such table: none/)]);
+  expect((await migrate(root, ["--dry-run"])).out.match(/to apply {2}\S+/g)).toEqual(["to apply  migrations/0002_paid.sql"]);
+});
+
+/** The API of an account with one database, as far as wrangler asks it about D1. */
+async function account(): Promise<{ database: DatabaseSync; env: Record<string, string> }> {
+  const database = new DatabaseSync(":memory:");
+  const run = (sql: string) => {
+    database.exec(sql);
+    return [];
+  };
+  const server = createServer(async (request, response) => {
+    const body = await text(request);
+    const path = new URL(request.url ?? "", "http://localhost").pathname;
+    const answer = (status: number, result: unknown, errors: unknown[] = []) => {
+      response.writeHead(status, { "content-type": "application/json" });
+      const result_info = { page: 1, per_page: 10, count: 1, total_count: 1 };
+      response.end(JSON.stringify({ success: status === 200, result, errors, messages: [], result_info }));
+    };
+    if (!path.endsWith("/query"))
+      return answer(200, path.endsWith("/d1/database") ? [{ uuid: "1", name: "shop" }] : { uuid: "1", name: "shop" });
+    const { sql } = JSON.parse(body) as { sql: string };
+    try {
+      const results = /^\s*SELECT/i.test(sql) ? database.prepare(sql).all() : run(sql);
+      return answer(200, [{ results, success: true, meta: { duration: 1 } }]);
+    } catch (error) {
+      return answer(400, null, [{ code: 7500, message: (error as Error).message }]);
+    }
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const base = `http://127.0.0.1:${port}/client/v4`;
+  return { database, env: { CLOUDFLARE_API_BASE_URL: base, CLOUDFLARE_API_TOKEN: "t", CLOUDFLARE_ACCOUNT_ID: "a" } };
+}
+
+it("migrate --remote asks first, and applies the engine's migrations and those of the Worker by wrangler", async () => {
+  const root = shop();
+  const { database, env } = await account();
+  const tables = () =>
+    database
+      .prepare("SELECT name FROM sqlite_master WHERE type = 'table'")
+      .all()
+      .map(({ name }) => name);
+  const asked = await migrate(root, ["--remote"], env);
+  expect(asked).toMatchObject({ code: 2, err: "" });
+  expect(asked.out).toContain("npx millrace migrate --remote --yes");
+  expect(tables()).toEqual([]);
+  const done = await migrate(root, ["--remote", "--yes"], env);
+  expect(done.out + done.err).toContain("Applied 3 to the deployed database shop.");
+  expect(tables()).toEqual(expect.arrayContaining(["orders", "millrace_instances", "millrace_migrations", "d1_migrations"]));
+  expect((await migrate(root, ["--remote"], env)).out).toContain("Nothing to apply");
+});
