@@ -225,9 +225,7 @@ function notesOf(config: Config, name: string, left: readonly Change[]): string[
           `With "run_worker_first": true your Worker gets the requests for the console's files. Make it a list, with "!/console/assets/*" in it.`,
         ]
       : []),
-    ...(no_bundle === true
-      ? [`"no_bundle": true: import { millrace } from "millrace" needs a bundle. Remove it, or bundle before wrangler.`]
-      : []),
+    ...(no_bundle === true ? [`"no_bundle": true: the engine has to be bundled. Remove it, or bundle before wrangler.`] : []),
     ...(migrations.length > 0
       ? [
           `The Durable Objects are bound, and their classes in a new migration: wrangler takes no "exports" for objects beside "migrations".`,

@@ -91,7 +91,7 @@ function throughWrangler(project: Project, { remote, config, persistTo }: Whose)
     const said = await runWrangler(project, project.stateFolder, `reach the ${remote ? "deployed" : "local"} database`, args).catch(
       (error: unknown) => {
         if (!(error instanceof Refusal && /no such table/.test(error.message))) throw error;
-        throw new Refusal(`${error.message}. Apply its migrations first: npx wrangler d1 migrations apply DB ${which.join(" ")}`);
+        throw new Refusal(`${error.message}. Apply its migrations first: npx millrace migrate${remote ? " --remote" : ""}`);
       },
     );
     const [first] = JSON.parse(said.slice(said.indexOf("["))) as { results: Row[] }[];

@@ -1,3 +1,5 @@
+const PACKAGE = "millrace";
+
 /** The files of a new Worker, but for its secrets and what `init` adds to every configuration. */
 export function newWorker(name: string, versions: Versions): Record<string, string> {
   return {
@@ -49,7 +51,7 @@ const TSCONFIG = `{
 }
 `;
 
-const WORKER = `import { defineWorkflow, millrace, now, sql } from "millrace";
+const WORKER = `import { defineWorkflow, millrace, now, sql } from "${PACKAGE}";
 import * as z from "zod";
 
 /** Greet each name once. */

@@ -7,7 +7,8 @@ export type SourceEdit =
   /** Its shape is not one that can be edited safely: lines to paste. */
   | { readonly kind: "paste"; readonly why: string; readonly lines: string };
 
-const IMPORT = 'import { millrace } from "millrace";';
+const PACKAGE = "millrace";
+const IMPORT = `import { millrace } from "${PACKAGE}";`;
 const HANDLERS = ["fetch", "queue", "scheduled"] as const;
 type HandlerName = (typeof HANDLERS)[number];
 
