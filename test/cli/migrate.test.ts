@@ -41,7 +41,7 @@ async function migrate(root: string, args: readonly string[], env: Record<string
   return { code, out, err };
 }
 
-it("migrate shows what is applied and what is not, applies it, and finds nothing the second time", async () => {
+it("migrate lists the missing migrations, applies them, and reports a database that is up to date the second time", async () => {
   const root = shop();
   const plan = await migrate(root, ["--dry-run"]);
   expect(plan).toMatchObject({ code: 0, err: "" });
@@ -52,7 +52,7 @@ it("migrate shows what is applied and what is not, applies it, and finds nothing
   ]);
   expect((await migrate(root, [])).out).toContain("Applied 3 to the database of `millrace dev`.");
   const again = await migrate(root, []);
-  expect(again.out).toContain("Nothing to apply");
+  expect(again.out).toContain("No migration is missing");
   expect(again.out).not.toContain("to apply ");
 });
 
@@ -111,5 +111,5 @@ it("migrate --remote asks first, and applies the engine's migrations and those o
   const done = await migrate(root, ["--remote", "--yes"], env);
   expect(done.out + done.err).toContain("Applied 3 to the deployed database shop.");
   expect(tables()).toEqual(expect.arrayContaining(["orders", "millrace_instances", "millrace_migrations", "d1_migrations"]));
-  expect((await migrate(root, ["--remote"], env)).out).toContain("Nothing to apply");
+  expect((await migrate(root, ["--remote"], env)).out).toContain("No migration is missing");
 });

@@ -35,11 +35,11 @@ async function migrate({ args, stop }: Call): Promise<number> {
     say(`  ${status}  ${shown(one.file)}`);
   }
   const where = isRemote ? `the deployed database ${boundIn(project).database_name ?? DATABASE}` : "the database of `millrace dev`";
-  if (missing.length === 0) say(`Nothing to apply: ${where} is up to date.`);
+  if (missing.length === 0) say(`No migration is missing: ${where} is up to date.`);
   if (missing.length === 0 || args.includes("--dry-run")) return 0;
   if (isRemote && !args.includes("--yes")) {
     if (!process.stdin.isTTY) {
-      say("Nothing is applied yet. To apply: npx millrace migrate --remote --yes");
+      say("The migrations are not applied yet. To apply: npx millrace migrate --remote --yes");
       return MISUSED;
     }
     if (!(await agreed(`Apply ${missing.length} to ${where}?`, stop))) return 1;

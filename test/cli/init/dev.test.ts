@@ -14,7 +14,7 @@ afterAll(() => built.remove());
 
 const WITHIN = { timeout: 60_000, interval: 200 };
 
-/** `npx millrace dev` in a folder, and what it prints. */
+/** `npx millrace dev` in a folder, and its output. */
 function dev(root: string, port: number) {
   const child = spawn(process.execPath, [join(root, "node_modules/millrace/millrace.js"), "dev", "--port", String(port)], {
     cwd: root,
