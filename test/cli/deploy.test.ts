@@ -8,7 +8,7 @@ import { configuration, killedAt, millrace, resources, shop } from "./account/sh
 
 const deploy = (account: Account, ...more: string[]) => ["deploy", "--url", `${account.url}/worker/shop`, ...more];
 
-/** What an account has, without ids and versions. */
+/** The resources of an account, without ids and versions. */
 function contents({ databases, buckets, queues, workflows, scripts }: Account) {
   return {
     databases: [...databases].map(([name, { location, sqlite }]) => ({
@@ -79,11 +79,9 @@ it("plans everything that this repository's app needs", async () => {
 }, 60_000);
 
 it.each([
-  ["the database", /^POST \/d1\/database$/],
   ["a queue", /^POST \/queues$/],
   ["a migration", /^POST \/d1\/database\/.*\/query$/],
   ["the upload", /^PUT \/workers\/scripts\/shop$/],
-  ["the cron", /schedules$/],
   ["a Workflow", /^PUT \/workflows/],
 ])(
   "reaches the same state when it was killed after %s, and sets the key once",
@@ -199,6 +197,15 @@ it.each([
   },
   60_000,
 );
+
+it("deploys nothing while a class is declared that the Worker does not export", async () => {
+  const account = await new Account().start();
+  const { exports } = configuration();
+  const folder = shop({ ...configuration(), exports: { ...exports, Lock: exports.Keeper } });
+  const { code, said } = await millrace(folder, account, deploy(account));
+  expect([code, said]).toEqual([1, expect.stringMatching(/the Durable Object Lock, which is not exported.*Nothing is deployed/s)]);
+  expect(account.asked).toEqual([]);
+}, 60_000);
 
 it("does not make a new key while the database has instances", async () => {
   const account = await new Account().start();

@@ -240,7 +240,7 @@ it("finds in the account all that a deployment would create", async () => {
   expect(account.asked.every(({ method }) => method === "GET")).toBe(true);
 }, 60_000);
 
-it("finds what a deployed engine has lost", async () => {
+it("finds the losses of a deployed engine", async () => {
   const account = await new Account().start();
   // Wrangler bundles the packages too, which the repository does not build.
   const folder = greeter((config) => Object.assign(config, { main: "worker.js" }));

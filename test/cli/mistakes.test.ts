@@ -227,7 +227,7 @@ it.each<[string, Break, string, boolean]>([
   [
     "a workflow that is bound under another name",
     ({ config }) => (config.workflows = [{ binding: "ORDER", name: "place-order", class_name: "PlaceOrder" }]),
-    '"place-order" is bound as ORDER, where nobody looks for it. In "workflows" of wrangler.jsonc: { "binding": "PLACE_ORDER", "name": "place-order", "class_name": "PlaceOrder" }',
+    '"place-order" is bound as ORDER, but the engine looks for PLACE_ORDER. In "workflows" of wrangler.jsonc: { "binding": "PLACE_ORDER", "name": "place-order", "class_name": "PlaceOrder" }',
     false,
   ],
   [

@@ -145,7 +145,7 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
 export const MAY_IMPORT_FILES: Record<string, readonly string[]> = {
   cli: [
     ...["contract/sql", "contract/token", "contract/nearest", "contract/limits", "contract/engine-header"],
-    ...["store/tokens", "store/actions"],
+    ...["store/tokens", "store/actions", "store/instances/look"],
   ].map((file) => `engine/${file}.ts`),
 };
 

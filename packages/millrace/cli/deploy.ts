@@ -6,6 +6,8 @@ import { type Plan, planLines, planOf } from "./deploy/plan.ts";
 import { type Deployed, KEY, type Resources, resourcesOf } from "./deploy/resources.ts";
 import { secretsIn, valuesOf, withSecretsFile } from "./deploy/secrets.ts";
 import { runProjectWrangler, wranglerRefusal, wranglerVersion } from "./deploy/wrangler.ts";
+import { tellFindings } from "./doctor/finding.ts";
+import { localFindings } from "./doctor/local.ts";
 import { remoteFindings } from "./doctor/remote.ts";
 import { shown } from "./local/wrangler.ts";
 import { readOptions } from "./options.ts";
@@ -15,9 +17,11 @@ import { configOf, readConfig } from "./wiring/config.ts";
 
 const LOCATIONS = ["wnam", "enam", "sam", "weur", "eeur", "apac", "oc", "afr", "me"];
 
-const USAGE = `Usage: npx millrace deploy [--env NAME] [--location weur] [--dry-run] [--yes] [--config FILE] [--secrets-file FILE] [--url URL]
-Creates what the account lacks, applies the migrations, sets MILLRACE_KEY once, deploys the Worker and checks it. Run it again after an
-interruption: it continues. --dry-run prints the plan. --location is the place of a new database: ${LOCATIONS.join(", ")}.`;
+const USAGE = `Usage: npx millrace deploy [--env NAME] [--location weur] [--dry-run] [--yes] [--config FILE] [--secrets-file FILE]
+  [--url URL]
+Creates missing resources, applies the migrations, sets MILLRACE_KEY once, deploys the Worker and checks it.
+To continue after an interruption, run it again. --dry-run prints the plan. --location is the place of a new database:
+${LOCATIONS.join(", ")}.`;
 
 /** `millrace deploy`: from an empty account, or from a deployment that was interrupted, to a running engine. */
 async function deploy({ args, stop }: Call): Promise<number> {
@@ -33,10 +37,14 @@ async function deploy({ args, stop }: Call): Promise<number> {
   const project = findProject({ config: options.config, env: options.env });
   const tooOld = wranglerRefusal(wranglerVersion(project));
   if (tooOld !== undefined) throw new Refusal(tooOld);
-  const config = configOf(readConfig(project.config), project.env) as Deployed;
+  const whole = readConfig(project.config);
+  const config = configOf(whole, project.env) as Deployed;
   const wanted = resourcesOf(config, project.name, shown(project.config));
 
   const given = options["secrets-file"] === undefined ? {} : secretsIn(options["secrets-file"]);
+  const local = await localFindings(project, whole, config, true);
+  tellFindings(local);
+  if (local.some(({ stops }) => stops)) throw new Refusal("Nothing is deployed. Correct the mistake, then run the same command again.");
   const account = await Account.of(project, config.account_id, say, stop);
   const plan = await planOf(account, project, wanted, given[KEY] !== undefined);
   const isAsking = process.stdin.isTTY === true && !options.yes && !options["dry-run"];
@@ -54,11 +62,16 @@ async function deploy({ args, stop }: Call): Promise<number> {
   await carryOut({ account, project, plan, wanted, place, values, step, stop });
 
   step("Checking the deployment …");
-  const { url, findings } = await remoteFindings(account, project, config, wanted, { url: options.url, isNew: !plan.isUpdate, stop });
-  for (const { says, line } of findings) say(`${paint("red", "✗")} ${says}${line ? `\n    ${line}` : ""}`);
+  const { url, findings: remote } = await remoteFindings(account, project, config, wanted, {
+    url: options.url,
+    isNew: !plan.isUpdate,
+    stop,
+  });
+  tellFindings(remote);
+  const findings = [...local, ...remote];
   const environment = project.env === undefined ? "" : ` --env ${project.env}`;
   const state =
-    findings.length === 0 ? `${paint("green", "●")} Runs at` : `${paint("yellow", "●")} Deployed with ${findings.length} findings at`;
+    findings.length === 0 ? `${paint("green", "●")} Runs at` : `${paint("yellow", "●")} Deployed with ${findings.length} mistakes at`;
   say(`${state} ${url} ${paint("dim", `(after ${seconds(Date.now() - began)})`)}`);
   say(`Back to the version before: npx wrangler rollback${environment}. Migrations stay: the older code runs on the newer tables.`);
   return findings.length === 0 ? 0 : 1;
@@ -75,7 +88,7 @@ interface Work {
   stop: AbortSignal;
 }
 
-/** Carries out a plan. Each step leaves what exists as it is, so that the next call continues after an interruption. */
+/** Carries out a plan. A step does not change existing things. So the next call continues after an interruption. */
 async function carryOut({ account, project, plan, wanted, place, values, step, stop }: Work): Promise<void> {
   const { name } = wanted.database;
   try {

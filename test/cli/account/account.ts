@@ -52,7 +52,7 @@ export class Account {
   readonly workflows = new Map<string, Record<string, unknown>>();
   readonly scripts = new Map<string, Script>();
   asked: Asked[] = [];
-  /** Requests to routes that the stand-in does not have. */
+  /** Requests to routes that are missing here. */
   readonly unknown: string[] = [];
   /** Refuses requests. */
   refuse: (asked: Asked) => Refused | undefined = () => undefined;

@@ -16,7 +16,7 @@ export default { fetch: () => new Response("ok"), queue() {}, scheduled() {} };`
 
 const consumer = (queue: string) => ({ queue, max_batch_size: 10, max_batch_timeout: 0, max_retries: 3, max_concurrency: 5 });
 
-/** What an environment of the shop has of its own. `prefix` begins its names. */
+/** The resources of an environment of the shop. `prefix` begins their names. */
 export const resources = (prefix = "") => ({
   d1_databases: [{ binding: "DB", database_name: `${prefix}shop` }],
   r2_buckets: [{ binding: "PAYLOADS", bucket_name: `${prefix}shop-payloads` }],

@@ -4,7 +4,7 @@ import type { Project } from "../project.ts";
 import { oneLine } from "../terminal.ts";
 import { runProjectWrangler } from "./wrangler.ts";
 
-/** How often a request is repeated that Cloudflare limits. */
+/** Most attempts at a request that Cloudflare limits. */
 const TRIES = 4;
 /** Longest pause before a request is repeated, in seconds. */
 const MOST_SECONDS = 60;
@@ -40,7 +40,7 @@ export class Account {
     this.#stop = stop;
   }
 
-  /** The account that wrangler would deploy a project to. Errors: a `Refusal` where nobody is logged in, or the login has several accounts. */
+  /** The account that wrangler would deploy a project to. Errors: a `Refusal` without a login, or where the login has several accounts. */
   static async of(project: Project, given: unknown, say: (sentence: string) => void, stop: AbortSignal): Promise<Account> {
     const headers = headersOf(await login(project));
     const id = (typeof given === "string" && given) || process.env.CLOUDFLARE_ACCOUNT_ID;
@@ -69,7 +69,7 @@ export class Account {
     }
   }
 
-  /** Makes what does not exist yet. The answer "exists already" is a success: an earlier call made it. */
+  /** Creates a resource. The answer "exists already" is a success: an earlier call created it. */
   async make(path: string, what: string, body: object): Promise<void> {
     try {
       await this.#ask("POST", `/accounts/${this.id}${path}`, `create ${what}`, body);

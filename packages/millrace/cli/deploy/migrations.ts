@@ -43,8 +43,8 @@ export function pendingLocally(project: Project): Migration[] {
 const tablesOf = (files: readonly Migration[]) => [...new Set(files.map(({ table }) => table))];
 
 /**
- * Applies migrations to a remote database by wrangler. Those of another folder than the configuration's, which are the engine's, have a
- * configuration of their own for this call.
+ * Applies migrations to a remote database by wrangler. The engine's migrations are in another folder than the project's: a temporary
+ * configuration names it.
  */
 export async function applyRemotely(project: Project, pending: readonly Migration[], account: string, stop: AbortSignal): Promise<void> {
   const args = ["d1", "migrations", "apply", DATABASE, "--remote"];

@@ -1,10 +1,11 @@
+import { anyInstance } from "../../src/store/instances/look.ts";
 import { Refusal } from "../command.ts";
 import type { Migration, Project } from "../project.ts";
 import type { Account } from "./account.ts";
 import { pendingRemotely } from "./migrations.ts";
 import { KEY, type Resources } from "./resources.ts";
 
-/** What an account lacks of a deployment. */
+/** The difference between an account and a deployment. */
 export interface Plan {
   /** The id of the database; undefined where it has to be created. */
   database: string | undefined;
@@ -24,8 +25,8 @@ interface Queue {
 }
 
 /**
- * Reads from the account what exists; `hasKey` is true where the caller has the key of the instances that exist. Errors: a `Refusal` where a name belongs to another Worker, or where a key would have to be replaced
- * that open instances depend on.
+ * Compares the account with a deployment. `hasKey` is true where the caller has the key of the instances in the database. Errors: a `Refusal`
+ * where a name belongs to another Worker, or where instances would get a new key.
  */
 export async function planOf(account: Account, project: Project, wanted: Resources, hasKey = false): Promise<Plan> {
   const [database, queues, buckets, secrets, workflows] = await Promise.all([
@@ -73,8 +74,11 @@ async function databaseOf(account: Account, { database: { name, id } }: Resource
 /** Keys for upstreams derive from the secret: with another one, an effect that was done is done a second time. */
 async function assertNoInstances(account: Account, database: string, { worker }: Resources, hasKey: boolean): Promise<void> {
   if (hasKey) return;
-  const [table] = await account.query(database, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'millrace_instances'");
-  if (!table || (await account.query(database, "SELECT 1 FROM millrace_instances LIMIT 1")).length === 0) return;
+  const rows = await account.query(database, anyInstance.text).catch((error: unknown) => {
+    if (error instanceof Refusal && error.message.includes("no such table")) return [];
+    throw error;
+  });
+  if (rows.length === 0) return;
   throw new Refusal(
     `The database has instances, but the Worker "${worker}" has no ${KEY}. A new key would repeat effects of open instances. Write the old key to a file, ${KEY}=…, and pass it: --secrets-file FILE`,
   );

@@ -2,7 +2,7 @@ import { Refusal } from "../command.ts";
 import { DATABASE } from "../project.ts";
 import type { Config } from "../wiring/config.ts";
 
-/** The fields of a configuration that name what an account must have. */
+/** The fields of a configuration that name resources of the account. */
 export interface Deployed extends Config {
   account_id?: string;
   r2_buckets?: { binding: string; bucket_name?: string }[];
@@ -16,7 +16,7 @@ export interface Deployed extends Config {
   workers_dev?: boolean;
 }
 
-/** What a deployment needs in the account, by name. */
+/** The resources of a deployment in the account, by name. */
 export interface Resources {
   worker: string;
   database: { name: string; id: string | undefined };
@@ -32,7 +32,7 @@ export interface Resources {
 /** The secret that keys for upstreams are derived from. */
 export const KEY = "MILLRACE_KEY";
 
-/** What a configuration needs in the account. Errors: a `Refusal` with the line that is wrong or missing. */
+/** The resources that a configuration names. Errors: a `Refusal` with the line that is wrong or missing. */
 export function resourcesOf(config: Deployed, worker: string, file: string): Resources {
   const { d1_databases = [], r2_buckets = [], queues: { producers = [], consumers = [] } = {}, workflows = [], exports = {} } = config;
   const bound = d1_databases.find(({ binding }) => binding === DATABASE);

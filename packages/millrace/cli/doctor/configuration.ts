@@ -6,7 +6,7 @@ import type { Finding } from "./finding.ts";
 
 /** The oldest compatibility date that the engine is tested with. */
 const OLDEST_DATE = "2026-10-01";
-/** Flags that the engine needs, each with what happens without it. */
+/** Flags that the engine needs, each with the consequence of its absence. */
 const FLAGS = {
   nodejs_compat: "modules of Node are missing",
   global_fetch_strictly_public: "a webhook to a host of your own zone bypasses its front",
@@ -15,7 +15,7 @@ const FLAGS = {
 /** Limits that an instance needs, above the defaults of the platform. */
 const LIMITS = { subrequests: 10_000_000, cpu_ms: 300_000 };
 
-/** What is compared with a configuration. */
+/** The context of a configuration. */
 interface Compared {
   /** The configuration's file, as the user writes it. */
   file: string;
@@ -128,7 +128,7 @@ function settings(config: Deployed, { file }: Compared): Finding[] {
   ];
 }
 
-/** Names that two environments of a configuration share: the second deployment would use what belongs to the first. */
+/** Names that two environments of a configuration share: the second deployment would use resources of the first. */
 export function sharedNames(config: Deployed, file: string): Finding[] {
   const environments = [undefined, ...Object.keys(config.env ?? {})].map((env) => ({ env, own: configOf(config, env) as Deployed }));
   const seen = new Map<string, string>();

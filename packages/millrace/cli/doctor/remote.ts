@@ -17,7 +17,7 @@ const KEEPER_SECONDS = 90;
 
 interface Options {
   url: string | undefined;
-  /** True just after the Worker's first deployment, whose address is not known everywhere yet. */
+  /** True just after the Worker's first deployment: DNS may not have its address yet. */
   isNew: boolean;
   stop: AbortSignal;
 }
@@ -110,7 +110,7 @@ interface Health {
   detail?: string;
 }
 
-/** What `/healthz` of a deployed Worker reports. */
+/** Mistakes that `/healthz` of a deployed Worker reports. */
 async function health(url: string, isNew: boolean, stop: AbortSignal): Promise<Finding[]> {
   const at = `${url}/healthz`;
   let says = "";

@@ -80,7 +80,7 @@ function classes(config: Config, known: Known, sources: readonly Source[]): stri
   ];
 }
 
-/** The class that runs every workflow without a class of its own, and the engine's Durable Objects. */
+/** The class that runs every workflow without another class, and the engine's Durable Objects. */
 const RUNS = "Runs";
 const OBJECTS = ["Recorder", "Keeper"];
 /** The classes that `millrace({ … })` returns. */
@@ -96,7 +96,12 @@ function workflows({ name: worker = "worker", workflows = [], exports = {} }: Co
     if (bound?.binding === upper(name) || isDeclared(pascal(name)) || (runsAll && !bound)) return [];
     const line = json({ binding: upper(name), name, class_name: pascal(name) });
     if (!bound) return [{ name, says: `"${name}" is not bound. Add this line to "workflows" in wrangler.jsonc: ${line}` }];
-    return [{ name, says: `"${name}" is bound as ${bound.binding}, where nobody looks for it. In "workflows" of wrangler.jsonc: ${line}` }];
+    return [
+      {
+        name,
+        says: `"${name}" is bound as ${bound.binding}, but the engine looks for ${upper(name)}. In "workflows" of wrangler.jsonc: ${line}`,
+      },
+    ];
   });
   if (lacking.length === 0 || workflows.length > 0 || !sources.some(({ text }) => /\bmillrace\(/.test(text)))
     return lacking.map(({ says }) => says);
@@ -157,7 +162,7 @@ function queues({ vars, queues: { producers = [], consumers = [] } = {} }: Confi
   });
 }
 
-/** What follows from a consumer without a dead-letter queue. */
+/** The sentence about a consumer without a dead-letter queue. */
 export const lostLetters = (queue: string, retries: number | undefined, letters: string) =>
   `The queue "${queue}" has no dead-letter queue: the platform deletes a message after ${retries ?? "its"} failed retries, and nothing reports it. ` +
   `Add to its consumer in wrangler.jsonc: "dead_letter_queue": "${letters}"`;

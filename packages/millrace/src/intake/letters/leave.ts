@@ -69,7 +69,7 @@ async function endAll(intake: Intake, ends: readonly Failed[], outcomes: Outcome
   }
 }
 
-/** A Worker cannot read which dead-letter queue its consumer has: the line says what follows from each case. */
+/** A Worker cannot read the dead-letter queue of its consumer. So the line describes both cases. */
 function sayNotStored({ env, consumer: { queue } }: Intake, error: unknown): void {
   const next =
     `After its last attempt a message goes to the dead-letter queue "${queuePrefix(env)}${queue.name}-dlq". ` +

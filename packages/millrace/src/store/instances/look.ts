@@ -14,6 +14,9 @@ export interface Looked {
   hibernates: boolean;
 }
 
+/** One row where the database has an instance, in any status. */
+export const anyInstance: Statement = sql`SELECT 1 FROM millrace_instances LIMIT 1`;
+
 /** Writes down that instances were looked at: one row each, and its place in the keeper's line. */
 export function noteLooked(looked: readonly Looked[]): Statement {
   return sql`

@@ -1,0 +1,57 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { parseEnv } from "node:util";
+import { pendingLocally } from "../deploy/migrations.ts";
+import { type Deployed, KEY } from "../deploy/resources.ts";
+import { settingsIn } from "../disk.ts";
+import { shown } from "../local/wrangler.ts";
+import { type Project, sourcesOf } from "../project.ts";
+import { Loader } from "../wiring/loader.ts";
+import { mistakesIn } from "../wiring/mistakes.ts";
+import { look } from "../wiring/sources.ts";
+import { configurationFindings, sharedNames } from "./configuration.ts";
+import type { Finding } from "./finding.ts";
+import { packageFindings } from "./packages.ts";
+
+/** Compares the configuration, the sources, the packages and the local database of a project. */
+export async function localFindings(project: Project, whole: Deployed, config: Deployed, remote: boolean): Promise<Finding[]> {
+  const file = shown(project.config);
+  const set = existsSync(project.secrets) ? Object.keys(parseEnv(settingsIn(project.secrets))) : undefined;
+  const loader = new Loader(sourcesOf(project));
+  const seen = await look({ project, folder: join(project.stateFolder, "doctor/look"), loader }, config);
+  const prefix = typeof config.vars?.QUEUE_PREFIX === "string" ? config.vars.QUEUE_PREFIX : "";
+  const known = "known" in seen ? seen.known.consumers.map(({ queue }) => `${prefix}${queue}`) : [];
+  const wiring: Finding[] =
+    "mistake" in seen
+      ? [{ code: "sources", says: seen.mistake, stops: true }]
+      : mistakesIn(config, seen.known, seen.sources, [...(set ?? []), ...(config.secrets?.required ?? []), KEY, "PUBLIC_URL"]).map(
+          ({ says, stops }) => {
+            return { code: "wiring", says, ...(stops && { stops }) };
+          },
+        );
+  const pending = pendingLocally(project);
+  return [
+    ...packageFindings(project),
+    ...configurationFindings(config, { file, worker: project.name, known, remote }),
+    ...sharedNames(whole, file),
+    ...wiring,
+    ...(set === undefined || set.includes(KEY)
+      ? []
+      : [
+          {
+            code: "key_missing_locally",
+            says: `${shown(project.secrets)} has no ${KEY}: the local engine cannot sign. Add, with a random value:`,
+            line: `${KEY}=…`,
+          },
+        ]),
+    ...(pending.length === 0
+      ? []
+      : [
+          {
+            code: "migrations_pending",
+            says: `The local database lacks ${pending.length} migrations: ${pending.map(({ name }) => name).join(", ")}. Run:`,
+            line: "npx millrace migrate",
+          },
+        ]),
+  ];
+}
