@@ -101,7 +101,7 @@ async function carryOut({ account, project, plan, wanted, place, values, step, s
     for (const queue of plan.queues) await account.make("/queues", `the queue "${queue}"`, { queue_name: queue });
     // The old code runs on the new tables for a moment. The new code would fail on the old tables.
     step("Applying the migrations …");
-    await applyRemotely(project, plan.migrations, account.id, stop);
+    await applyRemotely(project, plan.migrations, { account: account.id, stop });
     step("Deploying the Worker …");
     await withSecretsFile(project.stateFolder, values, (file) => {
       const secrets = file === undefined ? [] : ["--secrets-file", file];

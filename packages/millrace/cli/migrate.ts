@@ -1,14 +1,14 @@
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
-import { dirname, join, relative } from "node:path";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { agreed, besideOptions, type Call, Misuse, optionIn, runCommand, type Usage } from "./command.ts";
+import { applyRemotely } from "./deploy/migrations.ts";
 import { applyLocally, boundIn, missingLocally } from "./local/database.ts";
 import { closedFolder } from "./local/engine-process.ts";
 import { requireUnlocked } from "./local/folder-lock.ts";
 import { runWrangler, shown } from "./local/wrangler.ts";
 import { MISUSED, wantsHelp } from "./options.ts";
-import { DATABASE, ENGINE_MIGRATIONS, findProject, type Migration, type Project } from "./project.ts";
+import { DATABASE, findProject, type Migration, type Project } from "./project.ts";
 import { paint, say } from "./terminal.ts";
-import { readConfig } from "./wiring/config.ts";
 
 const USAGE: Usage = {
   text:
@@ -74,27 +74,6 @@ async function query(project: Project, sql: string): Promise<string[]> {
   const said = await runWrangler(project, logsOf(project), "read the deployed database", command);
   const [first] = JSON.parse(said.slice(said.indexOf("["))) as { results: { name: string }[] }[];
   return first?.results.map(({ name }) => name) ?? [];
-}
-
-/** By wrangler, which records them: those of the engine by a configuration that names their folder and their table. */
-async function applyRemotely(project: Project, missing: readonly Migration[]): Promise<void> {
-  const { folder, table } = ENGINE_MIGRATIONS;
-  if (missing.some((one) => one.table === table)) {
-    const { migrations_pattern: _, ...bound } = boundIn(project);
-    const { account_id } = readConfig(project.config);
-    const file = join(project.stateFolder, "migrate/wrangler.json");
-    closedFolder(project.stateFolder);
-    mkdirSync(dirname(file), { recursive: true });
-    const migrations_dir = relative(dirname(file), folder).replaceAll("\\", "/");
-    const database = { ...bound, migrations_dir, migrations_table: table };
-    writeFileSync(file, JSON.stringify({ name: project.name, account_id, compatibility_date: "2026-10-01", d1_databases: [database] }));
-    await apply(project, ["--remote", "--config", file]);
-  }
-  if (missing.some((one) => one.table !== table)) await apply(project, placeOf(project));
-}
-
-async function apply(project: Project, place: readonly string[]): Promise<void> {
-  await runWrangler(project, logsOf(project), "apply the migrations", ["d1", "migrations", "apply", DATABASE, ...place]);
 }
 
 /** Wrangler writes its logs there. */

@@ -10,7 +10,7 @@ import type { Project } from "../project.ts";
 const OLDEST = [4, 156];
 
 /** How a wrangler is run. */
-interface Run {
+export interface Run {
   account?: string | undefined;
   /** A configuration in place of the project's; it has no environments. */
   config?: string;

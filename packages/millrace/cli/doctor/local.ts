@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
-import { pendingLocally } from "../deploy/migrations.ts";
 import { type Deployed, KEY } from "../deploy/resources.ts";
 import { settingsIn } from "../disk.ts";
+import { missingLocally } from "../local/database.ts";
 import { shown } from "../local/wrangler.ts";
 import { type Project, sourcesOf } from "../project.ts";
 import { Loader } from "../wiring/loader.ts";
@@ -29,7 +29,8 @@ export async function localFindings(project: Project, whole: Deployed, config: D
             return { code: "wiring", says, ...(stops && { stops }) };
           },
         );
-  const pending = pendingLocally(project);
+  const state = join(project.stateFolder, "state");
+  const pending = existsSync(state) && (config.d1_databases ?? []).length > 0 ? missingLocally(state, project) : [];
   return [
     ...packageFindings(project),
     ...configurationFindings(config, { file, worker: project.name, known, remote }),
