@@ -31,7 +31,9 @@ it("deploys an engine into an empty account with one command, and changes nothin
   const first = await millrace(folder, account, deploy(account, "--location", "weur"));
   expect(first).toMatchObject({ code: 0, said: expect.stringContaining("Runs at") });
   expect(account.unknown).toEqual([]);
-  console.info(`deploy: 1 command, 0 steps by hand, ${account.asked.length} API requests; ${/after [\d.]+ s/.exec(first.said)?.[0]}`);
+  process.stderr.write(
+    `deploy: 1 command, 0 steps by hand, ${account.asked.length} API requests; ${/after [\d.]+ s/.exec(first.said)?.[0]}\n`,
+  );
   const made = contents(account);
   expect(made).toMatchObject({
     databases: [{ name: "shop", location: "weur", engine: [{ name: "0001_millrace.sql" }], migrations: [{ name: "0001_orders.sql" }] }],
@@ -51,7 +53,7 @@ it("deploys an engine into an empty account with one command, and changes nothin
   account.reset();
   const second = await millrace(folder, account, deploy(account));
   expect(second).toMatchObject({ code: 0, said: expect.stringMatching(/keep {4}MILLRACE_KEY.*npx wrangler rollback/s) });
-  console.info(`deploy again: ${account.asked.length} API requests; ${/after [\d.]+ s/.exec(second.said)?.[0]}`);
+  process.stderr.write(`deploy again: ${account.asked.length} API requests; ${/after [\d.]+ s/.exec(second.said)?.[0]}\n`);
   expect(contents(account)).toEqual(made);
   expect(account.scripts.get("shop")).toMatchObject({ versions: 2 });
   expect(account.scripts.get("shop")?.secrets.get("MILLRACE_KEY")).toBe(key);
