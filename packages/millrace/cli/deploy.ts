@@ -71,7 +71,9 @@ async function deploy({ args, stop }: Call): Promise<number> {
   const findings = [...local, ...remote];
   const environment = project.env === undefined ? "" : ` --env ${project.env}`;
   const state =
-    findings.length === 0 ? `${paint("green", "●")} Runs at` : `${paint("yellow", "●")} Deployed with ${findings.length} mistakes at`;
+    findings.length === 0
+      ? `${paint("green", "●")} Runs at`
+      : `${paint("yellow", "●")} Deployed, with ${findings.length === 1 ? "1 mistake" : `${findings.length} mistakes`}, at`;
   say(`${state} ${url} ${paint("dim", `(after ${seconds(Date.now() - began)})`)}`);
   say(`Back to the version before: npx wrangler rollback${environment}. Migrations stay: the older code runs on the newer tables.`);
   return findings.length === 0 ? 0 : 1;

@@ -54,7 +54,7 @@ function bucket({ r2_buckets = [] }: Deployed, { file, worker }: Compared): Find
   ];
 }
 
-function secrets({ secrets, vars = {} }: Deployed, { file }: Compared): Finding[] {
+function secrets({ secrets, vars = {} }: Deployed, { file, remote }: Compared): Finding[] {
   if (vars[KEY] !== undefined)
     return [
       {
@@ -63,7 +63,8 @@ function secrets({ secrets, vars = {} }: Deployed, { file }: Compared): Finding[
         line: `npx wrangler secret put ${KEY}`,
       },
     ];
-  if (secrets?.required?.includes(KEY)) return [];
+  // The account shows whether the deployed Worker has the key.
+  if (remote || secrets?.required?.includes(KEY)) return [];
   const line = `"secrets": { "required": ${JSON.stringify([...(secrets?.required ?? []), KEY])} }`;
   return [
     {
