@@ -162,9 +162,10 @@ describe("Another tenant", () => {
 });
 
 async function everything() {
-  const tables = ["instances", "inbox", "outbox", "dead_letters", "actions", "approvals", "facts", "ledgers", "batches"];
+  const engine = ["instances", "inbox", "outbox", "dead_letters", "actions", "approvals"].map((name) => `millrace_${name}`);
+  const tables = [...engine, "facts", "ledgers", "batches"];
   // What was tried and refused stands in the audit of who tried.
-  const which = (table: string) => (table === "actions" ? "WHERE result <> 'refused'" : "");
+  const which = (table: string) => (table === "millrace_actions" ? "WHERE result <> 'refused'" : "");
   const results = await env.DB.batch(tables.map((table) => env.DB.prepare(`SELECT * FROM ${table} ${which(table)} ORDER BY 1`)));
   return results.map(({ results }) => results);
 }

@@ -162,18 +162,18 @@ const FOUND_BY: Record<string, string> = {
 
 /** Tables in which nothing of a tenant lies that is at rest. */
 export const EMPTY_AT_REST = [
-  "millrace_alerts",
-  "millrace_audit_opened",
   "batch_keys",
   "batch_parts",
-  "millrace_counts",
   "crm_failures",
   "crm_sends",
+  "forgettings",
+  "forgotten",
+  "millrace_alerts",
+  "millrace_audit_opened",
+  "millrace_counts",
   "millrace_divergences",
   "millrace_failed_deliveries",
   "millrace_fences",
-  "forgettings",
-  "forgotten",
   "millrace_lanes",
   "millrace_locks",
   "millrace_outbox",

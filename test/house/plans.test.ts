@@ -12,6 +12,7 @@ const ROOT = join(import.meta.dirname, "../..");
  */
 const READS_ALL: Record<string, string> = {
   "inspect/health.ts assertSchema": "The tables and indexes of the database, some 250: they do not grow with the data.",
+  "store/instances/look.ts anyInstance": "One row of an index, when an operator deploys.",
   "store/actions.ts selectOldActions": "The audit, once a day: an index would be a written row for each.",
   "store/tokens.ts removeExpired": "Tokens, once a day: an index would be a written row for each.",
   "store/tokens.ts selectFamilyOwner": "Tokens, when an operator revokes one from the command line.",

@@ -112,6 +112,7 @@ const TRIALS: Record<string, Trial> = {
 
 /** What those files export besides: conditions and reads; and the end of a tenant, which removes its instances in any status. */
 const NO_TRANSITIONS = [
+  "anyInstance",
   "areRepeats",
   "refuseRepeats",
   "isAsleep",

@@ -9,7 +9,7 @@ import { secretName } from "../facts/ledger/forgotten-facts.ts";
 import { ledgerOf } from "../facts/ledger/ledgers.ts";
 import { FOLDERS, rewriteFiles } from "./files.ts";
 import { rewriteContacts } from "./others.ts";
-import { TEXT_TABLES } from "./tables.ts";
+import { TEXT_TABLES, withoutPrefix } from "./tables.ts";
 
 /** How often something was found, by the place where it was. */
 export type Counts = Record<string, number>;
@@ -72,7 +72,7 @@ const PLACES: readonly Place[] = [
     }),
   },
   ...TEXT_TABLES.map((table) => ({
-    name: table.table,
+    name: withoutPrefix(table.table),
     look: async (search: Search, from: string | null) => {
       // A copy of a fact that is still on its way would be a second row beside the rewritten one.
       if (table.table === "facts" && search.waiting > 0) return { changed: 0, waiting: 0, next: null };

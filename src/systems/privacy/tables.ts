@@ -48,3 +48,6 @@ export const APP_TENANT_TABLES: Readonly<Record<string, readonly string[]>> = {
 
 /** Tables with a row for each person, or of what is on its way of one: it goes as a whole. */
 export const PERSON_TABLES = ["contacts", "crm_links", "crm_failures", "crm_sends", "forgettings"] as const;
+
+/** A table as the audit and the API name it: the engine's tables without `millrace_`. */
+export const withoutPrefix = (table: string) => table.replace(/^millrace_/, "");

@@ -21,7 +21,7 @@ import { brandAgentOf } from "../brand/brand-agents.ts";
 import { budgetOf } from "../facts/derived/budgets.ts";
 import { contactBookOf } from "../facts/derived/contact-books.ts";
 import { ledgerOf } from "../facts/ledger/ledgers.ts";
-import { APP_TENANT_TABLES } from "./tables.ts";
+import { APP_TENANT_TABLES, withoutPrefix } from "./tables.ts";
 
 /** How much was removed, by place. */
 type Counts = Record<string, number>;
@@ -46,13 +46,13 @@ const FILES = 1000;
 /** A tenant's folders in the bucket of payloads. */
 const FOLDERS = ["payloads", "outputs", "batches", "archive", "files"] as const;
 /** Rows by which objects are found: they go behind their objects. */
-const NAMES_OBJECTS = new Set(["ledgers", "brands", "budget_accounts", "tenant_objects", "lanes", "locks"]);
+const NAMES_OBJECTS = new Set(["ledgers", "brands", "budget_accounts", "millrace_tenant_objects", "millrace_lanes", "millrace_locks"]);
 
 const TABLES = Object.entries({ ...ENGINE_TENANT_TABLES, ...APP_TENANT_TABLES });
 
 /** What is removed, in this order: first whoever could say something anew, then what runs, then what they left. */
 const PLACES: readonly Place[] = [
-  ...rowsIn(["tokens", "schedules"]),
+  ...rowsIn(["millrace_tokens", "millrace_schedules"]),
   { name: "instances under way", remove: ({ env, tenantId, instanceId }) => stopInstances(env, tenantId, instanceId) },
   { name: "outbox", remove: ({ env, tenantId }) => removeUnsent(env, tenantId) },
   { name: "rooms, pull queues, lanes and locks", remove: ({ env, tenantId }) => eraseObjects(env, tenantId) },
@@ -61,7 +61,11 @@ const PLACES: readonly Place[] = [
   { name: "budget objects", remove: eraseBudgets },
   { name: "contact book", remove: async ({ env, tenantId }) => Number(await contactBookOf(env, tenantId).erase()) },
   { name: "instances", remove: ({ env, tenantId, instanceId }) => removeInstances(env, tenantId, instanceId) },
-  ...rowsIn(TABLES.map(([table]) => table).filter((table) => !NAMES_OBJECTS.has(table) && !["tokens", "schedules"].includes(table))),
+  ...rowsIn(
+    TABLES.map(([table]) => table).filter(
+      (table) => !NAMES_OBJECTS.has(table) && !["millrace_tokens", "millrace_schedules"].includes(table),
+    ),
+  ),
   ...FOLDERS.map((folder) => ({
     name: `${folder} files`,
     remove: ({ env, tenantId }: DeleteCall) => removeFiles(env.PAYLOADS, `${folder}/${tenantId}/`),
@@ -71,8 +75,8 @@ const PLACES: readonly Place[] = [
 
 /** What would go, by table. */
 export async function tenantPreview(env: Env, tenantId: string): Promise<Counts> {
-  const tables = ["instances", "approvals", "waits", ...TABLES.map(([table]) => table)];
-  const counted = await Promise.all(tables.map(async (table) => [table, await countRows(env, tenantId, table)] as const));
+  const tables = ["millrace_instances", "millrace_approvals", "millrace_waits", ...TABLES.map(([table]) => table)];
+  const counted = await Promise.all(tables.map(async (table) => [withoutPrefix(table), await countRows(env, tenantId, table)] as const));
   const files = await Promise.all(
     FOLDERS.map(
       async (folder) => [`${folder} files`, (await env.PAYLOADS.list({ prefix: `${folder}/${tenantId}/` })).objects.length] as const,
@@ -88,7 +92,7 @@ const TOLD_AT_ONCE = 50;
 export async function endTokens(env: Env, by: Operator, reason: string): Promise<void> {
   const { items } = await listTokens(env, by, { limit: TOLD_AT_ONCE });
   await Promise.all(items.map(({ id }) => revokeToken(env, by, id, reason)));
-  while ((await removeRows(env, by.tenantId, "tokens", ["id"])) > 0);
+  while ((await removeRows(env, by.tenantId, "millrace_tokens", ["id"])) > 0);
 }
 
 /**
@@ -141,7 +145,10 @@ export function deleted(
 
 function rowsIn(tables: readonly string[]): Place[] {
   const keys = new Map(TABLES);
-  return tables.map((table) => ({ name: table, remove: ({ env, tenantId }) => removeRows(env, tenantId, table, keys.get(table) ?? []) }));
+  return tables.map((table) => ({
+    name: withoutPrefix(table),
+    remove: ({ env, tenantId }) => removeRows(env, tenantId, table, keys.get(table) ?? []),
+  }));
 }
 
 async function eraseLedgers({ env, tenantId }: DeleteCall): Promise<number> {

@@ -13,9 +13,9 @@ import { unhurried } from "./unhurried.ts";
 /** Where there is something of such a person. */
 const KEPT_IN = [
   ...["BUDGET", "CONTACT_BOOK", "EMBEDDED_CRM_STORE", "LEDGER", "PAYLOADS batches", "PAYLOADS payloads"],
-  ...["actions", "contacts", "crm_links", "dead_letters", "facts", "inbox", "instances", "schedules", "webhook_deliveries"].map(
-    (name) => `table ${name}`,
-  ),
+  ...["contacts", "crm_links", "facts"].map((name) => `table ${name}`),
+  ...["actions", "dead_letters", "inbox", "instances", "schedules"].map((name) => `table millrace_${name}`),
+  "table webhook_deliveries",
 ];
 
 /** A person of whom there is something wherever something can be, beside a neighbour of whom there is as much. */

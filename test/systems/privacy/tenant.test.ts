@@ -10,7 +10,7 @@ import { unhurried } from "./unhurried.ts";
 /**
  * What stays of a deleted tenant: the audit's row and the command that did it; and what is not the deployment's: its upstreams' programs.
  */
-const STAYS = ["EMBEDDED_CRM_STORE", "EMBEDDED_LEDGER", "table actions", "table instances"];
+const STAYS = ["EMBEDDED_CRM_STORE", "EMBEDDED_LEDGER", "table millrace_actions", "table millrace_instances"];
 
 it("a tenant who is deleted leaves nothing in tables, buckets and objects but the proof; another one's stays as it was", {
   timeout: 240_000,
