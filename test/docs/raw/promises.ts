@@ -11,6 +11,8 @@ export interface Welcoming {
   token: string;
   /** SQL that ends the claims of attempts that died, as time would. */
   expire: string;
+  /** The table of its audit. */
+  audit: string;
 }
 
 const deskUrl = inject("deskUrl");
@@ -136,7 +138,7 @@ export function keepsItsPromises(opened: () => Promise<Welcoming>): void {
     await world.reaches("complete");
     expect(await retry()).toMatchObject({ status: 409 });
     await world.expectDone({ accounts: 1, mails: 1, rows: 1, events: 1 });
-    const audited = await env.DB.prepare("SELECT verb, reason, applied_at FROM actions WHERE target = ?1 ORDER BY at")
+    const audited = await env.DB.prepare(`SELECT verb, reason, applied_at FROM ${world.audit} WHERE target = ?1 ORDER BY at`)
       .bind(world.instance())
       .all();
     expect(audited.results[0]).toMatchObject({ verb: "retry", reason: "the desk is open again", applied_at: expect.any(Number) });
@@ -163,7 +165,7 @@ function failOnce(sql: string, when: "before" | "after"): { happened: () => Prom
 
 /** A customer of their own for a test, and all that can be done about them. */
 async function enter(opened: () => Promise<Welcoming>) {
-  const { worker, tenantId, token, expire } = await opened();
+  const { worker, tenantId, token, expire, audit } = await opened();
   const id = `customer-${++customers}`;
   let instance = "";
   const customer = `${tenantId}/${id}`;
@@ -180,6 +182,7 @@ async function enter(opened: () => Promise<Welcoming>) {
   return {
     id,
     tenantId,
+    audit,
     call,
     did,
     instance: () => instance,
