@@ -59,7 +59,7 @@ it("npm start outlives a killed front, a full disk and the loss of its folder, a
 
   // In one moment: it is made anew so soon that a removal of file after file would meet the new one.
   renameSync(join(folder, ".millrace"), join(folder, "gone"));
-  await terminal.says(".millrace/state is gone, and all that was kept in it: starting anew, with an empty database");
+  await terminal.says(".millrace/state was removed, with all data: starting again, with an empty database");
   const welcome = await terminal.says("Stop  ");
   const anew = await known();
   expect(anew).toEqual({ token: expect.not.stringMatching(first.token), instances: 0 });
@@ -81,7 +81,7 @@ it.skipIf(!mounts).each([
 ])("a start on a disk that is %s ends, and says what is to be done", async (_, spoil, says) => {
   const folder = clone({ isBuilt: true });
   mkdirSync(join(folder, ".millrace"));
-  const start = `mount -t tmpfs -o size=64k test .millrace && { ${spoil}; ${process.execPath} packages/millrace/cli/launch.js start --port ${await freePort()}; }`;
+  const start = `mount -t tmpfs -o size=64k test .millrace && { ${spoil}; ${process.execPath} packages/millrace/cli/launch.js dev --port ${await freePort()}; }`;
   const { status, stderr } = spawnSync("unshare", ["-rm", "sh", "-c", start], { cwd: folder, encoding: "utf8", timeout: 60_000 });
   expect(stderr).toContain(says);
   expect(status).toBe(1);

@@ -92,7 +92,7 @@ it("a local engine's first process loads it in a folder whose name holds what en
     execFileSync(process.execPath, ["--preserve-symlinks", "--preserve-symlinks-main", ...args], { encoding: "utf8" }).trim();
   const dev = pathToFileURL(join(root, "packages/millrace/cli/local/wrangler-dev.ts")).href;
   const told = `{ folder: "f", port: 1, secrets: "s", vars: {} }`;
-  const args = `devArgs(${told}, { script: "w.js", config: "c.json" })`;
+  const args = `devArgs("wrangler.js", ${told}, { script: "w.js", config: "c.json" })`;
   const given: string[] = JSON.parse(
     run("--input-type=module", "--eval", `import { devArgs } from ${JSON.stringify(dev)}; console.log(JSON.stringify(${args}))`),
   );
