@@ -16,7 +16,7 @@ app.post("/say/:n", async ({ env, req, json }) => json(await announce(env, "acme
 app.post("/render/:scene", async ({ env, req, json }) => json(await askForRender(env, "acme", Number(req.param("scene")))));
 app.post("/tokens", async ({ env, text }) => {
   await env.DB.exec(
-    "CREATE TABLE IF NOT EXISTS tokens (id PRIMARY KEY, hash, tenant_id, actor, scopes, created_at, expires_at, minted_by, used_at, signed_in DEFAULT 0)",
+    "CREATE TABLE IF NOT EXISTS millrace_tokens (id PRIMARY KEY, hash, tenant_id, actor, scopes, created_at, expires_at, minted_by, used_at, signed_in DEFAULT 0)",
   );
   return text(await mintToken(env, { tenantId: "acme", actor: "renderer", scopes: [PULL_SCOPE] }));
 });
