@@ -27,7 +27,9 @@ function answering(...answers: (Error | [status: number, body: unknown, headers?
     const answer = answers[Math.min(asked.length, answers.length) - 1];
     if (answer === undefined || answer instanceof Error) throw answer;
     const [status, body, headers = {}] = answer;
-    return new Response(typeof body === "string" ? body : JSON.stringify(body), { status, headers });
+    const text = typeof body === "string" ? body : JSON.stringify(body);
+    // No response that a program makes has the status 0.
+    return status === 0 ? { status, headers: new Headers(), text: async () => "" } : new Response(text, { status, headers });
   };
   return { asked, fetch };
 }
@@ -136,12 +138,13 @@ describe("A typed client of the real Worker, by a service binding", () => {
 describe("A typed client of a server in trouble", () => {
   it("repeats after the seconds that Retry-After names, and not before", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
-    const { asked, fetch } = answering([429, problem("rate_limited", 429), { "retry-after": "7" }], [202, accepted]);
+    const done = { action_id: "1" };
+    const { asked, fetch } = answering([429, problem("rate_limited", 429), { "retry-after": "7" }], [202, done]);
     const answer = clientOf("t", { fetch }).retry("a", { reason: "r" });
     await vi.advanceTimersByTimeAsync(6_999);
     expect(asked).toHaveLength(1);
     await vi.advanceTimersByTimeAsync(1);
-    expect(await answer).toEqual(accepted);
+    expect(await answer).toEqual(done);
     expect(asked).toHaveLength(2);
   });
 
@@ -181,6 +184,71 @@ describe("A typed client of a server in trouble", () => {
       code: "unexpected_answer",
       message: expect.stringContaining("Check `url`"),
     });
+  });
+
+  it.each([
+    ["a redirect to another host", 307],
+    ["a redirect as a browser shows it", 0],
+  ])("does not follow %s: the token and the payload stay", async (_, status) => {
+    const { asked, fetch } = answering([status, ""]);
+    await expect(clientOf("t", { fetch }).enqueue("brand.audit", { brand: "b" })).rejects.toMatchObject({
+      code: "unexpected_answer",
+      message: expect.stringContaining("is not followed"),
+    });
+    expect(asked.map(([, { redirect }]) => redirect)).toEqual(["manual"]);
+  });
+
+  it.each([{}, [], { hello: 1 }])("refuses the answer %j, which is JSON but not an engine's", async (body) => {
+    const { fetch } = answering([200, body]);
+    const client = clientOf("t", { fetch });
+    await expect(client.enqueue("brand.audit", { brand: "b" })).rejects.toMatchObject({ code: "unexpected_answer" });
+    await expect(client.list()).rejects.toMatchObject({ code: "unexpected_answer" });
+  });
+
+  it("names the token neither for a token that no header can carry nor for an answer that contains it", async () => {
+    const { asked, fetch } = answering([404, "you sent Bearer mr_secret"]);
+    const failed = (token: string) =>
+      clientOf(token, { fetch })
+        .list()
+        .catch((error: ClientError) => error);
+    const errors = [await failed("mr_sec\nret"), await failed("mr_secret")] as ClientError[];
+    expect(errors).toMatchObject([{ code: "invalid_payload" }, { code: "unexpected_answer" }]);
+    for (const { message, cause } of errors) expect(`${message}${String(cause)}`).not.toContain("mr_");
+    expect(asked).toHaveLength(1);
+  });
+
+  it.each(["..", "a/b", ""])("does not ask for the id %o, which is another path", async (id) => {
+    const { asked, fetch } = answering([200, {}]);
+    await expect(clientOf("t", { fetch }).get(id)).rejects.toMatchObject({ code: "invalid_payload", issues: [{ path: "id" }] });
+    expect(asked).toEqual([]);
+  });
+
+  it("does not send a payload that is not JSON", async () => {
+    const { asked, fetch } = answering([202, accepted]);
+    const refused = clientOf("t", { fetch }).signal("a", "x", { n: 1n }, { reason: "r", idempotency_key: "k" });
+    await expect(refused).rejects.toMatchObject({ code: "invalid_payload", issues: [{ path: "payload" }] });
+    expect(asked).toEqual([]);
+  });
+
+  it("wait ends at its deadline, also when the server or the token function hangs", async () => {
+    const never = () => new Promise<never>(() => {});
+    const hangs = (_: string, { signal }: { signal: AbortSignal }) =>
+      new Promise<never>((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    const clients = [clientOf("t", { fetch: hangs }), clientOf("", { fetch: hangs, token: never })];
+    for (const client of clients)
+      await expect(client.wait("a", { timeout_seconds: 0.05 })).rejects.toMatchObject({ code: "not_ended", retryable: true });
+  });
+
+  it("waits until the date that Retry-After names", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date"] });
+    vi.setSystemTime(Date.parse("2026-11-28T12:00:00Z"));
+    const date = "Sat, 28 Nov 2026 12:00:20 GMT";
+    const { asked, fetch } = answering([429, problem("rate_limited", 429), { "retry-after": date }], [200, { items: [] }]);
+    const answer = clientOf("t", { fetch }).list();
+    await vi.advanceTimersByTimeAsync(19_999);
+    expect(asked).toHaveLength(1);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(await answer).toEqual({ items: [] });
   });
 
   it("an aborted call ends with the reason of its signal, also between two tries", async () => {

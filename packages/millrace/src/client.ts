@@ -19,10 +19,9 @@ type ResultOf<Workflow extends WorkflowType, Type> = Typed<Workflow, Type>["run"
   ? Result
   : never;
 
-/** The part of `fetch` that the client uses. */
 export type Fetch = (
   url: string,
-  init: { method: string; headers: Record<string, string>; body?: string; signal: AbortSignal },
+  init: { method: string; headers: Record<string, string>; body?: string; signal: AbortSignal; redirect: "manual" },
 ) => Promise<{ readonly status: number; readonly headers: { get(name: string): string | null }; text(): Promise<string> }>;
 
 export interface ClientOptions {
@@ -38,7 +37,6 @@ export interface ClientOptions {
   readonly timeout_ms?: number | undefined;
 }
 
-/** Options of any call. */
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
@@ -60,7 +58,6 @@ type EndedStatus = (typeof ENDED)[number];
 type OpenStatus = "accepted" | "queued" | "running" | "waiting" | "paused" | "in_doubt";
 export type InstanceStatus = OpenStatus | EndedStatus;
 
-/** An accepted command. */
 export interface Accepted<Type extends string = string> {
   readonly instance_id: string;
   /** True if the command was accepted before: also if the client repeated the request after a lost answer. */
@@ -100,11 +97,9 @@ export interface Listed {
   readonly updated_at: string;
 }
 
-interface Detail extends Listed {
-  readonly payload: unknown;
-}
+type Detail = Listed & { readonly payload: unknown };
 
-/** An instance that has ended. `result` is there once it is complete, for as long as the platform keeps it. */
+/** `result` is there once the instance is complete, for as long as the platform keeps it. */
 export type Ended<Result = unknown> =
   | (Detail & { readonly status: "complete"; readonly result: Result })
   | (Detail & { readonly status: Exclude<EndedStatus, "complete">; readonly result: null });
@@ -127,7 +122,6 @@ export interface Reasoned extends CallOptions {
   readonly reason: string;
 }
 
-/** A problem as the API returns it (RFC 9457). */
 interface Problem {
   readonly code: string;
   readonly title: string;
@@ -167,10 +161,11 @@ export class ClientError extends Error {
 const HOLD_S = 30;
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 10_000;
-/** A longer `Retry-After` is the caller's to wait for. */
 const MAX_RETRY_AFTER_MS = 60_000;
 
 interface Asked {
+  /** A field that the engine's answer always has. */
+  readonly has: string;
   readonly body?: object | undefined;
   readonly key?: string | undefined;
   /** True if the same request twice has the effect of one. */
@@ -186,44 +181,52 @@ interface Asked {
  * call throws the reason of its signal.
  */
 export function createClient<Workflow extends WorkflowType = WorkflowType>(options: ClientOptions = {}) {
-  const { url = "", token, fetch: given = (to, init) => fetch(to, init), retries = 4, timeout_ms = 60_000 } = options;
-  const call: Fetch = "fetch" in given ? (to, init) => given.fetch(to, init) : given;
+  const { url = "", token, fetch: given, retries = 4, timeout_ms = 60_000 } = options;
+  if (url === "" && given === undefined && !("location" in globalThis)) {
+    throw new TypeError("createClient needs the engine's `url` outside of a browser, such as https://orders.example.com.");
+  }
+  const call: Fetch = given === undefined ? (to, init) => fetch(to, init) : "fetch" in given ? (to, init) => given.fetch(to, init) : given;
 
   async function once(method: string, path: string, { body, key, repeatable, signal }: Asked) {
-    const bearer = typeof token === "function" ? await token() : token;
-    const headers = {
-      ...(bearer !== undefined && { authorization: `Bearer ${bearer}` }),
-      ...(body && { "content-type": "application/json" }),
-      ...(key !== undefined && { "idempotency-key": quoted(key) }),
-    };
     const timeout = AbortSignal.timeout(timeout_ms);
+    const either = signal ? AbortSignal.any([signal, timeout]) : timeout;
+    const text = body && serialized(body);
+    const idempotency = key === undefined ? undefined : quoted(key);
     try {
-      const answer = await call(url.replace(/\/$/, "") + path, {
-        ...{ method, headers, signal: signal ? AbortSignal.any([signal, timeout]) : timeout },
-        ...(body && { body: JSON.stringify(body) }),
-      });
+      const bearer = typeof token === "function" ? await Promise.race([token(), aborted(either)]) : token;
+      const headers = {
+        ...(bearer !== undefined && {
+          authorization: `Bearer ${checked("token", bearer, /^[\x21-\x7e]+$/, "must be printable ASCII without spaces")}`,
+        }),
+        ...(text !== undefined && { "content-type": "application/json" }),
+        ...(idempotency !== undefined && { "idempotency-key": idempotency }),
+      };
+      // Not followed: another host must not get the token or the payload.
+      const body = text === undefined ? {} : { body: text };
+      const answer = await call(url.replace(/\/$/, "") + path, { method, headers, signal: either, redirect: "manual", ...body });
       return { status: answer.status, retryAfter: answer.headers.get("retry-after"), text: await answer.text() };
     } catch (cause) {
+      if (cause instanceof ClientError) throw cause;
       signal?.throwIfAborted();
       const next = repeatable
         ? "The same call may be repeated."
         : "It is unknown whether it was done: read the instance before you repeat it.";
-      const detail = `${method} ${path} got no answer from ${url || "this origin"}. ${next}`;
+      const detail = `${method} ${path} got no answer. ${next}`;
       throw new ClientError({ code: "no_answer", title: "No answer", detail, retryable: repeatable === true }, undefined, cause);
     }
   }
 
-  async function ask<Answer>(method: string, path: string, asked: Asked = {}): Promise<Answer> {
+  async function ask<Answer>(method: string, path: string, asked: Asked): Promise<Answer> {
     for (let failures = 0; ; ) {
       let failed: ClientError;
       let afterMs = 0;
       try {
         const { status, retryAfter, text } = await once(method, path, asked);
         const answer = parsed(text);
-        if (status >= 200 && status < 300 && answer) return answer as Answer;
-        failed = errorOf(`${method} ${path}`, status, answer, text);
+        if (status >= 200 && status < 300 && answer && asked.has in answer) return answer as Answer;
+        failed = errorOf(`${method} ${path}`, status, answer);
         if (status !== 429 && !(asked.repeatable && [502, 503, 504].includes(status))) throw failed;
-        afterMs = Number(retryAfter) * 1000 || 0;
+        afterMs = waitMs(retryAfter);
       } catch (error) {
         if (!(error instanceof ClientError && error.code === "no_answer" && asked.repeatable)) throw error;
         failed = error;
@@ -233,10 +236,10 @@ export function createClient<Workflow extends WorkflowType = WorkflowType>(optio
     }
   }
 
-  const act = (id: string, verb: string, { signal, ...body }: Reasoned) =>
-    ask<{ action_id: string }>("POST", `/v1/instances/${encodeURIComponent(id)}/${verb}`, { body, signal });
-  const decide = (id: string, verb: string, { signal, ...body }: Reasoned) =>
-    ask<{ action_id: string; instance_id: string }>("POST", `/v1/approvals/${encodeURIComponent(id)}/${verb}`, { body, signal });
+  const act = async (id: string, verb: string, { signal, ...body }: Reasoned) =>
+    ask<{ action_id: string }>("POST", `/v1/instances/${checkedId(id)}/${verb}`, { has: "action_id", body, signal });
+  const decide = async (id: string, verb: string, { signal, ...body }: Reasoned) =>
+    ask<{ action_id: string; instance_id: string }>("POST", `/v1/approvals/${checkedId(id)}/${verb}`, { has: "action_id", body, signal });
 
   return {
     /** Accepts a command. A repeat of the call, by its key, is the same instance. */
@@ -246,13 +249,15 @@ export function createClient<Workflow extends WorkflowType = WorkflowType>(optio
       { idempotency_key: key, signal, ...rest }: EnqueueOptions = {},
     ): Promise<Accepted<Type>> {
       const body = { type, payload, ...rest };
-      const accepted = await ask<Omit<Accepted, "type">>("POST", "/v1/commands", { body, key, signal, repeatable: true });
+      const accepted = await ask<Omit<Accepted, "type">>("POST", "/v1/commands", {
+        ...{ has: "instance_id", body, key, signal, repeatable: true },
+      });
       return { ...accepted, type };
     },
 
     /** Reads an instance. Name the command's type to type its result: `get<"greet">(id)`. */
-    get: <Type extends TypeOf<Workflow>>(id: string, { signal }: CallOptions = {}): Promise<Instance<ResultOf<Workflow, Type>>> =>
-      ask("GET", `/v1/instances/${encodeURIComponent(id)}`, { signal, repeatable: true }),
+    get: async <Type extends TypeOf<Workflow>>(id: string, { signal }: CallOptions = {}): Promise<Instance<ResultOf<Workflow, Type>>> =>
+      ask("GET", `/v1/instances/${checkedId(id)}`, { has: "status", signal, repeatable: true }),
 
     /**
      * Waits until an instance has ended, and returns it: also a failed one, see `status`. Takes the result of `enqueue`, or an id. Errors:
@@ -262,19 +267,24 @@ export function createClient<Workflow extends WorkflowType = WorkflowType>(optio
       instance: Accepted<Type> | string,
       { timeout_seconds = 300, signal }: CallOptions & { timeout_seconds?: number } = {},
     ): Promise<Ended<ResultOf<Workflow, Type>>> {
-      const id = typeof instance === "string" ? instance : instance.instance_id;
+      const id = checkedId(typeof instance === "string" ? instance : instance.instance_id);
+      const deadline = AbortSignal.timeout(timeout_seconds * 1000);
       const until = Date.now() + timeout_seconds * 1000;
-      for (let looks = 1; ; looks++) {
-        const leftMs = until - Date.now();
-        const hold = Math.max(0, Math.min(HOLD_S, Math.floor(timeout_ms / 2000), Math.ceil(leftMs / 1000)));
-        const found = await ask<Instance>("GET", `/v1/instances/${encodeURIComponent(id)}?wait=${hold}`, { signal, repeatable: true });
-        if (isEnded(found)) return found as Ended<ResultOf<Workflow, Type>>;
-        if (Date.now() >= until) {
-          const detail = `The instance ${id} is ${found.status} after ${timeout_seconds} s. Wait for it again, or read it later with get.`;
-          throw new ClientError({ code: "not_ended", title: "Not ended", detail, retryable: true }, 200);
+      const asked = { has: "status", signal: signal ? AbortSignal.any([signal, deadline]) : deadline, repeatable: true };
+      let status = "not read";
+      try {
+        for (let looks = 1; ; looks++) {
+          const hold = Math.max(0, Math.min(HOLD_S, Math.floor(timeout_ms / 2000), Math.floor((until - Date.now()) / 1000)));
+          const found = await ask<Instance>("GET", `/v1/instances/${id}?wait=${hold}`, asked);
+          if ((ENDED as readonly string[]).includes(found.status)) return found as Ended<ResultOf<Workflow, Type>>;
+          status = found.status;
+          // The API returns at once if only an operator can continue the instance.
+          await pause(pauseMs(looks), asked.signal);
         }
-        // The API returns at once if only an operator can continue the instance.
-        await pause(Math.min(pauseMs(looks), Math.max(0, until - Date.now())), signal);
+      } catch (error) {
+        if (!deadline.aborted || signal?.aborted) throw error;
+        const detail = `The instance ${id} is ${status} after ${timeout_seconds} s. Wait for it again, or read it later with get.`;
+        throw new ClientError({ code: "not_ended", title: "Not ended", detail, retryable: true });
       }
     },
 
@@ -282,7 +292,7 @@ export function createClient<Workflow extends WorkflowType = WorkflowType>(optio
     list({ signal, ...filter }: ListFilter = {}): Promise<{ items: Listed[]; next_cursor: string | null }> {
       const query = new URLSearchParams();
       for (const [name, value] of Object.entries(filter)) if (value !== undefined) query.set(name, String(value));
-      return ask("GET", `/v1/instances?${query}`, { signal, repeatable: true });
+      return ask("GET", `/v1/instances?${query}`, { has: "items", signal, repeatable: true });
     },
 
     /** Retries an errored or terminated instance, from the step that failed, or `from` another. */
@@ -293,10 +303,10 @@ export function createClient<Workflow extends WorkflowType = WorkflowType>(optio
     resume: (id: string, options: Reasoned) => act(id, "resume", options),
 
     /** Sends an event to one instance. `idempotency_key` names the signal. */
-    signal: (id: string, type: string, payload: unknown, options: Reasoned & { idempotency_key: string }) => {
+    signal: async (id: string, type: string, payload: unknown, options: Reasoned & { idempotency_key: string }) => {
       const { idempotency_key: key, signal, ...rest } = options;
-      const path = `/v1/instances/${encodeURIComponent(id)}/signals/${encodeURIComponent(type)}`;
-      const asked = { body: { payload, ...rest }, key, signal, repeatable: true };
+      const path = `/v1/instances/${checkedId(id)}/signals/${encodeURIComponent(type)}`;
+      const asked = { has: "event_id", body: { payload, ...rest }, key, signal, repeatable: true };
       return ask<{ action_id: string; event_id: string; replayed: boolean; step: string | null }>("POST", path, asked);
     },
 
@@ -306,19 +316,50 @@ export function createClient<Workflow extends WorkflowType = WorkflowType>(optio
   };
 }
 
-/** A client of these workflows. */
 export type Client<Workflow extends WorkflowType = WorkflowType> = ReturnType<typeof createClient<Workflow>>;
 
-function isEnded(instance: Instance): instance is Ended {
-  return (ENDED as readonly string[]).includes(instance.status);
+function invalid(path: string, message: string): ClientError {
+  const issues = [{ path, message }];
+  return new ClientError({
+    code: "invalid_payload",
+    title: "Invalid call",
+    detail: `${path} ${message}. Nothing was sent.`,
+    retryable: false,
+    issues,
+  });
 }
 
 /** A key as the header has it: a string of RFC 8941, so that it may contain a comma. */
-function quoted(key: string): string {
-  if (/^[\x20-\x7e]{1,500}$/.test(key)) return `"${key.replace(/["\\]/g, "\\$&")}"`;
-  const detail = `idempotency_key must be 1 to 500 printable ASCII characters, not ${JSON.stringify(key.slice(0, 80))}. Nothing was sent.`;
-  const issues = [{ path: "idempotency_key", message: "must be 1 to 500 printable ASCII characters" }];
-  throw new ClientError({ code: "invalid_payload", title: "Invalid key", detail, retryable: false, issues });
+const quoted = (key: string) =>
+  `"${checked("idempotency_key", key, /^[\x20-\x7e]{1,500}$/, "must be 1 to 500 printable ASCII characters").replace(/["\\]/g, "\\$&")}"`;
+
+const checkedId = (id: string) => checked("id", id, /^[\w-]{1,100}$/, "must be the id of an instance or a question");
+
+/** Errors contain no part of the value: it may be a token. */
+function checked(path: string, value: string, form: RegExp, message: string): string {
+  if (form.test(value)) return value;
+  throw invalid(path, message);
+}
+
+function serialized(body: object): string {
+  try {
+    return JSON.stringify(body);
+  } catch (cause) {
+    throw invalid("payload", `is not JSON: ${cause instanceof Error ? cause.message : "it cannot be serialized"}`);
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    else signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
+}
+
+/** Milliseconds of a `Retry-After`, which has seconds or a date. */
+function waitMs(retryAfter: string | null): number {
+  const seconds = Number(retryAfter);
+  return Math.max(0, Number.isNaN(seconds) ? Date.parse(String(retryAfter)) - Date.now() || 0 : seconds * 1000);
 }
 
 function parsed(text: string): object | undefined {
@@ -330,13 +371,15 @@ function parsed(text: string): object | undefined {
   }
 }
 
-function errorOf(request: string, status: number, answer: Partial<Problem> | undefined, text: string): ClientError {
+function errorOf(request: string, status: number, answer: Partial<Problem> | undefined): ClientError {
   if (status >= 400 && answer?.code !== undefined && answer.detail !== undefined) return new ClientError(answer as Problem, status);
-  const detail = `${request} answered ${status} without a problem of the engine. Check \`url\`: ${text.slice(0, 200)}`;
+  // A browser shows a redirect as status 0.
+  const isRedirect = status === 0 || (status >= 300 && status < 400);
+  const next = isRedirect ? "It is a redirect, which is not followed. Set `url` to the engine's own address." : "Check `url`.";
+  const detail = `${request} answered ${status}, and not as an engine answers. ${next}`;
   return new ClientError({ code: "unexpected_answer", title: "Unexpected answer", detail, retryable: status >= 500 }, status);
 }
 
-/** Half of it is random, so that many clients do not come at once. */
 function pauseMs(failures: number): number {
   return Math.min(FIRST_PAUSE_MS * 2 ** (failures - 1), MAX_PAUSE_MS) * (0.5 + Math.random() / 2);
 }
