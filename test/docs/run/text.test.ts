@@ -14,8 +14,8 @@ it("every command of docs/text.md answers what is written under it", { timeout: 
   expect(count).toBeGreaterThan(7);
 });
 
-it("docs/text.md says of each kind of bad answer whether it is asked for once more", () => {
-  const rows = rowsOf(document, "the instance's code").map(([code = "", , once = ""]) => [code, once.startsWith("asked for once more")]);
+it("docs/text.md lists which bad answers are requested once more", () => {
+  const rows = rowsOf(document, "code").map(([code = "", , repeat = ""]) => [code, repeat.startsWith("once")]);
   const kinds = ["truncated", "malformed", "empty", "refused"] as const;
   expect(rows).toEqual(kinds.map((kind) => [`\`answer_${kind}\``, mayAskAgain(1, kind)]));
 });

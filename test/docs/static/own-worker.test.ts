@@ -1,6 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { sourceDoors } from "../../../packages/millrace/cli/local/doors.ts";
@@ -14,10 +14,10 @@ import { fencesOf } from "../markdown.ts";
 import { curlsOf } from "../run/curl.ts";
 
 const page = readFileSync(join(ROOT, "docs/own-worker.md"), "utf8");
-const shells = fencesOf(page)
-  .filter(({ language, comment }) => language === "sh" && comment !== "install")
-  // No test has an account.
-  .filter(({ text }) => !text.includes("wrangler login"));
+/** The commands that the test runs: all but those that need a registry or an account. */
+const shells = fencesOf(page).filter(
+  ({ language, comment, text }) => language === "sh" && comment !== "install" && !text.startsWith("npx wrangler login"),
+);
 
 it("the versions that docs/own-worker.md installs are the engine's own", () => {
   const installs = fencesOf(page).filter(({ comment }) => comment === "install");
@@ -32,26 +32,35 @@ it("the versions that docs/own-worker.md installs are the engine's own", () => {
   expect(named).toEqual(named.map(([name = ""]) => [name, { ...dependencies, ...devDependencies }[name]]));
 });
 
-/** A folder beside the checkout, as the page has it, with its files and packages. */
+/** The folder that `npx millrace init` makes beside the checkout, with its packages, and the page's other files. */
 function greeter(): string {
   const beside = emptyFolder();
   symlinkSync(ROOT, join(beside, "millrace"), "dir");
   const folder = join(beside, "greeter");
-  cpSync(join(ROOT, "test/docs/own-worker"), folder, { recursive: true });
+  execFileSync("millrace", ["init", folder, "--yes"], { cwd: ROOT, env: withPrograms(), stdio: "pipe" });
+  for (const { comment, text } of fencesOf(page)) {
+    const [, name = ""] = /^test\/docs\/own-worker\/(.+)$/.exec(comment ?? "") ?? [];
+    if (/^(worker\.ts|migrations\/.+)$/.test(name)) {
+      const made = join(folder, name === "worker.ts" ? "src" : "", name);
+      expect(readFileSync(made, "utf8"), `init writes ${name} as the page shows it`).toBe(text);
+    } else if (name) writeFileSync(join(folder, name.endsWith(".test.ts") ? "src" : "", name), text);
+  }
   mkdirSync(join(folder, "node_modules/@cloudflare"), { recursive: true });
-  // As the package is installed, but made of sources: a test of the tarball builds it.
+  // The package as it is installed, with sources in the place of a build: a test of the tarball builds it.
   const installed = join(folder, "node_modules/millrace");
-  mkdirSync(installed);
+  mkdirSync(join(installed, "dist/assets"), { recursive: true });
   for (const part of ["src", "migrations"]) symlinkSync(join(ROOT, "packages/millrace", part), join(installed, part), "dir");
   const doors = Object.entries(sourceDoors()).map(([door, file]) => [
     door.replace(/^millrace/, "."),
     `./${relative(join(ROOT, "packages/millrace"), file)}`,
   ]);
   writeFileSync(join(installed, "package.json"), JSON.stringify({ name: "millrace", type: "module", exports: Object.fromEntries(doors) }));
-  for (const name of ["zod", "vitest", "wrangler", "@cloudflare/vitest-pool-workers"])
+  for (const name of ["hono", "zod", "vitest", "wrangler", "@cloudflare/vitest-pool-workers"])
     symlinkSync(join(ROOT, "node_modules", name), join(folder, "node_modules", name), "dir");
   return folder;
 }
+
+const withPrograms = () => ({ ...process.env, PATH: `${join(ROOT, "node_modules/.bin")}:${process.env.PATH}` });
 
 /** The programs of docs/client.md call the Worker of this page. */
 async function callsOf(url: string, token: string): Promise<void> {
@@ -77,10 +86,10 @@ async function ended(child: ChildProcess): Promise<void> {
   }
 }
 
-it("who follows docs/own-worker.md has a Worker that is built from the engine's doors alone, with its own token and tables", async () => {
+it("docs/own-worker.md leads to a Worker that uses the engine's entry points alone, with its own token and tables", async () => {
   const [folder, port] = [greeter(), String(await freePort())];
-  const env = { ...wranglerEnv(join(folder, "logs")), PATH: `${join(ROOT, "node_modules/.bin")}:${process.env.PATH}` };
-  // The packages are there: nobody has to look for them.
+  const env = { ...wranglerEnv(join(folder, "logs")), PATH: withPrograms().PATH, PORT: port, NO_COLOR: "1" };
+  // The programs are installed: npx needs no registry.
   const shell = (script: string) => `npx() { "$@"; }; ${script.replaceAll("8787", port)}`;
   const run = (script: string) => {
     const options = { cwd: folder, env, encoding: "utf8", stdio: "pipe" } as const;
@@ -89,7 +98,7 @@ it("who follows docs/own-worker.md has a Worker that is built from the engine's 
   const variables = new Map<string, string>();
   const lookUp = (name: string) => {
     const value = variables.get(name);
-    if (value === undefined) throw new Error(`Nothing on the page says what $${name} is.`);
+    if (value === undefined) throw new Error(`The page does not define $${name}.`);
     return value;
   };
   let curls = 0;
@@ -101,17 +110,16 @@ it("who follows docs/own-worker.md has a Worker that is built from the engine's 
         if (typeof body.instance_id === "string") variables.set("ID", body.instance_id);
         curls++;
       }
-    } else if (text.startsWith("TOKEN=")) {
-      const [token = "", dev = ""] = text.trim().split("\n");
-      variables.set("TOKEN", run(`${token}\necho "$TOKEN"`).trim());
-      const child = spawn("bash", ["-c", shell(dev)], { cwd: folder, env, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+    } else if (text.startsWith("npx millrace dev")) {
+      const child = spawn("bash", ["-c", shell(text)], { cwd: folder, env, detached: true, stdio: ["ignore", "pipe", "pipe"] });
       onTestFinished(() => ended(child));
-      let said = "";
-      for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk) => (said += chunk));
-      await vi.waitUntil(() => said.includes("Ready on") || child.exitCode !== null, { timeout: 120_000 });
-      expect(said).toContain("Ready on");
+      let output = "";
+      for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk) => (output += chunk));
+      await vi.waitUntil(() => output.includes("Stop  ") || child.exitCode !== null, { timeout: 120_000 });
+      expect(output).toContain(`Millrace runs at http://localhost:${port}`);
+      variables.set("TOKEN", readFileSync(join(folder, ".millrace/token"), "utf8").trim());
     } else if (text.startsWith("URL=")) {
-      for (const [, name = "", value = ""] of text.replaceAll("8787", port).matchAll(/^(\w+)="?(.*?)"?$/gm))
+      for (const [, name = "", value = ""] of text.replaceAll("8787", port).matchAll(/^(\w+)="?([^(\n]*?)"?$/gm))
         variables.set(
           name,
           value.replaceAll(/\$(\w+)/g, (_, other) => lookUp(other)),

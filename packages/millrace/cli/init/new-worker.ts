@@ -55,7 +55,7 @@ const WORKER = `import { defineWorkflow, millrace, now, sql } from "${PACKAGE}";
 import * as z from "zod";
 
 /** Greet each name once. */
-const greet = defineWorkflow({
+export const greet = defineWorkflow({
   name: "greet",
   input: z.object({ name: z.string().min(1).max(100) }),
   key: ({ name }) => name,
@@ -66,7 +66,7 @@ const greet = defineWorkflow({
   },
 });
 
-export const { handler, Runs, Recorder, Keeper } = millrace({ workflows: [greet] });
+export const { catalog, handler, Runs, Recorder, Keeper } = millrace({ workflows: [greet] });
 export default handler;
 `;
 
