@@ -1,7 +1,7 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
-import { join, relative } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { sourceDoors } from "../../../packages/millrace/cli/local/doors.ts";
 import { freePort } from "../../../packages/millrace/cli/local/ports.ts";
@@ -45,7 +45,6 @@ function greeter(): string {
       expect(readFileSync(made, "utf8"), `init writes ${name} as the page shows it`).toBe(text);
     } else if (name) writeFileSync(join(folder, name.endsWith(".test.ts") ? "src" : "", name), text);
   }
-  mkdirSync(join(folder, "node_modules/@cloudflare"), { recursive: true });
   // The package as it is installed, with sources in the place of a build: a test of the tarball builds it.
   const installed = join(folder, "node_modules/millrace");
   mkdirSync(join(installed, "dist/assets"), { recursive: true });
@@ -55,8 +54,11 @@ function greeter(): string {
     `./${relative(join(ROOT, "packages/millrace"), file)}`,
   ]);
   writeFileSync(join(installed, "package.json"), JSON.stringify({ name: "millrace", type: "module", exports: Object.fromEntries(doors) }));
-  for (const name of ["hono", "zod", "vitest", "wrangler", "@cloudflare/vitest-pool-workers"])
+  const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(ROOT, "packages/millrace/package.json"), "utf8"));
+  for (const name of [...Object.keys({ ...dependencies, ...peerDependencies }), "vitest", "wrangler", "@cloudflare/vitest-pool-workers"]) {
+    mkdirSync(dirname(join(folder, "node_modules", name)), { recursive: true });
     symlinkSync(join(ROOT, "node_modules", name), join(folder, "node_modules", name), "dir");
+  }
   return folder;
 }
 
@@ -115,7 +117,7 @@ it("docs/own-worker.md leads to a Worker that uses the engine's entry points alo
       onTestFinished(() => ended(child));
       let output = "";
       for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk) => (output += chunk));
-      await vi.waitUntil(() => output.includes("Stop  ") || child.exitCode !== null, { timeout: 120_000 });
+      await vi.waitUntil(() => /Stop {2}|✗/.test(output) || child.exitCode !== null, { timeout: 120_000 });
       expect(output).toContain(`Millrace runs at http://localhost:${port}`);
       variables.set("TOKEN", readFileSync(join(folder, ".millrace/token"), "utf8").trim());
     } else if (text.startsWith("URL=")) {
