@@ -14,6 +14,7 @@ import {
 } from "millrace";
 import { engineRoutes, pullRoutes, roomRoutes } from "millrace/http";
 import { armKeeper, catalog, dispatch, engineLanes, entrypoint, keeper, laneObject } from "millrace/worker";
+import { chargeOrder, checkoutConsumers, mailReceipt } from "../docs/examples/checkout.ts";
 import { digestConsumers, mailDigest, sendDigest } from "../docs/examples/digest.ts";
 import { runTask, taskConsumers } from "../docs/examples/order-tasks.ts";
 import { followParcel, parcelConsumers } from "../docs/examples/parcel.ts";
@@ -61,6 +62,7 @@ export const app = catalog({
     ...parcelConsumers,
     ...turnConsumers,
     customerConsumer,
+    ...checkoutConsumers,
     ...digestConsumers,
     ...taskConsumers,
     planConsumer,
@@ -94,6 +96,9 @@ export class TurnHeld extends entrypoint(heldUp.workflow, app) {}
 export class TurnPaired extends entrypoint(paired.workflow, app) {}
 /** The example of docs/turns.md. */
 export class ChangeAddress extends entrypoint(changeAddress, app) {}
+/** The example of docs/to-events.md. */
+export class ChargeOrder extends entrypoint(chargeOrder, app) {}
+export class MailReceipt extends entrypoint(mailReceipt, app) {}
 /** The examples of docs/patterns.md. */
 export class SendDigest extends entrypoint(sendDigest, app) {}
 export class MailDigest extends entrypoint(mailDigest, app) {}

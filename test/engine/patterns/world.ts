@@ -11,14 +11,18 @@ interface Asked<Body> {
 const real = globalThis.fetch;
 
 /**
- * Stands in for the host of an example for the length of a test, before the ledger of a process of its own: that is written by `subjectOf`
+ * Stands in for the host, or hosts, of an example for the length of a test, before the ledger of a process of its own: that is written by `subjectOf`
  * what was asked. What `refuses` says it is not done, and is answered with 500. Answers what was asked, each time.
  */
-export function world<Body>(host: string, subjectOf: (body: Body) => string, refuses: (body: Body) => boolean = () => false) {
+export function world<Body>(
+  host: string | readonly string[],
+  subjectOf: (body: Body) => string,
+  refuses: (body: Body) => boolean = () => false,
+) {
   const asked: Asked<Body>[] = [];
   const spy = vi.spyOn(globalThis, "fetch").mockImplementation(async (input, init) => {
     const request = new Request(input as Request, init);
-    if (new URL(request.url).host !== host) return real(input as Request, init);
+    if (![host].flat().includes(new URL(request.url).host)) return real(input as Request, init);
     const body = await request.json<Body>();
     asked.push({ body, at: Date.now() });
     if (refuses(body)) return new Response(null, { status: 500 });
