@@ -63,14 +63,15 @@ export const checkoutConsumers = [
 ];
 
 /** After: the request writes its row and the command in one batch, and answers. */
-export const { catalog, handler, Runs, Recorder, Keeper } = millrace<EngineEnv>({
+const shop = millrace<EngineEnv>({
   consumers: checkoutConsumers,
   async fetch(request, env): Promise<Response> {
     const payload = await request.json<z.infer<typeof order>>();
     const row = sql`INSERT INTO checkouts (order_id) VALUES (${payload.order_id})`;
     const by = { tenantId: "acme", source: "shop" };
-    const { instanceId, replayed } = await enqueueOne(env, catalog, by, { command: OrderCharge, payload }, [row]);
+    const { instanceId, replayed } = await enqueueOne(env, shop.catalog, by, { command: OrderCharge, payload }, [row]);
     return Response.json({ instance_id: instanceId, replayed }, { status: 202 });
   },
 });
-export default handler;
+export const { Runs, Recorder, Keeper } = shop;
+export default shop.handler;

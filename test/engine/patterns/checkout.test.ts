@@ -2,7 +2,7 @@ import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { type EngineEnv, instanceId } from "millrace";
 import { beforeAll, describe, expect, it } from "vitest";
-import { handler } from "../../docs/examples/checkout.ts";
+import after from "../../docs/examples/checkout.ts";
 import before from "../../docs/examples/checkout-before.ts";
 import { dieAt, fresh, happened, keeperRound, probeEnv, reaches, rows } from "../harness.ts";
 import { world } from "./world.ts";
@@ -31,7 +31,7 @@ const services = (refuses?: (body: { to?: string }) => boolean) =>
     refuses,
   );
 const click = async (request: Request) =>
-  (await handler.fetch(request, probeEnv as unknown as EngineEnv, createExecutionContext())).json<{ replayed: boolean }>();
+  (await after.fetch(request, probeEnv as unknown as EngineEnv, createExecutionContext())).json<{ replayed: boolean }>();
 
 beforeAll(async () => void (await env.DB.exec(TABLE)));
 
