@@ -14,7 +14,7 @@ import { fencesOf } from "../markdown.ts";
 import { curlsOf } from "../run/curl.ts";
 
 const page = readFileSync(join(ROOT, "docs/own-worker.md"), "utf8");
-/** The commands that the test runs: all but those that need a registry or an account. */
+/** The commands that the test runs. Commands that need a registry or an account are left out. */
 const shells = fencesOf(page).filter(
   ({ language, comment, text }) => language === "sh" && comment !== "install" && !text.startsWith("npx wrangler login"),
 );

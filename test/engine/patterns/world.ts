@@ -11,8 +11,8 @@ interface Asked<Body> {
 const real = globalThis.fetch;
 
 /**
- * Stands in for the host, or hosts, of an example for the length of a test, before the ledger of a process of its own: that is written by `subjectOf`
- * what was asked. What `refuses` says it is not done, and is answered with 500. Answers what was asked, each time.
+ * Replaces the host, or hosts, of an example during a test. Forwards each request to the upstream's process, which counts it under
+ * `subjectOf(body)`. Answers 500, without an effect, if `refuses(body)` is true. Returns the requests.
  */
 export function world<Body>(
   host: string | readonly string[],
