@@ -9,37 +9,38 @@ import { laneIn } from "./queue.ts";
 import { beginning, characterCount } from "./text.ts";
 import type { TraceContext } from "./trace.ts";
 
-/** Whose message it is and what caused it: everything an envelope says beyond what the message itself says. */
+/** The envelope fields that do not come from the message's definition and payload. */
 export interface Address extends TraceContext {
   tenantId: string;
   source: string;
   correlationId: string;
   causationId: string;
-  /** Names the message if its definition derives no key, or overrides what it derives. */
+  /** Idempotency key, for a definition without a `key` or in place of the derived one. */
   idempotencyKey?: string | undefined;
-  /** The sender's own counter, where order matters to somebody. */
+  /** The sender's own sequence number, where order matters. */
   sequence?: number;
-  /** Where the message is kept until it is confirmed; default the engine's own outbox. */
+  /** The outbox that stores the message until it is confirmed; default: the engine's own. */
   outbox?: "sender";
-  /** The workflows whose runs led to it, the first first. */
+  /** The workflows of the chain of instances that led to the message, the first one first. */
   path?: readonly string[] | undefined;
-  /** By when a command's instance is to have ended, as an ISO time. */
+  /** The deadline of a command's instance, as an ISO time. */
   mustEndBy?: string | undefined;
-  /** The address that hears of each end of a command's instance. */
+  /** The address to call at each end of a command's instance. */
   callbackUrl?: string | undefined;
-  /** Unique name under which a payload too large to travel is stored. */
+  /** Unique name under which a large payload is stored in R2. */
   owner: string;
 }
 
 /**
- * Puts a message in its envelope; a payload too large to travel goes to R2. Errors: `invalid_payload` when the derived key is empty or too
- * long, for a payload that no consumer would take, and for a subject that no lane can be named by; `invalid_envelope` for any other field
- * that does not hold.
+ * Creates the envelope of a message; a large payload is stored in R2. Errors: `invalid_payload` for a derived key that is empty or too
+ * long, for
+ * a payload that no consumer would accept, and for a subject that is invalid as a lane's key; `invalid_envelope` for any other invalid
+ * field.
  */
 export async function address(bucket: R2Bucket, draft: Draft, to: Address): Promise<Envelope> {
   assertBounded(draft.payload, { within: 1 });
   const lane = laneIn(draft.queue.name);
-  // A message that is kept, and that no lane could ever take, would be sent again for ever.
+  // Checked before the message is stored: a message that no lane accepts would be sent again forever.
   if (lane !== undefined) objectNameOf([lane, to.tenantId, draft.subject], "subject");
   return parseEnvelope({
     schema_version: draft.version,

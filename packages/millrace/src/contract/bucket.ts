@@ -2,30 +2,29 @@ import pRetry from "p-retry";
 import { codeOf, MillraceError, messageOf } from "./errors.ts";
 import { within } from "./within.ts";
 
-/** What does not answer for so long is given up, and its message or step tried again. */
+/** Time limit of one call. After it the call counts as failed, and its message or step is retried. */
 const CALL_LIMIT_MS = 10_000;
 
 /**
- * R2 has single failures ("We encountered an internal error. Please try again."): both calls may be repeated, because an object's name is
- * made from what it holds.
+ * R2 has occasional failures ("We encountered an internal error. Please try again."). Both calls are safe to repeat, because an object's
+ * name is
+ * derived from its content.
  */
 const BLIP = { retries: 4, minTimeout: 40, maxTimeout: 600, randomize: true };
 
-/** Stores JSON text under a name, repeating over blips. Errors: `unavailable` when R2 goes on failing; a repeat of the call is safe. */
+/** Stores JSON text under a name, with retries. Errors: `unavailable` when R2 keeps failing; a repeat of the call is safe. */
 export function putJson(bucket: R2Bucket, path: string, text: string): Promise<unknown> {
   return steadily(`write ${path}`, () => bucket.put(path, text, { httpMetadata: { contentType: "application/json" } }));
 }
 
-/**
- * Largest object that is read, in bytes: what is let in and put out has no more. It is parsed in memory that a whole isolate shares (128
- * MB).
- */
+/** Largest object that is read, in bytes: the limit for stored payloads and outputs. It is parsed in the memory of the isolate (128 MB). */
 const MAX_BYTES = 4 * 1024 * 1024;
 
 /**
- * The value that is stored under a name, repeating over blips; undefined when there is none, or no such name could be. Errors:
- * `invalid_payload` when it is not JSON, `payload_too_large` above 4 MiB, `unavailable` when R2 goes on failing, or does not answer; and
- * what `check` throws, which sees the text before a value is made of it.
+ * The value stored under a name, read with retries; undefined when there is none, or the name is invalid in R2. Errors: `invalid_payload`
+ * when it is
+ * not JSON, `payload_too_large` above 4 MiB, `unavailable` when R2 keeps failing, and errors of `check`, which gets the text before it is
+ * parsed.
  */
 export async function getJson(bucket: R2Bucket, path: string, check?: (text: string) => void): Promise<unknown> {
   const text = await steadily(`read ${path}`, () => textAt(bucket, path));
@@ -34,7 +33,7 @@ export async function getJson(bucket: R2Bucket, path: string, check?: (text: str
   try {
     return JSON.parse(text);
   } catch {
-    // The parser's own words would quote what is stored there.
+    // The parser's own message would quote stored data.
     throw new MillraceError("invalid_payload", `What R2 holds at ${path} is not JSON: store JSON there, or refer to where it is.`);
   }
 }
@@ -54,7 +53,7 @@ async function textAt(bucket: R2Bucket, path: string): Promise<string | undefine
   }
 }
 
-/** R2's words for a name that no object can have (too long, not well-formed): however often it is asked for, nothing is there. */
+/** R2's error for an invalid object name (too long, not well-formed): no object can exist under it. */
 const IMPOSSIBLE_NAME = /object name is not valid|\(10020\)/;
 
 async function steadily<T>(what: string, call: () => Promise<T>): Promise<T> {

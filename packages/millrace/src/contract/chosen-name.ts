@@ -1,10 +1,10 @@
 import * as z from "zod";
 
-/** As ranges and without a flag: OpenAPI documents and clients in other languages take it as it is. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it refuses
+/** Ranges without a flag, so that OpenAPI documents and clients in other languages can use the pattern. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the refused characters
 const NO_CONTROL_CHARACTERS = /^[^\u0000-\u001f\u007f-\u009f]*$/;
 
-/** A dot or two stand in an address for a folder, however they are written there: nothing of this name could be asked for. */
+/** In a URL path "." and ".." are folders, even when percent-encoded: no request could address these names. */
 const DOTS_ALONE: readonly string[] = [".", ".."];
 export const NO_ADDRESS = "must be more than a dot or two, which no address can name";
 
@@ -12,7 +12,7 @@ export function isDotsAlone(name: string): boolean {
   return DOTS_ALONE.includes(name);
 }
 
-/** A name that somebody else chose and that we keep and show: bounded, without control characters, and fit for a part of an address. */
+/** A name chosen by a caller: bounded, without control characters, and valid as a part of a URL. */
 export function chosenName(max: number) {
   return z
     .string()
@@ -22,7 +22,7 @@ export function chosenName(max: number) {
     .refine((name) => !isDotsAlone(name), NO_ADDRESS);
 }
 
-/** Whether a name can be seen: spaces and marks that only direct others, alone, are nobody's name to whoever reads it. */
+/** False for a name of only spaces, control and formatting characters, which displays as empty. */
 export function isVisible(name: string): boolean {
   return /[^\p{Cc}\p{Cf}\p{Z}]/u.test(name);
 }

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 
-/** The points of one instance. A test that ends the code there names the instances. */
+/** The points within one instance's work. A test that ends the code there names the instances. */
 const OF_INSTANCES = [
   "W01 claimed, effect not started",
   "W03 effect done, not recorded",
@@ -18,7 +18,7 @@ const OF_INSTANCES = [
   "B03 handed over, next pass not begun",
 ] as const;
 
-/** The points around messages and actions of people. The code there is not of one instance. */
+/** The points around messages and operator actions, which belong to no single instance. */
 const AROUND = [
   "A01 before accept commits",
   "A02 accept committed, not answered",
@@ -52,21 +52,21 @@ export type CrashPoint = InstancePoint | PointAround;
 type InstancePoint = (typeof OF_INSTANCES)[number];
 export type PointAround = (typeof AROUND)[number];
 
-/** Facts about a point: the step, and the messages that were committed with its outcome. */
+/** Data of a point: the step, and the messages committed with its outcome. */
 export interface AboutPoint {
   readonly step?: string | undefined;
   readonly messages?: readonly { readonly body: string }[];
 }
 
-/** The code of a workflow at work, as a test sees it: between its steps, or an attempt at one of them. */
+/** Running workflow code, for tests: between its steps, or an attempt of one of them. */
 export interface CodeAtWork {
   readonly instanceId: string;
   /** Undefined between the steps. */
   readonly step?: string;
   readonly class?: string | undefined;
-  /** The key that an effect was given for its upstream. */
+  /** The upstream idempotency key of an effect. */
   readonly key?: string;
-  /** True while a `lookup` looks for the effect of an earlier attempt. */
+  /** True while a `lookup` checks for the effect of an earlier attempt. */
   readonly asks?: boolean;
 }
 
@@ -75,13 +75,13 @@ const codes = new AsyncLocalStorage<CodeAtWork>();
 declare const MILLRACE_CRASH_POINTS: boolean | undefined;
 
 declare global {
-  /** Set by tests only: called at each crash point, with the instance if one is at it; what it throws is the death. */
+  /** Set by tests only: called at each crash point, with the instance if there is one. It throws to simulate a crash. */
   var millraceCrashPoint: ((point: CrashPoint, instanceId?: string, about?: AboutPoint) => void | Promise<void>) | undefined;
-  /** Set by tests only: true while sleeps and the pauses between two attempts take no time. */
+  /** Set by tests only: true makes sleeps and retry delays take no time. */
   var millraceSkipsPauses: boolean | undefined;
 }
 
-/** True in a bundle that has crash points: one that defines MILLRACE_CRASH_POINTS as true. */
+/** True in a bundle with crash points, which defines MILLRACE_CRASH_POINTS as true. */
 export function hasCrashPoints(): boolean {
   return typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS;
 }
@@ -95,33 +95,33 @@ export async function crashPoint(point: CrashPoint, instanceId?: string, about?:
     await globalThis.millraceCrashPoint?.(point, instanceId, about ?? codes.getStore());
 }
 
-/** True for the error a crash point threw: a dead process runs no catch block, so ours let it pass. */
+/** True for the error of a crash point: a crashed process runs no catch block, so our catch blocks rethrow it. */
 export function isSimulatedDeath(error: unknown): boolean {
   return typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS && error instanceof Error && error.name === "SimulatedDeath";
 }
 
-/** All points. `ofInstance`: true for a point of one instance. A function: a deployment's bundle has none of the names. */
+/** All points. `ofInstance`: true for a point of one instance. A function, so that a deployment's bundle does not contain the names. */
 export function crashPoints(): ReadonlyMap<string, { readonly ofInstance: boolean }> {
   const all = (points: readonly string[], ofInstance: boolean) => points.map((point) => [point, { ofInstance }] as const);
   return new Map([...all(OF_INSTANCES, true), ...all(AROUND, false)]);
 }
 
-/** Runs code of a workflow, and lets a test know its instance and step. Without crash points it only runs the code. */
+/** Runs workflow code, and records its instance and step for tests. Without crash points it only runs the code. */
 export function asCodeOf<T>(code: CodeAtWork, run: () => T): T {
   return typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS ? codes.run(code, run) : run();
 }
 
-/** Notes facts about the present attempt, for a test. */
+/** Records data about the present attempt, for tests. */
 export function noteEffect(effect: Pick<CodeAtWork, "class" | "key" | "asks">): void {
   if (typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS) Object.assign(codes.getStore() ?? {}, effect);
 }
 
-/** The code that called this; undefined where it is not a workflow's. */
+/** The calling workflow code; undefined outside of one. */
 export function codeAtWork(): CodeAtWork | undefined {
   return codes.getStore();
 }
 
-/** How long a pause lasts: as long as the code says, unless a test skips pauses. */
+/** The duration of a pause: shortened if a test skips pauses. */
 export function pauseMs(ms: number): number {
   const skips = typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS && globalThis.millraceSkipsPauses === true;
   return skips ? Math.min(ms, 1) : ms;

@@ -1,4 +1,4 @@
-/** True where `MILLRACE_DEVELOPMENT` is "true": there what is only suspected is said too, and what upstreams answered in full. */
+/** True when `MILLRACE_DEVELOPMENT` is "true": then the log contains suspected mistakes, and full responses of upstreams. */
 export function inDevelopment(env: object): boolean {
   return (env as { MILLRACE_DEVELOPMENT?: string }).MILLRACE_DEVELOPMENT === "true";
 }

@@ -1,19 +1,19 @@
 import { MillraceError } from "./errors.ts";
 
-/** Cloudflare's own spelling of a length of time: `"30 seconds"`, or a number of milliseconds. */
+/** Cloudflare's format of a duration: `"30 seconds"`, or a number of milliseconds. */
 export type Duration = `${number} ${"second" | "minute" | "hour" | "day" | "week"}${"" | "s"}` | number;
 
-/** The longest that the platform lets a run sleep or wait. */
+/** The platform's maximum duration of a sleep or wait. */
 export const YEAR_MS = 365 * 86_400_000;
 
 const UNIT_MS: Record<string, number> = { second: 1000, minute: 60_000, hour: 3_600_000, day: 86_400_000, week: 604_800_000 };
 
-/** True for a number below 0 and for NaN: a time that has passed, where a duration is computed from the clock. */
+/** True for a negative number and for NaN: a past time, when a duration is computed from the clock. */
 export function isNoLength(duration: Duration): duration is number {
   return typeof duration === "number" && !(duration >= 0);
 }
 
-/** Milliseconds in a duration. Errors: `config_invalid` for a unit it does not know, and for what is no length of time. */
+/** Errors: `config_invalid` for an unknown unit, and for a value that is no duration. */
 export function durationMs(duration: Duration): number {
   const [, amount, unit = ""] = /^(\S+) ([a-z]+?)s?$/.exec(String(duration)) ?? [];
   const ms = typeof duration === "number" ? duration : Number(amount) * (UNIT_MS[unit] ?? Number.NaN);
@@ -25,15 +25,14 @@ export function durationMs(duration: Duration): number {
 }
 
 /**
- * Exponential back-off with jitter: `min(initial × 2^(attempt-1), max)`, then up to 10% more so that retries do not march in step.
- * `attempt` is 1-based.
+ * Exponential backoff with jitter: `min(initial × 2^(attempt-1), max)`, plus up to 10 %, so that retries do not coincide. `attempt` is
+ * 1-based.
  */
 export function backoffMs(attempt: number, initialMs: number, maxMs: number, random: () => number = Math.random): number {
   const base = Math.min(initialMs * 2 ** (attempt - 1), maxMs);
   return Math.round(base * (1 + 0.1 * random()));
 }
 
-/** A duration as people read it. */
 export function durationInWords(duration: Duration): string {
   return typeof duration === "number" ? `${duration} ms` : duration;
 }

@@ -1,5 +1,4 @@
 /**
- * A header of every answer of an engine. By it a client tells an engine from whatever else answers at an address: that says 200 to anything
- * as well.
+ * A header of every response of the engine. Clients use it to distinguish an engine from any other server that returns 200 at the address.
  */
 export const ENGINE_HEADER = "millrace-api";

@@ -5,13 +5,13 @@ import { dotted, fieldsAt, MAX_ISSUES, unknownField, unknownFields } from "./kno
 import { byteLength } from "./limits.ts";
 import { shortened } from "./text.ts";
 
-/** R2 takes names of 1,024 bytes. */
+/** R2's limit for object names is 1,024 bytes. */
 const MAX_REF_BYTES = 1024 + "r2://".length;
 
-/** Runs that a message can have behind it. */
+/** Maximum number of instances in a message's chain. */
 export const MAX_PATH = 100;
 
-/** Names a person or a system chose: bounded, of whole characters, and without NUL, where SQL's functions take a text to end. */
+/** A name chosen by a caller: bounded, well-formed, and without NUL, where SQL's functions end a text. */
 const name = (max: number) =>
   z
     .string()
@@ -20,7 +20,6 @@ const name = (max: number) =>
     .refine((text) => !text.includes("\0"), "must not contain the character NUL")
     .refine((text) => text.isWellFormed(), "must not contain half of a surrogate pair: it was cut within a character");
 
-/** What a message is about. */
 export const subjectSchema = name(500);
 
 export const MAX_TYPE_CHARACTERS = 100;
@@ -34,12 +33,11 @@ export function isWorkflowName(name: unknown): name is string {
   return typeof name === "string" && WORKFLOW_NAME.test(name);
 }
 
-/** The type of a message that is declared by itself. */
+/** The type of a message that is declared by `defineCommand` or `defineEvent`. */
 export function isDottedType(type: unknown): type is string {
   return typeof type === "string" && type.length <= MAX_TYPE_CHARACTERS && DOTTED.test(type);
 }
 
-/** What a message asks for, or what happened. */
 export const messageTypeSchema = z
   .string()
   .max(MAX_TYPE_CHARACTERS)
@@ -48,7 +46,7 @@ export const messageTypeSchema = z
     "must be dotted lower case, such as `content.publish`, or a workflow's name",
   );
 
-/** What every message carries, on every hop. See docs/messages.md for each field's rule. */
+/** The fields of every message. See docs/messages.md for each field's rule. */
 export const envelopeSchema = z
   .strictObject({
     schema_version: z.int().min(1),
@@ -72,24 +70,21 @@ export const envelopeSchema = z
       .regex(/^r2:\/\/.+/, "must be an R2 reference, `r2://…`")
       .refine((ref) => byteLength(ref) <= MAX_REF_BYTES, "must name an object of R2: at most 1,024 bytes behind `r2://`")
       .optional(),
-    /** The engine's own mark on a message whose row it has committed; producers leave it out. */
+    /** The engine's proof that it has committed the message's row; producers leave it out. */
     acceptance: z.string().max(64).optional(),
-    /** Set on an event whose sender keeps it in storage of its own until it hears that it arrived: the engine's outbox has no row of it. */
+    /** `sender`: the event's sender stores it until it gets a confirmation; the engine's outbox has no row. */
     outbox: z.literal("sender").optional(),
-    /** By when what a command asks for is to have ended: later it is overdue. */
+    /** The deadline of a command's instance: later it is overdue. */
     must_end_by: z.iso.datetime().optional(),
-    /** The address that hears of each end of what a command asks for. */
+    /** The address to call at each end of a command's instance. */
     callback_url: z
       .string()
       .max(MAX_ADDRESS_CHARACTERS)
       .refine(isCallable, "must be an address that begins with https://, without a user or a password")
       .optional(),
-    /**
-     * The engine's own mark on a message that an operator put back on its queue: the action that did. It tells it from older copies of
-     * itself.
-     */
+    /** The action of an operator's replay, set by the engine. It distinguishes the replayed message from older copies. */
     replay: z.string().max(64).optional(),
-    /** The engine's own list of the workflows whose runs led to it, the first first; producers leave it out. */
+    /** The workflows of the chain of instances that led to the message, the first one first. Set by the engine; producers leave it out. */
     path: z.array(name(63)).max(MAX_PATH).optional(),
     traceparent: z.string().regex(/^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/, "must be a W3C traceparent"),
     tracestate: z.string().max(512).optional(),
@@ -105,7 +100,7 @@ export const envelopeSchema = z
 
 export type Envelope = z.infer<typeof envelopeSchema>;
 
-/** Reads an envelope. Errors: `invalid_envelope` with one issue per wrong field. */
+/** Validates an envelope. Errors: `invalid_envelope` with one issue per invalid field. */
 export function parseEnvelope(value: unknown): Envelope {
   const parsed = envelopeSchema.safeParse(value);
   if (parsed.success) return parsed.data;
@@ -118,14 +113,14 @@ export function parseEnvelope(value: unknown): Envelope {
 const MAX_ISSUE_CHARACTERS = 300;
 
 /**
- * Zod's issues as ours: a dotted path for each wrong field, and a sentence that says what to do. The first 50, and no text longer than 300
+ * Zod's issues in the API's form: a dotted path for each invalid field, and a message with the fix. At most 50, each text at most 300
  * characters.
  */
 export function issuesOf(error: z.core.$ZodError, prefix: string[] = []): Issue[] {
   return bounded(flattened(error, prefix, () => []));
 }
 
-/** The same of a value and the schema it does not fit: also the fields that the schema would have dropped, with what was probably meant. */
+/** The same for a value and its schema: also reports unknown fields, which the schema would drop, with a suggestion. */
 export function issuesIn(schema: z.ZodType, value: unknown, error: z.core.$ZodError, prefix: string[] = []): Issue[] {
   const issues = flattened(error, prefix, (path) => fieldsAt(schema, path));
   const told = new Set(issues.map(({ path }) => path));
@@ -152,7 +147,7 @@ function bounded(issues: readonly Issue[]): Issue[] {
   return issues.slice(0, MAX_ISSUES).map(({ path, message }) => ({ path: cut(path), message: cut(message) }));
 }
 
-/** The first of some issues as words, and how many more there are to read. */
+/** The first issue as text, with the number of further ones. */
 export function firstOf(issues: readonly Issue[], root = "it"): string {
   const [first, ...others] = issues;
   if (!first) return `${root} does not fit`;
@@ -160,7 +155,7 @@ export function firstOf(issues: readonly Issue[], root = "it"): string {
   return `${first.path || root} ${first.message}${others.length > 0 ? ` (and ${more} more under \`issues\`)` : ""}`;
 }
 
-/** What zod says by itself, in our words. A schema's own sentences stay as they are. */
+/** Zod's own messages in plainer words. Custom messages of a schema remain unchanged. */
 function plainer(message: string): string {
   const [pattern, words] = PLAINER.find(([said]) => said.test(message)) ?? [];
   return pattern && words ? message.replace(pattern, words).replaceAll('"|"', '" or "') : message;

@@ -1,39 +1,37 @@
 import { beginning, shortened, textOf } from "./text.ts";
 
-/** So much is kept of an error's words. The platform takes that much with a name, a code and its own words before it. */
+/** Maximum characters of a stored error message. The platform accepts this much together with a name, a code and its own prefix. */
 export const KEPT_ERROR_CHARACTERS = 50_000;
 
 /**
- * The words of anything thrown, for people: its message, then those of its causes and of the errors that it holds, as far as they add
- * to it.
- * Never throws: an object without a prototype has no text, and a getter of users may throw. At most 50,000 characters beside the message.
+ * The message of any thrown value, followed by the messages of its causes and nested errors, unless they repeat it. Never throws, even for
+ * an
+ * object without a prototype or with a throwing getter. At most 50,000 characters in addition to the message.
  */
 export function messageOf(thrown: unknown): string {
   return messageBeside(thrown, "") || nameOf(thrown);
 }
 
-/** The same beside a text that is shown too: what adds to it, or "". */
+/** The same in addition to a text that is shown as well: only what that text does not contain, or "". */
 export function messageBeside(thrown: unknown, text: string): string {
   return wordsOf(thrown, text, new Set());
 }
 
-/** So many errors are shown of one that holds others, and of their causes. */
+/** Maximum number of errors shown for one error with nested errors and causes. */
 const MAX_ERRORS_SAID = 8;
-/** The errors that one shows of the errors it holds. */
+/** Maximum number of directly nested errors shown. */
 const MAX_HELD_SAID = 3;
-/** So many causes are followed to the deepest one. */
+/** Maximum depth of the search for the innermost cause. */
 const MAX_CAUSES = 100;
-/** Two messages are taken for one if they begin alike for so long: one may be cut. */
+/** Messages with this many equal first characters count as the same: one may be shortened. */
 const ALIKE_CHARACTERS = 100;
-/** So much of an error's words is shown to people. A long message leaves room for its causes. */
+/** Maximum characters shown. A long message leaves room for its causes. */
 const SHOWN_CHARACTERS = 1000;
 
-/**
- * A text as the platform carries it in an error: that ends a text at a NUL, trims it, and has no code for half of a surrogate pair.
- */
+/** A text as the platform transmits it in an error: the platform ends it at a NUL, trims it, and cannot encode half of a surrogate pair. */
 const asSent = (text: string) => text.toWellFormed().replaceAll("\0", "\uFFFD").trim();
 
-/** The words that `outer` does not have. `room`: so many characters of them are shown. */
+/** The messages that `outer` does not contain, in at most `room` characters. */
 function wordsOf(thrown: unknown, outer: string, seen: Set<unknown>, room = SHOWN_CHARACTERS): string {
   if (seen.has(thrown)) return "";
   seen.add(thrown);
@@ -47,12 +45,12 @@ function wordsOf(thrown: unknown, outer: string, seen: Set<unknown>, room = SHOW
   return `${said}${/[.:!?…]$/.test(said) ? " " : ": "}${within}`;
 }
 
-/** A text shortened so that the next ones are shown too, which have so many characters. */
+/** Shortens a text to leave room for the next texts, of `next` characters. */
 export function beforeWords(text: string, next: number, room = SHOWN_CHARACTERS): string {
   return shortened(text, Math.max(ALIKE_CHARACTERS, room - next));
 }
 
-/** The words of the errors that one holds, of its cause, and how many were left out. */
+/** The messages of nested errors and of the cause, and the number of omitted ones. */
 function withinOf(thrown: unknown, outer: string, seen: Set<unknown>, room: number): string {
   const { held, cause } = heldBy(thrown);
   const words: string[] = [];
@@ -61,7 +59,7 @@ function withinOf(thrown: unknown, outer: string, seen: Set<unknown>, room: numb
     if (index >= MAX_HELD_SAID || seen.size >= MAX_ERRORS_SAID) left++;
     else words.push(wordsOf(one, outer, seen, room));
   }
-  // Of the causes that are too many the deepest is shown: it says what went wrong first.
+  // Of too many causes the innermost is shown: it is the origin of the failure.
   const causes = seen.size < MAX_ERRORS_SAID - 1 ? [cause] : causesFrom(cause, seen);
   const last = seen.size < MAX_ERRORS_SAID ? causes.pop() : undefined;
   left += causes.length;
@@ -70,7 +68,7 @@ function withinOf(thrown: unknown, outer: string, seen: Set<unknown>, room: numb
   return words.filter(Boolean).join("; ");
 }
 
-/** A cause, its own cause, and so on to the deepest. */
+/** A cause, its own cause, and so on to the innermost. */
 function causesFrom(cause: unknown, seen: ReadonlySet<unknown>): unknown[] {
   const causes = new Set<unknown>();
   for (let one = cause; one !== undefined && !seen.has(one) && !causes.has(one) && causes.size < MAX_CAUSES; ) {
@@ -80,7 +78,7 @@ function causesFrom(cause: unknown, seen: ReadonlySet<unknown>): unknown[] {
   return [...causes];
 }
 
-/** True where a text holds these words, whole: `a` is not in `came`. */
+/** True if a text contains these words as whole words: `a` is not in `came`. */
 function holdsWords(text: string, words: string): boolean {
   const at = text.indexOf(words);
   const end = at + words.length;
@@ -98,7 +96,7 @@ function ownWordsOf(thrown: unknown): string {
   }
 }
 
-/** Libraries throw plain objects too, such as `{ message, code }`, `{ error: { message } }` and `{ errors: [{ message }] }`. */
+/** Libraries also throw plain objects, such as `{ message, code }`, `{ error: { message } }` and `{ errors: [{ message }] }`. */
 function textOfObject(thrown: object & { message?: unknown; error?: unknown; errors?: unknown }): string {
   const { message, error, errors } = thrown;
   if (typeof message === "string" && message !== "") return message;
@@ -112,7 +110,7 @@ const isObject = (value: unknown): value is object => typeof value === "object" 
 const isMessage = (value: unknown) => isObject(value) && "message" in value && typeof value.message === "string";
 const hasNoText = (value: object) => typeof value.toString !== "function" || value.toString === Object.prototype.toString;
 
-/** The errors that one holds, and its cause: undefined where it has none. */
+/** The nested errors and the cause of an error. */
 function heldBy(thrown: unknown): { readonly held: readonly unknown[]; readonly cause?: unknown } {
   try {
     if (!isObject(thrown)) return { held: [] };
@@ -125,18 +123,18 @@ function heldBy(thrown: unknown): { readonly held: readonly unknown[]; readonly 
   }
 }
 
-/** Of an error without words: its class. */
+/** The class name, for an error without a message. */
 function nameOf(thrown: unknown): string {
   try {
     const name: unknown = isObject(thrown) ? (thrown instanceof Error && thrown.name) || thrown.constructor?.name : undefined;
     if (typeof name === "string" && name !== "") return thrown instanceof Error ? name : `A thrown ${name} that has no text.`;
   } catch {
-    // Its getters throw.
+    // A getter threw.
   }
   return `A thrown ${typeof thrown} that has no text.`;
 }
 
-/** A cause itself where Workers RPC can carry it. Otherwise an error of its name and words, with as much of its own cause. */
+/** The cause itself if Workers RPC can transmit it. Otherwise an error with its name and message, and the same of its own cause. */
 export function carried(cause: unknown, depth = 0): unknown {
   try {
     if (isCarriable(cause, new Set())) return cause;
@@ -149,10 +147,7 @@ export function carried(cause: unknown, depth = 0): unknown {
   }
 }
 
-/**
- * RPC keeps none of an error's properties if it finds a function, a symbol, a promise or most objects of the platform anywhere in it, or
- * the error itself.
- */
+/** RPC drops all properties of an error if one contains a function, a symbol, a promise, a cycle or most platform objects. */
 function isCarriable(value: unknown, path: Set<unknown>, left = { values: MAX_CARRIED }): boolean {
   if (!isObject(value)) return typeof value !== "function" && typeof value !== "symbol";
   if (path.has(value) || left.values-- === 0) return false;
@@ -164,12 +159,12 @@ function isCarriable(value: unknown, path: Set<unknown>, left = { values: MAX_CA
   return isFit;
 }
 
-/** The values that an error, a list or a plain object has itself; undefined for an object of another class. */
+/** The own values of an error, a list or a plain object; undefined for an object of another class. */
 function ownValuesOf(value: object): unknown[] | undefined {
   const prototype: unknown = Object.getPrototypeOf(value);
   const isPlain = prototype === null || prototype === Object.prototype || Array.isArray(value) || value instanceof Error;
   return isPlain ? Object.getOwnPropertyNames(value).map((name) => (value as Record<string, unknown>)[name]) : undefined;
 }
 
-/** Objects in a cause that are looked at. */
+/** Maximum number of inspected objects in a cause. */
 const MAX_CARRIED = 1000;

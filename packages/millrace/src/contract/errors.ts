@@ -3,7 +3,7 @@ import { beginning } from "./text.ts";
 
 export { messageOf };
 
-/** The failures that the engine names. The literal is the identity: it survives RPC and the platform's own error wrapping. */
+/** The engine's error codes. The string is the identity: it survives RPC and the platform's wrapping of errors. */
 const ENGINE_CODES = [
   "invalid_json",
   "invalid_envelope",
@@ -53,10 +53,10 @@ const ENGINE_CODES = [
 ] as const;
 export type EngineCode = (typeof ENGINE_CODES)[number];
 
-/** The engine's codes, and an app's own: up to 64 lower case letters, digits and underscores. */
+/** An engine code, or an app's own: up to 64 lower case letters, digits and underscores. */
 export type ErrorCode = EngineCode | (string & {});
 
-/** True for a word that may be a code. What is none may be anything, such as what nobody may see. */
+/** True for a valid code. An invalid one could contain data that must not be shown. */
 export function isCode(code: unknown): code is ErrorCode {
   return typeof code === "string" && /^[a-z][a-z0-9_]{0,63}$/.test(code);
 }
@@ -65,7 +65,7 @@ export function isEngineCode(code: ErrorCode): code is EngineCode {
   return (ENGINE_CODES as readonly ErrorCode[]).includes(code);
 }
 
-/** Codes of failures that another attempt cannot cure. */
+/** Codes of failures that a further attempt cannot fix. */
 const TERMINAL: ReadonlySet<ErrorCode> = new Set<EngineCode>([
   "not_retryable",
   "output_too_large",
@@ -77,44 +77,47 @@ const TERMINAL: ReadonlySet<ErrorCode> = new Set<EngineCode>([
   "config_invalid",
 ]);
 
-/** One thing wrong with one field of the input. `path` is dotted, such as `payload.keyword`. */
+/** One problem with one input field. `path` is dotted, such as `payload.keyword`. */
 export interface Issue {
   path: string;
   message: string;
 }
 
 export interface ErrorDetail {
-  /** What is wrong with which field. */
+  /** The invalid fields. */
   issues?: Issue[];
-  /** Milliseconds to wait before the next try. */
+  /** Delay before the next attempt, in milliseconds. */
   delayMs?: number;
-  /** True for an app's own code that another attempt cannot cure: it ends its step at once. */
+  /** True for an app's own code that a further attempt cannot fix: it ends its step at once. */
   terminal?: boolean;
-  /** The HTTP status an upstream answered with. */
+  /** The HTTP status of the upstream's response. */
   upstreamStatus?: number;
-  /** Another name the caller probably meant. */
+  /** A similar known name. */
   didYouMean?: string;
-  /** The step that the code named where it threw. */
+  /** The step in which the code threw. */
   step?: string;
   from?: string;
   to?: string;
-  /** True for the refusal of an operator's action that has its row in the audit already. */
+  /** True when the refused action of an operator already has its audit row. */
   audited?: boolean;
   /**
-   * True for a refusal behind an attempt of which nobody knows what it did: it holds for its own attempt alone. False for an error whose
-   * attempt has certainly done nothing, whatever its code.
+   * True for a refusal after an attempt with an unknown outcome: it covers only its own attempt. False for an error after which the effect
+   * certainly
+   * did not happen, whatever the code.
    */
   unclear?: boolean;
   cause?: unknown;
 }
 
-/** The engine's one error class. `message` says what happened and what to do next, in words fit for the person who reads it. */
+/** The engine's error class. `message` contains the problem and the next action, for the reader of the log or response. */
 export class MillraceError extends Error {
   override readonly name = "MillraceError";
   readonly code: ErrorCode;
   readonly detail: ErrorDetail;
 
-  /** Of a cause that cannot cross an RPC boundary its words are kept: it would cost the error its name, code and detail there. */
+  /**
+   * A cause that cannot cross an RPC boundary is replaced by its message: otherwise the error would lose its name, code and detail there.
+   */
   constructor(code: ErrorCode, message: string, { cause, ...detail }: ErrorDetail = {}) {
     super(message, { cause: carried(cause) });
     this.code = code;
@@ -123,35 +126,37 @@ export class MillraceError extends Error {
 }
 
 /**
- * The upstream asked us to come back later (429, 503 with `Retry-After`). The step's next attempt waits `delayMs`, at most 12 hours, and
- * never less than the step's `retries` say: 0 is their pause. The effect did not happen.
+ * The upstream asked to retry later (429, 503 with `Retry-After`). The step's next attempt waits `delayMs`, at most 12 hours, and at least
+ * the delay
+ * in the step's `retries`, which 0 selects. The effect did not happen.
  */
 export function retryAfter(delayMs: number, message: string, upstreamStatus?: number): MillraceError {
   return new MillraceError("retry_after", message, { delayMs, upstreamStatus });
 }
 
 /**
- * The upstream is still at work on an earlier attempt under our key (409, 425): what comes of it is unknown. The next attempt waits
- * `delayMs`; a `lookup` asks first then, and a `once` effect waits for a person.
+ * The upstream is still processing an earlier attempt with the same key (409, 425); its outcome is unknown. The next attempt waits
+ * `delayMs`; a
+ * `lookup` checks first then, and a `once` effect waits for an operator.
  */
 export function inProgress(delayMs: number, message: string, upstreamStatus?: number): MillraceError {
   return new MillraceError("in_progress", message, { delayMs, upstreamStatus });
 }
 
 /**
- * The upstream answered that it did nothing (most 4xx). Retried by the step's policy; a `once` effect may run again, because nothing
+ * The upstream reported that it did nothing (most 4xx). Retried by the step's policy; a `once` effect may run again, because nothing
  * happened.
  */
 export function upstreamRefused(message: string, upstreamStatus?: number): MillraceError {
   return new MillraceError("upstream_refused", message, { upstreamStatus });
 }
 
-/** Trying again cannot help (bad credentials, a rejected request). Ends the step at once; the effect did not happen. */
+/** A retry is useless (bad credentials, a rejected request). Ends the step at once; the effect did not happen. */
 export function notRetryable(message: string, upstreamStatus?: number): MillraceError {
   return new MillraceError("not_retryable", message, { upstreamStatus });
 }
 
-/** True for errors that say for certain the effect did not happen, so that even a `once` effect may be tried again. */
+/** True for an error after which the effect certainly did not happen, so that even a `once` effect may be tried again. */
 export function isDefiniteRefusal(error: unknown): boolean {
   const unclear = unclearOf(error);
   return unclear === false || (unclear === undefined && REFUSALS.has(codeOf(error) ?? ""));
@@ -159,7 +164,7 @@ export function isDefiniteRefusal(error: unknown): boolean {
 
 const REFUSALS: ReadonlySet<ErrorCode> = new Set<EngineCode>(["retry_after", "upstream_refused", "not_retryable", "lock_held"]);
 
-/** A refusal that holds for its own attempt alone: one before it may have done the effect. Any other error as it is. */
+/** Limits a refusal to its own attempt, because an earlier attempt may have had the effect. Other errors are returned unchanged. */
 export function asUnclear(error: unknown): unknown {
   const code = codeOf(error);
   if (code === undefined || !isDefiniteRefusal(error)) return error;
@@ -167,15 +172,12 @@ export function asUnclear(error: unknown): unknown {
   return Object.assign(new MillraceError(code, messageOf(error), { ...detailOf(error), unclear: true, cause }), { stack });
 }
 
-/** What an error says itself of whether its effect may have happened (see `ErrorDetail`); undefined where its code has to say it. */
+/** The error's own `unclear` field (see `ErrorDetail`); undefined if only its code decides. */
 export function unclearOf(error: unknown): boolean | undefined {
   return detailOf(error).unclear;
 }
 
-/**
- * The code of any error, also after it crossed an RPC boundary; undefined for errors that are not ours, and for what is no code. It never
- * throws itself, as `messageOf` does not.
- */
+/** The code of an engine error, also after an RPC boundary; undefined for other errors and invalid codes. Never throws. */
 export function codeOf(error: unknown): ErrorCode | undefined {
   try {
     return isOurs(error) && isCode(error.code) ? error.code : undefined;
@@ -184,15 +186,12 @@ export function codeOf(error: unknown): ErrorCode | undefined {
   }
 }
 
-/** Errors of others have codes as well, and some the same words. */
+/** Errors of other libraries also have a `code`, possibly with the same value. */
 function isOurs(error: unknown): error is Error & { readonly code?: unknown; readonly detail?: ErrorDetail } {
   return error instanceof Error && error.name === "MillraceError";
 }
 
-/**
- * What users' code threw, or an error that says the same where what it threw cannot be looked at, or not be kept. What it has answered it
- * answers again.
- */
+/** The thrown value, or a plain error with the same message if it cannot be inspected or is too large. Idempotent. */
 export function readable(thrown: unknown): unknown {
   let isFinal = false;
   try {
@@ -202,7 +201,7 @@ export function readable(thrown: unknown): unknown {
     const size = name.length + message.length + String("code" in thrown ? thrown.code : "").length;
     if (size <= MAX_ERROR_CHARACTERS) return thrown;
   } catch {
-    // Its getters throw.
+    // A getter threw.
   }
   const said = beginning(messageOf(thrown), KEPT_ERROR_CHARACTERS);
   const code = codeOf(thrown);
@@ -210,34 +209,27 @@ export function readable(thrown: unknown): unknown {
   return Object.assign(new Error(said), isFinal && { name: NON_RETRYABLE });
 }
 
-/** The platform's error that ends a step at once, by its name. */
+/** The name of the platform's error that ends a step at once. */
 export const NON_RETRYABLE = "NonRetryableError";
 
 const MAX_ERROR_CHARACTERS = 100_000;
 
-/**
- * True for errors of ours that another attempt cannot cure, also after they crossed an RPC boundary: by their code, or as they say
- * themselves.
- */
+/** True for engine errors that a further attempt cannot fix, by their code or their `terminal` field, also after an RPC boundary. */
 export function isTerminal(error: unknown): boolean {
   return TERMINAL.has(codeOf(error) ?? "") || saysTerminal(error);
 }
 
-/** True for errors of ours that say themselves that another attempt cannot cure them. */
 export function saysTerminal(error: unknown): boolean {
   return detailOf(error).terminal === true;
 }
 
-/** Milliseconds that an error asks to wait before the next try, also after it crossed an RPC boundary. */
+/** The delay that an error asks for before the next attempt, in milliseconds, also after an RPC boundary. */
 export function askedDelayMs(error: unknown): number | undefined {
   const { delayMs } = detailOf(error);
   return Number.isFinite(delayMs) ? delayMs : undefined;
 }
 
-/**
- * The detail of an error, also after it crossed an RPC boundary: the fields that can be read, and are what they should be. Empty for an
- * error that is not ours.
- */
+/** The detail of an error, also after an RPC boundary: only readable fields of the right type. Empty for other errors. */
 export function detailOf(error: unknown): ErrorDetail {
   const fields = Object.entries(DETAIL_FIELDS).map(([name, fits]) => [name, fieldOf(error, name as keyof ErrorDetail), fits] as const);
   return Object.fromEntries(fields.flatMap(([name, value, fits]) => (fits(value) ? [[name, value]] : [])));
@@ -247,7 +239,7 @@ const isText = (value: unknown) => typeof value === "string";
 const isNumber = (value: unknown) => typeof value === "number";
 const isFlag = (value: unknown) => typeof value === "boolean";
 
-/** What is read of a detail, and what it must be. */
+/** The fields of a detail, and their types. */
 const DETAIL_FIELDS: Omit<Record<keyof ErrorDetail, (value: unknown) => boolean>, "cause"> = {
   issues: Array.isArray,
   delayMs: isNumber,
@@ -261,7 +253,7 @@ const DETAIL_FIELDS: Omit<Record<keyof ErrorDetail, (value: unknown) => boolean>
   unclear: isFlag,
 };
 
-/** One field of an error's detail. Errors of users may throw where they are looked at. */
+/** One field of an error's detail. A getter of an app's error may throw. */
 function fieldOf(error: unknown, name: keyof ErrorDetail): unknown {
   try {
     return isOurs(error) ? error.detail?.[name] : undefined;

@@ -3,12 +3,12 @@ import { messageOf } from "./errors.ts";
 import { beginning } from "./text.ts";
 import { within } from "./within.ts";
 
-/** The waits between the hand-offs of one letter. */
+/** The delays between the hand-offs of one dead letter. */
 const BACKOFF = { initialMs: 1000, maxMs: 300_000 } as const;
-/** What is kept of an error's text. */
+/** Maximum characters of a stored error. */
 export const MAX_ERROR_CHARACTERS = 500;
 
-/** Gives a dead letter to an author's code. Answers why it was not taken, in words, or nothing. */
+/** Passes a dead letter to the app's code. Returns the error message if it failed. */
 export async function handedOver(give: () => unknown, limitMs: number): Promise<string | undefined> {
   try {
     await within((async () => give())(), limitMs);
@@ -17,7 +17,7 @@ export async function handedOver(give: () => unknown, limitMs: number): Promise<
   }
 }
 
-/** When a letter is due again that was not taken so many times, in milliseconds since 1970. */
+/** The next hand-off after this many failed ones, in milliseconds since 1970. */
 export function nextHandOffAt(tries: number): number {
   return Date.now() + backoffMs(tries, BACKOFF.initialMs, BACKOFF.maxMs);
 }

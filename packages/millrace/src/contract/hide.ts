@@ -3,32 +3,33 @@ import { isEngineCode } from "./errors.ts";
 import { holdsMarks, REDACTED, redact } from "./redact.ts";
 import { withoutSlash } from "./step-names.ts";
 
-/** Hides in any value the texts that were withheld elsewhere. */
+/** Replaces redacted texts in any value. */
 export type Hide = <T>(value: T) => T;
 
-/** Shorter ones are no secret by themselves, and would be found everywhere. */
+/** Shorter texts are no secret by themselves, and would match everywhere. */
 const LEAST_CHARACTERS = 4;
-/** A longer one is looked for piece by piece, so that a part of it is hidden too. */
+/** A longer text is searched in pieces, so that parts of it are hidden too. */
 const PIECE_CHARACTERS = 200;
-/** More than these, or of more characters in all, are not looked for: the value is withheld. */
+/** Above these limits there is no search: the whole value is hidden. */
 const MAX_TEXTS = 1000;
 const MAX_CHARACTERS = 100_000;
-/** A text as long as this may have been cut, and end in the beginning of what is looked for. */
+/** A text of this length may have been shortened, and end with the beginning of a redacted text. */
 const MAY_BE_CUT = 1000;
 
 export const hideNothing: Hide = (value) => value;
 
-/** The code of a failure as people may see it: of an app's own that says what is withheld, that it is a failure. */
+/** The code of a failure for display. An app's own code that contains redacted text becomes `step_failed`. */
 export function shownCode<Code extends string>(hide: Hide, code: Code): Code | "step_failed" {
   return isEngineCode(code) || hide(code) === code ? code : "step_failed";
 }
 
-/** Nothing can be told apart: all is withheld. */
+/** For values that cannot be searched. */
 export const hideAll: Hide = (value) => (value === null || value === undefined ? value : (REDACTED as typeof value));
 
 /**
- * Hides what was withheld of a payload wherever it is repeated: in inputs, outputs, errors and questions, in whatever letter case and as
- * formats spell it. Names of fields too. Texts of fewer than four characters, and numbers of fewer than six digits, are left.
+ * Replaces the redacted texts of a payload in inputs, outputs, errors and approvals, in any letter case and in the spelling of common
+ * formats. Also
+ * in field names. Texts under four characters and numbers under six digits are not replaced.
  */
 export function hiding(withheld: readonly unknown[]): Hide {
   const texts = new Set<string>();
@@ -50,14 +51,14 @@ export function hiding(withheld: readonly unknown[]): Hide {
   return hide as Hide;
 }
 
-/** A text in pieces, none of which is too short to be looked for, or ends within a character. */
+/** A text in pieces that are long enough to search for, and split between characters. */
 function piecesOf(text: string): string[] {
   if (text.length < 2 * PIECE_CHARACTERS) return [text];
   const end = PIECE_CHARACTERS - (/[\uD800-\uDBFF]/.test(text.charAt(PIECE_CHARACTERS - 1)) ? 1 : 0);
   return [text.slice(0, end), ...piecesOf(text.slice(end))];
 }
 
-/** Spellings of a text: composed or not, in JSON with and without escapes, in addresses and forms, in HTML, in a step's key. */
+/** Spellings of a text: Unicode forms, JSON with and without escapes, URLs and forms, HTML, step keys. */
 function spellingsOf(text: string): string[] {
   return [...new Set([text, text.normalize("NFC"), text.normalize("NFD")])].flatMap((one) => {
     const json = JSON.stringify(one).slice(1, -1);
@@ -76,13 +77,13 @@ function spellingsOf(text: string): string[] {
   });
 }
 
-/** The characters that HTML escapes, as libraries write the quote that has no one name. */
+/** HTML escapes. The single quote has three common spellings. */
 const HTML = ["&#39;", "&#x27;", "&apos;"].map(
   (quote): Readonly<Record<string, string>> => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": quote }),
 );
 const asHtml = (text: string, as: Readonly<Record<string, string>>) => text.replace(/[&<>"']/g, (one) => as[one] ?? one);
 
-/** Hides what a payload withholds by its schema. It is looked for when something is hidden first. */
+/** Hides the marked fields of a payload. They are determined at the first call. */
 export function hidingIn(schema: z.core.$ZodType, payload: unknown): Hide {
   if (!holdsMarks(schema)) return hideNothing;
   let hide: Hide | undefined;
@@ -107,12 +108,12 @@ function gather(value: unknown, texts: Set<string>, numbers: Set<number>): void 
   }
 }
 
-/** A text in one letter case, and as long as it was. */
+/** A text in one letter case, with the same length. */
 function folded(text: string): string {
   return text.replaceAll("\u0130", "i").toLowerCase().replaceAll("\u03c2", "\u03c3");
 }
 
-/** A text without what is looked for: each place is one marker, also where several meet. */
+/** A text without the searched ones. Overlapping matches become one marker. */
 function without(text: string, spelled: readonly string[]): string {
   const inCase = folded(text);
   const places = spelled.flatMap((one) => placesOf(one, inCase));
@@ -134,7 +135,7 @@ function placesOf(one: string, text: string): Place[] {
   return places;
 }
 
-/** A text that was cut within what is looked for ends in its beginning. */
+/** A shortened text may end with the beginning of a searched text. */
 function cutPlace(one: string, text: string): Place[] {
   const least = one.slice(0, LEAST_CHARACTERS);
   for (let start = text.indexOf(least, Math.max(0, text.length - one.length + 1)); start >= 0; start = text.indexOf(least, start + 1)) {

@@ -6,47 +6,47 @@ import { sha256 } from "./sha256.ts";
 import { textOf } from "./text.ts";
 
 /**
- * The instance's name: 32 lowercase hex characters, a pure function of whose work it is, which workflow does it and its key.
- * Hashed because the platform allows 100 characters of a small alphabet, and business keys are longer and freer than that.
+ * The instance id: 32 lower-case hex characters, a pure function of tenant, workflow and idempotency key. Hashed because the platform
+ * allows 100
+ * characters of a small alphabet, and business keys are longer and have more characters.
  */
 export function instanceId(tenantId: string, workflow: string, idempotencyKey: string): string {
   return digest("instance", tenantId, workflow, idempotencyKey);
 }
 
-/** The platform's name of what works on an instance now: its own, or that of the undo (an action's id) that takes it back. */
+/** The platform's id of the present run: the instance's own, or that of its undo (an action's id). */
 export function platformId(instanceId: string, undo: string | null): string {
   return undo === null ? instanceId : digest("undo", instanceId, undo);
 }
 
-/** The id of the nth event a step emits: the same at every attempt, restart and relay, so that whoever reads it can tell a repeat. */
+/** The id of the nth event of a step: the same for every attempt, restart and repeated send, so that receivers can deduplicate. */
 export function eventKey(entry: EntryKey, index: number): string {
   return `${entry.instanceId}.${digest("event", entry.instanceId, entry.step, entry.item, String(entry.generation), String(index)).slice(0, 16)}`;
 }
 
-/** A message's own id: its sender keeps it in the outbox under this name, its consumer confirms it by the same. */
+/** The id of a message: its row in the outbox, and its confirmation by the consumer. */
 export function messageId(envelope: Pick<Envelope, "tenant_id" | "message_type" | "idempotency_key" | "causation_id">): string {
   return digest("message", envelope.tenant_id, envelope.message_type, envelope.idempotency_key, envelope.causation_id);
 }
 
-/** An event's id for the runs that wait for it: whoever sends it again under its key, and for whatever cause, it is the same event. */
+/** The id of an event for waits: the same key is the same event, whatever its cause. */
 export function signalId(envelope: Pick<Envelope, "tenant_id" | "message_type" | "idempotency_key">): string {
   return digest("signal", envelope.tenant_id, envelope.message_type, envelope.idempotency_key);
 }
 
-/** The name of a message's row in the outbox. One that an operator put back has a row of its own, which no older copy can confirm. */
+/** The id of a message's outbox row. A replayed message has its own row, which no older copy can confirm. */
 export function outboxId(envelope: Parameters<typeof messageId>[0] & { replay?: string | undefined }): string {
   return envelope.replay === undefined ? messageId(envelope) : digest("replay", messageId(envelope), envelope.replay);
 }
 
-/**
- * SHA-256 of the canonical (RFC 8785) payload: tells a repeated request from a reused key. Anything has one, and none fails for what its
- * payload holds.
- */
+/** SHA-256 of the canonical (RFC 8785) payload: distinguishes a repeated request from a reused key. Defined for any value; never throws. */
 export function fingerprintOf(payload: unknown): string {
   return sha256(canonicalText(payload));
 }
 
-/** Half of a surrogate pair or a number beyond JSON's has no canonical form, but a text, which is no other payload's canonical one. */
+/**
+ * Half of a surrogate pair or a number beyond JSON has no canonical form: such a payload gets a text that differs from every canonical one.
+ */
 function canonicalText(payload: unknown): string {
   try {
     return canonicalize(payload) ?? "null";
@@ -59,25 +59,22 @@ function canonicalText(payload: unknown): string {
   }
 }
 
-/**
- * Names one inbox entry: which step of which instance, for which item, in which generation. No attempt number: every attempt is the same
- * work.
- */
+/** The key of an inbox entry: instance, step, item and generation. Without an attempt number, because all attempts are the same work. */
 export interface EntryKey {
   instanceId: string;
   step: string;
-  /** The data key that tells parallel calls of one step apart; "" for a step that runs once. */
+  /** The data key that distinguishes parallel calls of one step; "" for a step that runs once. */
   item: string;
-  /** Starts at 1; grows only when an operator asks for the effect again. */
+  /** Starts at 1; incremented only when an operator requests the effect again. */
   generation: number;
 }
 
-/** An entry as one opaque, URL-safe text: the id people use to resolve a doubt. */
+/** An entry as one opaque, URL-safe text: the id by which operators resolve an unknown outcome. */
 export function formatEntryKey(key: EntryKey): string {
   return Buffer.from(JSON.stringify([key.instanceId, key.step, key.item, key.generation])).toString("base64url");
 }
 
-/** The reverse of `formatEntryKey`; undefined for anything it did not write. */
+/** The reverse of `formatEntryKey`; undefined for other texts. */
 export function parseEntryKey(text: string): EntryKey | undefined {
   try {
     const [id, step, item, generation] = JSON.parse(Buffer.from(text, "base64url").toString());
@@ -89,18 +86,18 @@ export function parseEntryKey(text: string): EntryKey | undefined {
   }
 }
 
-/** The idempotency key an upstream gets: an HMAC, so that no outsider can guess a key and spend it first. 32 hex characters. */
+/** The idempotency key for an upstream: an HMAC, so that outsiders cannot guess a key and use it first. 32 hex characters. */
 export function upstreamKey(secret: string, entry: EntryKey): string {
   return signed(secret, entry.instanceId, entry.step, entry.item, String(entry.generation));
 }
 
-/** 32 hex characters over parts that nobody can make without the secret. Errors: `config_invalid` without one. */
+/** An HMAC of these parts, 32 hex characters. Errors: `config_invalid` without a secret. */
 export function signed(secret: string, ...parts: string[]): string {
   assertSecret(secret);
   return createHmac("sha256", secret).update(JSON.stringify(parts)).digest("hex").slice(0, 32);
 }
 
-/** Errors: `config_invalid` where nothing can be signed. */
+/** Errors: `config_invalid` without a secret. */
 export function assertSecret(secret: string): void {
   if (secret) return;
   throw new MillraceError(
@@ -109,12 +106,12 @@ export function assertSecret(secret: string): void {
   );
 }
 
-/** A token that marks whose attempt wrote a row: 24 hex characters. A UUID takes the runtime a fraction of what random bytes do. */
+/** The token of the attempt that wrote a row: 24 hex characters. A UUID is much faster than random bytes in the runtime. */
 export function attemptToken(): string {
   return crypto.randomUUID().replaceAll("-", "").slice(0, 24);
 }
 
-/** 32 hex characters over parts that cannot run into each other. */
+/** A hash of these parts, 32 hex characters. Encoded so that no two lists of parts give the same text. */
 export function digest(...parts: string[]): string {
   return sha256(JSON.stringify(parts)).slice(0, 32);
 }

@@ -8,18 +8,18 @@ function isClosing(unit: number): boolean {
   return unit === 0x5d || unit === 0x7d;
 }
 
-/** What a text holds, if it is JSON. */
+/** Counts in a JSON text. */
 export interface Counted {
-  /** Items of arrays and fields of objects; counting ends behind the most that are allowed. */
+  /** Items of arrays and fields of objects; counting ends above the maximum. */
   items: number;
   /** Levels of nesting; the same. */
   depth: number;
   fields: number;
-  /** The first number that would be read as another one; undefined where there is none. */
+  /** The first number that parsing would change. */
   altered: { at: number; written: string } | undefined;
 }
 
-/** Counts what is in a text before anything is made of it: a value takes many times the memory of its text. */
+/** Counts before parsing: a parsed value takes many times the memory of its text. */
 export function countItems(text: string, most: { items: number; depth: number }): Counted {
   const counted: Counted = { items: 0, depth: 0, fields: 0, altered: undefined };
   let depth = 0;
@@ -27,7 +27,7 @@ export function countItems(text: string, most: { items: number; depth: number })
   for (let at = 0; at < text.length; at++) {
     const unit = text.charCodeAt(at);
     if (unit <= SPACE) continue;
-    // What stands behind an opening bracket is its first item, unless it is the closing one; each comma announces another.
+    // After an opening bracket the first item follows, unless it is the closing one; after each comma another item.
     if (unit === COMMA || (isFirst && !isClosing(unit))) counted.items++;
     isFirst = isOpening(unit);
     if (isFirst) depth++;
@@ -45,19 +45,18 @@ export function countItems(text: string, most: { items: number; depth: number })
   return counted;
 }
 
-/** The path of the value that stands at this place, in a text that is JSON. */
+/** The path of the value at this position in a JSON text. */
 export function pathAt(text: string, place: number): string {
   return firstPath(text, (at) => at === place);
 }
 
-/** The path of the first key that is there twice, in a text that is JSON. */
+/** The path of the first duplicate key in a JSON text. */
 export function doubledKey(text: string): string {
   return firstPath(text, (_, { isDoubled }) => isDoubled);
 }
 
 /**
- * Where the items stand of the list that an object has under this key, or of a text that is the list itself (`key` is ""); the text is
- * JSON.
+ * The positions of the items of the array under this key of an object; `key` "" for a text that is the array itself. The text must be JSON.
  */
 export function itemsIn(text: string, key: string): { start: number; end: number }[] {
   const found: { start: number; end: number }[] = [];
@@ -73,13 +72,13 @@ export function itemsIn(text: string, key: string): { start: number; end: number
   return found;
 }
 
-/** An object or array that has not ended yet. */
+/** An object or array that is still open. */
 interface Level {
   isArray: boolean;
   keys: Set<string>;
-  /** The key or index of the item that is being read. */
+  /** The key or index of the present item. */
   at: string;
-  /** Where that item begins. */
+  /** The start of that item. */
   from: number;
 }
 
@@ -99,7 +98,7 @@ function firstPath(text: string, isIt: (at: number, seen: Seen) => boolean): str
   return path;
 }
 
-/** Goes through a text that is JSON, until `visit` says that it has seen enough. A bracket is seen before what it closes is left. */
+/** Scans a JSON text until `visit` returns true. A closing bracket is visited before its level is left. */
 function walk(text: string, visit: (at: number, seen: Seen) => boolean): void {
   const open: Level[] = [];
   let key = "";
@@ -123,7 +122,6 @@ function walk(text: string, visit: (at: number, seen: Seen) => boolean): void {
   }
 }
 
-/** Where the string ends that begins here. */
 function endOfString(text: string, start: number): number {
   for (let at = start + 1; at < text.length; at++) {
     const unit = text.charCodeAt(at);
@@ -137,29 +135,26 @@ function isNumeric(unit: number): boolean {
   return (unit >= ZERO && unit <= NINE) || unit === MINUS;
 }
 
-/** Behind the number that begins here: digits, signs, a point, an exponent. */
+/** The end of the number that starts here: digits, signs, a point, an exponent. */
 function endOfNumber(text: string, start: number): number {
   let at = start + 1;
   while (at < text.length && (isNumeric(text.charCodeAt(at)) || ".eE+".includes(text.charAt(at)))) at++;
   return at;
 }
 
-/** As many digits are read as they are written, wherever the point is. */
+/** Up to this many digits parse without a change, wherever the point is. */
 const SAFE_DIGITS = 15;
-/** From here on a number is written with an exponent, also by who has it from us. */
+/** From here on JavaScript writes a number with an exponent. */
 const LARGEST_PLAIN = 1e21;
 
-/**
- * True for a number that would be another one once it is read: an integer that doubles cannot tell from its neighbours, or nothing where
- * there was something.
- */
+/** True for a number that parsing would change: an integer beyond the precision of doubles, or a nonzero number that becomes zero. */
 function isAltered(text: string, start: number, end: number): boolean {
   const isShort = end - start <= SAFE_DIGITS;
   const written = isShort && !hasExponent(text, start, end) ? undefined : text.slice(start, end);
   if (written === undefined) return false;
   const size = Math.abs(Number(written));
   if (size === 0) return /[1-9]/.test(written.split(/e/i, 1)[0] ?? "");
-  // What is no finite number is told by its value.
+  // An infinite number is reported by its value elsewhere.
   if (size <= Number.MAX_SAFE_INTEGER || size === Number.POSITIVE_INFINITY) return false;
   return size < LARGEST_PLAIN || !/e/i.test(written);
 }

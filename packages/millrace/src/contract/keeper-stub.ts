@@ -1,13 +1,13 @@
 import { objectBinding } from "./bindings.ts";
 import { placed } from "./location.ts";
 
-/** What others ask of the keeper's object in between its rounds. */
+/** The keeper's methods for code outside its own directory. */
 interface Called {
-  /** Sees to the calls that are owed, now instead of in its next round. */
+  /** Makes the owed callbacks now, instead of in the next round. */
   callBack(): Promise<void>;
 }
 
-/** The one keeper, as far as those may know it who are none of its rooms. */
+/** The one keeper, without a dependency on its code. */
 export function keeperObject(env: object): Called {
   const objects = objectBinding(env, "KEEPER");
   return objects.get(objects.idFromName("keeper"), placed(env)) as unknown as Called;

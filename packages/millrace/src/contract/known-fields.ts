@@ -6,12 +6,13 @@ import { shortened } from "./text.ts";
 
 type Schema = z.core.$ZodType;
 
-/** As many issues as one reader needs: what was sent may be wrong in as many places as it has bytes. */
+/** A bound, because a large body may be wrong in very many places. */
 export const MAX_ISSUES = 50;
 
 /**
- * The fields of a value that its schema does not know, each with the name that was probably meant: a schema that is not strict would
- * drop them without a word. At most 50. What a schema leaves open (a loose object, a record, `unknown`) knows every field.
+ * The fields of a value that its schema does not have, each with a suggestion: a schema that is not strict would silently drop them. At
+ * most 50. A
+ * loose object, a record and `unknown` accept every field.
  */
 export function unknownFields(schema: z.ZodType, value: unknown, prefix: readonly string[] = []): Issue[] {
   const issues: Issue[] = [];
@@ -19,27 +20,26 @@ export function unknownFields(schema: z.ZodType, value: unknown, prefix: readonl
   return issues;
 }
 
-/** Longer keys are cut: fifty paths through one of a few megabytes would fill the memory. */
+/** Longer keys are cut: fifty paths through a key of a few megabytes would fill the memory. */
 const MAX_KEY_CHARACTERS = 300;
 
-/** A path as one text. */
 export function dotted(path: readonly string[]): string {
   return path.map((key) => shortened(key, MAX_KEY_CHARACTERS)).join(".");
 }
 
-/** What is to be said of a field that is not known, beside those that are. */
+/** The issue of an unknown field, with a suggestion from the known ones. */
 export function unknownField(path: readonly string[], known: Iterable<string>): Issue {
   const meant = nearest(path.at(-1) ?? "", known);
   return { path: dotted(path), message: `is not known here: ${meant ? `perhaps \`${meant}\` is meant` : "remove it"}` };
 }
 
-/** What is to be said of a name at a place where only these are known. */
+/** The issue of an unknown name, with a suggestion from the known ones. */
 export function unknownName(path: string, name: string, known: Iterable<string>): Issue {
   const meant = nearest(name, known);
   return { path, message: `is not known here${meant ? `: perhaps \`${meant}\` is meant` : ""}` };
 }
 
-/** The fields that a schema knows at a place. */
+/** The fields of a schema at a path. */
 export function fieldsAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
   const at = path.reduce<Schema[]>((schemas, key) => opened(schemas).flatMap((one) => schemasAt(one, key)), [schema]);
   return opened(at).flatMap((one) => Object.keys(shapeOf(one) ?? {}));
@@ -64,7 +64,7 @@ function look(schemas: readonly Schema[], value: unknown, path: readonly string[
   }
 }
 
-/** Schemas without what is wrapped around them. Of alternatives those that the value fits, or all where it fits none. */
+/** Schemas without wrappers. Of a union only the alternatives that the value fits, or all if it fits none. */
 function opened(schemas: readonly Schema[], value?: unknown): Schema[] {
   return schemas.flatMap((schema): Schema[] => {
     const { def } = (schema as z.core.$ZodTypes)._zod;
@@ -93,7 +93,7 @@ function opened(schemas: readonly Schema[], value?: unknown): Schema[] {
   });
 }
 
-/** The fields of an object schema; undefined for one that takes others too, or is none. */
+/** The fields of an object schema; undefined for a schema that accepts other fields, or is no object. */
 function shapeOf(schema: Schema): Readonly<Record<string, Schema>> | undefined {
   const { def } = (schema as z.core.$ZodTypes)._zod;
   if (def.type !== "object") return undefined;

@@ -2,33 +2,34 @@ import { type Issue, MillraceError } from "./errors.ts";
 import { type Counted, countItems, doubledKey, itemsIn, pathAt } from "./json-text.ts";
 import { isBeyondJson, shortened } from "./text.ts";
 
-/** What the door lets in. A body past one of these is refused before anything is parsed further or stored. */
+/** Limits of a request body. A larger one is refused before further parsing or storage. */
 export const INTAKE_LIMITS = {
-  /** Bytes of one command as it arrives over HTTP. */
+  /** Maximum bytes of one command over HTTP. */
   maxBytes: 4 * 1024 * 1024,
-  /** Levels of nesting. JSON.parse takes thousands; `queue.send` and `create` overflow on them. */
+  /** Maximum levels of nesting. JSON.parse accepts thousands; `queue.send` and `create` overflow on them. */
   maxDepth: 64,
-  /** Keys and array items in all. */
+  /** Maximum number of keys and array items in total. */
   maxKeys: 50_000,
 } as const;
 
 const FORBIDDEN_KEYS = new Set(["__proto__", "constructor", "prototype"]);
 
-/** The list in a body whose items are answered one by one. */
+/** The list in a body with one result per item. */
 export interface Items {
-  /** Its key; "" where the body is the list itself. */
+  /** Its key; "" when the body is the list itself. */
   key: string;
-  /** Of more items none is looked at for itself. */
+  /** Items above this number are not checked individually. */
   most: number;
-  /** What an item is called in its own error; default nothing. */
+  /** The prefix of an item's path in its own error; default: none. */
   at?: (index: number) => string;
 }
 
 /**
- * Parses a body from outside, or refuses it: nothing of it is dropped or replaced. Errors: `payload_too_large` (413), `invalid_json`,
- * `invalid_payload` with the path of what is too much, comes twice in one object, would be read as another number, or holds the character
- * NUL, where SQL's functions take a text to end. With `items`, an item of that list that is refused stands in the answer as its own error,
- * beside those that are not.
+ * Parses a request body strictly: nothing is dropped or replaced. Errors: `payload_too_large` (413), `invalid_json`, `invalid_payload` with
+ * the path
+ * of a value above the limits, a duplicate key, a number that parsing would change, or the character NUL, where SQL's functions end a text.
+ * With
+ * `items`, a refused item of that list is replaced by its error; the other items are returned.
  */
 export function parseBounded(text: string, maxBytes: number = INTAKE_LIMITS.maxBytes, items?: Items): unknown {
   if (byteLength(text) > maxBytes) {
@@ -53,12 +54,12 @@ function parseWhole(text: string, at = ""): unknown {
     refuse({ path: below(at, pathAt(text, altered.at)), message });
   }
   const kept = assertBounded(value, { at, nul: !text.includes("\\u0000") });
-  // The last of two equal keys is what the parser keeps.
+  // The parser keeps the last of two equal keys.
   if (kept.fields < fields) refuse({ path: below(at, doubledKey(text)), message: "is there twice: send one of the two" });
   return value;
 }
 
-/** What would become of a number. Beyond the safe ones even an integer that stays as it is cannot be told from its neighbours. */
+/** The effect of parsing on a number. Above the safe integers even an unchanged number cannot be distinguished from its neighbours. */
 function readAs(read: number): string {
   if (Number.isFinite(read) && Math.abs(read) > Number.MAX_SAFE_INTEGER) {
     return `is beyond ±${Number.MAX_SAFE_INTEGER}, where whole numbers are taken for their neighbours`;
@@ -66,7 +67,7 @@ function readAs(read: number): string {
   return `would be read as ${read}`;
 }
 
-/** The body with an error in the place of each item that is refused. Errors: what is wrong beside the items. */
+/** The body with an error in place of each refused item. Errors: problems outside the items. */
 function parseEach(text: string, { key, most, at = () => "" }: Items, error: MillraceError): unknown {
   assertFewItems(text, { maxDepth: Number.POSITIVE_INFINITY });
   parseJson(text);
@@ -101,10 +102,12 @@ function below(at: string, path: string): string {
 }
 
 /**
- * Refuses values nested deeper, or holding more keys, than the limits, keys that could reach a prototype, and what has no JSON of its own:
- * half characters, and numbers that are not finite (JSON's 1e999 is read as one). `within`: how many levels the value will stand below the
- * body that carries it, because that is what the next door measures; `at`: what it is called; `nul`: false refuses the character NUL as
- * well. Iterative, so depth cannot overflow it. Answers how many fields its objects have. Errors: `invalid_payload` with the path.
+ * Refuses values above the limits of nesting and keys, keys that could reach a prototype, and values without JSON: half surrogate pairs,
+ * and numbers
+ * that are not finite (JSON's 1e999 parses as one). Iterative, so that depth cannot overflow the stack. Returns the number of fields.
+ * `within`: the levels of nesting above the value in its message, because the platform measures the message. `at`: the path's prefix.
+ * `nul`:
+ * false also refuses the character NUL. Errors: `invalid_payload` with the path.
  */
 export function assertBounded(root: unknown, { within = 0, at: path = "", nul = true } = {}): { fields: number } {
   const said = mistakeIn(root, nul);
@@ -129,7 +132,7 @@ export function assertBounded(root: unknown, { within = 0, at: path = "", nul = 
       const tooMany = ++keys > INTAKE_LIMITS.maxKeys ? TOO_MANY_KEYS : undefined;
       const absent = value === undefined && Array.isArray(at.value) ? UNDEFINED_ITEM : undefined;
       const said = mistakeInKey(key, nul) ?? tooMany ?? absent ?? mistakeIn(value, nul);
-      // A path is made only of what is refused, and of what has fields of its own.
+      // Paths are built only for refused values, and for values with fields.
       if (said !== undefined) refuse({ path: below(at.path, key), message: said });
       if (isObject(value)) pending.push({ value, path: below(at.path, key), depth: at.depth + 1 });
     }
@@ -147,7 +150,7 @@ function mistakeInKey(key: string, nul: boolean): string | undefined {
   return FORBIDDEN_KEYS.has(key) ? `the key "${key}" is not allowed: rename it` : undefined;
 }
 
-/** What is wrong with a value by itself; undefined for one that only what it holds can be wrong with. */
+/** The problem of a value itself, without its fields; undefined if there is none. */
 function mistakeIn(value: unknown, nul: boolean): string | undefined {
   if (typeof value !== "string") {
     return isBeyondJson(value)
@@ -162,7 +165,7 @@ const NUL = "contains the character NUL: remove it";
 const UNDEFINED_ITEM = "undefined, which JSON would change to null: send null, or leave it out of the list";
 const TOO_MANY_KEYS = `more than ${INTAKE_LIMITS.maxKeys} keys: send the data by reference`;
 
-/** UTF-8 bytes of a text: what the platform's limits count. */
+/** The UTF-8 bytes of a text, by which the platform's limits are defined. */
 export function byteLength(text: string): number {
   return Buffer.byteLength(text, "utf8");
 }
@@ -173,8 +176,9 @@ function refuse({ path, message }: Issue): never {
 }
 
 /**
- * Refuses by its text alone what holds more keys or levels than the limits. Answers how many fields are written in it, and where a number
- * stands that would be read as another one.
+ * Refuses a JSON text above the limits of keys and nesting, without parsing it. Returns the number of fields, and the position of a number
+ * that
+ * parsing would change.
  */
 export function assertFewItems(
   text: string,

@@ -1,6 +1,6 @@
 import { sayUnmeant } from "./settings.ts";
 
-/** Where on earth something may be made: the platform's own names. */
+/** The platform's location hints. */
 const LOCATIONS = ["wnam", "enam", "sam", "weur", "eeur", "apac", "apac-ne", "apac-se", "oc", "afr", "me"] as const;
 
 interface Placed {
@@ -8,9 +8,9 @@ interface Placed {
 }
 
 /**
- * Where objects and instances are made when they are first asked for: `LOCATION_HINT` in the env, such as `weur`, should name the place
- * of the database. Default: near whoever asks first, for good. A setting that is no place must not stop open instances: it is logged and
- * counts as not set.
+ * The location of new objects and instances: `LOCATION_HINT` in the env, such as `weur`, should be the location of the database. Default:
+ * near the
+ * first caller, permanently. An invalid value is logged and ignored, so that open instances continue.
  */
 export function placed(env: object): Placed {
   const { LOCATION_HINT: hint } = env as { LOCATION_HINT?: string };

@@ -7,77 +7,74 @@ import { isQueueName, MAX_DELAY_SECONDS, type QueueDefinition } from "./queue.ts
 import { shortened } from "./text.ts";
 import { isScope } from "./token.ts";
 
-/** Brings a payload of one version to the next. */
+/** Converts a payload of one version to the next. */
 type Upcast = (payload: never) => unknown;
 
 /**
- * One message type: the single source of its type, validation, key, subject and queue. `Given` is the payload before its schema fills in
+ * One message type: the single definition of its type, validation, key, subject and queue. `Given` is the payload before its schema fills
+ * in
  * defaults.
  */
 export type MessageDefinition<Payload = unknown, Type extends string = string, Given = NoInfer<Payload>> =
   | CommandDefinition<Payload, Type, Given>
   | EventDefinition<Payload, Type, Given>;
 
-/** Something asked of one owner. */
+/** A request for work with one owner. */
 export interface CommandDefinition<Payload = unknown, Type extends string = string, Given = NoInfer<Payload>>
   extends Definition<Payload, Type, Given> {
   readonly kind: "command";
-  /** The business identity of the work. A workflow's command without a key refuses every payload here: its callers give the key. */
+  /**
+   * Derives the idempotency key from the payload. Without a key in a workflow's command, this refuses every payload: callers must give the
+   * key.
+   */
   readonly key: (payload: Payload) => string;
 }
 
-/** Something that happened. The step that emitted it is its identity. */
+/** A fact that has happened. Identified by the step that emitted it. */
 export interface EventDefinition<Payload = unknown, Type extends string = string, Given = NoInfer<Payload>>
   extends Definition<Payload, Type, Given> {
   readonly kind: "event";
   readonly key: undefined;
 }
 
-/** What commands and events have in common. */
 interface Definition<Payload, Type extends string, Given> {
   readonly type: Type;
-  /** The version `payload` describes. Older ones are upcast, newer ones refused. */
+  /** The version that `payload` describes. Older payloads are upcast, newer ones refused. */
   readonly version: number;
   readonly payload: z.ZodType<Payload>;
   readonly subject: (payload: Payload) => string;
   readonly queue: QueueDefinition;
-  /**
-   * Who may say it from outside. A command's default is every token with the scope `enqueue`; an event without one is stated by nobody
-   * outside.
-   */
+  /** Access from outside. A command without one accepts every token with the scope `enqueue`; an event without one accepts no token. */
   readonly door: Door | undefined;
-  /** `{ 1: (v1) => v2, … }`: how each older version becomes the next. */
+  /** `{ 1: (v1) => v2, … }`: converts each older version to the next. */
   readonly upcasts: Readonly<Record<number, Upcast>>;
-  /** A message of this type, checked against the schema, to be emitted or enqueued. Errors: `invalid_payload`. */
+  /** Creates a message of this type, validated by the schema, to emit or enqueue. Errors: `invalid_payload`. */
   from(payload: Given, options?: DraftOptions): Draft;
 }
 
-/**
- * What a message needs wherever somebody outside says it: as a command, in a batch, as a CloudEvent, by a schedule, in a corrected dead
- * letter.
- */
+/** The access rule of a message from outside: as a command, in a batch, as a CloudEvent, by a schedule, or in a corrected dead letter. */
 export interface Door {
-  /** The scope that a token needs; null: none will do, and only the deployment's own code says it. */
+  /** The required scope; null: no token has access, only the deployment's own code. */
   readonly scope: string | null;
-  /** The route that is made for it: its method and path. */
+  /** The dedicated route: its method and path. */
   readonly route: string;
 }
 
-/** The door of a command that declares none. */
+/** The default access rule of a command. */
 export const OPEN: Door = { scope: "enqueue", route: "POST /v1/commands" };
 
 export interface DraftOptions {
-  /** Seconds the queue holds the message back; at most 12 hours. */
+  /** Delivery delay of the queue in seconds; at most 12 hours. */
   delaySeconds?: number;
 }
 
-/** A message before it has an envelope: what it says, not yet whose it is or what caused it. */
+/** A message before it has an envelope: without tenant, source and cause. */
 export interface Draft {
   readonly kind: Envelope["kind"];
   readonly type: string;
   readonly version: number;
   readonly payload: unknown;
-  /** The business key; absent for events, which are identified by the step that emits them. */
+  /** The idempotency key; absent for events, which are identified by the step that emits them. */
   readonly key: string | undefined;
   readonly subject: string;
   readonly queue: QueueDefinition;
@@ -94,12 +91,13 @@ interface Options<Payload, Type extends string = string, Given = unknown> {
   door?: Door;
 }
 
-/** The payload that a schema takes. A schema that is annotated with its output alone takes that output. */
+/** The input type of a schema. A schema annotated only with its output type uses that. */
 export type GivenAs<Payload, Given> = unknown extends Given ? Payload : Given;
 
 /**
- * Declares a command: something asked of one owner. `key` names the work from its business identity, so that asking twice is asking once.
- * `door` keeps it from callers who may only enqueue.
+ * Declares a command: a request for work with one owner. `key` derives the idempotency key from the payload, so that a repeated request is
+ * the same
+ * command. `door` restricts access beyond the scope `enqueue`.
  */
 export function defineCommand<Payload, Type extends string, Given = unknown>(
   options: Options<Payload, Type, Given> & { key: (payload: Payload) => string },
@@ -108,7 +106,7 @@ export function defineCommand<Payload, Type extends string, Given = unknown>(
   return define("command", { door: OPEN, ...options }) as never;
 }
 
-/** The command of a workflow that has no other: of the workflow's name. Its subject is its key, else that name. */
+/** The command of a workflow with an `input`, named like the workflow. Its subject is its key, else that name. */
 export function ownCommand<Payload, Type extends string, Given>(
   options: Pick<Options<Payload, Type, Given>, "type" | "payload" | "queue"> & { key?: ((payload: Payload) => string) | undefined },
 ): CommandDefinition<Payload, Type, GivenAs<Payload, Given>> {
@@ -116,13 +114,14 @@ export function ownCommand<Payload, Type extends string, Given>(
   return define("command", { door: OPEN, subject: key ?? (() => type), ...options }) as never;
 }
 
-/** Where events are stated that have no route of their own. */
+/** The route of events without one of their own. */
 const STATED_AT = "POST /v1/events";
 
 /**
- * Declares an event: something that happened, told to whoever subscribed. Without a `door` only the deployment itself says it: `{ scope:
- * "enqueue" }` lets tokens with that scope state it at `POST /v1/events`, `{ scope: null, route }` keeps its words from operators too, who
- * replay it as it came.
+ * Declares an event: a fact that has happened, for all subscribers. Without a `door` only the deployment itself publishes it. `{ scope:
+ * "enqueue" }`
+ * lets tokens with that scope publish it at `POST /v1/events`. `{ scope: null, route }` also prevents operators from editing it in a
+ * replay.
  */
 export function defineEvent<Payload, Type extends string, Given = unknown>(
   options: Omit<Options<Payload, Type, Given>, "door"> & { door?: Pick<Door, "scope"> & Partial<Door> },
@@ -178,7 +177,7 @@ function keyless(type: string): never {
   });
 }
 
-/** Refuses what no message could be of. It may come from code that no compiler has looked at. Errors: `config_invalid`. */
+/** Refuses an invalid declaration, possibly from JavaScript that no compiler has checked. Errors: `config_invalid`. */
 function assertMessage(kind: Envelope["kind"], options: object): void {
   const { type, version = 1, payload, key, subject, queue, door } = (options ?? {}) as Partial<Options<unknown> & { key: unknown }>;
   const named = `The ${kind} "${shortened(String(type), 60)}"`;
@@ -196,7 +195,7 @@ function assertMessage(kind: Envelope["kind"], options: object): void {
   );
 }
 
-/** What is wrong with a type that no message may have. */
+/** The problem with an invalid type. */
 function wrongInType(type: unknown): string {
   if (typeof type !== "string" || type === "") return "has no type";
   const [odd] = /[^a-z0-9_.]/u.exec(type) ?? [];
@@ -205,7 +204,7 @@ function wrongInType(type: unknown): string {
   return type.includes(".") ? "has a part in its type that begins with no letter" : "has no dot in its type";
 }
 
-/** Whole seconds that a queue takes. Errors: `invalid_payload` for what is none, or more than 12 hours. */
+/** Delay in whole seconds. Errors: `invalid_payload` for an invalid number, or more than 12 hours. */
 export function checkedDelay(seconds: number): number {
   if (typeof seconds === "number" && seconds >= 0 && seconds <= MAX_DELAY_SECONDS) return Math.ceil(seconds);
   const message = `must be 0 to ${MAX_DELAY_SECONDS} seconds (12 hours)`;
@@ -233,9 +232,9 @@ export function decodePayload<Payload>(definition: MessageDefinition<Payload>, v
 }
 
 /**
- * Refuses a payload with fields that its definition does not know: whoever wrote them would believe that they count. For those who ask
- * from outside; messages between deployments of two versions may carry what one of them does not know. Errors: `invalid_payload`, with what
- * was probably meant.
+ * Refuses a payload with unknown fields, because its author expects them to have an effect. Only for requests from outside; messages
+ * between
+ * deployments of two versions may have fields that one of them does not know. Errors: `invalid_payload`, with suggestions.
  */
 export function assertKnownFields(definition: MessageDefinition, version: number, raw: unknown): void {
   const issues = unknownFields(definition.payload, upcast(definition, version, raw), ["payload"]);
@@ -251,8 +250,9 @@ function checkedBySchema<Payload>({ type, payload }: MessageDefinition<Payload>,
 }
 
 /**
- * A key or a subject, of a payload that its author did not think of: the message is refused, not what comes with it. What is no text is the
- * definition's mistake, which no payload mends: `config_invalid`.
+ * Derives a key or a subject. When the function throws, the payload is refused with `invalid_payload`. A result that is no string is a
+ * mistake in the
+ * definition, which no payload can fix: `config_invalid`.
  */
 function derived<Payload>(type: string, what: string, make: (payload: Payload) => string): (payload: Payload) => string {
   return (payload) => {

@@ -1,10 +1,10 @@
 import { MillraceError } from "./errors.ts";
 import { byteLength } from "./limits.ts";
 
-/** Longest name of an object, in bytes: one with a longer name is not told it, and would take itself for another. */
+/** Maximum bytes of an object's name. An object with a longer name does not get its name from the platform. */
 const MAX_OBJECT_NAME_BYTES = 1024;
 
-/** A name that an object can have. `path` is what of it its reader chose. Errors: `invalid_payload` for one that is empty or too long. */
+/** Validates an object's name. `path` is the request's field in it. Errors: `invalid_payload` for a name that is empty or too long. */
 export function checkedObjectName(name: string, path = "key"): string {
   const bytes = byteLength(name);
   if (bytes >= 1 && bytes <= MAX_OBJECT_NAME_BYTES && name.isWellFormed()) return name;
@@ -14,14 +14,15 @@ export function checkedObjectName(name: string, path = "key"): string {
   throw new MillraceError("invalid_payload", `The ${path} ${message}. Nothing was stored.`, { issues: [{ path, message }] });
 }
 
-/** True for a name that a path cannot hold: whoever asks by it, percent-encoded or not, asks for what stands above. */
+/** True for a name that is a relative path segment: a request for it, percent-encoded or not, addresses the parent path. */
 export function isPathStep(name: string | null): boolean {
   return name === "." || name === "..";
 }
 
 /**
- * The name of an object that is told from others of its class by several texts: different ones never share it, whatever they hold. Errors:
- * `invalid_payload` for texts that are too long together, and for "." and "..", by which no request could name it.
+ * An object's name from several texts: different texts always give different names. Errors: `invalid_payload` for texts that are too long
+ * together,
+ * and for "." and "..", which no request path can contain.
  */
 export function objectNameOf(parts: readonly (string | null)[], path = "key"): string {
   if (!parts.some(isPathStep)) return checkedObjectName(JSON.stringify(parts), path);
@@ -29,7 +30,7 @@ export function objectNameOf(parts: readonly (string | null)[], path = "key"): s
   throw new MillraceError("invalid_payload", `The ${path} ${message}. Nothing was stored.`, { issues: [{ path, message }] });
 }
 
-/** The texts of such a name, where it has so many; undefined for anything that `objectNameOf` did not write. */
+/** The texts of such a name, if it has `count` of them; undefined for other names. */
 export function partsOf(name: string | undefined, count: number): (string | null)[] | undefined {
   try {
     const parts: unknown = JSON.parse(name ?? "");

@@ -1,12 +1,12 @@
 import { type Fragment, fragment } from "./sql.ts";
 
-/** Some of a column's values: asked for in code by `has`, and in a statement as their list: sql`status IN ${UNDER_WAY}`. */
+/** A subset of a column's values, for code (`has`) and for statements: sql`status IN ${UNDER_WAY}`. */
 export interface OneOf<Value extends string> extends Fragment {
   readonly values: readonly Value[];
   readonly has: (value: unknown) => boolean;
 }
 
-/** Those values of a table of facts of which this is true. */
+/** The values of a table for which the predicate is true. */
 export function thoseThat<Facts, Value extends string>(table: Readonly<Record<Value, Facts>>, is: (facts: Facts) => boolean): OneOf<Value> {
   const values = (Object.keys(table) as Value[]).filter((value) => is(table[value]));
   const all: ReadonlySet<unknown> = new Set(values);

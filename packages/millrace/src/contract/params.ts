@@ -1,22 +1,23 @@
 import type { Envelope } from "./envelope.ts";
 
 /**
- * What the platform is given when it creates an instance, and gives to each of its passes: the message, and what only the engine says
- * beside it. No message carries these: envelopes with fields that are not known are refused.
+ * The parameters of an instance on the platform, which every replay gets: the message, and fields that only the engine sets. No message can
+ * have
+ * these fields: envelopes with unknown fields are refused.
  */
 export type Params = Envelope & {
   /**
-   * When it was created for the first time, in milliseconds. Missing when that may not be the first time: then its passes look before they
-   * act.
+   * The time of the first creation, in milliseconds. Missing when it may have been created before: then its replays check recorded results
+   * first.
    */
   created_ms?: number;
-  /** The instance that is undone by this one. */
+  /** The instance that this one undoes. */
   undoes?: string;
-  /** The definition that a class for several of them is to run. */
+  /** The definition to run, for a class that runs several. */
   workflow?: string;
 };
 
-/** The parts of what a pass is given. The envelope is not checked yet. */
+/** The parts of the parameters. The envelope is not validated yet. */
 export function openParams({ created_ms, undoes, workflow: _, ...envelope }: Params): {
   envelope: unknown;
   createdAt?: Date;

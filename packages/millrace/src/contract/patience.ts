@@ -1,15 +1,15 @@
-/** How long a row may stay untouched before the keeper looks why. */
+/** Time without a change after which the keeper checks a row. */
 export const KEEPER_PATIENCE_MS = 10_000;
 
-/** How long a committed message may take to be confirmed by its consumer before the keeper sends it again. */
+/** Time for a committed message's confirmation, after which the keeper sends it again. */
 export const CONFIRM_WITHIN_MS = 10_000;
 
-/** By how much the clocks of the platform's machines may differ. */
+/** Maximum difference between the clocks of the platform's machines. */
 export const CLOCKS_APART_MS = 1000;
 
-/** What a part of a repair did: a bounded number of rows, so that what is more urgent has its turn again soon. */
+/** The result of a bounded part of a repair: bounded, so that more urgent duties run soon again. */
 export interface Portion {
   readonly did: number;
-  /** True when more is due than it took. */
+  /** True when more is due. */
   readonly more: boolean;
 }

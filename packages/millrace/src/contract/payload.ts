@@ -5,14 +5,12 @@ import { fingerprintOf } from "./ids.ts";
 import { assertBounded, assertFewItems, byteLength } from "./limits.ts";
 import { decodePayload, type MessageDefinition } from "./message.ts";
 
-/** Payloads above this many bytes travel by reference. Queues cap a message at 128 KB; small messages are the cheap ones. */
+/** Larger payloads are stored in R2. Queues limit a message to 128 KB, and small messages cost less. */
 const INLINE_PAYLOAD_BYTES = 32 * 1024;
 
 type PayloadFields = Pick<Envelope, "payload_inline"> | Pick<Envelope, "payload_ref">;
 
-/**
- * Puts a payload where the envelope can carry it: inline when small, otherwise in R2 under the owner's name, once written never changed.
- */
+/** Returns a small payload inline; stores a larger one in R2 under the owner's name, where it never changes. */
 export async function packPayload(bucket: R2Bucket, tenantId: string, owner: string, payload: unknown): Promise<PayloadFields> {
   const text = JSON.stringify(payload) as string | undefined;
   if (text === undefined) {
@@ -26,8 +24,9 @@ export async function packPayload(bucket: R2Bucket, tenantId: string, owner: str
 }
 
 /**
- * The payload of a message, fetched if it travels by reference, upcast and validated. Errors: `payload_missing`, `invalid_payload`,
- * `unavailable` when R2 goes on failing.
+ * The payload of a message, fetched from R2 if needed, upcast and validated. Errors: `payload_missing`, `invalid_payload`, `unavailable`
+ * when R2
+ * keeps failing.
  */
 export async function unpackPayload<Payload>(
   bucket: R2Bucket,
@@ -37,7 +36,7 @@ export async function unpackPayload<Payload>(
   return decodePayload(definition, envelope.schema_version, await rawPayload(bucket, envelope));
 }
 
-/** The payload as it was sent. A reference outside the tenant's own folder is treated as missing. */
+/** The payload as it was sent. A reference outside the tenant's folder counts as missing. */
 async function rawPayload(bucket: R2Bucket, envelope: Envelope): Promise<unknown> {
   if (envelope.payload_ref === undefined) return envelope.payload_inline;
   const path = pathOf(envelope.payload_ref);
@@ -52,14 +51,13 @@ async function rawPayload(bucket: R2Bucket, envelope: Envelope): Promise<unknown
   return payload;
 }
 
-/** Tells a repeated message from a reused key, without fetching: a reference ends with its payload's own fingerprint. */
+/** Distinguishes a repeated message from a reused key, without a fetch: a reference ends with its payload's own fingerprint. */
 export function payloadFingerprint(envelope: Envelope): string {
   if (envelope.payload_ref === undefined) return fingerprintOf(envelope.payload_inline);
   const last = envelope.payload_ref.split("/").at(-1) ?? "";
   return /^[0-9a-f]{64}$/.test(last) ? last : fingerprintOf(envelope.payload_ref);
 }
 
-/** The name in R2 that a reference gives. */
 export function pathOf(ref: string): string {
   return ref.slice("r2://".length);
 }

@@ -1,7 +1,7 @@
 import { messageOf } from "./error-words.ts";
 import { beginning } from "./text.ts";
 
-/** A value that JSON would change or omit without an error, and its place. */
+/** A value that JSON would silently change or omit, and its path. */
 export interface Strange {
   /** Such as `a Map`, `a function`, `NaN`, `an object of the class Money`. */
   readonly what: string;
@@ -9,36 +9,37 @@ export interface Strange {
   readonly at: string;
 }
 
-/** Returns a name for a value that is refused. `inList`: JSON omits an undefined field, and writes null for an undefined item. */
+/** Names a refused value. `inList`: JSON omits an undefined field, but writes null for an undefined item. */
 type Judge = (value: unknown, inList: boolean) => string | undefined;
 
 /**
- * The first value that JSON would not give back as it is: neither a plain object, an array nor a primitive (JSON makes {} of a Map, text of
- * a Date, nothing of a function), or a value of `nulledIn`. Undefined where there is none. The value has no cycle.
+ * The first value that JSON would not preserve: neither a plain object, an array nor a primitive (JSON turns a Map into {}, a Date into
+ * text, and
+ * omits a function), or a value of `nulledIn`. Undefined if there is none. The value must have no cycle.
  */
 export function strangeIn(value: unknown): Strange | undefined {
   return firstIn(value, isStrange, false);
 }
 
-/** The first value that JSON would write as null: NaN, Infinity, undefined in a list. Undefined where there is none. No cycles. */
+/** The first value that JSON would write as null: NaN, Infinity, undefined in a list. Undefined if there is none. No cycles. */
 function nulledIn(value: unknown): Strange | undefined {
   return firstIn(value, isNulled, false);
 }
 
-/** JSON writes half of a surrogate pair as an escape; behind an even number of backslashes it is one. */
+/** JSON escapes half of a surrogate pair. Preceded by an even number of backslashes it is an escape. */
 const HALF = /(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g;
 
-/** The first text or name within a JSON text that has half of a surrogate pair: readers in other languages refuse it. */
+/** The first string or key with half of a surrogate pair: parsers of other languages refuse it. */
 export function halvedIn(json: string): Strange | undefined {
   return json.includes("\\ud") && json.search(HALF) >= 0 ? firstIn(JSON.parse(json), isHalved, false) : undefined;
 }
 
-/** A JSON text with U+FFFD in the place of each half. */
+/** A JSON text with U+FFFD in place of each half. */
 export function withoutHalves(json: string): string {
   return json.replace(HALF, "$1\uFFFD");
 }
 
-/** A value as JSON text, or the reason why there is none. `why` continues a sentence: "has no JSON: …". */
+/** A value as JSON text, or the reason why that is impossible. `why` continues a sentence: "has no JSON: …". */
 export function jsonOf(value: unknown): { readonly text: string; readonly why?: never } | { readonly why: string; readonly text?: never } {
   try {
     const text: string | undefined = JSON.stringify(value);
@@ -87,12 +88,12 @@ const isStrange: Judge = (value, inList) => {
   return isNulled(value, inList);
 };
 
-/** Of an object that makes its own JSON the fields say nothing. */
+/** The fields of an object with its own JSON are irrelevant. */
 function hasOwnJson(value: object): boolean {
   return "toJSON" in value && typeof value.toJSON === "function";
 }
 
-/** Also for one that was made in another realm, or without a prototype. */
+/** Also true for an object of another realm, or without a prototype. */
 function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === null || Object.getPrototypeOf(prototype) === null;

@@ -4,56 +4,59 @@ import { MillraceError } from "./errors.ts";
 import { digest } from "./ids.ts";
 import { beginning } from "./text.ts";
 
-/** A queue, as messages name what they travel on. Who takes them from it, and how, its consumer says. */
+/** A queue, as messages refer to it. Its consumer is declared separately. */
 export interface QueueDefinition {
   /**
-   * `{purpose}[-{tenant}]`: lower case letters, digits and dashes, at most 59. Its dead-letter queue is this name and `-dlq`. That of a lane
-   * begins with `lane:`.
+   * `{purpose}[-{tenant}]`: lower case letters, digits and dashes, at most 59. Its dead-letter queue has the suffix `-dlq`. A lane's name
+   * starts
+   * with `lane:`.
    */
   readonly name: string;
-  /** The queues that it stands for, where they are several. */
+  /** The queues of a split definition. */
   readonly parts?: QueueParts;
 }
 
-/** How one declared queue stands for several of the platform's. */
+/** The platform queues of one declared queue. */
 interface QueueParts {
-  /** Queues of tenants of their own, by tenant. */
+  /** Queues of single tenants, by tenant. */
   readonly own: Readonly<Record<string, string>>;
-  /** Queues that everybody else shares, the first of which has the name that was declared. */
+  /** Queues shared by all other tenants; the first one has the declared name. */
   readonly shared: readonly string[];
   readonly by: PartitionBy;
-  /** Queues that nothing is sent to any more, and that are still taken from. */
+  /** Queues that receive no new messages and are still consumed. */
   readonly retired: readonly string[];
 }
 
-/** What decides which of several queues a message goes to: whose it is, or also what it is about. */
+/** The distribution of messages over queues: by tenant, or by tenant and subject. */
 type PartitionBy = "tenant" | "subject";
 
 export interface QueueOptions {
   readonly name: string;
-  /** Queues that messages are spread over: `{name}`, `{name}-2`, and so on; 1 to 100, default 1. */
+  /** Number of queues that share the messages: `{name}`, `{name}-2`, and so on; 1 to 100, default 1. */
   readonly partitions?: number;
-  /** What they are spread by. Default `tenant`: a tenant's messages share one; `subject`: those about one thing do. */
+  /** `tenant` (default): all messages of a tenant use the same queue. `subject`: all messages of a tenant and subject do. */
   readonly by?: PartitionBy;
-  /** Tenants with a queue of their own, `{name}-{tenant}`. */
+  /** Tenants with their own queue, `{name}-{tenant}`. */
   readonly tenants?: readonly string[];
-  /** Queues that this one stood for, until they are empty: nothing is sent to them, and they are taken from. */
+  /** Former queues of this definition, until they are empty: they receive no new messages and are still consumed. */
   readonly retired?: readonly string[];
 }
 
-/** The longest that a queue is asked to hold a message back: 12 hours. */
+/** The platform's maximum delivery delay: 12 hours. */
 export const MAX_DELAY_SECONDS = 43_200;
 
-/** The platform's longest name of a queue, less what its dead-letter queue has behind it. */
+/** The platform's maximum length of a queue name, less the suffix of its dead-letter queue. */
 const MAX_NAME = 63 - "-dlq".length;
 
-/** A Worker binds each, and so does whoever sends. */
+/** Each needs a binding in every Worker that sends or consumes. */
 const MAX_PARTITIONS = 100;
 
 /**
- * Declares a queue, for the messages that travel on it and for its consumer. With `partitions` or `tenants` it stands for several, alike but
- * for whose messages they carry, and its one consumer takes from all of them. Errors: `config_invalid` for a name that the platform would
- * refuse for it or for its dead-letter queue, and for two of one name.
+ * Declares a queue, for its messages and its consumer. With `partitions` or `tenants` the messages are distributed over several queues, and
+ * the one
+ * consumer consumes all of them. Errors: `config_invalid` for a name that the platform would refuse for it or its dead-letter queue, and
+ * for a
+ * repeated name.
  */
 export function defineQueue(options: QueueOptions): QueueDefinition {
   const { name, partitions = 1, by = "tenant", tenants = [], retired = [] } = options ?? {};
@@ -76,7 +79,7 @@ export function defineQueue(options: QueueOptions): QueueDefinition {
   return all.length === 1 ? { name } : { name, parts: { own, shared, by, retired } };
 }
 
-/** Whether messages can travel on a queue of this name, which may be a lane's. */
+/** True for a valid name of a queue or lane. */
 export function isQueueName(name: unknown): boolean {
   return isPlainName(name) || (typeof name === "string" && name.startsWith(LANE) && isLaneName(name.slice(LANE.length)));
 }
@@ -96,12 +99,12 @@ function assertQueueName(name: string): void {
   );
 }
 
-/** The names of all queues that a declared one stands for; its own is the first. */
+/** The names of all queues of a definition; its own name is the first. */
 export function queuesOf({ name, parts }: QueueDefinition): string[] {
   return parts ? [...parts.shared, ...Object.values(parts.own), ...parts.retired] : [name];
 }
 
-/** The name of the queue that a message goes to: always the same for the same tenant and subject. */
+/** The queue of a message: always the same for the same tenant and subject. */
 export function queueFor({ name, parts }: QueueDefinition, { tenant_id, subject }: Pick<Envelope, "tenant_id" | "subject">): string {
   if (!parts) return name;
   if (Object.hasOwn(parts.own, tenant_id)) return parts.own[tenant_id] ?? name;
@@ -109,12 +112,13 @@ export function queueFor({ name, parts }: QueueDefinition, { tenant_id, subject 
   return parts.shared[Number.parseInt(hash.slice(0, 8), 16) % parts.shared.length] ?? name;
 }
 
-/** Most messages a second that are asked for by a rate; more is as good as no rate. */
+/** Maximum rate; above it a rate has no effect. */
 export const MAX_RATE_PER_SECOND = 1000;
 
 /**
- * Seconds by which the nth of several messages, from 0, is held back so that so many go a second: whole seconds, as queues count. Errors:
- * `invalid_payload` for one that would wait longer than a queue holds it.
+ * The delay of the nth of several messages, from 0, at a given rate: whole seconds, as queues require. Errors: `invalid_payload` for a
+ * delay above
+ * the queue's maximum.
  */
 export function staggered(index: number, ratePerSecond: number | undefined): number {
   const seconds = ratePerSecond === undefined ? 0 : Math.floor(index / ratePerSecond);
@@ -126,8 +130,9 @@ export function staggered(index: number, ratePerSecond: number | undefined): num
 const LANE = "lane:";
 
 /**
- * Declares a queue that keeps order: its messages are taken one after another for each subject, and subjects go side by side. Errors:
- * `config_invalid` for a name that is not lower case letters, digits and dashes, at most 63, beginning with a letter.
+ * Declares a lane, a queue with order: its messages are processed in order for each subject, and subjects in parallel. Errors:
+ * `config_invalid` for
+ * a name that is not lower case letters, digits and dashes, at most 63, starting with a letter.
  */
 export function defineLaneQueue(options: Pick<QueueDefinition, "name">): QueueDefinition {
   const { name } = options ?? {};
@@ -135,7 +140,7 @@ export function defineLaneQueue(options: Pick<QueueDefinition, "name">): QueueDe
   return { name: LANE + name };
 }
 
-/** The lane that a queue's name stands for; undefined for a queue of the platform's. */
+/** The lane of a queue's name; undefined for a platform queue. */
 export function laneIn(queue: string | null): string | undefined {
   return queue?.startsWith(LANE) ? queue.slice(LANE.length) : undefined;
 }

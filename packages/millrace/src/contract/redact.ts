@@ -4,23 +4,23 @@ import { isSensitive } from "./sensitive.ts";
 
 type Schema = z.core.$ZodType;
 
-/** What people read in place of what is withheld. */
 export const REDACTED = "[redacted]";
 
 /**
- * A value as people may see it, by its schema: what is marked as sensitive is withheld, wherever it lies in objects, lists, records and
- * alternatives. Beside a marked field everything that the schema does not know is withheld as well: it may be the same under a wrong name.
- * So is a whole value that is of another shape than a schema that holds a mark. `withheld` hears of each.
+ * A value with its sensitive fields redacted, in objects, lists, records and unions of its schema. Next to a marked field, unknown fields
+ * are
+ * redacted as well: they may be the same under a wrong name. A value that does not fit a schema with marks is redacted as a whole. Calls
+ * `withheld` with each redacted value.
  */
 export function redact(schema: Schema, value: unknown, withheld: (value: unknown) => void = () => {}): unknown {
   return seen([schema], value, withheld);
 }
 
-/** Whether a schema is marked, or holds something that is. */
+/** True for a schema that is marked, or contains a mark. */
 export function holdsMarks(schema: Schema): boolean {
   const known = marks.get(schema);
   if (known !== undefined) return known;
-  // A schema that holds itself adds nothing to what it holds beside.
+  // Set before the recursion: a schema that contains itself adds nothing.
   marks.set(schema, false);
   const found = isSensitive(schema) || parts(schema).some(holdsMarks);
   marks.set(schema, found);
@@ -50,7 +50,7 @@ function seen(schemas: readonly Schema[], value: unknown, withheld: (value: unkn
   return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, at(key, one)]));
 }
 
-/** The names within a withheld value that are data, as a record's are: those of an object stand in the schema, which is no secret. */
+/** The keys of a redacted record, which are data. The keys of an object are in the schema, and no secret. */
 function* namesIn(schemas: readonly Schema[], value: unknown): Generator<string> {
   if (typeof value !== "object" || value === null) return;
   const open = schemas.flatMap(unwrapped);
@@ -64,13 +64,13 @@ function* namesIn(schemas: readonly Schema[], value: unknown): Generator<string>
   }
 }
 
-/** What a schema is made of behind all that is wrapped around it, marked or not, with each of its alternatives. */
+/** A schema without its wrappers, marked or not, with each alternative of a union. */
 function unwrapped(schema: Schema): z.core.$ZodTypes[] {
   const known = schema as z.core.$ZodTypes;
   return LEAVES.has(known._zod.def.type) ? [known] : parts(schema).flatMap(unwrapped);
 }
 
-/** Schemas without what is wrapped around them, for this value; `marked` where one is, or none of the alternatives of a union fits. */
+/** Schemas without wrappers, for this value; `marked` if one is marked, or no alternative of a union fits. */
 function opened(schemas: readonly Schema[], value: unknown): Schema[] | "marked" {
   const found: Schema[] = [];
   for (const schema of schemas) {
@@ -93,10 +93,10 @@ function opened(schemas: readonly Schema[], value: unknown): Schema[] | "marked"
   return found;
 }
 
-/** Schemas of what has parts at names or places; everything else is wrapped around another, or has none. */
+/** Schemas with parts at keys or positions; all others wrap another schema, or have no parts. */
 const LEAVES: ReadonlySet<string> = new Set(["object", "array", "tuple", "record"]);
 
-/** What a schema is made of. */
+/** The direct parts of a schema. */
 function parts(schema: Schema): Schema[] {
   const { def } = (schema as z.core.$ZodTypes)._zod;
   switch (def.type) {
@@ -135,8 +135,9 @@ function isOf(schema: Schema, value: object): boolean {
 }
 
 /**
- * What a person sends back of something that was withheld from them: wherever it still says so, and what they were shown does, what is
- * stored stays. A marker that stands anywhere else is left for whoever checks the value.
+ * Merges an edited value with the stored one: where the edited and the shown value are both redacted, the stored value remains. A marker at
+ * any other
+ * place is left for validation.
  */
 export function restored(edited: unknown, shown: unknown, stored: unknown): unknown {
   if (edited === REDACTED && shown === REDACTED) return stored;
@@ -145,7 +146,7 @@ export function restored(edited: unknown, shown: unknown, stored: unknown): unkn
   return Object.fromEntries(Object.entries(edited).map(([key, one]) => [key, restored(one, own(shown, key), own(stored, key))]));
 }
 
-/** Whether anything in a value is the marker itself. */
+/** True if a value contains the marker. */
 export function saysRedacted(value: unknown): boolean {
   return value === REDACTED || (isObject(value) && Object.values(value).some(saysRedacted));
 }

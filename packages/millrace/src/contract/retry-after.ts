@@ -8,8 +8,9 @@ const DATES = [
 ];
 
 /**
- * Milliseconds that a `Retry-After` field names (RFC 9110, 10.2.3): whole seconds, or an HTTP date. 0 for a date that has passed. Undefined
- * where the field is absent or is neither. A step never waits less than its own pause: 0 is safe to pass to `retryAfter`.
+ * The delay of a `Retry-After` field in milliseconds (RFC 9110, 10.2.3): whole seconds, or an HTTP date. 0 for a past date. Undefined for a
+ * missing or
+ * invalid field. A step always waits at least its own delay: 0 is safe to pass to `retryAfter`.
  */
 export function retryAfterMs(field: string | null, now = Date.now()): number | undefined {
   const value = field?.trim() ?? "";

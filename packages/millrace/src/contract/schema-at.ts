@@ -2,7 +2,7 @@ import type * as z from "zod";
 
 type Schema = z.core.$ZodType;
 
-/** The schemas of what stands at a name or place of a value, as its own schema has them; none where that knows nothing of the place. */
+/** The schemas at a key or position of a value, by its own schema; none if that has nothing there. */
 export function schemasAt(schema: Schema, key: PropertyKey): Schema[] {
   const { def } = (schema as z.core.$ZodTypes)._zod;
   switch (def.type) {

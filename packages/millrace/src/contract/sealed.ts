@@ -1,13 +1,15 @@
 import { timingSafeEqual } from "node:crypto";
 import { signed } from "./ids.ts";
 
-/** Plain data as a text that only the deployment can have made, for this `purpose`. Nothing is stored. Errors: `config_invalid` without a secret. */
+/**
+ * Signs plain data for a `purpose`, without storage: only the deployment can create such a text. Errors: `config_invalid` without a secret.
+ */
 export function sealed(secret: string, purpose: string, data: object): string {
   const text = Buffer.from(JSON.stringify(data)).toString("base64url");
   return `${text}.${signed(secret, purpose, text)}`;
 }
 
-/** What such a text says; undefined for one that was made elsewhere, for another purpose, or changed. */
+/** The data of a signed text; undefined if it was changed, or signed elsewhere or for another purpose. */
 export function unsealed(secret: string, purpose: string, sealedText: string): unknown {
   const [text = "", proof = "", ...more] = sealedText.split(".");
   const [said, expected] = [Buffer.from(proof), Buffer.from(signed(secret, purpose, text))];

@@ -1,14 +1,14 @@
 import { logLine } from "./log-line.ts";
 
-/** True for an address that begins with http:// or https://. What is written without that, such as `localhost:4318`, is none. */
+/** True for an address that starts with http:// or https://, so not for `localhost:4318`. */
 export function isHttpAddress(text: string): boolean {
   return /^https?:$/.test(URL.parse(text)?.protocol ?? "");
 }
 
-/** What each environment was told. */
+/** Messages already logged, by environment. */
 const told = new WeakMap<object, Set<string>>();
 
-/** Says once to an environment that a variable of its own cannot be meant, and what to write instead: never a value that is a secret. */
+/** Logs once per environment that a variable is invalid, with the fix. Never pass the value of a secret. */
 export function sayUnmeant(env: object, error: string): void {
   const said = told.get(env) ?? new Set();
   told.set(env, said);

@@ -1,6 +1,7 @@
 /**
- * One write for many callers: while one is under way the next gathers, so that a lone caller waits for nobody, and a crowd costs a few
- * writes instead of one each. What is written is whatever the callers have left in memory by then.
+ * Combines the writes of many callers: while one write is in progress, callers gather for the next. A single caller does not wait, and many
+ * callers
+ * share a few writes. Each write takes the data that callers have left in memory by then.
  */
 export class SharedWrite {
   readonly #write: () => Promise<void>;
@@ -11,7 +12,7 @@ export class SharedWrite {
     this.#write = write;
   }
 
-  /** Resolves when a write is done that began after this call; rejects with what that write failed of. */
+  /** Resolves after a write that started after this call; rejects with that write's error. */
   done(): Promise<void> {
     this.#next ??= this.#after(this.#underWay);
     return this.#next;
@@ -19,7 +20,7 @@ export class SharedWrite {
 
   async #after(before: Promise<void> | undefined): Promise<void> {
     await before?.catch(() => {});
-    // Who came while that one was written is let in first.
+    // Lets callers that waited for the previous write run first.
     if (before) await scheduler.wait(0);
     this.#next = undefined;
     const write = this.#write();

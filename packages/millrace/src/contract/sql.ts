@@ -1,33 +1,35 @@
 import { MillraceError } from "./errors.ts";
 
-/** One SQL statement with its parameters, as plain data: it can cross into the object that commits it. */
+/** One SQL statement with its parameters, as plain data, so that it can be sent to the object that commits it. */
 export interface Statement {
   readonly text: string;
   readonly params: readonly SqlValue[];
 }
 
 /**
- * A statement that takes its rows from one JSON parameter, `json_each(?1)`: any number of the same text can be committed as one. It answers
- * nothing, or rows that say whose they are.
+ * A statement that takes its rows from one JSON parameter, `json_each(?1)`: any number with the same text are committed as one. It returns
+ * nothing, or
+ * rows that contain their key.
  */
 export interface RowStatement {
   readonly text: string;
   /**
-   * JSON values: `value->>'name'` reads a field, `value->'name'` an object as text. `json_each` writes its value anew for every field that
-   * is read of it: a wide row is read from it once, as `given AS MATERIALIZED`.
+   * JSON values: `value->>'name'` reads a field, `value->'name'` an object as text. `json_each` serializes its value again for each field
+   * that is
+   * read: read a wide row once, as `given AS MATERIALIZED`.
    */
   readonly row: Readonly<Record<string, unknown>>;
 }
 
-/** Largest text handed to one `json_each`, in characters: D1 takes values of at most 2 MB, and a character may be three bytes. */
+/** Maximum characters of one `json_each` text: D1 accepts values of at most 2 MB, and a character may be three bytes. */
 const MAX_ROWS_CHARACTERS = 600_000;
 
-/** Rows as the JSON texts that `json_each` takes: one text, or a few when the rows are large. No rows, no text. */
+/** Rows as JSON texts for `json_each`: one text, or a few when the rows are large. No text without rows. */
 export function rowChunks(rows: readonly object[]): string[] {
   return textChunks(rows.map((row) => JSON.stringify(row)));
 }
 
-/** The same of rows that are JSON text already. */
+/** The same for rows that are JSON text already. */
 export function textChunks(rows: Iterable<string>): string[] {
   const chunks: string[][] = [];
   let characters = Number.POSITIVE_INFINITY;
@@ -43,8 +45,9 @@ export function textChunks(rows: Iterable<string>): string[] {
 }
 
 /**
- * Row statements as statements: those of one text become one, or a few when their rows are large. A row that is there twice travels once: a
- * repeat changes nothing.
+ * Merges row statements: those with the same text become one statement, or a few when their rows are large. Equal rows are included once: a
+ * repeat
+ * must change nothing.
  */
 export function mergeRows(statements: readonly RowStatement[]): Statement[] {
   return [...Map.groupBy(statements, ({ text }) => text)].flatMap(([text, same]) =>
@@ -52,7 +55,7 @@ export function mergeRows(statements: readonly RowStatement[]): Statement[] {
   );
 }
 
-/** A row as the JSON text that the database takes it from: made once, by whoever looks at it first. */
+/** A row as JSON text, computed once. */
 export function rowText(statement: RowStatement): string {
   const known = rowTexts.get(statement);
   if (known !== undefined) return known;
@@ -65,28 +68,28 @@ const rowTexts = new WeakMap<RowStatement, string>();
 
 export type SqlValue = string | number | null;
 
-/** A piece of SQL written by us, such as `now`: with other statements the only thing that enters a statement as text. */
+/** A piece of constant SQL, such as `now`. Only fragments and statements enter a statement as text. */
 export interface Fragment {
   readonly fragment: string;
 }
 
-/** What was made here, so that nothing that came as data (an upstream's answer, what an operator confirmed) is taken for it. */
+/** Fragments and statements created here, so that no object from data (an upstream's response, an operator's input) passes for one. */
 const ours = new WeakSet<object>();
 
-/** A piece of SQL, to be put into statements as text. Never made from data. */
+/** A piece of SQL that is inserted as text. Never create it from data. */
 export function fragment(text: string): Fragment {
   const made = { fragment: text };
   ours.add(made);
   return made;
 }
 
-/** The database's clock in milliseconds: the one clock that leases and due times are measured by. */
+/** The database's clock in milliseconds: the clock of all leases and due times. */
 export const now = fragment("CAST(unixepoch('subsec') * 1000 AS INTEGER)");
 
 /**
- * Writes a statement; every interpolated value becomes a bound parameter, never text: sql`UPDATE articles SET url = ${url} WHERE id =
- * ${id}`. A statement may hold others, such as a condition that is only sometimes asked for. Errors: `config_invalid` for a Date, bytes or
- * any other object, also one that looks like a statement and is none.
+ * Creates a statement; every interpolated value becomes a bound parameter, never text: sql`UPDATE articles SET url = ${url} WHERE id =
+ * ${id}`. A
+ * statement may contain others, such as an optional condition. Errors: `config_invalid` for a Date, bytes or any other object.
  */
 export function sql(strings: TemplateStringsArray, ...values: (SqlValue | Fragment | Statement)[]): Statement {
   const params: SqlValue[] = [];
@@ -114,12 +117,12 @@ function notBindable(value: object, text: string): MillraceError {
   );
 }
 
-/** A list of values for `IN`, however long, as one parameter: sql`id IN ${among(ids)}`. */
+/** A list of values for `IN`, of any length, as one parameter: sql`id IN ${among(ids)}`. */
 export function among(values: readonly SqlValue[]): Statement {
   return sql`(SELECT value FROM json_each(${JSON.stringify(values)}))`;
 }
 
-/** The condition `column = value`, or nothing when no value is asked for: so the database can use the column's index when there is one. */
+/** The condition `column = value`, or nothing without a value, so that the database can use the column's index. */
 export function andEquals(column: Fragment, value: SqlValue | undefined): Statement {
   return value === undefined ? sql`` : sql`AND ${column} = ${value}`;
 }

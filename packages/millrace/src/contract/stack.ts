@@ -1,7 +1,7 @@
 /**
- * Where an error was thrown: the lines of its stack that say so, the innermost first. Never the message that stands before them, whose own
- * lines may look alike and say what nobody may see. Empty where the stack does not hold the message, because that was changed since: then
- * nobody knows where it ends.
+ * The frames of an error's stack, the innermost first, without the message, which may contain lines like frames and data that must not be
+ * shown. Empty
+ * when the stack does not contain the message, because it was changed later: then its end is unknown.
  */
 export function framesOf({ message, stack = "" }: Error): string[] {
   const at = stack.indexOf(message);
@@ -12,7 +12,7 @@ export function framesOf({ message, stack = "" }: Error): string[] {
     .filter((line) => /^\s+at /.test(line));
 }
 
-/** Changes what an error says, in its stack too, where it can be changed. */
+/** Replaces an error's message, in its stack too, unless it is read-only. */
 export function sayInstead(error: Error, message: string): void {
   const frames = framesOf(error);
   Object.assign(error, { message, stack: [`${error.name}: ${message}`, ...frames].join("\n") });

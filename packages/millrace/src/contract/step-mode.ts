@@ -1,13 +1,13 @@
 import { MillraceError } from "./errors.ts";
 
 /**
- * How the first attempt at a guarded step is made. `platform`: as a step of the platform's, which is billed, and shown by its dashboard.
- * `lean`: by the pass itself, and remembered by the inbox alone; from the second attempt on it is a step of the platform's, where waiting
- * costs nothing.
+ * The execution of a guarded step's first attempt. `platform`: as a step of the platform, which is billed and appears in its dashboard.
+ * `lean`: inline,
+ * within the replay, recorded only in the inbox; from the second attempt on it is a step of the platform, which can wait without cost.
  */
 export type StepMode = "platform" | "lean";
 
-/** Errors: `config_invalid` for a word that is none. */
+/** Errors: `config_invalid` for an unknown mode. */
 export function assertStepMode(mode: string | undefined, whose: string): void {
   if (mode === undefined || mode === "platform" || mode === "lean") return;
   throw new MillraceError("config_invalid", `${whose} says steps: "${mode}": it is "platform" or "lean".`);

@@ -1,6 +1,7 @@
 /**
- * How many characters a text has: code points, as schemas (zod's `max`, JSON Schema's `maxLength`) and SQL's `length` count them. A limit
- * that is said in characters is held by this alone: by UTF-16 units, what one door takes would be refused by the next.
+ * The number of code points in a text, as schemas (zod's `max`, JSON Schema's `maxLength`) and SQL's `length` count them. All limits in
+ * characters use
+ * this function: with UTF-16 units, two checks of the same limit would differ.
  */
 export function characterCount(text: string): number {
   let count = 0;
@@ -8,16 +9,13 @@ export function characterCount(text: string): number {
   return count;
 }
 
-/**
- * The beginning of a text: at most so many UTF-16 units, and whole characters only. Half of a surrogate pair has no UTF-8, so it could
- * be neither stored nor sent.
- */
+/** The beginning of a text: at most `max` UTF-16 units, without half of a surrogate pair, which could be neither stored nor sent. */
 export function beginning(text: string, max: number): string {
   const isWithin = text.length > max && isFirstHalf(text.charCodeAt(max - 1));
   return text.slice(0, isWithin ? max - 1 : max).toWellFormed();
 }
 
-/** The same for people: what is longer ends with "…". */
+/** The same for display: a shortened text ends with "…". */
 export function shortened(text: string, max: number): string {
   return text.length <= max ? text.toWellFormed() : `${beginning(text, max - 1)}…`;
 }
@@ -27,14 +25,15 @@ function isFirstHalf(unit: number): boolean {
 }
 
 /**
- * Anything as JSON text. Numbers that JSON has no word for (NaN, Infinity, a BigInt) are written as texts, bytes as base64, maps and sets
- * as lists, so that two that differ are not both `null` or `{}`. Throws for what has no text: a cycle, or nesting without end.
+ * Any value as JSON text. Numbers without JSON (NaN, Infinity, a BigInt) become strings, bytes base64, maps and sets lists, so that
+ * different values do
+ * not all become `null` or `{}`. Throws for a cycle, or unbounded nesting.
  */
 export function textOf(value: unknown): string {
   try {
     return JSON.stringify(value, (_, one) => sayable(one)) ?? "null";
   } catch {
-    // Without a function to ask, thousands of levels more have a text.
+    // Without a replacer function, thousands of levels more can be serialized.
     return JSON.stringify(value) ?? "null";
   }
 }
@@ -46,7 +45,6 @@ function sayable(value: unknown): unknown {
   return value instanceof Map || value instanceof Set ? [...value] : value;
 }
 
-/** True for a number that JSON has no word for. */
 export function isBeyondJson(value: unknown): boolean {
   return typeof value === "bigint" || (typeof value === "number" && !Number.isFinite(value));
 }

@@ -1,30 +1,30 @@
 import { createHash, randomBytes } from "node:crypto";
 
-/** A token's text: `mr_`, its id, and its secret of 256 random bits. */
+/** The text of a token: `mr_`, its id, and its secret of 256 random bits. */
 const TOKEN = /^mr_([0-9a-f]{16})_([A-Za-z0-9_-]{43})$/;
 
-/** What the engine keeps of a token. */
+/** The stored part of a token. */
 interface KeptToken {
   readonly id: string;
-  /** SHA-256 of the secret, as hex. One round is enough: there is nothing to guess. */
+  /** SHA-256 of the secret, as hex. One round is enough, because a random secret cannot be guessed. */
   readonly hash: string;
 }
 
 const SCOPE = /^[a-z][a-z0-9_:.-]{0,63}$/;
 
-/** Whether a word can be a scope: a letter, then letters, digits and `_ : . -`, all lower case, at most 64. */
+/** True for a valid scope: a letter, then letters, digits and `_ : . -`, all lower case, at most 64. */
 export function isScope(word: string): boolean {
   return SCOPE.test(word);
 }
 
-/** Makes a token. Its text is kept nowhere. */
+/** Creates a token. Its text is not stored. */
 export function newToken(): KeptToken & { text: string } {
   const id = randomBytes(8).toString("hex");
   const secret = randomBytes(32).toString("base64url");
   return { id, hash: hashOf(secret), text: `mr_${id}_${secret}` };
 }
 
-/** What is kept of a token with this text; undefined for one that is no token. */
+/** The stored part of a token with this text; undefined for any other text. */
 export function keptOf(text: string): KeptToken | undefined {
   const [, id, secret] = TOKEN.exec(text) ?? [];
   return id && secret ? { id, hash: hashOf(secret) } : undefined;

@@ -1,17 +1,16 @@
 import type { ErrorCode } from "./errors.ts";
 
-/** A step's error as the platform is told it, which keeps its message alone. */
+/** A step's error in the form for the platform, which only keeps its message. */
 interface Told {
-  /** In its own words. */
   readonly message: string;
   readonly code: ErrorCode;
-  /** True for one that says itself that another attempt cannot cure it. */
+  /** True for an error with `terminal`. */
   readonly isFinal: boolean;
-  /** What it says itself of whether its effect may have happened; undefined where its code has to say it. */
+  /** The error's `unclear` field; undefined if only its code decides. */
   readonly unclear: boolean | undefined;
 }
 
-/** The message with its code behind it. */
+/** The message with its code appended. */
 export function tellError({ message, code, isFinal, unclear }: Told): string {
   const happened = unclear === undefined ? "" : unclear ? UNCLEAR : NOTHING_DONE;
   return `${message} (millrace: ${code}${isFinal ? ", final" : ""}${happened})`;
@@ -22,7 +21,7 @@ const NOTHING_DONE = ", nothing done";
 
 const TOLD = /^(.*) \(millrace: ([a-z][a-z0-9_]{0,63})(, final)?(, unclear|, nothing done)?\)$/s;
 
-/** Reads such a message; undefined for one without a code. */
+/** Parses such a message; undefined for one without a code. */
 export function readTold(text: string): Told | undefined {
   const [, message, code, final, happened] = TOLD.exec(text) ?? [];
   return message === undefined || code === undefined
@@ -37,8 +36,9 @@ export interface PlatformStepName {
 }
 
 /**
- * The platform's error, which ended a replay and says nothing about the run, with the step at which it came. A platform that marks the
- * instance as errored keeps this text, and the keeper reads from it where to restart.
+ * The message of the platform's error that ended a replay and is no failure of the run, with the step at which it occurred. The platform
+ * stores this
+ * text when it marks the instance as errored, and the keeper parses it to find the step to restart from.
  */
 export function tellBrokenOff(said: string, { type, name }: PlatformStepName): string {
   return `${said} (millrace broke off at ${type} ${name})`;
@@ -46,7 +46,7 @@ export function tellBrokenOff(said: string, { type, name }: PlatformStepName): s
 
 const BROKEN_OFF = / \(millrace broke off at (do|sleep|waitForEvent) (.+)\)$/s;
 
-/** Reads such a text; undefined for any other. */
+/** Parses such a text; undefined for any other. */
 export function readBrokenOff(text: string): PlatformStepName | undefined {
   const [, type, name] = BROKEN_OFF.exec(text) ?? [];
   return name === undefined ? undefined : { type: type as PlatformStepName["type"], name };

@@ -1,29 +1,29 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { randomBytes } from "node:crypto";
 
-/** Where a message, or a call, stands in a W3C trace: `traceparent`, and what tracing systems pass to each other beside it. */
+/** The W3C trace context of a message or call. */
 export interface TraceContext {
   traceparent: string;
-  /** W3C `tracestate`: the systems' own, handed on as it came. */
+  /** W3C `tracestate`: data of tracing systems, passed on unchanged. */
   tracestate?: string | undefined;
 }
 
-/** What somebody said of a trace, for what that is worth. */
+/** A trace context from outside, not validated. */
 export type SaidTrace = { [Field in keyof TraceContext]?: string | null | undefined };
 
-/** The fields of version 00, with which every later version begins. */
+/** The fields of version 00, with which every later version starts. */
 const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(-.*)?$/;
-/** Sampled, and random trace id: W3C has the others set to zero by whoever does not know them. */
+/** Sampled, and random trace id: W3C requires unknown flags to be set to zero. */
 const KNOWN_FLAGS = 0b11;
 
 const MAX_MEMBERS = 32;
-/** W3C asks for so much to be handed on. */
+/** The minimum that W3C requires to be passed on. */
 const MAX_STATE_CHARACTERS = 512;
-/** Of a list that is too long, members beyond this go first. */
+/** Longer members are removed first from a list that is too long. */
 const LONG_MEMBER_CHARACTERS = 128;
 const MEMBER = /^(?:[a-z0-9][a-z0-9_*/-]{0,255}|[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13})=[ -+\--<>-~]{0,255}[!-+\--<>-~]$/;
 
-/** A span that is under way, and the env of the Worker that exports it. */
+/** A span in progress, and the env of the Worker that exports it. */
 export interface SpanUnderWay {
   readonly traceparent: string;
   readonly env: object;
@@ -31,24 +31,24 @@ export interface SpanUnderWay {
 
 const underWay = new AsyncLocalStorage<SpanUnderWay>();
 
-/** Does work as part of a span: the next hops of its trace, messages and calls, are that span's children. Undefined: of none. */
+/** Runs work as part of a span: the next messages and calls of its trace are children of that span. Undefined: without a span. */
 export function duringSpan<T>(span: SpanUnderWay | undefined, work: () => T): T {
   return span === undefined ? work() : underWay.run(span, work);
 }
 
-/** The span that the present code is part of; undefined where none is exported. */
+/** The present span; undefined if none is exported. */
 export function spanUnderWay(): SpanUnderWay | undefined {
   return underWay.getStore();
 }
 
-/** A new W3C trace context, sampled. */
 export function newTrace(): string {
   return `00-${randomBytes(16).toString("hex")}-${newSpan()}-01`;
 }
 
 /**
- * The next hop of a trace: same trace id, flags and state, and the span under way, or else one of its own. Read as W3C Trace Context says:
- * a later version by its first fields, and anything that is no traceparent (also one of zeros) starts a new trace, whose state is nobody's.
+ * The next hop of a trace: same trace id, flags and state, with the present span, or else a new one. Parsed as in W3C Trace Context: a
+ * later version by
+ * its first fields; an invalid traceparent, also one of zeros, starts a new trace without a state.
  */
 export function nextHop({ traceparent, tracestate }: SaidTrace): TraceContext {
   const [, version, traceId, flags = "", more] = TRACEPARENT.exec(traceparent?.trim() ?? "") ?? [];
@@ -60,30 +60,26 @@ export function nextHop({ traceparent, tracestate }: SaidTrace): TraceContext {
   return { traceparent: `00-${traceId}-${span}-${known}`, ...(state && { tracestate: state }) };
 }
 
-/** The headers of a call to the outside: the next hop of this trace. None where there is no trace to go on with. */
+/** The headers of an outgoing call: the next hop of this trace. Empty without a trace. */
 export function traceHeaders(trace: TraceContext | undefined): Record<string, string> {
   return trace ? { ...nextHop(trace) } : {};
 }
 
-/** The trace that a traceparent belongs to: 32 hex characters. */
+/** The trace id of a traceparent: 32 hex characters. */
 export function traceIdOf(traceparent: string): string {
   return traceparent.slice(3, 35);
 }
 
-/** The span that a traceparent names: 16 hex characters. */
+/** The span id of a traceparent: 16 hex characters. */
 export function spanIdOf(traceparent: string): string {
   return traceparent.slice(36, 52);
 }
 
-/** True for a traceparent whose fields can be read. */
 export function isTraceparent(said: unknown): said is string {
   return typeof said === "string" && TRACEPARENT.test(said);
 }
 
-/**
- * A tracestate that can be handed on, cut to what W3C asks for; undefined for none, and for one that is malformed: then nobody knows whose
- * it is.
- */
+/** A tracestate to pass on, cut to the minimum that W3C requires; undefined for none, and for a malformed one. */
 function readState(said: string | null | undefined): string | undefined {
   const members = (said ?? "")
     .split(",")
@@ -98,7 +94,6 @@ function readState(said: string | null | undefined): string | undefined {
   return members.join(",") || undefined;
 }
 
-/** A new span id. */
 export function newSpan(): string {
   return randomBytes(8).toString("hex");
 }

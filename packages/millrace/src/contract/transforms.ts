@@ -3,9 +3,9 @@ import type * as z from "zod";
 type Schema = z.core.$ZodType;
 
 /**
- * Where in a schema stands a `transform`, a `preprocess` or a codec, by the path of its field; undefined where nothing does. What comes out
- * the same when it is applied to its own outcome, such as a default or `trim()`, is none of these. For when all files are loaded: an object
- * schema whose fields are read keeps for good what its getters answer then.
+ * The path of a `transform`, `preprocess` or codec in a schema; undefined if there is none. Idempotent changes, such as a default or
+ * `trim()`, do not
+ * count. Call it after all files are loaded: reading an object schema's fields fixes the results of their getters.
  */
 export function transformIn(schema: Schema, path = "payload", seen: Set<Schema> = new Set()): string | undefined {
   if (seen.has(schema)) return undefined;
@@ -19,7 +19,7 @@ export function transformIn(schema: Schema, path = "payload", seen: Set<Schema> 
   return undefined;
 }
 
-/** What a schema is made of, each with the name of its field; "" for what has the same value before it. */
+/** The parts of a schema, each with the name of its field; "" for a wrapper of the same value. */
 function within(def: z.core.$ZodTypes["_zod"]["def"]): [key: string, inner: Schema][] {
   switch (def.type) {
     case "object":
@@ -55,7 +55,7 @@ function within(def: z.core.$ZodTypes["_zod"]["def"]): [key: string, inner: Sche
   }
 }
 
-/** Those that are there. What a getter cannot name is not. */
+/** The existing parts. A getter that throws has none. */
 function present(name: () => [key: string, inner: Schema | null | undefined][]): [key: string, inner: Schema][] {
   try {
     return name().filter((one): one is [string, Schema] => one[1] !== null && one[1] !== undefined);

@@ -1,12 +1,11 @@
 import { MillraceError } from "./errors.ts";
 
 /**
- * Longest wait for one answer of the platform, or of a queue. A call that was given up may still have its effect: whoever makes it can
- * repeat it.
+ * Time limit of one call of the platform or a queue. A call that timed out may still have its effect: callers must be able to repeat it.
  */
 const CALL_LIMIT_MS = 5000;
 
-/** The answer, if it comes in time. Errors: for one that does not, `unavailable` or what `late` makes; the work goes on by itself. */
+/** The result, if it comes in time. Errors: otherwise `unavailable`, or the error of `late`; the work continues in the background. */
 export async function within<T>(work: Promise<T>, limitMs = CALL_LIMIT_MS, late = () => noAnswer(limitMs)): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const over = new Promise<never>((_, reject) => {
