@@ -1,4 +1,4 @@
--- The tables of the engine. All names begin with millrace_, so that they stand beside the tables of any app.
+-- The tables of the engine. All names begin with millrace_, so that they never collide with the tables of your app.
 
 CREATE TABLE millrace_actions (
   id           TEXT    NOT NULL PRIMARY KEY,
@@ -40,30 +40,30 @@ CREATE INDEX millrace_actions_by_instance ON millrace_actions (tenant_id, instan
 CREATE TABLE millrace_alerts (
   id             TEXT    NOT NULL PRIMARY KEY CHECK (length(id) = 32),
   rule           TEXT    NOT NULL,
-  -- The labels of the group as JSON, in the order of their names.
+  -- The labels of the group as JSON, sorted by name.
   labels         TEXT    NOT NULL,
   state          TEXT    NOT NULL CHECK (state IN ('pending', 'firing', 'resolved')),
   severity       TEXT    NOT NULL CHECK (severity IN ('warning', 'critical')),
   value          REAL    NOT NULL,
-  -- How often it happened. NULL where the rule is about a level.
+  -- Number of occurrences. NULL when the rule is about a level.
   count          INTEGER,
-  -- At most three ids of what it is about, as JSON.
+  -- At most three ids of affected instances or messages, as JSON.
   examples       TEXT    NOT NULL,
   since          INTEGER NOT NULL,
   critical_since INTEGER,
   milder_since   INTEGER,
   quiet_since    INTEGER,
   fired_at       INTEGER CHECK (state = 'pending' OR fired_at IS NOT NULL),
-  -- What was told last, and when.
+  -- The last notification: time and severity.
   told_at        INTEGER,
   told_severity  TEXT    CHECK (told_severity IN ('warning', 'critical') AND told_at IS NOT NULL OR told_severity IS NULL AND told_at IS NULL),
   last_at        INTEGER NOT NULL,
   updated_at     INTEGER NOT NULL,
   resolved_at    INTEGER CHECK ((state = 'resolved') = (resolved_at IS NOT NULL)),
-  -- Nobody is told of it before then.
+  -- No notification before this time.
   muted_until    INTEGER,
   mute_reason    TEXT    CHECK ((mute_reason IS NULL) = (muted_until IS NULL)),
-  -- One more with each write: of two that were made from the same, one is refused.
+  -- Incremented by each write. Of two writes based on the same version, the second is refused.
   version        INTEGER NOT NULL CHECK (version >= 1)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX millrace_alerts_open ON millrace_alerts (rule, labels) WHERE state <> 'resolved';
@@ -73,17 +73,17 @@ CREATE INDEX millrace_alerts_muted ON millrace_alerts (muted_until) WHERE muted_
 CREATE TABLE millrace_approvals (
   instance_id TEXT    NOT NULL,
   step        TEXT    NOT NULL,
-  -- The instance and a digest of the step: whoever has the id finds the row by the first column of the primary key.
+  -- The instance id and a digest of the step, so that the id alone finds the row by the first column of the primary key.
   id          TEXT    NOT NULL CHECK (id GLOB instance_id || '-*'),
   tenant_id   TEXT    NOT NULL,
   workflow    TEXT    NOT NULL,
   question    TEXT    NOT NULL CHECK (length(question) <= 500),
   details     TEXT    CHECK (details IS NULL OR json_valid(details)),
   state       TEXT    NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'approved', 'rejected')),
-  -- What becomes true when nobody answers in time.
+  -- The decision when the deadline passes without an answer.
   otherwise   TEXT    NOT NULL CHECK (otherwise IN ('approve', 'reject')),
   due_at      INTEGER NOT NULL,
-  -- NULL when nobody answered in time.
+  -- NULL when the deadline passed without an answer.
   decided_by  TEXT,
   reason      TEXT,
   asked_at    INTEGER NOT NULL,
@@ -103,22 +103,22 @@ CREATE TABLE millrace_bulk_actions (
   actor         TEXT    NOT NULL,
   verb          TEXT    NOT NULL,
   reason        TEXT    NOT NULL,
-  -- The filter, or how many ids there were, and the ramp, the rate and the bounds.
+  -- The filter, or the number of ids; and the ramp, the rate and the bounds.
   asked         TEXT    NOT NULL CHECK (json_valid(asked)),
-  -- Tells a repeated request from a reused key.
+  -- Distinguishes a repeated request from a reused key.
   fingerprint   TEXT    NOT NULL,
   state         TEXT    NOT NULL CHECK (state IN ('running', 'complete', 'stopped', 'aborted')),
   why           TEXT,
   pass          INTEGER NOT NULL DEFAULT 1 CHECK (pass >= 1),
   instance_id   TEXT    NOT NULL,
-  -- How many things it is about. NULL only within the write that makes the row.
+  -- Number of items. NULL only within the write that creates the row.
   matched       INTEGER,
   done          INTEGER NOT NULL DEFAULT 0,
   skipped       INTEGER NOT NULL DEFAULT 0,
   failed        INTEGER NOT NULL DEFAULT 0,
-  -- Up to where it is known what came of what was begun.
+  -- Number of items whose outcome has been checked.
   looked        INTEGER NOT NULL DEFAULT 0,
-  -- Where the stage that is judged began, and what was skipped and had failed by then.
+  -- Start of the stage under evaluation, and the skipped and failed items before it.
   stage_from    INTEGER NOT NULL DEFAULT 0,
   stage_skipped INTEGER NOT NULL DEFAULT 0,
   stage_failed  INTEGER NOT NULL DEFAULT 0,
@@ -136,7 +136,7 @@ CREATE TABLE millrace_bulk_items (
   result    TEXT    NOT NULL CHECK (result IN ('done', 'skipped', 'failed')),
   n         INTEGER NOT NULL,
   target    TEXT    NOT NULL,
-  -- Why it was skipped or has failed: the code of the failure, and a sentence.
+  -- Reason of a skip or failure: its error code, and a sentence.
   code      TEXT,
   why       TEXT,
   at        INTEGER NOT NULL,
@@ -152,15 +152,15 @@ CREATE TABLE millrace_bulk_lists (
 ) STRICT;
 
 CREATE TABLE millrace_causes (
-  -- Empty for what names no tenant.
+  -- Empty for causes without a tenant.
   tenant_id    TEXT    NOT NULL,
   kind         TEXT    NOT NULL CHECK (kind IN ('letter', 'instance')),
-  -- A digest of place, type, step, code and the message without what varies in it.
+  -- A digest of place, type, step, code and the message without its variable parts.
   id           TEXT    NOT NULL,
-  -- The queue of letters, the workflow of instances.
+  -- The queue of dead letters, the workflow of instances.
   place        TEXT    NOT NULL,
   message_type TEXT,
-  -- Without the key of an item, which people may have chosen.
+  -- Without the key of an item, which may contain data of users.
   step         TEXT,
   code         TEXT    NOT NULL,
   count        INTEGER NOT NULL CHECK (count >= 0),
@@ -174,7 +174,7 @@ CREATE TABLE millrace_counts (
   span    TEXT    NOT NULL CHECK (span IN ('minute', 'hour', 'ever')),
   at      INTEGER NOT NULL CHECK (at >= 0),
   body    TEXT    NOT NULL CHECK (json_valid(body)),
-  -- Of the row of all time: each taking over of tallies raises it, and one that comes late is refused.
+  -- For the row with span 'ever': each import of tallies increments it, and a late import is refused.
   version INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (span, at)
 ) STRICT, WITHOUT ROWID;
@@ -221,22 +221,22 @@ CREATE INDEX millrace_dead_letters_by_subject ON millrace_dead_letters (tenant_i
 
 CREATE TABLE millrace_divergences (
   kind      TEXT    NOT NULL,
-  -- What it is about: an instance, a message, a letter, or a digest where the thing itself has a name that people gave it.
+  -- The id of an instance, message or dead letter; a digest for things with names given by users.
   what      TEXT    NOT NULL,
-  -- NULL for what is nobody in particular.
+  -- NULL when it belongs to no tenant.
   tenant_id TEXT,
-  -- Which check has found it, and from where a slice of that check meets it first.
+  -- The check that found it, and the place from which a slice of that check finds it first.
   found_by  TEXT    NOT NULL,
   place     TEXT    NOT NULL,
-  -- What each side says.
+  -- The values of both sides.
   says      TEXT    NOT NULL,
   state     TEXT    NOT NULL CHECK (state IN ('suspected', 'mending', 'open', 'mended', 'gone')),
   first_at  INTEGER NOT NULL,
   seen_at   INTEGER NOT NULL,
   times     INTEGER NOT NULL DEFAULT 1 CHECK (times >= 1),
-  -- How often it was mended.
+  -- Number of repairs.
   mends     INTEGER NOT NULL DEFAULT 0 CHECK (mends >= 0),
-  -- When it is looked at next.
+  -- Time of the next check.
   look_at   INTEGER CHECK ((look_at IS NULL) = (state IN ('mended', 'gone'))),
   ended_at  INTEGER CHECK ((ended_at IS NULL) = (look_at IS NOT NULL)),
   PRIMARY KEY (kind, what)
@@ -246,9 +246,9 @@ CREATE INDEX millrace_divergences_by_state ON millrace_divergences (state, first
 CREATE INDEX millrace_divergences_by_tenant ON millrace_divergences (tenant_id, state, first_at, what);
 
 CREATE TABLE millrace_failed_deliveries (
-  -- Empty for what names no tenant.
+  -- Empty for messages without a tenant.
   tenant_id       TEXT    NOT NULL,
-  -- The letter that the message would have.
+  -- The id of the message's dead letter, if it becomes one.
   letter          TEXT    NOT NULL,
   code            TEXT,
   error           TEXT    NOT NULL,
@@ -355,9 +355,9 @@ CREATE TABLE millrace_lanes (
   why       TEXT,
   depth     INTEGER NOT NULL,
   oldest_at INTEGER,
-  -- The head as JSON, without its payload. NULL for an empty lane that a person has paused.
+  -- The head as JSON, without its payload. NULL for an empty lane that an operator has paused.
   head      TEXT,
-  -- The instances that it waits for, as JSON.
+  -- The ids of the instances that it waits for, as JSON.
   ahead     TEXT    NOT NULL,
   noted_at  INTEGER NOT NULL,
   PRIMARY KEY (tenant_id, lane, key)
@@ -417,7 +417,7 @@ CREATE TABLE millrace_schedules (
   late_ms    INTEGER NOT NULL CHECK (late_ms >= 0),
   state      TEXT    NOT NULL CHECK (state IN ('active', 'paused')),
   next_at    INTEGER,
-  -- Grows with each change: a run that was due under an older one leaves the newer one alone.
+  -- Incremented by each change: a run that was due under an older revision does not affect the newer one.
   revision   INTEGER NOT NULL DEFAULT 1 CHECK (revision >= 1),
   changed_at INTEGER NOT NULL,
   changed_by TEXT    NOT NULL,
@@ -428,11 +428,11 @@ CREATE INDEX millrace_schedules_due ON millrace_schedules (next_at) WHERE next_a
 
 CREATE TABLE millrace_sequences (
   id       BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
-  -- The place that was taken last: the number of its message and one more, because numbers begin with 0 or 1.
+  -- One more than the number of the last message, because numbers begin with 0 or 1.
   last     INTEGER NOT NULL CHECK (last > before),
-  -- The place behind which that write saw itself. One that saw another than there was is refused: last is NULL then.
+  -- The value of `last` that the writer read. When another write came between, `last` is set to NULL and the write is refused.
   before   INTEGER NOT NULL CHECK (before >= 0),
-  -- Places that were given up, the newest hundred, as a JSON list: what comes there late is no repeat.
+  -- Skipped places, the newest hundred, as a JSON list. A late message at one of these is not a duplicate.
   missing  TEXT    NOT NULL DEFAULT '[]',
   moved_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -443,7 +443,7 @@ CREATE TABLE millrace_sign_in_codes (
   token_id   TEXT    NOT NULL,
   reason     TEXT    NOT NULL CHECK (length(reason) BETWEEN 1 AND 500),
   expires_at INTEGER NOT NULL,
-  -- The token that it was traded for, NULL until then.
+  -- The token that was issued for this code. NULL until then.
   used_by    TEXT
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX millrace_sign_in_codes_by_tenant ON millrace_sign_in_codes (tenant_id, expires_at);
@@ -463,7 +463,7 @@ CREATE TABLE millrace_stated_events (
   id             BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
   fingerprint    BLOB    NOT NULL CHECK (length(fingerprint) = 32),
   said           BLOB    NOT NULL CHECK (length(said) = 16),
-  -- NULL when the event began a job of its own, which is named as the event is.
+  -- NULL when the event started a job: then the correlation id is the event's own id.
   correlation_id TEXT,
   stated_at      INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -476,7 +476,7 @@ CREATE TABLE millrace_tallies (
 
 CREATE TABLE millrace_tenant_objects (
   tenant_id TEXT    NOT NULL,
-  -- What their class is bound as.
+  -- The binding of the object's class.
   binding   TEXT    NOT NULL CHECK (binding IN ('ROOMS', 'PULL_QUEUES')),
   name      TEXT    NOT NULL,
   PRIMARY KEY (tenant_id, binding, name)
@@ -491,7 +491,7 @@ CREATE TABLE millrace_tokens (
   scopes     TEXT    NOT NULL CONSTRAINT scopes_are_words CHECK
     (scopes GLOB '[a-z]*' AND scopes NOT GLOB '*[^a-z0-9_:. -]*' AND scopes NOT GLOB '* [^a-z]*' AND scopes NOT GLOB '* '),
   created_at INTEGER NOT NULL,
-  -- NULL is never: only a local engine has such a token, or whoever wrote it here.
+  -- NULL means never: only a local engine creates such a token.
   expires_at INTEGER,
   minted_by  TEXT,
   used_at    INTEGER,

@@ -3,30 +3,30 @@ import { digest } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { among, type Fragment, fragment, now, type Statement, sql } from "../contract/sql.ts";
 
-/** Who acts, for which tenant, and why. */
+/** The operator of an action, and its tenant. */
 export interface Operator {
   tenantId: string;
   /** The token's name, for the audit. */
   actor: string;
-  /** The token itself; none where a person is known otherwise, or the database is reached directly. */
+  /** The token; none for a user authenticated otherwise, and for direct access to the database. */
   tokenId?: string | undefined;
-  /** What of the token's scopes the request needed, separated by spaces. */
+  /** The scopes of the token that the request needed, separated by spaces. */
   scope?: string | undefined;
-  /** Where a bulk action acts in the operator's name: which one, and what its action on this one thing is called. */
+  /** Set when a bulk action acts for the operator: its id, and the id of its action on this item. */
   bulk?: { readonly id: string; readonly actionId: string };
 }
 
-/** The part of a caller that the audit keeps. */
+/** The part of a caller that the audit stores. */
 export function operatorOf({ tenantId, actor, tokenId, scope, bulk }: Operator): Operator {
   return { tenantId, actor, tokenId, scope, bulk };
 }
 
-/** What an operator's action is called: a name of its own, or the one by which a bulk action finds that it has acted. */
+/** The id of an operator's action: a new one, or the one that a bulk action derives. */
 export function actionIdOf({ bulk }: Operator): string {
   return bulk?.actionId ?? crypto.randomUUID();
 }
 
-/** The name of a bulk action's action on one thing: the same however often its chunk is repeated. */
+/** The id of a bulk action's action on one item: the same for every retry of the chunk. */
 export function bulkActionId(bulkId: string, target: string): string {
   return digest("bulk item", bulkId, target);
 }
@@ -71,15 +71,14 @@ export const VERBS = [
 type Verb = (typeof VERBS)[number] | (string & {});
 
 /**
- * What came of an action: `no_change` where there was nothing to do, `failed` where it could not be carried out for a day, `refused` where
- * it was not begun.
+ * The result of an action. `no_change`: there was nothing to do. `failed`: it could not be applied for a day. `refused`: it was not
+ * started.
  */
 export type ActionResult = "applied" | "no_change" | "failed" | "refused";
 
-/** What an action has changed, as small as it can be said: a status, a setting. No payload, and nothing secret. */
+/** The changed state, as small as possible: a status, a setting. No payload or secret. */
 type Standing = Readonly<Record<string, unknown>>;
 
-/** One operator action as it is recorded. */
 export interface Action {
   id: string;
   verb: Verb;
@@ -87,11 +86,11 @@ export interface Action {
   instanceId: string | null;
   reason: string;
   detail?: Record<string, unknown>;
-  /** A query for a JSON object. Its fields are added to the detail when the row is written. */
+  /** A query for a JSON object, merged into the detail when the row is written. */
   found?: Statement | undefined;
-  /** How its target stood; kept where the action was applied. */
+  /** The state before; stored when the action was applied. */
   before?: Standing | undefined;
-  /** How it stands by the action. */
+  /** The state after. */
   after?: Standing | undefined;
 }
 
@@ -109,11 +108,14 @@ const withFound = (detail: object | undefined, found: Statement): Statement => s
 const asJson = (value: object | undefined): string | null => (value ? JSON.stringify(value) : null);
 
 /**
- * Audits an action, right behind the statement that carries it out: whether that one changed anything is the action's result. Repeated,
- * because the database's answer was lost, it finds what it wrote. An applied action that the platform must still hear of stays open
- * (`applied_at` is empty) until it has; the keeper comes for it when whoever promised it had time to. One of a bulk action that is on
- * record already refuses its whole batch (`isOnRecord`): what it is about may ask for the same again by now. `provided` says what must be so
- * for there to be a row at all. Errors: `invariant` for one that does not bear the name that its bulk action gave it.
+ * Audits an action, directly after the statement that applies it: the result says whether that statement changed a row. Idempotent, for a
+ * repeat
+ * after a lost response. An applied action that the platform must also receive stays open (`applied_at` is empty) until then; the keeper
+ * retries
+ * it when the lease is over. A bulk action's action that is already recorded refuses its whole batch (`isOnRecord`), because the item may
+ * be in
+ * the same state again by now. `provided` is the condition for the row. Errors: `invariant` for an action without the id of its bulk
+ * action.
  */
 export function audit(by: Operator, action: Action, tellsPlatform: boolean, provided: Statement = sql`true`): Statement {
   const { bulk } = by;
@@ -130,19 +132,20 @@ export function audit(by: Operator, action: Action, tellsPlatform: boolean, prov
     WHERE ${provided} ${bulk ? sql`` : sql`ON CONFLICT (id) DO NOTHING`}`;
 }
 
-/** True for the refusal of a bulk action's action that is on record already. */
+/** True when a bulk action's action was refused because it is already recorded. */
 export function isOnRecord(error: unknown): boolean {
   return error instanceof Error && error.message.includes("UNIQUE constraint failed: millrace_actions.id");
 }
 
-/** What is on record of actions, by their ids. */
+/** The recorded results of actions. */
 export function selectResults(tenantId: string, ids: readonly string[]): Statement {
   return sql`SELECT id, result FROM millrace_actions WHERE id IN ${among(ids)} AND +tenant_id = ${tenantId}`;
 }
 
 /**
- * Audits an action that is done: in the same transaction, or in an object that keeps what it owes the audit. Repeated, it finds what it
- * wrote. It may precede the statement that carries the action out: `provided` is the condition for a row.
+ * Audits a completed action: in the same transaction, or from an object that stores what it must still audit. Idempotent. It may precede
+ * the statement
+ * that applies the action: `provided` is the condition for the row.
  */
 export function auditDone(by: Operator, action: Action, result: ActionResult = "applied", provided: Statement = sql`true`): Statement {
   const [before, after] = result === "applied" ? [action.before, action.after] : [];
@@ -152,48 +155,48 @@ export function auditDone(by: Operator, action: Action, result: ActionResult = "
     ON CONFLICT (id) DO NOTHING`;
 }
 
-/** Audits an action that came too late to be begun: what it was about had moved on before. */
+/** Audits an action that came too late: its target had changed before. */
 export function auditLate(by: Operator, action: Action): Statement {
   return auditDone(by, action, "no_change");
 }
 
-/** Whether the action changed anything: the last statement of its batch. */
+/** The result of the action: the last statement of its batch. */
 export function applied(actionId: string): Statement {
   return sql`SELECT result FROM millrace_actions WHERE id = ${actionId}`;
 }
 
-/** The condition that an action changed something: what stands behind it in its batch is written only then. */
+/** The condition that an action changed something: later statements of its batch are applied only then. */
 export function wasApplied(actionId: string): Statement {
   return sql`EXISTS (SELECT 1 FROM millrace_actions WHERE id = ${actionId} AND result = 'applied')`;
 }
 
-/** When an act has begun that run of an instance. */
+/** The time of the action that started a run of an instance. */
 export function selectRunBegun(tenantId: string, instanceId: string, run: number): Statement {
   return sql`
     SELECT max(at) AS at FROM millrace_actions INDEXED BY millrace_actions_by_instance
     WHERE tenant_id = ${tenantId} AND instance_id = ${instanceId} AND result = 'applied' AND detail->>'run' = ${run}`;
 }
 
-/** When an action was asked for. */
+/** The time of an action. */
 export function selectAskedAt(id: string | null): Statement {
   return sql`SELECT at FROM millrace_actions WHERE id = ${id}`;
 }
 
-/** An action has cut off these steps of the run before it: kept beside what the audit says of it, which does not change. */
+/** Records the steps of the previous run that an action has cut off, without a change of the audited fields. */
 export function noteCutOff(id: string, labels: readonly string[]): Statement {
   return sql`UPDATE millrace_actions SET cut_off = ${JSON.stringify(labels)} WHERE id = ${id}`;
 }
 
 /**
- * The steps that were cut off before an undo began (its action's id, which may be a cancel), by itself or by another action: what has been
- * recorded of such a step since has its entry. What an earlier undo has taken back begins anew. Each with the time at which that undo was
- * asked for.
+ * The steps that were cut off before an undo started (its action's id, which may be a cancel), by that or another action. A step recorded
+ * since then
+ * has its entry. A step that an earlier undo has undone starts again. Each with the time of that undo's action.
  */
 export function selectCutOff(undo: string | null): Statement {
   return cutOffBefore(sql`SELECT tenant_id, target, at, detail->>'run' AS run FROM millrace_actions WHERE id = ${undo}`);
 }
 
-/** The same for an undo that is not begun yet. */
+/** The same for an undo that has not started yet. */
 export function selectCutOffSoFar(tenantId: string, instanceId: string): Statement {
   return cutOffBefore(sql`
     SELECT tenant_id, id AS target, ${now} AS at, run + 1 AS run FROM millrace_instances
@@ -211,23 +214,25 @@ function cutOffBefore(undo: Statement): Statement {
         AND back.detail->>'run' >= a.detail->>'run' AND back.detail->>'run' < u.run)`;
 }
 
-/** How long a promise is in the hands of whoever carries it out: longer than its calls may take together. */
+/** The lease of an open action: longer than the calls that apply it may take together. */
 const LEASE_MS = 30_000;
-/** The pause after a first failed try; it doubles with each. */
+/** The delay after the first failed attempt; doubled each time. */
 const FIRST_PAUSE_MS = 5000;
-/** The platform is asked so often whether it has ended a run that has told its end. */
+/** Interval for polling whether the platform has ended a run that has reported its end. */
 const ENDING_PAUSE_MS = 10_000;
 const MAX_PAUSE_MS = 3_600_000;
 /**
- * What begins a run, such as a retry, and could not be carried out for so long ends as `failed`, where people see it: its workflow was
- * renamed, perhaps. An answer to a question or a doubt never ends so, because nobody could give it again: it is tried once a day.
+ * An action that starts a run, such as a retry, is marked `failed` after this time, so that operators see it: its workflow may have been
+ * renamed. An
+ * answer to an approval or an unknown outcome never fails, because it could not be given again: it is retried once a day.
  */
 const GIVE_UP_MS = 86_400_000;
 const BEGINS_RUN = fragment("verb IN ('retry', 'undo', 'cancel', 'restart', 'skip_step')");
 
 /**
- * Takes promises for a while, those that nobody else has at hand: two that restart one run would break into its effects. `which` is a
- * condition on `a`. Answers their ids.
+ * Leases open actions that are not leased: two that restart the same run would interrupt each other's effects. `which` is a condition on
+ * `a`. Returns
+ * their ids.
  */
 export function takeActions(which: Statement): Statement {
   return sql`
@@ -240,8 +245,9 @@ export function takeActions(which: Statement): Statement {
 }
 
 /**
- * The condition that what an instance did is being taken back, or is: the run before is over, and the undo looks at what there is. Of the
- * instance that an expression names.
+ * The condition that an undo of an instance has started, or is complete: the previous run is over, and the undo reads its effects.
+ * `instanceId` is an
+ * SQL expression.
  */
 export function isUndoBegun(instanceId: string): Fragment {
   return fragment(`EXISTS (SELECT 1 FROM millrace_instances i CROSS JOIN millrace_actions a ON a.id = i.undo
@@ -249,29 +255,30 @@ export function isUndoBegun(instanceId: string): Fragment {
 }
 
 /**
- * The run that an action promises begins: the run before is over on the platform. Of a retry or a restart once the platform was asked for
- * it; of an undo (also a cancel's) before that, because from then on no commit of the run before is recorded (`isUndoBegun`).
+ * The run of an action starts: the previous run is over on the platform. For a retry or a restart, called after the platform's restart; for
+ * an undo
+ * (also a cancel's) before it, because from then on no commit of the previous run is recorded (`isUndoBegun`).
  */
 export function noteRunBegun(id: string): Statement {
   return sql`UPDATE millrace_actions SET restarted_at = ${now} WHERE id = ${id}`;
 }
 
-/** Promises were kept: the platform has heard of them. */
+/** Marks actions as applied on the platform. */
 export function noteKept(ids: readonly string[]): Statement {
   return sql`
     UPDATE millrace_actions SET applied_at = ${now}, lease_until = 0, error = NULL
     WHERE id IN ${among(ids)} AND applied_at IS NULL`;
 }
 
-/** A promise that could not be kept now. */
+/** An action that could not be applied now. */
 interface Failed {
   readonly id: string;
-  /** The platform has only to end the run that failed. */
+  /** True when the platform only has to end the failed run. */
   readonly soon: boolean;
   readonly why: string | null;
 }
 
-/** Puts promises off, each by a pause of its own. */
+/** Delays actions, each with its own backoff. */
 export function putOff(failed: readonly Failed[]): Statement {
   return sql`
     UPDATE millrace_actions SET attempts = attempts + 1, lease_until = 0, error = f.value->>'why',
@@ -280,7 +287,7 @@ export function putOff(failed: readonly Failed[]): Statement {
     FROM json_each(${JSON.stringify(failed)}) f WHERE millrace_actions.id = f.value->>'id' AND applied_at IS NULL`;
 }
 
-/** Gives up those that were to begin a run, and that nobody could carry out for a day. */
+/** Marks actions that start a run as failed, after a day without success. */
 export function giveUpActions(failed: readonly Failed[]): Statement {
   return sql`
     UPDATE millrace_actions SET result = 'failed', applied_at = ${now}
@@ -288,14 +295,12 @@ export function giveUpActions(failed: readonly Failed[]): Statement {
       AND ${BEGINS_RUN}`;
 }
 
-/**
- * The old audit. What the platform has not heard of yet stays, however old. Reads a table that grows with people's actions.
- */
+/** Old audit rows, except open actions of any age. Reads a table that grows with operator actions. */
 export function selectOldActions(keepMs: number, limit: number): Statement {
   return sql`SELECT id FROM millrace_actions WHERE at <= ${now} - ${keepMs} AND applied_at IS NOT NULL LIMIT ${limit}`;
 }
 
-/** Removes rows of the audit, which has to be open for that. */
+/** Removes audit rows; the audit must be open for that. */
 export function removeActions(ids: readonly string[]): Statement {
   return sql`DELETE FROM millrace_actions WHERE id IN ${among(ids)}`;
 }

@@ -1,15 +1,14 @@
 import { messageOf } from "../contract/errors.ts";
 import { among, fragment, now, rowChunks, type Statement, sql } from "../contract/sql.ts";
 
-/** How urgent an alert is. */
 export const SEVERITIES = ["warning", "critical"] as const;
 export type Severity = (typeof SEVERITIES)[number];
 
-/** The states of an alert: seen, but not for long enough; people are told of it; over. */
+/** The states of an alert: pending (not long enough yet), firing (notified), resolved. */
 export const ALERT_STATES = ["pending", "firing", "resolved"] as const;
 export type AlertState = (typeof ALERT_STATES)[number];
 
-/** What a rule sees in one group of samples. All times in milliseconds since 1970. */
+/** The alert of a rule for one group of samples. All times in milliseconds since 1970. */
 export interface Alert {
   /** 32 hex characters. */
   readonly id: string;
@@ -18,44 +17,44 @@ export interface Alert {
   readonly labels: Readonly<Record<string, string>>;
   readonly state: AlertState;
   readonly severity: Severity;
-  /** As it was seen last. */
+  /** The last value. */
   readonly value: number;
-  /** How often it has happened; null where the rule is about a level. */
+  /** Number of occurrences; null when the rule is about a level. */
   readonly count: number | null;
-  /** At most three ids of what it is about: the first that were seen. */
+  /** At most three ids of affected instances or messages: the first ones. */
   readonly examples: readonly string[];
-  /** Since when it holds. */
+  /** Start of the condition. */
   readonly since: number;
-  /** Since when it is beyond the critical bound; null while it is not. */
+  /** Start of the critical condition; null while it is not critical. */
   readonly criticalSince: number | null;
-  /** Since when a critical alert is within that bound again. */
+  /** When a critical alert fell below the critical bound. */
   readonly milderSince: number | null;
-  /** Since when it is over. */
+  /** When the condition ended. */
   readonly quietSince: number | null;
   readonly firedAt: number | null;
-  /** What was told last, and when; null before the first notice. */
+  /** The last notification; null before the first one. */
   readonly told: { readonly at: number; readonly severity: Severity } | null;
-  /** When it was seen last; of what happens, when it happened last. */
+  /** Last observation; for events, the last occurrence. */
   readonly lastAt: number;
-  /** When its row was written last. */
+  /** The last write of its row. */
   readonly updatedAt: number;
   readonly resolvedAt: number | null;
-  /** Nobody is told of it before then. */
+  /** No notifications before this time. */
   readonly mutedUntil: number | null;
   readonly muteReason: string | null;
-  /** Grows by one with each write: of two that were made from the same, one is refused. */
+  /** Incremented by each write: of two writes based on the same version, the second is refused. */
   readonly version: number;
 }
 
-/** The name of a group: its labels, in the order of their names. */
+/** The key of a group: its labels, sorted by name. */
 export function groupOf(labels: Alert["labels"]): string {
   return JSON.stringify(Object.fromEntries(Object.entries(labels).toSorted(([one], [other]) => (one < other ? -1 : 1))));
 }
 
-/** What every label of the group says that holds what is beyond the groups that are told apart. */
+/** The value of every label in the group that collects all groups above the maximum. */
 export const OTHERS = "others";
 
-/** An alert as its row has it. */
+/** An alert as stored in its row. */
 export interface AlertRow extends Omit<Alert, "labels" | "examples" | "told"> {
   readonly labels: string;
   readonly examples: string;
@@ -63,18 +62,17 @@ export interface AlertRow extends Omit<Alert, "labels" | "examples" | "told"> {
   readonly toldSeverity: Severity | null;
 }
 
-/** What a list of alerts reads. */
 export const ALERT_COLUMNS = fragment(`id, rule, labels, state, severity, value, count, examples, since, critical_since AS criticalSince,
     milder_since AS milderSince, quiet_since AS quietSince, fired_at AS firedAt, told_at AS toldAt, told_severity AS toldSeverity,
     last_at AS lastAt, updated_at AS updatedAt, resolved_at AS resolvedAt, muted_until AS mutedUntil, mute_reason AS muteReason, version`);
 
-/** What a careless `UPDATE` has made unreadable in a row is empty. */
+/** A field that a manual `UPDATE` made unreadable becomes empty. */
 export function asAlert({ labels, examples, toldAt, toldSeverity, ...row }: AlertRow): Alert {
   const told = toldAt === null || toldSeverity === null ? null : { at: toldAt, severity: toldSeverity };
   return { ...row, labels: labelsIn(labels) ?? {}, examples: examplesIn(examples) ?? [], told };
 }
 
-/** True for a row that no round can go on from, because somebody has written into it what the engine never would. */
+/** True for a row that a manual write has made unusable. */
 export function isSpoiled({ labels, examples, value, version, ...row }: AlertRow): boolean {
   const times = [row.since, row.criticalSince, row.milderSince, row.quietSince, row.firedAt, row.toldAt, row.lastAt, row.updatedAt];
   const isReadable = labelsIn(labels) !== undefined && examplesIn(examples) !== undefined;
@@ -82,7 +80,7 @@ export function isSpoiled({ labels, examples, value, version, ...row }: AlertRow
   return !isReadable || !isWritable || [...times, row.mutedUntil].some((at) => at !== null && !(Math.abs(at) <= LAST_MS));
 }
 
-/** The last time that a date can be. */
+/** The latest time that a Date can represent. */
 const LAST_MS = 8.64e15;
 
 function labelsIn(text: string): Alert["labels"] | undefined {
@@ -109,7 +107,7 @@ function jsonIn(text: string): unknown {
   }
 }
 
-/** Alerts that are open, and those that are over and still muted: what a round starts from. */
+/** The alerts that a round starts from: open ones, and resolved ones with a mute. */
 export function selectKnown(): Statement {
   return sql`
     SELECT ${ALERT_COLUMNS} FROM millrace_alerts INDEXED BY millrace_alerts_open WHERE state <> 'resolved'
@@ -118,8 +116,9 @@ export function selectKnown(): Statement {
 }
 
 /**
- * Writes alerts as a round has moved them on. The whole batch is refused (`isOvertaken`) where another round, or an operator, has written
- * one of them since, or has opened another one of its rule and group.
+ * Writes the alerts of a round. The whole batch is refused (`isOvertaken`) when another round or an operator has written one of them since,
+ * or has opened
+ * another one with the same rule and group.
  */
 export function writeAlerts(alerts: readonly Alert[]): Statement[] {
   const rows = alerts.map(({ labels, told, ...alert }) => ({
@@ -147,12 +146,12 @@ export function writeAlerts(alerts: readonly Alert[]): Statement[] {
   );
 }
 
-/** Removes rows that no round can go on from: what they were about begins anew, if it holds. */
+/** Removes unusable rows: if the condition persists, a new alert starts. */
 export function removeSpoiled(ids: readonly string[]): Statement {
   return sql`DELETE FROM millrace_alerts WHERE id IN ${among(ids)}`;
 }
 
-/** Removes pending alerts that were over before anybody was told, unless somebody has written them since. */
+/** Removes pending alerts that ended without a notification, unless they were written since. */
 export function dropAlerts(alerts: readonly Pick<Alert, "id" | "version">[]): Statement {
   const rows = alerts.map(({ id, version }) => ({ id, version }));
   return sql`
@@ -160,14 +159,14 @@ export function dropAlerts(alerts: readonly Pick<Alert, "id" | "version">[]): St
       (SELECT value->>'id', value->>'version' FROM json_each(${JSON.stringify(rows)}))`;
 }
 
-/** True for the refusal of a round whose alerts somebody else has moved on. */
+/** True for the refusal of a round whose alerts were written meanwhile. */
 export function isOvertaken(error: unknown): boolean {
   return /constraint failed: millrace_alerts\.(state|rule)/.test(messageOf(error));
 }
 
 /**
- * Nobody is told of an alert before `until`. It, and the next ones of its rule and group, go on as they would. Mutes of older ones of that
- * group are over: the last word holds.
+ * Mutes an alert, and later ones with the same rule and group, until `until`. Mutes of older ones in that group end: the latest one is in
+ * effect.
  */
 export function muteAlert(id: string, until: number, reason: string): Statement[] {
   return [
@@ -178,7 +177,7 @@ export function muteAlert(id: string, until: number, reason: string): Statement[
   ];
 }
 
-/** People are told of an alert again, and of the next ones of its rule and group. */
+/** Unmutes an alert, and later ones with the same rule and group. */
 export function unmuteAlert(id: string): Statement {
   return sql`${UNMUTE} AND (id = ${id} OR ${holdsForNext(id)})`;
 }
@@ -186,12 +185,12 @@ export function unmuteAlert(id: string): Statement {
 const UNMUTE = fragment(`UPDATE millrace_alerts SET muted_until = NULL, mute_reason = NULL, version = version + 1
   WHERE muted_until IS NOT NULL`);
 
-/** The condition that the mute of a row holds for the next alert of the same rule and group. */
+/** The condition that a row's mute applies to the next alert with the same rule and group. */
 function holdsForNext(id: string): Statement {
   return sql`(state = 'resolved' AND (rule, labels) IN (SELECT a.rule, a.labels FROM millrace_alerts a WHERE a.id = ${id}))`;
 }
 
-/** Removes alerts that were over long ago, and are not muted. Answers a row for each. */
+/** Removes alerts that were resolved long ago and are not muted. Returns a row for each. */
 export function removeResolved(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_alerts WHERE id IN (

@@ -2,26 +2,26 @@ import { fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { isPaused } from "./instances/paused.ts";
 import { SETTLED, UNDER_WAY } from "./instances/status.ts";
 
-/** The states of a question. A pending one is answered by a person, or by its time, once. */
+/** A pending approval is decided once, by an operator or at its deadline. */
 export type ApprovalState = "pending" | "approved" | "rejected";
 
-/** A question as it is asked first. */
+/** A new approval. */
 export interface NewQuestion {
   readonly id: string;
   readonly instanceId: string;
-  /** The step, as the platform names it. */
+  /** The step's name on the platform. */
   readonly step: string;
   readonly tenantId: string;
   readonly workflow: string;
   readonly question: string;
   /** JSON. */
   readonly details: string | null;
-  /** What becomes true if nobody answers in time. */
+  /** The decision at the deadline. */
   readonly otherwise: "approve" | "reject";
   readonly timeoutMs: number;
 }
 
-/** Asks a question, unless its instance is paused. One that was asked before stands as it stands. */
+/** Creates an approval, unless its instance is paused. An existing one remains unchanged. */
 export function insertQuestion(asked: NewQuestion): Statement {
   return sql`
     INSERT INTO millrace_approvals (instance_id, step, id, tenant_id, workflow, question, details, otherwise, due_at, asked_at)
@@ -31,15 +31,14 @@ export function insertQuestion(asked: NewQuestion): Statement {
     ON CONFLICT (instance_id, step) DO NOTHING`;
 }
 
-/** Which question it is. */
 interface Asked {
   readonly tenantId: string;
   readonly instanceId: string;
-  /** The step, as the platform names it. */
+  /** The step's name on the platform. */
   readonly label: string;
 }
 
-/** Answers a question as it says for nobody's answer, if its time is over: by so much as the platform's timer may be early. */
+/** Decides an approval at its deadline. `skewMs`: maximum lead of the platform's timer. */
 export function settleOverdue({ tenantId, instanceId, label }: Asked, skewMs: number): Statement {
   return sql`
     UPDATE millrace_approvals SET state = iif(otherwise = 'approve', 'approved', 'rejected'), decided_at = ${now}
@@ -47,19 +46,15 @@ export function settleOverdue({ tenantId, instanceId, label }: Asked, skewMs: nu
       AND due_at <= ${now} + ${skewMs}`;
 }
 
-/** The run that asked could still go on with an answer: it is neither over nor taken back. */
+/** The condition that a decision can still be used: the run is neither over nor undone. */
 export const SOMEBODY_WAITS = fragment(`EXISTS (SELECT 1 FROM millrace_instances i
     WHERE i.id = millrace_approvals.instance_id AND i.undo IS NULL AND i.status NOT IN ${SETTLED.fragment})`);
 
-/**
- * Why a question takes no answer any more though it has none: how its instance stands, as a column. NULL for one that is answered, and for
- * one that somebody waits for.
- */
+/** For a pending approval that accepts no decision any more: the status of its instance, as a column. NULL for all others. */
 export const OVER_AS = fragment(`(
     SELECT iif(i.undo IS NOT NULL AND i.status IN ${UNDER_WAY.fragment}, 'being undone', i.status) FROM millrace_instances i
     WHERE i.id = instance_id AND state = 'pending' AND (i.undo IS NOT NULL OR i.status IN ${SETTLED.fragment}))`);
 
-/** Which question a person answers, and how. */
 interface Answer {
   readonly id: string;
   readonly instanceId: string;
@@ -69,7 +64,7 @@ interface Answer {
   readonly reason: string;
 }
 
-/** A person's answer, if the question is still open, its time is not over, and its run could still go on. */
+/** Decides an approval, if it is pending, its deadline has not passed, and its run can continue. */
 export function answerQuestion({ id, instanceId, tenantId, approved, by, reason }: Answer): Statement {
   return sql`
     UPDATE millrace_approvals SET state = ${approved ? "approved" : "rejected"}, decided_by = ${by}, reason = ${reason}, decided_at = ${now}
@@ -77,7 +72,7 @@ export function answerQuestion({ id, instanceId, tenantId, approved, by, reason 
       AND ${SOMEBODY_WAITS}`;
 }
 
-/** Removes questions with their instances. */
+/** Removes approvals with their instances. */
 export function removeQuestions(whose: Statement): Statement {
   return sql`DELETE FROM millrace_approvals WHERE ${whose}`;
 }

@@ -1,8 +1,9 @@
 import { type Statement, sql } from "../contract/sql.ts";
 
 /**
- * These statements with the audit open for them, to be committed as one: outside of that, triggers refuse whatever removes a row of
- * `actions` or changes what it says. For rows as old as the audit is kept, a person who is forgotten, and a tenant that is deleted.
+ * Opens the audit for these statements, to be committed in one batch: otherwise triggers refuse to remove or change rows of `actions`. For
+ * retention,
+ * the erasure of a user's data, and the deletion of a tenant.
  */
 export function auditOpened(statements: readonly Statement[]): Statement[] {
   return [sql`INSERT INTO millrace_audit_opened (id) VALUES (1)`, ...statements, sql`DELETE FROM millrace_audit_opened`];

@@ -3,29 +3,28 @@ import type { Operator } from "./actions.ts";
 import { OVER } from "./instances/status.ts";
 
 /**
- * running → complete   everything was acted upon, and has come to its end or had its time
- * running → stopped    too much of a stage failed
- * running → aborted    an operator halts it
- * stopped, aborted → running   an operator resumes it, as its next pass; also one whose instance is over
+ * running → complete all items were processed, and have settled or reached the time limit
+ * running → stopped too many failures in a stage
+ * running → aborted stopped by an operator
+ * stopped, aborted → running resumed by an operator, with the next pass; also when its instance has ended
  */
 export type BulkState = "running" | "complete" | "stopped" | "aborted";
 
-/** What was asked for, beside the verb and the reason: kept as JSON. */
+/** The options of a request, besides verb and reason: stored as JSON. */
 export interface BulkAsked {
-  /** What it is about, in the words of its verb; null where ids were given. */
+  /** The filter of the verb; null if ids were given. */
   readonly filter: Readonly<Record<string, unknown>> | null;
-  /** How many ids were given; null where a filter was. */
+  /** The number of given ids; null if a filter was given. */
   readonly ids: number | null;
-  /** The sizes of the stages, the rest behind them. */
+  /** The sizes of the stages; the last stage has all other items. */
   readonly ramp: readonly number[];
   readonly ratePerSecond: number;
   readonly stopAtErrorRate: number;
   readonly settleWithinSeconds: number;
-  /** False where what was done is left standing; else it is not there. */
+  /** False: completed effects are kept. Otherwise absent. */
   readonly undo?: boolean;
 }
 
-/** A bulk action as it is written first. */
 export interface NewBulk {
   readonly id: string;
   readonly verb: string;
@@ -35,15 +34,16 @@ export interface NewBulk {
   readonly instanceId: string;
 }
 
-/** Bulk actions of one tenant that run at one moment: each of them takes its share of the database and of the platform. */
+/** Maximum number of running bulk actions per tenant: each uses database and platform capacity. */
 export const MAX_RUNNING = 5;
 
-/** A pass that was handed over begins within moments. */
+/** Time within which a pass starts after the previous one. */
 const BEGINS_WITHIN_MS = 600_000;
 
 /**
- * The condition that nobody works on a bulk action any more, whatever its row says: its instance has failed, was ended by hand, or has
- * never come. Of `b`, and of its instance as `i`, which may be missing.
+ * The condition that no instance processes a bulk action any more, whatever its row's state: its instance has failed, was ended manually,
+ * or was never
+ * created. For `b`, and its instance `i`, which may be missing.
  */
 export const IS_LEFT = fragment(`(i.status IN ${OVER.fragment}
     OR (i.id IS NULL AND b.updated_at <= ${now.fragment} - ${BEGINS_WITHIN_MS}))`);
@@ -57,7 +57,7 @@ const HAS_ROOM = (tenantId: string) => sql`
   (SELECT count(*) FROM millrace_bulk_actions b LEFT JOIN millrace_instances i ON i.id = b.instance_id
     WHERE b.tenant_id = ${tenantId} AND b.state = 'running' AND NOT coalesce(${IS_LEFT}, false)) < ${MAX_RUNNING}`;
 
-/** A new bulk action, while its tenant has fewer than `MAX_RUNNING`. Its list is written behind it, in the same batch. */
+/** Creates a bulk action, if its tenant has fewer than `MAX_RUNNING`. Its list is written after it, in the same batch. */
 export function insertBulk({ tenantId, actor }: Operator, bulk: NewBulk): Statement {
   const { id, verb, reason, asked, fingerprint, instanceId } = bulk;
   return sql`
@@ -67,17 +67,17 @@ export function insertBulk({ tenantId, actor }: Operator, bulk: NewBulk): Statem
     ON CONFLICT (id) DO NOTHING`;
 }
 
-/** The condition that there is such a bulk action. */
+/** The condition that the bulk action exists. */
 export function isMade(tenantId: string, id: string): Statement {
   return sql`EXISTS (SELECT 1 FROM millrace_bulk_actions WHERE id = ${id} AND tenant_id = ${tenantId})`;
 }
 
-/** The condition that the row of a bulk action is new: nobody has counted its list. */
+/** The condition that the bulk action is new: its list has not been counted. */
 export function isUncounted(tenantId: string, id: string): Statement {
   return sql`EXISTS (SELECT 1 FROM millrace_bulk_actions WHERE id = ${id} AND tenant_id = ${tenantId} AND matched IS NULL)`;
 }
 
-/** Counts its list, once, behind that. What is about nothing is complete. */
+/** Counts the items, once, after the list is written. Without items the bulk action is complete. */
 export function countList(tenantId: string, id: string): Statement {
   const hasList = sql`EXISTS (SELECT 1 FROM millrace_bulk_lists WHERE tenant_id = ${tenantId} AND bulk_id = ${id})`;
   return sql`
@@ -88,39 +88,41 @@ export function countList(tenantId: string, id: string): Statement {
     WHERE id = ${id} AND tenant_id = ${tenantId} AND matched IS NULL`;
 }
 
-/** The condition that an instance is the one that works on a bulk action. */
+/** The condition that an instance processes a bulk action. */
 export function isWorkedOnBy(tenantId: string, id: string, instanceId: string): Statement {
   return sql`EXISTS (SELECT 1 FROM millrace_bulk_actions
     WHERE id = ${id} AND tenant_id = ${tenantId} AND state = 'running' AND instance_id = ${instanceId})`;
 }
 
-/** The condition that an entry of the inbox stood as it does when a bulk action was begun: what it has counted, and nothing since. */
+/** The condition that an inbox entry has not changed since a bulk action was created. */
 export function stoodAtBegin(bulkId: string): Statement {
   return sql`millrace_inbox.updated_at <= (SELECT created_at FROM millrace_bulk_actions WHERE id = ${bulkId})`;
 }
 
-/** How far a pass has come with it. */
+/** The progress of a pass. */
 export interface BulkStep {
   readonly id: string;
   readonly tenantId: string;
-  /** The pass, and how many had been acted upon before: another pass, or the same chunk recorded before, refuses the whole write. */
+  /**
+   * The pass, and the number of items processed before: a different pass, or a chunk that was already recorded, refuses the whole write.
+   */
   readonly pass: number;
   readonly from: number;
-  /** What came of the chunk, and how many of those that had been done turned out to have failed. */
+  /** The results of the chunk; `turned` is the number of earlier `done` items that have failed since. */
   readonly done: number;
   readonly skipped: number;
   readonly failed: number;
   readonly turned: number;
   readonly looked: number;
   readonly stage: { readonly from: number; readonly skipped: number; readonly failed: number };
-  /** What it becomes, unless somebody has halted it meanwhile. */
+  /** The new state, unless an operator has aborted it meanwhile. */
   readonly state: Exclude<BulkState, "aborted">;
   readonly why: string | null;
-  /** The instance that goes on with it, as its next pass. */
+  /** The instance of the next pass. */
   readonly next: string | null;
 }
 
-/** Records a chunk. Where it is not this pass's to record, `done` becomes NULL, which its NOT NULL does not let be. */
+/** Records a chunk. For another pass or a repeated chunk `done` is set to NULL, which its NOT NULL constraint refuses. */
 export function recordStep(step: BulkStep): Statement {
   const { id, tenantId, pass, from, stage, state } = step;
   return sql`
@@ -135,14 +137,13 @@ export function recordStep(step: BulkStep): Statement {
     WHERE id = ${id} AND tenant_id = ${tenantId}`;
 }
 
-/** An operator halts it. */
 export function abortBulk({ tenantId, actor }: Operator, id: string): Statement {
   return sql`
     UPDATE millrace_bulk_actions SET state = 'aborted', why = ${`Aborted by ${actor}: nothing more is begun, and what was done stays done. A resume goes on with what is left.`}, ended_at = ${now}, updated_at = ${now}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND state = 'running'`;
 }
 
-/** An operator has it go on, as its next pass: errors are counted anew from here. */
+/** Resumes a bulk action with the next pass. The error rate is counted from here. */
 export function resumeBulk({ tenantId }: Operator, id: string, pass: number, instanceId: string): Statement {
   return sql`
     UPDATE millrace_bulk_actions SET state = 'running', why = NULL, ended_at = NULL, pass = ${pass}, instance_id = ${instanceId},
@@ -151,7 +152,7 @@ export function resumeBulk({ tenantId }: Operator, id: string, pass: number, ins
       AND (state IN ('stopped', 'aborted') OR ${isLeft(id)}) AND ${HAS_ROOM(tenantId)}`;
 }
 
-/** Removes bulk actions that ended long ago, once nothing of theirs is left. Reads a small table. Answers a row for each. */
+/** Removes bulk actions that ended long ago and have no items and lists left. Reads a small table. Returns a row for each. */
 export function removeEndedBulk(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_bulk_actions WHERE id IN (

@@ -1,21 +1,21 @@
 import { now, type Statement, sql } from "../contract/sql.ts";
 import { isUncounted } from "./bulk-actions.ts";
 
-/** Things that one bulk action is about at most: what matches more is narrowed by its filter. */
+/** Maximum number of items of one bulk action: a larger request must narrow its filter. */
 export const MAX_MATCHED = 100_000;
 
-/** Ids in one row: of the longest there are, 130 KB. */
+/** Ids per row: at most 130 KB. */
 export const LISTED_TOGETHER = 1000;
 
-/** Which bulk action. */
 export interface BulkKey {
   readonly tenantId: string;
   readonly id: string;
 }
 
 /**
- * Writes down what a new bulk action is about, the oldest first: all that `members` selects as `id` and `at` at this moment, so that nothing
- * that comes later is part of it. Behind the row of the bulk action.
+ * Stores the list of a new bulk action, the oldest first: the current result of `members`, so that later items are not included. After the
+ * row of the
+ * bulk action.
  */
 export function freezeMembers({ tenantId, id }: BulkKey, members: Statement, atMost: number): Statement {
   return sql`
@@ -25,7 +25,7 @@ export function freezeMembers({ tenantId, id }: BulkKey, members: Statement, atM
     WHERE ${isUncounted(tenantId, id)} GROUP BY place / ${LISTED_TOGETHER}`;
 }
 
-/** The same where they are named: lists of ids as JSON, `LISTED_TOGETHER` each. */
+/** The same for given ids: lists as JSON, `LISTED_TOGETHER` each. */
 export function listIds({ tenantId, id }: BulkKey, ids: readonly string[]): Statement {
   const lists = Array.from({ length: Math.ceil(ids.length / LISTED_TOGETHER) }, (_, n) =>
     ids.slice(n * LISTED_TOGETHER, (n + 1) * LISTED_TOGETHER),
@@ -35,14 +35,14 @@ export function listIds({ tenantId, id }: BulkKey, ids: readonly string[]): Stat
     SELECT ${tenantId}, ${id}, l.key, l.value FROM json_each(${JSON.stringify(lists)}) l WHERE ${isUncounted(tenantId, id)}`;
 }
 
-/** The list in which a place stands. */
+/** The list that contains a position. */
 export function selectList({ tenantId, id }: BulkKey, place: number): Statement {
   return sql`
     SELECT n, ids FROM millrace_bulk_lists WHERE tenant_id = ${tenantId} AND bulk_id = ${id}
       AND n = ${Math.floor(place / LISTED_TOGETHER)}`;
 }
 
-/** Removes lists of bulk actions that ended long ago. Answers a row for each. */
+/** Removes lists of bulk actions that ended long ago. Returns a row for each. */
 export function removeOldLists(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_bulk_lists WHERE (tenant_id, bulk_id, n) IN (

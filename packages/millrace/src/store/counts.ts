@@ -1,18 +1,18 @@
 import { among, fragment, now, type Statement, sql } from "../contract/sql.ts";
 
-/** How long a time one row of counts covers. */
+/** The period of one row of counts. */
 export type Span = "minute" | "hour" | "ever";
 
 export const SPAN_MS = { minute: 60_000, hour: 3_600_000 } as const;
 
-/** All that was counted in one time. */
+/** All counts of one period. */
 export interface CountsRow {
   readonly span: Span;
-  /** When it begins, in milliseconds since the epoch; 0 for all time. */
+  /** The start of the period in milliseconds since 1970; 0 for `ever`. */
   readonly at: number;
   /** JSON. */
   readonly body: string;
-  /** Of the row of all time: how often tallies were taken over. */
+  /** Only for `ever`: number of imports of tallies. */
   readonly version: number;
 }
 
@@ -23,12 +23,12 @@ export function selectEver(): Statement {
   return sql`SELECT ${COLUMNS} FROM millrace_counts WHERE span = 'ever' AND at = 0`;
 }
 
-/** The rows that begin at these times. */
+/** The rows that start at these times. */
 export function selectCountsAt(span: Span, times: readonly number[]): Statement {
   return sql`SELECT ${COLUMNS} FROM millrace_counts WHERE span = ${span} AND at IN ${among(times)}`;
 }
 
-/** The rows from one time on, until before another, oldest first. */
+/** The rows from one time until before another, oldest first. */
 export function selectCountsBetween(span: Span, from: number, to: number): Statement {
   return sql`SELECT ${COLUMNS} FROM millrace_counts WHERE span = ${span} AND at >= ${from} AND at < ${to} ORDER BY at`;
 }
@@ -41,15 +41,16 @@ export function writeCounts(span: Span, at: number, body: string): Statement {
 }
 
 /**
- * Replaces the counts of all time. Refuses its whole batch where another has taken tallies over since `version` was read: the version
- * becomes NULL, which its NOT NULL does not let be.
+ * Replaces the counts of all time. Refuses its whole batch when other tallies were imported since `version` was read: the version is set to
+ * NULL, which
+ * its NOT NULL constraint refuses.
  */
 export function writeEver(body: string, version: number): Statement {
   return sql`UPDATE millrace_counts SET body = ${body}, version = iif(version = ${version}, version + 1, NULL)
     WHERE span = 'ever' AND at = 0`;
 }
 
-/** Removes rows of times that began so long ago. Answers a row for each. */
+/** Removes old rows. Returns a row for each. */
 export function removeCounts(span: "minute" | "hour", keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_counts WHERE (span, at) IN

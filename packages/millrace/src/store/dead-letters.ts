@@ -3,13 +3,13 @@ import { among, now, type Statement, sql } from "../contract/sql.ts";
 import { MAX_COUNTED } from "./health.ts";
 import { isOver, type Old } from "./instances/remove.ts";
 
-/** A message nobody will deliver again, with everything known about why. */
+/** An undeliverable message, with its error. */
 export interface DeadLetter {
   readonly id: string;
   readonly queue: string;
-  /** The message as it came, as JSON text. */
+  /** The received message, as JSON text. */
   readonly body: string;
-  /** Null when it names no tenant that there could be: operators who see what is unattributed see it. */
+  /** Null for an invalid or missing tenant: only operators with access to unattributed dead letters see it. */
   readonly tenantId: string | null;
   readonly messageType: string | null;
   readonly idempotencyKey: string | null;
@@ -20,35 +20,35 @@ export interface DeadLetter {
   readonly attempts: number;
   readonly firstAt: number;
   readonly instanceId: string | null;
-  /** The step that failed, where the error names one. */
+  /** The step that failed, if the error has one. */
   readonly step: string | null;
   readonly upstreamStatus: number | null;
-  /** What it has in common with others that failed for the same reason (`causeId`). */
+  /** The id of its cause, shared with other failures for the same reason (`causeId`). */
   readonly cause: string;
-  /** When its first failing attempt was; null where nobody noted that. */
+  /** Time of the first failed attempt; null if unknown. */
   readonly firstAttemptAt: number | null;
-  /** When its last one was; null for now. */
+  /** Time of the last failed attempt; null for now. */
   readonly lastAttemptAt: number | null;
 }
 
-/** The states of a dead letter. An open one is moved on by an operator, once, and for good. */
+/** An open dead letter is settled once by an operator, finally. */
 export type LetterState = "open" | "replayed" | "skipped";
 
-/** What came of the one automatic repair of a letter. */
+/** The result of a dead letter's one automatic repair. */
 export interface TriedRepair {
-  /** As its queue's consumer names it. */
+  /** The repair's name in its queue's consumer. */
   readonly name: string;
-  /** `sent`: the mended message is on its queue. `refused`: it may not be sent as it was mended. `failed`: the repair itself threw. */
+  /** `sent`: the repaired message is on its queue. `refused`: the repaired message is invalid. `failed`: the repair threw. */
   readonly outcome: "sent" | "refused" | "failed";
   /** In milliseconds since 1970. */
   readonly at: number;
-  /** What it changed: dotted paths, such as `payload_inline.keyword`; at most 20. */
+  /** The changed fields: dotted paths, such as `payload_inline.keyword`; at most 20. */
   readonly changed: readonly string[];
-  /** Why it did not go; null when it did. */
+  /** The reason for `refused` or `failed`; null for `sent`. */
   readonly error: string | null;
 }
 
-/** Stores dead letters; one that is stored already stays as it is, whatever became of it. `still` is asked of each row, as `l`. */
+/** Stores dead letters. An existing one remains unchanged, in any state. `still` is a condition on each row, `l`. */
 export function insertDeadLetters(rows: string, still: Statement = sql`true`): Statement {
   return sql`
     INSERT INTO millrace_dead_letters (id, tenant_id, queue, message_type, idempotency_key, correlation_id, instance_id, body, reason,
@@ -62,64 +62,64 @@ export function insertDeadLetters(rows: string, still: Statement = sql`true`): S
     ON CONFLICT (id) DO NOTHING`;
 }
 
-/** Moves an open letter on. Whether it changed a row decides the whole action: a second click finds it settled. */
+/** Settles an open dead letter. The action's result is whether a row changed: a second one finds it settled. */
 export function settleLetter(id: string, state: Exclude<LetterState, "open">): Statement {
   return sql`UPDATE millrace_dead_letters SET state = ${state}, settled_at = ${now} WHERE id = ${id} AND state = 'open'`;
 }
 
-/** Asks others to look at an open letter, once: the first word holds. Whether it changed a row decides the whole action. */
+/** Escalates an open dead letter, once: the first note remains. The action's result is whether a row changed. */
 export function escalateLetter(id: string, by: string, note: string): Statement {
   return sql`
     UPDATE millrace_dead_letters SET escalated_at = ${now}, escalated_by = ${by}, escalation = ${note}
     WHERE id = ${id} AND state = 'open' AND escalated_at IS NULL`;
 }
 
-/** Letters that wait for those who were asked to look at them, of all tenants: as many as are told apart, and some more. */
+/** Open escalated dead letters of all tenants, up to a limit. */
 export function selectEscalated(limit: number): Statement {
   return sql`
     SELECT id, queue, reason, escalated_at AS at FROM millrace_dead_letters INDEXED BY millrace_dead_letters_escalated
     WHERE escalated_at IS NOT NULL AND state = 'open' LIMIT ${limit}`;
 }
 
-/** Who has asked others to look at these letters, and what was said. */
+/** The operator and note of escalated dead letters. */
 export function selectEscalations(ids: readonly string[]): Statement {
   return sql`
     SELECT id, escalated_by AS saidBy, escalation AS note FROM millrace_dead_letters
     WHERE id IN ${among(ids)} AND escalated_at IS NOT NULL`;
 }
 
-/** Those of these letters that are open and on which no repair was tried. */
+/** The open dead letters among these without a repair. */
 export function selectUnrepaired(ids: readonly string[]): Statement {
   return sql`SELECT id FROM millrace_dead_letters WHERE id IN ${among(ids)} AND state = 'open' AND repair IS NULL`;
 }
 
-/** Writes down why the one repair of a letter did not go. Answers its id, unless another was written down before. */
+/** Records a failed repair. Returns the id, unless a repair was recorded before. */
 export function noteRepair(id: string, repair: TriedRepair): Statement {
   return sql`
     UPDATE millrace_dead_letters SET repair = ${JSON.stringify(repair)}
       WHERE id = ${id} AND state = 'open' AND repair IS NULL RETURNING id`;
 }
 
-/** The same of a repair that goes back to its queue: the letter is settled by it. */
+/** Records a successful repair, which settles the dead letter. */
 export function repairLetter(id: string, repair: TriedRepair): Statement {
   return sql`
     UPDATE millrace_dead_letters SET state = 'replayed', settled_at = ${now}, repair = ${JSON.stringify(repair)}
     WHERE id = ${id} AND state = 'open' AND repair IS NULL`;
 }
 
-/** Removes letters that are still open. Answers their ids. */
+/** Removes dead letters that are still open. Returns their ids. */
 export function removeOpenLetters(ids: readonly string[]): Statement {
   return sql`DELETE FROM millrace_dead_letters WHERE id IN ${among(ids)} AND state = 'open' RETURNING id`;
 }
 
-/** Removes the old open letters of commands that never started, before their instances: they are one case, and leave together. */
+/** Removes old open dead letters of commands that never started, in the same write as their instances. */
 export function removeLettersOfDead(ids: readonly string[], old: Old): Statement {
   return sql`
     DELETE FROM millrace_dead_letters WHERE state = 'open' AND captured_at <= ${now} - ${old.keepMs}
       AND instance_id IN (SELECT id FROM millrace_instances WHERE id IN ${among(ids)} AND status = 'dead' AND ${isOver(old)})`;
 }
 
-/** Removes letters that were replayed or skipped long ago. Reads the old part of an index. Answers a row for each. */
+/** Removes dead letters that were replayed or skipped long ago. Reads the old part of an index. Returns a row for each. */
 export function removeSettledLetters(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_dead_letters WHERE id IN (
@@ -130,7 +130,7 @@ export function removeSettledLetters(keepMs: number, limit: number): Statement {
     RETURNING 1 AS gone`;
 }
 
-/** Dead letters of the last day in one state, by queue and type: of the newest, as many as are counted. */
+/** The newest dead letters of the last day in one state, counted by queue and type, up to a limit. */
 export function selectRecentLetters(state: LetterState): Statement {
   return sql`
     SELECT queue, message_type, count(*) AS letters FROM (

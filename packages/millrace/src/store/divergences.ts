@@ -1,16 +1,16 @@
 import { fragment, now, type Statement, sql } from "../contract/sql.ts";
 
 /**
- * suspected → open      seen again: it is no work in flight
- * suspected → mending   seen again, and mended
- * mending → mended      a later look does not find it
- * mending → open        it is there still
- * open → gone, mended   a later look does not find it; `mended` where that was tried
- * gone, mended → suspected   it is there again
+ * suspected → open found again: not just work in progress
+ * suspected → mending found again, and repaired
+ * mending → mended a later check does not find it
+ * mending → open still found
+ * open → gone, mended a later check does not find it; `mended` after an attempted repair
+ * gone, mended → suspected found again
  */
 export type DivergenceState = "suspected" | "mending" | "open" | "mended" | "gone";
 
-/** A disagreement as a check has found it. */
+/** A divergence found by a check. */
 export interface Sighting {
   readonly kind: string;
   readonly what: string;
@@ -18,26 +18,25 @@ export interface Sighting {
   readonly foundBy: string;
   readonly place: string;
   readonly detail: string;
-  /** So many of its kind are known that a new one is left out. */
+  /** True when its kind is at the maximum of recorded examples: a new one is not stored. */
   readonly isOneTooMany: boolean;
 }
 
-/** Which one it is. */
 export interface DivergenceKey {
   readonly kind: string;
   readonly what: string;
 }
 
-/** What is in flight has arrived by then, or the keeper has found it. */
+/** By then work in progress has completed, or the keeper has handled it. */
 const CONFIRM_MS = 120_000;
-/** The pause between two looks at one that stays. */
+/** The interval between checks of an open divergence. */
 const LOOK_MS = 3_600_000;
 
 const IS_DUE = fragment(`(millrace_divergences.look_at IS NULL OR millrace_divergences.look_at <= ${now.fragment})`);
 
 /**
- * Writes down what was found: a new one is suspected, one whose next look is due is confirmed. One that was seen a moment ago stays as it
- * is. Answers those that are confirmed.
+ * Records findings: a new one is suspected, one that is due for a check is confirmed, one found moments ago remains unchanged. Returns the
+ * confirmed ones.
  */
 export function noteSeen(sightings: readonly Sighting[]): Statement {
   return sql`
@@ -58,7 +57,7 @@ export function noteSeen(sightings: readonly Sighting[]): Statement {
     RETURNING kind, what, state, mends`;
 }
 
-/** These were mended just now: a look shows soon whether that holds. One that was mended before and is here again stays open. */
+/** Records repairs: a check follows soon. A divergence that was repaired before and is found again stays open. */
 export function noteMended(mended: readonly DivergenceKey[]): Statement {
   return sql`
     UPDATE millrace_divergences SET mends = mends + 1, state = iif(mends = 0, 'mending', state), look_at = iif(mends = 0,
@@ -68,14 +67,14 @@ export function noteMended(mended: readonly DivergenceKey[]): Statement {
       AND millrace_divergences.state = 'open'`;
 }
 
-/** Forgets suspicions that a second look does not confirm. */
+/** Removes suspicions that a second check does not confirm. */
 export function dropSuspicions(unseen: readonly DivergenceKey[]): Statement {
   return sql`
     DELETE FROM millrace_divergences
     WHERE (kind, what) IN (SELECT value->>'kind', value->>'what' FROM json_each(${JSON.stringify(unseen)})) AND state = 'suspected'`;
 }
 
-/** These are no longer so. */
+/** Ends divergences that are not found any more. */
 export function noteGone(unseen: readonly DivergenceKey[]): Statement {
   return sql`
     UPDATE millrace_divergences SET state = iif(mends > 0, 'mended', 'gone'), look_at = NULL, ended_at = ${now}
@@ -84,7 +83,7 @@ export function noteGone(unseen: readonly DivergenceKey[]): Statement {
       AND millrace_divergences.state IN ('mending', 'open')`;
 }
 
-/** Puts a look off that could not be made: the check failed, or is not deployed any more. */
+/** Delays the check of divergences whose check failed, or is not deployed any more. */
 export function putLookOff(keys: readonly DivergenceKey[]): Statement {
   return sql`
     UPDATE millrace_divergences SET look_at = ${now} + ${LOOK_MS}
@@ -93,20 +92,20 @@ export function putLookOff(keys: readonly DivergenceKey[]): Statement {
       AND millrace_divergences.look_at IS NOT NULL`;
 }
 
-/** Those whose next look is due, the longest overdue first. */
+/** Divergences due for a check, the longest overdue first. */
 export function selectDueLooks(limit: number): Statement {
   return sql`
     SELECT kind, what, found_by AS "foundBy", place, state FROM millrace_divergences
     WHERE look_at <= ${now} ORDER BY look_at LIMIT ${limit}`;
 }
 
-/** How many of each kind are open, counted up to a limit. */
+/** Number of open divergences by kind, up to a limit. */
 export function countOpen(limit: number): Statement {
   return sql`
     SELECT kind, count(*) AS value FROM (SELECT kind FROM millrace_divergences WHERE state = 'open' LIMIT ${limit}) GROUP BY kind`;
 }
 
-/** How many of a kind are watched, counted up to a limit. */
+/** Number of recorded examples by kind, up to a limit. */
 export function countWatched(kinds: readonly string[], limit: number): Statement {
   return sql`
     SELECT k.value AS kind, (
@@ -114,7 +113,7 @@ export function countWatched(kinds: readonly string[], limit: number): Statement
     FROM json_each(${JSON.stringify(kinds)}) k`;
 }
 
-/** Removes what is over for so long. Answers a row for each. */
+/** Removes divergences that ended long ago. Returns a row for each. */
 export function removeEnded(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_divergences WHERE (kind, what) IN (

@@ -1,10 +1,10 @@
 import { now, type Statement, sql } from "../contract/sql.ts";
 
-/** The last failure of a message that comes back. */
+/** The last failure of a message that will be redelivered. */
 export interface FailedDelivery {
-  /** Empty for what names no tenant. */
+  /** Empty for messages without a tenant. */
   readonly tenantId: string;
-  /** The letter that the message would have. */
+  /** The id of the message's dead letter, if it becomes one. */
   readonly letter: string;
   readonly code: string | null;
   readonly error: string;
@@ -12,13 +12,13 @@ export interface FailedDelivery {
   readonly upstreamStatus: number | null;
 }
 
-/** When a message failed, as far as anybody noted. */
+/** The recorded failures of a message. */
 export interface FailedBefore extends FailedDelivery {
   readonly firstAt: number;
   readonly lastAt: number;
 }
 
-/** Notes failures, as JSON: the last one of each message stands. Written for what failed, and never for what went well. */
+/** Records failures, as JSON: only the last one of each message is kept. Successful deliveries write nothing. */
 export function noteFailures(rows: string): Statement {
   return sql`
     INSERT INTO millrace_failed_deliveries (tenant_id, letter, code, error, step, upstream_status, first_at, last_at)
@@ -30,7 +30,7 @@ export function noteFailures(rows: string): Statement {
 
 type Noted = Pick<FailedDelivery, "tenantId" | "letter">;
 
-/** What is noted of these messages. */
+/** The recorded failures of these messages. */
 export function selectFailures(messages: readonly Noted[]): Statement {
   return sql`
     SELECT f.tenant_id AS tenantId, f.letter, f.code, f.error, f.step, f.upstream_status AS upstreamStatus, f.first_at AS firstAt,
@@ -39,14 +39,14 @@ export function selectFailures(messages: readonly Noted[]): Statement {
     CROSS JOIN millrace_failed_deliveries f ON f.tenant_id = m.value->>'tenantId' AND f.letter = m.value->>'letter'`;
 }
 
-/** Forgets what is noted of messages whose letters have it. */
+/** Removes the records of messages that have become dead letters. */
 export function forgetFailures(messages: readonly Noted[]): Statement {
   return sql`
     DELETE FROM millrace_failed_deliveries WHERE (tenant_id, letter) IN
       (SELECT value->>'tenantId', value->>'letter' FROM json_each(${JSON.stringify(messages)}))`;
 }
 
-/** Removes notes of messages that failed first so long ago. Reads a table that holds only failures. Answers a row for each. */
+/** Removes old records. Reads a table that contains only failures. Returns a row for each. */
 export function removeOldFailures(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_failed_deliveries WHERE (tenant_id, letter) IN

@@ -3,25 +3,25 @@ import { SOMEBODY_WAITS } from "./approvals.ts";
 import { countOpen } from "./divergences.ts";
 import { HAS_DEADLINE, IS_OVERDUE } from "./instances/overdue.ts";
 
-/** A count goes up to this: what is more is as bad, and reading on would cost as much again. */
+/** Counts stop here, because a larger number would only cost more reads. */
 export const MAX_COUNTED = 10_000;
 
-/** An instance, a message or an action is late when its keeper should have seen to it so long ago. */
+/** An instance, message or action is late when the keeper should have handled it this long ago. */
 const LATE_MS = 60_000;
 
-/** Queues have a handful of reasons each. */
+/** Each queue has only a few reasons. */
 const MAX_LETTER_GROUPS = 1000;
-/** Workflows with errored instances: those beyond are not looked at. */
+/** Maximum number of workflows with errored instances that are counted. */
 const MAX_WORKFLOWS = 1000;
-/** Tenants with deadlines under way: those beyond are not looked at. */
+/** Maximum number of tenants with open deadlines that are counted. */
 const MAX_TENANTS = 10_000;
 
 const OPEN_LETTERS = fragment("millrace_dead_letters INDEXED BY millrace_dead_letters_open WHERE state = 'open'");
 const ERRORED = fragment("millrace_instances INDEXED BY millrace_instances_errored_by_workflow WHERE status = 'errored'");
 const WITH_DEADLINE = fragment(`millrace_instances INDEXED BY millrace_instances_by_deadline WHERE ${HAS_DEADLINE.fragment}`);
-/** Pending questions that are looked at, each with its instance, in every round. */
+/** Maximum number of pending approvals read in each round, each with its instance. */
 const MAX_QUESTIONS = 1000;
-/** A question is pressing when so little of its time is left, and less than half of it. */
+/** An approval is urgent when less than this time is left, and less than half of its time. */
 const PRESSING_MS = 3_600_000;
 
 const CAP = fragment(String(MAX_COUNTED));
@@ -29,12 +29,12 @@ const LATE = fragment(String(LATE_MS));
 const PRESSING = fragment(String(PRESSING_MS));
 const SECONDS_SINCE = (column: string) => fragment(`max(0, coalesce(${now.fragment} - min(${column}), 0)) / 1000.0`);
 
-/** Questions that a person could answer, of the first so many that are pending: those of runs that are over are pending for good. */
+/** Pending approvals that can still be decided, among the first ones: approvals of ended runs remain pending. */
 const QUESTIONS = fragment(`(SELECT * FROM (SELECT * FROM millrace_approvals INDEXED BY millrace_approvals_pending
     WHERE state = 'pending' LIMIT ${MAX_QUESTIONS})
     AS millrace_approvals WHERE ${SOMEBODY_WAITS.fragment})`);
 
-// From tenant to tenant of the index, which is the one that their lists read.
+// Iterates over the tenants of the index that lists of instances use.
 const OVERDUE = fragment(`tenants(tenant_id) AS (
       SELECT * FROM (SELECT tenant_id FROM ${WITH_DEADLINE.fragment} ORDER BY tenant_id LIMIT 1)
       UNION ALL
@@ -45,11 +45,12 @@ const OVERDUE = fragment(`tenants(tenant_id) AS (
       ON i.tenant_id = t.tenant_id AND ${IS_OVERDUE.fragment} LIMIT ${MAX_COUNTED})`);
 
 /**
- * What the database says of a deployment's health: each statement answers one `value` for each of its labels, from an index alone. Where it
- * answers several gauges, each row names its own.
+ * The health metrics from the database: each statement returns a `value` per set of labels, from an index alone. A statement for several
+ * gauges returns
+ * the name of the gauge in each row.
  */
 export const HEALTH = {
-  // From group to group of the index, so that no storm in one hides another.
+  // Iterates over the groups of the index, so that a large group does not hide others.
   dead_letters_open: sql`
     WITH RECURSIVE letter_groups(queue, reason) AS (
       SELECT * FROM (SELECT queue, reason FROM ${OPEN_LETTERS} ORDER BY queue, reason LIMIT 1)
@@ -64,7 +65,7 @@ export const HEALTH = {
     SELECT count(*) AS value FROM (SELECT 1 FROM millrace_inbox INDEXED BY millrace_inbox_in_doubt WHERE state = 'in_doubt' LIMIT ${CAP})`,
   effects_in_doubt_oldest_seconds: sql`
     SELECT ${SECONDS_SINCE("updated_at")} AS value FROM millrace_inbox INDEXED BY millrace_inbox_in_doubt WHERE state = 'in_doubt'`,
-  // From workflow to workflow of the index, so that no storm in one hides another.
+  // Iterates over the workflows of the index, so that a large one does not hide others.
   instances_errored_open: sql`
     WITH RECURSIVE workflows(name) AS (
       SELECT * FROM (SELECT workflow FROM ${ERRORED} ORDER BY workflow LIMIT 1)
@@ -81,7 +82,7 @@ export const HEALTH = {
       SELECT * FROM (SELECT 1 FROM millrace_instances INDEXED BY millrace_instances_to_check
         WHERE seen = 1 AND check_at <= ${now} - ${LATE} LIMIT ${CAP})) GROUP BY seen`,
   instances_overdue: sql`WITH RECURSIVE ${OVERDUE} SELECT workflow, count(*) AS value FROM overdue GROUP BY workflow`,
-  // Three gauges of one look at the questions, each with its instance.
+  // Three gauges from one query of approvals, each with its instance.
   approvals: sql`
     WITH questions AS MATERIALIZED (
       SELECT workflow, asked_at, due_at - ${now} < min(${PRESSING}, (due_at - asked_at) / 2) AS pressing FROM ${QUESTIONS})
@@ -98,7 +99,7 @@ export const HEALTH = {
         WHERE applied_at IS NULL AND due_at <= ${now} - ${LATE} LIMIT ${CAP})`,
   schedules_overdue_seconds: sql`
     SELECT ${SECONDS_SINCE("next_at")} AS value FROM millrace_schedules INDEXED BY millrace_schedules_due WHERE next_at IS NOT NULL`,
-  // The table holds lanes that stand still or have a backlog, and no others.
+  // The table contains only lanes that are blocked or have a backlog.
   lanes_blocked: sql`
     SELECT lane, state, count(*) AS value FROM (SELECT lane, state FROM millrace_lanes LIMIT ${CAP})
     WHERE state IN ('paused', 'held', 'unknown') GROUP BY lane, state`,
@@ -106,7 +107,9 @@ export const HEALTH = {
   lanes_backlog: sql`SELECT lane, sum(depth) AS value FROM (SELECT lane, depth FROM millrace_lanes LIMIT ${CAP}) GROUP BY lane`,
 } as const satisfies Record<string, Statement>;
 
-/** Three instances for each group of a gauge, to look at first: of one without labels the `workflow` is empty. Asked where the gauge is not 0. */
+/**
+ * Up to three example instances for each group of a gauge; `workflow` is empty for a gauge without labels. Queried when the gauge is not 0.
+ */
 export const EXAMPLES = {
   effects_in_doubt: sql`
     SELECT '' AS workflow, json_group_array(DISTINCT instance_id) AS ids FROM (

@@ -1,6 +1,6 @@
 import { now, type Statement, sql } from "../contract/sql.ts";
 
-/** A lane that stands still or holds a backlog, as its object notes it. */
+/** A lane that is blocked or has a backlog, as its object recorded it. */
 export interface NotedLane {
   readonly tenantId: string;
   readonly lane: string;
@@ -11,11 +11,10 @@ export interface NotedLane {
   readonly oldestAt: number | null;
   /** As JSON, without the payload; null when the lane is empty. */
   readonly head: string | null;
-  /** The instances that it waits for, as JSON. */
+  /** The ids of the instances that it waits for, as JSON. */
   readonly ahead: string;
 }
 
-/** Notes a lane that does not flow. */
 export function noteLane({ tenantId, lane, key, state, why, depth, oldestAt, head, ahead }: NotedLane): Statement {
   return sql`
     INSERT INTO millrace_lanes (tenant_id, lane, key, state, why, depth, oldest_at, head, ahead, noted_at)
@@ -24,12 +23,12 @@ export function noteLane({ tenantId, lane, key, state, why, depth, oldestAt, hea
       oldest_at = excluded.oldest_at, head = excluded.head, ahead = excluded.ahead, noted_at = excluded.noted_at`;
 }
 
-/** A lane flows, or is empty: nobody need look at it. */
+/** Removes a lane that is flowing or empty. */
 export function forgetLane({ tenantId, lane, key }: Pick<NotedLane, "tenantId" | "lane" | "key">): Statement {
   return sql`DELETE FROM millrace_lanes WHERE tenant_id = ${tenantId} AND lane = ${lane} AND key = ${key}`;
 }
 
-/** The same for what was noted at a moment: its object may have noted it again. */
+/** The same for a record of a given time: the object may have written a newer one. */
 export function forgetNoted({ tenantId, lane, key }: Pick<NotedLane, "tenantId" | "lane" | "key">, notedAt: number): Statement {
   return sql`DELETE FROM millrace_lanes WHERE tenant_id = ${tenantId} AND lane = ${lane} AND key = ${key} AND noted_at = ${notedAt}`;
 }

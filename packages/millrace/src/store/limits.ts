@@ -1,6 +1,6 @@
 import { type Statement, sql } from "../contract/sql.ts";
 
-/** A limit as a tenant may look at it: several may look at one that they share. */
+/** A limit that a tenant can read. Several tenants may share one. */
 export interface LimitName {
   tenantId: string;
   name: string;
@@ -14,7 +14,6 @@ export function unlistLimit({ tenantId, name }: LimitName): Statement {
   return sql`DELETE FROM millrace_limits WHERE tenant_id = ${tenantId} AND name = ${name}`;
 }
 
-/** A tenant's limits, by name. */
 export function selectLimits(tenantId: string, after: string, limit: number): Statement {
   return sql`SELECT name FROM millrace_limits WHERE tenant_id = ${tenantId} AND name > ${after} ORDER BY name LIMIT ${limit}`;
 }

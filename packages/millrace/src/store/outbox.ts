@@ -4,9 +4,9 @@ import { CONFIRM_WITHIN_MS } from "../contract/patience.ts";
 import { among, fragment, now, type RowStatement, type Statement, sql } from "../contract/sql.ts";
 import { wasApplied } from "./actions.ts";
 
-/** A message on its way: what the outbox holds and the relay sends. */
+/** A message in the outbox. */
 export interface Outgoing {
-  /** The message's own id: a consumer's confirmation names it. */
+  /** The message's own id, used by the consumer's confirmation. */
   id: string;
   queue: string;
   delaySeconds: number;
@@ -14,7 +14,7 @@ export interface Outgoing {
   body: string;
 }
 
-/** Keeps a message until its consumer confirms it. */
+/** Stores a message until its consumer confirms it. */
 export function insertOutgoing({ id, queue, body, delaySeconds }: Outgoing): RowStatement {
   return { text: INSERT_OUTGOING, row: { id, queue, body, delaySeconds } };
 }
@@ -26,9 +26,7 @@ const INSERT_OUTGOING = `
   FROM json_each(?1) WHERE true
   ON CONFLICT (id) DO NOTHING`;
 
-/**
- * Keeps the messages of events from outside whose keys are free: rows of an event's `id` and its `message`. Before the rows of the keys.
- */
+/** Stores the messages of outside events with new keys: rows of an event's `id` and its `message`. Before the rows of the keys. */
 export function insertStatedMessages(rows: string): Statement {
   return sql`
     INSERT INTO millrace_outbox (id, queue, body, due_at)
@@ -37,7 +35,7 @@ export function insertStatedMessages(rows: string): Statement {
     ON CONFLICT (id) DO NOTHING`;
 }
 
-/** Keeps what is said of dead letters that are forgotten, as far as they are still open: messages, each with its `letter`. */
+/** Stores messages about removed dead letters that are still open: each with its `letter`. */
 export function insertLastWords(rows: string): Statement {
   return sql`
     INSERT INTO millrace_outbox (id, queue, body, due_at)
@@ -46,7 +44,7 @@ export function insertLastWords(rows: string): Statement {
     ON CONFLICT (id) DO NOTHING`;
 }
 
-/** Keeps a message that an operator's action sends, behind that action. */
+/** Stores a message of an operator's action, after that action. */
 export function sendBehind(message: Outgoing, actionId: string): Statement {
   return sql`
     INSERT INTO millrace_outbox (id, queue, body, due_at)
@@ -55,15 +53,15 @@ export function sendBehind(message: Outgoing, actionId: string): Statement {
     ON CONFLICT (id) DO NOTHING`;
 }
 
-/** Messages that the engine's outbox keeps are taken: they need not be sent again. No statement for those that their senders keep. */
+/** Removes accepted messages from the engine's outbox. No statement for those that their senders store. */
 export function confirm(messages: readonly Envelope[]): Statement[] {
   const ids = messages.filter(({ outbox }) => outbox === undefined).map(outboxId);
   return ids.length === 0 ? [] : [sql`DELETE FROM millrace_outbox WHERE id IN ${among(ids)}`];
 }
 
 /**
- * Messages that are under way although nobody has confirmed them: in a back-off, which no queue's metrics count, or with a slow
- * handler. The keeper sends no copy before then.
+ * Delays the next send of unconfirmed messages that are still in progress: in a backoff, which no queue metric counts, or in a slow
+ * handler.
  */
 export function expectLater(messages: readonly { envelope: Envelope; delayMs: number }[]): Statement {
   const rows = messages.map(({ envelope, delayMs }) => ({ id: outboxId(envelope), delayMs }));
@@ -72,21 +70,21 @@ export function expectLater(messages: readonly { envelope: Envelope; delayMs: nu
     FROM json_each(${JSON.stringify(rows)}) later WHERE millrace_outbox.id = later.value->>'id'`;
 }
 
-/** Longest pause between two sends of one message. */
+/** Maximum delay between two sends of one message. */
 export const MAX_PAUSE_MS = 600_000;
 
-/** A message that nobody has looked at was sent when it was committed. The time of a look says nothing of it. */
+/** A message without a recorded send was sent when it was committed. A check does not change that time. */
 export const SENT_AT = fragment(`coalesce(sent_at, due_at - ${CONFIRM_WITHIN_MS})`);
 
-/** What became of messages that were due to be sent again. */
+/** The results of a round of sends. */
 interface Resent {
   readonly looked: readonly string[];
   readonly sent: readonly string[];
-  /** Why the others were not, by their ids. */
+  /** The errors of the others, by id. */
   readonly errors: Readonly<Record<string, string>>;
 }
 
-/** Messages were looked at, and sent again or not: each backs off by itself. */
+/** Records checks and sends: each row has its own backoff. */
 export function noteResent({ looked, sent, errors }: Resent): Statement {
   return sql`
     UPDATE millrace_outbox SET attempts = attempts + 1,
@@ -96,27 +94,27 @@ export function noteResent({ looked, sent, errors }: Resent): Statement {
     WHERE id IN ${among(looked)}`;
 }
 
-/** Removes messages that their lanes have. */
+/** Removes messages that their lanes have stored. */
 export function removeInLane(ids: readonly string[]): Statement {
   return sql`DELETE FROM millrace_outbox WHERE id IN ${among(ids)}`;
 }
 
-/** The condition that no queue has taken a message at any of so many tries. */
+/** The condition that every one of this many sends failed. */
 export function isStuck(tries: number): Statement {
   return sql`attempts >= ${tries} AND error IS NOT NULL`;
 }
 
-/** Removes messages that are given up, behind their dead letters. Answers their ids. */
+/** Removes exhausted messages, after their dead letters are written. Returns their ids. */
 export function removeStuck(ids: readonly string[], tries: number): Statement {
   return sql`DELETE FROM millrace_outbox WHERE id IN ${among(ids)} AND ${isStuck(tries)} RETURNING id`;
 }
 
-/** Nothing sends a message again whose dead letter an operator has skipped. Behind that action. */
+/** Removes a message whose dead letter an operator has skipped. After that action. */
 export function dropOutgoing(message: Envelope, actionId: string): Statement {
   return sql`DELETE FROM millrace_outbox WHERE id = ${outboxId(message)} AND ${wasApplied(actionId)}`;
 }
 
-/** Removes a tenant's messages that nobody has confirmed. Reads the outbox, which holds only such. Answers a row for each. */
+/** Removes a tenant's unconfirmed messages. Reads the whole outbox, which contains only such messages. Returns a row for each. */
 export function removeUnsentOf(tenantId: string): Statement {
   return sql`DELETE FROM millrace_outbox WHERE body->>'tenant_id' = ${tenantId} RETURNING 1 AS gone`;
 }

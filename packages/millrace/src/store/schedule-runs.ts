@@ -1,31 +1,34 @@
 import { now, type Statement, sql } from "../contract/sql.ts";
 
 /**
- * The states of a time that was due, for good. `started`: its command was accepted · `by_hand`: somebody ran it · `refused`: the command
- * is not valid (any more) · `missed`: nothing ran then · `paused`: nothing was to run then.
+ * The final state of a due time.
+ * - `started`: its command was accepted
+ * - `by_hand`: run manually
+ * - `refused`: the command is not valid (any more)
+ * - `missed`: nothing ran
+ * - `paused`: the schedule was paused
  */
 export type RunState = "started" | "by_hand" | "refused" | "missed" | "paused";
 
-/** What became of a time that was due. */
+/** The record of a due time. */
 export interface ScheduleRun {
   dueAt: number;
   state: RunState;
-  /** The last of the times it tells of; the same as `dueAt` where it is one. */
+  /** The last due time of a record of several; the same as `dueAt` for one. */
   untilAt: number;
-  /** How many times it tells of. */
+  /** The number of due times of the record. */
   times: number;
   instanceId: string | null;
   reason: string | null;
   notedAt: number;
 }
 
-/** Whose schedule, by name. */
 export interface Named {
   readonly tenantId: string;
   readonly name: string;
 }
 
-/** Notes what became of one time, or of several, if this is so when it is written. A repeat changes nothing. */
+/** Records one or several due times, under a condition. A repeat changes nothing. */
 export function insertRun({ tenantId, name }: Named, run: Omit<ScheduleRun, "notedAt">, at: number, so: Statement): Statement {
   const { dueAt, state, untilAt, times, instanceId, reason } = run;
   return sql`
@@ -34,24 +37,23 @@ export function insertRun({ tenantId, name }: Named, run: Omit<ScheduleRun, "not
     ON CONFLICT (tenant_id, name, due_at, state) DO NOTHING`;
 }
 
-/** The condition that a time is noted as started. */
+/** The condition that a due time is recorded as started. */
 export function isStarted({ tenantId, name }: Named, dueAt: number): Statement {
   return sql`
     EXISTS (SELECT 1 FROM millrace_schedule_runs r
       WHERE r.tenant_id = ${tenantId} AND r.name = ${name} AND r.due_at = ${dueAt} AND r.state = 'started')`;
 }
 
-/** A run that somebody asked for. */
+/** A manual run. */
 export interface HandRun {
   instanceId: string;
   reason: string;
-  /** Names the wish: one of it is one run. */
+  /** Identifies the manual run: a repeat with the same occasion is the same run. */
   occasion: string;
 }
 
 /**
- * Notes a run by hand if this is so when it is written, and its wish is not noted yet. Where several come in one millisecond, each has a
- * millisecond of its own.
+ * Records a manual run, under a condition, unless its occasion is recorded. Several runs within one millisecond get different milliseconds.
  */
 export function insertHandRun({ tenantId, name }: Named, { instanceId, reason, occasion }: HandRun, at: number, so: Statement): Statement {
   return sql`
@@ -62,14 +64,14 @@ export function insertHandRun({ tenantId, name }: Named, { instanceId, reason, o
     WHERE ${so} ON CONFLICT (tenant_id, name, occasion) WHERE occasion IS NOT NULL DO NOTHING`;
 }
 
-/** The condition that a wish has become this run, and no other. */
+/** The condition that an occasion is recorded for this run. */
 export function isHandRun({ tenantId, name }: Named, { instanceId, occasion }: HandRun): Statement {
   return sql`
     EXISTS (SELECT 1 FROM millrace_schedule_runs r
       WHERE r.tenant_id = ${tenantId} AND r.name = ${name} AND r.occasion = ${occasion} AND r.instance_id = ${instanceId})`;
 }
 
-/** Removes what became of times long ago. Reads the table. Answers a row for each. */
+/** Removes old records. Reads the table. Returns a row for each. */
 export function removeRuns(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_schedule_runs WHERE (tenant_id, name, due_at, state) IN (

@@ -1,9 +1,9 @@
 import { type Statement, sql } from "../contract/sql.ts";
 
-/** The states of a schedule. An operator pauses an active one, and resumes a paused one. */
+/** An operator pauses an active schedule, and resumes a paused one. */
 export type ScheduleState = "active" | "paused";
 
-/** A schedule as it is written first: due as of `nextAt`. */
+/** A new schedule, due from `nextAt`. */
 export interface NewSchedule {
   readonly tenantId: string;
   readonly name: string;
@@ -12,13 +12,13 @@ export interface NewSchedule {
   readonly command: string;
   readonly payload: unknown;
   readonly lateMs: number;
-  /** Null where its pattern has no more times. */
+  /** Null when its pattern has no further due time. */
   readonly nextAt: number | null;
   readonly changedAt: number;
   readonly changedBy: string;
 }
 
-/** A schedule as it was read: what is written over it hangs on its being so still. */
+/** A schedule as it was read: a write requires that it has not changed since. */
 interface Read {
   readonly tenantId: string;
   readonly name: string;
@@ -26,19 +26,19 @@ interface Read {
   readonly nextAt: number | null;
 }
 
-/** The condition that a schedule is as it was read: neither changed, nor ended, nor its next time taken. */
+/** The condition that a schedule has not changed since it was read, and its next due time is not claimed. */
 export function isUnmoved({ tenantId, name, revision, nextAt }: Read): Statement {
   return sql`
     EXISTS (SELECT 1 FROM millrace_schedules s
       WHERE s.tenant_id = ${tenantId} AND s.name = ${name} AND s.revision = ${revision} AND s.next_at IS ${nextAt})`;
 }
 
-/** The condition that a tenant may have one more. */
+/** The condition that a tenant may have one more schedule. */
 export function hasRoom(tenantId: string, most: number): Statement {
   return sql`(SELECT count(*) FROM millrace_schedules WHERE tenant_id = ${tenantId}) < ${most}`;
 }
 
-/** Makes a schedule where none was read and its tenant has room, or writes it over the one that was read; a paused one stays paused. */
+/** Creates a schedule if its tenant has fewer than the maximum, or overwrites the one that was read; a paused one stays paused. */
 export function writeSchedule(schedule: NewSchedule, before: Read | undefined, most: number): Statement {
   return sql`
     ${insertSchedule(schedule)} WHERE ${before ? isUnmoved(before) : hasRoom(schedule.tenantId, most)}
@@ -50,7 +50,7 @@ export function writeSchedule(schedule: NewSchedule, before: Read | undefined, m
     WHERE ${before ? sql`true` : sql`false`}`;
 }
 
-/** Makes a schedule that comes with something else. One of this name stays as it is. */
+/** Creates a schedule together with something else. An existing schedule remains unchanged. */
 export function ensureScheduled(schedule: NewSchedule): Statement {
   return sql`${insertSchedule(schedule)} WHERE true ON CONFLICT (tenant_id, name) DO NOTHING`;
 }
@@ -63,7 +63,10 @@ function insertSchedule(schedule: NewSchedule): Statement {
       'active', ${nextAt}, ${changedAt}, ${changedBy}`;
 }
 
-/** Pauses a schedule, or resumes it, if it is as it was read: what is noted of its times in the same write hangs on that too. */
+/**
+ * Pauses or resumes a schedule, if it has not changed since it was read. The records of its due times in the same write have the same
+ * condition.
+ */
 export function moveSchedule(
   before: Read,
   { state, nextAt, at, by }: { state: ScheduleState; nextAt: number | null; at: number; by: string },
@@ -75,16 +78,14 @@ export function moveSchedule(
       AND revision = ${before.revision} AND next_at IS ${before.nextAt}`;
 }
 
-/**
- * Takes the time that is due: the next one is. The last of a time's notes, because they ask whether the schedule is still as it was read.
- */
+/** Claims the due time by setting the next one. After the records of the due time, whose condition is that the schedule has not changed. */
 export function takeTime({ tenantId, name, revision, nextAt }: Read, next: number | null): Statement {
   return sql`
     UPDATE millrace_schedules SET next_at = ${next}
     WHERE tenant_id = ${tenantId} AND name = ${name} AND revision = ${revision} AND next_at = ${nextAt}`;
 }
 
-/** Ends a schedule, if it is as it was read. */
+/** Deletes a schedule, if it has not changed since it was read. */
 export function removeSchedule({ tenantId, name, revision, nextAt }: Read): Statement {
   return sql`
     DELETE FROM millrace_schedules

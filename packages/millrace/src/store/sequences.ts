@@ -1,17 +1,17 @@
 import { messageOf } from "../contract/errors.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
 
-/** How far a stream of numbered messages has got. */
+/** The position of a stream of numbered messages. */
 export interface Stream {
-  /** Names the stream: 32 hex characters. */
+  /** The stream's id: 32 hex characters. */
   id: string;
-  /** The place that was taken last; 0 before the first. */
+  /** The last accepted place; 0 before the first. */
   last: number;
-  /** Places that were given up, the newest hundred. */
+  /** Skipped places, the newest hundred. */
   missing: readonly number[];
 }
 
-/** A stream moves on, from the place that its writer saw to another; what lies between and was not taken is given up. */
+/** A stream's move from the place that its writer read to another; places between without a message are skipped. */
 export interface StreamMove {
   readonly id: string;
   readonly from: number;
@@ -21,10 +21,7 @@ export interface StreamMove {
 
 const KEPT_MISSING = 100;
 
-/**
- * Moves streams on, one move for each. Refused as a whole where one of them is not where its writer saw it, or has not begun, and is moved
- * from further on: see `hasMoved`.
- */
+/** Moves streams, one move for each. Refused as a whole when one of them is no longer where its writer read it: see `hasMoved`. */
 export function advanceStreams(moves: readonly StreamMove[]): Statement {
   return sql`
     INSERT INTO millrace_sequences (id, last, before, missing, moved_at)
@@ -46,14 +43,14 @@ export function hasMoved(error: unknown): boolean {
   return /NOT NULL constraint failed: millrace_sequences\.last/.test(messageOf(error));
 }
 
-/** Where these streams are. One without a row has not begun. */
+/** The positions of these streams. A stream without a row has not started. */
 export function selectStreams(ids: readonly string[]): Statement {
   return sql`
     SELECT lower(hex(id)) AS id, last, missing FROM millrace_sequences
     WHERE id IN (SELECT unhex(value) FROM json_each(${JSON.stringify(ids)}))`;
 }
 
-/** Removes a slice of streams that have not moved for long, from behind one id to another, both as hex. Answers a row for each. */
+/** Removes a slice of streams without a recent message, by a range of ids, as hex. Returns a row for each. */
 export function removeStreams({ from, last }: { from: string; last: string }, keepMs: number): Statement {
   return sql`
     DELETE FROM millrace_sequences WHERE id > unhex(${from}) AND id <= unhex(${last}) AND moved_at <= ${now} - ${keepMs}

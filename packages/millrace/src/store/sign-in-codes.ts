@@ -1,20 +1,20 @@
 import { now, type Statement, sql } from "../contract/sql.ts";
 import { isGood } from "./tokens.ts";
 
-/** A code by which a browser signs in, as its row has it: a hash of it, never the code. */
+/** A browser's sign-in code: its hash, never the code. */
 interface NewCode {
   /** SHA-256, as hex. */
   readonly hash: string;
   readonly tenantId: string;
-  /** The token that it stands for. */
+  /** The token that it is for. */
   readonly tokenId: string;
   readonly reason: string;
 }
 
-/** How long a code that cannot be used any more is kept: until then people hear why it is refused. */
+/** Retention of an expired or used code: until then the error can explain why it is refused. */
 const KEPT_MS = 3_600_000;
 
-/** Stores a code for `forMs`, if its token is there and has not expired. A repeat finds its own row. */
+/** Stores a code for `forMs`, if its token exists and has not expired. Idempotent. */
 export function insertCode({ hash, tenantId, tokenId, reason }: NewCode, forMs: number): Statement {
   return sql`
     INSERT INTO millrace_sign_in_codes (hash, tenant_id, token_id, reason, expires_at)
@@ -23,32 +23,30 @@ export function insertCode({ hash, tenantId, tokenId, reason }: NewCode, forMs: 
     RETURNING expires_at`;
 }
 
-/** Removes a tenant's codes that were over an hour ago: each new one clears away the old. */
+/** Removes a tenant's codes that expired an hour ago: called with each new code. */
 export function removeOldCodes(tenantId: string): Statement {
   return sql`DELETE FROM millrace_sign_in_codes WHERE tenant_id = ${tenantId} AND expires_at <= ${now} - ${KEPT_MS}`;
 }
 
-/** What is known of a code. */
 export interface StoredCode {
   tenant_id: string;
   token_id: string;
   reason: string;
   used_by: string | null;
-  /** 1 where its time is over. */
+  /** 1 when it has expired. */
   is_over: number;
 }
 
-/** A code by its hash. */
 export function selectCode(hash: string): Statement {
   return sql`SELECT tenant_id, token_id, reason, used_by, expires_at <= ${now} AS is_over FROM millrace_sign_in_codes WHERE hash = ${hash}`;
 }
 
-/** Takes a code for one token: only the first that asks in time has it. */
+/** Claims a code for one token: only the first claim in time succeeds. */
 export function takeCode(hash: string, usedBy: string): Statement {
   return sql`UPDATE millrace_sign_in_codes SET used_by = ${usedBy} WHERE hash = ${hash} AND used_by IS NULL AND expires_at > ${now}`;
 }
 
-/** The token that a code stands for, where it was taken for this one. */
+/** The token of a code that was claimed for this one. */
 export function tokenBehind(hash: string, usedBy: string): Statement {
   return sql`SELECT token_id FROM millrace_sign_in_codes WHERE hash = ${hash} AND used_by = ${usedBy}`;
 }

@@ -1,25 +1,25 @@
 import { among, type Statement, sql } from "../contract/sql.ts";
 
-/** Counts that a recorder gathered. */
+/** Counters that a recorder collected. */
 export interface TallyRow {
   readonly id: string;
-  /** When the first of them was gathered, in milliseconds since the epoch. */
+  /** The start of the collection, in milliseconds since 1970. */
   readonly at: number;
   /** JSON. */
   readonly body: string;
 }
 
-/** Keeps gathered counts. A repeat of the same changes nothing. */
+/** Stores collected counters. Idempotent. */
 export function insertTally({ id, at, body }: TallyRow): Statement {
   return sql`INSERT INTO millrace_tallies (id, at, body) VALUES (${id}, ${at}, ${body}) ON CONFLICT DO NOTHING`;
 }
 
-/** Tallies that nobody has taken over, the oldest first: what is shown of counts never goes back while more come in. */
+/** Tallies that are not imported yet, the oldest first, so that shown counters never decrease. */
 export function selectTallies(limit: number): Statement {
   return sql`SELECT id, at, body FROM millrace_tallies ORDER BY at, id LIMIT ${limit}`;
 }
 
-/** Removes tallies that were taken over. */
+/** Removes imported tallies. */
 export function removeTallies(ids: readonly string[]): Statement {
   return sql`DELETE FROM millrace_tallies WHERE id IN ${among(ids)}`;
 }

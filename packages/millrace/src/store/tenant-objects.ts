@@ -4,10 +4,10 @@ import { type Statement, sql } from "../contract/sql.ts";
 import { within } from "../contract/within.ts";
 import { query } from "./d1/retry.ts";
 
-/** An object that may hold something of a tenant. */
+/** A Durable Object that may contain a tenant's data. */
 export interface TenantObject {
   readonly tenantId: string;
-  /** What its class is bound as. */
+  /** The binding of its class. */
   readonly binding: "ROOMS" | "PULL_QUEUES";
   /** The object's own name. */
   readonly name: string;
@@ -18,19 +18,18 @@ function registerObject({ tenantId, binding, name }: TenantObject): Statement {
     ${name}) ON CONFLICT DO NOTHING`;
 }
 
-/** Some of a tenant's registered objects. */
 export function selectObjects(tenantId: string, limit: number): Statement {
   return sql`SELECT tenant_id AS "tenantId", binding, name FROM millrace_tenant_objects WHERE tenant_id = ${tenantId} LIMIT ${limit}`;
 }
 
-/** Takes an object that was erased from the register. */
+/** Removes an erased object from the register. */
 export function unregisterObject({ tenantId, binding, name }: TenantObject): Statement {
   return sql`DELETE FROM millrace_tenant_objects WHERE tenant_id = ${tenantId} AND binding = ${binding} AND name = ${name}`;
 }
 
 /**
- * The row by which an object is found when its tenant is deleted: it is there before the object keeps anything. One that is used without
- * the engine has none.
+ * The row that locates an object when its tenant is deleted: written before the object stores anything. An object that is used without the
+ * engine has none.
  */
 export class Registration {
   readonly #env: unknown;
@@ -43,7 +42,7 @@ export class Registration {
     this.#isThere = kv.get("registered") === true;
   }
 
-  /** Sees to it that the row is there; undefined when it is. Errors: `unavailable`, and then nothing may be kept. */
+  /** Writes the row if needed; undefined when it exists. Errors: `unavailable`: then nothing may be stored. */
   make(object: TenantObject): Promise<void> | undefined {
     return this.#isThere || !hasEngine(this.#env) ? undefined : this.#register(this.#env.DB, object);
   }

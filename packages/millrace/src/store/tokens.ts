@@ -1,27 +1,28 @@
 import { fragment, now, type Statement, sql } from "../contract/sql.ts";
 
-/** A token as its row has it: a hash of its secret, never the secret. */
+/** A token: the hash of its secret, never the secret. */
 export interface NewToken {
   readonly id: string;
   /** SHA-256, as hex. */
   readonly hash: string;
   readonly tenantId: string;
-  /** Who holds it. */
+  /** The name of its holder. */
   readonly actor: string;
   readonly scopes: readonly string[];
-  /** Milliseconds since the epoch; null for never. */
+  /** Milliseconds since 1970; null for never. */
   readonly expiresAt: number | null;
-  /** The token that mints it, if one does. */
+  /** The token that minted it, if any. */
   readonly mintedBy?: string | undefined;
 }
 
 const SHOWN = fragment(`id, actor, scopes, created_at, expires_at, used_at, signed_in`);
-/** How exactly the last use of a token is known: one write in so long, however often it is used. */
+/** Precision of a token's last use: at most one write per interval. */
 export const USED_WITHIN_MS = 3_600_000;
 
 /**
- * Stores a token, if its tenant has fewer than `most` without those of browsers, and if the token that mints it is there and has not
- * expired. A repeat after a database error finds its own row, which is success. Answers the row.
+ * Stores a token, if its tenant has fewer than `most`, not counting those of browsers, and the minting token exists and has not expired.
+ * Idempotent after a
+ * database error. Returns the row.
  */
 export function insertToken({ id, hash, tenantId, actor, scopes, expiresAt, mintedBy }: NewToken, most: number): Statement {
   return sql`
@@ -36,8 +37,9 @@ export function insertToken({ id, hash, tenantId, actor, scopes, expiresAt, mint
 }
 
 /**
- * Keeps a browser's token, which does what another does, as long as that one works and no longer than so many milliseconds. `standsFor`
- * answers the other's id, or nothing. Repeated, it finds its own row. Answers the row.
+ * Stores a browser's token, with the rights of another token, valid as long as that one and at most `forMs`. `standsFor` returns the other
+ * token's id, or
+ * nothing. Idempotent. Returns the row.
  */
 export function insertHeir(
   { id, hash }: Pick<NewToken, "id" | "hash">,
@@ -53,8 +55,9 @@ export function insertHeir(
 }
 
 /**
- * Ends a tenant's tokens of browsers that have expired, and of those that come from the same first token as this one does all but
- * the newest so many. The first token is the one at the beginning of `minted_by`.
+ * Removes a tenant's expired browser tokens, and of those that descend from the same first token as this one all but the newest `most`. The
+ * first token is at the
+ * start of `minted_by`.
  */
 export function removeOldHeirs(tenantId: string, tokenId: string, most: number): Statement {
   return sql`
@@ -65,8 +68,8 @@ export function removeOldHeirs(tenantId: string, tokenId: string, most: number):
 }
 
 /**
- * Keeps a token, however many its tenant has: whoever reaches the database itself may. It ends so many milliseconds later, or never. One
- * that is there stays as it is.
+ * Stores a token without a maximum, for callers with direct access to the database. It expires after `forMs`, or never. An existing one
+ * remains unchanged.
  */
 export function grantToken(
   { id, hash, tenantId, actor, scopes }: Omit<NewToken, "expiresAt" | "mintedBy">,
@@ -78,7 +81,7 @@ export function grantToken(
     ON CONFLICT (id) DO NOTHING`;
 }
 
-/** What people may see of the tokens that this condition names. */
+/** The shown columns of tokens. */
 export function selectTokens(where: Statement): Statement {
   return sql`SELECT ${SHOWN} FROM millrace_tokens WHERE ${where}`;
 }
@@ -88,19 +91,18 @@ export function selectTokensOf(tenantId: string, limit: number): Statement {
   return selectTokens(sql`tenant_id = ${tenantId} ORDER BY created_at DESC, id DESC LIMIT ${limit}`);
 }
 
-/** The tenant and the actor of a token. */
 export function selectOwner(id: string): Statement {
   return sql`SELECT tenant_id, actor FROM millrace_tokens WHERE id = ${id}`;
 }
 
-/** The tenant of a token or of its descendants; the actor is null where the token itself is gone. Reads a small table. */
+/** The tenant of a token or of its descendants; the actor is null if the token itself is gone. Reads a small table. */
 export function selectFamilyOwner(id: string): Statement {
   return sql`
     SELECT tenant_id, (SELECT actor FROM millrace_tokens WHERE id = ${id}) AS actor FROM millrace_tokens
       WHERE id = ${id} OR ${comesFrom(id)} LIMIT 1`;
 }
 
-/** The condition that a token of a tenant is there and has not expired. */
+/** The condition that a token of a tenant exists and has not expired. */
 export function isGood(tenantId: string, id: string): Statement {
   return sql`EXISTS (SELECT 1 FROM millrace_tokens
     WHERE id = ${id} AND tenant_id = ${tenantId} AND (expires_at IS NULL OR expires_at > ${now}))`;
@@ -120,39 +122,37 @@ function comesFrom(id: string): Statement {
   return sql`instr(' ' || minted_by || ' ', ' ' || ${id} || ' ') > 0`;
 }
 
-/** The condition that there is this token of a tenant, or one of its descendants. */
+/** The condition that this token of a tenant, or one of its descendants, exists. */
 export function isFamilyThere(tenantId: string, id: string): Statement {
   return sql`EXISTS (SELECT 1 FROM millrace_tokens WHERE ${isOrComesFrom(tenantId, id)})`;
 }
 
-/** The condition that there is this token of a tenant. */
 export function isThere(tenantId: string, id: string): Statement {
   return sql`EXISTS (SELECT 1 FROM millrace_tokens WHERE ${isToken(tenantId, id)})`;
 }
 
-/** The ids of a token's descendants, as the audit of its revocation lists them: one JSON object. */
+/** The ids of a token's descendants as one JSON object, for the audit of its revocation. */
 export function listDescendants(tenantId: string, id: string): Statement {
   return sql`
     SELECT json_object('descendants', json((SELECT json_group_array(id) FROM millrace_tokens
       WHERE tenant_id = ${tenantId} AND ${comesFrom(id)})))`;
 }
 
-/** Removes a token of a tenant. */
 export function removeToken(tenantId: string, id: string): Statement {
   return sql`DELETE FROM millrace_tokens WHERE ${isToken(tenantId, id)}`;
 }
 
-/** The same with its descendants. A condition selects them, not a list of ids: a token minted just before this statement is removed too. */
+/** Removes a token with its descendants. By a condition, not by a list of ids: a token minted just before this statement is removed too. */
 export function removeFamily(tenantId: string, id: string): Statement {
   return sql`DELETE FROM millrace_tokens WHERE ${isOrComesFrom(tenantId, id)}`;
 }
 
-/** Notes that a token is used, once in an hour, whoever sees it. */
+/** Records the use of a token, at most once an hour. */
 export function noteUsed(id: string): Statement {
   return sql`UPDATE millrace_tokens SET used_at = ${now} WHERE id = ${id} AND (used_at IS NULL OR used_at <= ${now} - ${USED_WITHIN_MS})`;
 }
 
-/** Removes tokens that expired long ago: until then their names explain the audit. Reads a small table. Answers a row for each. */
+/** Removes tokens that expired long ago: until then their names explain the audit. Reads a small table. Returns a row for each. */
 export function removeExpired(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_tokens WHERE id IN (SELECT id FROM millrace_tokens

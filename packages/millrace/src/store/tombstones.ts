@@ -6,7 +6,7 @@ export function isPruned(id: string | Fragment): Statement {
   return sql`EXISTS (SELECT 1 FROM millrace_tombstones WHERE millrace_tombstones.id = unhex(${id}))`;
 }
 
-/** Leaves a tombstone for each instance that is about to be removed: its key never runs again. */
+/** Writes a tombstone for each instance that is about to be removed, so that its key never runs again. */
 export function bury(ids: readonly string[], old: Old): Statement {
   return sql`
     INSERT INTO millrace_tombstones (id, fingerprint, pruned_day)
@@ -14,7 +14,7 @@ export function bury(ids: readonly string[], old: Old): Statement {
     ON CONFLICT (id) DO NOTHING`;
 }
 
-/** Removes a slice of old tombstones, from behind one id to another, both as hex. Answers a row for each. */
+/** Removes a slice of old tombstones, by a range of ids, as hex. Returns a row for each. */
 export function removeTombstones({ from, last }: { from: string; last: string }, keepDays: number): Statement {
   return sql`
     DELETE FROM millrace_tombstones
@@ -22,7 +22,7 @@ export function removeTombstones({ from, last }: { from: string; last: string },
     RETURNING 1 AS gone`;
 }
 
-/** Which of these ids pruned instances had: each with the day since the epoch that it was pruned on. */
+/** The tombstones of these ids: each with its day of pruning, in days since 1970. */
 export function selectPruned(ids: readonly string[]): Statement {
   return sql`
     SELECT lower(hex(id)) AS id, lower(hex(fingerprint)) AS fingerprint, pruned_day FROM millrace_tombstones

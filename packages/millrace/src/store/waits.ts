@@ -3,22 +3,22 @@ import { wasApplied } from "./actions.ts";
 import { isPaused } from "./instances/paused.ts";
 import { FITS, FITS_AS_SENT, OLDEST_FITTING } from "./signals.ts";
 
-/** A wait as it is asked for. */
+/** A new wait. */
 export interface NewWait {
   readonly instanceId: string;
-  /** The step, as the platform names it. */
+  /** The step's name on the platform. */
   readonly name: string;
   readonly workflow: string;
   readonly tenantId: string;
-  /** The event's own type. */
+  /** The event's type. */
   readonly type: string;
   readonly subject: string;
-  /** The platform's event type for it. */
+  /** The platform's event type for the wait. */
   readonly eventType: string;
   readonly timeoutMs: number;
 }
 
-/** Asks for an event, or again, unless the instance is paused: its time runs from the first asking. */
+/** Registers a wait, or again, unless the instance is paused: its time limit counts from the first call. */
 export function askForEvent(wait: NewWait): Statement {
   const { instanceId, name, workflow, tenantId, type, subject, eventType, timeoutMs } = wait;
   return sql`
@@ -28,7 +28,7 @@ export function askForEvent(wait: NewWait): Statement {
     ON CONFLICT (instance_id, name) DO UPDATE SET asked_at = excluded.asked_at, due_at = since_at + ${timeoutMs}`;
 }
 
-/** A wait takes an event that came early, if there is one. */
+/** Assigns an event that came earlier, if there is one. */
 export function takeEarly(instanceId: string, name: string): Statement {
   return sql`
     UPDATE millrace_waits SET signal_id = ${OLDEST_FITTING}
@@ -36,9 +36,9 @@ export function takeEarly(instanceId: string, name: string): Statement {
 }
 
 /**
- * Gives the waits for these events what fits them and what their instances have not had yet: to the wait that an instance asked for last
- * the oldest event, to the one before the next, as many as there are of both. An older wait may have lost a race in the code, and nobody
- * listens to it any more. `arrived` is JSON: whose events they are, of which type, about what. Answers the waits.
+ * Assigns events to matching waits: an instance's most recent wait gets the oldest event, the wait before it the next one, and so on. An
+ * older wait may have lost a
+ * race in the code and be without a listener. `arrived` is JSON: tenant, type and subject of the events. Returns the waits.
  */
 export function assignEvents(arrived: string): Statement {
   return sql`
@@ -58,10 +58,7 @@ export function assignEvents(arrived: string): Statement {
     RETURNING instance_id, workflow, event_type, signal_id`;
 }
 
-/**
- * Gives an event that was sent to one instance to the wait for such an event that this has asked for last; none where it waits for none.
- * Answers the wait.
- */
+/** Assigns an event that was sent to one instance to its most recent matching wait, if there is one. Returns the wait. */
 export function assignSent(instanceId: string, { type, subject }: { type: string; subject: string }, signalId: string): Statement {
   return sql`
     UPDATE millrace_waits SET signal_id = ${signalId}
@@ -73,21 +70,21 @@ export function assignSent(instanceId: string, { type, subject }: { type: string
     RETURNING instance_id, name, workflow, event_type, signal_id`;
 }
 
-/** The waits of an instance for events of a type, as far as they are open. */
+/** The open waits of an instance for events of a type. */
 export function selectOpenWaits(instanceId: string, type: string): Statement {
   return sql`
     SELECT name, subject FROM millrace_waits
     WHERE instance_id = ${instanceId} AND type = ${type} AND signal_id IS NULL AND over_at IS NULL`;
 }
 
-/** A wait or a question of an instance, by the name of its step. */
+/** A wait or an approval of an instance, by the name of its step. */
 export function selectAwaited(instanceId: string, name: string): Statement {
   return sql`
     SELECT 1 FROM millrace_waits WHERE instance_id = ${instanceId} AND name = ${name}
     UNION ALL SELECT 1 FROM millrace_approvals WHERE instance_id = ${instanceId} AND step = ${name}`;
 }
 
-/** Runs have been told of the events that their waits hold. What was told to a run that a retry has replaced meanwhile does not count. */
+/** Marks events as sent to the runs of their waits. An event sent to a run that a retry has replaced meanwhile does not count. */
 export function noteTold(told: readonly { instance_id: string; signal_id: string; run: number }[]): Statement {
   return sql`
     UPDATE millrace_waits SET told_at = ${now}
@@ -95,7 +92,7 @@ export function noteTold(told: readonly { instance_id: string; signal_id: string
     WHERE millrace_waits.instance_id = i.id AND millrace_waits.signal_id = t.value->>'signal_id' AND i.run = t.value->>'run'`;
 }
 
-/** Closes a wait that holds no event, if its time is over: as the platform's timer says it, which may be early by `skewMs`. */
+/** Closes a wait without an event, if its time is over. The platform's timer may be early by `skewMs`. */
 export function closeOverdue(instanceId: string, name: string, timeoutMs: number, skewMs: number): Statement {
   return sql`
     UPDATE millrace_waits SET over_at = ${now}
@@ -103,23 +100,19 @@ export function closeOverdue(instanceId: string, name: string, timeoutMs: number
       AND since_at + ${timeoutMs} <= ${now} + ${skewMs}`;
 }
 
-/** An operator wants a wait that was over tried anew. Behind the statement that carries the action out. */
+/** Reopens a timed-out wait for an operator's retry. After the statement that applies the action. */
 export function reopenWait(instanceId: string, name: string | null, actionId: string): Statement {
   return sql`
     UPDATE millrace_waits SET over_at = NULL, since_at = ${now}, due_at = due_at - since_at + ${now}
     WHERE instance_id = ${instanceId} AND name = ${name} AND over_at IS NOT NULL AND ${wasApplied(actionId)}`;
 }
 
-/**
- * A restart makes the platform forget what it was told: the events that waits hold are told again. Behind the statement that carries the
- * action out.
- */
+/** A restart discards events sent to the run before it: they must be sent again. After the statement that applies the action. */
 export function forgetTold(instanceId: string, actionId: string): Statement {
   return sql`UPDATE millrace_waits SET told_at = NULL
     WHERE instance_id = ${instanceId} AND told_at IS NOT NULL AND ${wasApplied(actionId)}`;
 }
 
-/** Removes waits with their instances. */
 export function removeWaits(whose: Statement): Statement {
   return sql`DELETE FROM millrace_waits WHERE ${whose}`;
 }

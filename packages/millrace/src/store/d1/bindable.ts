@@ -5,33 +5,35 @@ import { beginning, isBeyondJson } from "../../contract/text.ts";
 import { shapeOf } from "./one-statement.ts";
 
 /**
- * Largest value that is bound, in bytes. D1 refuses more than 2,000,000 for a text or a row once it is deployed; locally it takes more, so
- * we refuse.
+ * Maximum bytes of a bound value. In production D1 refuses more than 2,000,000 for a string or a row; locally it accepts more, so the
+ * engine refuses.
  */
 const MAX_VALUE_BYTES = 1_900_000;
 
-/** Values that D1 takes in one statement. See https://developers.cloudflare.com/d1/platform/limits/ */
+/** Maximum number of values in one statement. See https://developers.cloudflare.com/d1/platform/limits/ */
 const MAX_VALUES = 100;
 
-/** Longest text of a statement, in bytes. D1 takes 100,000; the casts of 100 whole numbers need their part. */
+/** Maximum bytes of a statement's text. D1 accepts 100,000; the casts of 100 integers need a part of that. */
 const MAX_TEXT_BYTES = 98_000;
 
-/** A statement that was looked at: it has text, its values can be bound, and what they weigh is known. */
+/** A validated statement: it has text and valid values, and its size is known. */
 export interface Bindable {
   readonly text: string;
   readonly params: readonly SqlValue[];
-  /** Set for a row statement: its row as JSON text. Rows of one text travel together, as one parameter. */
+  /** Only for a row statement: its row as JSON text. Rows with the same text are sent as one parameter. */
   readonly row?: string;
   readonly bytes: number;
 }
 
-/** What stands for an empty statement: it writes nothing, and has an answer as any other. */
+/** Replaces an empty statement: it writes nothing, and has a result like any other. */
 const NOTHING: Bindable = { text: "SELECT 1 WHERE 0", params: [], bytes: 0 };
 
 /**
- * Looks at a statement before it can do harm to others. Errors: `config_invalid` for what is no statement (`condition && sql\`…\`` with a
- * false condition), for several in one text, for one that takes more or fewer values than it is given, for more values or a longer text
- * than D1 takes, and for numbers that no column can hold; `payload_too_large` for a value that D1 would refuse.
+ * Validates a statement before it is combined with others. Errors: `config_invalid` for a value that is no statement (`condition &&
+ * sql\`…\`` with a
+ * false condition), for several statements in one text, for a wrong number of values, for more values or a longer text than D1 accepts, and
+ * for
+ * numbers that no column can store; `payload_too_large` for a value that D1 would refuse.
  */
 export function bindable(statement: Statement | RowStatement): Bindable {
   const { text, row, params } = (statement ?? {}) as Partial<Statement & RowStatement>;
@@ -59,8 +61,9 @@ export function bindable(statement: Statement | RowStatement): Bindable {
 }
 
 /**
- * Refuses a statement of an app with a text that is no UTF-8, as bodies and messages are refused: the database would keep another one.
- * What is no statement is let through, to `bindable`. Errors: `config_invalid`.
+ * Refuses an app's statement with a string that is not well-formed, which the database would change. A value that is no statement is left
+ * to
+ * `bindable`. Errors: `config_invalid`.
  */
 export function assertWellFormed(statement: Statement | RowStatement): void {
   const { text = "", row, params } = (statement ?? {}) as Partial<Statement & RowStatement>;

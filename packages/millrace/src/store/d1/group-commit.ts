@@ -6,27 +6,30 @@ import { atomically, atomicallyCounted, type Row } from "./retry.ts";
 import { troubleOf } from "./trouble.ts";
 
 /**
- * Statements that commit together or not at all, and how to read their answer. Row statements answer for all units that have the same one:
- * each picks its own rows. `written` says how many rows each statement wrote, as D1 bills them; of a shared one its share.
+ * Statements that are committed atomically, and the function that reads their results. The result of a row statement contains the rows of
+ * all units with
+ * the same text: each unit selects its own. `written` is the number of rows written by each statement, as D1 bills them; for a shared one,
+ * its share.
  */
 export interface Unit<T> {
   readonly statements: readonly (Statement | RowStatement)[];
   readonly read: (rows: Row[][], written: readonly number[]) => T;
   /**
-   * Two units of one `what` and different `by` are never in one group: a statement that both share would look before either has written.
+   * Two units with the same `what` and different `by` are never in the same group: a shared statement would read before either has written.
    */
   readonly apart?: { readonly what: string; readonly by: string };
   /**
-   * What settles the unit without its writes, because its outcome is already there; `read` answers undefined when it is not. Asked when a
-   * group was refused.
+   * A query that settles the unit without its writes, because its outcome is already recorded; `read` returns undefined if it is not. Used
+   * after a group
+   * was refused.
    */
   readonly already?: { readonly look: Statement; readonly read: (rows: Row[]) => T | undefined };
 }
 
-/** A statement that goes along with a group which commits anyway: nobody waits for it, and it may be written twice. */
+/** An optional statement that is added to a group: no caller waits for it, and it may be written twice. */
 export interface Along {
   readonly statement: Statement;
-  /** Told whether it is known to be written. */
+  /** Called with whether it is known to be written. */
   readonly settled: (isWritten: boolean) => void;
 }
 
@@ -35,27 +38,29 @@ interface Waiting {
   readonly bytes: number;
   readonly apart: Unit<unknown>["apart"];
   readonly look: Statement | undefined;
-  /** Settles the unit by what its look found; false when that does not. */
+  /** Settles the unit from its query's rows; false if these have no outcome. */
   readonly recognise: (rows: Row[]) => boolean;
   readonly settle: (rows: Row[][], written: readonly number[]) => void;
   readonly fail: (error: unknown) => void;
 }
 
 /**
- * Bounds of one group, and of what may wait behind it. D1 runs a batch's statements one after another, and takes values of at most 2 MB; an
- * object has 128 MB.
+ * Limits of one group, and of the waiting units. D1 runs a batch's statements one after another, and accepts values of at most 2 MB; an
+ * object has 128 MB
+ * of memory.
  */
 const BOUNDS = { groupUnits: 100, groupBytes: 1_000_000, waitingUnits: 5000, waitingBytes: 16_000_000, answerWithinMs: 35_000 };
 
-/** Pause before the next group after the database was in trouble: doubled while that lasts. */
+/** The delay before the next group after a database failure: doubled while it lasts. */
 const PAUSE_MS = { least: 250, most: 5000 };
 
 /**
- * Commits the units of many callers in one D1 batch: while one batch is under way the next one gathers, so the group is as
- * large as the load asks and a lone caller waits for nobody. Row statements of the same text become one. Never two batches at once.
- *
- * No unit stops another. What cannot be bound is rejected before it waits; a group that is refused is committed in halves, one after the
- * other, until only the one at fault sees the error; trouble of the database is told to the whole group, and the next one waits a while.
+ * Commits the units of many callers in one D1 batch. While one batch is in progress the next one is collected, so that the size of a group
+ * follows the
+ * load and a single caller does not wait. Row statements with the same text become one. Never two batches at once.
+ * Units do not affect each other. A statement that cannot be bound is rejected before it waits. A refused group is committed in halves, one
+ * after the
+ * other, until only the faulty unit gets the error. A database failure rejects the whole group, and delays the next one.
  */
 export class GroupCommit {
   readonly #db: D1Database;
@@ -73,10 +78,8 @@ export class GroupCommit {
   }
 
   /**
-   * Resolves with the unit's answer once it is committed. Rejects with D1's error if the unit itself cannot commit, with `config_invalid`
-   * or
-   * `payload_too_large` if it cannot be bound, and with `unavailable`, with a time to come back, if too much waits already or the database
-   * is in trouble.
+   * Resolves with the unit's result after the commit. Rejects with D1's error if the unit itself cannot commit, with `config_invalid` or
+   * `payload_too_large` if it cannot be bound, and with `unavailable` and a delay if too many units wait or the database fails.
    */
   commit<T>({ statements, read, already, apart }: Unit<T>): Promise<T> {
     return new Promise((resolve, reject) => {
@@ -102,7 +105,7 @@ export class GroupCommit {
       "unavailable",
       "As much waits to be written as can be held. Nothing was written: send the same again in a few seconds.",
       {
-        // Spread, so that those who were refused together do not come back together.
+        // Randomized, so that callers refused together do not retry together.
         delayMs: 1000 + Math.floor(Math.random() * 2000),
       },
     );
@@ -138,19 +141,19 @@ export class GroupCommit {
     return [...this.#waiting.splice(0, size), ...(along ? [companion(along)] : [])];
   }
 
-  /** Every unit of the group has its answer afterwards, whatever happens. */
+  /** Every unit of the group is settled afterwards, in every case. */
   async #finish(group: readonly Waiting[]): Promise<void> {
     try {
       await this.#commitInParts(group);
       this.#pauseMs = 0;
     } catch (error) {
       this.#pauseMs = Math.min(Math.max(PAUSE_MS.least, this.#pauseMs * 2), PAUSE_MS.most);
-      // Those that were settled before hear nothing of it.
+      // This has no effect on units that are already settled.
       for (const unit of group) unit.fail(error);
     }
   }
 
-  /** Throws the database's trouble: what is left of the group then is not tried in parts. */
+  /** Throws on a database failure: the rest of the group is then not tried in parts. */
   async #commitInParts(group: readonly Waiting[]): Promise<void> {
     const parts = [group];
     let looked = false;
@@ -168,7 +171,7 @@ export class GroupCommit {
     }
   }
 
-  /** Answers why D1 refused what was asked; throws when it was in no state to judge. */
+  /** Returns D1's error if it refused the statements; throws if the database failed. */
   async #commitTogether(group: readonly Waiting[]): Promise<unknown> {
     try {
       const { statements, places } = merge(group);
@@ -190,8 +193,9 @@ export class GroupCommit {
   }
 
   /**
-   * After a refusal: those whose outcome is not there yet. The others, whose commit was ambiguous before or which somebody else was
-   * quicker with, are settled by one look, so that a hundred repeats cost two batches and not two hundred.
+   * After a refusal: the units without a recorded outcome. One query settles the others, whose earlier commit was ambiguous or whose work
+   * was recorded by
+   * another attempt, so that a hundred repeats cost two batches and not two hundred.
    */
   async #unsettled(group: readonly Waiting[]): Promise<Waiting[]> {
     const asked = group.filter(({ look }) => look !== undefined);

@@ -1,12 +1,13 @@
 import type { Statement } from "../../contract/sql.ts";
 import type { Bindable } from "./bindable.ts";
 
-/** Rows of one text that travel as one parameter, in bytes. */
+/** Maximum bytes of the rows in one parameter. */
 const MAX_ROWS_BYTES = 1_500_000;
 
 /**
- * One list of statements for a whole group of units, and where in it each unit finds its own. Row statements of one text become one, or a
- * few when their rows are large.
+ * The statements of a whole group, and the positions of each unit's results. Row statements with the same text become one, or a few when
+ * their rows are
+ * large.
  */
 export function merge(group: readonly { readonly parts: readonly Bindable[] }[]): { statements: Statement[]; places: number[][] } {
   const statements: { text: string; params: Statement["params"]; rows?: string[]; bytes: number }[] = [];

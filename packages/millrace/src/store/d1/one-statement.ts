@@ -1,21 +1,21 @@
 import type { SqlValue, Statement } from "../../contract/sql.ts";
 
-/** What SQL skips, or reads as one piece: comments, texts, quoted names. */
+/** Comments, strings and quoted names of SQL. */
 const PIECE = /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]/g;
 
-/** The parts of a text, and how many values it is sent with. */
 interface Shape {
-  /** How many statements it holds: 0 for one of blanks and comments. */
+  /** Number of statements: 0 for blanks and comments only. */
   readonly statements: number;
-  /** How many values have to be bound with it. */
+  /** Number of values to bind. */
   readonly parameters: number;
-  /** The text in pieces, with the number of a parameter in each gap. */
+  /** The text in pieces, with the number of the parameter between them. */
   readonly pieces: readonly (string | number)[];
 }
 
 /**
- * Reads the shape of a text. D1 answers each of its statements by itself and none for an empty one, so that in a batch every answer behind
- * it would be taken for another statement's; and it refuses a whole batch for one text that is given too many values, or too few.
+ * Analyses a statement's text. D1 returns one result for each statement in it and none for an empty one, so results would be assigned to
+ * the wrong
+ * statements of a batch. It also refuses a whole batch for one text with a wrong number of values.
  */
 export function shapeOf(text: string): Shape {
   const known = shapes.get(text);
@@ -26,7 +26,7 @@ export function shapeOf(text: string): Shape {
   const pieces: (string | number)[] = [];
   let end = 0;
   for (const { 0: found, 1: number, index } of bare.matchAll(/\?(\d*)/g)) {
-    // SQLite gives a parameter without a number the next one after the largest.
+    // SQLite numbers an unnumbered parameter one above the largest so far.
     const place = number ? Number(number) : parameters + 1;
     parameters = Math.max(parameters, place);
     pieces.push(text.slice(end, index), place);
@@ -44,13 +44,13 @@ const shapes = new Map<string, Shape>();
 const MAX_KNOWN = 2000;
 
 /**
- * The statement as it is prepared: whole numbers are integers in it. D1 binds every number as REAL, so that 42 in a TEXT column would be
- * '42.0', and 7 / 2 would be 3.5.
- *
- * - A cast makes the integer, and the text stays the same for each value, so that the database keeps the prepared statement. The `+` removes
- *   the affinity of the cast: without it a TEXT column would be scanned instead of searched by its index.
- * - A small number after a comparison is a literal: a partial index (`WHERE done = 0`) fits nothing else.
- * - A number beyond ±(2^53 − 1) stays a REAL.
+ * The prepared statement: integers remain integers. D1 binds every number as REAL, so that 42 in a TEXT column would be '42.0', and 7 / 2
+ * would be 3.5.
+ * - A cast makes the integer, and the text is the same for every value, so that the database reuses the prepared statement. The `+` removes
+ * the
+ *   affinity of the cast: without it a TEXT column would be scanned instead of searched by its index.
+ * - A small number after a comparison is a literal: a partial index (`WHERE done = 0`) matches only literals.
+ * - A number beyond ±(2^53 − 1) remains a REAL.
  */
 export function withIntegers(text: string, params: readonly SqlValue[]): Pick<Statement, "text" | "params"> {
   if (!params.some(isWhole)) return { text, params };

@@ -5,29 +5,27 @@ export interface Page<T> {
   next: string | null;
 }
 
-/** Which page is asked for. */
 export interface PageRequest {
   cursor?: string | undefined;
   /** Default 50, at most 200. */
   limit?: number | undefined;
 }
 
-/** Where a page begins: behind this time and id. */
+/** The start of a page: after this time and id. */
 export interface Position {
   at: number;
   id: string;
 }
 
-/** What was found, by a look that ended before the list did: the next page begins there. */
+/** The result of a bounded scan: the next page starts at `end`. */
 export interface Looked<T> {
   found: T[];
-  /** Undefined where the list ended first. */
+  /** Undefined when the scan reached the end of the list. */
   end: Position | undefined;
 }
 
 /**
- * Reads one page by its keyset: `load` answers what stands before a position, one more than the page holds. An unreadable cursor starts
- * from the top.
+ * Reads one page by keyset: `load` returns the items before a position, one more than the page has. An invalid cursor starts at the top.
  */
 export async function keysetPage<T>(
   { cursor = "", limit = 50 }: PageRequest,
@@ -43,10 +41,10 @@ export async function keysetPage<T>(
   return { items, next: behind ? `${behind.at}.${behind.id}` : null };
 }
 
-/** Rows that one page looks at for a filter that no index serves: what is rare makes short pages, but never reads all that there is. */
+/** Maximum number of rows scanned for one page with a filter without an index. A rare match gives short pages instead of a full scan. */
 export const LOOKED_AT = 5_000;
 
-/** The position that a cursor says; undefined for what is none. */
+/** The position of a cursor; undefined if it is invalid. */
 export function positionOf(cursor = ""): Position | undefined {
   const [at, id] = cursor.split(".");
   return at && id && Number.isSafeInteger(Number(at)) ? { at: Number(at), id } : undefined;

@@ -6,13 +6,13 @@ import { bindable } from "./bindable.ts";
 import { withIntegers } from "./one-statement.ts";
 import { asUnavailable, isTransient } from "./trouble.ts";
 
-/** How long D1 may take over one batch; its own limit for a query is 30 s. A call that never returns must not hold its callers for ever. */
+/** Time limit of one D1 batch, so that a call that never returns does not block its callers. D1's own limit for a query is 30 s. */
 const ANSWER_WITHIN_MS = 35_000;
 
 /**
- * Runs a D1 call, repeating it over sub-second blips. The call must be safe to repeat: every statement of the engine is,
- * because it names its row and fences itself. Errors: `unavailable`, with a time to come back, when the trouble is the platform's; D1's own
- * error otherwise.
+ * Runs a D1 call, with retries for failures under a second. The call must be idempotent: every statement of the engine is, because it
+ * addresses its row
+ * by key and has a fence. Errors: `unavailable` with a delay for platform failures; D1's own error otherwise.
  */
 async function withD1Retry<T>(call: () => Promise<T>, withinMs: number): Promise<T> {
   try {
@@ -33,18 +33,16 @@ function late(withinMs: number): MillraceError {
   return new MillraceError("unavailable", said, { delayMs: 1000 });
 }
 
-/** One row of an answer. */
 export type Row = Record<string, unknown>;
 
-/** What one statement of a batch answered, and how many rows it wrote as D1 bills them: those of indexes too. */
+/** The result of one statement in a batch, and the rows it wrote as D1 bills them, including those of indexes. */
 interface Answered {
   readonly rows: Row[];
   readonly rowsWritten: number;
 }
 
 /**
- * Runs statements as one atomic batch, all of them or none, and answers each one's rows. Errors: `payload_too_large` for a value that D1
- * takes only locally.
+ * Runs statements as one atomic batch and returns the rows of each. Errors: `payload_too_large` for a value that D1 accepts only locally.
  */
 export async function atomically(
   db: D1Database,
@@ -54,7 +52,7 @@ export async function atomically(
   return (await atomicallyCounted(db, statements, withinMs)).map(({ rows }) => rows);
 }
 
-/** The same, and how many rows each of them wrote. */
+/** The same, with the number of rows that each statement wrote. */
 export async function atomicallyCounted(
   db: D1Database,
   statements: readonly (Statement | RowStatement)[],
@@ -63,7 +61,7 @@ export async function atomicallyCounted(
   if (statements.length === 0) return [];
   const prepared = statements.map(bindable).map(({ text, params, row }) => withIntegers(text, row === undefined ? params : [`[${row}]`]));
   const results = await withD1Retry(() => db.batch<Row>(prepared.map(({ text, params }) => db.prepare(text).bind(...params))), withinMs);
-  // Answers are read by their place: one too many or too few, and somebody would read another's.
+  // Results are matched by position: with a wrong number, callers would get the results of others.
   if (results.length !== prepared.length) {
     const said = `The database gave ${results.length} answers to ${prepared.length} statements. Please report this, with the statements.`;
     throw new MillraceError("invariant", said);
@@ -71,7 +69,7 @@ export async function atomicallyCounted(
   return results.map(({ results: rows, meta }) => ({ rows, rowsWritten: meta.rows_written ?? 0 }));
 }
 
-/** Runs one statement and answers its rows, read as `T`: the statement's own column list is the proof. */
+/** Runs one statement and returns its rows as `T`: the statement's column list must match. */
 export async function query<T extends object = Row>(db: D1Database, statement: Statement): Promise<T[]> {
   const [rows = []] = await atomically(db, [statement]);
   return rows as T[];

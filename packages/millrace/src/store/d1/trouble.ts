@@ -2,22 +2,23 @@ import { askedDelayMs, codeOf, MillraceError, messageOf } from "../../contract/e
 import { beginning } from "../../contract/text.ts";
 
 /**
- * What an error of the platform asks for. `transient`: the same call again within a second. `overloaded`: less traffic, later.
- * `unavailable`: later, at a time it names or we guess. `fatal`: nothing but another call can help. In all but the last the call may or may
- * not have taken effect.
+ * The reaction to a platform error. `transient`: repeat within a second. `overloaded`: reduce the load. `unavailable`: repeat later, after
+ * the given or a
+ * guessed delay. `fatal`: a repeat is useless. Except for `fatal`, the outcome of the call is unknown.
  */
 export type Trouble = "transient" | "overloaded" | "unavailable" | "fatal";
 
 const SECOND = 1000;
 
 /**
- * The platform's own words, read from top to bottom. Several errors hold the words of two kinds ("storage operation exceeded timeout which
- * caused object to be reset"): who asks for less traffic is believed first, because a repeat at once is the one answer that makes it worse.
+ * Messages of the platform, matched in this order. Some errors match two kinds ("storage operation exceeded timeout which caused object to
+ * be reset"):
+ * overload has precedence, because an immediate repeat would increase it.
  */
 const WORDS: readonly { trouble: Trouble; delayMs: number; words: RegExp }[] = [
-  // SQLite's codes of a statement that is wrong or refused, whenever it is sent and whatever else its text says.
+  // SQLite's codes for an invalid or refused statement. They have precedence, whatever else the message contains.
   { trouble: "fatal", delayMs: 0, words: /SQLITE_(ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG)/ },
-  // A day's quota begins anew at midnight; a full database takes a person.
+  // A daily quota is reset at midnight; a full database needs an operator.
   {
     trouble: "unavailable",
     delayMs: 3600 * SECOND,
@@ -38,17 +39,17 @@ const WORDS: readonly { trouble: Trouble; delayMs: number; words: RegExp }[] = [
   },
 ];
 
-/** Which trouble of the platform an error speaks of. Errors of the caller's own making are `fatal`. */
+/** The kind of a platform error. Errors caused by the caller are `fatal`. */
 export function troubleOf(error: unknown): Trouble {
   return seen(error).trouble;
 }
 
-/** True for errors of the platform that a repeat within a second may cure. An overload is none of them. */
+/** True for platform errors that a repeat within a second may fix. Overload is not one of them. */
 export function isTransient(error: unknown): boolean {
   return troubleOf(error) === "transient";
 }
 
-/** Trouble of the platform in the caller's words, with a time to come back; any other error as it is. */
+/** A platform failure as `unavailable`, with a delay; any other error unchanged. */
 export function asUnavailable(error: unknown, who: string): unknown {
   const { trouble, delayMs } = seen(error);
   if (trouble === "fatal" || codeOf(error) === "unavailable") return error;
@@ -61,34 +62,35 @@ export function asUnavailable(error: unknown, who: string): unknown {
 }
 
 /**
- * The platform's own reasons to refuse a step for good: a limit, or its time-out. They say how the step ended; a repeat changes nothing.
- * `exceeded`: our own Worker was ended by its limit of CPU or memory while it made an attempt.
+ * The platform's final errors for a step: a limit, or its timeout. They are the step's outcome; a repeat changes nothing. `exceeded`: the
+ * Worker reached
+ * its CPU or memory limit during an attempt.
  */
 const ABOUT_STEP =
   /\bExecution timed out\b|\btoo (?:large|big)\b|not serialisable|not serializable|could not be cloned|DataCloneError|exceeded the .*storage limit|The limit of [\d,]+ steps|invalid format|exceeds max length|Worker exceeded/i;
-/** The Workflows engine's words for its own end, whatever follows. */
+/** The Workflows engine's message when it shuts down, with any suffix. */
 const ABORTED = /\bAborting engine\b/;
 const OF_ENGINE =
   /WorkflowInternalError|internal workflows error|internal error; reference|The delay function for step|\bdisconnected\b|RPC (?:session|stub|receiver)/i;
 
-/** True for an engine that ends itself: at its grace period, or when an operator restarts or terminates the instance. */
+/** True when the Workflows engine shuts down: after its grace period, or when an operator restarts or terminates the instance. */
 export function isAborted(error: unknown): boolean {
   return ABORTED.test(messageOf(error));
 }
 
-/** True for the platform's word that a step ended: at a limit, or at its time-out. */
+/** True for the platform's final error of a step: a limit, or its timeout. */
 export function isAboutStep(error: unknown): boolean {
   return !isAborted(error) && ABOUT_STEP.test(namedText(error));
 }
 
-/** True for an error of the platform about itself: an object that was reset, a lost connection, an internal error. */
+/** True for an infrastructure error of the platform: a reset object, a lost connection, an internal error. */
 export function isInfrastructure(error: unknown): boolean {
   if (codeOf(error) !== undefined || isAboutStep(error)) return false;
   const text = namedText(error);
   return ABORTED.test(text) || OF_ENGINE.test(text) || troubleOf(error instanceof Error ? error : new Error(text)) !== "fatal";
 }
 
-/** The platform may put the name of an error into its message, or keep it apart. */
+/** The platform may put an error's name into its message, or keep it separate. */
 function namedText(error: unknown): string {
   try {
     return error instanceof Error ? `${error.name}: ${error.message}` : messageOf(error);
@@ -97,7 +99,7 @@ function namedText(error: unknown): string {
   }
 }
 
-/** Milliseconds before the platform, or our own bounded queue, wants to hear of the same again. */
+/** The delay before the next attempt, from the platform or the engine's bounded queue, in milliseconds. */
 export function comeBackMs(error: unknown): number {
   return seen(error).delayMs;
 }
@@ -105,7 +107,7 @@ export function comeBackMs(error: unknown): number {
 function seen(error: unknown): { trouble: Trouble; delayMs: number } {
   if (!(error instanceof Error)) return FATAL;
   if (codeOf(error) === "unavailable") return { trouble: "unavailable", delayMs: askedDelayMs(error) ?? SECOND };
-  // Our own words are about the caller, and may quote what it wrote.
+  // Errors of the engine are about the caller's input, and may quote it.
   if (codeOf(error) !== undefined) return FATAL;
   const { overloaded, retryable } = error as { overloaded?: unknown; retryable?: unknown };
   const found = WORDS.find(({ words }) => words.test(error.message));

@@ -3,13 +3,14 @@ import { wasApplied } from "../actions.ts";
 import { ENTRY_LABEL } from "./entry.ts";
 import { UNDONE } from "./outcome.ts";
 
-/** The label of the entry that an entry builds on (see `packBefore`), and its generation. */
+/** The label of the entry that an entry depends on (see `packBefore`), and its generation. */
 const BASE_LABEL = fragment("iif(json_type(told.after, '$[0]') = 'array', told.after->>'$[0][0]', told.after->>'$[0]')");
 const BASE_GENERATION = fragment("iif(json_type(told.after, '$[0]') = 'array', told.after->>'$[0][1]', 1)");
 
 /**
- * Steps that happened, or may have, because the code caught that another one failed: their entries say so, or those that these build on.
- * Each entry is read once: outputs make them large.
+ * Steps that happened, or may have, because the code caught the failure of another step: recorded in their own entries, or in those these
+ * depend on. Each
+ * entry is read once, because outputs make them large.
  */
 export function wentOnFrom(instanceId: string, label: string | null): Statement {
   return sql`
@@ -28,21 +29,21 @@ export function wentOnFrom(instanceId: string, label: string | null): Statement 
     ORDER BY told.position LIMIT 1`;
 }
 
-/** The steps of whose failure the code is told again, by what was done behind it. */
+/** The steps with failures that the code must get again in a replay, because later steps depend on them. */
 export function selectCaught(instanceId: string): Statement {
   return sql`
     SELECT DISTINCT failure.key AS label FROM millrace_inbox, json_each(millrace_inbox.caught) failure
     WHERE instance_id = ${instanceId} AND failure.value->>'forgotten' IS NULL`;
 }
 
-/** Steps of whose failure the code is told again, with what is known of an effect of which nothing was recorded. */
+/** Of these steps, those with an effect without a record, and the known facts about it. */
 export function selectUnrecorded(instanceId: string): Statement {
   return sql`
     SELECT DISTINCT failure.key AS label, failure.value->>'effect' AS effect FROM millrace_inbox, json_each(millrace_inbox.caught) failure
     WHERE ${saysUnrecorded(instanceId)}`;
 }
 
-/** The condition of entries, each with a `failure` that it remembers, that this is one of those. */
+/** The condition of entries, each joined with its recorded `failure`, for such an effect. */
 export function saysUnrecorded(instanceId: string): Statement {
   return sql`
     millrace_inbox.instance_id = ${instanceId} AND failure.value->>'effect' IS NOT NULL AND failure.value->>'forgotten' IS NULL
@@ -51,8 +52,9 @@ export function saysUnrecorded(instanceId: string): Statement {
 }
 
 /**
- * An operator wants a failed step tried anew: no later pass is told any more that it failed, unless it fails in the same way again. Behind
- * the statement that carries the action out.
+ * An operator retries a failed step: later replays no longer return its failure, unless it fails in the same way again. After the statement
+ * that applies
+ * the action.
  */
 export function forgetFailure(instanceId: string, label: string, actionId: string): Statement {
   return sql`
@@ -61,7 +63,7 @@ export function forgetFailure(instanceId: string, label: string, actionId: strin
       AND ${wasApplied(actionId)}`;
 }
 
-/** Tried anew, the step failed as it had before: what the code did about that stands for the same reason. */
+/** The retried step failed in the same way: its earlier failure applies again. */
 export function rememberFailure(instanceId: string, label: string): Statement {
   return sql`
     UPDATE millrace_inbox SET caught = ${caughtWith(label, sql`json_remove(failure.value, '$.forgotten')`)}
@@ -69,7 +71,7 @@ export function rememberFailure(instanceId: string, label: string): Statement {
       AND EXISTS (SELECT 1 FROM json_each(millrace_inbox.caught) WHERE key = ${label} AND value->>'forgotten' IS NOT NULL)`;
 }
 
-/** What an entry remembers, but for one step. */
+/** An entry's recorded failures, with one changed. */
 function caughtWith(label: string, value: Statement): Statement {
   return sql`(
     SELECT json_group_object(failure.key, json(iif(failure.key = ${label}, ${value}, failure.value)))

@@ -2,11 +2,11 @@ import { type Fragment, fragment, now, type Statement, sql } from "../../contrac
 import { ASKED } from "./classes.ts";
 import { type Attempt, ENTRY_LABEL, IS_LEFT_ALONE, isEntry } from "./entry.ts";
 
-/** The condition that an effect may have happened, and that its upstream cannot be asked: by its class then, or by the attempt's now. */
+/** The condition that an effect may have happened, and its upstream cannot be queried: according to its former or its present class. */
 const CANNOT_BE_ASKED = fragment(`((millrace_inbox.state = 'claimed' OR ${IS_LEFT_ALONE.fragment})
         AND NOT (millrace_inbox.class IN ${ASKED.fragment} AND excluded.class IN ${ASKED.fragment}))`);
 
-/** The `Failure` that operators read beside a doubt that follows from a changed class. `nowClass`: the class in the code that runs. */
+/** The `Failure` for an unknown outcome after a change of the class. `nowClass`: the class in the running code. */
 const classChanged = (nowClass: string | Fragment) => sql`
   json_object('step', ${ENTRY_LABEL}, 'code', 'in_doubt', 'attempts', 0, 'message',
     'Its outcome is unknown: an attempt as "' || millrace_inbox.class
@@ -14,10 +14,13 @@ const classChanged = (nowClass: string | Fragment) => sql`
     || '". Check the receiving side, then confirm, reject or retry it.')`;
 
 /**
- * Claims a key before its effect runs: a fresh key, a key whose effect certainly did not happen, or a key whose claim ran out.
- * In the last case the upstream may have been reached. A `lookup` asks it (`repeats`), if the claim was a `lookup` too. Any
- * other claim is in doubt, because no machine repeats it. Every takeover grows the epoch. A repeat of the same
- * call changes nothing, because its token already holds the row. Refused, like `recordOutcome`, when the pass is not alone.
+ * Claims a key before its effect runs: a new key, a key whose effect certainly did not happen, or a key with an expired claim. An expired
+ * claim may have
+ * reached the upstream: a `lookup` queries it (`repeats`), if the claim was a `lookup` too. Any other expired claim gets an unknown
+ * outcome, because
+ * it must not be repeated automatically. Each takeover increments the epoch. A repeat of the same call changes nothing, because its token
+ * already
+ * has the row. Refused, like `recordOutcome`, when another replay of the instance has written.
  */
 export function claimEntry(attempt: Attempt, leaseMs: number, input: string | null): Statement {
   const { key } = attempt;
@@ -43,8 +46,9 @@ export function claimEntry(attempt: Attempt, leaseMs: number, input: string | nu
 }
 
 /**
- * Puts a claim that ran out in doubt, for an attempt of a class that claims nothing. The new class would repeat the effect, and the class
- * of the claim forbids that.
+ * Marks an expired claim as an unknown outcome, for an attempt of a class without claims. The new class would repeat the effect, and the
+ * class of the claim
+ * forbids that.
  */
 export function doubtClaim({ key, token, class: nowClass }: Attempt): Statement {
   return sql`
@@ -53,7 +57,7 @@ export function doubtClaim({ key, token, class: nowClass }: Attempt): Statement 
     WHERE ${isEntry(key)} AND ((state = 'claimed' AND lease_until <= ${now}) OR ${IS_LEFT_ALONE})`;
 }
 
-/** Keeps a claim alive while its effect is still under way. Answers a row only to the holder. */
+/** Extends a claim while its effect is in progress. Returns a row only to its holder. */
 export function extendLease(attempt: Attempt, leaseMs: number): Statement {
   return sql`
     UPDATE millrace_inbox SET lease_until = ${now} + ${leaseMs}
@@ -62,8 +66,9 @@ export function extendLease(attempt: Attempt, leaseMs: number): Statement {
 }
 
 /**
- * How a claim, or an output that a person gave, ends without an outcome: `failed` (nothing happened), `in_doubt` (nobody knows), or
- * `expired` (unknown; the next attempt asks the upstream).
+ * Ends a claim, or an output given by an operator, without an outcome: `failed` (nothing happened), `in_doubt` (unknown), or `expired`
+ * (unknown; the next
+ * attempt queries the upstream).
  */
 export function giveUpClaim(attempt: Attempt, ending: "failed" | "in_doubt" | "expired", error: string): Statement {
   return sql`
@@ -72,7 +77,7 @@ export function giveUpClaim(attempt: Attempt, ending: "failed" | "in_doubt" | "e
     WHERE ${isHeldBy(attempt)} AND (state = 'claimed' OR (state = 'confirmed' AND ${ending} = 'in_doubt'))`;
 }
 
-/** The condition that an entry is held by this attempt. */
+/** The condition that this attempt holds an entry. */
 function isHeldBy({ key, token, epoch }: Attempt): Statement {
   return sql`${isEntry(key)} AND token = ${token} AND epoch = ${epoch}`;
 }

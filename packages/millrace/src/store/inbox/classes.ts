@@ -1,14 +1,14 @@
 import { thoseThat } from "../../contract/one-of.ts";
 
-/** What is true of an effect class. */
+/** The properties of an effect class. */
 interface ClassFacts {
-  /** True where an attempt takes the effect's key before it acts: its upstream would not bear another attempt beside it. */
+  /** True when an attempt claims the effect's key before it acts, because the upstream does not tolerate parallel attempts. */
   readonly claims: boolean;
-  /** What is done when nobody knows whether the effect happened: it is repeated, the upstream is asked, or a person is. */
+  /** The reaction to an unknown outcome: repeat the effect, query the upstream, or wait for an operator. */
   readonly unknown: "repeat" | "ask upstream" | "ask person";
 }
 
-/** The effect classes that write an inbox row, each with what follows from it. `read` writes none. See the guarantees table in README.md. */
+/** The effect classes with an inbox row. `read` has none. See the guarantees table in README.md. */
 const CLASSES = {
   commit: { claims: false, unknown: "repeat" },
   keyed: { claims: false, unknown: "repeat" },
@@ -23,11 +23,11 @@ export const RECORDED_CLASSES = Object.keys(CLASSES) as [RecordedClass, ...Recor
 
 const classesThat = (is: (facts: ClassFacts) => boolean) => thoseThat<ClassFacts, RecordedClass>(CLASSES, is);
 
-/** Their key is taken before they act. */
+/** Classes that claim their key before they act. */
 export const CLAIMED = classesThat(({ claims }) => claims);
 
-/** Their upstream is asked what an earlier attempt did. */
+/** Classes that query their upstream about an earlier attempt. */
 export const ASKED = classesThat(({ unknown }) => unknown === "ask upstream");
 
-/** They are parked in doubt until a person says what they did. */
+/** Classes that wait for an operator after an unknown outcome. */
 export const DOUBTED = classesThat(({ unknown }) => unknown === "ask person");

@@ -7,8 +7,9 @@ import { type Attempt, isEntry } from "./entry.ts";
 import { SKIPPED } from "./outcome.ts";
 
 /**
- * The last attempt at a `once` effect hangs, and nobody waits for it: what comes of it is unknown. Its token stays, so that it may still
- * say so itself, before a person does.
+ * The last attempt of a `once` effect hangs, and the run does not wait for it: its outcome is unknown. Its token remains, so that it can
+ * still record its
+ * outcome before an operator does.
  */
 export function doubtHanging(key: Omit<EntryKey, "generation">, error: string): Statement {
   return sql`
@@ -16,7 +17,10 @@ export function doubtHanging(key: Omit<EntryKey, "generation">, error: string): 
     WHERE instance_id = ${key.instanceId} AND step = ${key.step} AND item = ${key.item} AND class IN ${DOUBTED} AND state = 'claimed'`;
 }
 
-/** Puts an entry back that the platform remembers in doubt, and that is gone. Not of an instance that was removed, and over none. */
+/**
+ * Restores an entry that the platform recorded as `in_doubt`, and that is missing. Not for a removed instance, and never over an existing
+ * entry.
+ */
 export function putDoubtBack(attempt: Attempt, input: string | null, error: string): Statement {
   const { key, position, after, caught, class: its, token, undoable } = attempt;
   return sql`
@@ -30,8 +34,9 @@ export function putDoubtBack(attempt: Attempt, input: string | null, error: stri
 }
 
 /**
- * The next run waits for a person where a doubt is left: from now on the attempt that hangs cannot say so itself any more, because nobody
- * would tell that run. Behind the statement that carries the action out.
+ * The next run waits for an operator at its unknown outcomes: a hanging attempt can no longer record its outcome, because that would not
+ * wake the run. After
+ * the statement that applies the action.
  */
 export function leaveDoubts(instanceId: string, actionId: string): Statement {
   return sql`
@@ -39,14 +44,15 @@ export function leaveDoubts(instanceId: string, actionId: string): Statement {
     WHERE instance_id = ${instanceId} AND state = 'in_doubt' AND ${wasApplied(actionId)}`;
 }
 
-/** What a person says of an effect in doubt, or of one whose output could not be kept. */
+/** An operator's answer about an unknown outcome, or about an effect with a lost output. */
 type DoubtAnswer = "confirm" | "reject" | "retry_anyway";
 
 /**
- * Moves the entry out of doubt. The epoch grows, so that an attempt which wakes up late is refused. A confirmed one is recorded by its
- * step's next attempt, together with the rows and messages that belong to it; where those were written with what a person had said before,
- * they stay. A step that was skipped stays one. Of one that is known to have happened nobody says that it did not; what it answered stays
- * known, also where it is done again. `provided` says what must be so beside that.
+ * Resolves an unknown outcome. The epoch is incremented, so that a late attempt is refused. A confirmed entry is recorded by its step's
+ * next attempt,
+ * together with its rows and messages; if an earlier answer already wrote those, they remain. A skipped step remains skipped. An effect
+ * that is known
+ * to have happened cannot be rejected; its response remains recorded, also when it is repeated. `provided` is a further condition.
  */
 export function settleDoubt(
   key: EntryKey,
@@ -64,20 +70,20 @@ export function settleDoubt(
         OR (${verb} = 'confirm' AND (${OUTPUT_LOST} OR (${GIVEN} AND ${WAITS_FOR_RETRY}))))`;
 }
 
-/** The condition that an effect is known to have happened, because its own attempt said so (see `Failure`). */
+/** The condition that an effect is known to have happened, because its own attempt recorded so (see `Failure`). */
 const HAPPENED = fragment("(error->>'answered' IS NOT NULL)");
 const OUTPUT_LOST = fragment("(state = 'done' AND output IS NULL AND output_ref IS NULL AND error IS NOT NULL)");
 const WRITTEN_AS_GIVEN = fragment(`(state = 'done' AND token IN ('operator', '${SKIPPED}'))`);
 const GIVEN = fragment(`(state = 'confirmed' OR ${WRITTEN_AS_GIVEN.fragment})`);
-/** While its instance runs, the first answer holds: a second click changes nothing. */
+/** While its instance runs, the first answer is final: a second one changes nothing. */
 const WAITS_FOR_RETRY = fragment(
   `EXISTS (SELECT 1 FROM millrace_instances
     WHERE millrace_instances.id = millrace_inbox.instance_id AND millrace_instances.status IN ${RETRYABLE.fragment})`,
 );
 
 /**
- * The condition that nobody would do an effect again, by the position of its entry and its instance, `i`: no operator's retry can begin
- * another run, or it is being undone.
+ * The condition that an effect cannot be repeated, by the position of its entry and its instance `i`: no retry can start another run, or it
+ * is being undone.
  */
 export const nobodyRuns = (position: string) =>
   fragment(`(i.status IN ${RUNS_NO_MORE.fragment} OR (i.undo IS NOT NULL AND ${position} >= 0))`);

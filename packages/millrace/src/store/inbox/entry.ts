@@ -3,94 +3,91 @@ import { fragment, type Statement, sql } from "../../contract/sql.ts";
 import type { RecordedClass } from "./classes.ts";
 
 /**
- * new → claimed         an attempt of a class that claims takes the key
- * new → done            recorded by an attempt that needs no claim, because its class takes none
- * new → failed          the generation behind one that was taken back, free to be taken; or a commit that was given up
- * new → in_doubt        its entry is gone (deleted, or not restored), and the platform remembers the doubt
- * claimed → claimed     taken over once the lease has run out
- * claimed → done        the effect's outcome was recorded by the claim's holder
- * claimed → failed      the upstream said for certain that nothing happened; or a person has skipped it, or has an undo leave it alone
- * claimed → in_doubt    a `once` effect whose outcome nobody knows, or that happened and whose rows are refused; a claim that ran out, of a
- *                       step whose class a deployment has changed since; only an operator ends the doubt
- * failed → claimed      the next attempt takes it; or a person had skipped it when it was claimed, and the output that was given is refused
- * failed → in_doubt     an undo had left it alone, and its upstream cannot be asked, because a deployment has changed the class
- * failed → done         the next attempt records it, of a class that takes no claim; or what a person gave who has skipped it
- * in_doubt → failed     rejected by a person: it did not happen
- * in_doubt → confirmed  a person gave its output
- * in_doubt → done       the attempt that hung said itself how it ended, before a person did
- * in_doubt → superseded retried anyway by a person, as the next generation
- * confirmed → done      an attempt has recorded the given output with the step's rows and messages
- * confirmed → in_doubt  its step cannot use the output that was given, or its rows are refused
- * done → confirmed      its output could not be kept, and a person gave it
- * done → superseded     taken back; the next generation is free to be claimed
+ * new → claimed an attempt of a class with claims takes the key
+ * new → done recorded by an attempt of a class without claims
+ * new → failed the generation after an undone one, free to be claimed; or a commit that timed out
+ * new → in_doubt its entry is missing (deleted, or not restored), and the platform has recorded the unknown outcome
+ * claimed → claimed taken over after the lease has expired
+ * claimed → done the holder recorded the effect's outcome
+ * claimed → failed the upstream confirmed that nothing happened; or an operator skipped it, or excluded it from an undo
+ * claimed → in_doubt a `once` effect with an unknown outcome, or one that happened but whose rows were refused; an expired claim of a
+ *                       step whose class has changed since; only an operator resolves it
+ * failed → claimed claimed by the next attempt; or an operator skipped it while claimed, and the given output was refused
+ * failed → in_doubt an undo had excluded it, and its upstream cannot be queried, because the class has changed
+ * failed → done recorded by the next attempt of a class without claims; or the output given for a skipped step
+ * in_doubt → failed rejected by an operator: it did not happen
+ * in_doubt → confirmed an operator gave its output
+ * in_doubt → done the hanging attempt recorded its outcome before an operator did
+ * in_doubt → superseded repeated by an operator, as the next generation
+ * confirmed → done an attempt recorded the given output with the step's rows and messages
+ * confirmed → in_doubt the step cannot use the given output, or its rows were refused
+ * done → confirmed its output could not be stored, and an operator gave it
+ * done → superseded undone; the next generation is free to be claimed
  */
 export type EntryState = "claimed" | "failed" | "in_doubt" | "confirmed" | "done" | "superseded";
 
-/** One inbox row, as the guard reads it. */
+/** One inbox row. */
 export interface Entry {
   step: string;
   item: string;
   generation: number;
-  /** Grows with each outcome that the instance's code recorded; below zero for what the engine records in taking them back. */
+  /** Incremented with each outcome that the instance's code recorded; negative for outcomes of an undo. */
   position: number;
-  /** What had settled before its step was begun, and which of that had failed with what error: see `packBefore`. */
+  /** The steps that had settled before this one started, and the failures among them: see `packBefore`. */
   after: string | null;
   caught: string | null;
   state: EntryState;
-  /** The fencing number: grows with every takeover, never shrinks. */
+  /** The fencing number: incremented by every takeover, never decremented. */
   epoch: number;
-  /** Whose attempt wrote the row last. */
+  /** The token of the attempt that wrote the row last. */
   token: string;
   /** 1 when an earlier attempt may have reached the upstream. */
   repeats: number;
-  /** When its attempt began, where a pass began that itself; null for one of the platform's. */
+  /** The start of an inline attempt; null for a step of the platform. */
   began_at: number | null;
-  /** When that ended, where the pass made it to its end; null for one that the platform took over. */
+  /** The end of an inline attempt; null if the platform took it over. */
   ended_at: number | null;
-  /** 1 when the code that recorded it has a way to take it back. */
+  /** 1 when the step has an undo. */
   undoable: number;
-  /** Milliseconds the present claim still holds, by the database's clock; 0 or less when it has run out. */
+  /** Remaining time of the present claim, by the database's clock; 0 or less when it has expired. */
   lease_left_ms: number;
   output: string | null;
   output_ref: string | null;
   error: string | null;
 }
 
-/**
- * An entry as a look at all of an instance's shows it: without its output, since those of all entries may be more than one answer can
- * carry.
- */
+/** An entry without its output, for a query of all entries: all outputs may be more than one result can carry. */
 export interface Seen extends Omit<Entry, "output"> {
   /** By the database's clock. */
   updated_at: number;
-  /** A small output of a step that a pass took itself, "" for none; null where it has to be asked for. */
+  /** A small output of an inline step, "" for none; null when it must be queried separately. */
   small: string | null;
 }
 
-/** Whose attempt it is that asks. */
+/** The attempt that reads or writes. */
 export interface Attempt {
   key: EntryKey;
   position: number;
   after: string | null;
   caught: string | null;
-  /** Set while the pass that asks has not looked into the inbox: it writes only if no other pass has. */
+  /** Set while the replay has not read the inbox: it may write only if no other replay has. */
   aloneAs: string | null;
   class: RecordedClass;
   token: string;
   epoch: number;
-  /** True for the first write of a pass, and for the first after a wait: it also says that the instance runs. */
+  /** True for the first write of a replay, and the first one after a wait: it also marks the instance as running. */
   saysItRuns: boolean;
-  /** True where that is the first write of a first pass: the instance's row says that nothing has begun yet. */
+  /** True for the first write of an instance: its row must show that nothing has started yet. */
   begins?: boolean;
-  /** When it began, where the pass has begun it itself. */
+  /** The start of an inline attempt. */
   beganAt?: number | null;
-  /** True where the pass has made it to its end: the platform knows nothing of it. */
+  /** True for an inline attempt that ended inline: the platform has no step for it. */
   inPass?: boolean;
   /** True when the step has an undo: shown by the undo's dry run. */
   undoable?: boolean;
 }
 
-/** The condition that an undo was to leave an effect alone which an attempt had claimed: it may have happened (see `leaveAlone`). */
+/** The condition that an operator excluded a claimed effect from an undo: it may have happened (see `leaveAlone`). */
 export const IS_LEFT_ALONE = fragment(
   "(millrace_inbox.state = 'failed' AND millrace_inbox.token = 'operator' AND millrace_inbox.repeats = 1)",
 );
@@ -100,7 +97,7 @@ export function isLeftAlone({ state, token, repeats }: Pick<Entry, "state" | "to
   return state === "failed" && token === "operator" && repeats === 1;
 }
 
-/** The name on the platform of an entry's step: `labelOf`, of a row of `inbox`. */
+/** The platform's name of an entry's step: `labelOf` in SQL. */
 export const ENTRY_LABEL = fragment("iif(item = '', step, step || ' [' || item || ']')");
 
 /** The condition that a row of `inbox` is this entry. */

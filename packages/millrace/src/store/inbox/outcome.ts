@@ -6,8 +6,9 @@ import type { Outgoing } from "../outbox.ts";
 import { type Attempt, IS_LEFT_ALONE, isEntry } from "./entry.ts";
 
 /**
- * The platform has given a commit up, and its code goes on without: whatever still writes it, with the epoch it has, comes too late. One
- * that is written stays. So does a claim, which is of another class: its attempt is none at this commit.
+ * The platform has timed a commit out, and the run continues without it: a late write with its epoch is refused. An existing commit
+ * remains. So does a claim,
+ * which belongs to another class.
  */
 export function fenceCommit({ key, position, after, caught, token, undoable }: Attempt): Statement {
   return sql`
@@ -20,13 +21,18 @@ export function fenceCommit({ key, position, after, caught, token, undoable }: A
 }
 
 /**
- * Records an outcome. The one fence of every class: a fresh key is inserted; a claimed, confirmed or doubted one moves to done only for the
- * holder of its token and epoch; one that a person has skipped, for the attempt that records that; one that is free again, for the first
- * who records. In every other case `state` becomes NULL, which its NOT NULL refuses, and the whole batch (the app's statements and the
- * messages with it) is undone. A claim is free for no other attempt, whatever its class: a deployment may have changed that. The same
- * refusal meets a pass that believes to be the first and finds what another pass has written: it must look first; and a commit that was on
- * its way when its pass died, and comes behind the beginning of an undo, which would not take it back. So a repeat of an ambiguous commit
- * is safe too: it is refused, and reading the row back shows our own token. Answers how its instance stood when it was written.
+ * Records an outcome. This is the one fence of every class. A new key is inserted. A claimed, confirmed or doubted entry becomes done only
+ * for the holder of
+ * its token and epoch; a skipped one for the attempt that records the skip; a free one for the first attempt. In every other case `state`
+ * is set to
+ * NULL, which its NOT NULL constraint refuses, and the whole batch, with the app's statements and the messages, is rolled back. A claim is
+ * never free
+ * for another attempt, whatever its class, because a deployment may have changed the class.
+ * The same refusal stops a replay that believes to be the first but is not: it must read the inbox first. It also stops a commit in flight
+ * when its
+ * process died, which arrives after the start of an undo and would not be undone. So a repeat of an ambiguous commit is safe: it is
+ * refused, and the
+ * row shows the attempt's own token. Returns the status of the instance at the write.
  */
 export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement {
   const messages = outcome.messages.length > 0 ? copies(outcome.messages) : null;
@@ -55,8 +61,9 @@ export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement
 }
 
 /**
- * Characters of the messages that an entry keeps a copy of, for people to read; of larger ones it keeps the envelopes, as many as that
- * takes, and behind them how many of each type it keeps no copy of (`left_out`). The outbox holds each whole.
+ * Maximum characters of the messages that an entry copies for operators. Above it the entry copies only envelopes, up to the limit, then
+ * the number of
+ * omitted ones by type (`left_out`). The outbox has every message in full.
  */
 const MAX_COPIED_CHARACTERS = 250_000;
 
@@ -84,7 +91,7 @@ function withoutPayload(body: string): string {
   return JSON.stringify(envelope);
 }
 
-/** An outcome as its row keeps it. */
+/** An outcome as stored in its row. */
 interface Recorded {
   output: string | null;
   outputRef: string | null;
@@ -92,7 +99,7 @@ interface Recorded {
   error: string | null;
 }
 
-/** Whose word an entry is that stands for a step which a person has skipped: nothing of it happened, and its output was given. */
+/** The token of a skipped step's entry: nothing happened, and its output was given. */
 export const SKIPPED = "skipped";
 
 const RECORD = `
@@ -122,12 +129,13 @@ const RECORD = `
     ended_at = excluded.ended_at, lease_until = NULL, updated_at = excluded.updated_at
   RETURNING instance_id AS id, ${standingAt("instance_id").fragment} AS standing`;
 
-/** Positions of what the engine itself records stand below those of the code's steps, one for each of them. */
+/** The positions of the engine's own records are below those of the code's steps, one for each. */
 export const FIRST_UNDO_POSITION = -2;
 
 /**
- * A person skips a step that failed: its next attempt records the output that is given, instead of doing anything, or refuses it
- * (`refuseSkip`): so the entry keeps what it was. Behind the action that says so. `takesBack`: the effect of an undo's own step.
+ * An operator skips a failed step: its next attempt records the given output instead of running, or refuses it (`refuseSkip`), so the entry
+ * keeps its former
+ * state. After the statement that applies the action. `takesBack`: for a step of an undo.
  */
 export function skipEntry(
   { instanceId, step, item, generation }: EntryKey,
@@ -156,8 +164,9 @@ const nextPosition = (instanceId: string) =>
 const positionBack = (key: EntryKey) => sql`(SELECT ${FIRST_UNDO_POSITION} - position FROM millrace_inbox WHERE ${isEntry(key)})`;
 
 /**
- * A person has an undo leave an effect alone of which it cannot find out whether it happened: it asks no more, and takes nothing back. A
- * later run tries it again under its key, and asks the upstream first, where that can be asked. Behind the action that says so.
+ * An operator excludes an effect with an unknown outcome from an undo, which neither queries nor undoes it. A later run tries it again with
+ * the same key, and
+ * queries the upstream first if possible. After the statement that applies the action.
  */
 export function leaveAlone({ instanceId, step, item, generation }: EntryKey, actionId: string): Statement {
   return sql`
@@ -170,17 +179,17 @@ export function leaveAlone({ instanceId, step, item, generation }: EntryKey, act
     WHERE millrace_inbox.state = 'failed' OR millrace_inbox.state = 'claimed'`;
 }
 
-/** Whose attempt wrote an entry that was superseded because its effect was taken back. */
+/** The token of an entry that was superseded by an undo. */
 export const UNDONE = "undone";
 
-/** An effect was taken back: its output stays to be read, and is nobody's any more. */
+/** Marks an effect as undone: its output remains readable, but is not used any more. */
 export function takenBack(key: EntryKey): Statement {
   return sql`
     UPDATE millrace_inbox SET state = 'superseded', token = ${UNDONE}, epoch = epoch + 1, updated_at = ${now}
     WHERE ${isEntry(key)} AND state = 'done'`;
 }
 
-/** The same effect once more, under a new key: free to be claimed. */
+/** The same effect again with a new key: free to be claimed. */
 export function nextGeneration(key: EntryKey): Statement {
   return sql`
     INSERT INTO millrace_inbox (instance_id, step, item, generation, position, class, state, epoch, token, input, undoable, updated_at)
@@ -189,10 +198,10 @@ export function nextGeneration(key: EntryKey): Statement {
     ON CONFLICT DO NOTHING`;
 }
 
-/** The condition on `e` that nothing was ever asked for under an entry: it is the next generation, and free to be claimed. */
+/** The condition on `e` that an entry was never used: it is the next generation, and free to be claimed. */
 export const IS_FREE = fragment("(e.state = 'failed' AND e.token = 'operator' AND e.epoch = 1)");
 
-/** True for the refusal that `claim` and `recordOutcome` provoke. */
+/** True for the refusal by `claim` and `recordOutcome`. */
 export function isFenceRefusal(error: unknown): boolean {
   return error instanceof Error && error.message.includes("NOT NULL constraint failed: millrace_inbox.state");
 }

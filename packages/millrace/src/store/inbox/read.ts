@@ -5,7 +5,7 @@ import { ENTRY_LABEL, type EntryState, isEntry } from "./entry.ts";
 const SEEN = fragment(`step, item, generation, position, after, caught, state, epoch, token, repeats, undoable, began_at, ended_at,
     lease_until - ${now.fragment} AS lease_left_ms, output_ref, error`);
 
-/** An entry of which a person has said what became of its effect. */
+/** An entry with an operator's answer. */
 export interface ResolvedEntry {
   step: string;
   item: string;
@@ -13,17 +13,17 @@ export interface ResolvedEntry {
   state: EntryState;
 }
 
-/** What people have said of an instance's effects, as far as no attempt has taken the entry since. */
+/** The operator's answers for an instance that no attempt has used since. */
 export function selectResolved(instanceId: string): Statement {
   return sql`SELECT step, item, generation, state FROM millrace_inbox WHERE instance_id = ${instanceId} AND token = 'operator'`;
 }
 
-/** Characters of an output that is read with all entries: ten thousand of them fit into one answer. */
+/** Maximum characters of an output that is read with all entries: ten thousand of them fit into one result. */
 const SMALL_CHARACTERS = 1024;
 
 /**
- * All entries of an instance, newest generation last, without their outputs; but of steps that a pass took itself with the small ones,
- * because every later pass asks for those.
+ * All entries of an instance, newest generation last, without their outputs. Small outputs of inline steps are included, because every
+ * later replay needs them.
  */
 export function selectEntries(instanceId: string): Statement {
   return sql`
@@ -32,14 +32,12 @@ export function selectEntries(instanceId: string): Statement {
     FROM millrace_inbox WHERE instance_id = ${instanceId} ORDER BY generation`;
 }
 
-/** What one entry put out. */
+/** The output of one entry. */
 export function selectOutput(key: EntryKey): Statement {
   return sql`SELECT output FROM millrace_inbox WHERE ${isEntry(key)}`;
 }
 
-/**
- * The truth about one key: its newest generation, from this one on. One before says nothing of it: what is done again was done then too.
- */
+/** The newest generation of a key, from this one on. Earlier generations are irrelevant: their effect happened as well. */
 export function selectEntry({ instanceId, step, item, generation }: EntryKey): Statement {
   return sql`
     SELECT ${SEEN}, output
@@ -47,17 +45,17 @@ export function selectEntry({ instanceId, step, item, generation }: EntryKey): S
     ORDER BY generation DESC LIMIT 1`;
 }
 
-/** The condition that an effect of this instance may have happened, or not, and that a person has to say which. */
+/** The condition that an instance has an unknown outcome. */
 export function hasDoubt(instanceId: string): Statement {
   return sql`EXISTS (SELECT 1 FROM millrace_inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')`;
 }
 
-/** Whether passes of an instance take steps themselves, of which the platform knows nothing: a row where one has. */
+/** Returns a row if the instance has inline steps, which the platform has no record of. */
 export function selectLean(instanceId: string): Statement {
   return sql`SELECT 1 FROM millrace_inbox WHERE instance_id = ${instanceId} AND began_at IS NOT NULL LIMIT 1`;
 }
 
-/** The condition that the step which an expression names has nothing on record, or only that it did not happen, or was taken back. */
+/** The condition that a step, given by an SQL expression, has no entry, or one that failed or was undone. */
 export function hasNoOutcome(instanceId: string, label: Fragment): Statement {
   return sql`
     coalesce((SELECT state FROM millrace_inbox
@@ -65,7 +63,7 @@ export function hasNoOutcome(instanceId: string, label: Fragment): Statement {
       'failed') = 'failed'`;
 }
 
-/** The condition of entries whose effects happened, or may have, and that the code which did them can take back. */
+/** The condition of entries with effects that happened, or may have, and that have an undo. */
 export function canBeTakenBack(instanceId: string): Statement {
   return sql`instance_id = ${instanceId} AND undoable = 1 AND position >= 0 AND state IN ('done', 'claimed', 'confirmed')`;
 }

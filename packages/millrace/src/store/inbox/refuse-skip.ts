@@ -4,17 +4,18 @@ import { CLAIMED } from "./classes.ts";
 import { isEntry } from "./entry.ts";
 import { SKIPPED } from "./outcome.ts";
 
-/** The output that a person gave instead of a step, as the pass found it that refuses it. */
+/** An operator's output for a skipped step, as read by the replay that refuses it. */
 export interface GivenOutput {
   readonly key: EntryKey;
   readonly epoch: number;
-  /** The run that the pass belongs to: one that hangs says nothing of what was given since. */
+  /** The run of that replay: a hanging replay of an earlier run must not refuse a later output. */
   readonly run: number;
 }
 
 /**
- * The output that a person gave instead of a step is refused: its entry is what it was before, or gone where there was none, so that what
- * is known of the effect is not lost, and the step can be tried anew, undone or skipped again.
+ * Refuses the output for a skipped step: its entry returns to its former state, or is removed if there was none. So the known facts about
+ * the effect remain,
+ * and the step can be retried, undone or skipped again.
  */
 export function refuseSkip(given: GivenOutput): Statement[] {
   return [
@@ -28,7 +29,7 @@ export function refuseSkip(given: GivenOutput): Statement[] {
   ];
 }
 
-/** Of one that was skipped before entries kept it nobody knows: such an upstream, or a person, is asked. */
+/** Older entries have no former state: then the upstream, or an operator, must be asked. */
 const STATE_BEFORE = fragment(`coalesce(skipped_over->>'state', iif(class IN ${CLAIMED.fragment}, 'claimed', 'failed'))`);
 
 const isGiven = ({ key, epoch, run }: GivenOutput) => sql`

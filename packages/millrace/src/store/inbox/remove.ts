@@ -1,6 +1,5 @@
 import { type Statement, sql } from "../../contract/sql.ts";
 
-/** Removes entries with their instances. */
 export function removeEntries(whose: Statement): Statement {
   return sql`DELETE FROM millrace_inbox WHERE ${whose}`;
 }

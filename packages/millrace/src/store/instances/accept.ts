@@ -7,30 +7,30 @@ import { isPruned } from "../tombstones.ts";
 import { type Identity, isKnown } from "./keys.ts";
 import { type InstanceStatus, UNSEEN } from "./status.ts";
 
-/** An instance as it is written first. */
+/** An instance as it is inserted. */
 export interface NewInstance extends Identity {
   readonly workflow: string;
   readonly envelope: Envelope;
-  /** The command queue it goes through; null when the instance is started at once. */
+  /** The command queue; null when the instance is started directly. */
   readonly queue: string | null;
-  /** By when it is to have ended, in milliseconds since 1970; nothing where nobody said. */
+  /** The deadline in milliseconds since 1970; absent without one. */
   readonly mustEndBy?: number;
-  /** The same as a length of time from its acceptance. */
+  /** The deadline as a duration from the acceptance. */
   readonly deadlineMs?: number;
 }
 
-/** What the row of an acceptance says now: whose it is, too. */
+/** The current row of an accepted command. */
 export interface AcceptedRow extends Identity {
   status: InstanceStatus;
   deliveries: number;
-  /** 1 for one that the keeper does not look at: it was believed dead. */
+  /** 1 for a row without keeper checks, because it was marked dead. */
   unwatched?: number;
 }
 
-/** The id of an acceptance that is given. */
+/** The id of a given acceptance. */
 const ID = fragment("value->>'id'");
 
-/** Columns of an acceptance that is given. */
+/** The columns of a given acceptance. */
 const ROWS = fragment(`value->>'id', value->>'$.envelope.tenant_id', value->>'workflow', value->>'$.envelope.message_type',
     value->>'$.envelope.idempotency_key', value->>'$.envelope.correlation_id', value->>'$.envelope.causation_id',
     value->>'$.envelope.subject', value->>'fingerprint', value->'envelope', value->>'queue',
@@ -42,8 +42,9 @@ const COLUMNS =
       must_end_by, callback, status, deliveries, accepted_at, updated_at, check_at`);
 
 /**
- * Commits commands before their messages are sent, counting the delivery that each will have: all of them, or none if what is to be so is
- * not. Answers the rows that are new; known and pruned keys change nothing.
+ * Commits commands before their messages are sent, and counts their first deliveries: all of them, or none if `provided` does not hold.
+ * Returns the new rows;
+ * known and pruned keys change nothing.
  */
 export function insertAccepted(rows: string, provided?: Statement): Statement {
   return sql`
@@ -70,9 +71,10 @@ export function areRepeats(error: unknown): boolean {
 }
 
 /**
- * Takes delivered messages in: new ones become rows, accepted ones become queued, and every delivery is counted. One that is dead, because
- * a copy of its message was refused, is queued too: this copy is not.
- * Answers each row once per delivery; keys that were pruned, or whose payload differs, are not answered.
+ * Accepts delivered messages: new ones become rows, accepted ones become queued, and every delivery is counted. A dead one, because a copy
+ * of its message was
+ * refused, is queued too: this copy is valid. Returns each row once per delivery; keys that were pruned, or have another payload, are not
+ * returned.
  */
 export function takeIn(rows: string): Statement {
   return sql`
@@ -88,16 +90,18 @@ export function takeIn(rows: string): Statement {
 }
 
 /**
- * Marks commands that the keeper started directly as `queued`, so that later checks ask the platform for their status. One that stayed
- * `accepted` would only ever be created again, and an end that nobody wrote down would never be found.
+ * Marks commands that the keeper started directly as `queued`, so that later checks query their status on the platform. An `accepted` row
+ * would only be
+ * created again, and its end never be detected.
  */
 export function markStarted(ids: readonly string[]): Statement {
   return sql`UPDATE millrace_instances SET status = 'queued', updated_at = ${now} WHERE status = 'accepted' AND id IN ${among(ids)}`;
 }
 
 /**
- * Commands that cannot start as they are: the keeper leaves them to the operator from here on. Not those whose letter an operator has
- * settled before, because it was another copy's: with no open letter nobody could do anything about them.
+ * Marks commands that cannot start as `dead`: an operator decides about them, and the keeper does not start them. Except those whose dead
+ * letter was settled
+ * before, as another copy's: without an open dead letter no operator could act on them.
  */
 export function markDead(rows: readonly (Identity & { letter: string })[]): Statement {
   return sql`
@@ -110,9 +114,9 @@ export function markDead(rows: readonly (Identity & { letter: string })[]): Stat
 }
 
 /**
- * Accepts a command once more, behind the replay of its dead letter: a new row for one that never had any, and its own row for one that
- * died before it started. `before` is the fingerprint of the message as it was captured. Its row bears the replay's mark from now on: whoever
- * sends it again sends what was replayed, and not the message that was given up.
+ * Accepts a command again, after the replay of its dead letter: inserts a row, or reopens the row of a command that never started. `before`
+ * is the fingerprint
+ * of the captured message. The row gets the replay's id, so that later sends use the replayed message.
  */
 export function acceptAgain(
   { id, workflow, envelope, fingerprint, queue, mustEndBy, deadlineMs }: NewInstance,
@@ -136,7 +140,7 @@ export function acceptAgain(
     WHERE millrace_instances.status = 'dead' AND millrace_instances.fingerprint IN (excluded.fingerprint, ${before})`;
 }
 
-/** Gives a command up with its dead letter, unless its row is that of another message. Behind the action that says so. */
+/** Skips a command with its dead letter, unless its row belongs to another message. After the statement that applies the action. */
 export function skipInstance(id: string | null, fingerprint: string, actionId: string): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'skipped', updated_at = ${now}, check_at = NULL

@@ -1,7 +1,7 @@
 import { fragment, type Statement, sql } from "../../contract/sql.ts";
 import { type InstanceStatus, IS_INDEXED_AS_OVER } from "./status.ts";
 
-/** An end that an address is to hear of. */
+/** An end with an owed callback. */
 export interface OwedCall {
   id: string;
   tenant_id: string;
@@ -12,7 +12,7 @@ export interface OwedCall {
   idempotency_key: string;
   correlation_id: string;
   subject: string;
-  /** Why, as JSON; null unless it failed. */
+  /** The error as JSON; null unless it failed. */
   error: string | null;
   /** 1 when its undo is complete. */
   undone: number;
@@ -23,10 +23,10 @@ export interface OwedCall {
   ended_at: number;
 }
 
-/** The condition of the index `instances_to_call`, in its very words: a partial index serves no other. */
+/** The condition of the index `instances_to_call`, in the same words: a partial index requires that. */
 const IS_OWED = fragment(`callback <> run || ':' || status AND ${IS_INDEXED_AS_OVER.fragment}`);
 
-/** Ends that their addresses have yet to be told of, whoever ended them; the oldest first. */
+/** Ends with an owed callback, from any cause; the oldest first. */
 export function selectOwed(limit: number): Statement {
   return sql`
     SELECT id, tenant_id, workflow, run, status, message_type, idempotency_key, correlation_id, subject, error, undone,
@@ -35,7 +35,10 @@ export function selectOwed(limit: number): Statement {
     FROM millrace_instances INDEXED BY millrace_instances_to_call WHERE ${IS_OWED} ORDER BY updated_at LIMIT ${limit}`;
 }
 
-/** These ends are owed no more. One that was overtaken, by a retry or by another end of its run, is left as it is. Behind their calls. */
+/**
+ * Marks callbacks as no longer owed. An end that a retry or another end of its run has replaced remains. After the insert of their
+ * instances.
+ */
 export function noteCalled(calls: readonly Pick<OwedCall, "id" | "run" | "status">[]): Statement {
   const rows = JSON.stringify(calls.map(({ id, run, status }) => ({ id, run, status })));
   return sql`

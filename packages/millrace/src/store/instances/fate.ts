@@ -2,34 +2,34 @@ import { among, type Fragment, fragment, type Statement, sql } from "../../contr
 import { query } from "../d1/retry.ts";
 import { type InstanceStatus, OVER, STOPPED, type StatusSet, UNSEEN } from "./status.ts";
 
-/** Which instance a row names, and what is asked of it. */
+/** The instance of a row, and a condition on it. */
 interface Named {
-  /** An expression of its id; default the row's column `instance_id`. */
+  /** An SQL expression of its id; default: the row's column `instance_id`. */
   readonly id?: string;
-  /** Statuses of which it has one; default any. */
+  /** Required status; default: any. */
   readonly statuses?: StatusSet;
 }
 
-/** The condition that the instance which a row names is kept, and of one tenant with it. `row` is a table, or its alias. */
+/** The condition that a row's instance exists, with the same tenant. `row` is a table, or its alias. */
 export function hasInstance(row: string, { id = `${row}.instance_id`, statuses }: Named = {}): Fragment {
   const its = statuses === undefined ? "" : ` AND i.status IN ${statuses.fragment}`;
   return fragment(`EXISTS (SELECT 1 FROM millrace_instances i WHERE i.id = ${id} AND i.tenant_id = ${row}.tenant_id${its})`);
 }
 
-/** What a statement may read of the instance that its rows name, as far as it is kept: NULL where it is not. */
+/** The columns of a row's instance for a statement: NULL if it does not exist. */
 interface NamedInstance {
-  /** Behind the table of those rows. */
+  /** To add after the table of the rows. */
   readonly join: Fragment;
-  /** It does no more work unless a person moves it on. */
+  /** True when it has ended or failed and only an operator can continue it. */
   readonly isStopped: Fragment;
-  /** Why, as JSON with a `code` and a `message`. */
+  /** The error, as JSON with a `code` and a `message`. */
   readonly error: Fragment;
-  /** The message that it was asked by, as JSON. */
+  /** The message that started it, as JSON. */
   readonly envelope: Fragment;
 }
 
 /**
- * The instance that each row of a table names, as `i`: by an expression of its id, default the column `instance_id`. `row` is the table's
+ * The instance of each row of a table, as `i`: by an SQL expression of its id, default the column `instance_id`. `row` is the table's
  * alias.
  */
 export function instanceOf(row: string, id = `${row}.instance_id`): NamedInstance {
@@ -46,27 +46,28 @@ const IS_STOPPED = fragment(`i.status IN ${STOPPED.fragment}`);
 const ERROR = fragment(`coalesce(i.error, json_object('code', i.status, 'message', 'Its instance is ' || i.status || '.'))`);
 
 /**
- * How the instance stands that a row names by this expression of its id, as JSON (a `Standing`): for the answer of a statement that writes
- * such rows. NULL where it is not kept.
+ * The state of a row's instance by an expression of its id, as JSON (a `Standing`), for the result of a statement that writes such rows.
+ * NULL if it does not
+ * exist.
  */
 export function standingAt(id: string): Fragment {
   return fragment(`(SELECT json_object('run', i.run, 'status', i.status, 'undo', i.undo) FROM millrace_instances i WHERE i.id = ${id})`);
 }
 
-/** What has become of an instance. */
+/** The state of an instance. */
 export interface Fate {
   subject: string;
-  /** As it was sent; null where it travels by reference. */
+  /** The payload as it was sent; null for a payload in R2. */
   payload: unknown;
-  /** It does no more work unless a person moves it on. */
+  /** True when it has ended or failed and only an operator can continue it. */
   isStopped: boolean;
-  /** Why; null unless it is stopped. */
+  /** The error; null unless it is stopped. */
   error: { code: string; message: string } | null;
   acceptedAt: number;
   updatedAt: number;
 }
 
-/** What has become of a tenant's instance; undefined where there is none. */
+/** The state of a tenant's instance; undefined if it does not exist. */
 export async function fateOf(db: D1Database, tenantId: string, id: string): Promise<Fate | undefined> {
   const [row] = await query<
     Omit<Fate, "payload" | "isStopped" | "error"> & { payload: string | null; stopped: number; error: string | null }
@@ -82,7 +83,7 @@ export async function fateOf(db: D1Database, tenantId: string, id: string): Prom
   return { ...rest, payload: payload && JSON.parse(payload), isStopped: stopped === 1, error: error === null ? null : JSON.parse(error) };
 }
 
-/** Whether a tenant's instance is at work, or will be. */
+/** True if a tenant's instance is in progress. */
 export async function isUnderWay(db: D1Database, tenantId: string, id: string): Promise<boolean> {
   return (
     (
@@ -95,16 +96,16 @@ export async function isUnderWay(db: D1Database, tenantId: string, id: string): 
   );
 }
 
-/** Of these instances, those that no message starts now: a person has cancelled or paused them, or they are under way already. */
+/** Of these instances, those that a message must not start: cancelled, paused, or already started. */
 export function selectNotToStart(ids: readonly string[]): Statement {
   return sql`SELECT id FROM millrace_instances WHERE id IN ${among(ids)} AND (undo IS NOT NULL OR status NOT IN ${UNSEEN})`;
 }
 
-/** The statuses of a tenant's instances, by their ids, as far as they are kept. */
+/** The statuses of a tenant's existing instances, by id. */
 export async function statusesOf(db: D1Database, tenantId: string, ids: readonly string[]): Promise<ReadonlyMap<string, InstanceStatus>> {
   const rows = await query<{ id: string; status: InstanceStatus }>(
     db,
-    // By their ids: left to itself, the database would read all instances of the tenant.
+    // By id: otherwise the database would read all instances of the tenant.
     sql`
       SELECT i.id, i.status FROM json_each(${JSON.stringify(ids)}) k
       CROSS JOIN millrace_instances i ON i.id = k.value AND i.tenant_id = ${tenantId}`,
@@ -112,22 +113,19 @@ export async function statusesOf(db: D1Database, tenantId: string, ids: readonly
   return new Map(rows.map(({ id, status }) => [id, status]));
 }
 
-/** Which instances are asked for that follow from events of others. */
+/** A query for instances that follow from events of others. */
 interface Followed {
   /** The type of those events. */
   readonly type: string;
   /** The instances that emitted them. */
   readonly causes: readonly string[];
-  /** The jobs they belong to, by their correlation ids. */
+  /** The correlation ids of the instances. */
   readonly jobs: readonly string[];
-  /** A field of the payload that is asked for as well. */
+  /** The field of the payload to return. */
   readonly field: string;
 }
 
-/**
- * Instances that began by events which others emitted: what each followed from, and a field of its payload, or its subject where that has
- * none.
- */
+/** Instances that were started by events of others: each with its cause, and a field of its payload, or its subject without that field. */
 export function followersOf(
   db: D1Database,
   tenantId: string,
@@ -135,7 +133,7 @@ export function followersOf(
 ): Promise<{ id: string; cause: string; said: string }[]> {
   return query(
     db,
-    // An event's cause is the instance that emitted it, and its step.
+    // An event's causation id consists of the instance that emitted it, and its step.
     sql`
       SELECT substr(causation_id, 1, 32) AS cause, id, coalesce(envelope->>${`$.payload_inline.${field}`}, subject) AS said
       FROM millrace_instances

@@ -3,36 +3,36 @@ import { isPruned } from "../tombstones.ts";
 import { type InstanceStatus, OVER } from "./status.ts";
 
 /**
- * What a message asks for under which name. The instance's id says who wants it, of whom, under which key; the fingerprint says what.
- * Two messages of one id may ask for different things: the row of that id decides which of them was accepted. So nothing is looked up by an
- * id alone where messages are taken in, but the row itself.
+ * The identity of a message. The id is derived from tenant, workflow and idempotency key; the fingerprint from the payload. Two messages
+ * with the same id may
+ * have different payloads: the row of that id decides which one was accepted. So acceptance always compares both.
  */
 export interface Identity {
   readonly id: string;
   readonly fingerprint: string;
 }
 
-/** The condition that a key is known, also a pruned one's: what is accepted under it is a repeat, or refused. */
+/** The condition that a key is known, including pruned ones: a new message with it is a repeat, or refused. */
 export function isKnown({ id }: { id: string | Fragment }): Statement {
   return sql`(EXISTS (SELECT 1 FROM millrace_instances WHERE id = ${id}) OR ${isPruned(id)})`;
 }
 
-/** The condition that a key has gone to other work. */
+/** The condition that a key belongs to a message with another payload. */
 export function isTaken({ id, fingerprint }: Identity): Statement {
   return sql`
     (EXISTS (SELECT 1 FROM millrace_instances WHERE id = ${id} AND fingerprint <> ${fingerprint})
       OR EXISTS (SELECT 1 FROM millrace_tombstones WHERE id = unhex(${id}) AND fingerprint <> unhex(${fingerprint})))`;
 }
 
-/** The state of the instance that has a key. */
+/** The state of the instance with a key. */
 export interface KeyHolder {
-  /** `pruned`: the row was removed by its age, and its key is kept. */
+  /** `pruned`: retention has removed the row, and its key is kept. */
   status: InstanceStatus | "pruned";
-  /** When a delayed command is due; null without a delay, and where the instance is over. */
+  /** The due time of a delayed command; null without a delay, and when the instance has ended. */
   due_at: number | null;
 }
 
-/** The state of keys, also of pruned ones. */
+/** The state of keys, including pruned ones. */
 export function selectKnown(ids: readonly string[]): Statement {
   return sql`
     SELECT id, fingerprint, status, correlation_id, iif(status IN ${OVER}, NULL, due_at) AS due_at FROM millrace_instances

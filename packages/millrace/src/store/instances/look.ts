@@ -2,22 +2,22 @@ import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { among, fragment, now, type Statement, sql } from "../../contract/sql.ts";
 import { BEGUN, FAILED, GOING_ON, UNDER_WAY, UNSEEN, WORKING } from "./status.ts";
 
-/** When an instance is looked at next, and what this look has found out about it. */
+/** The next check of an instance, and the results of this one. */
 export interface Looked {
   id: string;
-  /** The due time that the look went by: an instance that somebody has asked for since keeps its new one. */
+  /** The due time of this check: a later request for a check keeps its own due time. */
   check_at: number;
-  /** Null: never, unless something happens to it. */
+  /** Null: no further check without a new cause. */
   pauseMs: number | null;
   seen: boolean;
-  /** The platform says that it sleeps, or waits. */
+  /** True when the platform reports that it sleeps or waits. */
   hibernates: boolean;
 }
 
-/** One row where the database has an instance, in any status. */
+/** One row if the database has any instance. */
 export const anyInstance: Statement = sql`SELECT 1 FROM millrace_instances LIMIT 1`;
 
-/** Writes down that instances were looked at: one row each, and its place in the keeper's line. */
+/** Records checks: one written row each, plus its entry in the index of due checks. */
 export function noteLooked(looked: readonly Looked[]): Statement {
   return sql`
     UPDATE millrace_instances SET check_at = ${now} + (l.value->>'pauseMs'), seen = max(seen, l.value->>'seen'),
@@ -28,8 +28,8 @@ export function noteLooked(looked: readonly Looked[]): Statement {
 }
 
 /**
- * What was believed dead is looked at by the keeper again. A statement of its own, because it is rare: a changed time of the next look is
- * one written row more, and every repeat would pay for it.
+ * The keeper checks instances again that were marked dead. A separate statement, because it is rare and a changed check time costs one
+ * written row more.
  */
 export function watchAgain(ids: readonly string[]): Statement {
   return sql`
@@ -37,19 +37,19 @@ export function watchAgain(ids: readonly string[]): Statement {
     WHERE status = 'queued' AND check_at IS NULL AND id IN ${among(ids)}`;
 }
 
-/** The keeper looks now at all that it watches, also at what was to be left asleep. Reads and writes a row for each: for local engines. */
+/** Makes the checks of all watched instances due, also of sleeping ones. Reads and writes a row for each: only for local engines. */
 export function lookAtAll(): Statement {
   return sql`UPDATE millrace_instances SET check_at = ${now} WHERE seen = 1 AND check_at > ${now}`;
 }
 
-/** The keeper looks now at instances that were started, and of which no step was recorded since. */
+/** Makes the checks of started instances without a recorded step due. */
 export function lookNow(ids: readonly string[]): Statement {
   return sql`
     UPDATE millrace_instances SET check_at = ${now}
     WHERE id IN ${among(ids)} AND status IN ${UNSEEN} AND check_at > ${now} + ${KEEPER_PATIENCE_MS}`;
 }
 
-/** The keeper looks soon at an instance whose question was answered, in case it cannot be told now. */
+/** Checks an instance soon after the decision of an approval, in case it cannot be notified now. */
 export function lookAfterAnswer(tenantId: string, instanceId: string): Statement {
   return sql`
     UPDATE millrace_instances SET check_at = ${now} + ${KEEPER_PATIENCE_MS}
@@ -57,7 +57,7 @@ export function lookAfterAnswer(tenantId: string, instanceId: string): Statement
       AND check_at > ${now} + ${KEEPER_PATIENCE_MS}`;
 }
 
-/** The keeper looks soon at instances whose waits hold these events, in case they cannot be told now. */
+/** Checks instances soon after these events were assigned to their waits, in case they cannot be notified now. */
 export function lookAfterEvents(signalIds: readonly string[]): Statement {
   return sql`
     UPDATE millrace_instances SET check_at = ${now} + ${KEEPER_PATIENCE_MS}
@@ -65,12 +65,12 @@ export function lookAfterEvents(signalIds: readonly string[]): Statement {
       AND id IN (SELECT instance_id FROM millrace_waits WHERE signal_id IN ${among(signalIds)})`;
 }
 
-/** The keeper looks now at instances under way that fell out of its line. */
+/** Makes the checks of instances in progress due that have no check time. */
 export function watchLost(ids: readonly string[]): Statement {
   return sql`UPDATE millrace_instances SET check_at = ${now} WHERE id IN ${among(ids)} AND status IN ${UNDER_WAY} AND check_at IS NULL`;
 }
 
-/** The keeper looks now at instances that are under way, or over by what the machine believes, and that it has left alone. */
+/** Makes the checks of instances due that are in progress or failed. */
 export function lookAgain(ids: readonly string[]): Statement {
   return sql`
     UPDATE millrace_instances SET check_at = ${now}, seen = 1
@@ -86,10 +86,10 @@ export function lookSoon(id: string): Statement {
 
 const MINUTE_MS = 60_000;
 
-/** The keeper's restarts of an instance's present run after errors of the platform itself. */
+/** The keeper's restarts of an instance's present run after infrastructure errors of the platform. */
 export const timesBrokenOff = fragment("iif(broken_off->>0 = run, broken_off->>1, 0)");
 
-/** Counts one more such restart of each run. The pause before the keeper's next check doubles each time, from 10 s to an hour. */
+/** Counts one more such restart of each run. The delay before the keeper's next check doubles each time, from 10 s to an hour. */
 export function noteRestarted(ids: readonly string[]): Statement {
   return sql`
     UPDATE millrace_instances SET broken_off = json_array(run, ${timesBrokenOff} + 1),

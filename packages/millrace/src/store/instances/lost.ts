@@ -1,7 +1,10 @@
 import { type Statement, sql } from "../../contract/sql.ts";
 import { ENTRY_LABEL } from "../inbox/entry.ts";
 
-/** When an instance was accepted, in a row without a label; and each step of its runs that is on record as an entry, a wait, a question. */
+/**
+ * The acceptance time of an instance, in a row without a label; and the label of each of its steps with a record: an entry, a wait or an
+ * approval.
+ */
 export function selectKnownSteps(id: string): Statement {
   return sql`
     SELECT accepted_at, NULL AS label FROM millrace_instances WHERE id = ${id}
@@ -10,7 +13,7 @@ export function selectKnownSteps(id: string): Statement {
     UNION ALL SELECT NULL, step FROM millrace_approvals WHERE instance_id = ${id}`;
 }
 
-/** The database was set back behind a run: keeps the steps that it had begun, for the passes of the runs behind it. */
+/** The database was restored to an earlier state than a run: records the lost steps of the run, for replays of later runs. */
 export function noteLost(id: string, labels: readonly string[]): Statement {
   return sql`
     UPDATE millrace_instances SET lost = (

@@ -1,6 +1,8 @@
 import { fragment } from "../../contract/sql.ts";
 
-/** It is paused for its restart alone: that is promised, and the platform has still to end the run before. */
+/**
+ * The condition that an instance is paused only for its own restart: the action is open, and the platform must still end the previous run.
+ */
 export const IS_BEING_RESTARTED = fragment(`(millrace_instances.status = 'paused' AND EXISTS (SELECT 1 FROM millrace_actions
       WHERE millrace_actions.instance_id = millrace_instances.id AND millrace_actions.applied_at IS NULL
         AND millrace_actions.verb = 'restart'

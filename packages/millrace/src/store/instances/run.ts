@@ -7,8 +7,9 @@ import { AWAKE, AWAKENED, ENDED, FAILED, type InstanceStatus, IS_CLOSED, isClose
 import { hasToTakeBack } from "./undoable.ts";
 
 /**
- * The instance is at work (again). One in doubt stays so, whatever its other steps do: only the operator's answer ends that. One that
- * was believed dead, because its message was exhausted, lives. What wakes up is looked at soon: while it slept, nobody came by.
+ * Marks an instance as running. An instance in doubt remains in doubt, whatever its other steps do: only an operator resolves that. An
+ * instance that was marked
+ * dead, because its message was exhausted, becomes running. After a wake-up it is checked soon.
  */
 export function markRunning(id: string): RowStatement {
   return { text: MARK_RUNNING, row: { id } };
@@ -19,8 +20,9 @@ const MARK_RUNNING = `
   WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ${UNSEEN.fragment}`;
 
 /**
- * The same for one that waited, or was believed dead or over; also where an operator gave its message up while it was being started: the
- * row says what happens. A statement of its own: a changed time of the next look is one written row more.
+ * The same for an instance that waited, or was marked dead or failed; also if an operator skipped its message while it was being started. A
+ * separate statement,
+ * because a changed check time costs one written row more.
  */
 export function markAwake(id: string): RowStatement {
   return { text: MARK_AWAKE, row: { id } };
@@ -31,38 +33,38 @@ const MARK_AWAKE = `
     check_at = ${now.fragment} + ${KEEPER_PATIENCE_MS}
   WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ${AWAKENED.fragment} AND NOT ${IS_CLOSED.fragment}`;
 
-/** Whether a row that stands so is one that `markAwake` moves on. */
+/** True if `markAwake` changes a row with this state. */
 export function isAsleep(standing: Standing): boolean {
   return AWAKENED.has(standing.status) && !isClosed(standing);
 }
 
-/** The row took a run for over, and the platform says that it runs. */
+/** The row has an end, and the platform reports the run as running. */
 export function revive({ id, run }: { id: string; run: number }): Statement {
   return sql`
     UPDATE millrace_instances SET status = ${AWAKE}, error = NULL, updated_at = ${now}
     WHERE id = ${id} AND run = ${run} AND status IN ${FAILED}`;
 }
 
-/** How a run of an instance ended. */
+/** The end of a run. */
 export interface End {
   readonly id: string;
-  /** Which of the instance's runs: an operator's retry or undo begins the next one. */
+  /** The number of the run: an operator's retry or undo starts the next one. */
   readonly run: number;
   readonly status: Extract<InstanceStatus, "complete" | "errored" | "terminated">;
-  /** Why, as JSON; null unless it errored. */
+  /** The error as JSON; null unless it failed. */
   readonly error: string | null;
-  /** What it has in common with others that failed for the same reason (`causeId`); nothing unless it errored. */
+  /** The id of its cause, shared with other failures for the same reason (`causeId`); absent unless it failed. */
   readonly cause?: string | undefined;
-  /** What it leaves to the next run (see `LeftBehind`), as JSON; nothing where nobody knows, and what it was told itself still holds. */
+  /** The state for the next run (see `LeftBehind`), as JSON; absent if unknown: then the earlier state remains. */
   readonly left?: string | null;
-  /** What the run used of the platform, by its number, as JSON (see `Spending`); nothing where nobody counted. */
+  /** The run's usage of the platform, by its number, as JSON (see `Spending`); absent if it was not counted. */
   readonly spent?: string;
 }
 
 /**
- * A run ended. Told by any run but the present one, it is no news: an operator has begun another since. Within a run what succeeded
- * replaces what failed (a pass that was given up may be followed by one that went through), never the other way. The keeper looks once more
- * at what errored.
+ * Records the end of a run. Ignored for an earlier run than the present one. Within a run a success replaces a failure (a timed-out replay
+ * may be followed by a
+ * successful one), never the other way round. The keeper checks a failed run once more.
  */
 export function finishInstance(end: End): RowStatement {
   return { text: FINISH, row: { ...end } };
@@ -83,14 +85,14 @@ const FINISH = `
     AND (millrace_instances.undo IS NULL OR r.value->>'status' <> 'complete')
     AND NOT ${IS_CLOSED.fragment}`;
 
-/** How an instance stands, as its row says: in which run, how far, and which action has it undone. */
+/** The state of an instance: its run, its status, and the action of its undo. */
 export interface Standing {
   readonly run: number;
   readonly status: InstanceStatus;
   readonly undo: string | null;
 }
 
-/** How an instance stands, asked for many at once: each row says whose it is. */
+/** The state of an instance, as a row statement for many: each row contains its id. */
 export function selectRun(id: string): RowStatement {
   return { text: SELECT_RUN, row: { id } };
 }
@@ -99,41 +101,42 @@ const SELECT_RUN = `
   SELECT id, run, undo, status FROM millrace_instances WHERE id IN (SELECT value->>'id' FROM json_each(?1))`;
 
 /**
- * What the runs of an instance have left, by the end of the last one or the retry that began the present one; and the steps whose records
- * a database that was set back has lost.
+ * The state that earlier runs have recorded, at the end of the last one or by the retry that started the present one; and the steps whose
+ * records a restore of
+ * the database has lost.
  */
 export function selectLeft(instanceId: string): Statement {
   return sql`SELECT caught, lost FROM millrace_instances WHERE id = ${instanceId}`;
 }
 
-/** What a run leaves to later passes in its midst (see `LeftBehind`), as JSON. */
+/** Records state for later replays during a run (see `LeftBehind`), as JSON. */
 export function keepCaught(id: string, left: string): Statement {
   return sql`UPDATE millrace_instances SET caught = ${leftWith(sql`${left}`)} WHERE id = ${id}`;
 }
 
-/** A run that an operator begins. */
+/** A run that an operator starts. */
 export interface NextRun {
   readonly id: string;
   readonly tenantId: string;
-  /** Its number: one more than that of the run that was read. */
+  /** One more than the run that was read. */
   readonly run: number;
-  /** What it is told besides what the runs before have left (see `LeftBehind`), as JSON. */
+  /** The additional state for it (see `LeftBehind`), as JSON. */
   readonly left: string;
 }
 
-/** A retry, and what stands against it. */
+/** A retry, and its preconditions. */
 interface Retry extends NextRun {
-  /** True where it begins anew with all, and is told nothing of the runs before. */
+  /** True when it starts from the beginning, without the state of earlier runs. */
   readonly isAnew: boolean;
-  /** The step on whose failure nothing may depend that was done; null when none has to be free. */
+  /** The step whose failure no completed step may depend on; null for no such condition. */
   readonly named: string | null;
-  /** What may have happened because that step failed, though nothing recorded says so. */
+  /** Effects that may have happened because that step failed, without a record. */
   readonly wentOn: string | undefined;
-  /** Why it would fail of the same again; null when it need not. */
+  /** The reason why it would fail in the same way again; null if there is none. */
   readonly again: string | null;
 }
 
-/** An operator's retry begins the next run; of one that is undone, from its beginning. */
+/** Starts the next run for an operator's retry; for an undone instance, from its beginning. */
 export function beginRetry({ id, tenantId, run, left, isAnew, named, wentOn, again }: Retry): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'running', run = ${run}, error = NULL, caught = ${isAnew ? null : leftWith(sql`${left}`)},
@@ -142,7 +145,7 @@ export function beginRetry({ id, tenantId, run, left, isAnew, named, wentOn, aga
       AND ${wentOn === undefined && again === null ? 1 : 0} AND NOT EXISTS (${wentOnFrom(id, named)})`;
 }
 
-/** An operator's undo begins the run that takes back what the others did. */
+/** Starts the run that undoes the others. */
 export function beginUndo({ id, tenantId, run, left }: NextRun, actionId: string): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'running', run = ${run}, error = NULL, caught = ${leftWith(sql`${left}`)}, undo = ${actionId},
@@ -151,21 +154,19 @@ export function beginUndo({ id, tenantId, run, left }: NextRun, actionId: string
       AND NOT ${hasDoubt(id)} AND ${hasToTakeBack(tenantId, id)}`;
 }
 
-/** A retry or an undo that could not be carried out. */
+/** A retry or an undo that could not be applied. */
 export interface GivenUpRun {
   /** The action's id. */
   readonly id: string;
   readonly instance: string;
-  /** The run that it began. */
+  /** The run that it started. */
   readonly run: number | null;
   readonly failure: object;
-  /** Of that failure (`causeId`). */
+  /** The cause of that failure (`causeId`). */
   readonly cause: string;
 }
 
-/**
- * The instances of retries and undos that were given up: they do not run, and their rows say so. Behind the statement that gives those up.
- */
+/** Marks the instances of failed retries and undos as errored. After the statement that marks the actions as failed. */
 export function giveUpRuns(given: readonly GivenUpRun[]): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'errored', error = f.value->'failure', cause = f.value->>'cause', updated_at = ${now},

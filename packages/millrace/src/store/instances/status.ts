@@ -1,48 +1,54 @@
 import { type OneOf, thoseThat } from "../../contract/one-of.ts";
 import { fragment } from "../../contract/sql.ts";
 
-/** What is true of a status. */
+/** The properties of a status. */
 interface StatusFacts {
   /**
-   * How far the instance is. `unseen`: no step of it was recorded yet · `running` · `resting`: until something comes · `ended`: its run
-   * is over, on the platform too · `refused`: it never started, as far as known, or was given up for good.
+   * The progress.
+   * - `unseen`: no recorded step yet
+   * - `resting`: until an event, a decision or a time
+   * - `ended`: its run is over, on the platform too
+   * - `refused`: it never started, as far as known, or was skipped for good
    */
   readonly stage: "unseen" | "running" | "resting" | "ended" | "refused";
-  /** What has it run on: time and events alone, a person's answer, retry or replay, or nothing. An undo only takes back. */
+  /**
+   * The way in which it continues: by events and time alone, by an operator (answer, retry or replay), or never. An undo does not count.
+   */
   readonly goesOn: "by itself" | "by a person" | "no more";
-  /** How it is over: as was asked, as a person has decided, or by a failure that may yet be mended. Null while it is under way. */
+  /** The kind of end: success, given up by an operator, or a failure that can be repaired. Null while it is in progress. */
   readonly end: "success" | "given up" | "failure" | null;
 }
 
 /**
- * The statuses of an instance, each with what moves it on. Their arrows are drawn in ARCHITECTURE.md; a test holds both against the
- * statements of this folder. Every set of them in the code, and every list in a statement, is made of what stands here.
+ * The statuses of an instance, each with its transitions. ARCHITECTURE.md has the diagram; a test compares both with the statements of this
+ * directory. Every
+ * set of statuses in code and statements is derived from this table.
  */
 const STATUSES = {
-  /** Committed, its message on the way. Its consumer, its first recorded step or the keeper moves it on; a person who stops it, too. */
+  /** Committed, its message on the way. Ends with its consumer, its first recorded step, the keeper, or an operator who stops it. */
   accepted: { stage: "unseen", goesOn: "by itself", end: null },
-  /** Taken from its queue, or started past it. Its first recorded step or the keeper moves it on. */
+  /** Received from its queue, or started without it. Ends with its first recorded step, or the keeper. */
   queued: { stage: "unseen", goesOn: "by itself", end: null },
-  /** At work. A wait, a doubt or its end moves it on. */
+  /** In progress. Ends with a wait, an unknown outcome or its end. */
   running: { stage: "running", goesOn: "by itself", end: null },
-  /** Asleep until an event, an answer or a time comes. Its next recorded step moves it on, or the answer. */
+  /** Waits for an event, a decision or a time. Ends with its next recorded step, or the decision. */
   waiting: { stage: "resting", goesOn: "by itself", end: null },
-  /** Stopped for now by a person, who moves it on. An effect that was under way then is recorded; no other begins. */
+  /** Paused by an operator, who resumes it. An effect in progress at the time is recorded; no other one starts. */
   paused: { stage: "resting", goesOn: "by a person", end: null },
-  /** An effect may have happened, or not. A person moves it on, who says which. */
+  /** An effect has an unknown outcome. An operator resolves it. */
   in_doubt: { stage: "resting", goesOn: "by a person", end: null },
-  /** Done. An operator moves it on, by an undo; retention removes it. */
+  /** Completed. An operator can undo it; retention removes it. */
   complete: { stage: "ended", goesOn: "no more", end: "success" },
   /**
-   * Failed. An operator moves it on, by a retry or an undo; a later pass of the same run that succeeds; the keeper, where it runs all the
-   * same.
+   * Failed. An operator can retry or undo it; a later replay of the same run may succeed; the keeper revives it if it is running on the
+   * platform.
    */
   errored: { stage: "ended", goesOn: "by a person", end: "failure" },
-  /** Ended by a person: undone, or stopped. An operator moves it on, by a retry. */
+  /** Ended by an operator: undone, or stopped. An operator can retry it. */
   terminated: { stage: "ended", goesOn: "by a person", end: "given up" },
-  /** Never started, because its message was refused. An operator moves it on, who replays or skips the dead letter. */
+  /** Never started, because its message was refused. An operator replays or skips the dead letter. */
   dead: { stage: "refused", goesOn: "by a person", end: "failure" },
-  /** Given up by an operator: closed, or with its dead letter. Only a run that began all the same moves it on. */
+  /** Given up by an operator: closed, or with its dead letter. Changes only if its run started nevertheless. */
   skipped: { stage: "refused", goesOn: "no more", end: "given up" },
 } as const satisfies Record<string, StatusFacts>;
 
@@ -54,80 +60,81 @@ export type StatusSet = OneOf<InstanceStatus>;
 
 const statusesThat = (is: (facts: StatusFacts) => boolean): StatusSet => thoseThat<StatusFacts, InstanceStatus>(STATUSES, is);
 
-/** Something is at work, or will be. */
+/** In progress, now or later. */
 export const UNDER_WAY = statusesThat(({ end }) => end === null);
 
-/** Nothing is at work, and nothing will be unless somebody moves the instance on. */
+/** Without work in progress, unless an operator reopens it. */
 export const OVER = statusesThat(({ end }) => end !== null);
 
-/** No step of it was recorded yet. */
+/** Without a recorded step. */
 export const UNSEEN = statusesThat(({ stage }) => stage === "unseen");
 
-/** At work, or about to be. */
+/** Running, or about to. */
 export const WORKING = statusesThat(({ stage }) => stage === "unseen" || stage === "running");
 
-/** A step of it was recorded, and it is under way: it may wait for something. */
+/** With a recorded step, and in progress: it may wait. */
 export const BEGUN = statusesThat(({ stage }) => stage === "running" || stage === "resting");
 
-/** The same, and it goes on without a person. */
+/** The same, and it continues without an operator. */
 export const ON_ITS_WAY = statusesThat(({ stage, goesOn }) => (stage === "running" || stage === "resting") && goesOn === "by itself");
 
-/** Nothing of it runs until something comes. */
+/** Idle until an event, a decision or a time. */
 export const AT_REST = statusesThat(({ stage }) => stage === "resting");
 
-/** It goes on without a person. */
+/** Continues without an operator. */
 export const GOING_ON = statusesThat(({ goesOn }) => goesOn === "by itself");
 
-/** Its run is over. The platform says so by the same words. */
+/** Its run is over. The platform uses the same names. */
 export const ENDED = statusesThat(({ stage }) => stage === "ended");
 
-/** It never started, as far as known, or was given up for good. */
+/** Never started, as far as known, or skipped for good. */
 export const REFUSED = statusesThat(({ stage }) => stage === "refused");
 
-/** It is over and did not do what it was asked for. */
+/** Over without success. */
 export const STOPPED = statusesThat(({ end }) => end === "failure" || end === "given up");
 
-/** It is over, and nobody is expected to mend it. */
+/** Over, and needs no operator. */
 export const SETTLED = statusesThat(({ end }) => end === "success" || end === "given up");
 
-/** It is over by what the machine believes: the platform may know better, and a person may mend it. */
+/** Over according to the engine's records: the platform may report otherwise, and an operator may repair it. */
 export const FAILED = statusesThat(({ end }) => end === "failure");
 
-/** A retry begins its next run. */
+/** A retry starts its next run. */
 export const RETRYABLE = statusesThat(({ stage, goesOn }) => stage === "ended" && goesOn === "by a person");
 
-/** No retry, replay or answer has it run on. */
+/** No retry, replay or answer can continue it. */
 export const RUNS_NO_MORE = statusesThat(({ goesOn }) => goesOn === "no more");
 
-/** Its row does not expect a step now, and a recorded one shows that it runs. */
+/** Its row expects no step now, so a recorded one shows that it runs. */
 export const AWAKENED = statusesThat(
   ({ stage, goesOn, end }) => (stage === "resting" && goesOn === "by itself") || stage === "refused" || end === "failure",
 );
 
 /**
- * The condition that an instance was closed by an operator, which begins a number of its own, the last one. One that was given up with its
- * dead letter is in its first run: it may have begun all the same.
+ * The condition that an operator closed an instance, which increments its run number a last time. A command skipped with its dead letter is
+ * in its first run: it
+ * may have started nevertheless.
  */
 export const IS_CLOSED = fragment("(millrace_instances.status = 'skipped' AND millrace_instances.run > 1)");
 
-/** Whether one that stands so was closed. */
+/** True for a closed instance. */
 export function isClosed({ status, run }: { status: InstanceStatus; run: number }): boolean {
   return status === "skipped" && run > 1;
 }
 
 /**
- * What an instance is again that was believed over, or that begins another run: in doubt where a doubt was left, because only a person's
- * answer ends that.
+ * The status of a revived instance, or at the start of another run: `in_doubt` with an unknown outcome, because only an operator resolves
+ * that.
  */
 export const AWAKE = fragment(`iif(EXISTS (SELECT 1 FROM millrace_inbox
   WHERE millrace_inbox.instance_id = millrace_instances.id AND millrace_inbox.state = 'in_doubt'),
       'in_doubt', 'running')`);
 
-/**
- * The condition of the index `instances_stopped`, in its very words: a partial index serves no other.
- */
+/** The condition of the index `instances_stopped`, in the same words, as a partial index requires. */
 export const IS_INDEXED_AS_STOPPED = fragment(`status IN ('errored', 'terminated', 'dead', 'skipped', 'in_doubt', 'paused')`);
 
-/** That of the indexes `instances_to_call` and `instances_by_deadline`, the same way: the one has what is over, the other what is not. */
+/**
+ * The same for the indexes `instances_to_call` and `instances_by_deadline`: the former has ended instances, the latter those in progress.
+ */
 export const IS_INDEXED_AS_OVER = fragment(`status IN ('complete', 'errored', 'terminated', 'dead', 'skipped')`);
 export const IS_INDEXED_AS_UNDER_WAY = fragment(`status NOT IN ('complete', 'errored', 'terminated', 'dead', 'skipped')`);

@@ -7,8 +7,8 @@ import type { NextRun } from "./run.ts";
 import { AWAKE, GOING_ON, RETRYABLE, UNDER_WAY } from "./status.ts";
 
 /**
- * An operator cancels an instance that is under way: the next run takes back what the others did. One that holds a doubt stays in doubt,
- * because only a person's answer ends that.
+ * Cancels an instance in progress: the next run undoes the others. With an unknown outcome it remains in doubt, because only an operator
+ * resolves that.
  */
 export function beginCancel({ id, tenantId, run }: Omit<NextRun, "left">, actionId: string): Statement {
   return sql`
@@ -17,14 +17,14 @@ export function beginCancel({ id, tenantId, run }: Omit<NextRun, "left">, action
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${UNDER_WAY} AND undo IS NULL AND run < ${run}`;
 }
 
-/** An operator stops an instance that is under way, and what it did stays. Nothing starts it again but a retry. */
+/** Stops an instance in progress without an undo. Only a retry starts it again. */
 export function markStopped({ id, tenantId, run }: Omit<NextRun, "left">): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'terminated', run = ${run}, error = NULL, updated_at = ${now}, check_at = NULL
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${UNDER_WAY} AND undo IS NULL AND run < ${run}`;
 }
 
-/** Which instance an operator means, and the run that was looked at. */
+/** The instance of an operator's action, and the run that was read. */
 interface Seen {
   readonly id: string;
   readonly tenantId: string;
@@ -32,8 +32,9 @@ interface Seen {
 }
 
 /**
- * An operator pauses an instance: from now on no step of it begins. The keeper looks at it as at one that waits. One that has not had its
- * turn in its lane (`inLane`) is left: it is the lane that is paused.
+ * Pauses an instance: from now on no step of it starts. The keeper checks it like a waiting one. An instance that waits for its turn in a
+ * lane (`inLane`) is not
+ * changed: pause the lane.
  */
 export function markPaused({ id, tenantId }: Omit<Seen, "run">, inLane: boolean): Statement {
   return sql`
@@ -41,7 +42,7 @@ export function markPaused({ id, tenantId }: Omit<Seen, "run">, inLane: boolean)
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${GOING_ON} AND undo IS NULL AND NOT ${inLane ? 1 : 0}`;
 }
 
-/** What a paused instance is again, as if nobody had paused it. One of which nothing was recorded is the keeper's to start. */
+/** The status of a resumed instance, as without the pause. The keeper starts one without a record. */
 const RESUMED = fragment(`CASE
       WHEN EXISTS (SELECT 1 FROM millrace_inbox
         WHERE millrace_inbox.instance_id = millrace_instances.id AND millrace_inbox.state = 'in_doubt') THEN 'in_doubt'
@@ -53,8 +54,8 @@ const RESUMED = fragment(`CASE
       ELSE 'accepted' END`);
 
 /**
- * An operator resumes a paused instance, but for one that a restart has paused and resumes: the keeper looks soon, in case the platform
- * cannot be told now.
+ * Resumes a paused instance, except one that is paused for its own restart. The keeper checks it soon, in case the platform cannot be
+ * notified now.
  */
 export function markResumed({ id, tenantId }: Omit<Seen, "run">): Statement {
   return sql`
@@ -63,8 +64,9 @@ export function markResumed({ id, tenantId }: Omit<Seen, "run">): Statement {
 }
 
 /**
- * An operator has an instance pass through its code from the beginning, with what is recorded: paused until the platform has ended the run
- * before, so that none of its steps begins beside that. While that is so, nothing restarts it once more.
+ * Restarts an instance from the beginning of its code, with its records: it is paused until the platform has ended the previous run, so
+ * that no two runs overlap.
+ * Until then it cannot be restarted again.
  */
 export function beginRestart({ id, tenantId, run, left }: NextRun): Statement {
   return sql`
@@ -74,7 +76,7 @@ export function beginRestart({ id, tenantId, run, left }: NextRun): Statement {
       AND undo IS NULL AND run < ${run} AND NOT ${IS_BEING_RESTARTED}`;
 }
 
-/** The run before a restart is over on the platform: the next one begins. */
+/** The previous run is over on the platform: the next one starts. */
 export function markRestarted(id: string, run: number): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'running', updated_at = ${now}
@@ -82,8 +84,9 @@ export function markRestarted(id: string, run: number): Statement {
 }
 
 /**
- * An operator closes an instance for good: nothing retries it, and nobody is expected to, so that none of its effects may be in doubt. One
- * whose row says that it is in doubt is closed too then: no answer would move it on.
+ * Closes an instance for good: it cannot be retried, so it must have no effect with an unknown outcome. An instance with status `in_doubt`
+ * but no such effect is
+ * closed too: no answer could continue it.
  */
 export function markClosed({ id, tenantId, run }: Seen): Statement {
   return sql`

@@ -4,9 +4,9 @@ import { saysUnrecorded } from "../inbox/caught.ts";
 import { canBeTakenBack, hasNoOutcome } from "../inbox/read.ts";
 
 /**
- * The condition of an instance's row that an undo of it has something to take back: an effect on record; one that failed without a record,
- * and that its code can take back; or, of a run that was stopped, a step that a person's act has cut off, and of which nothing is on record
- * since.
+ * The condition that an instance has something to undo: an effect with a record; a failed effect without a record, but with an undo; or, in
+ * a stopped run, a step
+ * that an operator's action cut off, and that has no record since.
  */
 export function hasToTakeBack(tenantId: string, id: string): Statement {
   return sql`
@@ -16,7 +16,7 @@ export function hasToTakeBack(tenantId: string, id: string): Statement {
         SELECT 1 FROM (${selectCutOffSoFar(tenantId, id)}) cut WHERE ${hasNoOutcome(id, fragment("cut.label"))})))`;
 }
 
-/** An effect that its code can take back has failed without a record: the run ended with that, or its code caught it. */
+/** An effect with an undo has failed without a record: it ended the run, or its failure was caught by the code. */
 function mayHaveHappened(id: string): Statement {
   const ended = fragment("coalesce(nullif(millrace_instances.error->>'step', ''), millrace_instances.error->>'behind')");
   return sql`(

@@ -5,7 +5,7 @@ import { isEntry } from "../inbox/entry.ts";
 import { hasDoubt } from "../inbox/read.ts";
 import { GOING_ON, WORKING } from "./status.ts";
 
-/** The instance waits for an event, unless the wait has its event, or its time is over. Behind the wait's own row. */
+/** Marks the instance as waiting, unless the wait has its event or has timed out. After the wait's own row. */
 export function waitForEvent(instanceId: string, label: string): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'waiting', updated_at = ${now}
@@ -14,14 +14,14 @@ export function waitForEvent(instanceId: string, label: string): Statement {
         WHERE instance_id = ${instanceId} AND name = ${label} AND signal_id IS NULL AND over_at IS NULL)`;
 }
 
-/** The instance waits for a person, while one of its questions is open. Behind the question's own row. */
+/** Marks the instance as waiting while one of its approvals is pending. After the approval's own row. */
 export function waitForAnswer(tenantId: string, instanceId: string): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'waiting', updated_at = ${now}
     WHERE id = ${instanceId} AND tenant_id = ${tenantId} AND status IN ${WORKING} AND ${UNANSWERED}`;
 }
 
-/** The instance goes on, unless it waits for something else as well. */
+/** Marks the instance as running, unless it has another wait. */
 export function markAnswered(tenantId: string, instanceId: string): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'running', updated_at = ${now}
@@ -33,14 +33,14 @@ export function markAnswered(tenantId: string, instanceId: string): Statement {
 const UNANSWERED = fragment(`EXISTS (SELECT 1 FROM millrace_approvals
   WHERE millrace_approvals.instance_id = millrace_instances.id AND state = 'pending')`);
 
-/** The instance waits for a person, if one of its effects is in doubt. */
+/** Marks the instance as in doubt, if one of its effects has an unknown outcome. */
 export function markInDoubt(instanceId: string): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'in_doubt', updated_at = ${now}
     WHERE id = ${instanceId} AND status IN ${GOING_ON} AND ${hasDoubt(instanceId)}`;
 }
 
-/** The same for one effect: of an instance with thousands of entries it reads that one. */
+/** The same for one effect: reads only that entry of the instance. */
 export function markDoubted(key: EntryKey): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'in_doubt', updated_at = ${now}
@@ -48,7 +48,7 @@ export function markDoubted(key: EntryKey): Statement {
       WHERE ${isEntry(key)} AND state = 'in_doubt')`;
 }
 
-/** The instance waits for nobody any more, if none of its effects is in doubt. */
+/** Ends the doubt, if no effect has an unknown outcome any more. */
 export function markResolved(id: string): RowStatement {
   return { text: MARK_RESOLVED, row: { id } };
 }
@@ -59,7 +59,7 @@ const MARK_RESOLVED = `
     AND NOT EXISTS (SELECT 1 FROM millrace_inbox
       WHERE millrace_inbox.instance_id = millrace_instances.id AND millrace_inbox.state = 'in_doubt')`;
 
-/** The same by a person's answer: the platform must still hear of it, so that the keeper looks soon. */
+/** The same after an operator's answer: the keeper checks soon, in case the platform cannot be notified now. */
 export function resumeResolved(instanceId: string): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'running', updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
