@@ -3,41 +3,45 @@ import type { DeadLetter } from "../store/dead-letters.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { ConsumerDefinition } from "../topology/consumer.ts";
 
-/** One queue's consumer, as the Worker's `queue` handler calls it. */
+/** The consumer of one queue, called by the Worker's `queue` handler. */
 export interface Consumer {
   readonly queue: string;
   handle(batch: MessageBatch, env: EngineEnv): Promise<unknown>;
 }
 
-/** The same, of messages that are on their way. */
+/** A consumer of messages in delivery. */
 export interface Taker extends Consumer {
-  /** Answers what became of each. */
+  /** Returns the outcome of each message. */
   handle(batch: MessageBatch, env: EngineEnv, triesOf?: TriesOf): Promise<Outcomes>;
 }
 
-/** How many tries a message has had, this one included. A lane counts them; of a queue all that is known is the deliveries. */
+/** The number of tries of a message, including this one. A lane counts tries; for a queue only deliveries are known. */
 export type TriesOf = (message: Message) => number;
 
-/** Where messages are taken in: by which consumer, and what is known of what they may say. */
+/** The context of a batch. */
 export interface Intake {
   readonly env: EngineEnv;
   readonly consumer: ConsumerDefinition;
   readonly catalog: Catalog;
-  /** Default: its deliveries. */
+  /** Default: the number of deliveries. */
   readonly triesOf?: TriesOf | undefined;
-  /** Since when the batch is worked on, in milliseconds since 1970. */
+  /** The start of processing, in milliseconds since 1970. */
   readonly takenAt?: number | undefined;
   /** Default: nothing. */
   readonly onCaptured?: OnCaptured | undefined;
 }
 
-/** What is done about dead letters once they are stored, before their deliveries are settled: what throws has those come back. */
+/** Called with stored dead letters, before their deliveries are acknowledged. When it throws, they are redelivered. */
 export type OnCaptured = (intake: Intake, letters: readonly DeadLetter[]) => Promise<void>;
 
 /**
- * What a consumer did with one message. `refused`: it goes no further, whoever tries. `retried`: it comes back. `kept`: its row needs no
- * delivery any more. `unharmed`: coming back costs it none of its tries in the end. `isRoutes`: the code of a route threw it, so that it costs
- * one whatever it is called: only the engine's own trouble costs none. `settled`: an operator has settled its dead letter before.
+ * The outcome of one message.
+ * - `refused`: final, a repeat would fail again.
+ * - `retried`: is redelivered.
+ * - `kept`: its row needs no further delivery.
+ * - `settled`: an operator has already settled its dead letter.
+ * - `unharmed`: the redelivery does not count as a try.
+ * - `isRoutes`: thrown by a route's code, so it counts as a try whatever its code; only errors of the engine do not count.
  */
 export type Outcome =
   | { did: "started" | "duplicate" | "captured" | "routed" | "put off" | "kept" | "settled" }

@@ -6,12 +6,13 @@ import { consumeEvents } from "./consume/events.ts";
 import type { OnCaptured } from "./consumer.ts";
 import { consumeDeadLetters } from "./letters/dead-letters.ts";
 
-/** Takes a batch. `others` gets the batches of queues that the catalog does not have. */
+/** Handles a batch. `others` gets batches of queues that are not in the catalog. */
 export type Dispatch = (batch: MessageBatch, env: EngineEnv, others?: (batch: MessageBatch) => unknown) => Promise<void>;
 
 /**
- * Hands each batch to the consumer of its queue, or of its dead letters. A batch of an unknown queue goes back, loudly, instead of being
- * lost.
+ * Passes each batch to the consumer of its queue or dead-letter queue. A batch of an unknown queue is returned to the queue, with an error
+ * in
+ * the log.
  */
 export function dispatchTo(catalog: Catalog, onCaptured: OnCaptured): Dispatch {
   const consumers = catalog.consumers.map((consumer) =>
@@ -20,7 +21,7 @@ export function dispatchTo(catalog: Catalog, onCaptured: OnCaptured): Dispatch {
   const byQueue = new Map([...consumers, ...consumeDeadLetters(catalog, onCaptured)].map((consumer) => [consumer.queue, consumer]));
   return async (batch, env, others) => {
     const prefix = queuePrefix(env);
-    // Without its prefix it is the queue of another environment in the same account.
+    // Without the prefix it is a queue of another environment in the same account.
     const consumer = batch.queue.startsWith(prefix) ? byQueue.get(batch.queue.slice(prefix.length)) : undefined;
     if (consumer) return void (await consumer.handle(batch, env));
     if (others) return void (await others(batch));

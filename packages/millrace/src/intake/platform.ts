@@ -3,28 +3,29 @@ import { messageOf } from "../contract/errors.ts";
 import type { PlatformStepName } from "../contract/told-error.ts";
 import { within } from "../contract/within.ts";
 
-/** What the platform says of an instance. */
 export interface PlatformAnswer {
-  /** Cloudflare's own status; `unknown` when it has no such instance, `unreachable` when it did not say. */
+  /** Cloudflare's own status; `unknown` when it has no such instance, `unreachable` without an answer. */
   status: InstanceStatus["status"] | "unreachable";
   error: string | null;
-  /** What a complete run returned. */
+  /** The output of a complete run. */
   output: unknown;
   /** The handle, if there is such an instance. */
   instance: WorkflowInstance | null;
 }
 
 /**
- * Wakes a run of the local platform, which leaves one that a killed process was at where it stood until something is sent to it. Any event
- * will do; nobody waits for this one. Deployed, the platform wakes such a run by itself.
+ * Wakes a run on the local platform, which does not continue a run after its process was killed until it receives an event. No wait uses
+ * this
+ * event type. In production the platform wakes such a run itself.
  */
 export async function nudge(instance: WorkflowInstance): Promise<void> {
   await within(instance.sendEvent({ type: "keeper-nudge", payload: {} }));
 }
 
 /**
- * Has the platform run an instance again from a step, or from its beginning. A step that the platform does not remember (it failed before
- * its first attempt) cannot be restarted from: the beginning can, and guarded steps answer from the inbox.
+ * Restarts an instance on the platform from a step, or from the beginning. A step that failed before its first attempt is unknown to the
+ * platform
+ * and cannot be the start: then the run restarts from the beginning, and guarded steps return their recorded results.
  */
 export async function restartFrom(
   instance: WorkflowInstance,
@@ -33,7 +34,7 @@ export async function restartFrom(
   await within(from ? instance.restart({ from }).catch(() => instance.restart()) : instance.restart());
 }
 
-/** Asks the platform about an instance. Only "there is no such instance" means that it is lost; any other trouble says nothing about it. */
+/** The platform's status of an instance. Only "no such instance" means that it is lost; other errors give no information. */
 export async function askPlatform(env: object, workflow: string, id: string): Promise<PlatformAnswer> {
   try {
     const asked = async () => {

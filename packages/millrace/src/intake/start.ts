@@ -9,45 +9,43 @@ import type { Params } from "../contract/params.ts";
 import { within } from "../contract/within.ts";
 import { REMEMBERED_DAYS, resultsKeptMs } from "../store/kept-days.ts";
 
-/** An instance to be created on the platform: what its row says, not what some message asks for. */
+/** An instance to create on the platform, as in its row. */
 export interface Startable {
   readonly id: string;
   readonly workflow: string;
   readonly envelope: Envelope;
-  /** All of that as JSON, where somebody has made it. */
+  /** The row's fields as JSON, if already serialized. */
   readonly row?: string;
-  /** The undo (its action's id) that is to be created instead of the instance itself. */
+  /** The undo (its action's id) to create instead of the instance itself. */
   readonly undo?: string | null;
 }
 
-/**
- * `first`: the platform has never had them, so that their first moments need no look at what is recorded. `again`: it may have
- * forgotten them.
- */
+/** `first`: never created before, so the first steps need no query of recorded results. `again`: the platform may have lost it. */
 type Occasion = "first" | "again";
 
-/** One `createBatch` takes at most 100 instances or 1 MiB. */
+/** The limit of one `createBatch` call: 100 instances or 1 MiB. */
 const MAX_INSTANCES = 100;
 const MAX_BYTES = 900_000;
 
-/** Longest wait for one such call, which is the platform's largest: its others wait their turn no more than that. */
+/** Time limit of one such call, so that other instances do not wait longer. */
 const CREATE_LIMIT_MS = 10_000;
 
 /**
- * The platform creates 100 instances a second of one workflow and refuses the rest, whole calls or single ones. A consumer waits for its
- * turn for a few seconds: that costs nothing but time. What has none by then is the keeper's.
+ * The platform creates 100 instances per second of one workflow, and refuses more, for whole calls or single instances. A consumer retries
+ * with
+ * these pauses; after that the keeper creates the instances.
  */
 const TURN_PAUSES_MS = [400, 800, 1600, 3200];
 const RATE_LIMITED = /\b429\b|rate.?limit|too many|throttl|limit (was |has been )?(exceeded|reached)/i;
 
-/** What became of instances that were to be created, by the ids of their rows; those in neither were created now. */
+/** The results of a creation, by instance id; ids in neither were created now. */
 interface Started {
-  /** The platform's word on why. */
+  /** The platform's error. */
   failed: Map<string, string>;
   existed: Set<string>;
 }
 
-/** Creates instances, many in one call. That one exists already is success: its name is its key. Never throws. */
+/** Creates instances, many per call. An existing instance counts as success: its name is its key. Never throws. */
 export async function startInstances(env: EngineEnv, instances: readonly Startable[], occasion: Occasion): Promise<Started> {
   const started: Started = { failed: new Map(), existed: new Set() };
   const note = (id: string, message: string) =>
@@ -83,8 +81,9 @@ export async function startInstances(env: EngineEnv, instances: readonly Startab
 }
 
 /**
- * Creates instances whose rows are committed. What cannot be created now is put off, never given up: its row says that it is to be, and
- * the keeper comes for it. So a failure here is no failed delivery, and costs its message no try. Never throws.
+ * Creates instances with committed rows. Instances that cannot be created now are left to the keeper, so this is no failed delivery, and
+ * counts as
+ * no try. Never throws.
  */
 export async function startInTurn(env: EngineEnv, instances: readonly Startable[]): Promise<Started> {
   const started = await startInstances(env, instances, "first");
@@ -95,7 +94,7 @@ export async function startInTurn(env: EngineEnv, instances: readonly Startable[
     const again = await startInstances(env, refused, "first");
     for (const { id } of refused) started.failed.delete(id);
     for (const [id, error] of again.failed) started.failed.set(id, error);
-    // One that exists now was made by the call before, which said that it was not.
+    // An instance that exists now was created by the previous call, although that call returned an error.
   }
   if (started.failed.size > 0) {
     logLine("warn", { log: "put_off", instances: started.failed.size, error: [...started.failed.values()][0] });

@@ -8,17 +8,17 @@ import type { Outgoing } from "../../store/outbox.ts";
 import type { AnyWorkflow } from "../../workflow/workflow.ts";
 import { prove } from "./proof.ts";
 
-/** A message that is about to become an instance. */
+/** A message and the instance that it becomes. */
 export interface Acceptance extends NewInstance {
   readonly delaySeconds: number;
-  /** All of that as JSON, which the database takes it from. */
+  /** The instance's fields as JSON, for the insert. */
   readonly row: string;
 }
 
-/** What an acceptance asks of the workflow that performs it. */
+/** The parts of a workflow that an acceptance needs. */
 type Performer = Pick<AnyWorkflow, "name" | "deadline">;
 
-/** Names the instance a message becomes: the same message, the same name. */
+/** The instance of a message: the same message always gets the same id. */
 export function acceptance({ name: workflow, deadline }: Performer, message: Envelope, queue: string | null, delaySeconds = 0): Acceptance {
   const envelope = unmarked(message);
   const accepted = {
@@ -33,22 +33,23 @@ export function acceptance({ name: workflow, deadline }: Performer, message: Env
   return { ...accepted, row: JSON.stringify(accepted) };
 }
 
-/** A message without the engine's marks. To leave fields out of an object takes several times as long as to look for them. */
+/** A message without the engine's internal fields. Checking first is several times faster than copying without them. */
 function unmarked(message: Envelope): Envelope {
   if (message.acceptance === undefined && message.replay === undefined) return message;
   const { acceptance: _proof, replay: _mark, ...envelope } = message;
   return envelope;
 }
 
-/** The command's own word decides; or else the workflow's, counted from the acceptance by the database's clock. */
+/** The command's own deadline, or else the workflow's, counted from the acceptance by the database's clock. */
 function deadlineOf({ must_end_by: asked }: Envelope, deadline: AnyWorkflow["deadline"]): Pick<NewInstance, "mustEndBy" | "deadlineMs"> {
   if (asked !== undefined) return { mustEndBy: Date.parse(asked) };
   return deadline === undefined ? {} : { deadlineMs: durationMs(deadline) };
 }
 
 /**
- * The message that takes an accepted command to its queue, with the proof that its row is committed. One that comes later has none: until
- * then a person may have cancelled or paused it, and its consumer asks the row.
+ * The queue message of an accepted command, with a proof that its row is committed. A delayed message has no proof: an operator may cancel
+ * or
+ * pause it before it is due, so its consumer checks the row.
  */
 export function outgoing(secret: string, accepted: Acceptance): Outgoing {
   const { envelope, queue, delaySeconds } = accepted;
@@ -56,7 +57,7 @@ export function outgoing(secret: string, accepted: Acceptance): Outgoing {
   return { id: messageId(envelope), queue: queue ?? "", delaySeconds, body };
 }
 
-/** Acceptances as the JSON texts that `json_each` takes: one text, or a few when they are large. */
+/** Acceptances as JSON texts for `json_each`: one text, or a few when they are large. */
 export function acceptanceChunks(all: readonly Acceptance[]): string[] {
   return textChunks(all.map(({ row }) => row));
 }

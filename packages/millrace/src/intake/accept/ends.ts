@@ -7,30 +7,29 @@ import { query } from "../../store/d1/retry.ts";
 import { selectKnown } from "../../store/instances/keys.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 
-/** What somebody asks about the end of a command. */
+/** Options of a request about the end of its instance. */
 export interface AskedEnd {
-  /** By when it is to have ended: an ISO time with its offset, or how long it may take from now, such as `"2 hours"`. */
+  /** The deadline: an ISO time with its offset, or a duration from now, such as `"2 hours"`. */
   readonly mustEndBy?: string | undefined;
-  /** The address that hears of each end. Refused where the deployment calls none, and where it may not be called. */
+  /** The address to call at each end. Refused when the deployment has no callbacks, and when the address is not allowed. */
   readonly callbackUrl?: string | undefined;
-  /** What these two are called where they were said. Default as the API has them. */
+  /** Names of these two fields in error messages. Default: the names of the API. */
   readonly called?: Readonly<Record<"mustEndBy" | "callbackUrl", string>>;
 }
 
-/** A day that there is: `Date.parse` alone takes 30 February for 2 March. */
+/** Validates the calendar day: `Date.parse` alone reads 30 February as 2 March. */
 const time = z.iso.datetime({ offset: true });
-/** As the API calls them. */
 const CALLED = { mustEndBy: "must_end_by", callbackUrl: "callback_url" } as const;
 
 const DAY_MS = 86_400_000;
-/** A deadline says that somebody waits. */
+/** Maximum: a longer deadline is probably a mistake. */
 const MOST_DAYS = 365;
-/** A deadline that is over for no longer is taken: the clock of whoever set it may be behind. */
+/** Tolerance for a deadline in the past: the caller's clock may be slow. */
 const CLOCKS_DIFFER_MS = 60_000;
 
 /**
- * What an envelope says of the end that a command is to have. Errors: `invalid_payload` for a time that is none, and for an address that is
- * not called here; `config_invalid` where callbacks are declared and not bound.
+ * Validates these options for the envelope. Errors: `invalid_payload` for an invalid time and for an address that may not be called;
+ * `config_invalid` when callbacks are declared and not bound.
  */
 export async function asEnvelopeSays(env: EngineEnv, { callbacks }: Pick<Catalog, "callbacks">, asked: AskedEnd): Promise<AskedEnd> {
   const { callbackUrl, mustEndBy, called = CALLED } = asked;
@@ -44,9 +43,9 @@ export async function asEnvelopeSays(env: EngineEnv, { callbacks }: Pick<Catalog
 }
 
 /**
- * Refuses a deadline that is over for more than a minute, or that comes before a delayed command is due, unless the command is known: a
- * repeat of a request after its deadline is told of the instance that it began. Reads nothing but for such a deadline. Errors:
- * `invalid_payload`.
+ * Refuses a deadline more than a minute in the past, or before a delayed command is due. A repeat of a known command is not refused: the
+ * caller
+ * gets its instance. Queries the database only in these cases. Errors: `invalid_payload`.
  */
 export async function assertToCome(
   env: EngineEnv,
@@ -67,7 +66,7 @@ export async function assertToCome(
   throw refused(called.mustEndBy, "is over already: say a time to come, or leave it out if the command is to run all the same");
 }
 
-/** Refuses what is said of the end of something that has none of its own. Errors: `invalid_payload`. */
+/** Refuses these options for events, which have no end. Errors: `invalid_payload`. */
 export function assertNoEnd({ mustEndBy, callbackUrl, called = CALLED }: AskedEnd): void {
   const said = mustEndBy !== undefined ? called.mustEndBy : callbackUrl !== undefined ? called.callbackUrl : undefined;
   if (said !== undefined) throw refused(said, "is of commands: an event leads to any number of ends, or to none; leave it out");

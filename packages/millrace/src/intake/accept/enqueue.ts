@@ -22,24 +22,24 @@ import { type Acceptance, acceptance, acceptanceChunks, outgoing } from "./accep
 import { type AskedEnd, asEnvelopeSays, assertToCome } from "./ends.ts";
 import { keyReused, sameWork } from "./reuse.ts";
 
-/** Options of one requested command. */
 interface RequestOptions extends DraftOptions, AskedEnd {
-  /** Names the work; default what the command's own rule derives from the payload. 1 to 500 characters. */
+  /** Identifies the work; default: derived from the payload by the command's `key`. 1 to 500 characters. */
   idempotencyKey?: string | undefined;
-  /** Default a new one: this command begins a job. */
+  /** Default: a new one. */
   correlationId?: string | undefined;
   causationId?: string | undefined;
-  /** W3C trace context, as its sender said it. Default, and for what is none: a new trace. */
+  /** W3C trace context of the caller. Default, and if invalid: a new trace. */
   traceparent?: string | null | undefined;
   tracestate?: string | null | undefined;
   /**
-   * `high` starts it at once, ahead of all that wait in its queue; `low` is held back for as long as its queue's consumer says, behind its
-   * own delay. Default `normal`. Refused where that consumer declares no priorities.
+   * `high` starts at once, ahead of all queued commands; `low` is delayed by the queue's `priority` setting, in addition to its own delay.
+   * Default
+   * `normal`. Refused when the consumer declares no priorities.
    */
   priority?: Priority | undefined;
 }
 
-/** A command as code of the deployment requests it. The compiler checks the payload against the command. */
+/** A command requested by the deployment's own code. The compiler checks the payload against the command. */
 export interface CommandRequest<Payload = unknown> extends Omit<RequestOptions, "called"> {
   /** The result of `defineCommand`, or the `command` of a workflow with an `input`. */
   // biome-ignore lint/suspicious/noExplicitAny: the parsed payload is on both sides of functions here; only the given one is inferred
@@ -47,21 +47,19 @@ export interface CommandRequest<Payload = unknown> extends Omit<RequestOptions, 
   payload: NoInfer<Payload>;
 }
 
-/** A command as a request from outside names it: its type is text, and its payload is not checked yet. */
+/** A command of an external request: its type is a string, and its payload is not validated yet. */
 export interface UntypedRequest extends RequestOptions {
   type: string;
   payload: unknown;
-  /** The version of the payload; default the present one. */
+  /** The version of the payload; default: the present one. */
   schemaVersion?: number | undefined;
-  /** True refuses fields of the payload that its definition does not know. Default: they are dropped. */
+  /** True: unknown fields of the payload are refused. Default: they are dropped. */
   exact?: boolean;
 }
 
-/** How soon a command is to begin, among those of its queue. */
 export const PRIORITIES = ["high", "normal", "low"] as const;
 export type Priority = (typeof PRIORITIES)[number];
 
-/** Who asks, and for whom. */
 export interface Requester {
   tenantId: string;
   source: string;
@@ -69,14 +67,15 @@ export interface Requester {
 
 export interface Accepted {
   instanceId: string;
-  /** True when the command had been accepted before: nothing new was started. */
+  /** True when the command had been accepted before: no new instance was started. */
   replayed: boolean;
   /**
-   * The status of the instance that has the key: `accepted` for a new one. `pruned`: it is over, and its row was removed. A repeat of an
-   * instance that is `errored` or `terminated` starts nothing: retry that instance.
+   * The status of the instance with this key: `accepted` for a new one. `pruned`: it has ended, and its row was removed. A repeat of an
+   * `errored`
+   * or `terminated` instance starts nothing: retry that instance.
    */
   status: KeyHolder["status"];
-  /** When a delayed command is due, in milliseconds; null for a command without a delay, and where its instance is over. */
+  /** The due time of a delayed command, in milliseconds; null without a delay, and when its instance has ended. */
   dueAt: number | null;
   correlationId: string;
 }
@@ -84,14 +83,12 @@ export interface Accepted {
 /**
  * Accepts commands: their rows are committed in one D1 batch, then their messages are sent. An accepted command runs even if this process
  * dies before it is sent. Returns one result or error per request, in order; a refused command changes nothing.
- *
- * `also`: statements of the app, made with `sql`, that are written in the same batch. All is written, or nothing is:
+ * `also`: statements of the app, made with `sql`, in the same batch:
  * - at least one command is new: all of `also` is written, before the commands' rows;
  * - every command is a repeat, or is refused: none of `also` is written;
  * - a statement fails: no command is accepted, and the error of D1 is thrown.
- *
- * Errors per item: `unknown_message_type`, `invalid_payload`, `idempotency_key_reused`, and `config_invalid` for what is not bound, and
- * without `MILLRACE_KEY`. Thrown: `invalid_payload` for a `tenantId` that no tenant can have.
+ * Errors per item: `unknown_message_type`, `invalid_payload`, `idempotency_key_reused`, and `config_invalid` for a missing binding or
+ * `MILLRACE_KEY`. Thrown: `invalid_payload` for an invalid `tenantId`.
  */
 export function enqueue<const Payloads extends readonly unknown[]>(
   env: EngineEnv,
@@ -129,7 +126,7 @@ function untyped<Payload>({ command, ...rest }: CommandRequest<Payload>): Untype
   return { type: command.type, ...rest };
 }
 
-/** Errors: `config_invalid` for a requester without its fields, `invalid_payload` for a tenant's name that no tenant can have. */
+/** Errors: `config_invalid` for a missing field, `invalid_payload` for an invalid tenant. */
 function checkedRequester(by: Requester): Requester {
   const isGiven = typeof by?.tenantId === "string" && typeof by.source === "string";
   assertDeclared(
@@ -140,7 +137,7 @@ function checkedRequester(by: Requester): Requester {
   return by;
 }
 
-/** `enqueue` of commands that are named by text, such as those of HTTP requests. */
+/** Like `enqueue`, for commands given by the name of their type, such as those of HTTP requests. */
 export async function acceptCommands(
   env: EngineEnv,
   catalog: Catalog,
@@ -153,7 +150,6 @@ export async function acceptCommands(
   return answers.map((answer) => answer ?? rowIsLost());
 }
 
-/** Accepts one such command. Errors: as `acceptCommands`, thrown. */
 export async function acceptCommand(
   env: EngineEnv,
   catalog: Catalog,
@@ -170,15 +166,16 @@ function rowIsLost(): MillraceError {
   return new MillraceError("invariant", "A row that was just committed is not there. Please report this.");
 }
 
-/** What is committed before a command's own row, and what must be so then. */
+/** Statements to commit before a command's own row, and the condition for all of them. */
 export interface Hinge {
   also: readonly Statement[];
   provided: Statement;
 }
 
 /**
- * Accepts one command if what it hangs on is so at the moment of its write, behind whatever is committed before it. Undefined where it was
- * not so, and its key is not known. Errors: as `enqueue`, answered.
+ * Accepts one command if `provided` holds at the moment of the write, after the statements in `also`. Undefined if it did not hold, and the
+ * key is
+ * unknown. Errors: as `enqueue`, returned.
  */
 export async function enqueueIf(
   env: EngineEnv,
@@ -210,7 +207,7 @@ async function accept(
   const rows = new Map((written.known as unknown as KnownRow[]).map((row) => [row.id, row]));
   await crashPoint("A03 accept committed, not enqueued");
 
-  // The first of equal requests is the new one; the others, also in the same batch, are told that it is known.
+  // The first of equal requests is the new one; the others, also in the same batch, are reported as repeats.
   const begun = new Set(firstOf(acceptances.filter((one) => fresh.has(one))));
   await begin(env, [...begun]);
   const repeats = await repeatsAmong(env, catalog, prepared, requests, rows);
@@ -231,7 +228,7 @@ async function accept(
   });
 }
 
-/** Commits the rows of commands, and the statements with them. If every command is a repeat, it writes nothing. */
+/** Commits the rows of commands, and the statements with them. Writes nothing if every command is a repeat. */
 async function commit(
   env: EngineEnv,
   acceptances: readonly Acceptance[],
@@ -249,7 +246,7 @@ async function commit(
   }
 }
 
-/** Starts what goes ahead of its queue, and sends the rest; with it what the platform does not take now. */
+/** Starts high-priority commands directly, and sends the others, including those that the platform could not start. */
 async function begin(env: EngineEnv, accepted: readonly Prepared[]): Promise<void> {
   const ahead = accepted.filter(({ goesAhead }) => goesAhead);
   const { failed } = await startInstances(env, ahead, "first");
@@ -260,14 +257,13 @@ async function begin(env: EngineEnv, accepted: readonly Prepared[]): Promise<voi
   );
 }
 
-/** An acceptance, and whether it starts ahead of its queue. */
 interface Prepared extends Acceptance {
   readonly goesAhead: boolean;
 }
 
 /**
- * The acceptances that ask for what their rows say: word for word, or as they would have said it under the deployment that accepted
- * it, which knew another version of the payload or other defaults.
+ * The acceptances with the same request as their rows: the same fingerprint, or the same fingerprint under the deployment that accepted it,
+ * which had another version of the payload or other defaults.
  */
 async function repeatsAmong(
   env: EngineEnv,
@@ -282,7 +278,7 @@ async function repeatsAmong(
     if (one instanceof MillraceError) continue;
     const row = rows.get(one.id);
     if (row === undefined) continue;
-    // Of a pruned one no payload is left that could be read by today's definition.
+    // A pruned instance has no payload left to read with the present definition.
     const isRepeat =
       row.fingerprint === one.fingerprint || (row.status === "pruned" && row.fingerprint === fingerprintOf(requests[index]?.payload));
     if (isRepeat) repeats.add(one);
@@ -295,7 +291,7 @@ async function repeatsAmong(
 async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request: UntypedRequest): Promise<Prepared> {
   const workflow = catalog.performer(request.type);
   const { on: definition } = workflow;
-  // What nobody could start, or sign, is refused here, where somebody reads the answer, and before its row is written.
+  // Missing bindings and keys are refused here, before the row is written, because the caller can read the error.
   assertReady(env);
   workflowBinding(env, workflow.name);
   assertSendable(env, definition.queue);
@@ -320,7 +316,7 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
   return { ...acceptance(workflow, envelope, queueFor(definition.queue, envelope), delaySeconds), goesAhead };
 }
 
-/** What a command's delay and its priority come to. Errors: `invalid_payload` for what its queue cannot honour. */
+/** The delay and the priority of a command. Errors: `invalid_payload` for a combination that its queue does not support. */
 function paced(catalog: Catalog, queue: QueueDefinition, { delaySeconds = 0, priority = "normal" }: UntypedRequest) {
   const delay = checkedDelay(delaySeconds);
   if (priority === "normal") return { goesAhead: false, delaySeconds: delay };
@@ -338,7 +334,7 @@ interface KnownRow extends Identity, KeyHolder {
   correlation_id: string | null;
 }
 
-/** What the caller is answered of an item that was refused; a bug of ours is thrown. */
+/** The error of one refused item. A bug of the engine is thrown. */
 export function asRefusal(error: unknown): MillraceError {
   if (error instanceof MillraceError && codeOf(error) !== "invariant") return error;
   throw error;

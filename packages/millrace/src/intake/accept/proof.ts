@@ -1,7 +1,7 @@
 import { timingSafeEqual } from "node:crypto";
 import { signed } from "../../contract/ids.ts";
 
-/** What a proof speaks of: this instance, this payload, this message. */
+/** The signed parts of a message. */
 interface Provable {
   readonly id: string;
   readonly fingerprint: string;
@@ -9,32 +9,31 @@ interface Provable {
 }
 
 /**
- * For how long a proof stands alone. Within it no copy of the message can have been tried four times, captured and skipped
- * by a person, and the platform still knows every instance it ever created.
+ * Validity of a proof. Within it no copy of the message can have failed four times, been captured and been skipped by an operator, and the
+ * platform still has every instance it created.
  */
 const PROOF_VALID_MS = 60_000;
 
 /**
- * A message that has waited longer than this since its acceptance is started only where its row says that it still is to be: a person may
- * have cancelled or paused it meanwhile, in a process that died before the platform heard of that.
+ * A message that has waited longer since its acceptance is started only if its row allows it: an operator may have cancelled or paused it,
+ * in a process that died before the platform was notified.
  */
 const ALONE_MS = 2000;
 
-/** True for a message that has waited, behind others or in a queue that stood still. */
 export function hasWaited({ created_at }: Provable["envelope"]): boolean {
   return Date.now() - Date.parse(created_at) > ALONE_MS;
 }
 
-/** A mark that only the engine's own acceptance can make: the row of this very message, with this payload, is committed. */
+/** A signature that only the engine's acceptance can create: the row of this message, with this payload, is committed. */
 export function prove(secret: string, { id, fingerprint, envelope }: Provable): string {
   return signed(secret, "accepted", id, fingerprint, envelope.created_at);
 }
 
-/** True when a delivery needs no look into the database: it is the first one of a message whose row was committed moments ago. */
+/** True when a delivery needs no database query: it is the first delivery of a message whose row was just committed. */
 export function isProven(secret: string, accepted: Provable, proof: string | undefined, attempts: number): boolean {
   if (proof === undefined || attempts !== 1) return false;
   const age = Date.now() - Date.parse(accepted.envelope.created_at);
-  // Whoever may write to the queue may write anything here: it is compared as bytes, which have to be as many.
+  // Any writer to the queue can forge this field. Compared as bytes, because timingSafeEqual requires equal lengths.
   const [said, expected] = [Buffer.from(proof), Buffer.from(prove(secret, accepted))];
   return age < PROOF_VALID_MS && said.length === expected.length && timingSafeEqual(said, expected);
 }

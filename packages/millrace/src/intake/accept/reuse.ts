@@ -8,7 +8,7 @@ import { query } from "../../store/d1/retry.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import type { Acceptance } from "./accept.ts";
 
-/** A key that belongs to an earlier message with another payload: running this one would do what nobody asked under that key. */
+/** The error for a key that belongs to an earlier message with another payload. */
 export function keyReused({ idempotency_key, message_type }: Pick<Envelope, "idempotency_key" | "message_type">): MillraceError {
   return new MillraceError(
     "idempotency_key_reused",
@@ -18,9 +18,9 @@ export function keyReused({ idempotency_key, message_type }: Pick<Envelope, "ide
 }
 
 /**
- * Of messages whose key is taken under another fingerprint, those that ask for the same all the same. A deployment that raised a payload's
- * version, or gave a field a default, makes another payload of the same request: read by today's definition, both say the same. Asked
- * only where fingerprints differ; a stored payload that is gone, or cannot be read any more, is another one.
+ * Of messages whose key exists with another fingerprint, returns the repeats of the same request. A deployment that raised the version of a
+ * payload, or added a default, changes the fingerprint of the same request: then both payloads are compared under the present definition.
+ * Called only when fingerprints differ. A stored payload that is gone or unreadable counts as different.
  */
 export async function sameWork(env: EngineEnv, catalog: Catalog, asked: readonly Acceptance[]): Promise<ReadonlySet<Acceptance>> {
   if (asked.length === 0) return new Set();

@@ -16,25 +16,25 @@ import { asRefusal, type Requester, type UntypedRequest } from "./enqueue.ts";
 import { keyReused } from "./reuse.ts";
 import { insertStated, isRepeat, type Statable, statable, statedId } from "./stated.ts";
 
-/** An event as somebody outside states it. */
+/** An event published by an external caller. */
 export interface EventRequest extends Omit<UntypedRequest, "delaySeconds" | "idempotencyKey"> {
-  /** Names the event among those of its type: the same key is the same event. 1 to 500 characters. */
+  /** Identifies the event among those of its type: the same key is the same event. 1 to 500 characters. */
   idempotencyKey: string;
 }
 
 export interface Stated {
-  /** The event's own name, which what follows from it has as its cause, and a run that it starts as its key. */
+  /** The id of the event: the causation id of its consequences, and the idempotency key of an instance that it starts. */
   eventId: string;
-  /** True when the same event had been taken before: nothing new follows. */
+  /** True when the same event had been accepted before: nothing new follows. */
   replayed: boolean;
   correlationId: string;
 }
 
 /**
- * Takes events from outside: their keys and their messages are committed together in one round trip, then the messages are sent, and go
- * the way of every event. What was taken arrives even if this process dies before it is sent. Answers one result or error per request, in
- * order; a refused one changes nothing. Who may state what is the caller's to ask (`assertMayState`). Errors per item:
- * `unknown_message_type`, `invalid_payload`, `idempotency_key_reused`, and `config_invalid` for what is not bound, and without
+ * Accepts events from outside: their keys and their messages are committed in one round trip, then the messages are sent. An accepted event
+ * arrives even if this process dies before it is sent. Returns one result or error per request, in order; a refused event changes nothing.
+ * The caller checks authorization (`assertMayState`).
+ * Errors per item: `unknown_message_type`, `invalid_payload`, `idempotency_key_reused`, and `config_invalid` for a missing binding or
  * `MILLRACE_KEY`.
  */
 export async function stateEvents(
@@ -48,7 +48,7 @@ export async function stateEvents(
   if (asked.length === 0) return prepared as MillraceError[];
   const startedAt = Date.now();
 
-  // Of equal keys in one request the first is taken, as it would be of two requests.
+  // Of equal keys in one request the first is accepted, as with two requests.
   const firsts = asked.filter((one, index) => asked.findIndex(({ id }) => id === one.id) === index);
   await crashPoint("A01 before an event commits");
   const written = await namedBatch(env.DB, { ...insertStated(firsts), known: selectStated(firsts.map(({ id }) => id)) });
@@ -69,7 +69,7 @@ export async function stateEvents(
       const idempotency_key = requests[index]?.idempotencyKey ?? "";
       return keyReused({ idempotency_key, message_type: one.envelope.message_type });
     }
-    // The first of equal ones is the new one; the others, also in the same request, are told that it is known.
+    // The first of equal events is the new one; the others, also in the same request, are reported as repeats.
     const replayed = !fresh.delete(one.id);
     const { envelope, message } = one;
     traceAccepted(env, {

@@ -5,33 +5,32 @@ import { rowChunks, type Statement } from "../../contract/sql.ts";
 import { insertStatedMessages, type Outgoing } from "../../store/outbox.ts";
 import { insertStatedEvents, type KnownEvent } from "../../store/stated-events.ts";
 
-/** An event that is about to be taken from outside. */
+/** An event from outside before its acceptance. */
 export interface Statable {
-  /** The event's name: a pure function of whose it is, its type and the key it was stated under. */
+  /** The event's id: a pure function of its tenant, type and idempotency key. */
   readonly id: string;
-  /** What it says, as today's definition reads it. */
+  /** The fingerprint of the payload as parsed by the present definition. */
   readonly fingerprint: string;
-  /** How it was said, word for word: the same request, whatever a later definition reads in it. */
+  /** The fingerprint of the raw request: detects a repeat even under a later definition. */
   readonly said: string;
   readonly envelope: Envelope;
   readonly message: Outgoing;
 }
 
 /**
- * Names the event that somebody states under a key: 32 hex characters. What a step emits is never called so: its name has a dot
- * (`eventKey`).
+ * The id of an event from outside: 32 hex characters. An event emitted by a step has a dot in its id (`eventKey`), so the two never
+ * collide.
  */
 export function statedId(tenantId: string, type: string, key: string): string {
   return digest("stated", tenantId, type, key);
 }
 
-/** A request as it came. */
+/** The raw request. */
 interface Asked {
   readonly schemaVersion?: number | undefined;
   readonly payload: unknown;
 }
 
-/** An event with everything that is committed of it. */
 export function statable(id: string, envelope: Envelope, queue: string, asked: Asked): Statable {
   return {
     id,
@@ -42,14 +41,14 @@ export function statable(id: string, envelope: Envelope, queue: string, asked: A
   };
 }
 
-/** True when an event is the one that is known under its key. */
+/** True when the event is a repeat of the known one. */
 export function isRepeat({ fingerprint, said }: Statable, known: KnownEvent): boolean {
   return known.fingerprint === fingerprint || known.said === said;
 }
 
 /**
- * Takes events: those whose keys are free get their rows and their place in the outbox; known keys change nothing. The keys must differ.
- * The messages come first, because only then no row of theirs is there yet. The last statements answer the ids that are new.
+ * Stores events: those with new keys get their rows and their outbox messages; known keys change nothing. The keys must differ. The outbox
+ * statements come first, because their condition is that the key has no row yet. The last statements return the new ids.
  */
 export function insertStated(events: readonly Statable[]): { messages: Statement[]; fresh: Statement[] } {
   const messages = rowChunks(events.map(({ id, message }) => ({ id, message })));

@@ -13,13 +13,12 @@ import { leaveBehind } from "../letters/leave.ts";
 import { leaveInLane } from "../letters/leave-in-lane.ts";
 import { settledBefore } from "./settled.ts";
 
-/** Where a batch is taken in. */
 type BatchIntake = Intake & { readonly takenAt: number };
 
 /**
- * Handles a delivered batch: leaves out what an operator has settled, lets `take` say what became of each message, ends the way of those
- * that go no further, and settles each by itself. Answers what became of each. It never throws:
- * a handler that throws loses the settlements it made.
+ * Handles a delivered batch: skips messages that an operator has settled, runs `take` to determine each message's outcome, captures dead
+ * letters,
+ * and acknowledges or retries each message. Returns the outcomes. Never throws: a handler that throws loses its acknowledgements.
  */
 export async function handleBatch(
   intake: BatchIntake,
@@ -52,7 +51,7 @@ export async function handleBatch(
   return outcomes;
 }
 
-/** What is not taken in when its batch has had its time: it comes back, and no number of such ends makes it a dead letter. */
+/** The error of messages not accepted within the batch's time limit: they are redelivered, and this never makes them dead letters. */
 function tooLong({ queue, deadlineMs }: ConsumerDefinition): MillraceError {
   return new MillraceError(
     "unavailable",
@@ -60,7 +59,10 @@ function tooLong({ queue, deadlineMs }: ConsumerDefinition): MillraceError {
   );
 }
 
-/** Settles each message by itself: what is durable is acknowledged, the rest comes back after its queue's back-off, or its lane's own. */
+/**
+ * Acknowledges or retries each message: a durably stored one is acknowledged, the others are retried after the backoff of their queue or
+ * lane.
+ */
 function settle(
   { env, catalog, consumer: { queue }, takenAt }: BatchIntake,
   batch: MessageBatch,
@@ -74,12 +76,12 @@ function settle(
     counts[did] = (counts[did] ?? 0) + 1;
     if (did === "retried") message.retry(delays && { delaySeconds: delays.get(message) ?? 1 });
     else message.ack();
-    // What was captured has said so itself.
+    // Captured messages have their own log line.
     if (did === "captured" || did === "refused") continue;
     const hide = hideIn(catalog, queue.name, message.body);
     const why = outcome && "error" in outcome ? causeOf(outcome.error, hide) : {};
     noteDelivery(env, { queue: queue.name, message, attempt: message.attempts, outcome: did, takenAt, hide, ...why });
   }
-  // Of one message its own line says as much.
+  // A single message's own log line is enough.
   if (batch.messages.length > 1) logLine("info", { log: "batch", queue: queue.name, messages: batch.messages.length, ...counts });
 }

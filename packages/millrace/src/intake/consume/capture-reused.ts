@@ -13,8 +13,9 @@ import { deadLetter } from "../letters/letter.ts";
 import type { Plan, Written } from "./plan.ts";
 
 /**
- * Captures what the database did not take because its key belongs to another payload: instances, commands, and events that runs may wait
- * for. Answers those.
+ * Captures instances, commands and awaited events that the database did not accept, because their key belongs to another payload. Returns
+ * the
+ * captured ones.
  */
 export async function captureReused(intake: Intake, group: readonly Plan[], written: Written): Promise<ReadonlySet<object>> {
   const { taken, sent } = written;
@@ -26,8 +27,9 @@ export async function captureReused(intake: Intake, group: readonly Plan[], writ
 }
 
 /**
- * Of those that the database did not answer, the others are repeats: of known work, of pruned keys. Asked only when there are any, so that
- * the usual batch does not pay for it.
+ * The rows that the insert did not return are repeats of known commands, of pruned keys, or key reuses. Queried only if there are any, so
+ * that
+ * the usual batch needs no extra query.
  */
 async function captureCommands(intake: Intake, repeated: readonly { one: Acceptance; plan: Plan }[]): Promise<ReadonlySet<Acceptance>> {
   if (repeated.length === 0) return new Set();
@@ -42,7 +44,7 @@ async function captureCommands(intake: Intake, repeated: readonly { one: Accepta
   );
   const reused = others.filter(({ one }) => !same.has(one));
   const letters = reused.map(({ one, plan: { message, envelope } }): Captured => {
-    // A command that an event leads to is captured as it would have been sent: the event itself is none the worse.
+    // A command that follows from an event is captured as it would have been sent: the event itself is accepted.
     const body = envelope.kind === "command" ? message.body : one.envelope;
     const given = { queue: one.queue ?? consumer.queue.name, body, attempts: message.attempts, firstAt: message.timestamp.getTime() };
     const letter = deadLetter({ ...given, error: keyReused(one.envelope) });
@@ -52,7 +54,7 @@ async function captureCommands(intake: Intake, repeated: readonly { one: Accepta
   return new Set(reused.map(({ one }) => one));
 }
 
-/** A wait would never hear of an event's second payload, so somebody must. */
+/** No wait would receive an event with the same key and another payload, so it is captured for an operator. */
 async function captureEvents(intake: Intake, group: readonly Plan[], kept: readonly Envelope[]): Promise<ReadonlySet<Envelope>> {
   const { env, consumer, takenAt } = intake;
   const anew = new Set(kept);
@@ -72,11 +74,11 @@ async function captureEvents(intake: Intake, group: readonly Plan[], kept: reado
   return reused;
 }
 
-/** A dead letter, and the delivery that it is made of. */
+/** A dead letter, and the delivery that it comes from. */
 interface Captured {
   readonly letter: DeadLetter;
   readonly delivery: Pick<Message, "id" | "body">;
-  /** Not known of a command that nobody has delivered. */
+  /** Missing for a command that was never delivered. */
   readonly takenAt?: number | undefined;
 }
 

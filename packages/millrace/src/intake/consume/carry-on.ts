@@ -13,9 +13,7 @@ import { captureReused } from "./capture-reused.ts";
 import type { Plan, Written } from "./plan.ts";
 import { slices } from "./slices.ts";
 
-/**
- * Sends, wakes and starts what messages that were taken in lead to. The rows decide: only what has its own row there is sent and started.
- */
+/** Sends commands, notifies waits and starts instances after the commit. Only rows that belong to these messages are sent and started. */
 export async function carryOn(intake: Intake, group: readonly Plan[], written: Written, outcomes: Outcomes): Promise<void> {
   const { env, catalog } = intake;
   const captured = await captureReused(intake, group, written);
@@ -41,7 +39,7 @@ async function send(env: EngineEnv, group: readonly Plan[], { sent }: Written): 
   }
 }
 
-/** Answers the instances that could not be created yet, by their ids: the keeper comes for them. */
+/** Returns the ids of the instances that could not be created yet: the keeper starts them. */
 async function start(env: EngineEnv, group: readonly Plan[], { taken }: Written): Promise<{ has(id: string): boolean }> {
   const queued = firstOf(group.flatMap((plan) => plan.instances)).filter((one) => taken.get(one)?.status === "queued");
   const unwatched = queued.filter((one) => taken.get(one)?.unwatched === 1);

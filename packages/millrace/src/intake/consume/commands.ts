@@ -19,8 +19,9 @@ import { readMessages } from "./read.ts";
 import { takeAllIn } from "./take.ts";
 
 /**
- * The consumer of a command queue: parse, key, take in, start, settle. One round trip to D1 and one `createBatch` per
- * workflow, however large the batch; no round trip for commands that the API or the router has just accepted.
+ * The consumer of a command queue: parse, derive the id, commit, start, acknowledge. One round trip to D1 and one `createBatch` per
+ * workflow
+ * for a batch of any size; no round trip for commands that the API or a route has just accepted.
  */
 export function consumeCommands(consumer: CommandConsumer, catalog: Catalog, onCaptured?: OnCaptured): Taker {
   const { queue, starts } = consumer;
@@ -44,7 +45,7 @@ export function consumeCommands(consumer: CommandConsumer, catalog: Catalog, onC
         const turns = await inOrder(intake, read, outcomes);
         const plans = turns.flatMap(({ message, envelope, move, isOver }): Plan[] => {
           try {
-            // What is known already has its repeat counted, as ever: the row decides.
+            // The row decides about repeats, and counts them.
             const workflow = performer(envelope.message_type);
             if (!isOver) assertFewHops(catalog, workflow.name, envelope);
             const command = acceptance(workflow, envelope, queue.name);
@@ -63,9 +64,10 @@ export function consumeCommands(consumer: CommandConsumer, catalog: Catalog, onC
 }
 
 /**
- * Starts what our own acceptance committed moments ago, without asking the database again; of what has waited since, one look for the whole
- * delivery says what a person has stopped. What could not be created is put off: its row is committed, and the keeper starts it. Answers
- * the rest: what is not proven or not to be started, and what exists already, for its repeat to be counted.
+ * Starts commands whose acceptance was committed moments ago, without a database query. For those that have waited since, one query finds
+ * the
+ * ones that an operator has stopped. Commands that cannot be created now are delayed: the keeper starts them from their committed rows.
+ * Returns all others: without a proof, stopped, or already created.
  */
 async function startProven({ env }: Intake, plans: readonly Plan[], outcomes: Outcomes): Promise<Plan[]> {
   const isOwn = ({ message, envelope, instances, move }: Plan) =>
@@ -86,7 +88,10 @@ async function startProven({ env }: Intake, plans: readonly Plan[], outcomes: Ou
   return plans.filter(({ message }) => !outcomes.has(message));
 }
 
-/** Of what has waited, what is not to be started by its message: where the database does not say, its own write will, as of any message. */
+/**
+ * Of commands that have waited, those that their message must not start. If the query fails, all of them are handled like unproven
+ * messages.
+ */
 async function notToStart(env: Intake["env"], waited: readonly Identity[]): Promise<{ has(id: string): boolean }> {
   const ids = waited.map(({ id }) => id);
   if (ids.length === 0) return new Set();

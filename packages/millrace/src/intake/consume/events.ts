@@ -13,15 +13,15 @@ import { nothing, type Plan } from "./plan.ts";
 import { type ReadMessage, readMessages } from "./read.ts";
 import { takeAllIn } from "./take.ts";
 
-/** How long the events of a batch wait for each other. Those whose code takes longer are taken in behind the others. */
+/** Maximum time that the events of a batch wait for each other. Slower events are committed later. */
 const TOGETHER_MS = 500;
-/** How long a slow event may be out of sight before the keeper takes it for lost. */
+/** Time before the keeper treats a slow event as lost. */
 const SLOW_MS = 60_000;
 
 /**
- * The consumer of an event queue: read, plan, take in; then send, wake, start, settle. Events of a whole batch share
- * one round trip to D1, projected rows included. Code is called before the event is confirmed, so that an event whose call failed comes
- * back.
+ * The consumer of an event queue: parse, plan, commit; then send, notify, start, acknowledge. The events of a batch share one round trip to
+ * D1,
+ * including projected rows. Code of routes is called before the commit, so that an event with a failed call is redelivered.
  */
 export function consumeEvents(consumer: EventConsumer, catalog: Catalog, onCaptured?: OnCaptured): Taker {
   const { queue } = consumer;
@@ -46,13 +46,13 @@ export function consumeEvents(consumer: EventConsumer, catalog: Catalog, onCaptu
   };
 }
 
-/** An event, and its plan: one, or none where that could not be made. */
+/** An event and its plan; no plan if planning failed. */
 interface Planning {
   readonly one: ReadMessage;
   readonly plan: Promise<readonly Plan[]>;
 }
 
-/** Works out what each event leads to, side by side. */
+/** Plans all events in parallel. */
 function planAll(intake: Intake, read: readonly InTurn[], outcomes: Outcomes): Planning[] {
   const once = memo();
   const planOf = async (one: InTurn, before: Promise<readonly Plan[]> | undefined) => {
@@ -70,7 +70,7 @@ function planAll(intake: Intake, read: readonly InTurn[], outcomes: Outcomes): P
       return [];
     }
   };
-  // What is in one stream is followed one after another.
+  // Events of one stream are planned one after another.
   const last = new Map<string, Promise<readonly Plan[]>>();
   return read.map((one) => {
     const stream = one.move?.id;
@@ -80,7 +80,7 @@ function planAll(intake: Intake, read: readonly InTurn[], outcomes: Outcomes): P
   });
 }
 
-/** The plans that are made within the time for which events wait for each other, and those that are not. */
+/** The plans that are ready within the time limit, and the slow ones. */
 async function quickAmong(planning: readonly Planning[]): Promise<{ quick: Plan[]; slow: Planning[] }> {
   const plans = await within(
     planning.map(({ plan }) => plan),
@@ -92,7 +92,7 @@ async function quickAmong(planning: readonly Planning[]): Promise<{ quick: Plan[
   };
 }
 
-/** What each promise has answered by then, or that it is slow. */
+/** The result of each promise after the time limit, or "slow". */
 async function within<T>(promises: readonly Promise<T>[], ms: number): Promise<(T | "slow")[]> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const over = new Promise<"slow">((resolve) => {
@@ -105,7 +105,7 @@ async function within<T>(promises: readonly Promise<T>[], ms: number): Promise<(
   }
 }
 
-/** No copies of what is being worked on: the keeper would send them to the very code that is slow. */
+/** Keeps the keeper from sending copies of events in progress to the same slow code. */
 async function expectSlow({ env }: Intake, slow: readonly ReadMessage[]): Promise<void> {
   const ours = slow.filter(({ envelope }) => envelope.outbox === undefined).map(({ envelope }) => ({ envelope, delayMs: SLOW_MS }));
   if (ours.length > 0) await atomically(env.DB, [expectLater(ours)]).catch(() => undefined);

@@ -16,7 +16,7 @@ import type { Intake } from "../consumer.ts";
 import type { Plan } from "./plan.ts";
 import type { ReadMessage } from "./read.ts";
 
-/** What the code of a route threw: its event failed of itself, whatever the error is called. */
+/** An error of a route's code: it counts as a failure of the event, whatever its code. */
 export class ThrownByRoute {
   constructor(readonly error: unknown) {}
 }
@@ -29,7 +29,7 @@ async function ofRoute<T>(code: () => T): Promise<Awaited<T>> {
   }
 }
 
-/** Works out what one event leads to, and calls the code that its routes name. Throws `ThrownByRoute` with what that threw. */
+/** Plans one event, and calls the code of its routes. Throws `ThrownByRoute` with an error of that code. */
 export async function follow(
   intake: Intake,
   { message, envelope, definition, payload: inline }: ReadMessage,
@@ -37,11 +37,11 @@ export async function follow(
 ): Promise<Plan> {
   const { env, catalog } = intake;
   const { targets } = catalog.subscribers(definition.type);
-  // A run checks the payload it is started with. A wait takes one event for ever, so what is no such event must not get there.
+  // An instance validates its payload at its start. A wait keeps its event forever, so the payload must be valid before it is stored.
   const readsPayload = targets.some((target) => target.do !== "start");
   const fetches = readsPayload && envelope.payload_ref !== undefined;
   const payload = fetches ? await unpackPayload(env.PAYLOADS, definition, envelope) : inline;
-  // One route's code changes nothing for the others.
+  // A route's code cannot change the event for other routes.
   const event: Routed<unknown> = {
     payload: frozen(payload),
     envelope: Object.freeze({ ...envelope }),
@@ -51,7 +51,7 @@ export async function follow(
   const followed = await Promise.all(targets.map((target) => inTime(followTarget(intake, target, event), target, envelope.message_type)));
   const all = followed.flatMap(({ instances = [] }) => instances);
   const rows = followed.flatMap(({ rows = [] }) => rows);
-  // Looked at here, what cannot be written is this event's trouble alone.
+  // Checked here, so that an invalid row fails only this event and not the batch.
   for (const row of rows) {
     assertWellFormed(row);
     bindable(row);
@@ -66,7 +66,7 @@ export async function follow(
   };
 }
 
-/** Instances and rows that are kept with an event. */
+/** Instances and rows that are committed with an event. */
 interface Followed {
   readonly instances?: Acceptance[];
   readonly rows?: RowStatement[];
@@ -99,7 +99,10 @@ async function followTarget(intake: Intake, target: Target, event: Routed<unknow
   }
 }
 
-/** Code that never answers holds up its own event alone, and that not for ever: it comes back, and the code may run beside itself then. */
+/**
+ * Code that hangs delays only its own event, and only until the time limit: then the event is redelivered, while the old call may still be
+ * running.
+ */
 function inTime<T>(following: Promise<T>, target: Target, type: string): Promise<T> {
   if (target.do !== "call" && target.do !== "send") return following;
   const { limitMs } = target;
@@ -107,7 +110,7 @@ function inTime<T>(following: Promise<T>, target: Target, type: string): Promise
   return within(following, limitMs, () => new MillraceError("route_timeout", said));
 }
 
-/** A command that an event leads to: its tenant is the event's, its correlation carried on, the event its cause. */
+/** A command that follows from an event: the event's tenant and correlation id, with the event as its cause. */
 async function commandAfter({ env, catalog }: Intake, draft: Draft, event: Envelope, laterSeconds: number): Promise<Acceptance> {
   const workflow = catalog.performer(draft.type);
   assertFewHops(catalog, workflow.name, event);
@@ -124,7 +127,7 @@ async function commandAfter({ env, catalog }: Intake, draft: Draft, event: Envel
   return acceptance(workflow, envelope, queueFor(draft.queue, envelope), delaySeconds);
 }
 
-/** Remembers what was made under a name, for as long as the batch is handled. One that failed is made anew by the next who asks. */
+/** Caches results by name while the batch is handled. A failed call is repeated by the next caller. */
 export function memo(): Routed<unknown>["once"] {
   const made = new Map<string, Promise<unknown>>();
   return <T>(name: string, make: () => Promise<T>): Promise<T> => {

@@ -6,21 +6,22 @@ import type { GapRule } from "../../topology/consumer.ts";
 import type { Intake, Outcomes } from "../consumer.ts";
 import type { ReadMessage } from "./read.ts";
 
-/** A message whose turn it is, and what its intake moves on. */
+/** A message in its stream's order, and the stream's new position. */
 export interface InTurn extends ReadMessage {
   readonly move?: StreamMove;
-  /** True for one whose place in its stream was taken before: nothing follows from it any more. */
+  /** True when its sequence number was accepted before: nothing follows. */
   readonly isOver?: true;
 }
 
 /**
- * Brings the numbered messages of a batch into the order of their streams, and lets through those whose turn it is; what becomes of the
- * others is said in `outcomes`, by the queue's rule for gaps. Where that has none, and for messages without a number, all go through.
+ * Sorts the numbered messages of a batch by stream, and returns those that are next. The queue's gap rule sets the outcome of the others.
+ * Without
+ * a rule, and without a number, all messages are returned.
  */
 export async function inOrder({ env, consumer }: Intake, read: readonly ReadMessage[], outcomes: Outcomes): Promise<InTurn[]> {
   const { sequence: rule } = consumer;
   if (rule === undefined) return [...read];
-  // By the declared queue: a stream goes on where it was when its messages come by another of the queues that it stands for.
+  // By the declared queue: the stream continues when its messages arrive through another queue of the same definition.
   const streamOf = ({ envelope: { tenant_id, source, subject, sequence }, definition: { queue } }: ReadMessage) =>
     sequence === undefined ? undefined : digest("stream", queue.name, tenant_id, source, subject);
   const streams = Map.groupBy(read, streamOf);
@@ -36,21 +37,21 @@ export async function inOrder({ env, consumer }: Intake, read: readonly ReadMess
   return [...free, ...numbered];
 }
 
-/** The messages of one stream whose turn it is, one after another. */
+/** The messages of one stream that are next, in order. */
 function takeTurns(stream: Stream, rule: GapRule, messages: readonly ReadMessage[], outcomes: Outcomes): InTurn[] {
   const turns: InTurn[] = [];
   let { last } = stream;
   for (const one of messages.toSorted((a, b) => placeOf(a) - placeOf(b))) {
     const place = placeOf(one);
     if (place <= Math.max(stream.last, rule.first)) {
-      // A replay is an operator's word that it still counts.
+      // A replay by an operator is always accepted.
       if (one.envelope.replay !== undefined) turns.push(one);
       else if (place <= rule.first) outcomes.set(one.message, { did: "refused", error: beforeFirst(one, rule) });
       else if (stream.missing.includes(place)) outcomes.set(one.message, { did: "refused", error: tooLate(one) });
       else turns.push({ ...one, isOver: true });
       continue;
     }
-    // Whether the other one of this number is taken in is not known yet: a repeat that is confirmed before it could be all that is left.
+    // The earlier message with this number may not be committed yet: confirming this one could lose both.
     if (place <= last) {
       outcomes.set(one.message, { did: "retried", error: stuckBehind(one), unharmed: true });
       continue;
@@ -68,7 +69,7 @@ function takeTurns(stream: Stream, rule: GapRule, messages: readonly ReadMessage
   return turns;
 }
 
-/** Numbers begin with 0, places with 1. */
+/** Numbers start with 0, places with 1. */
 const placeOf = ({ envelope }: ReadMessage): number => (envelope.sequence ?? 0) + 1;
 
 function mayPass(rule: GapRule, { envelope }: ReadMessage): boolean {
@@ -76,7 +77,7 @@ function mayPass(rule: GapRule, { envelope }: ReadMessage): boolean {
   return rule.gap === "skip";
 }
 
-/** The places from one up to another, without that; the newest hundred. */
+/** The places from `next` up to, but without, `place`; the newest hundred. */
 function between(next: number, place: number): number[] {
   const first = Math.max(next, place - 100);
   return Array.from({ length: place - first }, (_, index) => first + index);
@@ -92,7 +93,7 @@ function gapBefore({ envelope }: ReadMessage, last: number): MillraceError {
   );
 }
 
-/** Why a message comes back whose turn is not reached: the one before it in its stream is not taken in yet. */
+/** The error of a message whose predecessor in the stream is not accepted yet. */
 export function stuckBehind({ envelope }: ReadMessage): MillraceError {
   return new MillraceError(OUT_OF_ORDER, `It is number ${envelope.sequence} of its stream, and the one before it is not taken in yet.`);
 }

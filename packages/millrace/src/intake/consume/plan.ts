@@ -6,34 +6,34 @@ import type { StreamMove } from "../../store/sequences.ts";
 import type { Acceptance } from "../accept/accept.ts";
 import type { ByIdentity } from "../identity.ts";
 
-/** What one delivered message leads to: everything that is written when it is taken in. */
+/** The consequences of one message: everything that is written at its acceptance. */
 export interface Plan {
   readonly message: Message;
   readonly envelope: Envelope;
-  /** Started as soon as they are taken in: the command itself, or the runs that follow an event. */
+  /** Started after the commit: the command's instance, or the instances that follow an event. */
   readonly instances: readonly Acceptance[];
-  /** Sent to queues of their own. */
+  /** Sent to their own queues. */
   readonly commands: readonly Acceptance[];
   readonly rows: readonly RowStatement[];
-  /** True for an event that runs may wait for. */
+  /** True for an event that instances may wait for. */
   readonly signal: boolean;
-  /** How its stream moves on, where its queue has a rule for gaps. */
+  /** The new position of its stream, if its queue has a gap rule. */
   readonly move?: StreamMove | undefined;
 }
 
-/** The plan of a message from which nothing follows any more: it is confirmed. */
+/** The plan of a message without consequences: it is only confirmed. */
 export function nothing({ message, envelope }: Pick<Plan, "message" | "envelope">): Plan {
   return { message, envelope, instances: [], commands: [], rows: [], signal: false };
 }
 
-/** What the database answered to the write that took plans in. */
+/** The results of the write. */
 export interface Written {
-  /** The rows that are taken in. */
+  /** The rows of accepted instances. */
   readonly taken: ByIdentity<AcceptedRow>;
-  /** Those of commands that are new. */
+  /** The rows of new commands. */
   readonly sent: ByIdentity<AcceptedRow>;
-  /** The events that are kept anew. */
+  /** The newly stored events. */
   readonly kept: readonly Envelope[];
-  /** The waits that have their event now. */
+  /** The waits that got their event. */
   readonly waits: readonly Assigned[];
 }

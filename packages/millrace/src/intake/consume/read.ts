@@ -3,22 +3,22 @@ import { MillraceError } from "../../contract/errors.ts";
 import { assertBounded } from "../../contract/limits.ts";
 import { decodePayload, type MessageDefinition } from "../../contract/message.ts";
 
-/** A delivered message whose envelope and payload hold. */
+/** A delivered message with a valid envelope and payload. */
 export interface ReadMessage {
   readonly message: Message;
   readonly envelope: Envelope;
   readonly definition: MessageDefinition;
-  /** Upcast and validated; undefined when it travels by reference. */
+  /** Upcast and validated; undefined for a payload in R2. */
   readonly payload: unknown;
 }
 
-/** One that does not, and why. */
+/** An invalid message, and the error. */
 export interface RefusedMessage {
   readonly message: Message;
   readonly error: unknown;
 }
 
-/** Parses a batch. `definitionOf` answers the definition of a type, or throws why there is none. */
+/** Parses a batch. `definitionOf` returns the definition of a type, or throws. */
 export function readMessages(
   messages: readonly Message[],
   definitionOf: (type: string) => MessageDefinition,
@@ -36,9 +36,9 @@ export function readMessages(
 }
 
 /**
- * Parses one message: bounds, envelope, definition, then the payload, upcast to the present version. A payload that
- * travels by reference is validated where it is fetched: behind the routes that read it, or in the instance. Errors: `invalid_envelope`,
- * `unknown_message_type`, `invalid_payload`.
+ * Parses one message: size limits, envelope, definition, then the payload, upcast to the present version. A payload in R2 is validated
+ * where it
+ * is fetched: by the routes that read it, or in the instance. Errors: `invalid_envelope`, `unknown_message_type`, `invalid_payload`.
  */
 export function readMessage(body: unknown, definitionOf: (type: string) => MessageDefinition): Omit<ReadMessage, "message"> {
   assertBounded(body);

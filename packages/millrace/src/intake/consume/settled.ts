@@ -5,22 +5,22 @@ import { confirmToSenders } from "../../topology/hooks.ts";
 import type { Intake } from "../consumer.ts";
 import { envelopeIn, letterId, textField } from "../letters/letter.ts";
 
-/** A first delivery that is younger than this has no older copy whose letter a person could have settled: it is not looked up. */
+/** A younger message at its first delivery has no older copy that an operator could have settled: it is not looked up. */
 const YOUNG_MS = 60_000;
-/** How far the clocks of senders may be ahead. */
+/** Maximum lead of a sender's clock. */
 const CLOCK_SKEW_MS = 5000;
 
 /**
- * Copies of messages whose dead letter an operator has settled: skipped, or put back on its queue as a message of its own. Whatever queue
- * or keeper still carries of the old one does nothing, also after a deployment that could do something with it. Their outboxes hear
- * again that nobody waits for them.
+ * Copies of messages whose dead letter an operator has skipped or replayed as a new message. Remaining copies in queues and outboxes have
+ * no
+ * effect, even after a deployment that could process them. Their outboxes get their confirmation again.
  */
 export async function settledBefore(
   { env, consumer: { queue }, catalog }: Intake,
   messages: readonly Message[],
 ): Promise<ReadonlySet<Message>> {
   const old = messages.flatMap((message) => {
-    // Most deliveries are first ones of young messages, and are not read twice for this.
+    // Most deliveries are first ones of young messages: these are not parsed twice.
     if (message.attempts === 1 && isYoung(textField(message.body, "created_at"))) return [];
     const envelope = envelopeIn(message.body);
     return envelope === undefined ? [] : [{ message, envelope, letter: letterId(queue.name, envelope) }];
@@ -41,7 +41,7 @@ export async function settledBefore(
   return new Set(copies.map(({ message }) => message));
 }
 
-/** A date in the future is a sender's mistake, and says nothing. */
+/** A date in the future is a sender's mistake, and is ignored. */
 function isYoung(createdAt: string | null): boolean {
   const age = Date.now() - Date.parse(createdAt ?? "");
   return age > -CLOCK_SKEW_MS && age < YOUNG_MS;

@@ -1,10 +1,10 @@
 import type { Acceptance } from "../accept/accept.ts";
 
-/** What one write takes: D1 runs its statements one after another, and their JSON lies in the isolate's 128 MB several times over. */
+/** Limits of one write: D1 runs its statements one after another, and the isolate's 128 MB hold their JSON several times. */
 const MAX_ACCEPTANCES = 1000;
 const MAX_CHARACTERS = 2_000_000;
 
-/** Cuts a list so that what each part has to accept fits one write. What one item alone leads to is not cut. */
+/** Splits a list so that the acceptances of each part fit one write. A single item is never split. */
 export function slices<T>(items: readonly T[], accepts: (item: T) => readonly Acceptance[]): T[][] {
   const parts: T[][] = [];
   let characters = Number.POSITIVE_INFINITY;

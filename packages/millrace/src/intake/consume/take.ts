@@ -18,9 +18,11 @@ import type { Plan, Written } from "./plan.ts";
 import { slices } from "./slices.ts";
 
 /**
- * Takes messages in, as many in one atomic write as the database bears, then starts, sends and wakes what they lead to. A write that the
- * database refuses because of what a message says is halved until that message stands alone. Says in `outcomes` what became of each;
- * what has no outcome when this throws comes back.
+ * Accepts messages, as many per atomic write as the database allows, then starts, sends and notifies. When the database refuses a write
+ * because
+ * of one message, the group is halved until that message is isolated. Sets each message's outcome; a message without one is redelivered
+ * when
+ * this throws.
  */
 export async function takeAllIn(intake: Intake, plans: readonly Plan[], outcomes: Outcomes): Promise<void> {
   for (const group of slices(plans, (plan) => [...plan.instances, ...plan.commands])) await takeGroupIn(intake, group, outcomes);
@@ -47,7 +49,7 @@ function becauseOf(error: unknown): Outcome {
   return { did: isRefusedRow(error) ? "refused" : "retried", error };
 }
 
-/** The moves of a group's streams, each in one: its first message says from where, its last one whereto. */
+/** One move per stream in a group: from the first message's position to the last one's. */
 function movesOf(group: readonly Plan[]): StreamMove[] {
   const moves = group.flatMap(({ move }) => move ?? []);
   return [...Map.groupBy(moves, ({ id }) => id)].map(([id, all]) => ({
@@ -83,7 +85,7 @@ async function write(env: EngineEnv, group: readonly Plan[]): Promise<Written> {
   };
 }
 
-/** Commands beyond what one write takes are committed before the others: alone they change nothing that a repeat would not find. */
+/** Commands above the limit of one write are committed before the others: a repeat finds them, so a crash between does no harm. */
 async function insertBefore(env: EngineEnv, slices: readonly (readonly Acceptance[])[]): Promise<AcceptedRow[]> {
   const sent: AcceptedRow[] = [];
   for (const commands of slices) {
@@ -96,7 +98,7 @@ async function insertBefore(env: EngineEnv, slices: readonly (readonly Acceptanc
   return sent;
 }
 
-/** Of the events with one key the first, where the database kept it. */
+/** The first event with each key, if the database stored it. */
 function firstOfEach(signals: readonly Envelope[], kept: Set<string>): Envelope[] {
   return signals.filter((envelope) => kept.delete(signalId(envelope)));
 }

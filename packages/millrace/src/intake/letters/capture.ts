@@ -22,30 +22,30 @@ import { failuresOf, saidBefore } from "./failures.ts";
 import { isOfOneMessage } from "./hopeless.ts";
 import { deadLetter, envelopeIn, letterId } from "./letter.ts";
 
-/** A message that goes no further, and why. */
+/** A message without a further attempt, and the reason. */
 export interface Hopeless {
   readonly message: Pick<Message, "id" | "body" | "timestamp">;
   readonly error: unknown;
   readonly attempts: number;
-  /** True when its own content is at fault, so that its work cannot start either; false when its deliveries ran out. */
+  /** True when its content is invalid, so that its work cannot start either; false when its tries are used up. */
   readonly refused: boolean;
-  /** Default the code of its error. */
+  /** Default: the code of its error. */
   readonly reason?: string;
-  /** True where nobody heard what its last delivery failed of: the failure noted before is its own, if there is one. */
+  /** True when the error of its last delivery is unknown: then the error recorded before is used, if there is one. */
   readonly isUnheard?: true;
 }
 
 /**
- * `captured`: a dead letter holds it. `kept`: its committed row does, which needs no delivery: the keeper starts it, or it runs
- * already. `failed`: nothing of it was written, and its neighbours are none the worse: it has to come back.
+ * `captured`: stored as a dead letter. `kept`: its committed row needs no delivery, because the keeper starts it or it is running.
+ * `failed`:
+ * nothing was written for it, and it must be redelivered; other messages are not affected.
  */
 export type Fate = "captured" | "kept" | { readonly failed: unknown };
 
 /**
- * Ends the way of messages through a queue, in one write: dead letters, the rows of commands that can never start, and the confirmation
- * of what our outbox kept, so that nothing sends them again. Answers the fate of each: one fails alone when the platform does not say
- * whether a refused command runs, or when the database refuses its letter. Errors: other trouble of the database; what was written by then
- * stays.
+ * Ends the processing of messages in one write: dead letters, the rows of commands that can never start, and the confirmation of our outbox
+ * messages. Returns the fate of each. A single message fails when the platform does not report whether a refused command runs, or when the
+ * database refuses its dead letter. Errors: other database failures; earlier writes remain.
  */
 export async function capture(intake: Intake, hopeless: readonly Hopeless[]): Promise<Fate[]> {
   const { queue } = intake.consumer;
@@ -70,26 +70,26 @@ export async function capture(intake: Intake, hopeless: readonly Hopeless[]): Pr
   return ends.map((end) => ("failed" in end ? end : (refused.get(end) ?? (end.letter ? "captured" : "kept"))));
 }
 
-/** A message that is given up, with its letter's id and what it says, if it says that at all. */
+/** A message with the id of its dead letter, and its envelope if it is valid. */
 interface Seen extends Hopeless {
   readonly letter: string;
   readonly envelope: Envelope | undefined;
 }
 
-/** What is written at the end of a message's way. */
+/** The writes at the end of a message's processing. */
 interface End {
   readonly envelope: Envelope | undefined;
-  /** Null when its row needs no letter. */
+  /** Null when its row needs no dead letter. */
   readonly letter: DeadLetter | null;
   /** The row of its command, when that can never start. */
   readonly dead: Identity | null;
-  /** The row that the keeper has to start, by its id. */
+  /** The id of the row that the keeper must start. */
   readonly kept: string | null;
-  /** What is noted of its earlier deliveries. */
+  /** The recorded failures of earlier deliveries. */
   readonly noted: FailedBefore | undefined;
 }
 
-/** Errors: `unavailable` when the platform does not say whether a refused command runs. */
+/** Errors: `unavailable` when the platform does not report whether a refused command runs. */
 async function endOf(intake: Intake, seen: Seen, row: Owner | undefined, before: FailedBefore | undefined): Promise<End> {
   const { message, attempts, refused, reason, envelope } = seen;
   const isOld = seen.isUnheard && before !== undefined;
@@ -105,7 +105,7 @@ async function endOf(intake: Intake, seen: Seen, row: Owner | undefined, before:
     hide,
     attempts,
     firstAt: message.timestamp.getTime(),
-    // What has one attempt failed at it just now.
+    // With one attempt, that attempt failed now.
     firstAttemptAt: before?.firstAt ?? (attempts === 1 ? Date.now() : null),
     lastAttemptAt: isOld ? before.lastAt : null,
     ...(reason !== undefined && { reason }),
@@ -113,10 +113,7 @@ async function endOf(intake: Intake, seen: Seen, row: Owner | undefined, before:
   return { envelope, letter: deadLetter({ ...given, instanceId: own ? row.id : null }), dead: own ? row : null, kept: null, noted: before };
 }
 
-/**
- * Writes all ends at once; when the database refuses one of them, each half by itself until that one stands alone. Answers those that it
- * refused.
- */
+/** Writes all ends at once. When the database refuses one, the list is halved until that one is isolated. Returns the refused ones. */
 async function store(intake: Intake, ends: readonly End[]): Promise<ReadonlyMap<End, { failed: unknown }>> {
   try {
     await write(intake, ends);
@@ -147,7 +144,7 @@ async function write({ env, catalog }: Intake, ends: readonly End[]): Promise<vo
   await confirmToSenders(catalog.hooks, env, envelopes);
 }
 
-/** The row that holds a command's key, by its letter. */
+/** The row with a command's key, by dead letter. */
 interface Owner extends Identity {
   letter: string;
   workflow: string;
@@ -155,7 +152,7 @@ interface Owner extends Identity {
   queue: string | null;
 }
 
-/** Who holds the keys of these commands. One of a type that nobody performs any more is found by its job. */
+/** The rows with the keys of these commands. A command without a workflow in the catalog is found by its correlation id. */
 async function rowsOf(
   { env, catalog }: Intake,
   seen: readonly { letter: string; envelope: Envelope | undefined }[],
@@ -188,8 +185,9 @@ async function rowsOf(
 }
 
 /**
- * True for a command that was accepted for this queue and that the platform has never had: an older deployment may have started it, and
- * `dead` must not be said of a run that lives.
+ * True for a command that was accepted for this queue and that never reached the platform. An older deployment may have started it, and a
+ * running
+ * instance must not be marked `dead`.
  */
 async function neverStarted({ env, consumer: { queue } }: Intake, { id, workflow, status, queue: its }: Owner): Promise<boolean> {
   if (!UNSEEN.has(status) || its !== queue.name) return false;

@@ -4,7 +4,7 @@ import type { DeadLetter } from "../../store/dead-letters.ts";
 import { hideIn } from "../../topology/marks.ts";
 import type { Intake } from "../consumer.ts";
 
-/** Notes that a delivery's message became a dead letter, in the letter's words without what the message withholds. */
+/** Logs that a message became a dead letter, without the redacted values. */
 export function noteCaptured({ env, catalog, takenAt }: Intake, letter: DeadLetter, message: Delivered, attempt: number): void {
   const { id: deadLetter, queue, reason: code } = letter;
   const hide = hideIn(catalog, queue, message.body);

@@ -7,14 +7,16 @@ import type { Consumer, Intake, OnCaptured } from "../consumer.ts";
 import { capture, type Fate } from "./capture.ts";
 
 /**
- * Seconds until a dead letter that could not be stored comes back: a minute at first, an hour in the end. A hundred tries are four
- * days, as long as its queue keeps it.
+ * Delay before the next try to store a dead letter, in seconds: from one minute up to an hour. A hundred tries take four days, the
+ * retention of
+ * its queue.
  */
 const storeRetrySeconds = (attempt: number) => Math.min(60 * 2 ** (attempt - 1), 3600);
 
 /**
- * The consumers of all dead-letter queues: every exhausted message becomes a row, with the queue it came from, before it is acknowledged. A
- * command whose own row is committed becomes none: it needs no delivery to be started.
+ * The consumers of all dead-letter queues: every exhausted message becomes a row, with its original queue, before it is acknowledged. A
+ * command
+ * with a committed row becomes none: it needs no delivery to be started.
  */
 export function consumeDeadLetters(catalog: Catalog, onCaptured: OnCaptured): Consumer[] {
   return catalog.consumers.map((consumer) => ({

@@ -7,18 +7,17 @@ import { query } from "../../store/d1/retry.ts";
 import { type FailedBefore, type FailedDelivery, noteFailures, selectFailures } from "../../store/failed-deliveries.ts";
 import { letterId, nameIn } from "./letter.ts";
 
-/** Characters of an error that are kept, as of a letter's. */
+/** Maximum characters of a stored error. */
 const MAX_ERROR_CHARACTERS = 1000;
 
-/** A delivery that failed, and comes back. */
+/** A delivery that failed and is retried. */
 interface Failed {
   readonly message: Pick<Message, "body">;
   readonly error: unknown;
 }
 
 /**
- * The statements that note what deliveries failed of. If the process of the last one dies without a word, the letter says what the one
- * before it said.
+ * Records the errors of failed deliveries. If the process dies during the last delivery, the dead letter shows the error of the one before.
  */
 export function noted(queue: string, failed: readonly Failed[]): Statement[] {
   const rows = failed.map(({ message: { body }, error }): FailedDelivery => {
@@ -35,14 +34,14 @@ export function noted(queue: string, failed: readonly Failed[]): Statement[] {
   return rowChunks(rows).map(noteFailures);
 }
 
-/** A message that is given up. */
+/** A message without a further attempt. */
 interface GivenUp {
   readonly message: Pick<Message, "body">;
   readonly letter: string;
   readonly attempts: number;
 }
 
-/** What is noted of the earlier deliveries of messages, by their letters. One that is given up at its first attempt has none. */
+/** The recorded errors of earlier deliveries, by dead letter. A message that failed at its first attempt has none. */
 export async function failuresOf({ DB }: EngineEnv, givenUp: readonly GivenUp[]): Promise<ReadonlyMap<string, FailedBefore>> {
   const tried = givenUp.filter(({ attempts }) => attempts > 1);
   if (tried.length === 0) return new Map();
@@ -51,7 +50,7 @@ export async function failuresOf({ DB }: EngineEnv, givenUp: readonly GivenUp[])
   return new Map(rows.map((row) => [row.letter, row]));
 }
 
-/** A noted failure as the error that it was. */
+/** A recorded failure as an error. */
 export function saidBefore({ code, error, step, upstreamStatus }: FailedBefore): Error {
   if (code === null) return new Error(error);
   return new MillraceError(code, error, { ...(step !== null && { step }), ...(upstreamStatus !== null && { upstreamStatus }) });

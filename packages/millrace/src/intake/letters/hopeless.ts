@@ -1,6 +1,6 @@
 import { codeOf, messageOf } from "../../contract/errors.ts";
 
-/** What a repeat cannot mend: the message says something that is refused however often it comes. */
+/** Codes that a repeat cannot fix: the message's content is invalid. */
 const CODES: ReadonlySet<string | undefined> = new Set([
   "invalid_envelope",
   "invalid_payload",
@@ -12,25 +12,25 @@ const CODES: ReadonlySet<string | undefined> = new Set([
   "not_retryable",
 ]);
 
-/** The database's words for a row that it will not have. */
+/** Database errors about a row's content. */
 const REFUSED_ROW = /SQLITE_(CONSTRAINT|MISMATCH|TOOBIG)|constraint failed|datatype mismatch|string or blob too big/i;
 
-/** Its words for a statement that it will not have: a table may come with the next deployment. */
+/** Database errors about a statement: a missing table may be created by the next deployment. */
 const REFUSED_STATEMENT = /SQLITE_(ERROR|RANGE)|malformed JSON|no such (table|column)/i;
 
-/** True for errors that no repeat can mend: the message goes no further at its first attempt. */
+/** True for errors that a repeat cannot fix: the message gets no further attempt. */
 export function isHopeless(error: unknown): boolean {
   return CODES.has(codeOf(error));
 }
 
-/** The same for an error of a write that one message had for itself. */
+/** The same for the error of a write with only one message. */
 export function isRefusedRow(error: unknown): boolean {
   return isHopeless(error) || REFUSED_ROW.test(messageOf(error));
 }
 
 /**
- * True for errors of a shared write that one message alone may be the cause of; the others are trouble of the database, and a smaller
- * write would not help.
+ * True for errors of a shared write that a single message may cause; other errors are database failures, and a smaller write would not
+ * help.
  */
 export function isOfOneMessage(error: unknown): boolean {
   return isRefusedRow(error) || codeOf(error) === "config_invalid" || REFUSED_STATEMENT.test(messageOf(error));

@@ -6,9 +6,9 @@ import { capture } from "./capture.ts";
 import { isHopeless } from "./hopeless.ts";
 
 /**
- * What is done about messages of a lane that could not be taken in: they stay its head. One that is to be parked becomes a dead letter
- * here, and its row says that it never starts: whatever the lane gives up, the keeper must not start out of turn. Changes `outcomes`.
- * Never throws.
+ * Handles failed messages of a lane: they remain the lane's head. A message to be parked becomes a dead letter here, and its row is marked
+ * as never
+ * started, so that the keeper does not start it out of order. Changes `outcomes`. Never throws.
  */
 export async function leaveInLane(intake: Intake, outcomes: Outcomes): Promise<undefined> {
   for (const [message, { did }] of outcomes) if (did === "put off") outcomes.set(message, { did: "retried", error: notCreated() });
@@ -29,16 +29,16 @@ export async function leaveInLane(intake: Intake, outcomes: Outcomes): Promise<u
 }
 
 interface Failed {
-  /** Those that it has had, this one included. */
+  /** The number of tries, including this one. */
   readonly tries: number;
   readonly error: unknown;
-  /** True when the code of a route threw it. */
+  /** True when a route's code threw it. */
   readonly isRoutes?: boolean | undefined;
-  /** True when its own content is at fault. */
+  /** True when its content is invalid. */
   readonly refused?: boolean;
 }
 
-/** True for a head that has had all its tries, or that no try can mend. */
+/** True for a head without tries left, or with an error that a repeat cannot fix. */
 export function isGivenUp(
   { consumer: { retries } }: Pick<Intake, "consumer">,
   { tries, error, isRoutes, refused = isHopeless(error) }: Failed,
@@ -46,12 +46,14 @@ export function isGivenUp(
   return refused || isHopeless(error) || (tries > retries.limit && costsTry({ error, isRoutes }));
 }
 
-/** False for a failure that is not the message's: the database is away, its batch had its time, or its process died. */
+/** False for failures that are not the message's: database unavailable, batch time limit, process death. */
 export function costsTry({ error, isRoutes }: Pick<Failed, "error" | "isRoutes">): boolean {
   return (isRoutes === true || codeOf(error) !== "unavailable") && !isSimulatedDeath(error);
 }
 
-/** Its row is committed, and the keeper does not start what waits for its turn: so its message stays where it is. */
+/**
+ * The keeper does not start commands that wait for their turn in a lane, so the message stays in the lane although its row is committed.
+ */
 function notCreated(): MillraceError {
   return new MillraceError("unavailable", "The platform does not create its instance now.");
 }

@@ -12,23 +12,23 @@ import { noted } from "./failures.ts";
 import { isHopeless } from "./hopeless.ts";
 import { envelopeIn } from "./letter.ts";
 
-/** A failed delivery. */
 interface Failed {
   readonly message: Message;
   readonly error: unknown;
-  /** True when no repeat can mend it. */
+  /** True when a repeat cannot fix it. */
   readonly refused: boolean;
-  /** True for what must not become a dead letter by coming back. */
+  /** True when redelivery must never make it a dead letter. */
   readonly unharmed: boolean;
-  /** True for trouble of the engine's own. */
+  /** True for failures of the engine. */
   readonly isTrouble: boolean;
 }
 
 /**
- * What is done about messages that could not be taken in: what no repeat can mend, and what has had its last try, becomes a dead letter
- * here, while its true error is known; the queue's own dead-letter queue is for what even that fails for. The rest comes back, and the
- * keeper is told when, so that it sends no copies meanwhile. Changes `outcomes`, and answers the seconds until each that is retried comes
- * back. Never throws.
+ * Handles failed messages: those that a repeat cannot fix, and those after their last try, become dead letters here, while their error is
+ * known.
+ * The queue's own dead-letter queue covers failures of this step. The others are retried, and their outbox rows get the time of the
+ * redelivery,
+ * so that the keeper sends no copies before. Changes `outcomes`, and returns the delay in seconds of each retried message. Never throws.
  */
 export async function leaveBehind(intake: Intake, outcomes: Outcomes): Promise<ReadonlyMap<Message, number>> {
   const all = [...outcomes].flatMap(([message, outcome]): Failed[] => ("error" in outcome ? [failed(message, outcome)] : []));
@@ -78,9 +78,11 @@ function sayNotStored({ env, consumer: { queue } }: Intake, error: unknown): voi
 }
 
 /**
- * A database that asks for less traffic makes no dead letters: what would have its last try next because of that goes back to the end of
- * its queue as a new message, with all its tries. The queue counts deliveries, whatever they fail of: so nothing is given up for the first
- * failure of its own. One that the queue does not take goes to the dead-letter queue, whose tries last for days.
+ * While the database is overloaded no dead letters are created: a message before its last try is sent to the end of its queue as a new
+ * message,
+ * with all its tries. This is needed because the queue counts all deliveries, whatever the error. If the queue does not accept it, it goes
+ * to
+ * the dead-letter queue, which retries for days.
  */
 async function putBack(
   { env, consumer: { queue } }: Intake,
@@ -101,8 +103,9 @@ async function putBack(
 }
 
 /**
- * A message in its back-off is in no queue's metrics: without this note the keeper would take it for lost. With it goes what the delivery
- * failed of, where that costs a try.
+ * A message in backoff is in no queue metric: without this record the keeper would treat it as lost. Also records the error of the
+ * delivery, if it
+ * counts as a try.
  */
 async function expect({ env, consumer }: Intake, waiting: readonly Failed[], delays: ReadonlyMap<Message, number>): Promise<void> {
   const ours = waiting.flatMap(({ message, isTrouble }) => {

@@ -7,25 +7,24 @@ import { byteLength } from "../../contract/limits.ts";
 import { beginning, shortened, textOf } from "../../contract/text.ts";
 import type { DeadLetter } from "../../store/dead-letters.ts";
 
-/** What is known of a message when it is given up. */
 export interface GivenUp {
   readonly queue: string;
   readonly body: unknown;
   readonly error: unknown;
-  /** Default a code of errors.ts, or `exhausted`. */
+  /** Default: the error's code, or `exhausted`. */
   readonly reason?: string;
   readonly attempts: number;
   readonly firstAt: number;
-  /** The instance whose row says that it never started. */
+  /** The instance whose row is marked as never started. */
   readonly instanceId?: string | null;
-  /** When its first and its last failing attempt were, where that is known; default unknown, and now. */
+  /** The times of the first and the last failed attempt, if known; default: unknown, and now. */
   readonly firstAttemptAt?: number | null;
   readonly lastAttemptAt?: number | null;
-  /** Hides in its code and its step what the message withholds: they name its cause, metrics and alerts. Default nothing. */
+  /** Redacts marked values in its code and step, which appear in metrics and alerts. Default: nothing. */
   readonly hide?: Hide;
 }
 
-/** Describes a message that was refused at the door, or that ran out of tries. */
+/** The dead letter of a refused or exhausted message. */
 export function deadLetter({ queue, body, error, attempts, firstAt, instanceId, hide = hideNothing, ...given }: GivenUp): DeadLetter {
   const reason = shownCode(hide, given.reason ?? codeOf(error) ?? "exhausted");
   const messageType = shownField(body, "message_type");
@@ -54,8 +53,9 @@ export function deadLetter({ queue, body, error, attempts, firstAt, instanceId, 
 }
 
 /**
- * Names a message on its queue by everything it says, never by a delivery: all copies of it have one letter, and what is sent again with
- * another version, kind or place of its payload is another message. One that an operator put back is another, too.
+ * The id of a message's dead letter, derived from its content and queue and never from a delivery. So all copies have the same dead letter.
+ * A
+ * message with another version, kind or payload location, or one that an operator replayed, is a different message.
  */
 export function letterId(queue: string, body: unknown): string {
   const envelope = envelopeIn(body);
@@ -67,7 +67,7 @@ export function letterId(queue: string, body: unknown): string {
   );
 }
 
-/** As JSON would have it: bytes, maps and sets that differ are told apart. */
+/** Normalized to JSON, so that different bytes, maps and sets have different digests. */
 function plain(body: unknown): unknown {
   try {
     return JSON.parse(textOf(body));
@@ -78,29 +78,28 @@ function plain(body: unknown): unknown {
 
 const NAMES = ["tenant_id", "message_type", "idempotency_key", "causation_id", "replay"];
 
-/** Without what tells copies of one message apart: our proof, and what the router writes anew when it follows an event again. */
+/** Without the fields in which copies of one message differ: the proof, and the fields that a route sets again. */
 function saidBy({ acceptance: _proof, created_at: _when, traceparent: _hop, tracestate: _state, ...said }: Envelope): object {
   return said;
 }
 
-/** The envelope of a message that may be anything; undefined when it has none. */
+/** The envelope of any value; undefined if it has none. */
 export function envelopeIn(body: unknown): Envelope | undefined {
   return isWritable(body) ? envelopeSchema.safeParse(body).data : undefined;
 }
 
 /**
- * Bytes of a message that are kept. A queue carries 128 KB, which may be several times as much once it is JSON; D1 takes less than 2 MB for
- * a row.
+ * Maximum bytes of a stored message. A queue carries 128 KB, which may be several times as much as JSON; D1 accepts less than 2 MB per row.
  */
 const MAX_BODY_BYTES = 900_000;
-/** Characters of a field that are kept beside the message. */
+/** Maximum characters of a field that is stored separately. */
 const MAX_SHOWN_CHARACTERS = 500;
-/** Values that a message may hold: 128 KB have room for fewer, unless they are the holes of a list, or one object many times over. */
+/** Maximum number of values in a message: 128 KB hold fewer, except holes of a list or repeated references to one object. */
 const MAX_VALUES = 500_000;
 
 /**
- * Anything as JSON text. What has none (it is nested too deeply, or is no JSON at all) or too much of it is described instead: a letter
- * must be storable whatever came.
+ * Any value as JSON text. A value that is too large, too deeply nested, or not JSON is described instead, so that every dead letter can be
+ * stored.
  */
 function bodyText(body: unknown): string {
   const described = (why: string) => JSON.stringify(`A ${typeof body} that ${why}`);
@@ -115,7 +114,7 @@ function bodyText(body: unknown): string {
   }
 }
 
-/** True for what can be written out at all: neither a cycle, nor a few bytes that stand for millions of values. */
+/** True for a value that can be serialized: no cycle, and no small value that expands to millions of values. */
 function isWritable(body: unknown): boolean {
   const pending = [body];
   let left = MAX_VALUES;
@@ -130,19 +129,18 @@ function isWritable(body: unknown): boolean {
 
 type Name = "tenant_id" | "subject" | "idempotency_key" | "correlation_id" | "source" | "kind" | "message_type";
 
-/** A name in what may be an envelope; undefined when there is none that an envelope may hold. */
+/** A valid name field of a possible envelope, or undefined. */
 export function nameIn(body: unknown, field: Name): string | undefined {
   const name = envelopeSchema.shape[field].safeParse(textField(body, field)).data;
   return name?.isWellFormed() ? name : undefined;
 }
 
-/** What people read of a field: whatever came, it is short and well-formed. */
+/** A field for display: short and well-formed, whatever was received. */
 function shownField(body: unknown, field: string): string | null {
   const text = textField(body, field);
   return text === null ? null : shortened(text, MAX_SHOWN_CHARACTERS);
 }
 
-/** A string field of what may be an envelope. */
 export function textField(body: unknown, field: string): string | null {
   const value = typeof body === "object" && body !== null ? (body as Record<string, unknown>)[field] : null;
   return typeof value === "string" ? value : null;
