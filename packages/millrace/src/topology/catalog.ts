@@ -12,52 +12,52 @@ import type { Hooks } from "./hooks.ts";
 import { checkedHops } from "./hops.ts";
 import { type Target, targetsOf } from "./routes.ts";
 
-/** Everything a deployment knows: which messages exist, who performs them, what follows from what. */
+/** The message types, workflows and routes of a deployment. */
 export interface Catalog {
   readonly workflows: readonly AnyWorkflow[];
-  /** One for each queue: where a declared one stands for several, as many. */
+  /** One per queue. A definition for several queues appears once for each. */
   readonly consumers: readonly ConsumerDefinition[];
-  /** The types of events that a route signals to waiting runs. */
+  /** The types of events that a route signals to waiting instances. */
   readonly signalled: ReadonlySet<string>;
   /** The workflow that performs a command. Errors: `unknown_message_type` with the nearest name. */
   performer(type: string): AnyWorkflow;
-  /** What follows from an event, and its definition. Errors: `unknown_message_type`. */
+  /** The targets of an event, and its definition. Errors: `unknown_message_type`. */
   subscribers(type: string): { event: EventDefinition; targets: readonly Target[] };
-  /** The kinds of message that have this type: one, or none. */
+  /** The kinds of message with this type: one, or none. */
   kindsOf(type: string): readonly Envelope["kind"][];
-  /** Runs that may follow a first, one after another, before a message of their chain becomes a dead letter. */
+  /** Maximum length of a chain of instances that start each other; a longer chain's message becomes a dead letter. */
   readonly maxHops: number;
-  /** The workflow that tells the addresses which commands name of their ends; undefined where none are called. */
+  /** The workflow that calls the `callback_url` of commands; undefined when callbacks are off. */
   readonly callbacks: CallbackSender | undefined;
-  /** Functions of the deployment that are called when the way of a message ends. */
+  /** Functions of the deployment that are called at the end of a message's processing. */
   readonly hooks: Hooks;
   /** The deployment's own verbs for bulk actions. */
   readonly bulkVerbs: readonly AnyBulkVerb[];
 }
 
-/** A verb for bulk actions, whatever its filter is: each reads its own. */
-// biome-ignore lint/suspicious/noExplicitAny: a filter's type stands on both sides of functions here, so no narrower type takes them all
+/** A verb with any filter: each validates its own. */
+// biome-ignore lint/suspicious/noExplicitAny: the filter's type is both a parameter and a result here, so no narrower type fits all
 export type AnyBulkVerb = BulkVerbOf<any, Catalog>;
 
-/** What a deployment is made of. */
 export interface Definition extends Hooks {
   readonly consumers: readonly ConsumerDefinition[];
   /**
-   * Hops of the longest chain: runs that follow a first, each started by what the one before it emitted. Default 3; at most 99. A message
-   * beyond it becomes a dead letter, `too_many_hops`: so a chain that goes in a circle ends.
+   * Maximum number of instances in a chain after the first, where each emits the event or command that starts the next. Default 3, at most
+   * 99. A message beyond it becomes a dead letter, `too_many_hops`, which ends circular chains.
    */
   readonly maxHops?: number;
-  /** Verbs for bulk actions, beside the engine's. Default none. */
+  /** Your verbs for bulk actions, in addition to the engine's. Default none. */
   readonly bulkVerbs?: readonly AnyBulkVerb[];
-  /** `callbackSender({ guard })`, so that commands may name a `callback_url`. Default: they may not. */
+  /** `callbackSender({ guard })` lets commands have a `callback_url`. Default: not allowed. */
   readonly callbacks?: CallbackSender;
 }
 
 /**
- * Builds the catalog from the consumers of a deployment: its workflows are those that they start, its events those that they route.
- * Errors: `config_invalid` when a consumer starts or routes what travels on another queue, a queue has two consumers or carries commands
- * and events, a workflow or an event is listed twice, two workflows claim one name or command, a command is sent that nobody performs or
- * consumes, the line of another event starts a workflow, or `maxHops` is none.
+ * Builds the catalog from the consumers of a deployment.
+ * Errors: `config_invalid` when a consumer starts or routes messages of another queue, a queue has two consumers or carries commands and
+ * events, a workflow or an event is listed twice, two workflows have the same name or command, a sent command has no workflow or no
+ * consumer,
+ * a route starts a workflow of another event, or `maxHops` is out of range.
  */
 export function catalog(definition: Definition): Catalog {
   const { consumers, maxHops, callbacks, bulkVerbs = [], ...hooks } = definition ?? {};
@@ -87,7 +87,7 @@ export function catalog(definition: Definition): Catalog {
   };
 }
 
-/** Hint for an unknown type without a near match. */
+/** Hint for an unknown type without a similar known one. */
 const NEW = {
   command: " A new one needs its workflow in the starts of its queue's consumer.",
   event: " A new one needs a line in the routes of its queue's consumer, on(…).",
@@ -104,7 +104,6 @@ function unknown(kind: keyof typeof NEW, type: string, known: Iterable<string>):
   );
 }
 
-/** How each kind comes from outside. */
 const DOORS = {
   command: ({ route }: Door) => `a command, not an event: ask for it with ${route}.`,
   event: () => "an event, not a command: POST /v1/events takes those that are open to the outside world.",

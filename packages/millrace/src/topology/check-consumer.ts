@@ -1,7 +1,7 @@
 import { assertDeclared, isWhole } from "../contract/declared.ts";
 import { laneIn, type QueueDefinition } from "../contract/queue.ts";
 
-/** What a consumer says, from code that no compiler may have looked at. */
+/** The options, possibly from JavaScript that no compiler has checked. */
 interface Said {
   readonly queue?: QueueDefinition;
   readonly starts?: readonly unknown[] | undefined;
@@ -11,12 +11,12 @@ interface Said {
   readonly sequence?: object | undefined;
 }
 
-/** The platform's: https://developers.cloudflare.com/queues/platform/limits/ */
+/** Limits of the platform: https://developers.cloudflare.com/queues/platform/limits/ */
 const MAX_BATCH = 100;
 const MAX_WAIT_SECONDS = 60;
 const MAX_CONCURRENCY = 250;
 
-/** Holds what a consumer says against what a queue takes. A lane's own bounds are held by its catalog. Errors: `config_invalid`. */
+/** Checks a consumer's options against the platform's limits. The catalog checks the bounds of lanes. Errors: `config_invalid`. */
 export function checkConsumer(said: Said): void {
   const { queue, starts, routes, batch, concurrency, sequence } = said ?? {};
   assertDeclared(typeof queue?.name === "string", "A consumer takes from no queue: give it what defineQueue({ name }) made.");

@@ -5,7 +5,7 @@ import { transformIn } from "../contract/transforms.ts";
 import { type ConsumerDefinition, routesOf, startedBy, workflowsOf } from "./consumer.ts";
 import { targetsOf } from "./routes.ts";
 
-/** Holds a deployment's consumers against each other. Errors: `config_invalid`, in a sentence that says what to change. */
+/** Checks that a deployment's consumers fit together. Errors: `config_invalid`, with the change to make. */
 export function checkConsumers(consumers: readonly ConsumerDefinition[]): void {
   const [mistake] = [
     ...queues(consumers),
@@ -75,7 +75,7 @@ function lanes(consumers: readonly ConsumerDefinition[]): string[] {
   });
 }
 
-/** What is under way is one value in the lane's object. */
+/** The lane's object stores all instances in progress as one value. */
 const MAX_LANE_CONCURRENCY = 100;
 
 function starts(consumers: readonly ConsumerDefinition[]): string[] {
@@ -135,7 +135,7 @@ function workflows(consumers: readonly ConsumerDefinition[]): string[] {
   ];
 }
 
-/** Commands that a route sends, and that would start nothing. */
+/** Sent commands that no workflow performs or no consumer receives. */
 function sent(consumers: readonly ConsumerDefinition[]): string[] {
   const performed = new Set(startedBy(consumers).map(({ on }) => on.type));
   const consumed = new Set(consumers.map(({ queue }) => queue.name));
@@ -152,7 +152,7 @@ function sent(consumers: readonly ConsumerDefinition[]): string[] {
     });
 }
 
-/** Payloads that their schema would change at every hop. */
+/** Payload schemas with transforms: each hop would apply them again. */
 function transforming(consumers: readonly ConsumerDefinition[]): string[] {
   const messages = [...startedBy(consumers).map(({ on }) => on), ...routesOf(consumers).map(({ event }) => event)];
   return messages.flatMap(({ kind, type, payload }) => {

@@ -7,80 +7,83 @@ import { checkConsumer } from "./check-consumer.ts";
 import { checkedRepairs, type Repair } from "./repairs.ts";
 import { type Route, targetsOf } from "./routes.ts";
 
-/** The consumer of one queue as data: how messages are taken from it, and what they lead to. `wrangler.jsonc` must say the same. */
+/** The consumer of one queue as data: how it receives messages, and what they start. `wrangler.jsonc` must contain the same values. */
 export type ConsumerDefinition = CommandConsumer | EventConsumer;
 
-/** The consumer of a queue of commands: each starts the workflow that performs it. */
+/** The consumer of a queue of commands: each command starts the workflow that performs it. */
 export interface CommandConsumer extends Policy {
   readonly starts: readonly AnyWorkflow[];
   readonly routes?: never;
 }
 
-/** The consumer of a queue of events: what each leads to is its line in the routes. */
+/** The consumer of a queue of events: `routes` lists the targets of each event. */
 export interface EventConsumer extends Policy {
   readonly routes: readonly Route[];
   readonly starts?: never;
 }
 
-/** How messages are taken from a queue, and how often each is tried. */
+/** How messages are received, and how often each is tried. */
 interface Policy {
   readonly queue: QueueDefinition;
   readonly retries: { readonly limit: number; readonly initialMs: number; readonly maxMs: number };
   readonly batch: { readonly size: number; readonly waitSeconds: number };
   /**
-   * Batches consumed at one moment, at most. Left to itself the platform goes up to 250, each with a write to the one database. Of a lane:
-   * instances of one key under way at one moment.
+   * Maximum number of batches in parallel. Without it the platform goes up to 250, each with a write to the one database. For a lane:
+   * maximum
+   * number of instances in progress per key.
    */
   readonly concurrency: number;
-  /** Longest time for one batch: what is not taken in by then goes back, unharmed, before the platform ends the handler. */
+  /** Time limit for one batch. Messages not yet accepted by then are returned to the queue, before the platform ends the handler. */
   readonly deadlineMs: number;
-  /** What a gap in the numbers of a sender's messages means; undefined where the order is nobody's concern. */
+  /** The reaction to a gap in a sender's sequence numbers; undefined: sequence numbers are not checked. */
   readonly sequence: GapRule | undefined;
-  /** What the priorities of commands mean here; undefined where the queue has none. */
+  /** The delay of low-priority commands; undefined: the queue has no priorities. */
   readonly priority: { readonly lowMs: number } | undefined;
-  /** What a lane does with what fails; undefined for a queue, which has a dead-letter queue for it. */
+  /** The reaction of a lane to a failure; undefined for a queue, which has a dead-letter queue. */
   readonly onFailure: OnFailure | undefined;
-  /** What is tried on its dead letters as they are captured. */
+  /** Repairs that are tried on its dead letters when they are captured. */
   readonly repairs: readonly Repair[];
 }
 
 /**
- * What becomes of a message whose `sequence` is not the next of its sender about its subject. `wait`: it comes back until the gap is filled,
- * or until it is so old; then it goes on without what is missing, which becomes a dead letter if it still comes. `retry`: it has its
- * queue's retries, then it is a dead letter. `skip`: it goes on at once, and what comes behind it is left out.
+ * The reaction to a message whose `sequence` is not the next of its sender and subject.
+ * - `wait`: the message is delayed until the gap is filled or the limit is reached. Then it proceeds; a missing message that arrives later
+ *   becomes a dead letter.
+ * - `retry`: the message uses its queue's retries, then becomes a dead letter.
+ * - `skip`: the message proceeds at once; missing messages that arrive later are ignored.
  */
 export type GapRule = ({ readonly gap: "wait"; readonly limitMs: number } | { readonly gap: "retry" | "skip" }) & {
-  /** The number with which senders begin. */
+  /** The first sequence number that senders use. */
   readonly first: FirstNumber;
 };
 type FirstNumber = 0 | 1;
 
 const FIRST_NUMBER: FirstNumber = 1;
 
-/** Consumers of a dead-letter queue: one statement keeps a hundred letters, and the work whose database is in trouble comes first. */
+/** Consumers of a dead-letter queue: one statement stores a hundred dead letters, and other work needs an overloaded database more. */
 export const DEAD_LETTER_CONCURRENCY = 1;
 
 const RETRIES = { limit: 3, initial: "30 seconds", max: "10 minutes" } as const;
 const BATCH = { size: 10, waitSeconds: 0 };
 
 /**
- * Five consumers with batches of 10, each of them 0.4 s at work, start 125 instances a second: more than the 100 a second that the
- * platform creates of one workflow, so that a sixth would only be refused.
+ * Five consumers with batches of 10, 0.4 s per batch, start 125 instances per second. The platform creates at most 100 per second of one
+ * workflow, so a sixth consumer would only be refused.
  */
 const CONCURRENCY = 5;
 
 /** The platform ends a queue's handler after 15 minutes: https://developers.cloudflare.com/queues/platform/limits/ */
 const DEADLINE: Duration = "13 minutes";
 const WALL_MS = 15 * 60_000;
-/** The platform tries a message of a queue again at most so often. */
+/** Limit of the platform. */
 const MAX_QUEUE_RETRIES = 100;
 
-/** A head is tried again soon: all that is behind it waits. */
+/** Short: all messages queued behind the head wait for it. */
 const LANE_RETRIES = { limit: 3, initial: "1 second", max: "30 seconds" } as const;
-/** Messages of a lane are taken in one by one: those of one batch would be taken together. */
+/** One, because the messages of a batch would be accepted in parallel. */
 const LANE_BATCH = { size: 1, waitSeconds: 0 };
 const LANE_CONCURRENCY = 1;
-/** An object stays in memory for 70 seconds while work of its own is under way. */
+/** A Durable Object stays in memory for 70 seconds during its own pending work. */
 const LANE_DEADLINE: Duration = "1 minute";
 
 interface Retries {
@@ -102,13 +105,13 @@ type ConsumerOptions = {
 } & (Pick<CommandConsumer, "starts" | "routes"> | Pick<EventConsumer, "routes" | "starts">);
 
 /**
- * Declares the consumer of a queue: `starts` lists the workflows that perform a queue's commands, `routes` what follows from its events.
- * Retries default to 3, from 30 seconds up to 10 minutes; batches to 10 messages and no wait, as suits a queue a person waits for;
- * concurrency to 5 batches at a time; the deadline of a batch to 13 minutes. `priority` lets commands of this queue be asked for as `high`,
- * which start at once, ahead of all that wait in the queue, and as `low`, which are held back for so long. `sequence` says what a gap in a
- * sender's numbers means, and whether they begin with 0 (`first`; default 1). Of a lane (`defineLaneQueue`)
- * `onFailure` must be said; retries default to 3, from 1 second up to 30 seconds; batches to one message; `concurrency` to one instance of a
- * key under way; the deadline to a minute. `repairs` mend known failures of its messages, once each. Errors: `config_invalid`.
+ * Declares the consumer of a queue: `starts` lists the workflows that perform the queue's commands, `routes` the targets of its events.
+ * Defaults: `retries` 3, from 30 seconds up to 10 minutes; `batch` 10 messages, no wait, which suits a queue with a waiting user;
+ * `concurrency` 5 batches in parallel; `deadline` of a batch 13 minutes. `priority` lets commands be `high`, which start at once, ahead of
+ * all queued messages, or `low`, which are delayed by the given time. `sequence` sets the reaction to a gap in a sender's numbers, and the
+ * first number (`first`; default 1). `repairs` fix known failures of its messages, once each.
+ * For a lane (`defineLaneQueue`) `onFailure` is required. Defaults: `retries` 3, from 1 second up to 30 seconds; `batch` 1 message;
+ * `concurrency` 1 instance in progress per key; `deadline` 1 minute. Errors: `config_invalid`.
  */
 export function defineConsumer(options: ConsumerOptions): ConsumerDefinition {
   checkConsumer(options);
@@ -169,27 +172,25 @@ function checkedLow({ name }: QueueDefinition, lowMs: number): number {
   return lowMs;
 }
 
-/** Seconds before the next delivery of a message that failed `attempt` times: whole seconds, at least one, as queues count. */
+/** Delay before the next delivery of a message that failed `attempt` times: whole seconds, at least 1, as queues require. */
 export function retryDelaySeconds({ retries }: ConsumerDefinition, attempt: number): number {
   return Math.max(1, Math.ceil(backoffMs(attempt, retries.initialMs, retries.maxMs) / 1000));
 }
 
-/** The consumers of all queues that a declared one stands for: alike, each of one queue. */
+/** One consumer for each queue that the definition covers. */
 export function ofEachQueue(consumer: ConsumerDefinition): ConsumerDefinition[] {
   return queuesOf(consumer.queue).map((name) => ({ ...consumer, queue: { ...consumer.queue, name } }));
 }
 
-/** The workflows that consumers of commands start. */
 export function startedBy(consumers: readonly ConsumerDefinition[]): AnyWorkflow[] {
   return consumers.flatMap(({ starts = [] }) => starts);
 }
 
-/** The lines of all consumers of events. */
 export function routesOf(consumers: readonly ConsumerDefinition[]): Route[] {
   return consumers.flatMap(({ routes = [] }) => routes);
 }
 
-/** Every workflow: those that perform commands, then those that routes start. */
+/** Every workflow: first those that perform commands, then those that routes start. */
 export function workflowsOf(consumers: readonly ConsumerDefinition[]): AnyWorkflow[] {
   const targets = routesOf(consumers).flatMap(targetsOf);
   return [...startedBy(consumers), ...targets.flatMap((target) => (target.do === "start" ? [target.workflow] : []))];

@@ -5,25 +5,25 @@ import type { Catalog } from "./catalog.ts";
 import { routesOf, startedBy } from "./consumer.ts";
 import { type Target, targetsOf } from "./routes.ts";
 
-/** What an event leads to, by its route. */
+/** A target of an event. */
 export interface Follows {
   readonly do: Target["do"];
-  /** Of `start`. */
+  /** Only for `start`. */
   readonly workflow: string | null;
-  /** Of `send`: the command's type. */
+  /** Only for `send`: the command's type. */
   readonly type: string | null;
 }
 
-/** A message that a deployment knows, and what becomes of it. */
+/** A message type of a deployment, with its workflow or targets. */
 export interface DescribedMessage {
   readonly definition: MessageDefinition;
   /** The workflow that performs a command. */
   readonly performer: string | null;
-  /** What follows from an event. */
+  /** The targets of an event. */
   readonly follows: readonly Follows[];
 }
 
-/** All messages of a deployment, by their types: those that its consumers take. */
+/** The message types that a deployment's consumers receive, sorted by type. */
 export function messagesIn({ consumers }: Pick<Catalog, "consumers">): DescribedMessage[] {
   const commands = startedBy(consumers)
     .filter(({ on }) => on.kind === "command")
@@ -33,7 +33,7 @@ export function messagesIn({ consumers }: Pick<Catalog, "consumers">): Described
     performer: null,
     follows: targetsOf(route).map(followsFrom),
   }));
-  // A consumer of several queues is there once for each.
+  // A consumer of several queues is listed once for each.
   const known = new Map([...commands, ...events].map((one) => [`${one.definition.kind} ${one.definition.type}`, one]));
   return [...known.values()].sort((one, other) => (one.definition.type < other.definition.type ? -1 : 1));
 }
@@ -46,10 +46,10 @@ function followsFrom(target: Target): Follows {
   };
 }
 
-/** A queue or a lane with what its consumer says of it. */
+/** A queue or a lane with the options of its consumer. */
 export interface DescribedQueue {
   readonly name: string;
-  /** True for a lane: one after another for each key. */
+  /** True for a lane: messages of one key are processed in order. */
   readonly isLane: boolean;
   readonly carries: "commands" | "events";
   readonly retries: { readonly limit: number; readonly initialMs: number; readonly maxMs: number };
@@ -59,7 +59,6 @@ export interface DescribedQueue {
   readonly hasPriorities: boolean;
 }
 
-/** The queues and lanes that a deployment takes messages from. */
 export function queuesIn({ consumers }: Pick<Catalog, "consumers">): DescribedQueue[] {
   return consumers.map(({ queue, routes, retries, batch, concurrency, priority }) => ({
     name: laneIn(queue.name) ?? queue.name,
@@ -69,7 +68,7 @@ export function queuesIn({ consumers }: Pick<Catalog, "consumers">): DescribedQu
   }));
 }
 
-/** How long an instance of each workflow may take, in milliseconds; null where it says nothing. */
+/** The deadline of each workflow in milliseconds; null if it has none. */
 export function deadlinesIn({ workflows }: Pick<Catalog, "workflows">): ReadonlyMap<string, number | null> {
   return new Map(workflows.map(({ name, deadline }) => [name, deadline === undefined ? null : durationMs(deadline)]));
 }

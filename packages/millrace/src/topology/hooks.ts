@@ -4,37 +4,38 @@ import { logLine } from "../contract/log-line.ts";
 import type { Draft } from "../contract/message.ts";
 import { within } from "../contract/within.ts";
 
-/** A dead letter that was given up. */
+/** A dead letter that an operator or retention has skipped. */
 export interface SkippedLetter {
   id: string;
   queue: string;
   messageType: string | null;
   idempotencyKey: string | null;
-  /** Why it was one. */
+  /** The error code of the dead letter. */
   reason: string;
-  /** Why it was given up, and by whom; `retention` where its time was over. */
+  /** The reason for skipping it, and the operator; `retention` when its retention time was over. */
   because: string;
   actor: string;
   at: Date;
 }
 
-/** Functions of a deployment that are called when the way of a message ends. */
+/** Functions of a deployment that are called at the end of a message's processing. */
 export interface Hooks {
   /**
-   * Called with events marked `outbox: "sender"` that were taken in, or captured as dead letters, so that their senders (a Durable Object,
-   * with its own storage) can forget them.
+   * Called with events marked `outbox: "sender"` that were accepted or captured as dead letters, so that their senders (a Durable Object
+   * with
+   * its own storage) can delete them.
    */
   readonly onConfirmed?: (env: Cloudflare.Env, messages: readonly Envelope[]) => Promise<void>;
   /** Messages that are committed with the giving up of a dead letter, such as a fact for the books. */
   readonly onSkipped?: (letter: SkippedLetter) => readonly Draft[];
 }
 
-/** Senders that do not answer hold up no other message: they will hear it when they send again. */
+/** A sender that does not answer delays no other message: the confirmation follows when it sends again. */
 const CONFIRM_LIMIT_MS = 10_000;
 
 /**
- * Tells senders with an outbox of their own (`outbox: "sender"`) that their events are durable here. Never throws: a sender that does not
- * hear of it sends again.
+ * Confirms to senders with their own outbox (`outbox: "sender"`) that their events are stored. Never throws: a sender without a
+ * confirmation sends again.
  */
 export async function confirmToSenders({ onConfirmed }: Hooks, env: object, taken: readonly Envelope[]): Promise<void> {
   const kept = taken.filter(({ outbox }) => outbox === "sender");

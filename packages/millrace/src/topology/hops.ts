@@ -1,18 +1,18 @@
 import { type Envelope, MAX_PATH } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 
-/** Hops of a chain, from one run to the next, unless the catalog says otherwise. */
+/** Default of the catalog's `maxHops`. */
 const MAX_HOPS = 3;
 
-/** A catalog's bound for its chains. Errors: `config_invalid` for one that is none. */
+/** Validates a catalog's `maxHops`. Errors: `config_invalid`. */
 export function checkedHops(maxHops = MAX_HOPS): number {
   if (Number.isInteger(maxHops) && maxHops >= 1 && maxHops < MAX_PATH) return maxHops;
   throw new MillraceError("config_invalid", `The catalog has maxHops: ${maxHops}. Say 1 to ${MAX_PATH - 1} runs that may follow a first.`);
 }
 
 /**
- * Refuses to start a run behind more others than the catalog allows: a chain that is too long, or one that never ends because it comes back
- * to where it was. Errors: `too_many_hops`, with the way it went.
+ * Refuses to start an instance at the end of a chain that is longer than the catalog allows, or circular. Errors: `too_many_hops`, with
+ * the workflows of the chain.
  */
 export function assertFewHops({ maxHops }: { maxHops: number }, workflow: string, { message_type, path = [] }: Envelope): void {
   if (path.length <= maxHops) return;

@@ -5,20 +5,20 @@ import { holdsMarks, REDACTED, redact } from "../contract/redact.ts";
 import type { Catalog } from "./catalog.ts";
 import { routesOf, startedBy } from "./consumer.ts";
 
-/** Of a message what says how its payload is read: as of the present version, unless it says another. */
+/** The fields that select a payload's schema. Without a version: the present one. */
 export type Typed = Pick<Envelope, "message_type"> & Partial<Pick<Envelope, "schema_version">>;
 
-/** What the definitions of a catalog withhold of its messages. */
+/** Redacts the marked fields of a catalog's messages. */
 export interface Marks {
-  /** The definitions that mark something. */
+  /** The definitions with marked fields. */
   readonly marked: readonly MessageDefinition[];
-  /** A payload by the definition of its type. `withheld` hears of each value that is withheld. */
+  /** Redacts a payload by the definition of its type. Calls `withheld` with each redacted value. */
   payload(of: Typed, payload: unknown, withheld?: (one: unknown) => void): unknown;
-  /** A message that may be anything as it came to a queue, and what hides in the words about it what is withheld there. */
+  /** Redacts a received message of any shape. `hide` removes the same values from texts about it. */
   message(queue: string, body: unknown): { body: unknown; hide: Hide };
 }
 
-/** The marks of a catalog; undefined where no definition marks anything. */
+/** The marks of a catalog; undefined when no definition marks a field. */
 export function marksOf(catalog: Catalog): Marks | undefined {
   const known = made.get(catalog);
   if (known) return known.marks;
@@ -30,7 +30,7 @@ export function marksOf(catalog: Catalog): Marks | undefined {
 
 const made = new WeakMap<Catalog, { readonly marks: Marks | undefined }>();
 
-/** Hides in the words about a delivered message what it withholds. It is looked for when something is hidden first. */
+/** Removes from texts about a received message the values that its definition marks. They are determined at the first call. */
 export function hideIn(catalog: Catalog, queue: string, body: unknown): Hide {
   const marks = marksOf(catalog);
   if (marks === undefined) return hideNothing;
@@ -41,7 +41,7 @@ export function hideIn(catalog: Catalog, queue: string, body: unknown): Hide {
   };
 }
 
-/** What came from a queue may go in circles, or be deeper than can be looked into. */
+/** A received value may be circular or too deeply nested to search: then all of it is hidden. */
 function hideOrAll(look: () => Hide): Hide {
   try {
     return look();
@@ -61,7 +61,7 @@ function marksBy(catalog: Catalog, marked: readonly MessageDefinition[]): Marks 
 
   function payload({ message_type, schema_version }: Typed, value: unknown, withheld: (one: unknown) => void = () => {}): unknown {
     const definitions = byType.get(message_type);
-    // What an older version called its fields is not known.
+    // Field names of an older version are unknown.
     const isUnknown =
       definitions === undefined || definitions.some((one) => isMarked(one) && (schema_version ?? one.version) < one.version);
     if (!isUnknown) return definitions.reduce((shown, one) => redact(one.payload, shown, withheld), value);
@@ -71,8 +71,8 @@ function marksBy(catalog: Catalog, marked: readonly MessageDefinition[]): Marks 
   }
 
   /**
-   * What no envelope has is withheld with the payload: it may be the same under a wrong name. Of a payload that is kept elsewhere nothing
-   * can be told apart.
+   * Fields that no envelope has are redacted like the payload: they may be the payload under a wrong name. For a payload stored in R2, any
+   * text is hidden.
    */
   function message(queue: string, body: unknown): { body: unknown; hide: Hide } {
     if (!mayHoldMarks(catalog, queue, body)) return { body, hide: hideNothing };
@@ -94,16 +94,13 @@ function marksBy(catalog: Catalog, marked: readonly MessageDefinition[]): Marks 
   return { marked, payload, message };
 }
 
-/** Whether a field is the envelope's own. A text of a wrong form is shown; what has another shape may be the payload under a wrong name. */
+/** Whether a field belongs to the envelope. An invalid string is shown; an invalid object may be the payload under a wrong name. */
 function isOfEnvelope(name: string, value: unknown): boolean {
   if (!Object.hasOwn(envelopeSchema.shape, name)) return false;
   return typeof value !== "object" || envelopeSchema.shape[name as keyof typeof envelopeSchema.shape].safeParse(value).success;
 }
 
-/**
- * Whether a message may hold something marked: its type's definition does; or nobody knows its type, and a definition of those that travel
- * on its queue does.
- */
+/** Whether a message may contain marked values: its type has marks, or its type is unknown and a type of the same queue has marks. */
 function mayHoldMarks(catalog: Catalog, queue: string, body: unknown): boolean {
   const definitions = definitionsOf(catalog);
   const type = typeof body === "object" && body !== null ? (body as Record<string, unknown>).message_type : undefined;

@@ -3,7 +3,7 @@ import { messageOf } from "../contract/errors.ts";
 import { laneIn } from "../contract/queue.ts";
 import type { Catalog } from "./catalog.ts";
 
-/** The workflows and queues of the catalog that this Worker lacks: a sentence for each, with the line to add. */
+/** The catalog's workflows and queues without a binding in this Worker: one sentence each, with the line to add. */
 export function missingIn(env: object, catalog: Pick<Catalog, "workflows" | "consumers">): string[] {
   const queues = catalog.consumers.map(({ queue }) => queue.name).filter((name) => laneIn(name) === undefined);
   return [
@@ -12,7 +12,7 @@ export function missingIn(env: object, catalog: Pick<Catalog, "workflows" | "con
   ];
 }
 
-/** Why a workflow's instances cannot start in this Worker; undefined where they can. */
+/** The reason why a workflow's instances cannot start in this Worker; undefined if they can. */
 export function notStartable(env: object, workflow: string, catalog?: Pick<Catalog, "workflows">): string | undefined {
   const [missing] = refusalOf(() => workflowBinding(env, workflow));
   if (missing !== undefined || catalog === undefined || catalog.workflows.some(({ name }) => name === workflow)) return missing;

@@ -1,7 +1,7 @@
 import type { Catalog } from "./catalog.ts";
 import { routesOf } from "./consumer.ts";
 
-/** What a deployment's workflows are called, and the types of events that it takes: keys are hashed with these names. */
+/** The names of a deployment's workflows and event types: keys are hashed with these names. */
 export function namesOf(catalog: Pick<Catalog, "workflows" | "consumers">): { workflows: string[]; events: string[] } {
   return {
     workflows: catalog.workflows.map(({ name }) => name),

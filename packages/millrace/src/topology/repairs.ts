@@ -2,32 +2,33 @@ import { isFunction } from "../contract/declared.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { laneIn, type QueueDefinition } from "../contract/queue.ts";
 
-/** A dead letter that was just captured, as a repair is asked about it. */
+/** A newly captured dead letter, as passed to a repair. */
 export interface RepairableLetter {
-  /** The code of what it failed of, or `exhausted`. */
+  /** The error code, or `exhausted`. */
   readonly reason: string;
-  /** What the error said. */
+  /** The error message. */
   readonly error: string;
   readonly messageType: string | null;
   readonly attempts: number;
-  /** The message as it came: its fields are those of the envelope, but nobody has checked them. A copy: changing it changes nothing. */
+  /** A copy of the received message. It has the fields of an envelope, but they are not validated. */
   readonly message: Readonly<Record<string, unknown>>;
 }
 
 /**
- * A known failure, and how its message is mended. Both functions are pure and quick. What `mend` answers is validated as strictly as an
- * operator's correction: it keeps its tenant, key, source, kind and type.
+ * A known failure and its fix. Both functions must be pure and fast. The result of `mend` is validated like an operator's correction: it
+ * must
+ * keep its tenant, key, source, kind and type.
  */
 export interface Repair {
-  /** Lower case letters, digits and hyphens: shown on the letter, counted, audited. */
+  /** Lower case letters, digits and hyphens. Shown on the dead letter, counted and audited. */
   readonly name: string;
-  /** True for letters that this repair is for. The first of a queue's repairs that says so is tried, and no other. */
+  /** True for dead letters that this repair fixes. Only the first matching repair of a queue is tried. */
   readonly when: (letter: RepairableLetter) => boolean;
-  /** The whole message, mended. */
+  /** Returns the whole repaired message. */
   readonly mend: (message: RepairableLetter["message"]) => unknown;
 }
 
-/** The repairs of a queue. Errors: `config_invalid` for a name that is none or is there twice, and for repairs of a lane. */
+/** Validates the repairs of a queue. Errors: `config_invalid` for an invalid or repeated name, and for repairs of a lane. */
 export function checkedRepairs({ name: queue }: QueueDefinition, repairs: readonly Repair[]): readonly Repair[] {
   const said = (what: string) => new MillraceError("config_invalid", `The consumer of "${queue}" has ${what}`);
   if (!Array.isArray(repairs) || !repairs.every((repair) => isFunction(repair?.when) && isFunction(repair.mend)))

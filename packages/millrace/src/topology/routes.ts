@@ -9,19 +9,19 @@ import { MAX_RATE_PER_SECOND } from "../contract/queue.ts";
 import type { RowStatement } from "../contract/sql.ts";
 import type { AnyWorkflow, WorkflowDefinition } from "../workflow/workflow.ts";
 
-/** An event on its way, as the code of a target is given it. */
+/** An accepted event, as passed to the code of a target. */
 export interface Routed<Payload> {
   readonly payload: Payload;
   readonly envelope: Envelope;
   readonly env: Cloudflare.Env;
   /**
-   * Does something once for all events of a delivered batch, such as reading a tenant's settings: whoever asks under the same name
-   * shares the answer.
+   * Runs `make` once per batch of events and name, for example to read a tenant's settings. All calls with the same name get the same
+   * result.
    */
   readonly once: <T>(name: string, make: () => Promise<T>) => Promise<T>;
 }
 
-/** What an event leads to. One that fits an event of any type has no `Type`. */
+/** A target of an event. A target that fits any event type has no `Type`. */
 export type Target<Payload = unknown, Type extends string = never> =
   | Start<Type>
   | Send<Payload>
@@ -29,29 +29,28 @@ export type Target<Payload = unknown, Type extends string = never> =
   | Project<Payload>
   | Call<Payload>;
 
-/** An instance of a workflow that follows this event, one per event. */
+/** Starts one instance of the workflow per event. */
 interface Start<Type extends string> {
   readonly do: "start";
-  /** The type of the event that the workflow follows. */
+  /** The event type in the workflow's `on`. */
   readonly follows: Type;
   readonly workflow: AnyWorkflow;
 }
 
-/** Commands, on their own queue, each with a key of its own; committed with the event's intake. */
+/** Sends commands on their own queue, each with its own key. They are committed with the acceptance of the event. */
 interface Send<Payload> {
   readonly do: "send";
   readonly command: CommandDefinition;
   readonly payloads: (event: Routed<Payload>) => readonly unknown[] | Promise<readonly unknown[]>;
-  /** The payload of its one command, where that follows from the event's alone: it can be made without doing anything. */
+  /** The payload of the only command, when it is computed from the event's payload alone, without effects. */
   readonly derived?: ((payload: Payload) => unknown) | undefined;
-  /** A row of our own about each command, written with the event's intake. */
+  /** Your row about each command, written with the acceptance of the event. */
   readonly row: ((command: Sent) => RowStatement) | undefined;
-  /** So many of one event's commands go a second; undefined: all at once. */
+  /** Maximum commands per second for one event; undefined: no limit. */
   readonly ratePerSecond: number | undefined;
   readonly limitMs: number;
 }
 
-/** A command that is about to be committed. */
 export interface Sent<Payload = unknown> {
   readonly payload: Payload;
   readonly envelope: Envelope;
@@ -59,54 +58,49 @@ export interface Sent<Payload = unknown> {
   readonly instanceId: string;
 }
 
-/** The instances that wait for it, now or soon. */
+/** Wakes the instances that wait for the event, now or soon. */
 interface Signal {
   readonly do: "signal";
 }
 
-/** Rows of our own, written with the event's intake: a whole batch of events is one statement. */
+/** Your rows, written with the acceptance of the event: one statement for a whole batch. */
 interface Project<Payload> {
   readonly do: "project";
   readonly row: (event: Routed<Payload>) => RowStatement | undefined;
 }
 
-/** Code that may run more than once per event and in any order: what it does must bear that. The event comes back when it throws. */
+/** Code that may run more than once per event and in any order, so it must be idempotent. When it throws, the event is delivered again. */
 interface Call<Payload> {
   readonly do: "call";
-  /** What it answers, or its promise, is waited for and dropped. */
+  /** The result is awaited and ignored. */
   readonly handler: (event: Routed<Payload>) => unknown;
   readonly limitMs: number;
 }
 
-/** How long the code of a route may take about one event, unless its line says otherwise. */
+/** Default time limit of a target's code for one event. */
 const ROUTE_LIMIT: Duration = "30 seconds";
 
-/** How code of a route is called. */
 export interface CallOptions {
-  /**
-   * Longest wait for its answer; default 30 seconds. An event whose code took longer comes back, and in the end becomes a dead letter
-   * with `route_timeout`.
-   */
+  /** Time limit; default 30 seconds. An event whose code took longer is retried, and finally becomes a dead letter with `route_timeout`. */
   timeout?: Duration;
 }
 
-/** One line of the routes of a consumer: an event, and what follows from it. */
+/** An event and its targets. */
 export interface Route {
   readonly event: EventDefinition;
   readonly targets: readonly Target<never>[];
 }
 
-/** What the event of a route leads to, whatever its payload. */
 export function targetsOf({ targets }: Route): readonly Target[] {
   return targets as readonly Target[];
 }
 
-/** An object that events can be told to: it remembers which keys it has applied. */
+/** A Durable Object that receives events. It must deduplicate by idempotency key. */
 export interface EventListener {
   onEvent(envelope: Envelope): Promise<void>;
 }
 
-/** What follows from an event. No target is an answer too: the event is known, and nobody listens yet. */
+/** Declares the targets of an event. Without a target the event is accepted, and starts nothing. */
 export function on<Payload, Type extends string>(
   event: EventDefinition<Payload, Type>,
   ...targets: Target<NoInfer<Payload>, NoInfer<Type>>[]
@@ -120,7 +114,7 @@ export function on<Payload, Type extends string>(
   return { event: event as EventDefinition, targets: targets as readonly Target<never>[] };
 }
 
-/** Whether a target is one, of code that no compiler may have looked at. */
+/** Checks a target that may come from JavaScript without type checks. */
 function isTarget(target: Target | undefined): boolean {
   switch (target?.do) {
     case "start":
@@ -138,7 +132,7 @@ function isTarget(target: Target | undefined): boolean {
   }
 }
 
-/** Starts an instance of a workflow that is declared `on` this event. */
+/** Starts an instance of a workflow whose `on` is this event. */
 export function start<Payload, Type extends string>(workflow: WorkflowDefinition<Payload, Type>): Start<Type> {
   return { do: "start", follows: workflow?.on?.type, workflow };
 }
@@ -149,9 +143,11 @@ export function send<Event, Payload>(command: CommandDefinition<Payload>, payloa
 }
 
 /**
- * Sends as many commands as the event asks for: none, or one for each of something that is looked up. Equal keys are one command.
- * `row` keeps a row about each; a repeat must change nothing, as with `project`. `ratePerSecond` spreads one event's commands: so many begin
- * a second, the last at most 12 hours later. Errors: `config_invalid` for a rate that is none.
+ * Sends one command for each payload, or none. Equal keys are one command. `row` writes your row about each; a repeat must change nothing,
+ * as
+ * with `project`. `ratePerSecond` spreads the commands of one event over time, the last at most 12 hours later. Errors: `config_invalid`
+ * for
+ * an invalid rate.
  */
 export function sendEach<Event, Payload>(
   command: CommandDefinition<Payload>,
@@ -175,25 +171,25 @@ export function sendEach<Event, Payload>(
   };
 }
 
-/** Wakes the instances that wait for this event about its subject. */
+/** Wakes the instances that wait for this event with its subject. */
 export function signal(): Signal {
   return { do: "signal" };
 }
 
 /**
- * Keeps a row about the event, or none. Give every call the same statement text: the rows of a batch travel as one. A repeat must
+ * Writes your row about the event, or none. Use the same statement text in every call: the rows of a batch are one statement. A repeat must
  * change nothing (`ON CONFLICT`).
  */
 export function project<Payload>(row: (event: Routed<Payload>) => RowStatement | undefined): Project<Payload> {
   return { do: "project", row };
 }
 
-/** Calls code. At least once, in no order; it throws to have the event delivered again. */
+/** Calls code at least once per event, in no order. When the code throws, the event is delivered again. */
 export function call<Payload>(handler: (event: Routed<Payload>) => unknown, { timeout = ROUTE_LIMIT }: CallOptions = {}): Call<Payload> {
   return { do: "call", handler, limitMs: durationMs(timeout) };
 }
 
-/** Tells a Durable Object, by its binding and the object's name. It dedupes by the event's idempotency key. */
+/** Sends the event to a Durable Object, selected by its binding and name. The object must deduplicate by idempotency key. */
 export function tell<Payload>(object: string, name: (event: Payload, envelope: Envelope) => string, options?: CallOptions): Call<Payload> {
   const told: Call<Payload>["handler"] = ({ payload, envelope, env }) =>
     objectNamed(env, object, name(payload, envelope)).onEvent(envelope);
