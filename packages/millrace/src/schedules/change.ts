@@ -26,23 +26,23 @@ import type { Catalog } from "../topology/catalog.ts";
 import { checkTiming, nextAfter, passedSince } from "./cron.ts";
 import { getSchedule, type Schedule, selectSchedules } from "./schedule.ts";
 
-/** A schedule as somebody wants it. */
+/** The settings of a schedule to create or change. */
 export type ScheduleRequest = Pick<Schedule, "cron" | "timeZone" | "command" | "payload" | "lateMs"> & {
-  /** The revision that it was made of, 0 for a new one: written only over that. Default: over whatever is there. */
+  /** The revision that the change is based on, 0 for a new schedule: another revision is refused. Default: any revision is overwritten. */
   revision?: number | undefined;
 };
 
-/** Schedules of one tenant: what people make, with room to spare. */
+/** Maximum number of schedules per tenant. */
 const MAX_SCHEDULES = 1000;
-/** Writes of one change: each finds that somebody was faster, or the keeper. */
+/** Maximum number of attempts of a change. An attempt fails when another caller or the keeper changes the row meanwhile. */
 const TRIES = 5;
-/** Largest payload of a schedule: a hundred of them are read at once. */
+/** Maximum payload of a schedule: a hundred of them are read at once. */
 const MAX_PAYLOAD_BYTES = 32 * 1024;
 
 /**
- * Makes a schedule, or changes it as a whole; a paused one stays paused. Its next time is the first from now on. Errors: `invalid_payload`,
- * `unknown_message_type`, `forbidden`: what could not run, or not by this token, is not scheduled; `payload_too_large`;
- * `invalid_transition` for one more than a tenant may have, and for one that somebody has changed since its `revision`.
+ * Creates a schedule, or replaces its settings; a paused schedule stays paused. The next time is the first one from now.
+ * Errors: `invalid_payload`, `unknown_message_type` and `forbidden` for a command that could not run, or not with this token;
+ * `payload_too_large`; `invalid_transition` above the maximum number, and when the schedule has changed since `revision`.
  */
 export async function putSchedule(
   env: EngineEnv,
@@ -69,7 +69,7 @@ export async function putSchedule(
   });
 }
 
-/** The payload as it is meant: where it says `[redacted]`, as the schedule is shown, what is stored stays. */
+/** The payload with stored values in place of `[redacted]`, which responses show. */
 async function unredacted(env: EngineEnv, catalog: Catalog, by: Operator, name: string, request: ScheduleRequest): Promise<unknown> {
   const { command, payload } = request;
   if (!saysRedacted(payload)) return payload;
@@ -77,7 +77,7 @@ async function unredacted(env: EngineEnv, catalog: Catalog, by: Operator, name: 
   return payloadAsStored(catalog, command, payload, before?.payload);
 }
 
-/** What somebody else has made of it meanwhile is not undone unseen. */
+/** A change by another caller must not be overwritten unnoticed. */
 function assertRevision(name: string, asked: number | undefined, before: Schedule | undefined): void {
   const revision = before?.revision ?? 0;
   if (asked === undefined || asked === revision) return;
@@ -90,7 +90,7 @@ function assertRevision(name: string, asked: number | undefined, before: Schedul
   );
 }
 
-/** A change of what is there: where somebody was faster, or the keeper, it is read again, and changed as it is by then. */
+/** Retries a change: when another caller or the keeper was faster, the schedule is read again. */
 async function tried<T>(change: () => Promise<T | undefined>): Promise<T> {
   for (let tries = 1; tries <= TRIES; tries++) {
     const done = await change();
@@ -102,7 +102,7 @@ async function tried<T>(change: () => Promise<T | undefined>): Promise<T> {
   );
 }
 
-/** Writes it over what was read. False where that is no longer so, or a new one has no room. */
+/** Writes the settings over the row that was read. False if the row has changed, or the tenant has the maximum number of schedules. */
 async function writeOver(
   env: EngineEnv,
   by: Operator,
@@ -122,12 +122,12 @@ async function writeOver(
   return (await act(env, by, action, { change })).isApplied;
 }
 
-/** The last time of which something is noted: by another clock than this one it may still be to come, and it is not due again. */
+/** The last time with a recorded run: with another clock it may be in the future, and must not become due again. */
 function takenUntil(schedule: Schedule | undefined): number {
   return schedule?.lastRun?.untilAt ?? 0;
 }
 
-/** Refuses what its runs would be refused for. Small payloads travel within their messages: nothing is stored. */
+/** Refuses a command whose runs would be refused. Small payloads are part of the message, so nothing is stored. */
 async function assertSendable(env: EngineEnv, { tenantId }: Operator, draft: Draft, name: string): Promise<void> {
   const key = `schedule/${name}/${new Date(0).toISOString()}`;
   const by = { tenantId, source: `schedule:${name}`, correlationId: key, causationId: key, traceparent: newTrace() };
@@ -142,7 +142,7 @@ function assertSmall(payload: unknown): void {
   );
 }
 
-/** Says why a new one was not written, if that is why: the bound itself stands in the write. */
+/** Throws if the tenant has the maximum number of schedules. The write itself enforces the limit. */
 async function assertRoom(env: EngineEnv, by: Operator): Promise<void> {
   const [found] = await query<{ room: number }>(env.DB, sql`SELECT ${hasRoom(by.tenantId, MAX_SCHEDULES)} AS room`);
   if (found?.room === 1) return;
@@ -150,7 +150,8 @@ async function assertRoom(env: EngineEnv, by: Operator): Promise<void> {
 }
 
 /**
- * A schedule that comes with something else, in the same write, also beyond what people may make. One of this name stays as they have it.
+ * A schedule that is created in the same write as something else, not counted against the tenant's maximum. An existing schedule with this
+ * name remains unchanged.
  */
 export function ensureSchedule(by: Operator, name: string, request: ScheduleRequest): Statement {
   const at = Date.now();
@@ -161,7 +162,7 @@ function asRow({ tenantId, actor }: Operator, name: string, request: ScheduleReq
   return { tenantId, name, ...request, nextAt, changedAt: at, changedBy: actor };
 }
 
-/** Nothing is due until it is resumed. Errors: `schedule_not_found`, `invalid_transition` when it is paused already. */
+/** Errors: `schedule_not_found`, `invalid_transition` when it is paused already. */
 export function pauseSchedule(env: EngineEnv, by: Operator, name: string, reason: string): Promise<Schedule> {
   return moveState(env, by, { name, to: "paused", reason }, (before, at) => ({
     passed: notePassed(before, `${by.actor} paused it before it was started.`, at),
@@ -170,8 +171,9 @@ export function pauseSchedule(env: EngineEnv, by: Operator, name: string, reason
 }
 
 /**
- * Due again from now on. The times that came meanwhile are noted, not made up for. Errors: `schedule_not_found`, `invalid_transition` when
- * it is active already; `forbidden` for a command that the token may not ask for, because its runs begin by this word.
+ * Resumes a schedule from now. Times during the pause are recorded and not run. Errors: `schedule_not_found`, `invalid_transition` when it
+ * is
+ * active already, `forbidden` for a command that the token may not send.
  */
 export function resumeSchedule(env: EngineEnv, catalog: Catalog, by: Asker, name: string, reason: string): Promise<Schedule> {
   return moveState(env, by, { name, to: "active", reason }, (before, at) => {
@@ -183,7 +185,7 @@ export function resumeSchedule(env: EngineEnv, catalog: Catalog, by: Asker, name
   });
 }
 
-/** Ends a schedule. What became of its times can be read until it is pruned. Errors: `schedule_not_found`. */
+/** Deletes a schedule. Its runs can be read until they are pruned. Errors: `schedule_not_found`. */
 export async function deleteSchedule(env: EngineEnv, by: Operator, name: string, reason: string): Promise<void> {
   await tried(async () => {
     const before = await getSchedule(env, by, name);
@@ -194,7 +196,7 @@ export async function deleteSchedule(env: EngineEnv, by: Operator, name: string,
   });
 }
 
-/** Pauses a schedule, or resumes it. Of one that is there already nothing is noted: its times are still to be started, or to be told of. */
+/** Pauses or resumes a schedule. Without a change of state nothing is recorded: its due times are still to be processed. */
 function moveState(
   env: EngineEnv,
   by: Operator,
@@ -216,8 +218,9 @@ function moveState(
 }
 
 /**
- * Times that have come and that no command was accepted for: what becomes of the schedule now looks only ahead. Those of an active one are
- * missed, and this is why; those of a paused one were not to run.
+ * Records due times without a command, before a change drops them: as missed for an active schedule, with the reason; as paused for a
+ * paused
+ * one.
  */
 function notePassed(schedule: Schedule, reason: string, at: number): Statement[] {
   const paused = schedule.state === "paused";
@@ -231,7 +234,7 @@ function notePassed(schedule: Schedule, reason: string, at: number): Statement[]
   return [insertRun(schedule, { ...run, ...said }, at, isUnmoved(schedule))];
 }
 
-/** What the audit says of a schedule: not its payload. */
+/** The settings in the audit: without the payload. */
 function settingOf({ cron, timeZone, command, lateMs, state }: Omit<ScheduleRequest, "payload"> & Pick<Schedule, "state">) {
   return { cron, time_zone: timeZone, command, late_seconds: lateMs / 1000, state };
 }

@@ -2,36 +2,37 @@ import { Cron } from "croner";
 import { MillraceError } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
 
-/** When something is due: five fields of cron (minute, hour, day of the month, month, day of the week), read in a time zone. */
+/** A cron pattern of five fields (minute, hour, day of the month, month, day of the week) in a time zone. */
 export interface Timing {
   cron: string;
   /** An IANA name, such as `Europe/Berlin`. */
   timeZone: string;
 }
 
-/** Due times that have passed. */
+/** Due times in the past. */
 export interface Passed {
   last: number;
-  /** How many there were before the last one, and which of them was nearest to it. */
+  /** The number of due times before the last one, and the latest of them. */
   earlier: { count: number; until: number } | null;
 }
 
 /**
- * Times counted one by one, at a tenth of a millisecond each: beyond, the count is a lower bound. A minute's pattern reaches it after five
- * hours.
+ * Maximum number of counted due times, at a tenth of a millisecond each: above it the count is a lower bound. A pattern that is due each
+ * minute reaches it after five hours.
  */
 export const COUNTED_TIMES = 300;
 
 /**
- * The first due time after `at`; null when there is none. Minutes and hours that are numbers, lists and ranges are times of day. A time of
- * day that the clock skips is due right after the gap; a time of day that the clock shows twice is due the first time. A wildcard or a step
- * in either field makes an interval: it is due each time that the clock shows it.
+ * The first due time after `at`; null when there is none. A minute and an hour of numbers, lists and ranges are a time of day. A time of
+ * day
+ * that the clock skips is due right after the gap; a time of day that the clock shows twice is due the first time. A wildcard or a step in
+ * either field is an interval: it is due each time that the clock shows it.
  */
 export function nextAfter(timing: Timing, at: number): number | null {
   return clockOf(timing).after(at);
 }
 
-/** The due times from this one, itself one of them, up to now. */
+/** The due times from `first`, which is one of them, until now. */
 export function passedSince(timing: Timing, first: number, now: number): Passed {
   const clock = clockOf(timing);
   const times = [first];
@@ -58,18 +59,18 @@ const FIELDS = [
   "day of the week: 0 to 7, or SUN to SAT",
 ];
 
-/** Errors: `invalid_payload` with the field that is wrong. */
+/** Errors: `invalid_payload` with the invalid field. */
 export function checkTiming({ cron, timeZone }: Timing): void {
-  // An offset is taken by the runtime too, but knows nothing of summer time.
+  // The runtime also accepts offsets, but those have no daylight saving time.
   if (!/^[A-Za-z]/.test(timeZone) || !isTimeZone(timeZone))
     throw invalid("time_zone", "must be the IANA name of a time zone, such as Europe/Berlin");
-  // A name, or five fields: croner would take a single date too, which is due once.
+  // A name such as @daily, or five fields: croner also accepts a single date, which is due once.
   if (!cron.startsWith("@") && cron.split(/\s+/).length !== 5) throw invalid("cron", NOT_CRON);
   if (!isPattern(cron)) throw invalid("cron", wrongField(cron) ?? NOT_CRON);
   if (nextAfter({ cron, timeZone }, Date.now()) === null) throw invalid("cron", "is never due: no such day comes");
 }
 
-/** Which field makes it no pattern: the first that is none beside four that say nothing. */
+/** The first invalid field: each is tested with wildcards in the other four. */
 function wrongField(cron: string): string | undefined {
   const fields = cron.split(/\s+/);
   const at = fields.findIndex((field, index) => !isPattern(fields.map((_, place) => (place === index ? field : "*")).join(" ")));
@@ -91,7 +92,7 @@ function cronOf({ cron, timeZone }: Timing): Cron {
 /** The due times of a pattern, in milliseconds. */
 interface DueTimes {
   after(at: number): number | null;
-  /** The last two up to now, the older one first. */
+  /** The last two until now, the older one first. */
   lastTwo(now: number): number[];
 }
 
@@ -114,7 +115,7 @@ function intervals(timing: Timing): DueTimes {
 }
 
 /**
- * croner drops a time of day in a gap that ends on another date, such as 23:30 where the clock goes from 23:00 to midnight. So croner
+ * croner drops a time of day in a gap that ends on another date, such as 23:30 when the clock jumps from 23:00 to midnight. So croner
  * computes local times, as if they were in UTC, and `dueAt` converts each. A later local time is never due before an earlier one.
  */
 function timesOfDay({ cron: pattern, timeZone }: Timing): DueTimes {
@@ -156,7 +157,7 @@ function dueAt(local: number, shows: (at: number) => number): number {
   return end;
 }
 
-/** The local time that the clock of a zone shows at a moment, in whole seconds, as the same time in UTC. */
+/** The local time of a zone at a moment, in whole seconds, as the same time in UTC. */
 function shownIn(timeZone: string): (at: number) => number {
   const numeric = "numeric";
   const fields = { year: numeric, month: numeric, day: numeric, hour: numeric, minute: numeric, second: numeric } as const;

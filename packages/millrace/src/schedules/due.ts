@@ -13,22 +13,22 @@ import type { Catalog } from "../topology/catalog.ts";
 import { nextAfter, type Passed, passedSince } from "./cron.ts";
 import { type Schedule, selectSchedules } from "./schedule.ts";
 
-/** Schedules of one look. */
+/** Schedules per query. */
 const LOOK = 100;
-/** Looks of one call, within what a call may ask of the database; the rest is due in the next. */
+/** Maximum number of queries in one call, within the platform's limit; the rest is due in the next call. */
 const LOOKS = 4;
-/** Why a time is refused whose key somebody else was given. */
+/** The reason when a due time's key belongs to another command. */
 const KEY_TAKEN = "The key of this time belongs to an earlier command with another payload: it was sent by hand under this name.";
 
 /**
- * Starts what is due. A time that has come becomes its command, the note of it and the next time in one write, so that a crash
- * neither loses nor doubles it. Where several times have passed, the last one runs if it is not too late, and the others are noted as
- * missed: nothing is made up for unseen. A schedule that was changed, paused or ended meanwhile is left alone. Answers how many commands
- * were accepted. One object calls it, which does not wait for a call that hangs: two calls at once are harmless, because the write takes
- * the time.
+ * Starts due schedules. The command, the record of the due time and the next due time are one write, so that a crash neither loses nor
+ * duplicates a run. When several due times have passed, the last one runs if it is not too late, and the others are recorded as missed. A
+ * schedule that was changed, paused or deleted meanwhile is skipped. Returns the number of accepted commands. Concurrent calls are
+ * harmless,
+ * because the write claims the due time.
  */
 export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()): Promise<number> {
-  // A time is not spent on a deployment that could start nothing: it is due until that is mended.
+  // A deployment that cannot start commands must not use up due times: they remain due until it is fixed.
   assertReady(env);
   let started = 0;
   for (let looks = 1; looks <= LOOKS; looks++) {
@@ -36,7 +36,7 @@ export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()
     const answers = await Promise.all(
       due.map((schedule) =>
         startOne(env, catalog, schedule, at).catch((error) => {
-          // It stays due: the next call comes for it, and it holds back none of the others.
+          // It remains due for the next call, and does not delay the others.
           logLine("error", { log: "schedule", name: schedule.name, tenant_id: schedule.tenantId, error: messageOf(error) });
           return false;
         }),
@@ -49,8 +49,8 @@ export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()
 }
 
 /**
- * What is due, each tenant's longest first, and the tenants in turn: however much one has, it holds up nobody else's. It is taken from the
- * index before it is numbered, because the numbering alone would go through all schedules there are.
+ * Due schedules, each tenant's longest due first, tenants in turn, so that no tenant delays another. Materialized from the index before the
+ * numbering, which would otherwise scan all schedules.
  */
 function dueBy(at: number): Statement {
   return sql`
@@ -61,10 +61,7 @@ function dueBy(at: number): Statement {
       SELECT tenant_id, name FROM turns ORDER BY turn, next_at LIMIT ${LOOK})`;
 }
 
-/**
- * Whether a command was accepted for it. Everything that is written hangs on the schedule being as it was read: who changed or took it
- * meanwhile was first.
- */
+/** Returns whether a command was accepted. Every write requires that the schedule is still as it was read. */
 async function startOne(env: EngineEnv, catalog: Catalog, schedule: Schedule, at: number): Promise<boolean> {
   const passed = passedSince(schedule, schedule.nextAt ?? at, at);
   const late = at - passed.last > schedule.lateMs;
@@ -104,7 +101,7 @@ async function startOne(env: EngineEnv, catalog: Catalog, schedule: Schedule, at
   return false;
 }
 
-/** Why its command is not for schedules: also where a later deployment has closed its door to everybody, or does not know it. */
+/** The error when a later deployment has closed the command to schedules, or does not declare it. */
 function doorClosed(catalog: Catalog, { command }: Schedule): MillraceError | undefined {
   try {
     const { on } = catalog.performer(command);
@@ -116,7 +113,7 @@ function doorClosed(catalog: Catalog, { command }: Schedule): MillraceError | un
   }
 }
 
-/** Times for which nothing ran: one note for all of them. */
+/** Records the due times without a run, as one record. */
 function noteMissed(schedule: Schedule, { last, earlier }: Passed, late: boolean, at: number): Statement[] {
   const missed = late ? { count: (earlier?.count ?? 0) + 1, until: last } : earlier;
   if (missed === null || schedule.nextAt === null) return [];

@@ -11,13 +11,14 @@ import { insertHandRun, isHandRun } from "../store/schedule-runs.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { findHandRun, getSchedule } from "./schedule.ts";
 
-/** A run as it is answered: which instance, and whether it was there before. */
+/** The instance of a run, and whether it existed before. */
 type Run = Pick<Accepted, "instanceId" | "replayed" | "status">;
 
 /**
- * Runs a schedule's command now, also that of a paused one; its times stay as they are. `occasion` names the wish: the same one is the same
- * run, for as long as its note is kept, even if the schedule has another command by then, or is ended. Errors: `schedule_not_found`,
- * `forbidden` for a command that the token may not ask for, and what the command may be refused for.
+ * Runs a schedule's command now, also when it is paused; its due times remain unchanged. `occasion` identifies the run: a repeat returns
+ * the
+ * same run as long as its record is kept, even if the schedule has another command by then, or was deleted. Errors: `schedule_not_found`,
+ * `forbidden` for a command that the token may not send, and the errors of the command.
  */
 export async function runSchedule(
   env: EngineEnv,
@@ -47,13 +48,13 @@ export async function runSchedule(
     if (accepted instanceof MillraceError) throw accepted;
     return accepted;
   }
-  // The same wish came twice at once, on both sides of a change, and the other one was first.
+  // A concurrent request for the same occasion was first, and the schedule changed between the two.
   const other = await findHandRun(env, named, occasion);
   if (other !== undefined) return { ...other, replayed: true };
   throw keyKnown(name);
 }
 
-/** Its note is pruned, or other work has the key of its command. */
+/** The record of the run was pruned, or another command has its key. */
 function keyKnown(name: string): MillraceError {
   return new MillraceError(
     "idempotency_key_reused",

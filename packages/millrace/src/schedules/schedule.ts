@@ -9,7 +9,7 @@ import { query } from "../store/d1/retry.ts";
 import type { Named, ScheduleRun } from "../store/schedule-runs.ts";
 import type { ScheduleState } from "../store/schedules.ts";
 
-/** A command that is due by the clock. */
+/** A command with due times. */
 export interface Schedule {
   tenantId: string;
   name: string;
@@ -17,10 +17,10 @@ export interface Schedule {
   timeZone: string;
   command: string;
   payload: unknown;
-  /** Milliseconds: a run that would begin later than this is missed. */
+  /** A run that would start later than this is missed. In milliseconds. */
   lateMs: number;
   state: ScheduleState;
-  /** Null while it is paused, and when its pattern has no more times. */
+  /** Null while it is paused, and when its pattern has no further due time. */
   nextAt: number | null;
   revision: number;
   changedAt: number;
@@ -41,7 +41,6 @@ const COLUMNS = fragment(`tenant_id AS tenantId, name, cron, time_zone AS timeZo
       WHERE r.tenant_id = millrace_schedules.tenant_id AND r.name = millrace_schedules.name
         ORDER BY due_at DESC, state DESC LIMIT 1) AS lastRun`);
 
-/** The schedules that this condition names. */
 export async function selectSchedules(db: D1Database, where: Statement): Promise<Schedule[]> {
   const rows = await query<Omit<Schedule, "payload" | "lastRun"> & { payload: string; lastRun: string | null }>(
     db,
@@ -50,12 +49,12 @@ export async function selectSchedules(db: D1Database, where: Statement): Promise
   return rows.map((row) => ({ ...row, payload: JSON.parse(row.payload), lastRun: row.lastRun === null ? null : JSON.parse(row.lastRun) }));
 }
 
-/** A tenant's schedules by name: so many behind a name. */
+/** A tenant's schedules in the order of their names, after a given name. */
 export function listSchedules(env: EngineEnv, by: Operator, { after, limit }: { after: string; limit: number }): Promise<Schedule[]> {
   return selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name > ${after} ORDER BY name LIMIT ${limit}`);
 }
 
-/** Errors: `schedule_not_found`, also for another tenant's. */
+/** Errors: `schedule_not_found`, also for another tenant's schedule. */
 export async function getSchedule(env: EngineEnv, by: Operator, name: string): Promise<Schedule> {
   const [found] = await selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name = ${name}`);
   if (found) return found;
@@ -65,7 +64,7 @@ export async function getSchedule(env: EngineEnv, by: Operator, name: string): P
   );
 }
 
-/** What became of a schedule's times, newest first. Those of a deleted schedule can be read until they are pruned. */
+/** The runs of a schedule, newest first. Runs of a deleted schedule can be read until they are pruned. */
 export function listScheduleRuns(env: EngineEnv, by: Operator, name: string, request: PageRequest): Promise<Page<ScheduleRun>> {
   return keysetPage(
     request,
@@ -83,7 +82,7 @@ export function listScheduleRuns(env: EngineEnv, by: Operator, name: string, req
   );
 }
 
-/** The run that a wish has become; undefined where it is none yet, or its note is pruned. */
+/** The run of a manual request; undefined if there is none, or its record was pruned. */
 export async function findHandRun(env: EngineEnv, { tenantId, name }: Named, occasion: string): Promise<HandRun | undefined> {
   const [found] = await query<HandRun>(
     env.DB,
@@ -94,5 +93,5 @@ export async function findHandRun(env: EngineEnv, { tenantId, name }: Named, occ
   return found;
 }
 
-/** The instance of a run that an operator asked for. */
+/** The instance of a manual run. */
 type HandRun = Pick<Accepted, "instanceId" | "status">;

@@ -8,34 +8,33 @@ import { query } from "../store/d1/retry.ts";
 import { markAnswered, waitForAnswer } from "../store/instances/wait.ts";
 import { HELD, type Held } from "./held.ts";
 
-/** Names a question: its instance, and which of its steps asks. */
+/** The id of an approval: its instance and a digest of its step. */
 export function approvalId(instanceId: string, label: string): string {
   return `${instanceId}-${digest("approval", label).slice(0, 16)}`;
 }
 
-/** The instance that asked; "" for a text that is no approval's id. */
+/** The instance id in an approval's id; "" for any other text. */
 export function askerOf(approvalId: string): string {
   return /^([0-9a-f]{32})-[0-9a-f]{16}$/.exec(approvalId)?.[1] ?? "";
 }
 
 /**
- * The platform's event type that carries the answer: every question has its own, because a consumed event can be delivered again to a later
+ * The platform's event type of the answer. Each approval has its own type, because the platform can deliver a consumed event again to a
+ * later
  * wait of the same type.
  */
 export function answerEventType(approvalId: string): string {
   return `answer-${digest("answer", approvalId)}`;
 }
 
-/** Which question it is. */
 export interface Asker {
   env: EngineEnv;
   tenantId: string;
   instanceId: string;
-  /** The step as the platform names it. */
+  /** The step's name on the platform. */
   label: string;
 }
 
-/** What is asked. */
 export interface Question {
   workflow: string;
   question: string;
@@ -45,36 +44,36 @@ export interface Question {
   timeoutMs: number;
 }
 
-/** How a question was answered. */
+/** The decision of an approval. */
 export interface Approval {
   approved: boolean;
-  /** Who answered; null when the time was over and nobody had. */
+  /** The operator; null when the deadline passed without a decision. */
   by: string | null;
-  /** Why, in that person's words. */
+  /** The operator's reason. */
   reason: string | null;
 }
 
 /** Minimum wait: the platform's timers have one-second resolution. */
 export const SHORTEST_WAIT_MS = 1000;
 
-/** Time that is left, and when that was so by the database's clock: a later pass, which finds it in its step's result, has less. */
+/** Remaining time, and the database time of that reading: a later replay gets it from the step's result, with less time left. */
 export interface Left {
   leftMs: number;
-  /** Absent from results of deployments before this was noted. */
+  /** Missing in results of older deployments. */
   at?: number;
 }
 
-/** What is left of it by now. */
+/** The remaining time now. */
 export function leftNow({ leftMs, at = Date.now() }: Left): number {
   return Math.min(leftMs, Math.max(SHORTEST_WAIT_MS, leftMs + at - Date.now()));
 }
 
-/** How a question stands: answered, or how much time is left for that. */
+/** The state of an approval: decided, or the remaining time. */
 export type Standing = Approval | Left;
 
 /**
- * Asks, in one round trip that also says that the instance waits. A question that was asked before is not asked again: it stands as it
- * stands, with what is left of its first time, whatever restarted meanwhile. Held where a person has paused the instance before it asked.
+ * Creates the approval and marks the instance as waiting, in one round trip. An existing approval is returned as it is, with the remaining
+ * part of its first deadline, also after a restart. `Held` if an operator paused the instance before.
  */
 export async function askQuestion(asker: Asker, asked: Question): Promise<Standing | Held> {
   const { env, tenantId, instanceId, label } = asker;
@@ -87,10 +86,10 @@ export async function askQuestion(asker: Asker, asked: Question): Promise<Standi
   return question[0] ? standing(question[0]) : HELD;
 }
 
-/** How much earlier than the database's clock the platform's timer may say that the time is over. */
+/** Maximum lead of the platform's timer over the database's clock. */
 export const TIMER_SKEW_MS = 1000;
 
-/** The wait for an answer has ended without one: if the time is over, that settles the question. A person who was faster has won. */
+/** Ends a wait without a decision: if the deadline has passed, it decides the approval. An earlier decision of an operator wins. */
 export async function settleQuestion(asker: Asker): Promise<Standing> {
   const { question } = await namedBatch(asker.env.DB, {
     overdue: settleOverdue(asker, TIMER_SKEW_MS),
@@ -100,7 +99,7 @@ export async function settleQuestion(asker: Asker): Promise<Standing> {
   return standing(question[0]);
 }
 
-/** What was answered before, without asking; undefined when nothing was. */
+/** The earlier decision, without creating an approval; undefined if there is none. */
 export async function knownAnswer(asker: Asker): Promise<Approval | undefined> {
   const [row] = await query(asker.env.DB, selectQuestion(asker));
   const found = row && standing(row);
@@ -113,12 +112,11 @@ function selectQuestion({ tenantId, instanceId, label }: Asker): Statement {
     WHERE tenant_id = ${tenantId} AND instance_id = ${instanceId} AND step = ${label}`;
 }
 
-/** The questions of an instance that have their answer. */
+/** The decided approvals of an instance. */
 export function selectAnswered(instanceId: string): Statement {
   return sql`SELECT id, state, decided_by, reason FROM millrace_approvals WHERE instance_id = ${instanceId} AND state <> 'pending'`;
 }
 
-/** A question with its answer, as its row says. */
 export interface Answered {
   id: string;
   state: ApprovalState;
@@ -126,7 +124,7 @@ export interface Answered {
   reason: string | null;
 }
 
-/** The answer, as the instance is told. */
+/** The result that the instance receives. */
 export function asApproval({ state, decided_by, reason }: Omit<Answered, "id">): Approval {
   return { approved: state === "approved", by: decided_by, reason };
 }

@@ -11,7 +11,7 @@ import { lookAfterEvents } from "../store/instances/look.ts";
 import { selectSignals } from "../store/signals.ts";
 import { assignEvents, noteTold } from "../store/waits.ts";
 
-/** A wait that has its event: the instance must be told. */
+/** A wait with its event, which the instance must receive. */
 export interface Assigned {
   instance_id: string;
   workflow: string;
@@ -19,7 +19,7 @@ export interface Assigned {
   signal_id: string;
 }
 
-/** Of these events, those under whose key another payload is kept, or the same about another subject. */
+/** Returns the events whose key belongs to a stored event with another payload or another subject. */
 export async function reusedAmong(env: EngineEnv, events: readonly Envelope[]): Promise<ReadonlySet<Envelope>> {
   if (events.length === 0) return new Set();
   const rows = await query<{ id: string; envelope: string }>(env.DB, selectSignals(events.map(signalId)));
@@ -29,20 +29,21 @@ export async function reusedAmong(env: EngineEnv, events: readonly Envelope[]): 
 }
 
 /**
- * Gives the waits for these events what fits them (see `assignEvents`). The keeper is asked to look at those instances in case they cannot
- * be told now. The first statement answers the waits.
+ * Assigns events to matching waits (see `assignEvents`). Also makes the keeper check those instances, in case they cannot be notified now.
+ * The
+ * first statement returns the waits.
  */
 export function assignSignals(envelopes: readonly Envelope[]): Statement[] {
   const arrived = JSON.stringify(envelopes.map(({ tenant_id, message_type, subject }) => ({ tenant_id, message_type, subject })));
   return [assignEvents(arrived), lookAfterEvents(envelopes.map(signalId))];
 }
 
-/** How many instances are told at a time. */
+/** Maximum number of instances notified in parallel. */
 const TOLD_AT_ONCE = 100;
 
 /**
- * Tells waiting instances of their events, and answers which of them heard. What cannot be told now, the keeper tells: the rows already
- * hold the event. `known` are events that need not be read.
+ * Sends waiting instances their events, and returns the notified ones. The keeper notifies the others later: the rows contain the events.
+ * `known` are events that need not be read again.
  */
 export async function wake<Waiting extends Assigned>(
   env: EngineEnv,
@@ -75,7 +76,7 @@ async function tell(env: EngineEnv, { workflow, instance_id, event_type }: Assig
   }
 }
 
-/** What the waits' events say, by their ids: each is read once, however many waits have it. */
+/** The events of the waits, by id: each is read once. */
 async function eventsOf(env: EngineEnv, assigned: readonly Assigned[], known: readonly Envelope[]): Promise<ReadonlyMap<string, object>> {
   const events = new Map<string, object>(known.map((event) => [signalId(event), event]));
   const others = new Set(assigned.map((one) => one.signal_id).filter((id) => !events.has(id)));
@@ -86,8 +87,8 @@ async function eventsOf(env: EngineEnv, assigned: readonly Assigned[], known: re
 }
 
 /**
- * Tells instances of the events that their waits hold and that the keeper has not told them of: the first telling may have been lost.
- * Answers those that could not be told now either. What was told to a run that a retry has replaced meanwhile does not count.
+ * Sends instances the events of their waits that are not marked as sent: the first attempt may have been lost. Returns the instances that
+ * could not be notified. An event sent to a run that a retry has replaced meanwhile does not count as sent.
  */
 export async function tellAgain(env: EngineEnv, instanceIds: readonly string[]): Promise<ReadonlySet<string>> {
   if (instanceIds.length === 0) return new Set();

@@ -10,14 +10,14 @@ import { answerEventType, type Left, SHORTEST_WAIT_MS, TIMER_SKEW_MS } from "./a
 import { HELD, type Held } from "./held.ts";
 
 /**
- * The platform's event type for one wait: every wait has its own, because a consumed event can be delivered again to a later wait of the
- * same type.
+ * The platform's event type of one wait. Each wait has its own type, because the platform can deliver a consumed event again to a later
+ * wait
+ * of the same type.
  */
 export function waitEventType(instanceId: string, label: string): string {
   return `signal-${digest("wait", instanceId, label)}`;
 }
 
-/** The run that waits. */
 export interface Waiter {
   readonly env: EngineEnv;
   readonly workflow: string;
@@ -25,17 +25,18 @@ export interface Waiter {
   readonly envelope: Envelope;
 }
 
-/** How a wait ended: with its event, as the envelope's JSON, or without one. */
+/** The end of a wait: its event as the envelope's JSON, or a timeout. */
 export type WaitEnd = { event: string } | { over: true };
 
-/** How a wait stands: ended, or with so much time left. */
+/** The state of a wait: ended, or the remaining time. */
 type WaitStanding = WaitEnd | Left;
 
 /**
- * Says that an instance waits for an event about a subject, and takes one that came early; held where a person has paused the instance
- * before it waited. The row makes it hold through restarts: a wait
- * that once took an event is answered with that same event again, one whose time was over stays so, and the time runs from the first
- * asking. One event serves one wait of an instance.
+ * Registers an instance's wait for an event with a subject, and assigns an event that came earlier. `Held` if an operator paused the
+ * instance
+ * before.
+ * The row makes the wait durable across restarts: it returns the same event again, or the same timeout, and the time limit counts from the
+ * first call. An event is assigned to at most one wait of an instance.
  */
 export async function registerWait(
   run: Waiter,
@@ -57,8 +58,8 @@ export async function registerWait(
 }
 
 /**
- * The platform says that a wait's time is over. The row decides: an event that it holds has won, although nobody was told of it; or else
- * the wait is closed and takes none any more; or the platform's timer was early.
+ * Handles the platform's timeout of a wait. The row decides: it already has an event, or the wait is closed and accepts no event, or the
+ * platform's timer was early.
  */
 export async function closeWait(run: Waiter, label: string, timeoutMs: number): Promise<WaitStanding> {
   const { instanceId } = run;
@@ -70,7 +71,7 @@ export async function closeWait(run: Waiter, label: string, timeoutMs: number): 
   return standing(wait[0], timeoutMs);
 }
 
-/** The event that a wait took, as JSON; undefined when none came. */
+/** The event of a wait, as JSON; undefined without one. */
 export async function heldSignal({ env, instanceId }: Waiter, label: string): Promise<string | undefined> {
   const [row] = await query(env.DB, selectWait(instanceId, label, 0));
   const envelope = row?.envelope;
@@ -87,25 +88,25 @@ function selectWait(instanceId: string, label: string, timeoutMs: number): State
 function standing(row: Record<string, unknown> | undefined, timeoutMs: number): WaitStanding {
   if (typeof row?.envelope === "string") return { event: row.envelope };
   if (typeof row?.over_at === "number") return { over: true };
-  // The platform takes no time at all for no limit.
+  // The platform treats a timeout of 0 as no timeout.
   const leftMs = Math.max(SHORTEST_WAIT_MS, Number(row?.left_ms ?? timeoutMs));
   return { leftMs: Math.min(timeoutMs || SHORTEST_WAIT_MS, leftMs), at: Number(row?.at ?? Date.now()) };
 }
 
-/** What the waits and the questions of an instance are called in its code, by the platform's event type. */
+/** The names of an instance's waits and approvals in its code, by the platform's event type. */
 export interface AwaitedStep {
   name: string;
-  /** The event's own type, and what it is about; null for a question. */
+  /** The event's type and subject; null for an approval. */
   eventType: string | null;
   subject: string | null;
   approvalId: string | null;
-  /** When it was asked for first. */
+  /** The time of the first call. */
   since: number;
-  /** Until when, in milliseconds since 1970; null for a wait that began before this was noted. */
+  /** The time limit, in milliseconds since 1970; null for a wait of an older deployment. */
   until: number | null;
 }
 
-/** Steps that wait, as the code names them: the platform knows each by an event type of its own. */
+/** The waiting steps of an instance by the platform's event types. */
 export async function awaitedSteps(DB: D1Database, instanceId: string): Promise<ReadonlyMap<string, AwaitedStep>> {
   const { waits, questions } = await namedBatch(DB, {
     waits: sql`SELECT name, type, subject, event_type, since_at, due_at FROM millrace_waits WHERE instance_id = ${instanceId}`,
