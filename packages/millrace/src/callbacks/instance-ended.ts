@@ -4,21 +4,22 @@ import { defineEvent } from "../contract/message.ts";
 import { defineQueue } from "../contract/queue.ts";
 import { OVER } from "../store/instances/status.ts";
 
-/** The workflow that calls the address which a command has named. */
+/** The workflow that calls the `callback_url` of a command. */
 export const SEND_CALLBACK = "send-callback";
 
 const at = z.iso.datetime();
 
 /**
- * A run of an instance has ended, and an address is to hear of it: what it is told, and the address. No payload, no result and no message
- * of an error: whoever may read them asks for the instance. It travels on no queue: its instance is accepted and started as it is made.
+ * The payload of a callback, and its address: a run of an instance has ended. Contains no payload, result or error message: authorized
+ * callers
+ * read them from the API. It uses no queue: its instance is accepted and started directly.
  */
 export const InstanceEnded = defineEvent({
   type: "instance.ended",
   payload: z.object({
     callback_url: z.string().max(MAX_ADDRESS_CHARACTERS),
     instance_id: z.string(),
-    /** Which of its runs: an operator's retry or undo begins the next one. */
+    /** The number of the run: an operator's retry or undo starts the next one. */
     run: z.int(),
     status: z.enum(OVER.values as [string, ...string[]]),
     workflow: z.string(),
@@ -26,7 +27,7 @@ export const InstanceEnded = defineEvent({
     idempotency_key: z.string(),
     correlation_id: z.string(),
     subject: z.string(),
-    /** The step that failed, and the code; null for a run that did not fail. */
+    /** The failed step and the error code; null for a run that did not fail. */
     error: z.object({ step: z.string(), code: z.string() }).nullable(),
     /** True when the undo of the instance is complete. */
     undone: z.boolean(),
@@ -37,7 +38,7 @@ export const InstanceEnded = defineEvent({
   queue: defineQueue({ name: "callbacks" }),
 });
 
-/** The name of an end: the key of its call, and what a receiver knows it by. */
+/** The id of an end: the idempotency key of its callback, and the receiver's `webhook-id`. */
 export function nameOfEnd({ id, run, status }: { readonly id: string; readonly run: number; readonly status: string }): string {
   return `${id}-${run}-${status}`;
 }

@@ -10,13 +10,15 @@ import { takeIn } from "../store/instances/accept.ts";
 import { noteCalled, type OwedCall, selectOwed } from "../store/instances/callback.ts";
 import { InstanceEnded, nameOfEnd, SEND_CALLBACK } from "./instance-ended.ts";
 
-/** Ends that one portion is about. */
+/** Callbacks of one portion. */
 const CALLS = 100;
 
 /**
- * Accepts the calls that are owed, each as an instance of its own under the name of its end, in one write with the mark that they are
- * owed no more; then starts them. What dies before that write finds them owed, and what dies behind it leaves instances that the keeper
- * starts. Asked twice at once, they are accepted once.
+ * Accepts the owed callbacks, each as an instance with the end's id as key, in one write that also marks them as no longer owed; then
+ * starts
+ * them. After a crash before the write they are still owed. After a crash after it the keeper starts the instances. Concurrent
+ * calls
+ * accept them once.
  */
 export async function callOwed(env: EngineEnv): Promise<Portion> {
   if (!isBound(env, SEND_CALLBACK)) return { did: 0, more: false };
@@ -29,7 +31,7 @@ export async function callOwed(env: EngineEnv): Promise<Portion> {
   return { did: owed.length, more: owed.length === CALLS };
 }
 
-/** The instance's own tenant and job, whatever its message says: the row is what was accepted. */
+/** Tenant and correlation come from the accepted row, not from the instance's message. */
 async function callOf(env: EngineEnv, owed: OwedCall): Promise<Acceptance> {
   const { id, run, status, error, undone, callback_url, tenant_id, traceparent, tracestate, accepted_at, ended_at, ...named } = owed;
   const { step = "", code = "" } = error === null ? {} : (JSON.parse(error) as { step?: string; code?: string });

@@ -3,13 +3,13 @@ import type { Guarded } from "../contract/address-guard.ts";
 import { MillraceError, notRetryable, upstreamRefused } from "../contract/errors.ts";
 import { wordOf } from "../limits/upstream.ts";
 
-/** What somebody must be told is put off for so long at most, whatever a receiver asks for. */
+/** Maximum delay before the next attempt, even if the receiver asks for more. */
 const MAX_PUT_OFF_MS = 300_000;
-/** The most characters of an answer that are read, and the longest time for that. */
+/** Maximum characters of a response that are read, and the time limit for that. */
 const ANSWER_CHARACTERS = 4096;
 const ANSWER_READ_MS = 2000;
 
-/** The headers by which a receiver knows a request and who sent it, as Standard Webhooks has them: signed now, anew at each attempt. */
+/** The signature headers of Standard Webhooks, by which a receiver identifies and verifies a request. Signed again for each attempt. */
 export function signatureOf(secret: string, id: string, body: string): Record<string, string> {
   const at = new Date();
   return {
@@ -19,26 +19,27 @@ export function signatureOf(secret: string, id: string, body: string): Record<st
   };
 }
 
-/** Where a request may go. `what` is what the address is called. Errors: `not_retryable` for one that may not be called. */
+/** The URL of a checked address. `what` names the address in the error. Errors: `not_retryable` for an address that may not be called. */
 export function guardedUrl(guarded: Guarded, what: string): URL {
   if (guarded.verdict === "refused") throw notRetryable(`Not sent: ${what} ${guarded.reason}.`);
   if (guarded.verdict === "unknown") throw new MillraceError("unavailable", `Not sent: ${guarded.reason}.`);
   return guarded.url;
 }
 
-/** How a receiver's refusal is read. */
+/** Interpretation of a receiver's refusal. */
 interface Refusals {
-  /** True where trying again is of no use before somebody has mended something. */
+  /** True when a retry is useless until an operator has fixed the cause. */
   readonly isFinal: (status: number) => boolean;
-  /** What is to be done then. */
+  /** The next action for the operator in that case. */
   readonly next: string;
-  /** Finds a refusal in the body of a 2xx. Default: the status alone counts, and the body is not read. */
+  /** Finds a refusal in the body of a 2xx. Default: only the status counts, and the body is not read. */
   readonly refusedIn?: (body: string) => BodyRefusal | undefined;
 }
 
 /**
- * Returns for a 2xx that `refusedIn` finds no refusal in. Errors: `unavailable` or `upstream_refused` for what is tried again, after the pause
- * that the receiver asks for; `not_retryable` for what is final.
+ * Returns for a 2xx without a refusal by `refusedIn`. Errors: `unavailable` or `upstream_refused` for a refusal to retry, after the delay
+ * that the
+ * receiver asks for; `not_retryable` for a final one.
  */
 export async function assertTaken(name: string, response: Response, { isFinal, next, refusedIn }: Refusals): Promise<void> {
   const body = response.status === 429 || (refusedIn && response.ok) ? await beginningOf(response) : "";
@@ -47,31 +48,31 @@ export async function assertTaken(name: string, response: Response, { isFinal, n
   if (response.ok && refused === undefined) return;
   const status = refused?.status ?? response.status;
   const said = refused ? `${name} answered ${response.status}, and its body says ${refused.words}` : `${name} answered ${status}`;
-  // A wait beside a refusal in the body is that of a 429, whatever the body's own status is.
+  // A Retry-After together with a refusal in the body means a 429, whatever status the body contains.
   const limited = refused && response.headers.has("retry-after") ? 429 : status;
   const asked = wordOf({ status: limited, headers: response.headers })?.refusedForMs ?? (status === 429 ? waitIn(body) : undefined);
   if (asked !== undefined) {
     const putOffMs = Math.min(Math.max(1000, asked), MAX_PUT_OFF_MS);
-    // As what is out of reach: one that asks for a second at every try would have used up all tries within seconds.
+    // `unavailable` uses up no tries: a receiver that asks for one second each time would otherwise use up all tries within seconds.
     const message = `${said} and asked for ${Math.ceil(asked / 1000)} seconds.`;
     throw new MillraceError("unavailable", message, { delayMs: putOffMs, upstreamStatus: status });
   }
   throw isFinal(status) ? notRetryable(`${said}: ${next}.`, status) : upstreamRefused(`${said}.`, status);
 }
 
-/** A refusal in the body of a 2xx: the status it means, and the receiver's words for it. */
+/** A refusal in the body of a 2xx: the equivalent status, and the receiver's message. */
 export interface BodyRefusal {
   readonly status: number;
   readonly words: string;
 }
 
-/** Telegram says in its body how long to wait. */
+/** Telegram's delay is in the body. */
 function waitIn(body: string): number | undefined {
   const seconds = objectIn(body)?.parameters?.retry_after;
   return Number.isInteger(seconds) && seconds > 0 ? seconds * 1000 : undefined;
 }
 
-/** What JSON a body is; undefined where it is none. */
+/** The body as a JSON object; undefined if it is none. */
 // biome-ignore lint/suspicious/noExplicitAny: an answer from outside has no type.
 export function objectIn(body: string): Record<string, any> | undefined {
   try {
@@ -82,7 +83,7 @@ export function objectIn(body: string): Record<string, any> | undefined {
   }
 }
 
-/** The first bytes of an answer as text. An answer that does not end in time has said its status: its body is not waited for. */
+/** The first bytes of a response as text. Does not wait for the end of a slow body. */
 async function beginningOf(response: Response): Promise<string> {
   const reader = response.body?.getReader();
   if (!reader) return "";
@@ -94,7 +95,7 @@ async function beginningOf(response: Response): Promise<string> {
       text += decoder.decode(read.value.subarray(0, ANSWER_CHARACTERS), { stream: true });
     }
   } catch {
-    // It broke off: its beginning is all there is.
+    // The connection broke off: the text until then is used.
   } finally {
     clearTimeout(late);
     await reader.cancel().catch(() => undefined);

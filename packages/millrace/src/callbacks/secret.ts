@@ -2,8 +2,9 @@ import { createHmac } from "node:crypto";
 import { assertSecret } from "../contract/ids.ts";
 
 /**
- * The secret that signs a tenant's callbacks, as Standard Webhooks writes them: `whsec_` and 32 bytes in base64. Derived from the
- * deployment's key whenever it is needed, so it changes with that key, and never otherwise. Errors: `config_invalid` without one.
+ * The secret that signs a tenant's callbacks, in the form of Standard Webhooks: `whsec_` and 32 bytes in base64. Derived from the
+ * deployment's
+ * key on each use, so it changes only with that key. Errors: `config_invalid` without a key.
  */
 export function callbackSecret(key: string, tenantId: string): string {
   assertSecret(key);

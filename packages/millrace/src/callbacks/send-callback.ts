@@ -6,33 +6,33 @@ import { type EndNotice, InstanceEnded, SEND_CALLBACK } from "./instance-ended.t
 import { assertTaken, guardedUrl, signatureOf } from "./receiver.ts";
 import { callbackSecret } from "./secret.ts";
 
-/** What a deployment gives to the calling of the addresses that commands name. */
 export interface CallbackOptions {
-  /** Judges an address when a command names it, and before each request. Default: none is judged, as where all who ask are trusted. */
+  /**
+   * Checks an address when a command is accepted, and before each request. Default: no check, for deployments with trusted callers only.
+   */
   readonly guard?: AddressGuard;
 }
 
-/** For ten hours: pauses that double from 10 seconds up to an hour. Behind that the instance has failed, and an operator retries it. */
+/** About ten hours: delays double from 10 seconds up to an hour. Then the instance has failed, and an operator can retry it. */
 const RETRIES = { limit: 18, delay: "10 seconds", backoff: "exponential" } as const;
 
-/** One call: who hears of it, and whose instance it is about. */
 interface Calling {
-  /** Names the end: the same at every attempt, restart and retry. */
+  /** The id of the end: the same for every attempt, restart and retry. */
   readonly id: string;
   readonly tenantId: string;
   readonly notice: EndNotice;
 }
 
 /**
- * The workflow that tells addresses of the ends of the instances whose commands have named them, signed and tried again: give it to the
- * catalog as `callbacks`, and export its class. A receiver knows an end by `webhook-id`. No error names the address: it may hold a secret.
+ * The workflow that reports the end of an instance to its command's `callback_url`, signed and with retries: pass it to the catalog as
+ * `callbacks`, and export its class. Receivers deduplicate by `webhook-id`. No error contains the address, because it may contain a secret.
  */
 export function callbackSender({ guard }: CallbackOptions = {}): CallbackSender {
   const call = callAddress(guard);
   const workflow = defineWorkflow({
     name: SEND_CALLBACK,
     on: InstanceEnded,
-    // Most addresses answer within a second; a call that is tried again is the platform's, which waits for hours.
+    // Inline: most receivers answer within a second. Retries use the platform's steps, which can wait for hours.
     steps: "lean",
     async run({ payload: notice, step, envelope: { idempotency_key: id, tenant_id: tenantId } }) {
       return step.effect("call back", call, { id, tenantId, notice });

@@ -9,16 +9,17 @@ import { forgetLane } from "../store/lanes.ts";
 import { selectLocks, unlistLock } from "../store/locks.ts";
 import { selectObjects, type TenantObject, unregisterObject } from "../store/tenant-objects.ts";
 
-/** Bindings of objects that may hold something of a tenant; a deployment has those that it uses. */
+/** Bindings of objects that may contain a tenant's data; a deployment has only those that it uses. */
 type ObjectsEnv = EngineEnv & LaneEnv & LockEnv & Partial<Record<TenantObject["binding"], DurableObjectNamespace>>;
 
-/** Objects that are asked in one slice. */
+/** Objects erased in one slice. */
 const OBJECTS = 25;
 
 /**
- * Erases some of a tenant's rooms and pull queues, of its lanes that do not flow, and of its locks that are held. Answers how many; 0 when
- * there are no more. Lanes that flow go with the instances that they started. A row by which an object is found goes behind it, so that a
- * crash leaves it to be found again.
+ * Erases some of a tenant's rooms, pull queues, blocked lanes and held locks. Returns the number; 0 when none is left. Other lanes are
+ * erased
+ * together with the instances that they started. The row that locates an object is removed after the object, so that the erasure continues
+ * after a crash.
  */
 export async function eraseObjects(env: ObjectsEnv, tenantId: string): Promise<number> {
   const objects = await query<TenantObject & Record<string, unknown>>(env.DB, selectObjects(tenantId, OBJECTS));
@@ -41,13 +42,12 @@ export async function eraseObjects(env: ObjectsEnv, tenantId: string): Promise<n
   return rows.length;
 }
 
-/** Erases lanes of a tenant. */
 export async function eraseLanes(env: LaneEnv, tenant: string, lanes: readonly { lane: string; key: string }[]): Promise<void> {
   if (!objectsIn(env, "LANES")) return;
   await Promise.all(lanes.map(({ lane, key }) => within(laneObjectOf(env, { lane, tenant, key }).erase())));
 }
 
-/** Erases an object. One whose class is bound no more is gone. */
+/** Erases an object. An object without a binding no longer exists. */
 async function eraseObject(object: DurableObjectStub | undefined): Promise<void> {
   if (object) await within((object as unknown as { erase(): Promise<unknown> }).erase());
 }

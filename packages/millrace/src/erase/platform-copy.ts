@@ -3,14 +3,13 @@ import { messageOf } from "../contract/errors.ts";
 import { platformId } from "../contract/ids.ts";
 import { within } from "../contract/within.ts";
 
-/** An instance as the platform knows it. */
 export interface PlatformInstance {
   id: string;
   workflow: string;
   undo: string | null;
 }
 
-/** What the platform keeps of a run: its parameters and what its steps answered. One that is gone is gone. */
+/** Deletes a run on the platform, with its parameters and the results of its steps. A run that no longer exists is ignored. */
 export async function deleteOnPlatform(env: EngineEnv, { id, workflow, undo }: PlatformInstance): Promise<void> {
   for (const name of [id, ...(undo === null ? [] : [platformId(id, undo)])]) {
     try {

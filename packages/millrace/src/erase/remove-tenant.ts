@@ -12,10 +12,7 @@ import { removeWaits } from "../store/waits.ts";
 import { eraseLanes } from "./erase-objects.ts";
 import { deleteOnPlatform, type PlatformInstance } from "./platform-copy.ts";
 
-/**
- * The engine's tables that name the tenant of each row, with what tells a row from the tenant's others. Instances go by themselves, with
- * what belongs to them.
- */
+/** The engine's tables with a `tenant_id`, and the other key columns of each. Instances are removed separately, with their related rows. */
 export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> = {
   millrace_tokens: ["id"],
   millrace_sign_in_codes: ["hash"],
@@ -37,12 +34,12 @@ export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> =
   millrace_bulk_items: ["bulk_id", "result", "n"],
 };
 
-/** Instances of one slice: each is a call or two to the platform. */
+/** Instances of one slice: one or two platform calls each. */
 const INSTANCES = 50;
-/** Rows that one statement removes. */
+/** Rows removed by one statement. */
 const ROWS = 1000;
 
-/** Ends some of a tenant's instances that are under way, but for one: nobody starts or retries them again. Answers how many. */
+/** Ends some of a tenant's instances in progress, except one, without a later start or retry. Returns the number. */
 export async function stopInstances(env: EngineEnv, tenantId: string, except: string): Promise<number> {
   const found = await query<PlatformInstance & Record<string, unknown>>(
     env.DB,
@@ -56,8 +53,8 @@ export async function stopInstances(env: EngineEnv, tenantId: string, except: st
 }
 
 /**
- * Removes some of a tenant's instances, but for one, with all that belongs to them, here and on the platform, and the lanes in which they
- * had their turn. Answers how many.
+ * Removes some of a tenant's instances, except one, with all related data in the database and on the platform, and the lanes of those
+ * instances. Returns the number.
  */
 export async function removeInstances(env: EngineEnv & LaneEnv, tenantId: string, except: string): Promise<number> {
   const found = await query<PlatformInstance & { queue: string | null; subject: string } & Record<string, unknown>>(
@@ -83,15 +80,12 @@ export async function removeInstances(env: EngineEnv & LaneEnv, tenantId: string
   return found.length;
 }
 
-/** Removes a tenant's messages that nobody has confirmed. Reads the outbox, which holds only such. */
+/** Removes a tenant's unconfirmed messages. Reads the whole outbox, which contains only such messages. */
 export async function removeUnsent(env: EngineEnv, tenantId: string): Promise<number> {
   return (await query(env.DB, removeUnsentOf(tenantId))).length;
 }
 
-/**
- * Removes some of a tenant's rows of a table that names it. Answers how many. The statement is put together from a list: it begins with the
- * tenant.
- */
+/** Removes some of a tenant's rows of a table with a `tenant_id`. Returns the number. The statement is built from a constant list. */
 export async function removeRows(env: EngineEnv, tenantId: string, table: string, key: readonly string[]): Promise<number> {
   const some = ["SELECT", key.join(), "FROM", table, "WHERE tenant_id = ?1 LIMIT", String(ROWS)].join(" ");
   const words = ["DELETE FROM", table, `WHERE tenant_id = ?1 AND (${key}) IN (${some}) RETURNING 1 AS gone`];
@@ -99,7 +93,6 @@ export async function removeRows(env: EngineEnv, tenantId: string, table: string
   return (await atomically(env.DB, table === "millrace_actions" ? auditOpened([remove]) : [remove])).flat().length;
 }
 
-/** How many rows of a table are a tenant's. */
 export async function countRows(env: EngineEnv, tenantId: string, table: string): Promise<number> {
   const count: Statement = { text: ["SELECT count(*) AS count FROM", table, "WHERE tenant_id = ?1"].join(" "), params: [tenantId] };
   const [row] = await query(env.DB, count);

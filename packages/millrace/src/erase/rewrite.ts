@@ -5,18 +5,18 @@ import { atomically, query } from "../store/d1/retry.ts";
 import { OVER } from "../store/instances/status.ts";
 import { deleteOnPlatform, type PlatformInstance } from "./platform-copy.ts";
 
-/** A table whose rows hold texts that came from outside. */
+/** A table with texts from outside. */
 export interface TextTable {
   readonly table: string;
-  /** What tells a row of a tenant from its others. */
+  /** The key columns of a row within its tenant. */
   readonly key: readonly string[];
-  /** Columns that may say anything, as text or as JSON. */
+  /** Columns with any text or JSON. */
   readonly texts: readonly string[];
-  /** An index's columns behind `tenant_id`: the rows are walked in its order. `instance`: by the instances that rows belong to. */
+  /** The columns of an index after `tenant_id`: rows are scanned in its order. `instance`: in the order of the rows' instances. */
   readonly order: readonly string[] | "instance";
 }
 
-/** The engine's tables of that kind. Messages in the outbox are on their way: they are only counted (`unsentSaying`). */
+/** The engine's tables with such texts. Messages in the outbox are about to be sent: they are only counted (`unsentSaying`). */
 export const ENGINE_TEXTS: readonly TextTable[] = [
   {
     table: "millrace_inbox",
@@ -50,24 +50,24 @@ export const ENGINE_TEXTS: readonly TextTable[] = [
   { table: "millrace_schedule_runs", key: ["name", "due_at", "state"], texts: ["name", "reason"], order: ["name", "due_at", "state"] },
 ];
 
-/** What texts become that say something. */
+/** The replacement of texts. */
 export interface Rewriter {
-  /** In lower case, as they may stand in a text: a row that has none of them is not looked at. */
+  /** Lower-case texts to search for: a row without any of them is skipped. */
   readonly mentions: readonly string[];
-  /** The text as it is to be; itself where nothing in it is meant. `row` has the columns that are read beside it. */
+  /** Returns the new text, or the same text if nothing matches. `row` has further columns of the row. */
   rewrite(column: string, text: string, row: Readonly<Record<string, unknown>>): string;
 }
 
 export interface Rewritten {
-  /** Rows that changed, or would. */
+  /** Rows that changed, or would change. */
   changed: number;
-  /** Rows of instances that are still under way: they are left, because what runs would write them again. */
+  /** Rows of instances in progress: not changed, because the running code would write them again. */
   waiting: number;
-  /** Where the next slice begins; null when the table is through. */
+  /** The start of the next slice; null at the end of the table. */
   next: string | null;
 }
 
-/** Rows walked in one slice. */
+/** Rows scanned in one slice. */
 const ROWS = 500;
 /** Updates committed together. */
 const UPDATES = 50;
@@ -77,13 +77,14 @@ interface Walk {
   table: TextTable;
   by: Rewriter;
   from: string | null;
-  /** False only counts. */
+  /** False: only count. */
   apply: boolean;
 }
 
 /**
- * Rewrites what one slice of a tenant's rows say; the platform's own copy of an instance that says it goes first, because it cannot be
- * rewritten. Safe to repeat. The statements are put together from the list: they walk a table in the order of an index, slice by slice.
+ * Rewrites the texts in one slice of a tenant's rows. Where an instance matches, its copy on the platform is deleted first, because it
+ * cannot
+ * be rewritten. Safe to repeat. The statements are built from a constant list, and scan a table in the order of an index.
  */
 export async function rewriteRows(env: EngineEnv, { tenantId, table, by, from, apply }: Walk): Promise<Rewritten> {
   const { key, texts, order } = table;
@@ -158,7 +159,7 @@ export async function rewriteRows(env: EngineEnv, { tenantId, table, by, from, a
   return { changed: free.length, waiting: meant.length - free.length, next: last ? JSON.stringify(until) : null };
 }
 
-/** Only where the row is still as it was read: who changes it meanwhile is looked at in the next pass. */
+/** Only if the row is unchanged since it was read: a row changed meanwhile is handled in the next scan. */
 function updateRow(
   tenantId: string,
   { table, key, texts, order }: TextTable,
@@ -173,7 +174,7 @@ function updateRow(
   return statement(["UPDATE OR REPLACE", table, "SET", set, "WHERE", where.join(" AND ")], values);
 }
 
-/** How many messages of a tenant are still on their way that say something. */
+/** The number of a tenant's unconfirmed messages that contain one of the texts. */
 export async function unsentSaying(env: EngineEnv, tenantId: string, mentions: readonly string[]): Promise<number> {
   const said = "EXISTS (SELECT 1 FROM json_each(?2) m WHERE instr(lower(body), m.value) > 0)";
   const count = statement(
