@@ -1,11 +1,12 @@
 import { queueBinding } from "../contract/bindings.ts";
 import { within } from "../contract/within.ts";
 
-/** What a queue is answered with that cannot say how old its oldest message is: as old as can be. */
+/** For a queue that cannot report its backlog: the earliest time. */
 export const UNKNOWN = 0;
 
 /**
- * The send time of the oldest message in each queue's backlog, in milliseconds; absent for empty queues, `UNKNOWN` for one that cannot say.
+ * The send time of the oldest message in each queue's backlog, in milliseconds; absent for empty queues, `UNKNOWN` for a queue that cannot
+ * report its backlog.
  */
 export async function oldestWaiting(env: object, queues: readonly string[]): Promise<Map<string, number>> {
   const oldest = new Map<string, number>();

@@ -26,15 +26,19 @@ import { oldestWaiting } from "./backlog.ts";
 import { laneMs, turnsAmong } from "./lane-turns.ts";
 import { dueInstances, type Open, pauseMs } from "./open-instances.ts";
 
-/** Instances looked at in one portion. */
+/** Instances of one portion. */
 const ROWS = 200;
-/** An accepted command may wait this long in a backlog before the keeper starts it past the queue. */
+/** Maximum time of an accepted command in a backlog, before the keeper starts it without the queue. */
 const MAX_QUEUED_MS = 900_000;
 
 /**
- * What a row turned out to need. `in lane`: nothing, it waits for its turn · `seen`: nothing, it was started · `asleep`: nothing for a long
- * time · `settled`: never another look · `lives`: its row believed that it was over · `restarted`: the platform had ended it with an error
- * of its own, and runs it again.
+ * The result of a check.
+ * - `in lane`: waits for its turn
+ * - `seen`: was started
+ * - `asleep`: idle for long
+ * - `settled`: needs no further check
+ * - `lives`: its row is an end, but the run is in progress
+ * - `restarted`: the platform ended it with its own error, and the keeper restarted it
  */
 type Finding =
   | "leave"
@@ -49,8 +53,9 @@ type Finding =
   | Pick<End, "status" | "error" | "cause">;
 
 /**
- * Starts what was accepted and that nobody has seen started yet: its message, or its process, was lost. Never behind what is merely open:
- * of that it only learns here that it runs, because a step of it was recorded.
+ * Starts accepted instances that were never seen started, because their message or process was lost. This line also detects by a recorded
+ * step
+ * that an instance is running; it checks no other instances in progress.
  */
 export function startUnseen(env: EngineEnv, local: boolean, standsStill: StandsStill): Promise<Portion> {
   return look(env, "unseen", (row, backlog) => {
@@ -59,10 +64,7 @@ export function startUnseen(env: EngineEnv, local: boolean, standsStill: StandsS
   });
 }
 
-/**
- * Looks at instances that have been open for a while: starts those that the platform has lost, and writes down the end of those that ended
- * unseen.
- */
+/** Checks instances that have been in progress for a while: starts those that the platform has lost, and records unnoticed ends. */
 export function checkInstances(env: EngineEnv, local: boolean): Promise<Portion> {
   return look(env, "seen", (row) => ask(env, row, local));
 }
@@ -88,7 +90,7 @@ async function look(
   const started = having("start").filter(({ id }) => !failed.has(id));
   const untold = await tellAgain(
     env,
-    // What a run is told before its restart, the platform forgets at that: who restarts it tells it.
+    // A restart discards events sent to the run before it: the action's own code sends them again after the restart.
     rows.filter((row) => !row.promised).map((row) => row.id),
   );
   await atomically(env.DB, [
@@ -122,28 +124,29 @@ async function look(
     logEnd(env, namedBy(row), finding.status, failure);
   }
   const idle = found.filter(({ finding }) => IDLE.has(finding));
-  // Where the platform takes no more instances now, asking again at once would only be refused again.
+  // Not more while the platform refuses new instances: it would refuse them again.
   return { did: found.length - idle.length - failed.size, more: rows.length === ROWS && failed.size === 0 };
 }
 
-/** Findings behind which nothing is done. */
+/** Findings that need no action. */
 const IDLE: ReadonlySet<Finding> = new Set(["leave", "in lane", "seen", "asleep", "settled"]);
 
 function namedBy({ id, workflow, tenant_id, subject, correlation_id }: Open): LoggedInstance {
   return { instance_id: id, workflow, tenant_id, subject, correlation_id };
 }
 
-/** Its look in the other line is due at once: its row takes it for over, or it has waited long for this one. */
+/** Its check in the other line is due at once: its row is an end, or the check is long overdue. */
 function isOwed(row: Open): boolean {
   return isOver(row) || row.overdue_ms > 3 * KEEPER_PATIENCE_MS;
 }
 
-/** Whether a queue delivers nothing, though its oldest message was sent at that time. */
+/** Whether a queue has stopped delivering, given the send time of its oldest message. */
 type StandsStill = (queue: string, oldest: number) => boolean;
 
 /**
- * It waits in a long queue that delivers, not lost: its backlog is older than it. A queue that cannot say what it holds is taken for empty:
- * an instance is created once.
+ * Whether the message still waits in a queue that delivers: the oldest message is older than it. A queue that cannot report its backlog
+ * counts
+ * as empty: a needless start is harmless, because an instance is created only once.
  */
 function stillInQueue(row: Open, backlog: ReadonlyMap<string, number>, standsStill: StandsStill): boolean {
   const queue = row.queue ?? "";
@@ -157,13 +160,13 @@ async function ask(env: EngineEnv, row: Open, local: boolean): Promise<Finding> 
     case "unreachable":
       return "leave";
     case "unknown":
-      // Begun anew it would do again what was in doubt: nothing says any more which effect that was.
+      // Not recreated: it would repeat an effect with an unknown outcome, and the record of that effect is gone.
       if (row.undoubted) return failure(row, DOUBT_GONE, "in_doubt");
-      // What ended, or an operator has skipped, is never created anew.
+      // Ended and skipped instances are never recreated.
       return UNDER_WAY.has(row.status) ? "start" : "settled";
     case "complete":
       if (row.undo !== null) return { status: "terminated", error: null };
-      // Its rows and messages were undone with the database: only another run makes them.
+      // Its rows and messages were lost with the database's later state: only another run restores them.
       if (await findSetBack(env, row)) return failure(row, SET_BACK, "database_set_back");
       return { status: "complete", error: null };
     case "terminated":
@@ -179,8 +182,9 @@ async function ask(env: EngineEnv, row: Open, local: boolean): Promise<Finding> 
 }
 
 /**
- * The platform has marked a run as errored, and the run has recorded no failure. An error of the platform about itself is no failure of the
- * run: it is restarted at the step where its replay ended, a bounded number of times.
+ * The platform reports the run as errored, and the run has recorded no failure. An infrastructure error of the platform is no failure of
+ * the
+ * run: the run is restarted at the step where its replay ended, a limited number of times.
  */
 async function errored(row: Open, instance: WorkflowInstance | null, error: string | null): Promise<Finding> {
   const said = beginning(error ?? "The platform ended it.", 1000);
@@ -191,7 +195,7 @@ async function errored(row: Open, instance: WorkflowInstance | null, error: stri
     const tries = `The platform ended the run ${MOST_RESTARTS + 1} times with its own error, and no step failed.`;
     return failure(row, beginning(`${tries} Retry it when the platform works again. The last error: ${said}`, 1000));
   }
-  // Without a text, a restart is under way: the platform has removed the error, and not yet the status.
+  // Without a text, a restart is in progress: the platform has removed the error, but not yet the status.
   if (error === null) return "restarted";
   try {
     await restartFrom(instance, at);
@@ -202,10 +206,10 @@ async function errored(row: Open, instance: WorkflowInstance | null, error: stri
   return "restarted";
 }
 
-/** With the pauses between them that is for four hours. */
+/** About four hours, with the pauses between the restarts. */
 const MOST_RESTARTS = 12;
 
-/** Its row says that it ended, as far as anybody knew: a last look shows whether the platform says so too. */
+/** A recorded failure: a last check shows whether the platform agrees. */
 function isOver({ status }: Open): boolean {
   return FAILED.has(status);
 }
@@ -222,7 +226,7 @@ const DOUBT_GONE =
 const SET_BACK =
   "The platform has completed the run, and the database has no record of its steps: an earlier state of the database was restored. Restart the instance: a step without a record is done again, a lookup asks first, a once waits in doubt.";
 
-/** Creates instances on the platform. Answers the platform's word on those that it did not take. */
+/** Creates instances on the platform. Returns the platform's error for each instance that it did not create. */
 async function start(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap<string, string>> {
   if (rows.length === 0) return new Map();
   const kept = await query<{ id: string; envelope: string }>(
@@ -242,8 +246,8 @@ async function start(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap
 }
 
 /**
- * Local only: a process that was killed has taken the clocks of those who slept with it. A keeper that begins looks at all of them, because
- * what is asleep is otherwise left for as long again.
+ * Local only: a killed process loses the timers of its sleeping instances. A new keeper makes all checks due, because checks of sleeping
+ * instances are otherwise far apart.
  */
 export async function wakeSleepers(env: EngineEnv): Promise<void> {
   await atomically(env.DB, [lookAtAll()]);

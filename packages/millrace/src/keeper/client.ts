@@ -4,22 +4,22 @@ import { gauge } from "../observe/metrics/gauges.ts";
 import type { Seen } from "../observe/metrics/vitals.ts";
 import type { Keeper } from "./keeper.ts";
 
-/** How long an isolate believes that the clock runs which it has made sure of. */
+/** Interval at which an isolate makes sure that the keeper's alarm is set. */
 const BELIEVED_MS = 60_000;
 
 const armedAt = new WeakMap<object, number>();
 
-/** The one keeper. */
 export function keeperOf(env: EngineEnv): DurableObjectStub<Keeper> {
   return keeperObject(env) as unknown as DurableObjectStub<Keeper>;
 }
 
 /**
- * Makes sure the keeper's clock runs, in the background of whatever came by: asked once a minute by each isolate, because the platform
- * gives up an alarm that keeps failing.
+ * Makes sure in the background that the keeper's alarm is set: at most once per minute and isolate, because the platform drops an alarm
+ * that
+ * fails repeatedly.
  */
 export function armKeeper(env: EngineEnv, ctx: Pick<ExecutionContext, "waitUntil">): void {
-  // Whoever has come by is told what is missing where it is answered.
+  // The error about a missing binding is reported elsewhere.
   const objects = objectsIn(env, "KEEPER");
   if (objects === undefined) return;
   if (Math.abs(Date.now() - (armedAt.get(objects) ?? 0)) < BELIEVED_MS) return;
@@ -31,7 +31,7 @@ export function armKeeper(env: EngineEnv, ctx: Pick<ExecutionContext, "waitUntil
   );
 }
 
-/** Milliseconds since the keeper's last round began; null when its clock was lost, or it does not answer within a second. */
+/** Milliseconds since the keeper's last round started; null when its alarm was lost, or without an answer within a second. */
 export async function keeperAge(env: EngineEnv): Promise<number | null> {
   return Promise.race([
     keeperOf(env)
@@ -41,13 +41,13 @@ export async function keeperAge(env: EngineEnv): Promise<number | null> {
   ]);
 }
 
-/** What was counted until now, and what every gauge shows, with the keeper's own age. */
+/** The counters, and the values of all gauges, including the keeper's age. */
 export async function metricsOf(env: EngineEnv): Promise<Pick<Seen, "ever" | "samples">> {
   const { ever, samples, at } = (await keeperOf(env).metrics()) as unknown as Pick<Seen, "ever" | "samples" | "at">;
   return { ever, samples: [...samples, gauge("keeper_age_seconds", {}, Math.max(0, Date.now() - at) / 1000)] };
 }
 
-/** The same with each of the last minutes. */
+/** The same, with each of the last minutes. */
 export async function vitalsOf(env: EngineEnv): Promise<Seen> {
   return (await keeperOf(env).vitals()) as unknown as Seen;
 }

@@ -25,9 +25,9 @@ interface OldLetter {
 }
 
 /**
- * Letters that nobody has looked after. What the catalog says when one is skipped is committed with its removal: none is forgotten in
- * silence. That of a command which never started leaves with its instance: without it nobody could replay that. Reads the old part of an
- * index.
+ * Removes open dead letters after their retention time, together with the messages of the catalog's `onSkipped`. The dead letter of a
+ * command
+ * that never started is removed with its instance, which could not be replayed without it. Reads the old part of an index.
  */
 export async function forgetOpenLetters(env: EngineEnv, catalog: Catalog | undefined, keepMs: number): Promise<number> {
   const old = await query<OldLetter>(
@@ -44,7 +44,7 @@ export async function forgetOpenLetters(env: EngineEnv, catalog: Catalog | undef
   const because = `Nobody looked after it for ${Math.round(keepMs / DAY_MS)} days.`;
   const said = (await Promise.all(old.map((letter) => saidOf(env, catalog, letter, because)))).filter((one) => one !== undefined);
   const messages = said.flatMap(({ id, about }) => about.map((message) => ({ ...message, letter: id })));
-  // Somebody may have replayed or skipped one since: it stays, and nothing is said of it.
+  // A dead letter that was replayed or skipped meanwhile remains, without a message.
   const { gone } = await namedBatch(env.DB, {
     said: rowChunks(messages).map(insertLastWords),
     gone: removeOpenLetters(said.map(({ id }) => id)),
@@ -57,10 +57,7 @@ export async function forgetOpenLetters(env: EngineEnv, catalog: Catalog | undef
   return gone.length;
 }
 
-/**
- * What is said of a letter; nothing of one that names no tenant, whom nobody would hear. Undefined when it cannot be said: then the letter
- * stays.
- */
+/** The messages about a dead letter; none without a tenant. Undefined when `onSkipped` fails: then the dead letter remains. */
 async function saidOf(
   env: EngineEnv,
   catalog: Catalog | undefined,

@@ -23,25 +23,28 @@ import type { Retention } from "./rule.ts";
 import { Standstill } from "./standstill.ts";
 import { sweep } from "./sweep.ts";
 
-/** Milliseconds from the beginning of one round to that of the next; `KEEPER_PERIOD_MS` in the env overrides it. */
+/** Milliseconds from the start of one round to the start of the next; `KEEPER_PERIOD_MS` in the env overrides it. */
 const PERIOD_MS = 10_000;
-/** Longest look at the clock: one that hangs holds up none of the next. A command that two of them start has one key, and runs once. */
+/**
+ * Time limit for starting due schedules, so that a hanging start does not delay the next. Two starts of one command have the same key: it
+ * runs once.
+ */
 const START_LIMIT_MS = 20_000;
-/** Longest look at what is owed: one that hangs holds up none of the next. */
+/** Time limit for owed callbacks, so that a hanging call does not delay the next. */
 const CALL_LIMIT_MS = 10_000;
-/** The pause to the next round where this one left work undone. */
+/** The pause before the next round when this round left work undone. */
 const BREATH_MS = 500;
 
 /**
- * The self-repair clock: one object whose alarm survives every crash. Each round it finishes what a dead process left behind: instances
- * accepted and not started, operator actions not yet carried out, messages committed and not confirmed, instances lost or ended unseen.
+ * The self-repair clock: one Durable Object whose alarm survives every crash. Each round completes the work of crashed processes: accepted
+ * instances that were not started, operator actions not yet applied, committed messages not yet confirmed, lost instances, unnoticed ends.
  */
 export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: string }> {
   protected readonly duties: Duties = {};
   protected readonly alertRules: readonly AlertRule[] = ALERT_RULES;
-  /** One look at the clock at a time: the platform's cron asks for one too. */
+  /** Serializes starts of due schedules: the platform's cron triggers them too. */
   #starting: Promise<number> = Promise.resolve(0);
-  /** One look at what is owed at a time, and at most one that waits for its turn: whoever comes meanwhile shares it. */
+  /** Serializes callbacks: at most one is in progress and one queued. Further callers share the queued one. */
   #calling: Promise<unknown> = Promise.resolve();
   #callingNext: Promise<void> | undefined;
   #beganAt: number | undefined;
@@ -50,21 +53,22 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   readonly #standstill = new Standstill();
 
   /**
-   * Starts the clock if it does not run: an alarm that failed six times, or whose process ran out of memory, is given up by the platform;
-   * one that was set while the machine's time was ahead rings when that has come. Called by whoever comes by.
+   * Sets the alarm if it is missing: the platform drops an alarm that failed six times or ran out of memory. Also corrects an alarm that
+   * was set
+   * while the machine's clock was ahead.
    */
   async arm(): Promise<void> {
     const alarmAt = await this.ctx.storage.getAlarm();
     if (alarmAt === null || this.#isAstray(alarmAt)) await this.#next(this.#period());
   }
 
-  /** Starts what schedules have due, and the clock if it was lost; called by the platform's own cron, which comes each minute. */
+  /** Starts due schedule runs, and sets the alarm if it was lost. The platform's cron calls it each minute. */
   async startDue(): Promise<number> {
     await this.arm();
     return this.#startDue();
   }
 
-  /** Calls the addresses that are owed a call, now: asked for by a run that has ended. */
+  /** Makes the owed callbacks now: a run requests this when it ends. */
   callBack(): Promise<void> {
     this.#callingNext ??= this.#calling
       .catch(() => undefined)
@@ -78,7 +82,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   }
 
   /**
-   * Milliseconds since the last round began, by the object's memory or else by its alarm; null when the clock was found lost, and started.
+   * Milliseconds since the last round started, from memory or else from the alarm; null when the alarm was lost, and has been set again.
    */
   async age(): Promise<number | null> {
     const alarmAt = await this.ctx.storage.getAlarm();
@@ -88,18 +92,18 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return beganAt === null ? null : Math.max(0, Date.now() - beganAt);
   }
 
-  /** What was counted, and what every gauge showed, some seconds ago at most. */
+  /** The counters and the values of all gauges, at most some seconds old. */
   async metrics(): Promise<Pick<Seen, "ever" | "samples" | "at">> {
     const { ever, samples, at } = await this.#ownVitals().seen();
     return { ever, samples, at };
   }
 
-  /** The same with each of the last minutes. */
+  /** The same, with each of the last minutes. */
   vitals(): Promise<Seen> {
     return this.#ownVitals().seen();
   }
 
-  /** Reads the same anew, and takes over at once what recorders have written. */
+  /** Reads gauges and counters at once, and imports the tallies that recorders have written. */
   async readVitals(): Promise<void> {
     await this.#ownVitals().readAtOnce();
   }
@@ -110,12 +114,12 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     try {
       ({ more } = await this.#round(info?.scheduledTime));
     } finally {
-      // Alarms are given up after six failures: a new one in every case keeps the clock going.
+      // The platform drops an alarm after six failures: setting a new one in every case keeps the clock running.
       await this.#next(more ? BREATH_MS : Math.max(BREATH_MS, beganAt + this.#period() - Date.now()));
     }
   }
 
-  /** One round, outside the clock's own. Answers how much each duty did. */
+  /** Runs one round without the alarm. Returns the count of each duty. */
   async round(): Promise<Round["did"]> {
     return (await this.#round()).did;
   }
@@ -129,7 +133,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return round;
   }
 
-  /** Together they may take one period, so that the first duty's turn comes once in each. */
+  /** The budgets add up to one period, so that the first duty runs once per period. */
   #dutiesByUrgency(lateMs: number): Duty[] {
     const { env } = this;
     const { catalog } = this.duties;
@@ -157,13 +161,13 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return startUnseen(this.env, await this.#local(), standsStill);
   }
 
-  /** What reading does is no work that a round's line should name. */
+  /** Counts as no work, so that it does not appear in the round's log line. */
   async #gauge(): Promise<{ did: number; more: boolean }> {
     await this.#ownVitals().read();
     return { did: 0, more: false };
   }
 
-  /** Where the gauges cannot be read, nothing is known, and no alert is taken for over. */
+  /** When the gauges cannot be read, no alert is resolved. */
   async #alert(lateMs: number): Promise<Portion> {
     const { samples } = await this.#ownVitals().seen();
     const gauges = [...samples, { name: KEEPER_LATE, labels: {}, value: lateMs / 1000 }];
@@ -175,7 +179,9 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return this.#vitals;
   }
 
-  /** Asked once of each object, and again while the database does not answer. One that begins locally has all who sleep looked at. */
+  /**
+   * Determined once per object; again while the database does not answer. A local keeper makes the checks of all sleeping instances due.
+   */
   async #local(): Promise<boolean> {
     if (this.#isLocal === undefined) {
       const local = await isLocal(this.env.DB);
@@ -192,7 +198,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return this.#starting;
   }
 
-  /** No pause is as long. */
+  /** Further ahead than any pause. */
   #isAstray(alarmAt: number): boolean {
     return alarmAt > Date.now() + 2 * this.#period();
   }
@@ -206,28 +212,28 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   }
 }
 
-/** What an app has for its keeper to do, beyond the engine's own repairs. */
+/** The duties of an app's keeper, in addition to the engine's own repairs. */
 export interface Duties {
-  /** Its own tables, and how long their rows stay. */
+  /** Retention of your own tables. */
   retention?: readonly Retention[];
-  /** Its commands and queues: without them no schedule runs, and no queue is asked for its depth. */
+  /** Required for schedules, and for the depth of queues. */
   catalog?: Catalog;
-  /** Readings of its own, for `/metrics` and alerts: asked once a round, so by index, and none of a tenant's texts in a label. */
+  /** Your gauges, for `/metrics` and alerts. Read once a round, so read by index; no tenant's texts in labels. */
   gauges?: AppGauges;
-  /** What it says otherwise of the rules of alerts. Default: the engine's own rules. */
+  /** Changes to the rules of alerts. Default: the engine's rules. */
   alerts?: AlertChanges;
-  /** What its own records say against each other, beside the engine's checks. */
+  /** Checks of your own records, in addition to the engine's. */
   checks?: readonly Check[];
 }
 
 /**
- * The keeper of an app: `export class Keeper extends keeper({ catalog, retention, checks }) {}`. Errors: `config_invalid` for alerts that
- * cannot be told so.
+ * The keeper of an app: `export class Keeper extends keeper({ catalog, retention, checks }) {}`. Errors: `config_invalid` for invalid
+ * alerts.
  */
 export function keeper(duties: Duties): typeof Keeper {
   const alertRules = changedRules(ALERT_RULES, duties.alerts);
   return class extends Keeper {
-    /** The commands `dev` and `doctor` read it. */
+    /** Used by the commands `dev` and `doctor`. */
     static readonly catalog = duties.catalog;
     protected override readonly duties = duties;
     protected override readonly alertRules = alertRules;

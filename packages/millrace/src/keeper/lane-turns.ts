@@ -9,12 +9,13 @@ import { turnsOf } from "../lanes/turns-stub.ts";
 import { query } from "../store/d1/retry.ts";
 import type { Open } from "./open-instances.ts";
 
-/** What is known of an accepted command of a lane: it waits there, or its turn was given and it was never seen since. */
+/** The state of an accepted command in its lane: it waits for its turn, or its turn began and it was never seen started. */
 type TurnFinding = "in lane" | "start" | "leave";
 
 /**
- * Where the accepted commands among these are that go through a lane: each is sent to it again, where its name makes it the same message.
- * Only one whose turn was given is started: nothing passes what waits before it. Never throws: one whose lane does not answer is left.
+ * The states of the accepted lane commands among these rows. Each is sent to its lane again, which deduplicates by id. A command is started
+ * only
+ * if its turn has begun, which preserves the order. Never throws: a command whose lane does not answer is left unchanged.
  */
 export async function turnsAmong(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap<string, TurnFinding>> {
   const waiting = rows.filter((row) => row.status === "accepted" && !row.promised && laneIn(row.queue) !== undefined);
@@ -28,7 +29,7 @@ export async function turnsAmong(env: EngineEnv, rows: readonly Open[]): Promise
   return new Map((await Promise.all([...groups.values()].map((group) => turnsIn(env, group, envelopes)))).flat());
 }
 
-/** Those of one lane, in the order in which they were accepted: what it has lost, it is sent again in that order. */
+/** The commands of one lane are sent again in the order of their acceptance. */
 async function turnsIn(env: EngineEnv, group: readonly Open[], envelopes: ReadonlyMap<string, Envelope>): Promise<[string, TurnFinding][]> {
   const [first, ...others] = group
     .toSorted((a, b) => a.accepted_at - b.accepted_at)
@@ -49,7 +50,7 @@ async function turnsIn(env: EngineEnv, group: readonly Open[], envelopes: Readon
 
 const LONGEST_MS = 3_600_000;
 
-/** The pause to the next look at what waits in a lane, which is on disk there: half its age, up to an hour. */
+/** The pause before the next check of a command in a lane, which stores it durably: half its age, up to an hour. */
 export function laneMs({ age_ms }: Pick<Open, "age_ms">): number {
   return Math.round(Math.min(Math.max(age_ms / 2, KEEPER_PATIENCE_MS), LONGEST_MS));
 }

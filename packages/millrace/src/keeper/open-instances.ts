@@ -5,7 +5,7 @@ import { query } from "../store/d1/retry.ts";
 import { timesBrokenOff } from "../store/instances/look.ts";
 import { AT_REST, GOING_ON, type InstanceStatus } from "../store/instances/status.ts";
 
-/** An instance that is due to be looked at. */
+/** An instance that is due for a check. */
 export interface Open {
   id: string;
   workflow: string;
@@ -20,19 +20,19 @@ export interface Open {
   check_at: number;
   overdue_ms: number;
   age_ms: number;
-  /** How long its status has been what it is. */
+  /** Time since the last change of its status. */
   since_ms: number;
-  /** 1 when an operator was promised something that the platform has not heard of yet: that comes first. */
+  /** 1 when an accepted operator action is not yet applied on the platform: the action has precedence. */
   promised: number;
-  /** The keeper's restarts of the present run after errors of the platform itself. */
+  /** The keeper's restarts of the present run after infrastructure errors of the platform. */
   broken_off: number;
-  /** 1 when it is in doubt, and no effect of it is. */
+  /** 1 when its status is `in_doubt`, but no effect has an unknown outcome. */
   undoubted: number;
-  /** 1 when an effect of it is in doubt, and its status is another. */
+  /** 1 when an effect has an unknown outcome, but its status is not `in_doubt`. */
   doubted: number;
 }
 
-/** What is due in one of the keeper's two lines: instances that it has not seen started, or all others; the longest overdue first. */
+/** Due instances of one of the keeper's two lines: those never seen started, or all others; the longest overdue first. */
 export function dueInstances(env: EngineEnv, line: "unseen" | "seen", limit: number): Promise<Open[]> {
   return query<Open>(
     env.DB,
@@ -55,9 +55,11 @@ export function dueInstances(env: EngineEnv, line: "unseen" | "seen", limit: num
 const DAY_MS = 86_400_000;
 
 /**
- * The pause to the next look, which is a written row: half the instance's age, at most 30 seconds; for one that has been open for more than
- * ten minutes a twentieth of its age, at most 5 minutes, or an hour where it waits for somebody. One that the platform says is asleep is
- * left for as long again as it has been known to be, up to a day: whatever wakes it asks for a look.
+ * The pause before the next check; each check costs a written row.
+ * - Half the instance's age, at most 30 seconds.
+ * - In progress for more than ten minutes: a twentieth of its age, at most 5 minutes, or an hour while it waits for an event or an
+ * operator.
+ * - Asleep according to the platform: as long as it has been so, up to a day. Each wake-up requests a check.
  */
 export function pauseMs({ age_ms, since_ms, status }: Open, hibernates: boolean): number {
   const waits = AT_REST.has(status);

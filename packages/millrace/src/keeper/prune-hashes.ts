@@ -6,20 +6,16 @@ import { removeStatedEvents } from "../store/stated-events.ts";
 import { removeTombstones } from "../store/tombstones.ts";
 import type { Slice } from "./rule.ts";
 
-/** Rows looked through in one slice: they are small. */
+/** Rows scanned in one slice: they are small. */
 const ROWS = 5000;
 const DAY_MS = 86_400_000;
 
-/**
- * Where a slice of a table ends. Its rows are named by hashes, in whose order it is walked: an index by time would make each half as large
- * again.
- */
+/** The end of a slice. The scan follows the primary key, a hash: an index by time would make each table half as large again. */
 interface Walked {
   last: string;
   count: number;
 }
 
-/** Tombstones whose time is over. */
 export function pruneTombstones(env: EngineEnv, keepMs: number, from: string | null): Promise<Slice> {
   return prune(env, {
     walked: sql`
@@ -29,7 +25,7 @@ export function pruneTombstones(env: EngineEnv, keepMs: number, from: string | n
   });
 }
 
-/** Keys of events from outside whose time is over. */
+/** Removes old keys of events from outside. */
 export function pruneStated(env: EngineEnv, keepMs: number, from: string | null): Promise<Slice> {
   return prune(env, {
     walked: sql`
@@ -39,7 +35,7 @@ export function pruneStated(env: EngineEnv, keepMs: number, from: string | null)
   });
 }
 
-/** Streams of numbered messages that have not moved for long. */
+/** Removes streams of numbered messages without a message for long. */
 export function pruneStreams(env: EngineEnv, keepMs: number, from: string | null): Promise<Slice> {
   return prune(env, {
     walked: sql`

@@ -11,7 +11,7 @@ import { bury } from "../store/tombstones.ts";
 import { removeWaits } from "../store/waits.ts";
 import type { Slice } from "./rule.ts";
 
-/** Instances looked at, and at most removed, in one slice: with their entries a few thousand written rows. */
+/** Maximum number of instances scanned and removed in one slice: with their entries a few thousand written rows. */
 const ROWS = 250;
 
 interface Walked {
@@ -22,9 +22,11 @@ interface Walked {
 }
 
 /**
- * Removes instances of these statuses with their entries, waits and questions, leaving a tombstone each: their keys never run again, also
- * those that were given up. Rows are numbered as they are accepted, so it walks from the oldest to the first young one and needs no index:
- * it reads what it removes and what has stayed open since before.
+ * Removes old instances with these statuses, with their entries, waits and approvals. Each leaves a tombstone, so that its key never runs
+ * again,
+ * even after a skip. Rows are numbered by acceptance: the scan goes from the oldest to the first young row, without an index, and reads
+ * only
+ * removed rows and older rows still in progress.
  */
 export function pruneInstances(statuses: StatusSet): (env: EngineEnv, keepMs: number, from: string | null) => Promise<Slice> {
   return async (env, keepMs, from) => {
@@ -45,7 +47,7 @@ export function pruneInstances(statuses: StatusSet): (env: EngineEnv, keepMs: nu
   };
 }
 
-/** All in one write, or nothing. An operator may have moved one since it was looked at: what is not over any more stays. */
+/** One atomic write. An instance that an operator has reopened since the scan remains. */
 async function remove(env: EngineEnv, candidates: readonly string[], old: Old): Promise<number> {
   if (candidates.length === 0) return 0;
   const { removed } = await namedBatch(env.DB, {

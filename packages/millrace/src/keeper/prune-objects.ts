@@ -3,15 +3,14 @@ import { among, sql } from "../contract/sql.ts";
 import { query } from "../store/d1/retry.ts";
 import type { Slice } from "./rule.ts";
 
-/** What one list call answers at most, and one delete takes. */
+/** Maximum of the platform for one list call and one delete. */
 const OBJECTS = 1000;
 
 /**
- * Removes payloads and outputs that were written long ago and that nothing refers to any more: what ended runs have left, what the losers
- * of a race wrote, what was put for a command that was never committed. Walks the bucket by name, two operations for 1,000 objects, and
- * asks the database only about old ones.
- *
- * The age covers what no table shows: a message in a queue (14 days) and in its dead-letter queue (14 more).
+ * Removes old payloads and outputs without a reference: of removed instances, of lost races, and of commands that were never committed.
+ * Scans
+ * the bucket by name, two operations for 1,000 objects, and looks up only old ones in the database.
+ * `keepMs` must cover references that no table contains: a message in a queue (14 days) and in its dead-letter queue (14 more).
  */
 export async function pruneObjects(env: EngineEnv, keepMs: number, from: string | null): Promise<Slice> {
   const prefix = from === null || from.startsWith("outputs/") ? "outputs/" : "payloads/";
@@ -36,8 +35,8 @@ async function unreferred(env: EngineEnv, prefix: string, keys: readonly string[
 const refOf = (key: string) => `r2://${key}`;
 
 /**
- * An output belongs to its instance, `outputs/<tenant>/<instance>/…`, whichever attempt wrote it, and stays while that has a row. The
- * platform may answer a `read` from it in any later pass.
+ * The instance id of `outputs/<tenant>/<instance>/…`. An output of any attempt remains while the instance has a row: the platform may read
+ * it in any later replay.
  */
 const instanceOf = (key: string) => key.split("/")[2] ?? "";
 
@@ -46,9 +45,7 @@ async function instancesAmong(env: EngineEnv, ids: readonly string[]): Promise<S
   return new Set(found.map(({ id }) => id));
 }
 
-/**
- * The payloads that a message somewhere still refers to: an instance's own, a kept event's, an unconfirmed one's, an open dead letter's.
- */
+/** The payloads with a reference: from an instance, a stored event, an unconfirmed message or an open dead letter. */
 async function refsAmong(env: EngineEnv, refs: readonly string[]): Promise<Set<string>> {
   const found = await query<{ ref: string }>(
     env.DB,

@@ -20,7 +20,7 @@ import type { Slice } from "./rule.ts";
 const ROWS = 250;
 const SIGNALS_WALKED = 1000;
 
-/** Removes one slice of what is old, as rows of one statement: how many it removed. */
+/** Removes one slice of old rows by one statement. Returns the number of removed rows. */
 function slices(remove: (keepMs: number, limit: number) => Statement): (env: EngineEnv, keepMs: number) => Promise<number> {
   return async (env, keepMs) => (await query(env.DB, remove(keepMs, ROWS))).length;
 }
@@ -35,14 +35,14 @@ export const pruneMinutes = slices((keepMs, limit) => removeCounts("minute", kee
 export const pruneHours = slices((keepMs, limit) => removeCounts("hour", keepMs, limit));
 export const pruneScheduleRuns = slices(removeRuns);
 
-/** The old audit, which is opened for that where there is some: a look that finds none writes nothing. */
+/** Removes old actions. Opens the audit for removal only when there are some, because opening it is a write. */
 export async function pruneActions(env: EngineEnv, keepMs: number): Promise<number> {
   const old = await query<{ id: string }>(env.DB, selectOldActions(keepMs, ROWS));
   if (old.length > 0) await atomically(env.DB, auditOpened([removeActions(old.map(({ id }) => id))]));
   return old.length;
 }
 
-/** Bulk actions that ended long ago: what came of each thing, then their lists, then they themselves. */
+/** Removes bulk actions that ended long ago: first the results of their items, then their lists, then their rows. */
 export async function pruneBulkActions(env: EngineEnv, keepMs: number): Promise<number> {
   for (const remove of [removeOldItems, removeOldLists, removeEndedBulk]) {
     const gone = await query(env.DB, remove(keepMs, ROWS));
@@ -51,7 +51,7 @@ export async function pruneBulkActions(env: EngineEnv, keepMs: number): Promise<
   return 0;
 }
 
-/** Events kept for waits, of which none could still take them. Each look is short; the walk through the table is one a day. */
+/** Removes events that no wait could still receive. Each slice is short; one scan of the table per day. */
 export async function pruneSignals(env: EngineEnv, keepMs: number, from: string | null): Promise<Slice> {
   const walked = await query<{ id: string; free: number }>(
     env.DB,

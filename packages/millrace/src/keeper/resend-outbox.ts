@@ -8,22 +8,23 @@ import { atomically, query } from "../store/d1/retry.ts";
 import { noteResent, type Outgoing, removeInLane, SENT_AT } from "../store/outbox.ts";
 import { oldestWaiting } from "./backlog.ts";
 
-/** Rows of one round: bounded, so that a round ends; oldest first, so that none is forgotten. */
+/** Rows of one round, oldest first: a bound, so that a round ends. */
 const ROWS = 500;
 
 interface OutboxRow {
   id: string;
   queue: string;
   body: string;
-  /** When it was sent last, as far as anybody knows. */
+  /** Time of the last known send. */
   sent_at: number;
-  /** Why it was not, the last time. */
+  /** Error of the last send. */
   error: string | null;
 }
 
 /**
- * Sends committed messages that no consumer has confirmed. Each row backs off by itself, so that one no queue will take holds
- * back none of the others. A message that may simply still be waiting in a long queue is left alone.
+ * Sends committed messages that no consumer has confirmed. Each row has its own backoff, so that a row without a working queue does not
+ * delay
+ * the others. A message that may still wait in a long queue is not sent again.
  */
 export async function resendOutbox(env: EngineEnv): Promise<Portion> {
   const rows = await query<OutboxRow>(
@@ -35,7 +36,7 @@ export async function resendOutbox(env: EngineEnv): Promise<Portion> {
     env,
     rows.filter((row) => laneIn(row.queue) === undefined).map((row) => row.queue),
   );
-  // A queue that cannot say what it holds (UNKNOWN is 0) is taken for empty: a repeat is harmless.
+  // A queue that cannot report its backlog (UNKNOWN is 0) counts as empty: a repeated message is harmless.
   const lost = rows.filter((row) => row.error !== null || row.sent_at < (oldest.get(row.queue) || Number.POSITIVE_INFINITY));
   const failures = await relay(
     env,
@@ -43,7 +44,7 @@ export async function resendOutbox(env: EngineEnv): Promise<Portion> {
   );
   const errors = Object.fromEntries(failures.map(({ id, error }) => [id, beginning(error, 500)]));
   const sent = lost.map(({ id }) => id).filter((id) => !(id in errors));
-  // What a lane has is on disk there, and kept until it is done.
+  // A lane stores its messages durably until they are done.
   const isInLane = new Set(lost.filter(({ id, queue }) => laneIn(queue) !== undefined && !(id in errors)).map(({ id }) => id));
   await atomically(env.DB, [
     noteResent({ looked: rows.map(({ id }) => id), sent, errors }),

@@ -23,32 +23,32 @@ import {
 } from "./prune-rows.ts";
 import type { Retention, Slice } from "./rule.ts";
 
-/** How long a dead letter can be replayed that nobody has looked after. */
+/** Retention of open dead letters. */
 export const OPEN_LETTER_DAYS = 90;
 
 /**
- * The engine's own: everything it keeps has an age here, but what is still under way (an instance that is accepted, queued, running,
- * waiting or in doubt stays however old it is). A key whose instance and tombstone are both gone would run a second time: by
- * then nothing of ours can say it again. The catalog is asked what is to be said of a letter that nobody looked after. See
- * docs/retention.md, which a test holds against this table.
+ * The engine's retention rules. All data except instances in progress (accepted, queued, running, waiting or in doubt) have a maximum age.
+ * A key
+ * would run again after its instance and its tombstone are removed: by then no stored message can repeat it. The catalog's `onSkipped`
+ * provides messages about removed open dead letters. See docs/retention.md, which a test compares with this table.
  */
 export const engineRetention = (catalog?: Catalog): readonly Retention[] => [
-  // A queue keeps a message for 14 days at most, and its dead-letter queue as long again.
+  // A queue keeps a message for 14 days at most, and its dead-letter queue for 14 more.
   rule({ name: "instances ended", keepDays: ENDED_DAYS, prune: pruneInstances(SETTLED) }),
   rule({ name: "instances failed", keepDays: FAILED_DAYS, prune: pruneInstances(FAILED) }),
   rule({ name: "outbox", keepDays: 14, prune: giveUpOutbox }),
   rule({ name: "dead letters settled", keepDays: 30, prune: pruneSettledLetters }),
   rule({ name: "dead letters open", keepDays: OPEN_LETTER_DAYS, prune: (env, keepMs) => forgetOpenLetters(env, catalog, keepMs) }),
-  // On top of the instance's own 30 days: longer than facts stay, whose ledgers may send them again as long as they do.
+  // In addition to the instance's own 30 days: longer than the retention of events, which their outboxes may send again.
   rule({ name: "tombstones", keepDays: TOMBSTONE_DAYS, everyHours: 24 * 7, prune: pruneTombstones }),
-  // As long as an instance and its tombstone together: an event from outside is known for as long as a command is.
+  // The retention of an instance and its tombstone together: repeats of events are detected as long as repeats of commands.
   rule({ name: "stated events", keepDays: STATED_DAYS, everyHours: 24 * 7, prune: pruneStated }),
-  // A stream that is forgotten begins anew: what its sender says next is a gap then.
+  // After the removal of a stream the sender's next message is a gap.
   rule({ name: "streams", keepDays: 400, everyHours: 24 * 7, prune: pruneStreams }),
-  // The last day by minute, the last month by hour: for rates, and for what a workflow costs a month.
+  // The last day by minute, the last month by hour: for rates, and for a workflow's monthly cost.
   rule({ name: "counts of minutes", keepDays: 2, prune: pruneMinutes }),
   rule({ name: "counts of hours", keepDays: 35, prune: pruneHours }),
-  // These read a whole table, or list a whole bucket: an index would cost more than a look a day.
+  // These read a whole table, or list a whole bucket: an index would cost more than one scan a day.
   rule({ name: "signals", keepDays: 30, everyHours: 24, prune: pruneSignals }),
   rule({ name: "actions", keepDays: 400, everyHours: 24, prune: pruneActions }),
   rule({ name: "bulk actions ended", keepDays: 90, everyHours: 24, prune: pruneBulkActions }),
@@ -56,13 +56,12 @@ export const engineRetention = (catalog?: Catalog): readonly Retention[] => [
   rule({ name: "tokens expired", keepDays: 30, everyHours: 24, prune: pruneTokens }),
   rule({ name: "alerts resolved", keepDays: 30, everyHours: 24, prune: pruneAlerts }),
   rule({ name: "fences of locks", keepDays: 30, everyHours: 24, prune: pruneFences }),
-  // As long as a queue keeps what waits there.
+  // The retention of a queue's messages.
   rule({ name: "failed deliveries", keepDays: 14, everyHours: 24, prune: pruneFailures }),
   rule({ name: "divergences ended", keepDays: 30, everyHours: 24, prune: pruneDivergences }),
   rule({ name: "payloads and outputs", keepDays: 45, everyHours: 24, prune: pruneObjects }),
 ];
 
-/** A rule of the engine sees the engine's env. */
 function rule(
   own: Omit<Retention, "prune"> & { prune: (env: EngineEnv, keepMs: number, from: string | null) => Promise<number | Slice> },
 ): Retention {

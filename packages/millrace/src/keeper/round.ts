@@ -3,28 +3,28 @@ import { logLine } from "../contract/log-line.ts";
 import type { Portion } from "../contract/patience.ts";
 import { within } from "../contract/within.ts";
 
-/** One thing the keeper looks after. */
 export interface Duty {
   readonly name: string;
-  /** Milliseconds of a round after which it begins no further portion. */
+  /** No portion starts after this time in a round, in milliseconds. */
   readonly budgetMs: number;
-  /** Does a bounded part of what is due. Safe to repeat, from any point. */
+  /** Does a bounded part of the due work. Safe to repeat after a crash at any point. */
   readonly portion: () => Promise<Portion>;
 }
 
-/** What one round did, by duty. */
+/** The count of each duty in one round. */
 export interface Round {
   readonly did: Readonly<Record<string, number>>;
   /** True when time was up before the work was done: the next round follows at once. */
   readonly more: boolean;
 }
 
-/** A portion that is not over by then is left to itself: what hangs must not hold up the other duties. */
+/** The round does not wait longer for a portion, so that a hanging one does not delay the other duties. */
 const PORTION_TIMEOUT_MS = 30_000;
 
 /**
- * One round: each duty in the order of its urgency, portion by portion, while there is work and time. A duty that fails, or hangs, is
- * logged and leaves the others their turn.
+ * Runs one round: the duties in their order, portion by portion, while there is work and time. A duty that fails or hangs is logged, and
+ * the
+ * next duty runs.
  */
 export async function runRound(duties: readonly Duty[]): Promise<Round> {
   const did: Record<string, number> = {};

@@ -1,22 +1,21 @@
-/** What is removed when it has become old. */
+/** A retention rule. */
 export interface Retention {
-  /** What it is about, for the log: a table, a bucket. Unique: the keeper remembers by it where a pass stands. */
+  /** For the log: a table or a bucket. Unique: the keeper stores the position of the scan by it. */
   readonly name: string;
-  /** Days that it stays. */
   readonly keepDays: number;
-  /** Hours from the end of one pass to the next. Default 1; longer for a rule that must read all there is. */
+  /** Hours from the end of one scan to the start of the next. Default 1; longer for a rule that must read all rows. */
   readonly everyHours?: number;
   /**
-   * Removes one slice of what is older than `keepMs`, small enough not to hold the database for long. Answers how much it removed,
-   * 0 when none is left; or, for a rule that walks through everything, where its next slice begins, which it is then given as `from`
-   * (null: at the beginning). Safe to repeat, from any place.
+   * Removes one slice of rows older than `keepMs`, small enough not to block the database. Returns the number of removed rows, 0 when none
+   * is left.
+   * A rule that scans returns the start of its next slice, which is passed as `from` (null: the beginning). Safe to repeat from any place.
    */
   readonly prune: (env: Cloudflare.Env, keepMs: number, from: string | null) => Promise<number | Slice>;
 }
 
-/** One slice of a walk. */
+/** One slice of a scan. */
 export interface Slice {
   readonly removed: number;
-  /** Null when the walk is over. */
+  /** Null at the end of the scan. */
   readonly next: string | null;
 }

@@ -1,4 +1,4 @@
-/** Deliveries are counted once a minute, so that of a queue which delivers two minutes never show none. */
+/** Deliveries are counted once a minute, so a queue that delivers always shows some within two minutes. */
 const STILL_MS = 120_000;
 
 interface Stand {
@@ -8,13 +8,14 @@ interface Stand {
 }
 
 /**
- * Which queues have stopped delivering, though messages wait in them: seen from outside such a queue looks like a long one. Kept in
- * memory: it begins anew with the process.
+ * Detects queues that have stopped delivering although messages wait in them. From its backlog alone such a queue looks like a long one.
+ * State is
+ * in memory, and starts empty with the process.
  */
 export class Standstill {
   readonly #stands = new Map<string, Stand>();
 
-  /** Notes what one look has seen of a queue. Answers whether neither its oldest message nor its deliveries have moved for two minutes. */
+  /** Records one reading of a queue. Returns whether its oldest message and its delivery count have been the same for two minutes. */
   note(queue: string, oldest: number, delivered: number, at = Date.now()): boolean {
     const before = this.#stands.get(queue);
     if (before?.oldest === oldest && before.delivered === delivered && before.since <= at) return at - before.since >= STILL_MS;

@@ -4,20 +4,20 @@ import type { Retention } from "./rule.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
-/** What one round may spend on it: repairs are due every few seconds. What is not done goes on in the next round. */
+/** Time limit in one round: repairs are due every few seconds. The next round continues. */
 const BUDGET_MS = 2000;
-/** Slices of one rule in one round. */
+/** Maximum number of slices of one rule in one round. */
 const MAX_SLICES = 100;
 
-/** When a rule is due, and where its pass stands if it is under way. */
+/** The due time of a rule, and the position of its scan if one is in progress. */
 interface Turn {
   dueAt: number;
   from: string | null;
 }
 
 /**
- * Removes what is old, rule by rule, slice by slice, those that have waited longest first. A rule that fails is logged, leaves the others
- * their turn, and goes on from where it stood an hour later. Answers how much went.
+ * Removes old data, rule by rule, slice by slice, the longest waiting rules first. A rule that fails is logged and continues an hour later.
+ * Returns the number of removed rows.
  */
 export async function sweep(storage: DurableObjectStorage, env: Cloudflare.Env, rules: readonly Retention[]): Promise<number> {
   const turns = (await storage.get<Record<string, Turn>>("retention")) ?? {};
@@ -40,7 +40,7 @@ export async function sweep(storage: DurableObjectStorage, env: Cloudflare.Env, 
   return Object.values(removed).reduce((sum, count) => sum + count, 0);
 }
 
-/** Slices of one rule until its pass is over or the time is up. Answers how much went, and when it is due again. */
+/** Runs slices of one rule until its scan is complete or the time is up. Returns the number of removed rows, and the next due time. */
 async function pass(
   env: Cloudflare.Env,
   rule: Retention,
