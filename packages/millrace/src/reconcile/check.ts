@@ -1,46 +1,45 @@
-/** A disagreement between two records of one thing. */
+/** Two records of the same thing that differ. */
 export interface Divergence {
   /** One of the check's `kinds`. */
   readonly kind: string;
-  /** Which thing: an instance's id, a message's; at most 200 characters. A digest for what has a name that people gave it. */
+  /** The id of an instance or message, at most 200 characters. A digest for things with names given by users. */
   readonly what: string;
-  /** Null for what is nobody's in particular. */
+  /** Null when it belongs to no tenant. */
   readonly tenantId: string | null;
-  /** Where a slice begins that meets it first. */
+  /** The start of a slice that finds it first. */
   readonly place: string;
-  /** What each side says: statuses, names of workflows and queues, counts, ages. Never a text, a subject or a payload of a tenant's. */
+  /** The values of both sides: statuses, names of workflows and queues, counts, ages. Never a tenant's texts, subjects or payloads. */
   readonly detail: string;
 }
 
-/** What one slice of a walk has found. */
 export interface Checked {
   readonly found: readonly Divergence[];
-  /** Where the next slice begins; null when the walk is over. */
+  /** The start of the next slice; null at the end of the scan. */
   readonly next: string | null;
 }
 
-/** A way in which two records can disagree. */
+/** A way in which two records can differ. */
 export interface Kind {
-  /** The disagreement, in a sentence for people. */
+  /** Description for operators, in a sentence. */
   readonly says: string;
   /**
-   * Makes them agree, by a statement that changes nothing where they already do: it is called when a second look has found the same, and
-   * may be called again. Without it the disagreement is counted, and left to a person.
+   * The repair: called when a second check has found the same divergence, possibly more than once. It must change nothing when the records
+   * already agree. Without it the divergence is only counted and reported.
    */
   readonly mend?: (env: Cloudflare.Env, found: Divergence) => Promise<unknown>;
 }
 
-/** What is held against what: a walk through one of the two, slice by slice. */
+/** A comparison of two records: a scan of one of them, slice by slice. */
 export interface Check {
-  /** Unique: the keeper remembers by it where a walk stands. */
+  /** Unique: the keeper stores the position of the scan by it. */
   readonly name: string;
-  /** Hours from the end of one walk to the beginning of the next. */
+  /** Hours from the end of one scan to the start of the next. */
   readonly everyHours: number;
-  /** What it can find. Names are lower case words with underscores, and unique among all checks. */
+  /** The kinds of divergence. Names are lower case words with underscores, unique among all checks. */
   readonly kinds: Readonly<Record<string, Kind>>;
   /**
-   * Compares a bounded part, which begins at a place (null: at the beginning) and ends at `next`. It only reads. What moves while it reads
-   * may be found: it counts when a later slice from its `place` finds it again.
+   * Compares a bounded part, from `from` (null: the beginning) to `next`. It only reads. Changes during the read may cause a false finding:
+   * a finding counts when a later slice from its `place` finds it again.
    */
   readonly slice: (env: Cloudflare.Env, from: string | null) => Promise<Checked>;
 }

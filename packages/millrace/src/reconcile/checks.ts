@@ -15,8 +15,8 @@ import { setBack } from "./checks/set-back.ts";
 import { sleepers } from "./checks/sleepers.ts";
 
 /**
- * The engine's own checks: what is open each hour, everything once a day. What they find is listed in docs/reconciliation.md, which a test
- * holds against this list.
+ * The engine's own checks: records in progress each hour, all others once a day. docs/reconciliation.md lists their kinds; a test compares
+ * it with this list.
  */
 export const engineChecks = (catalog?: Catalog): readonly Check[] => [
   sleepers,

@@ -1,8 +1,8 @@
 import type { Checked, Divergence } from "./check.ts";
 
 /**
- * A slice of rows that were read in order, one more than it looks at: that one is where the next begins. `place` names a row's own, which
- * is the first of a slice that begins there.
+ * A slice of ordered rows. `rows` has one row more than `limit`: the next slice starts with it. `place` returns the start of a slice whose
+ * first row is the given one.
  */
 export function slicedBy<Row>(
   rows: readonly Row[],
@@ -17,15 +17,13 @@ export function slicedBy<Row>(
   };
 }
 
-/** A place of several columns. */
 export const placeOf = (...columns: readonly (string | number)[]): string => JSON.stringify(columns);
 
-/** Its columns again; the given ones at the beginning. */
+/** The columns of a place; `beginning` for the start. */
 export function columnsOf<Columns extends readonly (string | number)[]>(place: string | null, beginning: Columns): Columns {
   return place === null ? beginning : (JSON.parse(place) as Columns);
 }
 
-/** An age in words. */
 export function ageOf(ms: number): string {
   const minutes = Math.max(0, Math.floor(ms / 60_000));
   return minutes < 120 ? `${minutes} min` : `${Math.floor(minutes / 60)} h`;

@@ -19,25 +19,22 @@ import {
 import type { Check, Checked, Divergence } from "./check.ts";
 
 const HOUR_MS = 3_600_000;
-/** What one round may spend on it: nothing waits for it. */
+/** Time limit in one round. */
 const BUDGET_MS = 400;
-/** A slice that hangs holds up none of the next. */
+/** Time limit of one slice, so that a hanging slice does not delay the next. */
 const SLICE_LIMIT_MS = 10_000;
-/** Looks that are due, in one round. */
+/** Maximum number of due rechecks in one round. */
 const LOOKS = 100;
-/** Examples of a kind that are kept: more of them tell nobody more. */
+/** Maximum number of recorded examples per kind. */
 const MAX_WATCHED = 1000;
 
-/** When a check is due, and where its walk stands if it is under way. */
+/** The due time of a check, and the position of its scan if one is in progress. */
 interface Turn {
   dueAt: number;
   from: string | null;
 }
 
-/**
- * One round's worth of the walk: what was found before is looked at again, then the checks go on from where they stood. What it finds has
- * lines of its own in the log.
- */
+/** The checks of one keeper round: first recheck earlier findings, then continue the scans. Findings get their own log lines. */
 export async function walk(storage: DurableObjectStorage, env: EngineEnv, checks: readonly Check[]): Promise<void> {
   const until = Date.now() + BUDGET_MS;
   await lookAgain(env, checks, until);
@@ -50,7 +47,7 @@ interface Due extends DivergenceKey {
   state: DivergenceState;
 }
 
-/** Looks at disagreements whose time has come. What a slice from their place does not find is no longer so. */
+/** Rechecks due divergences. A divergence that a slice from its place does not find again is gone. */
 async function lookAgain(env: EngineEnv, checks: readonly Check[], until: number): Promise<void> {
   const due = await query<Due>(env.DB, selectDueLooks(LOOKS));
   const met = new Set<string>();
@@ -67,7 +64,7 @@ async function lookAgain(env: EngineEnv, checks: readonly Check[], until: number
   }
 }
 
-/** Walks on, those that have waited longest first. */
+/** Continues the scans that have waited longest. */
 async function goOn(storage: DurableObjectStorage, env: EngineEnv, checks: readonly Check[], until: number): Promise<void> {
   const turns = (await storage.get<Record<string, Turn>>("reconcile")) ?? {};
   const turnOf = ({ name }: Check) => turns[name] ?? { dueAt: 0, from: null };
@@ -88,7 +85,7 @@ async function goOn(storage: DurableObjectStorage, env: EngineEnv, checks: reado
   if (slices > 0) await storage.put("reconcile", turns);
 }
 
-/** One slice, with what it has found written down, and mended where a second look has found it too. Undefined when the check failed. */
+/** Runs one slice, records its findings, and repairs those found a second time. Undefined when the check failed. */
 async function seeFrom(env: EngineEnv, check: Check, from: string | null): Promise<Checked | undefined> {
   try {
     const checked = await within(check.slice(env as unknown as Cloudflare.Env, from), SLICE_LIMIT_MS);
@@ -117,14 +114,14 @@ async function note(env: EngineEnv, check: Check, found: readonly Divergence[]):
   if (mended.length > 0) await query(env.DB, noteMended(mended.map(({ kind, what }) => ({ kind, what }))));
 }
 
-/** Kinds of which so many are watched that no more are taken. */
+/** Kinds at the maximum of recorded examples. */
 async function fullKinds(env: EngineEnv, found: readonly Divergence[]): Promise<ReadonlySet<string>> {
   const kinds = [...new Set(found.map(({ kind }) => kind))];
   const counts = await query<{ kind: string; count: number }>(env.DB, countWatched(kinds, MAX_WATCHED));
   return new Set(counts.filter(({ count }) => count >= MAX_WATCHED).map(({ kind }) => kind));
 }
 
-/** True where it was mended. What fails is left as it is, and tried at the next look. */
+/** Returns true if it was repaired. A failed repair is tried again at the next check. */
 async function mend(env: EngineEnv, check: Check, found: Divergence): Promise<boolean> {
   const { mend: byItsDoor } = check.kinds[found.kind] ?? {};
   if (!byItsDoor) return false;

@@ -18,7 +18,7 @@ interface Row {
   unseen: number;
 }
 
-/** Effects in doubt, against the rows of their instances. */
+/** Effects with an unknown outcome, compared with the rows of their instances. */
 export const doubts: Check = engineCheck({
   name: "doubts",
   everyHours: 1,

@@ -11,7 +11,7 @@ import { engineCheck } from "./engine-check.ts";
 
 /** Instances of one slice. */
 const ROWS = 250;
-/** How long ago one ended that is asked about: each once, in walks that are a day apart. */
+/** Age of the ended instances that are checked: scans are a day apart, so each is checked once. */
 const YOUNGEST_MS = 600_000;
 const OLDEST_MS = 26 * 3_600_000;
 
@@ -26,8 +26,9 @@ interface Row {
 }
 
 /**
- * Instances that are over, against what the platform says of them. Those under way are the keeper's: it asks about each, and starts what is
- * lost. What the platform has forgotten says nothing.
+ * Ended instances, compared with their status on the platform. The keeper checks instances in progress, and restarts lost ones. Instances
+ * that
+ * the platform has deleted are skipped.
  */
 export const ends: Check = engineCheck({
   name: "ends",
@@ -77,9 +78,10 @@ async function compare(env: EngineEnv, { place, id, tenant_id, workflow, status,
 }
 
 /**
- * Wakes the run of a complete instance: locally, a process that was killed between the end that it told and the platform's own left it
- * standing. Its pass finds every step done, and ends. It is not terminated: the platform would forget what it returned, and one that
- * somebody restarted there is theirs.
+ * Wakes the platform's run of a complete instance. Locally a process may be killed between the recorded end and the platform's own end. The
+ * replay finds every step done, and ends. The run is not terminated: that would delete its output on the platform, and it might be a run
+ * that
+ * an operator restarted there.
  */
 async function wake(env: EngineEnv, id: string): Promise<void> {
   if (!(await isLocal(env.DB))) return;
@@ -93,8 +95,8 @@ async function wake(env: EngineEnv, id: string): Promise<void> {
 }
 
 /**
- * An undo is a run of its own there: complete, it leaves its instance terminated. A run that a person stopped ends itself there as failed,
- * or is ended; one that was closed has done either before.
+ * An undo is a separate run: when it completes, its instance is terminated. A run that an operator stopped is failed or terminated on the
+ * platform; a closed one was so already.
  */
 function agrees(status: string, said: "complete" | "errored" | "terminated", undo: string | null): boolean {
   if (status === "skipped") return undo !== null || said !== "complete";

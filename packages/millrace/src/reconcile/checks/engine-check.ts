@@ -1,13 +1,12 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import type { Check, Checked, Divergence } from "../check.ts";
 
-/** A check that the engine brings: beside the database it reads what else an engine is bound to. */
+/** A check of the engine: it can use all bindings of the engine. */
 interface EngineCheck extends Omit<Check, "kinds" | "slice"> {
   readonly kinds: Readonly<Record<string, { says: string; mend?: (env: EngineEnv, found: Divergence) => Promise<unknown> }>>;
   readonly slice: (env: EngineEnv, from: string | null) => Promise<Checked>;
 }
 
-/** An engine's check, as the walk takes any. */
 export function engineCheck({ kinds, slice, ...check }: EngineCheck): Check {
   return {
     ...check,

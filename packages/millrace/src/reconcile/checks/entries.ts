@@ -10,11 +10,11 @@ import type { Catalog } from "../../topology/catalog.ts";
 import type { Check, Checked, Divergence } from "../check.ts";
 import { engineCheck } from "./engine-check.ts";
 
-/** Entries of one slice. Of an instance with more, the first so many are looked at. */
+/** Entries of one slice. For an instance with more, only this many are read. */
 const ROWS = 1000;
-/** Instances without a row that the platform is asked about in one slice: each by each workflow. */
+/** Maximum number of instances without a row that are looked up on the platform in one slice, each in every workflow. */
 const ASKED = 10;
-/** A claim may be taken over for so long after it ran out. */
+/** Time after its expiry in which a claim may still be claimed again. */
 const SETTLED_MS = 3_600_000;
 
 interface Group {
@@ -28,8 +28,9 @@ interface Group {
 }
 
 /**
- * The entries of the inbox, against the instances that they belong to. The platform cannot list its instances: one that has no row here is
- * known by what it has recorded.
+ * The inbox entries, compared with their instances. The platform cannot list its instances, so an instance without a row is only found by
+ * its
+ * entries.
  */
 export const entries = (catalog: Catalog | undefined): Check =>
   engineCheck({
@@ -54,7 +55,7 @@ export const entries = (catalog: Catalog | undefined): Check =>
       const groups = await readGroups(env, from ?? "");
       const read = groups.reduce((sum, { rows }) => sum + rows, 0);
       const last = groups.at(-1);
-      // The last may go on behind what was read: it is the first of the next slice, unless it fills one by itself.
+      // The last group may be incomplete: the next slice starts with it, unless it fills a slice by itself.
       const isCut = read > ROWS && last !== undefined;
       const whole = isCut && groups.length > 1 ? groups.slice(0, -1) : groups;
       const next = !isCut ? null : groups.length > 1 ? last.id : `${last.id}!`;
@@ -94,7 +95,7 @@ async function foundIn(env: EngineEnv, catalog: Catalog | undefined, groups: rea
   });
 }
 
-/** Which workflow knows an instance, asked one after another: nothing that is recorded says it. */
+/** Looks an instance up in each workflow in turn, because no record names its workflow. */
 async function workflowOf(
   env: EngineEnv,
   catalog: Catalog | undefined,

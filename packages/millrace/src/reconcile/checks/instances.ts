@@ -23,7 +23,7 @@ interface Row {
   undoubted: number;
 }
 
-/** What an instance's row says, against what else stands in the database about it: from the oldest row to the newest. */
+/** The status of an instance's row, compared with related records in the database: from the oldest row to the newest. */
 export const instances: Check = engineCheck({
   name: "instances",
   everyHours: 24,

@@ -8,9 +8,9 @@ import type { Check, Divergence } from "../check.ts";
 import { columnsOf, placeOf } from "../place.ts";
 import { engineCheck } from "./engine-check.ts";
 
-/** Lanes of one slice: each is asked. */
+/** Lanes of one slice: one call of a Durable Object each. */
 const ROWS = 50;
-/** A lane writes its row again, or removes it, within ten seconds. */
+/** A lane writes or removes its row within ten seconds. */
 const SETTLED_MS = 60_000;
 
 interface Row {
@@ -23,7 +23,7 @@ interface Row {
   settled: number;
 }
 
-/** The list of lanes that stand still, against the lanes' own objects. */
+/** The list of blocked lanes, compared with the lanes' own objects. */
 export const lanes: Check = engineCheck({
   name: "lanes",
   everyHours: 1,
@@ -55,7 +55,7 @@ export const lanes: Check = engineCheck({
   },
 });
 
-/** One that the deployment does not know is left: it may be that of the deployment before. */
+/** A lane that the deployment does not declare is skipped: it may belong to the previous deployment. */
 async function compare(env: EngineEnv, { tenant_id, lane, key, depth, state, noted_at }: Row): Promise<Divergence[]> {
   if (!objectsIn(env, "LANES")) return [];
   const standing = await turnsObjectOf(env, { lane, tenant: tenant_id, key }).stand();

@@ -7,7 +7,7 @@ import type { Check, Divergence } from "../check.ts";
 import { columnsOf, placeOf } from "../place.ts";
 import { engineCheck } from "./engine-check.ts";
 
-/** Locks of one slice: each is asked. */
+/** Locks of one slice: one call of a Durable Object each. */
 const ROWS = 50;
 
 interface Row {
@@ -16,7 +16,7 @@ interface Row {
   token: number;
 }
 
-/** The list of locks that are held for long, against the locks' own objects. */
+/** The list of locks held for long, compared with the locks' own objects. */
 export const locks: Check = engineCheck({
   name: "locks",
   everyHours: 1,

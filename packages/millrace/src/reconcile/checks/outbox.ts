@@ -9,7 +9,7 @@ import { engineCheck } from "./engine-check.ts";
 
 /** Messages of one slice. */
 const ROWS = 250;
-/** Sent so often, the last time more than an hour after it was committed. */
+/** Number of sends after which the last is more than an hour after the commit. */
 const MANY = 12;
 
 interface Row {
@@ -20,7 +20,7 @@ interface Row {
   type: string | null;
 }
 
-/** Messages that nobody has confirmed, against the queues and consumers that could. */
+/** Unconfirmed messages, compared with the queues and consumers of the deployment. */
 export const outbox = (catalog: Catalog | undefined): Check =>
   engineCheck({
     name: "outbox",
@@ -53,7 +53,7 @@ export const outbox = (catalog: Catalog | undefined): Check =>
     },
   });
 
-/** What a queue lacks in this deployment; undefined for one that carries what it is sent. */
+/** The reason why a queue's messages cannot be delivered in this deployment; undefined if they can. */
 function missingFor(env: object, queue: string, taken: ReadonlySet<string> | undefined): string | undefined {
   const isLane = laneIn(queue) !== undefined;
   const binding = isLane ? "LANES" : bindingName(queue);

@@ -5,7 +5,7 @@ import { RUNS_NO_MORE } from "../../store/instances/status.ts";
 import type { Check, Divergence } from "../check.ts";
 import { engineCheck } from "./engine-check.ts";
 
-/** Payloads of one slice: each is asked for. */
+/** Payloads of one slice: one R2 request each. */
 const ROWS = 50;
 
 interface Row {
@@ -17,7 +17,7 @@ interface Row {
   needed: number;
 }
 
-/** What instances refer to in R2, against what is there. */
+/** References of instances to R2, compared with the stored objects. */
 export const payloads: Check = engineCheck({
   name: "payloads",
   everyHours: 24,

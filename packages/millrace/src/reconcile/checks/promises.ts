@@ -6,7 +6,7 @@ import { engineCheck } from "./engine-check.ts";
 
 /** Actions of one slice. */
 const ROWS = 250;
-/** The keeper carries an action out within seconds, where the platform hears it. */
+/** When the platform is available, the keeper applies an action within seconds. */
 const LATE_MS = 3_600_000;
 
 interface Row {
@@ -18,7 +18,7 @@ interface Row {
   age_ms: number;
 }
 
-/** What operators were promised, against what the platform was told of it. */
+/** Accepted operator actions, compared with their application on the platform. */
 export const promises: Check = engineCheck({
   name: "promises",
   everyHours: 1,

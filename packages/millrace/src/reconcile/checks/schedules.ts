@@ -7,7 +7,7 @@ import { engineCheck } from "./engine-check.ts";
 
 /** Schedules of one slice. */
 const ROWS = 250;
-/** The keeper starts what is due every ten seconds. */
+/** The keeper starts due runs every ten seconds. */
 const LATE_MS = 600_000;
 
 interface Row {
@@ -18,7 +18,7 @@ interface Row {
   late_ms: number;
 }
 
-/** The next times of schedules, against the clock. */
+/** The next times of schedules, compared with the clock. */
 export const schedules: Check = engineCheck({
   name: "schedules",
   everyHours: 1,

@@ -5,10 +5,10 @@ import { GOING_ON } from "../../store/instances/status.ts";
 import type { Check, Divergence } from "../check.ts";
 import { engineCheck } from "./engine-check.ts";
 
-/** Instances of one slice, and of those how many the platform is asked about. */
+/** Instances of one slice, and the maximum looked up on the platform. */
 const ROWS = 250;
 const ASKED = 50;
-/** A younger row is the keeper's. */
+/** The keeper checks younger rows. */
 const YOUNGEST_MS = 600_000;
 
 interface Row {
@@ -20,7 +20,11 @@ interface Row {
   asked: number;
 }
 
-/** Instances under way, against the steps of their runs on the platform: a database that was set back has no record of some. */
+/**
+ * Instances in progress, compared with the steps of their runs on the platform. Steps without a record show that the database was restored
+ * to
+ * an earlier state.
+ */
 export const setBack: Check = engineCheck({
   name: "set_back",
   everyHours: 24,

@@ -11,9 +11,9 @@ import { engineCheck } from "./engine-check.ts";
 
 /** Instances of one slice. */
 const ROWS = 250;
-/** One that the keeper looks at before then is its own affair. */
+/** Instances with an earlier keeper check are skipped. */
 const LEFT_ALONE_MS = 600_000;
-/** The platform's timer may be late by so much. */
+/** Maximum delay of the platform's timer. */
 const TIMER_MS = 600_000;
 
 interface Row {
@@ -27,7 +27,7 @@ interface Row {
   overdue_ms: number | null;
 }
 
-/** What instances wait for that the keeper leaves alone for long, against the events that are there: in the order of the next look. */
+/** Waits of instances with a distant keeper check, compared with the received events: in the order of that check. */
 export const sleepers: Check = engineCheck({
   name: "sleepers",
   everyHours: 1,
@@ -69,7 +69,7 @@ function readSleepers(env: EngineEnv, [checkAt, place]: readonly [number, number
   );
 }
 
-/** The wait that was asked for last takes the oldest event, as when it began. */
+/** The most recent wait gets the oldest matching event, as at its start. */
 async function takeWhatFits(env: EngineEnv, instanceId: string): Promise<void> {
   const [wait] = await query<{ name: string }>(
     env.DB,
