@@ -90,9 +90,9 @@ describe("The audit", () => {
       "token_id = NULL",
       "result = 'failed'",
     ]) {
-      await expect(tried(`UPDATE millrace_actions SET ${change} WHERE id = ?1`), change).rejects.toThrow("The audit is only added to");
+      await expect(tried(`UPDATE millrace_actions SET ${change} WHERE id = ?1`), change).rejects.toThrow("The audit is append-only");
     }
-    await expect(tried("DELETE FROM millrace_actions WHERE id = ?1")).rejects.toThrow("The audit is only added to");
+    await expect(tried("DELETE FROM millrace_actions WHERE id = ?1")).rejects.toThrow("The audit is append-only");
     await tried(`INSERT OR REPLACE INTO millrace_actions (id, tenant_id, actor, verb, target, reason, result, at)
       VALUES (?1, '${caller.tenantId}', 'eve', 'skip', 'x', 'r', 'applied', 1)`);
     expect(await auditOf(caller)).toEqual([row]);

@@ -85,7 +85,7 @@ describe("A hostile body", () => {
   ])("with %s twice is refused, at its place", async (_, body, path) => {
     const caller = await callerWith();
     const answer = await caller.post("/v1/commands", body);
-    expect(expectProblem(answer, 422, "invalid_payload").issues).toEqual([{ path, message: "is there twice: send one of the two" }]);
+    expect(expectProblem(answer, 422, "invalid_payload").issues).toEqual([{ path, message: "occurs twice: send it once" }]);
   });
 
   it.each<[string, Record<string, string>]>([

@@ -7,7 +7,7 @@ const scopes = ["enqueue", "read", "operate", "tokens"] as const;
 
 describe("A must_end_by at or before the time at which a delayed command is due", () => {
   const early = { delay_seconds: 3600, must_end_by: "10 minutes" };
-  const issues = [{ path: "must_end_by", message: expect.stringContaining("is before the command is due: ") }];
+  const issues = [{ path: "must_end_by", message: expect.stringContaining("is before the due time of the command, ") }];
 
   it.each([
     early,

@@ -6,7 +6,7 @@ it("whoever states a command as an event is sent to the door that the command ha
   const caller = await callerWith();
   for (const { type, door } of COMMANDS) {
     const answer = await caller.post("/v1/events", { type, payload: {} }, { "idempotency-key": fresh() });
-    expect(expectProblem(answer, 404, "unknown_message_type").detail).toContain(`ask for it with ${door?.route}.`);
+    expect(expectProblem(answer, 404, "unknown_message_type").detail).toContain(`send it with ${door?.route}.`);
   }
 });
 

@@ -40,7 +40,7 @@ it("the first hour: from a clone to a page, then mistakes, each told in a senten
       "src/consumers/brand-events.ts",
       "on(BrandAudited),",
       "on(BrandAudited), on(BrandAudited),",
-      '"brand.audited" is routed twice: put all its targets into one line.',
+      '"brand.audited" has two entries in routes: put all its targets into one on(…).',
     ],
     [
       "an event without a line in the routes",

@@ -63,7 +63,7 @@ it("a letter is found by its cause, mended as one types, and replayed under its 
   await page.keyboard.insertText("{");
   await page.getByText("It is no JSON.").waitFor();
   for (const [text, said] of [
-    ['{"payload_inline":{},"payload_inline":{"brand":"acme"}}', "is there twice"],
+    ['{"payload_inline":{},"payload_inline":{"brand":"acme"}}', "occurs twice"],
     ['{"payload_inline":{"brand":12345678901234567890}}', "beyond ±9007199254740991"],
     ["null", "replaying it as edited"],
   ] as const) {

@@ -83,7 +83,7 @@ it("what is written as JSON goes as it is, and is judged as over curl; a key goe
   const json = page.getByLabel("Payload");
   const keyword = `"keyword":"${ada.tenant}"`;
   for (const [text, said] of [
-    [`{"brand":"acme","brand":"other",${keyword}}`, "is there twice"],
+    [`{"brand":"acme","brand":"other",${keyword}}`, "occurs twice"],
     [`{"brand":"acme",${keyword},"cycle":1e400}`, "which is no number in JSON"],
     [`${'{"a":'.repeat(5000)}1${"}".repeat(5000)}`, "nested deeper than 64 levels"],
     ["null", /payload.*(expected|must|is)/i],

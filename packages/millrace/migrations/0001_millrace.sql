@@ -28,9 +28,9 @@ CREATE INDEX millrace_actions_to_apply ON millrace_actions (due_at) WHERE applie
 CREATE INDEX millrace_actions_open ON millrace_actions (instance_id) WHERE applied_at IS NULL;
 CREATE INDEX millrace_actions_by_target ON millrace_actions (tenant_id, target, at, id);
 CREATE INDEX millrace_actions_by_result ON millrace_actions (tenant_id, result, at, id);
-CREATE TRIGGER millrace_actions_keep_what_is_said BEFORE UPDATE OF id, tenant_id, actor, token_id, scope, verb, target, instance_id, reason, detail, before, after, at ON millrace_actions WHEN NOT EXISTS (SELECT 1 FROM millrace_audit_opened) BEGIN SELECT RAISE(ABORT, 'The audit is only added to: what a row of actions says does not change.'); END;
-CREATE TRIGGER millrace_actions_keep_their_result BEFORE UPDATE OF result ON millrace_actions WHEN NEW.result IS NOT OLD.result AND NOT (OLD.result = 'applied' AND NEW.result = 'failed' AND OLD.applied_at IS NULL) BEGIN SELECT RAISE(ABORT, 'The audit is only added to: a result becomes failed once, while its promise is open, and nothing else.'); END;
-CREATE TRIGGER millrace_actions_are_kept BEFORE DELETE ON millrace_actions WHEN NOT EXISTS (SELECT 1 FROM millrace_audit_opened) BEGIN SELECT RAISE(ABORT, 'The audit is only added to: a row of actions is removed by retention and erasure alone.'); END;
+CREATE TRIGGER millrace_actions_keep_what_is_said BEFORE UPDATE OF id, tenant_id, actor, token_id, scope, verb, target, instance_id, reason, detail, before, after, at ON millrace_actions WHEN NOT EXISTS (SELECT 1 FROM millrace_audit_opened) BEGIN SELECT RAISE(ABORT, 'The audit is append-only: a recorded action does not change.'); END;
+CREATE TRIGGER millrace_actions_keep_their_result BEFORE UPDATE OF result ON millrace_actions WHEN NEW.result IS NOT OLD.result AND NOT (OLD.result = 'applied' AND NEW.result = 'failed' AND OLD.applied_at IS NULL) BEGIN SELECT RAISE(ABORT, 'The audit is append-only: only an open action can change its result, once, to failed.'); END;
+CREATE TRIGGER millrace_actions_are_kept BEFORE DELETE ON millrace_actions WHEN NOT EXISTS (SELECT 1 FROM millrace_audit_opened) BEGIN SELECT RAISE(ABORT, 'The audit is append-only: only retention and erasure remove actions.'); END;
 CREATE TRIGGER millrace_actions_are_not_replaced BEFORE INSERT ON millrace_actions WHEN EXISTS (SELECT 1 FROM millrace_actions WHERE id = NEW.id) BEGIN SELECT RAISE(IGNORE); END;
 CREATE INDEX millrace_actions_by_actor ON millrace_actions (tenant_id, actor, at, id);
 CREATE INDEX millrace_actions_by_verb ON millrace_actions (tenant_id, verb, at, id);
@@ -103,7 +103,7 @@ CREATE TABLE millrace_bulk_actions (
   actor         TEXT    NOT NULL,
   verb          TEXT    NOT NULL,
   reason        TEXT    NOT NULL,
-  -- The filter, or the number of ids; and the ramp, the rate and the bounds.
+  -- The filter, or the number of ids, and the ramp, the rate and the bounds.
   asked         TEXT    NOT NULL CHECK (json_valid(asked)),
   -- Distinguishes a repeated request from a reused key.
   fingerprint   TEXT    NOT NULL,
@@ -174,7 +174,7 @@ CREATE TABLE millrace_counts (
   span    TEXT    NOT NULL CHECK (span IN ('minute', 'hour', 'ever')),
   at      INTEGER NOT NULL CHECK (at >= 0),
   body    TEXT    NOT NULL CHECK (json_valid(body)),
-  -- For the row with span 'ever': each import of tallies increments it, and a late import is refused.
+  -- Used only where span is ever. Each import of tallies increments it, and a late import is refused.
   version INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (span, at)
 ) STRICT, WITHOUT ROWID;
@@ -221,7 +221,7 @@ CREATE INDEX millrace_dead_letters_by_subject ON millrace_dead_letters (tenant_i
 
 CREATE TABLE millrace_divergences (
   kind      TEXT    NOT NULL,
-  -- The id of an instance, message or dead letter; a digest for things with names given by users.
+  -- The id of an instance, message or dead letter, or a digest for things with names given by users.
   what      TEXT    NOT NULL,
   -- NULL when it belongs to no tenant.
   tenant_id TEXT,
@@ -248,7 +248,7 @@ CREATE INDEX millrace_divergences_by_tenant ON millrace_divergences (tenant_id, 
 CREATE TABLE millrace_failed_deliveries (
   -- Empty for messages without a tenant.
   tenant_id       TEXT    NOT NULL,
-  -- The id of the message's dead letter, if it becomes one.
+  -- The id of the dead letter that the message may become.
   letter          TEXT    NOT NULL,
   code            TEXT,
   error           TEXT    NOT NULL,
@@ -430,7 +430,7 @@ CREATE TABLE millrace_sequences (
   id       BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
   -- One more than the number of the last message, because numbers begin with 0 or 1.
   last     INTEGER NOT NULL CHECK (last > before),
-  -- The value of `last` that the writer read. When another write came between, `last` is set to NULL and the write is refused.
+  -- The value of last that the writer read. If another write came between, last is set to NULL and the write is refused.
   before   INTEGER NOT NULL CHECK (before >= 0),
   -- Skipped places, the newest hundred, as a JSON list. A late message at one of these is not a duplicate.
   missing  TEXT    NOT NULL DEFAULT '[]',
@@ -463,7 +463,7 @@ CREATE TABLE millrace_stated_events (
   id             BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
   fingerprint    BLOB    NOT NULL CHECK (length(fingerprint) = 32),
   said           BLOB    NOT NULL CHECK (length(said) = 16),
-  -- NULL when the event started a job: then the correlation id is the event's own id.
+  -- NULL when the event started a job. Then the correlation id is the id of the event.
   correlation_id TEXT,
   stated_at      INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -476,7 +476,7 @@ CREATE TABLE millrace_tallies (
 
 CREATE TABLE millrace_tenant_objects (
   tenant_id TEXT    NOT NULL,
-  -- The binding of the object's class.
+  -- The binding of the class.
   binding   TEXT    NOT NULL CHECK (binding IN ('ROOMS', 'PULL_QUEUES')),
   name      TEXT    NOT NULL,
   PRIMARY KEY (tenant_id, binding, name)

@@ -69,7 +69,7 @@ it("a deadline that is over is refused, and nothing is accepted; a repeat of wha
   const asked = (name: string, must_end_by: string) =>
     caller.post("/v1/commands", { type: "lab.requested", payload: { name }, must_end_by });
   const name = fresh("lab");
-  const message = expect.stringContaining("is over already: say a time to come");
+  const message = expect.stringContaining("is in the past: use a future time");
   for (const over of ["2001-01-01T00:00:00Z", ago(90_000)]) {
     expect(await asked(name, over)).toMatchObject({
       status: 422,

@@ -37,7 +37,7 @@ const lettersOf = (key: string) =>
 it.each([".", ".."])("the key %s, given or made of a payload, is refused: no address can name it", async (key) => {
   const given = { type: "probe.requested", payload: { name: fresh(), steps: [] }, idempotencyKey: key };
   const answers = await acceptCommands(probeEnv, app, tenant, [given, { type: "lab.requested", payload: { name: key } }]);
-  const issues = [{ path: "idempotency_key", message: "must be more than a dot or two, which no address can name" }];
+  const issues = [{ path: "idempotency_key", message: 'must not be "." or "..", which a URL path cannot contain' }];
   for (const answer of answers) expect(answer).toMatchObject({ code: "invalid_payload", detail: { issues } });
   expect(await ownerOf(key)).toBe("");
 });

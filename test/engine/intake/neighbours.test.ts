@@ -102,7 +102,7 @@ describe("A handler that hangs", () => {
     );
     expect(await handle([event("probe.routed", stuck, { name: stuck })], 3)).toEqual({ acked: 1, retried: 0 });
     expect(await lettersAbout(stuck)).toMatchObject([
-      { reason: "route_timeout", attempts: 3, error: expect.stringContaining("did not answer within 20 ms") },
+      { reason: "route_timeout", attempts: 3, error: expect.stringContaining("did not finish within 20 ms") },
     ]);
   });
 });

@@ -76,7 +76,7 @@ describe("A command's priority", () => {
     for (const priority of ["high", "low"] as const) {
       expect(await ask(name, { priority }, none)).toMatchObject({
         code: "invalid_payload",
-        detail: { issues: [{ path: "priority", message: expect.stringContaining("the queue probe-commands has none") }] },
+        detail: { issues: [{ path: "priority", message: expect.stringContaining("the queue probe-commands has no priorities") }] },
       });
     }
     expect(await ask(name, { priority: "high", delaySeconds: 5 })).toMatchObject({ detail: { issues: [{ path: "priority" }] } });
@@ -126,7 +126,7 @@ describe("A rate per second", () => {
   });
 
   it.each([0, -1, Number.NaN, 1001])("of %d is refused as the deployment starts", (rate) => {
-    expect(() => each(rate)).toThrow(/say more than 0 and at most 1000/);
+    expect(() => each(rate)).toThrow(/use more than 0 and at most 1000/);
   });
 });
 
@@ -149,7 +149,7 @@ describe("The deadline of a batch", () => {
   });
 
   it.each(["0 seconds", "15 minutes", "1 hour"] as const)("of %s is refused as the deployment starts", (deadline) => {
-    expect(() => defineConsumer({ queue: probeEvents, deadline, routes: [] })).toThrow(/platform ends a batch after 15 minutes/);
+    expect(() => defineConsumer({ queue: probeEvents, deadline, routes: [] })).toThrow(/less than 15 minutes, the platform's limit/);
   });
 
   it("priority that no queue can hold back is refused as the deployment starts", () => {

@@ -261,7 +261,7 @@ it("Q12 a repair whose database went away as it was tried is tried when the deli
 
 it("repairs of a lane are refused, because a mended message would come behind what has passed it", () => {
   const queue = defineLaneQueue({ name: "any-lane" });
-  expect(() => defineConsumer({ queue, onFailure: "park", repairs: [titled], routes: [] })).toThrow("leave them out");
+  expect(() => defineConsumer({ queue, onFailure: "park", repairs: [titled], routes: [] })).toThrow("remove the repairs");
 });
 
 it.each<[string, Repair[], string]>([

@@ -73,7 +73,7 @@ describe("The key of a stated event", () => {
       { status: 202, ...first.body, replayed: true },
       { status: 422, problem: { issues: [{ path: "payload.more" }] } },
       { status: 422 },
-      { status: 422, problem: { issues: [{ path: "mustendby", message: expect.stringContaining("any number of ends") }] } },
+      { status: 422, problem: { issues: [{ path: "mustendby", message: expect.stringContaining("an event has no single end") }] } },
     ]);
     expect(await settled(name)).toEqual(ONCE);
   });

@@ -173,9 +173,9 @@ describe("A door", () => {
   it("for events takes no command, and that for commands no event: each names the other", async () => {
     const caller = await callerWith();
     const command = expectProblem(await state(caller, { type: "probe.requested", payload: {} }), 404, "unknown_message_type");
-    expect(command.detail).toBe('"probe.requested" is a command, not an event: ask for it with POST /v1/commands.');
+    expect(command.detail).toBe('"probe.requested" is a command, not an event: send it with POST /v1/commands.');
     const event = expectProblem(await caller.post("/v1/commands", signal("a", "b")), 404, "unknown_message_type");
-    expect(event.detail).toContain('"probe.signal" is an event, not a command: POST /v1/events');
+    expect(event.detail).toContain('"probe.signal" is an event, not a command: publish it with POST /v1/events');
   });
 
   it("guesses which type was meant", async () => {

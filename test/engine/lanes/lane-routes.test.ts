@@ -167,7 +167,7 @@ describe("a lane that is not wired", () => {
 
   it("says in the catalog what its consumer lacks", () => {
     const consumed = (options: object) => () => catalog({ consumers: [defineConsumer({ queue, starts: [workflow], ...options })] });
-    expect(consumed({})).toThrow(/must say what follows a failure/);
+    expect(consumed({})).toThrow(/needs onFailure in its consumer/);
     expect(consumed({ onFailure: "park", sequence: { gap: "skip" } })).toThrow(/block the message that fills it/);
     expect(consumed({ onFailure: "park", concurrency: 0 })).toThrow(/concurrency 0/);
     expect(consumed({ onFailure: "park", batch: { size: 10, waitSeconds: 0 } })).toThrow(/one after another/);

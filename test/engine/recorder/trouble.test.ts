@@ -89,7 +89,7 @@ describe("Trouble of the recorder", () => {
       () => ({ text: "INSERT … json_each(?1)", row: { id: 1 / 0 } }),
       'The value Infinity was to be written (INSERT … json_each(?1)…, field "id")',
     ],
-    ["a Date", () => sql`INSERT INTO probe_rows (id) VALUES (${new Date() as never})`, "A value that is of the type Date was put into"],
+    ["a Date", () => sql`INSERT INTO probe_rows (id) VALUES (${new Date() as never})`, "has a value of the type Date"],
     ["bytes", () => sql`INSERT INTO probe_rows (id) VALUES (${new Uint8Array(4) as never})`, "of the type Uint8Array"],
     ["an object", () => sql`INSERT INTO probe_rows (id) VALUES (${{ a: 1 } as never})`, "of the type Object"],
   ])("R01 %s in a statement ends the run, and says which statement", async (_, statement, message) => {

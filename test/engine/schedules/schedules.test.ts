@@ -98,7 +98,7 @@ describe("Times that passed while nobody was there", () => {
       until: new Date(last - HOUR_MS).toISOString(),
       state: "missed",
       times: 5,
-      reason: "Nobody was there to start it before a later time came.",
+      reason: "The keeper did not run before the next due time.",
     });
     expect(await instancesOf(caller)).toHaveLength(1);
   });
@@ -109,7 +109,7 @@ describe("Times that passed while nobody was there", () => {
     await dueSince(caller, Date.UTC(year - 2, 0, 1));
     await platformCron();
     expect(await runs()).toMatchObject([
-      { state: "missed", times: 3, until: `${year}-01-01T00:00:00.000Z`, reason: "Nobody was there to start it in time." },
+      { state: "missed", times: 3, until: `${year}-01-01T00:00:00.000Z`, reason: "The keeper did not run in time to start it." },
     ]);
     expect(await instancesOf(caller)).toEqual([]);
   });
@@ -155,13 +155,13 @@ describe("A schedule that is written as of a revision", () => {
     const put = (cron: string, revision: number) =>
       caller.call("PUT", "/v1/schedules/nightly", { cron, command: research("tea"), reason, revision });
     expect(await put("0 3 * * *", 0)).toMatchObject({ status: 200, body: { revision: 1 } });
-    expect(expectProblem(await put("0 4 * * *", 0), 409, "invalid_transition").detail).toContain('There is a schedule "nightly" already');
+    expect(expectProblem(await put("0 4 * * *", 0), 409, "invalid_transition").detail).toContain('The schedule "nightly" exists already');
     expect(await put("30 5 * * *", 1)).toMatchObject({ status: 200, body: { revision: 2 } });
     const { detail } = expectProblem(await put("0 3 * * *", 1), 409, "invalid_transition");
-    expect(detail).toContain("is at revision 2, by ada, and yours was made of revision 1");
+    expect(detail).toContain("is at revision 2, by ada, and yours is based on revision 1");
     expect((await caller.get("/v1/schedules/nightly")).body.cron).toBe("30 5 * * *");
     await caller.call("DELETE", `/v1/schedules/nightly?reason=${reason}`);
-    expect(expectProblem(await put("0 3 * * *", 2), 409, "invalid_transition").detail).toContain("is not there any more");
+    expect(expectProblem(await put("0 3 * * *", 2), 409, "invalid_transition").detail).toContain("was deleted");
   });
 });
 
@@ -176,7 +176,7 @@ describe("A resumption of an active schedule", () => {
     await platformCron();
     expect(await runs()).toMatchObject([
       { state: "started", due_at: new Date(due).toISOString() },
-      { state: "missed", times: 1, reason: "Nobody was there to start it before a later time came." },
+      { state: "missed", times: 1, reason: "The keeper did not run before the next due time." },
     ]);
     const { items } = (await caller.get("/v1/audit")).body;
     expect(items.filter(({ verb }: Json) => verb === "resume")).toMatchObject([{ reason: "a slip", result: "no_change" }]);

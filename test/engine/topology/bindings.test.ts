@@ -17,13 +17,13 @@ const LINES = [
   ],
   [
     "RECORDER",
-    'RECORDER is not bound. Export Recorder, which millrace/worker has, from the Worker\'s main file. Add this line to "exports" in wrangler.jsonc: ' +
+    'RECORDER is not bound. Export Recorder, which millrace/worker exports, from the Worker\'s main file. Add this line to "exports" in wrangler.jsonc: ' +
       '"Recorder": {"type": "durable-object", "storage": "sqlite"}. Where that file has "migrations", add "Recorder" to the "new_sqlite_classes" ' +
       "of a new one instead.",
   ],
   [
     "KEEPER",
-    'KEEPER is not bound. Export Keeper, which millrace/worker has, from the Worker\'s main file. Add this line to "exports" in wrangler.jsonc: ' +
+    'KEEPER is not bound. Export Keeper, which millrace/worker exports, from the Worker\'s main file. Add this line to "exports" in wrangler.jsonc: ' +
       '"Keeper": {"type": "durable-object", "storage": "sqlite"}. Where that file has "migrations", add "Keeper" to the "new_sqlite_classes" ' +
       "of a new one instead.",
   ],

@@ -39,10 +39,10 @@ const told = { type: "declared.told", payload, subject: name, queue: defineQueue
 const flow = { name: "declared", on: defineCommand(asked), run: async () => undefined };
 const taken = { queue, starts: [defineWorkflow(flow)] };
 
-const NO_TYPE = "has no type: say it in dotted lower case";
+const NO_TYPE = "has no type: use dotted lower case";
 const types: [type: unknown, says: string][] = [
   ...["", undefined, 5].map((type): [unknown, string] => [type, NO_TYPE]),
-  ["order.place-lean", '"order.place-lean" has "-" in its type: say it in dotted lower case with digits and _, such as "order.ship"'],
+  ["order.place-lean", '"order.place-lean" has "-" in its type: use dotted lower case with digits and _, such as "order.ship"'],
   ["a b.c", 'has " " in its type'],
   ["A.b", 'has "A" in its type'],
   ["__proto__", "has no dot in its type"],
@@ -97,24 +97,24 @@ const REFUSED: [what: string, define: () => unknown, says: string][] = [
   ...versions.map((version): (typeof REFUSED)[number] => [
     `a command of the version ${JSON.stringify(version)}`,
     () => command({ ...asked, version }),
-    "say a whole number, from 1",
+    "use a whole number, from 1",
   ]),
   ...scopes.flatMap((scope): (typeof REFUSED)[number][] => [
     [`a command's door of the scope ${scope}`, () => command({ ...asked, door: { scope } }), "which no token can have"],
     [`an event's door of the scope ${scope}`, () => event({ ...told, door: { scope } }), "which no token can have"],
   ]),
   ["a command of nothing", () => command(), NO_TYPE],
-  ["a command without payload", () => command({ ...asked, payload: undefined }), "give it the schema"],
-  ["a command whose payload is none", () => command({ ...asked, payload: {} }), "give it the schema"],
-  ["a command without key", () => command({ ...asked, key: undefined }), "has no key: give it the function"],
-  ["a command without subject", () => command({ ...asked, subject: undefined }), "has no subject: give it the function"],
-  ["an event whose subject is a text", () => event({ ...told, subject: "x" }), "has no subject: give it the function"],
-  ["a version that nothing leads to", () => command({ ...asked, version: 2, upcasts: { 1: 5 } }), "how version 1 becomes 2"],
-  ["a command on no queue", () => command({ ...asked, queue: "declared-commands" }), "give it what defineQueue({ name }) made"],
+  ["a command without payload", () => command({ ...asked, payload: undefined }), "pass a schema of zod 4"],
+  ["a command whose payload is none", () => command({ ...asked, payload: {} }), "pass a schema of zod 4"],
+  ["a command without key", () => command({ ...asked, key: undefined }), "has no key: pass a function"],
+  ["a command without subject", () => command({ ...asked, subject: undefined }), "has no subject: pass a function"],
+  ["an event whose subject is a text", () => event({ ...told, subject: "x" }), "has no subject: pass a function"],
+  ["a version that nothing leads to", () => command({ ...asked, version: 2, upcasts: { 1: 5 } }), "the conversion from version 1 to 2"],
+  ["a command on no queue", () => command({ ...asked, queue: "declared-commands" }), "has no queue: pass the result of defineQueue"],
 
   ["an event of nothing", () => event(), NO_TYPE],
   ["a payload of another library", () => command({ ...asked, payload: { safeParse: () => ({ success: true }) } }), "of zod 4"],
-  ["a message on a queue of no such name", () => command({ ...asked, queue: { name: "NOT A NAME" } }), "travels on no queue"],
+  ["a message on a queue of no such name", () => command({ ...asked, queue: { name: "NOT A NAME" } }), "has no queue"],
 
   ["a workflow of nothing", () => workflow(), '"undefined" is not a workflow name'],
   ["a workflow without a name", () => workflow({ ...flow, name: undefined }), '"undefined" is not a workflow name'],
@@ -138,18 +138,18 @@ const REFUSED: [what: string, define: () => unknown, says: string][] = [
   ...NO_TARGETS.map(([what, make]): (typeof REFUSED)[number] => [
     `a route's target that is ${what}`,
     () => on(defineEvent(told), make() as never),
-    "Target 1 of on(declared.told, …) is none, or names what is not there",
+    "Target 1 of on(declared.told, …) is invalid",
   ]),
 
   ["a lane of nothing", () => loosely(defineLaneQueue)(), "is not a lane's name"],
   ["a lane without a name", () => loosely(defineLaneQueue)({ name: null }), "is not a lane's name"],
   ["a queue of nothing", () => loosely(defineQueue)(), "is not a queue name"],
-  ["a queue that is split by what is not known", () => loosely(defineQueue)({ name: "q", by: "sub" }), 'say by: "tenant" or "subject"'],
-  ["a queue whose tenants are no list", () => loosely(defineQueue)({ name: "q", tenants: "acme" }), "tenants and retired in lists"],
+  ["a queue that is split by what is not known", () => loosely(defineQueue)({ name: "q", by: "sub" }), 'by must be "tenant" or "subject"'],
+  ["a queue whose tenants are no list", () => loosely(defineQueue)({ name: "q", tenants: "acme" }), "tenants and retired must be lists"],
   ...["a_b", "a--b", "a-"].map((tenant): (typeof REFUSED)[number] => [
     `a queue of its own for the tenant ${tenant}`,
     () => defineQueue({ name: "q", tenants: [tenant] }),
-    `The tenant "${tenant}" can have no queue of its own`,
+    `The tenant "${tenant}" cannot have its own queue`,
   ]),
   [
     "a queue where another's dead letters go",
@@ -157,49 +157,49 @@ const REFUSED: [what: string, define: () => unknown, says: string][] = [
       const other = defineQueue({ name: `${queue.name}-dlq` });
       return catalog({ consumers: [defineConsumer(taken), defineConsumer({ queue: other, routes: [] })] });
     },
-    'The queue "declared-commands-dlq" is declared, and it is where the dead letters of "declared-commands" go',
+    'The queue "declared-commands-dlq" has the name of the dead-letter queue of "declared-commands"',
   ],
-  ["a catalog of nothing", () => loosely(catalog)(), "A catalog is of what defineConsumer({ … }) made"],
-  ["a catalog without consumers", () => loosely(catalog)({}), "A catalog is of what defineConsumer({ … }) made"],
-  [
-    "a catalog of a consumer that nobody defined",
-    () => loosely(catalog)({ consumers: [taken] }),
-    "A catalog is of what defineConsumer({ … })",
-  ],
-  ["a sequence with a gap of no kind", () => consumer({ ...taken, sequence: { gap: "wiat" } }), 'say gap: "wait", "retry" or "skip"'],
+  ["a catalog of nothing", () => loosely(catalog)(), "A catalog needs { consumers: […] }"],
+  ["a catalog without consumers", () => loosely(catalog)({}), "A catalog needs { consumers: […] }"],
+  ["a catalog of a consumer that nobody defined", () => loosely(catalog)({ consumers: [taken] }), "A catalog needs { consumers: […] }"],
+  ["a sequence with a gap of no kind", () => consumer({ ...taken, sequence: { gap: "wiat" } }), 'use gap: "wait", "retry" or "skip"'],
   ["a sequence that begins with 5", () => consumer({ ...taken, sequence: { gap: "skip", first: 5 } }), "first: 0 or 1"],
-  ["retries of nothing", () => consumer({ ...taken, retries: null }), "retries.limit undefined: say a whole number"],
+  ["retries of nothing", () => consumer({ ...taken, retries: null }), "retries.limit undefined: use a whole number"],
   ...[null, {}, [{}], [{ name: "a", when: 5, mend: 5 }]].map((repairs): (typeof REFUSED)[number] => [
     `repairs that are ${JSON.stringify(repairs)}`,
     () => consumer({ ...taken, repairs }),
-    "has repairs that are none: say them in a list",
+    "has invalid repairs: use a list",
   ]),
-  ["a consumer of nothing at all", () => consumer(), "takes from no queue"],
+  ["a consumer of nothing at all", () => consumer(), "must have a queue"],
   ["a queue without a name", () => loosely(defineQueue)({}), "is not a queue name"],
-  ["a consumer of no queue", () => consumer({ ...taken, queue: "declared-commands" }), "takes from no queue"],
-  ["a consumer of nothing", () => consumer({ queue }), "takes nothing: say in a list what it starts"],
-  ["a consumer that starts a workflow by itself", () => consumer({ queue, starts: taken.starts[0] }), "say in a list"],
-  ["a consumer that starts what is not there", () => consumer({ queue, starts: [undefined] }), "Is it exported"],
+  ["a consumer of no queue", () => consumer({ ...taken, queue: "declared-commands" }), "must have a queue"],
+  ["a consumer of nothing", () => consumer({ queue }), "needs a list of workflows in starts"],
+  ["a consumer that starts a workflow by itself", () => consumer({ queue, starts: taken.starts[0] }), "needs a list"],
+  ["a consumer that starts what is not there", () => consumer({ queue, starts: [undefined] }), "Check that it is exported"],
   [
     "a consumer that starts what is on no message",
     () => consumer({ queue, starts: [{ run, name: "x" }] }),
-    "defineWorkflow(…) did not make",
+    "is not the result of defineWorkflow(…)",
   ],
-  ["a consumer that routes what is not there", () => consumer({ queue, routes: [undefined] }), "lists in routes what is no on(event, …)"],
-  ["a batch of nothing", () => consumer({ ...taken, batch: { size: 0, waitSeconds: 0 } }), "batch.size 0: say 1 to 100"],
-  ["a batch beyond 100", () => consumer({ ...taken, batch: { size: 101, waitSeconds: 0 } }), "batch.size 101: say 1 to 100"],
-  ["a wait beyond a minute", () => consumer({ ...taken, batch: { size: 10, waitSeconds: 61 } }), "batch.waitSeconds 61: say 0 to 60"],
-  ["no batch at a time", () => consumer({ ...taken, concurrency: 0 }), "concurrency 0: say 1 to 250"],
-  ["more batches than the platform has", () => consumer({ ...taken, concurrency: 251 }), "concurrency 251: say 1 to 250"],
+  [
+    "a consumer that routes what is not there",
+    () => consumer({ queue, routes: [undefined] }),
+    "has an entry in routes that is not the result of on(event, …)",
+  ],
+  ["a batch of nothing", () => consumer({ ...taken, batch: { size: 0, waitSeconds: 0 } }), "batch.size 0: use 1 to 100"],
+  ["a batch beyond 100", () => consumer({ ...taken, batch: { size: 101, waitSeconds: 0 } }), "batch.size 101: use 1 to 100"],
+  ["a wait beyond a minute", () => consumer({ ...taken, batch: { size: 10, waitSeconds: 61 } }), "batch.waitSeconds 61: use 0 to 60"],
+  ["no batch at a time", () => consumer({ ...taken, concurrency: 0 }), "concurrency 0: use 1 to 250"],
+  ["more batches than the platform has", () => consumer({ ...taken, concurrency: 251 }), "concurrency 251: use 1 to 250"],
   [
     "a first pause beyond the longest",
     () => consumer({ ...taken, retries: { limit: 5, initial: "10 minutes", max: "1 minute" } }),
-    'retries.initial "10 minutes", and retries.max "1 minute" is less',
+    'retries.initial "10 minutes", which is more than retries.max "1 minute"',
   ],
   [
     "a rate of nothing",
     () => sendEach(flow.on, () => [], undefined, { ratePerSecond: 0 }),
-    "at 0 a second: say more than 0 and at most 1000",
+    "at 0 a second: use more than 0 and at most 1000",
   ],
   [
     "a retired queue that is declared",
@@ -209,7 +209,7 @@ const REFUSED: [what: string, define: () => unknown, says: string][] = [
       const others = defineEvent({ ...told, queue: other });
       return catalog({ consumers: [own, defineConsumer({ queue: other, routes: [on(others)] })] });
     },
-    'The queue "declared-others" has retired "declared-commands", which is declared itself',
+    'The queue "declared-others" lists "declared-commands" as retired, but that queue is also declared',
   ],
 ];
 
@@ -226,7 +226,9 @@ it("A message whose key or subject is no text says that its definition is at fau
   ] as const) {
     for (const field of ["key", "subject"] as const) {
       const odd = defineCommand({ ...asked, [field]: make as never });
-      const says = expect.stringMatching(new RegExp(`^The ${field} that the definition of declared.asked makes .*${what}`));
+      const says = expect.stringMatching(
+        new RegExp(`^The definition of declared.asked must return the ${field} as a string, not .*${what}`),
+      );
       expect(() => odd.from({ name: "a" })).toThrow(expect.objectContaining({ code: "config_invalid", message: says }));
     }
   }

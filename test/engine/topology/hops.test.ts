@@ -35,8 +35,8 @@ it("a circle goes round three times and is then a dead letter that names its way
     reason: "too_many_hops",
     message_type: "shared.told",
     error:
-      '"shared.told" has 4 runs behind it, and maxHops is 3: tell-shared → tell-shared → tell-shared → tell-shared → tell-shared. ' +
-      "It goes in a circle: let it end by itself, or say in the catalog how far it may go; then replay this.",
+      '"shared.told" is at the end of a chain of 4 instances, and maxHops is 3: tell-shared → tell-shared → tell-shared → tell-shared → tell-shared. ' +
+      "The chain is circular: end it in the code, or increase maxHops in the catalog; then replay this message.",
   });
   expect(await instancesOf(names)).toHaveLength(4);
   expect(await rows("SELECT id FROM millrace_outbox WHERE body LIKE ?1", `%"${fourth}"%`)).toEqual([]);

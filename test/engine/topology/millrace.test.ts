@@ -26,7 +26,7 @@ it("a command without a key is refused until its caller gives an idempotency key
   const request = { command: keyless.command, payload: { name: fresh() } };
   await expect(enqueueOne(env, catalog, by, request)).rejects.toMatchObject({
     code: "invalid_payload",
-    message: expect.stringContaining("give an idempotency key"),
+    message: expect.stringContaining("pass an idempotency key"),
     detail: { issues: [{ path: "idempotency_key", message: "is missing" }] },
   });
   expect(await enqueueOne(env, catalog, by, { ...request, idempotencyKey: fresh() })).toMatchObject({ replayed: false });

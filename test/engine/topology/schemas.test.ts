@@ -30,10 +30,10 @@ it.each<[what: string, schema: z.ZodType, where: string]>([
   const refused = (what: string) =>
     expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(`The schema of the ${what}`) });
   expect(() => catalog({ consumers: [performing(schema)] })).toThrow(
-    refused(`command "schema.asked" transforms ${where}, and is applied at every hop`),
+    refused(`command "schema.asked" has a transform at ${where}, which would be applied again at every hop`),
   );
   expect(() => catalog({ consumers: [hearing(schema)] })).toThrow(
-    refused(`event "schema.told" transforms ${where}, and is applied at every hop`),
+    refused(`event "schema.told" has a transform at ${where}, which would be applied again at every hop`),
   );
 });
 

@@ -63,10 +63,10 @@ it.each([
 });
 
 it.each([
-  [{ limit: Number.NaN }, "retries.limit NaN: say a whole number, 0 to 100"],
+  [{ limit: Number.NaN }, "retries.limit NaN: use a whole number, 0 to 100"],
   [{ limit: -1 }, "retries.limit -1"],
   [{ limit: 101 }, "retries.limit 101"],
-  [{ max: "13 hours" as const }, "longer than 12 hours"],
+  [{ max: "13 hours" as const }, "above 12 hours"],
 ])("a consumer does not try again as %j says, which no queue can", (odd, says) => {
   const retries = { limit: 1, initial: 10, max: 10, ...odd };
   const declare = () => defineConsumer({ queue: ProbeRequested.queue, starts: [], retries });
@@ -87,52 +87,56 @@ it.each<[string, ConsumerDefinition[], string]>([
   [
     "a queue that carries commands and events",
     [startsOf(perform), defineConsumer({ queue: ProbeRequested.queue, routes: [on(told("probe.told", ProbeRequested.queue))] })],
-    'The queue "probe-commands" carries commands and events: give the events the shared queue of events, or one of their own.',
+    'The queue "probe-commands" carries commands and events: use another queue for the events.',
   ],
   [
     "a consumer of both",
     [{ ...startsOf(perform), routes: [] } as never],
-    'The consumer of "probe-commands" has starts and routes: a queue carries commands, for starts, or events, for routes.',
+    'The consumer of "probe-commands" has both starts and routes: use starts for a queue of commands, or routes for a queue of events.',
   ],
-  ["a queue with two consumers", [startsOf(), startsOf()], 'The queue "probe-commands" has two consumers: put what both take into one.'],
+  ["a queue with two consumers", [startsOf(), startsOf()], 'The queue "probe-commands" has two consumers: merge them into one.'],
   [
     "a workflow that follows an event, among those that perform commands",
     [startsOf(thank), routesOf(on(shipped))],
-    '"thank" follows the event "probe.shipped", and starts is for workflows that perform a command: ' +
-      'put start(…) into that event\'s line, in the routes of the consumer of "probe-events".',
+    '"thank" follows the event "probe.shipped", but starts is for workflows that perform a command: ' +
+      'add start(…) to the on(…) of that event, in the routes of the consumer of "probe-events".',
   ],
   [
     "a command among events",
     [routesOf(on(perform.on as never))],
-    '"probe.performed" is a command, and routes are for events: list its workflow in the starts of the consumer of "probe-commands".',
+    '"probe.performed" is a command, but routes are for events: list its workflow in the starts of the consumer of "probe-commands".',
   ],
   [
     "a workflow at the consumer of another queue",
     [defineConsumer({ queue: elsewhere, starts: [perform] })],
-    '"perform" performs "probe.performed", which travels on the queue "probe-commands", and the consumer of "elsewhere" starts it: ' +
+    '"perform" performs "probe.performed", which uses the queue "probe-commands", but the consumer of "elsewhere" starts it: ' +
       'move it to the starts of the consumer of "probe-commands".',
   ],
   [
     "an event at the consumer of another queue",
     [defineConsumer({ queue: elsewhere, routes: [on(paid)] })],
-    '"probe.paid" travels on the queue "probe-events", and the consumer of "elsewhere" routes it: ' +
-      'move its line to the consumer of "probe-events".',
+    '"probe.paid" uses the queue "probe-events", but the consumer of "elsewhere" routes it: ' +
+      'move its on(…) to the consumer of "probe-events".',
   ],
   [
     "a command and an event of one type",
     [startsOf(perform), routesOf(on(told("probe.performed")))],
-    '"probe.performed" is a command and an event: give one of them a type of its own.',
+    '"probe.performed" is the type of a command and of an event: rename one of them.',
   ],
-  ["an event with two lines", [routesOf(on(paid), on(paid))], '"probe.paid" is routed twice: put all its targets into one line.'],
+  [
+    "an event with two lines",
+    [routesOf(on(paid), on(paid))],
+    '"probe.paid" has two entries in routes: put all its targets into one on(…).',
+  ],
   [
     "a workflow that the line of another event starts",
     [routesOf(on(shipped), on(paid, start(thank) as never))],
-    '"thank" follows "probe.shipped", and the line of "probe.paid" starts it: move its start(…).',
+    '"thank" follows "probe.shipped", but the route of "probe.paid" starts it: move its start(…).',
   ],
   [
     "a workflow that is listed twice",
     [startsOf(perform, perform)],
-    '"perform" is listed twice: leave it where it is started first, and take the other away.',
+    '"perform" is listed twice in starts and routes: remove one of the two.',
   ],
   [
     "two workflows of one name",
@@ -152,7 +156,7 @@ it.each<[string, ConsumerDefinition[], string]>([
   [
     "a command that is sent on a queue that nobody consumes",
     [routesOf(sends(asked("probe.lost", elsewhere)))],
-    'A route sends "probe.lost" on the queue "elsewhere", which nobody consumes: add its consumer, with the workflow in starts.',
+    'A route sends "probe.lost" on the queue "elsewhere", which has no consumer: add one, with the workflow in starts.',
   ],
 ])("%s ends the start, with what to change", (_, consumers, says) => {
   expect(() => catalog({ consumers })).toThrow(says);
@@ -167,8 +171,8 @@ it("workflows and events are those of the consumers", () => {
 
 it("an unknown type is told what it resembles, or what a new one needs", () => {
   expect(() => app.performer("probe.requestd")).toThrow('Did you mean "probe.requested"?');
-  expect(() => app.performer("customer.welcome")).toThrow("needs its workflow in the starts of its queue");
-  expect(() => app.subscribers("customer.welcomed")).toThrow("needs a line in the routes of its queue");
+  expect(() => app.performer("customer.welcome")).toThrow("add its workflow to the starts of its queue");
+  expect(() => app.subscribers("customer.welcomed")).toThrow("to the routes of its queue");
   expect(app.subscribers(ProbeSignal.type).event).toBe(ProbeSignal);
 });
 

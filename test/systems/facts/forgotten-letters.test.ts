@@ -50,7 +50,7 @@ it("a letter about money that nobody looked after for 90 days leaves with the fa
   expect(facts.map(({ fact_id }) => fact_id).toSorted()).toEqual([`skip/${outcome}`, `skip/${charge}`].toSorted());
   for (const fact of facts) {
     expect(fact).toMatchObject({ type: "reconciliation", subtype: "skipped_dead_letter", entity: "queue/fact-processing" });
-    expect(fact.payload).toMatchObject({ note: "Nobody looked after it for 90 days.", actor: "retention" });
+    expect(fact.payload).toMatchObject({ note: "Not replayed or skipped for 90 days.", actor: "retention" });
   }
   expect(facts.map(({ payload }) => (payload as Json).message_type).toSorted()).toEqual(["fact.charge", "fact.outcome"]);
   expect((await caller.get("/v1/dead-letters?state=open")).body.items.map(({ id }: Json) => id)).toEqual([young]);

@@ -53,11 +53,11 @@ function callAddress(guard: AddressGuard | undefined): StepDefinition<Calling, {
       const secret = callbackSecret((env as unknown as { MILLRACE_KEY: string }).MILLRACE_KEY, tenantId);
       const headers = { "content-type": "application/json", "user-agent": "Millrace", ...signatureOf(secret, key, body) };
       const response = await fetch(url, { method: "POST", headers, body, redirect: "manual", signal }).catch(() => {
-        throw new MillraceError("unavailable", "The callback_url cannot be reached, or gave no answer in time.");
+        throw new MillraceError("unavailable", "The callback_url is unreachable, or did not respond in time.");
       });
       await assertTaken("The callback_url", response, {
         isFinal: (status) => status === 410,
-        next: "whoever asked does not want to hear of it any more",
+        next: "the receiver has ended its callbacks",
       });
       return { status: response.status };
     },

@@ -106,7 +106,10 @@ export function assertSendable(env: object, queue: QueueDefinition): void {
 
 function lanesNotBound(queue: string): MillraceError {
   const exporting = "export class Lanes extends engineLanes(app) {}";
-  return new MillraceError("config_invalid", `"${queue}" has no object to wait in. ${toAdd("Lanes")}, and to the Worker: ${exporting}`);
+  return new MillraceError(
+    "config_invalid",
+    `"${queue}" needs the Durable Object Lanes. ${toAdd("Lanes")}, and to the Worker: ${exporting}`,
+  );
 }
 
 /**
@@ -152,7 +155,7 @@ export function objectBinding<T extends Rpc.DurableObjectBranded | undefined = u
   const found = objectsIn<T>(env, binding);
   if (found !== undefined) return found;
   const name = objectClass(binding);
-  const exporting = `Export ${name}, which millrace/worker has, from the Worker's main file`;
+  const exporting = `Export ${name}, which millrace/worker exports, from the Worker's main file`;
   throw new MillraceError("config_invalid", `${binding} is not bound. ${exporting}. ${toAdd(name)}.`);
 }
 

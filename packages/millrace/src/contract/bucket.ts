@@ -34,7 +34,7 @@ export async function getJson(bucket: R2Bucket, path: string, check?: (text: str
     return JSON.parse(text);
   } catch {
     // The parser's own message would quote stored data.
-    throw new MillraceError("invalid_payload", `What R2 holds at ${path} is not JSON: store JSON there, or refer to where it is.`);
+    throw new MillraceError("invalid_payload", `The R2 object ${path} is not JSON: store JSON there, or correct the reference.`);
   }
 }
 
@@ -45,7 +45,7 @@ async function textAt(bucket: R2Bucket, path: string): Promise<string | undefine
     await object.body.cancel();
     throw new MillraceError(
       "payload_too_large",
-      `What R2 holds at ${path} has ${object.size} bytes, and at most ${MAX_BYTES} (4 MiB) are read: split it.`,
+      `The R2 object ${path} has ${object.size} bytes, and the maximum is ${MAX_BYTES} (4 MiB): split it.`,
     );
   } catch (error) {
     if (IMPOSSIBLE_NAME.test(messageOf(error))) return undefined;

@@ -6,7 +6,7 @@ const NO_CONTROL_CHARACTERS = /^[^\u0000-\u001f\u007f-\u009f]*$/;
 
 /** In a URL path "." and ".." are folders, even when percent-encoded: no request could address these names. */
 const DOTS_ALONE: readonly string[] = [".", ".."];
-export const NO_ADDRESS = "must be more than a dot or two, which no address can name";
+export const NO_ADDRESS = 'must not be "." or "..", which a URL path cannot contain';
 
 export function isDotsAlone(name: string): boolean {
   return DOTS_ALONE.includes(name);

@@ -68,7 +68,7 @@ export const envelopeSchema = z
       .string()
       .max(500)
       .regex(/^r2:\/\/.+/, "must be an R2 reference, `r2://…`")
-      .refine((ref) => byteLength(ref) <= MAX_REF_BYTES, "must name an object of R2: at most 1,024 bytes behind `r2://`")
+      .refine((ref) => byteLength(ref) <= MAX_REF_BYTES, "must name an object of R2: at most 1,024 bytes after `r2://`")
       .optional(),
     /** The engine's proof that it has committed the message's row; producers leave it out. */
     acceptance: z.string().max(64).optional(),
@@ -95,7 +95,7 @@ export const envelopeSchema = z
   })
   .refine((e) => e.kind === "command" || (e.must_end_by ?? e.callback_url) === undefined, {
     path: ["kind"],
-    message: "must be `command` where must_end_by or callback_url is given: an event leads to any number of ends",
+    message: "must be `command` with must_end_by or callback_url: an event has no single end",
   });
 
 export type Envelope = z.infer<typeof envelopeSchema>;
@@ -167,10 +167,10 @@ const PLAINER = [
   [/^Invalid input: expected int, received number$/, "must be a whole number"],
   [/^Invalid input: expected (\w+), received (\w+)$/, "must be of type $1, not $2"],
   [/^Invalid input: expected ("[^,]*"|\d+|true|false|null)$/, "must be $1"],
-  [/^Invalid input(?:: more than one option matched)?$/, "is of no kind that is taken here"],
-  [/^Invalid string: must match pattern (.+)$/, "must be written as the pattern $1 says"],
+  [/^Invalid input(?:: more than one option matched)?$/, "has an unsupported type"],
+  [/^Invalid string: must match pattern (.+)$/, "must match the pattern $1"],
   [/^Invalid (?:string|number): must (.+)$/, "must $1"],
-  [/^Invalid (?:key|value) in (\w+)$/, "has a name or value in it that is not taken here"],
+  [/^Invalid (?:key|value) in (\w+)$/, "has an unsupported key or value"],
   [/^Invalid option: expected one of (.+)$/, "must be $1"],
   [/^Too big: expected (?:number|int) to be <=(.+)$/, "must be at most $1"],
   [/^Too small: expected (?:number|int) to be >=(.+)$/, "must be at least $1"],

@@ -55,14 +55,14 @@ function parseWhole(text: string, at = ""): unknown {
   }
   const kept = assertBounded(value, { at, nul: !text.includes("\\u0000") });
   // The parser keeps the last of two equal keys.
-  if (kept.fields < fields) refuse({ path: below(at, doubledKey(text)), message: "is there twice: send one of the two" });
+  if (kept.fields < fields) refuse({ path: below(at, doubledKey(text)), message: "occurs twice: send it once" });
   return value;
 }
 
 /** The effect of parsing on a number. Above the safe integers even an unchanged number cannot be distinguished from its neighbours. */
 function readAs(read: number): string {
   if (Number.isFinite(read) && Math.abs(read) > Number.MAX_SAFE_INTEGER) {
-    return `is beyond ±${Number.MAX_SAFE_INTEGER}, where whole numbers are taken for their neighbours`;
+    return `is beyond ±${Number.MAX_SAFE_INTEGER}, where whole numbers lose precision`;
   }
   return `would be read as ${read}`;
 }

@@ -17,6 +17,6 @@ export function placed(env: object): Placed {
   if (!hint) return {};
   const locationHint = LOCATIONS.find((place) => place === hint);
   if (locationHint) return { locationHint };
-  sayUnmeant(env, `LOCATION_HINT is "${hint}": say one of ${LOCATIONS.join(", ")}.`);
+  sayUnmeant(env, `LOCATION_HINT is "${hint}": use one of ${LOCATIONS.join(", ")}.`);
   return {};
 }

@@ -164,14 +164,14 @@ function define<Payload>(
   for (let version = 1; version < definition.version; version++) {
     assertDeclared(
       typeof definition.upcasts[version] === "function",
-      `${definition.type} is at version ${definition.version}: say in \`upcasts\` how version ${version} becomes ${version + 1}.`,
+      `${definition.type} is at version ${definition.version}: add the conversion from version ${version} to ${version + 1} to \`upcasts\`.`,
     );
   }
   return definition;
 }
 
 function keyless(type: string): never {
-  const message = `"${type}" makes no key of its input: give an idempotency key, so that the same request twice starts one instance`;
+  const message = `"${type}" has no key function: pass an idempotency key, so that a repeated request starts one instance`;
   throw new MillraceError("invalid_payload", `The command ${message}. Over HTTP that is the header Idempotency-Key.`, {
     issues: [{ path: "idempotency_key", message: "is missing" }],
   });
@@ -181,17 +181,17 @@ function keyless(type: string): never {
 function assertMessage(kind: Envelope["kind"], options: object): void {
   const { type, version = 1, payload, key, subject, queue, door } = (options ?? {}) as Partial<Options<unknown> & { key: unknown }>;
   const named = `The ${kind} "${shortened(String(type), 60)}"`;
-  assertDeclared(isDottedType(type), `${named} ${wrongInType(type)}: say it in dotted lower case with digits and _, such as "order.ship".`);
-  assertDeclared(isWhole(version, [1, 1e6]), `${named} is at version ${version}: say a whole number, from 1.`);
-  assertDeclared(isSchema(payload), `${named} has no payload: give it the schema of that, z.object({ … }), of zod 4.`);
+  assertDeclared(isDottedType(type), `${named} ${wrongInType(type)}: use dotted lower case with digits and _, such as "order.ship".`);
+  assertDeclared(isWhole(version, [1, 1e6]), `${named} is at version ${version}: use a whole number, from 1.`);
+  assertDeclared(isSchema(payload), `${named} has no payload: pass a schema of zod 4, such as z.object({ … }).`);
   for (const [what, make] of Object.entries(kind === "command" ? { key, subject } : { subject })) {
-    assertDeclared(isFunction(make), `${named} has no ${what}: give it the function that makes that of a payload.`);
+    assertDeclared(isFunction(make), `${named} has no ${what}: pass a function from the payload to the ${what}.`);
   }
-  assertDeclared(isQueueName(queue?.name), `${named} travels on no queue: give it what defineQueue({ name }) made.`);
+  assertDeclared(isQueueName(queue?.name), `${named} has no queue: pass the result of defineQueue({ name }).`);
   const scope: unknown = door === undefined ? null : (door as Door | null)?.scope;
   assertDeclared(
     scope === null || (typeof scope === "string" && isScope(scope)),
-    `${named} has a door with the scope "${scope}", which no token can have: say a letter, then letters, digits and _ : . -, all lower case and at most 64; or null.`,
+    `${named} has a door with the scope "${scope}", which no token can have: use a letter, then letters, digits and _ : . -, all lower case and at most 64; or null.`,
   );
 }
 
@@ -262,10 +262,10 @@ function derived<Payload>(type: string, what: string, make: (payload: Payload) =
     } catch (error) {
       throw invalidPayload(type, [{ path: "payload", message: `has no ${what} (${shortened(messageOf(error), 200)})` }]);
     }
-    const is = made instanceof Promise ? "a promise" : `of the type ${typeof made}`;
+    const is = made instanceof Promise ? "a promise" : `a value of the type ${typeof made}`;
     assertDeclared(
       typeof made === "string",
-      `The ${what} that the definition of ${type} makes of this payload is ${is}: let it answer a text, at once. The request is not at fault.`,
+      `The definition of ${type} must return the ${what} as a string, not ${is}. Correct the definition; the request is valid.`,
     );
     return made;
   };

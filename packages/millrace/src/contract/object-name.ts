@@ -9,7 +9,7 @@ export function checkedObjectName(name: string, path = "key"): string {
   const bytes = byteLength(name);
   if (bytes >= 1 && bytes <= MAX_OBJECT_NAME_BYTES && name.isWellFormed()) return name;
   const message = name.isWellFormed()
-    ? `makes a name of ${bytes} bytes, and a Durable Object's has 1 to ${MAX_OBJECT_NAME_BYTES}: send a hash of it, or an id`
+    ? `gives a Durable Object name of ${bytes} bytes, and 1 to ${MAX_OBJECT_NAME_BYTES} are allowed: send a hash of it, or an id`
     : "holds half of a surrogate pair: send well-formed Unicode";
   throw new MillraceError("invalid_payload", `The ${path} ${message}. Nothing was stored.`, { issues: [{ path, message }] });
 }
@@ -26,7 +26,7 @@ export function isPathStep(name: string | null): boolean {
  */
 export function objectNameOf(parts: readonly (string | null)[], path = "key"): string {
   if (!parts.some(isPathStep)) return checkedObjectName(JSON.stringify(parts), path);
-  const message = 'must not be "." or "..": no path of a request could name it';
+  const message = 'must not be "." or "..": a request path cannot contain it';
   throw new MillraceError("invalid_payload", `The ${path} ${message}. Nothing was stored.`, { issues: [{ path, message }] });
 }
 

@@ -62,8 +62,11 @@ export function defineQueue(options: QueueOptions): QueueDefinition {
   const { name, partitions = 1, by = "tenant", tenants = [], retired = [] } = options ?? {};
   const most = MAX_PARTITIONS;
   const isSplit = ["tenant", "subject"].includes(by) && Array.isArray(tenants) && Array.isArray(retired);
-  assertDeclared(isSplit, `The queue "${name}" is split as none is: say by: "tenant" or "subject", and tenants and retired in lists.`);
-  assertDeclared(isWhole(partitions, [1, most]), `The queue "${name}" has partitions: ${partitions}. Say 1 to ${most}.`);
+  assertDeclared(
+    isSplit,
+    `The queue "${name}" has invalid options: by must be "tenant" or "subject", and tenants and retired must be lists.`,
+  );
+  assertDeclared(isWhole(partitions, [1, most]), `The queue "${name}" has partitions: ${partitions}. Use 1 to ${most}.`);
   const shared = Array.from({ length: partitions }, (_, index) => (index === 0 ? name : `${name}-${index + 1}`));
   const own = Object.fromEntries(tenants.map((tenant) => [tenant, `${name}-${tenant}`]));
   const all = [...shared, ...tenants.map((tenant) => `${name}-${tenant}`), ...retired];
@@ -71,11 +74,11 @@ export function defineQueue(options: QueueOptions): QueueDefinition {
   const unnamed = tenants.find((tenant) => !isPlainName(`${name}-${tenant}`));
   assertDeclared(
     unnamed === undefined,
-    `The tenant "${unnamed}" can have no queue of its own: "${name}-${unnamed}" is not a queue name. Only ids of lower case letters, digits and single dashes within make one, of at most ${MAX_NAME} characters: leave it among those that share.`,
+    `The tenant "${unnamed}" cannot have its own queue, because "${name}-${unnamed}" is not a queue name. A queue name has lower case letters, digits and single dashes, at most ${MAX_NAME} characters: remove the tenant from tenants, so that it shares a queue.`,
   );
   const named = all.flatMap((one) => [one, `${one}-dlq`]);
   const twice = named.find((one, index) => named.indexOf(one) !== index);
-  assertDeclared(twice === undefined, `The queue "${name}" stands for two queues "${twice}": call one otherwise.`);
+  assertDeclared(twice === undefined, `The queue "${name}" contains two queues named "${twice}": rename one.`);
   return all.length === 1 ? { name } : { name, parts: { own, shared, by, retired } };
 }
 
@@ -95,7 +98,7 @@ function isLaneName(name: unknown): boolean {
 function assertQueueName(name: string): void {
   assertDeclared(
     isPlainName(name),
-    `"${beginning(String(name), MAX_NAME)}" is not a queue name: use lower case letters, digits and single dashes, at most ${MAX_NAME} of them.`,
+    `"${beginning(String(name), MAX_NAME)}" is not a queue name: use lower case letters, digits and single dashes, at most ${MAX_NAME} characters.`,
   );
 }
 

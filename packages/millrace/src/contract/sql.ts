@@ -113,7 +113,7 @@ function notBindable(value: object, text: string): MillraceError {
   const what = Object.prototype.toString.call(value).slice("[object ".length, -1);
   return new MillraceError(
     "config_invalid",
-    `A value that is of the type ${what} was put into a statement (${text.trim().slice(0, 60)}…): bind text, numbers or null, such as date.getTime() or JSON.stringify(value).`,
+    `A statement (${text.trim().slice(0, 60)}…) has a value of the type ${what}: bind text, numbers or null, such as date.getTime() or JSON.stringify(value).`,
   );
 }
 

@@ -10,5 +10,5 @@ export type StepMode = "platform" | "lean";
 /** Errors: `config_invalid` for an unknown mode. */
 export function assertStepMode(mode: string | undefined, whose: string): void {
   if (mode === undefined || mode === "platform" || mode === "lean") return;
-  throw new MillraceError("config_invalid", `${whose} says steps: "${mode}": it is "platform" or "lean".`);
+  throw new MillraceError("config_invalid", `${whose}: "steps" must be "platform" or "lean", not "${mode}".`);
 }

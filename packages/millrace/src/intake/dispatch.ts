@@ -26,7 +26,7 @@ export function dispatchTo(catalog: Catalog, onCaptured: OnCaptured): Dispatch {
     if (consumer) return void (await consumer.handle(batch, env));
     if (others) return void (await others(batch));
     const error =
-      "No consumer in the catalog takes this queue: its messages go back to it. Add its consumer to the catalog, or take it out of wrangler.jsonc.";
+      "This queue has no consumer in the catalog: its messages are returned to it. Add a consumer to the catalog, or remove the queue from wrangler.jsonc.";
     logLine("error", { log: "config_invalid", queue: batch.queue, error });
     batch.retryAll({ delaySeconds: 60 });
   };

@@ -41,7 +41,7 @@ export async function forgetOpenLetters(env: EngineEnv, catalog: Catalog | undef
       LIMIT ${LETTERS}`,
   );
   if (old.length === 0) return 0;
-  const because = `Nobody looked after it for ${Math.round(keepMs / DAY_MS)} days.`;
+  const because = `Not replayed or skipped for ${Math.round(keepMs / DAY_MS)} days.`;
   const said = (await Promise.all(old.map((letter) => saidOf(env, catalog, letter, because)))).filter((one) => one !== undefined);
   const messages = said.flatMap(({ id, about }) => about.map((message) => ({ ...message, letter: id })));
   // A dead letter that was replayed or skipped meanwhile remains, without a message.

@@ -81,13 +81,10 @@ async function unredacted(env: EngineEnv, catalog: Catalog, by: Operator, name: 
 function assertRevision(name: string, asked: number | undefined, before: Schedule | undefined): void {
   const revision = before?.revision ?? 0;
   if (asked === undefined || asked === revision) return;
-  const now = before ? `is at revision ${revision}, by ${before.changedBy}` : "is not there any more";
+  const now = before ? `is at revision ${revision}, by ${before.changedBy}` : "was deleted";
   const said =
-    asked === 0 ? `There is a schedule "${name}" already` : `The schedule "${name}" ${now}, and yours was made of revision ${asked}`;
-  throw new MillraceError(
-    "invalid_transition",
-    `${said}: read it (GET /v1/schedules/${name}), and send yours again if it is still wanted.`,
-  );
+    asked === 0 ? `The schedule "${name}" exists already` : `The schedule "${name}" ${now}, and yours is based on revision ${asked}`;
+  throw new MillraceError("invalid_transition", `${said}: read it (GET /v1/schedules/${name}), then send your change again.`);
 }
 
 /** Retries a change: when another caller or the keeper was faster, the schedule is read again. */
@@ -96,10 +93,7 @@ async function tried<T>(change: () => Promise<T | undefined>): Promise<T> {
     const done = await change();
     if (done !== undefined) return done;
   }
-  throw new MillraceError(
-    "invalid_transition",
-    "Others change this schedule at the same time: read it, and send yours again if it is still wanted.",
-  );
+  throw new MillraceError("invalid_transition", "This schedule is being changed by other requests: read it, then send your change again.");
 }
 
 /** Writes the settings over the row that was read. False if the row has changed, or the tenant has the maximum number of schedules. */
@@ -146,7 +140,7 @@ function assertSmall(payload: unknown): void {
 async function assertRoom(env: EngineEnv, by: Operator): Promise<void> {
   const [found] = await query<{ room: number }>(env.DB, sql`SELECT ${hasRoom(by.tenantId, MAX_SCHEDULES)} AS room`);
   if (found?.room === 1) return;
-  throw new MillraceError("invalid_transition", `A tenant has at most ${MAX_SCHEDULES} schedules: end one that nobody needs first.`);
+  throw new MillraceError("invalid_transition", `A tenant has at most ${MAX_SCHEDULES} schedules: delete one first.`);
 }
 
 /**

@@ -18,7 +18,7 @@ const LOOK = 100;
 /** Maximum number of queries in one call, within the platform's limit; the rest is due in the next call. */
 const LOOKS = 4;
 /** The reason when a due time's key belongs to another command. */
-const KEY_TAKEN = "The key of this time belongs to an earlier command with another payload: it was sent by hand under this name.";
+const KEY_TAKEN = "The key of this due time belongs to an earlier command with another payload, which was sent manually.";
 
 /**
  * Starts due schedules. The command, the record of the due time and the next due time are one write, so that a crash neither loses nor
@@ -117,7 +117,7 @@ function doorClosed(catalog: Catalog, { command }: Schedule): MillraceError | un
 function noteMissed(schedule: Schedule, { last, earlier }: Passed, late: boolean, at: number): Statement[] {
   const missed = late ? { count: (earlier?.count ?? 0) + 1, until: last } : earlier;
   if (missed === null || schedule.nextAt === null) return [];
-  const reason = late ? "Nobody was there to start it in time." : "Nobody was there to start it before a later time came.";
+  const reason = late ? "The keeper did not run in time to start it." : "The keeper did not run before the next due time.";
   const run = { dueAt: schedule.nextAt, untilAt: missed.until, times: missed.count, instanceId: null, reason };
   return [insertRun(schedule, { ...run, state: "missed" }, at, isUnmoved(schedule))];
 }

@@ -58,7 +58,7 @@ export async function runSchedule(
 function keyKnown(name: string): MillraceError {
   return new MillraceError(
     "idempotency_key_reused",
-    `The Idempotency-Key belongs to an earlier run of the schedule "${name}", with another payload: give a new run a key of its own.`,
+    `The Idempotency-Key belongs to an earlier run of the schedule "${name}", with another payload: use a new key for a new run.`,
     { issues: [{ path: "idempotency_key", message: "is taken by another payload" }] },
   );
 }

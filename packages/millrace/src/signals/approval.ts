@@ -130,7 +130,7 @@ export function asApproval({ state, decided_by, reason }: Omit<Answered, "id">):
 }
 
 function standing(row: Record<string, unknown> | undefined): Standing {
-  if (row === undefined) throw new MillraceError("invariant", "A question's row is gone while its instance asks.");
+  if (row === undefined) throw new MillraceError("invariant", "The row of a pending approval is missing. Please report this.");
   if (row.state === "pending") return { leftMs: Math.max(SHORTEST_WAIT_MS, Number(row.left_ms)), at: Number(row.at) };
   return asApproval(row as unknown as Answered);
 }

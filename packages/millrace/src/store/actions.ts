@@ -120,7 +120,7 @@ const asJson = (value: object | undefined): string | null => (value ? JSON.strin
 export function audit(by: Operator, action: Action, tellsPlatform: boolean, provided: Statement = sql`true`): Statement {
   const { bulk } = by;
   if (bulk && action.id !== bulk.actionId) {
-    throw new MillraceError("invariant", `The action ${action.verb} of a bulk action has a name of its own: let actionIdOf(by) name it.`);
+    throw new MillraceError("invariant", `The action ${action.verb} of a bulk action has the wrong id: use actionIdOf(by).`);
   }
   const detail = bulk ? { ...action.detail, bulk: bulk.id } : action.detail;
   return sql`

@@ -139,7 +139,7 @@ export function recordStep(step: BulkStep): Statement {
 
 export function abortBulk({ tenantId, actor }: Operator, id: string): Statement {
   return sql`
-    UPDATE millrace_bulk_actions SET state = 'aborted', why = ${`Aborted by ${actor}: nothing more is begun, and what was done stays done. A resume goes on with what is left.`}, ended_at = ${now}, updated_at = ${now}
+    UPDATE millrace_bulk_actions SET state = 'aborted', why = ${`Aborted by ${actor}: no further items are started, and completed ones are kept. A resume continues with the rest.`}, ended_at = ${now}, updated_at = ${now}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND state = 'running'`;
 }
 

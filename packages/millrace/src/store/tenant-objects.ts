@@ -51,7 +51,7 @@ export class Registration {
     try {
       await within(query(db, registerObject(object)));
     } catch (cause) {
-      throw new MillraceError("unavailable", "The database did not register this object with its tenant. Nothing was kept: try again.", {
+      throw new MillraceError("unavailable", "The database did not register this object with its tenant. Nothing was stored: try again.", {
         cause,
         delayMs: 1000,
       });

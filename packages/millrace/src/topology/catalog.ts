@@ -62,7 +62,7 @@ export interface Definition extends Hooks {
 export function catalog(definition: Definition): Catalog {
   const { consumers, maxHops, callbacks, bulkVerbs = [], ...hooks } = definition ?? {};
   const isMade = Array.isArray(consumers) && consumers.every((one) => one?.queue?.name !== undefined && "deadlineMs" in one);
-  assertDeclared(isMade, "A catalog is of what defineConsumer({ … }) made: give it { consumers: […] }. Are they exported?");
+  assertDeclared(isMade, "A catalog needs { consumers: […] }, with results of defineConsumer({ … }). Check that they are exported.");
   checkConsumers(consumers);
   const workflows = [...workflowsOf(consumers), ...(callbacks ? [callbacks] : [])];
   const performers = new Map(startedBy(consumers).map((workflow) => [workflow.on.type, workflow]));
@@ -89,8 +89,8 @@ export function catalog(definition: Definition): Catalog {
 
 /** Hint for an unknown type without a similar known one. */
 const NEW = {
-  command: " A new one needs its workflow in the starts of its queue's consumer.",
-  event: " A new one needs a line in the routes of its queue's consumer, on(…).",
+  command: " For a new command, add its workflow to the starts of its queue's consumer.",
+  event: " For a new event, add on(…) to the routes of its queue's consumer.",
 };
 
 function unknown(kind: keyof typeof NEW, type: string, known: Iterable<string>): never {
@@ -105,8 +105,8 @@ function unknown(kind: keyof typeof NEW, type: string, known: Iterable<string>):
 }
 
 const DOORS = {
-  command: ({ route }: Door) => `a command, not an event: ask for it with ${route}.`,
-  event: () => "an event, not a command: POST /v1/events takes those that are open to the outside world.",
+  command: ({ route }: Door) => `a command, not an event: send it with ${route}.`,
+  event: () => "an event, not a command: publish it with POST /v1/events, if its definition has a door.",
 };
 
 function otherKind(type: string, is: keyof typeof DOORS, door: Door = OPEN): never {

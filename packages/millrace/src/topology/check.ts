@@ -25,29 +25,30 @@ function queues(consumers: readonly ConsumerDefinition[]): string[] {
   const said = [...startedBy(consumers).map(({ on }) => on.queue), ...routesOf(consumers).map(({ event }) => event.queue)];
   const mixed = told.filter((name) => asked.includes(name));
   return [
-    ...mixed.map(
-      (name) => `The queue "${name}" carries commands and events: give the events the shared queue of events, or one of their own.`,
-    ),
+    ...mixed.map((name) => `The queue "${name}" carries commands and events: use another queue for the events.`),
     ...consumers
       .filter((consumer) => consumer.starts && consumer.routes)
       .map(
         ({ queue }) =>
-          `The consumer of "${queue.name}" has starts and routes: a queue carries commands, for starts, or events, for routes.`,
+          `The consumer of "${queue.name}" has both starts and routes: use starts for a queue of commands, or routes for a queue of events.`,
       ),
     ...consumers
       .filter(({ queue }) => said.some((other) => other.name === queue.name && String(queuesOf(other)) !== String(queuesOf(queue))))
-      .map(({ queue }) => `The queue "${queue.name}" is declared twice, once for other queues than its consumer's: declare it once.`),
+      .map(
+        ({ queue }) =>
+          `The queue "${queue.name}" is declared twice, with different partitions, tenants or retired queues: declare it once.`,
+      ),
     ...consumers.flatMap(({ queue: { name, parts } }) =>
       (parts?.retired ?? [])
         .filter((retired) => [...said, ...consumers.map(({ queue }) => queue)].some((other) => other.name === retired))
-        .map((retired) => `The queue "${name}" has retired "${retired}", which is declared itself: leave one of both out.`),
+        .map((retired) => `The queue "${name}" lists "${retired}" as retired, but that queue is also declared: remove one of the two.`),
     ),
     ...consumers
       .flatMap(({ queue }) => queuesOf(queue))
       .filter((name, _, all) => all.includes(`${name}-dlq`))
-      .map((name) => `The queue "${name}-dlq" is declared, and it is where the dead letters of "${name}" go: call it otherwise.`),
+      .map((name) => `The queue "${name}-dlq" has the name of the dead-letter queue of "${name}": rename it.`),
     ...twice(consumers.flatMap(({ queue }) => queuesOf(queue))).map(
-      (name) => `The queue "${name}" has two consumers: put what both take into one.`,
+      (name) => `The queue "${name}" has two consumers: merge them into one.`,
     ),
   ];
 }
@@ -58,18 +59,20 @@ function lanes(consumers: readonly ConsumerDefinition[]): string[] {
     if (lane === undefined) {
       return onFailure === undefined
         ? []
-        : [`The consumer of "${queue.name}" has onFailure, which is for lanes: declare its queue with defineLaneQueue, or leave it out.`];
+        : [
+            `The consumer of "${queue.name}" has onFailure, which only lanes support: declare its queue with defineLaneQueue, or remove onFailure.`,
+          ];
     }
     if (!onFailure || !["block", "park", "hold"].includes(onFailure)) {
-      return [`The lane "${lane}" must say what follows a failure: onFailure: "block", "park" or "hold" in its consumer.`];
+      return [`The lane "${lane}" needs onFailure in its consumer: "block", "park" or "hold".`];
     }
-    if (priority) return [`The lane "${lane}" has priority, and nothing goes ahead in a lane: leave it out of its consumer.`];
+    if (priority) return [`The lane "${lane}" has priority, which lanes do not support: remove it from its consumer.`];
     if (sequence)
-      return [`The lane "${lane}" has sequence, and a gap would block the message that fills it: leave it out, or declare a queue.`];
+      return [`The lane "${lane}" has sequence, but a gap would block the message that fills it: remove sequence, or use defineQueue.`];
     if (starts && batch.size !== 1)
-      return [`The lane "${lane}" starts workflows in order, which is one after another: leave batch out of its consumer.`];
+      return [`The lane "${lane}" has batch, but starts workflows one after another: remove batch from its consumer.`];
     if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > MAX_LANE_CONCURRENCY) {
-      return [`The lane "${lane}" has concurrency ${concurrency}: say 1 to ${MAX_LANE_CONCURRENCY} instances of one key.`];
+      return [`The lane "${lane}" has concurrency ${concurrency}: use 1 to ${MAX_LANE_CONCURRENCY} instances per key.`];
     }
     return [];
   });
@@ -83,12 +86,12 @@ function starts(consumers: readonly ConsumerDefinition[]): string[] {
     starts.flatMap(({ name, on }) => {
       if (on.kind === "event")
         return [
-          `"${name}" follows the event "${on.type}", and starts is for workflows that perform a command: ` +
-            `put start(…) into that event's line, in the routes of ${consumerOf(on)}.`,
+          `"${name}" follows the event "${on.type}", but starts is for workflows that perform a command: ` +
+            `add start(…) to the on(…) of that event, in the routes of ${consumerOf(on)}.`,
         ];
       if (on.queue.name === queue.name) return [];
       return [
-        `"${name}" performs "${on.type}", which travels on the queue "${on.queue.name}", and the consumer of "${queue.name}" starts it: ` +
+        `"${name}" performs "${on.type}", which uses the queue "${on.queue.name}", but the consumer of "${queue.name}" starts it: ` +
           `move it to the starts of ${consumerOf(on)}.`,
       ];
     }),
@@ -99,25 +102,27 @@ function routes(consumers: readonly ConsumerDefinition[]): string[] {
   const astray = consumers.flatMap(({ queue, routes = [] }) =>
     routes.flatMap(({ event }) => {
       if (isCommand(event))
-        return [`"${event.type}" is a command, and routes are for events: list its workflow in the starts of ${consumerOf(event)}.`];
+        return [`"${event.type}" is a command, but routes are for events: list its workflow in the starts of ${consumerOf(event)}.`];
       if (event.queue.name === queue.name) return [];
       return [
-        `"${event.type}" travels on the queue "${event.queue.name}", and the consumer of "${queue.name}" routes it: ` +
-          `move its line to ${consumerOf(event)}.`,
+        `"${event.type}" uses the queue "${event.queue.name}", but the consumer of "${queue.name}" routes it: ` +
+          `move its on(…) to ${consumerOf(event)}.`,
       ];
     }),
   );
   const lines = routesOf(consumers);
   return [
     ...astray,
-    ...twice(lines.map(({ event }) => event.type)).map((type) => `"${type}" is routed twice: put all its targets into one line.`),
+    ...twice(lines.map(({ event }) => event.type)).map(
+      (type) => `"${type}" has two entries in routes: put all its targets into one on(…).`,
+    ),
     ...lines
       .filter(({ event }) => startedBy(consumers).some(({ on }) => on.kind === "command" && on.type === event.type))
-      .map(({ event: { type } }) => `"${type}" is a command and an event: give one of them a type of its own.`),
+      .map(({ event: { type } }) => `"${type}" is the type of a command and of an event: rename one of them.`),
     ...lines.flatMap((line) =>
       targetsOf(line).flatMap((target) =>
         target.do === "start" && target.follows !== line.event.type
-          ? [`"${target.workflow.name}" follows "${target.follows}", and the line of "${line.event.type}" starts it: move its start(…).`]
+          ? [`"${target.workflow.name}" follows "${target.follows}", but the route of "${line.event.type}" starts it: move its start(…).`]
           : [],
       ),
     ),
@@ -127,7 +132,7 @@ function routes(consumers: readonly ConsumerDefinition[]): string[] {
 function workflows(consumers: readonly ConsumerDefinition[]): string[] {
   const all = workflowsOf(consumers);
   return [
-    ...twice(all).map(({ name }) => `"${name}" is listed twice: leave it where it is started first, and take the other away.`),
+    ...twice(all).map(({ name }) => `"${name}" is listed twice in starts and routes: remove one of the two.`),
     ...twice(all.map(({ name }) => name)).map((name) => `Two workflows are named "${name}": rename one.`),
     ...twice(startedBy(consumers).map(({ on }) => on.type)).map(
       (type) => `Two workflows perform "${type}": a command has one owner; make it an event, or two commands.`,
@@ -145,9 +150,7 @@ function sent(consumers: readonly ConsumerDefinition[]): string[] {
       if (target.do !== "send" || performed.has(target.command.type)) return [];
       const { type, queue } = target.command;
       if (!consumed.has(queue.name))
-        return [
-          `A route sends "${type}" on the queue "${queue.name}", which nobody consumes: add its consumer, with the workflow in starts.`,
-        ];
+        return [`A route sends "${type}" on the queue "${queue.name}", which has no consumer: add one, with the workflow in starts.`];
       return [`A route sends "${type}", which no workflow performs: add its workflow to the starts of ${consumerOf(target.command)}.`];
     });
 }
@@ -159,8 +162,8 @@ function transforming(consumers: readonly ConsumerDefinition[]): string[] {
     const where = transformIn(payload);
     if (where === undefined) return [];
     return [
-      `The schema of the ${kind} "${type}" transforms ${where}, and is applied at every hop, to what it made before: ` +
-        "let it check and fill in defaults; change the payload before it is sent, or in the code that reads it.",
+      `The schema of the ${kind} "${type}" has a transform at ${where}, which would be applied again at every hop. ` +
+        "Validate and fill in defaults in the schema; change the payload before it is sent, or in the code that reads it.",
     ];
   });
 }

@@ -149,17 +149,20 @@ function checkedRetries({ name }: QueueDefinition, retries: Retries): Policy["re
   const bounds = laneIn(name) === undefined ? `0 to ${MAX_QUEUE_RETRIES}` : "0 or more";
   const { limit, initial, max } = retries ?? {};
   const has = `The consumer of "${name}" has retries`;
-  assertDeclared(isWhole(limit, [0, most]), `${has}.limit ${limit}: say a whole number, ${bounds}.`);
+  assertDeclared(isWhole(limit, [0, most]), `${has}.limit ${limit}: use a whole number, ${bounds}.`);
   const [initialMs, maxMs] = [durationMs(initial), durationMs(max)];
-  assertDeclared(Math.max(initialMs, maxMs) <= MAX_DELAY_SECONDS * 1000, `${has} that wait for longer than 12 hours: say less.`);
-  assertDeclared(initialMs <= maxMs, `${has}.initial "${initial}", and retries.max "${max}" is less: say at least as much.`);
+  assertDeclared(Math.max(initialMs, maxMs) <= MAX_DELAY_SECONDS * 1000, `${has} with a delay above 12 hours: reduce it.`);
+  assertDeclared(
+    initialMs <= maxMs,
+    `${has}.initial "${initial}", which is more than retries.max "${max}": increase max, or reduce initial.`,
+  );
   return { limit, initialMs, maxMs };
 }
 
 function checkedDeadline({ name }: QueueDefinition, deadlineMs: number): number {
   assertDeclared(
     deadlineMs > 0 && deadlineMs < WALL_MS,
-    `The deadline of "${name}" is ${deadlineMs / 1000} s: the platform ends a batch after 15 minutes; say less, and more than nothing.`,
+    `The deadline of "${name}" is ${deadlineMs / 1000} s: use more than 0 and less than 15 minutes, the platform's limit for a batch.`,
   );
   return deadlineMs;
 }
@@ -167,7 +170,7 @@ function checkedDeadline({ name }: QueueDefinition, deadlineMs: number): number 
 function checkedLow({ name }: QueueDefinition, lowMs: number): number {
   assertDeclared(
     lowMs <= MAX_DELAY_SECONDS * 1000,
-    `Commands of low priority wait ${lowMs / 1000} s on "${name}": a queue holds nothing for longer than 12 hours.`,
+    `Commands of low priority wait ${lowMs / 1000} s on "${name}": use at most 12 hours, the longest delay of a queue.`,
   );
   return lowMs;
 }

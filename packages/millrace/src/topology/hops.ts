@@ -7,7 +7,7 @@ const MAX_HOPS = 3;
 /** Validates a catalog's `maxHops`. Errors: `config_invalid`. */
 export function checkedHops(maxHops = MAX_HOPS): number {
   if (Number.isInteger(maxHops) && maxHops >= 1 && maxHops < MAX_PATH) return maxHops;
-  throw new MillraceError("config_invalid", `The catalog has maxHops: ${maxHops}. Say 1 to ${MAX_PATH - 1} runs that may follow a first.`);
+  throw new MillraceError("config_invalid", `The catalog has maxHops: ${maxHops}. Use 1 to ${MAX_PATH - 1} instances after the first.`);
 }
 
 /**
@@ -20,9 +20,9 @@ export function assertFewHops({ maxHops }: { maxHops: number }, workflow: string
   const isCircle = new Set(way).size < way.length;
   throw new MillraceError(
     "too_many_hops",
-    `"${message_type}" has ${path.length} runs behind it, and maxHops is ${maxHops}: ${way.join(" → ")}. ` +
+    `"${message_type}" is at the end of a chain of ${path.length} instances, and maxHops is ${maxHops}: ${way.join(" → ")}. ` +
       (isCircle
-        ? "It goes in a circle: let it end by itself, or say in the catalog how far it may go; then replay this."
-        : "Make the chain shorter, or say maxHops in the catalog; then replay this."),
+        ? "The chain is circular: end it in the code, or increase maxHops in the catalog; then replay this message."
+        : "Make the chain shorter, or increase maxHops in the catalog; then replay this message."),
   );
 }

@@ -32,10 +32,10 @@ export interface Repair {
 export function checkedRepairs({ name: queue }: QueueDefinition, repairs: readonly Repair[]): readonly Repair[] {
   const said = (what: string) => new MillraceError("config_invalid", `The consumer of "${queue}" has ${what}`);
   if (!Array.isArray(repairs) || !repairs.every((repair) => isFunction(repair?.when) && isFunction(repair.mend)))
-    throw said("repairs that are none: say them in a list, each { name, when, mend } with two functions.");
+    throw said("invalid repairs: use a list of { name, when, mend }, with functions for the last two.");
   const names = repairs.map(({ name }) => name);
   if (repairs.length > 0 && laneIn(queue) !== undefined)
-    throw said("repairs, and a mended message would come behind what has passed it in its lane: leave them out.");
+    throw said("repairs, but a repaired message would lose its place in the lane: remove the repairs.");
   for (const name of names) {
     if (!/^[a-z][a-z0-9-]{0,63}$/.test(name)) throw said(`a repair named "${name}": use up to 64 lower case letters, digits and hyphens.`);
     if (names.filter((one) => one === name).length > 1) throw said(`two repairs named "${name}": rename one.`);

@@ -108,7 +108,7 @@ export function on<Payload, Type extends string>(
   for (const [index, target] of targets.entries()) {
     assertDeclared(
       isTarget(target as Target | undefined),
-      `Target ${index + 1} of on(${event?.type}, …) is none, or names what is not there: say start(workflow), send(command, payload), sendEach(command, payloads), project(row), call(code), tell(object, name) or signal(), each called, and of what is exported.`,
+      `Target ${index + 1} of on(${event?.type}, …) is invalid: use start(workflow), send(command, payload), sendEach(command, payloads), project(row), call(code), tell(object, name) or signal(). Check that it is called, and that its arguments are exported.`,
     );
   }
   return { event: event as EventDefinition, targets: targets as readonly Target<never>[] };
@@ -158,7 +158,7 @@ export function sendEach<Event, Payload>(
   if (ratePerSecond !== undefined && !(ratePerSecond > 0 && ratePerSecond <= MAX_RATE_PER_SECOND)) {
     throw new MillraceError(
       "config_invalid",
-      `A route sends ${command.type} at ${ratePerSecond} a second: say more than 0 and at most ${MAX_RATE_PER_SECOND}.`,
+      `A route sends ${command.type} at ${ratePerSecond} a second: use more than 0 and at most ${MAX_RATE_PER_SECOND}.`,
     );
   }
   return {
@@ -201,7 +201,7 @@ function objectNamed(env: object, object: string, name: string): EventListener {
   if (!namespace)
     throw new MillraceError(
       "config_invalid",
-      `No Durable Object is bound as ${bindingName(object)}: add it to wrangler.jsonc, or take the route's tell() away.`,
+      `No Durable Object is bound as ${bindingName(object)}: add it to wrangler.jsonc, or remove the target from the route.`,
     );
   return namespace.get(namespace.idFromName(name), placed(env)) as unknown as EventListener;
 }

@@ -32,7 +32,7 @@ it("dead letters of three causes: one is mended and replayed by 1, 10 and the re
   expect(await ask(`/v1/bulk-actions/${body.id}/abort`, { reason: "lunch" })).toMatchObject({ status: 202, body: { state: "aborted" } });
   expect(await reaches(body.instance_id, "complete")).toBe("complete");
   const halted = balanced(await show(body.id));
-  expect(halted).toMatchObject({ state: "aborted", why: expect.stringMatching(/^Aborted by tess: .*what was done stays done/), failed: 0 });
+  expect(halted).toMatchObject({ state: "aborted", why: expect.stringMatching(/^Aborted by tess: .*completed ones are kept/), failed: 0 });
   expect(halted.left).toBeGreaterThan(0);
   expect(await lettersIn(tenantId, "replayed")).toBe(halted.done);
 

@@ -34,7 +34,7 @@ const CLOCKS_DIFFER_MS = 60_000;
 export async function asEnvelopeSays(env: EngineEnv, { callbacks }: Pick<Catalog, "callbacks">, asked: AskedEnd): Promise<AskedEnd> {
   const { callbackUrl, mustEndBy, called = CALLED } = asked;
   if (callbackUrl !== undefined) {
-    if (callbacks === undefined) throw refused(called.callbackUrl, "is not called here: this deployment has no callbacks; leave it out");
+    if (callbacks === undefined) throw refused(called.callbackUrl, "is not supported: this deployment has no callbacks; remove it");
     workflowBinding(env, callbacks.name);
     const judged = await callbacks.guard?.(env as unknown as Cloudflare.Env, callbackUrl);
     if (judged?.verdict === "refused") throw refused(called.callbackUrl, judged.reason);
@@ -60,16 +60,16 @@ export async function assertToCome(
   if (delaySeconds > 0) {
     throw refused(
       called.mustEndBy,
-      `is before the command is due: it may begin at ${new Date(dueAt).toISOString()}; say a later time, or a shorter delay`,
+      `is before the due time of the command, ${new Date(dueAt).toISOString()}: use a later time, or a shorter delay`,
     );
   }
-  throw refused(called.mustEndBy, "is over already: say a time to come, or leave it out if the command is to run all the same");
+  throw refused(called.mustEndBy, "is in the past: use a future time, or remove it to run the command without a deadline");
 }
 
 /** Refuses these options for events, which have no end. Errors: `invalid_payload`. */
 export function assertNoEnd({ mustEndBy, callbackUrl, called = CALLED }: AskedEnd): void {
   const said = mustEndBy !== undefined ? called.mustEndBy : callbackUrl !== undefined ? called.callbackUrl : undefined;
-  if (said !== undefined) throw refused(said, "is of commands: an event leads to any number of ends, or to none; leave it out");
+  if (said !== undefined) throw refused(said, "is only for commands: an event has no single end; remove it");
 }
 
 function timeOf(said: string, path: string): number {
@@ -78,7 +78,7 @@ function timeOf(said: string, path: string): number {
   if (ms > 0 && ms <= MOST_DAYS * DAY_MS) return Date.now() + ms;
   throw refused(
     path,
-    `must be a time with its offset, such as 2026-10-01T09:30:00Z, or a length of at most ${MOST_DAYS} days, such as "2 hours"`,
+    `must be a time with its offset, such as 2026-10-01T09:30:00Z, or a duration of at most ${MOST_DAYS} days, such as "2 hours"`,
   );
 }
 

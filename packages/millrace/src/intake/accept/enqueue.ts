@@ -129,10 +129,7 @@ function untyped<Payload>({ command, ...rest }: CommandRequest<Payload>): Untype
 /** Errors: `config_invalid` for a missing field, `invalid_payload` for an invalid tenant. */
 function checkedRequester(by: Requester): Requester {
   const isGiven = typeof by?.tenantId === "string" && typeof by.source === "string";
-  assertDeclared(
-    isGiven,
-    "A command is enqueued by { tenantId, source }: the tenant's name, and the name of the code that asks, both text.",
-  );
+  assertDeclared(isGiven, "Pass { tenantId, source } to enqueue a command: the tenant, and the name of the calling code, both strings.");
   checkedTenant(by.tenantId);
   return by;
 }
@@ -324,9 +321,9 @@ function paced(catalog: Catalog, queue: QueueDefinition, { delaySeconds = 0, pri
   const refuse = (message: string): never => {
     throw new MillraceError("invalid_payload", `The priority ${message}.`, { issues: [{ path: "priority", message }] });
   };
-  if (declared === undefined) return refuse(`cannot be honoured: the queue ${laneIn(queue.name) ?? queue.name} has none; leave it out`);
+  if (declared === undefined) return refuse(`is not supported: the queue ${laneIn(queue.name) ?? queue.name} has no priorities; remove it`);
   if (priority === "low") return { goesAhead: false, delaySeconds: checkedDelay(delay + declared.lowMs / 1000) };
-  if (delay > 0) return refuse('"high" and a delay say the opposite of each other: leave one out');
+  if (delay > 0) return refuse('"high" cannot have a delay: remove one of the two');
   return { goesAhead: true, delaySeconds: 0 };
 }
 

@@ -12,7 +12,7 @@ import type { Acceptance } from "./accept.ts";
 export function keyReused({ idempotency_key, message_type }: Pick<Envelope, "idempotency_key" | "message_type">): MillraceError {
   return new MillraceError(
     "idempotency_key_reused",
-    `The key "${idempotency_key}" belongs to an earlier ${message_type} with another payload. Give new work a key of its own; to repeat the old work, send the old payload.`,
+    `The key "${idempotency_key}" belongs to an earlier ${message_type} with another payload. Use a new key for new work; to repeat the earlier work, send its payload.`,
     { issues: [{ path: "idempotency_key", message: "is taken by another payload" }] },
   );
 }

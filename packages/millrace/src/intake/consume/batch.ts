@@ -55,7 +55,7 @@ export async function handleBatch(
 function tooLong({ queue, deadlineMs }: ConsumerDefinition): MillraceError {
   return new MillraceError(
     "unavailable",
-    `The batch of ${queue.name} had its ${deadlineMs / 1000} s: what it had not taken in comes back. Make its batches smaller, or what its routes call quicker.`,
+    `The batch of ${queue.name} reached its time limit of ${deadlineMs / 1000} s: its remaining messages are redelivered. Make its batches smaller, or the code of its routes faster.`,
   );
 }
 

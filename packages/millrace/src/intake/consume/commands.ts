@@ -31,7 +31,7 @@ export function consumeCommands(consumer: CommandConsumer, catalog: Catalog, onC
     if (workflow) return workflow;
     throw new MillraceError(
       "unknown_message_type",
-      `No workflow takes "${type.slice(0, 100)}" from the queue ${queue.name}. It carries ${[...performers.keys()].join(", ")}.`,
+      `No workflow of the queue ${queue.name} performs "${type.slice(0, 100)}". The queue carries ${[...performers.keys()].join(", ")}.`,
     );
   };
 

@@ -106,7 +106,7 @@ async function followTarget(intake: Intake, target: Target, event: Routed<unknow
 function inTime<T>(following: Promise<T>, target: Target, type: string): Promise<T> {
   if (target.do !== "call" && target.do !== "send") return following;
   const { limitMs } = target;
-  const said = `What the routes ${target.do} for ${type} did not answer within ${limitMs} ms. The event comes back: look at what it waits for, or give it more time.`;
+  const said = `The code of ${target.do}() for ${type} did not finish within ${limitMs} ms. The event is retried: find the slow call in the code, or increase the timeout.`;
   return within(following, limitMs, () => new MillraceError("route_timeout", said));
 }
 

@@ -89,25 +89,25 @@ function gapBefore({ envelope }: ReadMessage, last: number): MillraceError {
   const before = last === 0 ? "nothing" : `number ${last - 1}`;
   return new MillraceError(
     OUT_OF_ORDER,
-    `It is number ${envelope.sequence} of "${envelope.source}" about its subject, and behind ${before} there is a gap. Send what is missing.`,
+    `It is number ${envelope.sequence} of "${envelope.source}" for its subject, but there is a gap after ${before}. Send the missing messages.`,
   );
 }
 
 /** The error of a message whose predecessor in the stream is not accepted yet. */
 export function stuckBehind({ envelope }: ReadMessage): MillraceError {
-  return new MillraceError(OUT_OF_ORDER, `It is number ${envelope.sequence} of its stream, and the one before it is not taken in yet.`);
+  return new MillraceError(OUT_OF_ORDER, `It is number ${envelope.sequence} of its stream, and the message before it is not accepted yet.`);
 }
 
 function beforeFirst({ envelope, definition: { queue } }: ReadMessage, { first }: GapRule): MillraceError {
   return new MillraceError(
     OUT_OF_ORDER,
-    `It is number ${envelope.sequence}, and the numbers of ${queue.name} begin with ${first}: let its consumer say "first: 0" in sequence. Replay it if it counts.`,
+    `It is number ${envelope.sequence}, but the numbers of ${queue.name} start with ${first}: set "first: 0" in the sequence of its consumer. Replay the message if it is still valid.`,
   );
 }
 
 function tooLate({ envelope }: ReadMessage): MillraceError {
   return new MillraceError(
     OUT_OF_ORDER,
-    `It is number ${envelope.sequence} of "${envelope.source}" about its subject: later ones have gone on without it, because it came too late. Replay it if it still counts.`,
+    `It is number ${envelope.sequence} of "${envelope.source}" for its subject, but came too late: later messages were accepted without it. Replay it if it is still valid.`,
   );
 }

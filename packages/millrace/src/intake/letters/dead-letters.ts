@@ -29,7 +29,7 @@ async function captureExhausted(batch: MessageBatch, intake: Intake): Promise<vo
   const { queue, retries } = intake.consumer;
   const attempts = retries.limit + 1;
   const error = new Error(
-    `No consumer of ${queue.name} could finish this message in ${attempts} attempts, nor say why: look for its delivery in the logs.`,
+    `The consumer of ${queue.name} did not finish this message in ${attempts} attempts and recorded no error: search the logs for its delivery.`,
   );
   try {
     await crashPoint("Q05 dead letter not yet stored");

@@ -24,7 +24,7 @@ export const doubts: Check = engineCheck({
   everyHours: 1,
   kinds: {
     doubt_unseen: {
-      says: "An effect is in doubt, and the row of its instance does not say so.",
+      says: "An effect has an unknown outcome, but the status of its instance is not in_doubt.",
       mend: (env, { what }) => query(env.DB, markInDoubt(what)),
     },
   },

@@ -35,15 +35,15 @@ export const ends: Check = engineCheck({
   everyHours: 24,
   kinds: {
     not_failed: {
-      says: "An instance has failed by its row, or never started; by the platform it runs, or has ended otherwise.",
+      says: "An instance has failed or never started by its row, but is running or has ended differently on the platform.",
       mend: (env, { what }) => query(env.DB, lookAgain([what])),
     },
     run_left_standing: {
-      says: "An instance is complete by its row; by the platform it runs.",
+      says: "An instance is complete by its row, but is running on the platform.",
       mend: (env, { what }) => wake(env, what),
     },
     ended_otherwise: {
-      says: "An instance was given up by its row, and runs by the platform; or it is over, and has ended there otherwise.",
+      says: "An instance was given up by its row, but is running on the platform; or it has ended differently there.",
     },
   },
   async slice(env, from) {

@@ -37,19 +37,19 @@ export const entries = (catalog: Catalog | undefined): Check =>
     name: "entries",
     everyHours: 24,
     kinds: {
-      run_without_row: { says: "An instance is on the platform, and has recorded steps, but no row." },
+      run_without_row: { says: "An instance is on the platform and has recorded steps, but no row." },
       entries_without_row: {
-        says: "Steps are recorded of an instance that has neither row nor tombstone: under its key they would be taken for done.",
+        says: "An instance has recorded steps, but neither row nor tombstone: a new instance with its key would skip these steps.",
       },
       entries_left: {
-        says: "Steps are recorded of an instance whose row was removed and left a tombstone.",
+        says: "An instance has recorded steps, but its row was removed and left a tombstone.",
         mend: (env, { what }) =>
           atomically(
             env.DB,
             [removeEntries, removeWaits, removeQuestions].map((remove) => remove(sql`${ofGone([what])}`)),
           ),
       },
-      claim_unreleased: { says: "An instance is complete, and an effect of it was claimed of which no outcome was ever recorded." },
+      claim_unreleased: { says: "An instance is complete, but has a claimed effect without a recorded outcome." },
     },
     async slice(env, from) {
       const groups = await readGroups(env, from ?? "");

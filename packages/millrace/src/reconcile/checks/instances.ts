@@ -29,11 +29,11 @@ export const instances: Check = engineCheck({
   everyHours: 24,
   kinds: {
     unwatched: {
-      says: "An instance is under way, and the keeper has no time at which it looks at it.",
+      says: "An instance is in progress, but has no time for its next keeper check.",
       mend: (env, { what }) => query(env.DB, watchLost([what])),
     },
     in_doubt_without_doubt: {
-      says: "An instance is in doubt, and no effect of it is.",
+      says: "An instance is in doubt, but none of its effects has an unknown outcome.",
       mend: (env, { what }) => wakeFromDoubt(env, what),
     },
     dead_without_letter: { says: "An instance never started because its message was refused, and no open dead letter holds that message." },

@@ -29,7 +29,7 @@ export const lanes: Check = engineCheck({
   everyHours: 1,
   kinds: {
     lane_row_stale: {
-      says: "A lane is listed as standing still, and its object is empty.",
+      says: "A lane is listed as blocked, but its object is empty.",
       async mend(env, { place }) {
         const [tenantId, lane, key, notedAt] = columnsOf<readonly [string, string, string, number]>(place, ["", "", "", 0]);
         await query(env.DB, forgetNoted({ tenantId, lane, key }, notedAt));

@@ -23,7 +23,7 @@ export const letters: Check = engineCheck({
   name: "letters",
   everyHours: 1,
   kinds: {
-    letter_of_ended: { says: "A dead letter is open, and the instance of its message has run to its end." },
+    letter_of_ended: { says: "A dead letter is open, but the instance of its message has ended." },
   },
   async slice(env, from) {
     const [instanceId, letterId] = columnsOf<readonly [string, string]>(from, ["", ""]);

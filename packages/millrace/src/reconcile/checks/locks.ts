@@ -22,7 +22,7 @@ export const locks: Check = engineCheck({
   everyHours: 1,
   kinds: {
     lock_without_holder: {
-      says: "A lock is listed as held, and its object says that nobody holds it under that token.",
+      says: "A lock is listed as held, but its object has no holder with that token.",
       async mend(env, { place }) {
         const [tenantId, name, token] = columnsOf<readonly [string, string, number]>(place, ["", "", 0]);
         await query(env.DB, unlistLock({ tenantId, name }, token));

@@ -26,7 +26,7 @@ export const outbox = (catalog: Catalog | undefined): Check =>
     name: "outbox",
     everyHours: 1,
     kinds: {
-      message_without_taker: { says: "A message is to be sent to a queue that this deployment does not bind, or does not consume." },
+      message_without_taker: { says: "A message is for a queue without a binding or a consumer in this deployment." },
       message_unconfirmed: { says: "A message was sent again for more than an hour, and no consumer has confirmed it." },
     },
     async slice(env, from) {
@@ -47,7 +47,7 @@ export const outbox = (catalog: Catalog | undefined): Check =>
           const missing = missingFor(env, queue, taken);
           if (missing !== undefined) return [{ ...about, kind: "message_without_taker", detail: `${type} for ${queue}: ${missing}.` }];
           if (attempts < MANY) return [];
-          return [{ ...about, kind: "message_unconfirmed", detail: `${type} for ${queue} was looked after ${attempts} times.` }];
+          return [{ ...about, kind: "message_unconfirmed", detail: `${type} for ${queue} was tried ${attempts} times.` }];
         },
       );
     },

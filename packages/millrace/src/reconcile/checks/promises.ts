@@ -23,7 +23,7 @@ export const promises: Check = engineCheck({
   name: "promises",
   everyHours: 1,
   kinds: {
-    promise_unkept: { says: "An operator's action was recorded more than an hour ago, and the platform has not heard of it." },
+    promise_unkept: { says: "An operator's action was recorded more than an hour ago, but is not applied on the platform." },
   },
   async slice(env, from) {
     const [instanceId, actionId] = columnsOf<readonly [string, string]>(from, ["", ""]);

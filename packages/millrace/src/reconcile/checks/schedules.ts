@@ -23,7 +23,7 @@ export const schedules: Check = engineCheck({
   name: "schedules",
   everyHours: 1,
   kinds: {
-    schedule_overdue: { says: "A schedule's next time has passed, and nothing was started or noted for it." },
+    schedule_overdue: { says: "The next time of a schedule has passed, but no run was started or recorded." },
   },
   async slice(env, from) {
     const rows = await query<Row>(

@@ -30,7 +30,7 @@ export const setBack: Check = engineCheck({
   everyHours: 24,
   kinds: {
     database_set_back: {
-      says: "The run of an instance has done steps on the platform that its database has no record of: the database was set back.",
+      says: "A run has completed steps on the platform without a record in the database: an earlier state of the database was restored.",
     },
   },
   async slice(env, from) {
@@ -46,7 +46,7 @@ export const setBack: Check = engineCheck({
     const found = await Promise.all(
       asked.slice(0, ASKED).map(async ({ id, tenant_id, workflow, status, place }): Promise<Divergence[]> => {
         const behind = await findSetBack(env, { id, workflow });
-        const detail = `The row of ${workflow} says ${status}; ${behind?.done} steps that its run has done have no record.`;
+        const detail = `The row of ${workflow} says ${status}; ${behind?.done} completed steps of its run have no record.`;
         return behind ? [{ kind: "database_set_back", what: id, tenantId: tenant_id, place: String(place), detail }] : [];
       }),
     );

@@ -33,14 +33,14 @@ export const sleepers: Check = engineCheck({
   everyHours: 1,
   kinds: {
     event_untold: {
-      says: "An instance waits for an event that its wait holds, and was not told.",
+      says: "An instance was not notified of the event that is assigned to its wait.",
       mend: (env, { what }) => query(env.DB, lookAgain([what])),
     },
     event_unassigned: {
-      says: "An instance waits for an event that is there, and its wait does not hold it.",
+      says: "An instance waits for an event that has arrived, but is not assigned to its wait.",
       mend: (env, { what }) => takeWhatFits(env, what),
     },
-    wait_overdue: { says: "An instance waits for an event, and the time of its wait was over long ago." },
+    wait_overdue: { says: "An instance waits for an event, but its time limit passed long ago." },
   },
   async slice(env, from) {
     const rows = await readSleepers(env, columnsOf(from, [0, Number.MIN_SAFE_INTEGER]));
@@ -84,12 +84,18 @@ async function takeWhatFits(env: EngineEnv, instanceId: string): Promise<void> {
 function found({ id, tenant_id, workflow, untold, unassigned, overdue_ms }: Row): Omit<Divergence, "place">[] {
   const about = { what: id, tenantId: tenant_id };
   return [
-    ...(untold ? [{ ...about, kind: "event_untold", detail: `A wait of ${workflow} holds its event, and told_at is empty.` }] : []),
+    ...(untold ? [{ ...about, kind: "event_untold", detail: `A wait of ${workflow} has its event, but told_at is empty.` }] : []),
     ...(unassigned
-      ? [{ ...about, kind: "event_unassigned", detail: `A wait of ${workflow} is open, and an event that fits it is kept.` }]
+      ? [{ ...about, kind: "event_unassigned", detail: `A wait of ${workflow} is open, although a matching event is stored.` }]
       : []),
     ...(overdue_ms !== null
-      ? [{ ...about, kind: "wait_overdue", detail: `The time of a wait of ${workflow} was over ${ageOf(overdue_ms)} ago, and it is open.` }]
+      ? [
+          {
+            ...about,
+            kind: "wait_overdue",
+            detail: `The time limit of a wait of ${workflow} passed ${ageOf(overdue_ms)} ago, and it is still open.`,
+          },
+        ]
       : []),
   ];
 }

@@ -40,7 +40,7 @@ export function bindable(statement: Statement | RowStatement): Bindable {
   if (typeof text !== "string" || (row === undefined && !Array.isArray(params))) {
     throw new MillraceError(
       "config_invalid",
-      `Among the statements to write is one that is none (${beginning(String(statement), 40)}): use sql\`…\`, and leave a conditional one out of the list.`,
+      `One of the statements to write is not a statement (${beginning(String(statement), 40)}): use sql\`…\`, and remove conditional ones from the list.`,
     );
   }
   const { statements, parameters } = shapeOf(text);
@@ -86,12 +86,12 @@ function weight(value: SqlValue, text: string): number {
   if (bytes <= MAX_VALUE_BYTES) return bytes;
   throw new MillraceError(
     "payload_too_large",
-    `A value of ${bytes} bytes was to be written (${shown(text)}); the database takes ${MAX_VALUE_BYTES}: write it in parts, or keep it in R2 and write its name.`,
+    `A value of ${bytes} bytes was to be written (${shown(text)}); the maximum is ${MAX_VALUE_BYTES}: write it in parts, or store it in R2 and write its name.`,
   );
 }
 
 function notOne(text: string, count: number): MillraceError {
-  return new MillraceError("config_invalid", `A text holds ${count} statements (${shown(text)}): write each as a sql\`…\` of its own.`);
+  return new MillraceError("config_invalid", `A text holds ${count} statements (${shown(text)}): write each as a separate sql\`…\`.`);
 }
 
 function notAsMany(text: string, parameters: number, given: number): MillraceError {

@@ -101,14 +101,10 @@ export class GroupCommit {
   #assertRoom(bytes: number): void {
     const { waitingUnits, waitingBytes } = this.#bounds;
     if (this.#waiting.length < waitingUnits && (this.#waiting.length === 0 || this.#waitingBytes + bytes <= waitingBytes)) return;
-    throw new MillraceError(
-      "unavailable",
-      "As much waits to be written as can be held. Nothing was written: send the same again in a few seconds.",
-      {
-        // Randomized, so that callers refused together do not retry together.
-        delayMs: 1000 + Math.floor(Math.random() * 2000),
-      },
-    );
+    throw new MillraceError("unavailable", "Too many writes are waiting. Nothing was written: repeat the request in a few seconds.", {
+      // Randomized, so that callers refused together do not retry together.
+      delayMs: 1000 + Math.floor(Math.random() * 2000),
+    });
   }
 
   async #drain(): Promise<void> {

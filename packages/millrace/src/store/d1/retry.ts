@@ -29,7 +29,7 @@ async function withD1Retry<T>(call: () => Promise<T>, withinMs: number): Promise
 }
 
 function late(withinMs: number): MillraceError {
-  const said = `The database did not answer within ${withinMs} ms. Whether it took the write is unknown: send the same again.`;
+  const said = `The database did not answer within ${withinMs} ms. The outcome of the write is unknown: repeat the request.`;
   return new MillraceError("unavailable", said, { delayMs: 1000 });
 }
 

@@ -56,7 +56,7 @@ export function asUnavailable(error: unknown, who: string): unknown {
   const says = trouble === "overloaded" ? "asks for less traffic" : "is out of reach for the moment";
   return new MillraceError(
     "unavailable",
-    `${who} ${says} (${beginning(messageOf(error), 200)}). Whether it took the write is unknown: send the same again in ${Math.ceil(delayMs / SECOND)} s.`,
+    `${who} ${says} (${beginning(messageOf(error), 200)}). The outcome of the write is unknown: repeat the request in ${Math.ceil(delayMs / SECOND)} s.`,
     { cause: error, delayMs },
   );
 }
