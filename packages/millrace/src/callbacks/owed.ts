@@ -15,9 +15,7 @@ const CALLS = 100;
 
 /**
  * Accepts the owed callbacks, each as an instance with the end's id as key, in one write that also marks them as no longer owed; then
- * starts
- * them. After a crash before the write they are still owed. After a crash after it the keeper starts the instances. Concurrent
- * calls
+ * starts them. After a crash before the write they are still owed. After a crash after it the keeper starts the instances. Concurrent calls
  * accept them once.
  */
 export async function callOwed(env: EngineEnv): Promise<Portion> {

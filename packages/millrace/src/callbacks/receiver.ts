@@ -38,8 +38,7 @@ interface Refusals {
 
 /**
  * Returns for a 2xx without a refusal by `refusedIn`. Errors: `unavailable` or `upstream_refused` for a refusal to retry, after the delay
- * that the
- * receiver asks for; `not_retryable` for a final one.
+ * that the receiver asks for; `not_retryable` for a final one.
  */
 export async function assertTaken(name: string, response: Response, { isFinal, next, refusedIn }: Refusals): Promise<void> {
   const body = response.status === 429 || (refusedIn && response.ok) ? await beginningOf(response) : "";

@@ -33,9 +33,8 @@ export interface Address extends TraceContext {
 
 /**
  * Creates the envelope of a message; a large payload is stored in R2. Errors: `invalid_payload` for a derived key that is empty or too
- * long, for
- * a payload that no consumer would accept, and for a subject that is invalid as a lane's key; `invalid_envelope` for any other invalid
- * field.
+ * long, for a payload that no consumer would accept, and for a subject that is invalid as a lane's key; `invalid_envelope` for any other
+ * invalid field.
  */
 export async function address(bucket: R2Bucket, draft: Draft, to: Address): Promise<Envelope> {
   assertBounded(draft.payload, { within: 1 });
@@ -64,7 +63,7 @@ export async function address(bucket: R2Bucket, draft: Draft, to: Address): Prom
   });
 }
 
-/** A key that a message may have. Errors: `invalid_payload`. */
+/** Validates an idempotency key. Errors: `invalid_payload`. */
 export function checkedKey(type: string, key: string): string {
   if (isDotsAlone(key)) {
     const issues = [{ path: "idempotency_key", message: NO_ADDRESS }];

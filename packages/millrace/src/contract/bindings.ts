@@ -5,8 +5,7 @@ import { laneIn, type QueueDefinition, queuesOf } from "./queue.ts";
 
 /**
  * The bindings and variables of the engine in a Worker's env. Queues and workflows are found by their names. A Durable Object or Workflow
- * without
- * a binding is found by the exported class.
+ * without a binding is found by the exported class.
  */
 export interface EngineEnv {
   /** The one database, with the tables of the engine and of the app. */
@@ -46,8 +45,7 @@ export const DEFAULT_QUEUE = "millrace";
 
 /**
  * The binding of a name: `publish-commands` is bound as `PUBLISH_COMMANDS`. One rule instead of one setting per binding. Only the default
- * queue
- * is bound as `MILLRACE_QUEUE`.
+ * queue is bound as `MILLRACE_QUEUE`.
  */
 export function bindingName(name: string): string {
   return name === DEFAULT_QUEUE ? "MILLRACE_QUEUE" : name.replaceAll("-", "_").toUpperCase();
@@ -63,8 +61,7 @@ const OBJECTS = ["RECORDER", "KEEPER"] as const;
 
 /**
  * Refuses an env without one of the engine's own bindings. Called at the entry of requests, batches and replays, so that none fails
- * half-way.
- * Errors: `config_invalid`, with the missing line.
+ * half-way. Errors: `config_invalid`, with the missing line.
  */
 export function assertBound(env: EngineEnv): void {
   for (const [binding, [list, line]] of Object.entries(OWN)) {
@@ -114,8 +111,7 @@ function lanesNotBound(queue: string): MillraceError {
 
 /**
  * The Workflow binding for a definition: its own, else the exported class of its name, else the exported class `Runs`. Errors:
- * `config_invalid`,
- * with the missing line.
+ * `config_invalid`, with the missing line.
  */
 export function workflowBinding(env: object, workflow: string): Workflow {
   const found = boundWorkflow(env, workflow);

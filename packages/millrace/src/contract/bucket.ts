@@ -7,8 +7,7 @@ const CALL_LIMIT_MS = 10_000;
 
 /**
  * R2 has occasional failures ("We encountered an internal error. Please try again."). Both calls are safe to repeat, because an object's
- * name is
- * derived from its content.
+ * name is derived from its content.
  */
 const BLIP = { retries: 4, minTimeout: 40, maxTimeout: 600, randomize: true };
 
@@ -22,9 +21,8 @@ const MAX_BYTES = 4 * 1024 * 1024;
 
 /**
  * The value stored under a name, read with retries; undefined when there is none, or the name is invalid in R2. Errors: `invalid_payload`
- * when it is
- * not JSON, `payload_too_large` above 4 MiB, `unavailable` when R2 keeps failing, and errors of `check`, which gets the text before it is
- * parsed.
+ * when it is not JSON, `payload_too_large` above 4 MiB, `unavailable` when R2 keeps failing, and errors of `check`, which gets the text
+ * before it is parsed.
  */
 export async function getJson(bucket: R2Bucket, path: string, check?: (text: string) => void): Promise<unknown> {
   const text = await steadily(`read ${path}`, () => textAt(bucket, path));

@@ -5,8 +5,7 @@ export const KEPT_ERROR_CHARACTERS = 50_000;
 
 /**
  * The message of any thrown value, followed by the messages of its causes and nested errors, unless they repeat it. Never throws, even for
- * an
- * object without a prototype or with a throwing getter. At most 50,000 characters in addition to the message.
+ * an object without a prototype or with a throwing getter. At most 50,000 characters in addition to the message.
  */
 export function messageOf(thrown: unknown): string {
   return messageBeside(thrown, "") || nameOf(thrown);

@@ -102,8 +102,7 @@ export interface ErrorDetail {
   audited?: boolean;
   /**
    * True for a refusal after an attempt with an unknown outcome: it covers only its own attempt. False for an error after which the effect
-   * certainly
-   * did not happen, whatever the code.
+   * certainly did not happen, whatever the code.
    */
   unclear?: boolean;
   cause?: unknown;
@@ -127,8 +126,7 @@ export class MillraceError extends Error {
 
 /**
  * The upstream asked to retry later (429, 503 with `Retry-After`). The step's next attempt waits `delayMs`, at most 12 hours, and at least
- * the delay
- * in the step's `retries`, which 0 selects. The effect did not happen.
+ * the delay in the step's `retries`, which 0 selects. The effect did not happen.
  */
 export function retryAfter(delayMs: number, message: string, upstreamStatus?: number): MillraceError {
   return new MillraceError("retry_after", message, { delayMs, upstreamStatus });
@@ -136,8 +134,7 @@ export function retryAfter(delayMs: number, message: string, upstreamStatus?: nu
 
 /**
  * The upstream is still processing an earlier attempt with the same key (409, 425); its outcome is unknown. The next attempt waits
- * `delayMs`; a
- * `lookup` checks first then, and a `once` effect waits for an operator.
+ * `delayMs`; a `lookup` checks first then, and a `once` effect waits for an operator.
  */
 export function inProgress(delayMs: number, message: string, upstreamStatus?: number): MillraceError {
   return new MillraceError("in_progress", message, { delayMs, upstreamStatus });

@@ -28,8 +28,7 @@ export const hideAll: Hide = (value) => (value === null || value === undefined ?
 
 /**
  * Replaces the redacted texts of a payload in inputs, outputs, errors and approvals, in any letter case and in the spelling of common
- * formats. Also
- * in field names. Texts under four characters and numbers under six digits are not replaced.
+ * formats. Also in field names. Texts under four characters and numbers under six digits are not replaced.
  */
 export function hiding(withheld: readonly unknown[]): Hide {
   const texts = new Set<string>();

@@ -7,8 +7,7 @@ import { textOf } from "./text.ts";
 
 /**
  * The instance id: 32 lower-case hex characters, a pure function of tenant, workflow and idempotency key. Hashed because the platform
- * allows 100
- * characters of a small alphabet, and business keys are longer and have more characters.
+ * allows 100 characters of a small alphabet, and business keys are longer and have more characters.
  */
 export function instanceId(tenantId: string, workflow: string, idempotencyKey: string): string {
   return digest("instance", tenantId, workflow, idempotencyKey);

@@ -11,8 +11,7 @@ export const MAX_ISSUES = 50;
 
 /**
  * The fields of a value that its schema does not have, each with a suggestion: a schema that is not strict would silently drop them. At
- * most 50. A
- * loose object, a record and `unknown` accept every field.
+ * most 50. A loose object, a record and `unknown` accept every field.
  */
 export function unknownFields(schema: z.ZodType, value: unknown, prefix: readonly string[] = []): Issue[] {
   const issues: Issue[] = [];

@@ -26,10 +26,8 @@ export interface Items {
 
 /**
  * Parses a request body strictly: nothing is dropped or replaced. Errors: `payload_too_large` (413), `invalid_json`, `invalid_payload` with
- * the path
- * of a value above the limits, a duplicate key, a number that parsing would change, or the character NUL, where SQL's functions end a text.
- * With
- * `items`, a refused item of that list is replaced by its error; the other items are returned.
+ * the path of a value above the limits, a duplicate key, a number that parsing would change, or the character NUL, where SQL's functions
+ * end a text. With `items`, a refused item of that list is replaced by its error; the other items are returned.
  */
 export function parseBounded(text: string, maxBytes: number = INTAKE_LIMITS.maxBytes, items?: Items): unknown {
   if (byteLength(text) > maxBytes) {
@@ -103,11 +101,11 @@ function below(at: string, path: string): string {
 
 /**
  * Refuses values above the limits of nesting and keys, keys that could reach a prototype, and values without JSON: half surrogate pairs,
- * and numbers
- * that are not finite (JSON's 1e999 parses as one). Iterative, so that depth cannot overflow the stack. Returns the number of fields.
+ * and numbers that are not finite (JSON's 1e999 parses as one). Iterative, so that depth cannot overflow the stack. Returns the number of
+ * fields.
+ *
  * `within`: the levels of nesting above the value in its message, because the platform measures the message. `at`: the path's prefix.
- * `nul`:
- * false also refuses the character NUL. Errors: `invalid_payload` with the path.
+ * `nul`: false also refuses the character NUL. Errors: `invalid_payload` with the path.
  */
 export function assertBounded(root: unknown, { within = 0, at: path = "", nul = true } = {}): { fields: number } {
   const said = mistakeIn(root, nul);
@@ -177,8 +175,7 @@ function refuse({ path, message }: Issue): never {
 
 /**
  * Refuses a JSON text above the limits of keys and nesting, without parsing it. Returns the number of fields, and the position of a number
- * that
- * parsing would change.
+ * that parsing would change.
  */
 export function assertFewItems(
   text: string,

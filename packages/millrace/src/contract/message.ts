@@ -12,8 +12,7 @@ type Upcast = (payload: never) => unknown;
 
 /**
  * One message type: the single definition of its type, validation, key, subject and queue. `Given` is the payload before its schema fills
- * in
- * defaults.
+ * in defaults.
  */
 export type MessageDefinition<Payload = unknown, Type extends string = string, Given = NoInfer<Payload>> =
   | CommandDefinition<Payload, Type, Given>
@@ -96,8 +95,7 @@ export type GivenAs<Payload, Given> = unknown extends Given ? Payload : Given;
 
 /**
  * Declares a command: a request for work with one owner. `key` derives the idempotency key from the payload, so that a repeated request is
- * the same
- * command. `door` restricts access beyond the scope `enqueue`.
+ * the same command. `door` restricts access beyond the scope `enqueue`.
  */
 export function defineCommand<Payload, Type extends string, Given = unknown>(
   options: Options<Payload, Type, Given> & { key: (payload: Payload) => string },
@@ -119,9 +117,8 @@ const STATED_AT = "POST /v1/events";
 
 /**
  * Declares an event: a fact that has happened, for all subscribers. Without a `door` only the deployment itself publishes it. `{ scope:
- * "enqueue" }`
- * lets tokens with that scope publish it at `POST /v1/events`. `{ scope: null, route }` also prevents operators from editing it in a
- * replay.
+ * "enqueue" }` lets tokens with that scope publish it at `POST /v1/events`. `{ scope: null, route }` also prevents operators from editing
+ * it in a replay.
  */
 export function defineEvent<Payload, Type extends string, Given = unknown>(
   options: Omit<Options<Payload, Type, Given>, "door"> & { door?: Pick<Door, "scope"> & Partial<Door> },
@@ -233,8 +230,7 @@ export function decodePayload<Payload>(definition: MessageDefinition<Payload>, v
 
 /**
  * Refuses a payload with unknown fields, because its author expects them to have an effect. Only for requests from outside; messages
- * between
- * deployments of two versions may have fields that one of them does not know. Errors: `invalid_payload`, with suggestions.
+ * between deployments of two versions may have fields that one of them does not know. Errors: `invalid_payload`, with suggestions.
  */
 export function assertKnownFields(definition: MessageDefinition, version: number, raw: unknown): void {
   const issues = unknownFields(definition.payload, upcast(definition, version, raw), ["payload"]);
@@ -251,8 +247,7 @@ function checkedBySchema<Payload>({ type, payload }: MessageDefinition<Payload>,
 
 /**
  * Derives a key or a subject. When the function throws, the payload is refused with `invalid_payload`. A result that is no string is a
- * mistake in the
- * definition, which no payload can fix: `config_invalid`.
+ * mistake in the definition, which no payload can fix: `config_invalid`.
  */
 function derived<Payload>(type: string, what: string, make: (payload: Payload) => string): (payload: Payload) => string {
   return (payload) => {

@@ -21,8 +21,7 @@ export function isPathStep(name: string | null): boolean {
 
 /**
  * An object's name from several texts: different texts always give different names. Errors: `invalid_payload` for texts that are too long
- * together,
- * and for "." and "..", which no request path can contain.
+ * together, and for "." and "..", which no request path can contain.
  */
 export function objectNameOf(parts: readonly (string | null)[], path = "key"): string {
   if (!parts.some(isPathStep)) return checkedObjectName(JSON.stringify(parts), path);

@@ -2,8 +2,7 @@ import type { Envelope } from "./envelope.ts";
 
 /**
  * The parameters of an instance on the platform, which every replay gets: the message, and fields that only the engine sets. No message can
- * have
- * these fields: envelopes with unknown fields are refused.
+ * have these fields: envelopes with unknown fields are refused.
  */
 export type Params = Envelope & {
   /**

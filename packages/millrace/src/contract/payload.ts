@@ -25,8 +25,7 @@ export async function packPayload(bucket: R2Bucket, tenantId: string, owner: str
 
 /**
  * The payload of a message, fetched from R2 if needed, upcast and validated. Errors: `payload_missing`, `invalid_payload`, `unavailable`
- * when R2
- * keeps failing.
+ * when R2 keeps failing.
  */
 export async function unpackPayload<Payload>(
   bucket: R2Bucket,

@@ -14,8 +14,7 @@ type Judge = (value: unknown, inList: boolean) => string | undefined;
 
 /**
  * The first value that JSON would not preserve: neither a plain object, an array nor a primitive (JSON turns a Map into {}, a Date into
- * text, and
- * omits a function), or a value of `nulledIn`. Undefined if there is none. The value must have no cycle.
+ * text, and omits a function), or a value of `nulledIn`. Undefined if there is none. The value must have no cycle.
  */
 export function strangeIn(value: unknown): Strange | undefined {
   return firstIn(value, isStrange, false);

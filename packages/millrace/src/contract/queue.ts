@@ -8,8 +8,7 @@ import { beginning } from "./text.ts";
 export interface QueueDefinition {
   /**
    * `{purpose}[-{tenant}]`: lower case letters, digits and dashes, at most 59. Its dead-letter queue has the suffix `-dlq`. A lane's name
-   * starts
-   * with `lane:`.
+   * starts with `lane:`.
    */
   readonly name: string;
   /** The queues of a split definition. */
@@ -53,10 +52,8 @@ const MAX_PARTITIONS = 100;
 
 /**
  * Declares a queue, for its messages and its consumer. With `partitions` or `tenants` the messages are distributed over several queues, and
- * the one
- * consumer consumes all of them. Errors: `config_invalid` for a name that the platform would refuse for it or its dead-letter queue, and
- * for a
- * repeated name.
+ * the one consumer consumes all of them. Errors: `config_invalid` for a name that the platform would refuse for it or its dead-letter
+ * queue, and for a repeated name.
  */
 export function defineQueue(options: QueueOptions): QueueDefinition {
   const { name, partitions = 1, by = "tenant", tenants = [], retired = [] } = options ?? {};
@@ -120,8 +117,7 @@ export const MAX_RATE_PER_SECOND = 1000;
 
 /**
  * The delay of the nth of several messages, from 0, at a given rate: whole seconds, as queues require. Errors: `invalid_payload` for a
- * delay above
- * the queue's maximum.
+ * delay above the queue's maximum.
  */
 export function staggered(index: number, ratePerSecond: number | undefined): number {
   const seconds = ratePerSecond === undefined ? 0 : Math.floor(index / ratePerSecond);
@@ -134,8 +130,7 @@ const LANE = "lane:";
 
 /**
  * Declares a lane, a queue with order: its messages are processed in order for each subject, and subjects in parallel. Errors:
- * `config_invalid` for
- * a name that is not lower case letters, digits and dashes, at most 63, starting with a letter.
+ * `config_invalid` for a name that is not lower case letters, digits and dashes, at most 63, starting with a letter.
  */
 export function defineLaneQueue(options: Pick<QueueDefinition, "name">): QueueDefinition {
   const { name } = options ?? {};

@@ -6,8 +6,7 @@ const MAX_SHARDS = 256;
 
 /**
  * The recorder of an instance, by its id, which is a hash. Any recorder is correct, because the fence is in the database: so the number may
- * change
- * while instances are in progress.
+ * change while instances are in progress.
  */
 export function recorderName(instanceId: string, shards: number): string {
   return `recorder-${Number.parseInt(instanceId.slice(0, 8), 16) % shards}`;

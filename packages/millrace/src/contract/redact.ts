@@ -8,9 +8,8 @@ export const REDACTED = "[redacted]";
 
 /**
  * A value with its sensitive fields redacted, in objects, lists, records and unions of its schema. Next to a marked field, unknown fields
- * are
- * redacted as well: they may be the same under a wrong name. A value that does not fit a schema with marks is redacted as a whole. Calls
- * `withheld` with each redacted value.
+ * are redacted as well: they may be the same under a wrong name. A value that does not fit a schema with marks is redacted as a whole.
+ * Calls `withheld` with each redacted value.
  */
 export function redact(schema: Schema, value: unknown, withheld: (value: unknown) => void = () => {}): unknown {
   return seen([schema], value, withheld);
@@ -136,8 +135,7 @@ function isOf(schema: Schema, value: object): boolean {
 
 /**
  * Merges an edited value with the stored one: where the edited and the shown value are both redacted, the stored value remains. A marker at
- * any other
- * place is left for validation.
+ * any other place is left for validation.
  */
 export function restored(edited: unknown, shown: unknown, stored: unknown): unknown {
   if (edited === REDACTED && shown === REDACTED) return stored;

@@ -1,7 +1,6 @@
 /**
  * Combines the writes of many callers: while one write is in progress, callers gather for the next. A single caller does not wait, and many
- * callers
- * share a few writes. Each write takes the data that callers have left in memory by then.
+ * callers share a few writes. Each write takes the data that callers have left in memory by then.
  */
 export class SharedWrite {
   readonly #write: () => Promise<void>;

@@ -8,15 +8,13 @@ export interface Statement {
 
 /**
  * A statement that takes its rows from one JSON parameter, `json_each(?1)`: any number with the same text are committed as one. It returns
- * nothing, or
- * rows that contain their key.
+ * nothing, or rows that contain their key.
  */
 export interface RowStatement {
   readonly text: string;
   /**
    * JSON values: `value->>'name'` reads a field, `value->'name'` an object as text. `json_each` serializes its value again for each field
-   * that is
-   * read: read a wide row once, as `given AS MATERIALIZED`.
+   * that is read: read a wide row once, as `given AS MATERIALIZED`.
    */
   readonly row: Readonly<Record<string, unknown>>;
 }
@@ -46,8 +44,7 @@ export function textChunks(rows: Iterable<string>): string[] {
 
 /**
  * Merges row statements: those with the same text become one statement, or a few when their rows are large. Equal rows are included once: a
- * repeat
- * must change nothing.
+ * repeat must change nothing.
  */
 export function mergeRows(statements: readonly RowStatement[]): Statement[] {
   return [...Map.groupBy(statements, ({ text }) => text)].flatMap(([text, same]) =>
@@ -88,8 +85,7 @@ export const now = fragment("CAST(unixepoch('subsec') * 1000 AS INTEGER)");
 
 /**
  * Creates a statement; every interpolated value becomes a bound parameter, never text: sql`UPDATE articles SET url = ${url} WHERE id =
- * ${id}`. A
- * statement may contain others, such as an optional condition. Errors: `config_invalid` for a Date, bytes or any other object.
+ * ${id}`. A statement may contain others, such as an optional condition. Errors: `config_invalid` for a Date, bytes or any other object.
  */
 export function sql(strings: TemplateStringsArray, ...values: (SqlValue | Fragment | Statement)[]): Statement {
   const params: SqlValue[] = [];

@@ -1,7 +1,6 @@
 /**
  * The frames of an error's stack, the innermost first, without the message, which may contain lines like frames and data that must not be
- * shown. Empty
- * when the stack does not contain the message, because it was changed later: then its end is unknown.
+ * shown. Empty when the stack does not contain the message, because it was changed later: then its end is unknown.
  */
 export function framesOf({ message, stack = "" }: Error): string[] {
   const at = stack.indexOf(message);

@@ -2,8 +2,8 @@ import { MillraceError } from "./errors.ts";
 
 /**
  * The execution of a guarded step's first attempt. `platform`: as a step of the platform, which is billed and appears in its dashboard.
- * `lean`: inline,
- * within the replay, recorded only in the inbox; from the second attempt on it is a step of the platform, which can wait without cost.
+ * `lean`: inline, within the replay, recorded only in the inbox; from the second attempt on it is a step of the platform, which can wait
+ * without cost.
  */
 export type StepMode = "platform" | "lean";
 

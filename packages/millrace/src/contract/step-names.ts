@@ -15,8 +15,7 @@ export function itemOf(keys: readonly string[]): string {
 
 /**
  * Escapes a key for use between slashes: `/` becomes `%2f`. An existing escape gets one more `25`: `%2f` becomes `%252f`. Every other text
- * is
- * unchanged.
+ * is unchanged.
  */
 export function withoutSlash(text: string): string {
   return text.replace(/\/|%((?:25)*)2f/g, (found, escapes: string) => (found === "/" ? "%2f" : `%25${escapes}2f`));
@@ -39,6 +38,7 @@ interface OwnName {
  * - `time_over`: the check after the timeout of such a wait
  * - `read_again`: a retry of a read whose result was unavailable
  * - `run`: the step with a new name, when the platform has recorded a failure of it
+ *
  * No name may change: older runs contain them.
  */
 const OWN_NAMES = {

@@ -1,7 +1,6 @@
 /**
  * The number of code points in a text, as schemas (zod's `max`, JSON Schema's `maxLength`) and SQL's `length` count them. All limits in
- * characters use
- * this function: with UTF-16 units, two checks of the same limit would differ.
+ * characters use this function: with UTF-16 units, two checks of the same limit would differ.
  */
 export function characterCount(text: string): number {
   let count = 0;
@@ -26,8 +25,7 @@ function isFirstHalf(unit: number): boolean {
 
 /**
  * Any value as JSON text. Numbers without JSON (NaN, Infinity, a BigInt) become strings, bytes base64, maps and sets lists, so that
- * different values do
- * not all become `null` or `{}`. Throws for a cycle, or unbounded nesting.
+ * different values do not all become `null` or `{}`. Throws for a cycle, or unbounded nesting.
  */
 export function textOf(value: unknown): string {
   try {

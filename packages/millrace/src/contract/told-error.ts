@@ -37,8 +37,7 @@ export interface PlatformStepName {
 
 /**
  * The message of the platform's error that ended a replay and is no failure of the run, with the step at which it occurred. The platform
- * stores this
- * text when it marks the instance as errored, and the keeper parses it to find the step to restart from.
+ * stores this text when it marks the instance as errored, and the keeper parses it to find the step to restart from.
  */
 export function tellBrokenOff(said: string, { type, name }: PlatformStepName): string {
   return `${said} (millrace broke off at ${type} ${name})`;

@@ -47,8 +47,7 @@ export function newTrace(): string {
 
 /**
  * The next hop of a trace: same trace id, flags and state, with the present span, or else a new one. Parsed as in W3C Trace Context: a
- * later version by
- * its first fields; an invalid traceparent, also one of zeros, starts a new trace without a state.
+ * later version by its first fields; an invalid traceparent, also one of zeros, starts a new trace without a state.
  */
 export function nextHop({ traceparent, tracestate }: SaidTrace): TraceContext {
   const [, version, traceId, flags = "", more] = TRACEPARENT.exec(traceparent?.trim() ?? "") ?? [];

@@ -4,8 +4,7 @@ type Schema = z.core.$ZodType;
 
 /**
  * The path of a `transform`, `preprocess` or codec in a schema; undefined if there is none. Idempotent changes, such as a default or
- * `trim()`, do not
- * count. Call it after all files are loaded: reading an object schema's fields fixes the results of their getters.
+ * `trim()`, do not count. Call it after all files are loaded: reading an object schema's fields fixes the results of their getters.
  */
 export function transformIn(schema: Schema, path = "payload", seen: Set<Schema> = new Set()): string | undefined {
   if (seen.has(schema)) return undefined;

@@ -17,9 +17,8 @@ const OBJECTS = 25;
 
 /**
  * Erases some of a tenant's rooms, pull queues, blocked lanes and held locks. Returns the number; 0 when none is left. Other lanes are
- * erased
- * together with the instances that they started. The row that locates an object is removed after the object, so that the erasure continues
- * after a crash.
+ * erased together with the instances that they started. The row that locates an object is removed after the object, so that the erasure
+ * continues after a crash.
  */
 export async function eraseObjects(env: ObjectsEnv, tenantId: string): Promise<number> {
   const objects = await query<TenantObject & Record<string, unknown>>(env.DB, selectObjects(tenantId, OBJECTS));

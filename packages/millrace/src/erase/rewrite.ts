@@ -83,8 +83,7 @@ interface Walk {
 
 /**
  * Rewrites the texts in one slice of a tenant's rows. Where an instance matches, its copy on the platform is deleted first, because it
- * cannot
- * be rewritten. Safe to repeat. The statements are built from a constant list, and scan a table in the order of an index.
+ * cannot be rewritten. Safe to repeat. The statements are built from a constant list, and scan a table in the order of an index.
  */
 export async function rewriteRows(env: EngineEnv, { tenantId, table, by, from, apply }: Walk): Promise<Rewritten> {
   const { key, texts, order } = table;

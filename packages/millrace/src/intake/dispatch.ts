@@ -11,8 +11,7 @@ export type Dispatch = (batch: MessageBatch, env: EngineEnv, others?: (batch: Me
 
 /**
  * Passes each batch to the consumer of its queue or dead-letter queue. A batch of an unknown queue is returned to the queue, with an error
- * in
- * the log.
+ * in the log.
  */
 export function dispatchTo(catalog: Catalog, onCaptured: OnCaptured): Dispatch {
   const consumers = catalog.consumers.map((consumer) =>

@@ -15,8 +15,7 @@ export interface PlatformAnswer {
 
 /**
  * Wakes a run on the local platform, which does not continue a run after its process was killed until it receives an event. No wait uses
- * this
- * event type. In production the platform wakes such a run itself.
+ * this event type. In production the platform wakes such a run itself.
  */
 export async function nudge(instance: WorkflowInstance): Promise<void> {
   await within(instance.sendEvent({ type: "keeper-nudge", payload: {} }));
@@ -24,8 +23,7 @@ export async function nudge(instance: WorkflowInstance): Promise<void> {
 
 /**
  * Restarts an instance on the platform from a step, or from the beginning. A step that failed before its first attempt is unknown to the
- * platform
- * and cannot be the start: then the run restarts from the beginning, and guarded steps return their recorded results.
+ * platform and cannot be the start: then the run restarts from the beginning, and guarded steps return their recorded results.
  */
 export async function restartFrom(
   instance: WorkflowInstance,

@@ -32,8 +32,7 @@ const CREATE_LIMIT_MS = 10_000;
 
 /**
  * The platform creates 100 instances per second of one workflow, and refuses more, for whole calls or single instances. A consumer retries
- * with
- * these pauses; after that the keeper creates the instances.
+ * with these pauses; after that the keeper creates the instances.
  */
 const TURN_PAUSES_MS = [400, 800, 1600, 3200];
 const RATE_LIMITED = /\b429\b|rate.?limit|too many|throttl|limit (was |has been )?(exceeded|reached)/i;
@@ -82,8 +81,7 @@ export async function startInstances(env: EngineEnv, instances: readonly Startab
 
 /**
  * Creates instances with committed rows. Instances that cannot be created now are left to the keeper, so this is no failed delivery, and
- * counts as
- * no try. Never throws.
+ * counts as no try. Never throws.
  */
 export async function startInTurn(env: EngineEnv, instances: readonly Startable[]): Promise<Started> {
   const started = await startInstances(env, instances, "first");

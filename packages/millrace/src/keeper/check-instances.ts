@@ -54,8 +54,7 @@ type Finding =
 
 /**
  * Starts accepted instances that were never seen started, because their message or process was lost. This line also detects by a recorded
- * step
- * that an instance is running; it checks no other instances in progress.
+ * step that an instance is running; it checks no other instances in progress.
  */
 export function startUnseen(env: EngineEnv, local: boolean, standsStill: StandsStill): Promise<Portion> {
   return look(env, "unseen", (row, backlog) => {
@@ -145,8 +144,7 @@ type StandsStill = (queue: string, oldest: number) => boolean;
 
 /**
  * Whether the message still waits in a queue that delivers: the oldest message is older than it. A queue that cannot report its backlog
- * counts
- * as empty: a needless start is harmless, because an instance is created only once.
+ * counts as empty: a needless start is harmless, because an instance is created only once.
  */
 function stillInQueue(row: Open, backlog: ReadonlyMap<string, number>, standsStill: StandsStill): boolean {
   const queue = row.queue ?? "";
@@ -183,8 +181,7 @@ async function ask(env: EngineEnv, row: Open, local: boolean): Promise<Finding> 
 
 /**
  * The platform reports the run as errored, and the run has recorded no failure. An infrastructure error of the platform is no failure of
- * the
- * run: the run is restarted at the step where its replay ended, a limited number of times.
+ * the run: the run is restarted at the step where its replay ended, a limited number of times.
  */
 async function errored(row: Open, instance: WorkflowInstance | null, error: string | null): Promise<Finding> {
   const said = beginning(error ?? "The platform ended it.", 1000);

@@ -15,8 +15,7 @@ export function keeperOf(env: EngineEnv): DurableObjectStub<Keeper> {
 
 /**
  * Makes sure in the background that the keeper's alarm is set: at most once per minute and isolate, because the platform drops an alarm
- * that
- * fails repeatedly.
+ * that fails repeatedly.
  */
 export function armKeeper(env: EngineEnv, ctx: Pick<ExecutionContext, "waitUntil">): void {
   // The error about a missing binding is reported elsewhere.

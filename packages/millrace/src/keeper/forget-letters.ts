@@ -26,8 +26,7 @@ interface OldLetter {
 
 /**
  * Removes open dead letters after their retention time, together with the messages of the catalog's `onSkipped`. The dead letter of a
- * command
- * that never started is removed with its instance, which could not be replayed without it. Reads the old part of an index.
+ * command that never started is removed with its instance, which could not be replayed without it. Reads the old part of an index.
  */
 export async function forgetOpenLetters(env: EngineEnv, catalog: Catalog | undefined, keepMs: number): Promise<number> {
   const old = await query<OldLetter>(

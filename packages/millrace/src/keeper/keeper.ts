@@ -54,8 +54,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
 
   /**
    * Sets the alarm if it is missing: the platform drops an alarm that failed six times or ran out of memory. Also corrects an alarm that
-   * was set
-   * while the machine's clock was ahead.
+   * was set while the machine's clock was ahead.
    */
   async arm(): Promise<void> {
     const alarmAt = await this.ctx.storage.getAlarm();

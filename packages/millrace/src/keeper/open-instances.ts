@@ -58,7 +58,7 @@ const DAY_MS = 86_400_000;
  * The pause before the next check; each check costs a written row.
  * - Half the instance's age, at most 30 seconds.
  * - In progress for more than ten minutes: a twentieth of its age, at most 5 minutes, or an hour while it waits for an event or an
- * operator.
+ *   operator.
  * - Asleep according to the platform: as long as it has been so, up to a day. Each wake-up requests a check.
  */
 export function pauseMs({ age_ms, since_ms, status }: Open, hibernates: boolean): number {

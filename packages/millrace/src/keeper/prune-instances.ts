@@ -23,10 +23,8 @@ interface Walked {
 
 /**
  * Removes old instances with these statuses, with their entries, waits and approvals. Each leaves a tombstone, so that its key never runs
- * again,
- * even after a skip. Rows are numbered by acceptance: the scan goes from the oldest to the first young row, without an index, and reads
- * only
- * removed rows and older rows still in progress.
+ * again, even after a skip. Rows are numbered by acceptance: the scan goes from the oldest to the first young row, without an index, and
+ * reads only removed rows and older rows still in progress.
  */
 export function pruneInstances(statuses: StatusSet): (env: EngineEnv, keepMs: number, from: string | null) => Promise<Slice> {
   return async (env, keepMs, from) => {

@@ -8,8 +8,8 @@ const OBJECTS = 1000;
 
 /**
  * Removes old payloads and outputs without a reference: of removed instances, of lost races, and of commands that were never committed.
- * Scans
- * the bucket by name, two operations for 1,000 objects, and looks up only old ones in the database.
+ * Scans the bucket by name, two operations for 1,000 objects, and looks up only old ones in the database.
+ *
  * `keepMs` must cover references that no table contains: a message in a queue (14 days) and in its dead-letter queue (14 more).
  */
 export async function pruneObjects(env: EngineEnv, keepMs: number, from: string | null): Promise<Slice> {

@@ -14,10 +14,8 @@ const SHORT_PAUSES = 6;
 
 /**
  * Messages that no queue has accepted for so long become dead letters, and leave the outbox in the same write. Age is counted in tries, one
- * per
- * maximum pause. Messages that a queue accepted and no consumer confirmed are excluded: they remain and are sent again. Reads the whole
- * outbox,
- * which contains only unconfirmed messages.
+ * per maximum pause. Messages that a queue accepted and no consumer confirmed are excluded: they remain and are sent again. Reads the whole
+ * outbox, which contains only unconfirmed messages.
  */
 export async function giveUpOutbox(env: EngineEnv, keepMs: number): Promise<number> {
   const tries = Math.ceil(keepMs / MAX_PAUSE_MS) + SHORT_PAUSES;

@@ -23,8 +23,7 @@ interface OutboxRow {
 
 /**
  * Sends committed messages that no consumer has confirmed. Each row has its own backoff, so that a row without a working queue does not
- * delay
- * the others. A message that may still wait in a long queue is not sent again.
+ * delay the others. A message that may still wait in a long queue is not sent again.
  */
 export async function resendOutbox(env: EngineEnv): Promise<Portion> {
   const rows = await query<OutboxRow>(

@@ -28,9 +28,8 @@ export const OPEN_LETTER_DAYS = 90;
 
 /**
  * The engine's retention rules. All data except instances in progress (accepted, queued, running, waiting or in doubt) have a maximum age.
- * A key
- * would run again after its instance and its tombstone are removed: by then no stored message can repeat it. The catalog's `onSkipped`
- * provides messages about removed open dead letters. See docs/retention.md, which a test compares with this table.
+ * A key would run again after its instance and its tombstone are removed: by then no stored message can repeat it. The catalog's
+ * `onSkipped` provides messages about removed open dead letters. See docs/retention.md, which a test compares with this table.
  */
 export const engineRetention = (catalog?: Catalog): readonly Retention[] => [
   // A queue keeps a message for 14 days at most, and its dead-letter queue for 14 more.
@@ -39,7 +38,7 @@ export const engineRetention = (catalog?: Catalog): readonly Retention[] => [
   rule({ name: "outbox", keepDays: 14, prune: giveUpOutbox }),
   rule({ name: "dead letters settled", keepDays: 30, prune: pruneSettledLetters }),
   rule({ name: "dead letters open", keepDays: OPEN_LETTER_DAYS, prune: (env, keepMs) => forgetOpenLetters(env, catalog, keepMs) }),
-  // In addition to the instance's own 30 days: longer than the retention of events, which their outboxes may send again.
+  // In addition to the instance's own 30 days: longer than senders with their own outbox keep messages, and may send them again.
   rule({ name: "tombstones", keepDays: TOMBSTONE_DAYS, everyHours: 24 * 7, prune: pruneTombstones }),
   // The retention of an instance and its tombstone together: repeats of events are detected as long as repeats of commands.
   rule({ name: "stated events", keepDays: STATED_DAYS, everyHours: 24 * 7, prune: pruneStated }),

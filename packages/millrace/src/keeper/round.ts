@@ -23,8 +23,7 @@ const PORTION_TIMEOUT_MS = 30_000;
 
 /**
  * Runs one round: the duties in their order, portion by portion, while there is work and time. A duty that fails or hangs is logged, and
- * the
- * next duty runs.
+ * the next duty runs.
  */
 export async function runRound(duties: readonly Duty[]): Promise<Round> {
   const did: Record<string, number> = {};

@@ -1,4 +1,3 @@
-/** A retention rule. */
 export interface Retention {
   /** For the log: a table or a bucket. Unique: the keeper stores the position of the scan by it. */
   readonly name: string;
@@ -7,8 +6,8 @@ export interface Retention {
   readonly everyHours?: number;
   /**
    * Removes one slice of rows older than `keepMs`, small enough not to block the database. Returns the number of removed rows, 0 when none
-   * is left.
-   * A rule that scans returns the start of its next slice, which is passed as `from` (null: the beginning). Safe to repeat from any place.
+   * is left. A rule that scans returns the start of its next slice, which is passed as `from` (null: the beginning). Safe to repeat from
+   * any place.
    */
   readonly prune: (env: Cloudflare.Env, keepMs: number, from: string | null) => Promise<number | Slice>;
 }

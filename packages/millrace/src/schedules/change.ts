@@ -41,6 +41,7 @@ const MAX_PAYLOAD_BYTES = 32 * 1024;
 
 /**
  * Creates a schedule, or replaces its settings; a paused schedule stays paused. The next time is the first one from now.
+ *
  * Errors: `invalid_payload`, `unknown_message_type` and `forbidden` for a command that could not run, or not with this token;
  * `payload_too_large`; `invalid_transition` above the maximum number, and when the schedule has changed since `revision`.
  */
@@ -166,8 +167,7 @@ export function pauseSchedule(env: EngineEnv, by: Operator, name: string, reason
 
 /**
  * Resumes a schedule from now. Times during the pause are recorded and not run. Errors: `schedule_not_found`, `invalid_transition` when it
- * is
- * active already, `forbidden` for a command that the token may not send.
+ * is active already, `forbidden` for a command that the token may not send.
  */
 export function resumeSchedule(env: EngineEnv, catalog: Catalog, by: Asker, name: string, reason: string): Promise<Schedule> {
   return moveState(env, by, { name, to: "active", reason }, (before, at) => {
@@ -213,8 +213,7 @@ function moveState(
 
 /**
  * Records due times without a command, before a change drops them: as missed for an active schedule, with the reason; as paused for a
- * paused
- * one.
+ * paused one.
  */
 function notePassed(schedule: Schedule, reason: string, at: number): Statement[] {
   const paused = schedule.state === "paused";

@@ -24,9 +24,8 @@ export const COUNTED_TIMES = 300;
 
 /**
  * The first due time after `at`; null when there is none. A minute and an hour of numbers, lists and ranges are a time of day. A time of
- * day
- * that the clock skips is due right after the gap; a time of day that the clock shows twice is due the first time. A wildcard or a step in
- * either field is an interval: it is due each time that the clock shows it.
+ * day that the clock skips is due right after the gap; a time of day that the clock shows twice is due the first time. A wildcard or a step
+ * in either field is an interval: it is due each time that the clock shows it.
  */
 export function nextAfter(timing: Timing, at: number): number | null {
   return clockOf(timing).after(at);

@@ -24,8 +24,7 @@ const KEY_TAKEN = "The key of this due time belongs to an earlier command with a
  * Starts due schedules. The command, the record of the due time and the next due time are one write, so that a crash neither loses nor
  * duplicates a run. When several due times have passed, the last one runs if it is not too late, and the others are recorded as missed. A
  * schedule that was changed, paused or deleted meanwhile is skipped. Returns the number of accepted commands. Concurrent calls are
- * harmless,
- * because the write claims the due time.
+ * harmless, because the write claims the due time.
  */
 export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()): Promise<number> {
   // A deployment that cannot start commands must not use up due times: they remain due until it is fixed.

@@ -16,9 +16,8 @@ type Run = Pick<Accepted, "instanceId" | "replayed" | "status">;
 
 /**
  * Runs a schedule's command now, also when it is paused; its due times remain unchanged. `occasion` identifies the run: a repeat returns
- * the
- * same run as long as its record is kept, even if the schedule has another command by then, or was deleted. Errors: `schedule_not_found`,
- * `forbidden` for a command that the token may not send, and the errors of the command.
+ * the same run as long as its record is kept, even if the schedule has another command by then, or was deleted. Errors:
+ * `schedule_not_found`, `forbidden` for a command that the token may not send, and the errors of the command.
  */
 export async function runSchedule(
   env: EngineEnv,

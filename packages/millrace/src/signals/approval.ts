@@ -20,8 +20,7 @@ export function askerOf(approvalId: string): string {
 
 /**
  * The platform's event type of the answer. Each approval has its own type, because the platform can deliver a consumed event again to a
- * later
- * wait of the same type.
+ * later wait of the same type.
  */
 export function answerEventType(approvalId: string): string {
   return `answer-${digest("answer", approvalId)}`;
@@ -44,7 +43,6 @@ export interface Question {
   timeoutMs: number;
 }
 
-/** The decision of an approval. */
 export interface Approval {
   approved: boolean;
   /** The operator; null when the deadline passed without a decision. */

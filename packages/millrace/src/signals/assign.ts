@@ -30,8 +30,7 @@ export async function reusedAmong(env: EngineEnv, events: readonly Envelope[]): 
 
 /**
  * Assigns events to matching waits (see `assignEvents`). Also makes the keeper check those instances, in case they cannot be notified now.
- * The
- * first statement returns the waits.
+ * The first statement returns the waits.
  */
 export function assignSignals(envelopes: readonly Envelope[]): Statement[] {
   const arrived = JSON.stringify(envelopes.map(({ tenant_id, message_type, subject }) => ({ tenant_id, message_type, subject })));

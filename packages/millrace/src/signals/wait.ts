@@ -11,8 +11,7 @@ import { HELD, type Held } from "./held.ts";
 
 /**
  * The platform's event type of one wait. Each wait has its own type, because the platform can deliver a consumed event again to a later
- * wait
- * of the same type.
+ * wait of the same type.
  */
 export function waitEventType(instanceId: string, label: string): string {
   return `signal-${digest("wait", instanceId, label)}`;
@@ -33,8 +32,8 @@ type WaitStanding = WaitEnd | Left;
 
 /**
  * Registers an instance's wait for an event with a subject, and assigns an event that came earlier. `Held` if an operator paused the
- * instance
- * before.
+ * instance before.
+ *
  * The row makes the wait durable across restarts: it returns the same event again, or the same timeout, and the time limit counts from the
  * first call. An event is assigned to at most one wait of an instance.
  */

@@ -109,13 +109,10 @@ const asJson = (value: object | undefined): string | null => (value ? JSON.strin
 
 /**
  * Audits an action, directly after the statement that applies it: the result says whether that statement changed a row. Idempotent, for a
- * repeat
- * after a lost response. An applied action that the platform must also receive stays open (`applied_at` is empty) until then; the keeper
- * retries
- * it when the lease is over. A bulk action's action that is already recorded refuses its whole batch (`isOnRecord`), because the item may
- * be in
- * the same state again by now. `provided` is the condition for the row. Errors: `invariant` for an action without the id of its bulk
- * action.
+ * repeat after a lost response. An applied action that the platform must also receive stays open (`applied_at` is empty) until then; the
+ * keeper retries it when the lease is over. A bulk action's action that is already recorded refuses its whole batch (`isOnRecord`), because
+ * the item may be in the same state again by now. `provided` is the condition for the row. Errors: `invariant` for an action without the id
+ * of its bulk action.
  */
 export function audit(by: Operator, action: Action, tellsPlatform: boolean, provided: Statement = sql`true`): Statement {
   const { bulk } = by;
@@ -144,8 +141,7 @@ export function selectResults(tenantId: string, ids: readonly string[]): Stateme
 
 /**
  * Audits a completed action: in the same transaction, or from an object that stores what it must still audit. Idempotent. It may precede
- * the statement
- * that applies the action: `provided` is the condition for the row.
+ * the statement that applies the action: `provided` is the condition for the row.
  */
 export function auditDone(by: Operator, action: Action, result: ActionResult = "applied", provided: Statement = sql`true`): Statement {
   const [before, after] = result === "applied" ? [action.before, action.after] : [];
@@ -189,8 +185,7 @@ export function noteCutOff(id: string, labels: readonly string[]): Statement {
 
 /**
  * The steps that were cut off before an undo started (its action's id, which may be a cancel), by that or another action. A step recorded
- * since then
- * has its entry. A step that an earlier undo has undone starts again. Each with the time of that undo's action.
+ * since then has its entry. A step that an earlier undo has undone starts again. Each with the time of that undo's action.
  */
 export function selectCutOff(undo: string | null): Statement {
   return cutOffBefore(sql`SELECT tenant_id, target, at, detail->>'run' AS run FROM millrace_actions WHERE id = ${undo}`);
@@ -223,16 +218,14 @@ const ENDING_PAUSE_MS = 10_000;
 const MAX_PAUSE_MS = 3_600_000;
 /**
  * An action that starts a run, such as a retry, is marked `failed` after this time, so that operators see it: its workflow may have been
- * renamed. An
- * answer to an approval or an unknown outcome never fails, because it could not be given again: it is retried once a day.
+ * renamed. An answer to an approval or an unknown outcome never fails, because it could not be given again: it is retried once a day.
  */
 const GIVE_UP_MS = 86_400_000;
 const BEGINS_RUN = fragment("verb IN ('retry', 'undo', 'cancel', 'restart', 'skip_step')");
 
 /**
  * Leases open actions that are not leased: two that restart the same run would interrupt each other's effects. `which` is a condition on
- * `a`. Returns
- * their ids.
+ * `a`. Returns their ids.
  */
 export function takeActions(which: Statement): Statement {
   return sql`
@@ -246,8 +239,7 @@ export function takeActions(which: Statement): Statement {
 
 /**
  * The condition that an undo of an instance has started, or is complete: the previous run is over, and the undo reads its effects.
- * `instanceId` is an
- * SQL expression.
+ * `instanceId` is an SQL expression.
  */
 export function isUndoBegun(instanceId: string): Fragment {
   return fragment(`EXISTS (SELECT 1 FROM millrace_instances i CROSS JOIN millrace_actions a ON a.id = i.undo
@@ -256,8 +248,7 @@ export function isUndoBegun(instanceId: string): Fragment {
 
 /**
  * The run of an action starts: the previous run is over on the platform. For a retry or a restart, called after the platform's restart; for
- * an undo
- * (also a cancel's) before it, because from then on no commit of the previous run is recorded (`isUndoBegun`).
+ * an undo (also a cancel's) before it, because from then on no commit of the previous run is recorded (`isUndoBegun`).
  */
 export function noteRunBegun(id: string): Statement {
   return sql`UPDATE millrace_actions SET restarted_at = ${now} WHERE id = ${id}`;

@@ -117,8 +117,7 @@ export function selectKnown(): Statement {
 
 /**
  * Writes the alerts of a round. The whole batch is refused (`isOvertaken`) when another round or an operator has written one of them since,
- * or has opened
- * another one with the same rule and group.
+ * or has opened another one with the same rule and group.
  */
 export function writeAlerts(alerts: readonly Alert[]): Statement[] {
   const rows = alerts.map(({ labels, told, ...alert }) => ({

@@ -5,7 +5,6 @@ import { SETTLED, UNDER_WAY } from "./instances/status.ts";
 /** A pending approval is decided once, by an operator or at its deadline. */
 export type ApprovalState = "pending" | "approved" | "rejected";
 
-/** A new approval. */
 export interface NewQuestion {
   readonly id: string;
   readonly instanceId: string;

@@ -3,10 +3,10 @@ import type { Operator } from "./actions.ts";
 import { OVER } from "./instances/status.ts";
 
 /**
- * running → complete all items were processed, and have settled or reached the time limit
- * running → stopped too many failures in a stage
- * running → aborted stopped by an operator
- * stopped, aborted → running resumed by an operator, with the next pass; also when its instance has ended
+ * running → complete          all items were processed, and have settled or reached the time limit
+ * running → stopped           too many failures in a stage
+ * running → aborted           stopped by an operator
+ * stopped, aborted → running  resumed by an operator, with the next pass; also when its instance has ended
  */
 export type BulkState = "running" | "complete" | "stopped" | "aborted";
 
@@ -42,8 +42,7 @@ const BEGINS_WITHIN_MS = 600_000;
 
 /**
  * The condition that no instance processes a bulk action any more, whatever its row's state: its instance has failed, was ended manually,
- * or was never
- * created. For `b`, and its instance `i`, which may be missing.
+ * or was never created. For `b`, and its instance `i`, which may be missing.
  */
 export const IS_LEFT = fragment(`(i.status IN ${OVER.fragment}
     OR (i.id IS NULL AND b.updated_at <= ${now.fragment} - ${BEGINS_WITHIN_MS}))`);

@@ -14,8 +14,7 @@ export interface BulkKey {
 
 /**
  * Stores the list of a new bulk action, the oldest first: the current result of `members`, so that later items are not included. After the
- * row of the
- * bulk action.
+ * row of the bulk action.
  */
 export function freezeMembers({ tenantId, id }: BulkKey, members: Statement, atMost: number): Statement {
   return sql`

@@ -42,8 +42,7 @@ export function writeCounts(span: Span, at: number, body: string): Statement {
 
 /**
  * Replaces the counts of all time. Refuses its whole batch when other tallies were imported since `version` was read: the version is set to
- * NULL, which
- * its NOT NULL constraint refuses.
+ * NULL, which its NOT NULL constraint refuses.
  */
 export function writeEver(body: string, version: number): Statement {
   return sql`UPDATE millrace_counts SET body = ${body}, version = iif(version = ${version}, version + 1, NULL)

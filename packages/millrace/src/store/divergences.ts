@@ -1,12 +1,12 @@
 import { fragment, now, type Statement, sql } from "../contract/sql.ts";
 
 /**
- * suspected → open found again: not just work in progress
- * suspected → mending found again, and repaired
- * mending → mended a later check does not find it
- * mending → open still found
- * open → gone, mended a later check does not find it; `mended` after an attempted repair
- * gone, mended → suspected found again
+ * suspected → open          found again: not just work in progress
+ * suspected → mending       found again, and repaired
+ * mending → mended          a later check does not find it
+ * mending → open            still found
+ * open → gone, mended       a later check does not find it; `mended` after an attempted repair
+ * gone, mended → suspected  found again
  */
 export type DivergenceState = "suspected" | "mending" | "open" | "mended" | "gone";
 

@@ -46,8 +46,7 @@ const OVERDUE = fragment(`tenants(tenant_id) AS (
 
 /**
  * The health metrics from the database: each statement returns a `value` per set of labels, from an index alone. A statement for several
- * gauges returns
- * the name of the gauge in each row.
+ * gauges returns the name of the gauge in each row.
  */
 export const HEALTH = {
   // Iterates over the groups of the index, so that a large group does not hide others.

@@ -60,8 +60,7 @@ const LONGEST_KEPT_DAYS = 400;
 
 /**
  * The condition that an event is old, and no instance could still receive it, now or after a retry: no older instance of the tenant is
- * open, and no wait has it
- * assigned, because a restarted run gets it again. Instances that old are few.
+ * open, and no wait has it assigned, because a restarted run gets it again. Instances that old are few.
  */
 export function isFree(keepMs: number): Statement {
   return sql`received_at <= ${now} - ${keepMs} AND NOT EXISTS (

@@ -21,8 +21,7 @@ export const USED_WITHIN_MS = 3_600_000;
 
 /**
  * Stores a token, if its tenant has fewer than `most`, not counting those of browsers, and the minting token exists and has not expired.
- * Idempotent after a
- * database error. Returns the row.
+ * Idempotent after a database error. Returns the row.
  */
 export function insertToken({ id, hash, tenantId, actor, scopes, expiresAt, mintedBy }: NewToken, most: number): Statement {
   return sql`
@@ -38,8 +37,7 @@ export function insertToken({ id, hash, tenantId, actor, scopes, expiresAt, mint
 
 /**
  * Stores a browser's token, with the rights of another token, valid as long as that one and at most `forMs`. `standsFor` returns the other
- * token's id, or
- * nothing. Idempotent. Returns the row.
+ * token's id, or nothing. Idempotent. Returns the row.
  */
 export function insertHeir(
   { id, hash }: Pick<NewToken, "id" | "hash">,
@@ -56,8 +54,7 @@ export function insertHeir(
 
 /**
  * Removes a tenant's expired browser tokens, and of those that descend from the same first token as this one all but the newest `most`. The
- * first token is at the
- * start of `minted_by`.
+ * first token is at the start of `minted_by`.
  */
 export function removeOldHeirs(tenantId: string, tokenId: string, most: number): Statement {
   return sql`

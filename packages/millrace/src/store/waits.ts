@@ -37,8 +37,8 @@ export function takeEarly(instanceId: string, name: string): Statement {
 
 /**
  * Assigns events to matching waits: an instance's most recent wait gets the oldest event, the wait before it the next one, and so on. An
- * older wait may have lost a
- * race in the code and be without a listener. `arrived` is JSON: tenant, type and subject of the events. Returns the waits.
+ * older wait may have lost a race in the code and be without a listener. `arrived` is JSON: tenant, type and subject of the events. Returns
+ * the waits.
  */
 export function assignEvents(arrived: string): Statement {
   return sql`

@@ -49,8 +49,7 @@ export interface BulkVerbOf<Filter, Known> {
   readonly noun: string;
   /**
    * The consequence that a dry run shows before the action starts, such as that it is final. `things` selects the `id` of all affected
-   * items.
-   * Default: none.
+   * items. Default: none.
    */
   readonly follows?: string | ((call: BulkCallOf<Known>, things: Statement) => Promise<string | null>);
   /** Groups of the affected items with the consequence for each, for a dry run. `things` as in `follows`. Default: no groups. */

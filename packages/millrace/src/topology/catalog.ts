@@ -54,10 +54,10 @@ export interface Definition extends Hooks {
 
 /**
  * Builds the catalog from the consumers of a deployment.
+ *
  * Errors: `config_invalid` when a consumer starts or routes messages of another queue, a queue has two consumers or carries commands and
  * events, a workflow or an event is listed twice, two workflows have the same name or command, a sent command has no workflow or no
- * consumer,
- * a route starts a workflow of another event, or `maxHops` is out of range.
+ * consumer, a route starts a workflow of another event, or `maxHops` is out of range.
  */
 export function catalog(definition: Definition): Catalog {
   const { consumers, maxHops, callbacks, bulkVerbs = [], ...hooks } = definition ?? {};

@@ -29,8 +29,7 @@ interface Policy {
   readonly batch: { readonly size: number; readonly waitSeconds: number };
   /**
    * Maximum number of batches in parallel. Without it the platform goes up to 250, each with a write to the one database. For a lane:
-   * maximum
-   * number of instances in progress per key.
+   * maximum number of instances in progress per key.
    */
   readonly concurrency: number;
   /** Time limit for one batch. Messages not yet accepted by then are returned to the queue, before the platform ends the handler. */
@@ -106,10 +105,12 @@ type ConsumerOptions = {
 
 /**
  * Declares the consumer of a queue: `starts` lists the workflows that perform the queue's commands, `routes` the targets of its events.
+ *
  * Defaults: `retries` 3, from 30 seconds up to 10 minutes; `batch` 10 messages, no wait, which suits a queue with a waiting user;
  * `concurrency` 5 batches in parallel; `deadline` of a batch 13 minutes. `priority` lets commands be `high`, which start at once, ahead of
  * all queued messages, or `low`, which are delayed by the given time. `sequence` sets the reaction to a gap in a sender's numbers, and the
  * first number (`first`; default 1). `repairs` fix known failures of its messages, once each.
+ *
  * For a lane (`defineLaneQueue`) `onFailure` is required. Defaults: `retries` 3, from 1 second up to 30 seconds; `batch` 1 message;
  * `concurrency` 1 instance in progress per key; `deadline` 1 minute. Errors: `config_invalid`.
  */

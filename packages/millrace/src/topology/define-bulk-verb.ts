@@ -5,7 +5,6 @@ import type { AnyBulkVerb, Catalog } from "./catalog.ts";
 /** The arguments of a verb's functions. */
 export type BulkCall = BulkCallOf<Catalog>;
 
-/** A verb of bulk actions. */
 export type BulkVerb<Filter = unknown> = BulkVerbOf<Filter, Catalog>;
 
 /** Declares a verb for bulk actions, for the catalog's `bulkVerbs`. Errors: `config_invalid` for an invalid name. */

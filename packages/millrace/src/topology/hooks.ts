@@ -22,8 +22,7 @@ export interface SkippedLetter {
 export interface Hooks {
   /**
    * Called with events marked `outbox: "sender"` that were accepted or captured as dead letters, so that their senders (a Durable Object
-   * with
-   * its own storage) can delete them.
+   * with its own storage) can delete them.
    */
   readonly onConfirmed?: (env: Cloudflare.Env, messages: readonly Envelope[]) => Promise<void>;
   /** Messages that are committed with the giving up of a dead letter, such as a fact for the books. */

@@ -11,8 +11,8 @@ export function checkedHops(maxHops = MAX_HOPS): number {
 }
 
 /**
- * Refuses to start an instance at the end of a chain that is longer than the catalog allows, or circular. Errors: `too_many_hops`, with
- * the workflows of the chain.
+ * Refuses to start an instance at the end of a chain that is longer than the catalog allows, or circular. Errors: `too_many_hops`, with the
+ * workflows of the chain.
  */
 export function assertFewHops({ maxHops }: { maxHops: number }, workflow: string, { message_type, path = [] }: Envelope): void {
   if (path.length <= maxHops) return;

@@ -16,8 +16,7 @@ export interface RepairableLetter {
 
 /**
  * A known failure and its fix. Both functions must be pure and fast. The result of `mend` is validated like an operator's correction: it
- * must
- * keep its tenant, key, source, kind and type.
+ * must keep its tenant, key, source, kind and type.
  */
 export interface Repair {
   /** Lower case letters, digits and hyphens. Shown on the dead letter, counted and audited. */

@@ -144,10 +144,8 @@ export function send<Event, Payload>(command: CommandDefinition<Payload>, payloa
 
 /**
  * Sends one command for each payload, or none. Equal keys are one command. `row` writes your row about each; a repeat must change nothing,
- * as
- * with `project`. `ratePerSecond` spreads the commands of one event over time, the last at most 12 hours later. Errors: `config_invalid`
- * for
- * an invalid rate.
+ * as with `project`. `ratePerSecond` spreads the commands of one event over time, the last at most 12 hours later. Errors: `config_invalid`
+ * for an invalid rate.
  */
 export function sendEach<Event, Payload>(
   command: CommandDefinition<Payload>,

@@ -48,8 +48,7 @@ function deadlineOf({ must_end_by: asked }: Envelope, deadline: AnyWorkflow["dea
 
 /**
  * The queue message of an accepted command, with a proof that its row is committed. A delayed message has no proof: an operator may cancel
- * or
- * pause it before it is due, so its consumer checks the row.
+ * or pause it before it is due, so its consumer checks the row.
  */
 export function outgoing(secret: string, accepted: Acceptance): Outgoing {
   const { envelope, queue, delaySeconds } = accepted;

@@ -44,8 +44,7 @@ export async function asEnvelopeSays(env: EngineEnv, { callbacks }: Pick<Catalog
 
 /**
  * Refuses a deadline more than a minute in the past, or before a delayed command is due. A repeat of a known command is not refused: the
- * caller
- * gets its instance. Queries the database only in these cases. Errors: `invalid_payload`.
+ * caller gets its instance. Queries the database only in these cases. Errors: `invalid_payload`.
  */
 export async function assertToCome(
   env: EngineEnv,

@@ -33,8 +33,7 @@ interface RequestOptions extends DraftOptions, AskedEnd {
   tracestate?: string | null | undefined;
   /**
    * `high` starts at once, ahead of all queued commands; `low` is delayed by the queue's `priority` setting, in addition to its own delay.
-   * Default
-   * `normal`. Refused when the consumer declares no priorities.
+   * Default `normal`. Refused when the consumer declares no priorities.
    */
   priority?: Priority | undefined;
 }
@@ -71,8 +70,7 @@ export interface Accepted {
   replayed: boolean;
   /**
    * The status of the instance with this key: `accepted` for a new one. `pruned`: it has ended, and its row was removed. A repeat of an
-   * `errored`
-   * or `terminated` instance starts nothing: retry that instance.
+   * `errored` or `terminated` instance starts nothing: retry that instance.
    */
   status: KeyHolder["status"];
   /** The due time of a delayed command, in milliseconds; null without a delay, and when its instance has ended. */
@@ -83,10 +81,12 @@ export interface Accepted {
 /**
  * Accepts commands: their rows are committed in one D1 batch, then their messages are sent. An accepted command runs even if this process
  * dies before it is sent. Returns one result or error per request, in order; a refused command changes nothing.
+ *
  * `also`: statements of the app, made with `sql`, in the same batch:
  * - at least one command is new: all of `also` is written, before the commands' rows;
  * - every command is a repeat, or is refused: none of `also` is written;
  * - a statement fails: no command is accepted, and the error of D1 is thrown.
+ *
  * Errors per item: `unknown_message_type`, `invalid_payload`, `idempotency_key_reused`, and `config_invalid` for a missing binding or
  * `MILLRACE_KEY`. Thrown: `invalid_payload` for an invalid `tenantId`.
  */
@@ -171,8 +171,7 @@ export interface Hinge {
 
 /**
  * Accepts one command if `provided` holds at the moment of the write, after the statements in `also`. Undefined if it did not hold, and the
- * key is
- * unknown. Errors: as `enqueue`, returned.
+ * key is unknown. Errors: as `enqueue`, returned.
  */
 export async function enqueueIf(
   env: EngineEnv,
@@ -243,7 +242,7 @@ async function commit(
   }
 }
 
-/** Starts high-priority commands directly, and sends the others, including those that the platform could not start. */
+/** Starts high-priority commands directly. Sends all others, and the ones that the platform could not start. */
 async function begin(env: EngineEnv, accepted: readonly Prepared[]): Promise<void> {
   const ahead = accepted.filter(({ goesAhead }) => goesAhead);
   const { failed } = await startInstances(env, ahead, "first");

@@ -15,8 +15,8 @@ interface Provable {
 const PROOF_VALID_MS = 60_000;
 
 /**
- * A message that has waited longer since its acceptance is started only if its row allows it: an operator may have cancelled or paused it,
- * in a process that died before the platform was notified.
+ * A message that has waited longer since its acceptance is started only if its row allows it. An operator may have cancelled or paused it,
+ * and the process may have died before it notified the platform.
  */
 const ALONE_MS = 2000;
 
@@ -29,7 +29,7 @@ export function prove(secret: string, { id, fingerprint, envelope }: Provable): 
   return signed(secret, "accepted", id, fingerprint, envelope.created_at);
 }
 
-/** True when a delivery needs no database query: it is the first delivery of a message whose row was just committed. */
+/** True when a delivery needs no database query: it is the first one of a message with a row committed moments ago. */
 export function isProven(secret: string, accepted: Provable, proof: string | undefined, attempts: number): boolean {
   if (proof === undefined || attempts !== 1) return false;
   const age = Date.now() - Date.parse(accepted.envelope.created_at);

@@ -18,8 +18,8 @@ export function keyReused({ idempotency_key, message_type }: Pick<Envelope, "ide
 }
 
 /**
- * Of messages whose key exists with another fingerprint, returns the repeats of the same request. A deployment that raised the version of a
- * payload, or added a default, changes the fingerprint of the same request: then both payloads are compared under the present definition.
+ * Finds the repeats of earlier requests among messages with a known key and another fingerprint. A deployment that raised the version of a
+ * payload, or added a default, changes the fingerprint of the same request. So both payloads are compared under the present definition.
  * Called only when fingerprints differ. A stored payload that is gone or unreadable counts as different.
  */
 export async function sameWork(env: EngineEnv, catalog: Catalog, asked: readonly Acceptance[]): Promise<ReadonlySet<Acceptance>> {

@@ -34,6 +34,7 @@ export interface Stated {
  * Accepts events from outside: their keys and their messages are committed in one round trip, then the messages are sent. An accepted event
  * arrives even if this process dies before it is sent. Returns one result or error per request, in order; a refused event changes nothing.
  * The caller checks authorization (`assertMayState`).
+ *
  * Errors per item: `unknown_message_type`, `invalid_payload`, `idempotency_key_reused`, and `config_invalid` for a missing binding or
  * `MILLRACE_KEY`.
  */

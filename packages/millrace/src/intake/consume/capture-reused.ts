@@ -14,8 +14,7 @@ import type { Plan, Written } from "./plan.ts";
 
 /**
  * Captures instances, commands and awaited events that the database did not accept, because their key belongs to another payload. Returns
- * the
- * captured ones.
+ * the captured ones.
  */
 export async function captureReused(intake: Intake, group: readonly Plan[], written: Written): Promise<ReadonlySet<object>> {
   const { taken, sent } = written;
@@ -28,8 +27,7 @@ export async function captureReused(intake: Intake, group: readonly Plan[], writ
 
 /**
  * The rows that the insert did not return are repeats of known commands, of pruned keys, or key reuses. Queried only if there are any, so
- * that
- * the usual batch needs no extra query.
+ * that the usual batch needs no extra query.
  */
 async function captureCommands(intake: Intake, repeated: readonly { one: Acceptance; plan: Plan }[]): Promise<ReadonlySet<Acceptance>> {
   if (repeated.length === 0) return new Set();

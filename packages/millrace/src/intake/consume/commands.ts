@@ -20,8 +20,7 @@ import { takeAllIn } from "./take.ts";
 
 /**
  * The consumer of a command queue: parse, derive the id, commit, start, acknowledge. One round trip to D1 and one `createBatch` per
- * workflow
- * for a batch of any size; no round trip for commands that the API or a route has just accepted.
+ * workflow for a batch of any size; no round trip for commands that the API or a route has just accepted.
  */
 export function consumeCommands(consumer: CommandConsumer, catalog: Catalog, onCaptured?: OnCaptured): Taker {
   const { queue, starts } = consumer;
@@ -64,10 +63,9 @@ export function consumeCommands(consumer: CommandConsumer, catalog: Catalog, onC
 }
 
 /**
- * Starts commands whose acceptance was committed moments ago, without a database query. For those that have waited since, one query finds
- * the
- * ones that an operator has stopped. Commands that cannot be created now are delayed: the keeper starts them from their committed rows.
- * Returns all others: without a proof, stopped, or already created.
+ * Starts newly accepted commands without a database query. For commands that have waited since, one query finds the ones stopped by an
+ * operator. Commands that cannot be created now are delayed: the keeper starts them from their committed rows. Returns all others: without
+ * a proof, stopped, or already created.
  */
 async function startProven({ env }: Intake, plans: readonly Plan[], outcomes: Outcomes): Promise<Plan[]> {
   const isOwn = ({ message, envelope, instances, move }: Plan) =>
@@ -88,10 +86,7 @@ async function startProven({ env }: Intake, plans: readonly Plan[], outcomes: Ou
   return plans.filter(({ message }) => !outcomes.has(message));
 }
 
-/**
- * Of commands that have waited, those that their message must not start. If the query fails, all of them are handled like unproven
- * messages.
- */
+/** The waiting commands that must not be started by their message. If the query fails, all of them are handled like unproven messages. */
 async function notToStart(env: Intake["env"], waited: readonly Identity[]): Promise<{ has(id: string): boolean }> {
   const ids = waited.map(({ id }) => id);
   if (ids.length === 0) return new Set();

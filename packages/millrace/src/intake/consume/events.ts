@@ -20,8 +20,7 @@ const SLOW_MS = 60_000;
 
 /**
  * The consumer of an event queue: parse, plan, commit; then send, notify, start, acknowledge. The events of a batch share one round trip to
- * D1,
- * including projected rows. Code of routes is called before the commit, so that an event with a failed call is redelivered.
+ * D1, including projected rows. Code of routes is called before the commit, so that an event with a failed call is redelivered.
  */
 export function consumeEvents(consumer: EventConsumer, catalog: Catalog, onCaptured?: OnCaptured): Taker {
   const { queue } = consumer;

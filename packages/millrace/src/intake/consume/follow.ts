@@ -16,7 +16,7 @@ import type { Intake } from "../consumer.ts";
 import type { Plan } from "./plan.ts";
 import type { ReadMessage } from "./read.ts";
 
-/** An error of a route's code: it counts as a failure of the event, whatever its code. */
+/** An error of a route's code: with any code it counts as a failure of the event. */
 export class ThrownByRoute {
   constructor(readonly error: unknown) {}
 }

@@ -14,8 +14,7 @@ export interface InTurn extends ReadMessage {
 }
 
 /**
- * Sorts the numbered messages of a batch by stream, and returns those that are next. The queue's gap rule sets the outcome of the others.
- * Without
+ * Sorts the numbered messages of a batch by stream, and returns the next ones. The queue's gap rule sets the outcome of the others. Without
  * a rule, and without a number, all messages are returned.
  */
 export async function inOrder({ env, consumer }: Intake, read: readonly ReadMessage[], outcomes: Outcomes): Promise<InTurn[]> {
@@ -93,7 +92,7 @@ function gapBefore({ envelope }: ReadMessage, last: number): MillraceError {
   );
 }
 
-/** The error of a message whose predecessor in the stream is not accepted yet. */
+/** The error of a message before the acceptance of its predecessor in the stream. */
 export function stuckBehind({ envelope }: ReadMessage): MillraceError {
   return new MillraceError(OUT_OF_ORDER, `It is number ${envelope.sequence} of its stream, and the message before it is not accepted yet.`);
 }

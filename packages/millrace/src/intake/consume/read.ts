@@ -37,8 +37,8 @@ export function readMessages(
 
 /**
  * Parses one message: size limits, envelope, definition, then the payload, upcast to the present version. A payload in R2 is validated
- * where it
- * is fetched: by the routes that read it, or in the instance. Errors: `invalid_envelope`, `unknown_message_type`, `invalid_payload`.
+ * where it is fetched: by the routes that read it, or in the instance. Errors: `invalid_envelope`, `unknown_message_type`,
+ * `invalid_payload`.
  */
 export function readMessage(body: unknown, definitionOf: (type: string) => MessageDefinition): Omit<ReadMessage, "message"> {
   assertBounded(body);

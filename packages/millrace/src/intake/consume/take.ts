@@ -19,10 +19,8 @@ import { slices } from "./slices.ts";
 
 /**
  * Accepts messages, as many per atomic write as the database allows, then starts, sends and notifies. When the database refuses a write
- * because
- * of one message, the group is halved until that message is isolated. Sets each message's outcome; a message without one is redelivered
- * when
- * this throws.
+ * because of one message, the group is halved until that message is isolated. Sets each message's outcome; a message without one is
+ * redelivered when this throws.
  */
 export async function takeAllIn(intake: Intake, plans: readonly Plan[], outcomes: Outcomes): Promise<void> {
   for (const group of slices(plans, (plan) => [...plan.instances, ...plan.commands])) await takeGroupIn(intake, group, outcomes);

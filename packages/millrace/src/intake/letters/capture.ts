@@ -37,8 +37,7 @@ export interface Hopeless {
 
 /**
  * `captured`: stored as a dead letter. `kept`: its committed row needs no delivery, because the keeper starts it or it is running.
- * `failed`:
- * nothing was written for it, and it must be redelivered; other messages are not affected.
+ * `failed`: nothing was written for it, and it must be redelivered; other messages are not affected.
  */
 export type Fate = "captured" | "kept" | { readonly failed: unknown };
 
@@ -186,8 +185,7 @@ async function rowsOf(
 
 /**
  * True for a command that was accepted for this queue and that never reached the platform. An older deployment may have started it, and a
- * running
- * instance must not be marked `dead`.
+ * running instance must not be marked `dead`.
  */
 async function neverStarted({ env, consumer: { queue } }: Intake, { id, workflow, status, queue: its }: Owner): Promise<boolean> {
   if (!UNSEEN.has(status) || its !== queue.name) return false;

@@ -8,15 +8,13 @@ import { capture, type Fate } from "./capture.ts";
 
 /**
  * Delay before the next try to store a dead letter, in seconds: from one minute up to an hour. A hundred tries take four days, the
- * retention of
- * its queue.
+ * retention of its queue.
  */
 const storeRetrySeconds = (attempt: number) => Math.min(60 * 2 ** (attempt - 1), 3600);
 
 /**
  * The consumers of all dead-letter queues: every exhausted message becomes a row, with its original queue, before it is acknowledged. A
- * command
- * with a committed row becomes none: it needs no delivery to be started.
+ * command with a committed row becomes none: it needs no delivery to be started.
  */
 export function consumeDeadLetters(catalog: Catalog, onCaptured: OnCaptured): Consumer[] {
   return catalog.consumers.map((consumer) => ({

@@ -7,8 +7,7 @@ import { isHopeless } from "./hopeless.ts";
 
 /**
  * Handles failed messages of a lane: they remain the lane's head. A message to be parked becomes a dead letter here, and its row is marked
- * as never
- * started, so that the keeper does not start it out of order. Changes `outcomes`. Never throws.
+ * as never started, so that the keeper does not start it out of order. Changes `outcomes`. Never throws.
  */
 export async function leaveInLane(intake: Intake, outcomes: Outcomes): Promise<undefined> {
   for (const [message, { did }] of outcomes) if (did === "put off") outcomes.set(message, { did: "retried", error: notCreated() });

@@ -24,11 +24,10 @@ interface Failed {
 }
 
 /**
- * Handles failed messages: those that a repeat cannot fix, and those after their last try, become dead letters here, while their error is
- * known.
- * The queue's own dead-letter queue covers failures of this step. The others are retried, and their outbox rows get the time of the
- * redelivery,
- * so that the keeper sends no copies before. Changes `outcomes`, and returns the delay in seconds of each retried message. Never throws.
+ * Handles failed messages. Messages with an error that a repeat cannot fix, or without a try left, become dead letters here, while their
+ * error is known. The queue's own dead-letter queue covers failures of this step. The others are retried, and their outbox rows get the
+ * time of the redelivery, so that the keeper sends no copies before. Changes `outcomes`, and returns the delay in seconds of each retried
+ * message. Never throws.
  */
 export async function leaveBehind(intake: Intake, outcomes: Outcomes): Promise<ReadonlyMap<Message, number>> {
   const all = [...outcomes].flatMap(([message, outcome]): Failed[] => ("error" in outcome ? [failed(message, outcome)] : []));
@@ -78,11 +77,9 @@ function sayNotStored({ env, consumer: { queue } }: Intake, error: unknown): voi
 }
 
 /**
- * While the database is overloaded no dead letters are created: a message before its last try is sent to the end of its queue as a new
- * message,
- * with all its tries. This is needed because the queue counts all deliveries, whatever the error. If the queue does not accept it, it goes
- * to
- * the dead-letter queue, which retries for days.
+ * While the database is overloaded, no dead letters are created. A message before its last try is sent to the end of its queue as a new
+ * message, with all its tries. This is needed because the queue counts all deliveries, with any error. If the queue does not accept the
+ * message, it goes to the dead-letter queue, which retries for days.
  */
 async function putBack(
   { env, consumer: { queue } }: Intake,
@@ -104,8 +101,7 @@ async function putBack(
 
 /**
  * A message in backoff is in no queue metric: without this record the keeper would treat it as lost. Also records the error of the
- * delivery, if it
- * counts as a try.
+ * delivery, if it counts as a try.
  */
 async function expect({ env, consumer }: Intake, waiting: readonly Failed[], delays: ReadonlyMap<Message, number>): Promise<void> {
   const ours = waiting.flatMap(({ message, isTrouble }) => {

@@ -15,7 +15,7 @@ export interface GivenUp {
   readonly reason?: string;
   readonly attempts: number;
   readonly firstAt: number;
-  /** The instance whose row is marked as never started. */
+  /** The instance that is marked as never started. */
   readonly instanceId?: string | null;
   /** The times of the first and the last failed attempt, if known; default: unknown, and now. */
   readonly firstAttemptAt?: number | null;
@@ -54,8 +54,7 @@ export function deadLetter({ queue, body, error, attempts, firstAt, instanceId, 
 
 /**
  * The id of a message's dead letter, derived from its content and queue and never from a delivery. So all copies have the same dead letter.
- * A
- * message with another version, kind or payload location, or one that an operator replayed, is a different message.
+ * A message with another version, kind or payload location, or one that an operator replayed, is a different message.
  */
 export function letterId(queue: string, body: unknown): string {
   const envelope = envelopeIn(body);
@@ -135,7 +134,7 @@ export function nameIn(body: unknown, field: Name): string | undefined {
   return name?.isWellFormed() ? name : undefined;
 }
 
-/** A field for display: short and well-formed, whatever was received. */
+/** A field for display: short and well-formed in every case. */
 function shownField(body: unknown, field: string): string | null {
   const text = textField(body, field);
   return text === null ? null : shortened(text, MAX_SHOWN_CHARACTERS);

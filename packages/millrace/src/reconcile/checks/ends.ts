@@ -27,8 +27,7 @@ interface Row {
 
 /**
  * Ended instances, compared with their status on the platform. The keeper checks instances in progress, and restarts lost ones. Instances
- * that
- * the platform has deleted are skipped.
+ * that the platform has deleted are skipped.
  */
 export const ends: Check = engineCheck({
   name: "ends",
@@ -80,8 +79,7 @@ async function compare(env: EngineEnv, { place, id, tenant_id, workflow, status,
 /**
  * Wakes the platform's run of a complete instance. Locally a process may be killed between the recorded end and the platform's own end. The
  * replay finds every step done, and ends. The run is not terminated: that would delete its output on the platform, and it might be a run
- * that
- * an operator restarted there.
+ * that an operator restarted there.
  */
 async function wake(env: EngineEnv, id: string): Promise<void> {
   if (!(await isLocal(env.DB))) return;

@@ -29,8 +29,7 @@ interface Group {
 
 /**
  * The inbox entries, compared with their instances. The platform cannot list its instances, so an instance without a row is only found by
- * its
- * entries.
+ * its entries.
  */
 export const entries = (catalog: Catalog | undefined): Check =>
   engineCheck({

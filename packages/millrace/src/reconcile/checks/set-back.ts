@@ -22,8 +22,7 @@ interface Row {
 
 /**
  * Instances in progress, compared with the steps of their runs on the platform. Steps without a record show that the database was restored
- * to
- * an earlier state.
+ * to an earlier state.
  */
 export const setBack: Check = engineCheck({
   name: "set_back",

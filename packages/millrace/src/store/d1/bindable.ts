@@ -30,10 +30,8 @@ const NOTHING: Bindable = { text: "SELECT 1 WHERE 0", params: [], bytes: 0 };
 
 /**
  * Validates a statement before it is combined with others. Errors: `config_invalid` for a value that is no statement (`condition &&
- * sql\`…\`` with a
- * false condition), for several statements in one text, for a wrong number of values, for more values or a longer text than D1 accepts, and
- * for
- * numbers that no column can store; `payload_too_large` for a value that D1 would refuse.
+ * sql\`…\`` with a false condition), for several statements in one text, for a wrong number of values, for more values or a longer text
+ * than D1 accepts, and for numbers that no column can store; `payload_too_large` for a value that D1 would refuse.
  */
 export function bindable(statement: Statement | RowStatement): Bindable {
   const { text, row, params } = (statement ?? {}) as Partial<Statement & RowStatement>;
@@ -62,8 +60,7 @@ export function bindable(statement: Statement | RowStatement): Bindable {
 
 /**
  * Refuses an app's statement with a string that is not well-formed, which the database would change. A value that is no statement is left
- * to
- * `bindable`. Errors: `config_invalid`.
+ * to `bindable`. Errors: `config_invalid`.
  */
 export function assertWellFormed(statement: Statement | RowStatement): void {
   const { text = "", row, params } = (statement ?? {}) as Partial<Statement & RowStatement>;

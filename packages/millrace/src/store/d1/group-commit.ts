@@ -7,9 +7,8 @@ import { troubleOf } from "./trouble.ts";
 
 /**
  * Statements that are committed atomically, and the function that reads their results. The result of a row statement contains the rows of
- * all units with
- * the same text: each unit selects its own. `written` is the number of rows written by each statement, as D1 bills them; for a shared one,
- * its share.
+ * all units with the same text: each unit selects its own. `written` is the number of rows written by each statement, as D1 bills them; for
+ * a shared one, its share.
  */
 export interface Unit<T> {
   readonly statements: readonly (Statement | RowStatement)[];
@@ -20,8 +19,7 @@ export interface Unit<T> {
   readonly apart?: { readonly what: string; readonly by: string };
   /**
    * A query that settles the unit without its writes, because its outcome is already recorded; `read` returns undefined if it is not. Used
-   * after a group
-   * was refused.
+   * after a group was refused.
    */
   readonly already?: { readonly look: Statement; readonly read: (rows: Row[]) => T | undefined };
 }
@@ -46,8 +44,7 @@ interface Waiting {
 
 /**
  * Limits of one group, and of the waiting units. D1 runs a batch's statements one after another, and accepts values of at most 2 MB; an
- * object has 128 MB
- * of memory.
+ * object has 128 MB of memory.
  */
 const BOUNDS = { groupUnits: 100, groupBytes: 1_000_000, waitingUnits: 5000, waitingBytes: 16_000_000, answerWithinMs: 35_000 };
 
@@ -56,11 +53,10 @@ const PAUSE_MS = { least: 250, most: 5000 };
 
 /**
  * Commits the units of many callers in one D1 batch. While one batch is in progress the next one is collected, so that the size of a group
- * follows the
- * load and a single caller does not wait. Row statements with the same text become one. Never two batches at once.
+ * follows the load and a single caller does not wait. Row statements with the same text become one. Never two batches at once.
+ *
  * Units do not affect each other. A statement that cannot be bound is rejected before it waits. A refused group is committed in halves, one
- * after the
- * other, until only the faulty unit gets the error. A database failure rejects the whole group, and delays the next one.
+ * after the other, until only the faulty unit gets the error. A database failure rejects the whole group, and delays the next one.
  */
 export class GroupCommit {
   readonly #db: D1Database;
@@ -190,8 +186,7 @@ export class GroupCommit {
 
   /**
    * After a refusal: the units without a recorded outcome. One query settles the others, whose earlier commit was ambiguous or whose work
-   * was recorded by
-   * another attempt, so that a hundred repeats cost two batches and not two hundred.
+   * was recorded by another attempt, so that a hundred repeats cost two batches and not two hundred.
    */
   async #unsettled(group: readonly Waiting[]): Promise<Waiting[]> {
     const asked = group.filter(({ look }) => look !== undefined);

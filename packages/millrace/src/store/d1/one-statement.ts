@@ -14,8 +14,7 @@ interface Shape {
 
 /**
  * Analyses a statement's text. D1 returns one result for each statement in it and none for an empty one, so results would be assigned to
- * the wrong
- * statements of a batch. It also refuses a whole batch for one text with a wrong number of values.
+ * the wrong statements of a batch. It also refuses a whole batch for one text with a wrong number of values.
  */
 export function shapeOf(text: string): Shape {
   const known = shapes.get(text);
@@ -47,8 +46,7 @@ const MAX_KNOWN = 2000;
  * The prepared statement: integers remain integers. D1 binds every number as REAL, so that 42 in a TEXT column would be '42.0', and 7 / 2
  * would be 3.5.
  * - A cast makes the integer, and the text is the same for every value, so that the database reuses the prepared statement. The `+` removes
- * the
- *   affinity of the cast: without it a TEXT column would be scanned instead of searched by its index.
+ *   the affinity of the cast: without it a TEXT column would be scanned instead of searched by its index.
  * - A small number after a comparison is a literal: a partial index (`WHERE done = 0`) matches only literals.
  * - A number beyond ±(2^53 − 1) remains a REAL.
  */

@@ -11,8 +11,7 @@ const ANSWER_WITHIN_MS = 35_000;
 
 /**
  * Runs a D1 call, with retries for failures under a second. The call must be idempotent: every statement of the engine is, because it
- * addresses its row
- * by key and has a fence. Errors: `unavailable` with a delay for platform failures; D1's own error otherwise.
+ * addresses its row by key and has a fence. Errors: `unavailable` with a delay for platform failures; D1's own error otherwise.
  */
 async function withD1Retry<T>(call: () => Promise<T>, withinMs: number): Promise<T> {
   try {

@@ -3,8 +3,7 @@ import { beginning } from "../../contract/text.ts";
 
 /**
  * The reaction to a platform error. `transient`: repeat within a second. `overloaded`: reduce the load. `unavailable`: repeat later, after
- * the given or a
- * guessed delay. `fatal`: a repeat is useless. Except for `fatal`, the outcome of the call is unknown.
+ * the given or a guessed delay. `fatal`: a repeat is useless. Except for `fatal`, the outcome of the call is unknown.
  */
 export type Trouble = "transient" | "overloaded" | "unavailable" | "fatal";
 
@@ -12,8 +11,7 @@ const SECOND = 1000;
 
 /**
  * Messages of the platform, matched in this order. Some errors match two kinds ("storage operation exceeded timeout which caused object to
- * be reset"):
- * overload has precedence, because an immediate repeat would increase it.
+ * be reset"): overload has precedence, because an immediate repeat would increase it.
  */
 const WORDS: readonly { trouble: Trouble; delayMs: number; words: RegExp }[] = [
   // SQLite's codes for an invalid or refused statement. They have precedence, whatever else the message contains.
@@ -63,8 +61,7 @@ export function asUnavailable(error: unknown, who: string): unknown {
 
 /**
  * The platform's final errors for a step: a limit, or its timeout. They are the step's outcome; a repeat changes nothing. `exceeded`: the
- * Worker reached
- * its CPU or memory limit during an attempt.
+ * Worker reached its CPU or memory limit during an attempt.
  */
 const ABOUT_STEP =
   /\bExecution timed out\b|\btoo (?:large|big)\b|not serialisable|not serializable|could not be cloned|DataCloneError|exceeded the .*storage limit|The limit of [\d,]+ steps|invalid format|exceeds max length|Worker exceeded/i;

@@ -9,8 +9,7 @@ const BASE_GENERATION = fragment("iif(json_type(told.after, '$[0]') = 'array', t
 
 /**
  * Steps that happened, or may have, because the code caught the failure of another step: recorded in their own entries, or in those these
- * depend on. Each
- * entry is read once, because outputs make them large.
+ * depend on. Each entry is read once, because outputs make them large.
  */
 export function wentOnFrom(instanceId: string, label: string | null): Statement {
   return sql`
@@ -53,8 +52,7 @@ export function saysUnrecorded(instanceId: string): Statement {
 
 /**
  * An operator retries a failed step: later replays no longer return its failure, unless it fails in the same way again. After the statement
- * that applies
- * the action.
+ * that applies the action.
  */
 export function forgetFailure(instanceId: string, label: string, actionId: string): Statement {
   return sql`

@@ -15,12 +15,9 @@ const classChanged = (nowClass: string | Fragment) => sql`
 
 /**
  * Claims a key before its effect runs: a new key, a key whose effect certainly did not happen, or a key with an expired claim. An expired
- * claim may have
- * reached the upstream: a `lookup` queries it (`repeats`), if the claim was a `lookup` too. Any other expired claim gets an unknown
- * outcome, because
- * it must not be repeated automatically. Each takeover increments the epoch. A repeat of the same call changes nothing, because its token
- * already
- * has the row. Refused, like `recordOutcome`, when another replay of the instance has written.
+ * claim may have reached the upstream: a `lookup` queries it (`repeats`), if the claim was a `lookup` too. Any other expired claim gets an
+ * unknown outcome, because it must not be repeated automatically. Each takeover increments the epoch. A repeat of the same call changes
+ * nothing, because its token already has the row. Refused, like `recordOutcome`, when another replay of the instance has written.
  */
 export function claimEntry(attempt: Attempt, leaseMs: number, input: string | null): Statement {
   const { key } = attempt;
@@ -47,8 +44,7 @@ export function claimEntry(attempt: Attempt, leaseMs: number, input: string | nu
 
 /**
  * Marks an expired claim as an unknown outcome, for an attempt of a class without claims. The new class would repeat the effect, and the
- * class of the claim
- * forbids that.
+ * class of the claim forbids that.
  */
 export function doubtClaim({ key, token, class: nowClass }: Attempt): Statement {
   return sql`
@@ -67,8 +63,7 @@ export function extendLease(attempt: Attempt, leaseMs: number): Statement {
 
 /**
  * Ends a claim, or an output given by an operator, without an outcome: `failed` (nothing happened), `in_doubt` (unknown), or `expired`
- * (unknown; the next
- * attempt queries the upstream).
+ * (unknown; the next attempt queries the upstream).
  */
 export function giveUpClaim(attempt: Attempt, ending: "failed" | "in_doubt" | "expired", error: string): Statement {
   return sql`

@@ -8,8 +8,7 @@ import { SKIPPED } from "./outcome.ts";
 
 /**
  * The last attempt of a `once` effect hangs, and the run does not wait for it: its outcome is unknown. Its token remains, so that it can
- * still record its
- * outcome before an operator does.
+ * still record its outcome before an operator does.
  */
 export function doubtHanging(key: Omit<EntryKey, "generation">, error: string): Statement {
   return sql`
@@ -35,8 +34,7 @@ export function putDoubtBack(attempt: Attempt, input: string | null, error: stri
 
 /**
  * The next run waits for an operator at its unknown outcomes: a hanging attempt can no longer record its outcome, because that would not
- * wake the run. After
- * the statement that applies the action.
+ * wake the run. After the statement that applies the action.
  */
 export function leaveDoubts(instanceId: string, actionId: string): Statement {
   return sql`
@@ -49,10 +47,9 @@ type DoubtAnswer = "confirm" | "reject" | "retry_anyway";
 
 /**
  * Resolves an unknown outcome. The epoch is incremented, so that a late attempt is refused. A confirmed entry is recorded by its step's
- * next attempt,
- * together with its rows and messages; if an earlier answer already wrote those, they remain. A skipped step remains skipped. An effect
- * that is known
- * to have happened cannot be rejected; its response remains recorded, also when it is repeated. `provided` is a further condition.
+ * next attempt, together with its rows and messages; if an earlier answer already wrote those, they remain. A skipped step remains skipped.
+ * An effect that is known to have happened cannot be rejected; its response remains recorded, also when it is repeated. `provided` is a
+ * further condition.
  */
 export function settleDoubt(
   key: EntryKey,

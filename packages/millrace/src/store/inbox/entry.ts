@@ -3,26 +3,26 @@ import { fragment, type Statement, sql } from "../../contract/sql.ts";
 import type { RecordedClass } from "./classes.ts";
 
 /**
- * new → claimed an attempt of a class with claims takes the key
- * new → done recorded by an attempt of a class without claims
- * new → failed the generation after an undone one, free to be claimed; or a commit that timed out
- * new → in_doubt its entry is missing (deleted, or not restored), and the platform has recorded the unknown outcome
- * claimed → claimed taken over after the lease has expired
- * claimed → done the holder recorded the effect's outcome
- * claimed → failed the upstream confirmed that nothing happened; or an operator skipped it, or excluded it from an undo
- * claimed → in_doubt a `once` effect with an unknown outcome, or one that happened but whose rows were refused; an expired claim of a
- *                       step whose class has changed since; only an operator resolves it
- * failed → claimed claimed by the next attempt; or an operator skipped it while claimed, and the given output was refused
- * failed → in_doubt an undo had excluded it, and its upstream cannot be queried, because the class has changed
- * failed → done recorded by the next attempt of a class without claims; or the output given for a skipped step
- * in_doubt → failed rejected by an operator: it did not happen
- * in_doubt → confirmed an operator gave its output
- * in_doubt → done the hanging attempt recorded its outcome before an operator did
- * in_doubt → superseded repeated by an operator, as the next generation
- * confirmed → done an attempt recorded the given output with the step's rows and messages
- * confirmed → in_doubt the step cannot use the given output, or its rows were refused
- * done → confirmed its output could not be stored, and an operator gave it
- * done → superseded undone; the next generation is free to be claimed
+ * new → claimed          an attempt of a class with claims takes the key
+ * new → done             recorded by an attempt of a class without claims
+ * new → failed           the generation after an undone one, free to be claimed; or a commit that timed out
+ * new → in_doubt         its entry is missing (deleted, or not restored), and the platform has recorded the unknown outcome
+ * claimed → claimed      taken over after the lease has expired
+ * claimed → done         the holder recorded the effect's outcome
+ * claimed → failed       the upstream confirmed that nothing happened; or an operator skipped it, or excluded it from an undo
+ * claimed → in_doubt     a `once` effect with an unknown outcome, or one that happened but whose rows were refused; an expired claim of a
+ *                        step whose class has changed since; only an operator resolves it
+ * failed → claimed       claimed by the next attempt; or an operator skipped it while claimed, and the given output was refused
+ * failed → in_doubt      an undo had excluded it, and its upstream cannot be queried, because the class has changed
+ * failed → done          recorded by the next attempt of a class without claims; or the output given for a skipped step
+ * in_doubt → failed      rejected by an operator: it did not happen
+ * in_doubt → confirmed   an operator gave its output
+ * in_doubt → done        the hanging attempt recorded its outcome before an operator did
+ * in_doubt → superseded  repeated by an operator, as the next generation
+ * confirmed → done       an attempt recorded the given output with the step's rows and messages
+ * confirmed → in_doubt   the step cannot use the given output, or its rows were refused
+ * done → confirmed       its output could not be stored, and an operator gave it
+ * done → superseded      undone; the next generation is free to be claimed
  */
 export type EntryState = "claimed" | "failed" | "in_doubt" | "confirmed" | "done" | "superseded";
 

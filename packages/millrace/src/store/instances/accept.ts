@@ -43,8 +43,7 @@ const COLUMNS =
 
 /**
  * Commits commands before their messages are sent, and counts their first deliveries: all of them, or none if `provided` does not hold.
- * Returns the new rows;
- * known and pruned keys change nothing.
+ * Returns the new rows; known and pruned keys change nothing.
  */
 export function insertAccepted(rows: string, provided?: Statement): Statement {
   return sql`
@@ -72,9 +71,8 @@ export function areRepeats(error: unknown): boolean {
 
 /**
  * Accepts delivered messages: new ones become rows, accepted ones become queued, and every delivery is counted. A dead one, because a copy
- * of its message was
- * refused, is queued too: this copy is valid. Returns each row once per delivery; keys that were pruned, or have another payload, are not
- * returned.
+ * of its message was refused, is queued too: this copy is valid. Returns each row once per delivery; keys that were pruned, or have another
+ * payload, are not returned.
  */
 export function takeIn(rows: string): Statement {
   return sql`
@@ -91,8 +89,7 @@ export function takeIn(rows: string): Statement {
 
 /**
  * Marks commands that the keeper started directly as `queued`, so that later checks query their status on the platform. An `accepted` row
- * would only be
- * created again, and its end never be detected.
+ * would only be created again, and its end never be detected.
  */
 export function markStarted(ids: readonly string[]): Statement {
   return sql`UPDATE millrace_instances SET status = 'queued', updated_at = ${now} WHERE status = 'accepted' AND id IN ${among(ids)}`;
@@ -100,8 +97,7 @@ export function markStarted(ids: readonly string[]): Statement {
 
 /**
  * Marks commands that cannot start as `dead`: an operator decides about them, and the keeper does not start them. Except those whose dead
- * letter was settled
- * before, as another copy's: without an open dead letter no operator could act on them.
+ * letter was settled before, as another copy's: without an open dead letter no operator could act on them.
  */
 export function markDead(rows: readonly (Identity & { letter: string })[]): Statement {
   return sql`
@@ -115,8 +111,7 @@ export function markDead(rows: readonly (Identity & { letter: string })[]): Stat
 
 /**
  * Accepts a command again, after the replay of its dead letter: inserts a row, or reopens the row of a command that never started. `before`
- * is the fingerprint
- * of the captured message. The row gets the replay's id, so that later sends use the replayed message.
+ * is the fingerprint of the captured message. The row gets the replay's id, so that later sends use the replayed message.
  */
 export function acceptAgain(
   { id, workflow, envelope, fingerprint, queue, mustEndBy, deadlineMs }: NewInstance,

@@ -47,8 +47,7 @@ const ERROR = fragment(`coalesce(i.error, json_object('code', i.status, 'message
 
 /**
  * The state of a row's instance by an expression of its id, as JSON (a `Standing`), for the result of a statement that writes such rows.
- * NULL if it does not
- * exist.
+ * NULL if it does not exist.
  */
 export function standingAt(id: string): Fragment {
   return fragment(`(SELECT json_object('run', i.run, 'status', i.status, 'undo', i.undo) FROM millrace_instances i WHERE i.id = ${id})`);

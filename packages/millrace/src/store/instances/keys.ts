@@ -4,8 +4,7 @@ import { type InstanceStatus, OVER } from "./status.ts";
 
 /**
  * The identity of a message. The id is derived from tenant, workflow and idempotency key; the fingerprint from the payload. Two messages
- * with the same id may
- * have different payloads: the row of that id decides which one was accepted. So acceptance always compares both.
+ * with the same id may have different payloads: the row of that id decides which one was accepted. So acceptance always compares both.
  */
 export interface Identity {
   readonly id: string;

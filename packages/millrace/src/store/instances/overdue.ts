@@ -3,8 +3,7 @@ import { IS_INDEXED_AS_UNDER_WAY } from "./status.ts";
 
 /**
  * The condition that an instance in progress has a deadline, in the same words as the index `instances_by_deadline`, as a partial index
- * requires. An undo has
- * no deadline.
+ * requires. An undo has no deadline.
  */
 export const HAS_DEADLINE = fragment(`must_end_by IS NOT NULL AND undo IS NULL AND ${IS_INDEXED_AS_UNDER_WAY.fragment}`);
 

@@ -8,8 +8,7 @@ import { hasToTakeBack } from "./undoable.ts";
 
 /**
  * Marks an instance as running. An instance in doubt remains in doubt, whatever its other steps do: only an operator resolves that. An
- * instance that was marked
- * dead, because its message was exhausted, becomes running. After a wake-up it is checked soon.
+ * instance that was marked dead, because its message was exhausted, becomes running. After a wake-up it is checked soon.
  */
 export function markRunning(id: string): RowStatement {
   return { text: MARK_RUNNING, row: { id } };
@@ -21,8 +20,7 @@ const MARK_RUNNING = `
 
 /**
  * The same for an instance that waited, or was marked dead or failed; also if an operator skipped its message while it was being started. A
- * separate statement,
- * because a changed check time costs one written row more.
+ * separate statement, because a changed check time costs one written row more.
  */
 export function markAwake(id: string): RowStatement {
   return { text: MARK_AWAKE, row: { id } };
@@ -63,8 +61,7 @@ export interface End {
 
 /**
  * Records the end of a run. Ignored for an earlier run than the present one. Within a run a success replaces a failure (a timed-out replay
- * may be followed by a
- * successful one), never the other way round. The keeper checks a failed run once more.
+ * may be followed by a successful one), never the other way round. The keeper checks a failed run once more.
  */
 export function finishInstance(end: End): RowStatement {
   return { text: FINISH, row: { ...end } };
@@ -102,8 +99,7 @@ const SELECT_RUN = `
 
 /**
  * The state that earlier runs have recorded, at the end of the last one or by the retry that started the present one; and the steps whose
- * records a restore of
- * the database has lost.
+ * records a restore of the database has lost.
  */
 export function selectLeft(instanceId: string): Statement {
   return sql`SELECT caught, lost FROM millrace_instances WHERE id = ${instanceId}`;

@@ -21,8 +21,7 @@ interface StatusFacts {
 
 /**
  * The statuses of an instance, each with its transitions. ARCHITECTURE.md has the diagram; a test compares both with the statements of this
- * directory. Every
- * set of statuses in code and statements is derived from this table.
+ * directory. Every set of statuses in code and statements is derived from this table.
  */
 const STATUSES = {
   /** Committed, its message on the way. Ends with its consumer, its first recorded step, the keeper, or an operator who stops it. */
@@ -112,8 +111,7 @@ export const AWAKENED = statusesThat(
 
 /**
  * The condition that an operator closed an instance, which increments its run number a last time. A command skipped with its dead letter is
- * in its first run: it
- * may have started nevertheless.
+ * in its first run: it may have started nevertheless.
  */
 export const IS_CLOSED = fragment("(millrace_instances.status = 'skipped' AND millrace_instances.run > 1)");
 

@@ -33,8 +33,7 @@ interface Seen {
 
 /**
  * Pauses an instance: from now on no step of it starts. The keeper checks it like a waiting one. An instance that waits for its turn in a
- * lane (`inLane`) is not
- * changed: pause the lane.
+ * lane (`inLane`) is not changed: pause the lane.
  */
 export function markPaused({ id, tenantId }: Omit<Seen, "run">, inLane: boolean): Statement {
   return sql`
@@ -65,8 +64,7 @@ export function markResumed({ id, tenantId }: Omit<Seen, "run">): Statement {
 
 /**
  * Restarts an instance from the beginning of its code, with its records: it is paused until the platform has ended the previous run, so
- * that no two runs overlap.
- * Until then it cannot be restarted again.
+ * that no two runs overlap. Until then it cannot be restarted again.
  */
 export function beginRestart({ id, tenantId, run, left }: NextRun): Statement {
   return sql`
@@ -85,8 +83,7 @@ export function markRestarted(id: string, run: number): Statement {
 
 /**
  * Closes an instance for good: it cannot be retried, so it must have no effect with an unknown outcome. An instance with status `in_doubt`
- * but no such effect is
- * closed too: no answer could continue it.
+ * but no such effect is closed too: no answer could continue it.
  */
 export function markClosed({ id, tenantId, run }: Seen): Statement {
   return sql`

@@ -5,8 +5,7 @@ import { canBeTakenBack, hasNoOutcome } from "../inbox/read.ts";
 
 /**
  * The condition that an instance has something to undo: an effect with a record; a failed effect without a record, but with an undo; or, in
- * a stopped run, a step
- * that an operator's action cut off, and that has no record since.
+ * a stopped run, a step that an operator's action cut off, and that has no record since.
  */
 export function hasToTakeBack(tenantId: string, id: string): Statement {
   return sql`
