@@ -1,6 +1,5 @@
-// The door `millrace/client`: calls a deployed engine from a browser, Node or another Worker. It imports nothing.
-
-/** A workflow as the client sees it: its command's type and payload, and its result. `typeof greet` of `defineWorkflow` is one. */
+// `millrace/client` calls a deployed engine from a browser, Node or another Worker. It imports nothing.
+/** A workflow's command type, payload and result, such as `typeof greet` of `defineWorkflow`. */
 export interface WorkflowType {
   readonly on: { readonly type: string; from(payload: never): unknown };
   readonly run: (call: never) => Promise<unknown>;
@@ -329,7 +328,7 @@ function invalid(path: string, message: string): ClientError {
   });
 }
 
-/** A key as the header has it: a string of RFC 8941, so that it may contain a comma. */
+/** A string of RFC 8941, so that a key may contain a comma. */
 const quoted = (key: string) =>
   `"${checked("idempotency_key", key, /^[\x20-\x7e]{1,500}$/, "must be 1 to 500 printable ASCII characters").replace(/["\\]/g, "\\$&")}"`;
 
