@@ -1,27 +1,26 @@
 import type { Posted } from "./message.ts";
 
-/** A message that waits. */
 export interface Kept {
   sequence: number;
   id: string;
   key: string | null;
   sentAt: number;
-  /** Not handed out before; 0 for as soon as it is its turn. */
+  /** The earliest delivery time; 0 for no delay. */
   dueAt: number;
   body: unknown;
 }
 
-/** Messages in one row, numbered from `first` on, because what is written is paid for by the row. */
+/** A row of several messages, numbered from `first`. Storage is billed per written row. */
 interface ChunkRow extends Record<string, SqlStorageValue> {
   first: number;
   count: number;
-  /** Half of its messages' ids. */
+  /** The first half of the message ids; the second half is the position in the chunk. */
   mark: string;
   sent_at: number;
   messages: string;
 }
 
-/** One message of a chunk, as JSON; defaults are left out. `later` is by how many milliseconds it came after the chunk's first. */
+/** One message of a chunk, as JSON without defaults. `later`: milliseconds after the chunk's `sent_at`. */
 type Entry = [body: unknown, later?: number, key?: string | null, delayMs?: number];
 
 interface Chunk {
@@ -29,23 +28,19 @@ interface Chunk {
   messages: Kept[];
 }
 
-/** Largest row of a new chunk, in characters: it is parsed as a whole, and a value may have 2 MB. */
+/** Largest row of a new chunk, in characters. The whole row is parsed at once; a value is limited to 2 MB. */
 const MAX_CHUNK_CHARACTERS = 256 * 1024;
-/** A chunk that is shorter takes in what comes next: one written row for a message then, and not one more to remove it. */
+/** A last chunk below this size is extended by the next message, which saves the row's insert and its delete. */
 const MAX_APPENDED_CHARACTERS = 4 * 1024;
 
-/**
- * Messages that wait, in the order of a number which only grows. It begins at the clock, because nothing else remembers, in an empty lane,
- * how far it had come.
- */
+/** The waiting messages, by an increasing number. The number starts at the clock, because an empty lane stores no last number. */
 export class Backlog {
   readonly #sql: SqlStorage;
-  /** The number that the next message gets. */
   next = 0;
-  /** The first that waits; `next` when none does. */
+  /** The number of the first waiting message; equals `next` when none waits. */
   first: number;
   #read: Chunk | undefined;
-  /** The last chunk, as far as it may still take in more. */
+  /** The last chunk, while messages can still be appended to it. */
   #tail: { first: number; count: number; sentAt: number; characters: number; mark: string } | undefined;
 
   constructor(sql: SqlStorage, head: number) {
@@ -66,7 +61,7 @@ export class Backlog {
     return this.next - this.first;
   }
 
-  /** Adds messages behind all others, and answers their ids. A chunk from before `closedTo` takes in no more: the handler may have it. */
+  /** Appends messages and returns their ids. Chunks before `closedTo` are not extended: the handler may already have them. */
   add(posts: readonly Posted[], closedTo: number, now: number): string[] {
     if (this.depth === 0) this.first = this.next = Math.max(this.next, now * 1000);
     const ids: string[] = [];
@@ -74,7 +69,6 @@ export class Backlog {
     return ids;
   }
 
-  /** Messages from a number on, in order. */
   read(from: number, most: number): Kept[] {
     const messages: Kept[] = [];
     for (let at = Math.max(from, this.first); messages.length < most && at < this.next; ) {
@@ -86,21 +80,21 @@ export class Backlog {
     return messages;
   }
 
-  /** True for a message that waits, by its id. */
+  /** True if the message with this id is waiting. */
   has(id: string): boolean {
     const [mark = "", at = ""] = id.split("-");
     const chunks = this.#sql.exec<ChunkRow>("SELECT first, count, mark FROM messages WHERE mark = ?", mark).toArray();
     return chunks.some(({ first, count }) => first + Number(at) >= this.first && Number(at) < count);
   }
 
-  /** Removes the chunks that lie before a number as a whole. Answers whether a part of one is left. */
+  /** Removes the chunks that lie completely before a number. Returns true if a chunk is only partly before it. */
   remove(before: number): boolean {
     this.#sql.exec("DELETE FROM messages WHERE first + count <= ?", before);
     this.first = before;
     return before < this.next && this.#chunkOf(before).first !== before;
   }
 
-  /** Characters that wait. */
+  /** Characters of all waiting messages. */
   size(): number {
     return this.#sql.exec<{ size: number | null }>("SELECT sum(length(messages)) AS size FROM messages").one().size ?? 0;
   }

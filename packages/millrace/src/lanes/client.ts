@@ -5,31 +5,31 @@ import { type LaneSendOptions, type Posted, posted } from "./message.ts";
 import type { LaneSent } from "./storage.ts";
 import { type LaneEnv, laneObjectOf } from "./stub.ts";
 
-/** A message with what is said of it. */
+/** A message and its send options. */
 export interface LaneMessage<Body> extends LaneSendOptions {
   body: Body;
 }
 
-/** One lane of one key, as its senders see it. */
+/** The sender's interface to one lane of one key. */
 export interface LaneClient<Body> {
-  /** Kept when it answers, behind everything that was kept before. Errors: as `sendBatch`. */
+  /** Appends a message. It is stored when the promise resolves. Errors: as `sendBatch`. */
   send(body: Body, options?: LaneSendOptions): Promise<LaneSent>;
   /**
-   * Keeps messages in this order, all or none, by one call and one write for a quarter of a megabyte. Errors: `payload_too_large` for a body
-   * above 128 KB, or 16 MB in all; `invalid_payload`; `config_invalid` where the object has no such lane.
+   * Appends messages in this order, all or none, by one call and one write per 256 KB. Errors: `payload_too_large` for a body above 128 KB,
+   * or 16 MB in all; `invalid_payload`; `config_invalid` if the object has no such lane.
    */
   sendBatch(messages: readonly LaneMessage<Body>[]): Promise<LaneSent[]>;
 }
 
 interface LaneOptions {
-  /** Whose lane it is: the same key of two tenants is two lanes. Default: nobody's in particular. */
+  /** The tenant: the same key of two tenants is two lanes. Default: none. */
   tenant?: string | undefined;
 }
 
-/** Most of one call, in characters of JSON: a call carries 32 MiB. */
+/** Largest total of one call, in characters of JSON. The RPC limit is 32 MiB. */
 const MAX_CALL_CHARACTERS = 16 * 1024 * 1024;
 
-/** The lane of a key. */
+/** Returns the client of one key's lane. */
 export function laneOf<Body>(
   env: LaneEnv,
   lane: LaneDefinition<Body, never>,
@@ -68,19 +68,18 @@ export function laneOf<Body>(
   };
 }
 
-/** A message with the key of its lane. */
 export interface LaneKeyMessage<Body> extends LaneMessage<Body> {
   key: string;
   tenant?: string | undefined;
 }
 
-/** What became of the messages of one key: kept, all of them, or none and why. */
+/** The result for one key: all of its messages were stored, or none with the error. */
 export type LaneKeySent = { key: string; tenant: string | null } & ({ sent: LaneSent[] } | { error: unknown });
 
-/** Calls that are under way at once. */
+/** Calls in progress at the same time. */
 const SIDE_BY_SIDE = 50;
 
-/** Sends messages to many keys of a lane: one call per key, side by side, each key with an answer of its own. Order is kept per key. */
+/** Sends messages to many keys of a lane in parallel, with one call and one result per key. Order is kept per key. */
 export async function sendToLanes<Body>(
   env: LaneEnv,
   lane: LaneDefinition<Body, never>,

@@ -3,73 +3,72 @@ import { MillraceError } from "../contract/errors.ts";
 import { MAX_DELAY_SECONDS } from "../contract/queue.ts";
 
 /**
- * What a lane does with a head that has failed more often than its retries allow. `block`: it stays, and is tried again for ever; nothing
- * passes it. `park`: it becomes a dead letter and the lane goes on. `hold`: the lane stands still until a person decides.
+ * What a lane does with a head message that has used up its retries. `block`: retries it without limit, and nothing passes it. `park`:
+ * makes it a dead letter and continues with the next message. `hold`: stops the lane until an operator decides.
  */
 export type OnFailure = "block" | "park" | "hold";
 
 export interface LaneRetries {
-  /** Failures of one head that are followed by another try. Default: 3. */
+  /** Retries of one head message. Default: 3. */
   limit?: number;
-  /** The wait after a head's first failure; each further one is twice as long, and each up to 10 % longer by chance. Default: 1 second. */
+  /** Delay before the first retry. It doubles with each further retry, plus up to 10 % at random. Default: 1 second. */
   initial?: Duration;
-  /** The longest wait, at most 12 hours. Default: 30 seconds. */
+  /** Longest delay, at most 12 hours. Default: 30 seconds. */
   max?: Duration;
 }
 
-/** A message that its lane has given up, whole. */
+/** A message that its lane no longer tries. */
 export interface LaneLetter<Body = unknown> {
   lane: string;
   key: string;
   tenant: string | null;
-  /** The message's id, the same as at its deliveries. */
+  /** The message id of its deliveries. */
   id: string;
   body: Body;
   idempotencyKey: string | null;
-  /** `exhausted`: it failed more often than its retries allow; `skipped`: a person took it out. */
+  /** `exhausted`: its retries were used up; `skipped`: an operator skipped it. */
   reason: "exhausted" | "skipped";
-  /** Deliveries that it had. */
+  /** Number of deliveries. */
   attempts: number;
-  /** What its last failure said; null when it never failed. */
+  /** The error of the last failure; null when it never failed. */
   error: string | null;
   sentAt: number;
   parkedAt: number;
 }
 
-/** An ordered queue per key: what is sent to one key is handled one after another, in the order of arrival; keys go side by side. */
+/** An ordered queue per key: messages of one key are handled one after another in the order of arrival; keys are handled in parallel. */
 export interface LaneDefinition<Body = unknown, E = Cloudflare.Env> {
-  /** Lower case letters, digits and dashes, at most 63; it begins with a letter. */
+  /** Lower case letters, digits and dashes, at most 63; the first character is a letter. */
   name: string;
-  /** The handler, in the shape of a Cloudflare queue's. It runs inside the lane's object. */
+  /** The handler, with the signature of a Cloudflare queue handler. It runs inside the lane's object. */
   queue: ExportedHandlerQueueHandler<E, Body>;
   onFailure: OnFailure;
   retries?: LaneRetries;
   batch?: {
-    /** Most messages in one call of the handler, 1 to 100. Default: 10. */
+    /** Most messages per call of the handler, 1 to 100. Default: 10. */
     size?: number;
   };
   /**
-   * Longest time for one call of the handler; then it counts as failed, and what it settles afterwards is not heard. Default: 60
-   * seconds.
+   * Longest time for one call of the handler. A longer call counts as failed, and its later settlements are ignored. Default: 60 seconds.
    */
   deadline?: Duration;
-  /** Bytes on disk from which on one lane of one key takes nothing more. Default: 8 GB; an object has 10. */
+  /** The lane of a key refuses messages when its object stores more bytes than this. Default: 8 GB; the platform's limit is 10 GB. */
   maxBytes?: number;
-  /** How long an idempotency key is known, at least, after its message was done. Default: 1 day. */
+  /** Shortest time for which an idempotency key is remembered after its message is done. Default: 1 day. */
   remember?: Duration;
   /**
-   * Takes a dead letter, and is called again, with a back-off of its own, until it succeeds; then the lane forgets the letter. Without it
-   * letters stay in the lane until somebody removes them.
+   * Receives each dead letter. Failed calls are retried with their own back-off; after success the lane deletes the letter. Without this
+   * handler letters stay in the lane until an operator removes them.
    */
   onDeadLetter?: (letter: LaneLetter<Body>, env: E) => unknown;
 }
 
-/** A lane of any body, for lists of them. */
+/** A lane of any body type, for lists. */
 export type AnyLane = LaneDefinition<never, never>;
 
 const DEFAULT_LANE_RETRIES = { limit: 3, initial: "1 second", max: "30 seconds" } as const satisfies Required<LaneRetries>;
 const DEFAULT_LANE_BATCH_SIZE = 10;
-/** An object stays in memory at least 70 seconds while work of its own is under way. */
+/** An object stays in memory for at least 70 seconds while its own work is in progress. */
 const DEFAULT_LANE_DEADLINE = "60 seconds";
 const DEFAULT_LANE_MEMORY = "1 day";
 const DEFAULT_LANE_BYTES = 8e9;
@@ -82,7 +81,7 @@ export function defineLane<Body = unknown, E = Cloudflare.Env>(definition: LaneD
   return definition;
 }
 
-/** A lane's definition with every default filled in. */
+/** A lane's definition with all defaults. */
 export interface Plan {
   name: string;
   queue: (batch: MessageBatch, env: unknown, ctx: ExecutionContext) => unknown;
@@ -95,7 +94,7 @@ export interface Plan {
   onDeadLetter: ((letter: LaneLetter, env: unknown) => unknown) | undefined;
 }
 
-/** The plans of lanes by their names. Errors: `config_invalid`, which says what to change, also for two of one name. */
+/** The plans of lanes by name. Errors: `config_invalid` for an invalid definition, or for two lanes of one name. */
 export function plansOf(lanes: readonly AnyLane[]): ReadonlyMap<string, Plan> {
   const plans = new Map(lanes.map((lane) => [lane.name, planOf(lane)]));
   if (plans.size === lanes.length) return plans;

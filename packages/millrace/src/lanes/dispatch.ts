@@ -10,30 +10,30 @@ import { advanced, attemptsOf, dueAtOf, follow, type Outcome, type Progress } fr
 import type { LaneStorage } from "./storage.ts";
 import { Waker } from "./waker.ts";
 
-/** A lane whose code is not deployed is looked at again this much later, in milliseconds. */
+/** Delay before a lane without deployed code is checked again, in milliseconds. */
 const UNKNOWN_MS = 60_000;
 
-/** What a lane's handler is given its messages from. */
+/** The dependencies of `Dispatch`. */
 interface Around {
   lane: LaneStorage;
   object: DurableObjectState;
   env: unknown;
-  /** The plan of a lane's name; undefined where no code of it is deployed. */
+  /** The plan of a lane's name; undefined if its code is not deployed. */
   planOf: (name: string) => Plan | undefined;
   gate: () => Gate | undefined;
-  /** What the lane's handler does for a lane that was erased before: nothing is handed out beside it. */
+  /** The running handler of an erased lane of this object: nothing is handed out until it has ended. */
   before?: Promise<void> | undefined;
 }
 
 /**
- * Hands a lane's messages out, one batch at a time, and has what was settled removed by one write before the next. It holds nothing that is
- * not on disk but which messages the handler has.
+ * Hands a lane's messages to its handler, one batch at a time. Settled messages are removed by one write before the next batch. The only
+ * state that is not on disk is which messages the handler has.
  */
 export class Dispatch {
   readonly #lane: LaneStorage;
   readonly #around: Around;
   readonly #waker: Waker;
-  /** True until the first head that was found here is handed out. */
+  /** True until the first head that was found at start is handed out. */
   #woken: boolean;
   /** The messages that the handler has. */
   #handed: readonly Kept[] = [];
@@ -48,12 +48,11 @@ export class Dispatch {
     this.#waker = new Waker(around.object.storage, () => this.go());
   }
 
-  /** How many messages the handler has. */
   get handed(): number {
     return this.#handed.length;
   }
 
-  /** The number behind the last message that the handler has. */
+  /** The number after the last message that the handler has. */
   get closedTo(): number {
     return (this.#handed.at(-1)?.sequence ?? -1) + 1;
   }
@@ -62,7 +61,7 @@ export class Dispatch {
     return this.#around.planOf(this.#lane.name?.lane ?? "");
   }
 
-  /** The alarm has rung. Answers whether the last keys were forgotten now. */
+  /** Records that the alarm rang. Returns true if the last keys were deleted now. */
   rang(): boolean {
     this.#waker.rang();
     const hadKeys = this.#lane.knowsKeys;
@@ -71,14 +70,14 @@ export class Dispatch {
     return hadKeys && !this.#lane.knowsKeys;
   }
 
-  /** Lets go of a lane that was erased: what its handler settles from now on is not heard. Answers when that has ended. */
+  /** Detaches an erased lane: later settlements of its handler are ignored. The promise resolves when the handler has ended. */
   stop(): Promise<void> | undefined {
     this.#stopped = true;
     this.#waker.stop();
     return this.#draining;
   }
 
-  /** Sees to it that what is due is done, now or by the alarm. */
+  /** Starts all due work, and schedules the rest by the alarm. */
   go(): void {
     const plan = this.plan;
     if (plan && !this.#running) {
@@ -90,7 +89,7 @@ export class Dispatch {
     this.#setWaker();
   }
 
-  /** Hands out what is due, batch by batch, until nothing is. */
+  /** Hands out due batches until none is due. */
   async #drain(plan: Plan): Promise<void> {
     let failed = false;
     try {
@@ -120,7 +119,6 @@ export class Dispatch {
     return this.#gate?.prepare()?.then(() => this.#due(plan)) ?? this.#due(plan);
   }
 
-  /** The messages that may be handed out now. */
   #due(plan: Plan): Kept[] {
     const { progress } = this.#lane;
     if (this.#stopped || progress.paused || progress.held) return [];
@@ -135,14 +133,14 @@ export class Dispatch {
     const { progress } = this.#lane;
     const sequences = batch.map(({ sequence }) => sequence);
     if (this.#woken) {
-      // Found a second time under way: an object that ends here again and again must not try for ever.
+      // This head was already being tried when the object last ended. It counts as failed, so that it cannot end the object without limit.
       if (progress.trying === progress.head) return this.#settle(plan, batch, { ...ENDED, sequences });
       this.#woken = false;
       this.#lane.advance({ ...progress, trying: progress.head }, Date.now());
     }
     this.#handed = batch;
     const handed = batch.map((one) => {
-      // What the handler does to a body is not done to the message: it may come back.
+      // The handler gets a copy: its changes to the body must not reach the stored message.
       return { ...one, body: structuredClone(one.body), attempts: attemptsOf(progress, one.sequence) + 1 };
     });
     const metrics = () => ({ backlogCount: this.#lane.depth, backlogBytes: this.#lane.size() });
@@ -158,7 +156,7 @@ export class Dispatch {
 
   #settle(plan: Plan, batch: readonly Kept[], outcome: Outcome): void {
     const now = Date.now();
-    // Since then a person may have paused the lane: its progress is read now.
+    // An operator may have paused the lane since, so its progress is read again.
     const { progress, done, parks } = follow(this.#lane.progress, outcome, plan, now);
     if (parks) this.park(progress, "exhausted");
     else this.#lane.advance(progress, now, () => this.#gate?.done(batch.slice(0, done)));
@@ -169,7 +167,7 @@ export class Dispatch {
     this.#setWaker();
   }
 
-  /** Moves the head to the letters, with everything before it removed: one transaction. */
+  /** Moves the head to the dead letters and removes everything before it, in one transaction. */
   park(progress: Progress, reason: LaneLetter["reason"]): void {
     const { name } = this.#lane;
     const [head] = this.#lane.messages(progress.head, 1);
@@ -192,8 +190,8 @@ export class Dispatch {
   }
 
   /**
-   * Has itself woken when something is due. One look at the clock decides: a head whose time has come, and at which nobody is, is handed
-   * out now, but for one that could not be handed out at all: that is left to the alarm.
+   * Schedules the next wake-up. One reading of the clock decides: a head that is due and that no handler has is handed out now. After a
+   * failed hand-out it is left to the alarm.
    */
   #setWaker(failed = false): void {
     if (this.#stopped) return;
@@ -220,13 +218,13 @@ export class Dispatch {
   }
 }
 
-/** How a delivery is settled that its object did not survive. */
+/** The settlement of a delivery during which the object ended. */
 const ENDED: Omit<Outcome, "sequences"> = {
   settled: { each: ["retry"], delayMs: [undefined] },
   error: "The lane's object ended while the handler had this message.",
 };
 
-/** No payload and no key is logged, and no error's text: handlers write both into it. The object says whose it is: `laneObjectOf`. */
+/** Logs no payload, no key and no error text, because handlers write both into errors. `laneObjectOf` finds the lane by the object's id. */
 function logGivenUp({ name, onFailure }: Plan, said: Record<string, unknown>): void {
   logLine("warn", { log: "lane_gave_up", lane: name, on_failure: onFailure, ...said });
 }

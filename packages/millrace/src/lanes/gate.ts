@@ -1,13 +1,12 @@
 import type { Kept } from "./backlog.ts";
 
-/** What decides beside the lane itself when its messages may be handed out. */
+/** Limits when the lane's messages are handed out, in addition to the lane itself. */
 export interface Gate {
-  /** Does what is due before messages are handed out; undefined when nothing is. */
+  /** Does work that is due before messages are handed out; undefined if there is none. */
   prepare(): Promise<void> | undefined;
-  /** Most messages that may be handed out now. */
   room(): number;
-  /** Heard in the very write that removes messages which are done. */
+  /** Called within the transaction that removes these messages. */
   done(messages: readonly Kept[]): void;
-  /** When it has something to do next, in milliseconds since 1970; undefined for never. */
+  /** Next time at which it has work, in milliseconds since 1970; undefined for none. */
   nextAt(): number | undefined;
 }

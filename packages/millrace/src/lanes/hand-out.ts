@@ -5,11 +5,11 @@ import { type Handed, type Settled, Settlement } from "./settlement.ts";
 
 export interface CameBack {
   settled: Settled;
-  /** What the handler threw, or that it did not end in time; undefined when it succeeded. */
+  /** The error of the handler, or its time-out; undefined when it succeeded. */
   thrown: unknown;
 }
 
-/** Gives a batch to the lane's handler, and answers how it was settled. It never takes longer than the deadline. */
+/** Calls the lane's handler with a batch and returns how each message was settled. It ends at the deadline at the latest. */
 export async function handOut(
   plan: Plan,
   messages: readonly Handed[],
@@ -25,7 +25,7 @@ export async function handOut(
     abort: (reason?: string) => object.abort(reason),
   } as unknown as ExecutionContext;
   const whole = async () => {
-    // What was begun in the background is part of the call, also of one that threw: the next must not run beside it.
+    // Work passed to `waitUntil` is part of the call, also when the call fails: the next call must not overlap it.
     const calls: Promise<unknown>[] = [(async () => plan.queue(settlement.batch(plan.name, metrics), env, ctx))()];
     const failures: unknown[] = [];
     for (let next = calls; next.length > 0; next = background.splice(0)) {

@@ -7,10 +7,7 @@ interface Waiting {
   reject: (error: unknown) => void;
 }
 
-/**
- * Keeps what many senders send at once by few writes: while one write is on its way to the disk, the next gathers. A lone sender never
- * waits for another.
- */
+/** Combines concurrent sends into few writes: while one write is flushed to disk, the next one collects. A single sender never waits. */
 export class Intake {
   readonly #storage: DurableObjectStorage;
   readonly #keep: (posts: readonly Posted[]) => LaneSent[];
@@ -22,14 +19,14 @@ export class Intake {
     this.#keep = keep;
   }
 
-  /** Keeps messages behind all that came before. The object's answers wait for the disk by themselves. */
+  /** Appends messages. The platform's output gate delays the response until the write is on disk. */
   async take(posts: readonly Posted[]): Promise<LaneSent[]> {
     if (this.#isWriting) return new Promise((resolve, reject) => this.#waiting.push({ posts, resolve, reject }));
     const sent = this.#keep(posts);
     this.#isWriting = true;
     this.#storage.sync().then(
       () => this.#written(),
-      // A write that fails resets the object, and with it all who wait.
+      // A failed write resets the object, and all waiting calls with it.
       () => undefined,
     );
     return sent;

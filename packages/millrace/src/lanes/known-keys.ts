@@ -1,7 +1,7 @@
-/** Which of the two tables takes new keys, and whether the other may go. */
+/** Which of the two tables gets new keys, and when the other can be dropped. */
 interface Turn {
   to: "even" | "odd";
-  /** Keys of the messages before this one are in the other table. */
+  /** Keys of the messages before this number are in the other table. */
   from: number;
   /** When all those messages were done; null while one of them waits. */
   doneAt: number | null;
@@ -11,8 +11,8 @@ const EVEN = "CREATE TABLE IF NOT EXISTS even_keys (key TEXT PRIMARY KEY, id TEX
 const ODD = "CREATE TABLE IF NOT EXISTS odd_keys (key TEXT PRIMARY KEY, id TEXT NOT NULL) STRICT, WITHOUT ROWID";
 
 /**
- * The idempotency keys that a lane knows, each with its message's id: one written row a key. Two tables take turns, because a dropped table
- * is no written row, and a deleted key would be one: a key is known for as long as promised, and at most twice as long.
+ * The idempotency keys of a lane, each with its message id: one written row per key. Two tables alternate, because a dropped table costs no
+ * written row and a deleted key costs one. A key is kept for at least the promised time, and at most twice as long.
  */
 export class KnownKeys {
   readonly #storage: DurableObjectStorage;
@@ -29,7 +29,7 @@ export class KnownKeys {
     return this.#turn !== undefined;
   }
 
-  /** The id of the message with this key; undefined when the key is not known. */
+  /** Returns the id of the message with this key; undefined for an unknown key. */
   find(key: string): string | undefined {
     const find = "SELECT id FROM even_keys WHERE key = ?1 UNION ALL SELECT id FROM odd_keys WHERE key = ?1";
     return this.#turn && this.#sql.exec<{ id: string }>(find, key).toArray()[0]?.id;
@@ -45,17 +45,17 @@ export class KnownKeys {
     this.#sql.exec(isEven ? "INSERT INTO even_keys (key, id) VALUES (?, ?)" : "INSERT INTO odd_keys (key, id) VALUES (?, ?)", key, id);
   }
 
-  /** Notes that everything before this message is done. */
+  /** Records that all messages before this number are done. */
   done(head: number, now: number): void {
     if (this.#turn && this.#turn.doneAt === null && head >= this.#turn.from) this.#put({ ...this.#turn, doneAt: now });
   }
 
-  /** When keys may be forgotten; undefined while none may. */
+  /** When keys can be deleted; undefined while none can. */
   forgetsAt(rememberMs: number): number | undefined {
     return this.#turn?.doneAt == null ? undefined : this.#turn.doneAt + rememberMs;
   }
 
-  /** Forgets the keys of messages that were done so long ago. `next` is the number of the next message. */
+  /** Deletes the keys whose messages have been done for that long. `next`: the number of the next message. */
   forget(rememberMs: number, { head, next, now }: { head: number; next: number; now: number }): void {
     const turn = this.#turn;
     const at = this.forgetsAt(rememberMs);

@@ -2,10 +2,10 @@ import { MillraceError } from "../contract/errors.ts";
 import { objectNameOf, partsOf } from "../contract/object-name.ts";
 import { characterCount } from "../contract/text.ts";
 
-/** Which lane: each has an object of its own. */
+/** Identifies one lane. Each lane has its own object. */
 export interface LaneName {
   lane: string;
-  /** Whose it is; null where lanes belong to nobody in particular. */
+  /** The tenant; null for lanes without tenants. */
   tenant: string | null;
   key: string;
 }
@@ -13,18 +13,17 @@ export interface LaneName {
 /** Longest key of a lane, in characters. */
 const MAX_LANE_KEY_CHARACTERS = 500;
 
-/** The name of a lane's object. */
 export function objectName({ lane, tenant, key }: LaneName): string {
   return objectNameOf([lane, tenant, key]);
 }
 
-/** The reverse of `objectName`; undefined for anything it did not write. */
+/** The reverse of `objectName`; undefined for a name in another format. */
 export function parseObjectName(name: string | undefined): LaneName | undefined {
   const [lane, tenant, key] = partsOf(name, 3) ?? [];
   return typeof lane === "string" && tenant !== undefined && typeof key === "string" ? { lane, tenant, key } : undefined;
 }
 
-/** The name, if its key and its tenant can be ones. Errors: `invalid_payload`, with which of the two cannot. */
+/** Returns the name if key and tenant are valid. Errors: `invalid_payload`, which names the invalid part. */
 export function checkedName(name: LaneName): LaneName {
   assertPart(name, "key");
   if (name.tenant !== null) assertPart(name, "tenant");

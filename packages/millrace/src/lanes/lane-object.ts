@@ -12,18 +12,18 @@ import type { Posted } from "./message.ts";
 import { triedNow } from "./progress.ts";
 import { type LaneSent, LaneStorage } from "./storage.ts";
 
-/** Kept, or why not: no lane of this name is in the object's list, or the object is full. */
+/** The stored messages, or the reason for none: an unknown lane, or a full object. */
 export type SendAnswer = { sent: LaneSent[] } | { unknownLane: string; didYouMean: string | undefined } | { fullAtBytes: number };
 
-/** What became of a person's action. Not done: why, in words. */
+/** The result of an operator's action, with the reason if it was not done. */
 export type Steered = { done: true } | { done: false; reason: string };
 
-/** Largest page of messages or letters: one answer carries 32 MiB. */
+/** Largest page of messages or letters. The RPC limit is 32 MiB. */
 const MAX_PAGE = 100;
 
 /**
- * One lane of one key. Its messages are on disk before their sender is answered, and its handler runs here. What is in memory can be lost
- * at any point: the alarm finds what is on disk.
+ * One lane of one key. Messages are on disk before their sender gets a response, and the handler runs here. State in memory can be lost at
+ * any time; the alarm continues from the state on disk.
  */
 export class LaneObject extends DurableObject {
   protected readonly plans: ReadonlyMap<string, Plan> = new Map();
@@ -34,11 +34,11 @@ export class LaneObject extends DurableObject {
 
   constructor(ctx: DurableObjectState, env: unknown) {
     super(ctx, env as never);
-    // Whatever woke it, it goes on with what it finds.
+    // After each start, continues from the state on disk.
     if (this.#lane.name) queueMicrotask(() => this.#dispatch.go());
   }
 
-  /** Keeps messages in the order of the call, behind all that are there: all of them or none. */
+  /** Appends messages in the order of the call, all or none. */
   async send(posts: readonly Posted[]): Promise<SendAnswer> {
     const name = this.laneName();
     const plan = this.plans.get(name.lane);
@@ -47,39 +47,39 @@ export class LaneObject extends DurableObject {
     return { sent: await this.#intake.take(posts) };
   }
 
-  /** How the lane stands. */
+  /** The lane's current state. */
   look(): LaneLook {
     const name = this.laneName();
     return look(name, this.#lane, { isKnown: this.plans.has(name.lane), handed: this.#dispatch.handed });
   }
 
-  /** How it stands for the routes of the engine: they know lanes of `engineLanes` alone. */
+  /** The state for the engine's routes, which know only lanes of `engineLanes`. */
   async stand(): Promise<object | undefined> {
     return undefined;
   }
 
-  /** What an operator does to it there: nothing here. */
+  /** An operator's action through the engine's routes. Does nothing for this class. */
   async steer(_request: object): Promise<object | undefined> {
     return undefined;
   }
 
-  /** The messages that wait, in order, behind a place; at most 100. */
+  /** Waiting messages in order, after a position; at most 100. */
   messages({ after, limit = MAX_PAGE }: { after?: number; limit?: number } = {}): WaitingMessage[] {
     return waiting(this.#lane, after, Math.min(limit, MAX_PAGE));
   }
 
-  /** The dead letters that are kept here, in order, behind one of them; at most 100. */
+  /** Dead letters of this lane in order, after an id; at most 100. */
   letters({ after, limit = MAX_PAGE }: { after?: string; limit?: number } = {}): KeptLetter[] {
     return this.#lane.letters?.list(after, Math.min(limit, MAX_PAGE)) ?? [];
   }
 
-  /** Takes a dead letter out for good. */
+  /** Deletes a dead letter. */
   removeLetter(id: string): Steered {
     if (this.#lane.letters?.handing === id) return HANDED_OVER;
     return this.#lane.letters?.remove(id) ? { done: true } : noLetter(id);
   }
 
-  /** Sends what a dead letter holds again, behind all that waits: a new message, without the key, which is known here. */
+  /** Sends the body of a dead letter again as a new message at the end. It has no key, because the lane still remembers that key. */
   resendLetter(id: string): Steered {
     const { letters } = this.#lane;
     if (letters?.handing === id) return HANDED_OVER;
@@ -94,7 +94,7 @@ export class LaneObject extends DurableObject {
     return letter ? { done: true } : noLetter(id);
   }
 
-  /** Hands nothing more out until `resume`. What the handler has is settled as always. */
+  /** Hands out no messages until `resume`. The current call of the handler is settled as usual. */
   pause(): Steered {
     if (this.#lane.progress.paused) return { done: false, reason: "The lane is paused already." };
     this.#lane.make(this.laneName());
@@ -103,7 +103,7 @@ export class LaneObject extends DurableObject {
     return { done: true };
   }
 
-  /** Lets a lane go on that a person has paused, or that holds: its head has all its retries again. */
+  /** Continues a paused or held lane. The head of a held lane gets all its retries again. */
   resume(): Steered {
     const { progress } = this.#lane;
     if (!progress.paused && !progress.held) return { done: false, reason: "The lane is neither paused nor held." };
@@ -113,7 +113,7 @@ export class LaneObject extends DurableObject {
     return { done: true };
   }
 
-  /** Tries the head at once, whatever it waits for. A lane that holds, holds again if that fails. With an id, only if it is the head. */
+  /** Tries the head at once, without its delay. A held lane is held again if that fails. With an id: only if it is the head. */
   retryHead(id?: string): Steered {
     const refused =
       this.#refused(id) ?? (this.#lane.progress.paused ? { done: false, reason: "The lane is paused: resume it." } : undefined);
@@ -123,7 +123,7 @@ export class LaneObject extends DurableObject {
     return { done: true };
   }
 
-  /** Takes the head out: it becomes a dead letter, and the lane goes on. With an id, only if it is the head. */
+  /** Makes the head a dead letter and continues with the next message. With an id: only if it is the head. */
   skipHead(id?: string): Steered {
     const refused = this.#refused(id);
     if (refused) return refused;
@@ -132,11 +132,11 @@ export class LaneObject extends DurableObject {
     return { done: true };
   }
 
-  /** Removes all that the lane keeps, its letters too, for good. Answers whether there was anything. */
+  /** Deletes everything in the lane, its letters included. Returns true if there was anything. */
   async erase(): Promise<boolean> {
     const had = this.#lane.name !== undefined;
     const before = this.#dispatch.stop();
-    // In one turn: what is sent meanwhile is kept behind it, and not erased with what was there.
+    // Both calls start in the same turn: messages that are sent meanwhile are stored after the deletion and survive it.
     const erased = [this.ctx.storage.deleteAlarm(), this.ctx.storage.deleteAll()];
     this.#lane = new LaneStorage(this.ctx.storage);
     this.#dispatch = this.#dispatchOf(this.#lane, before);
@@ -148,13 +148,13 @@ export class LaneObject extends DurableObject {
     if (this.#dispatch.rang() && this.isSpent()) await this.erase();
   }
 
-  /** True for a lane that has nothing more to remember, not even the keys of messages: all that is left of it is its name. */
+  /** True if the lane has nothing to store but its name: no messages, no keys, no letters. */
   protected isSpent(): boolean {
     const { depth, letters, progress } = this.#lane;
     return depth === 0 && letters?.count === 0 && !progress.paused && !progress.held;
   }
 
-  /** An alarm that wakes the object does not say its name, so it is kept. */
+  /** The name is stored, because an object that is woken by its alarm does not get its name. */
   protected laneName(): LaneName {
     return this.#lane.name ?? parseObjectName(this.ctx.id.name) ?? { lane: this.ctx.id.name ?? "", tenant: null, key: "" };
   }
@@ -193,7 +193,7 @@ function noLetter(id: string): Steered {
   return { done: false, reason: `The lane keeps no dead letter ${beginning(id, 100)}.` };
 }
 
-/** The object of these lanes: `export class Lanes extends laneObject([orders]) {}`. Errors: `config_invalid`, which says what to change. */
+/** The object class of these lanes: `export class Lanes extends laneObject([orders]) {}`. Errors: `config_invalid`, with what to change. */
 export function laneObject(lanes: readonly AnyLane[]): typeof LaneObject {
   const plans = plansOf(lanes);
   return class extends LaneObject {

@@ -1,13 +1,13 @@
 import { handedOver, nextHandOffAt } from "../contract/hand-off.ts";
 import type { LaneLetter, Plan } from "./definition.ts";
 
-/** A dead letter in its lane, and how its hand-off goes. */
+/** A dead letter of a lane, and the state of its hand-off. */
 export interface KeptLetter extends LaneLetter {
-  /** Hand-offs that failed. */
+  /** Failed hand-offs. */
   tries: number;
-  /** When the next hand-off is due, where the lane has one. */
+  /** When the next hand-off is due, if the lane has a handler for them. */
   dueAt: number;
-  /** What the last hand-off said; null when it did not fail. */
+  /** The error of the last hand-off; null if it did not fail. */
   handOffError: string | null;
 }
 
@@ -18,7 +18,7 @@ interface LetterRow extends Record<string, SqlStorageValue> {
   error: string | null;
 }
 
-/** The dead letters of one lane: each stays until its hand-off has succeeded, or a person has taken it out. The lane waits for none. */
+/** The dead letters of one lane. Each one stays until its hand-off succeeds or an operator removes it. The lane waits for none of them. */
 export class Letters {
   readonly #sql: SqlStorage;
   #underWay = false;
@@ -40,12 +40,12 @@ export class Letters {
     return this.#sql.exec("SELECT 1 FROM letters WHERE id = ?", id).toArray().length > 0;
   }
 
-  /** When the next hand-off is due; undefined when there is no letter. */
+  /** When the next hand-off is due; undefined if there is no letter. */
   get dueAt(): number | undefined {
     return this.#dueAt;
   }
 
-  /** The letter whose hand-off is under way. */
+  /** The letter whose hand-off is in progress. */
   get handing(): string | undefined {
     return this.#handing;
   }
@@ -60,7 +60,7 @@ export class Letters {
     this.#look();
   }
 
-  /** Letters in the order in which their messages stood, behind one of them. */
+  /** Letters in the order of their messages, after an id. */
   list(after: string | undefined, most: number): KeptLetter[] {
     return this.#sql
       .exec<LetterRow>(
@@ -73,14 +73,14 @@ export class Letters {
       .map(read);
   }
 
-  /** Takes a letter out; undefined when there is none of this id. */
+  /** Removes a letter and returns it; undefined for an unknown id. */
   remove(id: string): KeptLetter | undefined {
     const rows = this.#sql.exec<LetterRow>("DELETE FROM letters WHERE id = ? RETURNING letter, tries, due_at, error", id).toArray();
     this.#look();
     return rows.map(read)[0];
   }
 
-  /** Hands over the letters that are due, one after another. A failure puts off that letter alone. */
+  /** Hands over the due letters, one after another. A failure delays only that letter. */
   async handOff({ onDeadLetter, deadlineMs }: Plan, env: unknown): Promise<void> {
     if (this.#underWay || !onDeadLetter) return;
     this.#underWay = true;

@@ -2,17 +2,17 @@ import type { LaneName } from "./lane-name.ts";
 import { attemptsOf, dueAtOf } from "./progress.ts";
 import type { LaneStorage } from "./storage.ts";
 
-/** How a lane stands. Times are milliseconds since 1970. */
+/** The state of a lane. Times are milliseconds since 1970. */
 export interface LaneLook extends LaneName {
-  /** Messages that wait, the one that is being handled included. */
+  /** Waiting messages, including the one that is being handled. */
   depth: number;
   oldestAt: number | null;
-  /** `retrying`: the head has failed and will be tried again; `delayed`: it is not due yet; `unknown`: no code of this name is deployed. */
+  /** `retrying`: the head failed and will be retried; `delayed`: the head is not due yet; `unknown`: the lane's code is not deployed. */
   state: "empty" | "moving" | "retrying" | "delayed" | "paused" | "held" | "unknown";
-  /** Why it stands still, as people read it; null when it does not. */
+  /** Why the lane does not move, as text for people; null while it moves. */
   why: string | null;
   head: LaneHead | null;
-  /** Dead letters that are kept here. */
+  /** Number of dead letters. */
   letters: number;
 }
 
@@ -20,36 +20,34 @@ export interface LaneHead {
   id: string;
   idempotencyKey: string | null;
   sentAt: number;
-  /** Deliveries that it had; one that is under way is not among them. */
+  /** Completed deliveries. */
   attempts: number;
-  /** Its own failures. */
+  /** Failures caused by this message itself. */
   failures: number;
   error: string | null;
-  /** When it is tried next; null when now, or when a person must say so. */
+  /** When it is tried next; null for now, or when an operator must decide. */
   nextAt: number | null;
 }
 
-/** A message that waits. */
 export interface WaitingMessage {
-  /** Its place: what `after` of the next page says. */
+  /** Its position: the value of `after` for the next page. */
   sequence: number;
   id: string;
   idempotencyKey: string | null;
   sentAt: number;
   attempts: number;
-  /** Not handed out before; null for as soon as it is its turn. */
+  /** The earliest delivery time; null for no delay. */
   dueAt: number | null;
   body: unknown;
 }
 
 interface Around {
-  /** True when the object has code for the lane. */
+  /** True if the object has code for the lane. */
   isKnown: boolean;
-  /** Messages that the handler has. */
+  /** Number of messages that the handler has. */
   handed: number;
 }
 
-/** How a lane stands. */
 export function look(name: LaneName, lane: LaneStorage, { isKnown, handed }: Around): LaneLook {
   const { progress } = lane;
   const [first] = lane.messages(progress.head, 1);
@@ -86,7 +84,7 @@ export function look(name: LaneName, lane: LaneStorage, { isKnown, handed }: Aro
   }
 }
 
-/** The messages that wait, in order, behind a place. */
+/** Waiting messages in order, after a position. */
 export function waiting(lane: LaneStorage, after: number | undefined, limit: number): WaitingMessage[] {
   const { progress } = lane;
   const from = after === undefined ? progress.head : Math.max(progress.head, after + 1);

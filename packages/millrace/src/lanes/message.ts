@@ -5,27 +5,30 @@ import { MAX_DELAY_SECONDS } from "../contract/queue.ts";
 import { characterCount } from "../contract/text.ts";
 
 export interface LaneSendOptions {
-  /** Names the message: sent again while it waits, or while its lane remembers it, it is the same message. At most 500 characters. */
+  /**
+   * Identifies the message: a message that is sent again while it waits, or while the lane remembers its key, is a duplicate. At most 500
+   * characters.
+   */
   idempotencyKey?: string | undefined;
-  /** The message is not handed out before so many seconds have passed, and nothing passes it. At most 12 hours. Default: 0. */
+  /** The earliest delivery, in seconds from now. Messages after it wait too. At most 12 hours. Default: 0. */
   delaySeconds?: number | undefined;
 }
 
-/** A message as it travels to its lane's object. */
+/** A message as it is sent to its lane's object. */
 export interface Posted {
-  /** As JSON. */
+  /** The body as JSON. */
   text: string;
   key: string | null;
   delayMs: number;
 }
 
-/** Largest body of a message, in bytes of JSON: as large as a queue takes. */
+/** Largest body of a message, in bytes of JSON. It is the limit of a queue. */
 const MAX_LANE_BODY_BYTES = 128 * 1024;
 const MAX_IDEMPOTENCY_KEY_CHARACTERS = 500;
 
 /**
- * A message on its way. Errors: `payload_too_large`; `invalid_payload` for what has no JSON, or more than 64 levels or 50,000 keys and items,
- * which could be kept and never be read again, and for a key or delay that cannot be.
+ * Checks and serialises a message. Errors: `payload_too_large`; `invalid_payload` for a body without JSON or with more than 64 levels or
+ * 50,000 keys and items, and for an invalid key or delay.
  */
 export function posted(lane: string, body: unknown, { idempotencyKey, delaySeconds = 0 }: LaneSendOptions = {}): Posted {
   const { text, why } = jsonOf(body);
@@ -48,7 +51,7 @@ export function posted(lane: string, body: unknown, { idempotencyKey, delaySecon
   return { text, key: idempotencyKey ?? null, delayMs: delaySeconds * 1000 };
 }
 
-/** UTF-8 needs at most three bytes for a unit, so most texts need not be measured. */
+/** UTF-8 needs at most three bytes per UTF-16 unit, so most texts need no measurement. */
 function bytesOf(text: string): number {
   return text.length * 3 <= MAX_LANE_BODY_BYTES ? text.length : new TextEncoder().encode(text).length;
 }

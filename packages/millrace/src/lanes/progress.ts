@@ -2,27 +2,27 @@ import { backoffMs } from "../contract/duration.ts";
 import type { Plan } from "./definition.ts";
 import type { Settled } from "./settlement.ts";
 
-/** A delivery of a message that is still there: how often it was handed out, and when it may be again. */
+/** A delivery of a message that is not done: its number of attempts, and when the next one is due. */
 export type Delivered = [sequence: number, attempts: number, dueAt: number];
 
-/** How far a lane has come, and what it knows of the messages that were handed out and are still there. */
+/** The position of a lane, and the deliveries of its messages that are not done. */
 export interface Progress {
-  /** Everything before it is done. */
+  /** The first message that is not done. */
   head: number;
-  /** The head's own failures. */
+  /** Failures caused by the head itself. */
   failures: number;
-  /** The head is not handed out before; 0 for at once. Milliseconds since 1970. */
+  /** The head's earliest delivery; 0 for at once. Milliseconds since 1970. */
   dueAt: number;
-  /** Messages up to this one are handed out one at a time, so that a failure is counted against the one that caused it. */
+  /** Messages up to this one are handed out one at a time, so that a failure counts for the message that caused it. */
   aloneTo: number;
   delivered: Delivered[];
-  /** What the head's last failure said. */
+  /** The error of the head's last failure. */
   error: string | null;
-  /** The head has failed for good, and the lane waits for a person. */
+  /** The head has used up its retries, and the lane waits for an operator. */
   held: boolean;
-  /** A person has stopped the lane. */
+  /** An operator has paused the lane. */
   paused: boolean;
-  /** The head that was handed out by an object which found it there when it woke: were it found again, it may be what killed the object. */
+  /** The head that was handed out first after the object started. If the next start finds it again, it may have ended the object. */
   trying: number;
 }
 
@@ -38,24 +38,24 @@ export const BEGINNING: Progress = {
   trying: 0,
 };
 
-/** A batch that came back. */
+/** A batch after the call of the handler. */
 export interface Outcome {
-  /** The messages' sequence numbers, without a gap. */
+  /** The messages' sequence numbers, without gaps. */
   sequences: readonly number[];
   settled: Settled;
-  /** What went wrong; null when nothing threw. */
+  /** The error; null if none was thrown. */
   error: string | null;
 }
 
 export interface Step {
   progress: Progress;
-  /** So many messages are done, from the head on. */
+  /** Number of messages that are done, from the head on. */
   done: number;
-  /** The message behind them has failed for good, and becomes a dead letter. */
+  /** The next message has used up its retries and becomes a dead letter. */
   parks: boolean;
 }
 
-/** What follows from a batch: a prefix of it is done, and the first message that is not has failed, or was there when it failed. */
+/** Computes the progress after a batch: its first messages are done, and the next one failed or was part of the failed batch. */
 export function follow(before: Progress, { sequences, settled, error }: Outcome, plan: Plan, now: number, random?: () => number): Step {
   const firstBad = settled.each.findIndex((one) => one !== "ack");
   const done = firstBad === -1 ? sequences.length : firstBad;
@@ -69,7 +69,7 @@ export function follow(before: Progress, { sequences, settled, error }: Outcome,
   const moved = advanced(before, head, delivered);
   if (firstBad === -1) return { progress: moved, done, parks: false };
 
-  // Which of several made a whole batch fail is not known: they are tried one by one, and none is blamed yet.
+  // It is unknown which of several messages made the whole batch fail: each one is tried alone, and no failure is counted yet.
   const open = settled.each.filter((one) => one === "failed").length;
   const isBlamed = settled.each[done] === "retry" || open === 1;
   const failures = (done > 0 ? 0 : before.failures) + (isBlamed ? 1 : 0);
@@ -85,7 +85,7 @@ export function follow(before: Progress, { sequences, settled, error }: Outcome,
   return { progress: { ...failed, dueAt: now + waitMs }, done, parks: false };
 }
 
-/** The progress when everything before a message is gone: what was known of the former head is not true of the next. */
+/** The progress with a new head: the former head's failures, error and delays are cleared. */
 export function advanced(before: Progress, head: number, delivered = before.delivered): Progress {
   if (head === before.head) return { ...before, delivered, trying: 0 };
   const kept = delivered.filter(([sequence]) => sequence >= head);
@@ -93,19 +93,18 @@ export function advanced(before: Progress, head: number, delivered = before.deli
   return { ...BEGINNING, head, dueAt, aloneTo: before.aloneTo >= head ? before.aloneTo : 0, delivered: kept, paused: before.paused };
 }
 
-/** How often a message was handed out. */
 export function attemptsOf({ delivered }: Progress, sequence: number): number {
   return delivered.find(([one]) => one === sequence)?.[1] ?? 0;
 }
 
-/** When a message may be handed out, were it its turn; 0 for at once. */
+/** When a message could be handed out if it were the head; 0 for at once. */
 export function dueAtOf({ head, dueAt, delivered }: Progress, message: { sequence: number; dueAt: number }): number {
-  // What was said of the head last holds: its back-off, or that a person wants it now.
+  // The head's latest delay takes precedence: its back-off, or an operator's retry.
   if (message.sequence === head && dueAt > 0) return dueAt;
   return Math.max(message.dueAt, delivered.find(([sequence]) => sequence === message.sequence)?.[2] ?? 0);
 }
 
-/** The progress when a person wants the head tried now, whatever it waits for: it was due long ago. */
+/** The progress after an operator's retry: the head is due at once, without its delay. */
 export function triedNow(before: Progress): Progress {
   return { ...before, dueAt: 1, held: false };
 }

@@ -7,7 +7,7 @@ import { within } from "../contract/within.ts";
 import { type LaneKeyMessage, type LaneKeySent, sendToLanes } from "./client.ts";
 import type { LaneName } from "./lane-name.ts";
 
-/** A message of the engine on its way: what the outbox holds. */
+/** A message of the outbox. */
 interface Outgoing {
   readonly id: string;
   readonly delaySeconds: number;
@@ -15,17 +15,17 @@ interface Outgoing {
   readonly body: string;
 }
 
-/** Where a message waits: each subject of a tenant has a lane of its own. */
+/** The lane of a message: one for each subject of a tenant. */
 export function laneOfMessage(queue: string, { tenant_id: tenant, subject: key }: Pick<Envelope, "tenant_id" | "subject">): LaneName {
   return { lane: laneIn(queue) ?? queue, tenant, key };
 }
 
-/** A first failure is often that of an object which is just being moved. */
+/** A first failure often means that the object is just being moved. */
 const PAUSE_MS = 50;
 
 /**
- * Sends messages to their lanes, in their order, all those of one lane or none. A message that its lane has, or had a day ago, is not kept
- * again. Never throws: answers what is in no lane for sure, and why.
+ * Sends messages to their lanes in order; the messages of one lane are stored all or none. Duplicates within a day are not stored again.
+ * Never throws: returns the messages that were certainly not stored, with the error.
  */
 export async function sendInLanes(env: object, queue: string, messages: readonly Outgoing[]): Promise<{ id: string; error: string }[]> {
   const failed = await sendOnce(env, queue, messages);
@@ -49,7 +49,7 @@ async function sendOnce(env: object, queue: string, messages: readonly Outgoing[
     try {
       posts.push({ id, post: inLane(queue, JSON.parse(body), delaySeconds) });
     } catch (error) {
-      // A body that is no envelope holds back none of the others.
+      // An invalid envelope must not delay the other messages.
       errors.set(id, error);
     }
   }
@@ -74,7 +74,7 @@ async function sendOnce(env: object, queue: string, messages: readonly Outgoing[
   return errors;
 }
 
-/** A message as its lane keeps it: known by the name under which its consumer confirms it. */
+/** A message as its lane stores it. Its key is the name under which its consumer confirms it. */
 export function inLane(queue: string, envelope: Envelope, delaySeconds = 0): LaneKeyMessage<Envelope> {
   const { key, tenant } = laneOfMessage(queue, envelope);
   return { key, tenant: tenant ?? undefined, body: envelope, idempotencyKey: outboxId(envelope), delaySeconds };

@@ -1,28 +1,28 @@
 import { MAX_DELAY_SECONDS } from "../contract/queue.ts";
 
-/** A message of a lane, as its handler is given it. */
+/** A message as its handler gets it. */
 export interface Handed {
   sequence: number;
   id: string;
   sentAt: number;
   body: unknown;
-  /** Which delivery this is, 1 for the first. */
+  /** The number of this delivery, from 1. */
   attempts: number;
 }
 
-/** How a batch was settled: in the order of its messages. */
+/** How a batch was settled, in the order of its messages. */
 export interface Settled {
-  /** `ack`: done; `retry`: its own retry was called; `failed`: the batch's was, or the handler failed. */
+  /** `ack`: done; `retry`: the message's own `retry` was called; `failed`: the batch's was called, or the handler failed. */
   each: ("ack" | "retry" | "failed")[];
-  /** Milliseconds that a retry asked to wait for, by message. */
+  /** The requested delay of a retry in milliseconds, by message. */
   delayMs: (number | undefined)[];
 }
 
 type Said = { ack: true } | { ack: false; delayMs: number | undefined };
 
 /**
- * The settlements of one batch, as a queue's are: the first one of a message wins, and the first one of the whole batch, for what its
- * messages have not said themselves. Once it is closed nothing is heard any more.
+ * The settlements of one batch, with the rules of a queue: the first call for a message wins; the first call for the batch applies to the
+ * messages without their own. Calls after `close` are ignored.
  */
 export class Settlement {
   readonly #messages: readonly Handed[];
@@ -35,7 +35,7 @@ export class Settlement {
     this.#each = messages.map(() => undefined);
   }
 
-  /** The batch that a queue's handler takes. */
+  /** The batch in the type of a queue handler. */
   batch(queue: string, metrics: () => MessageBatchMetrics): MessageBatch {
     const say = (at: number, said: Said) => {
       if (this.#open && this.#all === undefined) this.#each[at] ??= said;
@@ -61,7 +61,7 @@ export class Settlement {
     };
   }
 
-  /** Closes it. What nobody settled is acknowledged when the handler succeeded, and tried again when it failed. */
+  /** Ends the batch. Messages without a settlement are acknowledged if the handler succeeded, and retried if it failed. */
   close(succeeded: boolean): Settled {
     this.#open = false;
     const rest = this.#all ?? (succeeded ? { ack: true } : { ack: false, delayMs: undefined });
@@ -72,7 +72,7 @@ export class Settlement {
   }
 }
 
-/** What a queue refuses as a delay is refused here in the same place: where it is said. */
+/** Rejects a delay that a queue would reject, at the same call. */
 function delayOf(options: QueueRetryOptions | undefined): number | undefined {
   const seconds = options?.delaySeconds;
   if (seconds === undefined) return undefined;

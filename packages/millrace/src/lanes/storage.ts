@@ -5,26 +5,26 @@ import { Letters } from "./letters.ts";
 import type { Posted } from "./message.ts";
 import { BEGINNING, type Progress } from "./progress.ts";
 
-/** What became of a message that was sent: its id, and whether its idempotency key was known, so that nothing new was kept. */
+/** The result of a send: the message id, and whether its idempotency key was known, so that no new message was stored. */
 export interface LaneSent {
   id: string;
   duplicate: boolean;
 }
 
-/** What a lane's object has in memory of what is on disk. */
+/** The state in memory of a lane with tables. */
 interface Open {
   name: LaneName;
   backlog: Backlog;
   keys: KnownKeys;
   letters: Letters;
   progress: Progress;
-  /** The progress as it is on disk, but for its head. */
+  /** The stored progress without its head, as JSON. */
   saved: string;
 }
 
 /**
- * What a lane keeps. Its tables are made at its first write: a lane that is only asked leaves nothing behind. A change is one transaction;
- * where one fails, what is in memory is read from disk again.
+ * The storage of a lane. Its tables are created at the first write, so a lane that is only read stores nothing. Each change is one
+ * transaction; if it fails, the state in memory is read from disk again.
  */
 export class LaneStorage {
   readonly #storage: DurableObjectStorage;
@@ -52,7 +52,7 @@ export class LaneStorage {
     return this.#open?.letters;
   }
 
-  /** Makes what is not there, before the first write, and outside its transaction. */
+  /** Creates the tables if needed, before the first write and outside its transaction. */
   make(name: LaneName): void {
     if (this.#open) return;
     Backlog.make(this.#storage.sql);
@@ -61,7 +61,7 @@ export class LaneStorage {
     this.#read();
   }
 
-  /** Keeps messages behind all others, but for those whose key is known. What the handler has lies before `closedTo`. */
+  /** Appends the messages whose key is unknown. The messages before `closedTo` are with the handler. */
   keep(posts: readonly Posted[], closedTo: number, now: number): LaneSent[] {
     return this.#change(({ backlog, keys, progress, ...open }) => {
       const named = new Map<string, number>();
@@ -82,17 +82,16 @@ export class LaneStorage {
     });
   }
 
-  /** Messages from a number on, in order. */
   messages(from: number, most: number): Kept[] {
     return this.#open?.backlog.read(from, most) ?? [];
   }
 
-  /** True for a message that is not done, and for one whose dead letter is here. */
+  /** True if the message is not done, or is a dead letter of this lane. */
   has(id: string): boolean {
     return this.#open !== undefined && (this.#open.backlog.has(id) || this.#open.letters.has(id));
   }
 
-  /** Removes everything before the head of a progress, and keeps the progress: one written row, or two where there was a failure. */
+  /** Removes everything before the new head and stores the progress: one written row, or two after a failure. */
   advance(progress: Progress, now: number, also?: (letters: Letters) => void): void {
     this.#change((open) => {
       also?.(open.letters);
@@ -104,7 +103,7 @@ export class LaneStorage {
     });
   }
 
-  /** Characters that wait. */
+  /** Characters of all waiting messages. */
   size(): number {
     return this.#open?.backlog.size() ?? 0;
   }
@@ -114,23 +113,23 @@ export class LaneStorage {
     return this.#open ? this.#storage.sql.databaseSize : 0;
   }
 
-  /** True while there is an idempotency key that is known. */
+  /** True while at least one idempotency key is stored. */
   get knowsKeys(): boolean {
     return this.#open?.keys.any ?? false;
   }
 
-  /** When keys may be forgotten; undefined while none may. */
+  /** When keys can be deleted; undefined while none can. */
   forgetsAt(rememberMs: number): number | undefined {
     return this.#open?.keys.forgetsAt(rememberMs);
   }
 
-  /** Forgets the keys of messages that were done so long ago. */
+  /** Deletes the keys whose messages have been done for that long. */
   forget(rememberMs: number, now: number): void {
     if ((this.forgetsAt(rememberMs) ?? Number.POSITIVE_INFINITY) > now) return;
     this.#change(({ keys, backlog, progress }) => keys.forget(rememberMs, { head: progress.head, next: backlog.next, now }));
   }
 
-  /** Does several changes at once, all of them or none. */
+  /** Does several changes in one transaction. */
   together<T>(change: () => T): T {
     return this.#change(change);
   }

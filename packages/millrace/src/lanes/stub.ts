@@ -3,10 +3,10 @@ import { placed } from "../contract/location.ts";
 import { type LaneName, objectName } from "./lane-name.ts";
 import type { LaneObject } from "./lane-object.ts";
 
-/** The Worker of lanes has the Durable Object of `laneObject`, bound as LANES or only exported, as `Lanes`. */
+/** The environment of a Worker with lanes: the Durable Object of `laneObject`, bound as LANES or only exported as `Lanes`. */
 export type LaneEnv = object & { LANES?: DurableObjectNamespace<LaneObject> };
 
-/** A lane's object as it is called. RPC's mapped types lose the class; the methods are its own. */
+/** The RPC interface of a lane's object. RPC's mapped types lose the class. */
 export type LaneStub = {
   [Name in Exclude<keyof LaneObject, keyof DurableObjectBase>]: (
     ...args: Parameters<LaneObject[Name]>
@@ -15,8 +15,8 @@ export type LaneStub = {
 type DurableObjectBase = import("cloudflare:workers").DurableObject;
 
 /**
- * A lane's object: to send to it, to look at it, to steer it. A lane that was never sent anything is empty; one that was sent to without a
- * tenant has `tenant: null`. `{ object }` is the one that a line of the log names (`lane_gave_up`): its `look()` says whose it is.
+ * The object of a lane, for sending, reading and operating. A lane without messages is empty; a lane that was sent to without a tenant has
+ * `tenant: null`. `{ object }` takes the id from a log line (`lane_gave_up`); its `look()` returns the lane's name, tenant and key.
  */
 export function laneObjectOf(env: LaneEnv, name: LaneName | { readonly object: string }): LaneStub {
   const lanes = objectBinding<LaneObject>(env, "LANES");

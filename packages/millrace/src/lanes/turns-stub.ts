@@ -9,38 +9,38 @@ import { type Posted, posted } from "./message.ts";
 import { inLane, laneOfMessage } from "./relay.ts";
 import { laneObjectOf } from "./stub.ts";
 
-/** How a run ended; `skipped`: a person has closed its instance for good. */
+/** How a run ended. `skipped`: an operator has closed its instance. */
 export interface RunEnd {
   readonly status: "complete" | "errored" | "terminated" | "skipped";
   readonly error: string | null;
 }
 
-/** Where a message is: it `waits` in its lane, or its turn was `given`. */
+/** Where a message is: `waits` in its lane, or its turn was `given`. */
 export type Turn = "waits" | "given";
 
-/** An instance that has had its turn and keeps the next ones from theirs. */
+/** An instance that has had its turn and that blocks the next one. */
 export interface Ahead {
   instanceId: string;
   since: number;
-  /** Why it failed; null while it is under way. */
+  /** The error; null while it runs. */
   failed: string | null;
 }
 
-/** How a lane stands that the engine takes messages from. */
+/** The state of a lane whose messages start instances. */
 export interface LaneStanding extends Omit<LaneLook, "state" | "head"> {
-  /** As of any lane; `waiting`: for instances that are under way. */
+  /** As for any lane; `waiting`: waits for running instances. */
   state: LaneLook["state"] | "waiting";
   head: (LaneHead & { type: string | null }) | null;
   ahead: Ahead[];
 }
 
-/** What a person can do with a lane. */
+/** An operator's actions on a lane. */
 export const LANE_VERBS = ["pause", "resume", "retry_head", "skip_head"] as const;
 export type LaneVerb = (typeof LANE_VERBS)[number];
 
 export interface SteerRequest {
   readonly verb: LaneVerb;
-  /** The head, or the instance, that is meant; default whichever it is. */
+  /** The expected head or instance; default: whichever is there. */
   readonly id?: string | undefined;
   readonly actionId: string;
   readonly actor: string;
@@ -49,18 +49,18 @@ export interface SteerRequest {
   readonly reason: string;
 }
 
-/** Done, and what it was done to; or not, and why. */
+/** The result, with the affected message and instances; or the reason why it was not done. */
 export type SteerAnswer = { done: true; messageId: string | null; instanceIds: string[] } | { done: false; reason: string; state: string };
 
-/** What the engine asks of a lane's object. */
+/** The methods of a lane's object that the engine calls. */
 export interface LaneTurns {
-  /** A run has ended: its place is the next one's. */
+  /** Records the end of a run, which frees its place. */
   ended(instanceId: string, end: RunEnd): void;
-  /** Where these messages are. One that the lane has never had is kept now. */
+  /** Where these messages are. Messages that the lane has never had are stored now. */
   turnsOf(posts: readonly Posted[]): Promise<Turn[]>;
-  /** How it stands; undefined when the deployment has no such lane. */
+  /** The lane's state; undefined if the deployment has no such lane. */
   stand(): Promise<LaneStanding | undefined>;
-  /** Does what a person says; undefined when the deployment has no such lane. */
+  /** Does an operator's action; undefined if the deployment has no such lane. */
   steer(request: SteerRequest): Promise<SteerAnswer | undefined>;
 }
 
@@ -68,21 +68,21 @@ export type TurnsStub = {
   [Name in keyof LaneTurns]: (...args: Parameters<LaneTurns[Name]>) => Promise<Awaited<ReturnType<LaneTurns[Name]>>>;
 };
 
-/** The object of a lane that the engine takes messages from. Errors: `config_invalid` where it is not bound. */
+/** The object of a lane whose messages start instances. Errors: `config_invalid` if it is not bound. */
 export function turnsObjectOf(env: object, name: LaneName): TurnsStub {
   assertSendable(env, { name: `lane:${name.lane}` });
   return laneObjectOf(env, name) as unknown as TurnsStub;
 }
 
-/** Longest wait of a run's end for its lane: what it does not hear, it asks the database for. */
+/** Time limit for notifying a lane of a run's end. The lane reads a missed end from the database. */
 const TELL_LIMIT_MS = 2000;
 
-/** Tells the lane in front of a workflow that a run has ended. Errors: whatever its object does not answer with. */
+/** Notifies the lane of a workflow that a run has ended. Errors: those of the lane's object, and the time-out. */
 export async function tellEnded(env: object, queue: string, envelope: Envelope, instanceId: string, end: RunEnd): Promise<void> {
   await within(turnsObjectOf(env, laneOfMessage(queue, envelope)).ended(instanceId, end), TELL_LIMIT_MS);
 }
 
-/** The same for an end that its lane finds out, where it does not hear of it. Never throws. */
+/** As `tellEnded`, but never throws. The lane reads a missed end from the database. */
 export async function tellTurnOver(...told: Parameters<typeof tellEnded>): Promise<void> {
   const [, , , instanceId] = told;
   try {
@@ -92,7 +92,7 @@ export async function tellTurnOver(...told: Parameters<typeof tellEnded>): Promi
   }
 }
 
-/** Where the messages of one lane are, in their order. Errors: whatever its object does not answer with. */
+/** Where the messages of one lane are, in their order. Errors: those of the lane's object, and the time-out. */
 export async function turnsOf(env: object, queue: string, envelopes: readonly [Envelope, ...Envelope[]]): Promise<Turn[]> {
   const posts = envelopes.map((envelope) => {
     const { body, ...options } = inLane(queue, envelope);

@@ -1,9 +1,9 @@
-/** A lane that has work has an alarm at most this far ahead of it, in milliseconds: what is in memory alone can be lost at any point. */
+/** A lane with work has an alarm at most this many milliseconds ahead, because timers in memory can be lost at any time. */
 const FALLBACK_MS = 10_000;
 
 /**
- * Wakes an object when something is due: by a timer while it is in memory and that is soon, and always by its alarm. Setting an alarm is a
- * written row, so one that rings early enough stays as it is.
+ * Wakes an object when work is due: by its alarm always, and by a timer if the work is due within 10 s and the object is in memory. Setting
+ * an alarm costs a written row, so an alarm that is early enough is kept.
  */
 export class Waker {
   readonly #storage: DurableObjectStorage;
@@ -17,8 +17,8 @@ export class Waker {
   }
 
   /**
-   * Something is due at each of these times, if at any. What was due by now is under way: the timer is for what comes next, the alarm for
-   * all of it.
+   * Schedules the wake-up for these due times. Work that is due by now is in progress already: the timer is for the next time, the alarm
+   * for all of them.
    */
   set(times: readonly number[], now: number): void {
     if (this.#timer !== undefined) clearTimeout(this.#timer);
@@ -29,16 +29,16 @@ export class Waker {
     const at = first - now <= FALLBACK_MS ? now + FALLBACK_MS : first;
     if (this.#alarmAt !== undefined && this.#alarmAt <= at) return;
     this.#alarmAt = at;
-    // A write that fails resets the object, and the answer that waits for it.
+    // A failed write resets the object, and the response that waits for it fails.
     void this.#storage.setAlarm(at);
   }
 
-  /** Wakes it by no timer any more. */
+  /** Cancels the timer. */
   stop(): void {
     clearTimeout(this.#timer);
   }
 
-  /** The alarm has rung: there is none any more. */
+  /** Records that the alarm rang, so none is set. */
   rang(): void {
     this.#alarmAt = undefined;
   }

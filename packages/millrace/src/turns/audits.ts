@@ -5,7 +5,7 @@ import type { SteerRequest } from "../lanes/turns-stub.ts";
 import { auditDone, operatorOf } from "../store/actions.ts";
 import { atomically } from "../store/d1/retry.ts";
 
-/** An action that was carried out, or refused, and whose row in the audit is owed. */
+/** An operator's action, done or refused, whose audit row is not written yet. */
 export interface Owed extends SteerRequest {
   readonly tenantId: string;
   readonly target: string;
@@ -17,7 +17,7 @@ export interface Owed extends SteerRequest {
 
 const PAUSE_MS = 10_000;
 
-/** The audit of what people do with one lane: kept with the change itself, and here until its row is written. */
+/** The audit of operators' actions on one lane. An entry is stored with the change, and removed after its row is in the database. */
 export class Audits {
   readonly #db: D1Database;
   readonly #kv: SyncKvStorage;
@@ -28,22 +28,22 @@ export class Audits {
     this.#kv = kv;
   }
 
-  /** When the rows that are owed are to be written; undefined when none is. */
+  /** When the pending rows are due; undefined if there are none. */
   get dueAt(): number | undefined {
     return this.#owed.length > 0 ? this.#triedAt : undefined;
   }
 
-  /** Keeps an action, in the write of its change. */
+  /** Stores an entry in the transaction of its change. */
   owe(owed: Owed): void {
     this.#kv.put("audits", [...this.#owed, owed]);
   }
 
-  /** Writes what is owed. Never throws: it stays here until it is written. */
+  /** Writes the pending rows. Never throws: a row stays here until it is written. */
   async write(): Promise<void> {
     const owed = this.#owed;
     if (owed.length === 0) return;
     this.#triedAt = Date.now() + PAUSE_MS;
-    // A row has the time of its writing: whoever follows the audit reads it in that order.
+    // A row has the time of its writing, so that readers of the audit get rows in order.
     const rows = owed.map(({ actionId, result, ...action }) =>
       auditDone(operatorOf(action), { ...action, id: actionId, instanceId: null }, result),
     );

@@ -5,12 +5,12 @@ import type { Catalog } from "../topology/catalog.ts";
 import { type EngineLane, lanesOf } from "./lane-consumers.ts";
 import { TurnsObject } from "./turns-object.ts";
 
-/** Longest time for saying of a batch that it had its time. */
+/** Time limit for recording that a batch timed out. */
 const LATE_MS = 10_000;
 
 /**
- * The object of the lanes that messages travel on, and of an author's own: `export class Lanes extends engineLanes(app, [orders]) {}`,
- * bound as LANES. Errors: `config_invalid`, which says what to change.
+ * The object class of the app's lanes and of custom lanes: `export class Lanes extends engineLanes(app, [orders]) {}`, bound as LANES.
+ * Errors: `config_invalid`, with what to change.
  */
 export function engineLanes(catalog: Catalog, own: readonly AnyLane[] = []): typeof TurnsObject {
   const lanes = new Map(lanesOf(catalog).map((lane) => [lane.name, lane]));
@@ -26,7 +26,7 @@ export function engineLanes(catalog: Catalog, own: readonly AnyLane[] = []): typ
     protected override readonly lanes = lanes;
     protected override readonly plans = new Map([...plans, ...plansOf([...lanes.values()].map((lane) => this.#laneOf(lane)))]);
 
-    /** What becomes of a failing head is decided where it is taken in: the lane itself only tries it again. */
+    /** The lane retries without limit: the policy for a failing head is applied where it is ingested. */
     #laneOf(lane: EngineLane): AnyLane {
       const { retries, batch, deadlineMs } = lane.consumer;
       return defineLane<unknown, EngineEnv>({

@@ -12,23 +12,22 @@ import type { Catalog } from "../topology/catalog.ts";
 import type { ConsumerDefinition } from "../topology/consumer.ts";
 import { hideIn } from "../topology/marks.ts";
 
-/** A lane that the engine takes messages from, as its consumer declares it. */
+/** A lane whose messages start instances, as its consumer declares it. */
 export interface EngineLane {
   readonly name: string;
   readonly consumer: ConsumerDefinition;
   readonly onFailure: OnFailure;
-  /** Instances of one key under way at one moment; of events, which start nothing that is waited for, without bound. */
+  /** Instances of one key that run at the same time. Events start no instance that is waited for, so they have no limit. */
   readonly concurrency: number;
   readonly taker: Taker;
-  /** The instance that a message becomes; undefined for what becomes none. */
+  /** The instance that a message starts; undefined if it starts none. */
   instanceOf(body: unknown): string | undefined;
-  /** Hides in what its last try failed of what a message withholds. */
+  /** Redacts a message's withheld fields in the error of its last attempt. */
   hideOf(body: unknown): Hide;
-  /** Keeps a message that a person took out of the lane, as a dead letter. Throws what the database said. */
+  /** Stores a message that an operator skipped as a dead letter. Throws the database's error. */
   keepLetter(letter: LaneLetter, env: EngineEnv): Promise<void>;
 }
 
-/** The lanes of a catalog. */
 export function lanesOf(catalog: Catalog): EngineLane[] {
   return catalog.consumers.flatMap((consumer) => {
     const name = laneIn(consumer.queue.name);
@@ -56,7 +55,7 @@ export function lanesOf(catalog: Catalog): EngineLane[] {
 async function keepLetter(intake: Intake, { id, body, attempts, error, sentAt }: LaneLetter): Promise<void> {
   const why = new Error(`An operator took it out of its lane.${error === null ? "" : ` Its last try said: ${error}`}`);
   const message = { id, body, timestamp: new Date(sentAt) };
-  // Refused, so that its row says that it does not start: nothing else would ever give it another turn.
+  // The message is refused, so that its row says that it will not start: no later event would give it a turn.
   const [fate] = await capture(intake, [{ message, error: why, attempts: Math.max(1, attempts), refused: true, reason: "skipped" }]);
   if (typeof fate === "object") throw fate.failed;
 }

@@ -5,19 +5,19 @@ import type { LaneStanding } from "../lanes/turns-stub.ts";
 import { query } from "../store/d1/retry.ts";
 import { forgetLane, noteLane } from "../store/lanes.ts";
 
-/** A lane whose oldest message has waited for so long does not flow. */
+/** A lane is reported as stuck when its oldest message has waited this long. */
 const STILL_AFTER_MS = 10_000;
-/** The row of a lane that changes is written no more often. */
+/** The row of a stuck lane is written at most this often. */
 const NOTE_EVERY_MS = 10_000;
 
-/** The row by which people find a lane that does not flow. A lane that flows writes none. */
+/** The database row by which operators find a stuck lane. A lane that moves has none. */
 export class Noticed {
   readonly #db: D1Database;
   readonly #kv: SyncKvStorage;
-  /** What the row says; undefined when there is none, or when this object was made anew and does not know. */
+  /** The content of the row; undefined if there is none, or if this object was recreated and does not know. */
   #said: string | undefined;
   #saidAt = 0;
-  /** The row that is being written, or removed for good. */
+  /** The write or the final removal that is in progress. */
   #writing: Promise<void> | undefined;
 
   constructor(db: D1Database, kv: SyncKvStorage) {
@@ -25,7 +25,7 @@ export class Noticed {
     this.#kv = kv;
   }
 
-  /** When the row is to be written or removed next; undefined for never, while nothing changes. */
+  /** When the row must be written or removed next; undefined if nothing changes. */
   dueAt(standing: LaneStanding): number | undefined {
     if (this.#writing !== undefined) return undefined;
     const isNoted = this.#kv.get("noted") === true;
@@ -35,12 +35,15 @@ export class Noticed {
     return this.#said === wordsOf(standing) ? undefined : this.#saidAt + NOTE_EVERY_MS;
   }
 
-  /** True while the row is being written, or there is one. */
+  /** True if there is a row, or one is being written. */
   get isThere(): boolean {
     return this.#writing !== undefined || this.#kv.get("noted") === true;
   }
 
-  /** Removes the row of a lane that is being erased; nothing is written from now on. Throws what the database said: then it goes on. */
+  /**
+   * Removes the row of a lane that is being erased, and writes none from now on. After a database error, which it throws, writing
+   * continues.
+   */
   async close({ tenant, lane, key }: LaneName): Promise<void> {
     while (this.#writing !== undefined) await this.#writing;
     if (tenant === null || !this.isThere) return;
@@ -54,7 +57,7 @@ export class Noticed {
     await removed;
   }
 
-  /** Writes the row, or removes it. Never throws: what is not written now is written ten seconds later. */
+  /** Writes or removes the row. Never throws: a failed write is tried again 10 s later. */
   async write(standing: LaneStanding): Promise<void> {
     if (standing.tenant === null || this.#writing !== undefined) return;
     this.#writing = this.#write(standing, standing.tenant).finally(() => {
@@ -69,7 +72,7 @@ export class Noticed {
       const isStill = (standsSince(standing) ?? Number.POSITIVE_INFINITY) <= Date.now();
       if (isStill) {
         const row = { tenantId: tenant, lane, key, state, why, depth, oldestAt, head: head && JSON.stringify(head) };
-        // Before the row: what is not known to be there would never be removed.
+        // Stored before the row: a row that is not recorded here would never be removed.
         this.#kv.put("noted", true);
         await query(this.#db, noteLane({ ...row, ahead: JSON.stringify(ahead) }));
         this.#said = wordsOf(standing);
@@ -86,7 +89,7 @@ export class Noticed {
   }
 }
 
-/** When a lane began to be one that people should see, in milliseconds since 1970; undefined for one that flows. */
+/** Since when a lane is worth showing to operators, in milliseconds since 1970; undefined for a lane that moves. */
 function standsSince({ tenant, state, oldestAt }: LaneStanding): number | undefined {
   if (tenant === null) return undefined;
   if (state === "paused" || state === "held") return 0;

@@ -1,27 +1,26 @@
 import type { OnFailure } from "../lanes/definition.ts";
 import type { RunEnd } from "../lanes/turns-stub.ts";
 
-/** An instance that has had its turn and keeps the next ones from theirs. */
+/** An instance that has had its turn and that blocks the next one. */
 export interface Place {
-  /** The instance's id. */
   readonly id: string;
   /** When it got its turn, in milliseconds since 1970. */
   readonly since: number;
-  /** Why its run failed; null while it is under way. */
+  /** The error of its run; null while it runs. */
   readonly failed: string | null;
 }
 
 interface Kept {
   readonly places: readonly Place[];
-  /** True when the lane waits for a person, because an instance failed. */
+  /** True while the lane waits for an operator because an instance failed. */
   readonly held: boolean;
 }
 
 const NONE: Kept = { places: [], held: false };
 
 /**
- * The instances of one lane that are under way, as they are on disk. A run's end frees its place; one that failed is, by the lane's policy,
- * an end like any other (`park`), keeps its place until it is mended (`block`), or stops the lane (`hold`).
+ * The stored list of one lane's running instances. The end of a run frees its place. The lane's policy decides about a failed run: `park`
+ * frees the place, `block` keeps it until the instance is fixed, `hold` stops the lane.
  */
 export class Places {
   readonly #kv: SyncKvStorage;
@@ -44,17 +43,16 @@ export class Places {
     return this.#kept.held;
   }
 
-  /** Instances that may have their turn now. */
+  /** Number of further instances that can start now. */
   get room(): number {
     return this.held ? 0 : Math.max(0, this.#most - this.all.length);
   }
 
-  /** An instance has its turn. */
   take(id: string, since: number): void {
     if (!this.#has(id)) this.#keep({ ...this.#kept, places: [...this.all, { id, since, failed: null }] });
   }
 
-  /** A run of an instance has ended, or a person has closed it, and so lets it go. */
+  /** A run has ended, or an operator has closed its instance. */
   end(id: string, { status, error }: RunEnd): void {
     const place = this.#has(id);
     if (!place) return;
@@ -63,22 +61,22 @@ export class Places {
     else if (place.failed === null) this.#mark(id, error ?? "It has failed.", this.held || this.#onFailure === "hold");
   }
 
-  /** An instance is under way, perhaps again. */
+  /** An instance runs, perhaps again. */
   goesOn(id: string): void {
     if (this.#has(id)?.failed != null) this.#mark(id, null, this.held);
   }
 
-  /** These keep nobody from their turn any more. */
+  /** Frees the places of these instances. */
   free(ids: readonly string[]): void {
     if (ids.some((id) => this.#has(id))) this.#keep({ ...this.#kept, places: this.all.filter(({ id }) => !ids.includes(id)) });
   }
 
-  /** Those that failed, in the order in which they had their turns. */
+  /** The failed instances, in the order of their turns. */
   get failed(): string[] {
     return this.all.filter(({ failed }) => failed !== null).map(({ id }) => id);
   }
 
-  /** A person has decided about these that failed: they keep their places no more. A lane that is held goes on when none is left. */
+  /** An operator has decided about these failed instances: their places are freed. A held lane continues when none is left. */
   letGo(ids: readonly string[]): void {
     this.free(ids);
     if (this.held && this.failed.length === 0) this.#keep({ ...this.#kept, held: false });

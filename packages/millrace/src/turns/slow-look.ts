@@ -8,12 +8,14 @@ import type { Place, Places } from "./places.ts";
 
 const SHORTEST_MS = 10_000;
 const LONGEST_MS = 300_000;
-/** By then an instance has recorded a step, or the keeper should ask the platform about it: while it waited here, nobody did. */
+/**
+ * After this time an instance has recorded a step, or the keeper should ask the platform about it. While it waited here it was not checked.
+ */
 const UNSEEN_MS = 30_000;
 
 /**
- * The pause between two looks: half the age of the youngest place, from ten seconds up to five minutes. It needs no count, so that an
- * object which was made anew goes on with it. The first look is due that long after the turn was given.
+ * The time between two polls: half the age of the youngest place, 10 s to 5 min. It uses no counter, so a recreated object continues with
+ * it. The first poll is due that long after the turn was given.
  */
 export function lookPauseMs(places: readonly Place[], lookedAt: number): number {
   const youngest = Math.max(...places.map(({ since }) => since));
@@ -21,7 +23,7 @@ export function lookPauseMs(places: readonly Place[], lookedAt: number): number 
   return lookedAt >= youngest ? pauseMs : youngest + SHORTEST_MS - lookedAt;
 }
 
-/** Reads in one look what became of instances whose ends nobody has told. Never throws: it is looked again. */
+/** Reads the status of the instances whose ends were not reported, in one query. Never throws: the next poll tries again. */
 export async function askDatabase(db: D1Database, tenantId: string, places: Places): Promise<void> {
   const ids = places.all.map(({ id }) => id);
   try {
@@ -30,7 +32,7 @@ export async function askDatabase(db: D1Database, tenantId: string, places: Plac
       const status = statuses.get(id);
       if (status === "errored" || status === "skipped") places.end(id, { status, error: null });
       else if (status !== undefined && UNDER_WAY.has(status)) places.goesOn(id);
-      // Complete, ended by a person, or never to start; or so long ago that its row is pruned. What failed is not mended by that.
+      // Complete, ended by an operator, refused, or so old that its row is pruned. None of these fixes an instance that failed.
       else if (status !== undefined || failed === null) places.free([id]);
     }
     const unseen = places.all.filter(({ id, since }) => since < Date.now() - UNSEEN_MS && UNSEEN.has(statuses.get(id) ?? "running"));

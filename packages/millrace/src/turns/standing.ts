@@ -3,7 +3,7 @@ import type { LaneHead, LaneLook } from "../lanes/look.ts";
 import type { LaneStanding } from "../lanes/turns-stub.ts";
 import type { Places } from "./places.ts";
 
-/** How a lane stands, with the instances that it waits for. */
+/** A lane's state, with the instances that it waits for. */
 export function standingOf(look: LaneLook, places: Places | undefined, messageOf: () => Partial<Envelope>): LaneStanding {
   const ahead = (places?.all ?? []).map(({ id, since, failed }) => ({ instanceId: id, since, failed }));
   const head = look.head && named(look.head, messageOf());
@@ -18,7 +18,7 @@ export function standingOf(look: LaneLook, places: Places | undefined, messageOf
   return { ...standing, state: "waiting", why: `It waits for ${waitsFor}` };
 }
 
-/** A head by the names that its sender, its instance and its dead letter go by: the lane's own key for it is a digest. */
+/** Replaces the head's key in the lane, a digest, by the names in its message, its instance and its dead letter. */
 function named(head: LaneHead, { message_type, idempotency_key }: Partial<Envelope>): NonNullable<LaneStanding["head"]> {
   return { ...head, type: message_type ?? null, idempotencyKey: idempotency_key ?? head.idempotencyKey };
 }

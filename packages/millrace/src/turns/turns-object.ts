@@ -16,8 +16,8 @@ import { standingOf } from "./standing.ts";
 import { Tries } from "./tries.ts";
 
 /**
- * A lane whose messages the engine takes: each starts its workflow, or goes the way of every event. The next of a key has its turn when
- * fewer of its instances are under way than the lane allows. A run tells its end; what is not heard is read in the database.
+ * A lane whose messages start workflow instances or are handled as events. The next message of a key gets its turn when fewer of its
+ * instances run than the lane allows. A run reports its end; the lane reads a missed end from the database.
  */
 export class TurnsObject extends LaneObject implements LaneTurns {
   protected readonly lanes: ReadonlyMap<string, EngineLane> = new Map();
@@ -25,13 +25,13 @@ export class TurnsObject extends LaneObject implements LaneTurns {
   readonly #tries = new Tries(this.ctx.storage.kv);
   #noticed = new Noticed(this.#env.DB, this.ctx.storage.kv);
   #places: Places | undefined;
-  /** What the message in hand became, by its id. */
+  /** The instance that each message of the current batch started, by message id. */
   readonly #became = new Map<string, { instanceId: string; isNew: boolean }>();
-  /** Ends that were told while a message is in hand: its run may be over before its turn is noted. */
+  /** Ends that were reported while a message was being handled: a run may be over before its turn is stored. */
   readonly #early = new Map<string, RunEnd>();
   #inHand = false;
   #lookedAt = 0;
-  /** An instance may have ended before it was given a place. */
+  /** An instance may have ended before it got a place. */
   #looksNow = false;
 
   protected override readonly gate: Gate = {
@@ -56,7 +56,8 @@ export class TurnsObject extends LaneObject implements LaneTurns {
   }
 
   override async erase(): Promise<boolean> {
-    // Before the lane: nobody else would ever remove its row. Without one it goes in this turn, and what is sent behind it is kept.
+    // Before the lane, because afterwards no process would remove its row. Without a row the lane is erased in this turn, and messages sent
+    // after it are stored.
     if (this.#noticed.isThere) await this.#noticed.close(this.laneName());
     const erased = super.erase();
     this.#noticed = new Noticed(this.#env.DB, this.ctx.storage.kv);
@@ -73,7 +74,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
 
   override pause(): Steered {
     const paused = super.pause();
-    // Its row is to be written.
+    // Its row must be written.
     this.go();
     return paused;
   }
@@ -84,7 +85,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
   }
 
   override async stand(): Promise<LaneStanding | undefined> {
-    // One that failed may have been retried since, of which nobody tells.
+    // A failed instance may have been retried since, which is not reported to the lane.
     if (this.#failed.length > 0) {
       await this.#look();
       this.go();
@@ -96,7 +97,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     if (!this.#isKnown) return undefined;
     const { tenant, lane, key } = this.laneName();
     const [seen] = this.#failed;
-    // Whose run has begun again since keeps its place.
+    // An instance whose run has started again keeps its place.
     if (request.verb !== "pause") await this.#look();
     this.kept.make(this.laneName());
     const before = { state: this.#standing().state };
@@ -110,7 +111,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     return answer;
   }
 
-  /** `seen`: the instance that had failed in front, as far as anybody could see before this. */
+  /** `seen`: the failed instance in front of the lane before this action. */
   #carryOut({ verb, id }: SteerRequest, seen: string | undefined): SteerAnswer {
     const { state, head, ahead } = this.#standing();
     const places = this.#turns();
@@ -143,7 +144,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
       case "skip_head": {
         if (id === undefined && failed[0] !== seen) return refuse("What stands in front has changed just now: look again.");
         const meant = id ?? failed[0];
-        // The head has done nothing wrong: whoever means it names it.
+        // The head has not failed: skipping it requires its id.
         if (meant === undefined && (places?.held || places?.room === 0))
           return refuse(
             places.held
@@ -155,17 +156,17 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     }
   }
 
-  /** True for a lane that the deployment has, or that holds messages of one that had it. */
+  /** True for a lane of the deployment, and for a former one that still holds messages. */
   get #isKnown(): boolean {
     return this.plans.has(this.laneName().lane) || this.kept.depth > 0;
   }
 
-  /** Instances that have failed and keep their places. */
+  /** Failed instances that keep their places. */
   get #failed(): string[] {
     return this.#turns()?.failed ?? [];
   }
 
-  /** Takes messages in as their queue's consumer would, and remembers what they became. Throws what the head has failed of. */
+  /** Ingests messages as their queue's consumer would, and records the instances that they started. Throws the head's failure. */
   protected async take(lane: EngineLane, batch: MessageBatch, env: EngineEnv): Promise<void> {
     this.#inHand = true;
     this.#became.clear();
@@ -215,7 +216,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     return (this.#lookAt() ?? Number.POSITIVE_INFINITY) <= now ? this.#look() : undefined;
   }
 
-  /** Beside what the lane does: nothing waits for it. */
+  /** Runs in the background: nothing waits for it. */
   #behind(work: Promise<void>): void {
     this.ctx.waitUntil(work.finally(() => this.go()));
   }
@@ -226,12 +227,12 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     return due.length > 0 ? Math.min(...due) : undefined;
   }
 
-  /** A lane that was never sent anything leaves nothing behind. */
+  /** A lane without messages writes no row. */
   get #isToBeNoticed(): boolean {
     return this.kept.name !== undefined;
   }
 
-  /** When the database is asked whether an instance has ended that said nothing; undefined while nobody waits for that. */
+  /** When the database is asked whether a silent instance has ended; undefined if nothing waits for it. */
   #lookAt(): number | undefined {
     const places = this.#turns();
     if (!places || places.held || places.room > 0 || this.kept.depth === 0 || this.kept.progress.paused) return undefined;
