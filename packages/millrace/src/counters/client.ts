@@ -5,53 +5,56 @@ import { placed } from "../contract/location.ts";
 import { characterCount } from "../contract/text.ts";
 import type { Add, Counter, MinuteCount } from "./counter.ts";
 
-/** The Worker of a counter has the Durable Object `Counter`, bound as COUNTER or only exported. */
+/** The environment of a Worker with counters: the Durable Object `Counter`, bound as COUNTER or only exported. */
 export type CounterEnv = object & { COUNTER?: DurableObjectNamespace<Counter> };
 
 export interface CounterOptions {
   /**
-   * How many objects share the adds, 1 to 1,000. Default: 32. One takes some thousand adds a second; a read asks all of them. It may be
-   * raised at any time, and never lowered: those beyond would not be read.
+   * Number of objects that share the adds, 1 to 1,000. Default: 32. One object handles some thousand adds per second; a read queries all of
+   * them. It can be raised at any time and never lowered: objects beyond the number would not be read.
    */
   shards?: number;
 }
 
-/** A number that many add to. */
+/** A number to which many callers add. */
 export interface SharedCounter {
   /**
-   * Adds `n` (a whole number, also below 0; default 1), by one call to one shard. Under a `key` it counts once, however often it is said
-   * within a week, and is said again by itself when no answer came; answers false where the key had counted. Without one, an error leaves
-   * unknown whether it counted. Errors: `unavailable`, `config_invalid`.
+   * Adds `n` (a whole number, also below 0; default 1) by one call to one shard. With a `key` the add counts once per week however often it
+   * is repeated, and is retried without a response; returns false if the key had counted. Without a key, an error means that it may or may
+   * not have counted. Errors: `unavailable`, `config_invalid`.
    */
   add(n?: number, options?: { key?: string }): Promise<boolean>;
   /**
-   * Adds all of them or none, by one call to one shard, under one `key` if there is one. Adds that have keys of their own go to the shards of
-   * these, by one call each. Answers how many counted. Errors: `unavailable`, `config_invalid`.
+   * Adds all or none by one call to one shard, under one `key` if given. Adds with their own keys go to the shards of these keys, one call
+   * each. Returns how many counted. Errors: `unavailable`, `config_invalid`.
    */
   addAll(adds: readonly (number | Add)[], options?: { key?: string }): Promise<number>;
   /**
-   * The sum of all adds that were answered, exact up to 2^53 (9e15) either way. With `maxAgeMs` one that this isolate has read no longer ago
-   * is answered, asking nobody.
+   * The sum of all adds that got a response, exact up to ±2^53 (9e15). With `maxAgeMs`: returns a sum that this isolate read at most that
+   * long ago, without a call.
    */
   read(options?: { maxAgeMs?: number }): Promise<number>;
-  /** What each of the last `minutes` (default 60, at most 1,440) brought, the present one last, those that brought nothing included. */
+  /**
+   * The adds of each of the last `minutes` (default 60, at most 1,440), oldest first, the current minute last, minutes without adds
+   * included.
+   */
   perMinute(minutes?: number): Promise<{ at: number; count: number }[]>;
-  /** Removes the sum, the minutes and the keys, for good: a counter of this name begins at 0. */
+  /** Deletes the sum, the minutes and the keys. A counter of this name then starts at 0. */
   erase(): Promise<void>;
 }
 
 const SHARDS = 32;
 const MOST_SHARDS = 1_000;
 const MOST_AT_ONCE = 1_000;
-/** So much that a thousand at once are far from where sums of numbers are not exact any more. */
+/** Far below the limit of exact sums, even for a thousand such adds. */
 const MOST_ADDED = 1e12;
 const KEY_CHARACTERS = 200;
 const NAME_CHARACTERS = 200;
 const MINUTE_MS = 60_000;
 const DAY_MINUTES = 1_440;
-/** Pauses before what has a key is said again, in milliseconds. */
+/** Delays before an add with a key is retried, in milliseconds. */
 const AGAIN_AFTER_MS = [50, 200, 800];
-/** Sums that an isolate remembers; the oldest are forgotten first. */
+/** Sums that an isolate caches; the oldest are removed first. */
 const MOST_SUMS = 1_000;
 
 const sums = new Map<string, { sum: number; at: number }>();
@@ -63,13 +66,13 @@ type CounterObject = {
   erase(): Promise<void>;
 };
 
-/** The counter of this name. Errors: `config_invalid` for what cannot be a name or a number of shards. */
+/** The counter of this name. Errors: `config_invalid` for an invalid name or number of shards. */
 export function counterOf(env: CounterEnv, name: string, { shards = SHARDS }: CounterOptions = {}): SharedCounter {
   const isName = name !== "" && characterCount(name) <= NAME_CHARACTERS && name.isWellFormed();
   assertThat(isName, `A counter's name has 1 to ${NAME_CHARACTERS} characters, whole ones.`);
   assertThat(Number.isInteger(shards) && shards >= 1 && shards <= MOST_SHARDS, `A counter has 1 to ${MOST_SHARDS} shards, not ${shards}.`);
   const objects = objectBinding<Counter>(env, "COUNTER");
-  // RPC's mapped types lose the class. No two counters share an object: what stands behind the last slash is the shard.
+  // RPC's mapped types lose the class. The number after the last slash is the shard, so no two counters share an object.
   const object = (shard: number) => objects.getByName(`${name}/${shard}`, placed(env)) as unknown as CounterObject;
   const all = <T>(ask: (one: CounterObject) => Promise<T>) => Promise.all(Array.from({ length: shards }, (_, shard) => ask(object(shard))));
   const shardOf = (key: string | undefined) =>

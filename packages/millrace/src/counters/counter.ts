@@ -1,20 +1,20 @@
 import { DurableObject } from "cloudflare:workers";
 import { SharedWrite } from "../contract/shared-write.ts";
 
-/** So many more; under a key once, however often it is said. */
+/** One add. With a key it counts once. */
 export interface Add {
   n: number;
   key?: string | undefined;
 }
 
-/** What one minute brought. */
+/** The sum of one minute's adds. */
 export interface MinuteCount {
   /** Minutes since 1970. */
   minute: number;
   n: number;
 }
 
-/** Adds of one call, and for each whether it counted, once they are written. */
+/** The adds of one call. Its promise resolves, after the write, with whether each add counted. */
 interface Call {
   readonly adds: readonly Add[];
   counts: boolean[];
@@ -22,17 +22,17 @@ interface Call {
 
 const MINUTE_MS = 60_000;
 const DAY_MINUTES = 1_440;
-/** How long a key is known: a queue's message, or a step that is tried again, comes sooner. */
+/** How long a key is remembered: longer than the redelivery of a queue's message and the retry of a step. */
 const KEY_MINUTES = 7 * DAY_MINUTES;
-/** Old minutes are put together, and old keys forgotten, at the first add in so many minutes. */
+/** The first add after this many minutes merges old minutes and deletes old keys. */
 const TIDY_MINUTES = 60;
 
-/** The minute that stands for all before the last day. */
+/** The row that holds the sum of all minutes before the last day. */
 const BEFORE = 0;
 
 /**
- * One shard of a counter: a row a minute for a day, and one for all before. An add is on disk before it is answered, with its key in the
- * same write.
+ * One shard of a counter: a row per minute for a day, and one row for all earlier minutes. The add and its key are on disk before the
+ * response.
  */
 export class Counter extends DurableObject {
   #hasTables = false;
@@ -45,7 +45,7 @@ export class Counter extends DurableObject {
   });
   #tidiedAt = 0;
 
-  /** Adds all of them, or none. Answers, for each, whether it counted: false for a key that has. */
+  /** Adds all or none. Returns for each whether it counted: false for a key that has counted before. */
   async add(adds: readonly Add[]): Promise<boolean[]> {
     const call: Call = { adds, counts: [] };
     this.#waiting.push(call);
@@ -53,7 +53,7 @@ export class Counter extends DurableObject {
     return call.counts;
   }
 
-  /** Writes what many calls add, as one: a minute's row is written once for all of them. */
+  /** Writes the adds of several calls together: one write per minute's row. */
   #write(calls: readonly Call[]): void {
     const { sql } = this.ctx.storage;
     const minute = Math.floor(Date.now() / MINUTE_MS);
@@ -74,13 +74,13 @@ export class Counter extends DurableObject {
     });
   }
 
-  /** Everything that was ever added. */
+  /** The sum of all adds. */
   total(): number {
     if (!this.#exists()) return 0;
     return Number(this.ctx.storage.sql.exec("SELECT coalesce(sum(n), 0) AS n FROM minutes").one().n);
   }
 
-  /** What each minute from this one on brought, at most the last day's; minutes that brought nothing are left out. */
+  /** The sums of the minutes from this one on, at most the last day's; minutes without adds are omitted. */
   minutes(from: number): MinuteCount[] {
     if (!this.#exists()) return [];
     const since = Math.max(from, Math.floor(Date.now() / MINUTE_MS) - DAY_MINUTES + 1);
@@ -89,7 +89,7 @@ export class Counter extends DurableObject {
       .toArray();
   }
 
-  /** Removes all that was ever added, and the keys. */
+  /** Deletes all sums and keys. */
   async erase(): Promise<void> {
     this.#hasTables = false;
     await this.ctx.storage.deleteAll();
@@ -114,7 +114,7 @@ export class Counter extends DurableObject {
     this.#tidiedAt = minute;
   }
 
-  /** An object that is only read leaves nothing behind. */
+  /** An object that is only read creates no tables. */
   #exists(): boolean {
     this.#hasTables ||= this.ctx.storage.sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'keys'").toArray().length > 0;
     return this.#hasTables;

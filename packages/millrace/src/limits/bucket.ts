@@ -1,17 +1,16 @@
-/** At most `burst` at once, and `refill` more every `periodMs`, evenly. */
+/** At most `burst` at once, refilled evenly by `refill` per `periodMs`. */
 export interface TokenBucket {
   burst: number;
   refill: number;
   periodMs: number;
 }
 
-/** How full a bucket is. Everything was taken from it at or before `at`. */
+/** The fill level of a bucket. All takes were at or before `at`. */
 export interface Level {
   tokens: number;
   at: number;
 }
 
-/** A bucket that nothing was taken from. */
 export function full({ burst }: TokenBucket): Level {
   return { tokens: burst, at: 0 };
 }
@@ -23,22 +22,25 @@ export function earliestIn(bucket: TokenBucket, level: Level, { cost, at }: { co
   return missing <= 0 ? from : from + Math.ceil(missing * (bucket.periodMs / bucket.refill));
 }
 
-/** The level with `cost` tokens taken at `at`, which is no earlier than the last take. */
+/** The level after `cost` tokens are taken at `at`, which is not before the last take. */
 export function taken(bucket: TokenBucket, level: Level, { cost, at }: { cost: number; at: number }): Level {
   return { tokens: tokensAt(bucket, level, at) - cost, at };
 }
 
-/** The level with `cost` tokens back that were taken at `at`: none where others took since, because it might have run over before. */
+/**
+ * The level after the return of `cost` tokens taken at `at`. Returns none after a later take, because the bucket might have been full
+ * before that.
+ */
 export function returned(bucket: TokenBucket, level: Level, { cost, at }: { cost: number; at: number }): Level {
   return at !== level.at ? level : { ...level, tokens: Math.min(bucket.burst, level.tokens + cost) };
 }
 
-/** The level when what was taken after `cutAt` is not used: it held something then, and is counted as empty. */
+/** The level if takes after `cutAt` are not used. The level at `cutAt` is unknown, so the bucket counts as empty then. */
 export function cutLevel(level: Level, cutAt: number): Level {
   return level.at <= cutAt ? level : { tokens: 0, at: cutAt };
 }
 
-/** How many tokens a bucket holds at a time that is no earlier than the last take. */
+/** The tokens in a bucket at a time that is not before the last take. */
 export function tokensAt({ burst, refill, periodMs }: TokenBucket, { tokens, at }: Level, time: number): number {
   return Math.min(burst, tokens + (time - at) * (refill / periodMs));
 }

@@ -6,61 +6,67 @@ import { type Answer, type Ask, type Held, LONGEST_PAUSE_MS, type Rule } from ".
 import type { RateLimit } from "./rate-limit.ts";
 import { UNNAMED_PAUSE_MS, type UpstreamAnswer, type Word, wordOf } from "./upstream.ts";
 
-/** The Worker of a limit has the Durable Object `RateLimit`, bound as RATE_LIMIT or only exported. */
+/** The environment of a Worker with limits: the Durable Object `RateLimit`, bound as RATE_LIMIT or only exported. */
 export type LimitEnv = object & { RATE_LIMIT?: DurableObjectNamespace<RateLimit> };
 
 export interface LimitOptions {
-  /** The longest wait in a take, in milliseconds. Default: 20 seconds, short beside the 60 that a step's attempt has by default. */
+  /** Longest wait of a take, in milliseconds. Default: 20 seconds, well below the 60 seconds of a step's attempt. */
   patienceMs?: number;
   /**
-   * What a call may take from its grant to its arrival, in milliseconds, without the upstream ever seeing more than a window's limit.
-   * Default: 1 second. Costs its share of the period: 100 per 10 s becomes 100 per 11 s. A token bucket is kept as calls are granted.
+   * Longest time from the grant of a call to its arrival, in milliseconds, within which the upstream never gets more than a window's limit.
+   * Default: 1 second. It lengthens the period: 100 per 10 s becomes 100 per 11 s. A token bucket ignores it.
    */
   marginMs?: number;
   /**
-   * A tenant whose tokens may see how the limit stands (`GET /v1/limits`): in its name it is taken from. It is one limit for all who name
-   * it, whosever they are: where tenants have one each, their names say so. Default: nobody sees it.
+   * The tenant whose tokens can read the limit (`GET /v1/limits`). All callers that use the name share one limit, whatever their tenant:
+   * for a limit per tenant, put the tenant into the name. Default: not visible.
    */
   tenantId?: string;
 }
 
-/** One limit, shared by all who name it. */
+/** One limit, shared by all callers that use its name. */
 export interface Limit {
   /**
-   * Waits until `cost` more is allowed (default 1), in the order in which callers asked, for at most `patienceMs` (default the limit's). One
-   * that comes later to its moment than by half of `marginMs` asks anew, behind those who wait.
-   * Errors: `retry_after`, with the wait, when that would be longer; `config_invalid` when it will never be; `unavailable` when this
-   * isolate is too slow to keep a moment, or the limiter does not answer.
+   * Waits until `cost` more is allowed (default 1), in the order of the requests, for at most `patienceMs` (default: the limit's). A caller
+   * that reaches its slot later than half of `marginMs` asks again, queued behind the waiting ones. Errors: `retry_after`, with the wait,
+   * if that would be longer; `config_invalid` if it can never fit; `unavailable` if this isolate is too slow to use a slot, or the limiter
+   * does not respond.
    */
   take(cost?: number, options?: Pick<LimitOptions, "patienceMs">): Promise<void>;
-  /** Takes `cost` now (default 1), or answers in how many milliseconds there will be room, and takes nothing. Errors: `config_invalid`, `unavailable`. */
+  /**
+   * Takes `cost` now (default 1), or takes nothing and returns the milliseconds until there is room. Errors: `config_invalid`,
+   * `unavailable`.
+   */
   tryTake(cost?: number): Promise<{ taken: boolean; waitMs: number }>;
   /**
-   * Hears what the upstream answered. A 429, or a 503 with `Retry-After`, holds everybody back for as long as it says, and then lets
-   * calls go evenly at half the rate, which is whole again 30 seconds later if no other refusal comes; where its fields say that little is
-   * left, no more than that goes before their reset. Asks nothing of the limiter where the answer says nothing of the kind. Answers for how
-   * many milliseconds the upstream wants to hear of nobody: for `retryAfter`; 0 where it did not refuse. Errors: `unavailable`.
+   * Reads the upstream's response. A 429, or a 503 with `Retry-After`, stops all callers for the time it names. Then calls go evenly at
+   * half the rate, which recovers within 30 seconds without a further refusal. If the response's fields report a low remainder, only that
+   * many calls go before the reset. Other responses cause no call to the limiter. Returns the milliseconds for which the upstream wants no
+   * calls, for `retryAfter`; 0 if it did not refuse. Errors: `unavailable`.
    */
   heed(answer: UpstreamAnswer): Promise<number>;
-  /** Holds everybody back for so long, in milliseconds, a month at most: the upstream said that it has had enough. Errors: `config_invalid`. */
+  /** Stops all callers for this many milliseconds, at most a month. Errors: `config_invalid`. */
   pause(ms: number): Promise<void>;
 }
 
 const PATIENCE_MS = 20_000;
 const MARGIN_MS = 1_000;
-/** The longest patience and margin, in milliseconds; a timer takes no more than 24 days. */
+/** The longest patience and margin, in milliseconds. A timer can wait at most 24 days. */
 const DAY_MS = 86_400_000;
-/** The longest pause that a caller may ask for, in milliseconds. */
+/** The longest pause that a caller can request, in milliseconds. */
 const MONTH_MS = 31 * DAY_MS;
-/** Pauses before a silent limiter is asked again, in milliseconds: what it gave away unheard is wasted, and never goes twice. */
+/**
+ * Delays before an unresponsive limiter is asked again, in milliseconds. A grant whose response was lost is unused; it is never granted
+ * twice.
+ */
 const AGAIN_AFTER_MS = [50, 200, 800];
-/** Slots that may expire unused before `take` gives up: its machine is far too busy then. */
+/** Slots that may expire unused before `take` fails because the machine is too busy. */
 const MAX_MISSED_SLOTS = 5;
 
 /**
- * The limit of this name, by one rule or several: a window `{ limit, periodMs }`, a token bucket `{ burst, refill, periodMs }`. They belong
- * to the caller's configuration and go with each question, so that changed ones hold at once; whoever shares a name says the same ones.
- * Errors: `config_invalid` for a rule that is none; `invalid_payload` for a name beyond 1,024 bytes.
+ * The limit of this name, with one or several rules: a window `{ limit, periodMs }`, a token bucket `{ burst, refill, periodMs }`. Each
+ * request carries the rules of the caller's configuration, so changed rules apply at once; all callers of a name must pass the same ones.
+ * Errors: `config_invalid` for an invalid rule; `invalid_payload` for a name beyond 1,024 bytes.
  */
 export function limitOf(env: LimitEnv, name: string, rules: readonly Rule[], options: LimitOptions = {}): Limit {
   const { patienceMs = PATIENCE_MS, marginMs = MARGIN_MS, tenantId } = options;
@@ -95,7 +101,8 @@ export function limitOf(env: LimitEnv, name: string, rules: readonly Rule[], opt
         const { go, at, waitMs, revision, asksAgain } = await ask((object) => object.take(wanted));
         if (!go) throw retryAfter(waitMs, `The limit "${name}" has no room for ${Math.ceil(waitMs / 1000)} s. Nothing was sent.`);
         if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
-        // Half of the margin is for the way back from the limiter, late timers and clocks that differ, half for the way to the upstream.
+        // Half of the margin covers the response's way from the limiter, late timers and clock differences; the other half the way to the
+        // upstream.
         const isLate = Date.now() - at > marginMs / 2;
         if (!isLate && !asksAgain) return;
         held = { at, revision, isLate };

@@ -4,12 +4,12 @@ import type { LimitEnv } from "./client.ts";
 import type { Lease, LeaseAsk } from "./plan.ts";
 import type { Window } from "./windows.ts";
 
-/** What an isolate has of a limit. */
+/** The state of one limit in an isolate. */
 interface Known {
-  /** Spent without asking, since `freeSince`. */
+  /** Permits used without asking, since `freeSince`. */
   free: number;
   freeSince: number;
-  /** Of these the limiter has not heard. */
+  /** Used permits that are not reported to the limiter yet. */
   untold: number;
   permits: number;
   permitsUntil: number;
@@ -17,23 +17,23 @@ interface Known {
   isAsking: boolean;
 }
 
-/** What an isolate lets through of a period without asking anybody: a caller far below its limit costs no call. */
+/** Share of a period's limit that an isolate uses without asking: a caller far below its limit costs no call. */
 const FREE_SHARE = 1 / 20;
-/** What it takes in advance, and within which share of the period it spends that. */
+/** Share of the limit that a lease takes in advance, and share of the period within which it must be used. */
 const LEASE_SHARE = 1 / 40;
 const LEASE_TIME_SHARE = 1 / 10;
-/** Names that an isolate remembers; the oldest are forgotten first. */
+/** Names that an isolate remembers; the oldest are removed first. */
 const MOST_NAMES = 10_000;
 
 /**
- * Limits as an isolate sees them that counts its callers' requests: it asks the limiter for several permits at once, and for none while a
- * caller is far below its limit or is refused anyway. Each isolate may so let through a twentieth of the limit beyond it in a period, and
- * waste a fortieth of it that it took and did not spend; nothing else is inexact.
+ * Rate limits for counting requests in an isolate. It asks the limiter for several permits at once, and does not ask while a caller is far
+ * below its limit or is refused anyway. Per period, each isolate can exceed the limit by a twentieth, and can leave a fortieth of it
+ * unused. The rest is exact.
  */
 export class Leases {
   readonly #known = new Map<string, Known>();
 
-  /** Spends one: answers 0, or the milliseconds until there will be room. At most one call to the limiter; where that fails, 0. */
+  /** Uses one permit. Returns 0, or the milliseconds until there is room. At most one call to the limiter; if that fails, 0. */
   async spend(env: LimitEnv, name: string, window: Window): Promise<number> {
     const known = this.#knownAs(name);
     const now = Date.now();
@@ -51,13 +51,13 @@ export class Leases {
     return this.#ask(env, name, window, known);
   }
 
-  /** How long a caller is still refused, in milliseconds, as far as this isolate knows; 0 where it is not. */
+  /** Remaining time of a known refusal in milliseconds; 0 if the caller is not refused. */
   refusedFor(name: string): number {
     return Math.max(0, (this.#known.get(name)?.refusedUntil ?? 0) - Date.now());
   }
 
   async #ask(env: LimitEnv, name: string, window: Window, known: Known): Promise<number> {
-    // Beside a request that fetches a lease, the others ask for themselves alone: together they would take far too much.
+    // While one request fetches a lease, the others ask only for themselves, so that together they do not take too much.
     const isFirst = !known.isAsking;
     const most = isFirst ? Math.max(1, Math.floor(window.limit * LEASE_SHARE)) : 1;
     const forMs = Math.ceil(window.periodMs * LEASE_TIME_SHARE);
@@ -72,7 +72,7 @@ export class Leases {
       else if (isFirst) Object.assign(known, { permits: given - 1, permitsUntil: askedAt + forMs });
       return given === 0 ? Math.max(1, waitMs) : 0;
     } catch {
-      // A limit protects what is behind it, and proves nothing: a failing one holds nobody back.
+      // If the limiter fails, requests pass: it protects the system and authorises nobody.
       return 0;
     } finally {
       if (isFirst) known.isAsking = false;

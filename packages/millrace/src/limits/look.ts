@@ -3,26 +3,26 @@ import { shareAt } from "./narrowing.ts";
 import { isBucket, levelOf, type Rule, type State, waitingAt } from "./plan.ts";
 import { cutCounts, room, type Window } from "./windows.ts";
 
-/** A rule, and how much of it is used. */
+/** A rule with its used part. */
 export type RuleSeen = Rule & { used: number };
 
-/** How a limit stands. */
+/** The state of a limit. */
 export interface LimitSeen {
   rules: RuleSeen[];
-  /** Given away of the time to come: those who wait for their turn. */
+  /** Slots granted ahead of time, for callers that wait. */
   waiting: number;
-  /** Nothing goes until then; null where something may. */
+  /** No calls until then; null if calls are allowed. */
   pausedUntil: number | null;
-  /** The share of its rate at which it lets calls go, because the upstream refused some; 1 for the whole. */
+  /** The share of the rate at which calls go after the upstream's refusals; 1 for the full rate. */
   share: number;
-  /** The last moment that was given away. */
+  /** The time of the last granted slot. */
   usedAt: number;
 }
 
-/** A limit that nobody took from for so long, in milliseconds, is shown no more. */
+/** A limit without takes for this many milliseconds is no longer listed. */
 const FORGOTTEN_MS = 86_400_000;
 
-/** How a limit stands, by the rules that it was last asked with; undefined for one that is not used any more. */
+/** The state of a limit by the rules of its last request; undefined for a limit that is no longer used. */
 export function seenOf(state: State, now: number): LimitSeen | undefined {
   const { rules, lastAt, pausedUntil, narrowing } = state;
   if (!rules || Math.max(lastAt, pausedUntil) < now - FORGOTTEN_MS) return undefined;
@@ -40,7 +40,7 @@ function usedOfWindow({ counts }: State, window: Window, now: number): number {
   return window.limit - room({ window, counts: begun, marginMs: 0 }, now);
 }
 
-/** With what was given away of the time to come: a bucket knows only how full it is behind that. */
+/** Includes the slots granted ahead of time: a bucket stores only its level after them. */
 function usedOfBucket(state: State, bucket: TokenBucket, now: number): number {
   const level = levelOf(state, bucket);
   return bucket.burst - tokensAt(bucket, level, Math.max(now, level.at));

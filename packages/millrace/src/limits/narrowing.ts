@@ -1,29 +1,29 @@
-/** A limit's answer to refusals: for a while calls are spaced evenly, at a share of its rate. */
+/** The limit's reaction to refusals: for a while calls are spaced evenly, at a share of its rate. */
 export interface Narrowing {
   /** The share at `since`; it grows from then on. */
   share: number;
   since: number;
-  /** Before then nothing goes. */
+  /** No call before then. */
   nextAt: number;
-  /** Refusals before then are of calls that were under way at the last one, and say nothing new. */
+  /** Refusals before then belong to calls that were in progress at the last refusal, and are ignored. */
   heardUntil: number;
 }
 
-/** A refusal halves the share, but never to less than this. */
+/** A refusal halves the share down to this minimum. */
 const LEAST_SHARE = 0.02;
-/** How long the share takes from nothing to the whole, in milliseconds: 0.5 is whole again after half of it. */
+/** Time in which the share grows from 0 to 1, in milliseconds: a share of 0.5 needs half of it. */
 const WIDENING_MS = 60_000;
-/** Calls take about this long, in milliseconds: as long after a refusal others are answered the same. */
+/** Assumed duration of a call, in milliseconds: refusals within this time after a refusal count as the same one. */
 const UNDER_WAY_MS = 1_000;
 
-/** Halves the share: from `resumeAt` on, calls go at it. A refusal that belongs to the last one changes nothing. */
+/** Halves the share from `resumeAt` on. A refusal that belongs to the last one changes nothing. */
 export function narrowed(before: Narrowing | undefined, now: number, resumeAt: number): Narrowing {
   if (before && now < before.heardUntil) return { ...before, since: Math.max(before.since, resumeAt) };
   const share = Math.max(LEAST_SHARE, shareAt(before, now) / 2);
   return { share, since: resumeAt, nextAt: resumeAt, heardUntil: Math.max(resumeAt, now + UNDER_WAY_MS) };
 }
 
-/** The share of the rate that is given at a time: it grows evenly, whatever it is. */
+/** The share of the rate at a time. It grows linearly. */
 export function shareAt(narrowing: Narrowing | undefined, time: number): number {
   if (!narrowing) return 1;
   return Math.min(1, narrowing.share + Math.max(0, time - narrowing.since) / WIDENING_MS);
@@ -36,7 +36,7 @@ export function spaced(narrowing: Narrowing | undefined, at: number): number {
   return Math.max(at, Math.min(narrowing.nextAt, wholeAt));
 }
 
-/** After `cost` at `at`, by a limit that gives so many per millisecond when it is whole; undefined once it is. */
+/** The narrowing after `cost` calls at `at`; `rate` is the full rate per millisecond. Undefined at the full rate. */
 export function spacing(narrowing: Narrowing | undefined, { cost, at }: { cost: number; at: number }, rate: number): Narrowing | undefined {
   const share = shareAt(narrowing, at);
   if (!narrowing || share >= 1) return undefined;

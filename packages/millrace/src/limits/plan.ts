@@ -4,72 +4,71 @@ import { type Narrowing, narrowed, spaced, spacing } from "./narrowing.ts";
 import { UNNAMED_PAUSE_MS, type Word } from "./upstream.ts";
 import { type Counts, counted, cutCounts, earliest, fits, type Granted, room, type Window } from "./windows.ts";
 
-/** One rule of a limit. */
 export type Rule = Window | TokenBucket;
 
-/** What a limiter remembers. One value: a take is one written row, however many rules there are. */
+/** The limiter's state. It is one value, so a take is one written row for any number of rules. */
 export interface State {
-  /** The last moment that was given away. Later askers come after it, so that they go in the order in which they asked. */
+  /** The last granted slot. Later requests get later slots, so callers go in the order of their requests. */
   lastAt: number;
   pausedUntil: number;
-  /** The rules that it was last asked with, for people to see. */
+  /** The rules of the last request, for display. */
   rules?: readonly Rule[];
-  /** By the window's period: a limit that is raised or lowered keeps what was counted. */
+  /** By the window's period, so a raised or lowered limit keeps its counts. */
   counts: Record<string, Counts>;
   /** By the bucket's period. */
   levels?: Record<string, Level>;
   narrowing?: Narrowing | undefined;
-  /** What the upstream says is left until when: one for each of its resets. */
+  /** The remainders that the upstream reported, one for each of its resets. */
   lefts?: readonly { count: number; until: number }[];
-  /** What was given away of time to come, by parts of it. */
+  /** Slots granted ahead, counted by part of time. */
   ahead?: Record<string, number>;
-  /** Counts how often moments were taken back. */
+  /** Number of revocations of granted slots. */
   revision?: number;
-  /** The end of the line of those whose moments were taken back: until then they ask again, and who is new comes after them. */
+  /** Until then the callers whose slots were revoked ask again; new callers come after them. */
   lineUntil?: number;
 }
 
 export const NOTHING: State = { lastAt: 0, pausedUntil: 0, counts: {} };
 
-/** A moment that was given away, with the revision that it was given under. */
+/** A granted slot, with the revision at its grant. */
 export interface Held {
   at: number;
   revision: number;
-  /** True where its owner was too late for it: it goes back, and a place is looked for from now on. */
+  /** True if its owner was too late: the slot is returned, and the search starts from now. */
   isLate?: boolean;
 }
 
 export interface Ask {
   rules: readonly Rule[];
-  /** How many of what is limited. */
+  /** The number of permits. */
   cost: number;
-  /** The longest wait, in milliseconds, that is worth a reservation. */
+  /** The longest wait that is worth a reservation, in milliseconds. */
   patienceMs: number;
-  /** By how much a window's period is lengthened, in milliseconds. */
+  /** How much a window's period is lengthened, in milliseconds. */
   marginMs: number;
-  /** What this asker was given before. */
+  /** The slot that this caller got before. */
   held?: Held | undefined;
-  /** Who may look at the limit, and under which name. */
+  /** The tenant that can read the limit, and the limit's name. */
   seenBy?: LimitName | undefined;
 }
 
-/** `go` is a reservation for the moment `at`, in `waitMs`. Without it nothing was reserved, and before then nothing will be free. */
+/** `go`: the slot `at` is reserved, `waitMs` from now. Otherwise nothing was reserved, and nothing is free before then. */
 export interface Answer {
   go: boolean;
   /** Milliseconds since 1970, by the limiter's clock. */
   at: number;
   waitMs: number;
   revision: number;
-  /** True where its owner asks once more when the moment has come. */
+  /** True if its owner must ask again when the slot comes. */
   asksAgain: boolean;
 }
 
-/** Whoever waits longer than this, in milliseconds, asks once more when its moment has come: it may have been taken back. */
+/** A caller that waits longer than this, in milliseconds, asks again at its slot, because the slot may have been revoked. */
 export const ASK_AGAIN_MS = 1_000;
-/** The longest wait that an upstream's word is taken for, in milliseconds: behind a mistake in a header somebody looks again in an hour. */
+/** The longest accepted wait of an upstream, in milliseconds. It bounds the effect of a wrong header to an hour. */
 export const LONGEST_PAUSE_MS = 3_600_000;
 
-/** Gives a moment away, if it is worth waiting for. Answers the state behind it; the same one where nothing changed. */
+/** Grants a slot if the caller is willing to wait for it. Returns the state after it, the same object if nothing changed. */
 export function give(before: State, { rules, cost, patienceMs, marginMs, held }: Ask, now: number): { answer: Answer; state: State } {
   const revision = before.revision ?? 0;
   const isGood = held?.revision === revision;
@@ -92,12 +91,12 @@ function reserved(at: number, revision: number, now: number): Answer {
   return { go: true, at, waitMs, revision, asksAgain: waitMs > ASK_AGAIN_MS };
 }
 
-/** So late may one who waited ask again, in milliseconds, by its timer and its way here, and still come before those who are new. */
+/** A caller in the line may ask again this late, in milliseconds (timer and network), and still comes before new callers. */
 const LINE_GRACE_MS = 100;
-/** So far apart, in milliseconds, come those who are new behind a line, or nearer where the rules let them go faster: in order. */
+/** New callers behind a line ask this far apart, in milliseconds, or closer if the rules allow a higher rate. This keeps their order. */
 const LINE_STEP_MS = 25;
 
-/** A place behind those whose moments were taken back: nothing is reserved, and its owner asks again when all of them have. */
+/** Queues a new caller behind the revoked ones: nothing is reserved, and it asks again after all of them. */
 function lined(before: State, { rules, cost, patienceMs, marginMs }: Ask, now: number): { answer: Answer; state: State } {
   const stepMs = Math.min(LINE_STEP_MS, cost / fastestRate(rules));
   const lineUntil = Math.max(before.lineUntil ?? 0, now) + stepMs;
@@ -108,13 +107,13 @@ function lined(before: State, { rules, cost, patienceMs, marginMs }: Ask, now: n
   return { answer: { go: true, at: lineUntil, waitMs: lineUntil - now, revision, asksAgain: true }, state: { ...before, lineUntil } };
 }
 
-/** The state in which nothing is given away for so long, in milliseconds. */
+/** The state with a pause of this many milliseconds. */
 export function paused(state: State, ms: number, now: number): State {
   const pausedUntil = now + ms;
   return pausedUntil > state.pausedUntil ? revoked({ ...state, pausedUntil }, now) : state;
 }
 
-/** The state after an upstream's word: a refusal pauses and narrows, what is left is all that goes until its reset. */
+/** The state after an upstream's response: a refusal pauses and narrows; a remainder limits the calls until its reset. */
 export function heeded(state: State, { refusedForMs, left }: Word, now: number): State {
   if (refusedForMs !== undefined) {
     const waited = paused(state, Math.min(refusedForMs ?? UNNAMED_PAUSE_MS, LONGEST_PAUSE_MS), now);
@@ -126,49 +125,49 @@ export function heeded(state: State, { refusedForMs, left }: Word, now: number):
 
 type Lefts = NonNullable<State["lefts"]>;
 
-/** Resets that are kept; of more those that leave the most are forgotten. */
+/** Most remainders that are kept; the largest ones are removed first. */
 const MOST_RESETS = 8;
 
-/** What is left by all resets, with one more that was told of. */
+/** The known remainders with one more. */
 function toldOf(state: State, known: Lefts, { count, forMs }: { count: number; forMs: number }, now: number): Lefts {
   const until = now + Math.min(forMs, LONGEST_PAUSE_MS);
-  // Answers overtake each other: of one reset the least is the latest.
+  // Responses can arrive out of order: for one reset the lowest remainder is the latest.
   if (known.some((one) => one.until > now && one.count <= count && one.until >= until - ASK_AGAIN_MS)) return known;
-  // What is let go within the next second goes all the same.
+  // Slots within the next second are still used, so the remainder is reduced by them.
   const told = { count: Math.max(0, count - soonGiven(state, now)), until };
   const others = known.filter((one) => one.until > now && !(one.count >= told.count && one.until <= until + ASK_AGAIN_MS));
   return [...others, told].toSorted((one, other) => one.count - other.count).slice(0, MOST_RESETS);
 }
 
-/** What was given away for the next second, and is not taken back. */
+/** Permits granted for the next second that are not revoked. */
 function soonGiven({ ahead = {} }: State, now: number): number {
   const soon = Object.entries(ahead).filter(([part]) => (Number(part) + 1) * PART_MS > now && Number(part) * PART_MS <= now + ASK_AGAIN_MS);
   return soon.reduce((sum, [, cost]) => sum + cost, 0);
 }
 
-/** What was given away of the time to come. */
+/** Permits granted for later than now. */
 export function waitingAt({ ahead = {} }: State, now: number): number {
   return Object.entries(ahead).reduce((sum, [part, cost]) => (Number(part) * PART_MS > now ? sum + cost : sum), 0);
 }
 
-/** What is given away ahead, with one take more. */
+/** The permits granted ahead, with one more take. */
 function aheadOf(known: Record<string, number> = {}, { cost, at }: Take, now: number): Record<string, number> {
   const kept = Object.entries(known).filter(([part]) => (Number(part) + 1) * PART_MS > now);
   const part = Math.floor(at / PART_MS);
   return { ...Object.fromEntries(kept), ...(at > now && { [part]: (known[part] ?? 0) + cost }) };
 }
 
-/** What is given away ahead is counted by such parts of time, in milliseconds. */
+/** Length of the parts by which permits granted ahead are counted, in milliseconds. */
 const PART_MS = 250;
 
-/** A part of a window's room, given away at once: at least one, at most so many. */
+/** Permits of a window, granted at once: at least one, at most as requested. */
 export interface Lease {
   given: number;
-  /** Without any given: when one will be free, in milliseconds. */
+  /** If none was granted: the milliseconds until one is free. */
   waitMs: number;
 }
 
-/** What one asks who spends its permits within `forMs`. `used` were spent before without asking. */
+/** A request for permits to use within `forMs`. `used`: permits that were used before without asking. */
 export interface LeaseAsk {
   window: Window;
   most: number;
@@ -176,7 +175,7 @@ export interface LeaseAsk {
   forMs: number;
 }
 
-/** Gives away up to so many permits of a window, for use within so long. */
+/** Grants up to `most` permits of a window, for use within `forMs`. */
 export function lease(state: State, { window, most, used, forMs }: LeaseAsk, now: number): { answer: Lease; state: State } {
   const of = (counts: Counts): Granted => ({ window, counts, marginMs: forMs });
   const counts = state.counts[window.periodMs] ?? [];
@@ -204,7 +203,7 @@ function grantedIn(state: State, window: Window, marginMs: number): Granted {
   return { window, counts: state.counts[window.periodMs] ?? [], marginMs };
 }
 
-/** The first moment from `at` on, after all that was given away, at which every rule has room. */
+/** The first time from `at` on, after all granted slots, at which every rule has room. */
 function firstAfter(state: State, rules: readonly Rule[], { cost, at: from }: Take, marginMs: number): number {
   let at = from;
   for (let before = -1; before !== at; ) {
@@ -218,7 +217,7 @@ function firstAfter(state: State, rules: readonly Rule[], { cost, at: from }: Ta
   return at;
 }
 
-/** True when `cost` more at `at` fits before moments that were given away already. */
+/** True if `cost` more at `at` fits before slots that are already granted. */
 function fitsBetween(state: State, rules: readonly Rule[], take: Take, marginMs: number): boolean {
   if (spaced(state.narrowing, take.at) > take.at) return false;
   if (state.lefts?.some(({ count, until }) => take.at < until && count < take.cost)) return false;
@@ -246,7 +245,7 @@ function granted(state: State, rules: readonly Rule[], take: Take, marginMs: num
   };
 }
 
-/** The state without a take that was not used. What spaces it, and what the upstream said, stays as it is. */
+/** The state without an unused take. Spacing and the upstream's remainders are unchanged. */
 function without(state: State, rules: readonly Rule[], take: Take, marginMs: number, now: number): State {
   const counts = { ...state.counts };
   const levels = { ...state.levels };
@@ -257,7 +256,7 @@ function without(state: State, rules: readonly Rule[], take: Take, marginMs: num
   return { ...state, counts, levels };
 }
 
-/** The state without the moments whose owners ask again before they use them. */
+/** The state without the slots whose owners ask again before they use them. */
 function revoked(state: State, now: number): State {
   const cutAt = now + ASK_AGAIN_MS;
   if (state.lastAt <= cutAt) return state;
@@ -269,17 +268,16 @@ function revoked(state: State, now: number): State {
   return { ...state, lastAt: cutAt, counts: Object.fromEntries(counts), levels: Object.fromEntries(levels), ahead, revision, lineUntil };
 }
 
-/** What all rules together let go for long, per millisecond. */
+/** The sustained rate of all rules together, per millisecond. */
 export function slowestRate(rules: readonly Rule[]): number {
   return Math.min(...rules.map(rateOf));
 }
 
-/** What the fastest rule lets go for long, per millisecond. */
+/** The sustained rate of the fastest rule, per millisecond. */
 function fastestRate(rules: readonly Rule[]): number {
   return Math.max(...rules.map(rateOf));
 }
 
-/** Per millisecond. */
 function rateOf(rule: Rule): number {
   return (isBucket(rule) ? rule.refill : rule.limit) / rule.periodMs;
 }

@@ -21,22 +21,22 @@ import {
 import type { Word } from "./upstream.ts";
 
 /**
- * A limit that many callers share: sliding windows and token buckets, several at once. It gives away moments, and a moment is on disk
- * before its owner hears of it, so neither an eviction nor a crash lets anything go twice. A caller that dies with its moment wastes it;
- * one that comes too late for it gives it back. What it keeps is bounded by the rules and the patience, not by the traffic.
+ * A limit that many callers share: sliding windows and token buckets, several at once. It grants slots in time. A slot is on disk before
+ * its owner gets the response, so no eviction or crash grants it twice. A caller that dies before its slot leaves it unused; a caller that
+ * is late returns it. The rules and the patience bound the stored state; the traffic does not.
  */
 export class RateLimit extends DurableObject<{ DB?: D1Database }> {
-  /** As it is on disk, or will be before anybody hears of it. */
+  /** The state on disk, or the state that is written before the next response. */
   #state: State | undefined;
   readonly #disk = new SharedWrite(async () => {
     this.ctx.storage.kv.put("state", this.#state);
     await this.ctx.storage.sync();
   });
 
-  /** When the next one who is turned away shall come back. In memory alone: it spreads them, and promises nothing. */
+  /** The time at which the next refused caller should return. It is only in memory, because it only spreads the callers. */
   #backAt = 0;
 
-  /** Tenants that have it in their list. In memory alone: that they are listed twice does nothing. */
+  /** Tenants in whose list the limit is. It is only in memory, because listing it twice has no effect. */
   readonly #listedFor = new Set<string>();
 
   async take(ask: Ask): Promise<Answer> {
@@ -49,7 +49,7 @@ export class RateLimit extends DurableObject<{ DB?: D1Database }> {
     return answer.go || !comesBack ? answer : this.#later(answer, ask);
   }
 
-  /** A time of its own for each that is turned away, as far apart as they may go: told the same one, they would collide again. */
+  /** Gives each refused caller its own time to return, spaced by the rate. With the same time they would collide again. */
   #later(answer: Answer, { cost, rules }: Ask): Answer {
     const now = answer.at - answer.waitMs;
     const at = Math.max(answer.at, Math.min(this.#backAt, now + LONGEST_PAUSE_MS));
@@ -57,29 +57,28 @@ export class RateLimit extends DurableObject<{ DB?: D1Database }> {
     return { ...answer, at, waitMs: Math.ceil(at - now) };
   }
 
-  /** Permits that are used soon, for one who asks on behalf of many. */
+  /** Grants permits for use within a short time to a caller that counts many requests. */
   lease(ask: LeaseAsk): Promise<Lease> {
     return this.#change((state, now) => lease(state, ask, now));
   }
 
-  /** Gives nothing away for so long, and takes back what lies further ahead. A shorter pause does not end a longer one. */
+  /** Grants nothing for this long, and revokes later slots. A shorter pause does not end a longer one. */
   pause(ms: number): Promise<void> {
     return this.#change((state, now) => ({ answer: undefined, state: paused(state, ms, now) }));
   }
 
-  /** Takes an upstream's word into account. */
   heed(word: Word): Promise<void> {
     return this.#change((state, now) => ({ answer: undefined, state: heeded(state, word, now) }));
   }
 
-  /** How it stands; undefined where nobody uses it any more. */
+  /** The current state; undefined if the limit is no longer used. */
   look(): LimitSeen | undefined {
     const seen = seenOf(this.#now(), Date.now());
     if (!seen) this.#listedFor.clear();
     return seen;
   }
 
-  /** Where the database does not answer, the next take tries again. */
+  /** If the database does not respond, the next take tries again. */
   #list(by: LimitName): void {
     const { DB } = this.env;
     if (!DB || this.#listedFor.has(by.tenantId)) return;
@@ -95,7 +94,7 @@ export class RateLimit extends DurableObject<{ DB?: D1Database }> {
     const before = this.#now();
     const { answer, state } = step(before, Date.now());
     this.#state = state;
-    // Where the write fails, what was given away stays so in memory: nobody has heard of it, and nothing goes twice.
+    // If the write fails, memory keeps the grant: no caller got it, and it is not granted twice.
     if (state !== before) await this.#disk.done();
     return answer;
   }

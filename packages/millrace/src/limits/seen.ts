@@ -6,14 +6,14 @@ import { selectLimits, unlistLimit } from "../store/limits.ts";
 import type { LimitEnv } from "./client.ts";
 import type { LimitSeen } from "./look.ts";
 
-/** A limit as a tenant sees it. */
+/** A limit in a tenant's list. */
 export interface ListedLimit extends LimitSeen {
   name: string;
 }
 
 /**
- * The limits that were taken from in a tenant's name within the last day, by name: as their objects say. `after`: the last name of the page
- * before.
+ * The limits that were used under a tenant's name within the last day, by name, with the state from their objects. `after`: the last name
+ * of the previous page.
  */
 export async function listLimits(
   env: LimitEnv & { DB: D1Database },

@@ -1,30 +1,30 @@
 import { retryAfterMs } from "../contract/retry-after.ts";
 
-/** An upstream's word on its limit: how it refused, or how much is left until when. */
+/** The upstream's report on its limit: a refusal, or a remainder with its reset. */
 export interface Word {
-  /** The upstream refused: no calls for so long, in milliseconds. Null where it named no time, or less than `UNNAMED_PAUSE_MS`. */
+  /** The upstream refused calls for this many milliseconds. Null if it named no time, or less than `UNNAMED_PAUSE_MS`. */
   refusedForMs?: number | null;
-  /** What little is left, of everybody's, for so many milliseconds: one for each quota that is nearly used up. */
+  /** The remainders of quotas that are nearly used up, shared by all callers, each with the milliseconds to its reset. */
   left?: readonly { count: number; forMs: number }[];
 }
 
-/** What is read of an answer: a `Response`, or anything that has its status and headers. */
+/** The part of a response that is read: a `Response`, or any object with a status and headers. */
 export interface UpstreamAnswer {
   status: number;
   headers: Headers | Readonly<Record<string, string>>;
 }
 
-/** The shortest pause after a refusal, in milliseconds: also the pause after a refusal without a wait. */
+/** The shortest pause after a refusal, in milliseconds, and the pause after a refusal without a time. */
 export const UNNAMED_PAUSE_MS = 1_000;
-/** Less than this share of a quota is worth telling the limit of; above it nobody is near. */
+/** Remainders above this share of a quota are not reported to the limit. */
 const LOW_SHARE = 0.1;
-/** Less than this is, where the upstream does not say how large its quota is. */
+/** The same bound as a count, if the upstream does not report the size of its quota. */
 const LOW_COUNT = 5;
 
 /**
- * What an answer says of the upstream's limit: a 429, or a 503 with `Retry-After`, in seconds or as a date; else what is left, by the
- * fields `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers), or by `X-RateLimit-Remaining`, `-Reset` and `-Limit` in
- * their common spellings. Undefined where it says nothing, or leaves plenty.
+ * Reads the upstream's limit from a response: a 429, or a 503 with `Retry-After` in seconds or as a date; otherwise the remainder in the
+ * fields `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers), or in `X-RateLimit-Remaining`, `-Reset` and `-Limit` in
+ * their common spellings. Undefined if there is none, or much is left.
  */
 export function wordOf({ status, headers }: UpstreamAnswer, now = Date.now()): Word | undefined {
   const fields = headers instanceof Headers ? headers : new Headers(headers);
@@ -52,7 +52,7 @@ function leftIn(fields: Headers, now: number): Left[] {
     const [count, reset, quota] = ["remaining", "reset", "limit"].map((name) => wholeOf(fields.get(`${prefix}-${name}`)));
     if (count !== undefined && reset !== undefined) counted.push({ count, forMs: fromReset(reset, now), quota });
   }
-  // The one that is nearest to its end first.
+  // The quota closest to its end comes first.
   return counted.toSorted((one, other) => shareOf(one) - shareOf(other) || other.forMs - one.forMs);
 }
 
@@ -60,7 +60,7 @@ function shareOf({ count, quota }: Left): number {
   return quota === undefined ? count / (LOW_COUNT / LOW_SHARE) : count / Math.max(quota, 1);
 }
 
-/** `RateLimit: "burst";r=3;t=7, "day";r=900;t=4000`, each with the quota that `RateLimit-Policy` has under its name. */
+/** `RateLimit: "burst";r=3;t=7, "day";r=900;t=4000`, each with the quota of the same name in `RateLimit-Policy`. */
 function leftInField(fields: Headers): Left[] | undefined {
   const limits = fields.get("ratelimit");
   if (limits === null) return undefined;
@@ -70,7 +70,7 @@ function leftInField(fields: Headers): Left[] | undefined {
   );
 }
 
-/** The items of a structured list, each a name with whole numbers as parameters; what else it has is passed over. */
+/** The items of a structured list, each a name with whole-number parameters. Other parameters are ignored. */
 function itemsOf(list: string): { name: string; values: Record<string, number> }[] {
   const items = list.matchAll(
     /(?:^|,)\s*("(?:[^"\\]|\\.)*"|[A-Za-z*][^\s;,="]*)((?:\s*;\s*[a-z*][a-z0-9_.*-]*(?:=(?:"(?:[^"\\]|\\.)*"|[^;,"\s]*))?)*)/g,
@@ -87,7 +87,7 @@ function wholeOf(field: string | null): number | undefined {
   return field !== null && /^\s*\d{1,15}\s*$/.test(field) ? Number(field) : undefined;
 }
 
-/** A reset is seconds from now, or, where it is too large for that, a time since 1970 in seconds or milliseconds. */
+/** A reset is in seconds from now. A larger value is a time since 1970 in seconds or milliseconds. */
 function fromReset(reset: number, now: number): number {
   if (reset < 1e9) return reset * 1000;
   return Math.max((reset < 1e12 ? reset * 1000 : reset) - now, 0);

@@ -1,30 +1,30 @@
-/** At most `limit` in any stretch of time as long as `periodMs`. */
+/** At most `limit` within any period of `periodMs`. */
 export interface Window {
   limit: number;
   periodMs: number;
 }
 
-/** What was granted under one window: how many in which bucket of time, oldest first. */
+/** The grants of one window: the count of each bucket of time, oldest first. */
 export type Counts = [bucket: number, count: number][];
 
-/** A window with what it has granted. */
+/** A window with its grants. */
 export interface Granted {
   window: Window;
   counts: Counts;
-  /** Lengthens the period: calls do not arrive in the order and at the distance in which they were granted. */
+  /** Lengthens the period, because calls do not arrive in the order and distance of their grants. */
   marginMs: number;
 }
 
-/** How many are asked for, and when. */
+/** A request: the number of permits and the time. */
 export interface Take {
   cost: number;
   at: number;
 }
 
-/** A period is counted in so many buckets: what is forgotten leaves in steps of a fortieth of it, always late and never early. */
+/** Buckets per period. Grants leave the window in steps of a fortieth of the period, never early. */
 const BUCKETS = 40;
 
-/** The earliest time from `at` on at which `cost` more fits into the window. Everything counted must lie at or before `at`. */
+/** The earliest time from `at` on at which `cost` more fits into the window. All counts must be at or before `at`. */
 export function earliest({ window, counts, marginMs }: Granted, { cost, at }: Take): number {
   const width = widthOf(window);
   const span = window.periodMs + marginMs;
@@ -39,11 +39,11 @@ export function earliest({ window, counts, marginMs }: Granted, { cost, at }: Ta
   return time;
 }
 
-/** True when `cost` more at `at` fits between what lies before it and what was promised for after it. */
+/** True if `cost` more at `at` fits between the grants before it and the slots after it. */
 export function fits({ window, counts, marginMs }: Granted, { cost, at }: Take): boolean {
   const width = widthOf(window);
   const bucket = Math.floor(at / width);
-  // Buckets so far apart may still have moments in one period.
+  // Buckets closer than this can have times within one period.
   const reach = Math.ceil((window.periodMs + marginMs) / width);
   const near = counts.filter(([each]) => Math.abs(each - bucket) <= reach);
   const starts = [bucket, ...near.map(([each]) => each)].filter((each) => each <= bucket);
@@ -53,19 +53,19 @@ export function fits({ window, counts, marginMs }: Granted, { cost, at }: Take):
   });
 }
 
-/** How many more fit at `at`, when everything counted lies at or before it; negative where too much was counted. */
+/** How many more fit at `at`, with all counts at or before it; negative if too many were counted. */
 export function room({ window, counts, marginMs }: Granted, at: number): number {
   const width = widthOf(window);
   const used = counts.reduce((sum, [bucket, count]) => ((bucket + 1) * width + window.periodMs + marginMs > at ? sum + count : sum), 0);
   return window.limit - used;
 }
 
-/** The counts of one period's length without those that begin after `cutAt`. */
+/** The counts of one period's length, without the buckets that start after `cutAt`. */
 export function cutCounts(counts: Counts, periodMs: number, cutAt: number): Counts {
   return counts.filter(([bucket]) => bucket * widthOf({ periodMs }) <= cutAt);
 }
 
-/** The counts with `cost` more at `at` (less, where it is negative), without what no question after `now` can still see. */
+/** The counts with `cost` more at `at` (less if it is negative), without the counts that no request after `now` can need. */
 export function counted({ window, counts, marginMs }: Granted, { cost, at }: Take, now: number): Counts {
   const width = widthOf(window);
   const bucket = Math.floor(at / width);

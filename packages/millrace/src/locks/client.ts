@@ -10,27 +10,30 @@ import { within } from "../contract/within.ts";
 import { assertFence, isFenced } from "../store/fences.ts";
 import type { Lock, Turn, Wanted } from "./lock.ts";
 
-/** The Worker of a lock has the Durable Object `Lock`, bound as LOCK or only exported. */
+/** The environment of a Worker with locks: the Durable Object `Lock`, bound as LOCK or only exported. */
 export type LockEnv = object & { LOCK?: DurableObjectNamespace<Lock> };
 
 export interface LockOptions {
-  /** How long the lock outlives its holder, who renews it while alive; 1 second to 1 day. Default: 30 seconds. */
+  /** How long the lock remains after its last renewal; a live holder renews it. 1 second to 1 day. Default: 30 seconds. */
   ttl?: Duration;
-  /** The longest wait for one's turn; 0 to 10 minutes. Default: 10 seconds. */
+  /** Longest wait for the lock, 0 to 10 minutes. Default: 10 seconds. */
   wait?: Duration;
-  /** Whose lock it is: its tokens may see and break it over HTTP. Locks of two tenants never meet. Default: the deployment's own. */
+  /**
+   * The tenant of the lock: its tokens can read and break the lock over HTTP. Locks of different tenants are independent. Default: the
+   * deployment itself.
+   */
   tenantId?: string;
-  /** What people read of the holder, at most 100 characters. Default: nothing. */
+  /** A label of the holder for display, at most 100 characters. Default: none. */
   holder?: string;
 }
 
-/** What a holder is given. */
+/** Passed to the function that runs under the lock. */
 export interface Held {
-  /** The fencing token: higher than any that was given for this lock before, whatever was forgotten. */
+  /** The fencing token: higher than all earlier tokens of this lock, also after its state was deleted. */
   readonly token: number;
-  /** Aborts when the lock is lost: its reason is the error `lock_lost`. */
+  /** Aborts when the lock is lost, with the error `lock_lost` as reason. */
   readonly signal: AbortSignal;
-  /** A statement for the batch that the holder writes: D1 refuses the whole batch where a later holder has written. */
+  /** A statement for the holder's batch: D1 refuses the whole batch if a later holder has written. */
   readonly fence: Statement;
 }
 
@@ -39,17 +42,17 @@ const WAIT: Duration = "10 seconds";
 const BOUNDS_MS = { leastTtl: 1_000, mostTtl: 86_400_000, mostWait: 600_000 };
 const NAME_CHARACTERS = 200;
 const HOLDER_CHARACTERS = 100;
-/** A holder renews at a third of its time, and at least so often, in milliseconds: so the lock knows soon that it is held for long. */
+/** Longest interval between renewals, in milliseconds (otherwise a third of the ttl), so that the object soon detects a long hold. */
 const RENEW_MS = 10_000;
-/** How long an answer may take beside the wait, and for how long an object that restarts is asked again, in milliseconds. */
+/** Longest response time beyond the wait, and longest time of retries while the object restarts, in milliseconds. */
 const ANSWER_MS = 5_000;
-/** The longest pause before it is asked again, in milliseconds: far shorter than a place in the line is kept after a restart. */
+/** Longest delay before a retry, in milliseconds: far shorter than a place in the queue is kept after a restart. */
 const MOST_PAUSE_MS = 500;
 
 /**
- * Runs something while nobody else holds the lock of this name, in the order of asking. Answers what `run` answers. Errors: `lock_held`
- * when it was not one's turn within `wait`, and nothing was run; `lock_lost` when the lock was lost before `run` was done, or D1 refused its
- * `fence`; `config_invalid`; what `run` throws.
+ * Runs a function while no other caller holds the lock of this name, in the order of the requests. Returns the result of `run`. Errors:
+ * `lock_held` if the lock was not free within `wait`, and nothing was run; `lock_lost` if the lock was lost before `run` was done, or D1
+ * refused its `fence`; `config_invalid`; errors of `run`.
  */
 export async function withLock<T>(env: LockEnv, name: string, options: LockOptions, run: (held: Held) => Promise<T> | T): Promise<T> {
   const wanted = wantedOf(name, options);
@@ -60,7 +63,7 @@ export async function withLock<T>(env: LockEnv, name: string, options: LockOptio
   const giveBack = (): Promise<boolean> => {
     const isInTime = stop();
     const release = () => object().release(wanted.id);
-    // An object that cannot be reached twice learns by the clock, as its holder does.
+    // If two calls fail, the object detects the end by the ttl, as the holder does.
     return release().catch(() => release().catch(() => isInTime));
   };
   let result: T;
@@ -76,19 +79,19 @@ export async function withLock<T>(env: LockEnv, name: string, options: LockOptio
   return result;
 }
 
-/** What is called of a lock. RPC's mapped types lose the class. */
+/** The called methods of a lock. RPC's mapped types lose the class. */
 export type LockObject = {
   acquire(wanted: Wanted): Promise<Turn>;
   renew(id: string, ttlMs: number): Promise<boolean>;
   release(id: string): Promise<boolean>;
 } & Pick<DurableObjectStub<Lock>, "look" | "breakNow" | "erase">;
 
-/** The object of a lock: tenants have no slash, so no two of them share one. */
+/** The object of a lock. Tenant names have no slash, so no two locks share an object. */
 export function lockObject(env: LockEnv, { tenantId, name }: Pick<Wanted, "tenantId" | "name">): LockObject {
   return objectBinding<Lock>(env, "LOCK").getByName(checkedObjectName(`${tenantId}/${name}`, "name"), placed(env)) as unknown as LockObject;
 }
 
-/** Waits for one's turn. An object that restarts is asked again, and has kept the place. */
+/** Waits for the lock. A restarting object is asked again, and has kept the caller's place. */
 async function acquire(object: () => LockObject, wanted: Wanted): Promise<number> {
   const giveUpAt = Date.now() + wanted.waitMs;
   for (let pauseMs = 50; ; pauseMs = Math.min(2 * pauseMs, MOST_PAUSE_MS)) {
@@ -110,7 +113,10 @@ async function acquire(object: () => LockObject, wanted: Wanted): Promise<number
   }
 }
 
-/** Renews a lock until it is stopped, or lost: then the signal aborts. `stop` answers whether its time goes on, by the holder's clock. */
+/**
+ * Renews a lock until it is stopped or lost; when it is lost the signal aborts. `stop` returns whether the ttl is still running, by the
+ * holder's clock.
+ */
 function keptAlive(object: () => LockObject, { id, name, ttlMs }: Wanted): { signal: AbortSignal; stop: () => boolean } {
   const controller = new AbortController();
   const everyMs = Math.min(ttlMs / 3, RENEW_MS);
@@ -119,7 +125,7 @@ function keptAlive(object: () => LockObject, { id, name, ttlMs }: Wanted): { sig
   let isStopped = false;
   const look = async () => {
     const askedAt = Date.now();
-    // Where no answer comes the lock is kept for as long as its time is not over.
+    // Without a response the lock is held until its ttl ends.
     const isHeld = await within(object().renew(id, ttlMs), Math.max(1, validUntil - askedAt)).catch(() => undefined);
     if (isStopped) return;
     if (isHeld) validUntil = askedAt + ttlMs;
@@ -151,7 +157,6 @@ function wantedOf(name: string, { ttl = TTL, wait = WAIT, tenantId = "", holder 
   return { id: crypto.randomUUID(), who: holder, ttlMs, waitMs, tenantId, name };
 }
 
-/** True for what can be the name of a lock. */
 function isName(name: string): boolean {
   return name !== "" && characterCount(name) <= NAME_CHARACTERS && name.isWellFormed() && !/\p{Cc}/u.test(name) && !isPathStep(name);
 }

@@ -5,7 +5,7 @@ import { query } from "../store/d1/retry.ts";
 import { type LockName, listLock, unlistLock } from "../store/locks.ts";
 import { FREE, type Holder, type Presence, queued, renewed, settled, type Turns, without } from "./turns.ts";
 
-/** One who wants a lock. */
+/** A request for a lock. */
 export interface Wanted extends LockName {
   id: string;
   who: string;
@@ -13,15 +13,15 @@ export interface Wanted extends LockName {
   waitMs: number;
 }
 
-/** The lock is yours, or it is still somebody else's. */
+/** The lock was acquired (`token`), or another caller still holds it. */
 export type Turn = { token: number } | { token: null; heldBy: string; sinceMs: number; leftMs: number; before: number };
 
-/** A lock as people see it. */
+/** A lock as the API shows it. */
 export interface LockSeen extends Omit<Holder, "id" | "isListed"> {
   waiting: number;
 }
 
-/** A break of a lock that the audit has not heard of yet. */
+/** A break of a lock that is not in the audit yet. */
 interface Owed {
   by: Operator;
   action: Action;
@@ -31,32 +31,34 @@ interface Owed {
 interface State extends Turns {
   lock?: LockName;
   owed?: readonly Owed[];
-  /** The last hold that its holder ended: whether it did is asked again where the answer was lost. */
+  /** The last hold that was released: a caller whose response was lost asks again. */
   released?: string;
-  /** When the alarm rings that forgets the lock, or looks again whether it can. */
+  /** When the alarm deletes the lock's state, or checks again whether it can. */
   alarmAt?: number;
   usedAt?: number;
 }
 
-/** What is held for longer is listed, in milliseconds. */
+/** Locks that are held longer than this are listed, in milliseconds. */
 const LISTED_AFTER_MS = 10_000;
-/** How long those who waited at an eviction have to come back to their places, in milliseconds. */
+/** Time in which callers that waited at an eviction can return to their places, in milliseconds. */
 const COME_BACK_MS = 2_000;
-/** A lock that nobody used for so long is forgotten; by then no clock is so far behind that its tokens could come again. */
+/** The state of a lock that is unused for this long is deleted. No clock is that far behind, so its tokens cannot repeat. */
 const FORGET_MS = 86_400_000;
 const OWED_PAUSE_MS = 10_000;
 const ONE_LOOK_MS = 1_000;
 
-/** One lock: who holds it, who waits. What it answers is on disk before. */
+/** One lock: its holder and its queue. Changes are on disk before the response. */
 export class Lock extends DurableObject<{ DB?: D1Database }> {
-  /** Those who wait and are there, with how they are told that it is their turn. */
+  /** The waiting callers with an open call, each with the function that notifies it. */
   readonly #here = new Map<string, () => void>();
   readonly #awakeAt = Date.now();
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** Waits until the lock is the asker's, for at most `waitMs`. Asked again under the same id it answers the same, and keeps the place. */
+  /**
+   * Waits until the caller holds the lock, for at most `waitMs`. A repeated call with the same id keeps its place and gets the same result.
+   */
   async acquire({ id, who, ttlMs, waitMs, tenantId, name }: Wanted): Promise<Turn> {
-    // Who does not want to wait, waits for this look.
+    // A caller that does not want to wait waits only for this check.
     const asker = { id, who, ttlMs, until: Date.now() + Math.max(waitMs, ONE_LOOK_MS) };
     const { promise: turn, resolve: tell } = Promise.withResolvers<void>();
     this.#here.set(id, tell);
@@ -70,7 +72,7 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
     }
     const { holder, waiting } = this.#state();
     const before = waiting.findIndex((one) => one.id === id);
-    // One who lost the connection and came back has a later call, which is the one that counts.
+    // After a reconnection the caller's later call counts.
     const isCurrent = this.#here.get(id) === tell;
     if (isCurrent) this.#here.delete(id);
     if (holder?.id === id) return { token: holder.token };
@@ -85,7 +87,7 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
     };
   }
 
-  /** Gives its holder more time, and answers whether it holds the lock still. */
+  /** Extends the hold. Returns whether the caller still holds the lock. */
   renew(id: string, ttlMs: number): boolean {
     const now = Date.now();
     const next = renewed(this.#state(), id, now + ttlMs);
@@ -97,17 +99,17 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
     return true;
   }
 
-  /** Ends a hold, or a wait. Answers whether it was held until then; the same where it is said again. */
+  /** Ends a hold or a wait. Returns whether the lock was held until then; a repeated call returns the same. */
   release(id: string): boolean {
     const { holder, waiting, released } = this.#state();
     const wasHeld = holder?.id === id;
-    // A lock that was erased meanwhile stays so.
+    // An erased lock must not be written again.
     if (!wasHeld && !waiting.some((one) => one.id === id)) return released === id;
     this.#change((now) => settled({ ...without(this.#state(), id), ...(wasHeld && { released: id }) }, now, this.#presence));
     return wasHeld;
   }
 
-  /** Who holds the lock now; null where nobody does. */
+  /** The current holder; null if there is none. */
   look(): LockSeen | null {
     this.#change((now) => settled(this.#state(), now, this.#presence));
     const { holder, waiting } = this.#state();
@@ -117,8 +119,8 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
   }
 
   /**
-   * Takes the lock from its holder, on an operator's word: the audit of that is owed from the same moment on, whatever dies. Answers
-   * whether anybody held it.
+   * Takes the lock from its holder on an operator's request. The pending audit entry is stored in the same write. Returns whether the lock
+   * was held.
    */
   async breakNow(lock: LockName, by: Operator, action: Action): Promise<boolean> {
     this.#change((now) => settled(this.#state(), now, this.#presence));
@@ -135,7 +137,7 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
     return holder !== null;
   }
 
-  /** Removes all that is kept of it: who holds it has lost it, who waits is told so. For a tenant that is deleted. */
+  /** Deletes the lock's state: the holder loses it, and waiting callers are notified. Used when a tenant is deleted. */
   async erase(): Promise<void> {
     const erased = [this.ctx.storage.deleteAlarm(), this.ctx.storage.deleteAll()];
     for (const tell of this.#here.values()) tell();
@@ -163,7 +165,7 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
     }
   }
 
-  /** When the alarm rings that forgets the lock: one alarm a day at most, however often the lock is taken. */
+  /** When the alarm deletes the lock's state. There is at most one alarm per day, however often the lock is taken. */
   #forgetAt(now: number): number {
     const { alarmAt = 0 } = this.#state();
     if (alarmAt > now) return alarmAt;
@@ -171,7 +173,7 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
     return now + FORGET_MS;
   }
 
-  /** Makes a change of turns, tells those whose turn it is, and looks again when the holder's time is over. */
+  /** Applies a change, notifies the callers whose turn it is, and schedules a check for the end of the ttl. */
   #change(step: (now: number) => State): void {
     const before = this.#state();
     const now = Date.now();
@@ -192,7 +194,7 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
   readonly #presence = (id: string): Presence =>
     this.#here.has(id) ? "here" : Date.now() < this.#awakeAt + COME_BACK_MS ? "awaited" : "gone";
 
-  /** Keeps the list of locks in step, in the background: it shows what is held, and decides nothing. */
+  /** Updates the list of locks in the background. The list is only for display. */
   #tell(statement: (lock: LockName) => Statement): void {
     const { lock } = this.#state();
     const { DB } = this.env;

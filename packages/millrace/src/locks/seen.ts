@@ -6,17 +6,17 @@ import { type LockName, selectLocks, unlistLock } from "../store/locks.ts";
 import { type LockEnv, lockObject } from "./client.ts";
 import type { LockSeen } from "./lock.ts";
 
-/** What is needed to look at locks: the list of those held for long, and their objects. A deployment without the binding has no locks. */
+/** The bindings for reading locks: the list of long-held locks, and their objects. A deployment without the LOCK binding has no locks. */
 export type LocksEnv = LockEnv & { DB: D1Database };
 
-/** A lock that is held, as its tenant sees it. */
+/** A held lock in its tenant's list. */
 export interface HeldLock extends LockSeen {
   name: string;
 }
 
 /**
- * A tenant's locks that have been held for ten seconds and more, by name: as their objects say, so that one whose holder died stands here
- * no longer than its time. `after`: the last name of the page before.
+ * A tenant's locks that are held for 10 s or more, by name. The state comes from their objects, so a lock whose holder died is listed no
+ * longer than its ttl. `after`: the last name of the previous page.
  */
 export async function listLocks(
   env: LocksEnv,
@@ -35,7 +35,7 @@ export async function listLocks(
   return { items: seen.flat(), next: rows.length > limit ? (page.at(-1)?.name ?? null) : null };
 }
 
-/** One lock, however short it has been held. Errors: `lock_not_found` where nobody holds it. */
+/** One lock, however briefly it is held. Errors: `lock_not_found` if it is free. */
 export async function getLock(env: LocksEnv, { tenantId }: Pick<Operator, "tenantId">, name: string): Promise<HeldLock> {
   const found = await lookAtLock(env, { tenantId, name });
   if (!found) throw new MillraceError("lock_not_found", `Nobody holds a lock "${name}" now. List those held for long with GET /v1/locks.`);
@@ -43,8 +43,8 @@ export async function getLock(env: LocksEnv, { tenantId }: Pick<Operator, "tenan
 }
 
 /**
- * Takes a lock from its holder, on record: who waits is next. The holder hears of it at its next renewal or at its end, and what it writes
- * under its token is refused from the moment on in which the next one has written. `broken` is false where nobody held it, which is
+ * Takes a lock from its holder, with an audit entry; the next waiting caller gets it. The holder detects the loss at its next renewal or at
+ * its end. Its writes with the old token are refused after the next holder's first write. `broken` is false if the lock was free, which is
  * audited too.
  */
 export async function breakLock(env: LocksEnv, by: Operator, name: string, reason: string): Promise<{ actionId: string; broken: boolean }> {
@@ -55,7 +55,7 @@ export async function breakLock(env: LocksEnv, by: Operator, name: string, reaso
   return { actionId, broken: await lockObject(env, lock).breakNow(lock, operator, action) };
 }
 
-/** Who holds a lock now, by its object; undefined where nobody does. */
+/** The current holder of a lock, from its object; undefined if it is free. */
 export async function lookAtLock(env: LocksEnv, lock: LockName): Promise<HeldLock | undefined> {
   if (!objectsIn(env, "LOCK")) return undefined;
   const seen = await lockObject(env, lock).look();

@@ -1,18 +1,18 @@
-/** Who holds a lock. */
+/** The holder of a lock. */
 export interface Holder {
-  /** Which call of `withLock` it is. */
+  /** The id of the call of `withLock`. */
   id: string;
-  /** Who that is, in its own words. */
+  /** The label that the holder gave. */
   who: string;
   token: number;
   /** Milliseconds since 1970. */
   since: number;
   until: number;
-  /** True once it stands in the list of locks held for long. */
+  /** True if it is in the list of long-held locks. */
   isListed?: boolean;
 }
 
-/** Who waits for a lock, and until when. */
+/** A waiting caller and its deadline. */
 interface Waiting {
   id: string;
   who: string;
@@ -20,29 +20,29 @@ interface Waiting {
   until: number;
 }
 
-/** What a lock remembers of its turns. Each change keeps whatever stands beside them. */
+/** The stored state of a lock's turns. Each change keeps other fields of the object. */
 export interface Turns {
   /** The last token that was given. */
   token: number;
   holder: Holder | null;
-  /** In the order in which they came. */
+  /** In the order of arrival. */
   waiting: readonly Waiting[];
 }
 
-/** Whether one who waits is there to be answered, may come back, or is gone. */
+/** `here`: the caller has an open call; `awaited`: it may return; `gone`: it will not. */
 export type Presence = "here" | "awaited" | "gone";
 
 export const FREE: Turns = { token: 0, holder: null, waiting: [] };
 
-/** With one more who waits; one who asks again keeps the place. */
+/** Appends a waiting caller; a caller that asks again keeps its place. */
 export function queued<T extends Turns>(turns: T, asker: Waiting): T {
   if (turns.holder?.id === asker.id || turns.waiting.some(({ id }) => id === asker.id)) return turns;
   return { ...turns, waiting: [...turns.waiting, asker] };
 }
 
 /**
- * With the turns that are due by now: a holder whose time is over has lost the lock, who waited long enough or is gone is passed over, and
- * the first of the others holds it. Where that one may come back, nobody does.
+ * Applies all due turns: a holder whose ttl is over loses the lock, expired and absent callers are removed, and the first remaining caller
+ * gets it. If that one may still return, the lock stays free.
  */
 export function settled<T extends Turns>(turns: T, now: number, presenceOf: (id: string) => Presence): T {
   const holder = turns.holder && turns.holder.until > now ? turns.holder : null;
@@ -56,20 +56,20 @@ export function settled<T extends Turns>(turns: T, now: number, presenceOf: (id:
   return { ...turns, token, holder: { id: next.id, who: next.who, token, since: now, until: now + next.ttlMs }, waiting: others };
 }
 
-/** With more time for its holder; null where that one holds it no more. Whose time is over, and nobody took the lock, holds it still. */
+/** Extends the hold; null if that caller no longer holds the lock. A holder whose ttl is over keeps the lock if no other caller took it. */
 export function renewed<T extends Turns>(turns: T, id: string, until: number): T | null {
   if (turns.holder?.id !== id) return null;
   return { ...turns, holder: { ...turns.holder, until } };
 }
 
-/** Without one who held it or waited for it. */
+/** Removes a holder or waiting caller. */
 export function without<T extends Turns>(turns: T, id: string): T {
   const holder = turns.holder?.id === id ? null : turns.holder;
   const waiting = turns.waiting.filter((one) => one.id !== id);
   return holder === turns.holder && waiting.length === turns.waiting.length ? turns : { ...turns, holder, waiting };
 }
 
-/** Tokens are times, or one more than the last: so they grow on after everything about the lock was forgotten. */
+/** Tokens are times, or the last token plus one, so they also grow after the lock's state was deleted. */
 function nextToken(last: number, now: number): number {
   return Math.max(last + 1, now);
 }

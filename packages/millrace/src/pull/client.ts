@@ -4,18 +4,18 @@ import type { PullQueueDefinition } from "./definition.ts";
 import { type PullMessage, type PullSendOptions, type PullSent, postedBatch } from "./message.ts";
 import { type PullEnv, pullObjectOf } from "./stub.ts";
 
-/** A tenant's pull queue, as its senders see it. */
+/** The sender's interface to a tenant's pull queue. */
 export interface PullQueueClient<Body> {
-  /** Kept when it answers. Errors: as `sendBatch`. */
+  /** Sends a message. It is stored when the promise resolves. Errors: as `sendBatch`. */
   send(body: Body, options?: PullSendOptions): Promise<PullSent>;
   /**
-   * Keeps up to 100 messages and 256 KB, all or none, in one write. Errors: `payload_too_large` for more, and for a body above 128 KB;
-   * `invalid_payload`; `unavailable` where the queue is full; `config_invalid` where the object has no such queue.
+   * Sends up to 100 messages and 256 KB, all or none, in one write. Errors: `payload_too_large` for more, and for a body above 128 KB;
+   * `invalid_payload`; `unavailable` if the queue is full; `config_invalid` if the object has no such queue.
    */
   sendBatch(messages: readonly PullMessage<Body>[]): Promise<PullSent[]>;
 }
 
-/** A tenant's pull queue. Errors: `invalid_payload` for what is no tenant. */
+/** Returns the client of a tenant's pull queue. Errors: `invalid_payload` for an invalid tenant name. */
 export function pullQueueOf<Body>(env: PullEnv, queue: PullQueueDefinition<Body, never>, tenant: string): PullQueueClient<Body> {
   const name = { queue: queue.name, tenant: checkedTenant(tenant) };
   const sendBatch = async (messages: readonly PullMessage<Body>[]): Promise<PullSent[]> => {

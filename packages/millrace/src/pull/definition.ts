@@ -4,62 +4,68 @@ import { MAX_DELAY_SECONDS } from "../contract/queue.ts";
 import { isScope } from "../contract/token.ts";
 import type { PullContentType } from "./message.ts";
 
-/** A message that its queue has given up, whole. */
+/** A message that its queue no longer delivers. */
 export interface PullLetter<Body = unknown> {
   queue: string;
   tenant: string;
-  /** The message's id, the same as at its deliveries. */
+  /** The message id of its deliveries. */
   id: string;
-  /** As it was sent; bytes as an `ArrayBuffer`. */
+  /** The body as it was sent; bytes as an `ArrayBuffer`. */
   body: Body;
   contentType: PullContentType;
-  /** `exhausted`: its leases ran out, or it was given back, more often than its retries allow; `expired`: it was there too long. */
+  /**
+   * `exhausted`: its leases expired, or it was returned, more often than its retries allow; `expired`: it was in the queue longer than the
+   * retention.
+   */
   reason: "exhausted" | "expired";
-  /** Deliveries that it had. */
+  /** Number of deliveries. */
   attempts: number;
   /** When it was sent, in milliseconds since 1970. */
   sentAt: number;
-  /** When it was given up, in milliseconds since 1970. */
+  /** When it became a dead letter, in milliseconds since 1970. */
   deadAt: number;
 }
 
-/** A queue whose messages are leased over HTTP by programs outside of Cloudflare. */
+/** A queue whose messages are leased over HTTP by programs outside Cloudflare. */
 export interface PullQueueDefinition<Body = unknown, E = Cloudflare.Env> {
-  /** Lower case letters, digits and dashes, at most 63; it begins with a letter. The `queue_id` of its address. */
+  /** Lower case letters, digits and dashes, at most 63; the first character is a letter. It is the `queue_id` of its URL. */
   name: string;
   retries?: {
-    /** Deliveries of one message that may fail and be followed by another. Default: 3. */
+    /** Retries after failed deliveries of one message. Default: 3. */
     limit?: number;
-    /** The wait before a message comes again whose lease ran out, or that was given back without a delay. At most 12 hours. Default: 0. */
+    /**
+     * Delay before a message is delivered again after its lease expired, or after it was returned without a delay. At most 12 hours.
+     * Default: 0.
+     */
     delay?: Duration;
   };
-  /** How long a lease lasts where the puller does not say. Default: 30 seconds; at most 12 hours. */
+  /** Lease duration if the puller names none. Default: 30 seconds; at most 12 hours. */
   visibility?: Duration;
-  /** How long a message may be in the queue; then it is a dead letter. Default: 4 days. */
+  /** Longest time of a message in the queue; then it becomes a dead letter. Default: 4 days. */
   retention?: Duration;
-  /** How long an idempotency key is known, from its message's sending. Default: 1 day; at most 365. */
+  /** How long an idempotency key is remembered after the send. Default: 1 day; at most 365. */
   remember?: Duration;
   /** The scope that a token needs to pull and to acknowledge. Default: `pull`. */
   scope?: string;
   /**
-   * Takes a dead letter, inside the queue's object, and is called again, with a back-off, until it succeeds; then the queue forgets the
-   * letter. One call may take 60 seconds. Default: where the engine is, letters become its dead letters; where it is not, they stay in the
-   * queue until somebody removes them.
+   * Receives each dead letter, inside the queue's object. Failed calls are retried with a back-off; after success the queue deletes the
+   * letter. A call may take 60 seconds. Default: with the engine, letters become its dead letters; without it, they stay in the queue until
+   * an operator removes them.
    */
   onDeadLetter?: (letter: PullLetter<Body>, env: E) => unknown;
 }
 
-/** A pull queue of any body, for lists of them. */
+/** A pull queue of any body type, for lists. */
 export type AnyPullQueue = PullQueueDefinition<never, never>;
 
 const DEFAULT_PULL_RETRIES = { limit: 3, delay: 0 } as const;
 const DEFAULT_VISIBILITY = "30 seconds";
 const DEFAULT_RETENTION = "4 days";
 const DEFAULT_PULL_MEMORY = "1 day";
-/** The scope of tokens that pull, where a queue names no other. A tenant's programs outside hold a token with this one alone. */
+/** The scope of tokens that pull from queues without a `scope`. It is the only scope that a tenant's external programs need. */
 export const PULL_SCOPE = "pull";
 
-/** Longest lease, in milliseconds: as long as a Cloudflare queue gives. */
+/** Longest lease, in milliseconds. It is the limit of a Cloudflare queue. */
 export const MAX_VISIBILITY_MS = 12 * 3_600_000;
 const MAX_RETENTION_MS = 365 * 86_400_000;
 const MIN_RETENTION_MS = 60_000;
@@ -72,7 +78,7 @@ export function definePullQueue<Body = unknown, E = Cloudflare.Env>(
   return definition;
 }
 
-/** A queue's definition with every default filled in. */
+/** A queue's definition with all defaults. */
 export interface PullPlan {
   name: string;
   retryLimit: number;
@@ -84,7 +90,7 @@ export interface PullPlan {
   onDeadLetter: ((letter: PullLetter, env: unknown) => unknown) | undefined;
 }
 
-/** The plan of a queue. Errors: `config_invalid`, which says what to change. */
+/** The plan of a queue. Errors: `config_invalid`, with what to change. */
 function planOf(queue: AnyPullQueue): PullPlan {
   const refuse = (what: string): never => {
     throw new MillraceError("config_invalid", `The pull queue "${queue.name}" ${what}`);
@@ -116,7 +122,7 @@ function planOf(queue: AnyPullQueue): PullPlan {
   };
 }
 
-/** The plans of queues by their names. Errors: `config_invalid`, also for two of one name. */
+/** The plans of queues by name. Errors: `config_invalid`, also for two queues of one name. */
 export function plansOf(queues: readonly AnyPullQueue[]): ReadonlyMap<string, PullPlan> {
   const plans = new Map(queues.map((queue) => [queue.name, planOf(queue)]));
   if (plans.size === queues.length) return plans;

@@ -10,12 +10,12 @@ import type { PullContentType } from "./message.ts";
 
 const PULL = "pull:";
 
-/** The pull queue that a dead letter's queue stands for; undefined for any other. */
+/** The pull queue of a dead letter's queue; undefined for other queues. */
 export function pullIn(queue: string): string | undefined {
   return queue.startsWith(PULL) ? queue.slice(PULL.length) : undefined;
 }
 
-/** A message of a pull queue in its dead letter: as it was sent, bytes in base64. */
+/** The message of a pull queue in its dead letter: as it was sent, bytes in base64. */
 interface PulledBody {
   content_type: PullContentType;
   body: unknown;
@@ -26,7 +26,7 @@ const WHY = {
   expired: "It was in the queue for longer than that keeps messages.",
 } as const;
 
-/** Keeps a letter of a pull queue among the engine's dead letters. Handed over again, it is the same row. */
+/** Stores a pull queue's letter with the engine's dead letters. A repeated hand-off writes the same row. */
 export async function keepLetter(letter: PullLetter, env: EngineEnv): Promise<void> {
   const { tenant: tenantId, id, body, contentType, reason, attempts, sentAt: firstAt } = letter;
   const queue = PULL + letter.queue;
@@ -42,7 +42,7 @@ export async function keepLetter(letter: PullLetter, env: EngineEnv): Promise<vo
   logLine("warn", { log: "dead_letter", queue, dead_letter: row.id, code: reason });
 }
 
-/** The message of such a letter, as `send` takes it. */
+/** The message of such a letter, for `send`. */
 export function pulledMessage(letterBody: unknown): { body: unknown; contentType: PullContentType } {
   const { content_type: contentType, body } = letterBody as PulledBody;
   return { contentType, body: contentType === "bytes" ? Buffer.from(String(body), "base64") : body };

@@ -1,7 +1,7 @@
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS pull_keys (key TEXT PRIMARY KEY, id TEXT NOT NULL, until INTEGER NOT NULL) WITHOUT ROWID;`;
 
-/** The idempotency keys of one queue: each is known, with its message's id, until its time is over. */
+/** The idempotency keys of one queue, each with its message id, until they expire. */
 export class PullKeys {
   readonly #sql: SqlStorage;
 
@@ -13,7 +13,7 @@ export class PullKeys {
     this.#sql.exec(SCHEMA);
   }
 
-  /** True while there are keys to forget one day. */
+  /** True if any key is stored. */
   get some(): boolean {
     return this.#sql.exec("SELECT 1 FROM pull_keys LIMIT 1").toArray().length > 0;
   }
@@ -26,7 +26,7 @@ export class PullKeys {
     this.#sql.exec("INSERT OR REPLACE INTO pull_keys (key, id, until) VALUES (?, ?, ?)", key, id, until);
   }
 
-  /** Forgets keys whose time is over. */
+  /** Deletes expired keys. */
   forget(now: number): void {
     this.#sql.exec("DELETE FROM pull_keys WHERE until <= ?", now);
   }

@@ -1,4 +1,4 @@
-/** Messages that were handed out together, and until when nobody else gets them. */
+/** Messages that were pulled together, and the end of their lease. */
 interface Lease {
   until: number;
   sequences: readonly number[];
@@ -10,19 +10,19 @@ interface LeaseRow extends Record<string, SqlStorageValue> {
   sequences: string;
 }
 
-/** A lease with what would be left of it; nothing left is its end. */
+/** A lease and its remaining messages. It ends when none remains. */
 type Left = ReadonlyMap<string, Lease>;
 
-/** The id of one message's lease: good for this delivery alone, and for nothing once it is over. */
+/** The id of one message's lease. It is valid for this delivery only, until the lease ends. */
 export function leaseIdOf(lease: string, sequence: number): string {
   return `${lease}.${sequence}`;
 }
 
-/** The open leases of one queue: a row for each pull, and the same in memory. What is written becomes known here after its transaction. */
+/** The open leases of one queue: a row per pull, and a copy in memory. The copy changes after the transaction of a write. */
 export class LeaseBook {
   readonly #sql: SqlStorage;
   readonly #leases = new Map<string, Lease>();
-  /** Leased messages, each with its lease. */
+  /** The lease of each leased message. */
   readonly #holders = new Map<number, string>();
 
   constructor(sql: SqlStorage) {
@@ -35,12 +35,12 @@ export class LeaseBook {
     }
   }
 
-  /** Leased messages. */
+  /** Number of leased messages. */
   get count(): number {
     return this.#holders.size;
   }
 
-  /** When the first lease runs out. */
+  /** When the first lease expires. */
   get endsAt(): number | undefined {
     let first: number | undefined;
     for (const { until } of this.#leases.values()) first = Math.min(first ?? until, until);
@@ -51,7 +51,7 @@ export class LeaseBook {
     return this.#holders.has(sequence);
   }
 
-  /** The message that a lease id stands for, while its lease is open. */
+  /** The message of a lease id; undefined after its lease. */
   heldBy(leaseId: string): number | undefined {
     const [, lease, sequence] = /^([0-9a-f]{24})\.(\d{1,15})$/.exec(leaseId) ?? [];
     return this.#holders.get(Number(sequence)) === lease && lease !== undefined ? Number(sequence) : undefined;
@@ -66,12 +66,12 @@ export class LeaseBook {
     for (const sequence of sequences) this.#holders.set(sequence, id);
   }
 
-  /** The messages of leases that have run out. */
+  /** The messages of expired leases. */
   ranOut(now: number): number[] {
     return [...this.#leases.values()].filter(({ until }) => until <= now).flatMap(({ sequences }) => sequences);
   }
 
-  /** What is left of the leases of these messages without them. */
+  /** The remaining leases without these messages. */
   without(sequences: readonly number[]): Left {
     const over = new Set(sequences);
     const touched = new Set(sequences.map((sequence) => this.#holders.get(sequence)).filter((id) => id !== undefined));

@@ -3,13 +3,13 @@ import type { PullLetter, PullPlan } from "./definition.ts";
 import type { PullContentType } from "./message.ts";
 import type { PullName } from "./pull-name.ts";
 
-/** A dead letter in its queue, and how its hand-off goes. */
+/** A dead letter in its queue, and the state of its hand-off. */
 export interface KeptPullLetter extends PullLetter {
-  /** Hand-offs that failed. */
+  /** Failed hand-offs. */
   tries: number;
-  /** When the next hand-off is due; null where none is wanted. */
+  /** When the next hand-off is due; null if the queue has no handler. */
   dueAt: number | null;
-  /** What the last hand-off said. */
+  /** The error of the last hand-off. */
   handOffError: string | null;
 }
 
@@ -29,12 +29,14 @@ interface LetterRow extends Record<string, SqlStorageValue> {
 
 /** Longest call of `onDeadLetter`. */
 const HAND_OFF_LIMIT_MS = 60_000;
-/** Hand-offs in one round: an alarm has a quarter of an hour. */
+/** Hand-offs in one round: an alarm may run for 15 minutes. */
 const HANDED_AT_ONCE = 10;
 
 const COLUMNS = "sequence, id, type, body, reason, attempts, sent_at, dead_at, tries, due_at, error";
 
-/** The dead letters of one queue: each stays until its hand-off has succeeded, or until a person removes it. The queue waits for none. */
+/**
+ * The dead letters of one queue. Each one stays until its hand-off succeeds or an operator removes it. The queue waits for none of them.
+ */
 export class PullLetters {
   readonly #sql: SqlStorage;
   #underWay = false;
@@ -47,7 +49,7 @@ export class PullLetters {
     return this.#sql.exec<{ count: number }>("SELECT count(*) AS count FROM pull_letters").one().count;
   }
 
-  /** Letters in the order in which their messages were sent, behind one of them. */
+  /** Letters in the order in which their messages were sent, after an id. */
   list(name: PullName, after: string | undefined, most: number): KeptPullLetter[] {
     const sql = `SELECT ${COLUMNS} FROM pull_letters
       WHERE sequence > coalesce((SELECT sequence FROM pull_letters WHERE id = ?1), 0) ORDER BY sequence LIMIT ?2`;
@@ -57,13 +59,13 @@ export class PullLetters {
       .map((row) => read(name, row));
   }
 
-  /** Takes a letter out for good; undefined when there is none of this id. */
+  /** Removes a letter and returns it; undefined for an unknown id. */
   remove(name: PullName, id: string): KeptPullLetter | undefined {
     const [row] = this.#sql.exec<LetterRow>(`DELETE FROM pull_letters WHERE id = ? RETURNING ${COLUMNS}`, id).toArray();
     return row && read(name, row);
   }
 
-  /** Hands over letters that are due, one after another. A failure puts off that letter alone. */
+  /** Hands over due letters, one after another. A failure delays only that letter. */
   async handOff(name: PullName, { onDeadLetter }: PullPlan, env: unknown): Promise<void> {
     if (this.#underWay || !onDeadLetter) return;
     this.#underWay = true;

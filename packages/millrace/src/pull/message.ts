@@ -4,24 +4,24 @@ import { jsonOf } from "../contract/plain.ts";
 import { MAX_DELAY_SECONDS } from "../contract/queue.ts";
 import { characterCount } from "../contract/text.ts";
 
-/** How a body is written: Cloudflare's own names. */
+/** The encoding of a body, by Cloudflare's names. */
 export type PullContentType = "json" | "text" | "bytes";
 
 export interface PullSendOptions {
   /** `json`: any JSON value; `text`: a string; `bytes`: an `ArrayBuffer` or a view of one. Default: `json`. */
   contentType?: PullContentType | undefined;
-  /** The message is not handed out before so many seconds have passed. At most 12 hours. Default: 0. */
+  /** The earliest delivery, in seconds from now. At most 12 hours. Default: 0. */
   delaySeconds?: number | undefined;
-  /** Names the message: sent again while its queue remembers it, it is the same message. 1 to 500 characters. */
+  /** Identifies the message: a message that is sent again while its queue remembers the key is a duplicate. 1 to 500 characters. */
   idempotencyKey?: string | undefined;
 }
 
-/** A message with what is said of it. */
+/** A message and its send options. */
 export interface PullMessage<Body> extends PullSendOptions {
   body: Body;
 }
 
-/** A message as it travels to its queue's object: JSON as its text. */
+/** A message as it is sent to its queue's object: JSON as text. */
 export interface Posted {
   type: PullContentType;
   body: string | ArrayBuffer;
@@ -29,31 +29,31 @@ export interface Posted {
   delayMs: number;
 }
 
-/** What became of a message that was sent: its id, and whether its idempotency key was known, so that nothing new was kept. */
+/** The result of a send: the message id, and whether its idempotency key was known, so that no new message was stored. */
 export interface PullSent {
   id: string;
   duplicate: boolean;
 }
 
-/** A message in a lease, as its puller gets it. */
+/** A leased message, as its puller gets it. */
 export interface Leased {
   id: string;
   leaseId: string;
   type: PullContentType;
-  /** JSON as its text. */
+  /** JSON as text. */
   body: string | ArrayBuffer;
   sentAt: number;
-  /** Its deliveries with this one. */
+  /** Number of deliveries, including this one. */
   attempts: number;
 }
 
-/** Largest body, in bytes, and largest batch, in messages and in bytes: a Cloudflare queue's, where a KB has 1000 bytes. */
+/** Largest body in bytes, and largest batch in messages and bytes. They are a Cloudflare queue's limits; a KB is 1000 bytes. */
 const MAX_PULL_BODY_BYTES = 128_000;
 export const MAX_PULL_BATCH = 100;
 const MAX_BATCH_BYTES = 256_000;
 const MAX_KEY_CHARACTERS = 500;
 
-/** A batch on its way. Errors: `payload_too_large` and `invalid_payload`, with the place of the message that cannot be sent. */
+/** Checks and serialises a batch. Errors: `payload_too_large` and `invalid_payload`, with the position of the refused message. */
 export function postedBatch<Body>(queue: string, messages: readonly PullMessage<Body>[]): Posted[] {
   if (messages.length > MAX_PULL_BATCH) {
     throw tooLarge(queue, `${messages.length} messages, and a batch has at most ${MAX_PULL_BATCH}: send several`);
@@ -99,7 +99,6 @@ function bodyAsJson(queue: string, body: unknown, at: string): string {
   return text;
 }
 
-/** Bytes of a body as it is kept. */
 function sizeOf(body: string | ArrayBuffer): number {
   return typeof body === "string" ? byteLength(body) : body.byteLength;
 }

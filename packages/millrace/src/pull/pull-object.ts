@@ -9,35 +9,34 @@ import type { Leased, Posted, PullSent } from "./message.ts";
 import { type PullName, pullNameOf } from "./pull-name.ts";
 import { PullStorage } from "./storage.ts";
 
-/** A pull that was asked for. */
 export interface PullRequest {
   batchSize: number;
   /** Default: the queue's own. */
   visibilityMs?: number | undefined;
 }
 
-/** How leased messages went. */
+/** The results for leased messages. */
 export interface Settlement {
   /** Lease ids of messages that are done. */
   acks: readonly string[];
-  /** Lease ids of messages that shall come again, after a delay, or after the queue's own. */
+  /** Lease ids of messages to deliver again, after a delay; default: the queue's own. */
   retries: readonly { leaseId: string; delayMs?: number | undefined }[];
 }
 
-/** What a settlement did. A lease that is over is no error: its message is somebody else's by now, or done. */
+/** The result of a settlement. An ended lease is no error: another puller has its message, or it is done. */
 export interface Settled {
   acked: number;
   retried: number;
-  /** Lease ids for which nothing was done. */
+  /** Lease ids of ended leases, for which nothing was done. */
   over: string[];
 }
 
-/** A queue as it stands. */
+/** The current state of a queue. */
 export interface PullLook extends PullName {
-  /** Messages that are neither acknowledged nor given up: leased ones, waiting ones, and those that may be pulled now. */
+  /** Messages that are neither acknowledged nor dead letters: leased, delayed and available ones. */
   depth: number;
   leased: number;
-  /** Messages that wait for their delay, or to come again. */
+  /** Messages that are delayed, or wait for a retry. */
   waiting: number;
   /** When the oldest message was sent, in milliseconds since 1970. */
   oldestAt: number | null;
@@ -47,12 +46,12 @@ export interface PullLook extends PullName {
 
 type SendAnswer = { sent: PullSent[] } | { full: number };
 
-/** An object has 10 GB. */
+/** An object may store 10 GB. */
 const FULL_BYTES = 9_000_000_000;
 
 /**
- * A tenant's queue. Its messages are on disk before their sender is answered, a lease before its puller is. The alarm ends leases that
- * nobody ended, gives up what is too old, and hands dead letters over; whoever comes by sets it again where it was lost.
+ * A tenant's queue. Messages are on disk before their sender gets a response, a lease before its puller does. The alarm ends expired
+ * leases, retires old messages and hands over dead letters; any call sets it again if it was lost.
  */
 export class PullObject extends DurableObject {
   protected readonly plans: ReadonlyMap<string, PullPlan> = new Map();
@@ -60,7 +59,7 @@ export class PullObject extends DurableObject {
   #registration = new Registration(this.env, this.ctx.storage.kv);
   readonly #letters = new PullLetters(this.ctx.storage.sql);
   #alarmAt: number | undefined;
-  /** When keys are looked through next for those whose time is over. */
+  /** When expired keys are searched next. */
   #forgetAt = 0;
 
   constructor(ctx: DurableObjectState, env: never) {
@@ -70,7 +69,7 @@ export class PullObject extends DurableObject {
     });
   }
 
-  /** Keeps messages, all or none. Errors: `config_invalid` where the object has no such queue. */
+  /** Stores messages, all or none. Errors: `config_invalid` if the object has no such queue. */
   async send(posts: readonly Posted[]): Promise<SendAnswer> {
     const { plan, name } = this.#asked();
     if (this.#messages.bytes > FULL_BYTES) return { full: this.#messages.bytes };
@@ -82,7 +81,7 @@ export class PullObject extends DurableObject {
     return { sent };
   }
 
-  /** Leases messages, the oldest first. Errors: `config_invalid` where the object has no such queue. */
+  /** Leases messages, the oldest first. Errors: `config_invalid` if the object has no such queue. */
   pull({ batchSize, visibilityMs }: PullRequest): { backlog: number; messages: Leased[] } {
     const { plan } = this.#asked();
     const now = Date.now();
@@ -92,10 +91,7 @@ export class PullObject extends DurableObject {
     return { backlog: this.#messages.depth, messages };
   }
 
-  /**
-   * Removes messages, or lets them come again, by their leases. Nothing is done for a lease that is over. Errors: `config_invalid` where the
-   * object has no such queue.
-   */
+  /** Removes or returns messages by their lease ids. Ended leases are ignored. Errors: `config_invalid` if the object has no such queue. */
   settle({ acks, retries }: Settlement): Settled {
     const { plan } = this.#asked();
     const all = [...acks, ...retries.map(({ leaseId }) => leaseId)];
@@ -115,7 +111,6 @@ export class PullObject extends DurableObject {
     return { acked: acked.size, retried: delays.size, over };
   }
 
-  /** How the queue stands. */
   look(): PullLook {
     const { name } = this.#self();
     return {
@@ -129,24 +124,24 @@ export class PullObject extends DurableObject {
     };
   }
 
-  /** The dead letters, in order, behind one of them. */
+  /** The dead letters in order, after an id. */
   letters({ after, limit = 100 }: { after?: string; limit?: number } = {}): KeptPullLetter[] {
     return this.#messages.made ? this.#letters.list(this.#self().name, after, Math.min(limit, 1000)) : [];
   }
 
-  /** Takes a dead letter out for good; undefined when there is none of this id. */
+  /** Deletes a dead letter and returns it; undefined for an unknown id. */
   removeLetter(id: string): KeptPullLetter | undefined {
     return this.#messages.made ? this.#letters.remove(this.#self().name, id) : undefined;
   }
 
-  /** Puts a dead letter's message back behind all others, as new; false when there is none of this id. */
+  /** Requeues a dead letter's message as a new one at the end; false for an unknown id. */
   replayLetter(id: string): boolean {
     const revived = this.#messages.revive(id, Date.now());
     if (revived) this.#arm();
     return revived;
   }
 
-  /** Removes everything, dead letters and known keys too, for good. The deletion of a tenant does it. */
+  /** Deletes everything, including dead letters and keys. Used when a tenant is deleted. */
   async erase(): Promise<void> {
     const erased = [this.ctx.storage.deleteAlarm(), this.ctx.storage.deleteAll()];
     this.#alarmAt = undefined;
@@ -178,7 +173,7 @@ export class PullObject extends DurableObject {
     this.#messages.settle([], [{ sequences: ranOut, dueAt: now + plan.retryDelayMs }], plan, now);
   }
 
-  /** The queue that somebody asks something of. Errors: `config_invalid` for one that is not in the object's list. */
+  /** The queue of the current call. Errors: `config_invalid` if it is not in the object's list. */
   #asked(): { name: PullName; plan: PullPlan } {
     const { name, plan } = this.#self();
     if (plan) return { name, plan };
@@ -186,7 +181,7 @@ export class PullObject extends DurableObject {
     throw new MillraceError("config_invalid", said);
   }
 
-  /** Which queue of whose this is. An alarm that wakes the object does not say its name. */
+  /** The queue and tenant of this object. An object that is woken by its alarm does not get its name. */
   #self(): { name: PullName; plan: PullPlan | undefined } {
     const name = pullNameOf(this.ctx.id.name) ?? this.ctx.storage.kv.get<PullName>("name") ?? { queue: "", tenant: "" };
     const plan = this.plans.get(name.queue);
@@ -194,7 +189,7 @@ export class PullObject extends DurableObject {
     return { name, plan: { ...plan, onDeadLetter: (letter, env) => keepLetter(letter, env as EngineEnv) } };
   }
 
-  /** An alarm for what is due next. It is a written row, so one that rings earlier is left as it is. */
+  /** Sets the alarm for the next due work. An alarm is a written row, so an earlier alarm is kept. */
   #arm(): void {
     const { plan } = this.#self();
     if (!plan) return;
@@ -208,7 +203,7 @@ export class PullObject extends DurableObject {
   }
 }
 
-/** The object of these queues: `export class PullQueues extends pullObject([renders]) {}`. Errors: `config_invalid`. */
+/** The object class of these queues: `export class PullQueues extends pullObject([renders]) {}`. Errors: `config_invalid`. */
 export function pullObject(queues: readonly AnyPullQueue[]): typeof PullObject {
   const plans = plansOf(queues);
   return class extends PullObject {

@@ -13,15 +13,15 @@ interface Row extends Record<string, SqlStorageValue> {
   attempts: number;
 }
 
-/** Messages of a lease that come back, and when. */
+/** Returned messages of a lease, and their next due time. */
 interface Returned {
   sequences: readonly number[];
   dueAt: number;
 }
 
 /**
- * `due_at` is set while a message waits to come (again), and NULL while it is new or leased, so that the index holds exceptions alone: a
- * message that is sent, leased and acknowledged is written once and deleted once.
+ * `due_at` is set while a message is delayed or waits for a retry, and NULL while it is new or leased. The index therefore holds only
+ * exceptions: a message that is sent, leased and acknowledged is written once and deleted once.
  */
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS pull_messages (
@@ -35,12 +35,12 @@ const SCHEMA = `
   CREATE INDEX IF NOT EXISTS pull_letters_due ON pull_letters (due_at) WHERE due_at IS NOT NULL;`;
 
 const COLUMNS = "sequence, id, type, body, sent_at, attempts";
-/** Messages that one look at the retention gives up at most. */
+/** Most messages that one check of the retention retires. */
 const RETIRED_AT_ONCE = 100;
 
 /**
- * The messages of one queue and their leases. Each change is one atomic write. What is kept in memory beside it (which messages are leased,
- * and from where on all are new) is read from disk by whoever comes first.
+ * The messages of one queue and their leases. Each change is one atomic write. Memory also holds which messages are leased, and from which
+ * one on all are new; the first call reads both from disk.
  */
 export class PullStorage {
   readonly #storage: DurableObjectStorage;
@@ -66,7 +66,7 @@ export class PullStorage {
     this.#last = Math.max(last("pull_messages"), last("pull_letters"));
   }
 
-  /** False until the first message: a queue that nobody sends to writes nothing. */
+  /** False until the first message: an unused queue creates no tables. */
   get made(): boolean {
     return this.#made;
   }
@@ -76,7 +76,7 @@ export class PullStorage {
     return this.#made ? this.#keys : undefined;
   }
 
-  /** Messages that are neither acknowledged nor given up. */
+  /** Messages that are neither acknowledged nor dead letters. */
   get depth(): number {
     return this.#depth;
   }
@@ -94,12 +94,12 @@ export class PullStorage {
     return this.#made ? (this.#head()?.sent_at ?? null) : null;
   }
 
-  /** Messages that wait to come (again). */
+  /** Messages that are delayed or wait for a retry. */
   waiting(now: number): number {
     return this.#made ? this.#number("SELECT count(*) FROM pull_messages WHERE due_at > ?", now) : 0;
   }
 
-  /** Keeps messages behind those that are there, but not one whose key is known. */
+  /** Appends the messages whose key is unknown. */
   keep(posts: readonly Posted[], { rememberMs }: Pick<PullPlan, "rememberMs">, now: number): PullSent[] {
     let last = this.#last;
     const sent = this.#storage.transactionSync(() => {
@@ -120,7 +120,7 @@ export class PullStorage {
     return sent;
   }
 
-  /** Leases the oldest messages that may come, and none that is too old. Nobody else gets them before `until`. */
+  /** Leases the oldest available messages that are within the retention. No other pull gets them before `until`. */
   take(most: number, until: number, { retentionMs }: Pick<PullPlan, "retentionMs">, now: number): Leased[] {
     if (this.#depth === this.#book.count) return [];
     const from = this.#firstAfter(now - retentionMs);
@@ -147,12 +147,12 @@ export class PullStorage {
     }));
   }
 
-  /** The message that a lease id is good for; undefined once the lease is over. */
+  /** The message of a lease id; undefined after its lease. */
   heldBy(leaseId: string): number | undefined {
     return this.#book.heldBy(leaseId);
   }
 
-  /** Removes acknowledged messages, and lets others come back when each is due, or gives them up; all of them leave their leases. */
+  /** Removes acknowledged messages. Returns the others at their due times, or makes them dead letters. All of them leave their leases. */
   settle(acked: readonly number[], returns: readonly Returned[], plan: PullPlan, now: number): void {
     const over = [...acked, ...returns.flatMap(({ sequences }) => sequences)];
     if (over.length === 0) return;
@@ -167,12 +167,12 @@ export class PullStorage {
     this.#book.close(left);
   }
 
-  /** The messages of leases that have run out. */
+  /** The messages of expired leases. */
   ranOut(now: number): number[] {
     return this.#book.ranOut(now);
   }
 
-  /** Gives up messages that are too old, but for those that are leased. True when there may be more of them. */
+  /** Retires messages beyond the retention, except leased ones. Returns true if there may be more. */
   retire({ retentionMs, onDeadLetter }: PullPlan, now: number): boolean {
     if (!this.#made) return false;
     const old: number[] = [];
@@ -185,7 +185,7 @@ export class PullStorage {
     return old.length === RETIRED_AT_ONCE;
   }
 
-  /** When something is due next, in milliseconds since 1970: a lease's end, a message's, a letter's hand-off. */
+  /** When work is due next, in milliseconds since 1970: the end of a lease, the expiry of a message, the hand-off of a letter. */
   nextAt(plan: Pick<PullPlan, "retentionMs">, now: number): number | undefined {
     if (!this.#made) return undefined;
     const letter = this.#sql.exec<{ due: number | null }>("SELECT min(due_at) AS due FROM pull_letters WHERE due_at IS NOT NULL").one().due;
@@ -194,7 +194,7 @@ export class PullStorage {
     return known.length > 0 ? Math.min(...known) : undefined;
   }
 
-  /** Puts a letter's message back behind all others, as if it were new; false when there is none of this id. */
+  /** Requeues a letter's message as a new one at the end; false for an unknown id. */
   revive(id: string, now: number): boolean {
     if (!this.#made) return false;
     const sequence = this.#last + 1;
@@ -227,7 +227,9 @@ export class PullStorage {
     return this.#sql.exec<Row>(sql, sentAt).toArray()[0]?.sequence;
   }
 
-  /** When a message may be too old first. One that is leased is not given up, so a closer look is for those that are too old already. */
+  /**
+   * When the next message may expire. Leased messages are not retired, so the query is more precise for messages that are already too old.
+   */
   #expiresAt({ retentionMs }: Pick<PullPlan, "retentionMs">, now: number): number | undefined {
     for (const { sequence, sent_at } of this.#sql.exec<Row>("SELECT sequence, sent_at FROM pull_messages ORDER BY sequence")) {
       const at = sent_at + retentionMs;
@@ -236,14 +238,14 @@ export class PullStorage {
     return undefined;
   }
 
-  /** Messages whose wait is over, from one on. Which they are the index says alone: the others' bodies are not read. */
+  /** Returned messages that are due, from a number on. The index selects them, so the bodies of other messages are not read. */
   #returned(from: number, most: number, now: number): Row[] {
     const ripe = `SELECT ${COLUMNS} FROM pull_messages WHERE sequence IN (SELECT sequence FROM pull_messages INDEXED BY pull_messages_due
       WHERE due_at <= ? AND sequence >= ? ORDER BY sequence LIMIT ?)`;
     return this.#sql.exec<Row>(ripe, now, from, most).toArray();
   }
 
-  /** Messages that were never leased, from one on. */
+  /** Messages that were never leased, from a number on. */
   #fresh(from: number, most: number): Row[] {
     const fresh: Row[] = [];
     const sql = `SELECT ${COLUMNS} FROM pull_messages WHERE sequence > ? AND due_at IS NULL ORDER BY sequence`;
@@ -260,7 +262,7 @@ export class PullStorage {
       .toArray().length;
   }
 
-  /** Counts a delivery that failed; answers how many messages had no further one. */
+  /** Counts a failed delivery. Returns how many messages have no retry left. */
   #return({ sequences, dueAt }: Returned, { retryLimit, onDeadLetter }: PullPlan, now: number): number {
     const list = JSON.stringify(sequences);
     const used = `SELECT sequence FROM pull_messages WHERE sequence IN (SELECT value FROM json_each(?1)) AND attempts >= ?2`;

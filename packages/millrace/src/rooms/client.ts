@@ -7,24 +7,24 @@ import { checkedRoomName, checkedText, MAX_ROOM_KEY_CHARACTERS } from "./room-na
 import { type RoomEnv, roomObjectOf } from "./stub.ts";
 
 export interface RoomSendOptions {
-  /** Names the message: sent again while the room remembers it, it is the same message. 1 to 200 characters. */
+  /** Identifies the message: a message that is sent again while the room remembers the key is a duplicate. 1 to 200 characters. */
   idempotencyKey?: string | undefined;
-  /** Who says it. Default: null, the app itself. */
+  /** The author's name. Default: null, the app itself. */
   from?: string | null | undefined;
 }
 
-/** A room, as Workers and steps see it. */
+/** A room's interface for Workers and steps. */
 export interface RoomClient<Body> {
   /**
-   * Kept when it answers, and told to whoever is in the room. Errors: `payload_too_large` beyond the room's `maxBytes`; `invalid_payload`;
-   * `config_invalid` where the object has no such room.
+   * Sends a message to everyone in the room. It is stored when the promise resolves. Errors: `payload_too_large` beyond the room's
+   * `maxBytes`; `invalid_payload`; `config_invalid` if the object has no such room.
    */
   send(body: Body, options?: RoomSendOptions): Promise<RoomSent>;
-  /** Closes the sockets of somebody; answers how many there were. They may come back unless their token is revoked. */
+  /** Closes the sockets of a name and returns their number. The client can join again unless its token is revoked. */
   dismiss(name: string, reason?: string): Promise<number>;
 }
 
-/** A tenant's room of this key: 1 to 200 characters. Errors: `invalid_payload` for another key, or for what is no tenant. */
+/** Returns the client of a tenant's room; the key has 1 to 200 characters. Errors: `invalid_payload` for an invalid key or tenant. */
 export function roomOf<Body>(env: RoomEnv, room: RoomDefinition<Body>, key: string, tenant: string): RoomClient<Body> {
   const at = checkedRoomName({ room: room.name, tenant, key });
   return {

@@ -3,38 +3,38 @@ import { assertDeclared, isFields, isSchema } from "../contract/declared.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { isScope } from "../contract/token.ts";
 
-/** A kind of rooms; each room of it has a key. Whoever is in one hears what is said there, live. */
+/** A kind of rooms; each room has a key. Clients in a room receive its messages live. */
 export interface RoomDefinition<Body = unknown> {
-  /** Lower case letters, digits and dashes, at most 63; it begins with a letter. A part of its rooms' address. */
+  /** Lower case letters, digits and dashes, at most 63; the first character is a letter. It is part of the rooms' URL. */
   name: string;
   scopes?: {
-    /** What a token needs to come in. Default: `read`. */
+    /** The scope that a token needs to join. Default: `read`. */
     join?: string;
-    /** What it needs to speak as well; null where Workers and steps alone do. Default: null. */
+    /** The scope that a token needs to send; null if only Workers and steps send. Default: null. */
     send?: string | null;
   };
-  /** What clients may say. Default: any JSON. */
+  /** The schema of clients' messages. Default: any JSON. */
   message?: ZodType<Body>;
-  /** Largest message, in bytes of JSON, whoever sends it. Default: 16 KB; at most 128 KB. */
+  /** Largest message from any sender, in bytes of JSON. Default: 16 KB; at most 128 KB. */
   maxBytes?: number;
-  /** How often one socket may speak: so many frames at once, and then so many a second. Default: 10 and 5; each at most 10,000. */
+  /** Rate limit of one socket: frames at once, and frames per second. Default: 10 and 5; each at most 10,000. */
   rate?: { burst: number; perSecond: number };
-  /** What whoever joins is told of before. Default: 50 messages and 256 KB; at most 500 and 1 MB. */
+  /** The messages that a joining client gets. Default: 50 messages and 256 KB; at most 500 and 1 MB. */
   history?: { messages?: number; bytes?: number };
-  /** Origins beside the room's own from which browsers may come, such as `https://console.example.com`. Default: none. */
+  /** Origins, besides the room's own, from which browsers may connect, such as `https://console.example.com`. Default: none. */
   origins?: readonly string[];
-  /** Up to so many sockets each hears who comes and goes; 0 tells nobody who is here. Default: 100. */
+  /** Up to this many sockets, each is notified of joins and leaves; 0 turns presence off. Default: 100. */
   presence?: number;
-  /** Sockets of one room. Default: 10,000; at most 30,000. */
+  /** Most sockets of one room. Default: 10,000; at most 30,000. */
   maxSockets?: number;
-  /** Sockets of one name in a room, which is the actor of a token or the name on a ticket. Default: 100; at most 30,000. */
+  /** Most sockets of one name in a room. The name is the actor of a token or the name on a ticket. Default: 100; at most 30,000. */
   maxSocketsPerName?: number;
 }
 
-/** A room of any messages, for lists of them. */
+/** A room of any message type, for lists. */
 export type AnyRoom = RoomDefinition<unknown>;
 
-/** The definition of a kind of rooms with every default filled in. */
+/** A definition with all defaults. */
 export interface RoomPlan {
   name: string;
   join: string;
@@ -59,7 +59,7 @@ const DEFAULT_ROOM = {
   maxSocketsPerName: 100,
 } as const;
 
-/** What a room may not go beyond: what is told at the join travels as one frame, and an object takes some 32,000 sockets. */
+/** Upper limits: the history is sent as one frame at the join, and an object accepts about 32,000 sockets. */
 const MOST = { maxBytes: 128 * 1024, rate: 10_000, messages: 500, bytes: 1024 * 1024, maxSockets: 30_000 };
 const NAME = /^[a-z][a-z0-9-]{0,62}$/;
 
@@ -68,7 +68,7 @@ export function defineRoom<Body = unknown>(definition: RoomDefinition<Body>): Ro
   return definition;
 }
 
-/** The plans of kinds of rooms by their names. Errors: `config_invalid`, which says what to change; also for two of one name. */
+/** The plans of kinds of rooms by name. Errors: `config_invalid`, with what to change; also for two of one name. */
 export function plansOf(rooms: readonly AnyRoom[]): ReadonlyMap<string, RoomPlan> {
   const plans = new Map(rooms.map((room) => [room.name, planOf(room)]));
   if (plans.size === rooms.length) return plans;

@@ -2,35 +2,35 @@ import * as z from "zod";
 import type { RoomMessage } from "./history.ts";
 import { MAX_ROOM_KEY_CHARACTERS } from "./room-name.ts";
 
-/** What a room says to a client, as JSON. */
+/** A frame from a room to a client, as JSON. */
 export type RoomFrame =
   | {
       type: "welcome";
-      /** Who you are here. */
+      /** The client's own name. */
       you: string;
-      /** The number of the room's last message: what to say as `since` when you come again. */
+      /** The number of the room's last message: pass it as `since` to join again. */
       sequence: number;
-      /** What was said before you came, or after `since`, in order. */
+      /** Messages before the join, or after `since`, in order. */
       messages: RoomMessage[];
-      /** True when more was said after your `since` than `messages` holds. */
+      /** True if more messages followed `since` than `messages` contains. */
       missed: boolean;
-      /** Who is here, you among them: all in number, some 500 by name. */
+      /** Everyone in the room, including the client: the total, and up to 500 names. */
       present: { count: number; names: string[] };
     }
-  /** `key` is yours, on the message that you sent under it. */
+  /** `key`: present on the client's own message if it was sent with one. */
   | ({ type: "message"; key?: string } & RoomMessage)
   | { type: "joined" | "left"; who: string }
-  /** What you sent was not taken; you may go on. */
+  /** The client's message was refused. The socket stays open. */
   | { type: "refused"; code: string; message: string; key?: string };
 
-/** What a client says: a message, with a key of its own if it may send it again. */
+/** A frame from a client: a message, with a key if the client may send it again. */
 export const saidSchema = z.strictObject({
   type: z.literal("send"),
   body: z.json(),
   key: z.string().min(1).max(MAX_ROOM_KEY_CHARACTERS).optional(),
 });
 
-/** The key of a frame that is refused, where it has one that may be said back. */
+/** The key of a refused frame, if it has a valid one. */
 export function keyIn(frame: string): string | undefined {
   try {
     return saidSchema.shape.key.safeParse(JSON.parse(frame)?.key).data;
@@ -39,23 +39,22 @@ export function keyIn(frame: string): string | undefined {
   }
 }
 
-/** What JSON can make of a byte: `\u0041` is an A. */
+/** Longest JSON escape of one byte: `\u0041` is an A. */
 const MAX_ESCAPED_BYTES = 6;
-/** The words around a message, its key and blanks. */
+/** Bytes for the frame around a message: field names, key and blanks. */
 const AROUND_BYTES = 500;
 
-/** Largest frame, in bytes: however a message that fits is written, it is read. */
+/** Largest frame, in bytes. It fits every valid message in any JSON notation. */
 export function maxFrameBytes({ maxBytes }: { maxBytes: number }): number {
   return (maxBytes + 2 * MAX_ROOM_KEY_CHARACTERS + AROUND_BYTES) * MAX_ESCAPED_BYTES;
 }
 
-/** Why a socket is closed, beside the codes of WebSocket itself: 1003 for bytes, 1007 for what is not JSON, 1009 for too much. */
+/** Close codes, in addition to WebSocket's own: 1003 for bytes, 1007 for invalid JSON, 1009 for too large. */
 export const CLOSE = { notText: 1003, notJson: 1007, tooLarge: 1009, tokenEnded: 4401, dismissed: 4403, tooFast: 4429 } as const;
 
 /** Longest reason of a close, in bytes. */
 const MAX_REASON_BYTES = 123;
 
-/** A text cut to what a close may carry. */
 export function reasonOf(text: string): string {
   const bytes = new TextEncoder().encode(text);
   return bytes.length <= MAX_REASON_BYTES ? text : new TextDecoder().decode(bytes.slice(0, MAX_REASON_BYTES)).replace(/\ufffd+$/, "");

@@ -1,7 +1,7 @@
 import { byteLength } from "../contract/limits.ts";
 import type { RoomPlan } from "./definition.ts";
 
-/** What became of a message: its number in the room, and whether its key was known, so that nothing new was said. */
+/** The result of a send: the message's number in the room, and whether its key was known, so that no new message was stored. */
 export interface RoomSent {
   sequence: number;
   duplicate: boolean;
@@ -9,16 +9,16 @@ export interface RoomSent {
 
 /** A message of a room. */
 export interface RoomMessage {
-  /** Its number in the room: each is one more than the last. */
+  /** Its number in the room: the last number plus one. */
   sequence: number;
-  /** Who said it: the actor of a token, or whom the app named; null is the app itself. */
+  /** The author: the actor of a token, or the name that the app gave; null is the app itself. */
   from: string | null;
-  /** When, in milliseconds since 1970. */
+  /** When it was sent, in milliseconds since 1970. */
   at: number;
   body: unknown;
 }
 
-/** A message on its way into the room. */
+/** A message that is sent to the room. */
 export interface RoomPost {
   from: string | null;
   /** The body as JSON. */
@@ -36,11 +36,11 @@ interface Row extends Record<string, SqlStorageValue> {
 const SCHEMA = `CREATE TABLE IF NOT EXISTS room_messages (
   slot INTEGER PRIMARY KEY, sequence INTEGER NOT NULL, sender TEXT, at INTEGER NOT NULL, key TEXT, body TEXT NOT NULL)`;
 
-/** Keys are known for longer than messages are told: a step may send again when a room has gone on. */
+/** Keys are remembered for this many times the history, because a step may retry after further messages. */
 const REMEMBERED_TIMES = 4;
 const LEAST_REMEMBERED = 200;
 
-/** The last messages of a room, in a ring of rows: a message is one written row, which takes the place of an old one. */
+/** The last messages of a room, in a ring of rows: each message replaces the oldest one by one written row. */
 export class RoomHistory {
   readonly #sql: SqlStorage;
   #made: boolean;
@@ -58,7 +58,7 @@ export class RoomHistory {
     return this.#last;
   }
 
-  /** Keeps a message, but not one whose key is known. */
+  /** Stores a message unless its key is known. */
   keep({ from, text, key }: RoomPost, { history }: RoomPlan, at: number): RoomSent {
     if (!this.#made) this.#sql.exec(SCHEMA);
     this.#made = true;
@@ -73,16 +73,13 @@ export class RoomHistory {
     return { sequence, duplicate: false };
   }
 
-  /** The message of a number; undefined when it is too long ago. */
+  /** The message of a number; undefined if it is no longer stored. */
   find(sequence: number): RoomMessage | undefined {
     const sql = "SELECT sequence, sender, at, body FROM room_messages WHERE sequence = ?";
     return this.#sql.exec<Row>(sql, sequence).toArray().map(read)[0];
   }
 
-  /**
-   * What somebody is told who has heard everything up to `since`, in order, within the room's bounds; `missed` when there was more than
-   * that.
-   */
+  /** The messages after `since` in order, within the room's history limits; `missed` if there were more. */
   after(since: number | undefined, { history }: RoomPlan): { messages: RoomMessage[]; missed: boolean } {
     const from = since === undefined || since > this.#last ? 0 : since;
     const messages: RoomMessage[] = [];

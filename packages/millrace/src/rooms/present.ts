@@ -1,6 +1,6 @@
 import type { Seats } from "./seat.ts";
 
-/** The open sockets of a room, and whose they are. One that this side has closed is none of them, whatever its client makes of that. */
+/** The open sockets of a room by name. A socket that this side has closed is not counted, whatever its client does. */
 export class Present {
   readonly #seats: Seats;
   readonly #sockets = new Set<WebSocket>();
@@ -15,7 +15,7 @@ export class Present {
     return this.#sockets;
   }
 
-  /** Different people. */
+  /** Number of different names. */
   get count(): number {
     return this.#names.size;
   }
@@ -24,12 +24,11 @@ export class Present {
     return this.#names.keys().take(most).toArray();
   }
 
-  /** Open sockets of a name. */
   socketsOf(name: string): number {
     return this.#names.get(name) ?? 0;
   }
 
-  /** True for the first socket of its name. */
+  /** Returns true for the first socket of its name. */
   enter(socket: WebSocket): boolean {
     const { name } = this.#seats.of(socket);
     const others = this.#names.get(name) ?? 0;
@@ -38,7 +37,7 @@ export class Present {
     return others === 0;
   }
 
-  /** True for the last socket of its name. One that woke its room by closing may not have been counted. */
+  /** Returns true for the last socket of its name. A socket whose close woke the room may not have been counted. */
   leave(socket: WebSocket): boolean {
     const { name } = this.#seats.of(socket);
     const others = (this.#names.get(name) ?? 0) - (this.#sockets.delete(socket) ? 1 : 0);

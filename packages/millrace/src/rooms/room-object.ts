@@ -11,31 +11,31 @@ import { Present } from "./present.ts";
 import { type RoomName, roomNameOf } from "./room-name.ts";
 import { afterFrame, Seats } from "./seat.ts";
 
-/** A room as it stands. */
+/** The current state of a room. */
 export interface RoomLook extends RoomName {
   sockets: number;
   /** The number of the last message. */
   sequence: number;
-  /** Different people. */
+  /** Number of different names. */
   present: number;
 }
 
 type SendAnswer = { sent: RoomSent } | { unknownRoom: true } | { maxBytes: number };
 
-/** Names that are listed at the join. */
+/** Most names in the list at the join. */
 const LISTED_NAMES = 500;
 const TOKEN_ENDED = "The token has ended: come again with a new one.";
 
 /**
- * One room. Its sockets are kept by the platform while it sleeps, and `ping` is answered with `pong` without waking it; it has neither
- * timers nor alarms. A message is on disk before anybody hears it.
+ * One room. The platform keeps its sockets while it hibernates and answers `ping` with `pong` without waking it. It has no timers or
+ * alarms. A message is on disk before it is sent to clients.
  */
 export class RoomObject extends DurableObject {
   protected readonly plans: ReadonlyMap<string, RoomPlan> = new Map();
   #history = new RoomHistory(this.ctx.storage.sql);
   #registration = new Registration(this.env, this.ctx.storage.kv);
   readonly #seats = new Seats();
-  /** Who is here; undefined until somebody asks. */
+  /** The sockets by name; undefined until first needed. */
   #present: Present | undefined;
 
   constructor(ctx: DurableObjectState, env: never) {
@@ -43,7 +43,7 @@ export class RoomObject extends DurableObject {
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair("ping", "pong"));
   }
 
-  /** Lets somebody in whom the route has made sure of. */
+  /** Accepts a client that the route has authenticated. */
   override async fetch(request: Request): Promise<Response> {
     const { plan } = this.#self();
     const arrival: Arrival = JSON.parse(decodeURIComponent(request.headers.get(ARRIVAL_HEADER) ?? "null"));
@@ -66,7 +66,7 @@ export class RoomObject extends DurableObject {
     return new Response(null, { status: 101, webSocket: client, headers });
   }
 
-  /** Says something in the room, for a Worker or a step. */
+  /** Sends a message from a Worker or a step. */
   async send(post: RoomPost): Promise<SendAnswer> {
     const { plan } = this.#self();
     if (!plan) return { unknownRoom: true };
@@ -75,21 +75,20 @@ export class RoomObject extends DurableObject {
     return { sent: this.#say({ ...post, key: post.key === null ? null : `app/${post.key}` }, plan) };
   }
 
-  /** How the room stands. */
   look(): RoomLook {
     const { name } = this.#self();
     const { sockets, count } = this.#presence();
     return { ...name, sockets: sockets.size, sequence: this.#history.last, present: count };
   }
 
-  /** Closes somebody's sockets. Answers how many there were. */
+  /** Closes the sockets of a name and returns their number. */
   dismiss(name: string, reason: string): number {
     const theirs = [...this.#presence().sockets].filter((socket) => this.#seats.of(socket).name === name);
     this.#close(theirs, CLOSE.dismissed, reasonOf(reason));
     return theirs.length;
   }
 
-  /** Removes every message and closes every socket, for good. The deletion of a tenant does it. */
+  /** Deletes every message and closes every socket. Used when a tenant is deleted. */
   async erase(): Promise<void> {
     this.#close([...this.#presence().sockets], CLOSE.dismissed, "The room was erased.");
     const erased = this.ctx.storage.deleteAll();
@@ -102,7 +101,7 @@ export class RoomObject extends DurableObject {
     const now = Date.now();
     const seat = this.#seats.of(socket);
     const plan = this.plans.get(seat.kind);
-    // A client may go on speaking after it was sent away, and what it said before may come later.
+    // A dismissed client may still send, and its earlier frames may arrive later.
     if (!plan || seat.hasLeft) return;
     const after = afterFrame(seat, plan.rate, now);
     if (after) this.#seats.take(socket, after);
@@ -113,7 +112,7 @@ export class RoomObject extends DurableObject {
 
   override webSocketClose(socket: WebSocket, code: number, reason: string): void {
     this.#leave([socket]);
-    // What a client said that may not be said back (1005, 1006) is no reason to fail.
+    // The client's close code may be one that cannot be sent (1005, 1006); that must not fail here.
     attempt(() => socket.close(code, reason));
   }
 
@@ -143,7 +142,7 @@ export class RoomObject extends DurableObject {
     }
   }
 
-  /** Keeps a message and tells it to all; one that is known is told once more to who sent it again. */
+  /** Stores a message and sends it to all. A duplicate is sent again only to its sender. */
   #say(post: RoomPost, plan: RoomPlan, by?: { socket: WebSocket; key: string | undefined }): RoomSent {
     const at = Date.now();
     const sent = this.#history.keep(post, plan, at);
@@ -155,7 +154,7 @@ export class RoomObject extends DurableObject {
     return sent;
   }
 
-  /** Tells all but one. Whose token has ended hears nothing more. */
+  /** Sends a frame to all sockets but one. Sockets whose token has ended get nothing. */
   #tellAll(frame: RoomFrame, except: WebSocket | undefined): void {
     const text = JSON.stringify(frame);
     const now = Date.now();
@@ -172,13 +171,13 @@ export class RoomObject extends DurableObject {
     if (this.#presence().sockets.size <= plan.presence) this.#tellAll(frame, except);
   }
 
-  /** Sends away: from now on these sockets are not in the room, whether or not their clients close them too. */
+  /** Closes sockets. They leave the room now, whether or not their clients close them too. */
   #close(sockets: readonly WebSocket[], code: number, reason: string): void {
     for (const socket of sockets) attempt(() => socket.close(code, reason));
     this.#leave(sockets);
   }
 
-  /** Takes sockets out of the room. Each leaves once: it may fail and close as well, and close from both sides. */
+  /** Removes sockets from the room. Each leaves once, although it may fail and close, and both sides may close it. */
   #leave(sockets: readonly WebSocket[]): void {
     const present = this.#presence();
     const here = sockets.map((socket) => ({ socket, seat: this.#seats.of(socket) })).filter(({ seat }) => !seat.hasLeft);
@@ -209,7 +208,7 @@ export class RoomObject extends DurableObject {
   }
 }
 
-/** Why a socket is closed that sent this. */
+/** The close code and reason for an invalid frame. */
 function refusalOf(
   data: string | ArrayBuffer,
   plan: RoomPlan,
@@ -230,16 +229,16 @@ function tell(socket: WebSocket, frame: RoomFrame): void {
   attempt(() => socket.send(JSON.stringify(frame)));
 }
 
-/** What one socket refuses is nothing to the others. */
+/** A failure of one socket must not affect the others. */
 function attempt(act: () => void): void {
   try {
     act();
   } catch {
-    // It is closing, and says so by itself.
+    // The socket is closing already.
   }
 }
 
-/** The object of these rooms: `export class Rooms extends roomObject([desk]) {}`. Errors: `config_invalid`, which says what to change. */
+/** The object class of these rooms: `export class Rooms extends roomObject([desk]) {}`. Errors: `config_invalid`, with what to change. */
 export function roomObject(rooms: readonly AnyRoom[]): typeof RoomObject {
   const plans = plansOf(rooms);
   return class extends RoomObject {

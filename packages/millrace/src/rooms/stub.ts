@@ -3,10 +3,10 @@ import { placed } from "../contract/location.ts";
 import { objectName, type RoomName } from "./room-name.ts";
 import type { RoomObject } from "./room-object.ts";
 
-/** The Worker of rooms has the Durable Object of `roomObject`, bound as ROOMS or only exported, as `Rooms`. */
+/** The environment of a Worker with rooms: the Durable Object of `roomObject`, bound as ROOMS or only exported as `Rooms`. */
 export type RoomEnv = object & { ROOMS?: DurableObjectNamespace<RoomObject> };
 
-/** A room's object as it is called. RPC's mapped types lose the class; the methods are its own. */
+/** The RPC interface of a room's object. RPC's mapped types lose the class. */
 export interface RoomStub extends Pick<DurableObjectStub, "fetch"> {
   send(...args: Parameters<RoomObject["send"]>): ReturnType<RoomObject["send"]>;
   look(): Promise<ReturnType<RoomObject["look"]>>;
@@ -14,7 +14,7 @@ export interface RoomStub extends Pick<DurableObjectStub, "fetch"> {
   erase(): Promise<void>;
 }
 
-/** A room's object: to look at it and to steer it. */
+/** A room's object, for reading and operating. */
 export function roomObjectOf(env: RoomEnv, name: RoomName): RoomStub {
   return objectBinding<RoomObject>(env, "ROOMS").getByName(objectName(name), placed(env)) as unknown as RoomStub;
 }

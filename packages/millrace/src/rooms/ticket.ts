@@ -6,19 +6,19 @@ import { sealed, unsealed } from "../contract/sealed.ts";
 import type { RoomDefinition } from "./definition.ts";
 import { checkedRoomName, type RoomName } from "./room-name.ts";
 
-/** Who may come into a room. */
+/** A guest whom the app admits to a room. */
 export interface RoomGuest {
-  /** What the others see: 1 to 100 characters, of which one can be seen. */
+  /** The name that others see: 1 to 100 characters, at least one of them visible. */
   name: string;
   /** Default: false. */
   maySend?: boolean | undefined;
-  /** When they have to leave, in milliseconds since 1970. Default: never. */
+  /** When the guest must leave, in milliseconds since 1970. Default: never. */
   until?: number | null | undefined;
 }
 
 const MAX_GUEST_NAME_CHARACTERS = 100;
 
-/** A ticket opens a socket within so much of its minting. */
+/** A ticket can open a socket for this long after it is made. */
 const TICKET_VALID_MS = 30_000;
 
 const ticketSchema = z.strictObject({
@@ -32,9 +32,9 @@ const ticketSchema = z.strictObject({
 });
 
 /**
- * A ticket to a tenant's room, for somebody whom the app itself knows: it opens sockets of this room for 30 seconds, as the WebSocket
- * subprotocol `ticket.<text>` beside `millrace.room`. Nothing is stored for it. Errors: `config_invalid` without MILLRACE_KEY;
- * `invalid_payload` for a key, a tenant, a name or an `until` that cannot be.
+ * Makes a ticket to a tenant's room for a guest that the app itself authenticates. For 30 seconds it opens sockets of this room, as the
+ * WebSocket subprotocol `ticket.<text>` beside `millrace.room`. Nothing is stored for it. Errors: `config_invalid` without MILLRACE_KEY;
+ * `invalid_payload` for an invalid key, tenant, name or `until`.
  */
 export function roomTicket(
   env: { MILLRACE_KEY: string },
@@ -52,7 +52,7 @@ export function roomTicket(
   return sealed(env.MILLRACE_KEY, "room ticket", ticket.data);
 }
 
-/** Who comes by a ticket, and into which room; undefined for one that is not good, or no longer. */
+/** The guest and room of a ticket; undefined for an invalid or expired one. */
 export function readTicket(env: { MILLRACE_KEY: string }, ticket: string): (RoomName & Required<RoomGuest>) | undefined {
   const ticketed = ticketSchema.safeParse(unsealed(env.MILLRACE_KEY, "room ticket", ticket));
   if (!ticketed.success || ticketed.data.expires <= Date.now()) return undefined;
