@@ -6,32 +6,32 @@ import { query } from "../store/d1/retry.ts";
 import { noteUsed, USED_WITHIN_MS } from "../store/tokens.ts";
 
 /**
- * What a token may do: ask for work, look, act on what is there, see dead letters that name no tenant, mint, list and revoke the tokens of
- * its tenant, pull from its queues, see the health of the whole deployment, which names no tenant, and see what is marked as sensitive.
+ * The engine's scopes: send messages; read; operate; read dead letters without a tenant; mint, list and revoke the tenant's tokens; pull
+ * from its queues; read the health of the whole deployment, which contains no tenant names; read sensitive fields.
  */
 export const SCOPES = ["enqueue", "read", "operate", "unattributed", "tokens", "pull", "observe", "reveal"] as const;
 
-/** The engine's scopes, and an app's own: lower case letters, digits and `_ : . -`, at most 64, beginning with a letter. */
+/** The engine's scopes and an app's own: lower case letters, digits and `_ : . -`, at most 64, the first a letter. */
 export type Scope = (typeof SCOPES)[number] | (string & {});
 
-/** What a token stands for. */
+/** The rights of a token. */
 export interface Grant {
   tenantId: string;
-  /** Who holds it: named in the audit and as the source of messages. 1 to 100 characters. */
+  /** The name of the holder, in the audit and as the source of messages. 1 to 100 characters. */
   actor: string;
   scopes: readonly Scope[];
   /** Milliseconds since the epoch; default never. */
   expiresAt?: number | undefined;
 }
 
-/** A token that was presented and is good. */
+/** An authenticated token. */
 export interface Token extends Grant {
   id: string;
-  /** The first token of the chain of mints that led to this one, or its own id: limits count all descendants of one as one caller. */
+  /** The first token of the chain of mints, or the token's own id. Rate limits count all its descendants as one caller. */
   rootId: string;
 }
 
-/** A token's row, as an isolate keeps it. */
+/** A token's row in an isolate's cache. */
 export interface StoredToken {
   id: string;
   hash: string;
@@ -43,21 +43,19 @@ export interface StoredToken {
   minted_by: string | null;
 }
 
-/**
- * How long an isolate trusts what it has read: a deleted token works at most this much longer, and an unknown one is not looked for again.
- */
+/** How long an isolate caches a token's row, or that it is unknown. A deleted token can work this much longer. */
 const TOKEN_CACHE_MS = 30_000;
 const TOKEN_CACHE_ENTRIES = 1000;
-/** Ids that nobody minted are kept apart, so that whoever makes them up drives out no good one. */
+/** Unknown ids have their own cache, so that guessed ids do not displace valid tokens. */
 const UNKNOWN_CACHE_ENTRIES = 10_000;
 
 const cache = new Map<string, { row: StoredToken; until: number }>();
-/** Until when an id is believed to be nobody's, oldest first. */
+/** Unknown ids and the end of their cache time, oldest first. */
 const unknown = new Map<string, number>();
 
 /**
- * The token behind a bearer text; undefined when it is malformed, unknown, wrong or expired: the caller need not know which. `beforeLook`
- * is called before the database is asked, which is only for ids that this isolate has not asked for lately; what it throws is thrown.
+ * The token of a bearer text; undefined if it is malformed, unknown, wrong or expired, without saying which. `beforeLook` is called before
+ * a database query, which happens only for ids that are not cached; its error is thrown.
  */
 export async function findToken(
   env: Pick<EngineEnv, "DB">,
@@ -74,7 +72,7 @@ export async function findToken(
   return asToken(row);
 }
 
-/** The token of an id that this engine has sealed, if it is there and has not expired. `beforeLook` as in `findToken`. */
+/** The token of an id from a text that this engine sealed; undefined if it is gone or expired. `beforeLook` as in `findToken`. */
 export async function findTokenById(
   env: Pick<EngineEnv, "DB">,
   id: string,
@@ -84,7 +82,7 @@ export async function findTokenById(
   return row && !isOver(row) ? asToken(row) : undefined;
 }
 
-/** The first token of the chain that led to this one, as far as this isolate knows it: its own id otherwise. */
+/** The first token of the chain of mints, if this isolate has it cached; otherwise the id itself. */
 export function knownRoot(id: string): string {
   const known = cache.get(id);
   return known ? rootOf(known.row) : id;
@@ -105,17 +103,14 @@ function asToken(row: StoredToken): Token {
   };
 }
 
-/** At most once an hour, and in the row that is remembered here: who uses a token is not kept waiting twice, nor refused for that. */
+/** Written at most once an hour, and to the cached row first, so that no request waits twice or fails because of it. */
 async function noteUse(env: Pick<EngineEnv, "DB">, row: StoredToken): Promise<void> {
   if ((row.used_at ?? 0) > Date.now() - USED_WITHIN_MS) return;
   row.used_at = Date.now();
   await query(env.DB, noteUsed(row.id)).catch(() => {});
 }
 
-/**
- * The stored row. Ids are random: nobody can have asked for one before it was minted, so that one that is unknown may be remembered as
- * such.
- */
+/** The stored row. Ids are random and cannot be requested before they exist, so an unknown id can be cached. */
 async function storedToken(env: Pick<EngineEnv, "DB">, id: string, beforeLook: () => Promise<void>): Promise<StoredToken | undefined> {
   const known = cache.get(id);
   if (known && known.until > Date.now()) return known.row;
@@ -139,12 +134,12 @@ async function storedToken(env: Pick<EngineEnv, "DB">, id: string, beforeLook: (
   return row;
 }
 
-/** Stops trusting a token in this isolate. */
+/** Removes a token from this isolate's cache. */
 export function forgetToken(id: string): void {
   cache.delete(id);
 }
 
-/** The same of a tenant's token, and of its descendants. */
+/** Removes a tenant's token, and optionally its descendants, from this isolate's cache. */
 export function forgetTokens(tenantId: string, id: string, descendants: boolean): void {
   for (const [one, { row }] of cache) {
     const isMeant = one === id || (descendants && row.minted_by?.split(" ").includes(id));

@@ -4,20 +4,18 @@ import type { Operator } from "../store/actions.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { Scope } from "./tokens.ts";
 
-/** Somebody outside: a person or a program behind a token. */
+/** An external caller: a person or a program with a token. */
 export interface Asker extends Operator {
-  /** What the token may do. */
+  /** The token's scopes. */
   readonly scopes: readonly Scope[];
 }
 
-/**
- * Refuses a command that a token may not ask for. Errors: `forbidden`, which names the route made for the command; `unknown_message_type`.
- */
+/** Refuses a command that the token may not send. Errors: `forbidden`, which names the command's own route; `unknown_message_type`. */
 export function assertMayAsk(catalog: Catalog, by: Pick<Asker, "scopes">, type: string): void {
   assertMaySay(by, catalog.performer(type).on);
 }
 
-/** The same for any message. Errors: `forbidden`. */
+/** The same check for any message. Errors: `forbidden`. */
 export function assertMaySay({ scopes }: Pick<Asker, "scopes">, { type, door }: Pick<MessageDefinition, "type" | "door">): void {
   if (door === undefined || scopes.some((scope) => scope === door.scope)) return;
   if (door.scope === null) throw new MillraceError("forbidden", `No token may send ${type} by itself: use ${door.route}.`);
@@ -26,7 +24,7 @@ export function assertMaySay({ scopes }: Pick<Asker, "scopes">, { type, door }: 
 }
 
 /**
- * Refuses an event that a token may not state: one without a door is closed. Errors: `forbidden`, which says what to do;
+ * Refuses an event that the token may not publish: an event without a `door` is closed. Errors: `forbidden`, with what to do;
  * `unknown_message_type`.
  */
 export function assertMayState(catalog: Catalog, { scopes }: Pick<Asker, "scopes">, type: string): void {

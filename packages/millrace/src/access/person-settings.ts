@@ -3,19 +3,19 @@ import { MillraceError } from "../contract/errors.ts";
 import { isTenant } from "../contract/tenant.ts";
 import { isScope } from "../contract/token.ts";
 
-/** The variables by which Cloudflare Access is relied on. Without the first two nobody comes in by it. */
+/** The variables of Cloudflare Access. It admits callers only if the first two are set. */
 export interface AccessEnv {
   /** The team's name, as in `https://<team>.cloudflareaccess.com`. */
   ACCESS_TEAM?: string;
   /** The audience tag of the Access application in front of this Worker. */
   ACCESS_AUD?: string;
-  /** Whom it lets in as what, as JSON: `{ "ada@example.com": { "tenant": "acme", "scopes": ["read"] }, "@example.com": … }`. */
+  /** The rights of each person or domain, as JSON: `{ "ada@example.com": { "tenant": "acme", "scopes": ["read"] }, "@example.com": … }`. */
   ACCESS_GRANTS?: string | Record<string, unknown>;
-  /** Where the team's keys are, in development alone. */
+  /** The URL of the team's keys. For development only. */
   ACCESS_CERTS_URL?: string;
 }
 
-/** What somebody whom Access has let in may do. */
+/** The rights of a person whom Access has admitted. */
 export interface PersonGrant {
   readonly tenant: string;
   readonly scopes: readonly string[];
@@ -34,8 +34,8 @@ const AUDIENCE = /^[0-9a-f]{64}$/;
 const WHO = /^[^@\s]*@[^@\s]+\.[^@\s]+$/;
 
 /**
- * How Access is relied on; undefined where it is not. `scopes` are those that there are. Errors: `config_invalid`, with the variable that
- * cannot be meant: nobody comes in by Access then.
+ * The settings of Access; undefined if it is not used. `scopes`: all known scopes. Errors: `config_invalid` with the invalid variable;
+ * Access then admits nobody.
  */
 export function accessSettings(env: AccessEnv, scopes: readonly string[]): AccessSettings | undefined {
   const { ACCESS_TEAM: team = "", ACCESS_AUD: audience = "", ACCESS_GRANTS: grants, ACCESS_CERTS_URL: certs } = env;

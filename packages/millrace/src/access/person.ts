@@ -3,32 +3,32 @@ import { MillraceError } from "../contract/errors.ts";
 import type { AccessSettings } from "./person-settings.ts";
 import type { Token } from "./tokens.ts";
 
-/** Somebody whom Cloudflare Access has let in: a caller without a token, named by an e-mail address. */
+/** A person whom Cloudflare Access has admitted: a caller without a token, named by an e-mail address. */
 export type Person = Token;
 
-/** How the id of such a caller begins: no row of a token has one. */
+/** The prefix of such a caller's id. No token's row has it. */
 const PERSON = "access:";
 
-/** True for the id of a person whom Access has let in. */
+/** True for the id of a person whom Access has admitted. */
 export const isPersonId = (id: string): boolean => id.startsWith(PERSON);
 
-/** How long keys are kept before they are asked for again; an unknown one is looked for at once, but not twice in half a minute. */
+/** How long keys are cached. An unknown key id causes a fetch at once, at most every 30 s. */
 const KEYS_FOR_MS = 600_000;
 const LOOK_PAUSE_MS = 30_000;
 const KEYS_WITHIN_MS = 5000;
-/** Clocks differ. */
+/** Tolerates clock differences. */
 const TOLERANCE_SECONDS = 30;
-/** How long an isolate goes on trusting an assertion that it has verified, within its own time. */
+/** How long an isolate caches a verified assertion, within its own lifetime. */
 const VERIFIED_FOR_MS = 60_000;
 const MAX_VERIFIED = 1000;
 const MAX_ACTOR = 100;
 
-/** The keys of teams, by where they are. */
+/** Key sets of teams by URL. */
 const keysAt = new Map<string, ReturnType<typeof createRemoteJWKSet>>();
-/** Assertions that were good, oldest first. */
+/** Verified assertions, oldest first. */
 const verified = new Map<string, { payload: JWTPayload; until: number }>();
 
-/** What is wrong with an assertion itself: everything else that fails says nothing of who asks. */
+/** Errors of the assertion itself. Other errors do not mean that the assertion is invalid. */
 const BAD: ReadonlySet<unknown> = new Set([
   "ERR_JWT_EXPIRED",
   "ERR_JWT_CLAIM_VALIDATION_FAILED",
@@ -42,9 +42,9 @@ const BAD: ReadonlySet<unknown> = new Set([
 ]);
 
 /**
- * Who stands behind an assertion of Access (`Cf-Access-Jwt-Assertion`), and what they may do; undefined for one that is wrong, expired or
- * not for this application. `beforeLook` is called before anything is verified that this isolate has not verified lately; what it throws is
- * thrown. Errors: `forbidden` for somebody whom the deployment grants nothing; `unavailable` where the team's keys cannot be read.
+ * The person of an Access assertion (`Cf-Access-Jwt-Assertion`) with their rights; undefined if it is invalid, expired or for another
+ * application. `beforeLook` is called before the verification of an assertion that is not cached; its error is thrown. Errors: `forbidden`
+ * for a person without a grant in this deployment; `unavailable` if the team's keys cannot be read.
  */
 export async function findPerson(
   settings: AccessSettings,

@@ -4,28 +4,28 @@ import { beginning } from "../contract/text.ts";
 import { auditDone, type Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
 
-/** What somebody wanted, and why they were not let. */
+/** A refused request and its reason. */
 export interface Attempt {
-  /** The route, as the document has it. */
+  /** The route as in the OpenAPI document. */
   readonly route: string;
   readonly path: string;
   readonly code: string;
-  /** The HTTP status of the answer. */
+  /** The HTTP status of the response. */
   readonly status: number;
 }
 
 const MINUTE_MS = 60_000;
-/** Counts kept at once; the oldest go first. */
+/** Most counts in memory; the oldest are removed first. */
 const MAX_COUNTS = 10_000;
-/** A path may hold ids of any length. */
+/** A path may contain ids of any length. */
 const MAX_PATH = 300;
 
-/** How often each caller was refused at each route within a minute, as far as this isolate knows. */
+/** Refusals per caller, route and minute in this isolate. */
 const counts = new Map<string, number>();
 
 /**
- * Audits an attempt that was refused, within bounds: of one caller, route, answer and minute the first, tenth, hundredth … is a row, which
- * says how many it was. So whoever asks ten thousand times writes five rows.
+ * Audits a refused request with bounded writes. For each caller, route, status and minute, the 1st, 10th, 100th … refusal writes a row with
+ * its count: ten thousand refusals write five rows.
  */
 export async function refused(env: Pick<EngineEnv, "DB">, by: Operator & { id: string }, attempt: Attempt): Promise<void> {
   const { route, path, code, status } = attempt;

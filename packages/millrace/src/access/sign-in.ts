@@ -10,22 +10,22 @@ import { insertCode, removeOldCodes, type StoredCode, selectCode, takeCode, toke
 import { insertHeir, removeOldHeirs, selectOwner } from "../store/tokens.ts";
 import { asTokenRow, type StoredGrant, type TokenRow, tokenGone } from "./tokens.ts";
 
-/** How long a code may be traded. */
+/** How long a code can be exchanged. */
 const CODE_VALID_MS = 10 * 60_000;
 /** How long a browser is signed in. */
 const SIGNED_IN_MS = 12 * 3_600_000;
-/** Browsers that are signed in by one token, or by what comes from it: one more has the oldest sign in again. */
+/** Most browsers signed in by one token or its descendants. A further one signs out the oldest. */
 const MAX_BROWSERS = 50;
 
 /** A code's text: `mc_` and 256 random bits. */
 const CODE = /^mc_[A-Za-z0-9_-]{43}$/;
 
-/** Said to whoever has no good code. */
+/** The advice in errors about an invalid code. */
 const ANOTHER = "Get another: `npx millrace token link` where `millrace dev` runs the engine, POST /v1/sign-in-codes for any.";
 
 /**
- * Makes a code that a browser trades for a token of its own, once and within ten minutes. It stands for the caller's token. Only a hash of
- * it is kept. Errors: `forbidden` for a caller without a token, `unauthorized` for one whose token is gone.
+ * Makes a code that a browser can exchange once, within ten minutes, for its own token with the caller's rights. Only its hash is stored.
+ * Errors: `forbidden` for a caller without a token, `unauthorized` if the caller's token is gone.
  */
 export async function issueCode(
   env: Pick<EngineEnv, "DB">,
@@ -45,7 +45,7 @@ export async function issueCode(
   return { code, expiresAt: Number(row.expires_at) };
 }
 
-/** Whoever has signed in, with the token that says so from here on. */
+/** A signed-in browser's caller and its new token. */
 export interface SignedIn {
   readonly text: string;
   readonly tenantId: string;
@@ -53,8 +53,8 @@ export interface SignedIn {
 }
 
 /**
- * Trades a code for a token that does what the code's own does, for twelve hours and no longer than that one works; its minting is audited
- * in the name of that one. Errors: `unauthorized`, which says what is wrong with the code.
+ * Exchanges a code for a token with the rights of the code's issuer, for twelve hours, but no longer than the issuer's token. The audit
+ * names the issuer's token. Errors: `unauthorized`, with the reason.
  */
 export async function signIn(env: Pick<EngineEnv, "DB">, code: string): Promise<SignedIn> {
   const hash = hashOf(code);

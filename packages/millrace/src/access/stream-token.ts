@@ -6,15 +6,15 @@ import { findTokenById } from "./find-token.ts";
 import { isPersonId } from "./person.ts";
 import type { Token } from "./tokens.ts";
 
-/** A stream is opened within so much of its token's minting. */
+/** A stream must be opened within this time after its token was made. */
 const STREAM_TOKEN_VALID_MS = 60_000;
 
-/** The paths of streams: nothing else is opened by such a token. */
+/** The paths of streams. Such a token opens no other path. */
 export const STREAM_PATH = /^\/v1\/(?:[\w-]+\/){0,2}stream$/;
 
 const PURPOSE = "stream token";
 
-/** What it lets its holder do, whatever else its minter may. */
+/** The scopes of a stream token, whatever its minter's are. */
 const SCOPES = ["read"] as const;
 
 const schema = z.strictObject({
@@ -27,8 +27,8 @@ const schema = z.strictObject({
 });
 
 /**
- * A token for a browser, whose EventSource sends no headers: it opens the stream of one path as its minter, for 60 seconds and no longer
- * than the minter's own token works. Nothing is stored for it. Errors: `config_invalid` without MILLRACE_KEY.
+ * Makes a token for a browser's EventSource, which cannot send headers. It opens the stream of one path with the minter's identity, for 60
+ * seconds, but no longer than the minter's token. Nothing is stored. Errors: `config_invalid` without MILLRACE_KEY.
  */
 export function mintStreamToken(
   env: Pick<EngineEnv, "MILLRACE_KEY">,
@@ -41,8 +41,8 @@ export function mintStreamToken(
 }
 
 /**
- * The caller that opens the stream of a path with such a token. `expired` after its 60 seconds, `revoked` where the minter's own
- * token is gone, undefined for a token of another path. `beforeLook` as in `findToken`.
+ * The caller of a stream token. `expired` after its 60 seconds, `revoked` if the minter's token is gone, undefined for a token of another
+ * path. `beforeLook` as in `findToken`.
  */
 export async function readStreamToken(
   env: Pick<EngineEnv, "MILLRACE_KEY" | "DB">,

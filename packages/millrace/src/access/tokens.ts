@@ -24,14 +24,14 @@ import { forgetToken, forgetTokens, type Grant, SCOPES, type Scope, type StoredT
 
 export { type Grant, SCOPES, type Scope, type Token } from "./find-token.ts";
 
-/** A token as its tenant sees it. */
+/** A token as the API shows it. */
 export interface TokenRow extends Required<Pick<Token, "id" | "actor" | "scopes">> {
   createdAt: number;
-  /** Null is never. */
+  /** Null for never. */
   expiresAt: number | null;
-  /** At most an hour before its last use; null where it has not been used. */
+  /** Within an hour before its last use; null if it was not used. */
   usedAt: number | null;
-  /** True for a browser's, by a sign-in code. */
+  /** True for a browser's token from a sign-in code. */
   signedIn: boolean;
 }
 
@@ -40,12 +40,12 @@ export type StoredGrant = Omit<StoredToken, "hash" | "tenant_id" | "minted_by"> 
 const DAY_MS = 86_400_000;
 const USUAL_DAYS = 90;
 
-/** Tokens of one tenant, without those of browsers: those that expired stay for 30 days. */
+/** Most tokens of one tenant, without browsers'. Expired tokens count for 30 days. */
 const MAX_TOKENS = 1000;
 
 /**
- * Makes a token. Its text is answered here and never again: only a hash of its secret is stored. `own` are the app's own scopes. Errors:
- * `config_invalid`, `invalid_transition` for one more than a tenant may have.
+ * Makes a token. Its text is returned only here, because only a hash of its secret is stored. `own`: the app's own scopes. Errors:
+ * `config_invalid`; `invalid_transition` if the tenant has the maximum number.
  */
 export async function mintToken(env: Pick<EngineEnv, "DB">, grant: Grant, own: readonly string[] = []): Promise<string> {
   assertGrant(grant, [...SCOPES, ...own]);
@@ -56,10 +56,9 @@ export async function mintToken(env: Pick<EngineEnv, "DB">, grant: Grant, own: r
 }
 
 /**
- * Makes a token for somebody of the caller's tenant, who can do no more than the caller, nor longer, and audits it. Its text is answered
- * here and never again. Without `days` it works for 90, or as long as the caller's own. Errors: `forbidden` for a scope that the caller
- * lacks and for more days than it has left, `unauthorized` where the caller's own token is gone or has expired, `invalid_transition` for
- * one more than a tenant may have.
+ * Makes a token in the caller's tenant with at most the caller's scopes and lifetime, and audits it. Its text is returned only here.
+ * Default for `days`: 90, or as long as the caller's token. Errors: `forbidden` for a scope that the caller lacks and for more days than it
+ * has left; `unauthorized` if the caller's token is gone or expired; `invalid_transition` if the tenant has the maximum number.
  */
 export async function issueToken(
   env: Pick<EngineEnv, "DB">,
@@ -96,13 +95,13 @@ function tooMany(detail: { audited?: true } = {}): MillraceError {
   return new MillraceError("invalid_transition", `A tenant has at most ${MAX_TOKENS} tokens: revoke one that nobody uses first.`, detail);
 }
 
-/** The refusal of a caller with a token that another isolate has revoked, or that has expired. This isolate stops trusting it at once. */
+/** The error for a caller whose token was revoked by another isolate or has expired. Also removes the token from this isolate's cache. */
 export function tokenGone(id: string, detail: { audited?: true } = {}): MillraceError {
   forgetToken(id);
   return new MillraceError("unauthorized", "Your token was revoked, or has expired: nothing was minted. Send another token.", detail);
 }
 
-/** Tokens of a tenant, newest first: without anything that would let one be used. */
+/** Tokens of a tenant, newest first, without secrets. */
 export function listTokens(env: Pick<EngineEnv, "DB">, by: Operator, request: PageRequest): Promise<Page<TokenRow>> {
   return keysetPage(
     request,
@@ -119,8 +118,8 @@ export function listTokens(env: Pick<EngineEnv, "DB">, by: Operator, request: Pa
 }
 
 /**
- * Ends a token of the tenant; with `descendants` also all that it minted, and those that these minted, even where it is gone itself. At once
- * here, within 30 seconds in isolates that have seen them. Answers false, and audits nothing, where there is none.
+ * Revokes a token of the tenant; with `descendants` also all tokens minted from it, directly or indirectly, even if the token itself is
+ * gone. Effective at once in this isolate, within 30 seconds in others. Returns false, without audit, if there is none.
  */
 export async function revokeToken(
   env: Pick<EngineEnv, "DB">,
@@ -151,7 +150,6 @@ function tokenFor({ tenantId, actor, scopes, expiresAt }: Grant, mintedBy?: stri
   };
 }
 
-/** A row as its tenant sees it. */
 export function asTokenRow({ id, actor, scopes, created_at, expires_at, used_at, signed_in }: StoredGrant): TokenRow {
   return {
     ...{ id, actor, scopes: scopes.split(" ") as Scope[], signedIn: signed_in === 1 },
@@ -163,12 +161,12 @@ function tokenAction(verb: Action["verb"], id: string, reason: string, detail: R
   return { id: crypto.randomUUID(), verb, target: id, instanceId: null, reason, detail };
 }
 
-/** Each scope once: the engine's first. */
+/** Each scope once, the engine's first. */
 function inOrder(scopes: readonly Scope[]): Scope[] {
   return [...new Set<Scope>([...SCOPES, ...scopes])].filter((scope) => scopes.includes(scope));
 }
 
-/** Errors: `config_invalid`, in the words of whoever may mint: no request brings such a grant here. */
+/** Errors: `config_invalid`, worded for the operator who mints, because no HTTP request leads here with such a grant. */
 function assertGrant({ tenantId, actor, scopes }: Grant, known: readonly string[]): void {
   assertThat(isTenant(tenantId), `"${tenantId}" is not a tenant: use up to 64 lower case letters, digits, - or _.`);
   assertThat(isVisible(actor) && characterCount(actor) <= 100, "Name the actor in 1 to 100 characters that can be seen.");

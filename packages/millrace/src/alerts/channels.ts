@@ -3,39 +3,39 @@ import { MillraceError } from "../contract/errors.ts";
 import { assertSecret } from "../contract/ids.ts";
 import { isHttpAddress } from "../contract/settings.ts";
 
-/** Where alerts can be sent. */
+/** The channels of alerts. */
 export const CHANNELS = ["webhook", "slack", "telegram"] as const;
 export type ChannelName = (typeof CHANNELS)[number];
 
-/** The variables and secrets by which a deployment says where its alerts go. None: they are listed and logged. */
+/** The variables and secrets that configure the channels of alerts. Without them alerts are only listed and logged. */
 export interface AlertVars {
   MILLRACE_KEY: string;
   /** A receiver of signed webhooks. */
   ALERTS_WEBHOOK_URL?: string;
-  /** `whsec_` and base64; default derived from `MILLRACE_KEY`. */
+  /** `whsec_` and base64; default: derived from `MILLRACE_KEY`. */
   ALERTS_WEBHOOK_SECRET?: string;
-  /** An incoming webhook of Slack, which is a secret. */
+  /** An incoming webhook of Slack. The URL is a secret. */
   ALERTS_SLACK_URL?: string;
   /** The token of a Telegram bot, and the chat that it writes to. */
   ALERTS_TELEGRAM_TOKEN?: string;
   ALERTS_TELEGRAM_CHAT?: string;
   /** Default `https://api.telegram.org`. */
   ALERTS_TELEGRAM_URL?: string;
-  /** Where people reach this deployment: what is told leads there. */
+  /** The public URL of this deployment, for links in notices. */
   PUBLIC_URL?: string;
-  /** Whose the messages and instances of alerts are. */
+  /** The tenant of alerts' messages and instances. */
   ALERTS_TENANT?: string;
 }
 
 const TELEGRAM_URL = "https://api.telegram.org";
 
-/** A channel with all that a request to it needs. */
+/** A channel with everything that a request to it needs. */
 export type Channel =
   | { readonly name: "webhook"; readonly url: string; readonly secret: string }
   | { readonly name: "slack"; readonly url: string }
   | { readonly name: "telegram"; readonly url: string; readonly chat: string };
 
-/** A channel of a deployment; undefined where it is not configured. Errors: `config_invalid`, with the variable to set or to mend. */
+/** A deployment's channel; undefined if it is not configured. Errors: `config_invalid`, with the variable to set or to fix. */
 export function channelOf(name: ChannelName, env: AlertVars): Channel | undefined {
   const channel = configuredAs(name, env);
   const wrong = channel && whatIsWrong(channel.url);
@@ -49,7 +49,7 @@ function whatIsWrong(address: string): string | undefined {
   return username || password ? "must not carry a user or a password" : undefined;
 }
 
-/** The variable that says where a channel is. */
+/** The variable with each channel's URL. */
 const URLS = { webhook: "ALERTS_WEBHOOK_URL", slack: "ALERTS_SLACK_URL", telegram: "ALERTS_TELEGRAM_URL" } as const;
 
 function configuredAs(name: ChannelName, env: AlertVars): Channel | undefined {
@@ -65,7 +65,7 @@ function configuredAs(name: ChannelName, env: AlertVars): Channel | undefined {
   return { name, url, chat: ALERTS_TELEGRAM_CHAT };
 }
 
-/** The secret that signs alerts: given, or derived whenever it is needed. Errors: `config_invalid` for one that signs nothing. */
+/** The secret that signs alerts, given or derived. Errors: `config_invalid` for an invalid secret. */
 function webhookSecret({ MILLRACE_KEY, ALERTS_WEBHOOK_SECRET }: AlertVars): string {
   if (ALERTS_WEBHOOK_SECRET) {
     if (/^whsec_[A-Za-z0-9+/]{32,}={0,2}$/.test(ALERTS_WEBHOOK_SECRET)) return ALERTS_WEBHOOK_SECRET;

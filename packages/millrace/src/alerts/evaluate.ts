@@ -3,22 +3,22 @@ import { type Alert, groupOf, type Severity } from "../store/alerts.ts";
 import { type Observation, observationsOf, type Reading } from "./observations.ts";
 import type { AlertRule } from "./rule.ts";
 
-/** What a notice says of an alert. `eased`: a critical one is a warning again. */
+/** The changes of an alert that a notice reports. `eased`: a critical alert is a warning again. */
 export const ALERT_CHANGES = ["firing", "escalated", "eased", "repeated", "resolved"] as const;
 export type AlertChange = (typeof ALERT_CHANGES)[number];
 
-/** What becomes of one alert: its next row, and what people are told with it; `gone` for one that was over before anybody was told. */
+/** The result for one alert: its next row and the notice to send. `gone`: it ended before a notice was sent. */
 export type Step = { readonly alert: Alert; readonly notice: AlertChange | undefined } | { readonly gone: Alert };
 
-/** The value of an alert that lasts is written so often. */
+/** How often the value of a continuing alert is written. */
 const REFRESH_MS = 60_000;
 
-/** Nobody knows of a bound that was exceeded before and behind so long a pause that it was exceeded all the time. */
+/** After a longer pause between readings, the bound was not certainly exceeded all the time. */
 const LONGEST_GAP_MS = 180_000;
 
 /**
- * What follows from the readings of one moment: the alerts that begin, change or end, each with its notice. Of one that stays as it is
- * nothing follows, but that its value is written once a minute. `known`: those that are open, and those that are muted though they are over.
+ * Evaluates the readings of one moment: returns the alerts that begin, change or end, with their notices. An unchanged alert is returned
+ * only to write its value, once a minute. `known`: open alerts, and resolved ones that are muted.
  */
 export function evaluate(rules: readonly AlertRule[], readings: readonly Reading[], known: readonly Alert[], now: number): Step[] {
   const open = known.filter(({ state }) => state !== "resolved");
@@ -32,7 +32,7 @@ export function evaluate(rules: readonly AlertRule[], readings: readonly Reading
       ...gone.map((alert) => stepOf(rule, undefined, alert, now)),
     ];
   });
-  // A rule that was switched off says nothing more.
+  // Alerts of a rule that was switched off end.
   const ruleless = open.filter(({ rule }) => !rules.some(({ name }) => name === rule));
   const ended = ruleless.map((before) => ({ before, after: before.state === "pending" ? undefined : resolved(before, now) }));
   return [...current, ...ended].flatMap((moved) => (moved === undefined ? [] : told(moved, rules, now)));
@@ -40,16 +40,16 @@ export function evaluate(rules: readonly AlertRule[], readings: readonly Reading
 
 interface Moved {
   readonly before: Alert | undefined;
-  /** Undefined for a pending one that is over. */
+  /** Undefined if a pending alert has ended. */
   readonly after: Alert | undefined;
 }
 
-/** The mute of an alert that is over holds for the next one of its group. */
+/** The mute of a resolved alert applies to the next alert of its group. */
 function muted(known: readonly Alert[], rule: AlertRule, { group }: Observation): Pick<Alert, "mutedUntil" | "muteReason"> | undefined {
   return known.find((one) => one.state === "resolved" && one.rule === rule.name && groupOf(one.labels) === group);
 }
 
-/** Undefined where nothing is beyond a bound, and nothing was. What cannot be read now changes nothing. */
+/** Undefined if no bound is exceeded and none was. A value that cannot be read changes nothing. */
 function stepOf(
   rule: AlertRule,
   seen: Observation | undefined,
@@ -63,7 +63,7 @@ function stepOf(
     if (before === undefined) return undefined;
     return { before, after: before.state === "pending" ? undefined : fading(rule, before, now) };
   }
-  // A clock that was put back is a gap as well: it says nothing of how long.
+  // A clock that was set back is a gap too: the duration is unknown.
   const lasts = before !== undefined && !(before.state === "pending" && Math.abs(now - before.updatedAt) > LONGEST_GAP_MS);
   const row = before && { id: before.id, version: before.version };
   const refreshed = lasts ? refresh(before, seen, now) : { ...begun(rule, seen, level, known, now), ...row };
@@ -129,7 +129,10 @@ function isHeld(threshold: AlertRule["warning"], since: number | null, now: numb
   return threshold !== undefined && since !== null && now - since >= threshold.forMs;
 }
 
-/** A firing alert that lasts: more urgent when the critical bound was exceeded for long enough, less when it was not for `clearMs`. */
+/**
+ * A continuing alert becomes critical when the critical bound was exceeded for long enough, and a warning again when it was not for
+ * `clearMs`.
+ */
 function shifted(rule: AlertRule, alert: Alert, level: Severity | undefined, now: number): Alert {
   if (alert.severity === "warning") return isHeld(rule.critical, alert.criticalSince, now) ? { ...alert, severity: "critical" } : alert;
   if (level === "critical") return { ...alert, milderSince: null };
@@ -137,14 +140,14 @@ function shifted(rule: AlertRule, alert: Alert, level: Severity | undefined, now
   return now - milderSince < rule.clearMs ? { ...alert, milderSince } : { ...alert, severity: "warning", milderSince: null };
 }
 
-/** A firing alert that is over: resolved when it stays so. */
+/** A firing alert whose bound is no longer exceeded is resolved after `clearMs`. */
 function fading(rule: AlertRule, alert: Alert, now: number): Alert {
   const quietSince = Math.min(alert.quietSince ?? now, now);
   const quiet = { ...alert, quietSince, criticalSince: null };
   return now - quietSince < rule.clearMs || isKeptForWhoHeard(alert, now) ? shifted(rule, quiet, undefined, now) : resolved(quiet, now);
 }
 
-/** Who has heard of an alert hears that it is over: when its mute is over, too. */
+/** A muted alert that was notified is resolved only after its mute, so that its end is notified too. */
 function isKeptForWhoHeard({ told, mutedUntil }: Alert, now: number): boolean {
   return told !== null && mutedUntil !== null && mutedUntil > now;
 }
@@ -162,9 +165,7 @@ function told({ before, after }: Moved, rules: readonly AlertRule[], now: number
     : [{ alert: { ...alert, updatedAt: now, version: alert.version + 1 }, notice }];
 }
 
-/**
- * What people have not been told yet of an alert; nothing while it is muted. Of one that nobody was told of, nobody hears that it is over.
- */
+/** The notice that is due for an alert; none while it is muted, and no `resolved` if its start was not notified. */
 function noticeOf(
   { state, severity, told, mutedUntil, quietSince }: Alert,
   repeatMs: number | undefined,
@@ -178,7 +179,7 @@ function noticeOf(
   return repeatMs !== undefined && now - told.at >= repeatMs ? "repeated" : undefined;
 }
 
-/** True where nothing has changed but its value. */
+/** True if nothing but the value has changed. */
 function isSame(one: Alert, other: Alert): boolean {
   return STANDING.every((field) => one[field] === other[field]);
 }

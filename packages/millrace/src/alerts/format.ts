@@ -2,22 +2,22 @@ import { characterCount, shortened } from "../contract/text.ts";
 import type { AlertNotice } from "./notice.ts";
 import type { Place } from "./place.ts";
 
-/** Telegram takes so many characters of a message, Slack shows so many at once. */
+/** Longest message of Telegram; Slack shows as many characters at once. */
 const TELEGRAM_CHARACTERS = 4096;
 const SLACK_CHARACTERS = 4000;
-/** A label, or an example, in a message for people. */
+/** Longest label or example in a notice. */
 const MAX_WORD = 100;
 const MAX_NOTE = 500;
-/** What a rule says, in a sentence or two. */
+/** Longest description of a rule. */
 const MAX_MEANING = 300;
 const MAX_LABELS = 8;
 
-/** What a receiver of signed webhooks reads: the form that Standard Webhooks recommends, a type, a time and the data. */
+/** The body of a signed webhook, as Standard Webhooks recommends: type, time and data. */
 export function webhookBody({ channels: _, ...notice }: AlertNotice, place?: Place): string {
   return JSON.stringify({ type: `alert.${notice.change}`, timestamp: notice.changed_at, data: { ...notice, url: place?.url ?? null } });
 }
 
-/** The body of a post to an incoming webhook of Slack: `mrkdwn`, in which only three characters mean something else. */
+/** The body for an incoming webhook of Slack: `mrkdwn`, in which only three characters need escapes. */
 export function slackBody(notice: AlertNotice, place?: Place): string {
   const marks: Marks = {
     safe: (said) => escaped(said).replaceAll(/[*_~`]/g, "\u200b$&"),
@@ -28,7 +28,7 @@ export function slackBody(notice: AlertNotice, place?: Place): string {
   return JSON.stringify({ text, unfurl_links: false, unfurl_media: false });
 }
 
-/** The body of Telegram's `sendMessage`, in its HTML. */
+/** The body of Telegram's `sendMessage`, as its HTML. */
 export function telegramBody(notice: AlertNotice, chat: string, place?: Place): string {
   const link = (url: string, text: string) => `<a href="${escaped(url)}">${text}</a>`;
   const text = written(notice, place, { safe: escaped, bold: (said) => `<b>${said}</b>`, link }, TELEGRAM_CHARACTERS);
@@ -53,10 +53,10 @@ const WORDS: Record<AlertNotice["change"], string> = {
   repeated: " lasts",
   resolved: " is over",
 };
-/** Of what has just happened: that no more came does not mend what came. */
+/** For alerts about recent events: their end does not repair the earlier ones. */
 const NO_MORE = ": no more came";
 
-/** A notice in a few lines. Lines are left out, the last first, where it would be longer than its channel takes: none is cut in a mark. */
+/** A notice in a few lines. If it is too long for the channel, whole lines are dropped from the end, so that no mark is cut. */
 function written(notice: AlertNotice, place: Place | undefined, { safe, bold, link }: Marks, most: number): string {
   const { severity, rule, change, labels, count, examples, since, last_at, meaning, doc, alert_id, note } = notice;
   const word = (text: string) => safe(shortened(text, MAX_WORD));
@@ -81,13 +81,13 @@ function written(notice: AlertNotice, place: Place | undefined, { safe, bold, li
   return lines.join("\n");
 }
 
-/** How often it has happened, or how high it stands; of what is over, how it stood last. */
+/** The count or the value of an alert; for a resolved alert its last value. */
 function howMuch({ change, count, value, above }: AlertNotice): string {
   const isOver = change === "resolved";
   const bound = above === null || isOver ? "" : `, told above ${rounded(above)}`;
   if (count === null) return `${isOver ? "last " : ""}at ${rounded(value)}${bound}`;
   const times = count === 1 ? "once" : `${count} times`;
-  // A bound of none says no more than that it happened.
+  // A bound of 0 adds nothing to the count.
   return isOver || !above ? times : `${times}, ${rounded(value)} in the last five minutes${bound}`;
 }
 

@@ -5,14 +5,14 @@ import type { Catalog } from "../topology/catalog.ts";
 import type { ChannelName } from "./channels.ts";
 import { AlertChanged, SEND_ALERT } from "./notice.ts";
 
-/** The workflows that alerts start: what fails in them must not start them again. */
+/** The workflows that alerts start. Their failures must not raise further alerts. */
 export function sendersOf(catalog: Catalog | undefined): ReadonlySet<string> {
   return new Set([SEND_ALERT, ...startedOf(catalog)]);
 }
 
 /**
- * True where somebody takes the messages of alerts: a channel, or something of the deployment's own that follows them. What keeps them from
- * who is meant is said once in the log, in each environment: a queue or a workflow that is not bound, and channels that nothing sends to.
+ * True if alerts' messages have a receiver: a channel, or a consumer of the deployment. Missing parts are logged once in each environment:
+ * an unbound queue or workflow, and channels without a sending workflow.
  */
 export function isHeard(env: object, catalog: Catalog | undefined, channels: readonly ChannelName[]): boolean {
   const targets = targetsOf(catalog);
@@ -20,13 +20,13 @@ export function isHeard(env: object, catalog: Catalog | undefined, channels: rea
     if (channels.length > 0) sayUnmeant(env, UNSENT);
     return false;
   }
-  // A message whose workflow is missing is kept all the same, as a dead letter in the end.
+  // A message whose workflow is not bound is kept, and becomes a dead letter in the end.
   for (const workflow of startedOf(catalog)) said(env, `Alerts do not start "${workflow}"`, () => workflowBinding(env, workflow));
   if (!said(env, "Alerts are sent to nobody", () => queueBinding(env, AlertChanged.queue.name))) return false;
   return targets.some((target) => channels.length > 0 || target.do !== "start" || target.workflow.name !== SEND_ALERT);
 }
 
-/** True where a binding is there; what is missing is said. */
+/** True if a binding exists; otherwise logs what is missing. */
 function said(env: object, what: string, find: () => unknown): boolean {
   try {
     find();
@@ -45,7 +45,7 @@ function startedOf(catalog: Catalog | undefined): string[] {
   return targetsOf(catalog).flatMap((target) => (target.do === "start" ? [target.workflow.name] : []));
 }
 
-/** What follows alerts in a deployment. */
+/** The targets of alerts' messages in a deployment. */
 function targetsOf(catalog: Catalog | undefined) {
   return catalog?.kindsOf(AlertChanged.type).includes("event") ? catalog.subscribers(AlertChanged.type).targets : [];
 }

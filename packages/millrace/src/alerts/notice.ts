@@ -13,10 +13,10 @@ import { type AlertVars, CHANNELS, type ChannelName } from "./channels.ts";
 import { ALERT_CHANGES, type AlertChange } from "./evaluate.ts";
 import type { AlertRule } from "./rule.ts";
 
-/** Whose the messages about alerts are, and the instances that send them, unless the variable `ALERTS_TENANT` says otherwise. */
+/** The tenant of alerts' messages and of the instances that send them. The variable `ALERTS_TENANT` changes it. */
 const ALERTS_TENANT = "millrace";
 
-/** A name that no tenant can have keeps nobody from being told: it is said in the log, and the default holds until it is mended. */
+/** An invalid name must not prevent notices: it is logged, and the default applies. */
 export function alertsTenant(env: AlertVars): string {
   const said = env.ALERTS_TENANT || ALERTS_TENANT;
   if (isTenant(said)) return said;
@@ -31,8 +31,8 @@ export const SEND_ALERT = "send-alert";
 const at = z.iso.datetime();
 
 /**
- * An alert has begun, changed, lasted or ended. All of it comes from code and counts, but for the note of who escalates something: no
- * payload, no subject, no tenant.
+ * An alert has begun, changed, continued or ended. It contains only names from code, counts, and the note of an operator who escalated a
+ * dead letter: no payload, subject or tenant.
  */
 export const AlertChanged = defineEvent({
   type: "alert.changed",
@@ -43,9 +43,9 @@ export const AlertChanged = defineEvent({
     severity: z.enum(SEVERITIES),
     labels: z.record(z.string(), z.string()),
     value: z.number(),
-    /** The bound that its severity stands for; null where the rule has none any more. */
+    /** The bound of its severity; null if the rule no longer has one. */
     above: z.number().nullable(),
-    /** How often it has happened; null where the rule is about a level. */
+    /** The count of events; null for a rule about a level. */
     count: z.int().nullable(),
     /** At most three ids of instances or dead letters. */
     examples: z.array(z.string()),
@@ -54,7 +54,7 @@ export const AlertChanged = defineEvent({
     changed_at: at,
     meaning: z.string(),
     doc: z.string(),
-    /** What somebody said who asks others to look at it, and who that is; null where nobody did. */
+    /** The note of an operator who escalated a dead letter; null without one. */
     note: z.object({ by: z.string(), text: z.string() }).nullable().optional(),
     /** The channels that it is sent to. */
     channels: z.array(z.enum(CHANNELS)),
@@ -66,17 +66,17 @@ export const AlertChanged = defineEvent({
 export type AlertNotice = z.infer<typeof AlertChanged.payload>;
 
 /**
- * True for alerts about the sending of alerts, by the engine or a workflow that follows them: listed, logged, and sent to nobody, because
- * each would be the cause of the next.
+ * True for alerts about sending alerts, by the engine or a workflow of the deployment. They are listed and logged but not sent, because
+ * each would cause the next one.
  */
 export function isOwn({ queue, workflow }: Alert["labels"], senders: ReadonlySet<string>): boolean {
   return (workflow !== undefined && senders.has(workflow)) || queue === ALERTS_QUEUE.name || queue === `${ALERTS_QUEUE.name}-dlq`;
 }
 
-/** What is said beside an alert, and by whom. */
+/** An operator's note and name. */
 type Note = NonNullable<AlertNotice["note"]>;
 
-/** What people are told of an alert. */
+/** The notice of an alert. */
 export function noticeOf(
   alert: Alert,
   change: AlertChange,
@@ -105,7 +105,7 @@ export function noticeOf(
   };
 }
 
-/** The message of a notice. The same write of the same alert makes the same message: however often it is sent, it starts one instance. */
+/** The message of a notice. The same version of an alert gives the same message id, so repeated sends start one instance. */
 export async function messageOfNotice(env: EngineEnv, tenantId: string, alert: Alert, notice: AlertNotice): Promise<Outgoing> {
   const name = `${alert.id}-${alert.version}`;
   const envelope = await address(env.PAYLOADS, AlertChanged.from(notice), {

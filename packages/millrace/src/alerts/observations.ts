@@ -2,31 +2,31 @@ import type { Sample } from "../observe/metrics/sample.ts";
 import { type Alert, groupOf, OTHERS } from "../store/alerts.ts";
 import type { AlertRule } from "./rule.ts";
 
-/** A sample, and what it knows of what happened beside how much. */
+/** A sample, with details of the events that it counts. */
 export interface Reading extends Sample {
-  /** How often it has happened since its alert has seen it last. */
+  /** Events since the alert's last evaluation. */
   readonly fresh?: number;
-  /** Ids of what it is about. */
+  /** Ids of affected instances or letters. */
   readonly examples?: readonly string[];
-  /** When it happened last. */
+  /** Time of the last event. */
   readonly lastAt?: number;
 }
 
-/** What a rule sees in one group. */
+/** The values of one group under a rule. */
 export interface Observation {
   readonly group: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
-  /** New since the last look; undefined where the rule is about a level. */
+  /** Events since the last evaluation; undefined for a rule about a level. */
   readonly count: number | undefined;
   readonly examples: readonly string[];
   readonly lastAt: number | undefined;
 }
 
-/** Alerts of one rule at one time; what is beyond them is one more, whose labels say `others`: in a storm people read a handful. */
+/** Most alerts of one rule at the same time. The rest is one more alert with the label `others`, so that an outage produces few notices. */
 export const MAX_GROUPS = 20;
 
-/** The samples of a rule by its groups: those with an open alert first, then the worst. */
+/** The samples of a rule by group: groups with an open alert first, then the highest values. */
 export function observationsOf(
   { gauge, per, across = "sum", warning, critical }: AlertRule,
   readings: readonly Reading[],
@@ -39,7 +39,7 @@ export function observationsOf(
     across,
   );
   const newcomers = grouped.filter(({ group }) => !known.has(group));
-  // Alerts that are fading have a place of their own as well, though nothing is read of them.
+  // Open alerts without a reading keep their places.
   const room = Math.max(0, MAX_GROUPS - open.filter(({ labels }) => !isOthers(labels)).length);
   if (newcomers.length <= room) return grouped;
   const ranked = newcomers.toSorted((one, other) => other.value - one.value);
@@ -49,7 +49,7 @@ export function observationsOf(
     .filter(({ value }) => value > least)
     .map(asReading);
   const others = groupsOf(rest, () => Object.fromEntries(per.map((label) => [label, OTHERS])), across);
-  // What was read of others stands for itself where their alert is open: it is among those beyond the room, and is counted once.
+  // Samples of `others` with an open alert are counted once, as part of the groups beyond the maximum.
   const present = grouped.filter(({ group, labels }) => known.has(group) && !isOthers(labels));
   return [...present, ...ranked.slice(0, room), ...others];
 }
@@ -65,7 +65,7 @@ function groupsOf(readings: readonly Reading[], labelsOf: (reading: Reading) => 
     return {
       group,
       labels: JSON.parse(group),
-      // Without end is beyond every bound, and no value that a row can have.
+      // Infinity exceeds every bound but cannot be stored in a row.
       value: Math.min(across === "max" ? Math.max(...values) : sum(values), Number.MAX_SAFE_INTEGER),
       count: counts.length > 0 ? sum(counts) : undefined,
       examples: members.flatMap(({ examples = [] }) => examples),

@@ -6,10 +6,10 @@ import { MAX_COUNTED } from "../store/health.ts";
 import type { Reading } from "./observations.ts";
 import { INSTANCES_ERRORED, LETTERS_ARRIVED, LETTERS_ESCALATED } from "./rules.ts";
 
-/** What happened less than so long ago makes its gauge. */
+/** Events within this time make up the gauge. */
 const WINDOW_MS = 300_000;
 
-/** Of each rule a handful are told apart, and the rest is one alert. */
+/** Most escalated letters with their own samples; the rest is one alert. */
 const MAX_ESCALATED = 1000;
 
 interface Escalated {
@@ -29,10 +29,9 @@ interface Group {
 }
 
 /**
- * Dead letters that arrived and instances that failed in the last five minutes, of all tenants, by what they have in common: names that
- * come from code, and the ids of the first three. What an open alert has counted is not fresh: of
- * a storm each look reads the newest, and the looks before have counted the rest. Beside these each letter that somebody has escalated, as
- * long as it is open.
+ * The dead letters that arrived and the instances that failed in the last five minutes, of all tenants, grouped by names from code, with
+ * the ids of the first three. Events that an open alert has counted are not fresh, so during an outage each reading counts only the newest.
+ * Also one sample for each open letter that an operator has escalated.
  */
 export async function readOccurrences(db: D1Database): Promise<Reading[]> {
   const [letters, errored, escalated] = await Promise.all([
@@ -72,7 +71,7 @@ const ERRORED = grouped(
     WHERE status = 'errored' AND updated_at > ${now} - ${WINDOW_MS} ORDER BY updated_at DESC LIMIT ${MAX_COUNTED}`,
 );
 
-/** Groups what happened. Of each, what is later than its open alert has seen is fresh. */
+/** Groups events. Events later than the last one that the group's open alert has counted are fresh. */
 function grouped(rule: string, [one, other]: readonly [string, string], happened: Statement): Statement {
   const labels = fragment(
     [one, other]

@@ -2,26 +2,23 @@ import { isHttpAddress, sayUnmeant } from "../contract/settings.ts";
 import type { AlertVars } from "./channels.ts";
 import type { AlertNotice } from "./notice.ts";
 
-/** Where people look at what an alert tells of. */
+/** The console pages for an alert. */
 export interface Place {
-  /** Which deployment it is, in words: its host. */
+  /** The deployment's host, which identifies it. */
   readonly host: string;
-  /** The page of the console that shows what it is about. */
+  /** The console page of the alert's subject. */
   readonly url: string;
   /** The page of one of its examples. */
   readonly ofExample: (id: string) => string;
 }
 
-/**
- * The console of this deployment, by its own address: `PUBLIC_URL`; undefined where that is not set. One that cannot be meant is said in the
- * log, and no alert waits for it.
- */
+/** The console's address from `PUBLIC_URL`; undefined if it is not set. An invalid value is logged and does not delay alerts. */
 export function consoleOf(env: Pick<AlertVars, "PUBLIC_URL">): { host: string; base: string } | undefined {
   const said = env.PUBLIC_URL?.trim();
   if (!said) return undefined;
   const url = URL.parse(said);
   if (url && isHttpAddress(said) && !url.username && !url.password) {
-    // What would end an address in Slack.
+    // A `|` would end a link in Slack.
     const path = url.pathname.replaceAll("|", "%7C").replace(/\/+$/, "");
     return { host: url.host, base: `${url.origin}${path}/console` };
   }
@@ -29,7 +26,7 @@ export function consoleOf(env: Pick<AlertVars, "PUBLIC_URL">): { host: string; b
   return undefined;
 }
 
-/** Undefined where the deployment's own address is not known. */
+/** Undefined if the deployment's own address is not known. */
 export function placeOf(env: Pick<AlertVars, "PUBLIC_URL">, { rule, labels, examples }: AlertNotice): Place | undefined {
   const known = consoleOf(env);
   if (known === undefined) return undefined;
@@ -44,7 +41,7 @@ function isOfLetters(rule: string): boolean {
   return rule.startsWith("dead_letter") || rule === "dlq_depth";
 }
 
-/** The list of the console in which it stands; the alert itself where there is none. */
+/** The console list of the alert's subject; without one, the alert itself. */
 function listOf(rule: string, { queue, reason, workflow }: AlertNotice["labels"]): string {
   if (isOfLetters(rule)) return `dead-letters${queryOf({ queue, reason })}`;
   if (rule === "instances_errored" || rule === "errored_depth") return `instances${queryOf({ status: "errored", workflow })}`;

@@ -8,26 +8,29 @@ import { slackBody, telegramBody, webhookBody } from "./format.ts";
 import type { AlertNotice } from "./notice.ts";
 import { type Place, placeOf } from "./place.ts";
 
-/** One notice on its way to one channel. */
+/** A notice for one channel. */
 interface Posting {
-  /** Names the notice: the same at every attempt, restart and retry. */
+  /** Identifies the notice; the same in every attempt, restart and retry. */
   readonly id: string;
   readonly channel: ChannelName;
   readonly notice: AlertNotice;
 }
 
-/** `off`: the channel is not configured any more. */
+/** `off`: the channel is no longer configured. */
 interface Posted {
   readonly state: "sent" | "off";
   readonly status: number | null;
 }
 
-/** For 20 minutes, after which an operator retries the instance: 2 seconds behind the first try, a minute behind the last ones. */
+/**
+ * Retries for about 20 minutes, with 2 seconds after the first try and a minute after the last ones. Then an operator can retry the
+ * instance.
+ */
 const RETRIES = { limit: 35, delay: "2 seconds", backoff: "linear" } as const;
 
 /**
- * Posts a notice to a channel. Receivers of signed webhooks know it by `webhook-id`; to Slack and Telegram, which know no keys, one whose
- * answer was lost is posted again. No error names an address: those of Slack and Telegram are secrets.
+ * Posts a notice to a channel. Receivers of signed webhooks deduplicate by `webhook-id`. Slack and Telegram have no keys, so a post whose
+ * response was lost is repeated. Errors contain no URL: those of Slack and Telegram are secrets.
  */
 export function postAlert(guard: AddressGuard | undefined): StepDefinition<Posting, Posted> {
   return defineStep<Posting, Posted>({
@@ -74,10 +77,10 @@ function requestOf(
   return { headers: { ...headers, ...signatureOf(channel.secret, key, body) }, body };
 }
 
-/** How a chat says no by a 200. A receiver of signed webhooks answers by its status alone. */
+/** How a chat reports an error with status 200. A receiver of signed webhooks reports it by its status only. */
 const CHATS = { webhook: undefined, slack: refusedBySlack, telegram: refusedByTelegram };
 
-/** Telegram says yes by `"ok":true` alone, at the beginning of an answer that repeats the message and may be long. */
+/** Telegram reports success only by `"ok":true` at the start of a response that repeats the message and can be long. */
 function refusedByTelegram(body: string): BodyRefusal | undefined {
   const json = objectIn(body);
   if (json?.ok === true || /^\s*\{\s*"ok"\s*:\s*true\s*[,}]/.test(body)) return undefined;
@@ -85,15 +88,15 @@ function refusedByTelegram(body: string): BodyRefusal | undefined {
 }
 
 /**
- * An incoming webhook of Slack that took a message answers `ok`, and otherwise a word such as `no_service`; Slack's Web API answers
- * `{"ok":false}`, and a proxy in front of either `{"error":…}` or `{"status":"error"}`.
+ * Slack's incoming webhook responds `ok`, or a word such as `no_service`. Slack's Web API responds `{"ok":false}`, and a proxy
+ * `{"error":…}` or `{"status":"error"}`.
  */
 function refusedBySlack(body: string): BodyRefusal | undefined {
   const text = body.trim();
   return refusalIn(text) ?? (/^[a-z]+(_[a-z]+)+$/.test(text) ? { status: 400, words: quoted(text) } : undefined);
 }
 
-/** What is a refusal from every chat. A page of HTML is a proxy's or a sign-in's. */
+/** Responses that mean an error for every chat. An HTML page comes from a proxy or a sign-in. */
 function refusalIn(body: string): BodyRefusal | undefined {
   if (body.trimStart().startsWith("<")) return { status: 400, words: "that it is a web page" };
   const json = objectIn(body);
@@ -108,10 +111,10 @@ function quoted(words: string): string {
   return `"${beginning(words, MAX_WORDS)}"`;
 }
 
-/** Characters of a chat's own words in an error. */
+/** Characters of a chat's error that an error message contains. */
 const MAX_WORDS = 100;
 
-/** What Slack and Telegram refuse for good, and 410 of a webhook, is not tried again: somebody must mend a variable first. */
+/** Permanent errors of Slack and Telegram, and status 410 of a webhook, are not retried: an operator must fix a variable first. */
 const NEXT = "see whether its variables are right, then retry the instance";
 
 function mayPass(status: number): boolean {

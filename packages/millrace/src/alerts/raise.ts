@@ -31,7 +31,7 @@ import { consoleOf } from "./place.ts";
 import type { AlertRule } from "./rule.ts";
 import { LETTER_ESCALATED } from "./rules.ts";
 
-/** What a round of alerts is given. */
+/** The input of one round of alerts. */
 interface Round {
   readonly rules: readonly AlertRule[];
   readonly catalog: Catalog | undefined;
@@ -40,13 +40,12 @@ interface Round {
 }
 
 /**
- * Holds the rules against the gauges: what changed is committed in one batch with the messages that tell of it, then sent and logged. A
- * process that dies before they are sent leaves them in the outbox. Where another round was faster nothing is written: the next one looks
- * again.
+ * Evaluates the rules with the gauges. Changes are committed in one batch with their messages, then sent and logged. If the process dies
+ * before sending, the messages stay in the outbox. If another round was faster, nothing is written; the next round evaluates again.
  */
 export async function raiseAlerts(env: EngineEnv, given: Round, at = Date.now()): Promise<Portion> {
   const { rules, gauges } = given;
-  // In each round: a variable that cannot be meant, or a binding that is missing, is said at once, and not when there is something to tell.
+  // In each round, so that an invalid variable or a missing binding is logged at once and not with the first alert.
   const channels = configured(env);
   const to = { channels, tenantId: alertsTenant(env as EngineEnv & AlertVars), isHeard: isHeard(env, given.catalog, channels) };
   const [known, happened, seen] = await Promise.all([readKnown(env), readOccurrences(env.DB), withExamples(env.DB, gauges)]);
@@ -72,7 +71,7 @@ export async function raiseAlerts(env: EngineEnv, given: Round, at = Date.now())
   return { did: told.length, more: false };
 }
 
-/** What a round starts from. A row that cannot be gone on from keeps no other alert from being told: it is removed, and said. */
+/** The stored alerts. An invalid row is removed and logged, so that it does not block other alerts. */
 async function readKnown(env: EngineEnv): Promise<Alert[]> {
   const rows = await query<AlertRow>(env.DB, selectKnown());
   const spoiled = rows.filter(isSpoiled);
@@ -101,7 +100,7 @@ async function messagesOf(
   );
 }
 
-/** What was said of letters that are escalated, by the ids of their alerts. */
+/** The notes of escalated letters, by the ids of their alerts. */
 async function notesOf(env: EngineEnv, told: readonly Kept[]): Promise<ReadonlyMap<string, { by: string; text: string }>> {
   const about = told.filter(({ alert }) => alert.rule === LETTER_ESCALATED);
   if (about.length === 0) return new Map();
@@ -116,7 +115,7 @@ async function notesOf(env: EngineEnv, told: readonly Kept[]): Promise<ReadonlyM
   );
 }
 
-/** A channel that is configured by half keeps alerts from no other, and from no list. */
+/** A partly configured channel does not stop alerts to other channels or to the list. */
 function configured(env: EngineEnv): ChannelName[] {
   const channels = CHANNELS.filter((name) => {
     try {
@@ -126,12 +125,12 @@ function configured(env: EngineEnv): ChannelName[] {
       return false;
     }
   });
-  // Said now, and not with the first alert.
+  // Logs an invalid `PUBLIC_URL` now and not with the first alert.
   if (channels.length > 0) consoleOf(env as EngineEnv & AlertVars);
   return channels;
 }
 
-/** One line for each change, whoever else is told of it. */
+/** One line per change, whether or not it is sent. */
 function log({ alert, notice }: Kept): void {
   const { id, rule, severity, labels, value, count, since } = alert;
   const level = notice === "resolved" || notice === "eased" ? "info" : severity === "critical" ? "error" : "warn";

@@ -3,35 +3,35 @@ import { nearest } from "../contract/nearest.ts";
 
 /** A bound, and how long it must be exceeded without a break. */
 export interface Threshold {
-  /** The value beyond which it holds: equal is not beyond. */
+  /** The bound: exceeded by a greater value, not by an equal one. */
   readonly above: number;
-  /** Milliseconds. 0 tells of it at the first look. */
+  /** Milliseconds. 0 fires at the first evaluation. */
   readonly forMs: number;
 }
 
-/** When people are told of a gauge. */
+/** When a gauge raises alerts. */
 export interface AlertRule {
   readonly name: string;
   readonly gauge: string;
-  /** The labels that tell its alerts apart: one alert for each group of samples that have the same. */
+  /** The labels that define groups: one alert for each group of samples with equal labels. */
   readonly per: readonly string[];
-  /** How the samples of one group become one value. Default `sum`; `max` suits ages and shares. */
+  /** How the samples of one group are combined. Default `sum`; `max` suits ages and shares. */
   readonly across?: "sum" | "max";
   readonly warning?: Threshold;
   readonly critical?: Threshold;
-  /** Milliseconds between two notices of an alert that lasts. */
+  /** Milliseconds between two notices of a continuing alert. */
   readonly repeatMs: number;
-  /** Milliseconds that it must be over before it counts as resolved, or as less urgent. */
+  /** Milliseconds without exceeding the bound before an alert is resolved or less severe. */
   readonly clearMs: number;
-  /** The most that its gauge can be; absent where there is no such. */
+  /** The gauge's highest possible value; absent if it has none. */
   readonly most?: number;
-  /** What it says, in a sentence. */
+  /** The meaning of the alert, in one sentence. */
   readonly meaning: string;
-  /** Where to read on: a page of the documentation, and its heading. */
+  /** The documentation page and its heading. */
   readonly doc: string;
 }
 
-/** What a deployment says otherwise of one rule. `null` takes a threshold away. */
+/** A deployment's change of one rule. `null` removes a threshold. */
 export interface RuleChange {
   readonly warning?: Threshold | null;
   readonly critical?: Threshold | null;
@@ -39,12 +39,12 @@ export interface RuleChange {
   readonly clearMs?: number;
 }
 
-/** A deployment's own words about alerts: changes of rules, by their names; `false` switches a rule off. */
+/** A deployment's changes of rules, by name; `false` switches a rule off. */
 export type AlertChanges = Readonly<Record<string, RuleChange | false>>;
 
 /**
- * The rules with a deployment's changes. Errors: `config_invalid`, with what to change, for a rule that is not known, a bound that is no
- * number, and a critical one that is not beyond the warning.
+ * The rules with a deployment's changes. Errors: `config_invalid`, with what to change, for an unknown rule, a bound that is no number, and
+ * a critical bound that is not above the warning's.
  */
 export function changedRules(rules: readonly AlertRule[], changes: AlertChanges = {}): readonly AlertRule[] {
   const names = rules.map(({ name }) => name);
@@ -78,7 +78,7 @@ function assertFields(where: string, value: object, fields: readonly string[], o
 
 const FIELDS = ["warning", "critical", "repeatMs", "clearMs"];
 
-/** Shorter than a round of the keeper, it would be told of at every one. */
+/** Below a round of the keeper, every round would send a notice. */
 const LEAST_REPEAT_MS = 60_000;
 
 function merged(rule: AlertRule, { warning = rule.warning, critical = rule.critical, ...times }: RuleChange): AlertRule {

@@ -3,25 +3,25 @@ import type { AlertRule } from "./rule.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
-/** An alert that lasts is told again after so long. */
+/** Interval between notices of a continuing alert. */
 const REPEAT_MS = 4 * HOUR_MS;
-/** What is over must stay so for so long: twelve rounds of the keeper. */
+/** Time without exceeding the bound before an alert is resolved: twelve rounds of the keeper. */
 const CLEAR_MS = 2 * MINUTE_MS;
 const DAY_S = 86_400;
 
 const usual = { repeatMs: REPEAT_MS, clearMs: CLEAR_MS } as const;
 
-/** The gauges of what has just happened: as many as in the last five minutes. */
+/** The gauges of events in the last five minutes. */
 export const LETTERS_ARRIVED = "dead_letters_arrived";
 export const INSTANCES_ERRORED = "instances_errored";
-/** The gauge of letters that somebody has asked others to look at: one for each. */
+/** The gauge of letters that an operator has escalated: one sample for each. */
 export const LETTERS_ESCALATED = "dead_letters_escalated";
 /** The rule about them. */
 export const LETTER_ESCALATED = "dead_letter_escalated";
-/** Seconds by which the keeper's round came late, or longer than its period since the one before. */
+/** Seconds by which the keeper's round was late, or by which the interval since the last round exceeded its period. */
 export const KEEPER_LATE = "keeper_late_seconds";
 
-/** What people are told of, unless a deployment says otherwise. docs/alerts.md has the same table, and a test holds them together. */
+/** The default rules. docs/alerts.md has the same table; a test compares them. */
 export const ALERT_RULES: readonly AlertRule[] = [
   {
     name: "dead_letter_arrived",
@@ -56,7 +56,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     name: "errored_depth",
     gauge: "instances_errored_open",
     per: ["workflow"],
-    // Their failure is told at once: this is of instances that nobody has looked after since.
+    // Failures are notified at once by another rule. This rule is about instances that remain errored.
     warning: { above: 0, forMs: 15 * MINUTE_MS },
     critical: { above: 1000, forMs: 15 * MINUTE_MS },
     most: MAX_COUNTED,
@@ -68,7 +68,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     name: "dlq_depth",
     gauge: "dead_letters_open",
     per: ["queue"],
-    // Its arrival is told at once: this is of letters that nobody has looked after since.
+    // Arrivals are notified at once by another rule. This rule is about letters that remain open.
     warning: { above: 0, forMs: 15 * MINUTE_MS },
     critical: { above: 100, forMs: 0 },
     ...usual,

@@ -3,15 +3,15 @@ import { defineWorkflow, type WorkflowDefinition } from "../workflow/workflow.ts
 import { AlertChanged, type AlertNotice, SEND_ALERT } from "./notice.ts";
 import { postAlert } from "./post.ts";
 
-/** What a deployment gives to the sending of its alerts. */
+/** Options of the workflow that sends alerts. */
 export interface AlertSenderOptions {
-  /** Judges the address of the signed webhook before each request. Default: the address is the operator's own, and is not judged. */
+  /** Checks the address of the signed webhook before each request. Default: no check, because the operator sets the address. */
   readonly guard?: AddressGuard;
 }
 
 /**
- * The workflow that sends alerts to the channels that are configured, each by a step of its own: one that does not answer holds up none of
- * the others, and is all that an operator's retry sends again. Its consumer: `on(AlertChanged, start(sendAlert))`.
+ * The workflow that sends alerts to the configured channels, one step each. A channel that fails does not delay the others, and an
+ * operator's retry sends only to it. Its consumer: `on(AlertChanged, start(sendAlert))`.
  */
 export function alertSender({ guard }: AlertSenderOptions = {}): WorkflowDefinition<AlertNotice, "alert.changed"> {
   const post = postAlert(guard);
@@ -22,7 +22,7 @@ export function alertSender({ guard }: AlertSenderOptions = {}): WorkflowDefinit
       const posts = notice.channels.map((channel) =>
         step.effect("post alert", post, { id: `${id}-${channel}`, channel, notice }, { key: channel }),
       );
-      // All are waited for: a channel that refuses for good would end the run while another one is in its back-off.
+      // Waits for all: a permanent error of one channel would otherwise end the run during another one's back-off.
       const refused = (await Promise.allSettled(posts)).find(({ status }) => status === "rejected");
       if (refused) throw (refused as PromiseRejectedResult).reason;
     },

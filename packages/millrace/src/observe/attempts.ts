@@ -3,14 +3,14 @@ import { type LoggedFailure, type LoggedRun, logDone, logFailed, withheldBy } fr
 import { type AttemptOutcome, countAttempt } from "./metrics/runs.ts";
 import { spanOfAttempt, traceAttempt } from "./traces/instances.ts";
 
-/** A step that attempts are made at. */
+/** The step of an attempt. */
 interface WatchedStep {
   readonly label: string;
-  /** Its name in the code; undefined for the engine's own. */
+  /** Its name in the code; undefined for the engine's own steps. */
   readonly name: string | undefined;
 }
 
-/** One attempt at a step, from its beginning to what is said of it: one line of the log, one span, one more in its count. */
+/** One attempt at a step, from start to outcome: one log line, one span, one count. */
 export class WatchedAttempt {
   readonly #beganAt = Date.now();
   readonly #span: SpanUnderWay | undefined;
@@ -24,10 +24,10 @@ export class WatchedAttempt {
     this.#span = spanOfAttempt(run);
   }
 
-  /** Makes the attempt: what it sends and calls are children of its span. */
+  /** Runs the attempt. Its outgoing requests and messages are children of its span. */
   async make<T>(work: () => Promise<T>): Promise<T> {
     const result = await duringSpan(this.#span, work);
-    // A doubt says so itself, with the key that resolves it.
+    // An unknown outcome logs its own line, with the key that resolves it.
     if (isDoubt(result))
       this.#tell("in_doubt", { code: "in_doubt", message: "Its effect is in doubt: a person has to say what became of it." });
     else {
@@ -37,7 +37,7 @@ export class WatchedAttempt {
     return result;
   }
 
-  /** Notes that it failed. One that hung may say so again when it ends at last: it is counted, and its span exported, once. */
+  /** Records a failure. An attempt that hung may fail a second time when it ends; it is counted and its span exported once. */
   failed(failure: LoggedFailure, outcome: "retried" | "failed", error: unknown): void {
     const shown = withheldBy(this.run, failure);
     duringSpan(this.#span, () => logFailed(this.run, this.#took(), shown, outcome, error));

@@ -7,10 +7,10 @@ import { countLetters } from "./metrics/runs.ts";
 import { traceDelivery } from "./traces/deliveries.ts";
 import { childOf, isExported } from "./traces/span.ts";
 
-/** Only of those that are exported: an entry of each message would take the garbage collector longer than all else that is noted here. */
+/** Only spans that are exported: an entry for each message would burden the garbage collector more than all other records here. */
 const spans = new WeakMap<Delivered, SpanUnderWay>();
 
-/** Begins the spans of a batch that is worked on from now on. */
+/** Begins the spans of a batch whose processing starts now. */
 export function noteTaken(env: object, messages: readonly Delivered[]): void {
   for (const message of messages) {
     const traceparent = fieldsOf(message).traceparent;
@@ -18,17 +18,17 @@ export function noteTaken(env: object, messages: readonly Delivered[]): void {
   }
 }
 
-/** The span of a message's delivery: what its handling leads to is a child of it. Undefined where it is not exported. */
+/** The span of a message's delivery, the parent of all spans of its handling. Undefined if it is not exported. */
 export function spanOfDelivery(message: Delivered): SpanUnderWay | undefined {
   return spans.get(message);
 }
 
-/** What became of a delivery, and since when it was worked on, in milliseconds since 1970. */
+/** The outcome of a delivery, and when its processing started, in milliseconds since 1970. */
 interface Noted extends Omit<Delivery, "waitedMs" | "ms"> {
   readonly takenAt: number | undefined;
 }
 
-/** Notes what became of a delivery: one line of the log, its spans, and a count if it became a dead letter. */
+/** Records the outcome of a delivery: one log line, its spans, and a count if it became a dead letter. */
 export function noteDelivery(env: object, { takenAt: at, ...said }: Noted): void {
   const span = spanOfDelivery(said.message);
   const madeAt = Date.parse(String(fieldsOf(said.message).created_at));
@@ -39,7 +39,7 @@ export function noteDelivery(env: object, { takenAt: at, ...said }: Noted): void
   if (said.deadLetter !== undefined) countLetters(env, [{ queue: said.queue, reason: said.code }]);
 }
 
-/** Why a delivery failed, as its line, its span and what counts it may say it: without what its message withholds. */
+/** The cause of a failed delivery for log, span and counts, without the message's withheld fields. */
 export function causeOf(error: unknown, hide: Hide): Pick<Delivery, "code" | "error" | "upstreamStatus"> {
   const code = codeOf(error);
   return { code: code && shownCode(hide, code), error: hide(messageOf(error)), upstreamStatus: detailOf(error).upstreamStatus };

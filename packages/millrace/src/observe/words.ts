@@ -1,7 +1,7 @@
 import { inDevelopment } from "../contract/development.ts";
 
 /**
- * An error's text, as the log and traces say it. What an upstream answered may repeat what it was sent: deployed, its words stay with the
+ * An error's text for log and traces. An upstream's response may repeat the request, so in deployments its text is only stored with the
  * instance.
  */
 export function wordsOf(env: object, message: string, upstreamStatus: number | undefined): string {

@@ -1,32 +1,32 @@
 import { PLAN_USD, PRICES, type Priced, type Usage } from "./prices.ts";
 
-/** Operations of a queue for each delivery of a message of up to 64 KB: it is written, read and deleted. */
+/** Queue operations for each delivery of a message of up to 64 KB: a write, a read and a deletion. */
 export const OPERATIONS_PER_MESSAGE = 3;
 
-/** Dollars by what they are for. */
+/** Dollars by priced item. */
 export type Split = Readonly<Partial<Record<Priced, number>>>;
 
-/** What a usage costs at list prices, beyond what the plan includes: by what it is for. */
+/** The cost of a usage at list prices beyond the plan, by priced item. */
 export function splitUsd(usage: Usage): Split {
   return Object.fromEntries(entriesOf(usage).map(([priced, amount]) => [priced, amount * PRICES[priced].usd]));
 }
 
-/** What a usage costs at list prices, beyond what the plan includes, in dollars. */
+/** The cost of a usage at list prices beyond the plan, in dollars. */
 export function marginalUsd(usage: Usage): number {
   return sum(Object.values(splitUsd(usage)));
 }
 
-/** What a month costs. */
+/** The cost of a month. */
 export interface Bill {
-  /** The plan, and what is beyond its quotas, in dollars. */
+  /** The plan plus the usage beyond its quotas, in dollars. */
   readonly usd: number;
-  /** Dollars beyond the plan's quotas, by what they are for. */
+  /** Dollars beyond the plan's quotas, by priced item. */
   readonly beyond: Split;
-  /** What the month uses, each with what the plan includes of it. */
+  /** The month's usage, each with the plan's quota. */
   readonly lines: readonly { readonly priced: Priced; readonly used: number; readonly included: number; readonly usd: number }[];
 }
 
-/** What a whole account's month costs with the plan: what is included in it is free. */
+/** The monthly cost of a whole account with the plan, whose quotas are free. */
 export function monthlyBill(usage: Usage): Bill {
   const lines = entriesOf(usage).map(([priced, used]) => {
     const { included, usd } = PRICES[priced];
@@ -36,14 +36,13 @@ export function monthlyBill(usage: Usage): Bill {
   return { usd: PLAN_USD + sum(lines.map(({ usd }) => usd)), beyond, lines };
 }
 
-/** Several usages as one. */
+/** The sum of usages. */
 export function addUsage(...usages: readonly Usage[]): Usage {
   const total: Usage = {};
   for (const usage of usages) for (const [priced, amount] of entriesOf(usage)) total[priced] = (total[priced] ?? 0) + amount;
   return total;
 }
 
-/** A usage so many times. */
 export function timesUsage(usage: Usage, times: number): Usage {
   return Object.fromEntries(entriesOf(usage).map(([priced, amount]) => [priced, amount * times]));
 }

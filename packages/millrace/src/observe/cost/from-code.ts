@@ -2,7 +2,7 @@ import type { StepMode } from "../../contract/step-mode.ts";
 import type { Usage } from "./prices.ts";
 import { ROWS } from "./written-rows.ts";
 
-/** Steps of a workflow's code as the platform takes them: how many, how many of them write an entry, and what waits write. */
+/** The kinds of steps in a workflow's code, as the platform bills them: the number of steps, of entries, and the rows of waits. */
 const KINDS = {
   read: { steps: 1, entries: 0, rows: 0 },
   sleep: { steps: 1, entries: 0, rows: 0 },
@@ -12,13 +12,12 @@ const KINDS = {
   approve: { steps: 2, entries: 0, rows: ROWS.questionAsked + ROWS.questionAnswered },
 } as const;
 
-/** The calls of a step: `step.commit(…`, also of one that a bundler has renamed. */
+/** A step's call, `step.commit(…`, also after renaming by a bundler. */
 const CALL = new RegExp(`\\.(${Object.keys(KINDS).join("|")})\\(\\s*["'\`]`, "g");
 
 /**
- * What a run uses at least, by the text of its code: each step that stands there taken once. What loops take again, what functions outside
- * take, the app's own rows and messages are not known before a run. Of a lean workflow an effect or a commit is no step. Null where the
- * text names none.
+ * The least usage of a run by its code's text: each step in the text once. Loops, steps in other functions, and the app's own rows and
+ * messages are unknown before a run. In an inline workflow an effect or a commit is no platform step. Null if the text contains no steps.
  */
 export function usageOfCode(code: string, mode: StepMode): (Usage & { readonly steps: number }) | null {
   const kinds = [...code.matchAll(CALL)].map(([, kind]) => KINDS[kind as keyof typeof KINDS]);

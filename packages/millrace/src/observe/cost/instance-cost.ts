@@ -7,20 +7,17 @@ import type { Spent } from "./spending.ts";
 import type { StoredUse } from "./stored.ts";
 import { READ, ROWS } from "./written-rows.ts";
 
-/**
- * `counted`: as the database and the run's own end have it. `estimated`: something of it is not kept, or is shared with others, and the
- * number is what that usually is.
- */
+/** `counted`: from the database and the run's end. `estimated`: a part is not stored or is shared, and the usual value is used. */
 export type Mark = "counted" | "estimated";
 
-/** How much of one thing was used, and its list price beyond what the plan includes. */
+/** The used quantity of one item, and its list price beyond the plan. */
 export interface CostPart {
   readonly amount: number;
   readonly mark: Mark;
   readonly usd: number;
 }
 
-/** What is told of the cost of an instance. */
+/** The parts of an instance's cost. */
 export const COST_PARTS = [
   "steps",
   "rowsWritten",
@@ -31,25 +28,25 @@ export const COST_PARTS = [
   "logLines",
 ] as const satisfies readonly Priced[];
 
-/** What an instance has cost so far. Without what its steps compute (CPU time), what is stored, and what removes it one day. */
+/** An instance's cost so far, without CPU time of its steps, storage, and its removal. */
 export interface Cost {
   /** Dollars. */
   readonly usd: number;
-  /** Of these, what is counted and not estimated. */
+  /** The counted share of `usd`, without estimates. */
   readonly usdCounted: number;
-  /** Messages that it sent, and its own where it came from outside. */
+  /** Messages that it sent, and its own message if that came from outside. */
   readonly messages: number;
-  /** Rows that its removal will write one day, and that are in none of these numbers: a row removed is a row written. */
+  /** Rows that its removal will write (a removed row is a written row). They are in none of the other numbers. */
   readonly removalRows: number;
   readonly parts: Readonly<Record<(typeof COST_PARTS)[number], CostPart>>;
 }
 
-/** Calls of a message in a lane: it is left there, handed out, and settled. */
+/** Calls for a message in a lane: send, delivery, settlement. */
 const LANE_CALLS = 3;
-/** What the engine itself writes for a step that is not known: an entry. */
+/** Steps of a wait; an entry for a step of unknown class. */
 const STEPS_OF_WAIT = 2;
 
-/** What an instance has cost, by what is kept of it. */
+/** The cost of an instance, from its stored records. */
 export function instanceCost(use: StoredUse): Cost {
   const runs = Object.values(use.spent ?? {});
   const known = use.spent !== null && isEnd(use.status) && use.spent[use.run] !== undefined;
@@ -88,8 +85,8 @@ export function instanceCost(use: StoredUse): Cost {
 }
 
 /**
- * Steps as they are billed: the longest pass came by all of them, a step that had failed was billed in its own run as well, and an undo is
- * an instance of its own. Before the first end only what has written is known. What a pass took itself is none.
+ * Billed steps: those of the longest replay, each failed step again in its own run, and an undo as its own instance. Before the first end
+ * only steps that wrote a record are known. Steps without a record are missing.
  */
 function stepsOf({ spent, run, classes, waits, questions }: StoredUse, runs: readonly Spent[]): { steps: number; failed: number } {
   const doing = runs.filter(({ undo }) => undo !== 1);
@@ -100,7 +97,7 @@ function stepsOf({ spent, run, classes, waits, questions }: StoredUse, runs: rea
   return { steps: (doing.length === 0 ? seen : Math.max(ended, seen - undoing)) + failed + undoing, failed };
 }
 
-/** Rows written by the engine for what is kept, and by the app as the ends counted them. */
+/** Rows that the engine wrote for its records, and the app's rows as counted at the ends. */
 function rowsOf(use: StoredUse, runs: readonly Spent[]): number {
   const { waits, questions, classes } = use;
   const doing = runs.filter(({ undo }) => undo !== 1);
@@ -133,14 +130,14 @@ function rowsOf(use: StoredUse, runs: readonly Spent[]): number {
   );
 }
 
-/** How often the row of an instance said another status, from its acceptance on, before it was over. */
+/** How often the instance's row changed its status, from its acceptance until its end. */
 function changesOf({ deliveries, classes, waits, questions }: StoredUse, runs: number): number {
   const began = classes.length > 0 ? 1 : 0;
   const slept = 2 * (waits.taken - waits.early + waits.over) + (waits.asked - waits.taken - waits.over);
   return Math.max(1, deliveries) + began + slept + questions.asked + questions.answered + questions.over + Math.max(0, runs - 1);
 }
 
-/** What an attempt without a claim writes, it writes with its outcome; each that claims, once before its effect and once behind it. */
+/** An attempt without a claim is written with its outcome. An attempt with a claim is written before and after its effect. */
 function entryRows({ class: its, done, inDoubt, epochs, entries }: StoredUse["classes"][number]): number {
   const doubts = inDoubt * (ROWS.inDoubt - ROWS.givenUp);
   if (!CLAIMED.has(its)) return ROWS.recorded * epochs + doubts;
@@ -148,7 +145,7 @@ function entryRows({ class: its, done, inDoubt, epochs, entries }: StoredUse["cl
   return ROWS.claimed * epochs + ROWS.givenUp * givenUp + ROWS.recorded * done + doubts;
 }
 
-/** The ends of the runs: of all but the last, a retry followed a failure. */
+/** The ends of the runs. All but the last were failures, each followed by a retry. */
 function endRows({ status, spent, run }: StoredUse): number {
   const before = Object.entries(spent ?? {}).filter(([number]) => Number(number) !== run);
   const rows = before.reduce((sum, [, { failed, undo }]) => sum + ROWS[undo ? "terminated" : failed ? "errored" : "complete"], 0);

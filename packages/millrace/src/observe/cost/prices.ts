@@ -1,13 +1,13 @@
-/** When the list prices were last held against their pages. */
+/** When the list prices were last compared with Cloudflare's pages. */
 export const PRICES_DATE = "2026-10";
 
 /** A list price of Workers Paid. */
 interface Price {
-  /** Dollars for one. */
+  /** Dollars per unit. */
   readonly usd: number;
-  /** How many a month the plan includes. */
+  /** The plan's monthly quota. */
   readonly included: number;
-  /** Cloudflare's page that says so. */
+  /** The source: a page of Cloudflare. */
   readonly source: string;
 }
 
@@ -16,11 +16,11 @@ const D1 = `${DOCS}/d1/platform/pricing/`;
 const OBJECTS = `${DOCS}/durable-objects/platform/pricing/`;
 const WORKFLOWS = `${DOCS}/workflows/reference/pricing/`;
 
-/** Cloudflare's list prices on the Paid plan, each for one of a thing, and for each GB of storage a month. */
+/** Cloudflare's list prices on the Paid plan per unit; storage per GB and month. */
 export const PRICES = {
-  /** A step, a sleep or a wait of a workflow; its retries are free. */
+  /** A step, sleep or wait of a workflow; its retries are free. */
   steps: { usd: 8e-6, included: 500_000, source: WORKFLOWS },
-  /** A row written to D1; each index on a column that is written is one more. */
+  /** A row written to D1. Each index on a written column adds one. */
   rowsWritten: { usd: 1e-6, included: 50_000_000, source: D1 },
   rowsRead: { usd: 1e-9, included: 25_000_000_000, source: D1 },
   /** A write, a read or a deletion of up to 64 KB of a message. */
@@ -30,18 +30,18 @@ export const PRICES = {
   cpuMs: { usd: 0.02e-6, included: 30_000_000, source: `${DOCS}/workers/platform/pricing/` },
   /** A call to a Durable Object. */
   objectRequests: { usd: 0.15e-6, included: 1_000_000, source: OBJECTS },
-  /** A second in which an object of 128 MB is 1/8 of it. */
+  /** A GB second: an object of 128 MB uses 1/8 of it per second. */
   objectGbSeconds: { usd: 12.5e-6, included: 400_000, source: OBJECTS },
   logLines: { usd: 0.6e-6, included: 20_000_000, source: `${DOCS}/workers/observability/logs/workers-logs/` },
   d1Gb: { usd: 0.75, included: 5, source: D1 },
   workflowGb: { usd: 0.2, included: 1, source: WORKFLOWS },
 } as const satisfies Record<string, Price>;
 
-/** What the plan costs a month, with what it includes. */
+/** The monthly price of the plan, quotas included. */
 export const PLAN_USD = 5;
 
-/** What is bought by the piece. */
+/** The priced items. */
 export type Priced = keyof typeof PRICES;
 
-/** How much of what is used. */
+/** Quantities by priced item. */
 export type Usage = Partial<Record<Priced, number>>;

@@ -1,22 +1,22 @@
 import { ROWS } from "./written-rows.ts";
 
-/** What one run of an instance used of the platform, as its row keeps it: what is 0 or false is left out. */
+/** The platform usage of one run, as stored in its instance's row; values of 0 or false are omitted. */
 export interface Spent {
-  /** Steps, sleeps and waits that the last pass came by, each billed once. */
+  /** Steps, sleeps and waits of the last replay, each billed once. */
   readonly steps: number;
-  /** How many of those were given up: a retry has them billed again. */
+  /** How many of them failed for good: a retry is billed for them again. */
   readonly failed?: number;
-  /** Rows that the app's own statements wrote, as D1 bills them, and those of caught failures. */
+  /** Rows written by the app's own statements, as D1 bills them, and those for caught failures. */
   readonly rows?: number;
-  /** 1 where an outcome was found in the inbox, which does not say how many rows the app wrote with it. */
+  /** 1 if an outcome was found in the inbox, which does not contain the number of the app's rows. */
   readonly unsure?: 1;
-  /** 1 for a run that takes back what others did: an instance of its own on the platform. */
+  /** 1 for an undo run, which is its own instance on the platform. */
   readonly undo?: 1;
 }
 
 /**
- * Counts what a pass uses of the platform. The pass that ends a run has come by all steps of that run, also by those that the platform
- * remembers of passes before it: so nothing of it has to be kept before the end.
+ * Counts the platform usage of a replay. The replay that ends a run executes all steps of that run, including those that the platform
+ * returns from earlier replays. Nothing needs to be stored before the end.
  */
 export class Spending {
   #steps = 0;
@@ -24,28 +24,28 @@ export class Spending {
   #rows = 0;
   #unsure = false;
 
-  /** The pass asks the platform for a step, a sleep or a wait. */
+  /** Counts a step, a sleep or a wait. */
   noteStep(): void {
     this.#steps++;
   }
 
-  /** A step was given up. */
+  /** Counts a step that failed for good. */
   noteFailed(): void {
     this.#failed++;
   }
 
-  /** A guarded step has its outcome. */
+  /** Counts the outcome of a guarded step. */
   noteOutcome({ appRows }: { readonly appRows?: number }): void {
     if (appRows === undefined) this.#unsure = true;
     else this.#rows += appRows;
   }
 
-  /** What the code had caught was written before an effect behind it. */
+  /** Counts a record of caught failures that was written before a later effect. */
   noteCaught(): void {
     this.#rows += ROWS.caught;
   }
 
-  /** What a run used so far, as JSON under its number. */
+  /** The usage of a run so far, as JSON under its number. */
   of(run: number, undoes: boolean): string {
     const spent: Spent = {
       steps: this.#steps,

@@ -5,48 +5,48 @@ import type { RecordedClass } from "../../store/inbox/classes.ts";
 import type { InstanceStatus } from "../../store/instances/status.ts";
 import type { Spent } from "./spending.ts";
 
-/** What a queue takes as one operation, in characters of a message. */
+/** The characters of a message that a queue bills as one operation. */
 const PORTION_CHARACTERS = 64_000;
 
-/** Entries of one class: how many, and what is known of their attempts. */
+/** The number of entries of one class, and the records of their attempts. */
 export interface StoredEntries {
   readonly class: RecordedClass;
   readonly entries: number;
-  /** How many have an outcome. */
+  /** Entries with an outcome. */
   readonly done: number;
   readonly inDoubt: number;
-  /** Attempts that took the entry or changed it, one more than that for each but the first. */
+  /** Attempts that claimed or changed an entry, plus one for each but the first. */
   readonly epochs: number;
-  /** How many of them were recorded by a pass itself: no step is billed for those. */
+  /** Entries that a replay recorded inline: no step is billed for them. */
   readonly lean: number;
   readonly messages: number;
-  /** Queue operations' worth of them: one message, or as many as 64 KB go into it. */
+  /** Their messages in queue operations of 64 KB, at least one per message. */
   readonly portions: number;
 }
 
-/** What the database keeps of an instance that says what it cost. */
+/** The database's records of an instance that determine its cost. */
 export interface StoredUse {
   readonly id: string;
   readonly workflow: string;
   readonly status: InstanceStatus;
   readonly run: number;
   readonly deliveries: number;
-  /** What its own message travelled on; null for one that followed from an event. */
+  /** The queue of its message; null for a message that an event caused. */
   readonly queue: string | null;
-  /** True where a step of another instance sent that message, which counts it. */
+  /** True if a step of another instance sent that message, and counts it. */
   readonly emitted: boolean;
   readonly payloadByReference: boolean;
   readonly hasDeadline: boolean;
-  /** True where an address hears of its ends. */
+  /** True if its ends are sent to a callback URL. */
   readonly calls: boolean;
-  /** What its runs used, by their numbers; null before its first end, and where nobody has counted that. */
+  /** The usage of its runs by number; null before its first end, and if it was not counted. */
   readonly spent: Readonly<Record<string, Spent>> | null;
   readonly classes: readonly StoredEntries[];
   readonly waits: { readonly asked: number; readonly taken: number; readonly early: number; readonly over: number };
   readonly questions: { readonly asked: number; readonly answered: number; readonly over: number };
 }
 
-/** What is kept of instances, in one round trip. Reads a row for each entry, wait and question. */
+/** Reads instances' records in one round trip: a row for each entry, wait and question. */
 export async function storedUse(env: Pick<EngineEnv, "DB">, ids: readonly string[]): Promise<StoredUse[]> {
   if (ids.length === 0) return [];
   const { instances, entries, waits, questions } = await namedBatch(env.DB, {
@@ -75,7 +75,7 @@ export async function storedUse(env: Pick<EngineEnv, "DB">, ids: readonly string
   }));
 }
 
-/** What no pass of the engine has written is as if nobody had counted. */
+/** A value that the engine did not write is ignored. */
 function spentIn(text: unknown): StoredUse["spent"] {
   try {
     const runs: unknown = JSON.parse(String(text));
@@ -97,7 +97,7 @@ function selectInstances(ids: readonly string[]): Statement {
     FROM millrace_instances WHERE id IN ${among(ids)}`;
 }
 
-/** Not the next generations of effects that were taken back: what wrote those counted them. */
+/** Without later generations of undone effects: the runs that wrote them counted them. */
 function selectEntries(ids: readonly string[]): Statement {
   return sql`
     SELECT e.instance_id AS id, e.class, count(*) AS entries, sum(e.state IN ('done', 'superseded', 'confirmed')) AS done,

@@ -12,18 +12,18 @@ export interface Rate {
   readonly week: number;
 }
 
-/** What a workflow costs. */
+/** The cost of a workflow. */
 export interface WorkflowCost {
   readonly workflow: string;
-  /** `runs`: by what its newest runs used. `code`: none was seen; at least what its code names, each step once. `nothing`: not even that. */
+  /** `runs`: from its newest runs. `code`: no runs yet, so the least usage by its code, each step once. `nothing`: no code text either. */
   readonly basis: "runs" | "code" | "nothing";
-  /** How many of its runs were looked at. */
+  /** Number of runs that were evaluated. */
   readonly seen: number;
   readonly rate: Rate;
-  /** Steps of a run, as seen: that of the middle, and the most. Null before the first run. */
+  /** Steps per run: median and maximum. Null before the first run. */
   readonly steps: { readonly typical: number; readonly most: number } | null;
   readonly messages: number;
-  /** What a run uses, on average; with it what its removal will write. */
+  /** Average usage per run, including the rows of its removal. */
   readonly perRun: Usage;
   readonly usdPerRun: number;
   /** At the rate of the last day. */
@@ -32,21 +32,21 @@ export interface WorkflowCost {
   readonly split: Split;
 }
 
-/** What a deployment costs a month, at the rate of the last day. */
+/** The monthly cost of a deployment at the rate of the last day. */
 export interface DeploymentCost {
   readonly workflows: readonly WorkflowCost[];
-  /** What it uses without any run, the time of its objects, and what it stores now. */
+  /** The usage without runs, the time of its objects, and its present storage. */
   readonly fixed: Usage;
   readonly bill: Bill;
 }
 
-/** The text of a workflow's code, and how its steps are taken. */
+/** The text of a workflow's code, and its step mode. */
 interface Code {
   readonly text: string;
   readonly mode: StepMode;
 }
 
-/** What a workflow costs by its runs, or where none was seen by its code. */
+/** The cost of a workflow from its runs; without runs from its code. */
 export function workflowCost(workflow: string, code: Code, rate: Rate, seen: readonly Cost[]): WorkflowCost {
   const fromCode = seen.length === 0 ? usageOfCode(code.text, code.mode) : null;
   const perRun = seen.length > 0 ? meanUsage(seen) : (fromCode ?? {});
@@ -68,7 +68,7 @@ export function workflowCost(workflow: string, code: Code, rate: Rate, seen: rea
   };
 }
 
-/** The month of a whole deployment: what its workflows use, what runs without them, and what is stored. */
+/** The monthly cost of a whole deployment: its workflows, its fixed usage and its storage. */
 export function deploymentCost(workflows: readonly WorkflowCost[], recorders: number, storedGb: number): DeploymentCost {
   const runs = addUsage(...workflows.map(({ perRun, runsPerMonth }) => timesUsage(perRun, runsPerMonth)));
   const fixed = addUsage(KEEPER_MONTH, recorderMonth(runs.objectRequests ?? 0, recorders), { d1Gb: storedGb });

@@ -1,57 +1,57 @@
 /**
- * How many rows each write of the engine costs, as D1 bills them: a row for the table and one for each entry that an index gets by it;
- * what leaves an index is free. A test holds each against what D1 counts.
+ * Rows of each write of the engine, as D1 bills them: one for the table and one for each index entry that is added; a removed index entry
+ * is free. A test compares each with D1's count.
  */
 export const ROWS = {
-  /** Accepted, or taken in from an event: the row, its key, two lists and the keeper's line. */
+  /** Acceptance, from outside or from an event: the row, its key, two lists and the keeper's index. */
   accepted: 5,
-  /** One more where the payload is in R2, which has an index of its own. */
+  /** One more for a payload in R2, which has its own index. */
   payloadByReference: 1,
-  /** The list of deadlines, where it has one: at its acceptance, and at each change of its status, which that list depends on. */
+  /** The list of deadlines, if it has one: at its acceptance, and at each change of its status, which is part of that list. */
   deadline: 1,
-  /** Its address is to hear of an end: the list of those, and the mark that its call is kept. The call itself is an instance. */
+  /** For a callback URL: the list of callbacks, and the mark that the call is stored. The call itself is an instance. */
   called: 2,
-  /** Its message came once more. */
+  /** Its message was delivered again. */
   deliveredAgain: 1,
-  /** The first recorded step says that it runs. */
+  /** The first recorded step sets the status to running. */
   running: 1,
   recorded: 1,
   claimed: 1,
   /** A claim ended without an outcome. */
   givenUp: 1,
-  /** What code has caught, before the first `keyed` or `natural` effect behind it, or before the first sleep, wait, question or read. */
+  /** Caught failures, written before the next `keyed` or `natural` effect, sleep, wait, question or read. */
   caught: 1,
-  /** An effect in doubt: its entry and the instance, each with a list. */
+  /** An effect with an unknown outcome: its entry and the instance, each with a list. */
   inDoubt: 4,
-  /** A message that a step emitted: the row and the relay's line; its removal, once its consumer has it. */
+  /** A message that a step emitted: its row, the relay's index, and its removal after its consumer has confirmed it. */
   message: 3,
-  /** A wait is registered, and looks for an event that came before it. */
+  /** A wait is registered, and earlier events are searched. */
   waitAsked: 4,
-  /** The event that it took. */
+  /** The event that it received. */
   signal: 2,
-  /** It fell asleep: the status, the event given to it, and its awakening. */
+  /** A sleeping wait that received its event: the status, the event, and the wake-up. */
   waitSlept: 5,
-  /** Its status while the event has not come. */
+  /** Its status while it waits for the event. */
   waiting: 1,
-  /** It fell asleep, its time was over, and it awoke. */
+  /** A sleeping wait that timed out and woke up. */
   waitOver: 3,
   questionAsked: 4,
-  /** A person's answer, with its audit. */
+  /** An operator's answer, with its audit. */
   questionAnswered: 14,
-  /** Its time was over. */
+  /** A question that timed out. */
   questionOver: 2,
-  /** A run began by an operator's retry, with its audit. It leaves its cause. */
+  /** A run started by an operator's retry, with its audit. The instance leaves its failure cause. */
   retried: 16,
-  /** The same of an undo. */
+  /** A run started by an undo, likewise. */
   undone: 15,
-  /** Retention removes it and keeps its key: beside these two, a row for each entry, wait and question. */
+  /** Removal by retention, with the key kept. Each entry, wait and question adds a row. */
   removed: 2,
   complete: 1,
-  /** The list of what stopped as well. */
+  /** Includes the list of terminated instances. */
   terminated: 2,
-  /** The keeper's line, because it looks once more; its workflow's and its cause's list, and the cause's count with its place in a list. */
+  /** The keeper's index, for one more check; the lists of its workflow and its cause; the cause's count and its index entry. */
   errored: 7,
 } as const;
 
-/** Rows read, roughly: by acceptance and end, and by each recorded step. A thousand of them cost what one written row does. */
+/** Rows read, approximately: per run (acceptance and end) and per recorded step. A thousand of them cost as much as one written row. */
 export const READ = { run: 15, step: 10 } as const;

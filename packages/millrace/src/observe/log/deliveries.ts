@@ -6,14 +6,14 @@ import type { Delivery } from "../delivery.ts";
 import { wordsOf } from "../words.ts";
 import { logSampled, MAX_NAME_CHARACTERS } from "./line.ts";
 
-/** Outcomes of a delivery by which its message went on; the others come with why. */
+/** Outcomes of a successful delivery; the others are logged with a reason. */
 const GOOD: ReadonlySet<Delivery["outcome"]> = new Set(["started", "duplicate", "routed", "kept"]);
-/** The outcome behind which a person has to act. */
+/** The outcome after which an operator must act. */
 const GRAVE: Delivery["outcome"] = "captured";
 
 /**
- * Says in the log what became of a delivered message, by its names, never its payload. What nobody has checked may be anything, so only
- * texts are said, and those not whole.
+ * Logs the outcome of a delivered message with its names, without payload. The fields may be unchecked, so only texts are logged, and
+ * shortened.
  */
 export function logDelivery(env: object, { queue, message: { id, body }, ...said }: Delivery, spanId: string | undefined): void {
   const fields = (typeof body === "object" && body !== null ? body : {}) as Record<string, unknown>;
@@ -45,7 +45,7 @@ function levelOf(outcome: Delivery["outcome"]): LogLevel {
   return outcome === GRAVE ? "error" : "warn";
 }
 
-/** Names that are often made of the payload. The others lead an operator to the job. */
+/** Names that often repeat parts of the payload. The others identify the job. */
 const MAY_REPEAT_PAYLOAD: ReadonlySet<string> = new Set(["idempotency_key", "subject"]);
 const NAMES = ["tenant_id", "correlation_id", "idempotency_key", "message_type", "subject"];
 const MAX_ERROR_CHARACTERS = 1000;

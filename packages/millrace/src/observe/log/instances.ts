@@ -8,7 +8,7 @@ import { spanIdOf, spanUnderWay, traceIdOf } from "../../contract/trace.ts";
 import { wordsOf } from "../words.ts";
 import { logJobLine, MAX_NAME_CHARACTERS } from "./line.ts";
 
-/** An instance, as log lines name it: whose it is and what it is about. Never what it says. */
+/** An instance in log lines: its tenant and subject, without payload. */
 export interface LoggedInstance {
   instance_id: string;
   workflow: string;
@@ -21,13 +21,13 @@ export interface LoggedInstance {
   span_id?: string;
 }
 
-/** A pass through a workflow's code. */
+/** One replay of a workflow's code. */
 export interface LoggedRun {
   readonly env: object;
   readonly instanceId: string;
   readonly workflow: string;
   readonly envelope: Envelope;
-  /** Hides in the words of a failure what the payload withholds. */
+  /** Redacts the payload's withheld values in an error's text. */
   readonly hide: Hide;
 }
 
@@ -42,18 +42,18 @@ export interface LoggedFailure {
   upstreamStatus?: number | undefined;
   hint?: string | undefined;
   answered?: object | undefined;
-  /** What the failure of a run has in common with others: `GET /v1/instances?cause=`. */
+  /** The fingerprint that failures of the same cause share: `GET /v1/instances?cause=`. */
   cause?: string | undefined;
 }
 
-/** An attempt at a step that is over: which, and how long it took. */
+/** An ended attempt at a step, and its duration. */
 export interface LoggedAttempt {
   readonly step: string;
   readonly attempt: number;
   readonly ms: number;
 }
 
-/** A run as log lines name it. */
+/** The fields of a run in log lines. */
 export function loggedInstance({ instanceId, workflow, envelope, hide }: LoggedRun): LoggedInstance {
   const { tenant_id, subject, correlation_id, idempotency_key, message_type, traceparent } = envelope;
   const short = (text: string) => shortened(hide(text), MAX_NAME_CHARACTERS);
@@ -70,12 +70,12 @@ export function loggedInstance({ instanceId, workflow, envelope, hide }: LoggedR
   };
 }
 
-/** One line for an attempt at a step that went well. */
+/** One line for a successful attempt at a step. */
 export function logDone(run: LoggedRun, done: LoggedAttempt): void {
   logJobLine(run.env, "info", { log: "attempt", ...loggedInstance(run), ...done, outcome: "done" });
 }
 
-/** One line for each attempt at a step that failed. An error that nobody classified comes with where it was thrown. */
+/** One line for each failed attempt at a step. An unclassified error is logged with its stack. */
 export function logFailed(
   run: LoggedRun,
   failed: LoggedAttempt,
@@ -88,8 +88,8 @@ export function logFailed(
 }
 
 /**
- * One line for an attempt that ended in doubt: a person has to say what became of the effect, by its key. `happened` where that is known,
- * and its rows were refused.
+ * One line for an attempt with an unknown outcome, with the effect's key, by which an operator resolves it. `happened`: the effect took
+ * place, but its rows were refused.
  */
 export function logDoubt(run: LoggedRun, failure: LoggedFailure, effect: EntryKey, error: unknown): void {
   const { step, attempts: attempt } = failure;
@@ -104,13 +104,13 @@ export function logDoubt(run: LoggedRun, failure: LoggedFailure, effect: EntryKe
   });
 }
 
-/** A failure as the log and traces may say it. */
+/** A failure for log and traces, without withheld values. */
 export function withheldBy({ hide }: LoggedRun, failure: LoggedFailure): LoggedFailure {
   const { code, message, at, where } = failure;
   return { ...failure, code: shownCode(hide, code), message: hide(message), at: hide(at), where: hide(where) };
 }
 
-/** One line for each run that ended, or that an undo ended. `ms`: since it began. */
+/** One line for each run that ended, or that an undo ended. `ms`: time since its start. */
 export function logEnd(env: object, instance: LoggedInstance, status: string, failure: LoggedFailure | null, ms?: number): void {
   const ended = { log: "ended", ...instance, status, ms };
   if (failure) {
@@ -119,7 +119,7 @@ export function logEnd(env: object, instance: LoggedInstance, status: string, fa
   } else logJobLine(env, "info", ended);
 }
 
-/** What a run waits for: an event about a subject, which whoever has the scope may state where it is open; or a person's answer. */
+/** An event or an answer for which a run waits. An open event can be published by a caller with its scope. */
 export type LoggedWait =
   | { step: string; event_type: string; about: string; open: boolean; until: string }
   | { step: string; approval_id: string; until: string };
@@ -134,7 +134,7 @@ function described(env: object, { code, message, upstreamStatus }: Pick<LoggedFa
   return { code, upstream_status: upstreamStatus, error: wordsOf(env, message, upstreamStatus) };
 }
 
-/** Where an error of the author's own code was thrown, without its message, which the line has already. */
+/** The stack of an error in the author's code, without its message, which the line already contains. */
 function thrownAt({ hide }: LoggedRun, error: unknown): { stack?: string | undefined } {
   return codeOf(error) === undefined ? { stack: hide(stackOf(error)) } : {};
 }

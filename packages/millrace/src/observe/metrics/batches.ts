@@ -1,18 +1,18 @@
 import { count, observe } from "./count.ts";
 
-/** A delivered batch whose messages are settled. */
+/** A delivered batch with all messages settled. */
 interface SettledBatch {
   readonly queue: string;
   readonly messages: readonly Pick<Message, "attempts" | "timestamp" | "body">[];
-  /** What became of each, in the same order. */
+  /** The outcome of each message, in the same order. */
   readonly outcomes: readonly string[];
   /** When it was delivered, in milliseconds since the epoch. */
   readonly beganAt: number;
-  /** Whether a type is one that the deployment knows. */
+  /** True for a type that the deployment has. */
   readonly isKnown: (type: string) => boolean;
 }
 
-/** Counts a batch: its size and duration, how long its messages waited for their first delivery, and what became of each by its type. */
+/** Counts a batch: its size and duration, its messages' wait before their first delivery, and their outcomes by type. */
 export function countBatch(env: object, { queue, messages, outcomes, beganAt, isKnown }: SettledBatch): void {
   const retried = outcomes.filter((outcome) => outcome === "retried").length;
   count(env, "queue_messages_received_total", { queue }, messages.length);
@@ -27,11 +27,11 @@ export function countBatch(env: object, { queue, messages, outcomes, beganAt, is
       count(env, "messages_total", { queue, type, outcome }, length);
 }
 
-/** A type that nobody here knows may be any text that a sender chose. */
+/** An unknown type may be any text of a sender, so it is not used as a label. */
 function typeOf(body: unknown, isKnown: (type: string) => boolean): string {
   const type = (body as { message_type?: unknown } | null | undefined)?.message_type;
   return typeof type === "string" && isKnown(type) ? type : UNKNOWN_TYPE;
 }
 
-/** The type of all messages that no deployed code names. */
+/** The label of all types that no deployed code has. */
 const UNKNOWN_TYPE = "unknown";

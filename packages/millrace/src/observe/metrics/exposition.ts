@@ -2,10 +2,10 @@ import type { Sample } from "./sample.ts";
 import { COUNTERS, type Counter, definitionOf, GAUGES, type GaugeName, HISTOGRAMS } from "./series.ts";
 import { labelValues, type Tally } from "./tally.ts";
 
-/** The beginning of every name, as Prometheus sees it. */
+/** The prefix of every name in Prometheus. */
 const PREFIX = "millrace_";
 
-/** The two texts that Prometheus reads. */
+/** The two text formats of Prometheus. */
 export type Format = "text" | "openmetrics";
 
 export const MEDIA_TYPES: Readonly<Record<Format, string>> = {
@@ -13,7 +13,7 @@ export const MEDIA_TYPES: Readonly<Record<Format, string>> = {
   openmetrics: "application/openmetrics-text; version=1.0.0; charset=utf-8",
 };
 
-/** Writes counts and samples as Prometheus reads them. Names that no deployed code defines any more are left out. */
+/** Writes counts and samples in a Prometheus format. Names that no deployed code defines are omitted. */
 export function exposition(counts: Tally, samples: readonly Sample[], format: Format): string {
   const lines = [
     ...Object.entries(COUNTERS).flatMap(([name, counter]) => counterLines(name, counter, counts[name] ?? {}, format)),
@@ -26,7 +26,7 @@ export function exposition(counts: Tally, samples: readonly Sample[], format: Fo
 
 type Series = Tally[string];
 
-/** OpenMetrics calls a counter without the end that its numbers have. */
+/** OpenMetrics names a counter without the suffix of its samples. */
 function counterLines(name: string, { help, labels }: Counter, series: Series, format: Format): string[] {
   const values = Object.entries(series).flatMap(([texts, value]) =>
     typeof value === "number" ? [line(name, labelled(labels, texts), value)] : [],
@@ -58,7 +58,7 @@ function gaugeLines(name: string, samples: readonly Sample[]): string[] {
   return [...head(name, "gauge", help), ...[...values.values()].map(({ labels, value }) => line(name, Object.entries(labels), value))];
 }
 
-/** What is no name, or has one that is counted, would make the whole text unreadable. */
+/** An invalid or duplicate name would make the whole text unreadable. */
 function isWritable({ name, labels, value }: Sample): boolean {
   return (
     NAME.test(name) && definitionOf(name) === undefined && Object.keys(labels).every((label) => NAME.test(label)) && Number.isFinite(value)
@@ -85,7 +85,7 @@ function escaped(text: string): string {
   return text.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 }
 
-/** A bound as a float in both texts, so that a series is the same one whichever was asked for. */
+/** A bound as a float in both formats, so that a series is the same in both. */
 function bound(value: number): string {
   return Number.isInteger(value) ? `${value}.0` : String(value);
 }

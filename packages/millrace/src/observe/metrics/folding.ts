@@ -4,21 +4,21 @@ import { namedBatch } from "../../store/d1/named.ts";
 import { removeTallies, selectTallies, type TallyRow } from "../../store/tallies.ts";
 import { addAll, sumOf, type Tally, tallyIn } from "./tally.ts";
 
-/** Tallies that one look takes over. A recorder writes six a minute: more are there only after an outage. */
+/** Most tallies that are merged at once. A recorder writes six per minute; more exist only after an outage. */
 const MAX_TALLIES = 500;
-/** Minutes that the health table looks back. */
+/** Minutes in the health table. */
 export const WINDOW_MINUTES = 60;
 
-/** All that was counted until now, and in each of the last minutes. */
+/** All counts so far, and those of each of the last minutes. */
 export interface Counted {
   readonly ever: Tally;
-  /** By the time at which the minute begins. */
+  /** By the start of the minute. */
   readonly minutes: ReadonlyMap<number, Tally>;
-  /** When the tallies of recorders were read last, in milliseconds since the epoch. */
+  /** When the recorders' tallies were last read, in milliseconds since the epoch. */
   readonly at: number;
 }
 
-/** What the database holds of counts: of all time and of the last hour, and what nobody has taken over yet. */
+/** The stored counts: all time, the last hour, and tallies that are not merged yet. */
 export async function readCounted(env: Pick<EngineEnv, "DB">, at: number): Promise<Counted> {
   const rows = await namedBatch(env.DB, {
     ever: selectEver(),
@@ -33,11 +33,11 @@ export async function readCounted(env: Pick<EngineEnv, "DB">, at: number): Promi
 }
 
 /**
- * Takes over the tallies of recorders into the counts of their minute, their hour and all time, in one write, with which they go: so each
- * counts once, whoever repeats this from any point. A second one that works beside it is refused. Answers how many were taken over.
+ * Merges the recorders' tallies into the counts of their minute, their hour and all time, and deletes them in the same write. Each tally
+ * therefore counts once, however often this is repeated. A concurrent second merge is refused. Returns how many were merged.
  */
 export async function foldTallies(env: Pick<EngineEnv, "DB">): Promise<number> {
-  // In one read: by this version the write is refused where another has taken any of these over since.
+  // In one read: the write is refused by this version if another merge took any of these tallies.
   const read = await namedBatch(env.DB, { ever: selectEver(), tallies: selectTallies(MAX_TALLIES) });
   const tallies = read.tallies as unknown as TallyRow[];
   const [ever] = read.ever as unknown as CountsRow[];

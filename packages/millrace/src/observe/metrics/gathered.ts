@@ -5,14 +5,14 @@ import { insertTally, type TallyRow } from "../../store/tallies.ts";
 import { sendPoints } from "./points.ts";
 import { addAll, isEmpty, type Tally } from "./tally.ts";
 
-/** How old the oldest gathered count becomes before all are written. */
+/** Age of the oldest gathered count at which all are written. */
 export const WRITE_MS = 10_000;
 
-/** What isolates have handed to one recorder, until it goes along with a commit. It dies with the recorder's process. */
+/** Counts that isolates have sent to one recorder, until a commit writes them. They are lost with the recorder's process. */
 export class GatheredCounts {
   #tally: Tally = {};
   #since: number | undefined;
-  /** Fixed until it is known to be written: the same row is written again, and counts once. */
+  /** Fixed until its write is confirmed: a repeated write replaces the same row, and counts once. */
   #row: TallyRow | undefined;
   #notBefore = 0;
 
@@ -28,7 +28,7 @@ export class GatheredCounts {
     return this.#since === undefined && this.#row === undefined;
   }
 
-  /** The row that is due, for a commit that happens anyway: after ten seconds, when a minute is over, or at once. */
+  /** The row to add to the next commit: after ten seconds, at the end of a minute, or at once. */
   along(atOnce = false): Along | undefined {
     const now = Date.now();
     if (!atOnce && now < this.#notBefore) return undefined;

@@ -9,17 +9,17 @@ import { queueRates } from "./rates.ts";
 import type { Sample } from "./sample.ts";
 import type { GaugeName } from "./series.ts";
 
-/** What a gauge asks of a consumer: the name of its queue. */
+/** The consumer's properties that gauges need: the name of its queue. */
 export interface GaugedConsumer {
   readonly queue: { readonly name: string };
 }
 
-/** Minutes that latency and the share of retries are taken from. */
+/** Minutes for latency and the share of retries. */
 const RATE_MINUTES = 5;
 
 /**
- * Reads every gauge of the engine: from the database, by index and in one round trip; of each queue by its own metrics; of the last minutes
- * from what was counted.
+ * Reads all gauges of the engine: from the database by index in one round trip, from each queue's metrics, and from the counts of the last
+ * minutes.
  */
 export async function readGauges(env: EngineEnv, consumers: readonly GaugedConsumer[], counted: Counted): Promise<readonly Sample[]> {
   const [found, queues] = await Promise.all([readDatabase(env), Promise.all(consumers.map(({ queue }) => readQueue(env, queue.name)))]);
@@ -35,13 +35,13 @@ async function readDatabase(env: Pick<EngineEnv, "DB">): Promise<Sample[]> {
   return names.flatMap((name, index) => (answers[index] ?? []).map((row) => sampleOf(name, row)));
 }
 
-/** A row has the value as `value`, the labels as its other columns, and where a statement answers several gauges, which of them as `gauge`. */
+/** A row has the value as `value`, the labels as its other columns, and `gauge` if its statement returns several gauges. */
 function sampleOf(name: string, { gauge, value, ...labels }: Row): Sample {
   const said = Object.entries(labels).filter(([, label]) => label !== null);
   return { name: gauge ? String(gauge) : name, labels: Object.fromEntries(said) as Record<string, string>, value: Number(value) };
 }
 
-/** What a queue does not say is no number: a gap in the graph, no false zero, and an alert stays as it was. */
+/** A value that a queue does not report becomes NaN: a gap in the graph and no change of alerts, instead of a wrong zero. */
 async function readQueue(env: EngineEnv, queue: string): Promise<Sample[]> {
   if (laneIn(queue) !== undefined) return [];
   try {

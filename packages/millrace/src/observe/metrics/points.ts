@@ -3,12 +3,12 @@ import { messageOf } from "../../contract/errors.ts";
 import { logLine } from "../../contract/log-line.ts";
 import { labelValues, type Tally } from "./tally.ts";
 
-/** Data points that one invocation may write, by the platform's own limit. */
+/** The platform's limit of data points per invocation. */
 const MAX_POINTS = 250;
 
 /**
- * Sends counts to Analytics Engine, where `METRICS` is bound to a dataset: one data point for each series, its name as the index, the values
- * of its labels as blobs, and as doubles its count or, of a histogram, how many were measured and their sum. Never throws.
+ * Sends counts to Analytics Engine if `METRICS` is bound to a dataset: one data point per series, with its name as index, its label values
+ * as blobs, and as doubles its count or, for a histogram, count and sum. Never throws.
  */
 export function sendPoints({ METRICS }: Pick<EngineEnv, "METRICS">, body: string): void {
   if (METRICS === undefined) return;

@@ -4,28 +4,28 @@ import { lastMinutes, numberOf, quantile } from "./rates.ts";
 import { labelValues } from "./tally.ts";
 import type { Seen } from "./vitals.ts";
 
-/** How a queue, or a lane, does. Null for what nobody has said, or nobody has counted lately. */
+/** The health of a queue or lane. Null for values that are not reported or not counted recently. */
 export interface QueueHealth {
   readonly queue: string;
-  /** Messages that wait. */
+  /** Waiting messages. */
   readonly depth: number | null;
-  /** Age of the oldest of them, in seconds. */
+  /** Age of the oldest waiting message, in seconds. */
   readonly oldestSeconds: number | null;
   /** Time within which 99 of 100 messages had their first delivery, in seconds. */
   readonly lagSeconds: number | null;
-  /** Messages a minute that were sent, and that were acknowledged. */
+  /** Messages per minute that were sent, and that were acknowledged. */
   readonly inPerMinute: number;
   readonly outPerMinute: number;
-  /** Deliveries that were sent back, of all, from 0 to 1. */
+  /** Share of deliveries that were retried, 0 to 1. */
   readonly retryShare: number | null;
-  /** Dead letters that nobody has settled, up to 10,000. */
+  /** Open dead letters, up to 10,000. */
   readonly deadLettersOpen: number;
   /** Time of a batch from its delivery to its settlement, in seconds. */
   readonly processingP50Seconds: number | null;
   readonly processingP99Seconds: number | null;
 }
 
-/** Where each number of the health table comes from. */
+/** The source of each number of the health table. */
 export const QUEUE_SOURCES = {
   depth: "queue.metrics()",
   oldest_seconds: "queue.metrics()",
@@ -38,7 +38,7 @@ export const QUEUE_SOURCES = {
   processing_p99_seconds: "counts",
 } as const;
 
-/** The health table: every queue of the deployment, by what its last `minutes` have counted and its gauges show. */
+/** The health table: every queue of the deployment, from the counts of its last `minutes` and its gauges. */
 export function queueHealth(seen: Seen, consumers: readonly GaugedConsumer[], minutes: number): QueueHealth[] {
   const recent = lastMinutes(seen, minutes);
   // The last of the minutes is not over.
@@ -72,7 +72,7 @@ function gaugeOf({ samples }: Seen, name: string, queue: string): number | null 
   return value === undefined || Number.isNaN(value) ? null : value;
 }
 
-/** Deliveries of one type in one minute, by what became of them. */
+/** Deliveries of one type in one minute, by outcome. */
 export interface MinuteOfMessages {
   readonly minute: number;
   readonly queue: string;

@@ -4,18 +4,17 @@ import type { Sample } from "./sample.ts";
 import { type GaugeName, HISTOGRAMS, type HistogramName } from "./series.ts";
 import { labelValues, sumOf, type Tally } from "./tally.ts";
 
-/** Deliveries below which no share of retries is told: one retry of two deliveries is no trend. */
+/** Fewest deliveries for a share of retries: one retry of two deliveries is no trend. */
 const MIN_DELIVERIES = 20;
 
-/** Of each queue what 99 of 100 did not exceed in the last minutes. */
+/** The 99th percentiles of each queue in the last minutes. */
 const P99S = {
   queue_processing_p99_seconds: "queue_processing_duration_seconds",
   queue_lag_seconds: "queue_wait_seconds",
 } as const satisfies Partial<Record<GaugeName, HistogramName>>;
 
 /**
- * Of each queue, by what the last minutes have counted: the p99 of its processing and of its messages' wait, and the share of its
- * deliveries that were sent back.
+ * For each queue, from the counts of the last minutes: the p99 of processing and of messages' wait, and the share of retried deliveries.
  */
 export function queueRates(counted: Counted, minutes: number): Sample[] {
   const recent = lastMinutes(counted, minutes);
@@ -41,7 +40,7 @@ export function lastMinutes({ minutes, at }: Counted, last: number): Tally {
   return sumOf([...minutes].filter(([minute]) => minute > from).map(([, tally]) => tally));
 }
 
-/** The value below which a share of what was measured lies, taken as even within a bucket, as Prometheus does. 0 of nothing. */
+/** The quantile of a histogram, interpolated linearly within a bucket as Prometheus does. 0 without measurements. */
 export function quantile(name: HistogramName, measured: number | number[] | undefined, share: number): number {
   if (typeof measured !== "object") return 0;
   const { buckets } = HISTOGRAMS[name];
@@ -60,7 +59,7 @@ export function quantile(name: HistogramName, measured: number | number[] | unde
   return buckets.at(-1) ?? 0;
 }
 
-/** A counter's number; 0 for one that nobody has counted. */
+/** A counter's number; 0 if it was not counted. */
 export function numberOf(value: number | number[] | undefined): number {
   return typeof value === "number" ? value : 0;
 }

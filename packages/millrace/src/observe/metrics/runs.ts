@@ -1,10 +1,10 @@
 import { isCode } from "../../contract/errors.ts";
 import { count, observe } from "./count.ts";
 
-/** How an attempt at a step came out: done; the platform makes another; failed for good; or nobody knows whether it happened. */
+/** The outcome of an attempt at a step: done, retried by the platform, failed for good, or unknown. */
 export type AttemptOutcome = "done" | "retried" | "failed" | "in_doubt";
 
-/** Counts an attempt at a step, and how long it took. `step` is its name in the code; the engine's own steps go together. */
+/** Counts an attempt at a step, and its duration. `step`: its name in the code; the engine's own steps share one label. */
 export function countAttempt(
   env: object,
   { workflow, step, outcome, beganAt }: { workflow: string; step: string | undefined; outcome: AttemptOutcome; beganAt: number },
@@ -16,7 +16,7 @@ export function countAttempt(
 
 const ENGINE_STEPS = "engine";
 
-/** Counts a run that ended. `code` is of the error for which it failed. */
+/** Counts a run that ended. `code`: the code of its error. */
 export function countEnd(env: object, workflow: string, status: string, code: string | undefined): void {
   count(env, "instances_ended_total", { workflow, status, code: code === undefined ? "" : codeLabel(code) });
 }
@@ -26,7 +26,7 @@ export function countLetters(env: object, letters: readonly { readonly queue: st
   for (const { queue, reason } of letters) count(env, "queue_dlq_total", { queue, reason: codeLabel(reason) });
 }
 
-/** Codes are words that code chose; what is none may be anything. */
+/** Codes are words from code; other texts become one label. */
 function codeLabel(code = "other"): string {
   return isCode(code) ? code : "other";
 }

@@ -1,13 +1,13 @@
-/** One reading of one gauge: what is so now. */
+/** The current reading of one gauge. */
 export interface Sample {
   /** Its name without the prefix, such as `queue_depth`. */
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
-  /** NaN for what could not be read now. */
+  /** NaN if it could not be read. */
   readonly value: number;
 }
 
-/** Refuses what an app answers in place of samples, which could not be written down. */
+/** Refuses an app's samples in an invalid format. */
 export function assertSamples(said: unknown): asserts said is readonly Sample[] {
   const wrong = Array.isArray(said) ? said.find((one) => !isSample(one)) : said;
   if (Array.isArray(said) && wrong === undefined) return;

@@ -1,22 +1,22 @@
-/** Bounds of what is measured in time, in seconds: from a row read to a call that takes minutes. */
+/** Bounds of durations in seconds: from reading a row to a call of several minutes. */
 const DURATION_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300] as const;
-/** Bounds of how long a message waits for its turn, in seconds: a queue in trouble has hours. */
+/** Bounds of a message's wait in seconds: up to hours for a queue with errors. */
 const WAIT_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600, 14_400, 86_400] as const;
-/** Bounds of how many messages one batch brings: a queue delivers 100 at most. */
+/** Bounds of messages per batch: a queue delivers at most 100. */
 const BATCH_MESSAGES = [1, 2, 5, 10, 25, 50, 100] as const;
 
-/** What is told of a name beside its numbers. */
+/** The description of a counter. */
 export interface Counter {
   readonly help: string;
   readonly labels: readonly string[];
 }
 
 interface Histogram extends Counter {
-  /** Upper bounds, ascending, in the unit that the name ends in. */
+  /** Upper bounds, ascending, in the unit at the end of the name. */
   readonly buckets: readonly number[];
 }
 
-/** Everything that is counted: by `count(env, name, labels)`. On `/metrics` each name has the prefix `millrace_`. */
+/** All counters, for `count(env, name, labels)`. On `/metrics` each name has the prefix `millrace_`. */
 export const COUNTERS = {
   queue_messages_sent_total: { help: "Messages given to a queue, each send of a copy counted.", labels: ["queue"] },
   queue_messages_received_total: { help: "Messages that a queue delivered, each delivery counted.", labels: ["queue"] },
@@ -36,7 +36,7 @@ export const COUNTERS = {
   spans_lost_total: { help: "Spans that the collector of traces did not take, or that were too many to hold.", labels: [] },
 } as const satisfies Record<string, Counter>;
 
-/** Everything that is measured: by `observe(env, name, labels, value)`. */
+/** All histograms, for `observe(env, name, labels, value)`. */
 export const HISTOGRAMS = {
   queue_processing_duration_seconds: {
     help: "Time from a batch's delivery until each of its messages was settled.",
@@ -52,7 +52,7 @@ export const HISTOGRAMS = {
   step_duration_seconds: { help: "Time that one attempt at a step took.", labels: ["workflow", "step"], buckets: DURATION_SECONDS },
 } as const satisfies Record<string, Histogram>;
 
-/** Everything that is read as it is now, by `readGauges`. */
+/** All gauges, read by `readGauges`. */
 export const GAUGES = {
   queue_depth: { help: "Messages that wait in a queue, without those in a back-off or a delay.", labels: ["queue"] },
   queue_oldest_seconds: { help: "Age of the oldest message that waits in a queue.", labels: ["queue"] },
@@ -83,12 +83,12 @@ export type GaugeName = keyof typeof GAUGES;
 export type CounterName = keyof typeof COUNTERS;
 export type HistogramName = keyof typeof HISTOGRAMS;
 
-/** The labels of a series: each one, and no other. */
+/** The labels of a series: exactly these. */
 export type LabelsOf<Name extends CounterName | HistogramName> = Readonly<
   Record<((typeof COUNTERS)[Name & CounterName] | (typeof HISTOGRAMS)[Name & HistogramName])["labels"][number], string>
 >;
 
-/** The definition of a counted or measured name; undefined for one that no deployed version has, or has any more. */
+/** The definition of a counter or histogram; undefined for a name that the deployed code does not have. */
 export function definitionOf(name: string): Counter | Histogram | undefined {
   return Object.hasOwn(COUNTERS, name)
     ? COUNTERS[name as CounterName]

@@ -1,15 +1,14 @@
 import { COUNTERS, type CounterName, HISTOGRAMS, type HistogramName } from "./series.ts";
 
 /**
- * Counts as plain data: by name, then by the values of the labels, as JSON in the order of their definition. A counter is a number; a
- * histogram a list, one number for each bucket, one for what is above them all, and the sum of what was measured.
+ * Counts as plain data: by name, then by label values as JSON in the order of their definition. A counter is a number. A histogram is a
+ * list: one number per bucket, one for values above them, and the sum of the values.
  */
 export type Tally = Record<string, Record<string, number | number[]>>;
 
-/** Series that one name may have in a tally. What comes beyond them counts as `other`: no bug and no caller makes it grow for ever. */
+/** Most series of one name in a tally. Further series count as `other`, so that the tally cannot grow without limit. */
 export const MAX_SERIES = 500;
 
-/** Adds to a counter. */
 export function addCount(tally: Tally, name: CounterName, labels: Readonly<Record<string, string>>, by: number): void {
   addTo(tally, name, textOf(COUNTERS[name].labels, labels), by);
 }
@@ -29,19 +28,17 @@ export function addObserved(tally: Tally, name: HistogramName, labels: Readonly<
   if (values.length > 0) addTo(tally, name, textOf(names, labels), counts);
 }
 
-/** Adds everything of one tally to another. */
 export function addAll(to: Tally, from: Tally): void {
   for (const [name, series] of Object.entries(from)) for (const [labels, value] of Object.entries(series)) addTo(to, name, labels, value);
 }
 
-/** The sum of several. */
 export function sumOf(tallies: Iterable<Tally>): Tally {
   const sum: Tally = {};
   for (const tally of tallies) addAll(sum, tally);
   return sum;
 }
 
-/** The label values of a series, as they stand in a tally; none where the engine has not written them. */
+/** The label values of a series from its key in a tally; none if the engine did not write it. */
 export function labelValues(labels: string): string[] {
   try {
     const values: unknown = JSON.parse(labels);
@@ -51,7 +48,7 @@ export function labelValues(labels: string): string[] {
   }
 }
 
-/** The counts in a row's JSON. What the engine has not written so is left out: no careless `UPDATE` hides what else was counted. */
+/** The counts in a row's JSON. Invalid parts are ignored, so that a wrong manual `UPDATE` does not hide other counts. */
 export function tallyIn(text: string): Tally {
   const tally: Tally = {};
   for (const [name, series] of entriesOf(JSON.parse(text))) {
@@ -90,7 +87,7 @@ function copyOf(value: number | number[]): number | number[] {
   return typeof value === "number" ? value : [...value];
 }
 
-/** A histogram whose buckets were changed by a deployment begins anew. */
+/** A histogram whose buckets changed in a deployment starts again from zero. */
 function plus(known: number | number[], value: number | number[]): number | number[] {
   if (typeof known === "number" && typeof value === "number") return known + value;
   if (typeof known === "number" || typeof value === "number" || known.length !== value.length) return copyOf(value);

@@ -7,22 +7,22 @@ import { type Counted, foldTallies, readCounted } from "./folding.ts";
 import { type GaugedConsumer, readGauges } from "./gauges.ts";
 import { assertSamples, type Sample } from "./sample.ts";
 
-/** How long what was read is answered again: no number of scrapes reads the database more often. */
+/** How long a reading is reused, so that frequent scrapes do not add database reads. */
 const FRESH_MS = 8000;
-/** A reading that hangs holds up none of the next. */
+/** A reading that hangs must not block the next one. */
 const READ_WITHIN_MS = 30_000;
-/** How often tallies are taken over. */
+/** The period of merging tallies. */
 const FOLD_MS = SPAN_MS.minute;
 
-/** How a deployment does, as its keeper saw it. */
+/** A deployment's health at the keeper's last reading. */
 export interface Seen extends Counted {
   readonly samples: readonly Sample[];
 }
 
-/** Gauges of an app: whatever it can read of itself, quickly and by index, or make of the engine's own of the same moment. */
+/** An app's own gauges, read quickly and by index, or computed from the engine's gauges of the same moment. */
 export type AppGauges = (env: Cloudflare.Env, engine: readonly Sample[]) => Promise<readonly Sample[]> | readonly Sample[];
 
-/** What the keeper knows of counts and gauges: read once a round, and answered to whoever asks meanwhile. */
+/** The keeper's counts and gauges: read once per round, and reused for requests in between. */
 export class Vitals {
   #seen: Seen | undefined;
   #reading: Promise<Seen> | undefined;
@@ -35,18 +35,18 @@ export class Vitals {
     readonly ofApp: AppGauges | undefined,
   ) {}
 
-  /** The last reading, however old; undefined before the first. */
+  /** The last reading, whatever its age; undefined before the first. */
   get last(): Seen | undefined {
     return this.#seen;
   }
 
-  /** The last reading, or a new one where that is old. */
+  /** The last reading, or a new one if that is too old. */
   seen(): Promise<Seen> {
     const { at } = this.#seen ?? { at: 0 };
     return this.#seen && Math.abs(Date.now() - at) < FRESH_MS ? Promise.resolve(this.#seen) : this.read();
   }
 
-  /** Reads everything anew, and takes over tallies once a minute. One reading at a time. */
+  /** Reads everything, and merges tallies once a minute. One reading at a time. */
   read(): Promise<Seen> {
     this.#reading ??= within(this.#read(), READ_WITHIN_MS).finally(() => {
       this.#reading = undefined;
@@ -54,7 +54,7 @@ export class Vitals {
     return this.#reading;
   }
 
-  /** Reads what is there now, and takes over all tallies. */
+  /** Reads everything now, and merges all tallies. */
   async readAtOnce(): Promise<Seen> {
     await this.#reading?.catch(() => undefined);
     this.#foldedAt = 0;
@@ -73,7 +73,7 @@ export class Vitals {
     return this.#seen;
   }
 
-  /** What an app cannot read now is no number, and takes nothing else with it. */
+  /** An app gauge that fails becomes NaN and does not affect the others. */
   async #ofApp(own: readonly Sample[]): Promise<readonly Sample[]> {
     try {
       const said = (await within(Promise.resolve(this.ofApp?.(this.env as unknown as Cloudflare.Env, own)))) ?? [];

@@ -6,18 +6,18 @@ import { exportSpans } from "./exporter.ts";
 import { messageAttributes, systemOf } from "./message.ts";
 import { idsOf, isExported, KIND, type TraceEnv } from "./span.ts";
 
-/** A message that came in at a door: what was asked, what it became, and since when. */
+/** A message accepted at an endpoint: the request, the outcome, and the start. */
 interface Accepted {
   readonly request: SaidTrace;
   readonly envelope: Envelope;
   readonly queue: string | null;
   readonly outcome: "accepted" | "duplicate";
   readonly startedAt: number;
-  /** Hides sensitive values of the payload in the message's names. */
+  /** Redacts the payload's sensitive values in the message's names. */
   readonly hide: Hide;
 }
 
-/** The span of a message's acceptance: the first of its trace, or a child of whoever asked. None where a span under way is that. */
+/** The span of a message's acceptance: the first of its trace, or a child of the caller's span. None if a current span covers it. */
 export function traceAccepted(env: TraceEnv, { request, envelope, queue, outcome, startedAt, hide }: Accepted): void {
   const own = envelope.traceparent;
   if (!isExported(env, own) || spanUnderWay()?.traceparent.startsWith(own.slice(0, 52))) return;
@@ -27,7 +27,7 @@ export function traceAccepted(env: TraceEnv, { request, envelope, queue, outcome
   exportSpans(env, {
     ...idsOf(own, parent),
     ...{ name: `accept ${name}`, kind: KIND.producer, endedAt: Date.now() },
-    // The message is made before its row is committed, and its wait begins then.
+    // The message is created before its row is committed; its wait starts at its creation.
     startedAt: Math.min(startedAt, Date.parse(envelope.created_at)),
     attributes: {
       ...{ "messaging.system": systemOf(queue ?? ""), "messaging.operation.name": "accept", "messaging.operation.type": "send" },

@@ -3,8 +3,8 @@ import { exportSpans } from "./exporter.ts";
 import { childOf, idsOf, KIND } from "./span.ts";
 
 /**
- * Sends a request to the outside with the headers of its trace, unless it has some of its own. Within a step whose spans are exported it is
- * a span, from here to the answer's headers: method, host, port and status, and nothing else of its address. Errors: those of `send`.
+ * Sends an external request with the headers of its trace, unless it has its own. Within a step with exported spans it is a span, up to the
+ * response's headers. The span contains only method, host, port and status of the request. Errors: those of `send`.
  */
 export async function tracedCall(
   request: Request,

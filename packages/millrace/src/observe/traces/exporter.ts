@@ -5,32 +5,34 @@ import { count } from "../metrics/count.ts";
 import { asOtlp } from "./otlp.ts";
 import type { Span, TraceEnv } from "./span.ts";
 
-/** Spans that an isolate holds at most; what comes beyond them is lost, and counted. */
+/** Most spans that an isolate holds. Further spans are dropped and counted. */
 const MOST_HELD = 2048;
 /** Spans of one request. */
 const MOST_SENT = 512;
 /** How long spans gather before they are sent. */
 const GATHER_MS = 200;
-/** How long a collector may take to answer. */
+/** Time limit for a collector's response. */
 const ANSWER_MS = 5000;
-/** How long nothing is sent to a collector that has failed: meanwhile spans are lost, and cost nothing. */
+/** Pause after a collector's failure. Spans in this time are dropped at no cost. */
 const PAUSE_MS = 30_000;
-/** A sender that still gathers by then went with its invocation: another one takes its place. */
+/** A sender that still gathers after this time was lost with its invocation, and is replaced. */
 const GONE_MS = GATHER_MS * 2;
 
-/** Spans that wait to be sent, in this isolate. */
+/** Spans of this isolate that wait to be sent. */
 let held: Span[] = [];
 let lost = 0;
 let gatheringSince = 0;
-/** The endpoint that failed last, and until when it is left alone: another one is tried at once. */
+/** The endpoint that failed last, and the end of its pause. Another endpoint is tried at once. */
 let paused = { endpoint: "", until: 0 };
 
-/** The platform's own: in development, a workflow's code that calls `fetch` between its steps is advised not to, and this is not its call. */
+/**
+ * The original function: in development, `fetch` in a workflow's code outside steps logs a warning, which must not happen for this call.
+ */
 const { fetch } = globalThis;
 
 /**
- * Sends spans behind the work they are about, many in one request. Never throws, and nothing waits for it: what a collector does not take
- * is lost.
+ * Sends spans after the work that they describe, many per request. Never throws and is never awaited: spans that the collector does not
+ * accept are lost.
  */
 export function exportSpans(env: TraceEnv, ...spans: readonly Span[]): void {
   const now = Date.now();
@@ -63,27 +65,27 @@ async function send(env: TraceEnv, spans: readonly Span[]): Promise<void> {
   lost = 0;
 }
 
-/** Not in the runtime's words, which may name the address, and that may hold a key. */
+/** Not the runtime's message, which may contain the URL and with it a key. */
 function unanswered(error: unknown): string {
   const isLate = error instanceof Error && error.name === "TimeoutError";
   return isLate ? `The collector gave no answer within ${ANSWER_MS / 1000} s.` : "The collector cannot be reached.";
 }
 
-/** Answers why a collector did not take a request; undefined if it did. What it says itself is not read: it may say anything. */
+/** Returns why a collector refused a request; undefined if it accepted. The response body is not read, because it may contain anything. */
 async function post({ OTLP_ENDPOINT = "", OTLP_HEADERS = "" }: TraceEnv, body: string): Promise<string | undefined> {
   const headers = headersIn(OTLP_HEADERS);
   if (headers === undefined) return "OTLP_HEADERS is no list such as name=value,name=value.";
   if (!isHttpAddress(OTLP_ENDPOINT)) return "OTLP_ENDPOINT is no address that begins with http:// or https://.";
   const response = await fetch(OTLP_ENDPOINT, {
     ...{ method: "POST", body, headers: { ...headers, "content-type": "application/json" } },
-    // A followed redirect would hand the headers to whatever host it names.
+    // A followed redirect would send the headers to another host.
     ...{ redirect: "manual", signal: AbortSignal.timeout(ANSWER_MS) },
   });
   await response.body?.cancel();
   return response.ok ? undefined : `The collector answered ${response.status}.`;
 }
 
-/** Headers as OpenTelemetry writes them in a variable; undefined for a text that is none of those. */
+/** Headers in OpenTelemetry's notation; undefined for an invalid text. */
 function headersIn(said: string): Record<string, string> | undefined {
   try {
     const pairs = said.split(",").filter((pair) => pair.trim() !== "");

@@ -8,7 +8,7 @@ import { type Attributes, childOf, idsOf, isExported, KIND } from "./span.ts";
 
 type Failed = Pick<LoggedFailure, "code" | "message" | "upstreamStatus">;
 
-/** An attempt at a step, as its span tells it. */
+/** An attempt at a step, for its span. */
 interface Attempted {
   readonly run: LoggedRun;
   readonly step: string;
@@ -18,22 +18,22 @@ interface Attempted {
   readonly failure: Failed | undefined;
 }
 
-/** A run that is over. */
+/** An ended run. */
 interface Ended {
   readonly run: LoggedRun;
-  /** Counted from 1; behind a retry or an undo it is another one. */
+  /** From 1; each retry or undo is a further run. */
   readonly number: number;
   readonly status: string;
   readonly beganAt: number;
   readonly failure: Failed | null;
 }
 
-/** The span of an attempt that begins now; undefined where its trace is not exported. */
+/** The span of an attempt that begins now; undefined if its trace is not exported. */
 export function spanOfAttempt({ env, envelope }: LoggedRun): SpanUnderWay | undefined {
   return isExported(env, envelope.traceparent) ? { traceparent: childOf(envelope.traceparent), env } : undefined;
 }
 
-/** The span of an attempt at a step: a child of its instance's. */
+/** The span of an attempt at a step: a child of its instance's span. */
 export function traceAttempt(span: SpanUnderWay, { run, step, attempt, beganAt, outcome, failure }: Attempted): void {
   const name = isPlain(run.env) ? step : step.replace(ITEM, "");
   exportSpans(span.env, {
@@ -47,10 +47,7 @@ export function traceAttempt(span: SpanUnderWay, { run, step, attempt, beganAt, 
   });
 }
 
-/**
- * The span of an instance as a whole, a child of what sent its message. A run behind the first has one of its own beneath it: a span is
- * said once.
- */
+/** The span of an instance, a child of its message's sender. A later run has its own span below it, because a span is exported once. */
 export function traceEnd({ run, number, status, beganAt, failure }: Ended): void {
   if (!isExported(run.env, run.envelope.traceparent)) return;
   const instance = spanOfInstance(run);
@@ -70,7 +67,7 @@ export function traceEnd({ run, number, status, beganAt, failure }: Ended): void
   });
 }
 
-/** The same in every pass and every isolate, without anybody telling it. */
+/** Derived, so that every replay and isolate computes the same id. */
 function spanOfInstance({ instanceId, envelope }: LoggedRun, number = 1): string {
   return childOf(envelope.traceparent, digest("span", instanceId, envelope.traceparent, String(number)).slice(0, 16));
 }
@@ -86,7 +83,7 @@ function why(failure: Failed | null | undefined): Attributes {
 /** The item of a step in its label (`mail [ada]`, `mail [ada] · after doubt 1`), which may be any text. */
 const ITEM = / \[.*\](?=$| · )/s;
 
-/** The status of a failed span: the error's code. Its words may repeat a caller's text, and are added with `OTLP_NAMES=plain` alone. */
+/** The status of a failed span: the error's code. Its message may repeat a caller's text, and is added only with `OTLP_NAMES=plain`. */
 function said(env: object, { code, message, upstreamStatus }: Failed): string {
   if (!isPlain(env)) return code;
   return `${code}: ${wordsOf(env, message, upstreamStatus)}`.slice(0, 300);

@@ -5,7 +5,7 @@ import { laneIn } from "../../contract/queue.ts";
 import { sayUnmeant } from "../../contract/settings.ts";
 import type { Attributes, TraceEnv } from "./span.ts";
 
-/** Attributes with texts of callers, and the envelope's field of each. */
+/** Attributes with callers' texts, and the envelope's field of each. */
 const CHOSEN = {
   "messaging.message.conversation_id": "correlation_id",
   "millrace.idempotency_key": "idempotency_key",
@@ -17,8 +17,8 @@ const MAX_CHARACTERS = 200;
 const HASH_DIGITS = 16;
 
 /**
- * The attributes of a message, from its envelope's fields, which may be unchecked. Texts of callers are hashed with MILLRACE_KEY, so that
- * spans of one tenant or subject can be grouped. `OTLP_NAMES=plain` sends the texts, and `hide` withholds sensitive values in them.
+ * The attributes of a message, from its envelope's fields, which may be unchecked. Callers' texts are hashed with MILLRACE_KEY, so that
+ * spans of one tenant or subject can be grouped. `OTLP_NAMES=plain` sends the texts, and `hide` redacts sensitive values in them.
  */
 export function messageAttributes(env: TraceEnv, fields: { readonly [field: string]: unknown }, hide: Hide): Attributes {
   const isAsked = isPlain(env);
@@ -36,7 +36,7 @@ function hashed({ MILLRACE_KEY }: TraceEnv, field: string, tenantId: unknown, te
   return MILLRACE_KEY ? `hmac-${signed(MILLRACE_KEY, "span", field, String(tenantId), text).slice(0, HASH_DIGITS)}` : undefined;
 }
 
-/** True where the deployment asks for texts of callers and of errors in its spans. */
+/** True if the deployment wants callers' texts and errors' messages in its spans. */
 export function isPlain(env: TraceEnv): boolean {
   const { OTLP_NAMES = "" } = env;
   if (OTLP_NAMES === "plain") return true;
@@ -46,7 +46,7 @@ export function isPlain(env: TraceEnv): boolean {
   return false;
 }
 
-/** What carries the messages of a queue: Cloudflare Queues, or a lane. */
+/** The carrier of a queue's messages: Cloudflare Queues, or a lane. */
 export function systemOf(queue: string): string {
   return laneIn(queue) === undefined ? "cloudflare_queues" : "millrace_lanes";
 }

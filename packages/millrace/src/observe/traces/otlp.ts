@@ -1,13 +1,13 @@
 import type { Attributes, Span, TraceEnv } from "./span.ts";
 
-/** What a deployment is called where it says nothing else. */
+/** The default service name. */
 const DEFAULT_SERVICE = "millrace";
 
-/** Of a span's status. A collector may ask for one where nothing is said. */
+/** The span status `unset`, which some collectors require. */
 const UNSET = 0;
 const ERROR = 2;
 
-/** Spans as the body of an OTLP/HTTP request: `ExportTraceServiceRequest` by the JSON mapping of OpenTelemetry's protocol. */
+/** Spans as the body of an OTLP/HTTP request: `ExportTraceServiceRequest` in the JSON mapping of OpenTelemetry's protocol. */
 export function asOtlp({ OTLP_SERVICE }: TraceEnv, spans: readonly Span[]): string {
   const resource = {
     "service.name": OTLP_SERVICE || DEFAULT_SERVICE,

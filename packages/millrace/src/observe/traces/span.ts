@@ -1,7 +1,7 @@
 import { sayUnmeant } from "../../contract/settings.ts";
 import { isTraceparent, newSpan, spanIdOf, traceIdOf } from "../../contract/trace.ts";
 
-/** What tracing reads of a Worker's env. */
+/** The environment variables of tracing. */
 export interface TraceEnv {
   readonly OTLP_ENDPOINT?: string;
   readonly OTLP_HEADERS?: string;
@@ -16,24 +16,24 @@ export const KIND = { internal: 1, server: 2, client: 3, producer: 4, consumer: 
 
 export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
 
-/** One span that is over, before it is OTLP. Times in milliseconds since 1970. */
+/** An ended span, independent of OTLP. Times in milliseconds since 1970. */
 export interface Span {
   readonly traceId: string;
   readonly spanId: string;
-  /** The span that it follows from; undefined for the first of its trace. */
+  /** The parent span; undefined for the first of its trace. */
   readonly parentId: string | undefined;
   readonly name: string;
   readonly kind: (typeof KIND)[keyof typeof KIND];
   readonly startedAt: number;
   readonly endedAt: number;
   readonly attributes: Attributes;
-  /** Why it failed; undefined for one that went well. */
+  /** The error; undefined for a success. */
   readonly error?: string | undefined;
 }
 
 /**
- * True for a trace whose spans are exported: there is an endpoint, the trace says that it is sampled, and its id is within the share
- * (`OTLP_RATIO`), as OpenTelemetry's samplers by probability compare it, so that all hops decide alike.
+ * True for a trace whose spans are exported: there is an endpoint, the trace is sampled, and its id is within the share (`OTLP_RATIO`),
+ * compared as in OpenTelemetry's probability samplers, so that all hops decide alike.
  */
 export function isExported(env: TraceEnv, traceparent: unknown): traceparent is string {
   const { OTLP_ENDPOINT, OTLP_RATIO = 1 } = env;
@@ -47,12 +47,12 @@ export function isExported(env: TraceEnv, traceparent: unknown): traceparent is 
   return !(Number.parseInt(traceIdOf(traceparent).slice(18, 31), 16) / 16 ** 13 < 1 - ratio);
 }
 
-/** A span of its own within a trace, as a traceparent. */
+/** A new span within a trace, as a traceparent. */
 export function childOf(traceparent: string, spanId = newSpan()): string {
   return `00-${traceIdOf(traceparent)}-${spanId}-${traceparent.slice(53, 55)}`;
 }
 
-/** The ids of a span, by its own traceparent and its parent's. */
+/** The ids of a span, from its own traceparent and its parent's. */
 export function idsOf(own: string, parent: string | undefined): Pick<Span, "traceId" | "spanId" | "parentId"> {
   return { traceId: traceIdOf(own), spanId: spanIdOf(own), parentId: parent && spanIdOf(parent) };
 }
