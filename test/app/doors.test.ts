@@ -185,7 +185,7 @@ it("a schedule from before a door was closed to everybody is refused when it is 
   await env.DB.prepare("DELETE FROM millrace_schedules WHERE tenant_id = ?1").bind(caller.tenantId).run();
   const said = new Map(results.map(({ command, ...run }) => [command, run]));
   for (const { type, door } of COMMANDS) {
-    const reason = expect.stringContaining(door?.scope === null ? `No token may send ${type}` : "is not valid");
+    const reason = expect.stringContaining(door?.scope === null ? `No token can send ${type}` : "is not valid");
     expect(said.get(type), type).toEqual({ state: "refused", reason });
   }
   expect((await caller.get("/v1/instances")).body.items).toEqual([]);

@@ -14,7 +14,7 @@ it("whoever lacks a command's scope is told of the scope, not sent to where they
   const caller = await callerWith(["enqueue"]);
   for (const { type, door } of COMMANDS.filter(({ door }) => door?.scope === "operate")) {
     const { detail } = expectProblem(await caller.post("/v1/commands", { type, payload: {} }), 403, "forbidden");
-    expect(detail).toContain(`${type} needs the scope \`operate\`, which the token lacks: use one that has it`);
+    expect(detail).toContain(`${type} needs the scope \`operate\`, which the token lacks: use a token with that scope`);
     expect(detail?.includes("POST /v1/commands")).toBe(false);
     if (door?.route !== "POST /v1/commands") expect(detail).toContain(door?.route);
   }

@@ -12,9 +12,9 @@ const COMMANDS = { import: BatchImport, export: BatchExport, reconcile: BatchRec
 export type BatchRequest = Pick<Batch, "operation" | "dataset" | "batchId" | "format" | "formulas">;
 
 /**
- * Accepts a batch: its row first, then its command, which a repeat of the same request sends if this process dies in between. The id
- * names the work: the same request again is the same batch. Errors: `invalid_payload` for a file whose header cannot be used,
- * `idempotency_key_reused` for an id that names another operation, dataset or file.
+ * Accepts a batch: writes its row, then sends its command. If the process dies in between, a repeat of the same request sends it. The id
+ * identifies the work: the same request again is the same batch. Errors: `invalid_payload` for a file with an unusable header,
+ * `idempotency_key_reused` for an id that was used with another operation, dataset or file.
  */
 export async function acceptBatch(
   env: Env,
@@ -47,7 +47,7 @@ export async function acceptBatch(
 
   const [accepted] = await enqueue(env, catalog, by, [{ command, payload: { batch_id: batchId }, ...trace }]);
   if (!accepted || accepted instanceof MillraceError) {
-    // Its command's key is taken by a command that somebody sent by hand.
+    // Another command, sent manually, has its key.
     if (fresh.length > 0) await forget(env, batch);
     throw accepted;
   }
@@ -55,7 +55,7 @@ export async function acceptBatch(
   return { batch, replayed: accepted.replayed };
 }
 
-/** How the rows lie in the very version that is accepted: read in another's columns, its rows would be other rows. */
+/** Determines the file's layout from exactly the accepted version, because another version may have other columns. */
 async function layoutOf(bucket: R2Bucket, { format, dataset }: BatchRequest, { key, etag, size }: StoredFile): Promise<Layout> {
   const known = DATASETS.get(dataset);
   if (!known) throw new MillraceError("invalid_payload", `There is no dataset ${dataset}.`);
@@ -69,7 +69,7 @@ async function layoutOf(bucket: R2Bucket, { format, dataset }: BatchRequest, { k
   return readLayout(format, new Uint8Array(await head.arrayBuffer()), known);
 }
 
-/** The batch's row has been pruned, and its instance too, but not the name of its work: it never runs a second time. */
+/** The batch's row and its instance have been pruned, but its command's key has not: it never runs a second time. */
 async function refuseForgotten(env: Env, batch: Batch): Promise<void> {
   try {
     await getInstance(env, { tenantId: batch.tenantId, actor: "" }, batch.instanceId);

@@ -7,7 +7,7 @@ export const OPERATIONS = ["import", "export", "reconcile"] as const;
 export const STATES = ["accepted", "running", "cancelling", "cancelled", "complete", "errored"] as const;
 export type Operation = (typeof OPERATIONS)[number];
 
-/** A batch job as its row says, with what its instance says. */
+/** A batch job: its row and its instance's status. */
 export interface Batch {
   tenantId: string;
   batchId: string;
@@ -22,7 +22,7 @@ export interface Batch {
   fileEtag: string | null;
   layout: Layout | null;
   totalBytes: number | null;
-  /** `errored` while its instance is stopped: an operator may retry that. */
+  /** `errored` while its instance has failed: an operator may retry it. */
   state: (typeof STATES)[number];
   readBytes: number;
   rowsDone: number;
@@ -34,7 +34,7 @@ export interface Batch {
   onlyHere: number;
   progress: number;
   cancelReason: string | null;
-  /** Why the instance stopped. */
+  /** The error of the instance. */
   error: { code: string; message: string } | null;
   createdAt: number;
   startedAt: number | null;
@@ -55,7 +55,6 @@ const COLUMNS = fragment(`b.tenant_id AS tenantId, b.batch_id AS batchId, b.oper
     b.created_at AS createdAt, b.started_at AS startedAt, b.updated_at AS updatedAt, b.ended_at AS endedAt
     FROM batches b ${INSTANCE.join.fragment}`);
 
-/** One batch of the tenant. */
 export async function findBatch(db: D1Database, tenantId: string, batchId: string): Promise<Batch | undefined> {
   const [row] = await query(db, sql`SELECT ${COLUMNS} WHERE b.tenant_id = ${tenantId} AND b.batch_id = ${batchId}`);
   return row && asBatch(row);
@@ -90,7 +89,7 @@ type NewBatch = Pick<
   | "totalBytes"
 >;
 
-/** A new batch; nothing if its id is taken. Answers a row when it is new. */
+/** Inserts a batch; nothing if its id is taken. Returns a row when it is new. */
 export function insertBatch(batch: NewBatch): Statement {
   return sql`
     INSERT INTO batches (tenant_id, batch_id, operation, dataset, format, formulas, fingerprint, instance_id, file_key, file_etag,
@@ -102,7 +101,7 @@ export function insertBatch(batch: NewBatch): Statement {
     RETURNING 1`;
 }
 
-/** What one chunk adds to its batch. */
+/** The counts that one chunk adds to its batch. */
 interface Advance {
   readBytes?: number;
   done?: number;
@@ -112,11 +111,11 @@ interface Advance {
   different?: number;
   onlyThere?: number;
   onlyHere?: number;
-  /** How the batch ends with this write. One that has done everything is complete, also when somebody cancelled it meanwhile. */
+  /** The batch's end, if this write ends it. A batch that has processed everything is complete, even if it was cancelled meanwhile. */
   ends?: "complete" | "cancelled" | undefined;
 }
 
-/** Moves a batch on. It adds, so it must be committed exactly once: together with its step. */
+/** Adds a chunk's counts to a batch. It must be committed exactly once, in the batch of its step. */
 export function advance({ tenantId, batchId }: Pick<Batch, "tenantId" | "batchId">, by: Advance): Statement {
   return sql`
     UPDATE batches SET
@@ -131,7 +130,7 @@ export function advance({ tenantId, batchId }: Pick<Batch, "tenantId" | "batchId
     WHERE tenant_id = ${tenantId} AND batch_id = ${batchId}`;
 }
 
-/** Asks a batch to stop: at its next chunk, or at once where no chunk will come, because its command never started. */
+/** Requests a batch's cancellation: it takes effect at the next chunk, or at once if its command never started. */
 export function markCancelled(tenantId: string, batchId: string, reason: string): Statement {
   const neverStarts = hasInstance("batches", { statuses: REFUSED });
   return sql`

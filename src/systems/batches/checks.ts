@@ -14,7 +14,7 @@ interface Row {
   unread: number;
 }
 
-/** Batches, against their instances, and what they count, against their files. */
+/** Compares batches with their instances, and their counts with their files. */
 export const batchCheck: Check = {
   name: "batches",
   everyHours: 24,

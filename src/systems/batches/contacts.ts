@@ -15,8 +15,8 @@ import { readJson } from "./jsonl.ts";
 import { pageOf } from "./page.ts";
 
 /**
- * People and their addresses, in the table `contacts`. In CSV, `properties` is a JSON object, and every further column is a property too;
- * an empty cell says nothing.
+ * Contacts with names and addresses, from the table `contacts`. In CSV, `properties` is a JSON object, and every further column is a
+ * property too; an empty cell sets nothing.
  */
 export const contacts: Dataset<ContactRow> = {
   name: "contacts",
@@ -76,7 +76,7 @@ export const contacts: Dataset<ContactRow> = {
   },
 };
 
-/** Rows of one statement do not see each other: one without a name has that of the row before it of the same contact. */
+/** Rows of one statement do not see each other's writes: a row without a name gets the name of the contact's previous row. */
 function namedOnce(rows: readonly ContactRow[]): ContactRow[] {
   const names = new Map<string, string>();
   return rows.map((row) => {

@@ -4,12 +4,12 @@ import { escapeFormulas, unescapeFormulas } from "../contacts/written.ts";
 import { type Bounds, bytesProblem, type Cut, countLines, NEWLINE, type Piece, TOO_LARGE, type Window } from "./cut.ts";
 import { MAX_ROW_BYTES } from "./limits.ts";
 
-/** How cells are written and read: `escape` protects a spreadsheet from formulas, `keep` is exactly the text. */
+/** How cells are written and read: `escape` protects a spreadsheet from formulas, `keep` preserves the exact text. */
 export type Formulas = "escape" | "keep";
 
 export const RECORD_DELIMITERS = ["\r\n", "\n"];
 
-/** What ends a run of the parser before the window does: enough rows, or a row that it cannot be trusted with. */
+/** Ends a run of the parser before the window's end: enough rows, or a row after which its state is unreliable. */
 class Stop extends Error {
   constructor(readonly problem?: string) {
     super();
@@ -17,8 +17,8 @@ class Stop extends Error {
 }
 
 /**
- * Cuts a window of a CSV file into rows. A row that cannot be read costs no other: reading goes on at the line behind its first,
- * so that a quote nobody closes does not swallow the file. Which rows there are does not depend on where windows begin and end.
+ * Splits a window of a CSV file into rows. An unreadable row does not affect others: reading resumes at the line after its first, so that
+ * an unclosed quote does not consume the file. The rows do not depend on the positions of the windows.
  */
 export function cutCsv(window: Window, { delimiter, width }: { delimiter: string; width: number }, bounds: Bounds): Cut<string[]> {
   const { bytes, atEnd } = window;
@@ -34,7 +34,7 @@ export function cutCsv(window: Window, { delimiter, width }: { delimiter: string
     const blank = cells.length === 1 && cells[0] === "" && raw.length <= 2 && raw.at(-1) === NEWLINE;
     const lines = countLines(raw);
     const columns = cells.length === width ? undefined : `has ${cells.length} columns instead of ${width}`;
-    // It may have begun with a quote that another row's quote closed: that row is to be read too.
+    // It may have started with a quote that another row's quote closed, so that other row must be read too.
     if (columns && lines > 1) throw new Stop(columns);
     const problem = bytesProblem(raw) ?? columns;
     if (!blank) pieces.push({ line, start: at, end, ...(problem ? { problem } : { content: cells }) });
@@ -55,7 +55,7 @@ export function cutCsv(window: Window, { delimiter, width }: { delimiter: string
   return { pieces, at, line, skipping: false };
 }
 
-/** One run of the parser, up to the end, enough rows, or the first row that it cannot read: answers why. */
+/** Runs the parser up to the end, enough rows, or the first unreadable row, and returns the reason. */
 function runParser(
   bytes: Uint8Array,
   from: number,
@@ -80,7 +80,7 @@ function runParser(
   }
 }
 
-/** What the parser could not read, in our words. */
+/** A parser error, in words for the file's author. */
 export function csvProblem(error: unknown): string {
   if (!(error instanceof CsvError)) throw error;
   return PROBLEMS[error.code] ?? "cannot be read as CSV";
@@ -93,12 +93,12 @@ const PROBLEMS: Record<string, string> = {
   INVALID_OPENING_QUOTE: "has a quote inside a cell that is not quoted: quote the cell and double the quote",
 };
 
-/** Where the window ends before the quote does, the row is too large whatever follows. */
+/** If the window ends before the quote does, the row is too large in any case. */
 function oversized(problem: string): string {
   return problem === PROBLEMS.CSV_QUOTE_NOT_CLOSED ? TOO_LARGE : problem;
 }
 
-/** Rows as CSV, quoted where needed. With `escape`, no cell holds text that a spreadsheet would run as a formula. */
+/** Rows as CSV, quoted where needed. With `escape`, no cell contains text that a spreadsheet would run as a formula. */
 export function toCsv(rows: readonly (readonly unknown[])[], formulas: Formulas): string {
   return stringify(
     rows.map((row) => row.map((cell) => (typeof cell === "string" && formulas === "escape" ? escapeFormulas(cell) : cell))),

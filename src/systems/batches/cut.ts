@@ -1,52 +1,52 @@
 import { isUtf8 } from "node:buffer";
 import { MAX_ROW_BYTES } from "./limits.ts";
 
-/** A stretch of a file that is in memory. */
+/** A range of a file in memory. */
 export interface Window {
   readonly bytes: Uint8Array;
   /** The file's line at its first byte, from 1. */
   readonly line: number;
-  /** True if nothing of the file comes behind it. */
+  /** True if the file ends with this window. */
   readonly atEnd: boolean;
 }
 
-/** How much of a window to take: rows that begin before this byte, and at most so many. */
+/** The part of a window to read: rows that begin before this byte, and the maximum number of rows. */
 export interface Bounds {
   readonly bytes: number;
   readonly rows: number;
 }
 
-/** One row as it stands in the file: what it says, or why it cannot be read. */
+/** One row of the file: its content, or why it cannot be read. */
 export interface Piece<Content> {
   readonly line: number;
-  /** Where in the window. */
+  /** Position in the window. */
   readonly start: number;
   readonly end: number;
   readonly content?: Content;
   readonly problem?: string;
 }
 
-/** The rows of a window, and where to go on. */
+/** The rows of a window, and where to continue. */
 export interface Cut<Content> {
   readonly pieces: Piece<Content>[];
-  /** The window's first byte that is not used up. */
+  /** The window's first unread byte. */
   readonly at: number;
   readonly line: number;
-  /** True inside a line that is too long: the next row begins behind its end. */
+  /** True inside a line that is too long: the next row begins after it. */
   readonly skipping: boolean;
 }
 
 export const NEWLINE = 0x0a;
 export const TOO_LARGE = `is larger than ${MAX_ROW_BYTES} bytes, or a quote in it is never closed`;
 
-/** Why a row's bytes are no text, if they are none. */
+/** Why a row's bytes are not valid text; undefined if they are. */
 export function bytesProblem(raw: Uint8Array): string | undefined {
   if (raw.includes(0)) return "holds a NUL byte: the file may be binary, or not UTF-8";
   if (!isUtf8(raw)) return "is not UTF-8: save the file as UTF-8";
   return undefined;
 }
 
-/** Goes to the end of a line that is too long to be a row. */
+/** Skips the rest of a line that is too long. */
 export function skipLine<Content>({ bytes, line, atEnd }: Window): Cut<Content> {
   const newline = bytes.indexOf(NEWLINE);
   if (newline === -1) return { pieces: [], at: bytes.length, line, skipping: !atEnd };

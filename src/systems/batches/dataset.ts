@@ -2,44 +2,44 @@ import type { Envelope, Statement } from "millrace";
 import type * as z from "zod";
 import type { RowPage } from "./page.ts";
 
-/** A kind of rows that batches can take in, write out and compare. One file per dataset; `datasets.ts` lists them. */
+/** A kind of rows that batches can import, export and reconcile. One file per dataset; `datasets.ts` lists them. */
 export interface Dataset<Row extends object = object> {
   readonly name: string;
-  /** The columns of its CSV files, in the order an export writes them. */
+  /** The columns of its CSV files, in the order of an export. */
   readonly columns: readonly string[];
-  /** Columns without which a CSV file is refused at the door. */
+  /** Columns that a CSV file must have. */
   readonly required: readonly string[];
-  /** True if further columns are welcome: `fromCells` finds them by their names. */
+  /** True if further columns are allowed: `fromCells` gets them by name. */
   readonly open: boolean;
-  /** Most rows of one chunk: what is written, or called, at once. */
+  /** Most rows of one chunk, which are written, or sent, together. */
   readonly chunkRows: number;
-  /** What a row must be: a JSON Lines object as it stands, a CSV row after `fromCells`. */
+  /** The schema of a row: a JSON Lines object, or a CSV row after `fromCells`. */
   readonly schema: z.ZodType<Row>;
-  /** What a reconciliation compares, and as what one that is absent counts. */
+  /** The fields that a reconciliation compares, each with the value that stands for an absent one. */
   readonly compared: Readonly<Record<string, unknown>>;
-  /** A CSV row as the schema's input. What it throws is the row's problem. */
+  /** Converts a CSV row to the schema's input. Its errors are reported for the row. */
   fromCells(cells: Record<string, string>): unknown;
   toCells(row: Row): string[];
-  /** Tells rows apart, within the tenant. */
+  /** Identifies a row within the tenant. */
   keyOf(row: Row): string;
-  /** Takes rows in: by statements that are committed with the chunk, or by calls that bear repetition. */
+  /** Imports rows, by statements for the chunk's commit or by repeatable calls. */
   take(env: Cloudflare.Env, by: Taker, rows: readonly Row[]): Promise<Taken>;
-  /** Our rows with these keys. */
+  /** The stored rows with these keys. */
   ours(env: Cloudflare.Env, tenantId: string, keys: readonly string[]): Promise<Row[]>;
-  /** True if its rows never change: a page then has them as of the moment that is asked for. */
+  /** True if its rows never change: an export then has them as of its start. */
   readonly dated: boolean;
-  /** A page of our rows behind a cursor, which is the dataset's own; from the first for null. In one order, whatever comes meanwhile. */
+  /** A page of stored rows after the dataset's cursor; null for the first page. The order is stable while rows are added. */
   page(env: Cloudflare.Env, tenantId: string, from: From): Promise<RowPage<Row>>;
 }
 
-/** Which page is asked for. */
+/** The requested page. */
 export interface From {
   after: string | null;
-  /** Rows that came later are left out where rows are dated. Milliseconds. */
+  /** Rows added later are omitted if rows are dated. Milliseconds. */
   asOf: number;
 }
 
-/** Whose batch takes the rows in. */
+/** The batch that imports rows. */
 export interface Taker {
   batchId: string;
   /** The command that started it. */
@@ -48,8 +48,8 @@ export interface Taker {
 
 export interface Taken {
   statements?: readonly Statement[];
-  /** Rows that were there already, just so. */
+  /** Rows that existed unchanged. */
   skipped?: number;
-  /** Why single rows, by their places in `rows`, were not taken. */
+  /** Why single rows were refused, by their index in `rows`. */
   refused?: ReadonlyMap<number, string>;
 }

@@ -4,5 +4,5 @@ import { facts } from "./facts.ts";
 
 const ALL: readonly Dataset[] = [contacts, facts];
 
-/** What batches are about. A new dataset is a file and a place in this list. */
+/** All datasets of batches. A new dataset is a file and an entry in this list. */
 export const DATASETS: ReadonlyMap<string, Dataset> = new Map(ALL.map((dataset) => [dataset.name, dataset]));

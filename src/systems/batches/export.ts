@@ -7,13 +7,13 @@ import { type BatchCall, openBatch } from "./open.ts";
 import { keepPart } from "./parts.ts";
 import { toJsonl } from "./report.ts";
 
-/** Behind which cursor an export goes on, and which part of its result comes next. */
+/** The cursor after which an export continues, and the number of the result's next part. */
 export interface Page {
   after: string;
   part: number;
 }
 
-/** Writes one page of rows out as a part of the result. Answers null behind the last. */
+/** Writes one page of rows as a part of the result. Returns null after the last. */
 export async function exportPage(call: BatchCall, from: Page | undefined): Promise<Commit<Page | null>> {
   const opened = await openBatch(call, "export");
   if ("cancelled" in opened) return opened.cancelled;
@@ -30,7 +30,7 @@ export async function exportPage(call: BatchCall, from: Page | undefined): Promi
   };
 }
 
-/** The moment that an export is of; null where rows change while it reads them, and for anything else. */
+/** The time of an export's state; null if its rows can change during the export, and for other operations. */
 export function asOf({ operation, dataset, createdAt }: Batch): number | null {
   return operation === "export" && DATASETS.get(dataset)?.dated ? createdAt : null;
 }

@@ -8,15 +8,15 @@ import { readJson } from "./jsonl.ts";
 import { PAGE_BYTES, PAGE_ROWS } from "./limits.ts";
 
 /**
- * Facts: an import appends them to their ledgers, an export reads those, one by one in the order of their places.
- * Times are brought to milliseconds, as everything here has them: a reconciliation compares times, not how they are written.
+ * Facts: an import appends them to their ledgers, an export reads the ledgers in order. Times are converted to milliseconds, so that a
+ * reconciliation compares times and not notations.
  */
 export const facts: Dataset<StatedFact> = {
   name: "facts",
   columns: ["fact_id", "entity", "type", "subtype", "occurred_at", "payload"],
   required: ["fact_id", "entity", "type", "occurred_at", "payload"],
   open: false,
-  // Every entity of a chunk is a call to its ledger.
+  // Each entity of a chunk is a call to its ledger.
   chunkRows: 200,
   schema: statedFactSchema.transform((fact) => ({ ...fact, occurred_at: new Date(fact.occurred_at).toISOString() })),
   compared: { type: null, subtype: null, occurred_at: null, payload: null },
@@ -39,7 +39,7 @@ export const facts: Dataset<StatedFact> = {
     const isKnown = (answer: Appended | Error) => !(answer instanceof Error) && answer.outcome === "duplicate";
     return { skipped: answers.filter(isKnown).length, refused: new Map(refused) };
   },
-  // Ledgers know their facts by name, also those that no projection has yet.
+  // Ledgers find facts by id, including facts that are not yet projected.
   ours: async (env, tenantId, keys) => {
     const pairs = keys.map((key) => JSON.parse(key) as [entity: string, factId: string]);
     const found = await Promise.all(
@@ -63,10 +63,7 @@ function placeIn(cursor: string): LedgerPlace {
   return { entity, sequence };
 }
 
-/**
- * Why a fact was not taken; undefined for one that was. A ledger that cannot be reached is nobody's row: its error has the chunk tried
- * again.
- */
+/** Why a fact was refused; undefined if it was appended. An unreachable ledger is not an error of the row: it makes the chunk retry. */
 function problemOf(answer: Appended | Error): string | undefined {
   if (answer instanceof MillraceError && answer.code === "invalid_payload") {
     const [issue] = answer.detail.issues ?? [];

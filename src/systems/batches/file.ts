@@ -3,15 +3,15 @@ import { type Batch, findBatch } from "./batch.ts";
 import type { Layout } from "./layout.ts";
 import { CHUNK_BYTES, MAX_ROW_BYTES } from "./limits.ts";
 
-/** A chunk's rows, and room for the longest one that begins at its last byte. */
+/** A chunk's rows, plus the longest row that may begin at its last byte. */
 const WINDOW_BYTES = CHUNK_BYTES + MAX_ROW_BYTES + 2;
 
-/** Where the files lie that a tenant puts into the bucket itself. */
+/** The folder for files that the tenant puts into the bucket itself. */
 function filesFolder(tenantId: string): string {
   return `files/${tenantId}/`;
 }
 
-/** Where a batch keeps what is its own: the uploaded file, the reports, the result. */
+/** The folder of a batch's own files: the upload, the reports, the result. */
 export function batchFolder(tenantId: string, batchId: string): string {
   return `batches/${tenantId}/${batchId}/`;
 }
@@ -20,13 +20,13 @@ function uploadFolder(tenantId: string, batchId: string): string {
   return `${batchFolder(tenantId, batchId)}upload/`;
 }
 
-/** Removes what was uploaded for a batch. */
+/** Removes a batch's uploaded files. */
 export async function removeUploads(bucket: R2Bucket, tenantId: string, batchId: string): Promise<void> {
   const { objects } = await bucket.list({ prefix: uploadFolder(tenantId, batchId) });
   if (objects.length > 0) await bucket.delete(objects.map(({ key }) => key));
 }
 
-/** Reads a stretch of a batch's file: of the very version that was accepted. Errors: `not_retryable` when that is gone. */
+/** Reads a range of a batch's file, in exactly the accepted version. Errors: `not_retryable` if that version is gone. */
 export async function readWindow(bucket: R2Bucket, batch: Batch, offset: number): Promise<Uint8Array> {
   const { fileKey, fileEtag, totalBytes } = batch;
   if (fileKey === null || fileEtag === null || totalBytes === null) throw notRetryable(`The batch ${batch.batchId} names no file.`);
@@ -44,18 +44,18 @@ export async function readWindow(bucket: R2Bucket, batch: Batch, offset: number)
   return new Uint8Array(await object.arrayBuffer());
 }
 
-/** A file in the bucket, and which version of it. */
+/** A file in the bucket, with its version. */
 export interface StoredFile {
   key: string;
   etag: string;
   size: number;
-  /** Where it is known already how its rows lie. */
+  /** Its layout, if already known. */
   layout?: Layout | null;
 }
 
 /**
- * Stores an upload as it comes, holding none of it. Every upload has a place of its own: two at once cannot mix. Errors: `invalid_payload`
- * for a body of another length.
+ * Stores an upload as a stream. Each upload has its own path, so two at once cannot mix. Errors: `invalid_payload` for a body of another
+ * length.
  */
 export async function storeUpload(
   bucket: R2Bucket,
@@ -79,10 +79,7 @@ export async function storeUpload(
   });
 }
 
-/**
- * A file that the tenant has put into its own folder, or had there when it first asked for this batch. What lies elsewhere is not there for
- * it.
- */
+/** Finds a file in the tenant's own folder, or the file of this batch's first request. Other files are not visible to the tenant. */
 export async function findFile(env: Env, tenantId: string, batchId: string, key: string): Promise<StoredFile | undefined> {
   if (!key.startsWith(filesFolder(tenantId))) return undefined;
   const object = await env.PAYLOADS.head(key);

@@ -1,13 +1,13 @@
 import { limitOf, MillraceError } from "millrace";
 import type { Batch } from "./batch.ts";
 
-/** How a batch is followed: a look a second. Whoever follows longer asks again, and goes on where it was. */
+/** Polling of a batch for followers: once a second for a minute. Then the client reconnects and continues from its position. */
 export const FOLLOWED = { pausesMs: [1000, 1000], lastsMs: 60_000 } as const;
 const MAX_FOLLOWERS = 60;
 
 /**
- * Counts one who begins to follow a batch. Errors: `rate_limited` when as many as may have begun within a minute, whether or not they
- * follow still.
+ * Counts a new follower of a batch. Errors: `rate_limited` above the number of new followers per minute, whether or not the earlier ones
+ * still follow.
  */
 export async function countFollower(env: Env, tenantId: string): Promise<void> {
   const limit = limitOf(env, `followers/${tenantId}`, [{ limit: MAX_FOLLOWERS, periodMs: FOLLOWED.lastsMs }], { patienceMs: 0, tenantId });
@@ -18,12 +18,12 @@ export async function countFollower(env: Env, tenantId: string): Promise<void> {
   });
 }
 
-/** What a follower has seen when it has seen this state of a batch. */
+/** The version of a batch's state that a follower has seen. */
 export function seenAs({ progress, state }: Batch): string {
   return `${progress}-${state}`;
 }
 
-/** True for a batch that will not move on by itself. */
+/** True for a batch that makes no further progress without an operator. */
 export function hasEnded({ state }: Batch): boolean {
   return ["complete", "cancelled", "errored"].includes(state);
 }

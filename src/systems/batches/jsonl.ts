@@ -2,7 +2,7 @@ import { codeOf, MillraceError, parseBounded } from "millrace";
 import { type Bounds, bytesProblem, type Cut, NEWLINE, type Piece, type Window } from "./cut.ts";
 import { MAX_ROW_BYTES } from "./limits.ts";
 
-/** Cuts a window of a JSON Lines file into its lines. Blank ones are no rows. */
+/** Splits a window of a JSON Lines file into lines. Blank lines are not rows. */
 export function cutJsonl({ bytes, line: first, atEnd }: Window, bounds: Bounds): Cut<string> {
   const pieces: Piece<string>[] = [];
   let line = first;
@@ -27,7 +27,8 @@ export function cutJsonl({ bytes, line: first, atEnd }: Window, bounds: Bounds):
 const DECODER = new TextDecoder();
 
 /**
- * JSON from a file. Errors are for the one who wrote the row: no deeper than a command may be, no NUL, no half characters, no key twice.
+ * Parses JSON from a file, with the limits of a command: depth, no NUL, no lone surrogates, no duplicate keys. Errors are worded for the
+ * row's author.
  */
 export function readJson(text: string, where = ""): unknown {
   try {

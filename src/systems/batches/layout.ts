@@ -6,24 +6,24 @@ import type { Dataset } from "./dataset.ts";
 export const FORMATS = ["csv", "jsonl"] as const;
 export type Format = (typeof FORMATS)[number];
 
-/** How a file's rows lie in it: found once, at the door, from its first bytes. */
+/** The layout of a file's rows, found once from its first bytes when the batch is accepted. */
 export interface Layout {
   /** Bytes before the first row: a byte order mark, a header. */
   offset: number;
   /** The line of the first row, from 1. */
   line: number;
-  /** Of a CSV file: `,` or `;`, whichever makes more of the header, and the header's names. */
+  /** For a CSV file: `,` or `;`, whichever gives the better header, and the header's names. */
   delimiter?: "," | ";";
   columns?: string[];
 }
 
-/** A header may be this long. */
+/** Longest header in bytes. */
 export const HEAD_BYTES = 65_536;
 const MAX_COLUMNS = 1000;
 const DELIMITERS = [",", ";"] as const;
 const BOM = [0xef, 0xbb, 0xbf];
 
-/** Reads a file's beginning. Errors: `invalid_payload` for a header that cannot be used, or a file that is not UTF-8. */
+/** Reads the start of a file. Errors: `invalid_payload` for an unusable header, or a file that is not UTF-8. */
 export function readLayout(format: Format, head: Uint8Array, dataset: Dataset): Layout {
   if ((head[0] === 0xff && head[1] === 0xfe) || (head[0] === 0xfe && head[1] === 0xff)) {
     throw unusable("is UTF-16: save it as UTF-8");
@@ -31,7 +31,7 @@ export function readLayout(format: Format, head: Uint8Array, dataset: Dataset): 
   const start = BOM.every((byte, index) => head[index] === byte) ? BOM.length : 0;
   if (format === "jsonl") return { offset: start, line: 1 };
   const found = readHeader(head.subarray(start), dataset);
-  // Cut off, its last columns would be missing, and the rest of it be taken for a row.
+  // A header that is cut off would lose its last columns, and its rest would be read as a row.
   if (start + found.bytes === HEAD_BYTES && head.at(-1) !== 0x0a) throw unusable(`has a header of more than ${HEAD_BYTES} bytes`);
   if (found.columns.length > MAX_COLUMNS) throw unusable(`has ${found.columns.length} columns: at most ${MAX_COLUMNS} are read`);
   const issues = headerIssues(found.columns, dataset);
@@ -46,7 +46,7 @@ interface Header {
   bytes: number;
 }
 
-/** The header, by the delimiter that makes most of it. What is quoted can be read with its own alone. */
+/** The header by the delimiter that gives the most known columns. A quoted header can be read with its own delimiter only. */
 function readHeader(head: Uint8Array, dataset: Dataset): Header {
   const { required } = dataset;
   const read = DELIMITERS.map((delimiter) => tryHeader(head, delimiter));
@@ -58,12 +58,12 @@ function readHeader(head: Uint8Array, dataset: Dataset): Header {
     const [line = ""] = Buffer.from(head).toString().split(/\r?\n/, 1);
     throw unusable(`has a header that cannot be read: ${read.join("; ")}`, shownLine("Its first line is", line, dataset));
   }
-  // Its rows would be names of columns, and be lost in silence.
+  // Its rows would be read as column names, and be lost without an error.
   if (found.columns.some((name) => /\r(?!\n)/.test(name))) throw unusable("ends its lines with CR alone: save it with LF or CRLF");
   return { ...found, columns: found.columns.map((name) => name.trim()) };
 }
 
-/** The header by this delimiter, or why there is none. */
+/** The header by this delimiter, or why it is unusable. */
 function tryHeader(head: Uint8Array, delimiter: "," | ";"): Header | string {
   let header: Header = { delimiter, columns: [], bytes: 0 };
   try {
@@ -95,14 +95,14 @@ function headerIssues(columns: readonly string[], { required, open, columns: kno
   ];
 }
 
-/** The header as it was read, for the caller who knows the file. */
+/** The header as it was read, for error messages. */
 function shownHeader({ delimiter, columns }: Header, dataset: Dataset): string {
   if (columns.every((name) => name === "")) return "Its header is empty.";
   const count = columns.length === 1 ? "1 column" : `${columns.length} columns`;
   return shownLine(`Its header was read with “${delimiter}” as ${count}`, columns.join(delimiter), dataset);
 }
 
-/** A header's line, and the separator that it probably has. */
+/** The header's line, and its probable separator. */
 function shownLine(what: string, line: string, { required }: Dataset): string {
   const [likely] = OTHER_SEPARATORS.filter(([separator]) => {
     const names = line.split(separator).map((name) => name.trim().replace(/^"(.*)"$/, "$1"));
@@ -112,7 +112,7 @@ function shownLine(what: string, line: string, { required }: Dataset): string {
   return likely ? `${read} It is separated by ${likely[1]}: save it with commas or semicolons.` : read;
 }
 
-/** Separators that are not read, and their names. */
+/** Unsupported separators, and their names. */
 const OTHER_SEPARATORS = [
   ["\t", "tabs"],
   ["|", "“|”"],

@@ -1,28 +1,28 @@
 import { notRetryable } from "millrace";
 
-/** Bytes of a file, so that its chunks stay below the platform's 10,000 steps. */
+/** Largest file in bytes, so that its chunks stay below the platform's 10,000 steps. */
 export const MAX_FILE_BYTES = 1024 ** 3;
 
-/** Bytes of one row. What is longer is reported and passed over. */
+/** Largest row in bytes. Longer rows are reported and skipped. */
 export const MAX_ROW_BYTES = 65_536;
 
-/** A chunk takes rows that begin within so many bytes: with the longest row behind them, what a step holds in memory. */
+/** A chunk reads rows that begin within this many bytes. Together with the longest row this bounds the memory of a step. */
 export const CHUNK_BYTES = 262_144;
 
-/** Chunks of one batch, each of them a step: the platform's limit, again. */
+/** Most chunks of one batch. Each is a step, so this is below the platform's limit too. */
 const MAX_CHUNKS = 9_000;
 
-/** Our rows of one page: at most so many, and only those that begin within so many bytes, which is what a step holds in memory. */
+/** Most stored rows of one page, and the bytes within which they must begin. This bounds the memory of a step. */
 export const PAGE_ROWS = 500;
 export const PAGE_BYTES = 1024 ** 2;
 
 /**
- * Rows of a file that are held against ours at once: ours are as large as they are, however short the file's. A chunk of facts is no more,
- * or their ledgers would be read twice.
+ * Rows of a file that are compared with stored rows at once: stored rows can be large even if the file's are short. A chunk of facts is not
+ * larger, so that ledgers are read once.
  */
 export const COMPARED_ROWS = 200;
 
-/** Counts a run's chunks. Errors: `not_retryable` before the platform would end the run without a word. */
+/** Counts a run's chunks. Errors: `not_retryable` before the platform would end the run without an error message. */
 export function chunkCount(): { count(): void } {
   let chunks = 0;
   return {

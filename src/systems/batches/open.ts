@@ -10,12 +10,12 @@ export interface BatchCall {
   readonly batchId: string;
 }
 
-/** A batch as a chunk finds it; or the commit that ends it, because somebody has cancelled it. */
+/** Loads a batch for its next chunk; or returns the commit that ends it, because it was cancelled. */
 export async function openBatch(
   { env, envelope, batchId }: BatchCall,
   operation: Operation,
 ): Promise<{ batch: Batch; dataset: Dataset } | { cancelled: Commit<null> }> {
-  // Locally one thread does everything, and chunk upon chunk would leave it no time to answer who asks how far the batch is.
+  // Locally all code shares one thread: without this pause, requests for the batch's progress would starve.
   await scheduler.wait(1);
   const batch = await findBatch(env.DB, envelope.tenant_id, batchId);
   const dataset = batch && DATASETS.get(batch.dataset);

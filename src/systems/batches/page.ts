@@ -1,15 +1,15 @@
 import { type Fragment, query, type Statement, sql } from "millrace";
 import { PAGE_BYTES, PAGE_ROWS } from "./limits.ts";
 
-/** A page of our rows, and the cursor behind which the next one begins: null when there is none. */
+/** A page of stored rows, and the cursor of the next page: null after the last. */
 export interface RowPage<Row> {
   rows: Row[];
   next: string | null;
 }
 
 /**
- * The first of these rows in an order, with their sizes in the column `bytes`. The database cuts the page: a Worker that did would
- * have held what it cuts off. Answers one row at least, if there is any, however large.
+ * The first of these rows in an order, with their sizes in the column `bytes`. The database limits the page by size, so that the Worker
+ * does not load the rest. Returns at least one row, of any size, if there is one.
  */
 export async function pageOf<Row extends object>(
   db: D1Database,

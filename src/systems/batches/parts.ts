@@ -1,7 +1,7 @@
 import { query, type Statement, sql } from "millrace";
 import { batchFolder } from "./file.ts";
 
-/** What a batch writes for people to download, part by part. */
+/** The files that a batch writes for download, in parts. */
 export type Report = "errors" | "result";
 
 interface Owner {
@@ -10,8 +10,8 @@ interface Owner {
 }
 
 /**
- * Stores one part of a report and answers the statement that makes it count, to be committed with its chunk. Every attempt writes a
- * part of its own: a late one, of a process thought dead, cannot change what another has committed.
+ * Stores a part of a report and returns the statement that adds it, for the chunk's commit. Every attempt writes its own part, so a late
+ * attempt of an old process cannot change committed parts.
  */
 export async function keepPart(
   bucket: R2Bucket,
@@ -28,7 +28,7 @@ export async function keepPart(
   ];
 }
 
-/** Parts asked for at once. */
+/** Parts per query. */
 const PARTS = 100;
 
 /** A report's parts, in order, one in memory at a time. */

@@ -11,20 +11,20 @@ import { firstPlace, type Place, readChunk } from "./rows.ts";
 import { forgetKeys, insertKeys, selectKeys } from "./seen.ts";
 import { withoutForgotten } from "./unsaid.ts";
 
-/** Behind which of our rows the search for what is only here goes on. */
+/** The cursor in the search for stored rows that the file lacks. */
 export interface Rest {
   after: string | null;
-  /** The next part of the result: behind all parts that are named by a place in the file. */
+  /** The next part of the result, after all parts that are named by a place in the file. */
   part: number;
 }
 
-/** Where a reconciliation goes on: in the file, then in our rows; nowhere when it is cancelled. */
+/** Where a reconciliation continues: in the file, then in the stored rows; nowhere after a cancellation. */
 export interface Compared {
   place?: Place;
   rest?: Rest;
 }
 
-/** Holds one chunk of the file against ours. */
+/** Compares one chunk of the file with the stored rows. */
 export async function compareChunk(call: BatchCall, from: Place | undefined): Promise<Commit<Compared>> {
   const opened = await openBatch(call, "reconcile");
   if ("cancelled" in opened) return { ...opened.cancelled, output: {} };
@@ -74,7 +74,7 @@ export async function compareChunk(call: BatchCall, from: Place | undefined): Pr
   };
 }
 
-/** Looks through a page of our rows for those that the file does not have. The last one states the outcome as a fact. */
+/** Searches a page of stored rows for those that the file lacks. The last page publishes the result as a fact. */
 export async function compareRest(call: BatchCall, { after, part }: Rest): Promise<Commit<Rest | null>> {
   const opened = await openBatch(call, "reconcile");
   if ("cancelled" in opened) return opened.cancelled;
@@ -96,7 +96,7 @@ export async function compareRest(call: BatchCall, { after, part }: Rest): Promi
   };
 }
 
-/** Which compared fields are not the same. */
+/** The compared fields that differ. */
 function differing({ compared }: Dataset, one: object, other: object): string[] {
   const field = (row: object, name: string) => fingerprintOf((row as Record<string, unknown>)[name] ?? compared[name]);
   return Object.keys(compared).filter((name) => field(one, name) !== field(other, name));

@@ -4,7 +4,7 @@ import { DATASETS } from "./datasets.ts";
 import type { Format } from "./layout.ts";
 import { readParts } from "./parts.ts";
 
-/** One row that was not taken. */
+/** One refused row. */
 export interface Problem {
   /** Its number among the file's rows, from 1. */
   row: number;
@@ -15,14 +15,14 @@ export interface Problem {
   raw: string;
 }
 
-/** One row in which a file and we differ. */
+/** One row that differs between the file and the stored rows. */
 export interface Finding {
   finding: "only_there" | "only_here" | "different";
   key: string;
-  /** Where in the file; null for rows that are only here. */
+  /** Row number in the file; null for rows that only exist here. */
   row: number | null;
   line: number | null;
-  /** Which fields differ. */
+  /** The differing fields. */
   fields: string[];
 }
 
@@ -31,21 +31,21 @@ export function toJsonl(rows: readonly object[]): string {
   return rows.map((row) => `${JSON.stringify(row)}\n`).join("");
 }
 
-/** Findings as their report has them. */
+/** Findings in the format of their report. */
 export function findingsText({ format, formulas }: Batch, findings: readonly Finding[]): string {
   if (format === "jsonl") return toJsonl(findings);
   const cells = findings.map(({ finding, key, row, line, fields }) => [finding, key, row, line, fields.join(" ")]);
   return toCsv(cells, formulas);
 }
 
-/** The result as one file: what an export wrote, or what a reconciliation found. */
+/** The result as one file: the rows of an export, or the findings of a reconciliation. */
 export async function* resultFile(env: Pick<Cloudflare.Env, "DB" | "PAYLOADS">, batch: Batch): AsyncGenerator<string> {
   const columns = batch.operation === "export" ? (DATASETS.get(batch.dataset)?.columns ?? []) : ["finding", "key", "row", "line", "fields"];
   if (batch.format === "csv") yield toCsv([columns], "keep");
   yield* readParts(env, batch, "result");
 }
 
-/** The rows that the batch refused, as one file. It shows cells of unknown origin, so formulas are always escaped. */
+/** The refused rows as one file. It shows cells of unknown origin, so formulas are always escaped. */
 export async function* problemsFile(env: Pick<Cloudflare.Env, "DB" | "PAYLOADS">, batch: Batch, format: Format): AsyncGenerator<string> {
   if (format === "csv") yield toCsv([["row", "line", "problem", "raw"]], "keep");
   for await (const part of readParts(env, batch, "errors")) yield format === "jsonl" ? part : asCsv(part);

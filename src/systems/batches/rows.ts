@@ -8,19 +8,19 @@ import { cutJsonl, readJson } from "./jsonl.ts";
 import { CHUNK_BYTES } from "./limits.ts";
 import type { Problem } from "./report.ts";
 
-/** Where in its file a batch goes on. */
+/** A position in a batch's file. */
 export interface Place {
   /** The byte. */
   offset: number;
   /** The line there, from 1. */
   line: number;
-  /** Rows before it, good or not. */
+  /** Rows before it, valid or not. */
   rows: number;
   /** True inside a line that is too long to be a row. */
   skipping: boolean;
 }
 
-/** One chunk of a file: its good rows with their numbers, its problems, and where the next one begins. */
+/** One chunk of a file: its valid rows with their numbers, its problems, and the position of the next chunk. */
 export interface Chunk<Row> {
   rows: { row: number; line: number; value: Row; raw: string }[];
   problems: Problem[];
@@ -28,12 +28,12 @@ export interface Chunk<Row> {
   atEnd: boolean;
 }
 
-/** Where a batch begins to read. */
+/** Where a batch starts to read. */
 export function firstPlace({ layout }: Batch): Place {
   return { offset: layout?.offset ?? 0, line: layout?.line ?? 1, rows: 0, skipping: false };
 }
 
-/** Reads one chunk, row by row: each is good, or a problem of its own. */
+/** Reads one chunk row by row. Each row is valid or a separate problem. */
 export async function readChunk<Row extends object>(
   bucket: R2Bucket,
   batch: Batch,
@@ -55,7 +55,7 @@ export async function readChunk<Row extends object>(
   return chunk;
 }
 
-/** Of a JSON Lines file a text, of a CSV file named cells. */
+/** A text for a JSON Lines file, named cells for a CSV file. */
 type Content = string | Record<string, string>;
 
 function cut(window: Window, { format, formulas, layout }: Batch, { chunkRows }: Dataset, skipping: boolean): Cut<Content> {
@@ -88,7 +88,7 @@ function readRow<Row extends object>(dataset: Dataset<Row>, content: Content): {
 const SHOWN_BYTES = 200;
 const DECODER = new TextDecoder();
 
-/** A row's first characters, for the one who looks for it. */
+/** A row's first characters, so that the row can be found. */
 function shown(bytes: Uint8Array, { start, end }: Piece<unknown>): string {
   return DECODER.decode(bytes.subarray(start, Math.min(end, start + SHOWN_BYTES)))
     .replace(/\r?\n$/, "")

@@ -5,7 +5,7 @@ interface Owner {
   batchId: string;
 }
 
-/** Remembers keys that the file and we both have. */
+/** Stores keys that both the file and the database have. */
 export function insertKeys({ tenantId, batchId }: Owner, keys: readonly string[]): Statement {
   return sql`
     INSERT INTO batch_keys (tenant_id, batch_id, key)
@@ -13,7 +13,7 @@ export function insertKeys({ tenantId, batchId }: Owner, keys: readonly string[]
     ON CONFLICT DO NOTHING`;
 }
 
-/** Which of these keys are remembered. */
+/** The stored ones of these keys. */
 export async function selectKeys(db: D1Database, { tenantId, batchId }: Owner, keys: readonly string[]): Promise<Set<string>> {
   const found = await query<{ key: string }>(
     db,
@@ -24,13 +24,13 @@ export async function selectKeys(db: D1Database, { tenantId, batchId }: Owner, k
   return new Set(found.map(({ key }) => key));
 }
 
-/** Forgets keys that have been looked for. Those of a batch that stops half way, and of rows that went meanwhile, go with the batch. */
+/** Deletes keys that have been checked. Remaining keys, of a batch that stops early or of deleted rows, are deleted with the batch. */
 export function forgetKeys({ tenantId, batchId }: Owner, keys: readonly string[]): Statement {
   return sql`
     DELETE FROM batch_keys WHERE tenant_id = ${tenantId} AND batch_id = ${batchId} AND key IN ${among(keys)}`;
 }
 
-/** Forgets some of what a batch remembers, which can be millions: D1 does nothing else meanwhile. Answers a row for each. */
+/** Deletes some of a batch's keys. There can be millions, and one large statement would block D1. Returns a row for each. */
 export function forgetSomeKeys({ tenantId, batchId }: Owner, limit: number): Statement {
   return sql`
     DELETE FROM batch_keys WHERE tenant_id = ${tenantId} AND batch_id = ${batchId}

@@ -2,12 +2,12 @@ import { FORGOTTEN, forgottenAmong } from "../contacts/forgotten.ts";
 import { cellsOf, isDistinct } from "../contacts/traces.ts";
 import type { Problem } from "./report.ts";
 
-/** Words of one row that are looked at. */
+/** Words of one row that are checked. */
 const WORDS = 200;
 
 /**
- * Problems without the text of rows that name a contact who was forgotten. Also a row that cannot be read may say who it is: each of its
- * words might be an id, and each of its cells one that is not distinct. One look for all of them, and none where there are no problems.
+ * Removes the texts of problems whose rows name a forgotten contact. Unreadable rows are checked too: each word may be an id, and each cell
+ * an id that is not distinct. One query for all, and none without problems.
  */
 export async function withoutForgotten(env: Cloudflare.Env, tenantId: string, problems: readonly Problem[]): Promise<Problem[]> {
   const words = problems.map(({ raw }) => [...raw.split(/[\s,;:"{}[\]]+/, WORDS).filter(isDistinct), ...cellsOf(raw).slice(0, WORDS)]);

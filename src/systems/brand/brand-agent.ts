@@ -24,20 +24,20 @@ export interface Audit {
   /** In milliseconds. */
   at: number;
   counts: Counts;
-  /** What had been believed otherwise, in sentences: the first thousand of them. */
+  /** The corrections as sentences, the first thousand. */
   findings: string[];
 }
 
 /** Commands accepted in one round trip. */
 const SEND = 100;
-/** While something is held back, the agent looks so often whether work on its way has come to nothing. */
+/** While requests are held back, how often the agent checks for work that has failed. */
 const LOOK_EVERY_MS = 300_000;
-/** Pauses after a round that failed, the last one again and again. */
+/** Delays after failed rounds; the last one repeats. */
 const PAUSES_MS = [1_000, 5_000, 30_000, 120_000, LOOK_EVERY_MS] as const;
 
 /**
- * The brain of one brand of one tenant: it decides which keywords are worth work, and when, and never works. What it decides and what is
- * to be sent are one write of its own storage; its alarm sends, and sends again what a crash left: the same request is one instance.
+ * The agent of one brand of one tenant. It decides which keywords to work on and when; workflows do the work. A decision and its pending
+ * commands are one write of its own storage. Its alarm sends them, again after a crash: the same request is one instance.
  */
 export class BrandAgent extends DurableObject<Env> implements EventListener {
   protected readonly catalog: Catalog | undefined;
@@ -47,10 +47,10 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
   readonly #log = new DecisionLog(this.#sql);
   readonly #planner = new Planner(this.#state, this.#log, () => this.#catalog().performer(ResearchRequested.type).name);
   readonly #pacer = new Pacer(this.#sql);
-  /** Rounds that failed in a row. */
+  /** Consecutive failed rounds. */
   #failures = 0;
 
-  /** Decides a cycle, once. Answers undefined while the agent has not seen what D1 has of its brand: `reconcile` comes first. */
+  /** Decides a cycle, once. Undefined until the agent has read its brand's state from D1: call `reconcile` first. */
   async plan(cycle: Cycle): Promise<PlannedKeyword[] | undefined> {
     this.#make(cycle.tenant_id, cycle.brand);
     const settings = await brandSettings(this.env.DB, cycle.tenant_id, cycle.brand);
@@ -66,34 +66,34 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
       this.#sql.exec("INSERT INTO cycles (instance_id, at, answer) VALUES (?, ?, ?)", cycle.instance_id, now, JSON.stringify(answer));
       return answer;
     });
-    // Nothing is awaited between what was decided and its alarm: they become durable together.
+    // No await between the decision and its alarm, so both become durable together.
     if (planned) void this.ctx.storage.setAlarm(Date.now());
     return planned;
   }
 
   /**
-   * Decides a keyword that was asked for beside all cycles, by the same rule: what is there, or under way, is not paid for again. What the
-   * agent has asked for itself is to be done. Answers undefined while it has not seen what D1 has of its brand: `reconcile` comes first.
+   * Decides a keyword that was requested outside a cycle, by the same rule: present or running work is not paid for again. The agent's own
+   * requests are admitted. Undefined until the agent has read its brand's state from D1: call `reconcile` first.
    */
   async admit(asked: AskedKeyword): Promise<Decided | undefined> {
     this.#make(asked.tenant_id, asked.brand);
     if (this.#self().acquainted === 0) return undefined;
     if (this.#planner.askedFor(asked, Date.now()).verdict === "skipped") {
-      // What is believed under way may have come to nothing.
+      // Work that is recorded as running may have failed.
       const progress = await progressOf(this.env.DB, asked.tenant_id, this.#state.open());
       this.ctx.storage.transactionSync(() => progressed(this.#state, progress, Date.now()));
     }
     return this.ctx.storage.transactionSync(() => this.#planner.admit(asked, Date.now()));
   }
 
-  /** Hears what happened. */
+  /** Processes an event. */
   async onEvent(envelope: Envelope): Promise<void> {
     this.#make(envelope.tenant_id, brandOf(envelope));
     this.ctx.storage.transactionSync(() => foldEvent(this.#state, envelope, this.#writer()));
     this.wake();
   }
 
-  /** What may have changed is looked at: whether something that is held back may begin, and what a lost alarm has left unsent. */
+  /** Checks after a possible change: whether held requests may start, and whether a lost alarm left commands unsent. */
   wake(): void {
     if (this.#tables.made && (this.#state.waiting() > 0 || this.#self().noted === 0)) void this.ctx.storage.setAlarm(Date.now());
   }
@@ -103,7 +103,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     return { open: this.#state.open(), ...this.#state.believed() };
   }
 
-  /** Sets right what is believed otherwise than it is. The instance that asks is answered the same each time. */
+  /** Corrects the agent's records. A repeated call by the same instance gets the same result. */
   reconcile(of: { tenant_id: string; brand: string; instance_id: string }, truth: Truth): Audit {
     this.#make(of.tenant_id, of.brand);
     const audit = this.ctx.storage.transactionSync(() => {
@@ -120,7 +120,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     return audit;
   }
 
-  /** The brand in numbers, and its last audit; undefined while the agent knows nothing. */
+  /** The brand's counts, and its last audit; undefined before its first event. */
   state(): { counts: Counts; audit: Audit | undefined } | undefined {
     if (!this.#tables.made) return undefined;
     const [last] = this.#sql.exec<{ answer: string }>("SELECT answer FROM audits ORDER BY at DESC LIMIT 1");
@@ -135,7 +135,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     return this.#tables.made ? this.#state.keywords(before, limit) : [];
   }
 
-  /** Puts pseudonyms in the place of a person in the names of jobs: `forgetInBrand`. */
+  /** Replaces a person's ids by pseudonyms in the names of jobs, by `forgetInBrand`. */
   forget(person: Person, apply: boolean): Rewritten {
     return this.#tables.made ? forgetInBrand(this.#sql, person, apply) : { changed: 0, waiting: 0, next: null };
   }
@@ -144,7 +144,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     return this.#tables.erase();
   }
 
-  /** Begins what may begin, and sends what is to be sent. */
+  /** Starts allowed requests, and sends pending commands. */
   override async alarm(): Promise<void> {
     if (!this.#tables.made) return;
     try {
@@ -184,7 +184,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     }
   }
 
-  /** While something is held back: what has come to nothing makes room. */
+  /** While requests are held back: failed work makes room. */
   async #lookAtOpenWork(tenantId: string): Promise<void> {
     const now = Date.now();
     if (this.#state.held() === 0 || now - this.#self().looked_at < LOOK_EVERY_MS) return;
@@ -195,15 +195,15 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     });
   }
 
-  /** What is sent next, how long each is delayed, and from when on they were spread. */
+  /** The commands to send next, the delay of each, and the start of their spacing. */
   #leave({ rate_per_second }: BrandSettings, now: number): { due: KeywordRequest[]; delays: number[]; from: number } {
     const due = this.#state.requests("to_send", SEND);
     return { due, ...this.#pacer.spread(due.length, rate_per_second, now) };
   }
 
   /**
-   * Notes what became of a command. One that is refused, or is another job's already, is a decision that people see, and counts no more.
-   * One that this deployment lacks a binding for is left as it was: another deployment sends it.
+   * Records the result of a command. A refused command, or one that belongs to another job, becomes a visible decision and no longer
+   * counts. If this deployment lacks the binding, the command remains for another deployment.
    */
   #sent({ instance_id, cycle, spelled, correlation_id }: KeywordRequest, answer: Accepted | MillraceError | undefined): void {
     if (codeOf(answer) === "config_invalid") return;
@@ -242,7 +242,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
   }
 }
 
-/** The agent of a deployment, which can send its commands: `export class BrandAgent extends brandAgent(app) {}`. */
+/** The agent class of a deployment, with its catalog: `export class BrandAgent extends brandAgent(app) {}`. */
 export function brandAgent(catalog: Catalog): typeof BrandAgent {
   return class extends BrandAgent {
     protected override readonly catalog = catalog;

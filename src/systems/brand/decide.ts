@@ -1,14 +1,14 @@
-/** Research younger than this is used again. */
+/** Research younger than this is reused. */
 export const FRESH_MS = 7 * 86_400_000;
 
 /**
- * `requested`: researched, and so begun. `reused`: begun with research that is there. `skipped`: nothing to do. `held`: not begun until
- * there is room. `resumed`: was held, and is begun. `refused`: could not be begun, and will not be by itself.
+ * `requested`: research started. `reused`: started with existing research. `skipped`: nothing to do. `held`: waits until there is room.
+ * `resumed`: was held, and is started. `refused`: could not be started, and needs a person.
  */
 export const VERDICTS = ["requested", "reused", "skipped", "held", "resumed", "refused"] as const;
 export type Verdict = (typeof VERDICTS)[number];
 
-/** What a decision rests on. */
+/** The data behind a decision. */
 export interface Grounds {
   content_id?: string;
   research_id?: string;
@@ -21,16 +21,16 @@ export interface Grounds {
 
 export interface Decided {
   verdict: Verdict;
-  /** In a sentence. */
+  /** One sentence. */
   reason: string;
   grounds: Grounds;
 }
 
-/** What an agent knows of one keyword. */
+/** An agent's record of one keyword. */
 export interface KnownKeyword {
-  /** Its article that people can read. */
+  /** Its published article. */
   live?: string;
-  /** Its article that waits for publication. */
+  /** Its draft that waits for publication. */
   draft?: string;
   /** Its article that is being written. */
   writing?: string;
@@ -38,18 +38,18 @@ export interface KnownKeyword {
   researching?: string;
   /** The cycle in which it is held back. */
   heldBy?: string;
-  /** Its newest research, and when that was made, in milliseconds. */
+  /** Its newest research, with its time in milliseconds. */
   research?: { id: string; at: number };
 }
 
-/** How much of what a brand allows is taken. */
+/** A brand's limit and its present use. */
 export interface Room {
   drafts: number;
   on_their_way: number;
   max_drafts: number;
 }
 
-/** What to do about a keyword: the whole rule, in its order. */
+/** The decision about a keyword: the whole rule, in order. */
 export function decide(known: KnownKeyword, room: Room, at: number): Decided {
   const { live, draft, writing, researching, heldBy, research } = known;
   if (live) return skipped("It has an article that people can read.", { content_id: live });
@@ -66,7 +66,7 @@ export function decide(known: KnownKeyword, room: Room, at: number): Decided {
   return { verdict: "requested", reason, grounds: { ...room } };
 }
 
-/** The same for one that a person has asked for beside all cycles: there is room for it, also where it was held back. */
+/** The same for a keyword that was requested outside a cycle: there is always room for it, even if it was held back. */
 export function decideAsked({ heldBy: _, ...known }: KnownKeyword, at: number): Decided {
   const { grounds, ...decided } = decide(known, { drafts: 0, on_their_way: 0, max_drafts: 1 }, at);
   const { content_id, research_id, instance_id } = grounds;
@@ -76,7 +76,7 @@ export function decideAsked({ heldBy: _, ...known }: KnownKeyword, at: number): 
   };
 }
 
-/** What to do about a keyword that was held back; undefined while it still is. */
+/** The decision about a held keyword; undefined while it remains held. */
 export function decideAgain(known: KnownKeyword, room: Room, at: number): Decided | undefined {
   const { heldBy: _, ...others } = known;
   const decided = decide(others, room, at);

@@ -2,7 +2,7 @@ import type { Decided, Grounds, Verdict } from "./decide.ts";
 import { keywordKey } from "./keyword.ts";
 import { KEEP_MS } from "./schema.ts";
 
-/** A decision as people read it. */
+/** A decision for display. */
 export interface Decision {
   /** Counts a brand's decisions. */
   place: number;
@@ -23,14 +23,14 @@ export interface DecisionFilter {
   limit: number;
 }
 
-/** The most decisions that are kept, and none longer than `KEEP_MS`. */
+/** Most decisions that are kept, none longer than `KEEP_MS`. */
 const KEEP_DECISIONS = 5000;
 
-/** What an agent has decided, and why. */
+/** An agent's decisions and their reasons. */
 export class DecisionLog {
   readonly #sql: SqlStorage;
 
-  /** The storage has the tables of `BRAND_SCHEMA`. */
+  /** Requires the tables of `BRAND_SCHEMA`. */
   constructor(sql: SqlStorage) {
     this.#sql = sql;
   }

@@ -10,7 +10,7 @@ const ARTICLES = [
   [ContentRejected, "rejected"],
 ] as const satisfies readonly (readonly [unknown, ArticleState])[];
 
-/** Whose brand an event is about. */
+/** The brand of an event. */
 export function brandOf({ payload_inline }: Envelope): string {
   const { brand } = (payload_inline ?? {}) as { brand?: unknown };
   if (typeof brand === "string") return brand;
@@ -21,15 +21,15 @@ export function brandOf({ payload_inline }: Envelope): string {
 }
 
 /**
- * Folds an event into what is known: in any order and any number, the same events lead to the same. `writer` is the workflow that
- * writes an article from research. An event of another type says nothing.
+ * Applies an event to the state. The same events in any order and number give the same state. `writer`: the workflow that writes an article
+ * from research. Other event types are ignored.
  */
 export function foldEvent(state: BrandState, envelope: Envelope, writer: string): void {
   const at = Date.parse(envelope.created_at);
   if (envelope.message_type === ResearchCompleted.type) {
     const { research_id, keyword } = ResearchCompleted.payload.parse(envelope.payload_inline);
     const [request = ""] = envelope.causation_id.split("/");
-    // Research that was used again is as old as it was: only its own instance says how young it is.
+    // Reused research keeps its age; only its own instance reports its time.
     if (request === research_id) state.researched(research_id, keyword, at);
     state.begun(request, instanceId(envelope.tenant_id, writer, envelope.idempotency_key), keyword, at);
   }

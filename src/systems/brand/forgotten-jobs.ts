@@ -1,10 +1,7 @@
 import type { Rewritten } from "millrace/operate";
 import { type Person, Traces } from "../contacts/traces.ts";
 
-/**
- * Columns of an agent's tables that may say what a job or a cycle is called, with what tells a row from the others. Keywords name work, and
- * stay.
- */
+/** Columns of an agent's tables that may contain names of jobs or cycles, with the row's key columns. Keywords name work, and remain. */
 const TEXTS = [
   ["requests", "place", "correlation_id"],
   ["requests", "place", "causation_id"],
@@ -17,9 +14,8 @@ const TEXTS = [
 ] as const;
 
 /**
- * Puts pseudonyms in the place of a person in what an agent keeps of the jobs that asked it. A request that is being sent waits: its
- * command says the same; so does one that is held back whose cycle says it, because its command is named by that. `apply: false` only
- * counts.
+ * Replaces a person's ids by pseudonyms in an agent's job names. A request in transit is left for later, because its command has the same
+ * name; so is a held request whose cycle contains the id, because its command's key contains the cycle. `apply: false` only counts.
  */
 export function forgetInBrand(sql: SqlStorage, person: Person, apply: boolean): Rewritten {
   const traces = new Traces(person);

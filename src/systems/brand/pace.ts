@@ -3,16 +3,16 @@ import { MAX_DELAY_SECONDS } from "millrace";
 /** Compensates floating-point error in sums of fractions of a second. */
 const ROUNDING_SLACK_MS = 0.5;
 
-/** Messages that leave at a pace: how long each is delayed, and where the next one may leave. */
+/** The delays of paced messages, and the time at which the next one may leave. */
 export interface Paced {
   delays: number[];
-  /** In milliseconds: hand it in again with what comes next, so that two fan-outs together keep the pace of one. */
+  /** In milliseconds. Pass it to the next call, so that two fan-outs share one pace. */
   next: number;
 }
 
 /**
- * Spreads messages over the seconds from now on, at so many a second. A queue counts delays in whole seconds: of any clock second, as
- * many messages leave as the rate allows, rounded up; below one a second, each leaves in a second of its own.
+ * Spreads messages over the coming seconds at a rate per second. A queue counts delays in whole seconds, so each clock second gets the
+ * rate, rounded up. Below one per second, each message has its own second.
  */
 export function pace(messages: number, ratePerSecond: number, next: number, now: number): Paced {
   const second = Math.floor(now / 1000);
@@ -24,7 +24,7 @@ export function pace(messages: number, ratePerSecond: number, next: number, now:
   return { delays, next: start + (messages * 1000) / ratePerSecond };
 }
 
-/** The pace of one agent's commands, kept beside them: two fan-outs, however far apart, keep that of one. */
+/** The stored pace of one agent's commands, shared by all fan-outs. */
 export class Pacer {
   readonly #sql: SqlStorage;
 
@@ -32,7 +32,7 @@ export class Pacer {
     this.#sql = sql;
   }
 
-  /** How long each of so many is delayed, and when the first of them might leave. */
+  /** The delays of this many messages, and the earliest time of the first. */
   spread(messages: number, ratePerSecond: number, now: number): { delays: number[]; from: number } {
     const from = this.#nextAt(ratePerSecond, now);
     const { delays, next } = pace(messages, ratePerSecond, from, now);
@@ -40,12 +40,12 @@ export class Pacer {
     return { delays, from };
   }
 
-  /** Those that were spread from then on have not left after all. */
+  /** Undoes the spacing of messages that were not sent after all. */
   goBack(at: number): void {
     this.#sql.exec("UPDATE agent SET next_at = ?", at);
   }
 
-  /** When the next one may leave. Another rate holds at once: what the one before had put off by its slowness is not waited for. */
+  /** When the next message may leave. A new rate applies at once: the delay of the previous rate is dropped. */
   #nextAt(rate: number, now: number): number {
     const { next_at } = this.#sql.exec<{ next_at: number }>("SELECT next_at FROM agent").one();
     const [paced] = this.#sql.exec<{ rate_per_second: number }>("SELECT rate_per_second FROM paced");

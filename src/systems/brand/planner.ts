@@ -5,12 +5,11 @@ import { type AskedKeyword, askedRequest, type Cycle, refusedAsRepeated, request
 import type { BrandSettings } from "./settings.ts";
 import type { BrandState, KeywordRequest } from "./state.ts";
 
-/** What became of one keyword of a cycle. */
+/** The decision about one keyword of a cycle. */
 export type PlannedKeyword = Pick<Decision, "keyword" | "verdict" | "reason">;
 
 /**
- * Decides which keywords are worth work, and writes each decision with what follows from it into the agent's own tables: inside one
- * transaction of its caller.
+ * Decides which keywords to work on, and writes each decision and its requests into the agent's tables, within the caller's transaction.
  */
 export class Planner {
   readonly #state: BrandState;
@@ -34,12 +33,12 @@ export class Planner {
     return { keyword, verdict: decided.verdict, reason: decided.reason };
   }
 
-  /** What would be decided of a keyword that was asked for beside all cycles. */
+  /** The decision about a keyword outside a cycle, without writing it. */
   askedFor({ keyword }: AskedKeyword, now: number): Decided {
     return decideAsked(this.#state.known(this.#state.name(keyword)), now);
   }
 
-  /** Decides a keyword that was asked for beside all cycles. */
+  /** Decides a keyword that was requested outside a cycle. */
   admit(asked: AskedKeyword, now: number): Decided {
     const { keyword, cycle, instance_id } = asked;
     if (this.#state.asked(instance_id)) return { verdict: "requested", reason: "This is the instance that researches it.", grounds: {} };
@@ -51,7 +50,7 @@ export class Planner {
     return decided;
   }
 
-  /** Begins what was held back, first come first served, as far as there is room. */
+  /** Starts held requests in order of arrival, up to the limit. */
   resume({ max_drafts }: BrandSettings, now: number): void {
     for (const { instance_id, spelled, cycle } of this.#state.requests("held")) {
       const decided = decideAgain(this.#state.known(keywordKey(spelled)), this.#state.room(max_drafts), now);

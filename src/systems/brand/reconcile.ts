@@ -1,7 +1,7 @@
 import type { ArticleState, BrandState } from "./state.ts";
 import type { Progress, Truth } from "./truth.ts";
 
-/** Findings of one audit that are kept: a brand's first one finds everything it has, and a row of an object holds 2 MB. */
+/** Most stored findings of one audit: a brand's first audit finds everything, and a row of an object holds 2 MB. */
 const KEPT_FINDINGS = 1000;
 
 const WORDS: Record<ArticleState, string> = {
@@ -13,7 +13,7 @@ const WORDS: Record<ArticleState, string> = {
   rejected: "rejected",
 };
 
-/** Sets what was believed wrong right, and says in a sentence what that was. An older truth than is known says nothing. */
+/** Corrects the state, and returns each correction as a sentence. Records older than the state are ignored. */
 export function reconcile(state: BrandState, truth: Truth, at: number): string[] {
   const findings: string[] = [];
   for (const { research_id, keyword, at: researchedAt } of truth.research) {
@@ -36,7 +36,7 @@ export function reconcile(state: BrandState, truth: Truth, at: number): string[]
   return [...findings, ...progressed(state, truth, at)];
 }
 
-/** The same for what became of work under way. */
+/** The same for the results of running work. */
 export function progressed(state: BrandState, { begun, ended }: Progress, at: number): string[] {
   const findings: string[] = [];
   for (const { request, content_id, keyword } of begun) {
@@ -49,7 +49,7 @@ export function progressed(state: BrandState, { begun, ended }: Progress, at: nu
   return findings;
 }
 
-/** As many findings as are kept, and how many there are beyond them. */
+/** The first findings up to the limit, and the number of the others. */
 export function bounded(findings: string[]): string[] {
   const more = findings.length - KEPT_FINDINGS;
   return more > 0 ? [...findings.slice(0, KEPT_FINDINGS), `And ${more} more.`] : findings;

@@ -5,7 +5,7 @@ import type { KeywordRequest } from "./state.ts";
 
 /** A cycle that was asked for. */
 export interface Cycle {
-  /** The instance that plans it: asked again, it is answered as before. */
+  /** The instance that plans it: a repeated request gets the same result. */
   instance_id: string;
   tenant_id: string;
   brand: string;
@@ -16,16 +16,16 @@ export interface Cycle {
   tracestate?: string | undefined;
 }
 
-/** One keyword that somebody has asked for, and the instance that would research it. */
+/** A single requested keyword, and the instance that would research it. */
 export type AskedKeyword = Omit<Cycle, "keywords"> & { keyword: string; causation_id: string };
 
-/** The request for one keyword of a cycle. `workflow` researches. */
+/** The request for one keyword of a cycle. `workflow`: the one that researches. */
 export function requestOf({ instance_id, tenant_id, brand, cycle, ...job }: Cycle, keyword: string, workflow: string): KeywordRequest {
   const id = instanceId(tenant_id, workflow, ResearchRequested.key?.({ brand, cycle, keyword }) ?? "");
   return askedRequest({ ...job, instance_id: id, tenant_id, brand, cycle, keyword, causation_id: `${instance_id}/decide` });
 }
 
-/** The request that an instance is which was asked for beside all cycles. */
+/** The request for an instance that was started outside a cycle. */
 export function askedRequest({
   instance_id,
   keyword,
@@ -38,7 +38,7 @@ export function askedRequest({
   return { instance_id, spelled: keyword, cycle, reuse: null, correlation_id, causation_id, traceparent, tracestate: tracestate ?? null };
 }
 
-/** The command that asks for it. */
+/** The command of a request. */
 export function commandOf(brand: string, { spelled, cycle, reuse, correlation_id, causation_id, traceparent, tracestate }: KeywordRequest) {
   const payload = { brand, keyword: spelled, cycle, ...(reuse !== null && { reuse }) };
   return {
@@ -51,7 +51,7 @@ export function commandOf(brand: string, { spelled, cycle, reuse, correlation_id
   };
 }
 
-/** Why a command that was known before is not this job's. */
+/** Why an existing command does not belong to this job; undefined if it does. */
 export function askedElsewhere(answer: Accepted | undefined, correlationId: string): string | undefined {
   if (!answer?.replayed || answer.correlationId === correlationId) return undefined;
   return `Its research was asked for under the same cycle before, by the job “${answer.correlationId}”. Ask again in a new cycle.`;

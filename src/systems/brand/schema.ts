@@ -1,9 +1,9 @@
-/** How long an agent keeps what is decided and done. */
+/** How long an agent keeps decisions and finished requests. */
 export const KEEP_MS = 90 * 86_400_000;
 
 /**
- * What an agent keeps. `agent` is one row: whose it is, and what it has done for itself; `paced` another: the rate by which `next_at` was
- * counted.
+ * The agent's tables. `agent` is one row: its tenant and brand, and its own progress. `paced` is one row: the rate by which `next_at` was
+ * computed.
  */
 export const BRAND_SCHEMA = `
   CREATE TABLE IF NOT EXISTS agent (
@@ -38,7 +38,7 @@ export const BRAND_SCHEMA = `
   CREATE TABLE IF NOT EXISTS cycles (instance_id TEXT PRIMARY KEY, at INTEGER NOT NULL, answer TEXT NOT NULL) STRICT, WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS audits (instance_id TEXT PRIMARY KEY, at INTEGER NOT NULL, answer TEXT NOT NULL) STRICT, WITHOUT ROWID;`;
 
-/** Whose agent it is, and what it has done for itself. */
+/** The agent's tenant and brand, and its own progress. */
 export interface AgentRow extends Record<string, SqlStorageValue> {
   tenant_id: string;
   brand: string;

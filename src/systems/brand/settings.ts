@@ -1,21 +1,21 @@
 import { type Duration, fragment, MillraceError, namedBatch, notRetryable, now, query, type Statement, sql } from "millrace";
 import { audit, type Operator } from "millrace/operate";
 
-/** What people allow a brand. */
+/** The operator's settings of a brand. */
 export interface BrandSettings {
-  /** Articles that may be drafts, or on their way to becoming one, before nothing new is begun. Default 5. */
+  /** Most articles that are drafts or in progress before new ones are held back. Default 5. */
   max_drafts: number;
-  /** Commands a second that the agent fans out, at most. Default 2. */
+  /** Most commands per second that the agent sends. Default 2. */
   rate_per_second: number;
-  /** Whether a person says yes before an article is published. Default `none`. */
+  /** Whether an article needs a person's approval before its publication. Default `none`. */
   approval: "none" | "required";
-  /** How long a person may take, such as `"3 days"`. Default 3 days. */
+  /** Time limit for the approval, such as `"3 days"`. Default 3 days. */
   approval_timeout: Duration;
-  /** What is true when nobody has answered by then. Default `reject`: what nobody has read is not published. */
+  /** The decision after the time limit. Default `reject`: an unread article is not published. */
   approval_default: "approve" | "reject";
 }
 
-/** A brand's settings, with who put them and when, in milliseconds; null while the defaults hold. */
+/** A brand's settings, with their author and time in milliseconds; null while the defaults apply. */
 export interface KnownBrand extends BrandSettings {
   brand: string;
   updated_at: number | null;
@@ -30,24 +30,21 @@ export const DEFAULT_SETTINGS: BrandSettings = {
   approval_default: "reject",
 };
 
-/**
- * Bounds of what is put. The slowest rate and the most drafts together stay within the 12 hours that a queue may be asked to hold a
- * message.
- */
+/** Limits of the settings. The lowest rate and the most drafts together stay within the 12 hours by which a queue can delay a message. */
 export const SETTINGS_LIMITS = { maxDrafts: 1000, rate: { least: 0.05, most: 100 } } as const;
 
 const COLUMNS = fragment("brand, max_drafts, rate_per_second, approval, approval_timeout, approval_default, updated_at, updated_by");
 
-/** Brands of one tenant: each has an agent, and a schedule for its audit. */
+/** Most brands of one tenant: each has an agent and an audit schedule. */
 const MAX_BRANDS = 1000;
 
-/** True where this brand is known, or one more may be. */
+/** True if this brand is known, or another one is allowed. */
 function hasRoom(tenantId: string, brand: string): Statement {
   return sql`(EXISTS (SELECT 1 FROM brands WHERE tenant_id = ${tenantId} AND brand = ${brand})
     OR (SELECT count(*) FROM brands WHERE tenant_id = ${tenantId}) < ${MAX_BRANDS})`;
 }
 
-/** Errors: `not_retryable` for a brand that is not known, and one more than a tenant may have. */
+/** Errors: `not_retryable` for an unknown brand above the tenant's limit. */
 export async function assertRoomForBrand(db: D1Database, tenantId: string, brand: string): Promise<void> {
   const [found] = await query<{ room: number }>(db, sql`SELECT ${hasRoom(tenantId, brand)} AS room`);
   if (found?.room !== 1) throw notRetryable(noRoom(brand).message);
@@ -61,20 +58,20 @@ function noRoom(brand: string, detail: { audited?: true } = {}): MillraceError {
   );
 }
 
-/** What a brand allows; the defaults for a brand that nobody has set anything for. */
+/** A brand's settings, or the defaults. */
 export async function brandSettings(db: D1Database, tenantId: string, brand: string): Promise<BrandSettings> {
   const { max_drafts, rate_per_second, approval, approval_timeout, approval_default } =
     (await findBrand(db, tenantId, brand)) ?? DEFAULT_SETTINGS;
   return { max_drafts, rate_per_second, approval, approval_timeout, approval_default };
 }
 
-/** A brand of a tenant; undefined when nobody has set anything for it and its agent has never decided. */
+/** A brand of a tenant; undefined without settings and decisions. */
 export async function findBrand(db: D1Database, tenantId: string, brand: string): Promise<KnownBrand | undefined> {
   const [row] = await query<Row>(db, sql`SELECT ${COLUMNS} FROM brands WHERE tenant_id = ${tenantId} AND brand = ${brand}`);
   return row && asBrand(row);
 }
 
-/** A tenant's brands by name, behind `after`. */
+/** A tenant's brands by name, after `after`. */
 export async function listBrands(db: D1Database, tenantId: string, after: string, limit: number): Promise<KnownBrand[]> {
   const rows = await query<Row>(
     db,
@@ -84,8 +81,8 @@ export async function listBrands(db: D1Database, tenantId: string, after: string
 }
 
 /**
- * Puts a brand's settings: all of them, whatever was there; who did, and why, is in the audit. Answers the brand. Errors:
- * `invalid_transition` for one more than a tenant may have.
+ * Replaces all settings of a brand, and audits the change with its reason. Returns the brand. Errors: `invalid_transition` above the
+ * tenant's limit.
  */
 export async function putSettings(db: D1Database, by: Operator, brand: string, settings: BrandSettings, reason = ""): Promise<KnownBrand> {
   const { tenantId, actor: who } = by;
@@ -110,7 +107,7 @@ export async function putSettings(db: D1Database, by: Operator, brand: string, s
   return asBrand(put);
 }
 
-/** A brand that nobody has set anything for is known from now on, if there is room for it. */
+/** Records a brand without settings, if the limit allows it. */
 export function noteBrand(tenantId: string, brand: string): Statement {
   return sql`INSERT INTO brands (tenant_id, brand) SELECT ${tenantId}, ${brand} WHERE ${hasRoom(tenantId, brand)} ON CONFLICT DO NOTHING`;
 }

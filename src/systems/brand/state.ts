@@ -2,33 +2,33 @@ import type { KnownKeyword, Room } from "./decide.ts";
 import { keywordKey, spelled } from "./keyword.ts";
 import { KEEP_MS } from "./schema.ts";
 
-/** What became of an article: `writing` and `failed` before it is there, then what its newest revision says. */
+/** The state of an article: `writing` and `failed` before it exists, then the state of its newest revision. */
 export type ArticleState = "writing" | "failed" | "draft" | "live" | "unpublished" | "rejected";
 
 export interface KnownArticle {
   content_id: string;
   keyword: string;
-  /** 0 while it is being written; from then on as its messages count. */
+  /** 0 while it is being written, then the number in its messages. */
   revision: number;
   state: ArticleState;
 }
 
-/** A brand in numbers. */
+/** A brand's counts. */
 export interface Counts {
   live: number;
   drafts: number;
-  /** Asked for and not a draft yet. */
+  /** Requested, but not a draft yet. */
   on_their_way: number;
   held: number;
 }
 
-/** A keyword on its way to an article, from the decision on. */
+/** A requested keyword, from the decision to the article. */
 export interface KeywordRequest {
   /** The instance that researches it, or will. */
   instance_id: string;
   spelled: string;
   cycle: string;
-  /** The research that is used again. */
+  /** The reused research. */
   reuse: string | null;
   /** The cycle's job and trace. */
   correlation_id: string;
@@ -37,57 +37,57 @@ export interface KeywordRequest {
   tracestate: string | null;
 }
 
-/** A request on its way moves forward only: from `held` to `to_send` to `sent` and `done`; `failed` and `dropped` count no more. */
+/** A request's state only moves forward: from `held` to `to_send` to `sent` and `done`; `failed` and `dropped` no longer count. */
 type RequestState = "held" | "to_send" | "sent" | "failed" | "dropped" | "done";
 
 /**
- * What an agent knows of its brand, folded from events: whatever their order, and however often they come, the same events lead to the
- * same rows. Numbers are counted from the rows when they are asked for, never up and down.
+ * An agent's state of its brand, built from events: any order and repetition of the same events gives the same rows. Counts are computed
+ * from the rows at each read.
  */
 export class BrandState {
   readonly #sql: SqlStorage;
 
-  /** The storage has the tables of `BRAND_SCHEMA`. */
+  /** Requires the tables of `BRAND_SCHEMA`. */
   constructor(sql: SqlStorage) {
     this.#sql = sql;
   }
 
-  /** A keyword is known under its first spelling. Answers what makes it one. */
+  /** Records a keyword's first spelling. Returns its key. */
   name(keyword: string): string {
     const key = keywordKey(keyword);
     this.#sql.exec("INSERT INTO keywords (keyword, spelled) VALUES (?, ?) ON CONFLICT DO NOTHING", key, spelled(keyword));
     return key;
   }
 
-  /** Research was made. False when it was known. */
+  /** Records research. False if it was known. */
   researched(researchId: string, keyword: string, at: number): boolean {
     const insert = "INSERT INTO research (research_id, keyword, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
     return this.#sql.exec(insert, researchId, this.name(keyword), at).rowsWritten > 0;
   }
 
-  /** Research has led on: its request is over, and an article is being written. False when the article was known. */
+  /** Records that research has led to an article in progress, which ends its request. False if the article was known. */
   begun(request: string, contentId: string, keyword: string, at: number): boolean {
     this.#sql.exec("UPDATE requests SET state = 'done' WHERE instance_id = ? AND state IN ('to_send', 'sent', 'failed')", request);
     const insert = "INSERT INTO articles (content_id, keyword, revision, state, at) VALUES (?, ?, 0, 'writing', ?) ON CONFLICT DO NOTHING";
     return this.#sql.exec(insert, contentId, this.name(keyword), at).rowsWritten > 0;
   }
 
-  /** An article has come to a revision; an older one than is known says nothing. False when nothing changed. */
+  /** Records an article's revision; older revisions are ignored. False if nothing changed. */
   became({ content_id, keyword, revision, state }: KnownArticle, at: number): boolean {
     const upsert = `INSERT INTO articles (content_id, keyword, revision, state, at) VALUES (?, ?, ?, ?, ?)
       ON CONFLICT DO UPDATE SET revision = excluded.revision, state = excluded.state, at = excluded.at WHERE excluded.revision > revision`;
     return this.#sql.exec(upsert, content_id, this.name(keyword), revision, state, at).rowsWritten > 0;
   }
 
-  /** An article says what D1 says of the revision that is known. */
+  /** Sets an article to the state of the known revision in D1. */
   correct(contentId: string, revision: number, state: ArticleState): boolean {
     const update = "UPDATE articles SET state = ?1 WHERE content_id = ?2 AND revision = ?3 AND state <> ?1";
     return this.#sql.exec(update, state, contentId, revision).rowsWritten > 0;
   }
 
   /**
-   * Work on its way has come to nothing: it counts no more, until something is heard of it after all. Answers what it was about, or nothing
-   * when it did not count.
+   * Records that work has failed: it no longer counts, unless a later event reports success. Returns its keyword, or undefined if it did
+   * not count.
    */
   failed(instanceId: string): string | undefined {
     const [row] = [
@@ -139,7 +139,7 @@ export class BrandState {
     return { live: row?.live ?? 0, drafts, on_their_way, held: this.held() };
   }
 
-  /** What counts against a brand's limit. Its live articles are not looked at: they may be many. */
+  /** The work that counts against a brand's limit. Published articles are not read: there can be many. */
   room(max_drafts: number): Room {
     const [row] = this.#rows<Omit<Room, "max_drafts">>(
       `SELECT (SELECT count(*) FROM articles WHERE state = 'draft') AS drafts,
@@ -158,7 +158,7 @@ export class BrandState {
     return this.#rows<{ count: number }>("SELECT count(*) AS count FROM requests WHERE state IN ('held', 'to_send')")[0]?.count ?? 0;
   }
 
-  /** A request from its decision on. False when its instance was asked for before. */
+  /** Adds a request. False if its instance was requested before. */
   ask(request: KeywordRequest, state: "held" | "to_send" | "sent", at: number): boolean {
     const { instance_id, spelled, cycle, reuse, correlation_id, causation_id, traceparent, tracestate } = request;
     const insert = `INSERT INTO requests (instance_id, keyword, spelled, cycle, reuse, correlation_id, causation_id, traceparent, state, at)
@@ -183,25 +183,25 @@ export class BrandState {
     return written > 0;
   }
 
-  /** Whether an instance is one that researches, or did, by what was decided. */
+  /** True if the instance researches, or researched, for a decision. */
   asked(instanceId: string): boolean {
     return this.#rows("SELECT 1 FROM requests WHERE instance_id = ? AND state NOT IN ('held', 'dropped')", instanceId).length > 0;
   }
 
-  /** Requests in a state, those that came first in front. */
+  /** Requests in a state, oldest first. */
   requests(state: "held" | "to_send" | "sent", limit = -1): KeywordRequest[] {
     const columns = "instance_id, spelled, cycle, reuse, correlation_id, causation_id, traceparent, tracestate";
     const all = "requests LEFT JOIN trace_states USING (instance_id)";
     return this.#rows<KeywordRequest>(`SELECT ${columns} FROM ${all} WHERE state = ? ORDER BY place LIMIT ?`, state, limit);
   }
 
-  /** Moves a request on. False when somebody else has moved it. */
+  /** Changes a request's state. False if it had changed already. */
   move(instanceId: string, from: RequestState, to: RequestState, at: number, reuse: string | null = null): boolean {
     const update = "UPDATE requests SET state = ?1, at = ?2, reuse = coalesce(?3, reuse) WHERE instance_id = ?4 AND state = ?5";
     return this.#sql.exec(update, to, at, reuse, instanceId, from).rowsWritten > 0;
   }
 
-  /** What is on its way, by the instance that works on it: its research, or its article. */
+  /** Running work by its instance: research or article. */
   open(): { instance_id: string; correlation_id: string | null; at: number }[] {
     return this.#rows(
       `SELECT instance_id, correlation_id, at FROM requests WHERE state = 'sent'
@@ -209,14 +209,14 @@ export class BrandState {
     );
   }
 
-  /** Everything that D1 should have too. */
+  /** All articles and research that D1 should have too. */
   believed(): { articles: string[]; research: string[] } {
     const articles = this.#rows<{ content_id: string }>("SELECT content_id FROM articles WHERE revision > 0");
     const research = this.#rows<{ research_id: string }>("SELECT research_id FROM research");
     return { articles: articles.map(({ content_id }) => content_id), research: research.map(({ research_id }) => research_id) };
   }
 
-  /** Keywords, newest first, before a place. */
+  /** Keywords, newest first, before a position. */
   keywords(before: number, limit: number): { place: number; spelled: string; known: KnownKeyword }[] {
     const rows = this.#rows<{ place: number; keyword: string; spelled: string }>(
       "SELECT place, keyword, spelled FROM keywords WHERE place < ? ORDER BY place DESC LIMIT ?",
@@ -226,7 +226,7 @@ export class BrandState {
     return rows.map(({ place, keyword, spelled }) => ({ place, spelled, known: this.known(keyword) }));
   }
 
-  /** Forgets what says nothing any more: research that is no longer fresh, requests that are over, articles that are gone. */
+  /** Deletes obsolete records: old research, finished requests, removed articles. */
   prune(now: number, freshMs: number): void {
     this.#sql.exec("DELETE FROM research WHERE at < ?", now - freshMs);
     this.#sql.exec("DELETE FROM requests WHERE state IN ('failed', 'dropped', 'done') AND at < ?", now - KEEP_MS);

@@ -3,44 +3,44 @@ import { followersOf, STOPPED, statusesOf } from "millrace/operate";
 import { FRESH_MS } from "./decide.ts";
 import type { ArticleState, KnownArticle } from "./state.ts";
 
-/** Work that an agent believes under way: a research, or an article that is being written. */
+/** Work that an agent has recorded as running: research, or an article. */
 export interface OpenWork {
   instance_id: string;
-  /** The job it belongs to; null where that is not known. */
+  /** The job it belongs to; null if unknown. */
   correlation_id: string | null;
-  /** Since when, in milliseconds. */
+  /** Its start in milliseconds. */
   at: number;
 }
 
-/** What an agent believes that D1 should have too. */
+/** An agent's records that D1 should have too. */
 export interface Beliefs {
   open: OpenWork[];
   articles: string[];
   research: string[];
 }
 
-/** What became of work under way, as far as that is not what the agent will hear of by itself. */
+/** The results of running work, unless an event will report them. */
 export interface Progress {
-  /** Research that has led to an article, which is being written. */
+  /** Research that has led to an article in progress. */
   begun: { request: string; content_id: string; keyword: string }[];
-  /** Work that came to nothing, and how it ended. */
+  /** Failed work, and how it ended. */
   ended: { instance_id: string; how: string }[];
 }
 
-/** What D1 really has of a brand. */
+/** The state of a brand in D1. */
 export interface Truth extends Progress {
   articles: KnownArticle[];
   research: { research_id: string; keyword: string; at: number }[];
-  /** What was believed before all this was read, and is not there. */
+  /** Records of the agent that D1 does not have, read before everything else. */
   gone: { articles: string[]; research: string[] };
 }
 
-/** So long a message may be between an instance that is complete and the one that follows from it. */
+/** Longest time of a message between a complete instance and the next one. */
 const BETWEEN_MS = 3_600_000;
 
 const STATE: Record<string, ArticleState> = { draft: "draft", published: "live", unpublished: "unpublished", rejected: "rejected" };
 
-/** Reads all of a brand. What is believed must have been asked before: what came to be meanwhile is not gone. */
+/** Reads all of a brand. The agent's records must have been read before, so that newer work does not count as missing. */
 export async function truthOf(db: D1Database, tenantId: string, brand: string, beliefs: Beliefs): Promise<Truth> {
   const articles = await query<KnownArticle & { status: string }>(
     db,
@@ -61,7 +61,7 @@ export async function truthOf(db: D1Database, tenantId: string, brand: string, b
   };
 }
 
-/** What became of work under way: by the instances' own rows, which say how they ended. */
+/** The results of running work, from the instances' rows. */
 export async function progressOf(db: D1Database, tenantId: string, open: readonly OpenWork[]): Promise<Progress> {
   if (open.length === 0) return { begun: [], ended: [] };
   const causes = open.map(({ instance_id }) => instance_id);

@@ -5,14 +5,14 @@ import * as z from "zod";
 export const MAX_ID_CHARACTERS = 200;
 export const MAX_VALUE_CHARACTERS = 2000;
 export const MAX_NAME_CHARACTERS = 200;
-/** Properties of a contact, of all that wrote it. A row of a file may name as many: what was exported is imported. */
+/** Most properties of a contact, from all sources. A row of a file may have as many, so that an export can be imported. */
 export const MAX_PROPERTIES = 200;
 
 const value = z.union([z.string().max(MAX_VALUE_CHARACTERS), z.number(), z.boolean(), z.null()]);
 
-/** A contact's id as whoever brings a contact may choose it. */
+/** A contact's id for new contacts. */
 export const newContactId = chosenName(MAX_ID_CHARACTERS);
-/** The same where somebody names a contact that may be there: rows of earlier deployments hold control characters, and can be forgotten. */
+/** A contact's id for existing ones: rows of earlier deployments may contain control characters, and must be removable. */
 export const keptContactId = z
   .string()
   .min(1)
@@ -21,7 +21,7 @@ export const keptContactId = z
 
 export const emailSchema = z.email().max(254);
 
-/** A contact as a file has it. What it does not name stays as it is. */
+/** A contact in a file. Fields that are absent remain unchanged. */
 export const contactRowSchema = z.strictObject({
   contact_id: newContactId,
   email: emailSchema,
@@ -38,7 +38,7 @@ export interface Contact extends ContactRow {
   name: string;
 }
 
-/** A contact, how often it was written, and by whom last. */
+/** A contact, with its number of writes and its last writer. */
 export interface KeptContact extends Contact {
   revision: number;
   updated_at: number;
@@ -46,7 +46,7 @@ export interface KeptContact extends Contact {
   imported_by: string;
 }
 
-/** A contact as its row holds it. */
+/** A contact as stored in its row. */
 export interface StoredContact extends Omit<Contact, "properties"> {
   properties: string;
 }
@@ -55,7 +55,7 @@ export function asContact({ contact_id, email, name, properties }: StoredContact
   return { contact_id, email, name, properties: JSON.parse(properties) };
 }
 
-/** The tenant's contacts behind an id, in the order of their ids; or one of them alone. */
+/** The tenant's contacts after an id, in the order of ids; or only one. */
 export async function listContacts(
   db: D1Database,
   tenantId: string,
@@ -72,7 +72,7 @@ export async function listContacts(
   return found.map((row) => ({ ...row, ...asContact(row) }));
 }
 
-/** These contacts of the tenant, as many as there are. */
+/** The existing ones of these contacts. */
 export async function contactsByIds(db: D1Database, tenantId: string, ids: readonly string[]): Promise<Contact[]> {
   const found = await query<StoredContact>(
     db,
@@ -83,7 +83,7 @@ export async function contactsByIds(db: D1Database, tenantId: string, ids: reado
   return found.map(asContact);
 }
 
-/** Those of these rows (JSON) with which their contact would have more than `MAX_PROPERTIES`. */
+/** The rows (JSON) that would give their contact more than `MAX_PROPERTIES`. */
 export function overfullContacts(tenantId: string, rows: string): Statement {
   return sql`
     SELECT c.contact_id AS id FROM json_each(${rows}) r
@@ -96,9 +96,8 @@ export function overfullContacts(tenantId: string, rows: string): Statement {
 const JSON_OF = fragment("json(CASE type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE json_quote(atom) END)");
 
 /**
- * Each of these rows (JSON) is one write of its contact, also when nothing changes: `revision` counts the writes. A row changes the
- * properties that it names, and the name if it has one; a property that is to be empty is written empty. One whose
- * `pseudonym` is that of a contact which was forgotten is left out.
+ * Writes each row (JSON) to its contact, also if nothing changes: `revision` counts the writes. A row sets the properties that it contains,
+ * and the name if present; an empty property is stored as empty. Rows whose `pseudonym` belongs to a forgotten contact are skipped.
  */
 export function writeContacts(tenantId: string, by: string, rows: string): Statement {
   return sql`
@@ -114,7 +113,7 @@ export function writeContacts(tenantId: string, by: string, rows: string): State
         UNION ALL SELECT key, type, atom FROM json_each(excluded.properties)))`;
 }
 
-/** A new contact; nothing if one with its id was forgotten. The write fails if there is one with its id. */
+/** Creates a contact; nothing if its id was forgotten. The write fails if the id exists. */
 export function createContact(
   tenantId: string,
   by: string,
@@ -126,14 +125,14 @@ export function createContact(
     WHERE NOT EXISTS (SELECT 1 FROM forgotten f WHERE f.tenant_id = ${tenantId} AND f.pseudonym = ${pseudonym})`;
 }
 
-/** Rewrites the properties of a contact, if they are still as they were read. */
+/** Rewrites a contact's properties if they are unchanged since they were read. */
 export function rewriteProperties(tenantId: string, contactId: string, was: string, is: string): Statement {
   return sql`
     UPDATE contacts SET properties = ${is}, revision = revision + 1, updated_at = ${now}
     WHERE tenant_id = ${tenantId} AND contact_id = ${contactId} AND properties = ${was}`;
 }
 
-/** Removes contacts that are forgotten. */
+/** Removes forgotten contacts. */
 export function removeContacts(tenantId: string, ids: readonly string[]): Statement {
   return sql`DELETE FROM contacts WHERE tenant_id = ${tenantId} AND contact_id IN ${among(ids)}`;
 }

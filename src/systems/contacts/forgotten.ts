@@ -4,17 +4,17 @@ type Keyed = Pick<Cloudflare.Env, "MILLRACE_KEY">;
 
 const BEGINS = "forgotten-";
 
-/** What stands for a contact that was forgotten: an HMAC of its id, the same each time. Errors: `config_invalid` without MILLRACE_KEY. */
+/** The pseudonym of a forgotten contact: an HMAC of its id, always the same. Errors: `config_invalid` without MILLRACE_KEY. */
 export function pseudonymOf({ MILLRACE_KEY }: Keyed, tenantId: string, contactId: string): string {
   return BEGINS + signed(MILLRACE_KEY, "contact", tenantId, contactId);
 }
 
-/** Whether a name stands for a contact that was forgotten. */
+/** True for the pseudonym of a forgotten contact. */
 export function isPseudonym(name: string): boolean {
   return name.length === BEGINS.length + 32 && name.startsWith(BEGINS);
 }
 
-/** Which of these contacts were forgotten, each with what stands for it. One look for all of them. */
+/** The forgotten ones of these contacts, with their pseudonyms. One query for all. */
 export async function forgottenAmong(
   env: Keyed & Pick<Cloudflare.Env, "DB">,
   tenantId: string,
@@ -31,17 +31,17 @@ export async function forgottenAmong(
   return new Map(found.map(({ pseudonym }) => [names.get(pseudonym) ?? "", pseudonym]));
 }
 
-/** Remembers that these contacts were forgotten, from this write on. */
+/** Records that these contacts are forgotten, from this write on. */
 export function markForgotten(tenantId: string, pseudonyms: readonly string[]): Statement {
   return sql`
     INSERT INTO forgotten (tenant_id, pseudonym, forgotten_at)
     SELECT ${tenantId}, value, ${now} FROM json_each(${JSON.stringify(pseudonyms)}) WHERE true ON CONFLICT DO NOTHING`;
 }
 
-/** Whether the contact that a pseudonym stands for was forgotten. */
+/** True if the contact of a pseudonym was forgotten. */
 export async function isForgotten(db: D1Database, tenantId: string, pseudonym: string): Promise<boolean> {
   return (await query(db, sql`SELECT 1 FROM forgotten WHERE tenant_id = ${tenantId} AND pseudonym = ${pseudonym}`)).length > 0;
 }
 
-/** What is said of a contact that was forgotten. */
+/** The error text for a forgotten contact. */
 export const FORGOTTEN = "is a contact that was forgotten: nothing brings it back. A person who comes again is given a new id";

@@ -1,14 +1,11 @@
 import type { Traces } from "./traces.ts";
 
-/**
- * Properties by which a contact itself is reached and called, here and in the CRM: a household or an office may share them with somebody
- * who is forgotten.
- */
+/** Properties that identify the contact itself, here and in the CRM. A household or an office may share them with a forgotten person. */
 const ITS_OWN = new Set(["email", "name", "firstname", "lastname", "phone", "mobilephone"]);
 
 /**
- * The properties of a contact without what they say of somebody else; the same object where that is nothing. Every text is searched,
- * whatever a tenant calls it, but for those by which the contact itself is reached and called.
+ * The properties of a contact without traces of another person; the same object if there are none. All texts are searched except the
+ * contact's own identifying properties.
  */
 export function withoutPerson<Value>(properties: Readonly<Record<string, Value>>, traces: Traces): Readonly<Record<string, Value>> {
   const entries = Object.entries(properties).map(([name, value]) => {
@@ -19,8 +16,8 @@ export function withoutPerson<Value>(properties: Readonly<Record<string, Value>>
 }
 
 /**
- * The same of what we keep of a contact ourselves: what its properties are called may name somebody too. Those of the CRM are called so for
- * everybody.
+ * The same for stored contacts, including property names, which may contain a person's name. The CRM's property names are the same for all
+ * contacts.
  */
 export function renamedWithoutPerson<Value>(properties: Readonly<Record<string, Value>>, traces: Traces): Readonly<Record<string, Value>> {
   const rewritten = withoutPerson(properties, traces);
@@ -29,7 +26,7 @@ export function renamedWithoutPerson<Value>(properties: Readonly<Record<string, 
   return isSame ? rewritten : Object.fromEntries(Object.entries(rewritten).map(([name, value]) => [names.get(name), value]));
 }
 
-/** The same of properties that are kept as text: the text itself where nothing in it is meant. */
+/** The same for properties stored as text; the same text if nothing changes. */
 export function textWithoutPerson(text: string, traces: Traces, without = withoutPerson<unknown>): string {
   const properties = JSON.parse(text) as Record<string, unknown>;
   const rewritten = without(properties, traces);

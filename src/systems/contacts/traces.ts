@@ -1,24 +1,22 @@
 import { derivedNames } from "../../messages/fact.ts";
 import { capitalForms, casedForms, composedForms, inLowerCase, unescaped, writtenForms } from "./written.ts";
 
-/** What identifies a person, and what stands for it afterwards. */
+/** A person's identifiers, and their replacements. */
 export interface Person {
-  /** Every contact that the person is known as, and its pseudonym. */
+  /** All ids of the person's contacts, with their pseudonyms. */
   ids: { id: string; as: string }[];
   emails: string[];
   names: string[];
   phones: string[];
 }
 
-/** What an address, a name or a telephone number becomes. */
+/** The replacement of an address, a name or a telephone number. */
 const GONE = "[forgotten]";
 
-/**
- * What a text belongs to: to what we keep ourselves, to a fact's payload or that of a merge, or to what somebody said at any other place.
- */
+/** The origin of a text: our own storage, a fact's payload, a merge's payload, or any other place. */
 type Where = "ours" | "stated" | "merged" | "said";
 
-/** Fields that name a contact: their whole text is an id, however short, or it is somebody else's. */
+/** Fields with a contact's id: the whole value is compared, whatever its length. */
 const CONTACT = ["contact_id", "contactId", "contact"];
 const NAMES_A_CONTACT: Readonly<Record<Where, ReadonlySet<string>>> = {
   ours: new Set(CONTACT),
@@ -27,10 +25,10 @@ const NAMES_A_CONTACT: Readonly<Record<Where, ReadonlySet<string>>> = {
   said: new Set(CONTACT),
 };
 
-/** Fields of our own that say a place among contacts, or another one. */
+/** Our own fields that may contain a contact's id or another position. */
 const MAY_NAME_A_CONTACT = new Set(["from", "into", "next", "after", "key"]);
 
-/** Fields that name something else, and are believed to: an account or a brand may be called as a contact is. */
+/** Fields that name something else and are left unchanged: an account or a brand may have the same name as a contact. */
 const ACCOUNTS = ["account", "partner", "entity"];
 const NAMES_ANOTHER: Readonly<Record<Where, ReadonlySet<string>>> = {
   ours: new Set([...ACCOUNTS, "tenant_id", "brand", "endpoint_id", "batch_id", "sync_id"]),
@@ -40,8 +38,8 @@ const NAMES_ANOTHER: Readonly<Record<Where, ReadonlySet<string>>> = {
 };
 
 /**
- * Fields of a message and a fact, beside their payload, with a word of the engine, a time or a reference. A value of that form stays,
- * even if a contact's id is the same text.
+ * Fields of a message or fact, outside the payload, with an engine's term, a time or a reference. Values of that form remain, even if a
+ * contact's id is the same text.
  */
 const WORD = /^[a-z]+(?:[._-][a-z]+)*$/;
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z$/;
@@ -58,30 +56,30 @@ const OF_ENVELOPES: Readonly<Record<string, RegExp>> = {
 /** Fields that name a fact. */
 const NAMES_A_FACT = new Set(["fact_id", "outcome_id"]);
 
-/** Fields that hold a row as somebody sent it. */
+/** Fields with a row as its sender wrote it. */
 const HOLDS_A_ROW = new Set(["raw"]);
 
-/** Digits of a telephone number that is looked for without its signs and spaces too: a shorter one could be any number. */
+/** Shortest telephone number that is also searched without signs and spaces; shorter ones match other numbers. */
 const LEAST_DIGITS = 9;
 
-/** A word is letters with their accents, and digits, and a single one of these marks between two of them. */
+/** A word: letters with their accents, digits, and single marks of these between them. */
 const MARK = "[-_.@+]";
 const LETTER = "[\\p{L}\\p{M}\\p{N}]";
-/** An escape of JSON or of a web address before a word is none of its letters. */
+/** An escape of JSON or of a URL before a word is not part of it. */
 const BEGINS = `(?:(?<!${LETTER}${MARK}?)|(?<=\\\\[bfnrt]|\\\\u[0-9a-f]{4}|%[0-9a-f]{2}))`;
 const ENDS = `(?!${MARK}?${LETTER})`;
-/** In the dotted path of a wrong field, as our sentences say it, a field's name is a word of its own. */
+/** In the dotted path of an invalid field in our error texts, a field's name is a separate word. */
 const BEGINS_IN_PATH = "(?<=\\b(?:payload|properties)\\.(?:[^\\s.]+\\.)*)";
 const ENDS_IN_PATH = `(?![-_@+]?${LETTER})`;
 
-/** An id that is looked for within other texts: a shorter one, or one of digits alone, is too often something else. */
+/** True for an id that is searched within other texts. Shorter ids, and ids of only digits, match other things too often. */
 export function isDistinct(id: string): boolean {
   return id.length >= 6 ? /\D/.test(id) : id.length >= 4 && /\d/.test(id) && /\p{L}/u.test(id);
 }
 
 /**
- * The texts between separators and quotes of a row, for the search for ids that are not distinct. An apostrophe at the start may be part of
- * the text, or protect a formula: both texts are in the list.
+ * The texts between separators and quotes of a row, to search for ids that are not distinct. A leading apostrophe may be part of the text,
+ * or protect a formula, so both forms are included.
  */
 export function cellsOf(row: string): string[] {
   const cells = row.split(/[,;\t\r\n"]+/).map((cell) => cell.trim());
@@ -89,14 +87,14 @@ export function cellsOf(row: string): string[] {
 }
 
 /**
- * Finds a person in texts and puts pseudonyms in their place. In JSON, at any depth, also within texts that are JSON themselves, a field
- * that names a contact is compared as a whole; in all other texts, ids that are distinct, addresses, names of two words and telephone
- * numbers are found as words. Fields that name an account, a ledger or a tenant are left as they are.
+ * Finds a person in texts and replaces the identifiers by pseudonyms. In JSON, at any depth and in texts that are JSON themselves, a field
+ * with a contact's id is compared as a whole. In all other texts, distinct ids, addresses, names of two words and telephone numbers are
+ * found as words. Fields with the name of an account, a ledger or a tenant are unchanged.
  */
 export class Traces {
-  /** In lower case, as they may stand in a text: one that has none of them says nothing of the person. */
+  /** The searched texts in lower case: a text without any of them does not mention the person. */
   readonly mentions: readonly string[];
-  /** The same of a text that is JSON: an id that is found in fields alone stands between quotes there. */
+  /** The same for JSON texts, where ids that are only searched in fields are between quotes. */
   readonly mentionsInJson: readonly string[];
   readonly #ids: ReadonlyMap<string, string>;
   readonly #written: ReadonlyMap<string, string>;
@@ -105,7 +103,9 @@ export class Traces {
   readonly #otherWords: RegExp;
   readonly #factName: ((name: string) => string) | undefined;
 
-  /** `factName`: what a fact is called whose name says who it is about; left out, such a name is rewritten as any text is. */
+  /**
+   * `factName`: the replacement for the name of a fact that contains the person's id; without it such a name is rewritten like any text.
+   */
   constructor({ ids, emails, names, phones }: Person, factName?: (name: string) => string) {
     this.#factName = factName;
     this.#ids = new Map(ids.map(({ id, as }) => [id, as]));
@@ -122,22 +122,22 @@ export class Traces {
     this.mentionsInJson = [...mentioned(long), ...short.flatMap(({ id }) => quoted(id))];
   }
 
-  /** What a text becomes: that of a column, a field or a file of this name. `message_type`: of the message that it belongs to. */
+  /** The rewritten text of a column, field or file of this name. `message_type`: the type of its message. */
   rewrite(field: string, text: string, { message_type }: { message_type?: unknown } = {}): string {
     return this.#text(field, text, "ours", message_type);
   }
 
-  /** The same of a contact's property, which may be called anything. */
+  /** The rewritten value of a contact's property, which may have any name. */
   rewriteProperty(name: string, text: string): string {
     return this.#text(name, text, "said");
   }
 
-  /** The same of the payload of a fact of this type. */
+  /** The rewritten payload of a fact of this type. */
   rewritePayload(type: unknown, text: string): string {
     return this.#text("payload", text, payloadOf(type));
   }
 
-  /** What fields are called: several that become the same are numbered, because each holds something of its own. */
+  /** The rewritten field names. Equal results are numbered, so that no value is lost. */
   renamed(names: readonly string[]): Map<string, string> {
     const taken = new Set(names);
     return new Map(
@@ -152,19 +152,19 @@ export class Traces {
     );
   }
 
-  /** Whether a contact is the person. */
+  /** True for a contact id of the person. */
   isTheirs(contactId: unknown): boolean {
     return typeof contactId === "string" && this.#ids.has(contactId);
   }
 
-  /** Whether a row or a piece of a file says something of the person: an id that is not distinct is a cell of its own. */
+  /** True if a row or a part of a file mentions the person: an id that is not distinct must be a whole cell. */
   isSaidIn(text: string): boolean {
     if (!this.areIn(text)) return false;
     const plain = unescaped(text);
     return this.#inWords(plain) !== plain || cellsOf(plain).some((cell) => this.#ids.has(cell));
   }
 
-  /** Whether a text may say something of the person: it is worth looking at. */
+  /** True if a text may mention the person, and must be rewritten. */
   areIn(text: string): boolean {
     const lower = inLowerCase(unescaped(text));
     return this.mentions.some((mention) => lower.includes(mention));
@@ -195,7 +195,7 @@ export class Traces {
     return this.#inWords(text);
   }
 
-  /** The same value, or another one where something in it was meant. */
+  /** The same value, or a rewritten one. */
   #value(field: string, value: unknown, where: Where, type?: unknown): unknown {
     if (typeof value === "string") return this.#text(field, value, where, type);
     if (Array.isArray(value)) {
@@ -214,7 +214,7 @@ export class Traces {
   #object(value: Record<string, unknown>, where: Where, type?: unknown): object {
     const isFact = where === "ours" && ("occurred_at" in value || "recorded_at" in value) && "payload" in value;
     const isEnvelope = isFact || (where === "ours" && "message_type" in value);
-    // What a webhook brings says its type one level above its fact.
+    // The data of a webhook has its type one level above its fact.
     const own = value.message_type ?? ("data" in value ? value.type : undefined);
     const within = (name: string): Where => {
       if (isFact && name === "payload") return payloadOf(value.type ?? type);
@@ -228,7 +228,7 @@ export class Traces {
     const isSame = entries.every(([name, inner]) => renamed.get(name) === name && inner === value[name]);
     if (isSame) return value;
     const rewritten = Object.fromEntries(entries.map(([name, inner]) => [renamed.get(name), inner]));
-    // Of whose state it is a part we know nothing, and without it a trace is whole.
+    // The owner of the trace state is unknown, and the trace is complete without it.
     if (isEnvelope && rewritten.tracestate !== value.tracestate) delete rewritten.tracestate;
     return isFact && isOutcome(value) && rewritten.fact_id !== value.fact_id ? { derived: derivedNames(value), ...rewritten } : rewritten;
   }
@@ -242,13 +242,13 @@ export class Traces {
   }
 }
 
-/** An outcome as its ledger holds it: what follows from it is named after the name that it has there. */
+/** An outcome from its ledger: later messages are named after its fact's name. */
 function isOutcome(value: Record<string, unknown>): value is Record<string, unknown> & { entity: string; fact_id: string } {
   const { type, sequence, entity, fact_id } = value;
   return type === "outcome" && typeof sequence === "number" && typeof entity === "string" && typeof fact_id === "string";
 }
 
-/** Any of these texts as words, the longest first. */
+/** Matches any of these texts as words, the longest first. */
 function anyOf(texts: readonly string[], flags: string): RegExp {
   const longest = [...new Set(texts)].sort((one, other) => other.length - one.length);
   const any = `(?:${longest.map(escaped).join("|")})`;
@@ -263,13 +263,13 @@ function isContacts(type: unknown): boolean {
   return typeof type === "string" && type.startsWith("contact.");
 }
 
-/** A text as it stands in JSON, and in JSON within JSON. */
+/** A text in its JSON notation, and in that of JSON within JSON. */
 function quoted(text: string): string[] {
   const once = JSON.stringify(text);
   return [once, JSON.stringify(once).slice(1, -1)].map(inLowerCase);
 }
 
-/** A number that JavaScript would write otherwise is kept as it is written. */
+/** A number that JavaScript would write differently keeps its notation. */
 const RAW = JSON as unknown as { rawJSON(source: string): unknown; isRawJSON(value: unknown): value is { rawJSON: string } };
 
 function parsed(text: string): unknown {

@@ -1,9 +1,9 @@
-/** Words of a name that are cased one by one; a longer one is cased as a whole. */
+/** Names with more words are only cased as a whole. */
 const CASED_WORDS = 4;
 
 /**
- * The forms of a text inside other texts: as it is, in JSON, in JSON within JSON, in JSON of ASCII alone, in a quoted cell, in an escaped
- * cell of an export, in an address of the web, and in the key of a step, which writes `/` as `%2f`.
+ * The forms of a text inside other texts: plain, in JSON, in JSON within JSON, in ASCII-only JSON, in a quoted cell, in an escaped cell of
+ * an export, in a URL, and in a step's key, which writes `/` as `%2f`.
  */
 export function writtenForms(text: string): string[] {
   const inJson = escapedInJson(text);
@@ -19,18 +19,18 @@ function escapedInJson(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }
 
-/** A text with its letters put together and taken apart: `ë` is one sign, or an `e` and its dots. */
+/** A text with composed and decomposed letters: `ë` as one code point, or as `e` and its dots. */
 export function composedForms(text: string): string[] {
   return [...new Set([text, text.normalize("NFC"), text.normalize("NFD")])];
 }
 
-/** A text in capitals and in small letters, as they are written anywhere: ß is SS or ẞ, and in Turkish i is İ. */
+/** A text in upper and lower case of all locales: ß is SS or ẞ, and in Turkish i is İ. */
 export function capitalForms(text: string): string[] {
   const capitals = [text.toUpperCase(), text.replaceAll("ß", "ẞ").toUpperCase(), text.toLocaleUpperCase("tr")];
   return [...new Set([...capitals, text.toLocaleLowerCase("tr")])];
 }
 
-/** A text in the letter cases that people write names in: SQLite's `lower` knows those of ASCII alone. */
+/** A text in the usual letter cases of names, because SQLite's `lower` only handles ASCII. */
 export function casedForms(text: string): string[] {
   const words = text.split(/(?<=\s)/);
   const cased = (words.length <= CASED_WORDS ? words : [text]).map((word) => {
@@ -42,12 +42,12 @@ export function casedForms(text: string): string[] {
   return cased.reduce((done, forms) => done.flatMap((begun) => forms.map((form) => begun + form)), [""]);
 }
 
-/** In lower case as SQLite makes it. */
+/** In lower case as by SQLite. */
 export function inLowerCase(text: string): string {
   return text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 }
 
-/** A text whose letters are not written as `\u00eb` any more, also where that stands in JSON again. */
+/** A text with its `\u00eb` escapes decoded, also in nested JSON. */
 export function unescaped(text: string): string {
   return text.replace(/\\+u([0-9a-f]{4})/gi, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)));
 }
@@ -59,8 +59,8 @@ const ESCAPED = new RegExp(`${BEGINS}'`, "g");
 
 /**
  * Puts an apostrophe before each formula in a cell of a CSV file. A formula begins at the start of the cell, or after a semicolon, a tab or
- * a line end. A spreadsheet whose separator is the semicolon or the tab cuts the cell there. Apostrophes and quotes before the sign belong
- * to the formula, so `unescapeFormulas` removes exactly the apostrophe that was added.
+ * a line end, where a spreadsheet with that separator cuts the cell. Apostrophes and quotes before the sign belong to the formula, so
+ * `unescapeFormulas` removes exactly the added apostrophe.
  */
 export function escapeFormulas(cell: string): string {
   return cell.replace(FORMULA, "'");

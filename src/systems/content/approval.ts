@@ -8,7 +8,7 @@ const words = new Intl.Segmenter(undefined, { granularity: "word" });
 /** A question has room for 500 characters. */
 const TITLE = { characters: 200, bytes: 400 };
 
-/** What a person is asked before an article is published, with what helps to answer; null where the brand wants nobody asked. */
+/** The question before an article's publication, with context; null if the brand requires no approval. */
 export async function publishQuestion(db: D1Database, { brand, ...key }: ArticleKey & { brand: string }): Promise<ApprovalRequest | null> {
   const settings = await brandSettings(db, key.tenantId, brand);
   if (settings.approval === "none") return null;

@@ -5,23 +5,23 @@ import type { BadAnswer } from "./bad-answer.ts";
 import { behindReasoning, jsonIn } from "./json-in-text.ts";
 import { promptOf } from "./prompts.ts";
 
-/** What an article is made of, as a model writes it. */
+/** The parts of an article that a model writes. */
 export interface WrittenArticle {
   title: string;
-  /** One or two sentences; empty when the prompt asks for none. */
+  /** One or two sentences; empty if the prompt asks for none. */
   description: string;
   /** Markdown, without the title. */
   body: string;
 }
 
-/** What became of an answer: an article, or the reason why it is none, in words for a person and for the model. */
+/** The result of reading an answer: an article, or the problem, worded for a person and for the model. */
 export type ReadArticle = { article: WrittenArticle } | { bad: BadAnswer; problem: string };
 
 const text = (max: number) => z.string().trim().min(1, "is empty").max(max, `is longer than ${max} characters`);
 
 const Answer = z.object({ title: text(200), description: text(500), body_markdown: text(100_000) });
 
-/** The same as a schema for the model, in the subset that OpenAI enforces: every field required, no other, no lengths. */
+/** The schema for the model, in the subset that OpenAI enforces: all fields required, no others, no lengths. */
 export const ANSWER_SCHEMA = {
   type: "object",
   properties: { title: { type: "string" }, description: { type: "string" }, body_markdown: { type: "string" } },
@@ -39,7 +39,7 @@ export function readArticle(promptId: string, answer: TextAnswer): ReadArticle {
     const words = answer.refusal && beginning(answer.refusal.replaceAll(/\s+/g, " ").trim(), MAX_REFUSAL_CHARACTERS);
     return { bad: "refused", problem: words ? `The model refused: "${words}"` : "The model or its provider's filter refused." };
   }
-  // A model that thinks can use up its tokens before it has written a word: that is cut off too, and more tokens cure it.
+  // A reasoning model can use up its tokens before the first word. That is truncated too, and more tokens help.
   if (answer.ending === "truncated") return { bad: "truncated", problem: "It was cut off before it ended." };
   if (answer.ending === "unreadable") return { bad: "empty", problem: UNREADABLE };
   if (answer.text === "") return { bad: "empty", problem: "It was empty." };

@@ -4,18 +4,18 @@ import { filled } from "./prompt-file.ts";
 import { promptOf } from "./prompts.ts";
 import type { Research } from "./research.ts";
 
-/** One request for an article: everything that decides its words, so that the same ask is the same request at every attempt. */
+/** A request for an article. It determines the whole prompt, so each attempt sends the same request. */
 export interface ArticleAsk {
   research: Pick<Research, "brand" | "keyword" | "sources">;
   /** The prompt's id. */
   prompt: string;
   /** The most tokens the answer may have. */
   maxTokens: number;
-  /** Why the answer before could not be used, if that is worth saying. */
+  /** Why the previous answer could not be used, if it helps the model. */
   problem?: string;
 }
 
-/** What is sent to the model. */
+/** The request to the model. */
 export function articleRequest({ research, prompt: id, maxTokens, problem }: ArticleAsk): TextRequest {
   const prompt = promptOf(id);
   const { brand, keyword, sources } = research;
@@ -35,8 +35,8 @@ export function articleRequest({ research, prompt: id, maxTokens, problem }: Art
 }
 
 /**
- * A source as one line of JSON: its words can neither begin a line of their own nor close the block they stand in, because line breaks
- * and angle brackets are escaped.
+ * A source as one line of JSON. Line breaks and angle brackets are escaped, so its text cannot start a new line or close the surrounding
+ * block.
  */
 function quoted({ title, url, description }: Research["sources"][number]): string {
   return JSON.stringify({ title, url, description })

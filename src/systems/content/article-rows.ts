@@ -2,11 +2,11 @@ import { fragment, query, type Statement, sql } from "millrace";
 import { keysetPage, type Page, type PageRequest } from "millrace/operate";
 import type { Article } from "./articles.ts";
 
-/** An article as its tenant's people see it in a list. */
+/** An article in its tenant's list. */
 export interface ArticleRow extends Omit<Article, "tenantId" | "body" | "store"> {
   /** The post that announced it; null before that. */
   postUri: string | null;
-  /** What wrote it, and what that took. */
+  /** The model that wrote it, and its usage. */
   model: string;
   inputTokens: number;
   outputTokens: number;
@@ -40,7 +40,7 @@ export function listArticles(db: D1Database, tenantId: string, { brand, status, 
   );
 }
 
-/** One article with its Markdown; undefined for none of the tenant's. */
+/** One article with its Markdown; undefined if the tenant has none with this id. */
 export async function findArticle(db: D1Database, tenantId: string, id: string): Promise<(ArticleRow & { body: string }) | undefined> {
   const [row] = await query<ArticleRow & { body: string }>(
     db,

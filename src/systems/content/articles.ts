@@ -11,39 +11,36 @@ export interface Article {
   keyword: string;
   slug: string;
   title: string;
-  /** What it says in a sentence or two; empty when nobody wrote that. */
+  /** Its summary in one or two sentences; empty if there is none. */
   description: string;
   /** Markdown, without the title. */
   body: string;
   status: "draft" | "published" | "unpublished" | "rejected";
-  /** Counts what became of it: 1 is the draft. */
+  /** Counts its changes: 1 is the draft. */
   revision: number;
-  /** Where people read it, or last did; null before it was published. */
+  /** Its public URL, or the last one; null before its publication. */
   url: string | null;
-  /** The store that has its page while it is up; null before and after, and for one that was put up before this was kept. */
+  /** The store of its page while it is published; null before and after, and for pages from before this column. */
   store: string | null;
-  /** When it was first published, in milliseconds: publishing it again makes it no newer. Null before that. */
+  /** Time of its first publication in milliseconds; later publications keep it. Null before. */
   publishedAt: number | null;
 }
 
 /** Names an article of a tenant. */
 export type ArticleKey = Pick<Article, "tenantId" | "id">;
 
-/** An article's slug is made from its keyword, as far as that is bearable in an address. */
+/** Longest slug, which is made from the article's keyword. */
 const SLUG_CHARACTERS = 80;
 
-/** A draft of what a model wrote. */
+/** A draft from a model's text. */
 export function draftArticle(id: string, tenantId: string, brand: string, keyword: string, written: WrittenArticle): Article {
   const words = slugify(keyword).slice(0, SLUG_CHARACTERS).replace(/-+$/, "");
-  // The id's first digits keep two articles about one keyword apart.
+  // The id's first digits distinguish two articles about one keyword.
   const slug = `${words || "article"}-${id.slice(0, 6)}`;
   return { id, tenantId, brand, keyword, slug, ...written, status: "draft", revision: 1, url: null, store: null, publishedAt: null };
 }
 
-/**
- * Stores a draft with the prompt it was written from, and what it cost: the tokens of all answers that were paid for it, as far as they are
- * known.
- */
+/** Stores a draft with its prompt and its cost: the known tokens of all answers that were paid for it. */
 export function insertDraft(article: Article, prompt: string, paid: readonly Paid[]): Statement {
   const tokens = (kind: "input" | "output") => paid.reduce((sum, { usage }) => sum + (usage[kind] ?? 0), 0);
   return sql`
@@ -54,13 +51,13 @@ export function insertDraft(article: Article, prompt: string, paid: readonly Pai
       ${article.body}, ${prompt}, ${paid.at(-1)?.model ?? ""}, ${tokens("input")}, ${tokens("output")}, 'draft', ${now})`;
 }
 
-/** What becomes of an article, in the words of the events that say so. */
+/** A change of an article, as its events report it. */
 export interface ArticleChange {
   tenant_id: string;
   content_id: string;
   brand: string;
   keyword: string;
-  /** The article's own from then on. */
+  /** The article's revision after the change. */
   revision: number;
 }
 
@@ -70,8 +67,8 @@ export function nextChange({ tenantId, id, brand, keyword, revision }: Article):
 }
 
 /**
- * The page is up. The time of its first publication is kept. Of an article that was rejected since it was read nothing is written, nor what
- * is written with this: the column refuses NULL.
+ * The page is published. The time of its first publication is kept. If the article was rejected since it was read, the whole commit fails,
+ * because the column refuses NULL.
  */
 export function markPublished({ tenant_id, content_id, revision, url, store }: ArticleChange & { url: string; store: string }): Statement {
   return sql`
@@ -80,15 +77,15 @@ export function markPublished({ tenant_id, content_id, revision, url, store }: A
     WHERE id = ${content_id} AND tenant_id = ${tenant_id}`;
 }
 
-/** The page is down. Its address is kept: people have it. */
+/** The page is removed. Its URL is kept, because readers have it. */
 export function markUnpublished({ tenant_id, content_id, revision }: ArticleChange): Statement {
   return sql`
     UPDATE articles SET status = 'unpublished', revision = ${revision}, store = NULL WHERE id = ${content_id} AND tenant_id = ${tenant_id}`;
 }
 
 /**
- * Somebody said no, or nobody said yes, to a draft. Of one that was published since it was read nothing is written, nor what is written
- * with this: the column refuses NULL.
+ * A draft was rejected, or its approval timed out. If the article was published since it was read, the whole commit fails, because the
+ * column refuses NULL.
  */
 export function markRejected({ tenant_id, content_id, revision }: ArticleChange): Statement {
   return sql`
@@ -96,7 +93,7 @@ export function markRejected({ tenant_id, content_id, revision }: ArticleChange)
     WHERE id = ${content_id} AND tenant_id = ${tenant_id}`;
 }
 
-/** Changes nothing, and one row if the article is still as it was read: what the audit of an action about it goes by. */
+/** Changes nothing, and affects one row if the article is unchanged since it was read. The audit of an action depends on it. */
 export function stillIs({ tenantId, id, revision }: ArticleKey & Pick<Article, "revision">): Statement {
   return sql`UPDATE articles SET revision = revision WHERE id = ${id} AND tenant_id = ${tenantId} AND revision = ${revision}`;
 }
@@ -105,7 +102,7 @@ export function markAnnounced({ tenantId, id }: ArticleKey, postUri: string): St
   return sql`UPDATE articles SET post_uri = ${postUri} WHERE id = ${id} AND tenant_id = ${tenantId}`;
 }
 
-/** The article a tenant owns under this id. Throws when it is missing: whoever announced it stored it first. */
+/** A tenant's article. Throws if it is missing: it was stored before it was announced. */
 export async function loadArticle(db: D1Database, { tenantId, id }: ArticleKey): Promise<Article> {
   const [row] = await query<Omit<Article, "id" | "tenantId">>(
     db,
@@ -118,8 +115,8 @@ export async function loadArticle(db: D1Database, { tenantId, id }: ArticleKey):
 }
 
 /**
- * The same, if the article is this brand's. Errors: `not_retryable`. Whoever names another brand would have the article published by that
- * one's rules: without asking anybody, where its own brand wants a person's yes.
+ * The same for an article of this brand. Errors: `not_retryable`. Without this check a command with another brand's name would bypass the
+ * approval of the article's own brand.
  */
 export async function loadArticleOf(db: D1Database, { brand, ...key }: ArticleKey & { brand: string }): Promise<Article> {
   const article = await loadArticle(db, key);
@@ -127,20 +124,20 @@ export async function loadArticleOf(db: D1Database, { brand, ...key }: ArticleKe
   throw notRetryable(`The article ${key.id} is one of ${article.brand}, not of ${brand}: send content.publish with its own brand.`);
 }
 
-/** The same, if it may be published at all. Errors: `not_retryable` for one that was rejected. */
+/** The same for an article that may be published. Errors: `not_retryable` for a rejected one. */
 export async function loadPublishable(db: D1Database, key: ArticleKey & { brand: string }): Promise<Article> {
   const article = await loadArticleOf(db, key);
   assertPublishable(article);
   return article;
 }
 
-/** Errors: `not_retryable` for an article that was rejected. */
+/** Errors: `not_retryable` for a rejected article. */
 export function assertPublishable({ id, status, keyword }: Article): void {
   if (status !== "rejected") return;
   throw notRetryable(`The article ${id} was rejected, for good: have another one written about “${keyword}”.`);
 }
 
-/** Where an article's page lives below the page store's root. Two tenants may have a brand of one name: the tenant's comes first. */
+/** The path of an article's page in the page store. It starts with the tenant, because two tenants may have a brand of the same name. */
 export function pagePath({ tenantId, brand, slug }: Pick<Article, "tenantId" | "brand" | "slug">): string {
   return `${tenantId}/${brand}/${slug}`;
 }

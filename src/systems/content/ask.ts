@@ -5,15 +5,15 @@ import { ContentPublish, ContentUnpublish } from "../../messages/content.ts";
 import type { ArticleRow } from "./article-rows.ts";
 import { stillIs } from "./articles.ts";
 
-/** What either changes of an article, as the audit says it. */
+/** The change of each action, for the audit. */
 const MOVED = {
   publish: { before: { status: "unpublished" }, after: { status: "published" } },
   unpublish: { before: { status: "published" }, after: { status: "unpublished" } },
 } as const;
 
 /**
- * Has an article put up again, or taken down, by an instance of its own: where the one that did the opposite is gone, or was another. Twice
- * asked for one revision it is one instance. The command and its audit are one write.
+ * Publishes an article again, or removes it, by a separate instance, because the earlier instance is gone or did something else. Repeated
+ * requests for one revision are one instance. The command and its audit are one write.
  */
 export async function ask(
   env: EngineEnv,
@@ -29,7 +29,7 @@ export async function ask(
       ? // The chain's own publication has the article's id for its key.
         { command: ContentPublish, payload, idempotencyKey: `${id}/${revision}` }
       : { command: ContentUnpublish, payload: { ...payload, revision } };
-  // A repeat writes no second row: it is answered with the first.
+  // A repeated request writes no second row, and gets the first one.
   const action = {
     id: digest("article", verb, by.tenantId, id, String(revision)),
     verb,

@@ -1,8 +1,8 @@
-/** Why a paid answer cannot be used: codes of ours, without `answer_`. */
+/** Why a paid answer cannot be used: error codes without the prefix `answer_`. */
 export const BAD_ANSWERS = ["truncated", "refused", "empty", "malformed"] as const;
 export type BadAnswer = (typeof BAD_ANSWERS)[number];
 
-/** The code that an instance ends with. */
+/** The instance's error code. */
 export function codeFor(bad: BadAnswer): `answer_${BadAnswer}` {
   return `answer_${bad}`;
 }

@@ -2,14 +2,14 @@ import { micromark } from "micromark";
 import { printable } from "./escape.ts";
 
 /**
- * A Markdown text as an HTML fragment that stands below a title. It came from a model: micromark escapes any HTML in it and refuses unsafe
- * links, so that a tag in what it made is always its own.
+ * Markdown as an HTML fragment below a title. The text comes from a model: micromark escapes its HTML and refuses unsafe links, so all tags
+ * in the result are micromark's own.
  */
 export function bodyHtml(markdown: string): string {
   return namedLinks(orderedHeadings(micromark(printable(markdown))));
 }
 
-/** Headings as an outline below the title's `h1`: none is a second title, leaves a level out, or is empty. */
+/** Orders headings below the title's `h1`: no second title, no skipped level, no empty heading. */
 function orderedHeadings(html: string): string {
   let last = 1;
   return html.replaceAll(/<h([1-6])>(.*?)<\/h\1>\n?/gs, (_, written, content) => {
@@ -19,7 +19,7 @@ function orderedHeadings(html: string): string {
   });
 }
 
-/** Links that hold nothing, or a picture without words, are called by their address: who cannot see them hears where they lead. */
+/** Gives links without text a name, their URL, for screen readers. */
 function namedLinks(html: string): string {
   return html.replaceAll(/<a href="([^"]*)"([^>]*)>(<img [^>]*alt=""[^>]*>)?<\/a>/g, (_, href, more, image = "") => {
     if (href === "") return image;

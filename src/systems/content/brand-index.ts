@@ -7,7 +7,7 @@ import type { LiveArticle } from "./live.ts";
 interface IndexPage {
   brand: string;
   articles: readonly LiveArticle[];
-  /** Addresses: this page's own, the first page, the page behind this one, the feed. */
+  /** URLs of this page, the first page, the next page and the feed. */
   self: string;
   first: string;
   older: string | null;

@@ -1,8 +1,8 @@
-/** What neither HTML nor XML may hold: control characters but tab and line ends, and what is no character at all. */
+/** Characters that neither HTML nor XML may contain: control characters except tab and line ends, and noncharacters. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const FORBIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\ufffe\uffff]/g;
 
-/** Text without what no document may hold. */
+/** Removes characters that no document may contain. */
 export function printable(text: string): string {
   return text.toWellFormed().replaceAll(FORBIDDEN, "");
 }

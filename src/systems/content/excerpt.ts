@@ -8,7 +8,7 @@ const ENTITIES: Record<string, string> = { amp: "&", lt: "<", gt: ">", quot: '"'
 export function excerpt(markdown: string): string {
   const html = bodyHtml(markdown);
   const paragraph = /<p>(.*?)<\/p>/s.exec(html)?.[1] ?? html;
-  // Whatever was markup in the text is escaped in the HTML, so that a `<` there is always a tag of ours.
+  // Markup in the text is escaped in the HTML, so a `<` there is always a generated tag.
   const text = paragraph.replaceAll(/<[^>]*>/g, "").replaceAll(/&(amp|lt|gt|quot);/g, (entity, name) => ENTITIES[name] ?? entity);
   return cut(text.replaceAll(/\s+/g, " ").trim(), ROOM);
 }

@@ -2,21 +2,21 @@ import { escaped } from "./escape.ts";
 import { excerpt } from "./excerpt.ts";
 import type { LiveArticle } from "./live.ts";
 
-/** What a brand's feed is made of. */
+/** The parts of a brand's feed. */
 interface Feed {
   brand: string;
   articles: readonly LiveArticle[];
-  /** The address of the brand's index, and the feed's own. */
+  /** URLs of the brand's index and of the feed itself. */
   index: string;
   self: string;
 }
 
-/** How many articles a feed has: the newest. */
+/** Articles in a feed: the newest. */
 export const FEED_ARTICLES = 50;
 
 /**
- * A brand's newest articles as RSS 2.0 (https://www.rssboard.org/rss-specification), with the feed's own address as its best-practices
- * profile asks.
+ * A brand's newest articles as RSS 2.0 (https://www.rssboard.org/rss-specification), with the feed's own URL as its best-practices profile
+ * recommends.
  */
 export function renderFeed({ brand, articles, index, self }: Feed): string {
   return `<?xml version="1.0" encoding="utf-8"?>
@@ -31,7 +31,7 @@ ${articles.map(item).join("")}</channel>
 `;
 }
 
-/** The id names the article for feed readers: it stays when the page is taken down and put up again. */
+/** The id identifies the article for feed readers. It remains when the page is removed and published again. */
 function item({ id, title, url, publishedAt, description, beginning }: LiveArticle): string {
   return `<item>
 <title>${escaped(title)}</title>

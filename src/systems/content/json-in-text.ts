@@ -1,17 +1,17 @@
 import { jsonOf } from "../../providers/index.ts";
 
-/** Scanned characters for each character of a text, at most: text made to be slow is read in linear time. */
+/** Most scanned characters per character of a text, so that a hostile text is read in linear time. */
 const EFFORT = 8;
-/** The most characters between a fence and its object that are looked at: the language's name and white space. */
+/** Most characters between a fence and its object: the language's name and white space. */
 const FENCE_CHARACTERS = 40;
 const FENCE = /(?:`{3,}|~{3,})[\w-]*\s*$/;
 
-/** What a text holds: a value that fits, else the first problem that `read` had with JSON in it. Undefined where there is no JSON. */
+/** The result of a search for JSON: a value that fits, else the first problem that `read` reported. Undefined without JSON. */
 export type Found<Value, Problem> = { value: Value } | { problem: Problem } | undefined;
 
 /**
- * Finds the JSON value in a model's text, by a reader that says whether it fits. In this order: the whole text, the text behind the last
- * `</think>`, the last object in a fence, the last object. Reasoning, prose with braces and code are passed over.
+ * Finds the JSON value in a model's text, by a reader that validates it. Tried in order: the whole text, the text after the last
+ * `</think>`, the last object in a fence, the last object. Reasoning, prose with braces and code are ignored.
  */
 export function jsonIn<Value, Problem>(
   text: string,
@@ -28,25 +28,25 @@ export function jsonIn<Value, Problem>(
   for (const part of answer === text ? [text] : [text, answer]) {
     const whole = tried(part);
     if (whole) return whole;
-    // A list is JSON of another kind: nothing in it is looked for.
+    // A list is another kind of JSON; it is not searched.
     if (part.startsWith("[") && problem) return problem;
   }
   return lastObject(answer, tried) ?? (answer === text ? undefined : lastObject(text, tried)) ?? problem;
 }
 
-/** A text without the reasoning that servers leave in front of it. */
+/** A text without the reasoning that some servers put before it. */
 export function behindReasoning(text: string): string {
   const end = text.lastIndexOf("</think>");
   return end < 0 ? text : text.slice(end + "</think>".length).trim();
 }
 
-/** The last object that fits: of those in a fence, or else of all. From the end, so that what is in front of it costs nothing. */
+/** The last object that fits: in a fence, or else anywhere. The search runs from the end, so text before it costs nothing. */
 function lastObject<Fit>(text: string, tried: (part: string) => Fit | undefined): Fit | undefined {
   let last: Fit | undefined;
   let effort = text.length * EFFORT;
   for (let from = text.lastIndexOf("{"); from >= 0 && effort > 0; from = from === 0 ? -1 : text.lastIndexOf("{", from - 1)) {
     const { end, isWhole } = endOfObject(text, from);
-    // It was scanned, and is parsed where it is whole.
+    // It was scanned, and parsed if complete.
     effort -= (isWhole ? 2 : 1) * (end - from);
     const fit = isWhole ? tried(text.slice(from, end)) : undefined;
     if (fit !== undefined && FENCE.test(text.slice(Math.max(0, from - FENCE_CHARACTERS), from))) return fit;
@@ -57,7 +57,7 @@ function lastObject<Fit>(text: string, tried: (part: string) => Fit | undefined)
 
 const BEGINNING = /\{\s*["}]/y;
 
-/** Where the object that begins here ends; or, where it is none, the place that shows it. Braces in strings do not count. */
+/** The end of the object that begins here, or the position that shows that it is none. Braces in strings do not count. */
 function endOfObject(text: string, from: number): { end: number; isWhole: boolean } {
   BEGINNING.lastIndex = from;
   if (!BEGINNING.test(text)) return { end: from + 1, isWhole: false };
@@ -68,7 +68,7 @@ function endOfObject(text: string, from: number): { end: number; isWhole: boolea
     if (isString) {
       if (one === "\\") at++;
       else if (one === '"') isString = false;
-      // A line break inside of a string is no JSON.
+      // A line break inside a string is not valid JSON.
       else if (one === "\n") return { end: at, isWhole: false };
     } else if (one === '"') isString = true;
     else if (one === "{") depth++;

@@ -1,11 +1,11 @@
 import { query, sql } from "millrace";
 import { keysetPage, type Page, type PageRequest } from "millrace/operate";
 
-/** An article that is up, as an index or a feed shows it. */
+/** A published article in an index or a feed. */
 export interface LiveArticle {
   id: string;
   title: string;
-  /** What it says, in a sentence or two; empty for articles that came without. */
+  /** Its summary in one or two sentences; empty if there is none. */
   description: string;
   /** The beginning of its Markdown, enough for an excerpt. */
   beginning: string;
@@ -14,7 +14,7 @@ export interface LiveArticle {
   publishedAt: number;
 }
 
-/** A brand, and whose. */
+/** A brand and its tenant. */
 export interface BrandKey {
   tenantId: string;
   brand: string;
@@ -22,7 +22,7 @@ export interface BrandKey {
 
 const BEGINNING_CHARACTERS = 4000;
 
-/** The articles of a brand that are up, newest first. Null for a brand that never published, whose existence is not revealed. */
+/** A brand's published articles, newest first. Null for a brand that never published, so that its existence is not revealed. */
 export async function liveArticles(db: D1Database, key: BrandKey, request: PageRequest): Promise<Page<LiveArticle> | null> {
   const { tenantId, brand } = key;
   const found = await keysetPage<LiveArticle>(
@@ -41,7 +41,7 @@ export async function liveArticles(db: D1Database, key: BrandKey, request: PageR
   return found.items.length > 0 || (await everPublished(db, key)) ? found : null;
 }
 
-/** Whether a brand has, or once had, something that people can read. */
+/** True if a brand has, or once had, a published article. */
 export async function everPublished(db: D1Database, { tenantId, brand }: BrandKey): Promise<boolean> {
   const [row] = await query(
     db,

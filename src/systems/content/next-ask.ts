@@ -3,7 +3,7 @@ import type { BadAnswer } from "./bad-answer.ts";
 import { promptOf } from "./prompts.ts";
 import type { Research } from "./research.ts";
 
-/** Kept below what the models of today can write at once, and what an article could ever need. */
+/** Below the output limit of current models, and above the need of any article. */
 const MAX_TOKENS = 32_768;
 
 /** The first request for an article. */
@@ -12,17 +12,14 @@ export function firstAsk({ brand, keyword, sources }: Research, prompt: string):
 }
 
 /**
- * True when the machine may pay for one more answer by itself: the first answer of an instance was bad, and a second one is likely to
- * be better. A refusal would be repeated. Whatever follows is a person's to decide.
+ * True if one more answer may be paid for automatically: the first answer was bad, and a second one is likely to be better. A refusal would
+ * be repeated. Further requests are decided by an operator.
  */
 export function mayAskAgain(attempt: number, bad: BadAnswer): boolean {
   return attempt === 1 && bad !== "refused";
 }
 
-/**
- * What is asked after a bad answer: with twice the tokens if it was cut off, with what was wrong if it was not what was asked for, else the
- * same.
- */
+/** The request after a bad answer: twice the tokens after truncation, the problem after an invalid answer, otherwise the same. */
 export function nextAsk(
   { research, maxTokens }: ArticleAsk,
   { bad, problem }: { bad: BadAnswer; problem: string },

@@ -1,14 +1,14 @@
 import { MillraceError } from "millrace";
 import { type CallOptions, type Page, type Pages, type ProvidersEnv, pages } from "../../providers/index.ts";
 
-/** Where a page is kept: undefined or null for one that was put up before that was remembered, which is taken to be in today's store. */
+/** The store of a page: undefined or null for pages from before this column, which count as in the current store. */
 interface Kept {
   store?: string | null | undefined;
 }
 
 /**
- * The store that this deployment is configured for, if a page that is up is in no other one. Errors: `config_invalid`, which names both:
- * what is asked of another store than the page's would be done, and the page would stay up.
+ * The configured store, unless a page is in another one. Errors: `config_invalid`, which names both: a removal in another store would
+ * succeed without removing the page.
  */
 export function storeOf(env: ProvidersEnv, { store }: Kept): Pages {
   const configured = pages(env);
@@ -20,8 +20,8 @@ export function storeOf(env: ProvidersEnv, { store }: Kept): Pages {
 }
 
 /**
- * Takes a page down, and asks its store for it then. Errors: `config_invalid` for another store than the page's; `unavailable` while it is
- * still up.
+ * Removes a page, and verifies it with its store. Errors: `config_invalid` for another store than the page's; `unavailable` while it is
+ * still published.
  */
 export async function takeDown(env: ProvidersEnv, page: Pick<Page, "path" | "slug"> & Kept, options: CallOptions): Promise<void> {
   const store = storeOf(env, page);

@@ -6,19 +6,19 @@ import { escaped } from "./escape.ts";
 import { excerpt } from "./excerpt.ts";
 import { dayElement, feedLink, htmlDocument } from "./frame.ts";
 
-/** An article's page once it is up: what its publication changed, and where it is. */
+/** A published page: the article's change and the page's location. */
 export type LivePage = ArticleChange & Pick<Page, "path" | "slug"> & Pick<Pages, "store"> & { url: string };
 
-/** The addresses that stand in a page. */
+/** The URLs in a page. */
 interface PageAddresses {
-  /** The page's own; undefined where only the store knows it, and only once the page is up. */
+  /** The page's own URL; undefined if only the store knows it, after the publication. */
   self: string | undefined;
   /** The brand's index and its feed. */
   index: string;
   feed: string;
 }
 
-/** An article as any page store takes it. Its date is that of its first publication, which may be today. */
+/** An article for a page store. Its date is that of its first publication, or today. */
 export function pageOf(article: Article, env: Cloudflare.Env): Page {
   const path = pagePath(article);
   const addresses = { self: pageAddress(env, path), ...brandAddresses(env, article) };
@@ -35,7 +35,7 @@ export function livePage(article: Article, { url }: PublishedPage, { store }: Pi
   return { ...nextChange(article), path: pagePath(article), slug: article.slug, store, url };
 }
 
-/** An article as an HTML document, published at a time in milliseconds, of which people see the day. */
+/** An article as an HTML document, with the date of its publication (time in milliseconds). */
 function renderPage({ title, description: written, body, brand }: Article, { self, index, feed }: PageAddresses, at: number): string {
   const description = written || excerpt(body);
   const property = (name: string, content: string) => `<meta property="${name}" content="${escaped(content)}">`;

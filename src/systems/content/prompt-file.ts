@@ -1,23 +1,23 @@
 import { MillraceError } from "millrace";
 
-/** A prompt as its file says it. A released file is never changed: a better prompt is a file of its own, with the next version. */
+/** A prompt from its file. A released file is never changed: a better prompt is a new file with the next version. */
 export interface Prompt {
-  /** What an article's record names it by: `article.v2`. */
+  /** Its name in an article's record: `article.v2`. */
   id: string;
   name: string;
   version: number;
   description: string;
-  /** What the model is asked for: `json` (title, description, body_markdown) or `markdown` that begins with a # title. */
+  /** The format of the answer: `json` (title, description, body_markdown) or `markdown` that begins with a # title. */
   answer: "json" | "markdown";
-  /** The most tokens of a first answer. One that was cut off is asked for again with twice as many. */
+  /** Most tokens of a first answer. A truncated answer is requested again with twice as many. */
   maxTokens: number;
   system: string;
   user: string;
-  /** What is added when an answer before could not be used; empty when the same is simply asked again. */
+  /** Added after an unusable answer; if empty, the same prompt is sent again. */
   again: string;
 }
 
-/** What a section must say, and may say. Values are put in as they are; nothing in them is a placeholder again. */
+/** The required and optional placeholders of each section. Values are inserted as they are; placeholders in them are not replaced. */
 const PLACEHOLDERS = {
   system: { needed: [], known: [] },
   user: { needed: ["keyword", "brand"], known: ["keyword", "brand", "sources", "source_list"] },
@@ -27,8 +27,8 @@ const PLACEHOLDERS = {
 const PLACEHOLDER = /\{\{([^{}]*)\}\}/g;
 
 /**
- * Reads a prompt file: front matter, then the sections # System, # User and, if it likes, # Again. Errors: `config_invalid`, at the
- * Worker's start, for a field, section or placeholder that is missing or unknown.
+ * Reads a prompt file: front matter, then the sections # System, # User and optionally # Again. Errors: `config_invalid`, at the Worker's
+ * start, for a missing or unknown field, section or placeholder.
  */
 export function readPrompt(text: string): Prompt {
   const [, front = "", rest = ""] = /^---\n([\s\S]*?)\n---\n([\s\S]*)$/.exec(text.replaceAll("\r\n", "\n")) ?? [];
@@ -65,7 +65,7 @@ export function readPrompt(text: string): Prompt {
   return { id, name, version: Number(version), description, answer, maxTokens: Number(max_tokens), ...prompt };
 }
 
-/** A section with its placeholders filled, in one pass: what a value says is not read again. */
+/** A section with its placeholders replaced in one pass. */
 export function filled(section: string, values: Readonly<Record<string, string>>): string {
   return section.replaceAll(PLACEHOLDER, (_, placeholder) => values[placeholder] ?? "");
 }

@@ -3,13 +3,13 @@ import { type Prompt, readPrompt } from "./prompt-file.ts";
 import articleV1 from "./prompts/article.v1.md";
 import articleV2 from "./prompts/article.v2.md";
 
-/** Every prompt that was ever released: an instance goes on with the one it began with. */
+/** All released prompts: an instance continues with the prompt it began with. */
 const PROMPTS: readonly Prompt[] = [articleV1, articleV2].map(readPrompt);
 
-/** The prompt that new articles are written from. */
+/** The prompt of new articles. */
 export const ARTICLE_PROMPT = newest("article").id;
 
-/** The prompt with this id. Errors: `config_invalid` when it was removed while something still names it. */
+/** The prompt with this id. Errors: `config_invalid` if it was removed while it is still used. */
 export function promptOf(id: string): Prompt {
   const found = PROMPTS.find((prompt) => prompt.id === id);
   if (!found)

@@ -2,7 +2,7 @@ import { notRetryable, now, query, type Statement, sql } from "millrace";
 import type { SearchResult } from "../../providers/index.ts";
 import { keywordKey } from "../brand/keyword.ts";
 
-/** What was found about a keyword. */
+/** The research of a keyword. */
 export interface Research {
   id: string;
   tenantId: string;
@@ -17,7 +17,7 @@ export function insertResearch(research: Research): Statement {
     VALUES (${research.id}, ${research.tenantId}, ${research.brand}, ${research.keyword}, ${JSON.stringify(research.sources)}, ${now})`;
 }
 
-/** The research a tenant owns under this id. Throws when it is missing: whoever announced it stored it first. */
+/** A tenant's research. Throws if it is missing: it was stored before it was announced. */
 export async function loadResearch(db: D1Database, tenantId: string, id: string): Promise<Research> {
   const row = await db
     .prepare("SELECT * FROM research WHERE id = ?1 AND tenant_id = ?2")
@@ -27,7 +27,7 @@ export async function loadResearch(db: D1Database, tenantId: string, id: string)
   return { id, tenantId, brand: String(row.brand), keyword: String(row.keyword), sources: JSON.parse(String(row.sources)) };
 }
 
-/** Research that is to be used again must be there, and be about this brand and keyword. Errors: `not_retryable`. */
+/** Checks that research to reuse exists, and is about this brand and keyword. Errors: `not_retryable`. */
 export async function assertReusable(db: D1Database, { id, tenantId, brand, keyword }: Omit<Research, "sources">): Promise<void> {
   const [found] = await query<{ brand: string; keyword: string }>(
     db,

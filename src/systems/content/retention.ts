@@ -1,12 +1,12 @@
 import { now, query, sql } from "millrace";
 import type { Retention } from "millrace/worker";
 
-/** Rows that go at once. */
+/** Rows removed at once. */
 const ROWS = 500;
 
 /**
- * How long the record of paid answers stays: long enough to hold a year's bills against it. Reads the table once a week; its index begins
- * with the tenant.
+ * Records of paid answers are kept long enough to check a year's bills. The table is read once a week, because its index begins with the
+ * tenant.
  */
 export const contentRetention: readonly Retention[] = [
   {

@@ -2,13 +2,13 @@ import { now, query, type Statement, sql } from "millrace";
 import type { TextAnswer } from "../../providers/index.ts";
 import type { BadAnswer } from "./bad-answer.ts";
 
-/** What a paid answer is known by afterwards: everything but its text. */
+/** The record of a paid answer: everything but its text. */
 export type Paid = Pick<TextAnswer, "id" | "model" | "finish" | "usage">;
 
-/** One answer that was paid for. */
+/** One paid answer. */
 export interface TextCall {
   tenantId: string;
-  /** The article it is for, which is also the instance that asked. */
+  /** The article it is for, which is also the instance's id. */
   contentId: string;
   /** Which answer for this article: 1 is the first. */
   attempt: number;
@@ -30,7 +30,7 @@ export function insertTextCall({ tenantId, contentId, attempt, brand, prompt, ma
 }
 
 /**
- * When an answer was recorded, in milliseconds by the database's clock. Throws when it is missing: it was written with the step's outcome.
+ * When an answer was recorded, in milliseconds by the database's clock. Throws if it is missing: it was written with the step's outcome.
  */
 export async function paidAt(db: D1Database, tenantId: string, contentId: string, attempt: number): Promise<number> {
   const [row] = await query<{ paid_at: number }>(
@@ -59,7 +59,7 @@ export interface TextCallRow {
   paid_at: number;
 }
 
-/** The answers that were paid for an article, in order. An article has few. */
+/** The paid answers of an article, in order. An article has few. */
 export function textCallsOf(db: D1Database, tenantId: string, contentId: string): Promise<TextCallRow[]> {
   return query<TextCallRow>(
     db,
@@ -70,16 +70,16 @@ export function textCallsOf(db: D1Database, tenantId: string, contentId: string)
   );
 }
 
-/** What was used on one day, by one brand, of one model. */
+/** The usage of one day, brand and model. */
 export interface TextUsage {
   /** A day in UTC: `2026-10-01`. */
   day: string;
   brand: string;
   model: string;
   answers: number;
-  /** Answers that could not be used. */
+  /** Unusable answers. */
   bad: number;
-  /** Answers whose provider did not say what they cost: their tokens are missing in the sums. */
+  /** Answers without usage data: their tokens are missing in the sums. */
   unknown: number;
   input_tokens: number;
   output_tokens: number;
@@ -87,7 +87,7 @@ export interface TextUsage {
   reasoning_tokens: number;
 }
 
-/** What a tenant used from one moment (included) to another (not included), newest day first. */
+/** A tenant's usage from a time (inclusive) to another (exclusive), newest day first. */
 export function textUsage(
   db: D1Database,
   tenantId: string,

@@ -1,19 +1,19 @@
 import { type MillraceError, namedBatch, notRetryable, now, retryAfter, type Statement, sql } from "millrace";
 import { type CrmAccountVars, linkAccount } from "../../providers/crm-account.ts";
 
-/** The account that a tenant's contacts go to. */
+/** The CRM account of a tenant's contacts. */
 export interface Account {
   readonly id: string;
-  /** True where none is noted for the tenant yet. */
+  /** True if no account is recorded for the tenant yet. */
   readonly isNew: boolean;
 }
 
-/** Where links are, and whose the CRM is. */
+/** The database of links, and the CRM's settings. */
 export type AccountEnv = { DB: D1Database } & CrmAccountVars;
 
 /**
- * Reads something, and in the same round trip whose account the tenant's links are of. Errors: `not_retryable` where that is another than
- * the deployment's, `retry_after` while another is being adopted, `config_invalid`.
+ * Reads rows, and in the same round trip the account of the tenant's links. Errors: `not_retryable` if that is not the deployment's
+ * account, `retry_after` while an account is being adopted, `config_invalid`.
  */
 export async function readOf<Row extends object>(
   env: AccountEnv,
@@ -29,18 +29,18 @@ export async function readOf<Row extends object>(
   return { rows: rows as Row[], account: { id, isNew: noted === undefined } };
 }
 
-/** Notes the account, where none is, with the first that is written of it. */
+/** Records the account with the first write, if none is recorded. */
 export function noteAccount(tenantId: string, { id, isNew }: Account): Statement[] {
   if (!isNew) return [];
   return [sql`INSERT INTO crm_accounts (tenant_id, account, updated_at) VALUES (${tenantId}, ${id}, ${now}) ON CONFLICT DO NOTHING`];
 }
 
-/** True of a tenant whose links are of another account by now. */
+/** True for a tenant whose links belong to another account by now. */
 export function isOtherAccount(tenantId: string, { id }: Account): Statement {
   return sql`EXISTS (SELECT 1 FROM crm_accounts a WHERE a.tenant_id = ${tenantId} AND a.account IS NOT ${id})`;
 }
 
-/** The account that is noted for a tenant: no row for none, NULL while its links are being forgotten. */
+/** The recorded account of a tenant: no row for none, NULL while its links are being deleted. */
 export function notedAccount(tenantId: string): Statement {
   return sql`SELECT account FROM crm_accounts WHERE tenant_id = ${tenantId}`;
 }

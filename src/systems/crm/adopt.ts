@@ -3,19 +3,19 @@ import { linkAccount } from "../../providers/crm-account.ts";
 import { type AccountEnv, notedAccount } from "./account.ts";
 import { letGoOfAll } from "./sends.ts";
 
-/** Links that one step forgets. */
+/** Links deleted in one step. */
 const PAGE = 2000;
 
-/** Where an adoption stands behind a step. */
+/** The state of an adoption after a step. */
 interface Adoption {
-  /** The last contact whose link is forgotten; null when there is none behind it. */
+  /** The last contact whose link was deleted; null at the end. */
   next: string | null;
 }
 
 /**
- * Forgets a tenant's links behind a contact, some at a time. All that they say from then on is that a record of our name may be there: the
- * deployment's account may have had the contacts before, so each is looked for there before anything is sent. Nobody can push before the
- * last is forgotten, and what was on its way is not written. Errors: `not_retryable` for an account that is not the deployment's.
+ * Deletes a tenant's links after a contact, page by page. A deleted link only keeps the mark that a record of our name may exist: the
+ * deployment's account may have had the contacts before, so each is searched there before a push. No push runs before the last link is
+ * deleted, and pushes in progress cannot write. Errors: `not_retryable` for an account that is not the deployment's.
  */
 export async function adoptAccount(env: AccountEnv, tenantId: string, account: string, after: string): Promise<Commit<Adoption>> {
   const id = linkAccount(env);

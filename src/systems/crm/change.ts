@@ -34,21 +34,22 @@ interface ChangeCall {
   readonly notice: Notice;
 }
 
-/** What came of a notice. */
+/** The result of a CRM notice. */
 export interface Change {
   /**
-   * `nothing`: both agree already. `left`: it is no contact of ours, and cannot become one, or it is linked and does not bear our name.
-   * `forgotten`: it was a contact of ours, and nothing brings it back.
+   * `nothing`: both sides agree. `left`: ignored, because it is not one of our contacts and cannot become one, or its record no longer
+   * carries our key. `forgotten`: a forgotten contact, which is not restored.
    */
   did: "nothing" | "took" | "created" | "merged" | "cut" | "left" | "forgotten";
   contact_id: string | null;
-  /** Names of the properties that were taken over. */
+  /** Names of the properties that were copied. */
   properties?: string[];
 }
 
 /**
- * Looks at a contact in the CRM and takes over what is new there. What the notice says of values counts for nothing: the contact may have
- * changed again. What was taken is known to be there in the same write, so no sync sends it back; what we wrote ourselves is not new.
+ * Reads a contact in the CRM and copies its changes. The notice's own values are ignored, because the contact may have changed again. The
+ * same write records the copied values as known in the CRM, so that no sync sends them back. Values that we wrote ourselves are not
+ * changes.
  */
 export function takeChange(call: ChangeCall): Promise<Commit<Change>> {
   const turn = () =>
@@ -59,19 +60,19 @@ export function takeChange(call: ChangeCall): Promise<Commit<Change>> {
   return orLetGo(call.env.DB, keyOf(call), turn);
 }
 
-/** By what a look has contacts on record, while it gives their records our names. */
+/** The key by which a read reserves contacts while it sets our key on their records. */
 function keyOf({ envelope, instanceId }: ChangeCall): SendKey {
   return { tenantId: envelope.tenant_id, sendId: instanceId };
 }
 
-/** Links are read before the record is: what a sync writes in between is seen when this is written, and refuses it. */
+/** Links are read before the record: a sync's write in between is detected at the commit, which is then refused. */
 async function look(call: ChangeCall, named: readonly string[] = [], now = call.notice.crm_id): Promise<Commit<Change> | Busy> {
   const { env, envelope, notice } = call;
   const tenantId = envelope.tenant_id;
   const { linked, account } = await contactsLinkedTo(env, tenantId, [notice.crm_id, now, ...notice.merged]);
   const unlessChanged = (seen: readonly Seen[], change: Commit<Change>) => fenced(keyOf(call), account, seen, change);
   const ids = [...new Set([...linked.values(), ...named])];
-  // Another look may have put the name on record that a new record gets.
+  // Another instance may be setting our key on the new record.
   const busy = await busyWith(env.DB, tenantId, [...ids, idOfMade(env, now)], call.instanceId);
   if (busy) return busy;
   const candidates = await candidatesByIds(env.DB, tenantId, ids);
@@ -90,7 +91,7 @@ async function look(call: ChangeCall, named: readonly string[] = [], now = call.
   if (found && owner !== undefined && found.key !== contactKey(tenantId, owner))
     return unlessChanged([], isForeign(tenantId, owner, notice.crm_id));
   if (found?.key && name === undefined) return left();
-  // Of records that were merged in the CRM, the first that is one of ours stays; the others are that contact from now on.
+  // Of records merged in the CRM, the first of our contacts remains; the others become aliases of it.
   const ours = [...new Set([notice.crm_id, ...notice.merged].flatMap((id) => linked.get(id) ?? []))];
   const survivor = owner ?? name ?? ours[0];
   const lost = notice.merged.length > 0 ? ours.filter((id) => id !== survivor) : [];
@@ -107,7 +108,7 @@ async function look(call: ChangeCall, named: readonly string[] = [], now = call.
       ...closeLinks(
         tenantId,
         "merged",
-        // A record that a push made meanwhile is looked for by our name, and merged too.
+        // A record that a push created meanwhile is found by our key, and merged too.
         gone.map(({ contact, link }) => ({ contactId: contact.contact_id, revision: contact.revision, maybe: link?.maybe ?? [] })),
       ),
     ],
@@ -116,12 +117,10 @@ async function look(call: ChangeCall, named: readonly string[] = [], now = call.
   });
 }
 
-/**
- * A change whose write is refused, and its step made again, where one of these contacts was pushed since it was read, or its link written.
- */
+/** Makes the commit fail, and the step repeat, if one of these contacts was pushed or its link written since it was read. */
 type Fence = (seen: readonly Seen[], change: Commit<Change>) => Commit<Change>;
 
-/** A contact as it was read, or its id alone where there was none. */
+/** A contact as it was read, or only its id if there was none. */
 type Seen = Candidate | string;
 
 function fenced(key: SendKey, account: Account, seen: readonly Seen[], change: Commit<Change>): Commit<Change> {
@@ -135,8 +134,8 @@ function fenced(key: SendKey, account: Account, seen: readonly Seen[], change: C
 }
 
 /**
- * Takes over what differs from what the CRM was known to have. Where a record becomes that of a contact which is known as another, a sync
- * of the contact's own merges it into the other's.
+ * Copies the differences from the last known state of the CRM. If a record becomes that of a contact with an alias, the contact's own sync
+ * merges it.
  */
 async function takeFrom(call: ChangeCall, account: Account, self: Candidate, found: CrmFound): Promise<Commit<Change> | Busy> {
   const { env, envelope, notice } = call;
@@ -144,9 +143,9 @@ async function takeFrom(call: ChangeCall, account: Account, self: Candidate, fou
   const tenantId = envelope.tenant_id;
   const { contact_id: id, revision } = contact;
   const key = contactKey(tenantId, id);
-  // A record that was merged, or made by a person, does not bear our name: without it, the next sync would make a second one.
+  // A record that was merged, or created by a person, lacks our key. Without the key, the next sync would create a second record.
   if (found.key !== key) {
-    // From now on it is there under our name, whatever becomes of this look: no push writes to it before its link says so.
+    // From now on it has our key, whatever happens to this step: no push writes to it before its link is stored.
     const busy = await claim(call, account, found, { id, version: self.link?.version ?? 0, sent: [{}] });
     if (busy) return busy;
   }
@@ -177,7 +176,7 @@ async function takeFrom(call: ChangeCall, account: Account, self: Candidate, fou
   };
 }
 
-/** What a contact's link says of a record: nothing where it names another one that is gone, or is not the contact's. */
+/** The contact's link for a record: nothing if it names another record that is gone or is not the contact's. */
 async function linkTo({ env, envelope, instanceId, notice }: ChangeCall, self: Candidate, found: CrmFound): Promise<Link | null> {
   const { link } = self;
   if (!link?.crmId || [found.crmId, notice.crm_id, ...notice.merged].includes(link.crmId)) return link;
@@ -186,7 +185,7 @@ async function linkTo({ env, envelope, instanceId, notice }: ChangeCall, self: C
   return recordOf(self).state === "found" ? link : null;
 }
 
-/** A contact that was made in the CRM: ours of the same address, if it has no record there; otherwise a new one. */
+/** A contact created in the CRM: our contact of the same address if it has no record there; otherwise a new one. */
 async function create(
   call: ChangeCall,
   account: Account,
@@ -204,7 +203,7 @@ async function create(
     return "busyUntil" in taken ? taken : unlessChanged(same.seen, taken);
   }
 
-  // An attempt before this one may have named it already.
+  // An earlier attempt may have set its key already.
   const contactId = named ?? (await freeIdFor(env, tenantId, found.crmId));
   if (contactId === undefined) return left();
   const busy = await claim(call, account, found, { id: contactId, sent: [] });
@@ -225,7 +224,7 @@ async function create(
   return unlessChanged([contactId], { statements, output: { did: "created", contact_id: contactId } });
 }
 
-/** Its record was deleted: our contact stays, and no sync of many brings the record back. What may be there of it is another. */
+/** Its record was deleted: our contact remains, and bulk syncs do not recreate the record. Any other record is not affected. */
 function cutLoose(tenantId: string, { contact: { contact_id: contactId, revision }, link }: Candidate): Commit<Change> {
   return {
     statements: closeLinks(tenantId, "cut", [{ contactId, revision, maybe: link?.maybe ?? [] }]),
@@ -234,8 +233,8 @@ function cutLoose(tenantId: string, { contact: { contact_id: contactId, revision
 }
 
 /**
- * Gives a record a contact's name, unless it bears that already. Of two looks at one record, the other waits from now on; where it came
- * first and the record is another contact's by now, this one looks again: what it read is old.
+ * Sets a contact's key on a record, unless it has it already. A second read of the same record then waits. If that one came first and the
+ * record is another contact's by now, this step starts again with current data.
  */
 async function claim(call: ChangeCall, account: Account, { crmId, key }: CrmFound, contact: SentContact): Promise<Busy | undefined> {
   const { env, envelope } = call;
@@ -249,7 +248,7 @@ async function claim(call: ChangeCall, account: Account, { crmId, key }: CrmFoun
   return undefined;
 }
 
-/** Gives a record our name. Errors: as `asStopped` where the CRM refuses it. */
+/** Sets our key on a record. Errors: as `asStopped` if the CRM refuses it. */
 async function nameRecord(call: ChangeCall, crmId: string, key: string): Promise<void> {
   const { env, envelope, instanceId } = call;
   const refused = await crm(env, envelope.tenant_id).name([{ crmId, key }], { key: instanceId, trace: envelope });
@@ -259,7 +258,7 @@ async function nameRecord(call: ChangeCall, crmId: string, key: string): Promise
   throw asStopped(`The CRM refused to give the record ${crmId} the name ${key}`, why);
 }
 
-/** The record that a link names is not the contact's: nothing is taken from it, and the link says why. */
+/** The linked record is not the contact's: nothing is copied, and the link records the reason. */
 function isForeign(tenantId: string, contactId: string, crmId: string): Commit<Change> {
   const why = asError({ contactId, ...foreign(crmId, contactKey(tenantId, contactId)) });
   return { statements: noteRefusals(tenantId, [{ contactId, ...why }]), output: { did: "left", contact_id: contactId } };
@@ -275,7 +274,7 @@ function mergedFact({ event_id, occurred_at }: Notice, from: string, into: strin
   });
 }
 
-/** One notice may merge several contacts whose names begin alike. */
+/** One notice may merge several contacts with the same beginning of their names. */
 function mergeName(eventId: string, from: string): string {
   const name = `crm-merge ${eventId} ${from}`;
   return characterCount(name) <= 200 ? name : `crm-merge ${eventId} ${digest(from)}`;

@@ -19,35 +19,35 @@ export interface SyncCall {
   readonly scope: "changed" | "all";
 }
 
-/** Where a sync stands behind a chunk. */
+/** The state of a sync after a chunk. */
 export interface Progress {
-  /** The last contact it looked at; null when there is none behind it. */
+  /** The last contact that it processed; null at the end. */
   next: string | null;
-  /** Contacts of this walk that wait to be tried again. */
+  /** Contacts of this pass that wait for a retry. */
   waiting: number;
-  /** Nothing of the chunk is done: a person is to say first that these records were deleted. */
+  /** Nothing of the chunk is done: an operator must first confirm that these records were deleted. */
   lost?: Lost;
 }
 
-/** Where a walk through contacts stands before a chunk. */
+/** The position in a scan of contacts before a chunk. */
 export interface Place {
-  /** The last contact that it looked at. */
+  /** The last contact that it processed. */
   after: string;
-  /** Contacts of the chunks before that wait to be tried again. */
+  /** Contacts of earlier chunks that wait for a retry. */
   waiting: number;
-  /** A person has said that what is gone in the CRM was deleted there. */
+  /** An operator has confirmed that missing records were deleted in the CRM. */
   mayCut: boolean;
 }
 
-/** One chunk's contacts, and whether there are more behind them. */
+/** One chunk's contacts, and whether more follow. */
 interface Chunk {
   candidates: Candidate[];
   more: boolean;
 }
 
 /**
- * Brings the next contacts to the CRM, as many as one call takes. The calls bear repetition; what became of them, the links, the failures,
- * the sync's progress and its events are one write.
+ * Sends the next contacts to the CRM, as many as one call accepts. The calls are repeatable; the results, the links, the failures, the
+ * sync's progress and its events are one write.
  */
 export async function syncChunk(call: SyncCall, place: Place): Promise<Commit<Progress>> {
   await assertOurs(call);
@@ -62,11 +62,11 @@ export async function syncChunk(call: SyncCall, place: Place): Promise<Commit<Pr
   });
 }
 
-/** Brings contacts that the CRM did not take, and may take later, there once more. What it does not take in the last round has failed. */
+/** Retries contacts that the CRM refused for the moment. After the last round they have failed. */
 export async function retryChunk(call: SyncCall, place: Place, isLast: boolean): Promise<Commit<Progress>> {
   const { env, envelope, syncId } = call;
   const tenantId = envelope.tenant_id;
-  // A merged contact may bring another one with it.
+  // A merged contact may add another one.
   const limit = CRM_BATCH / 2;
   return inTurn(async () => {
     const ids = await waitingAfter(env.DB, { tenantId, syncId }, place.after, limit);
@@ -76,9 +76,7 @@ export async function retryChunk(call: SyncCall, place: Place, isLast: boolean):
   });
 }
 
-/**
- * As many contacts as one call takes: those without anything to send do not count, and a record that is to be merged away counts for two.
- */
+/** The contacts of one call: contacts without changes do not count, and a record to merge counts for two. */
 function cut(env: object, { candidates, more }: Chunk, canonical: ReadonlyMap<string, string>, scope: SyncCall["scope"]): Chunk {
   let calls = 0;
   for (const [index, candidate] of candidates.entries()) {
@@ -91,7 +89,7 @@ function cut(env: object, { candidates, more }: Chunk, canonical: ReadonlyMap<st
 }
 
 interface Walk extends Place {
-  /** True when what waits now is not tried again. */
+  /** True if waiting contacts are not retried after this. */
   isLast: boolean;
   isRetry: boolean;
 }
@@ -104,7 +102,7 @@ async function commitOf(
 ): Promise<Commit<Progress> | Busy> {
   const { env, envelope, instanceId, syncId, scope } = call;
   const tenantId = envelope.tenant_id;
-  // Locally one thread does everything, and chunk upon chunk would leave it no time to answer who asks how far the sync is.
+  // Locally all code shares one thread: without this pause, requests for the sync's progress would starve.
   await scheduler.wait(1);
   const key = `${instanceId}/${placeOf(walk.after)}`;
   const send = { tenantId, sendId: key };
@@ -114,7 +112,7 @@ async function commitOf(
   const sync = { tenantId, syncId, scope, instanceId };
   if (pushed.lost) {
     const nothing = { done: 0, skipped: 0, merged: 0, taken: 0, ends: false };
-    // A person may think for days: nobody waits for what an attempt before this one had on its way.
+    // The operator's answer may take days: contacts reserved by an earlier attempt are released.
     const statements = [...letGo(send), advanceSync(sync, nothing)];
     return { statements, output: { next: walk.after, waiting: walk.waiting, lost: pushed.lost } };
   }
@@ -143,7 +141,7 @@ async function commitOf(
   };
 }
 
-/** Everything that is to be written with what became of contacts in the CRM. */
+/** All statements for the results of a push. */
 export function writesOf({ tenantId, sendId }: SendKey, pushed: Pushed) {
   const settled = [...pushed.links, ...pushed.merged, ...pushed.cut].map(({ contactId }) => contactId);
   return [
@@ -160,7 +158,7 @@ export function writesOf({ tenantId, sendId }: SendKey, pushed: Pushed) {
   ];
 }
 
-/** Two commands with one name would add to one count. */
+/** Two commands with the same sync name would add to the same counts. */
 async function assertOurs({ env, envelope, instanceId, syncId }: SyncCall): Promise<void> {
   const sync = await findSync(env.DB, envelope.tenant_id, syncId);
   if (sync && sync.instanceId !== instanceId)

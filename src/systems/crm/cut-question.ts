@@ -1,7 +1,7 @@
 import type { ApprovalRequest } from "millrace";
 import type { Lost } from "./pushed.ts";
 
-/** What a person is asked where so many records are gone that another account, or a mistake there, is likelier than deletions. */
+/** The question when so many records are missing that a wrong account or a mistake there is more likely than deletions. */
 export function cutQuestion(syncId: string, { gone, lookedAt, records }: Lost): ApprovalRequest {
   return {
     question: `${gone} of ${lookedAt} records that the sync “${syncId}” has just looked at are gone from the CRM. Were they deleted there, and are no syncs to bring these contacts back?`,
@@ -9,6 +9,6 @@ export function cutQuestion(syncId: string, { gone, lookedAt, records }: Lost): 
   };
 }
 
-/** Why a sync ends that was not told to go on. */
+/** Why a sync ends without the confirmation. */
 export const NOT_AGREED =
   "Nobody agreed that the records which are gone from the CRM were deleted there. What the sync did before stays, and these contacts keep their links. If CRM_URL, CRM_TOKEN or CRM_ACCOUNT are wrong, mend them and send another sync.";

@@ -2,10 +2,10 @@ import { among, beginning, MillraceError, notRetryable, now, query, rowChunks, t
 import type { CrmRefusal } from "../../providers/index.ts";
 import type { Refused } from "./pushed.ts";
 
-/** A contact that the CRM did not take in a sync. */
+/** A contact that the CRM refused in a sync. */
 export interface Failure {
   contactId: string;
-  /** `waiting`: it is tried again before the sync ends. */
+  /** `waiting`: it is retried before the sync ends. */
   state: "waiting" | "failed";
   category: string;
   message: string;
@@ -19,10 +19,10 @@ interface Owner {
   syncId: string;
 }
 
-/** Words of the CRM that are kept of one failure. */
+/** Characters of the CRM's message that are kept. */
 const MAX_CHARACTERS = 500;
 
-/** What is said of a refusal. */
+/** The error of a refusal. */
 export function asError({ category, message, correlationId }: Refused): {
   category: string;
   message: string;
@@ -31,16 +31,13 @@ export function asError({ category, message, correlationId }: Refused): {
   return { category: beginning(category, 100), message: beginning(message, MAX_CHARACTERS), correlation_id: correlationId };
 }
 
-/**
- * A refusal as the error of a step that has only this one contact: `upstream_refused` where it may be taken later, otherwise
- * `not_retryable`.
- */
+/** A refusal as the error of a step for one contact: `upstream_refused` if it may succeed later, otherwise `not_retryable`. */
 export function asStopped(what: string, { retry, category, message }: CrmRefusal): MillraceError {
   const said = beginning(`${what}: ${category}: ${message}`, 900);
   return retry ? new MillraceError("upstream_refused", said) : notRetryable(said);
 }
 
-/** Notes refusals of one sync: those that may go later wait, unless nothing comes later. */
+/** Records refusals of one sync: temporary ones wait for a retry, unless this was the last round. */
 export function noteFailures({ tenantId, syncId }: Owner, refused: readonly Refused[], isLast: boolean): Statement[] {
   const rows = refused.map((one) => ({ contactId: one.contactId, state: one.retry && !isLast ? "waiting" : "failed", ...asError(one) }));
   return rowChunks(rows).map(
@@ -55,7 +52,7 @@ export function noteFailures({ tenantId, syncId }: Owner, refused: readonly Refu
   );
 }
 
-/** These contacts have not failed after all. */
+/** Removes the failures of these contacts. */
 export function forgetFailures({ tenantId, syncId }: Owner, contactIds: readonly string[]): Statement[] {
   if (contactIds.length === 0) return [];
   return [
@@ -65,7 +62,7 @@ export function forgetFailures({ tenantId, syncId }: Owner, contactIds: readonly
   ];
 }
 
-/** Contacts of a sync that wait to be tried again, in the order of their ids. */
+/** Contacts of a sync that wait for a retry, in the order of their ids. */
 export async function waitingAfter(db: D1Database, { tenantId, syncId }: Owner, after: string, limit: number): Promise<string[]> {
   const found = await query<{ id: string }>(
     db,
@@ -77,7 +74,7 @@ export async function waitingAfter(db: D1Database, { tenantId, syncId }: Owner, 
   return found.map(({ id }) => id);
 }
 
-/** A sync's failures behind a contact, in the order of the contacts' ids. */
+/** A sync's failures after a contact, in the order of the contacts' ids. */
 export function listFailures(db: D1Database, { tenantId, syncId }: Owner, after: string, limit: number): Promise<Failure[]> {
   return query<Failure & Record<string, unknown>>(
     db,

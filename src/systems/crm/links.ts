@@ -6,21 +6,21 @@ import type { ContactPatch, Properties } from "./properties.ts";
 export const LINK_STATES = ["linked", "none", "merged", "cut"] as const;
 export type LinkState = (typeof LINK_STATES)[number];
 
-/** How a contact stands in the CRM. */
+/** The CRM state of a contact. */
 export interface Link {
   crmId: string | null;
   state: LinkState;
   revision: number;
   known: Properties;
-  /** What a push that died may have written there. */
+  /** Values that an interrupted push may have written there. */
   maybe: readonly Properties[];
-  /** Counts the writes of it. */
+  /** Counts its writes. */
   version: number;
-  /** The category of what was last said of it; null for nothing. */
+  /** The category of the last error; null for none. */
   error: string | null;
 }
 
-/** A contact with its revision and how it stands in the CRM. */
+/** A contact with its revision and its link. */
 export interface Candidate {
   contact: Contact & { revision: number };
   link: Link | null;
@@ -43,13 +43,13 @@ const JOINED = fragment(
 );
 const LINK_OF = fragment("LEFT JOIN crm_links l ON l.tenant_id = c.tenant_id AND l.contact_id = c.contact_id");
 
-/** What a step looks at: at most so many contacts, and only those that begin within so many bytes. */
+/** Most contacts of one step, and the bytes within which they must begin. */
 const PAGE_ROWS = 500;
 const PAGE_BYTES = 1024 ** 2;
 
 /**
- * Contacts behind an id, in the order of their ids: those of which the CRM does not have the present revision, or all. One whose record
- * somebody deleted in the CRM is not among them: a sync does not bring it back.
+ * Contacts after an id, in order: those whose present revision the CRM does not have, or all. Contacts whose record was deleted in the CRM
+ * are excluded: a sync does not recreate it.
  */
 export async function candidatesAfter(
   db: D1Database,
@@ -74,7 +74,7 @@ export async function candidatesAfter(
   return { candidates: found.map(asCandidate), more: Boolean(found.at(-1)?.more) };
 }
 
-/** These contacts of the tenant, as many as there are. */
+/** The existing ones of these contacts. */
 export async function candidatesByIds(db: D1Database, tenantId: string, ids: readonly string[]): Promise<Candidate[]> {
   if (ids.length === 0) return [];
   const found = await query<Joined>(
@@ -86,7 +86,7 @@ export async function candidatesByIds(db: D1Database, tenantId: string, ids: rea
   return found.map(asCandidate);
 }
 
-/** Which contact each of these records of the CRM is linked to, in which account. Errors: as `readOf`. */
+/** The contact and account that each of these CRM records is linked to. Errors: as `readOf`. */
 export async function contactsLinkedTo(
   env: Cloudflare.Env,
   tenantId: string,
@@ -102,26 +102,23 @@ export async function contactsLinkedTo(
   return { linked: new Map(rows.map(({ crmId, contactId }) => [crmId, contactId])), account };
 }
 
-/** A link as it is to be. */
+/** A link to write. */
 export interface LinkWrite {
   contactId: string;
   crmId: string;
-  /** Our revision that the CRM has with this. */
+  /** Our revision that the CRM has after this. */
   revision: number;
-  /**
-   * 1 when the contact's row changes by what it takes over in the same write: it is then one revision further, if nobody else wrote it
-   * meanwhile.
-   */
+  /** 1 if the same write copies changes into the contact's row: its revision is then one higher, unless there was another write. */
   takes: 0 | 1;
-  /** What is new in what the CRM is known to have. */
+  /** New values of the last known state of the CRM. */
   known: Record<string, string>;
-  /** The same of parts of its name that it takes over in the same write: where its name is still this one. */
+  /** The same for copied parts of a name, if the contact's name is still this one. */
   names?: { known: Record<string, string>; instead_of: string };
-  /** The CRM's time of the state that was read; null when none was. */
+  /** The CRM's time of the state that was read; null if none was. */
   readAt: number | null;
 }
 
-/** What is newly known of a record, whose names count only where the contact takes them over. */
+/** New known values of a record; its names count only if the contact copies them. */
 export function newlyKnown(
   known: Record<string, string>,
   take: Properties,
@@ -134,8 +131,8 @@ export function newlyKnown(
 }
 
 /**
- * Writes links. A reading that is older than what is known changes nothing. A revision may go back: what was sent of an older one may have
- * overwritten the newer one there, so the contact is to be sent again. Before `takeOver`.
+ * Writes links. An older reading than the known one changes nothing. A revision may go down: a push of an older revision may have
+ * overwritten the newer one there, so the contact must be sent again. Must run before `takeOver`.
  */
 export function writeLinks(tenantId: string, links: readonly LinkWrite[]): Statement[] {
   return rowChunks(links).map(
@@ -155,15 +152,15 @@ export function writeLinks(tenantId: string, links: readonly LinkWrite[]): State
   );
 }
 
-/** A contact that has no record of its own in the CRM any more, since this revision of it. */
+/** A contact that has no record in the CRM since this revision. */
 export interface Closed {
   contactId: string;
   revision: number;
-  /** What may be there all the same. Default: nothing. */
+  /** Values that may exist there anyway. Default: none. */
   maybe?: readonly Properties[];
 }
 
-/** Notes that contacts have no record of their own any more: nothing is known of it from then on. */
+/** Records that contacts have no own record any more, and deletes the known values. */
 export function closeLinks(tenantId: string, state: "merged" | "cut" | "none", links: readonly Closed[]): Statement[] {
   return rowChunks(links).map(
     (rows) => sql`
@@ -176,7 +173,9 @@ export function closeLinks(tenantId: string, state: "merged" | "cut" | "none", l
   );
 }
 
-/** Empties the links of contacts that are being forgotten. They stay for a while: whoever read one before is refused what it writes. */
+/**
+ * Empties the links of contacts that are being forgotten. The rows remain for a while, so that writes based on an earlier read are refused.
+ */
 export function emptyLinks(tenantId: string, ids: readonly string[]): Statement {
   return sql`
     INSERT INTO crm_links (tenant_id, contact_id, crm_id, state, revision, known, updated_at)
@@ -187,20 +186,20 @@ export function emptyLinks(tenantId: string, ids: readonly string[]): Statement 
       updated_at = excluded.updated_at`;
 }
 
-/** What a link says when the texts of its contact were rewritten on both sides. */
+/** A link after the texts of its contact were rewritten on both sides. */
 export interface RewrittenLink {
   contactId: string;
   /** JSON. */
   known: string;
   maybe: string;
   error: string | null;
-  /** What the contact's properties were, as text, where they are rewritten in the same write; null where they stay. */
+  /** The contact's previous properties as text, if the same write rewrites them; null if they are unchanged. */
   properties: string | null;
 }
 
 /**
- * Rewrites what is known of a contact there, before `rewriteProperties`: the CRM then has the revision that follows, if it had this one.
- * Counts as a write of the link also where there was none, so that a push which read the contact before is refused.
+ * Rewrites the known values of a contact, before `rewriteProperties`. If the CRM had the current revision, it then has the next one. A link
+ * without a row counts as written too, so that a push which read the contact before is refused.
  */
 export function rewriteLink(tenantId: string, { contactId, known, maybe, error, properties }: RewrittenLink): Statement {
   return sql`
@@ -212,13 +211,13 @@ export function rewriteLink(tenantId: string, { contactId, known, maybe, error, 
         AND c.revision = crm_links.revision AND c.properties = ${properties})`;
 }
 
-/** What the CRM side keeps of contacts that are forgotten. */
+/** Deletes the CRM data of forgotten contacts. */
 export function removeLinks(tenantId: string, ids: readonly string[]): Statement[] {
   const theirs = sql`tenant_id = ${tenantId} AND contact_id IN ${among(ids)}`;
   return [sql`DELETE FROM crm_links WHERE ${theirs}`, sql`DELETE FROM crm_failures WHERE ${theirs}`];
 }
 
-/** Notes why the CRM refused contacts. Whatever else is known of them stays, so that they are still to be sent. */
+/** Records why the CRM refused contacts. Their other values remain, so they are still to be sent. */
 export function noteRefusals(tenantId: string, refusals: readonly { contactId: string }[]): Statement[] {
   return rowChunks(refusals).map(
     (rows) => sql`
@@ -229,15 +228,15 @@ export function noteRefusals(tenantId: string, refusals: readonly { contactId: s
   );
 }
 
-/** What a contact takes over from the CRM. */
+/** The changes that a contact copies from the CRM. */
 export interface Take extends ContactPatch {
   contactId: string;
   readAt: number;
 }
 
 /**
- * Takes changes over, property by property, into whatever the row is by now: a revision for each row that really changes. A reading that
- * is older than what its link knows is left, and so is half of a name whose other half changed here: the next sync puts both together.
+ * Copies changes, property by property, into the current row, with a new revision for each row that changes. Skipped: readings older than
+ * the link's state, and half of a name whose other half changed here. The next sync combines both.
  */
 export function takeOver(tenantId: string, takes: readonly Take[]): Statement[] {
   const taken = sql`iif(coalesce(t.value->>'instead_of', name) = name, coalesce(t.value->>'name', name), name)`;

@@ -6,19 +6,19 @@ import { type Candidate, candidatesByIds } from "./links.ts";
 import { knownAs, type PushCall } from "./prepare.ts";
 import { readRecords } from "./records.ts";
 
-/** Our contact of the address of a record that was made in the CRM. */
+/** Our contact with the address of a record that was created in the CRM. */
 interface SameAddress {
   ours: Candidate;
-  /** The contacts whose links this rests on. */
+  /** The contacts whose links this depends on. */
   seen: readonly Candidate[];
 }
 
-/** Contacts of one address that are considered. */
+/** Most contacts of one address that are considered. */
 const MAX_OF_ADDRESS = 10;
 
 /**
- * The contact of an address that has no record in the CRM, or the one that it is known as, unless that has one; otherwise one whose record
- * is gone, of which the notice is still to come.
+ * The contact of an address without a CRM record, or the contact that it is an alias of, unless that has one. Otherwise a contact whose
+ * record is gone and whose notice has not arrived yet.
  */
 export async function ofSameAddress(call: PushCall, email: string): Promise<SameAddress | undefined> {
   const { env, tenantId } = call;
@@ -42,12 +42,12 @@ export async function ofSameAddress(call: PushCall, email: string): Promise<Same
   return dead && { ours: dead, seen: [dead] };
 }
 
-/** What a contact is called that was made in the CRM: with the account, because records count from 1 in each. */
+/** The id of a contact that was created in the CRM. It includes the account, because each account counts records from 1. */
 export function idOfMade(env: AccountEnv, crmId: string): string {
   return `crm-${crmAccount(env)}-${crmId}`;
 }
 
-/** An id for a contact that was made in the CRM, which no contact has. */
+/** An unused id for a contact that was created in the CRM. */
 export async function freeIdFor(env: AccountEnv, tenantId: string, crmId: string): Promise<string | undefined> {
   const id = idOfMade(env, crmId);
   const ids = [id, `${id}-2`, `${id}-3`];

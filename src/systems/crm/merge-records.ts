@@ -7,13 +7,13 @@ import { isForeign } from "./records.ts";
 interface MergeCall {
   upstream: Crm;
   options: { key: string; trace: TraceContext };
-  /** Leaves a record that is not the contact's own, and goes on without it. */
+  /** Ignores a linked record that is not the contact's own. */
   revive: boolean;
 }
 
 /**
- * Merges the records of contacts that became others into theirs, and notes all of those that are others now. `records` are those that
- * contacts have by now: a merge may give its result an id of its own.
+ * Merges the records of aliases into their contacts' records, and records all aliases. `records`: the contacts' present records; a merge
+ * may give its result a new id.
  */
 export async function mergeRecords(call: MergeCall, away: readonly Away[], records: Map<string, string>, pushed: Pushed): Promise<void> {
   for (const one of away) {
@@ -25,7 +25,7 @@ export async function mergeRecords(call: MergeCall, away: readonly Away[], recor
   for (const synced of pushed.synced) synced.crm_id = records.get(synced.contact_id) ?? synced.crm_id;
 }
 
-/** Merges one record into that of the contact it is known as. Answers why not. */
+/** Merges one record into that of its contact. Returns the reason if it cannot. */
 async function mergeOne(
   { upstream, options, revive }: MergeCall,
   { into, crmId, record }: Away,
@@ -41,7 +41,7 @@ async function mergeOne(
   if (record.state === "gone" || crmId === kept) return undefined;
   if (record.state === "refused") {
     if (isForeign(record.why)) return revive ? undefined : record.why;
-    // Merged with another in the CRM, or by an attempt of this step whose write was lost: alone it says with which.
+    // It may be merged already, in the CRM or by an earlier attempt whose write was lost: the record itself shows with which.
     const [now] = crmId === null ? [] : (await upstream.read([crmId], options)).found;
     return now?.crmId === kept ? undefined : record.why;
   }

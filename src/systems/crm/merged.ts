@@ -4,8 +4,8 @@ import { candidatesByIds } from "./links.ts";
 import { isOnItsWay } from "./sends.ts";
 
 /**
- * Two contacts became one. If the one that is no more has a record in the CRM, or may be about to have one, that is merged too: its own
- * sync does it, once nobody pushes it any more.
+ * Two contacts became one. If the alias has a record in the CRM, or a push may be creating one, its own sync merges that record after the
+ * push has ended.
  */
 export async function mergeRecords({ payload: fact, envelope, env }: Routed<RecordedFact<"contact_merged">>) {
   const { entity, fact_id, payload } = fact;

@@ -6,10 +6,10 @@ import { isSame, propertyNames } from "./properties.ts";
 
 const id = z.union([z.int().min(0), z.string().regex(/^\d{1,20}$/)]).transform(String);
 
-/** What is not said, or said as null. */
+/** Absent or null. */
 const said = <Schema extends z.ZodType>(schema: Schema) => schema.nullish().transform((value) => value ?? undefined);
 
-/** What HubSpot says of one event, as far as it matters here. */
+/** The relevant fields of a HubSpot event. */
 const eventSchema = z.object({
   eventId: id,
   portalId: id,
@@ -28,10 +28,10 @@ const eventSchema = z.object({
   newObjectId: said(id),
 });
 
-/** HubSpot sends at most so many events at once. */
+/** Most events of one HubSpot delivery. */
 const MAX_EVENTS = 100;
 
-/** One delivery, whose events are read one by one. */
+/** One delivery; its events are validated one by one. */
 export const deliverySchema = z.array(z.unknown()).max(MAX_EVENTS);
 
 /** The same for the document. */
@@ -39,7 +39,7 @@ export const deliveryShape = z.array(z.union([eventSchema, z.unknown().describe(
 
 type ContactEvent = z.infer<typeof eventSchema>;
 
-/** The events of a delivery that can be read, and what is wrong with each other one: one that cannot costs no other. */
+/** The valid events of a delivery, and the errors of the others. An invalid event does not affect the rest. */
 export function eventsIn(delivery: readonly unknown[]): { events: ContactEvent[]; unread: Issue[][] } {
   const read = delivery.map((event, index) => ({ event, index, parsed: eventSchema.safeParse(event) }));
   return {
@@ -48,7 +48,7 @@ export function eventsIn(delivery: readonly unknown[]): { events: ContactEvent[]
   };
 }
 
-/** Contacts whose records somebody deleted in the CRM for their privacy: they are forgotten here too. `event` names the notice. */
+/** Contacts whose records were deleted in the CRM for privacy: they are forgotten here too. `event` identifies the notice. */
 export async function forgottenBy(
   env: Cloudflare.Env,
   tenantId: string,
@@ -68,9 +68,9 @@ export async function forgottenBy(
 }
 
 /**
- * The commands that a delivery asks for: one per contact, named by the newest event about it, because the state that is read then is no
- * older than that; and one per merge. What the CRM is known to have already, and what this app did itself, is no news: so a sync of ten
- * thousand contacts does not come back as ten thousand commands. Whatever is in doubt becomes one, and is looked at.
+ * The commands for a delivery: one per contact, named by its newest event, because the state is read after that event; and one per merge.
+ * Changes that the CRM is known to have, and this app's own changes, are ignored, so that a sync of ten thousand contacts does not cause
+ * ten thousand commands. Uncertain events become commands.
  */
 export async function commandsFrom(env: Cloudflare.Env, tenantId: string, events: readonly ContactEvent[]) {
   const news = await newsAmong(
@@ -103,12 +103,12 @@ function isMerge({ subscriptionType }: ContactEvent): boolean {
   return subscriptionType.endsWith(".merge");
 }
 
-/** An app is told of its own changes too. Whoever signed this says so; what others do in between has an event of its own. */
+/** An app also receives its own changes, marked by its app id. Changes by others in between have their own events. */
 function isOurs({ changeSource, sourceId, appId }: ContactEvent): boolean {
   return changeSource === "INTEGRATION" && appId !== undefined && sourceId === appId;
 }
 
-/** The records of a merge: what it became, and what it was made of, the one that was kept first. */
+/** The records of a merge: the result and its sources, the kept one first. */
 function noticeOfMerge(event: ContactEvent) {
   const { primaryObjectId, mergedObjectIds = [], newObjectId, objectId } = event;
   const crmId = newObjectId ?? primaryObjectId ?? objectId ?? "";
@@ -116,7 +116,7 @@ function noticeOfMerge(event: ContactEvent) {
   return { crm_id: crmId, ...stampOf(event), merged };
 }
 
-/** HubSpot does not promise that an event's id is unique: with its time and its subject it is. */
+/** HubSpot does not guarantee unique event ids; with time and subject they are unique. */
 function nameOf({ portalId, eventId, occurredAt, subscriptionType, objectId = "", propertyName = "" }: ContactEvent): string {
   return `${portalId}-${eventId}-${digest(String(occurredAt), subscriptionType, objectId, propertyName)}`;
 }
@@ -125,10 +125,10 @@ function stampOf(event: ContactEvent) {
   return { event_id: nameOf(event), occurred_at: new Date(event.occurredAt).toISOString() };
 }
 
-/** The CRM's clock may be behind ours by so much. */
+/** Tolerated lag of the CRM's clock. */
 const CLOCKS_DIFFER_MS = 5000;
 
-/** Events that say something we do not know. One look for all of them, and none where there is nothing but our own doings. */
+/** Events with unknown changes. One query for all, and none if all are our own. */
 async function newsAmong(env: Cloudflare.Env, tenantId: string, events: readonly ContactEvent[]): Promise<ContactEvent[]> {
   if (events.length === 0) return [];
   const crmIds = [...new Set(events.flatMap(({ objectId }) => objectId ?? []))];
@@ -149,7 +149,7 @@ async function newsAmong(env: Cloudflare.Env, tenantId: string, events: readonly
     if (!subscriptionType.endsWith(".propertyChange")) return !subscriptionType.endsWith(".associationChange");
     if (!names.has(propertyName)) return false;
     if (link === undefined || propertyValue === undefined) return true;
-    // What is known since before the event, or is being rewritten, says nothing of it: a person may have put back what it says.
+    // A value that was known before the event, or is being rewritten, proves nothing: a person may have restored it.
     if (link.sending || occurredAt + CLOCKS_DIFFER_MS >= link.updatedAt) return true;
     return !isSame(propertyName, link.known[propertyName] ?? "", propertyValue ?? "");
   });

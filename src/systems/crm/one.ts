@@ -14,7 +14,7 @@ import { isForeign } from "./records.ts";
 import { connect, employerOf, isToSend, type SendCall, sendCompanies, sendContacts } from "./send.ts";
 import { heldPlan, inTurn, orLetGo, type SendKey } from "./sends.ts";
 
-/** Whose contact is brought to the CRM, and by which instance. */
+/** The contact to send to the CRM, and the instance that sends it. */
 export interface OneCall {
   readonly env: Cloudflare.Env;
   readonly envelope: Envelope;
@@ -22,25 +22,27 @@ export interface OneCall {
   readonly contactId: string;
 }
 
-/** How far one contact is: ids alone, because each step's answer is kept. What is to be sent stands in the push's own record. */
+/**
+ * The progress of one contact. It contains only ids, because each step's output is stored; the values to send are in the push's own record.
+ */
 export interface Course {
-  /** The one that the contact is known as. */
+  /** The contact that it is an alias of, or itself. */
   contact_id: string;
-  /** Its record, and its company's, as far as they are known. */
+  /** Its record, and its company's, if known. */
   crm_id: string | null;
   company: string | null;
   /** When its record was read. */
   looked_at: number;
-  /** Calls that are still to be made, each by a step; the last writes what became of it. */
+  /** The remaining calls, one step each; the last writes the result. */
   left: readonly ("upsert contact" | "upsert company" | "connect company" | "merge records")[];
-  /** Somebody else has taken the contact over meanwhile, or its record was deleted: it is looked at anew. */
+  /** Another push has reserved the contact meanwhile, or its record was deleted: the step starts again. */
   again?: true;
 }
 
 /**
- * Looks at one contact and at its record, or those of the contact that it is known as, and puts on record what is to be sent. Where that is
- * nothing, all is done. Asked for by name, a record that was deleted there is made anew. Errors, here and in the steps that follow:
- * `not_retryable` for a contact that is not there or that the CRM refuses, `upstream_refused` when it may be taken later.
+ * Reads one contact and its record, or those of the contact that it is an alias of, and stores the values to send. If there are none, all
+ * is done. If requested by name, a record that was deleted there is recreated. Errors, here and in the following steps: `not_retryable` for
+ * an unknown contact or one that the CRM refuses, `upstream_refused` if it may succeed later.
  */
 export function lookAtOne(call: OneCall): Promise<Commit<Course>> {
   return orLetGo(call.env.DB, keyOf(call), () => look(call));
@@ -78,7 +80,7 @@ async function look(call: OneCall): Promise<Commit<Course>> {
   return left.length === 0 ? done(call, prepared, course) : { output: course };
 }
 
-/** An attempt that comes late looks first: a person may have changed or deleted the record since. */
+/** A late attempt reads first: a person may have changed or deleted the record since. */
 export async function upsertContact(call: OneCall, looked: Course): Promise<Commit<Course>> {
   const isLate = Date.now() - looked.looked_at > CRM_FRESH_MS;
   const anew = isLate ? await lookAtOne(call) : undefined;
@@ -90,7 +92,7 @@ export async function upsertContact(call: OneCall, looked: Course): Promise<Comm
       const { pushed } = outcomeOf(plan, new Map([[course.contact_id, { state: "failed", why: outcome }]]));
       return refuse(call, "The CRM did not take the contact", outcome, pushed);
     }
-    // Deleted since it was read, it was made again of what changed alone.
+    // The record was deleted since it was read, and was recreated with the changed values only.
     if (outcome?.created && course.crm_id !== null) return { ...course, again: true };
     return { ...course, crm_id: outcome?.crmId ?? course.crm_id };
   });
@@ -114,17 +116,17 @@ export function connectCompany(call: OneCall, course: Course): Promise<Commit<Co
   });
 }
 
-/** The last of them: what it calls for is in `done`. */
+/** The last step: its call is in `done`. */
 export function mergeRecordsOfOne(call: OneCall, course: Course): Promise<Commit<Course>> {
   return go(call, course, async () => course);
 }
 
-/** What is known of a contact that is there, and without its company. */
+/** The result for a contact that exists there, but without its company. */
 function unconnected(plan: Prepared, { contact_id: id, crm_id: crmId }: Course, why: CrmRefusal): Pushed {
   return outcomeOf(plan, new Map(crmId === null ? [] : [[id, { state: "done", crmId, unconnected: why }]])).pushed;
 }
 
-/** Makes one call of a course, whose contacts are still its own, and where it is the last, writes what became of all of them. */
+/** Makes one call while its contacts are still reserved; after the last call, writes the result of all. */
 function go(call: OneCall, course: Course, make: (by: SendCall, plan: Prepared) => Promise<Course>): Promise<Commit<Course>> {
   const { env, envelope, instanceId } = call;
   const tenantId = envelope.tenant_id;
@@ -138,7 +140,7 @@ function go(call: OneCall, course: Course, make: (by: SendCall, plan: Prepared) 
   });
 }
 
-/** Merges records where that is to be done, and writes what became of the contact. */
+/** Merges records if needed, and writes the contact's result. */
 async function done(call: OneCall, plan: Prepared, course: Course): Promise<Commit<Course>> {
   const { env, envelope, instanceId } = call;
   const tenantId = envelope.tenant_id;
@@ -156,13 +158,13 @@ async function done(call: OneCall, plan: Prepared, course: Course): Promise<Comm
   };
 }
 
-/** Writes what is known and why it goes no further, so that nobody waits for the contact, and fails the step. */
+/** Writes the known values and the error, releases the contact, and fails the step. */
 async function refuse(call: OneCall, what: string, why: CrmRefusal, pushed: Pushed): Promise<never> {
   await atomically(call.env.DB, writesOf(keyOf(call), pushed));
   throw asStopped(what, why);
 }
 
-/** By what the contact is on record. */
+/** The key by which the contact is reserved. */
 function keyOf({ envelope, instanceId }: OneCall): SendKey {
   return { tenantId: envelope.tenant_id, sendId: instanceId };
 }

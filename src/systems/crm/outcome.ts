@@ -4,7 +4,7 @@ import type { Prepared } from "./prepared.ts";
 import type { Pushed } from "./pushed.ts";
 import type { Sending } from "./send.ts";
 
-/** What is said of a contact whose record was made again of what changed alone. */
+/** The error of a contact whose record was recreated with the changed values only. */
 const DELETED_MEANWHILE: CrmRefusal = {
   retry: true,
   category: "DELETED_MEANWHILE",
@@ -12,7 +12,7 @@ const DELETED_MEANWHILE: CrmRefusal = {
   correlationId: null,
 };
 
-/** What is to be written of contacts after they were sent; merges are not in it yet. `records`: the record of each that has one now. */
+/** The writes for contacts after a push, without merges. `records`: the present record of each. */
 export function outcomeOf(
   { work, cut, refused, asked }: Prepared,
   sendings: ReadonlyMap<string, Sending>,
@@ -30,7 +30,7 @@ export function outcomeOf(
     const record = sending?.crmId ?? crmId;
     if (record === null) continue;
     records.set(id, record);
-    // A contact without its company, or with a part of its record, is not done: what is there is known, and the rest is tried again.
+    // A contact without its company, or with a partial record, is not done: the known values are stored, and the rest is retried.
     const unfinished = sending?.unconnected ?? (sending?.isAnew ? DELETED_MEANWHILE : undefined);
     const known = sending?.isAnew ? settled.send : { ...settled.seen, ...settled.send };
     const { company: _, ...unemployed } = known;
@@ -43,7 +43,7 @@ export function outcomeOf(
       ...newlyKnown(unfinished ? unemployed : known, settled.take, patch),
       readAt,
     });
-    // What the CRM has of a call whose answer was lost was brought there all the same.
+    // Values that the CRM has from a call without a response were delivered.
     const hasArrived = maybe.length > 0 && Object.keys(settled.seen).some((property) => !(property in settled.take));
     if (patch && readAt !== null) pushed.takes.push({ contactId: id, readAt, ...patch });
     if (unfinished) pushed.refused.push({ contactId: id, ...unfinished });

@@ -9,7 +9,7 @@ import { isForeign, type RecordThere, readByName, readRecords } from "./records.
 import { type Busy, beginSend, busyWith, type SentContact, sentBefore } from "./sends.ts";
 import { settle } from "./settle.ts";
 
-/** Whose contacts are brought to the CRM, and by what. */
+/** The contacts to push, and the step that does it. */
 export interface PushCall {
   env: Cloudflare.Env;
   tenantId: string;
@@ -19,22 +19,22 @@ export interface PushCall {
   trace: TraceContext;
 }
 
-/** How thorough it is. */
+/** Options of a push. */
 export interface Thoroughness {
-  /** Also reads records of which nothing changed here. */
+  /** Also reads records without changes here. */
   compare?: boolean;
-  /** Makes the record of a contact anew that was deleted in the CRM, or is not its own: so it reads each. */
+  /** Recreates the record of a contact that was deleted in the CRM or is not its own, and therefore reads each record. */
   revive?: boolean;
-  /** Takes it for right however many records are gone. */
+  /** Accepts any number of missing records. */
   mayCut?: boolean;
-  /** Keeps on record what is to be done, for steps of their own. */
+  /** Stores the values to send, for separate steps. */
   inSteps?: boolean;
 }
 
-/** Records of one push that may be gone before a person is asked: so many, or this share of those that were looked at. */
+/** Missing records of one push that are accepted without a question: this number, or this share of the records that were read. */
 const MAY_BE_GONE = { records: 10, share: 1 / 4 };
 
-/** Which contact each one is known as. */
+/** The contact that each one is an alias of. */
 export function knownAs(
   { env, tenantId }: Pick<PushCall, "env" | "tenantId">,
   candidates: readonly Candidate[],
@@ -46,16 +46,16 @@ export function knownAs(
   );
 }
 
-/** What a contact changed here, against what the CRM is known to have of it. */
+/** The contact's changes since the last known state of the CRM. */
 export function changesOf(env: object, { contact, link }: Candidate): Record<string, string> {
   return settle(toProperties(env, contact, link?.known), link?.known ?? {}, null, link?.maybe).send;
 }
 
 /**
- * Reads what is there of contacts, with those they are known as, and says what is to be done. Before anything in the CRM is overwritten it
- * is read, so that what a person changed there is taken and not lost; and what is about to be sent is on record when this answers, so that
- * no two pushes have one contact at a time and what an attempt wrote whose end nobody knows is not taken for a person's. Answers `Busy`
- * where it may not begin. Errors: what the CRM's connector throws when a whole call failed.
+ * Reads the records of contacts and of the contacts that they are aliases of, and plans the calls. Each record is read before it is
+ * overwritten, so that a person's changes there are copied and not lost. The values to send are stored before this returns. So no two
+ * pushes have the same contact, and values written by an attempt with an unknown outcome are not taken for a person's. Returns `Busy` if it
+ * must wait. Errors: those of the CRM's connector if a whole call failed.
  */
 export async function prepare(
   call: PushCall,
@@ -69,9 +69,9 @@ export async function prepare(
   const away = asked.filter(({ contact: { contact_id: id } }) => knownOf(id) !== id);
   const own = asked.filter(({ contact: { contact_id: id } }) => knownOf(id) === id);
   const { before, account } = await sentBefore(env, { tenantId, sendId: call.key });
-  // What a push that died, or an attempt of this one, may have left there bears our name.
+  // Values that an interrupted push, or an earlier attempt, may have written there carry our key.
   const mayBeThere = ({ contact, link }: Candidate) => Boolean(link?.maybe.length || before.get(contact.contact_id)?.length);
-  // A merged contact's own record can only be merged into one that is there.
+  // A merged contact's record can only be merged into an existing one.
   const missing = away.filter((one) => one.link?.crmId || mayBeThere(one)).map(({ contact }) => knownOf(contact.contact_id));
   const there = new Set(own.map(({ contact }) => contact.contact_id));
   const others = await candidatesByIds(
@@ -82,7 +82,7 @@ export async function prepare(
 
   const kept = [...own, ...others];
   const ids = [...kept, ...away].map(({ contact }) => contact.contact_id);
-  // A push that waits comes here again and again. The database is asked first: the CRM counts each call.
+  // A waiting push comes here repeatedly. The database is asked first, because the CRM counts calls.
   const waits = ids.length > 0 && (await busyWith(env.DB, tenantId, ids, call.key));
   if (waits) return waits;
   const isKept = new Set(missing);
@@ -120,13 +120,13 @@ export async function prepare(
   if (how.inSteps && first) first.plan = prepared;
   const busy = await beginSend(env.DB, { tenantId, sendId: call.key }, account, contacts);
   if (busy) return busy;
-  // A merge that was said since then finds these contacts on record, and follows. One that was said before may be news to us.
+  // A merge published since then finds these contacts reserved, and follows. An earlier merge may be new to this push.
   const now = await knownAs(call, [...own, ...away]);
   if ([...now].some(([id, as]) => as !== knownOf(id))) throw retryAfter(1000, "Contacts became others while they were on their way.");
   return prepared;
 }
 
-/** Whether too many of these contacts' records are gone. */
+/** True if too many of these contacts' records are missing. */
 function lostAmong(kept: readonly Candidate[], recordOf: (candidate: Candidate) => RecordThere): Lost | undefined {
   const lookedAt = kept.filter((one) => recordOf(one).state !== "unread");
   const records = lookedAt.flatMap((one) => (recordOf(one).state === "gone" ? (one.link?.crmId ?? []) : []));
@@ -135,7 +135,7 @@ function lostAmong(kept: readonly Candidate[], recordOf: (candidate: Candidate) 
   return { gone, lookedAt: lookedAt.length, records: records.slice(0, 10) };
 }
 
-/** Settles a contact with its record as it was read, and notes what is to be done: nothing for one that is not brought any further. */
+/** Compares a contact with its record, and plans its calls: none for a contact that is not sent. */
 function compare(
   { env }: PushCall,
   candidate: Candidate,
@@ -162,7 +162,7 @@ function compare(
   const ours = toProperties(env, contact, known);
   const maybe = [...(link?.maybe ?? []), ...before];
   const settled = settle(ours, known, theirs?.properties ?? null, maybe);
-  // What only the CRM has is nobody's change, and still what the contact lacks.
+  // A value that only the CRM has is not a change, but the contact lacks it.
   if (compare && theirs) settled.take = { ...missingHere(env, contact, theirs.properties), ...settled.take };
   const crmId = isGone ? null : (theirs?.crmId ?? link?.crmId ?? null);
   const readAt = theirs ? Date.parse(theirs.updatedAt) : null;

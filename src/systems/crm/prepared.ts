@@ -3,23 +3,23 @@ import type { Refused } from "./pushed.ts";
 import type { RecordThere } from "./records.ts";
 import type { Settled } from "./settle.ts";
 
-/** A contact on its way. */
+/** A contact that is being pushed. */
 export interface Work {
   id: string;
   revision: number;
   crmId: string | null;
-  /** Its record is not the one that its link names: what is known of that does not count. */
+  /** Its record is not the linked one: known values of that do not count. */
   isAnother?: true;
   readAt: number | null;
   settled: Settled;
-  /** What it takes over; null where that is nothing. */
+  /** The values that it copies; null for none. */
   patch: ContactPatch | null;
-  /** 1 when that changes its row. */
+  /** 1 if that changes its row. */
   takes: 0 | 1;
   maybe: readonly Properties[];
 }
 
-/** A contact that is known as another one, and its record, if it has one. */
+/** An alias, and its record, if it has one. */
 export interface Away {
   id: string;
   revision: number;
@@ -28,13 +28,13 @@ export interface Away {
   record: RecordThere;
 }
 
-/** What is to be done in the CRM: plain data. */
+/** The planned calls to the CRM, as plain data. */
 export interface Prepared {
-  /** When the records had been read. */
+  /** When the records were read. */
   lookedAt: number;
   work: Work[];
   away: Away[];
-  /** Contacts that were asked for themselves. */
+  /** Contacts that were requested directly. */
   asked: string[];
   cut: { contactId: string; revision: number }[];
   refused: Refused[];

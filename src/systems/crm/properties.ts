@@ -1,36 +1,35 @@
 import { characterCount } from "millrace";
 import { type Contact, emailSchema, MAX_NAME_CHARACTERS, MAX_VALUE_CHARACTERS } from "../contacts/contact.ts";
 
-/** A record's properties as the CRM knows them: texts, and "" for none. */
+/** A record's properties in the CRM: texts, "" for none. */
 export type Properties = Readonly<Record<string, string>>;
 
-/** What a deployment may say about its CRM beyond how to reach it. */
+/** Further CRM settings of a deployment. */
 export interface CrmVars {
-  /** Further contact properties to keep in step, by their names in the CRM, separated by commas. They must exist there. */
+  /** Further synchronised contact properties, by their names in the CRM, separated by commas. They must exist there. */
   CRM_PROPERTIES?: string;
 }
 
 /** Contact properties that every CRM of this format has under the same name. */
 const STANDARD = ["company", "phone", "mobilephone", "jobtitle", "website", "address", "city", "state", "zip", "country"];
 
-/** What a person's address and name are called there. */
+/** The CRM's names of a person's address and name. */
 const OWN = ["email", "firstname", "lastname"];
 
-/** Names of the contact's properties that are kept in step. Another property of a contact stays here. */
+/** Names of the synchronised contact properties. Other properties remain local. */
 function shared(vars: object): string[] {
   const further = ((vars as CrmVars).CRM_PROPERTIES ?? "").split(",").map((name) => name.trim());
   return [...new Set([...STANDARD, ...further])].filter((name) => name !== "" && !OWN.includes(name));
 }
 
-/** Every property that is kept in step. */
+/** All synchronised properties. */
 export function propertyNames(vars: object): string[] {
   return [...OWN, ...shared(vars)];
 }
 
 /**
- * A contact as the CRM's properties. A name is one text here and two there: where the CRM is known to split it in its own way, and the
- * whole is still the same, it stays split so. A property that a contact does not have says nothing: a file without the column must not
- * empty it there. To empty one, write it empty.
+ * A contact as CRM properties. A name is one text here and two there: if the CRM's known split gives the same whole, the split is kept. An
+ * absent property is not sent, because a file without the column must not empty it there. To empty a property, set it to an empty text.
  */
 export function toProperties(vars: object, { email, name, properties }: Contact, known: Properties = {}): Properties {
   const kept = fullName(known) === name.trim();
@@ -44,7 +43,7 @@ export function toProperties(vars: object, { email, name, properties }: Contact,
   return ours;
 }
 
-/** What the CRM has of properties that a contact does not have at all, not even empty. */
+/** The CRM's values of properties that a contact lacks, not even empty. */
 export function missingHere(
   vars: object,
   { properties }: Contact,
@@ -61,12 +60,12 @@ export function missingHere(
 export interface ContactPatch {
   email: string | null;
   name: string | null;
-  /** The name that was read here, of which this one is made: it replaces no other. */
+  /** The previous name on which this name is based; only that name is replaced. */
   instead_of?: string | undefined;
   properties: Record<string, string | number | boolean | null>;
 }
 
-/** What taking these properties over means for a contact, of which `all` says how they are afterwards. */
+/** The change to a contact's row for these properties; `all`: the values after it. */
 export function asPatch(contact: Pick<Contact, "properties"> & { name?: string }, taken: Properties, all: Properties): ContactPatch {
   const patch: ContactPatch = { email: taken.email ?? null, name: null, properties: {} };
   if ("firstname" in taken || "lastname" in taken) {
@@ -79,7 +78,7 @@ export function asPatch(contact: Pick<Contact, "properties"> & { name?: string }
   return patch;
 }
 
-/** Whether a patch changes the contact's row at all: a name that is only split otherwise in the CRM is the same name here. */
+/** True if a patch changes the contact's row: a different split of the same name is no change. */
 export function isChange({ email, name, properties }: Contact, patch: ContactPatch): boolean {
   return (
     (patch.email ?? email) !== email ||
@@ -88,13 +87,13 @@ export function isChange({ email, name, properties }: Contact, patch: ContactPat
   );
 }
 
-/** Whether a contact may have this value: an address that is none, or a text that is too long, stays there. */
+/** True if a contact may have this value: an invalid address or a text that is too long is not copied. */
 export function isTakeable(property: string, value: string): boolean {
   if (property === "email") return emailSchema.safeParse(value).success;
   return characterCount(value) <= (OWN.includes(property) ? MAX_NAME_CHARACTERS / 2 - 1 : MAX_VALUE_CHARACTERS);
 }
 
-/** Whether two values are one. The CRM writes addresses in lower case. */
+/** True for equal values. The CRM writes addresses in lower case. */
 export function isSame(property: string, one: string, other: string): boolean {
   return property === "email" ? one.trim().toLowerCase() === other.trim().toLowerCase() : one === other;
 }
@@ -107,7 +106,7 @@ function text(value: string | number | boolean | null | undefined): string {
   return value === null || value === undefined ? "" : String(value);
 }
 
-/** A number stays a number where there was one, and so does a yes or no. */
+/** Numbers and booleans keep their type. */
 function sameKind(value: string, before: unknown): string | number | boolean {
   if (typeof before === "number" && String(Number(value)) === value) return Number(value);
   if (typeof before === "boolean" && (value === "true" || value === "false")) return value === "true";

@@ -67,12 +67,10 @@ describe("A notice", () => {
     const letter = { ...NOTICE, rule: "dead_letter_arrived", examples: ["a_b"], labels: { queue: "orders" } };
     const slack = JSON.parse(slackBody(letter, placed(env, letter))).text.split("\n");
     expect(slack[0]).toBe("🔴 *critical dead\u200b_letter\u200b_arrived began* at orders.example");
-    expect(slack).toContain("<https://orders.example/console/dead-letters/a_b|Open it in the console>");
+    expect(slack).toContain("<https://orders.example/console/dead-letters/a_b|Open in the console>");
     expect(slack).toContain("such as <https://orders.example/console/dead-letters/a_b|a\u200b_b>");
     const html = JSON.parse(telegramBody(NOTICE, "-100", placed(env))).text;
-    expect(html).toContain(
-      '<a href="https://orders.example/console/dead-letters?queue=orders+%26+%3Creturns%3E">Open it in the console</a>',
-    );
+    expect(html).toContain('<a href="https://orders.example/console/dead-letters?queue=orders+%26+%3Creturns%3E">Open in the console</a>');
     expect(html).toContain('such as <a href="https://orders.example/console/dead-letters/a">a</a>');
     const urlOf = (more: Partial<AlertNotice>) => placed("http://a.example/under/", { ...NOTICE, examples: [], ...more })?.url;
     expect(urlOf({ rule: "instances_errored", labels: { workflow: "ship", code: "x" } })).toBe(
@@ -93,9 +91,9 @@ describe("A notice", () => {
 
   it("says how often or how much in words, and of arrivals that are over only that no more came", () => {
     const saidOf = (more: Partial<AlertNotice>) => JSON.parse(telegramBody({ ...NOTICE, ...more }, "1")).text as string;
-    expect(saidOf({})).toContain("\nat 101, told above 100\n");
+    expect(saidOf({})).toContain("\nat 101, bound 100\n");
     expect(saidOf({ count: 1, value: 1, above: 0 })).toContain("\nonce\n");
-    expect(saidOf({ count: 150, value: 120 })).toContain("\n150 times, 120 in the last five minutes, told above 100\n");
+    expect(saidOf({ count: 150, value: 120 })).toContain("\n150 times, 120 in the last five minutes, bound 100\n");
     const over = saidOf({ change: "resolved", value: 3 });
     expect(over.split("\n")[0]).toBe("✅ <b>critical dlq_depth is over</b>");
     expect(over).toContain(`\nlast at 3\nfrom ${at} to ${at}\n`);
@@ -273,13 +271,11 @@ describe("A channel", () => {
         return (error as MillraceError).message;
       }
     };
-    expect(codeOf("webhook", { ALERTS_WEBHOOK_URL: "pager" })).toContain("ALERTS_WEBHOOK_URL is no address");
-    expect(codeOf("slack", { ALERTS_SLACK_URL: "ftp://a.example/secret" })).toContain(
-      "ALERTS_SLACK_URL is no address that begins with https://",
-    );
-    expect(codeOf("webhook", { ALERTS_WEBHOOK_URL: "localhost:4318/hook" })).toContain("ALERTS_WEBHOOK_URL is no address");
+    expect(codeOf("webhook", { ALERTS_WEBHOOK_URL: "pager" })).toContain("ALERTS_WEBHOOK_URL does not begin with");
+    expect(codeOf("slack", { ALERTS_SLACK_URL: "ftp://a.example/secret" })).toContain("ALERTS_SLACK_URL does not begin with https://");
+    expect(codeOf("webhook", { ALERTS_WEBHOOK_URL: "localhost:4318/hook" })).toContain("ALERTS_WEBHOOK_URL does not begin with");
     const withPassword = codeOf("webhook", { ALERTS_WEBHOOK_URL: "https://user:pw777@a.example" });
-    expect(withPassword).toContain("ALERTS_WEBHOOK_URL must not carry a user or a password");
+    expect(withPassword).toContain("ALERTS_WEBHOOK_URL must not contain a user or a password");
     expect(withPassword).not.toContain("pw777");
     expect(codeOf("telegram", { ALERTS_TELEGRAM_CHAT: "1" })).toContain("ALERTS_TELEGRAM_TOKEN is not set");
     expect(codeOf("webhook", { ALERTS_WEBHOOK_URL: "https://a.example", ALERTS_WEBHOOK_SECRET: "secret" })).toContain("whsec_");

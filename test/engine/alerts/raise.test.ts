@@ -192,7 +192,7 @@ it("is sent to nobody where its queue or its sender is not bound, or nothing sen
   };
   try {
     expect(await said({ ALERTS: undefined })).toEqual([
-      'Alerts are sent to nobody: "alerts" is not bound. Add this line to "queues.producers" in wrangler.jsonc: {"binding": "ALERTS", "queue": "alerts"}',
+      'Alerts are not sent: "alerts" is not bound. Add this line to "queues.producers" in wrangler.jsonc: {"binding": "ALERTS", "queue": "alerts"}',
     ]);
     expect(await said({ SEND_ALERT: undefined })).toEqual([expect.stringContaining('"name": "send-alert", "class_name": "SendAlert"')]);
     expect(await said({}, catalog({ consumers: [] }))).toEqual([expect.stringContaining("start(alertSender())")]);

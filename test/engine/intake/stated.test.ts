@@ -165,7 +165,7 @@ describe("A door", () => {
   it("that asks for another scope lets nobody in without it", async () => {
     const routed = { type: "probe.routed", payload: { name: fresh(), parts: [] } };
     const { detail } = expectProblem(await state(await callerWith(["enqueue"]), routed), 403, "forbidden");
-    expect(detail).toBe("probe.routed needs the scope `operate`, which the token lacks. Use one that has it.");
+    expect(detail).toBe("probe.routed needs the scope `operate`, which the token lacks. Use a token with that scope.");
     expect((await state(await callerWith(["enqueue", "operate"]), routed)).status).toBe(202);
     expectProblem(await state(await callerWith(["operate"]), routed), 403, "forbidden");
   });

@@ -78,7 +78,7 @@ describe("a head that fails", () => {
     expect(await lane.is("held")).toMatchObject({
       depth: 4,
       head: { failures: 4, nextAt: null },
-      why: expect.stringContaining("waits for a person"),
+      why: expect.stringContaining("waits for an operator"),
     });
     const tries = lane.calls.length;
 
@@ -187,7 +187,7 @@ describe("a dead letter", () => {
     });
     const [sent] = await lane.send(0);
     await until(async () => handed, Boolean);
-    const refused = { done: false, reason: expect.stringContaining("handed over just now") };
+    const refused = { done: false, reason: expect.stringContaining("being handed over") };
     expect(await lane.object.resendLetter(sent?.id ?? "")).toEqual(refused);
     expect(await lane.object.removeLetter(sent?.id ?? "")).toEqual(refused);
     isOpen = true;
@@ -243,7 +243,7 @@ describe("a person", () => {
     await lane.client.sendBatch(numbers(150).map((n) => lane.message(n, n === 1 ? { idempotencyKey: "a" } : {})));
     await evictDurableObject(lane.stub);
     await runDurableObjectAlarm(lane.stub);
-    expect(await lane.object.look()).toMatchObject({ state: "paused", why: "A person has paused it.", depth: 150 });
+    expect(await lane.object.look()).toMatchObject({ state: "paused", why: "An operator has paused it.", depth: 150 });
     const page = await lane.object.messages();
     const rest = await lane.object.messages({ after: page.at(-1)?.sequence ?? 0 });
     expect([...page, ...rest].map(({ body }) => (body as LaneBody).n)).toEqual(numbers(150));
@@ -265,7 +265,7 @@ describe("a person", () => {
       () => Promise.resolve(lane.calls.length),
       (calls) => calls === 1,
     );
-    expect(await lane.object.skipHead()).toMatchObject({ done: false, reason: expect.stringContaining("has the head just now") });
+    expect(await lane.object.skipHead()).toMatchObject({ done: false, reason: expect.stringContaining("is processing the head") });
     await lane.object.pause();
     released = true;
     await until(

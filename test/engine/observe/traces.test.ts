@@ -234,7 +234,7 @@ describe("A collector that fails", () => {
       await until(async () => lines.some((line) => line.includes('"spans_lost"')), Boolean);
     }
     expect(lines.filter((line) => line.includes('"spans_lost"'))).toEqual([
-      expect.stringMatching(/^{"log":"spans_lost","level":"warn","spans":\d+,"error":"The collector answered 503\."}$/),
+      expect.stringMatching(/^{"log":"spans_lost","level":"warn","spans":\d+,"error":"The collector responded 503\."}$/),
     ]);
     expect(await requestsOf(second)).toEqual([]);
   });

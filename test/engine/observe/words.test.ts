@@ -4,7 +4,7 @@ import { wordsOf } from "../../../packages/millrace/src/observe/words.ts";
 
 it("what an upstream answered is in no line of a deployed engine: it may repeat what it was sent", () => {
   const message = "pages answered 422 (<p>The customer's own text</p>).";
-  expect(wordsOf({}, message, 422)).toBe("An upstream answered 422: its words are with the instance.");
+  expect(wordsOf({}, message, 422)).toBe("An upstream responded 422: the instance has its text.");
   expect(wordsOf({ MILLRACE_DEVELOPMENT: "true" }, message, 422)).toBe(message);
   expect(wordsOf({}, "The order has no lines.", undefined)).toBe("The order has no lines.");
 });

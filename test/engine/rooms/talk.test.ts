@@ -185,9 +185,9 @@ it.each([
 });
 
 it.each([
-  ["a message that is no schema: give it one of zod 4", { message: {} }],
-  ["history -1: say { messages, bytes }", { history: -1 }],
-  ["history a day: say { messages, bytes }", { history: "a day" }],
+  ["an invalid message schema: pass a zod 4 schema", { message: {} }],
+  ["history -1: set { messages, bytes }", { history: -1 }],
+  ["history a day: set { messages, bytes }", { history: "a day" }],
 ])("a definition with %s is refused", (what, wrong) => {
   expect(() => roomObject([defineRoom({ name: "desk", ...(wrong as object) })])).toThrow(`The room "desk" has ${what}`);
 });

@@ -18,9 +18,12 @@ export function assertMayAsk(catalog: Catalog, by: Pick<Asker, "scopes">, type: 
 /** The same check for any message. Errors: `forbidden`. */
 export function assertMaySay({ scopes }: Pick<Asker, "scopes">, { type, door }: Pick<MessageDefinition, "type" | "door">): void {
   if (door === undefined || scopes.some((scope) => scope === door.scope)) return;
-  if (door.scope === null) throw new MillraceError("forbidden", `No token may send ${type} by itself: use ${door.route}.`);
+  if (door.scope === null) throw new MillraceError("forbidden", `No token can send ${type} directly: use ${door.route}.`);
   const at = door.route === OPEN.route ? "" : `, with ${door.route}`;
-  throw new MillraceError("forbidden", `${type} needs the scope \`${door.scope}\`, which the token lacks: use one that has it${at}.`);
+  throw new MillraceError(
+    "forbidden",
+    `${type} needs the scope \`${door.scope}\`, which the token lacks: use a token with that scope${at}.`,
+  );
 }
 
 /**
@@ -35,8 +38,8 @@ export function assertMayState(catalog: Catalog, { scopes }: Pick<Asker, "scopes
 
 function whyClosed(type: string, door: Door | undefined): string {
   if (door === undefined) {
-    return `${type} is closed to the outside world: this deployment's own steps state it. To open it, write \`door: { scope: "enqueue" }\` into its defineEvent and deploy.`;
+    return `${type} is closed: only this deployment's own steps publish it. To open it, add \`door: { scope: "enqueue" }\` to its defineEvent and deploy.`;
   }
-  if (door.scope === null) return `No token may state ${type} by itself: use ${door.route}.`;
-  return `${type} needs the scope \`${door.scope}\`, which the token lacks. Use one that has it.`;
+  if (door.scope === null) return `No token can publish ${type} directly: use ${door.route}.`;
+  return `${type} needs the scope \`${door.scope}\`, which the token lacks. Use a token with that scope.`;
 }

@@ -40,14 +40,17 @@ const WHO = /^[^@\s]*@[^@\s]+\.[^@\s]+$/;
 export function accessSettings(env: AccessEnv, scopes: readonly string[]): AccessSettings | undefined {
   const { ACCESS_TEAM: team = "", ACCESS_AUD: audience = "", ACCESS_GRANTS: grants, ACCESS_CERTS_URL: certs } = env;
   if (team === "" && audience === "" && grants === undefined) return undefined;
-  assertThat(TEAM.test(team), 'ACCESS_TEAM is the name of your team, as in https://<team>.cloudflareaccess.com, and no address: "acme".');
+  assertThat(
+    TEAM.test(team),
+    'ACCESS_TEAM is the name of your team, as in https://<team>.cloudflareaccess.com, without the address: "acme".',
+  );
   assertThat(
     AUDIENCE.test(audience),
-    "ACCESS_AUD is the audience tag of the Access application, 64 hex digits: its overview in Zero Trust shows it.",
+    "ACCESS_AUD is the audience tag of the Access application, 64 hex digits: copy it from the application's overview in Zero Trust.",
   );
   assertThat(
     certs === undefined || inDevelopment(env),
-    "ACCESS_CERTS_URL is for local engines alone: unset it. The keys come from the team's address.",
+    "ACCESS_CERTS_URL is only for local engines: unset it. The keys come from the team's address.",
   );
   const issuer = `https://${team}.cloudflareaccess.com`;
   return { issuer, audience, certsUrl: certs ?? `${issuer}/cdn-cgi/access/certs`, grants: readGrants(grants, scopes) };
@@ -65,16 +68,16 @@ function readGrants(given: AccessEnv["ACCESS_GRANTS"], known: readonly string[])
 
 function readGrant(who: string, grant: unknown, known: readonly string[]): PersonGrant {
   const { tenant, scopes } = (grant ?? {}) as Partial<Record<keyof PersonGrant, unknown>>;
-  assertThat(WHO.test(who), `ACCESS_GRANTS names "${who}", which is no e-mail address, and no @ with a domain behind it.`);
+  assertThat(WHO.test(who), `ACCESS_GRANTS names "${who}", which is neither an e-mail address nor @ and a domain.`);
   assertThat(
     typeof tenant === "string" && isTenant(tenant),
-    `ACCESS_GRANTS gives "${who}" no tenant: up to 64 lower case letters, digits, - or _.`,
+    `ACCESS_GRANTS gives "${who}" no valid tenant: use up to 64 lower case letters, digits, - or _.`,
   );
   assertThat(Array.isArray(scopes) && scopes.length > 0, `ACCESS_GRANTS gives "${who}" no scopes: list some of ${known.join(", ")}.`);
   const odd = (scopes as unknown[]).find((scope) => !isScope(String(scope)) || !known.includes(String(scope)));
   assertThat(
     odd === undefined,
-    `ACCESS_GRANTS gives "${who}" the scope "${String(odd)}", which there is not. Scopes are: ${known.join(", ")}.`,
+    `ACCESS_GRANTS gives "${who}" the scope "${String(odd)}", which does not exist. Scopes are: ${known.join(", ")}.`,
   );
   return { tenant, scopes: scopes as string[] };
 }

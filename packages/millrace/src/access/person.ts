@@ -57,7 +57,7 @@ export async function findPerson(
   if (email === "" || email.length > MAX_ACTOR) {
     throw new MillraceError(
       "forbidden",
-      "Access let this in without an e-mail address of at most 100 characters: programs come with a token.",
+      "The Access assertion has no e-mail address of at most 100 characters. Programs must use a token.",
     );
   }
   const domain = email.slice(email.lastIndexOf("@"));
@@ -65,7 +65,7 @@ export async function findPerson(
   if (grant === undefined) {
     throw new MillraceError(
       "forbidden",
-      `Access knows ${email}, and this deployment grants them nothing: add "${email}" or "${domain}" to ACCESS_GRANTS, and deploy.`,
+      `Access admits ${email}, but this deployment grants no rights to it: add "${email}" or "${domain}" to ACCESS_GRANTS, and deploy.`,
     );
   }
   const id = `${PERSON}${email}`;
@@ -88,9 +88,13 @@ async function payloadOf(settings: AccessSettings, assertion: string, beforeLook
     return payload;
   } catch (error) {
     if (BAD.has((error as { code?: unknown }).code)) return undefined;
-    throw new MillraceError("unavailable", "The keys of the Access team cannot be read now: nobody comes in by it until they can.", {
-      cause: error,
-    });
+    throw new MillraceError(
+      "unavailable",
+      "The keys of the Access team cannot be read. Sign-in by Access fails until they can: try again later.",
+      {
+        cause: error,
+      },
+    );
   }
 }
 

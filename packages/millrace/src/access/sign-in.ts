@@ -21,7 +21,7 @@ const MAX_BROWSERS = 50;
 const CODE = /^mc_[A-Za-z0-9_-]{43}$/;
 
 /** The advice in errors about an invalid code. */
-const ANOTHER = "Get another: `npx millrace token link` where `millrace dev` runs the engine, POST /v1/sign-in-codes for any.";
+const ANOTHER = "Get another one: `npx millrace token link` for an engine of `millrace dev`, POST /v1/sign-in-codes for any other.";
 
 /**
  * Makes a code that a browser can exchange once, within ten minutes, for its own token with the caller's rights. Only its hash is stored.
@@ -33,7 +33,7 @@ export async function issueCode(
   reason: string,
 ): Promise<{ code: string; expiresAt: number }> {
   if (tokenId === undefined) {
-    throw new MillraceError("forbidden", "You came without a token, for which a code could stand: open /console, which knows you already.");
+    throw new MillraceError("forbidden", "The request has no token to make a code for. You are signed in already: open /console.");
   }
   const code = `mc_${randomBytes(32).toString("base64url")}`;
   const { made } = await namedBatch(env.DB, {
@@ -59,11 +59,11 @@ export interface SignedIn {
 export async function signIn(env: Pick<EngineEnv, "DB">, code: string): Promise<SignedIn> {
   const hash = hashOf(code);
   const [known] = CODE.test(code) ? await query<StoredCode & Record<string, unknown>>(env.DB, selectCode(hash)) : [];
-  if (!known) throw refused("This sign-in code is unknown, or was over an hour ago.");
+  if (!known) throw refused("This sign-in code is unknown, or expired more than an hour ago.");
   if (known.used_by !== null) throw refused("This sign-in link has been used: it works once.");
-  if (known.is_over) throw refused("This sign-in link is too old: it works for 10 minutes.");
+  if (known.is_over) throw refused("This sign-in link has expired: it works for 10 minutes.");
   const [owner] = await query<{ actor: string }>(env.DB, selectOwner(known.token_id));
-  if (!owner) throw refused("The token that this sign-in link stands for was revoked.");
+  if (!owner) throw refused("The token of this sign-in link was revoked.");
   const { id, hash: secret, text } = newToken();
   const by = { tenantId: known.tenant_id, actor: owner.actor, tokenId: known.token_id };
   const done: Action = { id: crypto.randomUUID(), verb: "mint", target: id, instanceId: null, reason: known.reason };

@@ -70,10 +70,10 @@ export async function issueToken(
   const grant = { tenantId: by.tenantId, actor, scopes: inOrder(scopes), expiresAt };
   assertGrant(grant, scopes);
   const more = grant.scopes.find((scope) => !by.scopes.includes(scope));
-  if (more !== undefined) throw new MillraceError("forbidden", `Your token lacks the scope \`${more}\`, and so cannot give it to another.`);
+  if (more !== undefined) throw new MillraceError("forbidden", `Your token lacks the scope \`${more}\`, so it cannot grant it.`);
   const left = Math.ceil(((by.expiresAt ?? Number.POSITIVE_INFINITY) - Date.now()) / DAY_MS);
   if (days !== undefined && days > left) {
-    const said = `Your token ends on ${new Date(expiresAt).toISOString()}, and so cannot give another one more days than ${left}: ask for fewer, or leave \`days\` out.`;
+    const said = `Your token ends on ${new Date(expiresAt).toISOString()}, so a new token can have at most ${left} days: request fewer, or omit \`days\`.`;
     throw new MillraceError("forbidden", said);
   }
   const { id, text, insert } = tokenFor(grant, by.tokenId);
@@ -92,13 +92,13 @@ export async function issueToken(
 }
 
 function tooMany(detail: { audited?: true } = {}): MillraceError {
-  return new MillraceError("invalid_transition", `A tenant has at most ${MAX_TOKENS} tokens: revoke one that nobody uses first.`, detail);
+  return new MillraceError("invalid_transition", `A tenant has at most ${MAX_TOKENS} tokens: revoke an unused one first.`, detail);
 }
 
 /** The error for a caller whose token was revoked by another isolate or has expired. Also removes the token from this isolate's cache. */
 export function tokenGone(id: string, detail: { audited?: true } = {}): MillraceError {
   forgetToken(id);
-  return new MillraceError("unauthorized", "Your token was revoked, or has expired: nothing was minted. Send another token.", detail);
+  return new MillraceError("unauthorized", "Your token was revoked or has expired, and no token was made. Use another token.", detail);
 }
 
 /** Tokens of a tenant, newest first, without secrets. */
@@ -169,12 +169,12 @@ function inOrder(scopes: readonly Scope[]): Scope[] {
 /** Errors: `config_invalid`, worded for the operator who mints, because no HTTP request leads here with such a grant. */
 function assertGrant({ tenantId, actor, scopes }: Grant, known: readonly string[]): void {
   assertThat(isTenant(tenantId), `"${tenantId}" is not a tenant: use up to 64 lower case letters, digits, - or _.`);
-  assertThat(isVisible(actor) && characterCount(actor) <= 100, "Name the actor in 1 to 100 characters that can be seen.");
+  assertThat(isVisible(actor) && characterCount(actor) <= 100, "The actor must have 1 to 100 visible characters.");
   assertThat(scopes.length > 0, `Give the token at least one scope of: ${known.join(", ")}.`);
   const unknown = scopes.find((scope) => !known.includes(scope));
   assertThat(unknown === undefined, `"${unknown}" is not a scope. Scopes are: ${known.join(", ")}.`);
   const odd = scopes.find((scope) => !isScope(scope));
-  assertThat(odd === undefined, `The scope "${odd}" is no word: use up to 64 lower case letters, digits and _ : . -, a letter first.`);
+  assertThat(odd === undefined, `The scope "${odd}" is invalid: use up to 64 lower case letters, digits and _ : . -, the first a letter.`);
 }
 
 function assertThat(holds: boolean, otherwise: string): void {

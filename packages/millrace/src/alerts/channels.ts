@@ -40,13 +40,13 @@ export function channelOf(name: ChannelName, env: AlertVars): Channel | undefine
   const channel = configuredAs(name, env);
   const wrong = channel && whatIsWrong(channel.url);
   if (wrong === undefined) return channel;
-  throw new MillraceError("config_invalid", `Alerts cannot go to ${name}: ${URLS[name]} ${wrong}. Set it anew.`);
+  throw new MillraceError("config_invalid", `Alerts cannot be sent to ${name}: ${URLS[name]} ${wrong}. Set it again.`);
 }
 
 function whatIsWrong(address: string): string | undefined {
-  if (!isHttpAddress(address)) return "is no address that begins with https://";
+  if (!isHttpAddress(address)) return "does not begin with https://";
   const { username, password } = new URL(address);
-  return username || password ? "must not carry a user or a password" : undefined;
+  return username || password ? "must not contain a user or a password" : undefined;
 }
 
 /** The variable with each channel's URL. */
@@ -59,7 +59,10 @@ function configuredAs(name: ChannelName, env: AlertVars): Channel | undefined {
   if (!ALERTS_TELEGRAM_TOKEN && !ALERTS_TELEGRAM_CHAT) return undefined;
   if (!ALERTS_TELEGRAM_TOKEN || !ALERTS_TELEGRAM_CHAT) {
     const missing = ALERTS_TELEGRAM_TOKEN ? "ALERTS_TELEGRAM_CHAT" : "ALERTS_TELEGRAM_TOKEN";
-    throw new MillraceError("config_invalid", `Alerts cannot go to Telegram: ${missing} is not set. Set it, or take the other one away.`);
+    throw new MillraceError(
+      "config_invalid",
+      `Alerts cannot be sent to Telegram: ${missing} is not set. Set it, or remove the other variable.`,
+    );
   }
   const url = `${env.ALERTS_TELEGRAM_URL || TELEGRAM_URL}/bot${ALERTS_TELEGRAM_TOKEN}/sendMessage`;
   return { name, url, chat: ALERTS_TELEGRAM_CHAT };
@@ -69,7 +72,7 @@ function configuredAs(name: ChannelName, env: AlertVars): Channel | undefined {
 function webhookSecret({ MILLRACE_KEY, ALERTS_WEBHOOK_SECRET }: AlertVars): string {
   if (ALERTS_WEBHOOK_SECRET) {
     if (/^whsec_[A-Za-z0-9+/]{32,}={0,2}$/.test(ALERTS_WEBHOOK_SECRET)) return ALERTS_WEBHOOK_SECRET;
-    throw new MillraceError("config_invalid", "ALERTS_WEBHOOK_SECRET is no secret: write `whsec_` and at least 24 bytes in base64.");
+    throw new MillraceError("config_invalid", "ALERTS_WEBHOOK_SECRET is invalid: set `whsec_` and at least 24 bytes in base64.");
   }
   assertSecret(MILLRACE_KEY);
   return `whsec_${createHmac("sha256", MILLRACE_KEY).update("alerts webhook").digest("base64")}`;

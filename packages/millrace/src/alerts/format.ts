@@ -69,7 +69,7 @@ function written(notice: AlertNotice, place: Place | undefined, { safe, bold, li
     ...(named.length > 0 ? [named.map(([name, said]) => `${word(name)} ${word(said)}`).join(", ")] : []),
     safe(shortened(meaning, MAX_MEANING)),
     ...(note ? [`${word(note.by)}: ${safe(shortened(note.text, MAX_NOTE))}`] : []),
-    ...(place ? [link(place.url, "Open it in the console")] : []),
+    ...(place ? [link(place.url, "Open in the console")] : []),
     howMuch(notice),
     isOver ? `from ${since} to ${last_at}` : `since ${since}, last ${last_at}`,
     ...(examples.length > 0
@@ -84,7 +84,7 @@ function written(notice: AlertNotice, place: Place | undefined, { safe, bold, li
 /** The count or the value of an alert; for a resolved alert its last value. */
 function howMuch({ change, count, value, above }: AlertNotice): string {
   const isOver = change === "resolved";
-  const bound = above === null || isOver ? "" : `, told above ${rounded(above)}`;
+  const bound = above === null || isOver ? "" : `, bound ${rounded(above)}`;
   if (count === null) return `${isOver ? "last " : ""}at ${rounded(value)}${bound}`;
   const times = count === 1 ? "once" : `${count} times`;
   // A bound of 0 adds nothing to the count.

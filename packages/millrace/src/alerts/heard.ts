@@ -22,7 +22,7 @@ export function isHeard(env: object, catalog: Catalog | undefined, channels: rea
   }
   // A message whose workflow is not bound is kept, and becomes a dead letter in the end.
   for (const workflow of startedOf(catalog)) said(env, `Alerts do not start "${workflow}"`, () => workflowBinding(env, workflow));
-  if (!said(env, "Alerts are sent to nobody", () => queueBinding(env, AlertChanged.queue.name))) return false;
+  if (!said(env, "Alerts are not sent", () => queueBinding(env, AlertChanged.queue.name))) return false;
   return targets.some((target) => channels.length > 0 || target.do !== "start" || target.workflow.name !== SEND_ALERT);
 }
 
@@ -38,7 +38,7 @@ function said(env: object, what: string, find: () => unknown): boolean {
 }
 
 const UNSENT =
-  "Alerts are sent to nobody: a channel is set, and nothing here sends to it. Add defineConsumer({ queue: AlertChanged.queue, " +
+  "Alerts are not sent: a channel is configured, but no workflow sends to it. Add defineConsumer({ queue: AlertChanged.queue, " +
   "routes: [on(AlertChanged, start(alertSender()))] }) to the catalog, and deploy.";
 
 function startedOf(catalog: Catalog | undefined): string[] {

@@ -98,7 +98,7 @@ export function noticeOf(
     since: new Date(since).toISOString(),
     last_at: new Date(lastAt).toISOString(),
     changed_at: new Date(updatedAt).toISOString(),
-    meaning: rule?.meaning ?? "The rule was taken away.",
+    meaning: rule?.meaning ?? "The rule was removed.",
     doc: rule?.doc ?? "docs/alerts.md",
     note,
     channels: [...channels],

@@ -22,7 +22,7 @@ export function consoleOf(env: Pick<AlertVars, "PUBLIC_URL">): { host: string; b
     const path = url.pathname.replaceAll("|", "%7C").replace(/\/+$/, "");
     return { host: url.host, base: `${url.origin}${path}/console` };
   }
-  sayUnmeant(env, "PUBLIC_URL is no address that begins with https://, without a user or a password: alerts have no link until then.");
+  sayUnmeant(env, "PUBLIC_URL must begin with https:// and contain no user or password. Alerts have no link until then.");
   return undefined;
 }
 

@@ -47,7 +47,7 @@ export function postAlert(guard: AddressGuard | undefined): StepDefinition<Posti
         redirect: "manual",
         signal,
       }).catch(() => {
-        throw new MillraceError("unavailable", `${name} cannot be reached, or gave no answer in time.`);
+        throw new MillraceError("unavailable", `${name} cannot be reached, or did not respond in time.`);
       });
       await assertTaken(name, response, {
         isFinal: (status) => (name === "webhook" ? status === 410 : !mayPass(status)),
@@ -115,7 +115,7 @@ function quoted(words: string): string {
 const MAX_WORDS = 100;
 
 /** Permanent errors of Slack and Telegram, and status 410 of a webhook, are not retried: an operator must fix a variable first. */
-const NEXT = "see whether its variables are right, then retry the instance";
+const NEXT = "check its variables, then retry the instance";
 
 function mayPass(status: number): boolean {
   return status >= 500 || status === 408 || status === 425 || status === 429;

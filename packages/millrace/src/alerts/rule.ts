@@ -51,12 +51,12 @@ export function changedRules(rules: readonly AlertRule[], changes: AlertChanges 
   for (const [name, change] of Object.entries(changes)) {
     if (!names.includes(name)) throw invalid(`There is no alert "${name}".${hint(name, names)}`);
     if (change === false) continue;
-    if (!isRecord(change)) throw invalid(`alerts.${name} is ${JSON.stringify(change)}: say { ${FIELDS.join(", ")} }, or false.`);
+    if (!isRecord(change)) throw invalid(`alerts.${name} is ${JSON.stringify(change)}: set { ${FIELDS.join(", ")} }, or false.`);
     assertFields(`alerts.${name}`, change, FIELDS, ", or false");
     for (const severity of ["warning", "critical"] as const) {
       const threshold: unknown = change[severity];
       if (threshold === undefined || threshold === null) continue;
-      if (!isRecord(threshold)) throw invalid(`alerts.${name}.${severity} is ${JSON.stringify(threshold)}: say { above, forMs }, or null.`);
+      if (!isRecord(threshold)) throw invalid(`alerts.${name}.${severity} is ${JSON.stringify(threshold)}: set { above, forMs }, or null.`);
       assertFields(`alerts.${name}.${severity}`, threshold, ["above", "forMs"], ", or null");
     }
   }
@@ -90,18 +90,18 @@ function checked(rule: AlertRule): AlertRule {
   const { name, warning, critical, repeatMs, clearMs } = rule;
   for (const [severity, threshold] of Object.entries({ warning, critical })) {
     if (threshold === undefined) continue;
-    if (!Number.isFinite(threshold.above)) throw invalid(`alerts.${name}.${severity}.above is ${threshold.above}: say a number.`);
+    if (!Number.isFinite(threshold.above)) throw invalid(`alerts.${name}.${severity}.above is ${threshold.above}: set a number.`);
     if (threshold.above >= (rule.most ?? Number.POSITIVE_INFINITY))
-      throw invalid(`alerts.${name}.${severity}.above is ${threshold.above}: its gauge is never more than ${rule.most}. Say less.`);
-    if (!isTime(threshold.forMs)) throw invalid(`alerts.${name}.${severity}.forMs is ${threshold.forMs}: say milliseconds, 0 or more.`);
+      throw invalid(`alerts.${name}.${severity}.above is ${threshold.above}, and its gauge is at most ${rule.most}. Set a lower bound.`);
+    if (!isTime(threshold.forMs)) throw invalid(`alerts.${name}.${severity}.forMs is ${threshold.forMs}: set milliseconds, 0 or more.`);
   }
-  if (!warning && !critical) throw invalid(`alerts.${name} has no threshold left: keep one, or say \`${name}: false\`.`);
+  if (!warning && !critical) throw invalid(`alerts.${name} has no threshold left: keep one, or set \`${name}: false\`.`);
   if (warning && critical && critical.above <= warning.above) {
-    throw invalid(`alerts.${name}.critical.above is ${critical.above}: say more than the warning's ${warning.above}.`);
+    throw invalid(`alerts.${name}.critical.above is ${critical.above}: set more than the warning's ${warning.above}.`);
   }
   if (!isTime(repeatMs) || repeatMs < LEAST_REPEAT_MS)
-    throw invalid(`alerts.${name}.repeatMs is ${repeatMs}: say ${LEAST_REPEAT_MS} or more.`);
-  if (!isTime(clearMs)) throw invalid(`alerts.${name}.clearMs is ${clearMs}: say milliseconds, 0 or more.`);
+    throw invalid(`alerts.${name}.repeatMs is ${repeatMs}: set ${LEAST_REPEAT_MS} or more.`);
+  if (!isTime(clearMs)) throw invalid(`alerts.${name}.clearMs is ${clearMs}: set milliseconds, 0 or more.`);
   return rule;
 }
 

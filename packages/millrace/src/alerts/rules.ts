@@ -30,7 +30,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 0, forMs: 0 },
     ...usual,
     meaning:
-      "Messages have just become dead letters: no consumer could finish them. Resolved says that no more came, not that they are settled.",
+      "Messages have become dead letters, because no consumer could process them. Resolved means that no more arrived, not that they are settled.",
     doc: "docs/operating.md#dead-letters",
   },
   {
@@ -39,7 +39,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     per: ["dead_letter", "queue", "reason"],
     warning: { above: 0, forMs: 0 },
     ...usual,
-    meaning: "Somebody has looked at a dead letter, and asks others to.",
+    meaning: "An operator has escalated a dead letter.",
     doc: "docs/operating.md#escalate",
   },
   {
@@ -49,7 +49,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 0, forMs: 0 },
     critical: { above: 100, forMs: 0 },
     ...usual,
-    meaning: "Instances have just failed. Resolved says that no more did, not that these are mended: errored_depth tells of those.",
+    meaning: "Instances have failed. Resolved means that no more failed, not that these are fixed: errored_depth counts those.",
     doc: "docs/operating.md",
   },
   {
@@ -61,7 +61,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     critical: { above: 1000, forMs: 15 * MINUTE_MS },
     most: MAX_COUNTED,
     ...usual,
-    meaning: "Instances are errored, and wait for somebody who retries, undoes or closes them.",
+    meaning: "Errored instances wait for an operator to retry, undo or close them.",
     doc: "docs/operating.md#retry-what-failed",
   },
   {
@@ -72,7 +72,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 0, forMs: 15 * MINUTE_MS },
     critical: { above: 100, forMs: 0 },
     ...usual,
-    meaning: "Dead letters wait for somebody who replays or skips them.",
+    meaning: "Dead letters wait for an operator to replay or skip them.",
     doc: "docs/operating.md#dead-letters",
   },
   {
@@ -82,7 +82,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 10_000, forMs: 5 * MINUTE_MS },
     critical: { above: 100_000, forMs: MINUTE_MS },
     ...usual,
-    meaning: "More messages wait in a queue than its consumer takes.",
+    meaning: "A queue's messages arrive faster than its consumer processes them.",
     doc: "docs/queues.md",
   },
   {
@@ -93,7 +93,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 10, forMs: 5 * MINUTE_MS },
     critical: { above: 60, forMs: MINUTE_MS },
     ...usual,
-    meaning: "One batch in a hundred takes its consumer longer than it should.",
+    meaning: "One batch in a hundred takes longer than the bound.",
     doc: "docs/queues.md",
   },
   {
@@ -105,7 +105,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     critical: { above: 0.2, forMs: 2 * MINUTE_MS },
     most: 1,
     ...usual,
-    meaning: "Of the deliveries of a queue, too many are put back.",
+    meaning: "The share of retried deliveries of a queue is too high.",
     doc: "docs/queues.md",
   },
   {
@@ -116,7 +116,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 2 * DAY_S, forMs: 5 * MINUTE_MS },
     critical: { above: 3 * DAY_S, forMs: 0 },
     ...usual,
-    meaning: "A message has waited so long in its queue that the platform will soon drop it: four days are the most.",
+    meaning: "A message is close to the retention of its queue (4 days); then the platform drops it.",
     doc: "docs/queues.md",
   },
   {
@@ -126,8 +126,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 0, forMs: 0 },
     most: MAX_COUNTED,
     ...usual,
-    meaning:
-      "Nobody knows whether an effect happened, or it did and its rows were refused: a person has to look, then confirm or reject it.",
+    meaning: "The outcome of an effect is unknown, or it happened and its rows were refused. Check it, then confirm or reject it.",
     doc: "docs/operating.md",
   },
   {
@@ -138,7 +137,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     critical: { above: 1000, forMs: 0 },
     most: MAX_COUNTED,
     ...usual,
-    meaning: "Instances are past the time by which they were to have ended: somebody decides what becomes of them.",
+    meaning: "Instances have passed their deadlines. Decide about each one.",
     doc: "docs/operating.md#deadlines",
   },
   {
@@ -148,7 +147,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 0, forMs: 15 * MINUTE_MS },
     most: MAX_COUNTED,
     ...usual,
-    meaning: "Questions wait for a person's answer, and their instances with them.",
+    meaning: "Instances wait for answers to their questions.",
     doc: "docs/operating.md#answer-questions",
   },
   {
@@ -158,7 +157,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     critical: { above: 0, forMs: 0 },
     most: MAX_COUNTED,
     ...usual,
-    meaning: "The time of questions is nearly over: soon each is answered as it says for nobody's answer.",
+    meaning: "Questions will soon time out; then each gets its default answer.",
     doc: "docs/operating.md#answer-questions",
   },
   {
@@ -169,7 +168,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     critical: { above: 1000, forMs: 5 * MINUTE_MS },
     most: 2 * MAX_COUNTED,
     ...usual,
-    meaning: "Instances were to be looked at by the keeper, and it has not come to them.",
+    meaning: "Instances are due for the keeper's check, and it has not checked them.",
     doc: "docs/operating.md",
   },
   {
@@ -178,7 +177,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     per: ["lane"],
     warning: { above: 0, forMs: MINUTE_MS },
     ...usual,
-    meaning: "Lanes stand still, and all that is behind their heads waits.",
+    meaning: "Lanes are blocked, and all messages behind their heads wait.",
     doc: "docs/turns.md",
   },
   {
@@ -189,7 +188,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 30, forMs: 2 * MINUTE_MS },
     critical: { above: 300, forMs: 2 * MINUTE_MS },
     ...usual,
-    meaning: "A projection is behind its ledgers: what people read is old.",
+    meaning: "A projection lags behind its ledgers: reads return old data.",
     doc: "docs/facts.md",
   },
   {
@@ -200,7 +199,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     critical: { above: 9000, forMs: 10 * MINUTE_MS },
     most: MAX_COUNTED,
     ...usual,
-    meaning: "Committed messages are sent again and again, and no consumer confirms them.",
+    meaning: "Committed messages are sent repeatedly, and no consumer confirms them.",
     doc: "docs/how-it-works.md",
   },
   {
@@ -210,7 +209,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 0, forMs: 5 * MINUTE_MS },
     most: MAX_COUNTED,
     ...usual,
-    meaning: "A queue refuses committed messages: its binding is missing, or the platform is in trouble.",
+    meaning: "A queue refuses committed messages: its binding is missing, or the platform has an outage.",
     doc: "docs/how-it-works.md",
   },
   {
@@ -221,7 +220,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 120, forMs: MINUTE_MS },
     critical: { above: 900, forMs: MINUTE_MS },
     ...usual,
-    meaning: "Schedules are due, and do not start.",
+    meaning: "Schedules are due and have not started.",
     doc: "docs/schedules.md",
   },
   {
@@ -232,7 +231,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 60, forMs: 0 },
     critical: { above: 600, forMs: 0 },
     ...usual,
-    meaning: "The keeper's round came late: for so long nothing was repaired, and no alert was raised.",
+    meaning: "The keeper's round was late. Until then no repair ran and no alert was raised.",
     doc: "docs/alerts.md",
   },
   {
@@ -242,7 +241,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 0, forMs: 0 },
     most: MAX_COUNTED,
     ...usual,
-    meaning: "What the database, the platform and the objects say does not agree.",
+    meaning: "The database, the platform and the objects have different records.",
     doc: "docs/operating.md",
   },
 ];

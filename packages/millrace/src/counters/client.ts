@@ -99,10 +99,7 @@ export function counterOf(env: CounterEnv, name: string, { shards = SHARDS }: Co
     async addAll(adds, { key } = {}) {
       const list = adds.map((add) => (typeof add === "number" ? { n: add } : add));
       for (const add of list) assertAdd(name, add);
-      assertThat(
-        list.length <= MOST_AT_ONCE,
-        `${list.length} adds to the counter "${name}" are too many at once: ${MOST_AT_ONCE} are not.`,
-      );
+      assertThat(list.length <= MOST_AT_ONCE, `${list.length} adds to the counter "${name}" in one call: send at most ${MOST_AT_ONCE}.`);
       if (list.length === 0) return 0;
       const keyed = list.filter((add) => add.key !== undefined);
       assertThat(key === undefined || keyed.length === 0, `Adds to the counter "${name}" have a key each, or one together: not both.`);
@@ -128,7 +125,7 @@ export function counterOf(env: CounterEnv, name: string, { shards = SHARDS }: Co
     async perMinute(minutes = 60) {
       assertThat(
         Number.isInteger(minutes) && minutes >= 1 && minutes <= DAY_MINUTES,
-        `Minutes are kept for a day: ask for 1 to ${DAY_MINUTES}.`,
+        `Counts per minute are kept for a day: request 1 to ${DAY_MINUTES}.`,
       );
       const last = Math.floor(Date.now() / MINUTE_MS);
       const from = last - minutes + 1;
@@ -152,9 +149,9 @@ function assertAdd(name: string, { n, key }: Add): void {
 
 function unanswered(name: string, isSafe: boolean, cause: unknown): MillraceError {
   const next = isSafe
-    ? "Add it again under the same key: it counts once."
-    : "Whether it counted is unknown: give adds a key that must count once.";
-  return new MillraceError("unavailable", `The counter "${name}" did not answer. ${next}`, { delayMs: 1_000, cause });
+    ? "Add it again with the same key: it counts once."
+    : "It is unknown whether it counted. For exact counts, pass a key.";
+  return new MillraceError("unavailable", `The counter "${name}" did not respond. ${next}`, { delayMs: 1_000, cause });
 }
 
 function assertThat(holds: boolean, otherwise: string): void {

@@ -49,7 +49,7 @@ export function laneOf<Body>(
     const answer = await laneObjectOf(env, name).send(posts);
     if ("sent" in answer) return answer.sent;
     if ("fullAtBytes" in answer) {
-      const full = `A lane "${lane.name}" is full: it keeps at most ${answer.fullAtBytes} bytes. Nothing was kept: send again when it is shorter.`;
+      const full = `The lane "${lane.name}" is full (${answer.fullAtBytes} bytes). The message was not stored: send it again when the lane is shorter.`;
       throw new MillraceError("unavailable", full);
     }
     const meant = answer.didYouMean === undefined ? "" : ` Perhaps "${answer.didYouMean}" is meant.`;

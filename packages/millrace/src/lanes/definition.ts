@@ -107,19 +107,19 @@ function planOf(lane: AnyLane): Plan {
     throw new MillraceError("config_invalid", `The lane "${lane.name}" ${what}`);
   };
   if (!NAME.test(lane.name)) refuse("needs a name of lower case letters, digits and dashes, at most 63, that begins with a letter.");
-  if (!["block", "park", "hold"].includes(lane.onFailure)) refuse('must say what follows a failure: onFailure "block", "park" or "hold".');
+  if (!["block", "park", "hold"].includes(lane.onFailure)) refuse('needs onFailure "block", "park" or "hold".');
   const { limit, initial, max } = { ...DEFAULT_LANE_RETRIES, ...lane.retries };
-  if (!Number.isInteger(limit) || limit < 0) refuse(`has retries.limit ${limit}: say a whole number, 0 or more.`);
+  if (!Number.isInteger(limit) || limit < 0) refuse(`has retries.limit ${limit}: set a whole number, 0 or more.`);
   const [initialMs, maxMs] = [durationMs(initial), durationMs(max)];
-  if (Math.max(initialMs, maxMs) > MAX_DELAY_SECONDS * 1000) refuse("has retries that wait for longer than 12 hours: say less.");
+  if (Math.max(initialMs, maxMs) > MAX_DELAY_SECONDS * 1000) refuse("has a retry delay above 12 hours: set a shorter one.");
   const batchSize = lane.batch?.size ?? DEFAULT_LANE_BATCH_SIZE;
   if (!Number.isInteger(batchSize) || batchSize < 1 || batchSize > MAX_BATCH_SIZE) {
-    refuse(`has batch.size ${batchSize}: say 1 to ${MAX_BATCH_SIZE}.`);
+    refuse(`has batch.size ${batchSize}: set 1 to ${MAX_BATCH_SIZE}.`);
   }
   const deadlineMs = durationMs(lane.deadline ?? DEFAULT_LANE_DEADLINE);
-  if (deadlineMs === 0) refuse("has a deadline of nothing: say how long one call of the handler may take.");
+  if (deadlineMs === 0) refuse("has a deadline of 0: set the longest time of one call of the handler.");
   const maxBytes = lane.maxBytes ?? DEFAULT_LANE_BYTES;
-  if (!(maxBytes > 0)) refuse(`has maxBytes ${maxBytes}: say how many bytes it may keep, more than 0.`);
+  if (!(maxBytes > 0)) refuse(`has maxBytes ${maxBytes}: set a number above 0.`);
   return {
     name: lane.name,
     queue: lane.queue as Plan["queue"],

@@ -161,7 +161,7 @@ export class Dispatch {
     if (parks) this.park(progress, "exhausted");
     else this.#lane.advance(progress, now, () => this.#gate?.done(batch.slice(0, done)));
     if (parks || progress.held) {
-      const what = parks ? "its head became a dead letter" : "it stands still until a person decides";
+      const what = parks ? "its head became a dead letter" : "the lane is held until an operator decides";
       logGivenUp(plan, { message_id: batch[done]?.id, object: this.#around.object.id.toString(), failures: progress.failures, what });
     }
     this.#setWaker();

@@ -37,7 +37,7 @@ export async function handOut(
     await within(whole(), plan.deadlineMs, () => tooLate(plan));
     return { settled: settlement.close(true), thrown: undefined };
   } catch (thrown) {
-    return { settled: settlement.close(false), thrown: thrown ?? new Error("The handler threw nothing that could be read.") };
+    return { settled: settlement.close(false), thrown: thrown ?? new Error("The handler threw an error without a readable message.") };
   }
 }
 

@@ -174,8 +174,8 @@ export class LaneObject extends DurableObject {
   #refused(id: string | undefined): Steered | undefined {
     const [head] = this.#lane.messages(this.#lane.progress.head, 1);
     if (!head) return { done: false, reason: "The lane is empty." };
-    if (id !== undefined && head.id !== id) return { done: false, reason: "The head is another message by now: look again." };
-    if (this.#dispatch.handed > 0) return { done: false, reason: "The handler has the head just now: try again when it is settled." };
+    if (id !== undefined && head.id !== id) return { done: false, reason: "The head has changed: read the lane again." };
+    if (this.#dispatch.handed > 0) return { done: false, reason: "The handler is processing the head: try again later." };
     return undefined;
   }
 
@@ -187,10 +187,10 @@ export class LaneObject extends DurableObject {
   }
 }
 
-const HANDED_OVER: Steered = { done: false, reason: "The dead letter is being handed over just now: look again." };
+const HANDED_OVER: Steered = { done: false, reason: "The dead letter is being handed over: read the list again." };
 
 function noLetter(id: string): Steered {
-  return { done: false, reason: `The lane keeps no dead letter ${beginning(id, 100)}.` };
+  return { done: false, reason: `The lane has no dead letter ${beginning(id, 100)}.` };
 }
 
 /** The object class of these lanes: `export class Lanes extends laneObject([orders]) {}`. Errors: `config_invalid`, with what to change. */

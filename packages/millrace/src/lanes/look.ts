@@ -68,8 +68,8 @@ export function look(name: LaneName, lane: LaneStorage, { isKnown, handed }: Aro
     moving: null,
     retrying: `Its head has failed${progress.failures > 1 ? ` ${progress.failures} times` : ""}: ${progress.error}`,
     delayed: "Its head is not due yet.",
-    paused: "A person has paused it.",
-    held: `Its head has failed ${progress.failures} times, and the lane waits for a person: ${progress.error}`,
+    paused: "An operator has paused it.",
+    held: `Its head has failed ${progress.failures} times, and the lane waits for an operator: ${progress.error}`,
     unknown: `The code that is deployed has no lane "${name.lane}".`,
   }[state];
   return { ...name, depth: lane.depth, oldestAt: first?.sentAt ?? null, state, why, head: head ?? null, letters: lane.letters?.count ?? 0 };

@@ -37,7 +37,7 @@ export function posted(lane: string, body: unknown, { idempotencyKey, delaySecon
   if (bytes > MAX_LANE_BODY_BYTES) {
     throw new MillraceError(
       "payload_too_large",
-      `A message for the lane "${lane}" has ${bytes} bytes, and at most ${MAX_LANE_BODY_BYTES} (128 KB) travel: ` +
+      `A message for the lane "${lane}" has ${bytes} bytes, and the limit is ${MAX_LANE_BODY_BYTES} (128 KB): ` +
         "store it, in R2 for instance, and send a reference to it.",
     );
   }

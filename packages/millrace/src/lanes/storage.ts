@@ -135,7 +135,7 @@ export class LaneStorage {
   }
 
   #change<T>(change: (open: Open) => T): T {
-    if (!this.#open) throw new Error("A lane is made before it is written to.");
+    if (!this.#open) throw new Error("A lane must be created before it is written to.");
     try {
       const open = this.#open;
       return this.#storage.transactionSync(() => change(open));

@@ -99,7 +99,7 @@ export function limitOf(env: LimitEnv, name: string, rules: readonly Rule[], opt
         const left = held === undefined ? patience : Math.max(held.isLate ? marginMs : 0, giveUpAt - Date.now());
         const wanted = { rules, cost, patienceMs: left, marginMs, held, seenBy };
         const { go, at, waitMs, revision, asksAgain } = await ask((object) => object.take(wanted));
-        if (!go) throw retryAfter(waitMs, `The limit "${name}" has no room for ${Math.ceil(waitMs / 1000)} s. Nothing was sent.`);
+        if (!go) throw retryAfter(waitMs, `The limit "${name}" has no capacity for ${Math.ceil(waitMs / 1000)} s. The call was not made.`);
         if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
         // Half of the margin covers the response's way from the limiter, late timers and clock differences; the other half the way to the
         // upstream.
@@ -108,7 +108,10 @@ export function limitOf(env: LimitEnv, name: string, rules: readonly Rule[], opt
         held = { at, revision, isLate };
         if (isLate) missed++;
       }
-      throw new MillraceError("unavailable", `This machine is too busy to keep to the limit "${name}". Nothing was sent.`);
+      throw new MillraceError(
+        "unavailable",
+        `This machine is too busy to use its slots of the limit "${name}" in time. The call was not made.`,
+      );
     },
     async tryTake(cost = 1) {
       assertFits(name, rules, cost);
@@ -134,27 +137,30 @@ function assertRules(name: string, rules: readonly Rule[]): void {
     const numbers = Object.entries("burst" in rule ? { burst: rule.burst, refill: rule.refill } : { limit: rule.limit });
     for (const [field, value] of [...numbers, ["periodMs", rule.periodMs] as const]) {
       if (Number.isFinite(value) && value > 0) continue;
-      throw invalid(`The limit "${name}" has a rule whose ${field} is ${value}. Say a number above 0.`);
+      throw invalid(`The limit "${name}" has a rule with ${field} ${value}. Set a number above 0.`);
     }
   }
   const kinds = rules.map((rule) => `${"burst" in rule ? "bucket" : "window"} of ${rule.periodMs} ms`);
   const twice = kinds.find((kind, index) => kinds.indexOf(kind) !== index);
-  if (twice) throw invalid(`The limit "${name}" has more than one ${twice}. Keep the narrower one.`);
+  if (twice) throw invalid(`The limit "${name}" has more than one ${twice}. Keep the stricter one.`);
 }
 
 function assertLength(name: string, what: string, ms: number, mostMs: number): void {
   if (ms >= 0 && ms <= mostMs) return;
-  throw invalid(`The limit "${name}" has a ${what} of ${ms}. Say milliseconds, from 0 to ${mostMs}.`);
+  throw invalid(`The limit "${name}" has a ${what} of ${ms}. Set 0 to ${mostMs} milliseconds.`);
 }
 
 function unanswered(name: string, cause?: unknown): MillraceError {
-  return new MillraceError("unavailable", `The limit "${name}" did not answer. Nothing was sent: try again.`, { delayMs: 1_000, cause });
+  return new MillraceError("unavailable", `The limit "${name}" did not respond. The call was not made: try again.`, {
+    delayMs: 1_000,
+    cause,
+  });
 }
 
 function assertFits(name: string, rules: readonly Rule[], cost: number): void {
   const least = Math.min(...rules.map((rule) => ("burst" in rule ? rule.burst : rule.limit)));
   if (cost > 0 && cost <= least) return;
-  throw invalid(`${cost} never fits into the limit "${name}", which is ${least}. Ask for less or raise it.`);
+  throw invalid(`The limit "${name}" allows at most ${least} at once, not ${cost}. Take less, or raise the limit.`);
 }
 
 function invalid(message: string): MillraceError {

@@ -106,7 +106,9 @@ async function acquire(object: () => LockObject, wanted: Wanted): Promise<number
         await object()
           .release(wanted.id)
           .catch(() => {});
-        throw new MillraceError("unavailable", `The lock "${wanted.name}" did not answer. Nothing was done: try again.`, { cause: error });
+        throw new MillraceError("unavailable", `The lock "${wanted.name}" did not respond. The work was not started: try again.`, {
+          cause: error,
+        });
       }
       await scheduler.wait(pauseMs);
     }
@@ -148,8 +150,8 @@ function wantedOf(name: string, { ttl = TTL, wait = WAIT, tenantId = "", holder 
     `A lock's name has 1 to ${NAME_CHARACTERS} characters, whole ones, none of them a control character, and is not "." or "..".`,
   );
   assertThat(tenantId === "" || isTenant(tenantId), `"${tenantId.slice(0, 80)}" is not a tenant.`);
-  assertThat(ttlMs >= BOUNDS_MS.leastTtl && ttlMs <= BOUNDS_MS.mostTtl, `The lock "${name}" has a ttl of ${ttl}. Say 1 second to 1 day.`);
-  assertThat(waitMs <= BOUNDS_MS.mostWait, `The lock "${name}" is waited for ${wait}. Say 10 minutes at most.`);
+  assertThat(ttlMs >= BOUNDS_MS.leastTtl && ttlMs <= BOUNDS_MS.mostTtl, `The lock "${name}" has a ttl of ${ttl}. Set 1 second to 1 day.`);
+  assertThat(waitMs <= BOUNDS_MS.mostWait, `The lock "${name}" has a wait of ${wait}. Set at most 10 minutes.`);
   assertThat(
     characterCount(holder) <= HOLDER_CHARACTERS,
     `The holder of the lock "${name}" has more than ${HOLDER_CHARACTERS} characters.`,
@@ -167,18 +169,14 @@ function assertThat(holds: boolean, otherwise: string): void {
 
 function held({ name, waitMs }: Wanted, { heldBy, sinceMs, leftMs, before }: Exclude<Turn, { token: number }>): MillraceError {
   const by = heldBy === "" ? "" : ` by ${heldBy}`;
-  const line = before === 0 ? "" : `, and ${before} were before in the line`;
-  const said = `The lock "${name}" is held${by} for ${Math.ceil(sinceMs / 1000)} s${line}. Nothing was done in ${waitMs / 1000} s: try again later.`;
+  const line = before === 0 ? "" : `, and ${before} waited before this call`;
+  const said = `The lock "${name}" is held${by} for ${Math.ceil(sinceMs / 1000)} s${line}. The work was not started within ${waitMs / 1000} s: try again later.`;
   return new MillraceError("lock_held", said, { delayMs: Math.max(1_000, leftMs) });
 }
 
 function lost(name: string, cause?: unknown): MillraceError {
   const why = cause === undefined ? "" : ` (${messageOf(cause)})`;
-  return new MillraceError(
-    "lock_lost",
-    `The lock "${name}" went to somebody else, or was broken, before the work under it was done${why}.`,
-    {
-      cause,
-    },
-  );
+  return new MillraceError("lock_lost", `The lock "${name}" was lost to another holder, or broken, before the work was done${why}.`, {
+    cause,
+  });
 }

@@ -38,7 +38,8 @@ export async function listLocks(
 /** One lock, however briefly it is held. Errors: `lock_not_found` if it is free. */
 export async function getLock(env: LocksEnv, { tenantId }: Pick<Operator, "tenantId">, name: string): Promise<HeldLock> {
   const found = await lookAtLock(env, { tenantId, name });
-  if (!found) throw new MillraceError("lock_not_found", `Nobody holds a lock "${name}" now. List those held for long with GET /v1/locks.`);
+  if (!found)
+    throw new MillraceError("lock_not_found", `The lock "${name}" is not held. GET /v1/locks lists the locks held for 10 s or more.`);
   return found;
 }
 

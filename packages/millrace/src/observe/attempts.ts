@@ -29,7 +29,7 @@ export class WatchedAttempt {
     const result = await duringSpan(this.#span, work);
     // An unknown outcome logs its own line, with the key that resolves it.
     if (isDoubt(result))
-      this.#tell("in_doubt", { code: "in_doubt", message: "Its effect is in doubt: a person has to say what became of it." });
+      this.#tell("in_doubt", { code: "in_doubt", message: "The outcome of its effect is unknown: an operator must confirm or reject it." });
     else {
       duringSpan(this.#span, () => logDone(this.run, this.#took()));
       this.#tell("done");

@@ -23,7 +23,7 @@ export function pullQueueOf<Body>(env: PullEnv, queue: PullQueueDefinition<Body,
     if (posts.length === 0) return [];
     const answer = await pullObjectOf(env, name).send(posts);
     if ("sent" in answer) return answer.sent;
-    throw new MillraceError("unavailable", `The pull queue "${queue.name}" is full: it holds ${answer.full} bytes. Pull from it first.`);
+    throw new MillraceError("unavailable", `The pull queue "${queue.name}" is full (${answer.full} bytes). Pull messages from it first.`);
   };
   return {
     async send(body, options) {

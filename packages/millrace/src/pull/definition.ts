@@ -97,19 +97,17 @@ function planOf(queue: AnyPullQueue): PullPlan {
   };
   if (!NAME.test(queue.name)) refuse("needs a name of lower case letters, digits and dashes, at most 63, that begins with a letter.");
   const { limit, delay } = { ...DEFAULT_PULL_RETRIES, ...queue.retries };
-  if (!Number.isInteger(limit) || limit < 0) refuse(`has retries.limit ${limit}: say a whole number, 0 or more.`);
+  if (!Number.isInteger(limit) || limit < 0) refuse(`has retries.limit ${limit}: set a whole number, 0 or more.`);
   const visibilityMs = durationMs(queue.visibility ?? DEFAULT_VISIBILITY);
-  if (visibilityMs < 1 || visibilityMs > MAX_VISIBILITY_MS)
-    refuse("has a visibility beyond its bounds: say more than 0, at most 12 hours.");
+  if (visibilityMs < 1 || visibilityMs > MAX_VISIBILITY_MS) refuse("has a visibility out of range: set more than 0, at most 12 hours.");
   const retryDelayMs = durationMs(delay);
-  if (retryDelayMs > MAX_DELAY_SECONDS * 1000) refuse("has a retries.delay beyond its bounds: say at most 12 hours.");
+  if (retryDelayMs > MAX_DELAY_SECONDS * 1000) refuse("has a retries.delay out of range: set at most 12 hours.");
   const retentionMs = durationMs(queue.retention ?? DEFAULT_RETENTION);
-  if (retentionMs < MIN_RETENTION_MS || retentionMs > MAX_RETENTION_MS)
-    refuse("has a retention beyond its bounds: say 1 minute to 365 days.");
+  if (retentionMs < MIN_RETENTION_MS || retentionMs > MAX_RETENTION_MS) refuse("has a retention out of range: set 1 minute to 365 days.");
   const rememberMs = durationMs(queue.remember ?? DEFAULT_PULL_MEMORY);
-  if (rememberMs > MAX_RETENTION_MS) refuse("has a remember beyond its bounds: say at most 365 days.");
+  if (rememberMs > MAX_RETENTION_MS) refuse("has a remember out of range: set at most 365 days.");
   const scope = queue.scope ?? PULL_SCOPE;
-  if (!isScope(scope)) refuse(`has the scope "${scope}", which no token can have: say one word in lower case.`);
+  if (!isScope(scope)) refuse(`has the scope "${scope}", which no token can have: set one word in lower case.`);
   return {
     name: queue.name,
     retryLimit: limit,
@@ -127,5 +125,5 @@ export function plansOf(queues: readonly AnyPullQueue[]): ReadonlyMap<string, Pu
   const plans = new Map(queues.map((queue) => [queue.name, planOf(queue)]));
   if (plans.size === queues.length) return plans;
   const twice = queues.find(({ name }, at) => queues.findIndex((other) => other.name === name) !== at);
-  throw new MillraceError("config_invalid", `Two pull queues are called "${twice?.name}": give each a name of its own.`);
+  throw new MillraceError("config_invalid", `Two pull queues are called "${twice?.name}": give each its own name.`);
 }

@@ -22,8 +22,8 @@ interface PulledBody {
 }
 
 const WHY = {
-  exhausted: "It was given back, or its lease ran out, more often than the queue's retries allow.",
-  expired: "It was in the queue for longer than that keeps messages.",
+  exhausted: "It was returned, or its lease expired, more often than the queue's retries allow.",
+  expired: "It was in the queue longer than the queue's retention.",
 } as const;
 
 /** Stores a pull queue's letter with the engine's dead letters. A repeated hand-off writes the same row. */

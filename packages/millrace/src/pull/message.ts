@@ -56,12 +56,12 @@ const MAX_KEY_CHARACTERS = 500;
 /** Checks and serialises a batch. Errors: `payload_too_large` and `invalid_payload`, with the position of the refused message. */
 export function postedBatch<Body>(queue: string, messages: readonly PullMessage<Body>[]): Posted[] {
   if (messages.length > MAX_PULL_BATCH) {
-    throw tooLarge(queue, `${messages.length} messages, and a batch has at most ${MAX_PULL_BATCH}: send several`);
+    throw tooLarge(queue, `${messages.length} messages in a batch, and the limit is ${MAX_PULL_BATCH}: send several batches`);
   }
   const posts = messages.map((message, at) => posted(queue, message, messages.length > 1 ? `message ${at}` : "a message"));
   const bytes = posts.reduce((sum, { body }) => sum + sizeOf(body), 0);
   if (bytes > MAX_BATCH_BYTES && posts.length > 1) {
-    throw tooLarge(queue, `a batch of ${bytes} bytes, and it may have ${MAX_BATCH_BYTES} (256 KB): send several`);
+    throw tooLarge(queue, `a batch of ${bytes} bytes, and the limit is ${MAX_BATCH_BYTES} (256 KB): send several batches`);
   }
   return posts;
 }
@@ -71,7 +71,10 @@ function posted<Body>(queue: string, message: PullMessage<Body>, at: string): Po
   const body = bodyOf(queue, type, message.body, at);
   const bytes = sizeOf(body);
   if (bytes > MAX_PULL_BODY_BYTES) {
-    throw tooLarge(queue, `${at} of ${bytes} bytes, and it may have ${MAX_PULL_BODY_BYTES} (128 KB): store it, and send a reference to it`);
+    throw tooLarge(
+      queue,
+      `${at} of ${bytes} bytes, and the limit is ${MAX_PULL_BODY_BYTES} (128 KB): store it, and send a reference to it`,
+    );
   }
   if (!(delaySeconds >= 0 && delaySeconds <= MAX_DELAY_SECONDS)) {
     throw refused(queue, at, "delaySeconds", `must be 0 to ${MAX_DELAY_SECONDS} seconds`);
@@ -88,7 +91,7 @@ function bodyOf(queue: string, type: PullContentType, body: unknown, at: string)
   if (type === "bytes" && body instanceof ArrayBuffer) return body;
   if (type === "bytes" && ArrayBuffer.isView(body)) return new Uint8Array(body.buffer, body.byteOffset, body.byteLength).slice().buffer;
   const takes = { text: "a well-formed string", bytes: "an ArrayBuffer or a view of one" };
-  const message = takes[type] ? `must be ${takes[type]} for the content type ${type}` : "has no such content type: say json, text or bytes";
+  const message = takes[type] ? `must be ${takes[type]} for the content type ${type}` : "must be json, text or bytes";
   throw refused(queue, at, "body", message);
 }
 
@@ -108,7 +111,7 @@ function isKey(key: unknown): boolean {
 }
 
 function tooLarge(queue: string, what: string): MillraceError {
-  return new MillraceError("payload_too_large", `The pull queue "${queue}" was sent ${what}.`);
+  return new MillraceError("payload_too_large", `The pull queue "${queue}" cannot accept ${what}.`);
 }
 
 function refused(queue: string, at: string, path: string, message: string): MillraceError {

@@ -73,7 +73,7 @@ export function plansOf(rooms: readonly AnyRoom[]): ReadonlyMap<string, RoomPlan
   const plans = new Map(rooms.map((room) => [room.name, planOf(room)]));
   if (plans.size === rooms.length) return plans;
   const twice = rooms.find(({ name }, at) => rooms.findIndex((other) => other.name === name) !== at);
-  throw new MillraceError("config_invalid", `Two kinds of rooms are called "${twice?.name}": give each a name of its own.`);
+  throw new MillraceError("config_invalid", `Two kinds of rooms are called "${twice?.name}": give each its own name.`);
 }
 
 function planOf(room: AnyRoom): RoomPlan {
@@ -88,7 +88,7 @@ function planOf(room: AnyRoom): RoomPlan {
   };
   const check = (value: number, least: number, most: number, what: string): void => {
     if (Number.isInteger(value) && value >= least && value <= most) return;
-    throw new MillraceError("config_invalid", `The room "${room.name}" has ${what} ${value}: say ${least} to ${most}.`);
+    throw new MillraceError("config_invalid", `The room "${room.name}" has ${what} ${value}: set ${least} to ${most}.`);
   };
   if (!NAME.test(room.name)) {
     const name = "needs a name of lower case letters, digits and dashes, at most 63, that begins with a letter.";
@@ -96,18 +96,18 @@ function planOf(room: AnyRoom): RoomPlan {
   }
   assertDeclared(
     plan.message === undefined || isSchema(plan.message),
-    `The room "${room.name}" has a message that is no schema: give it one of zod 4, or leave it out.`,
+    `The room "${room.name}" has an invalid message schema: pass a zod 4 schema, or none.`,
   );
   assertDeclared(
     isFields(room.history ?? {}),
-    `The room "${room.name}" has history ${String(room.history)}: say { messages, bytes }, or one of both.`,
+    `The room "${room.name}" has history ${String(room.history)}: set { messages, bytes }, or one of both.`,
   );
   check(plan.maxBytes, 1, MOST.maxBytes, "maxBytes");
   check(plan.history.messages, 0, MOST.messages, "history.messages");
   check(plan.history.bytes, 0, MOST.bytes, "history.bytes");
   check(plan.rate.burst, 1, MOST.rate, "rate.burst");
   if (!(plan.rate.perSecond > 0 && plan.rate.perSecond <= MOST.rate)) {
-    const rate = `rate.perSecond ${plan.rate.perSecond}: say more than 0, at most ${MOST.rate}.`;
+    const rate = `rate.perSecond ${plan.rate.perSecond}: set more than 0, at most ${MOST.rate}.`;
     throw new MillraceError("config_invalid", `The room "${room.name}" has ${rate}`);
   }
   check(plan.presence, 0, MOST.maxSockets, "presence");
@@ -115,14 +115,14 @@ function planOf(room: AnyRoom): RoomPlan {
   check(plan.maxSocketsPerName, 1, MOST.maxSockets, "maxSocketsPerName");
   const odd = [plan.join, plan.send].find((scope) => scope !== null && !isScope(scope));
   if (odd !== undefined) {
-    const scope = `the scope "${odd}", which no token can have: say one word in lower case.`;
+    const scope = `the scope "${odd}", which no token can have: set one word in lower case.`;
     throw new MillraceError("config_invalid", `The room "${room.name}" has ${scope}`);
   }
   for (const origin of plan.origins) {
     if (URL.canParse(origin) && new URL(origin).origin === origin) continue;
     throw new MillraceError(
       "config_invalid",
-      `The room "${room.name}" has the origin "${origin}": say one like https://console.example.com.`,
+      `The room "${room.name}" has the origin "${origin}": set an origin such as https://console.example.com.`,
     );
   }
   return plan;

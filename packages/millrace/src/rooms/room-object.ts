@@ -24,7 +24,7 @@ type SendAnswer = { sent: RoomSent } | { unknownRoom: true } | { maxBytes: numbe
 
 /** Most names in the list at the join. */
 const LISTED_NAMES = 500;
-const TOKEN_ENDED = "The token has ended: come again with a new one.";
+const TOKEN_ENDED = "The token has expired: connect again with a new one.";
 
 /**
  * One room. The platform keeps its sockets while it hibernates and answers `ping` with `pong` without waking it. It has no timers or
@@ -53,7 +53,7 @@ export class RoomObject extends DurableObject {
     const { name, maySend, until, since, protocol } = arrival;
     if (present.sockets.size >= plan.maxSockets) return new Response("The room is full.", { status: 429 });
     if (present.socketsOf(name) >= plan.maxSocketsPerName) {
-      return new Response(`Your name has ${plan.maxSocketsPerName} sockets in the room, which is the most: close one.`, { status: 429 });
+      return new Response(`Your name has ${plan.maxSocketsPerName} sockets in the room, the maximum: close one.`, { status: 429 });
     }
     const [client, socket] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket];
     this.ctx.acceptWebSocket(socket);
@@ -126,7 +126,7 @@ export class RoomObject extends DurableObject {
       const said = saidSchema.safeParse(parseBounded(data));
       if (!said.success) throw new MillraceError("invalid_payload", firstOf(issuesOf(said.error).slice(0, 1), "the frame"));
       const { key } = said.data;
-      if (!maySend) throw new MillraceError("forbidden", "You may listen here, and not speak.");
+      if (!maySend) throw new MillraceError("forbidden", "You can read in this room, but not send.");
       const body = plan.message ? plan.message.safeParse(said.data.body) : { success: true as const, data: said.data.body };
       if (!body.success) throw new MillraceError("invalid_payload", firstOf(issuesOf(body.error).slice(0, 1), "the body"));
       const text = JSON.stringify(body.data);
@@ -216,7 +216,7 @@ function refusalOf(
 ): [code: number, reason: string] | undefined {
   const { burst, perSecond } = plan.rate;
   if (hasEnded) return [CLOSE.tokenEnded, TOKEN_ENDED];
-  if (isTooFast) return [CLOSE.tooFast, `Too fast: at most ${burst} frames at once, then ${perSecond} a second.`];
+  if (isTooFast) return [CLOSE.tooFast, `Too many frames: send at most ${burst} at once, then ${perSecond} per second.`];
   if (typeof data !== "string") return [CLOSE.notText, "Send text: JSON in UTF-8."];
   return byteLength(data) > maxFrameBytes(plan) ? [CLOSE.tooLarge, tooLarge(plan)] : undefined;
 }

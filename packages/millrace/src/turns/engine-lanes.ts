@@ -17,10 +17,7 @@ export function engineLanes(catalog: Catalog, own: readonly AnyLane[] = []): typ
   const plans = plansOf(own);
   const [twice] = [...lanes.keys()].filter((name) => plans.has(name));
   if (twice !== undefined) {
-    throw new MillraceError(
-      "config_invalid",
-      `Two lanes are named "${twice}": one that messages travel on, and one of your own. Rename one.`,
-    );
+    throw new MillraceError("config_invalid", `Two lanes are named "${twice}": a lane of a queue and a custom lane. Rename one.`);
   }
   return class extends TurnsObject {
     protected override readonly lanes = lanes;

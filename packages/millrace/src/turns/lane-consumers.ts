@@ -53,7 +53,7 @@ export function lanesOf(catalog: Catalog): EngineLane[] {
 }
 
 async function keepLetter(intake: Intake, { id, body, attempts, error, sentAt }: LaneLetter): Promise<void> {
-  const why = new Error(`An operator took it out of its lane.${error === null ? "" : ` Its last try said: ${error}`}`);
+  const why = new Error(`An operator skipped it in its lane.${error === null ? "" : ` Last error: ${error}`}`);
   const message = { id, body, timestamp: new Date(sentAt) };
   // The message is refused, so that its row says that it will not start: no later event would give it a turn.
   const [fate] = await capture(intake, [{ message, error: why, attempts: Math.max(1, attempts), refused: true, reason: "skipped" }]);

@@ -10,11 +10,10 @@ export function standingOf(look: LaneLook, places: Places | undefined, messageOf
   const standing: LaneStanding = { ...look, head, ahead };
   if (look.state === "paused" || look.state === "held" || look.state === "unknown") return standing;
   const failed = ahead.find((one) => one.failed !== null);
-  const itsFailure = failed && `the instance ${failed.instanceId}, which has failed: ${failed.failed}`;
-  if (places?.held)
-    return { ...standing, state: "held", why: `It waits for a person, behind ${itsFailure ?? "an instance that had failed."}` };
+  const itsFailure = failed && `the failed instance ${failed.instanceId}: ${failed.failed}`;
+  if (places?.held) return { ...standing, state: "held", why: `It waits for an operator, after ${itsFailure ?? "a failed instance."}` };
   if (!head || !places || places.room > 0) return standing;
-  const waitsFor = itsFailure ?? `the instance ${ahead[0]?.instanceId}, which is under way.`;
+  const waitsFor = itsFailure ?? `the running instance ${ahead[0]?.instanceId}.`;
   return { ...standing, state: "waiting", why: `It waits for ${waitsFor}` };
 }
 

@@ -124,32 +124,32 @@ export class TurnsObject extends LaneObject implements LaneTurns {
       return { done: true, messageId: null, instanceIds: [...ids] };
     };
     const isThere = id === undefined || id === head?.id || ahead.some(({ instanceId }) => instanceId === id);
-    if (!isThere) return refuse(`Neither the head nor an instance in front of it is ${id}: look again.`);
+    if (!isThere) return refuse(`${id} is neither the head nor an instance before it: read the lane again.`);
     switch (verb) {
       case "pause":
         return answer(this.pause());
       case "resume": {
         if (!places?.held) return answer(this.resume());
         if (id !== undefined && failed.length > 0 && !failed.includes(id))
-          return refuse(`It is held for the instance ${failed[0]}: look again.`);
+          return refuse(`The lane is held for the instance ${failed[0]}: read the lane again.`);
         this.resume();
         return letGo(failed.filter((one) => id === undefined || one === id));
       }
       case "retry_head":
-        if (failed[0] !== undefined) return refuse(`It waits for the instance ${failed[0]}, which has failed: retry that.`);
-        if (places?.held) return refuse("It waits for a person behind an instance that had failed: resume it.");
+        if (failed[0] !== undefined) return refuse(`The lane waits for the failed instance ${failed[0]}: retry the instance.`);
+        if (places?.held) return refuse("The lane is held after a failed instance: resume the lane.");
         if (head && places?.room === 0)
-          return refuse(`It waits for the instance ${ahead[0]?.instanceId}, which is under way: the head is tried when that has ended.`);
+          return refuse(`The lane waits for the running instance ${ahead[0]?.instanceId}: the head is tried after its end.`);
         return answer(this.retryHead(id));
       case "skip_head": {
-        if (id === undefined && failed[0] !== seen) return refuse("What stands in front has changed just now: look again.");
+        if (id === undefined && failed[0] !== seen) return refuse("The instances before the head have changed: read the lane again.");
         const meant = id ?? failed[0];
         // The head has not failed: skipping it requires its id.
         if (meant === undefined && (places?.held || places?.room === 0))
           return refuse(
             places.held
-              ? "It waits for a person behind an instance that had failed: resume it, or name in `id` what is to be skipped."
-              : `It waits for the instance ${ahead[0]?.instanceId}, which is under way: name in \`id\` what is to be skipped.`,
+              ? "The lane is held after a failed instance: resume it, or pass the message or instance to skip as `id`."
+              : `The lane waits for the running instance ${ahead[0]?.instanceId}: pass the message or instance to skip as \`id\`.`,
           );
         return meant !== undefined && failed.includes(meant) ? letGo([meant]) : answer(this.skipHead(id));
       }

@@ -22,7 +22,7 @@ export function sampledAs(env: SamplingEnv, traceId: string | undefined, now = D
   const said = Number(env.LOG_GOOD_PER_SECOND ?? GOOD_LINES_PER_SECOND);
   if (!(said >= 0)) {
     const known = JSON.stringify(env.LOG_GOOD_PER_SECOND);
-    sayUnmeant(env, `LOG_GOOD_PER_SECOND is ${known}: say a number, 0 or more. Until then it is ${GOOD_LINES_PER_SECOND}.`);
+    sayUnmeant(env, `LOG_GOOD_PER_SECOND is ${known}: set a number, 0 or more. The default ${GOOD_LINES_PER_SECOND} applies.`);
   }
   const rate = said >= 0 ? said : GOOD_LINES_PER_SECOND;
   if (rate === 0) return undefined;

@@ -53,7 +53,7 @@ function histogramLines(
 }
 
 function gaugeLines(name: string, samples: readonly Sample[]): string[] {
-  const help = Object.hasOwn(GAUGES, name) ? GAUGES[name as GaugeName].help : "A reading of this deployment's own.";
+  const help = Object.hasOwn(GAUGES, name) ? GAUGES[name as GaugeName].help : "A gauge of this deployment.";
   const values = new Map(samples.map(({ labels, value }) => [line(name, Object.entries(labels), Number.NaN), { labels, value }]));
   return [...head(name, "gauge", help), ...[...values.values()].map(({ labels, value }) => line(name, Object.entries(labels), value))];
 }

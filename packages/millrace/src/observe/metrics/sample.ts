@@ -11,7 +11,7 @@ export interface Sample {
 export function assertSamples(said: unknown): asserts said is readonly Sample[] {
   const wrong = Array.isArray(said) ? said.find((one) => !isSample(one)) : said;
   if (Array.isArray(said) && wrong === undefined) return;
-  throw new TypeError(`Gauges answer a list of { name, labels, value } with texts as labels; here is ${nameOf(wrong)}.`);
+  throw new TypeError(`Gauges must return a list of { name, labels, value } with texts as labels, not ${nameOf(wrong)}.`);
 }
 
 function isSample(one: Partial<Sample> | null): boolean {

@@ -18,65 +18,65 @@ interface Histogram extends Counter {
 
 /** All counters, for `count(env, name, labels)`. On `/metrics` each name has the prefix `millrace_`. */
 export const COUNTERS = {
-  queue_messages_sent_total: { help: "Messages given to a queue, each send of a copy counted.", labels: ["queue"] },
-  queue_messages_received_total: { help: "Messages that a queue delivered, each delivery counted.", labels: ["queue"] },
+  queue_messages_sent_total: { help: "Messages sent to a queue, repeated sends included.", labels: ["queue"] },
+  queue_messages_received_total: { help: "Deliveries of a queue, repeated ones included.", labels: ["queue"] },
   queue_messages_acked_total: { help: "Deliveries that were acknowledged.", labels: ["queue"] },
-  queue_messages_retried_total: { help: "Deliveries that were sent back, to be delivered again.", labels: ["queue"] },
+  queue_messages_retried_total: { help: "Deliveries that were retried.", labels: ["queue"] },
   queue_dlq_total: { help: "Messages that became dead letters.", labels: ["queue", "reason"] },
   dead_letter_repairs_total: {
-    help: "Automatic repairs of dead letters: sent, refused as an operator's correction would be, or failed.",
+    help: "Automatic repairs of dead letters by outcome: sent, refused or failed.",
     labels: ["queue", "repair", "outcome"],
   },
-  messages_total: { help: "Deliveries by the type of their message and what became of it.", labels: ["queue", "type", "outcome"] },
+  messages_total: { help: "Deliveries by message type and outcome.", labels: ["queue", "type", "outcome"] },
   instances_ended_total: {
-    help: "Runs that ended, by status, and by the code of the error for those that failed.",
+    help: "Ended runs by status and error code.",
     labels: ["workflow", "status", "code"],
   },
-  step_attempts_total: { help: "Attempts at steps that the platform had no result of.", labels: ["workflow", "step", "outcome"] },
-  spans_lost_total: { help: "Spans that the collector of traces did not take, or that were too many to hold.", labels: [] },
+  step_attempts_total: { help: "Attempts at steps without a result from an earlier replay.", labels: ["workflow", "step", "outcome"] },
+  spans_lost_total: { help: "Spans that the collector refused, or that exceeded the buffer.", labels: [] },
 } as const satisfies Record<string, Counter>;
 
 /** All histograms, for `observe(env, name, labels, value)`. */
 export const HISTOGRAMS = {
   queue_processing_duration_seconds: {
-    help: "Time from a batch's delivery until each of its messages was settled.",
+    help: "Time from a batch's delivery to the settlement of all its messages.",
     labels: ["queue"],
     buckets: DURATION_SECONDS,
   },
   queue_batch_size: { help: "Messages in one delivered batch.", labels: ["queue"], buckets: BATCH_MESSAGES },
   queue_wait_seconds: {
-    help: "Time from a message's sending until its first delivery, both by the platform's clock.",
+    help: "Time from a message's send to its first delivery, by the platform's clock.",
     labels: ["queue"],
     buckets: WAIT_SECONDS,
   },
-  step_duration_seconds: { help: "Time that one attempt at a step took.", labels: ["workflow", "step"], buckets: DURATION_SECONDS },
+  step_duration_seconds: { help: "Duration of an attempt at a step.", labels: ["workflow", "step"], buckets: DURATION_SECONDS },
 } as const satisfies Record<string, Histogram>;
 
 /** All gauges, read by `readGauges`. */
 export const GAUGES = {
-  queue_depth: { help: "Messages that wait in a queue, without those in a back-off or a delay.", labels: ["queue"] },
-  queue_oldest_seconds: { help: "Age of the oldest message that waits in a queue.", labels: ["queue"] },
+  queue_depth: { help: "Messages that wait in a queue, without delayed ones.", labels: ["queue"] },
+  queue_oldest_seconds: { help: "Age of the oldest waiting message of a queue.", labels: ["queue"] },
   queue_processing_p99_seconds: { help: "Time within which 99 of 100 batches of the last five minutes were settled.", labels: ["queue"] },
   queue_lag_seconds: { help: "Time within which 99 of 100 messages of the last five minutes had their first delivery.", labels: ["queue"] },
-  queue_retry_ratio: { help: "Share of the last five minutes' deliveries that were sent back, from 20 deliveries on.", labels: ["queue"] },
-  dead_letters_open: { help: "Dead letters that nobody has settled, up to 10000.", labels: ["queue", "reason"] },
-  effects_in_doubt: { help: "Effects of which only a person can say whether they happened, up to 10000.", labels: [] },
-  effects_in_doubt_oldest_seconds: { help: "Age of the oldest effect in doubt.", labels: [] },
-  instances_errored_open: { help: "Instances that failed and that nobody has mended or closed, up to 10000.", labels: ["workflow"] },
-  instances_overdue: { help: "Instances past the time by which they were to have ended, up to 10000.", labels: ["workflow"] },
-  approvals_waiting: { help: "Questions that wait for a person's answer, of the first 1000 pending.", labels: ["workflow"] },
-  approvals_pressing: { help: "Those with less than an hour, and less than half of their time, left.", labels: ["workflow"] },
-  approvals_oldest_seconds: { help: "How long the oldest of these questions has waited.", labels: [] },
-  instances_unchecked: { help: "Instances that the keeper should have looked at a minute ago or longer, up to 10000.", labels: ["stage"] },
+  queue_retry_ratio: { help: "Share of the last five minutes' deliveries that were retried, from 20 deliveries on.", labels: ["queue"] },
+  dead_letters_open: { help: "Open dead letters, up to 10000.", labels: ["queue", "reason"] },
+  effects_in_doubt: { help: "Effects with an unknown outcome, up to 10000.", labels: [] },
+  effects_in_doubt_oldest_seconds: { help: "Age of the oldest effect with an unknown outcome.", labels: [] },
+  instances_errored_open: { help: "Errored instances that are neither fixed nor closed, up to 10000.", labels: ["workflow"] },
+  instances_overdue: { help: "Instances past their deadlines, up to 10000.", labels: ["workflow"] },
+  approvals_waiting: { help: "Unanswered questions, of the first 1000 pending.", labels: ["workflow"] },
+  approvals_pressing: { help: "Unanswered questions with less than an hour and less than half of their time left.", labels: ["workflow"] },
+  approvals_oldest_seconds: { help: "Age of the oldest unanswered question.", labels: [] },
+  instances_unchecked: { help: "Instances whose check by the keeper is overdue by a minute or more, up to 10000.", labels: ["stage"] },
   outbox_unconfirmed: { help: "Messages that no consumer has confirmed yet, up to 10000.", labels: [] },
-  outbox_overdue_seconds: { help: "How long the most overdue of them is overdue for its next send.", labels: [] },
-  outbox_refused: { help: "Messages that their queue has refused at the last send, up to 10000.", labels: [] },
-  actions_overdue: { help: "Operators' actions that should have been carried out a minute ago or longer, up to 10000.", labels: [] },
+  outbox_overdue_seconds: { help: "How long the next send of an unconfirmed message is overdue, at most.", labels: [] },
+  outbox_refused: { help: "Messages whose last send was refused by their queue, up to 10000.", labels: [] },
+  actions_overdue: { help: "Operators' actions that are overdue by a minute or more, up to 10000.", labels: [] },
   schedules_overdue_seconds: { help: "How long the most overdue schedule is overdue.", labels: [] },
-  lanes_blocked: { help: "Lanes that a person has to look at: held, paused or unknown.", labels: ["lane", "state"] },
-  lanes_backlog: { help: "Messages in lanes that stand still or have a backlog.", labels: ["lane"] },
-  divergences: { help: "Disagreements that the slow walk found and that are not mended, up to 10000.", labels: ["kind"] },
-  keeper_age_seconds: { help: "Time since the keeper read these gauges: some ten seconds on a healthy deployment.", labels: [] },
+  lanes_blocked: { help: "Lanes that need an operator: held, paused or unknown.", labels: ["lane", "state"] },
+  lanes_backlog: { help: "Messages in lanes that are blocked or have a backlog.", labels: ["lane"] },
+  divergences: { help: "Open differences found by the slow scan, up to 10000.", labels: ["kind"] },
+  keeper_age_seconds: { help: "Time since the keeper read these gauges: about 10 s on a healthy deployment.", labels: [] },
 } as const satisfies Record<string, Counter>;
 
 export type GaugeName = keyof typeof GAUGES;

@@ -68,21 +68,21 @@ async function send(env: TraceEnv, spans: readonly Span[]): Promise<void> {
 /** Not the runtime's message, which may contain the URL and with it a key. */
 function unanswered(error: unknown): string {
   const isLate = error instanceof Error && error.name === "TimeoutError";
-  return isLate ? `The collector gave no answer within ${ANSWER_MS / 1000} s.` : "The collector cannot be reached.";
+  return isLate ? `The collector did not respond within ${ANSWER_MS / 1000} s.` : "The collector cannot be reached.";
 }
 
 /** Returns why a collector refused a request; undefined if it accepted. The response body is not read, because it may contain anything. */
 async function post({ OTLP_ENDPOINT = "", OTLP_HEADERS = "" }: TraceEnv, body: string): Promise<string | undefined> {
   const headers = headersIn(OTLP_HEADERS);
-  if (headers === undefined) return "OTLP_HEADERS is no list such as name=value,name=value.";
-  if (!isHttpAddress(OTLP_ENDPOINT)) return "OTLP_ENDPOINT is no address that begins with http:// or https://.";
+  if (headers === undefined) return "OTLP_HEADERS must be a list such as name=value,name=value.";
+  if (!isHttpAddress(OTLP_ENDPOINT)) return "OTLP_ENDPOINT must begin with http:// or https://.";
   const response = await fetch(OTLP_ENDPOINT, {
     ...{ method: "POST", body, headers: { ...headers, "content-type": "application/json" } },
     // A followed redirect would send the headers to another host.
     ...{ redirect: "manual", signal: AbortSignal.timeout(ANSWER_MS) },
   });
   await response.body?.cancel();
-  return response.ok ? undefined : `The collector answered ${response.status}.`;
+  return response.ok ? undefined : `The collector responded ${response.status}.`;
 }
 
 /** Headers in OpenTelemetry's notation; undefined for an invalid text. */

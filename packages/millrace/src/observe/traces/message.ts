@@ -41,7 +41,7 @@ export function isPlain(env: TraceEnv): boolean {
   const { OTLP_NAMES = "" } = env;
   if (OTLP_NAMES === "plain") return true;
   if (OTLP_NAMES !== "" && OTLP_NAMES !== "hashed") {
-    sayUnmeant(env, `OTLP_NAMES is ${JSON.stringify(OTLP_NAMES)}: say "hashed" or "plain". Names are hashed until then.`);
+    sayUnmeant(env, `OTLP_NAMES is ${JSON.stringify(OTLP_NAMES)}: set "hashed" or "plain". Names are hashed until then.`);
   }
   return false;
 }

@@ -40,7 +40,7 @@ export function isExported(env: TraceEnv, traceparent: unknown): traceparent is 
   if (!OTLP_ENDPOINT || !isTraceparent(traceparent) || (Number.parseInt(traceparent.slice(53, 55), 16) & 1) === 0) return false;
   const ratio = OTLP_RATIO === "" ? 1 : Number(OTLP_RATIO);
   if (!(ratio >= 0 && ratio <= 1)) {
-    sayUnmeant(env, `OTLP_RATIO is ${JSON.stringify(OTLP_RATIO)}: say a share from 0 to 1, such as 0.1. No trace is exported until then.`);
+    sayUnmeant(env, `OTLP_RATIO is ${JSON.stringify(OTLP_RATIO)}: set a share from 0 to 1, such as 0.1. No trace is exported until then.`);
     return false;
   }
   // The 13 upper digits of the 14 that are random by W3C: as many as a number holds exactly.
