@@ -1,9 +1,9 @@
 import { sql } from "millrace";
 import { beginningWith, type Finder, matchOf, titleOf } from "millrace/operate";
 
-/** Rows that one kind is asked for: one more than an answer shows. */
+/** Rows requested of each kind: one more than a response shows. */
 const ASKED = 6;
-/** Newest facts that a look for a name or a trace goes through: an index by either would be a written row for each fact. */
+/** Newest facts that a search by name or trace scans: an index on either would cost a written row per fact. */
 const LOOKED_BACK = 2000;
 
 const article: Finder = {
@@ -151,5 +151,5 @@ const sync: Finder = {
   }),
 };
 
-/** What the app's own things are found by in the one box of GET /v1/search, beside the engine's. */
+/** The app's own searches for GET /v1/search, in addition to the engine's. */
 export const finders: readonly Finder[] = [article, batch, webhook, delivery, ledger, fact, contact, sync];

@@ -4,8 +4,8 @@ import { projections } from "../messages/queues.ts";
 const OF_WAITING = ["queue_oldest_seconds", "queue_lag_seconds"];
 
 /**
- * How far what people read of facts is behind what the ledgers hold: as long as facts wait in their queue, those there now and those of the
- * last five minutes. What a ledger has never sent the slow walk finds.
+ * The lag of the projection behind its ledgers, measured by the wait of facts in their queue: those waiting now and those of the last five
+ * minutes. Facts that a ledger never sent are found by the slow scan.
  */
 export const gauges: AppGauges = (_env, engine) => {
   const waits = engine

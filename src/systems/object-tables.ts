@@ -1,6 +1,6 @@
 /**
- * An object's tables, made at its first write: an object that is only asked leaves nothing behind. Otherwise whoever guesses names
- * would fill the account with empty objects, which nothing ever removes.
+ * An object's tables, created at its first write, so that an object which is only read stores nothing. Otherwise guessed names would fill
+ * the account with empty objects that are never removed.
  */
 export class Tables {
   readonly #storage: DurableObjectStorage;
@@ -9,31 +9,32 @@ export class Tables {
   #made: boolean;
 
   /**
-   * The schema makes what is not there, and changes nothing of what is. `first` is a table of it. What it cannot say, such as a column
-   * that a table gains, is a change: each is made once in every object, in order, when the object wakes. Changes are only ever added.
+   * `schema` creates missing tables, and changes nothing in existing ones; `first` is one of its tables. `changes`: statements for what the
+   * schema cannot express, such as a new column. Each runs once in every object, in order, when the object wakes. Changes are only ever
+   * added.
    */
   constructor(storage: DurableObjectStorage, first: string, schema: string, changes: readonly string[] = []) {
     this.#storage = storage;
     this.#schema = schema;
     this.#changes = changes;
     this.#made = storage.sql.exec("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", first).toArray().length > 0;
-    // An object from before may lack a newer table, or changes.
+    // An older object may lack a newer table, or changes.
     if (this.#made) this.#bringUp();
   }
 
-  /** False while nothing was ever written. */
+  /** False before the first write. */
   get made(): boolean {
     return this.#made;
   }
 
-  /** Goes before a write, and outside its transaction: one that is rolled back would take the tables with it. */
+  /** Runs before a write, and outside its transaction: a rollback would remove the tables too. */
   make(): void {
     if (this.#made) return;
     this.#bringUp();
     this.#made = true;
   }
 
-  /** Removes all that the object keeps, its alarm too, for good. Answers whether there was anything. */
+  /** Deletes everything in the object, including its alarm. Returns true if there was anything. */
   async erase(): Promise<boolean> {
     if (!this.#made) return false;
     this.#made = false;
@@ -45,7 +46,7 @@ export class Tables {
   #bringUp(): void {
     const { sql } = this.#storage;
     if (this.#changes.length === 0) return void sql.exec(this.#schema);
-    // With the count in one transaction: a change that fails is made again, whole.
+    // In one transaction with its count: a change that fails is repeated as a whole.
     this.#storage.transactionSync(() => {
       sql.exec(this.#schema);
       sql.exec("CREATE TABLE IF NOT EXISTS schema_changes (id INTEGER PRIMARY KEY CHECK (id = 1), made INTEGER NOT NULL) STRICT");

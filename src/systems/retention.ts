@@ -6,7 +6,7 @@ import { ledgerOf } from "./facts/ledger/ledgers.ts";
 import { factRetention } from "./facts/retention.ts";
 import { webhookRetention } from "./webhooks/retention.ts";
 
-/** How long the app's own rows stay. The engine has its own list: packages/millrace/src/keeper/retention.ts. */
+/** How long the app's own rows are kept. The engine's list is packages/millrace/src/keeper/retention.ts. */
 export const retention: readonly Retention[] = [
   factRetention(ledgerOf),
   ...webhookRetention,

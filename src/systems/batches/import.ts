@@ -6,9 +6,7 @@ import { toJsonl } from "./report.ts";
 import { firstPlace, type Place, readChunk } from "./rows.ts";
 import { withoutForgotten } from "./unsaid.ts";
 
-/**
- * Takes one chunk in: its rows, its problems, the batch's progress and the place to go on from are one write. Answers null behind the last.
- */
+/** Imports one chunk: its rows, its problems, the batch's progress and the next position are one write. Returns null after the last. */
 export async function importChunk(call: BatchCall, from: Place | undefined): Promise<Commit<Place | null>> {
   const opened = await openBatch(call, "import");
   if ("cancelled" in opened) return opened.cancelled;

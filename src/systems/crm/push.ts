@@ -8,8 +8,8 @@ import { send } from "./send.ts";
 import type { Busy } from "./sends.ts";
 
 /**
- * Brings contacts to the CRM, as many as one call of it takes, with those they are known as. It only reads and calls: every call bears
- * repetition, and what became of it is the caller's to write. Answers `Busy` where it may not begin. Errors: as `prepare`.
+ * Pushes contacts to the CRM, as many as one call accepts, with the contacts that they are aliases of. It only reads and calls: every call
+ * is repeatable, and the caller writes the results. Returns `Busy` if it must wait. Errors: as `prepare`.
  */
 export async function push(
   call: PushCall,

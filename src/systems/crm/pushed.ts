@@ -2,29 +2,29 @@ import type { ContactSynced } from "../../messages/crm.ts";
 import type { CrmRefusal } from "../../providers/index.ts";
 import type { Closed, LinkWrite, Take } from "./links.ts";
 
-/** Why the CRM did not take a contact. */
+/** Why the CRM refused a contact. */
 export interface Refused extends CrmRefusal {
   contactId: string;
 }
 
-/** What became of some contacts in the CRM: everything that is to be written with it. */
+/** The results of a push, with everything to write for them. */
 export interface Pushed {
   links: LinkWrite[];
   takes: Take[];
   merged: Closed[];
   cut: Closed[];
-  /** Contacts whose records are others than those that were known: before their links are written, nothing is known of them. */
+  /** Contacts with other records than the known ones: their known values are deleted before their links are written. */
   anew: Closed[];
   refused: Refused[];
-  /** Contacts that the CRM took, or has as they are, with its ids for them. */
+  /** Contacts that the CRM accepted, or has unchanged, with their CRM ids. */
   synced: Parameters<typeof ContactSynced.from>[0][];
-  /** How many of the asked there was nothing to send for. */
+  /** Number of requested contacts without changes. */
   skipped: number;
-  /** Where it is there, nothing was sent, and nothing else is said. */
+  /** If set, nothing was sent, and the other fields are empty. */
   lost?: Lost | undefined;
 }
 
-/** Of the records that a push looked at, more are gone than somebody is likely to have deleted. */
+/** More records are missing than an operator is likely to have deleted. */
 export interface Lost {
   gone: number;
   lookedAt: number;

@@ -4,16 +4,16 @@ import { contactKey } from "./keys.ts";
 import type { Candidate } from "./links.ts";
 import { propertyNames } from "./properties.ts";
 
-/** How a contact's record was found in the CRM. */
+/** The state of a contact's record in the CRM. */
 export type RecordThere =
-  /** Nobody looked, or it has none. */
+  /** It was not read, or it has none. */
   | { state: "unread" }
   | { state: "gone" }
   | { state: "refused"; why: CrmRefusal }
-  /** `isAnother`: it is not the one that the link names, and bears the contact's name. */
+  /** `isAnother`: it is not the linked record, but has the contact's key. */
   | { state: "found"; found: CrmFound; isAnother?: true };
 
-/** Whose records are read, and by what. */
+/** The reader of records, and its tenant. */
 interface RecordsCall {
   env: object;
   tenantId: string;
@@ -21,7 +21,7 @@ interface RecordsCall {
   trace: TraceContext;
 }
 
-/** What is said of a contact whose record may have become another's: the CRM's notice says whose. */
+/** The error of a contact whose record may have been merged into another: the CRM's notice reports into which. */
 export const MERGED_THERE: CrmRefusal = {
   retry: true,
   category: "MERGED_IN_CRM",
@@ -30,8 +30,8 @@ export const MERGED_THERE: CrmRefusal = {
 };
 
 /**
- * Reads the records of contacts. A record is a contact's only if it bears our name for it: the one of the link, or where that was merged in
- * the CRM, the one that bears the name now. Another's is refused: nothing of it is believed.
+ * Reads the records of contacts. A record is a contact's only if it has our key for it: the linked record, or after a merge in the CRM, the
+ * record that has the key now. Another contact's record is refused.
  */
 export async function readRecords(
   { env, tenantId, key, trace }: RecordsCall,
@@ -44,7 +44,7 @@ export async function readRecords(
   const byId = new Map(alive.map((one) => [one.crmId, one]));
   const byName = new Map(alive.map((one) => [one.key, one]));
   const asked = new Set(crmIds);
-  // A record that was merged there answers under another's id.
+  // A merged record is returned under the other's id.
   const hasMerged = found.some(({ crmId }) => !asked.has(crmId));
   return ({ contact: { contact_id: id }, link }) => {
     const crmId = link?.crmId;
@@ -60,8 +60,8 @@ export async function readRecords(
 }
 
 /**
- * Reads by our names for them the records of contacts of which something may be there that their links do not name. Answers by contact;
- * nothing for one without any.
+ * Reads records by our keys, for contacts that may have a record without a link. Returns them by contact; nothing for a contact without
+ * one.
  */
 export async function readByName(
   { env, tenantId, key, trace }: RecordsCall,
@@ -87,7 +87,7 @@ export function isForeign({ category }: { category: string | null }): boolean {
   return category === FOREIGN;
 }
 
-/** What is said of a contact whose link names a record that does not bear its name. */
+/** The error of a contact whose linked record does not have its key. */
 export function foreign(crmId: string, name: string): CrmRefusal {
   return {
     retry: false,
@@ -97,7 +97,7 @@ export function foreign(crmId: string, name: string): CrmRefusal {
   };
 }
 
-/** A chunk's contacts with those they are known as may be more than one call takes. */
+/** The contacts of a chunk, with those that they are aliases of, may need more than one call. */
 async function inCalls(ids: readonly string[], read: (part: readonly string[]) => Promise<CrmReading>): Promise<CrmReading> {
   const parts = Array.from({ length: Math.ceil(ids.length / CRM_BATCH) }, (_, index) =>
     ids.slice(index * CRM_BATCH, (index + 1) * CRM_BATCH),

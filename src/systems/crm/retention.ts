@@ -6,8 +6,8 @@ import type { Retention } from "millrace/worker";
 const ROWS = 500;
 
 /**
- * Syncs whose instance is pruned, with their failures; the instance goes first, so that its name is never free. A contact's link stays
- * as long as the contact.
+ * Removes syncs whose instance is pruned, with their failures. The instance goes first, so that the sync's name cannot be reused. A
+ * contact's link remains as long as the contact.
  */
 export const crmRetention: readonly Retention[] = [{ name: "crm syncs", keepDays: 30, prune }];
 
@@ -23,7 +23,7 @@ async function prune(env: Cloudflare.Env, keepMs: number): Promise<number> {
   if (!old) return 0;
   const { tenantId, syncId } = old;
   const mine = sql`tenant_id = ${tenantId} AND sync_id = ${syncId}`;
-  // The row goes with the last of its failures: as long as it is there, the next slice comes back for the rest.
+  // The row goes with the last of its failures, so that the next slice finds the rest.
   const { failures, syncs } = await namedBatch(env.DB, {
     failures: sql`
       DELETE FROM crm_failures WHERE ${mine} AND contact_id IN (SELECT contact_id FROM crm_failures WHERE ${mine} LIMIT ${ROWS})

@@ -4,35 +4,35 @@ import { companyKey, contactKey } from "./keys.ts";
 import type { Work } from "./prepared.ts";
 import { MERGED_THERE } from "./records.ts";
 
-/** By what the CRM is called, and whose contacts these are. */
+/** The CRM's client, and the tenant of the contacts. */
 export interface SendCall {
   upstream: Crm;
   tenantId: string;
   options: { key: string; trace: TraceContext };
 }
 
-/** What became of a contact's record. */
+/** The result for a contact's record. */
 export type Sending =
   | { state: "failed"; why: CrmRefusal }
   /**
-   * `isAnew`: its record was deleted after it was read, and this is another. `unconnected`: why its company, or their connection, was
+   * `isAnew`: its record was deleted after it was read, and this is a new one. `unconnected`: why its company, or their connection, was
    * refused.
    */
   | { state: "done"; crmId: string; isAnew?: boolean; unconnected?: CrmRefusal | undefined };
 
 type Outcomes = ReadonlyMap<string, CrmOutcome>;
 
-/** Whether the CRM lacks something of a contact. */
+/** True if the CRM lacks a change of the contact. */
 export function isToSend({ settled }: Work): boolean {
   return Object.keys(settled.send).length > 0;
 }
 
-/** The company that a contact is to be connected with: one that its record, as we last knew it, did not have. */
+/** The company to connect the contact with: one that its record, as last known, did not have. */
 export function employerOf({ settled: { send, seen, take } }: Work): string | undefined {
   return (send.company ?? ("company" in take ? undefined : seen.company))?.trim() || undefined;
 }
 
-/** Brings records of contacts there. Answers each one's outcome by the contact's id. */
+/** Upserts the records of contacts. Returns the results by contact id. */
 export async function sendContacts({ upstream, tenantId, options }: SendCall, work: readonly Work[]): Promise<Outcomes> {
   const records = work.filter(isToSend).map(({ id, settled }) => ({ id, key: contactKey(tenantId, id), properties: settled.send }));
   if (records.length === 0) return new Map();
@@ -52,11 +52,11 @@ export async function sendContacts({ upstream, tenantId, options }: SendCall, wo
   );
 }
 
-/** Which of these are in the CRM as they were read, by our names for their records. */
+/** The ones of these that are unchanged in the CRM since they were read, by our keys. */
 async function asRead({ upstream, tenantId, options }: SendCall, work: readonly Work[], keys: ReadonlySet<string>): Promise<Set<string>> {
   const meant = work.map((one) => ({ ...one, key: contactKey(tenantId, one.id) })).filter(({ key }) => keys.has(key));
   const crmIds = meant.flatMap(({ crmId }) => crmId ?? []);
-  // Of one that had no record when it was looked for, an attempt before may have made one since.
+  // A contact without a record at the read may have got one from an earlier attempt.
   const names = meant.flatMap(({ crmId, maybe, key }) => (crmId === null && maybe.length > 0 ? [key] : []));
   const [byId, byName] = await Promise.all([upstream.read(crmIds, options, []), upstream.read(names, options, [], "name")]);
   const changedAt = new Map(byId.found.flatMap((one) => (one.archived ? [] : [[one.crmId, Date.parse(one.updatedAt)]])));
@@ -65,7 +65,7 @@ async function asRead({ upstream, tenantId, options }: SendCall, work: readonly 
   return new Set(same.map(({ key }) => key));
 }
 
-/** Brings the companies of contacts there. Answers each one's outcome by the ids of its contacts. */
+/** Upserts the companies of contacts. Returns the results by contact id. */
 export async function sendCompanies({ upstream, tenantId, options }: SendCall, work: readonly Work[]): Promise<Outcomes> {
   const employed = work.flatMap((one) => {
     const name = employerOf(one);
@@ -90,10 +90,7 @@ export async function connect(
   return pairs.length > 0 ? upstream.associate(pairs, options) : new Map();
 }
 
-/**
- * Contacts whose records were made anew, where one that they had was merged into another since it was read: the notice of that is to find
- * them.
- */
+/** Contacts whose record was recreated because it was merged into another since the read: the CRM's notice will find both. */
 async function mergedMeanwhile(
   { upstream, options }: SendCall,
   work: readonly Work[],
@@ -108,10 +105,7 @@ async function mergedMeanwhile(
   return found.some(({ crmId }) => !old.includes(crmId)) ? anew.map(({ id }) => id) : [];
 }
 
-/**
- * Upserts contacts and their companies, then connects them. Answers what became of each contact by its id; nothing for one without anything
- * to send.
- */
+/** Upserts contacts and their companies, then connects them. Returns the results by contact id; none for a contact without changes. */
 export async function send(call: SendCall, work: readonly Work[]): Promise<Map<string, Sending>> {
   const [people, firms] = await Promise.all([sendContacts(call, work), sendCompanies(call, work)]);
   const sendings = new Map<string, Sending>();

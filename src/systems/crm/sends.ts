@@ -6,33 +6,35 @@ import type { Properties } from "./properties.ts";
 /** A contact that is about to be sent. */
 export interface SentContact {
   id: string;
-  /** The version in which its link was read; 0 for none. Default: whatever it says is right. */
+  /** The version of its link when it was read; 0 for none. Default: any version is accepted. */
   version?: number;
-  /** What attempts send of it; the newest last. Empty for one that is only looked at, or merged. */
+  /** The values that attempts send, newest last. Empty for a contact that is only read or merged. */
   sent: readonly Properties[];
-  /** What is to be done, by a push that does it in steps of their own: with the first of its contacts. */
+  /** The planned calls of a push in steps, stored with the first of its contacts. */
   plan?: Prepared;
 }
 
-/** A push: whose, and which step's. */
+/** A push: its tenant and step. */
 export interface SendKey {
   tenantId: string;
   sendId: string;
 }
 
-/** Some contacts are being pushed by somebody else, until this time at the latest; or were written since they were read: `until` is 0. */
+/** Another push has some of the contacts, until this time at the latest; or they were written since they were read: `until` is 0. */
 export interface Busy {
   busyUntil: number;
 }
 
-/** A push holds its contacts for so long: longer than its step may take. */
+/** How long a push reserves its contacts: longer than its step may take. */
 const HOLD_MS = 6 * 60_000;
 
-/** Looks again after so long while another push has the contacts, doubled up to the most; and within one attempt for so long altogether. */
+/** Poll interval while another push has the contacts, doubled up to the maximum; and the longest total wait within one attempt. */
 const LOOK_AGAIN_MS = { least: 20, most: 1000 };
 const PATIENCE_MS = 20_000;
 
-/** What this push has sent in attempts before, by contact, which may have arrived; and to which account it may go. Errors: as `readOf`. */
+/**
+ * The values that earlier attempts of this push sent, by contact, and the account for it. The values may have arrived. Errors: as `readOf`.
+ */
 export async function sentBefore(
   env: AccountEnv,
   { tenantId, sendId }: SendKey,
@@ -44,9 +46,9 @@ export async function sentBefore(
 }
 
 /**
- * Puts on record what is about to be sent, before any of it is: from then on nobody else pushes these contacts. Answers when to try again
- * where somebody does, or where a link was written since it was read: then nothing is to be sent. What a push left that died is known to
- * its contacts' links afterwards.
+ * Stores the values to send before the first call: from then on no other push has these contacts. If another push has one, or a link was
+ * written since it was read, it returns when to try again, and nothing must be sent. Values of interrupted pushes are copied to their
+ * contacts' links.
  */
 export async function beginSend(
   db: D1Database,
@@ -73,7 +75,7 @@ export async function beginSend(
 }
 
 /**
- * What a push in steps is to do, as long as its contacts are its own, and for as long again from now on; nothing where somebody has taken
+ * The planned calls of a push in steps while its contacts are reserved, and extends the reservation; undefined if another push has taken
  * them over.
  */
 export async function heldPlan(db: D1Database, { tenantId, sendId }: SendKey): Promise<Prepared | undefined> {
@@ -85,17 +87,14 @@ export async function heldPlan(db: D1Database, { tenantId, sendId }: SendKey): P
   return row && (JSON.parse(row.contacts) as SentContact[])[0]?.plan;
 }
 
-/**
- * Contacts that attempts before sent, and this one does not bring: what may have arrived of them is known to their links when the push
- * ends.
- */
+/** Contacts of earlier attempts that this one does not send: at the push's end their links get the values that may have arrived. */
 function droppedFrom(rows: string): Statement {
   return sql`
     SELECT json_remove(o.value, '$.plan') AS value FROM json_each(crm_sends.contacts) o
     WHERE json_array_length(o.value->'sent') > 0 AND o.value->>'id' NOT IN (SELECT value->>'id' FROM json_each(${rows}))`;
 }
 
-/** The sends of others that name one of these contacts. */
+/** Other pushes with one of these contacts. */
 function othersOf({ tenantId, sendId }: SendKey, rows: string): Statement {
   return sql`
     SELECT s.until FROM crm_sends s WHERE s.tenant_id = ${tenantId} AND s.send_id <> ${sendId}
@@ -103,8 +102,7 @@ function othersOf({ tenantId, sendId }: SendKey, rows: string): Statement {
 }
 
 /**
- * Until when somebody but `mine` pushes one of these contacts; nothing where nobody does. What a push left that died is known to the links
- * then.
+ * Until when another push than `mine` has one of these contacts; undefined for none. Values of interrupted pushes are copied to the links.
  */
 export async function busyWith(db: D1Database, tenantId: string, ids: readonly string[], mine = ""): Promise<Busy | undefined> {
   const key = { tenantId, sendId: mine };
@@ -117,20 +115,20 @@ export async function busyWith(db: D1Database, tenantId: string, ids: readonly s
   return found.length > 0 ? { busyUntil: Math.max(...found.map(({ until }) => until)) } : undefined;
 }
 
-/** Whether somebody has put a contact on record to push it. */
+/** True if a push has reserved the contact. */
 export async function isOnItsWay(db: D1Database, tenantId: string, id: string): Promise<boolean> {
   const rows = JSON.stringify([{ id }]);
   return (await query(db, othersOf({ tenantId, sendId: "" }, rows))).length > 0;
 }
 
-/** Pushes whose holder died: their contacts' links know from now on what may be there of them, and are to be synced. */
+/** Ends interrupted pushes: their contacts' links get the values that may have arrived, and the contacts are to be synced. */
 export async function adoptExpired(db: D1Database, tenantId: string): Promise<void> {
   await atomically(db, release(tenantId, sql`s.until <= ${now}`));
 }
 
 /**
- * Makes way before these contacts are waited for. Of two pushes that each keep one which the other needs, the one with the greater id gives
- * its own up: in any circle there is one that waits for a smaller.
+ * Avoids a deadlock before waiting: of two pushes that each have a contact which the other needs, the one with the greater id releases its
+ * contacts. In any cycle at least one push waits for a smaller id.
  */
 async function clearWay(db: D1Database, { tenantId, sendId }: SendKey, rows: string): Promise<void> {
   const isBehind = sql`EXISTS (${othersOf({ tenantId, sendId }, rows)} AND s.send_id < ${sendId})`;
@@ -138,8 +136,8 @@ async function clearWay(db: D1Database, { tenantId, sendId }: SendKey, rows: str
 }
 
 /**
- * Ends a push, in the write that says what became of its contacts, of which `settled` are those whose links are written with it: of every
- * other one that was sent it is unknown what is there. Refuses that whole write where somebody has taken the push over.
+ * Ends a push, in the write of its results. `settled`: the contacts whose links are written with it; for all others it is unknown which
+ * values arrived. Fails the whole write if another push has taken over the contacts.
  */
 export function endSend({ tenantId, sendId }: SendKey, settled: readonly string[]): Statement[] {
   const mine = sql`s.tenant_id = ${tenantId} AND s.send_id = ${sendId}`;
@@ -150,23 +148,20 @@ export function endSend({ tenantId, sendId }: SendKey, settled: readonly string[
   ];
 }
 
-/**
- * Lets go of what somebody has on record, where that is anything: of all that it sent it is unknown what is there. Before their links are
- * written.
- */
+/** Releases the contacts of a push, before their links are written: it is unknown which of its values arrived. */
 export function letGo({ tenantId, sendId }: SendKey): Statement[] {
   return release(tenantId, sql`s.send_id = ${sendId}`);
 }
 
-/** The same of all that a tenant's pushes have on record. */
+/** The same for all pushes of a tenant. */
 export function letGoOfAll(tenantId: string): Statement[] {
   return release(tenantId, sql`true`);
 }
 
-/** What another attempt cannot cure: the CRM refuses our token, or its account is another. */
+/** Errors that a retry cannot fix: the CRM refuses our token, or the account differs. */
 const FINAL: ReadonlySet<string | undefined> = new Set(["not_retryable", "config_invalid"]);
 
-/** Does a push's work. Where it fails for good, nobody waits for its contacts any more. */
+/** Runs a push's work. A permanent failure releases its contacts. */
 export async function orLetGo<Done>(db: D1Database, key: SendKey, work: () => Promise<Done>): Promise<Done> {
   try {
     return await work();
@@ -182,8 +177,7 @@ function release(tenantId: string, which: Statement): Statement[] {
 }
 
 /**
- * Refuses a write of contacts whose links were written since these versions of them were read, that somebody else pushes, or that are of
- * another account.
+ * Fails the write if one of these contacts was written since this version of its link, is in another push, or belongs to another account.
  */
 export function refuseIfChanged(key: SendKey, account: Account, contacts: readonly Pick<SentContact, "id" | "version">[]): Statement {
   return refuseIf(key.tenantId, sql`${isOtherAccount(key.tenantId, account)} OR ${isPushedOrChanged(key, contacts)}`);
@@ -194,7 +188,7 @@ function isPushedOrChanged(key: SendKey, contacts: readonly Pick<SentContact, "i
   return sql`EXISTS (${othersOf(key, rows)}) OR ${isLinkWritten(key.tenantId, rows)}`;
 }
 
-/** The link of one of these contacts was written since this version of it was read. */
+/** True if the link of one of these contacts was written since this version. */
 function isLinkWritten(tenantId: string, rows: string): Statement {
   return sql`
     EXISTS (SELECT 1 FROM json_each(${rows}) c
@@ -202,12 +196,12 @@ function isLinkWritten(tenantId: string, rows: string): Statement {
       WHERE coalesce(l.version, 0) <> c.value->>'version')`;
 }
 
-/** The same of whatever account they are: for contacts that are being forgotten. */
+/** The same for any account, for contacts that are being forgotten. */
 export function refuseIfPushed(tenantId: string, contacts: readonly Pick<SentContact, "id" | "version">[]): Statement {
   return refuseIf(tenantId, isPushedOrChanged({ tenantId, sendId: "" }, contacts));
 }
 
-/** Refuses a write where one of these contacts was written since it was read in this revision; 0 where there was none. */
+/** Fails the write if one of these contacts was written since this revision; 0 for a contact that did not exist. */
 export function refuseIfWritten(tenantId: string, contacts: readonly { id: string; revision: number }[]): Statement {
   return refuseIf(
     tenantId,
@@ -218,12 +212,12 @@ export function refuseIfWritten(tenantId: string, contacts: readonly { id: strin
   );
 }
 
-/** Whether a write was refused by `refuseIfPushed` or its like: who made it looks again. */
+/** True for the error of `refuseIfPushed` and similar checks, after which the caller reads again. */
 export function wasRefused(error: unknown): boolean {
   return messageOf(error).includes("contact_changed_meanwhile");
 }
 
-/** How many pushes have texts on their way that say something. */
+/** The number of pushes in progress with texts that contain one of these. */
 export async function sendsSaying(db: D1Database, tenantId: string, mentions: readonly string[]): Promise<number> {
   const [found] = await query<{ count: number }>(
     db,
@@ -250,8 +244,8 @@ function adopt(tenantId: string, which: Statement): Statement {
 }
 
 /**
- * Does what is not to be done while somebody pushes one of its contacts: again and again, for a while. Errors: `retry_after`, without a
- * time: a hold mostly ends long before it would expire, so the step comes back by its own pauses, which grow with what it has waited.
+ * Repeats work that must wait while another push has one of its contacts, for a limited time. Errors: `retry_after` without a time: a
+ * reservation usually ends long before it expires, so the step retries by its own growing delays.
  */
 export async function inTurn<Done extends object>(work: () => Promise<Done | Busy>): Promise<Done> {
   const endsAt = Date.now() + PATIENCE_MS;

@@ -1,20 +1,20 @@
 import { isSame, isTakeable, type Properties } from "./properties.ts";
 
-/** What two sides must do to agree. */
+/** The changes that make both sides equal. */
 export interface Settled {
-  /** What the CRM changed: ours takes it. */
+  /** The CRM's changes, to copy here. */
   take: Record<string, string>;
-  /** What changed here: the CRM is to have it. */
+  /** Our changes, to send to the CRM. */
   send: Record<string, string>;
-  /** What is new in what the CRM is known to have, apart from `send`. */
+  /** New known values of the CRM, apart from `send`. */
   seen: Record<string, string>;
 }
 
 /**
- * Holds both sides against what the CRM was last known to have, property by property. Whoever differs from that has changed; where both
- * have, in different ways, the CRM's value counts, because a person wrote it there. What we wrote ourselves differs from nothing: so an
- * echo settles to nothing; and neither is what we may have written: `maybe` holds the values of pushes whose end is not known. `theirs` is
- * null when the CRM has no record yet, or nobody has looked.
+ * Compares both sides with the CRM's last known values, property by property. A side that differs has changed. If both changed differently,
+ * the CRM's value wins, because a person wrote it there. Values that we wrote, or may have written (`maybe`: values of pushes with an
+ * unknown outcome), are not changes, so an echo of our own write has no effect. `theirs` is null if the CRM has no record yet, or it was
+ * not read.
  */
 export function settle(
   ours: Properties,
@@ -26,7 +26,7 @@ export function settle(
   for (const property of Object.keys(ours)) {
     const our = ours[property] ?? "";
     const base = known[property] ?? "";
-    // A property that was not asked for says nothing; one that is empty there is null.
+    // A property that was not requested is unknown; one that is empty there is null.
     const their = theirs && property in theirs ? (theirs[property] ?? "") : base;
     const theyChanged = !isSame(property, their, base);
     if (theyChanged && isSame(property, their, our)) settled.seen[property] = their;

@@ -1,28 +1,28 @@
 import { query, sql } from "millrace";
 import type { LinkState } from "./links.ts";
 
-/** How a contact stands in the CRM, for people. */
+/** A contact's CRM state for display. */
 export interface Standing {
   contactId: string;
   crmId: string | null;
-  /** `none` for one that the CRM has never taken. */
+  /** `none` for a contact that the CRM never had. */
   state: LinkState;
   revision: number;
   syncedRevision: number;
-  /** 1 when the next sync takes it. */
+  /** 1 if the next sync sends it. */
   pending: 0 | 1;
   error: { category: string; message: string; correlation_id: string | null } | null;
   updatedAt: number | null;
 }
 
-/** Which contacts are asked for. */
+/** The filter of contacts. */
 export interface StandingFilter {
   contactId?: string | undefined;
   crmId?: string | undefined;
   pending?: boolean | undefined;
 }
 
-/** The tenant's contacts behind an id and how they stand in the CRM, in the order of their ids. */
+/** The tenant's contacts after an id and their CRM states, in the order of ids. */
 export async function listStandings(
   db: D1Database,
   tenantId: string,
@@ -31,7 +31,7 @@ export async function listStandings(
   limit: number,
 ): Promise<Standing[]> {
   const pending = sql`(coalesce(l.state, '') <> 'cut' AND (l.revision IS NULL OR l.revision <> c.revision))`;
-  // By the CRM's id the links' own index is the way in; otherwise the contacts are.
+  // A filter by CRM id uses the links' own index; otherwise the contacts are scanned.
   const from =
     filter.crmId === undefined
       ? sql`contacts c LEFT JOIN crm_links l ON l.tenant_id = c.tenant_id AND l.contact_id = c.contact_id`

@@ -3,23 +3,23 @@ import { fateOf, instanceOf, keysetPage, type Page, type PageRequest } from "mil
 
 export const SYNC_STATES = ["running", "complete", "errored"] as const;
 
-/** A sync of many contacts as its row says, with what its instance says. */
+/** A bulk sync: its row and its instance's status. */
 export interface Sync {
   syncId: string;
   scope: "changed" | "all";
   instanceId: string;
-  /** `errored` while its instance is stopped: an operator may retry that. */
+  /** `errored` while its instance has failed: an operator may retry it. */
   state: (typeof SYNC_STATES)[number];
-  /** Contacts that the CRM took. */
+  /** Contacts that the CRM accepted. */
   done: number;
-  /** Contacts that it did not take; a running sync may still try some of them again: `waiting`. */
+  /** Contacts that it refused; a running sync may still retry some of them: `waiting`. */
   failed: number;
   waiting: number;
-  /** Contacts without anything to send. */
+  /** Contacts without changes. */
   skipped: number;
-  /** Contacts that are known as another one. */
+  /** Contacts that are aliases of another one. */
   merged: number;
-  /** Contacts that took something over from the CRM. */
+  /** Contacts that copied a change from the CRM. */
   taken: number;
   chunks: number;
   error: { code: string; message: string } | null;
@@ -37,13 +37,13 @@ const SELECT = fragment(`SELECT s.sync_id AS syncId, s.scope, s.instance_id AS i
     iif(${IS_STOPPED}, ${INSTANCE.error.fragment}, NULL) AS error
     FROM crm_syncs s ${INSTANCE.join.fragment}`);
 
-/** One sync of the tenant, from its first chunk on. */
+/** A sync of the tenant, from its first chunk on. */
 export async function findSync(db: D1Database, tenantId: string, syncId: string): Promise<Sync | undefined> {
   const [row] = await query(db, sql`${SELECT} WHERE s.tenant_id = ${tenantId} AND s.sync_id = ${syncId}`);
   return row && asSync(row);
 }
 
-/** A sync whose command is accepted, under the key that commands have by themselves, and of which no chunk is written yet. */
+/** A sync whose command is accepted, under the default key of commands, and that has no chunk yet. */
 export async function findAcceptedSync(db: D1Database, tenantId: string, syncId: string): Promise<Sync | undefined> {
   const id = instanceId(tenantId, "sync-contacts", syncId);
   const fate = await fateOf(db, tenantId, id);
@@ -72,7 +72,7 @@ export function listSyncs(db: D1Database, tenantId: string, request: PageRequest
   );
 }
 
-/** What one chunk adds to its sync. */
+/** The counts that one chunk adds to its sync. */
 interface Advance {
   done: number;
   skipped: number;
@@ -81,7 +81,7 @@ interface Advance {
   ends: boolean;
 }
 
-/** Moves a sync on; its first chunk makes the row. It adds, so it must be committed exactly once, behind the chunk's failures. */
+/** Adds a chunk's counts to a sync; the first chunk creates the row. It must be committed exactly once, after the chunk's failures. */
 export function advanceSync(
   { tenantId, syncId, scope, instanceId }: Pick<Sync, "syncId" | "scope" | "instanceId"> & { tenantId: string },
   { done, skipped, merged, taken, ends }: Advance,

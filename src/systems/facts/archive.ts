@@ -1,10 +1,10 @@
 import { digest } from "millrace";
 import type { RecordedFact } from "../../messages/fact.ts";
 
-/** Places are written with so many digits, so that names sort as they do. */
+/** Digits of a position in a name, so that names sort in order. */
 const DIGITS = 16;
 
-/** Where the archive of one ledger lies. */
+/** The folder of one ledger's archive. */
 function folderOf(tenantId: string, entity: string): string {
   return `archive/${tenantId}/${digest(entity)}/`;
 }
@@ -12,8 +12,8 @@ function folderOf(tenantId: string, entity: string): string {
 const placed = (sequence: number) => String(sequence).padStart(DIGITS, "0");
 
 /**
- * Keeps facts that their ledger is about to forget, as it has them: JSON Lines, gzipped. The file is named by its last place and its first,
- * so that who looks for what lies behind a place finds it first; written again, it is the same file. Answers its name.
+ * Archives facts before their ledger deletes them: JSON Lines, gzipped. The file is named by its last position and its first, so that a
+ * search by position finds it first. A repeated write gives the same file. Returns its name.
  */
 export async function archiveFacts(bucket: R2Bucket, bodies: readonly string[]): Promise<string | undefined> {
   const [first, last] = [bodies.at(0), bodies.at(-1)].map((body) => JSON.parse(body ?? "null") as RecordedFact);
@@ -23,7 +23,7 @@ export async function archiveFacts(bucket: R2Bucket, bodies: readonly string[]):
   return name;
 }
 
-/** Writes one file of the archive, or writes it over. */
+/** Writes or overwrites one file of the archive. */
 export async function putArchive(bucket: R2Bucket, name: string, bodies: readonly string[], said: Record<string, string>): Promise<void> {
   const lines = new Blob(bodies.map((body) => `${body}\n`)).stream();
   const packed = await new Response(lines.pipeThrough(new CompressionStream("gzip"))).arrayBuffer();
@@ -36,7 +36,7 @@ export async function linesOf({ body }: R2ObjectBody): Promise<string[]> {
   return text.split("\n").filter(Boolean);
 }
 
-/** A page of what a ledger has forgotten, oldest first, and the place behind which the next one begins: null on the last. */
+/** A page of a ledger's archived facts, oldest first, and the position of the next page: null on the last. */
 export async function readArchive(
   bucket: R2Bucket,
   tenantId: string,
@@ -44,7 +44,7 @@ export async function readArchive(
   { after, limit }: { after: number; limit: number },
 ): Promise<{ facts: RecordedFact[]; next: number | null }> {
   const prefix = folderOf(tenantId, entity);
-  // Behind every name that begins with this place: the first file that reaches further.
+  // After every name with this position: the first file with later facts.
   const { objects } = await bucket.list({ prefix, startAfter: `${prefix}${placed(after)}~`, limit: 2 });
   const [found, more] = objects;
   const object = found && (await bucket.get(found.key));

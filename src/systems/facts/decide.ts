@@ -1,10 +1,10 @@
 import { derivedNames, type RecordedFact, type StatedFact } from "../../messages/fact.ts";
 import type { Amount, Condition, Rule } from "./rules.ts";
 
-/** What of an outcome the rules look at. */
+/** The part of an outcome that rules evaluate. */
 export type Judged = Pick<StatedFact<"outcome">, "subtype" | "payload">;
 
-/** What a rule makes of an outcome; null where it makes nothing. */
+/** A rule's decision about an outcome; null amounts for no entry. */
 export interface Decision {
   /** The name of the rule that matched. */
   rule: string;
@@ -13,8 +13,8 @@ export interface Decision {
 }
 
 /**
- * Decides an outcome by the first rule whose conditions all hold; undefined when none does. The same rules and outcome decide the same,
- * always.
+ * Decides an outcome by the first rule whose conditions are all true; undefined if there is none. The same rules and outcome always give
+ * the same decision.
  */
 export function decide(rules: readonly Rule[], outcome: Judged): Decision | undefined {
   const matched = rules.find(({ when }) => when.every((condition) => holds(condition, outcome)));
@@ -28,10 +28,7 @@ export function decide(rules: readonly Rule[], outcome: Judged): Decision | unde
   };
 }
 
-/**
- * The facts that follow from a decided outcome. Their names follow from the outcome's own, so that they are the same facts whenever
- * and however often it is decided.
- */
+/** The facts of a decided outcome. Their names derive from the outcome's name, so every repetition gives the same facts. */
 export function derivedFacts(outcome: RecordedFact<"outcome">, version: number, decision: Decision): StatedFact[] {
   const { account, partner, hold } = outcome.payload;
   const { rule, charge_cents, payout_cents } = decision;
@@ -49,7 +46,7 @@ export function derivedFacts(outcome: RecordedFact<"outcome">, version: number, 
   return facts;
 }
 
-/** A field that is not there meets no condition but `exists: false`. Texts and numbers are never taken for one another. */
+/** An absent field meets only `exists: false`. Texts and numbers are never converted. */
 function holds(condition: Condition, outcome: Judged): boolean {
   const value = valueAt(condition.field, outcome);
   switch (condition.op) {
@@ -66,7 +63,7 @@ function holds(condition: Condition, outcome: Judged): boolean {
   }
 }
 
-/** Walks objects by their own names only: what an outcome did not say itself cannot be reached. */
+/** Reads only an object's own properties, so that nothing outside the outcome is reachable. */
 function valueAt(field: string, { subtype, payload }: Judged): unknown {
   if (field === "subtype") return subtype;
   const path = field.startsWith("payload.") ? field.split(".").slice(1) : [field];
@@ -77,7 +74,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Exact at any size: a percentage is counted in ten-thousandths of a percent, and half a cent is rounded up. */
+/** Exact for any size: percentages are in ten-thousandths of a percent, and half a cent is rounded up. */
 function centsOf({ cents, percent = 0, min = 0, max = Number.MAX_SAFE_INTEGER }: Amount, value: number): number {
   if (cents !== undefined) return cents;
   const share = Number((BigInt(value) * BigInt(Math.round(percent * 10_000)) + 500_000n) / 1_000_000n);

@@ -1,32 +1,32 @@
 import { namedBatch, sql } from "millrace";
 
-/** How far a projection is behind its ledgers, in milliseconds: from the ledger's clock to the database's. */
+/** The delay of a projection behind its ledgers in milliseconds, from the ledger's clock to the database's. */
 export interface Lag {
-  /** How many rows it is measured on. */
+  /** Number of measured rows. */
   rows: number;
   p50: number;
   p95: number;
   max: number;
 }
 
-/** How a projection stands. */
+/** The state of a projection. */
 export interface ProjectionState {
   rows: number;
   ledgers: number;
-  /** True when there are more rows or ledgers than are counted. */
+  /** True if there are more rows or ledgers than were counted. */
   more: boolean;
-  /** Null when no row is young enough to tell. */
+  /** Null if no row is recent enough to measure. */
   lag: Lag | null;
   newestProjectedAt: number | null;
 }
 
-/** The lag is that of the newest rows: so many, and no older than that. */
+/** The lag is measured on the newest rows: at most this many, within a time limit. */
 const MEASURED_ROWS = 1000;
 const MEASURED_MS = 3_600_000;
-/** Counting reads every row that it counts. */
+/** Most counted rows: counting reads each of them. */
 const COUNTED_ROWS = 100_000;
 
-/** How the tenant's projection of facts stands. Rows recorded before `since` tell no lag: a rebuild has put them there again. */
+/** The state of a tenant's projection of facts. Rows recorded before `since` are not measured, because a rebuild has written them again. */
 export async function projectionState(db: D1Database, tenantId: string, since = 0): Promise<ProjectionState> {
   const { newest, rows, ledgers } = await namedBatch(db, {
     newest: sql`SELECT recorded_at, projected_at FROM facts WHERE tenant_id = ${tenantId} ORDER BY recorded_at DESC LIMIT ${MEASURED_ROWS}`,

@@ -1,4 +1,4 @@
-/** One fact that two contacts are one person. */
+/** A fact that two contacts are one person. */
 export interface Merge {
   entity: string;
   fact_id: string;
@@ -7,30 +7,30 @@ export interface Merge {
   into: string;
 }
 
-/** Shifts every year that ISO 8601 has to a positive number of milliseconds, with as many digits as the largest. */
+/** Shifts every year of ISO 8601 to a positive number of milliseconds of equal length. */
 const SHIFT_MS = 10 ** 14;
 
 /**
- * A merge's place among all merges, as text that sorts: by the moment it happened, then by its name. It depends on nothing but what
- * the fact says, so every order of arrival leads to the same order.
+ * A merge's position among all merges, as sortable text: by its time, then by its name. It depends only on the fact's content, so every
+ * order of arrival gives the same order.
  */
 export function orderOf({ occurred_at, fact_id, entity }: Merge): string {
   return `${String(Date.parse(occurred_at) + SHIFT_MS).padStart(16, "0")} ${JSON.stringify([fact_id, entity])}`;
 }
 
-/** A merge with its place. */
+/** A merge with its position. */
 export type OrderedMerge = Pick<Merge, "from" | "into"> & { order: string };
 
 /**
- * Who is who, as the set of merges says: each contact's canonical one. In the order of the merges, what `from` is known as becomes
- * known as what `into` is known as; a merge of two that are one already changes nothing, which is all that a circle needs.
+ * The canonical contact of each contact, from the set of merges. In order, the canonical contact of `from` becomes that of `into`. A merge
+ * of two contacts that are already one changes nothing, which also handles cycles.
  */
 export function foldMerges(merges: readonly OrderedMerge[]): Map<string, string> {
   const parents = new Map<string, string>();
   const canonical = (contact: string): string => {
     let root = contact;
     for (let parent = parents.get(root); parent !== undefined && parent !== root; parent = parents.get(root)) root = parent;
-    // Shortens the path for the next who asks: a long chain is walked once.
+    // Shortens the path, so that a long chain is followed only once.
     for (let at = contact; at !== root; ) {
       const next = parents.get(at) ?? root;
       parents.set(at, root);

@@ -1,23 +1,20 @@
 import { now, type RowStatement, type Statement, sql } from "millrace";
 import { ownFact, type Told } from "./own.ts";
 
-/**
- * The row of a fact. A ledger's fact never changes, so a row that is there stays as it is: late, repeated and shuffled facts change
- * nothing.
- */
+/** The row of a fact. A ledger's fact never changes, so an existing row is kept: late, repeated and reordered facts have no effect. */
 export function factRow(told: Told): RowStatement {
   const { entity, sequence, fact_id, recorded_at, type, subtype, occurred_at, trace_id, correlation_id, causation_id, payload } =
     ownFact(told);
   const { tenant_id } = told.envelope;
-  // Times are counted here, because SQLite would go through a floating point number and lose a millisecond now and then.
+  // Times are converted here, because SQLite would use a floating point number and could lose a millisecond.
   const body = { type, subtype, occurred_at: Date.parse(occurred_at), trace_id, correlation_id, causation_id, payload };
   return { text: INSERT_FACTS, row: { tenant_id, entity, sequence, fact_id, recorded_at: Date.parse(recorded_at), body } };
 }
 
-/** A ledger is registered with its first fact, and with every hundredth after it, in case that one was lost on the way. */
+/** A ledger is registered with its first fact, and with every hundredth after it in case the first was lost. */
 const REGISTERED_EVERY = 100;
 
-/** The row of a fact's ledger, with those facts that register it: once for all facts of a batch. One that is known is not written again. */
+/** The row of a fact's ledger, for facts that register it, once per batch. A known one is not written again. */
 export function ledgerRow(told: Told): RowStatement | undefined {
   const { entity, sequence } = ownFact(told);
   const { tenant_id } = told.envelope;
@@ -32,7 +29,7 @@ const INSERT_FACTS = `
   ON CONFLICT DO NOTHING`;
 
 /**
- * The same where a row may be wrong: it is written over. Answers a row for each that was missing or wrong; one that is right is not
+ * The same for rows that may be wrong: they are overwritten. Returns a row for each that was missing or wrong; correct ones are not
  * written.
  */
 export function restoreFacts(rows: string): Statement {

@@ -2,7 +2,7 @@ import { namedBatch, query, rowChunks, type Statement, sql } from "millrace";
 import type { RecordedFact } from "../../messages/fact.ts";
 import { factRow, restoreFacts } from "./projection.ts";
 
-/** The tenant's ledgers behind a name, in the order of their names; with that one, if it is to be gone on in. */
+/** The tenant's ledgers after a name, in order; including that one if its scan is to be continued. */
 export async function ledgersFrom(
   db: D1Database,
   tenantId: string,
@@ -19,7 +19,7 @@ export async function ledgersFrom(
   return rows.map(({ entity }) => entity);
 }
 
-/** Facts of one ledger, without a gap, and the places that they are all of. */
+/** Facts of one ledger without gaps, and their range of positions. */
 export interface Restored {
   entity: string;
   facts: readonly RecordedFact[];
@@ -28,20 +28,20 @@ export interface Restored {
   last: number | null;
 }
 
-/** A row of the projection, by its whole name. */
+/** The full key of a projection's row. */
 export interface RowName {
   entity: string;
   sequence: number;
   fact_id: string;
 }
 
-/** Rows that are told at once. */
+/** Rows returned at once. */
 const STRAYS = 500;
 const BEFORE_ALL: RowName = { entity: "", sequence: 0, fact_id: "" };
 
 /**
- * Puts ledgers' facts into the projection where they lie: rows that are right stay as they are, so that nobody who reads meanwhile misses
- * one. Answers how many were missing or wrong, and rows at these places that are not among the facts, a slice of them.
+ * Writes ledgers' facts into the projection. Correct rows are kept, so readers never miss one. Returns the number of missing or wrong rows,
+ * and a slice of rows at these positions that are not among the facts.
  */
 export async function restoreRows(
   db: D1Database,
@@ -57,7 +57,7 @@ export async function restoreRows(
   return { written: written.length, strays: strays as unknown as RowName[] };
 }
 
-/** The next slice of such rows; none behind the last. */
+/** The next slice of such rows; none after the last. */
 export async function straysBehind(
   db: D1Database,
   tenantId: string,
@@ -80,7 +80,7 @@ function selectStrays(tenantId: string, ledgers: readonly Restored[], after: Row
     ORDER BY f.entity, f.sequence, f.fact_id LIMIT ${STRAYS}`;
 }
 
-/** Deletes rows, each by its whole name. */
+/** Deletes rows by their full keys. */
 export async function deleteRows(db: D1Database, tenantId: string, rows: readonly RowName[]): Promise<void> {
   if (rows.length === 0) return;
   await query(

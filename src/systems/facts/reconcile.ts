@@ -4,20 +4,20 @@ import { type RecordedFact, recordedFactSchema } from "../../messages/fact.ts";
 import { ledgerOf } from "./ledger/ledgers.ts";
 import { deleteRows, type RowName, restoreRows, straysBehind } from "./rebuild.ts";
 
-/** Ledgers of one slice, and what is read of each at once. */
+/** Ledgers of one slice, and facts read of each at once. */
 const LEDGERS = 10;
 const PAGE = { rows: 500, bytes: 1024 ** 2 };
-/** What a ledger took a moment ago is on its way to the projection. */
+/** Recent facts of a ledger may still be in transit to the projection. */
 const ON_ITS_WAY_MS = 600_000;
 
-/** A stretch of one ledger: from a place to the end of a page. */
+/** A range of one ledger: from a position to the end of a page. */
 interface Stretch {
   tenantId: string;
   entity: string;
   after: number;
 }
 
-/** A ledger's facts, against their rows in the projection: ledger by ledger, as the register names them. */
+/** Compares ledgers' facts with their rows in the projection, ledger by ledger in the register's order. */
 export const factCheck: Check = {
   name: "facts",
   everyHours: 24,
@@ -72,12 +72,12 @@ function divergencesOf(stretch: Stretch, lacking: number, strays: number): Diver
   ];
 }
 
-/** What of a stretch has no row, which rows are of no fact, and where the ledger goes on; null at its end. */
+/** The missing rows of a range, the rows without a fact, and the next position; null at the end. */
 async function compare(env: Env, { tenantId, entity, after }: Stretch) {
   const page = await ledgerOf(env, tenantId, entity).page(after, PAGE);
   const facts = page.facts.map((body) => JSON.parse(body) as RecordedFact);
   const last = page.more ? (facts.at(-1)?.sequence ?? after) : null;
-  // What lies before the first that is kept, the ledger has forgotten: that is retention's.
+  // The facts before the first kept one are pruned, and their rows are left to retention.
   const first = facts[0]?.sequence ?? Math.max(after, page.last) + 1;
   const rows = await query<RowName & Record<string, unknown>>(
     env.DB,
@@ -96,10 +96,10 @@ async function compare(env: Env, { tenantId, entity, after }: Stretch) {
 
 const nameOf = ({ sequence, fact_id }: Pick<RowName, "sequence" | "fact_id">) => `${sequence} ${fact_id}`;
 
-/** One that fits its type no longer has no row. */
+/** A fact that no longer matches its type has no row. */
 const fits = (fact: RecordedFact) => recordedFactSchema.safeParse(fact).success;
 
-/** Puts a stretch's facts where their rows lie and deletes rows that its ledger, asked again, does not know: as a rebuild does. */
+/** Writes a range's facts to the projection, and deletes rows that the ledger, read again, does not have. A rebuild does the same. */
 async function restore(env: Env, stretch: Stretch): Promise<void> {
   const { tenantId, entity } = stretch;
   const { facts, first, last } = await compare(env, stretch);

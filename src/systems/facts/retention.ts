@@ -1,7 +1,7 @@
 import { logLine, messageOf, query, sql } from "millrace";
 import type { Retention, Slice } from "millrace/worker";
 
-/** What the rule needs of a ledger. */
+/** The part of a ledger that the rule uses. */
 interface PrunedLedger {
   prune(recordedBefore: number, limit: number): Promise<number>;
   state(): Promise<{ first: number }>;
@@ -9,10 +9,10 @@ interface PrunedLedger {
 
 /** How long a ledger keeps a fact, and may send it again. */
 export const FACT_DAYS = 400;
-/** Rows looked at in one slice, and ledgers asked. */
+/** Rows read in one slice, and ledgers called. */
 const ROWS = 1000;
 const LEDGERS = 25;
-/** Facts a ledger forgets in one call, and calls of one slice: a ledger with more goes on in the next. */
+/** Facts that a ledger prunes in one call, and calls of one slice. A ledger with more continues in the next. */
 const LEDGER_FACTS = 1000;
 const LEDGER_CALLS = 20;
 
@@ -24,11 +24,12 @@ interface Row {
 }
 
 /**
- * Facts of long ago leave their ledger, which keeps their names, and then the projection. In this order: a pass that dies between the two
- * finds the rows again and goes on, and a projection made anew is given only what its ledger keeps. The other way round, the ledger's facts
- * would be found by nobody, and come back. A fact that a consumer has not confirmed stays in its ledger, and so does its row.
+ * Old facts are removed from their ledger, which keeps their names, and then from the projection. In this order an interrupted run finds
+ * the rows again, and a rebuilt projection contains only facts that the ledger keeps. In the other order, the ledger's facts would never be
+ * found and would return. Unconfirmed facts and their rows remain.
  *
- * It reads the whole projection, a row about sixty times in its life; an index by time would cost each row a write, which is dearer.
+ * It reads the whole projection, each row about sixty times in its life. An index by time would cost each row a write, which is more
+ * expensive.
  */
 export function factRetention(ledgerOf: (env: Env, tenantId: string, entity: string) => PrunedLedger): Retention {
   return {
@@ -55,7 +56,7 @@ export function factRetention(ledgerOf: (env: Env, tenantId: string, entity: str
   };
 }
 
-/** Rows of one ledger, from one place to another. */
+/** Rows of one ledger, from one position to another. */
 interface Stretch {
   tenantId: string;
   entity: string;
@@ -64,7 +65,7 @@ interface Stretch {
 }
 
 /**
- * What is old among the next rows, in the order of their key, and where the next slice begins: before the first ledger too many for this
+ * The old rows among the next ones, in the order of their key, and the start of the next slice: before the first ledger that exceeds this
  * one.
  */
 async function walk(db: D1Database, before: number, from: string | null): Promise<{ old: Stretch[]; next: string | null }> {
@@ -93,13 +94,13 @@ function stretchOf(rows: readonly Row[]): Stretch[] {
   return first && last ? [{ tenantId: first.tenant_id, entity: first.entity, first: first.sequence, last: last.sequence }] : [];
 }
 
-/** Lets a ledger forget what it may. Answers the place of the first fact it keeps: it forgets from the front. */
+/** Prunes a ledger. Returns the position of the first fact it keeps; facts are pruned from the oldest on. */
 async function pruneLedger(ledger: PrunedLedger, before: number): Promise<number> {
   for (let call = 0; call < LEDGER_CALLS; call++) if ((await ledger.prune(before, LEDGER_FACTS)) < LEDGER_FACTS) break;
   return (await ledger.state()).first;
 }
 
-/** A ledger that cannot be pruned keeps its rows, and is asked again in the next pass. It holds up no other tenant's. */
+/** A ledger that cannot be pruned keeps its rows, is tried again in the next run, and does not delay other tenants. */
 function stays(tenant: string, entity: string, first: number, error: unknown): number {
   logLine("error", { log: "retention", rule: "facts", tenant_id: tenant, entity, error: messageOf(error) });
   return first;

@@ -1,7 +1,7 @@
 import { fragment, namedBatch, type Statement, sql } from "millrace";
 import type { FactType } from "../../messages/fact.ts";
 
-/** A fact as the projection holds it; times in milliseconds. */
+/** A fact in the projection; times in milliseconds. */
 export interface FactRow {
   entity: string;
   sequence: number;
@@ -23,22 +23,22 @@ export interface FactFilter {
   type?: FactType | undefined;
   trace?: string | undefined;
   correlation?: string | undefined;
-  /** Only facts recorded before this moment, in milliseconds. */
+  /** Only facts recorded before this time, in milliseconds. */
   before?: number | undefined;
 }
 
-/** Where a page begins: behind this row. */
+/** The start of a page: after this row. */
 type Position = Pick<FactRow, "recorded_at" | "entity" | "sequence">;
 
-/** Rows that one page looks at for a type, a trace or a job. What is rare makes short pages, but never reads a whole projection. */
+/** Most rows that one page scans for a type, a trace or a job. Rare values give short pages, but never scan a whole projection. */
 const SCANNED_ROWS = 5000;
 
 const TOP: Position = { recorded_at: Number.MAX_SAFE_INTEGER, entity: "", sequence: 0 };
-/** One entity's rows in the order of their places, which is how they lie; others by the ledgers' clocks. */
+/** One entity's rows are ordered by position, which is their key; others by the ledgers' clocks. */
 const BY_PLACE = fragment("sequence DESC");
 const BY_TIME = fragment("recorded_at DESC, entity DESC, sequence DESC");
 
-/** A page of the tenant's facts, newest first. A page may be short, or empty, and still have a next one. Errors: D1's own. */
+/** A page of the tenant's facts, newest first. A page may be short or empty and still have a next one. Errors: D1's own. */
 export async function listFacts(
   db: D1Database,
   tenantId: string,
@@ -54,7 +54,7 @@ export async function listFacts(
       SELECT entity, sequence, fact_id, type, subtype, occurred_at, recorded_at, projected_at,
         trace_id, correlation_id, causation_id, payload
       FROM (SELECT * ${from} ORDER BY ${order} LIMIT ${looked}) ${picked ?? sql``} ORDER BY ${order} LIMIT ${limit + 1}`,
-    // Where the look ended, for a page that was not filled.
+    // The end of the scan, for a page that was not filled.
     ends:
       picked === undefined ? [] : sql`SELECT recorded_at, entity, sequence ${from} ORDER BY ${order} LIMIT 1 OFFSET ${SCANNED_ROWS - 1}`,
   });
@@ -67,7 +67,7 @@ function ofEntity({ entity }: FactFilter): Statement {
   return entity === undefined ? sql`` : sql`AND entity = ${entity}`;
 }
 
-/** What is picked from the rows that were looked at; undefined when all are wanted. */
+/** The conditions on the scanned rows; undefined if all are wanted. */
 function picks({ entity, type, trace, correlation, before }: FactFilter): Statement | undefined {
   const wanted = { type, trace_id: trace, correlation_id: correlation };
   const conditions = Object.entries(wanted).flatMap(([column, value]) =>
@@ -77,7 +77,7 @@ function picks({ entity, type, trace, correlation, before }: FactFilter): Statem
   return conditions.length === 0 ? undefined : conditions.reduce((all, one) => sql`${all} ${one}`, sql`WHERE true`);
 }
 
-/** Where the look begins: behind the page before, or at the time that is asked for. */
+/** The start of the scan: after the previous page, or at the requested time. */
 function behind({ entity, before }: FactFilter, at: Position): Statement {
   if (entity !== undefined) return at === TOP ? sql`` : sql`AND sequence < ${at.sequence}`;
   const from = before !== undefined && before < at.recorded_at ? { recorded_at: before, entity: "", sequence: 0 } : at;
@@ -95,7 +95,7 @@ export function readCursor(cursor: string | undefined): Position | undefined {
     const [recorded_at, entity, sequence] = JSON.parse(Buffer.from(cursor, "base64url").toString());
     const place = { recorded_at, entity, sequence };
     const isPlace = typeof entity === "string" && entity !== "" && isCount(recorded_at) && isCount(sequence);
-    // Base64 is read loosely: only what would be written just so was written here.
+    // Base64 decoding is lenient: only a text that encodes back to the same cursor is valid.
     return isPlace && writeCursor(place) === cursor ? place : undefined;
   } catch {
     return undefined;

@@ -1,14 +1,14 @@
 import { chosenName } from "millrace";
 import * as z from "zod";
 
-/** Bounds of one version of the rules. */
+/** Limits of one version of the rules. */
 const RULE_LIMITS = { rules: 100, conditions: 20, choices: 100, cents: 1_000_000_000_000 } as const;
 
-/** Fields of an outcome that hold text; `value_cents` holds a number, a path into the payload may hold anything. */
+/** Fields of an outcome with texts. `value_cents` is a number; a path into the payload may contain anything. */
 const TEXT_FIELDS = ["subtype", "account", "partner"];
 const FIELD = /^(?:subtype|value_cents|account|partner|payload(?:\.[^.]{1,100}){1,8})$/;
 const OPS = ["is", "in", "at_least", "at_most", "exists"] as const;
-/** Digits behind the point that a percentage may have: it is counted in ten-thousandths. */
+/** Decimal digits of a percentage: it is stored in ten-thousandths. */
 const PERCENT_DIGITS = 4;
 
 const field = z
@@ -76,7 +76,7 @@ export type Rule = z.infer<typeof rule>;
 export type Condition = Rule["when"][number];
 export type Amount = NonNullable<Rule["charge"]>;
 
-/** A condition that no outcome can meet is a slip of the pen: it is refused instead of silently matching nothing. */
+/** A condition that no outcome can meet is a mistake, and is refused instead of never matching. */
 function neverHolds(field: string, op: Condition["op"], value: Condition["value"]): { path: string[]; message: string } | undefined {
   if (op === "exists" || field.startsWith("payload.")) return undefined;
   const expected = TEXT_FIELDS.includes(field) ? "string" : "number";

@@ -4,20 +4,20 @@ import type { Catalog } from "millrace/worker";
 import { ContactForget } from "../../messages/crm.ts";
 import { pseudonymOf } from "../contacts/forgotten.ts";
 
-/** Whom to forget, and why. */
+/** The contact to forget, and the reason. */
 export interface Wish {
   contactId: string;
-  /** Names the occasion; the same one is the same command. */
+  /** The name of the request; the same name gives the same command. */
   request: string;
   reason: string;
 }
 
-/** The request of whoever names none. */
+/** The default name of a request. */
 export const FIRST = "first";
 
 /**
- * Accepts the commands that forget people. Who is meant is written in one place, which goes with the last of what is found; the commands
- * say pseudonyms. Asked again, a wish is known. Errors, by place: as `enqueue`.
+ * Accepts the commands that forget people. The person's ids are stored in one place, which is deleted at the end; the commands contain
+ * pseudonyms. A repeated request is recognised. Errors, with their paths: as `enqueue`.
  */
 export function askToForget(
   env: Env,
@@ -30,8 +30,8 @@ export function askToForget(
   const asked = wishes.map(({ contactId, request, reason }) => {
     const payload = { person: pseudonymOf(env, tenantId, contactId), request: occasionOf(env, tenantId, request) };
     const id = instanceId(tenantId, workflow, ContactForget.key(payload));
-    // One that has been done is not begun again: its row would stay for ever. Of one that is under way, or gave up, the newest command
-    // takes over.
+    // A finished request is not started again, because its row would remain. The newest command takes over one that is running or has
+    // failed.
     const row = sql`
       INSERT INTO forgettings (tenant_id, pseudonym, contact_id, asked_by, reason, asked_at, instance_id)
       SELECT ${tenantId}, ${payload.person}, ${contactId}, ${actor}, ${reason}, ${now}, ${id}
@@ -49,7 +49,7 @@ export function askToForget(
   );
 }
 
-/** What the command calls a request: its name may say who the person is, and the command stays longer than that may. */
+/** The request's name in the command, as an HMAC: it may contain the person's id, and the command is stored longer. */
 function occasionOf({ MILLRACE_KEY }: Env, tenantId: string, request: string): string {
   return request === FIRST ? request : signed(MILLRACE_KEY, "request to forget", tenantId, request);
 }

@@ -7,16 +7,14 @@ import { renamedWithoutPerson, textWithoutPerson } from "../contacts/properties.
 import type { Traces } from "../contacts/traces.ts";
 import { linesOf, putArchive } from "../facts/archive.ts";
 
-/**
- * What a tenant's folders in the bucket are called. Files that a tenant has put there itself, under `files/`, are its own to look through.
- */
+/** A tenant's folders in the bucket. Files that a tenant has put under `files/` are its own responsibility. */
 export const FOLDERS = ["payloads", "outputs", "batches", "archive"] as const;
 
 /** Objects of one slice. */
 const OBJECTS = 50;
-/** Read in one piece up to here; uploads may be larger. */
+/** Objects up to this size are read as a whole; uploads may be larger. */
 const PIECE_BYTES = 4 * 1024 * 1024;
-/** What a piece repeats of the one before: longer than anything that is looked for. */
+/** Overlap of two pieces: longer than any searched text. */
 const OVERLAP_BYTES = 4096;
 
 interface Search {
@@ -26,10 +24,10 @@ interface Search {
   apply: boolean;
 }
 
-/** What becomes of an object that says something of the person. */
+/** The result for an object that mentions the person. */
 type Fate = "changed" | "waiting" | "nothing";
 
-/** Looks through one slice of a folder: texts are rewritten, uploads whose batch has ended go. */
+/** Searches one slice of a folder: texts are rewritten, and uploads of ended batches deleted. */
 export async function rewriteFiles(search: Search, folder: (typeof FOLDERS)[number], from: string | null): Promise<Rewritten> {
   const { env, tenantId } = search;
   const listed = await env.PAYLOADS.list({ prefix: `${folder}/${tenantId}/`, limit: OBJECTS, ...(from !== null && { startAfter: from }) });
@@ -45,7 +43,7 @@ export async function rewriteFiles(search: Search, folder: (typeof FOLDERS)[numb
   return { changed: counts.changed, waiting: counts.waiting, next: listed.truncated ? (listed.objects.at(-1)?.key ?? null) : null };
 }
 
-/** Reads piece by piece: an upload may have any size, and as it is not rewritten, this look decides what becomes of it. */
+/** Searches an upload in pieces, because it may have any size. Uploads are not rewritten, so the result decides whether it is deleted. */
 async function says({ env, traces }: Search, key: string, size: number): Promise<boolean> {
   const isUpload = key.startsWith("batches/") && key.split("/")[3] === "upload";
   for (let offset = 0; offset < size; offset += PIECE_BYTES - OVERLAP_BYTES) {
@@ -56,7 +54,7 @@ async function says({ env, traces }: Search, key: string, size: number): Promise
   return false;
 }
 
-/** A payload or an output. What an instance under way has answered is left: it goes by it. */
+/** A payload or an output. Outputs of running instances are kept, because the instances use them. */
 async function ofEngine(search: Search, key: string): Promise<Fate> {
   const { env, tenantId, traces, apply } = search;
   const text = await textOf(env, key);
@@ -67,7 +65,7 @@ async function ofEngine(search: Search, key: string): Promise<Fate> {
   return "changed";
 }
 
-/** Facts that their ledger has forgotten: they name somebody by a pseudonym, as those do that it keeps. */
+/** Archived facts: they get pseudonyms, as the ledger's facts do. */
 async function ofArchive({ env: { PAYLOADS }, traces, apply }: Search, key: string): Promise<Fate> {
   const object = await PAYLOADS.get(key);
   if (!object) return "nothing";
@@ -80,12 +78,12 @@ async function ofArchive({ env: { PAYLOADS }, traces, apply }: Search, key: stri
   return "changed";
 }
 
-/** An upload, a part of a result or of what was refused. */
+/** An upload, or a part of a result or of the refused rows. */
 async function ofBatch({ env, tenantId, traces, apply }: Search, key: string): Promise<Fate> {
   const [, , batchId = "", what] = key.split("/");
   const batch = await findBatch(env.DB, tenantId, batchId);
   if (what === "upload" || !batch) {
-    // One that is stopped goes on with its upload when somebody has mended it.
+    // An errored batch reads its upload again after an operator's retry.
     const isRead = batch && (!hasEnded(batch) || batch.state === "errored");
     if (!isRead && apply) await env.PAYLOADS.delete(key);
     return isRead ? "waiting" : "changed";
@@ -98,7 +96,7 @@ async function ofBatch({ env, tenantId, traces, apply }: Search, key: string): P
   return "changed";
 }
 
-/** A part of a result: an export of contacts loses the person's rows, every other part what it says of them. */
+/** A part of a result: an export of contacts loses the person's rows; in every other part their mentions are rewritten. */
 function resultWithout(text: string, { format, dataset, operation, formulas }: Batch, traces: Traces): string {
   const drops = dataset === "contacts" && operation === "export";
   if (format === "jsonl") return lines(text, (line) => (drops ? contactLine(line, traces) : traces.rewrite("line", line)));
@@ -111,7 +109,7 @@ function resultWithout(text: string, { format, dataset, operation, formulas }: B
   return same ? text : toCsv(left, formulas);
 }
 
-/** The line of a contact that is somebody else, without what it says of the person; none of the person's own. */
+/** The line of another contact, without mentions of the person; none for the person's own. */
 function contactLine(line: string, traces: Traces): string {
   const { contact_id, email, properties = {}, ...more } = JSON.parse(line) as Record<string, unknown> & { properties?: object };
   if (traces.isTheirs(contact_id)) return "";
@@ -119,12 +117,12 @@ function contactLine(line: string, traces: Traces): string {
   return rewritten === properties ? line : JSON.stringify({ contact_id, email, ...more, properties: rewritten });
 }
 
-/** The same of a row, whose fourth cell is the contact's properties. */
+/** The same for a CSV row, whose fourth cell contains the contact's properties. */
 function contactCells([id = "", email = "", name = "", properties = "", ...more]: string[], traces: Traces): string[] {
   return [id, email, name, properties.startsWith("{") ? textWithoutPerson(properties, traces, renamedWithoutPerson) : properties, ...more];
 }
 
-/** The same of a fact: its name, entity, type, subtype, time and payload. The entity, the type and the time stay, as in its ledger. */
+/** The same for a fact: its name, entity, type, subtype, time and payload. Entity, type and time remain, as in its ledger. */
 function factCells(cells: string[], traces: Traces): string[] {
   return cells.map((cell, at) => {
     if (at === 0) return traces.rewrite("fact_id", cell);
@@ -133,7 +131,7 @@ function factCells(cells: string[], traces: Traces): string[] {
   });
 }
 
-/** The same of a finding, whose second cell is a contact's id, or names a fact. */
+/** The same for a finding, whose second cell is a contact's id, or names a fact. */
 function findingCells(cells: string[], traces: Traces): string[] {
   return cells.map((cell, at) => traces.rewrite(at === 1 ? "key" : "cell", cell));
 }

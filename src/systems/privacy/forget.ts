@@ -25,7 +25,7 @@ export interface ForgetCall {
   env: Env;
   tenantId: string;
   instanceId: string;
-  /** The pseudonym of the contact that was named. */
+  /** The pseudonym of the requested contact. */
   person: string;
   /** The job's. */
   trace: TraceContext;
@@ -43,17 +43,17 @@ interface Row extends Record<string, unknown> {
 
 type Whom = Pick<ForgetCall, "env" | "tenantId" | "person">;
 
-/** True where another command goes on with the same person, or has come to the end: this one has nothing left to do. */
+/** True if another command continues with the same person, or has finished: this one has nothing left to do. */
 interface Whose {
   others?: true;
 }
 
 const OTHERS = { others: true } as const;
 
-/** How long one step searches, and one dry run. */
+/** Longest search in one step, and in one dry run. */
 const SEARCH_MS = 15_000;
 
-/** What would go if a person were forgotten now, by place. */
+/** The number of rows that would be removed or rewritten now, by place. */
 export async function previewOf(
   env: Env,
   tenantId: string,
@@ -67,10 +67,9 @@ export async function previewOf(
 }
 
 /**
- * Takes a person out of everything that works with contacts, in one write: from then on nothing brings them back. Waits until no push has
- * one of their contacts; what was read before this write and is written after it is refused, and so is this write where a contact was
- * written since it was read: it is looked at again. What a command before this one knew of them, and did not bring to an end, is known to
- * this one.
+ * Removes a person from everything that works with contacts, in one write, after which the person cannot be restored. Waits until no push
+ * has one of their contacts. Writes based on an earlier read are refused, and so is this write if a contact was written since it was read;
+ * then it reads again. Ids found by an earlier, unfinished command are included.
  */
 export function takeOff(call: ForgetCall): Promise<Commit<{ contacts: number } & Whose>> {
   const { env, tenantId, person: pseudonym } = call;
@@ -86,7 +85,7 @@ export function takeOff(call: ForgetCall): Promise<Commit<{ contacts: number } &
     const asRead = ids.map((id) => ({ id, revision: revisions.get(id) ?? 0 }));
     const before = row.progress === null ? {} : (JSON.parse(row.progress) as Progress).removed;
     const removed = sumOf(before, await rowsOf(env, tenantId, known, candidates.length));
-    // Merged with somebody meanwhile: they are the same person.
+    // The contact was merged with another one meanwhile: both are the same person.
     if ((await idsOf(env, tenantId, row.contact_id)).some((id) => !ids.includes(id))) return { busyUntil: 0 };
     return {
       statements: [
@@ -108,8 +107,8 @@ export function takeOff(call: ForgetCall): Promise<Commit<{ contacts: number } &
 }
 
 /**
- * The next stretch of a search. Answers where it stands: `over` when it has looked everywhere. Errors: `not_retryable` at the end of a pass
- * for which something still waits, unless it `mayWait`; retried, the pass begins anew.
+ * The next part of a search. Returns its progress: `over` at the end. Errors: `not_retryable` at the end of a pass with waiting rows,
+ * unless it `mayWait`; a retry starts the pass again.
  */
 export async function searchOn(
   call: ForgetCall,
@@ -139,7 +138,7 @@ export async function searchOn(
   };
 }
 
-/** What ended deliveries count for: found, so that another pass follows. */
+/** Ended deliveries count as found, so that another pass follows. */
 function counting(progress: Progress, { count }: Ended): Progress {
   if (count === 0) return progress;
   return { ...progress, found: progress.found + count, removed: sumOf(progress.removed, { "deliveries put off": count }) };
@@ -159,8 +158,8 @@ function underWay(waiting: number, instances: readonly string[]): Error {
 }
 
 /**
- * Removes the last that said who it was, and audits what went. Answers that too: counts by place, and nobody's name. What was asked before
- * by another name of the same person, and gave up, is done with it.
+ * Deletes the last row with the person's ids, and audits the counts by place, without names. Returns them too. Earlier failed requests
+ * under another id of the same person are finished with it.
  */
 export async function finish(call: ForgetCall): Promise<Commit<{ removed: Counts }>> {
   const { tenantId, person: pseudonym, instanceId } = call;
@@ -190,21 +189,21 @@ export async function finish(call: ForgetCall): Promise<Commit<{ removed: Counts
   };
 }
 
-/** Where the CRM has the person; nowhere, when another command has come to the end. */
+/** The person's records in the CRM; none if another command has finished. */
 export async function recordsOf(whom: Whom): Promise<Pick<Known, "records" | "unsure">> {
   const row = await findRow(whom);
   return row ? begun(row).known : { records: [], unsure: [] };
 }
 
-/** The person as they were when they were taken off, and how far the search is. */
+/** The person's data when they were removed, and the search's progress. */
 function begun({ person, progress }: Row): { known: Known; progress: Progress } {
   if (person === null || progress === null) throw new MillraceError("invariant", "A search was begun before its person was taken off.");
   return { known: JSON.parse(person) as Known, progress: JSON.parse(progress) as Progress };
 }
 
 /**
- * The row of this command's person; none where another command has taken over, or has done all. Errors: `not_retryable` where nobody was
- * ever asked for.
+ * The row of this command's person; undefined if another command has taken over or finished. Errors: `not_retryable` if there was no
+ * request.
  */
 async function ownRow(call: ForgetCall): Promise<Row | undefined> {
   const { env, tenantId, person, instanceId } = call;
@@ -224,10 +223,7 @@ async function findRow({ env, tenantId, person }: Whom): Promise<Row | undefined
   return row;
 }
 
-/**
- * Everything that is known of a person: now, and by commands that took their contacts off and did not come to an end, whichever name they
- * were asked by.
- */
+/** All known data of a person: the present data, and that of earlier unfinished commands under any of their ids. */
 async function allKnownOf(env: Env, tenantId: string, contactId: string): Promise<Awaited<ReturnType<typeof whoIs>>> {
   const { known, candidates } = await whoIs(env, tenantId, contactId);
   const before = await query<{ person: string }>(
@@ -245,7 +241,7 @@ function sumOf(one: Counts, other: Counts): Counts {
   );
 }
 
-/** How many rows of a person's own there are. */
+/** Number of the person's own rows. */
 async function rowsOf({ DB }: Env, tenantId: string, { ids }: Known, contacts: number): Promise<Counts> {
   const theirs = sql`tenant_id = ${tenantId} AND contact_id IN ${among(ids.map(({ id }) => id))}`;
   const [counted] = await query<{ crm_links: number; crm_failures: number }>(

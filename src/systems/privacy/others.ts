@@ -10,7 +10,7 @@ import { rewriteLink } from "../crm/links.ts";
 import { type Properties, propertyNames } from "../crm/properties.ts";
 import { busyWith, refuseIfPushed, sendsSaying, wasRefused } from "../crm/sends.ts";
 
-/** Contacts walked in one slice. */
+/** Contacts scanned in one slice. */
 const ROWS = 500;
 
 interface Search {
@@ -22,7 +22,7 @@ interface Search {
   asker: CallOptions;
 }
 
-/** A contact that may say something of the person, and how it stands in the CRM. */
+/** A contact that may mention the person, and its CRM state. */
 interface Row extends Record<string, unknown> {
   id: string;
   properties: string;
@@ -33,20 +33,20 @@ interface Row extends Record<string, unknown> {
   error: string | null;
 }
 
-/** A contact that does, and what its texts become. */
+/** A contact that mentions the person, and its rewritten texts. */
 interface Rewrite {
   row: Row;
   properties: string;
   known: string;
   maybe: string;
   error: string | null;
-  /** Whether the CRM may have the same text. */
+  /** True if the CRM may have the same text. */
   isShared: boolean;
 }
 
 /**
- * Rewrites what one slice of the other contacts say of a person: in the CRM first, as far as it has the same texts, then here, with what it
- * is known to have. So both sides agree before and after: no sync brings the old text back, and none takes the new one for a change.
+ * Rewrites mentions of the person in one slice of the other contacts: first in the CRM, if it has the same texts, then here with the CRM's
+ * known values. Both sides agree before and after, so no sync restores the old text or takes the new one for a change.
  */
 export async function rewriteContacts(search: Search, from: string | null): Promise<Rewritten> {
   const { env, tenantId, traces, apply } = search;
@@ -92,7 +92,7 @@ function rewriteOf(env: object, row: Row, traces: Traces): Rewrite | undefined {
   return { row, ...now, isShared: isShared && row.crm_id !== null };
 }
 
-/** Writes some, all or none: answers how many. None of them are while a sync has one of them on its way. */
+/** Writes rewrites, all or none, and returns their number. Waits while a sync has one of the contacts. */
 async function write(search: Search, rewrites: readonly Rewrite[]): Promise<number> {
   const { env, tenantId } = search;
   const ids = rewrites.map(({ row }) => row.id);
@@ -113,8 +113,8 @@ async function write(search: Search, rewrites: readonly Rewrite[]): Promise<numb
 }
 
 /**
- * Rewrites the same texts in the CRM, as they are there by now: what a person added to one stays. A record that does not bear the contact's
- * name is somebody else's. Errors: `not_retryable` for a contact whose record the CRM does not show, or whose text it refuses.
+ * Rewrites the same texts in the CRM, in their current form, so that a person's additions remain. Records without the contact's key are
+ * another's. Errors: `not_retryable` for a contact whose record the CRM does not show, or whose text it refuses.
  */
 async function rewriteRecords({ env, tenantId, traces, asker }: Search, rewrites: readonly Rewrite[]): Promise<void> {
   const shared = rewrites.filter(({ isShared }) => isShared);
@@ -142,7 +142,7 @@ async function rewriteRecords({ env, tenantId, traces, asker }: Search, rewrites
     : untaken(failed.key);
 }
 
-/** What the CRM says of it is not repeated: it may be the text. */
+/** The CRM's message is not repeated, because it may contain the text. */
 function untaken(contact: string): Error {
   return notRetryable(
     `What the record of ${contact} says of the person who is to be forgotten cannot be rewritten in the CRM: it refuses that. Take it out there by hand, then retry.`,

@@ -4,18 +4,18 @@ import { contactKey } from "../crm/keys.ts";
 import { type Candidate, candidatesByIds } from "../crm/links.ts";
 import { contactBookOf } from "../facts/derived/contact-books.ts";
 
-/** A person, and where the CRM has them. */
+/** A person, and their records in the CRM. */
 export interface Known extends Person {
-  /** Records that links name, and the names that they bear if they are ours. */
+  /** The linked records, and the keys that they have if they are ours. */
   records: { crmId: string; key: string }[];
-  /** Names under which a push that died may have made a record. */
+  /** Keys under which an interrupted push may have created a record. */
   unsure: string[];
 }
 
-/** A telephone number that is worth looking for. */
+/** Shortest telephone number that is searched. */
 const LEAST_DIGITS = 6;
 
-/** The same person, as two looks at different times knew them. */
+/** The union of a person's data from two reads. */
 export function together(one: Known, other: Known): Known {
   const byId = (of: Known) => of.ids.map((id) => [id.id, id] as const);
   const byRecord = (of: Known) => of.records.map((record) => [record.crmId, record] as const);
@@ -29,13 +29,13 @@ export function together(one: Known, other: Known): Known {
   };
 }
 
-/** Everybody whom a contact is known as. */
+/** All ids of a contact's person. */
 export async function idsOf(env: Env, tenantId: string, contactId: string): Promise<string[]> {
   const { canonical_id, merged } = await contactBookOf(env, tenantId).contact(contactId);
   return [...new Set([contactId, canonical_id, ...merged])];
 }
 
-/** The same, and all that identifies them: what the contacts say themselves and what the CRM is known to have. */
+/** The same, with all identifiers of the person from their contacts and from the CRM's known values. */
 export async function whoIs(env: Env, tenantId: string, contactId: string): Promise<{ known: Known; candidates: Candidate[] }> {
   const ids = await idsOf(env, tenantId, contactId);
   const candidates = await candidatesByIds(env.DB, tenantId, ids);
@@ -51,7 +51,7 @@ export async function whoIs(env: Env, tenantId: string, contactId: string): Prom
   const known: Known = {
     ids: ids.map((id) => ({ id, as: pseudonymOf(env, tenantId, id) })),
     emails: all("email").filter((email) => email.includes("@")),
-    // One word is anybody's.
+    // A single word is too common to search.
     names: all("name").filter((name) => /\S\s+\S/.test(name)),
     phones: all("phone", "mobilephone").filter((phone) => phone.replace(/\D/g, "").length >= LEAST_DIGITS),
     records: links.flatMap(({ key, link: { crmId } }) => (crmId ? [{ crmId, key }] : [])),

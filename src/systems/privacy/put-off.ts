@@ -3,7 +3,7 @@ import { WebhookSwitched } from "../../messages/webhooks.ts";
 import type { Traces } from "../contacts/traces.ts";
 import { type PutOff, selectPutOff, skipPutOff } from "../webhooks/deliveries.ts";
 
-/** What ends deliveries, in one write: their rows, and the word that lets their instances look. */
+/** The writes that end deliveries: their rows, and the notification of their instances. */
 export interface Ended {
   count: number;
   statements: Statement[];
@@ -11,8 +11,8 @@ export interface Ended {
 }
 
 /**
- * Ends the deliveries that name a person and wait for an endpoint that is off: nobody could take them before it is on, and until then, up
- * to seven days, they would keep the name. Made again, they say what their facts say by then.
+ * Ends deliveries that mention a person and wait for a disabled endpoint. They could not be sent before it is enabled, and would keep the
+ * name for up to seven days. A redelivery sends the fact in its present form.
  */
 export async function endPutOff(env: Env, tenantId: string, traces: Traces): Promise<Ended> {
   const found = (await query<PutOff & Record<string, unknown>>(env.DB, selectPutOff(tenantId, traces.mentions))).filter(

@@ -11,12 +11,12 @@ import { FOLDERS, rewriteFiles } from "./files.ts";
 import { rewriteContacts } from "./others.ts";
 import { TEXT_TABLES, withoutPrefix } from "./tables.ts";
 
-/** How often something was found, by the place where it was. */
+/** Number of found rows by place. */
 export type Counts = Record<string, number>;
 
-/** How far a search is. */
+/** The progress of a search. */
 export interface Progress {
-  /** The place that is searched, by its number; behind the last when the pass is over. */
+  /** The number of the present place; after the last at the end of the pass. */
   at: number;
   from: string | null;
   /** Of all passes. */
@@ -24,7 +24,7 @@ export interface Progress {
   /** Of this pass. */
   found: number;
   waiting: number;
-  /** Of this pass: instances under way whose rows wait, the first of them. */
+  /** Of this pass: running instances whose rows must wait, the first of them. */
   waitsFor?: string[];
 }
 
@@ -37,11 +37,11 @@ interface Search {
   traces: Traces;
   /** False only counts. */
   apply: boolean;
-  /** Calls to the CRM are made in its name. */
+  /** The identity for calls to the CRM. */
   asker: CallOptions;
-  /** What waited in the places before. */
+  /** Waiting rows in the earlier places. */
   waiting: number;
-  /** Instances under way that were seen to name the person. */
+  /** Running instances that mention the person. */
   waitsFor: Set<string>;
 }
 
@@ -50,13 +50,13 @@ interface Place {
   look: (search: Search, from: string | null) => Promise<Rewritten>;
 }
 
-/** Instances that a pass names as under way. */
+/** Most running instances that a pass lists. */
 const NAMED = 10;
 
-/** Objects asked in one slice. */
+/** Objects called in one slice. */
 const OBJECTS = 25;
 
-/** Every place that is searched, in this order: ledgers before their projection, which is made from them. */
+/** Every searched place, in order: ledgers before their projection, which is built from them. */
 const PLACES: readonly Place[] = [
   { name: "ledgers", look: lookThroughLedgers },
   { name: "contact book", look: lookInBook },
@@ -74,7 +74,7 @@ const PLACES: readonly Place[] = [
   ...TEXT_TABLES.map((table) => ({
     name: withoutPrefix(table.table),
     look: async (search: Search, from: string | null) => {
-      // A copy of a fact that is still on its way would be a second row beside the rewritten one.
+      // A copy of a fact that is in transit would become a second row beside the rewritten one.
       if (table.table === "facts" && search.waiting > 0) return { changed: 0, waiting: 0, next: null };
       const { env, tenantId, traces, apply } = search;
       return rewriteRows(env, { tenantId, table, by: noting(traces, search.waitsFor), from, apply });
@@ -86,7 +86,7 @@ const PLACES: readonly Place[] = [
   })),
 ];
 
-/** Goes on with a pass until it is over or its time is up. `apply: false` only counts. */
+/** Continues a pass until its end or its time limit. `apply: false` only counts. */
 export async function search(
   env: Env,
   tenantId: string,
@@ -111,7 +111,7 @@ export async function search(
   return { ...now, waitsFor: [...waitsFor].slice(0, NAMED) };
 }
 
-/** Rewrites as `traces` do, and notes the instances under way whose rows would be. */
+/** Rewrites by `traces`, and records running instances whose rows would change. */
 function noting(traces: Traces, waitsFor: Set<string>): Rewriter {
   return {
     mentions: traces.mentions,
@@ -123,12 +123,12 @@ function noting(traces: Traces, waitsFor: Set<string>): Rewriter {
   };
 }
 
-/** Whether a pass has looked nowhere yet. */
+/** True at the start of a pass. */
 export function isBeginning({ at, from }: Progress): boolean {
   return at === 0 && from === null;
 }
 
-/** Whether a pass has looked everywhere. */
+/** True at the end of a pass. */
 export function isOver({ at }: Progress): boolean {
   return at >= PLACES.length;
 }

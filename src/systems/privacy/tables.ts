@@ -1,6 +1,6 @@
 import { ENGINE_TEXTS, type TextTable } from "millrace/operate";
 
-/** The app's tables whose rows say something of people without being theirs. */
+/** The app's tables with rows that may mention people but are not a person's own. */
 const APP_TEXTS: readonly TextTable[] = [
   { table: "webhook_deliveries", key: ["id"], texts: ["fact_id", "attempts"], order: ["endpoint_id", "matched_at", "id"] },
   { table: "crm_failures", key: ["sync_id", "contact_id"], texts: ["message"], order: ["sync_id", "contact_id"] },
@@ -8,7 +8,7 @@ const APP_TEXTS: readonly TextTable[] = [
   { table: "batch_keys", key: ["batch_id", "key"], texts: ["key"], order: ["batch_id", "key"] },
 ];
 
-/** What the ledgers say, once more: it is searched right behind them, and waits for nothing that is said elsewhere. */
+/** The projection of the ledgers: searched right after them, and independent of other places. */
 const FACTS: TextTable = {
   table: "facts",
   key: ["entity", "sequence", "fact_id"],
@@ -16,10 +16,10 @@ const FACTS: TextTable = {
   order: ["entity", "sequence", "fact_id"],
 };
 
-/** Every table that is searched: what identifies a person is put out of its rows, and the rows stay. */
+/** Every searched table: its rows remain, without the person's identifiers. */
 export const TEXT_TABLES: readonly TextTable[] = [FACTS, ...ENGINE_TEXTS, ...APP_TEXTS];
 
-/** The app's tables that name the tenant of each row, with what tells a row from the tenant's others. */
+/** The app's tables with a tenant column, with the key columns of a row within the tenant. */
 export const APP_TENANT_TABLES: Readonly<Record<string, readonly string[]>> = {
   articles: ["id"],
   batch_keys: ["batch_id", "key"],
@@ -46,7 +46,7 @@ export const APP_TENANT_TABLES: Readonly<Record<string, readonly string[]>> = {
   webhook_versions: ["endpoint_id", "version"],
 };
 
-/** Tables with a row for each person, or of what is on its way of one: it goes as a whole. */
+/** Tables with rows of a single person, or of a person's transfers: the rows are deleted. */
 export const PERSON_TABLES = ["contacts", "crm_links", "crm_failures", "crm_sends", "forgettings"] as const;
 
 /** A table as the audit and the API name it: the engine's tables without `millrace_`. */

@@ -23,34 +23,34 @@ import { contactBookOf } from "../facts/derived/contact-books.ts";
 import { ledgerOf } from "../facts/ledger/ledgers.ts";
 import { APP_TENANT_TABLES, withoutPrefix } from "./tables.ts";
 
-/** How much was removed, by place. */
+/** Removed rows and objects, by place. */
 type Counts = Record<string, number>;
 
 /** The command that deletes a tenant. */
 export interface DeleteCall {
   env: Env;
   tenantId: string;
-  /** Of the command itself: it stays until the end. */
+  /** The command's own instance: it remains until the end. */
   instanceId: string;
 }
 
 interface Place {
   name: string;
-  /** Removes some; answers how many, 0 when nothing is left. */
+  /** Removes some; returns the number, 0 if nothing is left. */
   remove: (call: DeleteCall) => Promise<number>;
 }
 
-/** Objects asked in one slice, and files that one call removes. */
+/** Objects called in one slice, and files that one call removes. */
 const OBJECTS = 25;
 const FILES = 1000;
 /** A tenant's folders in the bucket of payloads. */
 const FOLDERS = ["payloads", "outputs", "batches", "archive", "files"] as const;
-/** Rows by which objects are found: they go behind their objects. */
+/** Rows that name objects: they are removed after their objects. */
 const NAMES_OBJECTS = new Set(["ledgers", "brands", "budget_accounts", "millrace_tenant_objects", "millrace_lanes", "millrace_locks"]);
 
 const TABLES = Object.entries({ ...ENGINE_TENANT_TABLES, ...APP_TENANT_TABLES });
 
-/** What is removed, in this order: first whoever could say something anew, then what runs, then what they left. */
+/** The removed places, in order: first the sources of new data, then running work, then its records. */
 const PLACES: readonly Place[] = [
   ...rowsIn(["millrace_tokens", "millrace_schedules"]),
   { name: "instances under way", remove: ({ env, tenantId, instanceId }) => stopInstances(env, tenantId, instanceId) },
@@ -73,7 +73,7 @@ const PLACES: readonly Place[] = [
   { name: "pages", remove: ({ env, tenantId }) => removeFiles(env.PAGES, `${tenantId}/`) },
 ];
 
-/** What would go, by table. */
+/** The number of rows that would be removed, by table. */
 export async function tenantPreview(env: Env, tenantId: string): Promise<Counts> {
   const tables = ["millrace_instances", "millrace_approvals", "millrace_waits", ...TABLES.map(([table]) => table)];
   const counted = await Promise.all(tables.map(async (table) => [withoutPrefix(table), await countRows(env, tenantId, table)] as const));
@@ -85,20 +85,17 @@ export async function tenantPreview(env: Env, tenantId: string): Promise<Counts>
   return Object.fromEntries([...counted, ...files].filter(([, count]) => count > 0));
 }
 
-/** Tokens that end here at once; any more end within 30 seconds, as each of them does in isolates that have seen it. */
+/** Tokens revoked at once in this isolate; others end within 30 seconds, as all do in other isolates. */
 const TOLD_AT_ONCE = 50;
 
-/** Ends a tenant's tokens, that of the caller too: what is to be deleted takes nothing new from the answer on. */
+/** Revokes a tenant's tokens, including the caller's, so that no new data arrives after the response. */
 export async function endTokens(env: Env, by: Operator, reason: string): Promise<void> {
   const { items } = await listTokens(env, by, { limit: TOLD_AT_ONCE });
   await Promise.all(items.map(({ id }) => revokeToken(env, by, id, reason)));
   while ((await removeRows(env, by.tenantId, "millrace_tokens", ["id"])) > 0);
 }
 
-/**
- * Another command that deletes the tenant, was accepted before this one and is under way: it goes on. Were each to end the other, nobody
- * would.
- */
+/** An earlier running command that deletes the same tenant: it continues, and this one stops, so that they do not end each other. */
 async function olderThan({ env, tenantId, instanceId }: DeleteCall): Promise<string | undefined> {
   const by = { tenantId, actor: "" };
   const place = ({ acceptedAt, id }: Pick<Instance, "acceptedAt" | "id">) => `${String(acceptedAt).padStart(16, "0")} ${id}`;
@@ -108,8 +105,8 @@ async function olderThan({ env, tenantId, instanceId }: DeleteCall): Promise<str
 }
 
 /**
- * Removes for a while. Answers what went, and whether everything was looked at: a pass that finds nothing is the last. Nothing where
- * another command goes on: its instance is `older`.
+ * Removes data for a limited time. Returns the counts, and whether everything was searched: a pass without findings is the last. Does
+ * nothing if an `older` command's instance continues.
  */
 export async function removeOn(call: DeleteCall, forMs: number): Promise<{ removed: Counts; over: boolean; older?: string }> {
   const older = await olderThan(call);
@@ -126,7 +123,7 @@ export async function removeOn(call: DeleteCall, forMs: number): Promise<{ remov
   return { removed, over: true };
 }
 
-/** The proof that stays: who asked for it, why, and how much went. */
+/** The permanent record: who requested it, why, and the counts. */
 export function deleted(
   { tenantId, instanceId }: DeleteCall,
   by: { actor: string; reason: string },
@@ -155,7 +152,7 @@ async function eraseLedgers({ env, tenantId }: DeleteCall): Promise<number> {
   const rows = await query<{ entity: string }>(env.DB, sql`SELECT entity FROM ledgers WHERE tenant_id = ${tenantId} LIMIT ${OBJECTS}`);
   const entities = rows.map(({ entity }) => entity);
   await Promise.all(entities.map((entity) => ledgerOf(env, tenantId, entity).erase()));
-  // Whoever is charged has a budget, with a limit or without.
+  // A charged account has a budget, with or without a limit.
   const accounts = entities.flatMap((entity) => (entity.startsWith("account/") ? [entity.slice("account/".length)] : []));
   await Promise.all(accounts.map((account) => budgetOf(env, tenantId, account).erase()));
   await forgetNames(env, sql`DELETE FROM ledgers WHERE tenant_id = ${tenantId} AND entity IN ${among(entities)}`);

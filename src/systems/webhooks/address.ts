@@ -2,10 +2,10 @@ import ipaddr from "ipaddr.js";
 import { characterCount } from "millrace";
 
 const MAX_CHARACTERS = 2048;
-/** Below it live mail, shells and databases; 443 is the one exception. */
+/** Mail, shells and databases use ports below it; 443 is the exception. */
 const LOWEST_PORT = 1024;
 
-/** Top levels, and names below them, that lead into somebody's own network or nowhere. */
+/** Top-level domains and subdomains of private networks or without a target. */
 const PRIVATE_SUFFIXES = [
   "localhost",
   "local",
@@ -26,12 +26,12 @@ const PRIVATE_SUFFIXES = [
   "metadata.goog",
 ];
 
-/** A URL that may be called as far as its text says, or why it may not. `name` is what DNS must be asked about; absent for an address. */
+/** A URL whose text is acceptable, or why it is not. `name`: the name to resolve by DNS; absent for an IP address. */
 export type CheckedUrl = { url: URL; name?: string } | { refused: string };
 
 /**
- * Judges a URL by its text alone. WHATWG's parser has made decimal, hexadecimal, octal and short addresses plain before they are looked at.
- * With `local`, this machine itself may be called, by plain http too; nothing else changes.
+ * Checks a URL by its text. WHATWG's parser has already normalised decimal, hexadecimal, octal and short addresses. `local` also allows
+ * this machine, including plain http.
  */
 export function checkText(text: string, { local = false } = {}): CheckedUrl {
   if (characterCount(text) > MAX_CHARACTERS) return { refused: `is longer than ${MAX_CHARACTERS} characters` };
@@ -59,10 +59,7 @@ function isLoopback(host: string): boolean {
   return host === "localhost" || (ipaddr.isValid(host) && ipaddr.parse(host).range() === "loopback");
 }
 
-/**
- * True for an address on the public internet: global unicast, and no address that carries another one inside it (mapped, NAT64, 6to4,
- * Teredo).
- */
+/** True for an address on the public internet: global unicast, without embedded addresses (mapped, NAT64, 6to4, Teredo). */
 export function isPublic(address: string): boolean {
   if (!ipaddr.isValid(address) || address === AZURE_WIRE_SERVER) return false;
   const parsed = ipaddr.parse(address);
@@ -70,10 +67,10 @@ export function isPublic(address: string): boolean {
   return parsed.kind() === "ipv4" || parsed.match(GLOBAL_UNICAST);
 }
 
-/** Looks public, and answers machines on Azure with their own secrets. */
+/** It looks public, but gives machines on Azure their own secrets. */
 const AZURE_WIRE_SERVER = "168.63.129.16";
 
-/** All that is assigned for public use in IPv6; outside it there are compatible, translated and local forms. */
+/** The range of public IPv6 addresses; compatible, translated and local forms are outside it. */
 const GLOBAL_UNICAST = ipaddr.parseCIDR("2000::/3");
 
 function whyPrivate(name: string): string | undefined {
@@ -81,7 +78,7 @@ function whyPrivate(name: string): string | undefined {
   if (!name.includes(".")) return "must name a host with its domain";
   const suffix = PRIVATE_SUFFIXES.find((one) => name === one || name.endsWith(`.${one}`));
   if (suffix) return `must not lead into a private network, as names under ${suffix} do`;
-  // Nothing public ends in a number; what does is an address in a form that some resolver might read.
+  // No public name ends in a number; such a text is an address in a form that some resolvers accept.
   if (/(^|\.)(\d+|0x[0-9a-f]*)$/.test(name)) return "is an address in a form that is not understood";
   return undefined;
 }

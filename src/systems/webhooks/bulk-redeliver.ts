@@ -13,7 +13,7 @@ interface Standing {
   state: DeliveryState;
 }
 
-/** Makes an endpoint's deliveries again, those of some time, and sees whether their receiver takes them. */
+/** Sends deliveries of an endpoint again, from a period, and checks whether their receiver accepts them. */
 export const redeliverDeliveries = defineBulkVerb({
   name: "redeliver",
   noun: "webhook deliveries",
@@ -47,7 +47,7 @@ export const redeliverDeliveries = defineBulkVerb({
   },
 });
 
-/** A delivery that can be made again. Errors: `delivery_not_found`; `invalid_transition` where its endpoint is deleted. */
+/** A delivery that can be sent again. Errors: `delivery_not_found`; `invalid_transition` if its endpoint is deleted. */
 async function repeatable(db: D1Database, tenantId: string, id: string): Promise<Standing> {
   const [found] = await query<Standing>(db, selectStanding(tenantId, [id]));
   if (!found) throw new MillraceError("delivery_not_found", `There is no delivery ${beginning(id, 64)}.`);
@@ -57,7 +57,7 @@ async function repeatable(db: D1Database, tenantId: string, id: string): Promise
   return found;
 }
 
-/** What a delivery's state says of it; nothing of one that is well. */
+/** The outcome for a delivery's state; undefined for a successful one. */
 const CAME: Readonly<Partial<Record<DeliveryState, Outcome>>> = {
   pending: "open",
   failed: { code: "upstream_refused", why: "Its receiver did not take it: its log has the answers." },

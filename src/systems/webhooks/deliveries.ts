@@ -4,36 +4,36 @@ import type { WebhookDelivery } from "../../messages/webhooks.ts";
 
 export type DeliveryState = "pending" | "sent" | "failed" | "gone" | "skipped";
 
-/** One request to a receiver, and what came of it. */
+/** One request to a receiver, and its result. */
 export interface Attempt {
   /** 1 for the first. */
   attempt: number;
   /** ISO 8601. */
   at: string;
-  /** The configuration that it used: the newest then. */
+  /** The version of the endpoint that it used: the newest at the time. */
   version: number;
-  /** What the receiver answered; null when it gave no answer. */
+  /** The response's status; null without a response. */
   status: number | null;
-  /** The first KB of the answer, as text. */
+  /** The first KB of the response, as text. */
   answer: string | null;
   error: string | null;
   ms: number;
 }
 
-/** A delivery as its step needs it. */
+/** A delivery for its step. */
 export type Delivery = WebhookDelivery & {
   id: string;
-  /** The instance that makes it: its own id the first time, another one each time that it is made again. */
+  /** The instance that sends it: the delivery's own id the first time, another one for each redelivery. */
   instance_id: string;
   tenant_id: string;
-  /** ISO 8601: when the fact met the endpoint. */
+  /** ISO 8601: when the fact matched the endpoint. */
   matched_at: string;
 };
 
-/** A delivery as its log has it. */
+/** A delivery in the log. */
 export interface LoggedDelivery {
   id: string;
-  /** The newest instance that makes it. */
+  /** The newest instance that sends it. */
   instance_id: string;
   config_version: number;
   entity: string;
@@ -45,24 +45,21 @@ export interface LoggedDelivery {
   attempts: Attempt[];
 }
 
-/** Attempts that a delivery keeps, the newest: an operator may retry without end. */
+/** Attempts that a delivery keeps, the newest: an operator may retry without limit. */
 const KEPT_ATTEMPTS = 30;
 
-/** The delivery that a command asks for: named as its first instance, so that one id leads everywhere. */
+/** The delivery of a command. Its id is that of its first instance, so one id finds everything. */
 export function deliveryOf({ payload, envelope, instanceId }: Sent<WebhookDelivery>): Delivery {
   const { tenant_id, created_at } = envelope;
   return { ...payload, id: payload.delivery_id ?? instanceId, instance_id: instanceId, tenant_id, matched_at: created_at };
 }
 
-/**
- * The row of a new delivery. One that is there already stays as it is, and one that was made so long ago that it is pruned does not come
- * back: nothing would make it.
- */
+/** The row of a new delivery. An existing row is kept, and a pruned one does not return, because no instance would send it. */
 export function deliveryRow(command: Sent<WebhookDelivery>): RowStatement {
   return rowOf(deliveryOf(command));
 }
 
-/** The row of a test, which no fact and no message has asked for yet. */
+/** The row of a test delivery, before its message is sent. */
 export function testRow(tenantId: string, id: string, payload: WebhookDelivery): RowStatement {
   return rowOf({ ...payload, id, instance_id: id, tenant_id: tenantId, matched_at: new Date().toISOString() });
 }
@@ -77,7 +74,7 @@ const INSERT = `
     value->>'fact_type', 'pending', CAST(unixepoch(value->>'matched_at', 'subsec') * 1000 AS INTEGER)
   FROM json_each(?1) WHERE NOT ${isPruned(fragment("value->>'id'")).text} ON CONFLICT DO NOTHING`;
 
-/** An attempt's line. Written twice it is there once: it only goes behind the attempt before it. */
+/** Appends an attempt to the log. A repeated write has no effect, because it only follows the previous attempt. */
 export function logAttempt(tenantId: string, id: string, attempt: Attempt): Statement {
   return sql`
     UPDATE webhook_deliveries SET tried = ${attempt.attempt},
@@ -87,22 +84,22 @@ export function logAttempt(tenantId: string, id: string, attempt: Attempt): Stat
 }
 
 /**
- * A delivery's state for people. One that is pending, though its newest instance has ended, is made by nobody any more and is skipped: an
- * operator has terminated it, or skipped the dead letter of its command. If that instance is retried, it is pending again.
+ * A delivery's state for display. A pending one whose newest instance has ended is skipped: an operator has terminated the instance, or
+ * skipped the command's dead letter. If that instance is retried, it is pending again.
  */
 const HAS_ENDED = hasInstance("d", { id: "coalesce(d.instance_id, d.id)", statuses: SETTLED });
 const STATE = fragment(`iif(d.state = 'pending' AND ${HAS_ENDED.fragment}, 'skipped', d.state)`);
 
-/** The states from which a delivery can be made again. One that failed is retried as its instance, and a pending one is under way. */
+/** The states from which a delivery can be sent again. A failed one is retried as its instance, and a pending one is in progress. */
 export const REPEATABLE = ["skipped", "gone", "sent"] as const satisfies DeliveryState[];
 type Repeatable = (typeof REPEATABLE)[number];
 
 const IS_REPEATABLE = fragment(`${STATE.fragment} IN (${REPEATABLE.map((state) => `'${state}'`).join(", ")})`);
 
-/** Which deliveries of an endpoint are made again. Times in milliseconds: when the fact met the endpoint. */
+/** The selected deliveries of an endpoint. Times in milliseconds: when the fact matched the endpoint. */
 export type Repeated = { id: string } | { state: Repeatable; since?: number | undefined; until?: number | undefined };
 
-/** An endpoint's deliveries in one state, as what a bulk action is about. */
+/** An endpoint's deliveries in one state, as the subject of a bulk action. */
 export function selectRepeatable(tenantId: string, endpointId: string, which: Exclude<Repeated, { id: string }>): Statement {
   return sql`
     SELECT id, matched_at AS at FROM webhook_deliveries d
@@ -110,21 +107,21 @@ export function selectRepeatable(tenantId: string, endpointId: string, which: Ex
       AND matched_at >= ${which.since ?? 0} AND matched_at < ${which.until ?? Number.MAX_SAFE_INTEGER}`;
 }
 
-/** How deliveries stand, by their ids, and where each goes. */
+/** The states and targets of deliveries, by their ids. */
 export function selectStanding(tenantId: string, ids: readonly string[]): Statement {
   return sql`
     SELECT id, endpoint_id, ${STATE} AS state FROM webhook_deliveries d WHERE id IN ${among(ids)} AND tenant_id = ${tenantId}`;
 }
 
-/** Whose they are, and the request that asks for it. */
+/** The tenant and endpoint, and the request. */
 export interface Asking {
   tenantId: string;
   endpointId: string;
-  /** Names the request: of the same one, a delivery is made again once. */
+  /** The id of the request: one request sends a delivery again once. */
   request: string;
 }
 
-/** Deliveries that a request asks for and has not had yet, oldest first. The one that it names is answered again when it has had it. */
+/** Deliveries that a request selects and has not sent yet, oldest first. A single named delivery is returned again after it was sent. */
 export function selectRepeated({ tenantId, endpointId, request }: Asking, which: Repeated, limit: number): Statement {
   const chosen =
     "id" in which
@@ -136,7 +133,7 @@ export function selectRepeated({ tenantId, endpointId, request }: Asking, which:
     ORDER BY matched_at, id LIMIT ${limit}`;
 }
 
-/** One delivery of those times that a request has made again, if there is any. */
+/** One delivery of that period that a request has sent again, if there is any. */
 export function selectHad({ tenantId, endpointId, request }: Asking, which: Repeated): Statement {
   const chosen =
     "id" in which
@@ -148,8 +145,8 @@ export function selectHad({ tenantId, endpointId, request }: Asking, which: Repe
 }
 
 /**
- * They are pending again, by this request: each delivery with the instance that makes it. All of them or none, and nothing that is written
- * with them: the write is refused where another request was first with one, because two instances at once would write one log.
+ * Sets deliveries to pending for this request, each with its new instance, all or none together with the other writes. The write fails if
+ * another request was first with one, because two instances would write one log.
  */
 export function repeatDeliveries({ tenantId, request }: Asking, instances: Readonly<Record<string, string>>): Statement {
   return sql`
@@ -159,24 +156,24 @@ export function repeatDeliveries({ tenantId, request }: Asking, instances: Reado
     WHERE d.id = again.key AND d.tenant_id = ${tenantId} AND NOT ${hasHad(request)}`;
 }
 
-/** True for the refusal that `repeatDeliveries` provokes. */
+/** True for the error that `repeatDeliveries` provokes. */
 export function isUnderWay(error: unknown): boolean {
   return messageOf(error).includes("NOT NULL constraint failed: webhook_deliveries.state");
 }
 
-/** True of a delivery that a request has made again, however many others have since: its command is known, and would start nothing. */
+/** True for a delivery that a request has sent again, whatever happened later: its command is known, and would start nothing. */
 function hasHad(request: string): Statement {
   return sql`instr(coalesce(redelivery, ''), ${request}) > 0`;
 }
 
-/** What became of a delivery, as its newest instance says. */
+/** The result of a delivery, from its newest instance. */
 export function settleDelivery({ tenant_id, id, instance_id }: Delivery, state: Exclude<DeliveryState, "pending">): Statement {
   return sql`
     UPDATE webhook_deliveries SET state = ${state}
     WHERE id = ${id} AND tenant_id = ${tenant_id} AND coalesce(instance_id, ${instance_id}) = ${instance_id}`;
 }
 
-/** A delivery that waits for an endpoint that is off, with the command that it is made by. */
+/** A delivery that waits for a disabled endpoint, with its command. */
 export interface PutOff {
   id: string;
   endpoint_id: string;
@@ -186,7 +183,10 @@ export interface PutOff {
   envelope: string;
 }
 
-/** Deliveries that wait for endpoints that are off, and may say something: their facts' names, or the commands of their first instances. */
+/**
+ * Deliveries that wait for disabled endpoints and may mention one of these texts, in their facts' names or in their first instances'
+ * commands.
+ */
 export function selectPutOff(tenantId: string, mentions: readonly string[]): Statement {
   const { join, envelope } = instanceOf("d", "d.id");
   return sql`
@@ -199,7 +199,7 @@ export function selectPutOff(tenantId: string, mentions: readonly string[]): Sta
         WHERE instr(lower(d.fact_id || char(10) || coalesce(${envelope}, '')), m.value) > 0)`;
 }
 
-/** Those that still wait for an endpoint that is off are not made any more: their instances find that when they look again. */
+/** Skips deliveries that still wait for a disabled endpoint; their instances see it at their next check. */
 export function skipPutOff(tenantId: string, ids: readonly string[]): Statement {
   return sql`
     UPDATE webhook_deliveries AS d SET state = 'skipped'
@@ -208,20 +208,20 @@ export function skipPutOff(tenantId: string, ids: readonly string[]): Statement 
         WHERE v.tenant_id = d.tenant_id AND v.endpoint_id = d.endpoint_id AND v.replaced_at IS NULL AND v.state = 'disabled')`;
 }
 
-/** Where a delivery goes now. */
+/** The current target of a delivery. */
 export interface Target {
   version: number;
   url: string;
   state: string;
-  /** True of a delivery that is not to be made any more, `skipPutOff`, or by another instance since then. */
+  /** True for a delivery that was skipped by `skipPutOff`, or belongs to a newer instance. */
   isSkipped: boolean;
-  /** How often the delivery was tried before. */
+  /** Number of earlier attempts. */
   tried: number;
   /** Generations of the secret that sign, newest first. */
   generations: number[];
 }
 
-/** The endpoint of a delivery as it is now; undefined when retention has removed it. */
+/** A delivery's endpoint in its present version; undefined if retention has removed it. */
 export async function targetOf(db: D1Database, { tenant_id, endpoint_id, id, instance_id }: Delivery): Promise<Target | undefined> {
   const [row] = await query<Omit<Target, "generations" | "isSkipped"> & { generations: string; skipped: number }>(
     db,

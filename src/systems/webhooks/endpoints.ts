@@ -3,7 +3,7 @@ import type { Operator } from "millrace/operate";
 
 export type EndpointState = "enabled" | "disabled" | "deleted";
 
-/** What somebody decides about an endpoint. */
+/** The operator's settings of an endpoint. */
 export interface EndpointConfig {
   url: string;
   fact_types: readonly string[];
@@ -19,21 +19,21 @@ export interface Endpoint {
   fact_types: string[];
   description: string;
   state: EndpointState;
-  /** Why it was disabled, when nobody asked for that. */
+  /** Why it was disabled automatically. */
   reason: string | null;
   created_at: number;
   changed_at: number;
   changed_by: string;
 }
 
-/** Whose endpoints, and who acts. */
+/** The tenant, and the operator. */
 export type By = Operator;
 
-/** Endpoints a tenant may have that are not deleted: what one fact can lead to stays bounded. */
+/** Most endpoints of one tenant without deleted ones. It bounds the deliveries per fact. */
 export const MAX_ENDPOINTS = 100;
 /**
- * Versions of a tenant's endpoints that are kept, replaced and deleted ones too: some twenty changes a day for as long as facts can meet
- * them.
+ * Most stored versions of a tenant's endpoints, including replaced and deleted ones: about twenty changes a day for as long as facts can
+ * match them.
  */
 export const MAX_VERSIONS = 10_000;
 
@@ -42,7 +42,7 @@ const INSERT = fragment(`
     INSERT INTO webhook_versions (tenant_id, endpoint_id, version, url, fact_types, description, state, reason,
       created_at, changed_at, changed_by)`);
 
-/** A new endpoint's first version. Answers its version, or nothing when the tenant has as many as it may, or had one of this id. */
+/** A new endpoint's first version. Returns its version, or nothing above the tenant's limit or for a used id. */
 export function insertEndpoint(by: By, id: string, config: EndpointConfig): Statement {
   return sql`
     ${INSERT}
@@ -60,7 +60,7 @@ export function hasRoom(tenantId: string): Statement {
   return sql`(SELECT count(*) FROM webhook_versions WHERE tenant_id = ${tenantId}) < ${MAX_VERSIONS}`;
 }
 
-/** The version in force is replaced, if it is the expected one, not deleted, and this is so. Goes before the insert of the next. */
+/** Replaces the current version if it is the expected one, not deleted, and `so` is true. Runs before the insert of the next. */
 function replace(tenantId: string, id: string, expected: number, so: Statement): Statement {
   return sql`
     UPDATE webhook_versions SET replaced_at = ${now}
@@ -68,10 +68,10 @@ function replace(tenantId: string, id: string, expected: number, so: Statement):
       AND endpoint_id = ${id} AND version = ${expected} AND replaced_at IS NULL AND state <> 'deleted' AND ${so}`;
 }
 
-/** What a new version says otherwise than the one before. */
+/** The changes of a new version. */
 type Change = Partial<EndpointConfig> & { state: EndpointState; reason?: string };
 
-/** The version behind the expected one. Nothing is inserted, and nothing answered, where somebody else was faster. */
+/** The version after the expected one. Nothing is inserted or returned if another change was first. */
 function insertNext(by: By, id: string, expected: number, change: Change): Statement {
   const kept = (value: SqlValue | undefined, column: string) => (value === undefined ? fragment(column) : value);
   const types = change.fact_types && JSON.stringify(change.fact_types);
@@ -87,8 +87,8 @@ function insertNext(by: By, id: string, expected: number, change: Change): State
 }
 
 /**
- * A change, to be committed as one. The last statement answers the new version, or nothing when the expected one is no longer in force, or
- * the tenant has as many versions as it may. A deletion always has room: there are no more of them than endpoints.
+ * A change, to be committed as one. The last statement returns the new version, or nothing if the expected one is no longer current or the
+ * tenant's limit is reached. A deletion is always possible, because there is at most one per endpoint.
  */
 export function changeEndpoint(by: By, id: string, expected: number, change: Change): [Statement, Statement] {
   const room = change.state === "deleted" ? sql`true` : hasRoom(by.tenantId);
@@ -96,8 +96,8 @@ export function changeEndpoint(by: By, id: string, expected: number, change: Cha
 }
 
 /**
- * Switches an endpoint off that wants nothing more, if this is still the version that said so. Never refused for room: it happens once for
- * each time that somebody switched it on.
+ * Disables an endpoint whose receiver wants no more requests, if its version is unchanged. Never refused by the limit: it happens at most
+ * once per enabling.
  */
 export function disableGone(tenantId: string, id: string, version: number, reason: string): [Statement, Statement] {
   const by = { tenantId, actor: "millrace" };
@@ -108,7 +108,7 @@ export function stateOf({ enabled }: Pick<EndpointConfig, "enabled">): EndpointS
   return enabled ? "enabled" : "disabled";
 }
 
-/** An endpoint as it is now; undefined when the tenant has none of this id. */
+/** An endpoint's current version; undefined if the tenant has none of this id. */
 export async function getEndpoint(db: D1Database, tenantId: string, id: string): Promise<Endpoint | undefined> {
   const [row] = await query<Row>(
     db,
@@ -117,7 +117,7 @@ export async function getEndpoint(db: D1Database, tenantId: string, id: string):
   return row && asEndpoint(row);
 }
 
-/** A tenant's endpoints before a position, newest first; deleted ones only when asked for. */
+/** A tenant's endpoints before a position, newest first; deleted ones only on request. */
 export async function listEndpoints(
   db: D1Database,
   tenantId: string,
@@ -134,12 +134,12 @@ export async function listEndpoints(
   return rows.map(asEndpoint);
 }
 
-/** A version as facts are matched against it. */
+/** The parts of a version that are matched against facts. */
 export type Version = Pick<Endpoint, "id" | "version" | "fact_types" | "state" | "created_at" | "changed_at">;
 
 /**
- * The versions of a tenant's endpoints that were in force at a time or later, as far as retention has left them: what facts are matched
- * against. At most `MAX_VERSIONS`, and little of each, because what one tenant has is read beside the facts of others.
+ * The stored versions of a tenant's endpoints that were current at a time or later, for matching facts. At most `MAX_VERSIONS`, with few
+ * fields, because they are held in memory beside other tenants' versions.
  */
 export async function versionsSince(db: D1Database, tenantId: string, at: number): Promise<Version[]> {
   const rows = await query<Omit<Version, "fact_types"> & { fact_types: string }>(

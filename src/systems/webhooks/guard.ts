@@ -2,15 +2,15 @@ import { checkText } from "./address.ts";
 import { resolve } from "./resolve.ts";
 import { allowsLocal, resolverOf, type WebhookVars } from "./settings.ts";
 
-/** May be called; may not, with the reason; or nobody can say for now. */
+/** Allowed; refused with the reason; or unknown for now. */
 export type CheckedTarget =
   | { verdict: "public"; url: URL }
   | { verdict: "refused"; reason: string }
   | { verdict: "unknown"; reason: string };
 
 /**
- * Judges where a webhook would go: by its text, then by every address its name has now. Asked when an endpoint is registered and again
- * before each request; what a name resolves to a moment later, when the platform connects, nobody here can see.
+ * Checks a webhook's target: its text, then every address of its name. It runs when an endpoint is registered, and before each request. A
+ * DNS change between the check and the platform's connection cannot be detected.
  */
 export async function checkTarget(env: WebhookVars, text: string): Promise<CheckedTarget> {
   const checked = checkText(text, { local: allowsLocal(env) });

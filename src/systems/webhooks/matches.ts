@@ -6,8 +6,8 @@ import { offer } from "./offer.ts";
 import { matched } from "./outcome.ts";
 
 /**
- * States in each endpoint's ledger that a fact has met it, at once: a delivery that never ends is in the books too. Repeated, it says the
- * same. `workflow` performs the deliveries.
+ * Records in each endpoint's ledger that a fact has matched it, at once, so that deliveries without an end are in the ledger too.
+ * Repeatable. `workflow`: the one that sends deliveries.
  */
 export function stateMatches(workflow: string): (told: Routed<RecordedFact>) => Promise<void> {
   return async (told) => {

@@ -7,9 +7,9 @@ import { type Endpoint, type Version, versionsSince } from "./endpoints.ts";
 const DAY_MS = 86_400_000;
 
 /**
- * One delivery for each endpoint whose configuration matches a fact. The configuration is the one that was in force when the ledger took
- * the fact: so a fact that is delivered again, even after a change, asks for the same deliveries, which are known by then. Facts of one day
- * share what is read: of an endpoint the versions that were in force on that day, and later.
+ * One delivery for each endpoint whose configuration matches a fact, by the version that was current when the ledger recorded the fact. A
+ * redelivered fact, even after a change, therefore gives the same deliveries, which are recognised. Facts of one day share one read of the
+ * versions from that day on.
  */
 export async function offer(told: Routed<RecordedFact>): Promise<WebhookDelivery[]> {
   const fact = ownFact(told);
@@ -25,7 +25,7 @@ export async function offer(told: Routed<RecordedFact>): Promise<WebhookDelivery
 }
 
 /**
- * Each endpoint's newest version that was there at a time. Where all of that time are forgotten, its oldest that is kept: it was there in
+ * The newest version of each endpoint at a time. If all versions of that time are pruned, the oldest stored one: the endpoint existed in
  * some form.
  */
 function inForce(versions: readonly Version[], at: number): Version[] {
@@ -37,14 +37,14 @@ function inForce(versions: readonly Version[], at: number): Version[] {
   return [...newest.values()];
 }
 
-/** What receivers read: the form that Standard Webhooks recommends, a type, a time and the data. */
+/** The body for receivers, as Standard Webhooks recommends: type, time and data. */
 function bodyOf(fact: RecordedFact): string {
   const { type, occurred_at, fact_id, entity, subtype, sequence, recorded_at, trace_id, correlation_id, payload } = fact;
   const data = { fact_id, entity, ...(subtype !== undefined && { subtype }), sequence, recorded_at, trace_id, correlation_id, payload };
   return JSON.stringify({ type, timestamp: occurred_at, data });
 }
 
-/** A delivery that somebody asks for to see whether it arrives. */
+/** A test delivery, on an operator's request. */
 export function testOf({ id, version }: Pick<Endpoint, "id" | "version">): WebhookDelivery {
   const fact_id = `test-${crypto.randomUUID()}`;
   const body = JSON.stringify({ type: WEBHOOK_TEST, timestamp: new Date().toISOString(), data: { endpoint_id: id, fact_id } });

@@ -5,7 +5,7 @@ import { WEBHOOK_TEST } from "../../messages/webhooks.ts";
 import { type Attempt, type Delivery, logAttempt, settleDelivery } from "./deliveries.ts";
 import { disableGone } from "./endpoints.ts";
 
-/** The receiver has taken it. */
+/** The receiver has accepted it. */
 export function wasSent(delivery: Delivery, attempt: Attempt): Writes {
   const sent = { ...about(delivery), status: attempt.status ?? 0, attempts: attempt.attempt };
   return {
@@ -14,7 +14,7 @@ export function wasSent(delivery: Delivery, attempt: Attempt): Writes {
   };
 }
 
-/** The receiver wants nothing more: its endpoint is disabled, unless somebody has changed it in the meantime. */
+/** The receiver wants no more requests: its endpoint is disabled, unless it was changed meanwhile. */
 export function wasGone(delivery: Delivery, attempt: Attempt): Writes {
   const { tenant_id, endpoint_id, id } = delivery;
   const reason = "The receiver answered 410 Gone.";
@@ -28,7 +28,7 @@ export function wasGone(delivery: Delivery, attempt: Attempt): Writes {
   };
 }
 
-/** Its endpoint is deleted, or was off for too long: nothing was sent. */
+/** Its endpoint is deleted, or was disabled for too long: nothing was sent. */
 export function wasSkipped(delivery: Delivery, why: string): Writes {
   return {
     statements: [settleDelivery(delivery, "skipped")],
@@ -44,24 +44,24 @@ export function wasGivenUp(delivery: Delivery, status: number | null, reason: st
   };
 }
 
-/** Named after the way it failed: after an operator's retry a delivery may fail another way, and that is another fact. */
+/** Named after the kind of failure: after an operator's retry a delivery may fail in another way, which is another fact. */
 function failed(delivery: Delivery, how: "failed" | "gone" | "skipped", status: number | null, reason: string, at: string): Draft[] {
   const payload = { ...about(delivery), status, reason };
   return facts(delivery, { ...named(delivery, how, at), type: "webhook_failed", payload });
 }
 
-/** What became of the match, as a fact of the endpoint's ledger. A test is no fact's. */
+/** The outcome of a match, as a fact of the endpoint's ledger. A test delivery has none. */
 function facts(delivery: Delivery, outcome: StatedFact): Draft[] {
   return delivery.fact_type === WEBHOOK_TEST ? [] : [FactObserved.from(outcome)];
 }
 
-/** That a fact has met an endpoint: stated right then, whatever becomes of it. `at`: ISO 8601. */
+/** The fact that a fact has matched an endpoint, recorded at once, whatever the outcome. `at`: ISO 8601. */
 export function matched(delivery: Pick<Delivery, "id" | "endpoint_id" | "fact_id">, at: string): StatedFact {
   const first = { ...delivery, instance_id: delivery.id };
   return { ...named(first, "triggered", at), type: "webhook_triggered", payload: about(delivery) };
 }
 
-/** Named after the instance that it came of: made again, a delivery may come out the same way, and that is another fact. */
+/** Named after its instance: a redelivery may have the same outcome, which is another fact. */
 function named(
   { instance_id, endpoint_id }: Pick<Delivery, "instance_id" | "endpoint_id">,
   what: string,

@@ -4,19 +4,19 @@ import type { Catalog } from "millrace/worker";
 import { WebhookDeliver } from "../../messages/webhooks.ts";
 import { type Asking, isUnderWay, type LoggedDelivery, type Repeated, repeatDeliveries, selectHad, selectRepeated } from "./deliveries.ts";
 
-/** Deliveries that one request makes again at most. */
+/** Most deliveries that one request sends again. */
 export const REDELIVERED_AT_ONCE = 500;
 
-/** What is made again, on whose word, and why. */
+/** The selected deliveries, the operator and the reason. */
 interface Redelivery {
   endpointId: string;
   which: Repeated;
-  /** The request's own name: the same one makes each delivery again once. Default: a request of its own. */
+  /** The request's idempotency key: the same one sends each delivery again once. Default: unique. */
   key?: string | undefined;
   reason: string;
 }
 
-/** What a request made again. `replayed`: an earlier one under the same key had made all of it, so that this one started nothing. */
+/** The result of a redelivery. `replayed`: an earlier request with the same key had sent everything, and this one started nothing. */
 interface Redelivered {
   instanceIds: string[];
   more: boolean;
@@ -24,9 +24,9 @@ interface Redelivered {
 }
 
 /**
- * Makes deliveries again, those that the request has not had yet, oldest first: each by an instance of its own, under its old `webhook-id`,
- * with its old body. `more` says that there are others, for the same request once more. Rows, audit and commands are one write, which is
- * decided anew where another request was first.
+ * Sends deliveries again that the request has not sent yet, oldest first: each by its own instance, with its old `webhook-id` and body.
+ * `more`: there are others, for a repetition of the request. Rows, audit and commands are one write, which is repeated if another request
+ * was first.
  */
 export async function redeliver(env: EngineEnv, catalog: Catalog, by: Operator, asked: Redelivery): Promise<Redelivered> {
   const { endpointId, which, key, reason } = asked;
@@ -48,7 +48,7 @@ export async function redeliver(env: EngineEnv, catalog: Catalog, by: Operator, 
   const { name } = catalog.performer(WebhookDeliver.type);
   const instances = commands.map(({ payload, idempotencyKey }) => [payload.delivery_id, instanceId(by.tenantId, name, idempotencyKey)]);
   const action = {
-    // The same request, asked again for the same, is one action. A bulk action names its own.
+    // A repeated request with the same selection is one action. A bulk action has its own id.
     id: by.bulk ? actionIdOf(by) : digest(request, ...ids),
     verb: "redeliver",
     target: endpointId,

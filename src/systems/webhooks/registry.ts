@@ -19,10 +19,10 @@ import type { WebhookVars } from "./settings.ts";
 
 type RegistryEnv = WebhookVars & { DB: D1Database };
 
-/** How long a repeat of the request is answered with the secret as well: for a client that did not get its answer. */
+/** How long a repeated request also gets the secret, for a client that lost the response. */
 const REPEATED_FOR_MS = 86_400_000;
 
-/** An endpoint with its secret. `replayed`: an earlier request under the same key made it. */
+/** An endpoint with its secret. `replayed`: an earlier request with the same key made it. */
 interface Registered {
   id: string;
   secret: string;
@@ -30,9 +30,9 @@ interface Registered {
 }
 
 /**
- * Registers an endpoint. The secret is in this answer, and in that to the same request under the same key: within a day, while nothing
- * has been changed. Errors: `invalid_payload` for a URL that is not allowed, `idempotency_key_reused` for another request under a key,
- * `invalid_transition` when the tenant has as many endpoints as it may, or when what the key made is no longer as it was.
+ * Registers an endpoint. The secret is only in this response, and in that to a repetition with the same key within a day and without
+ * changes. Errors: `invalid_payload` for a URL that is not allowed; `idempotency_key_reused` for another request under a key;
+ * `invalid_transition` above the tenant's limit, or if the endpoint of the key was changed.
  */
 export async function register(env: RegistryEnv, by: By, asked: EndpointConfig, key?: string): Promise<Registered> {
   const config = await allowed(env, asked);
@@ -50,7 +50,7 @@ export async function register(env: RegistryEnv, by: By, asked: EndpointConfig, 
   return { id, secret, replayed };
 }
 
-/** Nothing was inserted: because it is there already, just as it was asked for, or because there are too many. */
+/** Nothing was inserted: the endpoint exists as requested, or there are too many. */
 async function assertRepeated(env: RegistryEnv, by: By, id: string, config: EndpointConfig): Promise<void> {
   const known = await getEndpoint(env.DB, by.tenantId, id);
   if (!known) {
@@ -85,7 +85,7 @@ function isAsked(known: Endpoint, asked: EndpointConfig): boolean {
   return said(known) === said(asked) && known.state === stateOf(asked);
 }
 
-/** What a change expects, and what it would make of it. */
+/** The expected version, and the change. */
 interface Asked {
   version: number;
   config?: EndpointConfig;
@@ -93,8 +93,8 @@ interface Asked {
 }
 
 /**
- * Makes a new version of an endpoint: another configuration, enabled as it is, or deleted for good. Undefined when there is none.
- * Errors: `invalid_payload` for a URL that is not allowed; `invalid_transition` when another version is in force than expected.
+ * Makes a new version of an endpoint: changed, enabled, disabled or deleted. Undefined for an unknown endpoint. Errors: `invalid_payload`
+ * for a URL that is not allowed; `invalid_transition` if another version than expected is current.
  */
 export async function change(env: RegistryEnv, by: By, id: string, { version, config, state }: Asked): Promise<Endpoint | undefined> {
   const before = await getEndpoint(env.DB, by.tenantId, id);
@@ -121,8 +121,8 @@ export async function change(env: RegistryEnv, by: By, id: string, { version, co
 }
 
 /**
- * Gives an endpoint a new secret; the one before goes on signing for the overlap. The secret is in this answer and in no other.
- * Undefined when there is no such endpoint. Errors: `invalid_transition` when it is deleted, or too many secrets sign already.
+ * Gives an endpoint a new secret; the previous one also signs during the overlap. The secret is only in this response. Undefined for an
+ * unknown endpoint. Errors: `invalid_transition` if it is deleted, or too many secrets sign already.
  */
 export async function rotateSecret(
   env: RegistryEnv,
@@ -154,9 +154,8 @@ export async function rotateSecret(
 }
 
 /**
- * Ends a generation of an endpoint's secret that is not the newest: it signs nothing from now on, whatever overlap it was promised. Answers
- * those that sign; undefined when there is no such endpoint. Repeated, it changes nothing. Errors: `invalid_transition` for the newest, and
- * for one that never was.
+ * Ends a generation of an endpoint's secret at once, whatever its overlap; not the newest. Returns the generations that sign; undefined for
+ * an unknown endpoint. Repeatable. Errors: `invalid_transition` for the newest, and for an unknown one.
  */
 export async function endSecret(env: RegistryEnv, by: By, id: string, generation: number): Promise<SecretGeneration[] | undefined> {
   const endpoint = await getEndpoint(env.DB, by.tenantId, id);
@@ -174,12 +173,12 @@ export async function endSecret(env: RegistryEnv, by: By, id: string, generation
 
 type Verb = "register" | "change" | "enable" | "delete" | "rotate" | "end_secret";
 
-/** The audit's row of what is done to an endpoint, right behind the statement that does it. */
+/** The audit row of an action on an endpoint, right after its statement. */
 function action(by: By, verb: Verb, id: string, detail: object, changed: Pick<Action, "before" | "after"> = {}): Statement {
   return audit(by, { ...actionOf(verb, id, detail), ...changed }, false);
 }
 
-/** What came too late is one row too: nothing is done, and people can see who wanted it. */
+/** A change that came too late is audited too. */
 async function noteLate(env: RegistryEnv, by: By, verb: Verb, id: string, detail: object): Promise<void> {
   await atomically(env.DB, [auditLate(by, actionOf(verb, id, detail))]);
 }
@@ -188,14 +187,14 @@ function actionOf(verb: Verb, id: string, detail: object) {
   return { id: crypto.randomUUID(), verb, target: id, instanceId: null, reason: "", detail: { ...detail } };
 }
 
-/** Of a configuration what the audit says: a path or query may be a secret of the receiver's. */
+/** The audited part of a configuration: a path or query may be the receiver's secret. */
 function publicly({ url, fact_types }: Pick<EndpointConfig, "url" | "fact_types">): Record<string, unknown> {
   return { host: new URL(url).host, fact_types };
 }
 
 /**
- * A configuration with its URL as it will be called: as parsers read it, which may be another than a person does. A resolver that is silent
- * does not keep anybody from registering: nothing is ever sent to a name that it has not answered for.
+ * A configuration with its URL as parsers read it. An unresponsive resolver does not prevent the registration: nothing is sent to a name
+ * before it resolves.
  */
 async function allowed<Config extends { url: string }>(env: RegistryEnv, config: Config): Promise<Config> {
   const url = URL.canParse(config.url) ? calledAs(new URL(config.url)) : config.url;
@@ -205,7 +204,7 @@ async function allowed<Config extends { url: string }>(env: RegistryEnv, config:
   throw new MillraceError("invalid_payload", `The URL ${checked.reason}.`, { issues: [issue] });
 }
 
-/** What stands behind `#` is never sent. */
+/** The part after `#` is never sent. */
 function calledAs(url: URL): string {
   url.hash = "";
   return url.href;

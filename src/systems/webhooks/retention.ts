@@ -2,19 +2,19 @@ import { now, query, type Statement, sql } from "millrace";
 import { OPEN_LETTER_DAYS, type Retention } from "millrace/worker";
 import { FACT_DAYS } from "../facts/retention.ts";
 
-/** Rows that go at once. */
+/** Rows removed at once. */
 const ROWS = 500;
 
 /**
- * The longest that a fact can still be matched against an endpoint: its ledger may send it again as long as it keeps it, and the dead
- * letter of that last message may be replayed at the end of its own time.
+ * The longest time in which a fact can be matched against an endpoint: its ledger may send it again while it keeps it, and the dead letter
+ * of that message may be replayed until its own end.
  */
 const MATCHED_FOR_DAYS = FACT_DAYS + OPEN_LETTER_DAYS;
 
-/** How long what belongs to webhooks stays. Deliveries stay no longer than the versions they name. */
+/** How long webhooks' rows are kept. Deliveries are kept no longer than the versions that they name. */
 export const webhookRetention: readonly Retention[] = [
   { name: "webhook deliveries", keepDays: 30, prune: slices(deleteDeliveries) },
-  // Few rows, without an index by age: a look a day.
+  // Few rows without an index by age: checked once a day.
   { name: "webhook secrets", keepDays: 30, everyHours: 24, prune: slices(deleteSecrets) },
   { name: "webhook versions", keepDays: MATCHED_FOR_DAYS, everyHours: 24, prune: slices(deleteVersions) },
   { name: "webhook endpoints", keepDays: 60, everyHours: 24, prune: slices(deleteEndpoints) },
@@ -25,8 +25,8 @@ function slices(statement: (keepMs: number) => Statement): Retention["prune"] {
 }
 
 /**
- * Endpoints first, so that the index by endpoint and time finds the oldest. One that failed and waits for a person goes as well: its
- * instance stays.
+ * Ordered by endpoint, so that the index by endpoint and time finds the oldest. A failed delivery that waits for an operator is removed as
+ * well; its instance remains.
  */
 function deleteDeliveries(keepMs: number): Statement {
   return sql`
@@ -37,7 +37,7 @@ function deleteDeliveries(keepMs: number): Statement {
     RETURNING 1`;
 }
 
-/** The newest generation never ends by itself. The names of generations are not used again, because the newest stays. */
+/** The newest generation never ends by itself. Numbers of generations are not reused, because the newest remains. */
 function deleteSecrets(keepMs: number): Statement {
   return sql`
     DELETE FROM webhook_secrets WHERE (tenant_id, endpoint_id, generation) IN (
@@ -53,8 +53,7 @@ function deleteVersions(keepMs: number): Statement {
 }
 
 /**
- * A deleted endpoint, in all its versions, once its deliveries are gone: a fact that meets it still would not be sent. Its secrets ended
- * with it.
+ * A deleted endpoint with all its versions, after its deliveries are removed: a later match would not be sent. Its secrets ended with it.
  */
 function deleteEndpoints(keepMs: number): Statement {
   return sql`

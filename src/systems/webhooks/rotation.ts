@@ -1,12 +1,12 @@
 import { now, query, type Statement, sql } from "millrace";
 
-/** How long an old secret goes on signing beside the new one, unless said otherwise, and at most. */
+/** How long an old secret signs beside the new one, by default and at most. */
 export const OVERLAP_SECONDS = 86_400;
 export const MAX_OVERLAP_SECONDS = 7 * 86_400;
-/** Secrets that sign at once: each is a signature in every request's header. */
+/** Most secrets that sign at once: each adds a signature to every request's header. */
 export const MAX_SIGNING = 5;
 
-/** One generation of an endpoint's secret: when it came, and until when it signs. */
+/** One generation of an endpoint's secret: its creation, and the end of its signing. */
 export interface SecretGeneration {
   generation: number;
   created_at: number;
@@ -14,7 +14,7 @@ export interface SecretGeneration {
   valid_until: number | null;
 }
 
-/** The first secret of an endpoint, right behind its insert; none where nothing was inserted. */
+/** The first secret of an endpoint, right after its insert; none if nothing was inserted. */
 export function firstSecret(tenantId: string, endpointId: string): Statement {
   return sql`
     INSERT INTO webhook_secrets (tenant_id, endpoint_id, generation, created_at)
@@ -24,8 +24,8 @@ export function firstSecret(tenantId: string, endpointId: string): Statement {
 }
 
 /**
- * A new generation, and an end for the one before; earlier ones keep the end they were promised. To be committed as one. The first
- * answers the new generation, or nothing when the endpoint is deleted or as many secrets sign as may.
+ * A new generation, and an end for the previous one; earlier ones keep their ends. To be committed as one. The first statement returns the
+ * new generation, or nothing if the endpoint is deleted or too many secrets sign.
  */
 export function rotate(tenantId: string, endpointId: string, overlapSeconds: number): [Statement, Statement] {
   return [
@@ -45,7 +45,7 @@ export function rotate(tenantId: string, endpointId: string, overlapSeconds: num
   ];
 }
 
-/** A deleted endpoint signs nothing any more. One whose deletion came too late goes on. */
+/** Ends all secrets of a deleted endpoint. Has no effect if the deletion came too late. */
 export function endSecrets(tenantId: string, endpointId: string): Statement {
   return sql`
     UPDATE webhook_secrets SET valid_until = ${now}
@@ -54,7 +54,7 @@ export function endSecrets(tenantId: string, endpointId: string): Statement {
         WHERE v.tenant_id = ${tenantId} AND v.endpoint_id = ${endpointId} AND v.replaced_at IS NULL AND v.state = 'deleted')`;
 }
 
-/** One generation signs nothing any more; the newest, which has no end of its own, stays. */
+/** Ends one generation; not the newest, which has no end. */
 export function endGeneration(tenantId: string, endpointId: string, generation: number): Statement {
   return sql`
     UPDATE webhook_secrets SET valid_until = ${now}

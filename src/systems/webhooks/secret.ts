@@ -2,9 +2,8 @@ import { createHmac } from "node:crypto";
 import { MillraceError } from "millrace";
 
 /**
- * The secret of an endpoint in one generation, as Standard Webhooks writes them: `whsec_` and 32 bytes in base64. It is derived
- * whenever it is needed, so there is no place from which it could leak but the deployment's own key.
- * Errors: `config_invalid` without MILLRACE_KEY.
+ * The secret of an endpoint in one generation, in the format of Standard Webhooks: `whsec_` and 32 bytes in base64. It is derived at each
+ * use from the deployment's key, and stored nowhere. Errors: `config_invalid` without MILLRACE_KEY.
  */
 export function secretOf(key: string, tenantId: string, endpointId: string, generation: number): string {
   if (!key) {

@@ -4,8 +4,8 @@ import { WebhookSwitched } from "../../messages/webhooks.ts";
 import type { Endpoint } from "./endpoints.ts";
 
 /**
- * Wakes the deliveries that were put off while an endpoint was off, once it is on or deleted. The change stands whatever comes of this: a
- * delivery that is not told looks by itself within a day.
+ * Wakes the deliveries that wait for a disabled endpoint, after it is enabled or deleted. The change does not depend on this: a delivery
+ * that is not notified checks by itself within a day.
  */
 export async function tellSwitched(
   env: EngineEnv,

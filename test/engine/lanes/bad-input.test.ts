@@ -113,7 +113,7 @@ describe("a sender is told", () => {
     const body = { n: 1, note: lane.key, text: "x".repeat(100_000) };
     await lane.client.sendBatch(numbers(3).map(() => ({ body })));
     const { code, message } = await refusal(() => lane.send(2));
-    expect({ code, message }).toMatchObject({ code: "unavailable", message: expect.stringContaining("at most 200000 bytes") });
+    expect({ code, message }).toMatchObject({ code: "unavailable", message: expect.stringContaining("is full (200000 bytes)") });
     await lane.object.resume();
     await lane.is("empty");
     expect(lane.calls.flat()).toEqual([0, 1, 1, 1]);

@@ -8,7 +8,7 @@ import { TurnKey } from "./turning.ts";
 
 type Steer = Omit<Parameters<typeof steerLane>[3], "reason">;
 const steer = (key: TurnKey, how: Steer) => steerLane(probeEnv, key.by, key.name, { ...how, reason: "A test." });
-const changed = { code: "invalid_transition", message: expect.stringContaining("look again") };
+const changed = { code: "invalid_transition", message: expect.stringContaining("read the lane again") };
 
 describe("who names what is meant", () => {
   it("is refused by every action if something else stands there by now", async () => {

@@ -51,7 +51,7 @@ describe("a limit", () => {
 
   it("weighs by cost, and refuses at once what never fits", async () => {
     const limit = limitOf(env, fresh("limit"), [...HOURLY, ...BUCKET]);
-    await expect(limit.tryTake(6)).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("which is 5") });
+    await expect(limit.tryTake(6)).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("at most 5 at once") });
     expect(await limit.tryTake(5)).toEqual({ taken: true, waitMs: 0 });
     expect(await limit.tryTake(5)).toMatchObject({ taken: false });
   });

@@ -203,7 +203,7 @@ describe("a lock", () => {
     ["ok", { ttl: 10 }, "a ttl of 10"],
     ["ok", { ttl: "3 lifetimes" as "3 days" }, "is not a duration"],
     ["ok", { ttl: "5 seconds or so" as "5 seconds" }, "is not a duration"],
-    ["ok", { wait: "2 hours" as const }, "10 minutes at most"],
+    ["ok", { wait: "2 hours" as const }, "at most 10 minutes"],
     ["ok", { holder: "x".repeat(101) }, "more than 100 characters"],
   ])("is refused where it cannot be: %j %j", async (name, options, said) => {
     await expect(withLock(env, name, options, () => 1)).rejects.toMatchObject({

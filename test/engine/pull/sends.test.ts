@@ -7,7 +7,7 @@ import { LabQueue, type Pulled, pullEnv } from "./lab.ts";
 
 it.each([
   ["a body above 128 KB", [{ body: "x".repeat(128_000) }], "payload_too_large", "128 KB"],
-  ["more than a hundred", Array.from({ length: 101 }, () => ({ body: 1 })), "payload_too_large", "at most 100"],
+  ["more than a hundred", Array.from({ length: 101 }, () => ({ body: 1 })), "payload_too_large", "the limit is 100"],
   ["more than 256 KB together", Array.from({ length: 3 }, () => ({ body: "x".repeat(100_000) })), "payload_too_large", "256 KB"],
   ["a body without JSON", [{ body: undefined }], "invalid_payload", "has no JSON"],
   ["NaN in a body", [{ body: { rates: [0 / 0] } }], "invalid_payload", 'has no JSON: it has NaN at "rates.0"'],

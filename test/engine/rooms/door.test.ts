@@ -92,7 +92,7 @@ it("who sends too fast is sent away: five at once here, and then one a second", 
   five(6);
   await ada.hears("message", 10);
   ada.say({ type: "send", body: { text: "11" } });
-  expect(await ada.isClosed()).toEqual({ code: 4429, reason: expect.stringContaining("5 frames at once") });
+  expect(await ada.isClosed()).toEqual({ code: 4429, reason: expect.stringContaining("at most 5 at once") });
   expect(await room.object.look()).toMatchObject({ sequence: 10 });
 });
 

@@ -3,8 +3,8 @@ import type { StatedFact } from "../../../messages/fact.ts";
 import { appendFacts, provenanceOf, reusedName } from "../ledger/ledgers.ts";
 
 /**
- * What a step has seen becomes a fact of its ledger. A name that belongs to another fact ends as a dead letter: dropped in silence, nobody
- * would miss it.
+ * Appends a fact that a step observed to its ledger. A name that belongs to another fact becomes a dead letter, so that the loss is
+ * visible.
  */
 export async function appendObserved({ payload, envelope, env }: Routed<StatedFact>): Promise<void> {
   const [appended] = await appendFacts(env, provenanceOf(envelope), [payload]);

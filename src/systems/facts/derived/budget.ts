@@ -3,52 +3,52 @@ import { digest, signed } from "millrace";
 import { type Person, Traces } from "../../contacts/traces.ts";
 import { Tables } from "../../object-tables.ts";
 
-/** A budget as it stands. What is available is what is granted from: `limit − spent − held`. */
+/** The state of a budget. Available for grants: `limit − spent − held`. */
 export interface BudgetState {
-  /** Null until somebody sets one: nothing is granted without a limit. */
+  /** Null until one is set: without a limit nothing is granted. */
   limit_cents: number | null;
   spent_cents: number;
   /** Granted, and neither charged, released nor expired. */
   held_cents: number;
-  /** What an ask may get at most, now. */
+  /** The largest amount that can be granted now. */
   remaining_cents: number;
-  /** By how much what is spent and held is over the limit: the limit was lowered, or a charge came that nothing was held for. */
+  /** How far the spent and held amounts exceed the limit, after a lower limit or a charge without a hold. */
   over_cents: number;
-  /** Who set the limit, and when, in milliseconds; null while there is none. */
+  /** Who set the limit, and when, in milliseconds; null without one. */
   limit_set_by: string | null;
   limit_set_at: number | null;
 }
 
-/** Somebody wants to spend. */
+/** A request for a hold. */
 export interface Ask {
-  /** The asker's name for what it wants to do: the same key is the same wish, however often it is sent. */
+  /** The caller's name for its purpose: requests with the same key are the same request. */
   key: string;
   amount_cents: number;
-  /** For how long the amount is held. */
+  /** Duration of the hold. */
   expires_in_seconds: number;
 }
 
-/** What an ask is answered with. */
+/** The response to a request. */
 export interface Answered {
   granted: boolean;
-  /** Names what is held: the charge that settles it says this name. Null when nothing was granted. */
+  /** The id of the hold, for its charge. Null if nothing was granted. */
   hold: string | null;
-  /** When the hold ends by itself; null when there is none any more, because its charge has come. */
+  /** When the hold expires; null if its charge has arrived. */
   expires_at: string | null;
-  /** True when the same ask had been granted before: nothing more was held. */
+  /** True if the same request was granted before: nothing more was held. */
   replayed: boolean;
   reason: "no_limit" | "not_enough" | null;
   remaining_cents: number;
 }
 
-/** What became of a hold that was given back; `released` is true only for the one who did it. */
+/** The result of a release. `released` is true only for the call that released it. */
 export interface Released {
   released: boolean;
   state: "held" | "settled" | "released" | "expired" | "unknown";
   remaining_cents: number;
 }
 
-/** A charge as a ledger holds it: its ledger and its place there are its name. */
+/** A charge, identified by its ledger and its position there. */
 export interface Spent {
   entity: string;
   sequence: number;
@@ -56,16 +56,16 @@ export interface Spent {
   hold?: string | undefined;
 }
 
-/** A hold that ended is remembered for so long: its key is answered as before, and a second release as the first. */
+/** How long an ended hold is remembered: its key and a second release get the same responses as before. */
 const REMEMBER_MS = 30 * 86_400_000;
-/** Ended holds deleted per new hold and state: more go than come. */
+/** Ended holds deleted per new hold and state: more are deleted than created. */
 const FORGET_HOLDS = 20;
-/** Facts of one ledger whose marks share a row: as many as an integer of SQLite has bits to use. */
+/** Facts of one ledger that share a row of marks: the usable bits of an SQLite integer. */
 const MARKS = 62;
 
 /**
- * What one account of one tenant may spend. It decides and writes in one breath, so what is granted and not expired, together with what
- * is spent, is never more than the limit at the moment of granting, however many ask at once. Amounts are whole cents.
+ * The budget of one account of one tenant. Check and write are atomic, so granted and unexpired holds plus charges never exceed the limit
+ * at the time of a grant, however many requests are concurrent. Amounts are whole cents.
  */
 export class Budget extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
@@ -75,7 +75,7 @@ export class Budget extends DurableObject<Env> {
     return this.#now(() => this.#state());
   }
 
-  /** Sets the limit. One under what is spent and held is taken as it is: nothing is granted until there is room. */
+  /** Sets the limit. A limit below the spent and held amounts is accepted: nothing is granted until there is room. */
   setLimit(limitCents: number, who: string): BudgetState {
     this.#tables.make();
     return this.#now((at) => {
@@ -85,8 +85,8 @@ export class Budget extends DurableObject<Env> {
   }
 
   /**
-   * Holds an amount, if there is room for it. A key that holds or has spent is answered as before; one whose hold was released or has
-   * expired is a new wish. Answers undefined when the key belongs to another amount: errors do not keep their code on the way out.
+   * Holds an amount if there is room. A key with a hold or a charge gets the same response again; a key whose hold was released or expired
+   * is a new request. Undefined if the key belongs to another amount, because errors lose their code over RPC.
    */
   ask({ key, amount_cents, expires_in_seconds }: Ask): Answered | undefined {
     return this.#now((at) => {
@@ -104,7 +104,7 @@ export class Budget extends DurableObject<Env> {
       const until = at + expires_in_seconds * 1000;
       const granting = "UPDATE budget SET held = held + ?, granted = granted + 1 RETURNING granted";
       const { granted } = this.#sql.exec<{ granted: number }>(granting, amount_cents).one();
-      // Counted, so that no name comes back: whoever ends a hold that is forgotten ends nobody else's.
+      // Counted, so that ids are never reused: releasing a deleted hold cannot release another one.
       const hold = digest("hold", key, String(granted));
       this.#sql.exec(
         "INSERT OR REPLACE INTO holds (hold, key, amount, state, until) VALUES (?, ?, ?, 'held', ?)",
@@ -119,7 +119,7 @@ export class Budget extends DurableObject<Env> {
     });
   }
 
-  /** Gives a hold back. */
+  /** Releases a hold. */
   release(hold: string): Released {
     return this.#now((at) => {
       const state = this.#end(hold, "released", at);
@@ -129,9 +129,8 @@ export class Budget extends DurableObject<Env> {
   }
 
   /**
-   * Counts a charge, once: it has happened, whether or not there was room for it. The hold it names ends with it. A hold that had
-   * ended before gives nothing back: the charge is counted all the same. Answers undefined when whole numbers end before the sum does:
-   * rather than count wrongly, nothing is counted.
+   * Counts a charge, once, whether or not there was room for it, and ends its hold. If the hold had ended before, the charge counts all the
+   * same. Undefined if the sum would exceed exact integers: then nothing is counted.
    */
   settle({ entity, sequence, amount_cents, hold }: Spent): BudgetState | undefined {
     this.#tables.make();
@@ -145,7 +144,9 @@ export class Budget extends DurableObject<Env> {
     });
   }
 
-  /** Puts an HMAC in the place of each hold's key that says who it is about: asked for again, it is known by that. Answers how many. */
+  /**
+   * Replaces the key of each hold that contains a person's id by an HMAC, by which repeated requests are recognised. Returns their number.
+   */
   forget(person: Person, apply: boolean): number {
     const traces = new Traces(person);
     return this.ctx.storage.transactionSync(() => {
@@ -163,7 +164,7 @@ export class Budget extends DurableObject<Env> {
     return `forgotten-${signed(this.env.MILLRACE_KEY, "hold", key)}`;
   }
 
-  /** Does something with what is true at this moment: all of it or nothing, and after whatever has expired has gone. */
+  /** Runs a function in a transaction, after expired holds have ended. */
   #now<T>(act: (at: number) => T): T {
     const at = Date.now();
     return this.ctx.storage.transactionSync(() => {
@@ -191,7 +192,7 @@ export class Budget extends DurableObject<Env> {
     };
   }
 
-  /** Ends a hold that is held; answers the state it was found in. */
+  /** Ends an active hold, and returns its previous state. */
   #end(hold: string, state: "settled" | "released", at: number): Released["state"] {
     const [found] = this.#rows<Hold>("SELECT hold, key, amount, state, until FROM holds WHERE hold = ?", hold);
     if (found?.state === "held") {
@@ -202,8 +203,8 @@ export class Budget extends DurableObject<Env> {
   }
 
   /**
-   * Marks a fact of a ledger; false when it was marked before. A fact's place in its ledger never changes, so one bit for each place is
-   * memory enough for ever: 62 charges are one row, and no replay is so late that it is counted twice.
+   * Marks a fact of a ledger; false if it was marked. A fact's position never changes, so one bit per position is enough: 62 charges share
+   * one row, and no replay, however late, counts twice.
    */
   #isNew(entity: string, sequence: number): boolean {
     const { rowsWritten } = this.#sql.exec(
@@ -216,7 +217,7 @@ export class Budget extends DurableObject<Env> {
     return rowsWritten > 0;
   }
 
-  /** What a statement answers; nothing while nothing was ever written. */
+  /** The rows of a statement; none before the first write. */
   #rows<Row extends Record<string, SqlStorageValue>>(statement: string, ...bindings: SqlStorageValue[]): Row[] {
     return this.#tables.made ? this.#sql.exec<Row>(statement, ...bindings).toArray() : [];
   }
@@ -238,7 +239,7 @@ const SCHEMA = `
     entity TEXT NOT NULL, page INTEGER NOT NULL, marks INTEGER NOT NULL, PRIMARY KEY (entity, page)) STRICT, WITHOUT ROWID;`;
 
 const CHANGES = [
-  // How many holds were ever granted.
+  // Number of holds ever granted.
   "ALTER TABLE budget ADD COLUMN granted INTEGER NOT NULL DEFAULT 0 CHECK (granted >= 0)",
 ];
 
@@ -258,7 +259,7 @@ interface Hold extends Record<string, SqlStorageValue> {
   until: number;
 }
 
-/** A budget of which nobody has said anything. */
+/** A budget without any entry. */
 const NOTHING: Totals = { limit_cents: null, spent: 0, held: 0, set_by: null, set_at: null };
 const ENDED = ["settled", "released", "expired"] as const;
 const FORGET = "DELETE FROM holds WHERE hold IN (SELECT hold FROM holds WHERE state = ? AND until < ? LIMIT ?)";

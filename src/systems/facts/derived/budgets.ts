@@ -3,26 +3,26 @@ import { audit, type Operator } from "millrace/operate";
 import { placed } from "millrace/worker";
 import type { Answered, Ask, Budget, BudgetState } from "./budget.ts";
 
-/** Bounds of what is asked. */
+/** Limits of requests. */
 export const BUDGET_LIMITS = {
-  /** Largest limit: ten thousand milliards, far from where whole numbers end. */
+  /** Largest limit: 1e15 cents, below the largest exact integer (9e15). */
   limitCents: 1_000_000_000_000_000,
   askCents: 1_000_000_000_000,
-  /** A hold lasts a day unless the asker says otherwise; a month at most, so that none is forgotten for ever. */
+  /** A hold lasts a day by default and at most a month, so that none remains without limit. */
   holdSeconds: { least: 1, usual: 86_400, most: 30 * 86_400 },
 } as const;
 
-/** One account's budget. It comes into being with its first limit or charge. */
+/** One account's budget. It is created by its first limit or charge. */
 export function budgetOf(env: Env, tenantId: string, account: string): DurableObjectStub<Budget> {
   return env.BUDGET.get(env.BUDGET.idFromName(`${tenantId}/${account}`), placed(env));
 }
 
-/** Accounts of one tenant that have a limit. */
+/** Most accounts of one tenant with a limit. */
 const MAX_ACCOUNTS = 10_000;
 
 /**
- * Sets an account's limit. Its row of the audit is there before: no limit changes without one. Errors: `invalid_transition` for one account
- * more than a tenant may have.
+ * Sets an account's limit. Its audit row is written first, so no limit changes without one. Errors: `invalid_transition` above the tenant's
+ * number of accounts.
  */
 export async function setLimit(env: Env, by: Operator, account: string, limitCents: number): Promise<BudgetState> {
   const { tenantId } = by;
@@ -49,8 +49,8 @@ export async function setLimit(env: Env, by: Operator, account: string, limitCen
 }
 
 /**
- * May this account spend so much? If so, it is held until its charge comes, it is released or it expires. The key names what is to be
- * paid for: asking again with it holds nothing more. Errors: `idempotency_key_reused` when the key was granted another amount.
+ * Asks whether an account may spend an amount. If so, it is held until its charge arrives, it is released, or it expires. The key names the
+ * purpose: a repeated request holds nothing more. Errors: `idempotency_key_reused` if the key was granted another amount.
  */
 export async function canSpend(env: Env, tenantId: string, account: string, ask: Ask): Promise<Answered> {
   const answered = await budgetOf(env, tenantId, account).ask(ask);

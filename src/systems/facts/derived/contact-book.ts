@@ -2,28 +2,28 @@ import { DurableObject } from "cloudflare:workers";
 import { Tables } from "../../object-tables.ts";
 import { foldMerges, type Merge, type OrderedMerge, orderOf } from "../merges.ts";
 
-/** A contact as it is known now. */
+/** A contact's current identity. */
 export interface KnownContact {
   contact_id: string;
-  /** The contact it is known as: itself, if it was never merged into another. */
+  /** The canonical contact; the contact itself if it was never merged into another. */
   canonical_id: string;
-  /** Every other contact that is known as that one, by name; of very many, the first. */
+  /** All other aliases of the canonical contact by name; the first of very many. */
   merged: string[];
   merged_count: number;
 }
 
-/** Names that one answer lists. */
+/** Most names in one response. */
 const LISTED_CONTACTS = 1000;
 
 /**
- * Who is who among one tenant's contacts. All merges are kept; each contact that one names has a row with its canonical contact, so
- * to be asked costs one look. What it answers depends on the set of merges alone, not on when, in which order or how often they came.
+ * The merges among one tenant's contacts. All merges are kept. Each merged contact has a row with its canonical contact, so a lookup reads
+ * one row. The result depends only on the set of merges, not on their time, order or repetition.
  */
 export class ContactBook extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
   readonly #tables = new Tables(this.ctx.storage, "merges", SCHEMA);
 
-  /** Takes a merge; one it has already changes nothing. */
+  /** Adds a merge; a known one changes nothing. */
   merge(merge: Merge): void {
     const { from, into } = merge;
     if (from === into) return;
@@ -39,11 +39,11 @@ export class ContactBook extends DurableObject<Env> {
       const [one, other] = [this.#canonical(from), this.#canonical(into)];
       const ofOne = this.#newest(one);
       const newest = [order, ofOne, this.#newest(other)].sort().at(-1) ?? order;
-      // Named by no other merge: whenever it came, it was known as the others were, and nothing that they did since was about it.
+      // The contact is in no other merge, so later merges of the others do not affect it.
       const isAlone = one === from && ofOne === "";
-      // The newest merge of all only joins what is there. One that comes late may have come first: what it touches is worked out anew.
+      // The newest merge only joins two groups. A late merge may be earlier than others, so its groups are computed again.
       const canonical = isAlone || newest === order ? other : this.#fold(one, other);
-      // Those alone who are known as somebody else now: the others may be very many.
+      // Only contacts whose canonical contact changes: the others may be very many.
       for (const loser of new Set([one, other])) {
         if (loser !== canonical) this.#sql.exec("UPDATE contacts SET canonical_id = ?1 WHERE canonical_id = ?2", canonical, loser);
       }
@@ -65,12 +65,12 @@ export class ContactBook extends DurableObject<Env> {
     return { contact_id: id, canonical_id: canonical, merged, merged_count: count };
   }
 
-  /** The canonical contact of each of these, in their order. */
+  /** The canonical contacts of these, in order. */
   resolve(ids: readonly string[]): string[] {
     return this.#tables.made ? ids.map((id) => this.#canonical(id)) : [...ids];
   }
 
-  /** Forgets contacts that are one person, with every merge that names one of them. Answers how many rows went, or would. */
+  /** Deletes a person's contacts, with every merge of one of them. Returns the number of rows, also if it only counts. */
   forget(ids: readonly string[], apply: boolean): number {
     if (!this.#tables.made) return 0;
     const list = JSON.stringify(ids);
@@ -99,7 +99,7 @@ export class ContactBook extends DurableObject<Env> {
     return row?.newest ?? "";
   }
 
-  /** The one canonical contact of everything that two groups' merges connect: the new merge, which connects both, is among them. */
+  /** The canonical contact of all that two groups' merges connect, including the new merge. */
   #fold(one: string, other: string): string {
     const merges = this.#sql.exec<{ order: string; from: string; into: string }>(
       `SELECT place AS "order", from_id AS "from", into_id AS "into" FROM merges
@@ -111,7 +111,7 @@ export class ContactBook extends DurableObject<Env> {
   }
 }
 
-// Contacts of one canonical contact are exactly those that merges connect. Its own row knows the newest of these merges.
+// Contacts of one canonical contact are exactly those that merges connect. Its own row has the newest of these merges.
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS merges (place TEXT PRIMARY KEY, from_id TEXT NOT NULL, into_id TEXT NOT NULL) STRICT, WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS merges_by_from ON merges (from_id);

@@ -1,12 +1,12 @@
 import { placed } from "millrace/worker";
 import type { ContactBook } from "./contact-book.ts";
 
-/** A tenant's book of contacts. */
+/** A tenant's contact book. */
 export function contactBookOf(env: Env, tenantId: string): DurableObjectStub<ContactBook> {
   return env.CONTACT_BOOK.get(env.CONTACT_BOOK.idFromName(tenantId), placed(env));
 }
 
-/** The canonical contact of each of a tenant's contacts: one call for all of them. A contact nobody has merged is its own. */
+/** The canonical contact of each of a tenant's contacts, in one call. A contact without merges is its own. */
 export async function resolveContacts(env: Env, tenantId: string, ids: readonly string[]): Promise<Map<string, string>> {
   const asked = [...new Set(ids)];
   if (asked.length === 0) return new Map();

@@ -6,8 +6,8 @@ import { ownFact } from "../own.ts";
 import { recentRules, rulesAt } from "./rules.ts";
 
 /**
- * An outcome becomes a charge and a payout, as the rules say that were in effect when its ledger took it. Both are named after the
- * outcome: delivered again, or after a death between the two, it adds what is missing and nothing else.
+ * Turns an outcome into a charge and a payout, by the rules in effect when its ledger recorded it. Both are named after the outcome, so a
+ * redelivery adds only what is missing.
  */
 export async function qualify(told: Routed<RecordedFact<"outcome">>): Promise<void> {
   const outcome = ownFact(told);

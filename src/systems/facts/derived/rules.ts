@@ -5,34 +5,34 @@ import type { Rule } from "../rules.ts";
 /** One version of a tenant's rules. */
 export interface RulesVersion {
   version: number;
-  /** It decides the outcomes recorded from this moment on, until a later version takes over. */
+  /** It applies to outcomes recorded from this time until a later version. */
   effective_at: number;
   rules: Rule[];
   created_at: number;
   who: string;
 }
 
-/** A new version, as somebody asks for it. */
+/** A requested new version. */
 export interface NewRules {
   rules: Rule[];
-  /** The version it follows: 0 for the first. Somebody else's change in between is not overwritten. */
+  /** The version it is based on: 0 for the first. A concurrent change is not overwritten. */
   expected_version: number;
   /** Milliseconds; default a minute ahead. The first version is in effect from the beginning. */
   effective_at?: number | undefined;
 }
 
-/** From when a new version counts, if nobody says. */
+/** The default time until a new version takes effect. */
 const USUAL_LEAD_MS = 60_000;
-/** A version is never in effect sooner: clocks differ, and an outcome that is on its way must be decided alike at every delivery. */
+/** The shortest time until a version takes effect: clocks differ, and an outcome in transit must be decided alike at every delivery. */
 const LEAST_LEAD_MS = 10_000;
 /** Versions read at once: enough for every outcome that is not very late. */
 const RECENT = 5;
-/** Versions of one tenant: they are never removed, and each may have 64 KiB. */
+/** Most versions of one tenant: they are never removed, and each may have 64 KiB. */
 const MAX_VERSIONS = 1000;
 
 /**
- * Adds a version, and audits that. Sent again after its answer was lost, it answers the version it made. Errors: `invalid_payload` for a time it cannot
- * have, `invalid_transition` when another version came first, or for one more than a tenant may have.
+ * Adds a version, and audits it. A repeated request returns the version it made. Errors: `invalid_payload` for an invalid time;
+ * `invalid_transition` if another version came first, or above the tenant's limit.
  */
 export async function addRules(db: D1Database, by: Operator, asked: NewRules): Promise<RulesVersion> {
   const { tenantId, actor: who } = by;
@@ -74,7 +74,7 @@ export async function addRules(db: D1Database, by: Operator, asked: NewRules): P
   );
 }
 
-/** The newest version; undefined while there is none. */
+/** The newest version; undefined if there is none. */
 export async function latestRules(db: D1Database, tenantId: string): Promise<RulesVersion | undefined> {
   return (await read(db, newestVersions(tenantId, 1)))[0];
 }
@@ -88,14 +88,14 @@ export async function versionsBefore(db: D1Database, tenantId: string, version: 
   return read(db, olderVersions(tenantId, version, limit));
 }
 
-/** A tenant's newest versions, newest first: they are read once for all that is delivered together. */
+/** A tenant's newest versions, newest first, read once for all messages of a batch. */
 export function recentRules(db: D1Database, tenantId: string): Promise<RulesVersion[]> {
   return read(db, newestVersions(tenantId, RECENT));
 }
 
 /**
- * The version that counts for what was recorded at a moment: the newest that was in effect by then. Versions are only added, and
- * none in the past, so the answer for a moment that has passed never changes.
+ * The version for a recording time: the newest that was in effect by then. Versions are only added, and none in the past, so the result for
+ * a past time never changes.
  */
 export async function rulesAt(
   db: D1Database,
@@ -146,7 +146,7 @@ function asVersion(row: StoredVersion): RulesVersion {
   return { ...row, rules: JSON.parse(row.rules) as Rule[] };
 }
 
-/** True when this version is what the same request made before. */
+/** True if this version was made by the same request. */
 function isAnswerTo(latest: RulesVersion, who: string, { rules, expected_version, effective_at }: NewRules): boolean {
   return (
     latest.version === expected_version + 1 &&

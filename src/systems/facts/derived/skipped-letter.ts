@@ -2,10 +2,7 @@ import { beginning, type Draft } from "millrace";
 import type { SkippedLetter } from "millrace/worker";
 import { FactObserved } from "../../../messages/facts.ts";
 
-/**
- * A dead letter that was given up is stated as a fact, also where nobody looked after it: the books say what was never done, why, and who
- * decided it.
- */
+/** Publishes a skipped dead letter as a fact, so that the ledger records what was not done, why, and by whose decision. */
 export function skippedLetterFact({ id, queue, messageType, idempotencyKey, reason, because, actor, at }: SkippedLetter): Draft[] {
   const payload = {
     about: `dead-letter/${id}`,

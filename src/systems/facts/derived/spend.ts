@@ -3,7 +3,7 @@ import type { RecordedFact } from "../../../messages/fact.ts";
 import { ownFact } from "../own.ts";
 import { budgetOf } from "./budgets.ts";
 
-/** A charge is counted against its account's budget. */
+/** Counts a charge in its account's budget. */
 export async function spend(told: Routed<RecordedFact<"charge">>): Promise<void> {
   const { entity, sequence, payload } = ownFact(told);
   const { env, envelope } = told;

@@ -1,52 +1,52 @@
 import { byteLength } from "millrace";
 
-/** Facts of a ledger, from one place on. */
+/** Facts of a ledger from a position on. */
 export interface LedgerPage {
-  /** As they are kept: JSON, oldest first, none left out. */
+  /** As stored: JSON, oldest first, without gaps. */
   facts: string[];
-  /** The place of the newest fact that the ledger ever took. */
+  /** The position of the newest fact that the ledger ever recorded. */
   last: number;
-  /** True when there are more behind these that were asked for. */
+  /** True if more of the requested facts follow. */
   more: boolean;
 }
 
-/** Which facts are asked for, and how many at once. */
+/** The requested range, and the size of a page. */
 export interface PageBounds {
   rows: number;
-  /** One fact at least, however large, and those that begin before so many bytes are full. */
+  /** At least one fact of any size, and further facts that begin within this many bytes. */
   bytes: number;
-  /** Only facts recorded by this moment, in milliseconds. */
+  /** Only facts recorded by this time, in milliseconds. */
   recordedBy?: number;
 }
 
-/** What a ledger's tables say of its facts. Nothing is written here. */
+/** Reads a ledger's tables of facts. */
 export class FactRows {
   readonly #sql: SqlStorage;
 
-  /** The storage holds the ledger's tables `facts` and `pruned`. */
+  /** Requires the ledger's tables `facts` and `pruned`. */
   constructor(sql: SqlStorage) {
     this.#sql = sql;
   }
 
-  /** One behind the last when none is kept. */
+  /** The last position plus one if none is kept. */
   first(): number {
     const { first } = this.#sql.exec<{ first: number | null }>("SELECT min(sequence) AS first FROM facts").one();
     return first ?? this.last() + 1;
   }
 
-  /** Pruned facts stand before those that are kept. */
+  /** Pruned facts come before the kept ones. */
   last(): number {
     const newest = "SELECT coalesce((SELECT max(sequence) FROM facts), (SELECT max(sequence) FROM pruned), 0) AS last";
     return this.#sql.exec<{ last: number }>(newest).one().last;
   }
 
-  /** When the newest fact was recorded; 0 when none is kept. */
+  /** When the newest fact was recorded; 0 if none is kept. */
   newestRecordedAt(): number {
     const query = "SELECT recorded_at AS at FROM facts ORDER BY sequence DESC LIMIT 1";
     return this.#sql.exec<{ at: number }>(query).toArray()[0]?.at ?? 0;
   }
 
-  /** Facts behind a place that were recorded by a moment. */
+  /** Facts after a position that were recorded by a time. */
   page(after: number, { rows, bytes, recordedBy = Number.MAX_SAFE_INTEGER }: PageBounds): LedgerPage {
     const facts: string[] = [];
     let more = false;

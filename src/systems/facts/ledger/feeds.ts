@@ -3,25 +3,25 @@ import { address, messageId, type Outgoing, queueFor } from "millrace/worker";
 import type { RecordedFact } from "../../../messages/fact.ts";
 import { FactRecorded, PROCESSED, PROCESSED_EVENTS } from "../../../messages/facts.ts";
 
-/** The queues that a ledger's facts go to. */
+/** The queues of a ledger's facts. */
 export const FEEDS = ["projections", "fact-processing"] as const;
 export type Feed = (typeof FEEDS)[number];
 
 /**
- * What a ledger's messages say as their source, with the epoch in which they were sent: `ledger`, after a replay `ledger/1`. Their subject
- * is its entity.
+ * The source of a ledger's messages, with the epoch in which they were sent: `ledger`, after a replay `ledger/1`. Their subject is its
+ * entity.
  */
 export function sourceIn(epoch: number): string {
   return epoch === 0 ? "ledger" : `ledger/${epoch}`;
 }
 
-/** The epoch in which a ledger sent a message; undefined for one of somebody else. */
+/** The epoch in which a ledger sent a message; undefined for another source. */
 export function epochOf(source: string): number | undefined {
   const found = /^ledger(?:\/(\d+))?$/.exec(source);
   return found ? Number(found[1] ?? 0) : undefined;
 }
 
-/** Which facts belong to a feed, as SQL: all to the projections, and those from which something follows to the processing. */
+/** The facts of each feed, as SQL: all for the projections, and those with consequences for the processing. */
 export const BELONGS: Record<Feed, string> = {
   projections: "true",
   "fact-processing": `type IN (${PROCESSED.map((type) => `'${type}'`).join(", ")})`,
@@ -31,19 +31,19 @@ export function belongsTo(feed: Feed, { type }: Pick<RecordedFact, "type">): boo
   return feed === "projections" || type in PROCESSED_EVENTS;
 }
 
-/** The feed that a ledger's message came by. */
+/** The feed of a ledger's message. */
 export function feedOf(messageType: string): Feed {
   return messageType === FactRecorded.type ? "projections" : "fact-processing";
 }
 
-/** The message that takes a fact to a feed: the same at every send, but for its span and time. */
+/** The message of a fact for a feed: identical at every send, except for its span and time. */
 export async function messageFor(bucket: R2Bucket, feed: Feed, fact: RecordedFact, epoch: number): Promise<Outgoing> {
   return outgoing(bucket, feed, eventOf(feed, fact).from(fact as never), fact, { epoch, key: `${fact.entity}/${fact.fact_id}` });
 }
 
 /**
- * The same for a fact that `messageFor` refuses: the fact as it is, which its consumer keeps as a dead letter and confirms. Without it the
- * fact would be tried, and reported, for ever.
+ * The message of a fact that `messageFor` refuses: the unchanged fact, which its consumer stores as a dead letter and confirms. Otherwise
+ * the fact would be retried and reported without limit.
  */
 export async function misfitFor(bucket: R2Bucket, feed: Feed, fact: RecordedFact, epoch: number): Promise<Outgoing> {
   const { kind, type, version, queue } = eventOf(feed, fact);

@@ -2,27 +2,27 @@ import { fingerprintOf, signed } from "millrace";
 import type { RecordedFact, StatedFact } from "../../../messages/fact.ts";
 import { type Person, Traces } from "../../contacts/traces.ts";
 
-/** What became of a fact: taken, known already, or its name belongs to a fact that says something else. */
+/** The result of appending a fact: recorded, known already, or its name belongs to another fact. */
 export interface Appended {
   fact_id: string;
   sequence: number;
   outcome: "appended" | "duplicate" | "differs";
 }
 
-/** Facts that name a person: those that were rewritten, and those that have to wait. */
+/** Facts that mention a person: those that were rewritten, and those that must wait. */
 export interface Found {
   changed: number;
   waiting: number;
 }
 
-/** Tells a repeated fact from another one of its name. */
+/** Distinguishes a repeated fact from another one of the same name. */
 export function fingerprintOfFact({ type, subtype, occurred_at, payload }: StatedFact): string {
   return fingerprintOf([type, subtype ?? null, Date.parse(occurred_at), payload]);
 }
 
 /**
- * A stated fact's fingerprint, and what is known of its name already, under which a fact may have been before somebody was forgotten. Such
- * a fact has two fingerprints: of what it said, and of what is kept of it.
+ * The fingerprint of a fact, and the known fact of its name. The name may have been replaced when a contact was forgotten; such a fact has
+ * two fingerprints, of its original and of its present content.
  */
 export function lookUp(
   sql: SqlStorage,
@@ -43,14 +43,14 @@ export function lookUp(
   return { fingerprint, known: { fact_id, sequence: known.sequence, outcome: isSame ? "duplicate" : "differs" } };
 }
 
-/** What stands for a fact's name that said who it is about. */
+/** The replacement of a fact's name that contained a person's id. */
 export function secretName({ MILLRACE_KEY }: Pick<Cloudflare.Env, "MILLRACE_KEY">, tenantId: string, factId: string): string {
   return `forgotten-${signed(MILLRACE_KEY, "fact", tenantId, factId)}`;
 }
 
-/** What a ledger's search goes by. */
+/** The parameters of a ledger's search. */
 interface Search {
-  /** Places that a consumer has not confirmed: copies of these facts are on their way, and say it still. */
+  /** Unconfirmed positions: copies of these facts are in transit with the old content. */
   open: ReadonlySet<number>;
   nameOf: (factId: string) => string;
   /** False only counts. */
@@ -58,8 +58,8 @@ interface Search {
 }
 
 /**
- * Puts pseudonyms in the place of a person in a ledger's tables. Places, amounts and what follows from a fact stay as they are; one whose
- * own name said who it is about is known by that name too, as an HMAC, so that stated again it is the same fact.
+ * Replaces a person's ids by pseudonyms in a ledger's tables. Positions, amounts and consequences of a fact are unchanged. A fact whose
+ * name contained the person's id is also found by an HMAC of that name, so that a repeat of it is recognised.
  */
 export function forgetFacts(storage: DurableObjectStorage, person: Person, search: Search): Found {
   return storage.transactionSync(() => forgetIn(storage.sql, person, search));

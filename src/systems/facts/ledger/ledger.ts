@@ -10,37 +10,36 @@ import { belongsTo, FEEDS, type Feed, messageFor, misfitFor } from "./feeds.ts";
 import { type Appended, type Found, forgetFacts, lookUp, secretName } from "./forgotten-facts.ts";
 import { CURSORS, Outbox } from "./outbox.ts";
 
-/** What a ledger holds. */
+/** The state of a ledger. */
 export interface LedgerState {
-  /** The place of the oldest fact that is kept; one behind `last` when none is. Everything from here to `last` is kept. */
+  /** The position of the oldest kept fact; `last` plus one if none is kept. All from here to `last` are kept. */
   first: number;
-  /** The place of the newest fact; 0 for a ledger that never had one. */
+  /** The position of the newest fact; 0 for a ledger without any. */
   last: number;
-  /** How many facts are kept: those pruned are not counted. */
+  /** Number of kept facts, without pruned ones. */
   kept: number;
-  /** Facts of which a consumer has not said yet that it has them, by queue. */
+  /** Facts that a consumer has not confirmed, by queue. */
   unconfirmed: Record<Feed, number>;
 }
 
-/** How long a consumer may take before a fact is sent to it again, doubled at each time up to the longest pause. */
+/** Time for a consumer's confirmation before a fact is sent again, doubled each time up to the longest pause. */
 const CONFIRM_WITHIN_MS = 10_000;
 const MAX_PAUSE_MS = 600_000;
 /** Facts sent again at once. */
 const RESEND_FACTS = 500;
-/** Rounds, of longer and longer pauses, for which a queue that cannot say what it holds is taken to hold everything: ten minutes in all. */
+/** Rounds, with growing pauses, for which a queue that cannot report its content counts as full: ten minutes in total. */
 const PATIENT_ROUNDS = 6;
 
 /**
- * The ledger of one entity of one tenant: its facts, in the order it took them, each once, for ever the same. The facts are their own
- * outbox: what a feed's consumer has not confirmed in time is sent again, by an alarm, so neither a queue that loses its memory nor
- * a process that dies loses a fact on the way.
+ * The ledger of one entity of one tenant: its facts in the order of recording, each once and unchanged. The facts are their own outbox: an
+ * alarm sends those again that a feed's consumer has not confirmed in time. Neither a queue's data loss nor a crash loses a fact.
  */
 export class Ledger extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
   readonly #tables = new Tables(this.ctx.storage, "facts", SCHEMA);
   readonly #rows = new FactRows(this.#sql);
   readonly #outboxes = { projections: new Outbox(this.#sql, "projections"), "fact-processing": new Outbox(this.#sql, "fact-processing") };
-  /** When the alarm rings; null when it is not set. Kept here, so that setting it needs no look first. */
+  /** When the alarm rings; null if it is not set. Cached, so that setting it needs no read. */
   #ringsAt: number | null = null;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -51,15 +50,15 @@ export class Ledger extends DurableObject<Env> {
   }
 
   /**
-   * Appends facts, all of them in one write. They are durable when it answers, and on their way. `said`: the fingerprint of what was
-   * stated, by a fact's place, where the fact names somebody by a pseudonym instead.
+   * Appends facts in one write. They are durable, and being sent, when it returns. `said`: the fingerprint of the original fact, by index,
+   * if the fact contains a pseudonym instead of an id.
    */
   async append(from: Provenance, facts: readonly StatedFact[], said: readonly (string | null)[] = []): Promise<Appended[]> {
     this.#tables.make();
     const fresh: RecordedFact[] = [];
     const answers = this.ctx.storage.transactionSync(() => facts.map((fact, at) => this.#appendOne(from, fact, said[at] ?? null, fresh)));
     if (fresh.length > 0) {
-      // Nothing is awaited between the facts and their alarm: they become durable together, so no fact can stay behind unnoticed.
+      // No await between the facts and their alarm, so both become durable together and no fact remains unsent.
       this.#wakeBy(Date.now() + CONFIRM_WITHIN_MS);
       this.ctx.waitUntil(Promise.all(FEEDS.map((feed) => this.#send(feed, fresh))));
     }
@@ -67,20 +66,19 @@ export class Ledger extends DurableObject<Env> {
   }
 
   /**
-   * A consumer has these facts, or has captured them as dead letters. Written down before it answers: an object may be put away long
-   * before its next round, and would otherwise send again, round after round, what was confirmed between two of them. What was sent
-   * in another epoch than the present one is not believed.
+   * Records that a consumer has these facts, or has captured them as dead letters. Written before the response: an object may be evicted
+   * long before its next round, and would otherwise send confirmed facts again and again. Confirmations of another epoch are ignored.
    */
   confirm(feed: Feed, sequences: readonly number[], epoch: number): void {
     if (this.#tables.made) this.#outboxes[feed].confirm(sequences, epoch, this.#rows.last());
   }
 
-  /** Facts behind a place, oldest first. */
+  /** Facts after a position, oldest first. */
   read(after: number, limit: number): RecordedFact[] {
     return this.#tables.made ? this.#rows.behind(after, limit).map((body) => JSON.parse(body) as RecordedFact) : [];
   }
 
-  /** Facts behind a place that were recorded by a moment. As the ledger's clock never goes back, these have no gap. */
+  /** Facts after a position that were recorded by a time. The ledger's clock never goes back, so these have no gaps. */
   page(after: number, bounds: PageBounds): LedgerPage {
     return this.#tables.made ? this.#rows.page(after, bounds) : { facts: [], last: 0, more: false };
   }
@@ -97,17 +95,17 @@ export class Ledger extends DurableObject<Env> {
     };
   }
 
-  /** The facts of these names that are kept, as JSON, in the order of their places. */
+  /** The kept facts of these names, as JSON, in order. */
   named(factIds: readonly string[]): string[] {
     return this.#tables.made ? this.#rows.named(factIds) : [];
   }
 
-  /** The facts' names at these places. A place that the ledger does not keep a fact of is left out. */
+  /** The names of the facts at these positions. Positions without a kept fact are omitted. */
   namesAt(places: readonly number[]): { sequence: number; fact_id: string }[] {
     return this.#tables.made ? this.#rows.namesAt(places) : [];
   }
 
-  /** Sends a feed every fact again that is kept, from the oldest. */
+  /** Sends all kept facts to a feed again, from the oldest. */
   replay(feed: Feed): void {
     if (!this.#tables.made) return;
     this.#outboxes[feed].restart(this.#rows.first() - 1);
@@ -115,8 +113,8 @@ export class Ledger extends DurableObject<Env> {
   }
 
   /**
-   * Forgets what old facts say, once the archive has it, but not their names: stated again, they are still known. Unconfirmed facts stay,
-   * and all behind them. Answers how many went.
+   * Deletes old facts after they are archived, but keeps their names, so that repeats are recognised. Unconfirmed facts, and all after
+   * them, remain. Returns the number of deleted facts.
    */
   async prune(recordedBefore: number, limit: number): Promise<number> {
     if (!this.#tables.made) return 0;
@@ -128,12 +126,12 @@ export class Ledger extends DurableObject<Env> {
     const file = await archiveFacts(bucket, archived);
     const isSame = this.#rows.before(last + 1, limit).every(({ body }, index) => body === archived[index]);
     if (!isSame) {
-      // Somebody was forgotten meanwhile: the file says who.
+      // A person was forgotten meanwhile, and the file still contains the id.
       if (file !== undefined) await bucket.delete(file);
       return 0;
     }
     return this.ctx.storage.transactionSync(() => {
-      // A replay may have begun meanwhile: what is unconfirmed again stays.
+      // A replay may have begun meanwhile: facts that are unconfirmed again remain.
       const gone = this.#sql.exec<{ sequence: number; fact_id: string; fingerprint: string }>(
         "DELETE FROM facts WHERE sequence < ? RETURNING sequence, fact_id, fingerprint",
         Math.min(last + 1, this.#firstThatStays(recordedBefore)),
@@ -148,13 +146,13 @@ export class Ledger extends DurableObject<Env> {
     });
   }
 
-  /** Sends again what is not confirmed, slice after slice, then waits: longer each time that nobody answers. */
+  /** Sends unconfirmed facts again, slice by slice, then waits, longer after each round without a confirmation. */
   override async alarm(): Promise<void> {
     this.#ringsAt = null;
     try {
       await this.#round();
     } catch (error) {
-      // An alarm that fails is given up after six tries: this one comes back, however often.
+      // The platform stops a failing alarm after six tries, so errors are caught here and the alarm is set again.
       logLine("error", { log: "ledger", round: false, error: messageOf(error) });
       this.#wakeBy(Date.now() + MAX_PAUSE_MS);
     }
@@ -163,20 +161,17 @@ export class Ledger extends DurableObject<Env> {
   async #round(): Promise<void> {
     const open = FEEDS.filter((feed) => this.#outboxes[feed].unconfirmed({ limit: 1 }).length > 0);
     for (const feed of FEEDS) if (!open.includes(feed)) this.#outboxes[feed].settle(this.#rows.last());
-    // Most rounds find everything confirmed: they ask no queue.
+    // Most rounds find everything confirmed, and need no query of a queue.
     const oldest = open.length > 0 ? await oldestWaiting(this.env, open) : new Map<string, number>();
     for (const feed of open) await this.#resend(feed, oldest.get(feed) ?? Number.POSITIVE_INFINITY);
   }
 
-  /**
-   * One slice of a round. Left alone is what may simply be under way: what is young, and what was sent after the oldest message that its
-   * queue still holds.
-   */
+  /** One slice of a round. It skips facts that may be in transit: recent ones, and those sent after the oldest message in the queue. */
   async #resend(feed: Feed, oldestInQueueAt: number): Promise<void> {
     const outbox = this.#outboxes[feed];
     const { resent, rounds, beganAt, everything } = outbox.round();
     const now = Date.now();
-    // A queue that refuses to say what it holds is a busy one: sending more would make it busier.
+    // A queue that does not report its content is probably overloaded, and more messages would make it worse.
     const oldestWaitingAt = oldestInQueueAt === UNKNOWN && rounds >= PATIENT_ROUNDS ? Number.POSITIVE_INFINITY : oldestInQueueAt;
     const recordedBy = everything ? now : Math.min(now - CONFIRM_WITHIN_MS, oldestWaitingAt - 1);
     const waits = !everything && resent === 0 && beganAt >= oldestWaitingAt;
@@ -194,7 +189,7 @@ export class Ledger extends DurableObject<Env> {
     this.#wakeBy(full ? now : now + Math.min(CONFIRM_WITHIN_MS * 2 ** rounds, MAX_PAUSE_MS));
   }
 
-  /** Puts pseudonyms in the place of a person, in what its consumers have: `forgetFacts`. */
+  /** Replaces a person's ids in facts that all consumers have, by `forgetFacts`. */
   forget(person: Person, tenantId: string, apply: boolean): Found {
     if (!this.#tables.made) return { changed: 0, waiting: 0 };
     const open = FEEDS.flatMap((feed) => this.#outboxes[feed].unconfirmed({ limit: this.#rows.last() + 1 }));
@@ -210,7 +205,7 @@ export class Ledger extends DurableObject<Env> {
     const { fingerprint, known } = lookUp(this.#sql, fact, said, secretName(this.env, from.tenant_id, fact_id));
     if (known) return known;
     const sequence = this.#rows.last() + 1;
-    // A ledger's clock never goes back, though machines' clocks do: what was recorded by a moment is what lies before some place.
+    // A ledger's clock never goes back, unlike machines' clocks, so all facts recorded by a time are before some position.
     const recordedAt = Math.max(Date.now(), this.#rows.newestRecordedAt());
     const recorded: RecordedFact = { ...fact, ...from, sequence, recorded_at: new Date(recordedAt).toISOString() };
     this.#sql.exec(
@@ -226,7 +221,7 @@ export class Ledger extends DurableObject<Env> {
     return { fact_id, sequence, outcome: "appended" };
   }
 
-  /** Sends facts to a feed. What cannot be sent now, the alarm sends; a fact of which no message can be made keeps back none. */
+  /** Sends facts to a feed. The alarm repeats failed sends. A fact that cannot become a message does not delay others. */
   async #send(feed: Feed, facts: readonly RecordedFact[]): Promise<void> {
     const belonging = facts.filter((fact) => belongsTo(feed, fact));
     const epoch = this.#outboxes[feed].epoch();
@@ -242,7 +237,7 @@ export class Ledger extends DurableObject<Env> {
     );
   }
 
-  /** What does not fit its type any more is its consumer's to refuse, who keeps a dead letter of it. */
+  /** A fact that no longer matches its type is sent unchanged, and its consumer stores it as a dead letter. */
   #messageFor(feed: Feed, fact: RecordedFact, epoch: number): Promise<Outgoing> {
     return messageFor(this.env.PAYLOADS, feed, fact, epoch).catch((error) => {
       if (codeOf(error) !== "invalid_payload") throw error;
@@ -250,7 +245,7 @@ export class Ledger extends DurableObject<Env> {
     });
   }
 
-  /** The place before which everything is old and confirmed. */
+  /** The position before which everything is old and confirmed. */
   #firstThatStays(recordedBefore: number): number {
     const stays = FEEDS.flatMap((feed) => this.#outboxes[feed].unconfirmed({ limit: 1 }));
     const young = "SELECT sequence FROM facts WHERE recorded_at >= ? ORDER BY sequence LIMIT 1";
@@ -258,7 +253,7 @@ export class Ledger extends DurableObject<Env> {
     return Math.min(Number.MAX_SAFE_INTEGER, ...stays);
   }
 
-  /** Makes sure the alarm rings by then. */
+  /** Sets the alarm if none rings by then. */
   #wakeBy(at: number): void {
     if (this.#ringsAt !== null && this.#ringsAt <= at) return;
     this.#ringsAt = at;

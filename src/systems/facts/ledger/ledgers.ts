@@ -15,18 +15,18 @@ import { epochOf, type Feed, feedOf } from "./feeds.ts";
 import { type Appended, fingerprintOfFact } from "./forgotten-facts.ts";
 import type { Ledger, LedgerState } from "./ledger.ts";
 
-/** Long enough for an object to restart, short enough for whoever waits. */
+/** Long enough for an object's restart, short enough for a waiting caller. */
 const RESTART = { retries: 4, minTimeout: 50, maxTimeout: 1000, randomize: true };
 
-/** One entity's ledger. It comes into being with its first fact. */
+/** One entity's ledger. It is created by its first fact. */
 export function ledgerOf(env: Env, tenantId: string, entity: string): DurableObjectStub<Ledger> {
   return env.LEDGER.get(env.LEDGER.idFromName(`${tenantId}/${entity}`), placed(env));
 }
 
 /**
- * Appends facts to their ledgers, one call for each ledger. Answers one result per fact, in order; a fact that does not fit its type,
- * and one whose ledger cannot be reached, its error. Safe to repeat. Every way into a ledger leads through here, so each fact is read
- * here: one that no message can carry would lie in its ledger for ever.
+ * Appends facts to their ledgers, one call per ledger. Returns one result per fact, in order; the error for a fact that does not match its
+ * type or whose ledger is unreachable. Repeatable. All facts are validated here, because every path to a ledger leads through this
+ * function, and a fact that no message can carry could never be sent.
  */
 export async function appendEach(
   env: Env,
@@ -42,7 +42,7 @@ export async function appendEach(
     [...Map.groupBy(stated, ({ fact }) => fact.entity)].map(async ([entity, group]) => {
       const facts = group.map(({ fact }) => fact);
       const fingerprints = group.map(({ fact, index }) => (fact === said[index] ? null : fingerprintOfFact(said[index] as StatedFact)));
-      // A stub breaks with the object behind it: each try asks for a new one.
+      // A stub fails with its object, so each try gets a new one.
       const append = () => ledgerOf(env, from.tenant_id, entity).append(from, facts, fingerprints);
       const appended = await pRetry(append, { ...RESTART, shouldRetry: ({ error }) => isTransient(error) }).catch((error: Error) => error);
       for (const [at, { index }] of group.entries()) answers[index] = appended instanceof Error ? appended : (appended[at] as Appended);
@@ -51,7 +51,7 @@ export async function appendEach(
   return answers;
 }
 
-/** Facts that name a contact which was forgotten name its pseudonym instead: what they are worth counts, and nobody is brought back. */
+/** Replaces forgotten contacts in facts by their pseudonyms: the facts' amounts count, and no contact is restored. */
 async function withPseudonyms<One extends StatedFact | Error>(
   env: Env,
   tenantId: string,
@@ -72,19 +72,19 @@ async function withPseudonyms<One extends StatedFact | Error>(
   });
 }
 
-/** Fields of a fact's payload that name a contact. */
+/** Fields of a fact's payload that contain a contact's id. */
 function contactFields(type: string): string[] {
   return type === "contact_merged" ? ["from", "into"] : ["contact"];
 }
 
-/** Stands in for an answer until its ledger has given one. */
+/** Placeholder for a result until the ledger responds. */
 const NOT_ASKED = new Error("The ledger was not asked.");
 
-/** Who states facts. */
+/** The sender of facts. */
 export interface FactSource {
-  /** Where a fact stands in what they sent; default `fact`. */
+  /** The path of a fact in the request; default `fact`. */
   pathOf?: (index: number) => string;
-  /** True for somebody outside, who states nothing in the ledgers that Millrace keeps itself. */
+  /** True for an external caller, which cannot append to Millrace's own ledgers. */
   outside?: boolean;
 }
 
@@ -101,8 +101,8 @@ function readOne(stated: unknown, index: number, { pathOf = () => "fact", outsid
 }
 
 /**
- * The same for code whose message comes back when it throws. Errors: the first fact's that was not taken, `invalid_payload` or the ledger's
- * own; what was taken stays.
+ * The same for code whose message is redelivered when it throws. Errors: that of the first refused fact, `invalid_payload` or the ledger's
+ * own; appended facts remain.
  */
 export async function appendFacts(env: Env, from: Provenance, facts: readonly StatedFact[]): Promise<Appended[]> {
   return (await appendEach(env, from, facts)).map((answer) => {
@@ -111,7 +111,7 @@ export async function appendFacts(env: Env, from: Provenance, facts: readonly St
   });
 }
 
-/** What a ledger holds, and its facts behind a place, oldest first. */
+/** The state of a ledger, and its facts after a position, oldest first. */
 export async function readLedger(
   env: Env,
   tenantId: string,
@@ -120,7 +120,7 @@ export async function readLedger(
 ): Promise<LedgerState & { facts: RecordedFact[] }> {
   const ledger = ledgerOf(env, tenantId, entity);
   const [state, facts] = await Promise.all([ledger.state(), ledger.read(after, limit)]);
-  // Types of RPC know no `unknown` within an answer, which a payload may hold.
+  // RPC types do not allow `unknown` within a result, which a payload may contain.
   return { ...state, facts: facts as unknown as RecordedFact[] };
 }
 
@@ -133,10 +133,7 @@ export function reusedName({ fact_id, entity }: Pick<StatedFact, "fact_id" | "en
   );
 }
 
-/**
- * Tells ledgers which of their facts a queue's consumer has: one call for each ledger in the batch, and for each epoch in which it sent
- * them.
- */
+/** Confirms facts that a queue's consumer has: one call per ledger and epoch of a batch. */
 export async function confirmFacts(env: Env, events: readonly Envelope[]): Promise<void> {
   const facts = events.filter(({ source }) => epochOf(source) !== undefined);
   const groups = Map.groupBy(facts, (fact) =>
@@ -151,7 +148,7 @@ export async function confirmFacts(env: Env, events: readonly Envelope[]): Promi
   );
 }
 
-/** Where a fact comes from that follows from a message. */
+/** The provenance of a fact that results from a message. */
 export function provenanceOf(envelope: Envelope): Provenance {
   return {
     tenant_id: envelope.tenant_id,

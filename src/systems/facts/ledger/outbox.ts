@@ -1,29 +1,29 @@
 import { BELONGS, FEEDS, type Feed } from "./feeds.ts";
 import { atMost, type Range, size, without } from "./ranges.ts";
 
-/** How a feed stands. */
+/** The state of a feed. */
 interface Cursor {
-  /** Up to here every fact was heard of, but for those in `missing`. */
+  /** All facts up to here are confirmed, except those in `missing`. */
   mark: number;
-  /** The places up to `mark` that are not confirmed. */
+  /** The unconfirmed positions up to `mark`. */
   missing: readonly Range[];
-  /** Grows with each replay: only a confirmation of what was sent since the last one counts. */
+  /** Grows with each replay: only confirmations of facts sent since the last replay count. */
   epoch: number;
 }
 
-/** The present round of sending again. */
+/** The present round of repeated sends. */
 export interface Round {
   /** Facts up to here were sent in it; 0 between two rounds. */
   resent: number;
-  /** Rounds since a consumer last confirmed something. */
+  /** Rounds since the last confirmation. */
   rounds: number;
-  /** When the last round began, in milliseconds; 0 when there was none. */
+  /** When the last round began, in milliseconds; 0 for none. */
   beganAt: number;
-  /** 1 when everything is to be sent, however young and whatever may still wait in the queue. */
+  /** 1 if everything is to be sent, including recent facts and those that may still be in the queue. */
   everything: 0 | 1;
 }
 
-/** How every feed stands: a row each, part of the ledger's tables. */
+/** The state of every feed, one row each; part of the ledger's tables. */
 export const CURSORS = `
   CREATE TABLE IF NOT EXISTS feeds (
     feed TEXT PRIMARY KEY, mark INTEGER NOT NULL DEFAULT 0, missing TEXT NOT NULL DEFAULT '[]', epoch INTEGER NOT NULL DEFAULT 0,
@@ -32,29 +32,32 @@ export const CURSORS = `
   ) STRICT, WITHOUT ROWID;
   INSERT OR IGNORE INTO feeds (feed) VALUES ${FEEDS.map((feed) => `('${feed}')`).join(", ")};`;
 
-/** Ranges that one row keeps, about 20 bytes each. With more, the nearest are joined: what was confirmed between them is sent once more. */
+/**
+ * Ranges that one row holds, about 20 bytes each. Beyond that the nearest are joined, and the confirmed facts between them are sent once
+ * more.
+ */
 const MAX_RANGES = 1000;
-/** Behind every place. */
+/** After every position. */
 const END = Number.MAX_SAFE_INTEGER;
 
 /**
- * A ledger's facts as the outbox of one feed: which of them its consumer has not confirmed. A row per feed instead of one per
- * message, because a confirmation names a hundred facts at once; ranges instead of places, because a replay makes all facts of a
- * ledger missing at once, and a value can hold 2 MB.
+ * A ledger's facts as the outbox of one feed, with the unconfirmed ones. It has a row per feed instead of one per message, because a
+ * confirmation contains a hundred facts. It stores ranges instead of positions, because a replay makes all facts of a ledger unconfirmed at
+ * once, and a value is limited to 2 MB.
  */
 export class Outbox {
   readonly #sql: SqlStorage;
   readonly #feed: Feed;
 
-  /** The storage holds the ledger's table `facts`, and this class's own. */
+  /** Requires the ledger's table `facts`, and this class's own. */
   constructor(sql: SqlStorage, feed: Feed) {
     this.#sql = sql;
     this.#feed = feed;
   }
 
   /**
-   * The consumer has these facts, as they were sent in this epoch: those of another one may be about rows that were dropped since. Places
-   * that the ledger does not hold are not believed.
+   * Records that the consumer has these facts of this epoch. Those of another epoch may be about rows that were deleted since. Positions
+   * without a fact are ignored.
    */
   confirm(sequences: readonly number[], epoch: number, last: number): void {
     const cursor = this.#cursor();
@@ -67,7 +70,7 @@ export class Outbox {
     this.#move(mark, atMost(MAX_RANGES, this.#trimmed(left)));
   }
 
-  /** Places behind `after` that are not confirmed and were recorded by then, oldest first. */
+  /** Unconfirmed positions after `after` that were recorded by then, oldest first. */
   unconfirmed({ after = 0, recordedBy = END, limit }: { after?: number; recordedBy?: number; limit: number }): number[] {
     const found: number[] = [];
     for (const [first, last] of this.#open()) {
@@ -86,7 +89,7 @@ export class Outbox {
     return found;
   }
 
-  /** How many facts are not confirmed, in a ledger that keeps them up to `last`. */
+  /** Number of unconfirmed facts in a ledger up to `last`. */
   count(last: number): number {
     const open = this.#open(last);
     if (BELONGS[this.#feed] === "true") return size(open);
@@ -96,19 +99,19 @@ export class Outbox {
     return this.#sql.exec<{ count: number }>(within, JSON.stringify(open)).one().count;
   }
 
-  /** Everything is confirmed: facts of other feeds need not be looked through again. */
+  /** Marks everything as confirmed, so that facts of other feeds are not scanned again. */
   settle(last: number): void {
     if (this.#cursor().mark < last) this.#move(last, []);
   }
 
-  /** Forgets what was confirmed behind a place, and will hear of nothing that was sent before now. */
+  /** Drops all confirmations after a position, and ignores those of earlier sends. */
   restart(after: number): void {
     this.#move(after, []);
     this.#sql.exec("UPDATE feeds SET epoch = epoch + 1 WHERE feed = ?", this.#feed);
     this.noteRound({ resent: 0, rounds: 0, beganAt: 0, everything: 1 });
   }
 
-  /** Says what a confirmation has to say to count. */
+  /** The epoch that a confirmation must have. */
   epoch(): number {
     return this.#cursor().epoch;
   }
@@ -135,13 +138,13 @@ export class Outbox {
     return { mark, missing: JSON.parse(missing) as Range[], epoch };
   }
 
-  /** All places that are not confirmed, also those that were never heard of. */
+  /** All unconfirmed positions, including those after `mark`. */
   #open(last = END): Range[] {
     const { mark, missing } = this.#cursor();
     return mark < last ? [...missing, [mark + 1, last]] : [...missing];
   }
 
-  /** Ranges that begin and end with a fact of this feed: those that hold none say nothing. */
+  /** Shortens ranges to facts of this feed, and removes ranges without any. */
   #trimmed(ranges: readonly Range[]): Range[] {
     const belongs = BELONGS[this.#feed];
     if (belongs === "true") return [...ranges];
@@ -153,7 +156,7 @@ export class Outbox {
     return [...rows].flatMap(({ first, last }) => (first === null || last === null ? [] : [[first, last] as const]));
   }
 
-  /** Whoever confirms is alive: what is still missing is sent again after the first pause. */
+  /** A confirmation shows that the consumer works, so missing facts are sent again after the first pause. */
   #move(mark: number, missing: readonly Range[]): void {
     this.#sql.exec("UPDATE feeds SET mark = ?, missing = ?, rounds = 0 WHERE feed = ?", mark, JSON.stringify(missing), this.#feed);
   }

@@ -1,7 +1,7 @@
-/** Places from the first to the last, both of them included. Several stand in order and apart from each other. */
+/** Positions from the first to the last, both included. Several are ordered and do not touch. */
 export type Range = readonly [first: number, last: number];
 
-/** The ranges without some places, which stand in order: each place inside a range makes two of it. */
+/** The ranges without some positions, given in order: a position inside a range splits it. */
 export function without(ranges: readonly Range[], places: readonly number[]): Range[] {
   const left: Range[] = [];
   let at = 0;
@@ -17,7 +17,7 @@ export function without(ranges: readonly Range[], places: readonly number[]): Ra
   return left;
 }
 
-/** At most so many ranges, by joining those that are nearest to each other: what lies between them then counts as being in a range. */
+/** Reduces ranges to a maximum number by joining the nearest ones; the positions between them then count as included. */
 export function atMost(most: number, ranges: readonly Range[]): Range[] {
   const tooMany = ranges.length - most;
   if (tooMany <= 0) return [...ranges];
@@ -32,7 +32,7 @@ export function atMost(most: number, ranges: readonly Range[]): Range[] {
   return left;
 }
 
-/** How many places these are. */
+/** Number of positions. */
 export function size(ranges: readonly Range[]): number {
   return ranges.reduce((sum, [first, last]) => sum + last - first + 1, 0);
 }

@@ -4,29 +4,29 @@ import { ledgersFrom } from "../rebuild.ts";
 import type { PageBounds } from "./fact-rows.ts";
 import { ledgerOf } from "./ledgers.ts";
 
-/** Where a walk through a tenant's ledgers goes on: behind a fact of one, or behind a whole ledger. */
+/** The position in a scan of a tenant's ledgers: after a fact, or after a whole ledger. */
 export interface LedgerPlace {
   entity: string;
-  /** Null behind the whole ledger. */
+  /** Null after the whole ledger. */
   sequence: number | null;
 }
 
-/** What was read of one ledger. */
+/** The facts that were read from one ledger. */
 export interface LedgerPart {
   entity: string;
   facts: RecordedFact[];
-  /** The first place that was looked at: before it lies what was read before, or what the ledger has forgotten. */
+  /** The first position that was read: earlier ones were read before, or are pruned. */
   first: number;
-  /** True when nothing that was asked for lies behind it. */
+  /** True if no requested fact follows. */
   ended: boolean;
 }
 
-/** Ledgers asked at once. */
+/** Ledgers read at once. */
 const AT_ONCE = 10;
 
 /**
- * Reads a tenant's ledgers, in the order of their names and places, straight from their objects: what a projection lacks is there all
- * the same. Known are those ledgers of which a fact has been projected once.
+ * Reads a tenant's ledgers by name and position, directly from their objects, so that facts missing in a projection are included. A ledger
+ * is known after the first projection of one of its facts.
  */
 export async function readLedgers(
   env: Env,
@@ -39,7 +39,7 @@ export async function readLedgers(
   const parts: LedgerPart[] = [];
   let { rows, bytes } = bounds;
   for (let at = 0; at < entities.length; ) {
-    // The first may be all that there is room for: whoever else is asked beside it would be asked for nothing.
+    // The first ledger may fill the page, so it is read alone.
     const group = entities.slice(at, at + (at === 0 ? 1 : AT_ONCE));
     const pages = await Promise.all(
       group.map(async (entity) => {
@@ -64,7 +64,7 @@ export async function readLedgers(
   return { parts, next: lastEntity !== undefined && known.length > most ? { entity: lastEntity, sequence: null } : null };
 }
 
-/** How many of these there is room for. */
+/** How many of these fit. */
 function countWithin(bodies: readonly string[], rows: number, bytes: number): number {
   let count = 0;
   for (let size = 0; count < Math.min(rows, bodies.length) && size < bytes; count++) size += byteLength(bodies[count] as string);
