@@ -6,8 +6,8 @@ import { redeliverDeliveries } from "./systems/webhooks/bulk-redeliver.ts";
 import { sendCallback } from "./workflows/send-callback.ts";
 
 /**
- * Everything this deployment knows: its consumers, what they start, and what follows from what. A new chain adds its workflow to the
- * consumer of its queue, and its class to worker.ts.
+ * All of this deployment's consumers with their workflows and routes. A new chain adds its workflow to the consumer of its queue, and its
+ * class to worker.ts.
  */
 export const app: Catalog = catalog({
   consumers: Object.values(consumers),

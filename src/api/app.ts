@@ -31,7 +31,6 @@ import { webhookRedeliveries } from "./webhook-redeliveries.ts";
 import { webhookSecrets } from "./webhook-secrets.ts";
 import { webhooks } from "./webhooks.ts";
 
-/** The HTTP API of this deployment: its own routes beside the engine's. */
 export function createApi(catalog: Catalog): Hono<HttpEnv> {
   return engineRoutes(catalog, ownRoutes(catalog));
 }

@@ -130,7 +130,7 @@ export function articles(catalog: Catalog) {
       const { reason } = await readBody(req, reasoned);
       const article = await ownedAs(env, caller, req.valid("param").id, "unpublish", reason);
       const instance = await publisherOf(env, caller, article);
-      // An undo that has failed is retried as any instance is: it goes on from there.
+      // A failed undo is retried like any instance, and continues.
       const failed = instance?.undo !== null && instance?.status === "errored";
       if (!instance || !(failed || (await hasPutUp(env, caller, instance, article)))) {
         const asked = await ask(env, catalog, caller, "unpublish", article, reason);
@@ -155,22 +155,22 @@ export function articles(catalog: Catalog) {
     });
 }
 
-/** The article, if it is the caller's. Errors: `article_not_found`, also for another tenant's. */
+/** The caller's article. Errors: `article_not_found`, also for another tenant's. */
 async function owned({ DB }: ApiEnv["Bindings"], { tenantId }: Token, id: string) {
   const article = await findArticle(DB, tenantId, id);
   if (!article) throw new HttpRefusal("article_not_found", "There is no such article. List them with GET /v1/articles.");
   return article;
 }
 
-/** From which statuses an article becomes what. */
+/** The statuses from which an article can change to each target. */
 const MOVES = {
   publish: { from: ["draft", "unpublished"], to: "published" },
   unpublish: { from: ["published"], to: "unpublished" },
 } as const;
 
 /**
- * The article, if it can be moved so. Errors: `article_not_found`, and `invalid_transition`, which is audited: undoing a refusal would change
- * nothing, and retrying it would refuse again.
+ * The article, if this change is possible. Errors: `article_not_found`; `invalid_transition`, which is audited: undoing a refusal would
+ * change nothing, and retrying it would refuse again.
  */
 async function ownedAs(env: ApiEnv["Bindings"], caller: Token, id: string, verb: keyof typeof MOVES, reason: string): Promise<ArticleRow> {
   const article = await owned(env, caller, id);
@@ -183,7 +183,7 @@ async function ownedAs(env: ApiEnv["Bindings"], caller: Token, id: string, verb:
   throw new MillraceError("invalid_transition", said, { from: status, to, audited: true });
 }
 
-/** The chain's own instance that publishes an article; undefined where nobody asked for it, or that is so long ago that it is pruned. */
+/** The chain's instance that publishes an article; undefined if there was none, or it is pruned. */
 function publisherOf(env: ApiEnv["Bindings"], caller: Token, { id }: ArticleRow): Promise<Instance | undefined> {
   return getInstance(env, caller, publishInstance(caller, id)).catch((error) => {
     if (codeOf(error) !== "instance_not_found") throw error;
@@ -191,19 +191,19 @@ function publisherOf(env: ApiEnv["Bindings"], caller: Token, { id }: ArticleRow)
   });
 }
 
-/** Whether an instance put up the page as it is: what another one put up, its undo would not know. */
+/** True if an instance published the present page. Its undo would not know a page that another instance published. */
 async function hasPutUp(env: ApiEnv["Bindings"], caller: Token, { id }: Instance, { revision }: ArticleRow): Promise<boolean> {
   const effects = await effectsOf(env, caller, id);
   const put = effects.findLast(({ step, state, undo }) => step === "put page" && state === "done" && undo !== "undo_step");
   return JSON.parse(put?.output ?? "{}").revision === revision;
 }
 
-/** Named after the article, as its command's key is. */
+/** Named after the article, like its command's key. */
 function publishInstance({ tenantId }: Token, articleId: string): string {
   return instanceId(tenantId, "publish-article", articleId);
 }
 
-/** An instance and where it stands; null when there is none. */
+/** An instance's id and status; null if there is none. */
 async function statusOf(env: ApiEnv["Bindings"], caller: Token, id: string): Promise<z.infer<typeof instance>> {
   try {
     return { id, status: (await getInstance(env, caller, id)).status };

@@ -93,7 +93,7 @@ export function batchReports() {
       const batch = await batchOf(context, context.req.valid("param").id);
       const seen = heardLast(context);
       if (hasEnded(batch) && seen === seenAs(batch)) return context.body(null, 204);
-      // Nobody follows by a HEAD: it asks for the headers alone.
+      // A HEAD request only asks for the headers, so it is not counted.
       if (context.req.method !== "HEAD") await countFollower(context.env, batch.tenantId);
       return answerEvents(context, () => followBatch(context, batch, seen));
     });
@@ -104,7 +104,7 @@ function followBatch(context: Context<ApiEnv>, first: Batch, seen: string | unde
   let [next, last]: [Batch | undefined, string | undefined] = [first, seen];
   return {
     ...FOLLOWED,
-    // Revoked or expired meanwhile: what is known of a token is as young as anywhere else.
+    // Checks for a revoked or expired token, with the same cache as other routes.
     mayRead: () => mayStillRead(context),
     async look() {
       const batch = next ?? (await findBatch(context.env.DB, first.tenantId, first.batchId));
@@ -118,7 +118,7 @@ function followBatch(context: Context<ApiEnv>, first: Batch, seen: string | unde
   };
 }
 
-/** Sends texts as they come. The caller's patience is the brake: nothing is made before it is asked for. */
+/** Streams texts with backpressure: each one is produced when the client is ready for it. */
 function send(context: Context<ApiEnv>, type: string, texts: AsyncGenerator<string>, name?: string) {
   const encoder = new TextEncoder();
   const body = new ReadableStream<Uint8Array>({

@@ -11,7 +11,7 @@ import { MAX_FILE_BYTES } from "../systems/batches/limits.ts";
 import { countUpload } from "../systems/batches/uploads.ts";
 import type { ApiEnv } from "./env.ts";
 
-/** What an uploaded file may be. */
+/** The content types of uploads, and their formats. */
 const UPLOADS: Record<string, Batch["format"]> = { "text/csv": "csv", "application/x-ndjson": "jsonl" };
 
 const name = z
@@ -49,7 +49,7 @@ const requestSchema = z.discriminatedUnion("operation", [
   z.strictObject({ operation: z.literal("reconcile"), dataset, batch_id: name, manifest, formulas }),
   z.strictObject({ operation: z.literal("export"), dataset, batch_id: name, format, formulas }),
 ]);
-/** The same for the document, whose readers look for one object. */
+/** The same for the OpenAPI document, as one object. */
 export const documentedSchema = z.strictObject({
   operation: z.enum(OPERATIONS),
   dataset,
@@ -59,7 +59,7 @@ export const documentedSchema = z.strictObject({
   formulas: formulas.optional(),
 });
 
-/** What is asked for, and the file it is about. An upload is in the bucket when this answers. */
+/** The requested batch and its file. An upload is in the bucket when this returns. */
 export async function readBatchRequest(
   context: Context<ApiEnv>,
 ): Promise<{ request: BatchRequest; file: StoredFile | null; uploaded: boolean }> {
@@ -98,7 +98,8 @@ async function readJsonRequest(context: Context<ApiEnv>) {
 }
 
 /**
- * What is asked for with its id: its own, or the `Idempotency-Key`. Errors: `invalid_payload` for a key that is no such id, or another one.
+ * The request with its id: its own, or the `Idempotency-Key`. Errors: `invalid_payload` if the key is not a valid id, or differs from the
+ * id.
  */
 function named({ req }: Context<ApiEnv>, asked: Record<string, unknown>): Record<string, unknown> {
   const key = idempotencyKey(req.header("idempotency-key"));
@@ -109,7 +110,7 @@ function named({ req }: Context<ApiEnv>, asked: Record<string, unknown>): Record
   throw invalidRequest([{ path: "Idempotency-Key", message: "is another name than `batch_id`: send one of the two" }]);
 }
 
-/** R2 takes a stream only if it is told how long it is. */
+/** R2 needs a stream's length in advance. */
 function lengthOf(header: string | undefined): number {
   const length = Number(header);
   if (header === undefined || !Number.isSafeInteger(length) || length < 0) {

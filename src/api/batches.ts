@@ -119,8 +119,8 @@ export function batches(catalog: Catalog) {
     .openapi(accept, async (context) => {
       const { request, file, uploaded } = await readBatchRequest(context);
       const { tenantId, actor } = context.var.caller;
-      // A refused upload, and the second copy of a repeated one, are nobody's. One whose acceptance failed half way stays: its row may be
-      // there.
+      // Deletes a refused upload, and the second copy of a repeated one. After an incomplete acceptance it is kept, because its row may
+      // exist.
       const drop = async () => void (uploaded && file && (await context.env.PAYLOADS.delete(file.key)));
       try {
         const { batch, replayed } = await acceptBatch(

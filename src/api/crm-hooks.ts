@@ -82,7 +82,7 @@ export function crmHooks(catalog: Catalog) {
     const { events: told, unread } = eventsIn(parseWith(deliverySchema, parseBounded(text, MAX_BYTES)));
     if (unread.length > 0 && told.length === 0) throw invalidRequest(unread.flat().slice(0, 50));
     if (unread.length > 0) logLine("error", { log: "notices_not_read", tenant_id: tenantId, issues: unread.flat().slice(0, 50) });
-    // An app may be installed in several accounts, and all of them are told of at one address: only one of them is this tenant's.
+    // An app may be installed in several accounts, whose events all arrive here. Only one of them is this tenant's.
     const account = crmAccount(env);
     const events = told.filter(({ portalId }) => portalId === account);
     const commands = await commandsFrom(env, tenantId, events);
@@ -101,7 +101,7 @@ export function crmHooks(catalog: Catalog) {
   });
 }
 
-/** The body of a request that HubSpot signed. It is read once its headers can be right: a stranger holds no memory. */
+/** The body of a request that HubSpot signed. It is read after its headers are valid, so that unsigned requests use no memory. */
 async function signedText({ env, req }: Pick<Context<ApiEnv>, "env" | "req">): Promise<string> {
   const { method, url, headers } = req.raw;
   if (!mayBeSigned(headers)) throw unsigned();
@@ -113,7 +113,7 @@ async function signedText({ env, req }: Pick<Context<ApiEnv>, "env" | "req">): P
 
 function unsigned(): HttpRefusal {
   return new HttpRefusal("signature_invalid", "The signature is missing, wrong, or older than five minutes. Nothing was taken.", {
-    // A 401 has to name a scheme, and HubSpot's has no registered name.
+    // A 401 must name a scheme, and HubSpot's has no registered name.
     "www-authenticate": 'HubSpot-Signature-v3 realm="millrace"',
   });
 }

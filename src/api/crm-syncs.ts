@@ -56,7 +56,7 @@ const FailureSchema = z
 
 const params = z.object({ id: z.string() });
 
-/** How a list in the order of contacts is asked for. */
+/** The parameters of a list in the order of contacts. */
 export const byContact = nameQuery(100, 1000);
 
 const list = createRoute({

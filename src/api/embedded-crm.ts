@@ -6,7 +6,7 @@ import { problems } from "./problems.ts";
 
 const MAX_BYTES = 64 * 1024;
 
-/** What one may say is checked by the embedded CRM itself. */
+/** The embedded CRM validates the rules itself. */
 const faultsSchema = z.array(z.looseObject({ status: z.int(), remaining: z.int().nullable() })).max(100);
 const editSchema = z.strictObject({ id: z.string().nullable(), properties: z.record(z.string(), z.string()).nullable() });
 const views = z.enum(["calls", "deliveries", "contacts", "companies", "associations"]);
@@ -14,7 +14,7 @@ const views = z.enum(["calls", "deliveries", "contacts", "companies", "associati
 type Guard = { middleware: MiddlewareHandler<ApiEnv>[]; security: { bearer: string[] }[] };
 type Control = (context: Context<ApiEnv>, path: string, init: RequestInit) => Promise<Response>;
 
-/** The embedded CRM in drills: make it fail, edit in it as a person would, and see what it was asked, has and said. */
+/** The embedded CRM in drills: inject faults, edit records as a person would, and read its calls, records and messages. */
 export function embeddedCrm(guarded: Guard, control: Control) {
   const setFaults = createRoute({
     method: "put",

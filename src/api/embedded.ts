@@ -9,12 +9,12 @@ import { problems } from "./problems.ts";
 const CONTROL = "https://control.embedded";
 const MAX_BYTES = 64 * 1024;
 
-/** Fault rules; what one may say is checked by the embedded upstreams themselves. */
+/** Fault rules. The embedded upstreams validate them. */
 const faultsSchema = z
   .array(z.looseObject({ upstream: z.string(), match: z.string(), status: z.int().optional(), answer: z.string().optional() }))
   .max(100);
 
-/** For drills only. Where it is not switched on, and for whoever may not use it, there is no such route. */
+/** For drills only. If it is switched off, or the token lacks the scope, the route does not exist (404). */
 const onlyForDrills: MiddlewareHandler<ApiEnv> = async (context, next) => {
   const caller = context.env.EMBEDDED_CONTROL === "true" ? await callerOf(context) : undefined;
   if (!caller?.scopes.includes("embedded")) throw noSuchRoute();

@@ -5,13 +5,13 @@ import type { WebhookVars } from "../systems/webhooks/settings.ts";
 
 /** Variables that only some deployments set. */
 interface ApiVars {
-  /** `"true"` lets tokens with the scope `embedded` inject faults into the embedded upstreams and read their ledger. */
+  /** `"true"` allows tokens with the scope `embedded` to inject faults into the embedded upstreams and read their ledger. */
   EMBEDDED_CONTROL?: string;
-  /** The address at which people reach this Worker. */
+  /** The public address of this Worker. */
   PUBLIC_URL?: string;
 }
 
-/** What every handler finds in its context. */
+/** The context of every handler. */
 export interface ApiEnv {
   Bindings: Env & ApiVars & WebhookVars & CrmSecretVars & CrmAccountVars;
   Variables: HttpEnv["Variables"];

@@ -25,14 +25,14 @@ import type { ApiEnv } from "./env.ts";
 import { PROBLEMS, problems } from "./problems.ts";
 
 const MAX_FACTS = 100;
-/** A hundred facts of the largest size, and what is written around them. */
+/** A hundred facts of the largest size, with their surrounding JSON. */
 const MAX_BYTES = 4 * 1024 * 1024;
 
 const heading = {
   correlation_id: chosenName(200).optional().meta({ description: "The job these facts belong to; default a new one." }),
   causation_id: chosenName(300).optional().meta({ description: "What caused them; default this request." }),
 };
-/** What people are told of the body. Facts are read one by one, so that a wrong one refuses only itself. */
+/** The schema of the body in the document. Facts are validated one by one, so that an invalid one is refused alone. */
 const statementSchema = z.strictObject({ facts: z.array(statedFactSchema).min(1).max(MAX_FACTS), ...heading });
 const unreadSchema = z.strictObject({ facts: z.array(z.unknown()).min(1).max(MAX_FACTS), ...heading });
 
@@ -49,7 +49,7 @@ const AppendResultSchema = z
   ])
   .meta({ id: "AppendResult" });
 
-/** A fact, wherever it is read from. */
+/** The schema of a fact in all responses. */
 export const factShape = {
   fact_id: z.string(),
   entity: z.string(),
@@ -130,7 +130,7 @@ export function facts() {
         causation_id: body.causation_id ?? `request/${crypto.randomUUID()}`,
       };
       const answered = await appendEach(context.env, from, body.facts, { pathOf, outside: true });
-      // Only what was read as a fact has an answer that is no error.
+      // Only valid facts have a result that is not an error.
       const results = answered.map((answer, index) => resultOf(body.facts[index] as StatedFact, index, answer));
       return context.json({ correlation_id: from.correlation_id, results }, 200);
     })

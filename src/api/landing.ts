@@ -22,13 +22,16 @@ export function landing(catalog: Catalog) {
 
 const ON_THIS_MACHINE = new Set(["localhost", "127.0.0.1", "[::1]"]);
 
-/** The address to show: `PUBLIC_URL`, or the request's own on this machine. Any other `Host` may be made up: a reader fills in their own. */
+/**
+ * The displayed address: `PUBLIC_URL`, or the request's own on this machine. Any other `Host` header may be forged, so the page shows a
+ * placeholder.
+ */
 function addressOf({ PUBLIC_URL: known }: ApiEnv["Bindings"], { hostname, origin }: URL): string {
   if (known) return known.replace(/\/+$/, "");
   return ON_THIS_MACHINE.has(hostname) ? origin : "$URL";
 }
 
-/** What stands beside the workflows, and the route to begin with. A test holds the routes against the document. */
+/** The app's systems, each with its first route. A test compares the routes with the document. */
 const SYSTEMS = [
   ["Brands whose agents decide what is worth writing", "GET /v1/brands/{brand}/decisions"],
   ["Articles: approval, publication, taking down", "GET /v1/articles"],
@@ -43,7 +46,7 @@ const SYSTEMS = [
   ["Batches: import, export and reconcile files", "POST /v1/batches"],
 ] as const;
 
-/** What people are shown to ask for: it begins the main chain. */
+/** The command in the example: the first of the main chain. */
 const FIRST_COMMAND = "research.requested";
 
 function content({ workflows }: Catalog, origin: string) {
@@ -76,7 +79,7 @@ ${
 }`;
 }
 
-/** A payload with what the schema requires, for people to change. */
+/** An example payload with the required fields. */
 function example(payload: z.ZodType): Record<string, unknown> {
   const { required = [], properties = {} } = jsonSchema(payload) as {
     required?: string[];

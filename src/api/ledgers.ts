@@ -104,7 +104,7 @@ function assertStated(entity: string, { last }: { last: number }): void {
   if (last === 0) throw new HttpRefusal("ledger_not_found", `No fact was ever stated of ${entity}. GET /v1/facts lists what there is.`);
 }
 
-/** A fact as people read it: whose it is, they know. */
+/** A fact without its tenant, which the reader knows. */
 function factView({ tenant_id: _, subtype, ...fact }: RecordedFact) {
   return { ...fact, subtype: subtype ?? null };
 }

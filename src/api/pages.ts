@@ -25,7 +25,7 @@ const show = createRoute({
 
 export function pages() {
   const routes = new Routes<ApiEnv>();
-  // By hand, because OpenAPI has no word for a parameter that holds slashes.
+  // Documented manually, because OpenAPI cannot describe a parameter with slashes.
   routes.described.routes.push(show);
   routes.get("/pages/:path{.+}", async (context) => {
     const path = decoded(new URL(context.req.url).pathname.slice(PREFIX.length));
@@ -37,7 +37,7 @@ export function pages() {
   return routes;
 }
 
-/** Whether a path is a brand's, whose index is one slash further. */
+/** True for a brand's path, whose index has one more slash. */
 async function isBrand(db: D1Database, path: string): Promise<boolean> {
   const [tenantId, brand, ...rest] = path.split("/");
   return tenantId !== undefined && brand !== undefined && rest.length === 0 && (await everPublished(db, { tenantId, brand }));

@@ -1,6 +1,6 @@
 import { documentsProblems, ENGINE_PROBLEMS } from "millrace/http";
 
-/** The codes of this deployment's own routes and steps, beside the engine's. */
+/** The problem codes of this deployment's own routes and steps, in addition to the engine's. */
 const OWN = {
   signature_invalid: {
     status: 401,
@@ -106,8 +106,8 @@ const OWN = {
   },
 } as const;
 
-/** Every code that this deployment answers with. */
+/** All problem codes of this deployment. */
 export const PROBLEMS = { ...ENGINE_PROBLEMS, ...OWN };
 
-/** Documents the problems a route may answer, by code. */
+/** Documents a route's possible problems, by code. */
 export const problems = documentsProblems(PROBLEMS);

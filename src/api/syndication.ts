@@ -44,7 +44,7 @@ const feed = createRoute({
   },
 });
 
-/** What people and feed readers are shown of a brand, made from the articles' own rows: whatever is up, and nothing else. */
+/** The public index and feed of a brand, generated from the rows of its published articles. */
 export function syndication() {
   return new Routes<ApiEnv>()
     .openapi(index, async ({ env, req }) => {

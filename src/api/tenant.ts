@@ -28,7 +28,7 @@ const deleteSchema = reasoned.extend({
     description:
       "Names the occasion. While a deletion is under way, another request of this name is the same deletion. The audit keeps the first caller and reason.",
   }),
-  // A client that loses a field from its body would end a tenant: what cannot be taken back is said.
+  // No default: a client that omits the field must not delete a tenant by mistake.
   dry_run: z.boolean().meta({ description: "False deletes; true only counts what would go, of files at most 1,000 a folder." }),
 });
 
@@ -57,13 +57,13 @@ export function tenant(catalog: Catalog) {
     if (isDry) return context.json({ found: await tenantPreview(env, tenantId) }, 200);
     const payload = { tenant: named, asked_by: actor, ...rest };
     const accepted = await ask(env, catalog, { ...bound.caller, source: `api/${actor}` }, payload);
-    // A command that is written down is done whatever comes of this; its first step ends what tokens are left.
+    // The command is already stored, so a failure here has no effect: its first step revokes remaining tokens.
     await endTokens(env, bound.caller, rest.reason);
     return context.json(acceptedView(accepted), 202, acceptedHeaders(accepted));
   });
 }
 
-/** Accepts the deletion, or finds the one of this name that is under way, which another caller or another reason may have asked for. */
+/** Accepts the deletion, or finds a running one of this name, possibly of another caller and reason. */
 async function ask(
   env: ApiEnv["Bindings"],
   catalog: Catalog,

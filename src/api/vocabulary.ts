@@ -1,9 +1,9 @@
-/** The scopes that this deployment's own routes ask for, beside the engine's: `embedded` holds the embedded upstreams by their faults. */
+/** The scopes of this deployment's own routes, in addition to the engine's: `embedded` controls the embedded upstreams. */
 export const OWN_SCOPES = ["embedded"] as const;
 
 /**
- * What people do by its own routes, as the audit says it, beside the engine's verbs: to a batch, a brand, a webhook, an article, a person,
- * a tenant, a budget, the rules of charges.
+ * The audit verbs of its own routes, in addition to the engine's: for a batch, a brand, a webhook, an article, a person, a tenant, a
+ * budget, and the rules of charges.
  */
 export const OWN_VERBS = [
   "cancel",

@@ -135,7 +135,7 @@ export function webhookDeliveries(catalog: Catalog) {
       const payload = testOf(endpoint);
       const id = instanceId(tenantId, catalog.performer(WebhookDeliver.type).name, WebhookDeliver.key?.(payload) ?? "");
       const command = { command: WebhookDeliver, payload };
-      // One write: neither a delivery that nobody makes, nor an attempt without a row to be written into.
+      // One write, so that a delivery always has its command and its row.
       const accepted = await enqueueOne(context.env, catalog, { tenantId, source: `api/${actor}` }, command, [
         testRow(tenantId, id, payload),
       ]);

@@ -4,7 +4,7 @@ import { FACT_PAYLOADS } from "../messages/fact.ts";
 import { PROCESSED } from "../messages/facts.ts";
 import { WEBHOOK_TEST } from "../messages/webhooks.ts";
 
-/** The headers of a delivery, as Standard Webhooks names them, and those of its trace. */
+/** The headers of a delivery by Standard Webhooks, and those of its trace. */
 const headers = z.object({
   "webhook-id": z.string().meta({ description: "The delivery: the same at every attempt." }),
   "webhook-timestamp": z.string().meta({ description: "When this attempt was made, in seconds." }),
@@ -18,7 +18,7 @@ const responses = {
   410: { description: "Nobody listens here any more: the endpoint is disabled." },
 };
 
-/** Says in the document what receivers are sent: a delivery for each type of fact that they can ask for, and the test. */
+/** Documents the requests to receivers: one per type of fact that they can subscribe to, and the test. */
 export function describedDeliveries(): Routes {
   const routes = new Routes();
   for (const type of PROCESSED) {

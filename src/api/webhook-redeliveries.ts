@@ -102,7 +102,7 @@ export function webhookRedeliveries(catalog: Catalog) {
     });
 }
 
-/** What is deleted gets nothing more. */
+/** Refuses a deleted endpoint, which gets no more deliveries. */
 async function notDeleted(context: Context<ApiEnv>, id: string): Promise<void> {
   const { state } = await endpointOf(context, id);
   if (state === "deleted")

@@ -195,7 +195,7 @@ export function webhooks(catalog: Catalog) {
     });
 }
 
-/** Whose endpoints a request reads and changes. */
+/** The tenant and operator of a request. */
 export function by(context: Context<ApiEnv>): By {
   return operatorOf(context.var.caller);
 }

@@ -9,7 +9,7 @@ import { SocialCreate, SocialPosted } from "../messages/social.ts";
 import { WebhookSwitched } from "../messages/webhooks.ts";
 import { generateArticle } from "../workflows/generate-article.ts";
 
-/** What follows from everybody's events but facts. */
+/** Routes of all events except facts. */
 export const reacting = defineConsumer({
   queue: brandEvents,
   batch: { size: 100, waitSeconds: 0 },
@@ -39,12 +39,12 @@ export const reacting = defineConsumer({
   ],
 });
 
-/** The cycle of a keyword that was seen on a day: whoever has seen it too asks for nothing more. */
+/** The cycle of a keyword on a day: a second event of the same day starts nothing new. */
 function trend(keyword: string, seenOn: string): string {
   return `trend ${seenOn} ${digest(keyword).slice(0, 12)}`;
 }
 
-/** The agent of the brand that an event is about hears of it. */
+/** Notifies the agent of the event's brand. */
 function agent<Event extends { brand: string }>(): Target<Event> {
   return tell("brand-agent", ({ brand }, { tenant_id }) => `${tenant_id}/${brand}`);
 }

@@ -14,12 +14,12 @@ import { stateMatches } from "../systems/webhooks/matches.ts";
 import { offer } from "../systems/webhooks/offer.ts";
 import { deliverWebhook } from "../workflows/deliver-webhook.ts";
 
-/** What follows from a fact that a ledger has taken. Facts come in numbers: a batch waits up to a second to fill. */
+/** The consequences of recorded facts. Facts are numerous, so a batch waits up to a second to fill. */
 export const deriving = defineConsumer({
   queue: factProcessing,
   retries: { limit: 5, initial: "5 seconds", max: "2 minutes" },
   batch: { size: 50, waitSeconds: 1 },
-  // Most of its time it waits for objects (budgets, contact books, other ledgers), and little for the database.
+  // It mostly waits for objects (budgets, contact books, other ledgers), and little for the database.
   concurrency: 10,
   routes: [
     on(PROCESSED_EVENTS.outcome, call(qualify), ...webhooks()),
@@ -31,7 +31,7 @@ export const deriving = defineConsumer({
   ],
 });
 
-/** Whoever has asked for such facts is sent it; that it is, is stated at once. */
+/** Sends a fact to subscribed webhooks, and records each match at once. */
 function webhooks<Fact extends RecordedFact>(): Target<Fact>[] {
   return [sendEach(WebhookDeliver, offer, deliveryRow), call(stateMatches(deliverWebhook.name))];
 }

@@ -4,7 +4,7 @@ import { researchKeyword } from "../workflows/research-keyword.ts";
 
 export const researching = defineConsumer({
   queue: gatherfeedCommands,
-  // What a plan asks for in numbers can stand back behind what a person waits for.
+  // A plan's many commands have a lower priority than a person's request.
   priority: { low: "5 minutes" },
   starts: [researchKeyword],
 });

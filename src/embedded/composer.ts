@@ -6,7 +6,7 @@ interface Source {
 
 const MAX_SECTIONS = 4;
 
-/** The ways a section can open and close; which one a section gets follows from its place, so a prompt has one article. */
+/** First and last sentences of sections. A section's position selects them, so that a prompt always gives the same article. */
 const OPENINGS = [
   (topic: string) => `The best place to start with ${topic} is with what others have already learned.`,
   (topic: string) => `Before deciding anything about ${topic}, it helps to look at the evidence.`,
@@ -20,7 +20,7 @@ const CLOSINGS = [
   "Choose the approach you can keep up on an ordinary Tuesday.",
 ];
 
-/** An article in the parts that a reader may ask for by name. */
+/** The parts of an article. */
 export interface ComposedArticle {
   title: string;
   description: string;
@@ -29,8 +29,8 @@ export interface ComposedArticle {
 }
 
 /**
- * Writes an article: a title, an introduction, a section for each source named in the prompt, a conclusion, and the sources.
- * The same prompt always gives the same article.
+ * Writes an article: a title, an introduction, a section for each source in the prompt, a conclusion, and the sources. The same prompt
+ * always gives the same article.
  */
 export function composeArticle(prompt: string): ComposedArticle {
   const topic = topicOf(prompt);
@@ -60,7 +60,7 @@ function section(topic: string, { title, url, note }: Source, place: number): st
   return [`## ${title}`, [opening, note, `([source](${url}))`, closing].filter(Boolean).join(" ")];
 }
 
-/** What the prompt asks for: what it labels as its topic, what it says it is about, or else how it begins. */
+/** The prompt's topic: labelled, or in its sentence "about …", or its beginning. */
 function topicOf(prompt: string): string {
   const named =
     /\b(?:keyword|topic|subject)\s*[:=]\s*["“]?([^"”\n]+)/i.exec(prompt)?.[1] ??
@@ -70,7 +70,7 @@ function topicOf(prompt: string): string {
   return named.replace(/[\s.,:;]+$/, "") || "this subject";
 }
 
-/** Every line with an address is a source: a JSON object, or its title before the address and its note after it or on the next line. */
+/** Every line with a URL is a source: a JSON object, or a title before the URL and a note after it or on the next line. */
 function sourcesIn(prompt: string): Source[] {
   const lines = prompt.split("\n");
   return lines.flatMap((line, index) => {
@@ -91,7 +91,7 @@ function quotedSource(line: string): Source[] {
   }
 }
 
-/** The words of a line without its bullet, number, brackets and dashes. */
+/** The text of a line without its bullet, number, brackets and dashes. */
 function plain(text: string): string {
   return text
     .replace(/^[\s\-*•–—:|>)\]]*(?:\[?\d+[.)\]]\s*)?[["“(]*/, "")

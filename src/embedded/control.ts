@@ -24,7 +24,7 @@ const Faults = z.array(
   }),
 );
 
-/** What tests and drills hold the embedded programs by: faults to inject, and the ledger of what really happened. */
+/** The control routes of the embedded programs, for tests and drills: faults to inject, and the ledger of calls. */
 export const control = new Hono<{ Bindings: EmbeddedEnv }>()
   .route("/crm", crmControl)
   .put("/faults", async (context) => {

@@ -8,16 +8,16 @@ export interface EmbeddedEnv extends CrmVars {
   EMBEDDED_CRM_STORE: DurableObjectNamespace<EmbeddedCrmStore>;
   /** Published pages, keyed by path. */
   PAGES: R2Bucket;
-  /** Where people reach this Worker. Default: `http://localhost:8787`. */
+  /** The public URL of this Worker. Default: `http://localhost:8787`. */
   PUBLIC_URL?: string;
   SEARCH_TOKEN?: string;
   TEXT_TOKEN?: string;
   PAGES_TOKEN?: string;
   SOCIAL_HANDLE?: string;
   SOCIAL_PASSWORD?: string;
-  /** Where the embedded CRM sends messages about changes. Default: this Worker, for the tenant of a local engine. */
+  /** The target of the embedded CRM's messages about changes. Default: this Worker, for the tenant of a local engine. */
   CRM_WEBHOOK_URL?: string;
-  /** What the CRM's messages are signed with. For the embedded one it is derived from MILLRACE_KEY by default. */
+  /** The key of the CRM's signatures. For the embedded CRM the default is derived from MILLRACE_KEY. */
   CRM_WEBHOOK_SECRET?: string;
 }
 
@@ -26,12 +26,12 @@ export function ledgerOf(env: EmbeddedEnv): DurableObjectStub<EmbeddedLedger> {
   return env.EMBEDDED_LEDGER.getByName("local");
 }
 
-/** The CRM of this deployment: each account that it is given is one of its own, and empty at first. */
+/** The CRM of this deployment. Each account has its own, which starts empty. */
 export function crmStoreOf(env: EmbeddedEnv): DurableObjectStub<EmbeddedCrmStore> {
   return env.EMBEDDED_CRM_STORE.getByName(env.CRM_ACCOUNT ? `account ${env.CRM_ACCOUNT}` : "local");
 }
 
-/** True when the request carries the token this deployment was given. */
+/** True if the request has the token of this deployment. */
 export function hasBearer(request: { header(name: string): string | undefined }, token: string | undefined): boolean {
   return request.header("authorization") === `Bearer ${token || EMBEDDED_TOKEN}`;
 }

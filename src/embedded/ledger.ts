@@ -5,12 +5,12 @@ import { type BAD_ANSWERS, OUTCOMES, prepare, UPSTREAMS } from "./schema.ts";
 export type UpstreamName = (typeof UPSTREAMS)[number];
 export type Outcome = (typeof OUTCOMES)[number];
 
-/** One call to an embedded program, as the judge of duplicates sees it. */
+/** One call to an embedded program. Tests count duplicates in these rows. */
 export interface Call {
   upstream: UpstreamName;
-  /** The idempotency key it came with, if any. */
+  /** Its idempotency key, if any. */
   key: string | null;
-  /** What it was about: the query, the prompt's beginning, the page's path, the record key and the post. */
+  /** The subject: the query, the prompt's beginning, the page's path, or the record key and the post. */
   subject: string;
 }
 
@@ -21,31 +21,31 @@ interface RecordedCall extends Call {
   outcome: Outcome;
 }
 
-/** A rule that makes calls fail. The first that matches and has some left applies. */
+/** A rule that makes calls fail. The first matching rule with remaining hits applies. */
 export interface Fault {
   upstream: UpstreamName;
-  /** A part of the call's path, query or body. Empty matches every call. */
+  /** A part of the call's path, query or body. An empty text matches every call. */
   match: string;
-  /** The HTTP status answered instead. */
+  /** The HTTP status of the response. */
   status: number;
-  /** How many calls it still hits; null for all. */
+  /** Remaining hits; null for no limit. */
   remaining: number | null;
   /** Seconds, for the `Retry-After` header. */
   retryAfter?: number;
-  /** True lets the call do its work and loses only the answer. Default: false, nothing happens. */
+  /** True: the call does its work and only the response is lost. Default: false, nothing happens. */
   afterEffect?: boolean;
 }
 
 export type BadAnswer = (typeof BAD_ANSWERS)[number];
 
-/** A rule that makes the writer's answers unfit for use. They are charged like any other. */
+/** A rule that makes the writer's answers unusable. They are charged like others. */
 export interface AnswerFault {
   upstream: "text";
-  /** A part of the prompt. Empty matches every one. */
+  /** A part of the prompt. An empty text matches every prompt. */
   match: string;
-  /** What is wrong with the answer. */
+  /** The defect of the answer. */
   answer: BadAnswer;
-  /** How many answers it still spoils; null for all. A key that comes again is given its first answer, and counts for nothing. */
+  /** Remaining answers; null for no limit. A repeated key gets its first answer, and does not count. */
   remaining: number | null;
 }
 
@@ -81,7 +81,7 @@ const PUT_RECORD = `INSERT INTO records (uri, cid, value) VALUES (?, ?, ?)
   ON CONFLICT (uri) DO UPDATE SET cid = excluded.cid, value = excluded.value`;
 const DELETE_RECORD = `DELETE FROM records WHERE uri = ?`;
 
-/** The state of the embedded programs. Every method is one synchronous stretch of SQL, so calls cannot interleave. */
+/** The state of the embedded programs. Every method is synchronous SQL, so calls cannot interleave. */
 export class EmbeddedLedger extends DurableObject {
   readonly #sql = this.ctx.storage.sql;
 
@@ -94,12 +94,12 @@ export class EmbeddedLedger extends DurableObject {
     this.#sql.exec(RECORD_CALL, call.upstream, call.key, beginning(call.subject, MAX_SUBJECT_LENGTH), outcome);
   }
 
-  /** True where there was a call about the same before. */
+  /** True if there was an earlier call with this subject. */
   isKnown({ upstream, subject }: Pick<Call, "upstream" | "subject">): boolean {
     return this.report({ upstream, match: subject }).calls.some((call) => call.subject === beginning(subject, MAX_SUBJECT_LENGTH));
   }
 
-  /** Notes what was done to a page, and answers what that was by what was noted of it before. */
+  /** Records a change of a page, and returns its outcome compared with the previous record. */
   recordPage(call: Call, did: "put" | "removed"): Outcome {
     const [last] = this.#sql.exec<{ outcome: Outcome }>(LAST_CHANGE, call.upstream, beginning(call.subject, MAX_SUBJECT_LENGTH)).toArray();
     const stands = last?.outcome === "created" || last?.outcome === "replaced";
@@ -115,7 +115,7 @@ export class EmbeddedLedger extends DurableObject {
     return { calls, totals };
   }
 
-  /** Charges for an answer, once per key: a known key gets the stored answer; null when it came with another request. */
+  /** Charges for an answer, once per key. A known key gets the stored answer; null if it was used with another request. */
   charge(call: Call, fingerprint: string, body: string): string | null {
     const stored =
       call.key === null ? undefined : this.#sql.exec<{ fingerprint: string; body: string }>(FIND_ANSWER, call.key).toArray()[0];
@@ -146,7 +146,7 @@ export class EmbeddedLedger extends DurableObject {
     return { ...fault, retryAfter: retry_after ?? undefined, afterEffect: after_effect === 1 };
   }
 
-  /** Uses up one hit of the first rule that spoils an answer to this prompt; null for none, and for a key whose answer is known. */
+  /** Uses up one hit of the first rule for an answer to this prompt; null for none, and for a key with a stored answer. */
   takeAnswerFault(key: string | null, prompt: string): BadAnswer | null {
     return this.#sql.exec<{ answer: BadAnswer }>(TAKE_ANSWER_FAULT, prompt, key).toArray()[0]?.answer ?? null;
   }
@@ -155,7 +155,7 @@ export class EmbeddedLedger extends DurableObject {
     this.#sql.exec(OPEN_SESSION, token, did, expiresAt);
   }
 
-  /** Who holds the token: their DID, or why nobody does. */
+  /** The DID of a token, or why it is invalid. */
   sessionOf(token: string): { did: string } | "unknown" | "expired" {
     const [row] = this.#sql.exec<{ did: string; expires_at: number }>(FIND_SESSION, token).toArray();
     if (!row) return "unknown";

@@ -8,8 +8,8 @@ const MAX_PATH_BYTES = 1024;
 const CONTENT_TYPE = "text/html; charset=utf-8";
 
 /**
- * A page shares its origin with the API and the console, and its text came from a model. The sandbox takes that origin
- * away from it; the rest leaves it text, pictures and its own style.
+ * A page shares its origin with the API and the console, and its text is from a model. The sandbox removes that origin; the other
+ * directives allow only text, pictures and its own style.
  */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
@@ -21,18 +21,18 @@ const CONTENT_SECURITY_POLICY = [
   "sandbox allow-popups allow-popups-to-escape-sandbox",
 ].join("; ");
 
-/** What everything that people are shown of a brand is served with: pages, their index, their feed. */
+/** The headers of all public content of a brand: pages, index and feed. */
 export const PAGE_HEADERS = {
   "content-security-policy": CONTENT_SECURITY_POLICY,
   "x-content-type-options": "nosniff",
   "referrer-policy": "strict-origin-when-cross-origin",
-  // It may be replaced at any time: keep it, but ask.
+  // It may be replaced at any time, so caches must revalidate.
   "cache-control": "public, max-age=0, must-revalidate",
 };
 
 const PATH = "/pages/:path{.+}";
 
-/** A page store on R2. `PUT` answers 201 for a new page and 200 for one it replaced, `GET` 404 for none, `DELETE` 204 in any case. */
+/** A page store on R2. `PUT` returns 201 for a new page and 200 for a replaced one, `GET` 404 for none, `DELETE` 204 always. */
 export const pages = new Hono<{ Bindings: EmbeddedEnv }>()
   .use(PATH, async (context, next) => {
     if (!hasBearer(context.req, context.env.PAGES_TOKEN)) return context.json(pagesError(401, "The token is not valid."), 401);
@@ -62,7 +62,7 @@ function published(env: EmbeddedEnv, path: string, { httpEtag }: R2Object): { ur
   return { url: publicUrl(env, `pages/${path}`), etag: httpEtag };
 }
 
-/** Whether it was new, or there, is said by the ledger: who is killed behind the store's write comes again, and finds the page there. */
+/** The ledger decides whether the page was new: an attempt that died after the store's write would find its own page there. */
 function record({ env, req }: Context<{ Bindings: EmbeddedEnv }>, path: string, did: "put" | "removed"): Promise<Outcome> {
   return ledgerOf(env).recordPage({ upstream: "pages", key: req.header("idempotency-key") ?? null, subject: path }, did);
 }
@@ -71,18 +71,15 @@ export function pagesError(status: number, detail: string): object {
   return { status, detail };
 }
 
-/**
- * Serves a published page to people: null where there is none. Pass the request's headers to answer 304 to a browser
- * that still has this version.
- */
+/** Serves a published page; null if there is none. With the request's headers, returns 304 if the browser has this version. */
 export async function servePage(
   env: Pick<EmbeddedEnv, "PAGES">,
   path: string,
   requestHeaders: Headers = new Headers(),
 ): Promise<Response | null> {
-  // A visitor can ask for any path and send any header: R2 throws on a name or a tag it cannot hold.
+  // A visitor can request any path and send any header: R2 throws for an invalid name or tag.
   if (new TextEncoder().encode(path).byteLength > MAX_PATH_BYTES) return null;
-  // Only the tags, without the `W/` that compressing proxies add: RFC 9110 compares weakly here, R2 does not know how.
+  // Only the tags, without the `W/` of compressing proxies: RFC 9110 compares weakly here, which R2 does not support.
   const heldVersions = requestHeaders
     .get("if-none-match")
     ?.match(/"[^"]*"|\*/g)

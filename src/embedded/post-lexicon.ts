@@ -20,10 +20,10 @@ const Record = z.looseObject({
   facets: z.array(Facet).optional(),
 });
 
-/** What `deleteRecord` accepts here. */
+/** The schema of `deleteRecord`. */
 export const DeletePost = z.object({ repo: z.string(), collection: z.literal("app.bsky.feed.post"), rkey: z.string().min(1).max(512) });
 
-/** What `putRecord` accepts here: the rules of the `app.bsky.feed.post` lexicon, its record key among them. */
+/** The schema of `putRecord`: the rules of the `app.bsky.feed.post` lexicon, including its record key. */
 export const PutPost = DeletePost.extend({
   rkey: z.string().regex(/^[2-7a-j][2-7a-z]{12}$/, "a post's record key must be a TID"),
   record: Record,

@@ -1,18 +1,18 @@
 export const UPSTREAMS = ["search", "text", "pages", "social"] as const;
 
 /**
- * What a call did. `charged`: paid work was done. `repeated`: its key was known, the stored answer went out, nothing was
- * charged. `created`, `replaced`, `unchanged`, `removed`: what became of a page or a record. `refused`: a fault, nothing happened.
+ * The outcome of a call. `charged`: paid work was done. `repeated`: its key was known, the stored answer was returned without a charge.
+ * `created`, `replaced`, `unchanged`, `removed`: the change of a page or a record. `refused`: a fault, nothing happened.
  */
 export const OUTCOMES = ["charged", "repeated", "created", "replaced", "unchanged", "removed", "refused"] as const;
 
 /**
- * What is wrong with an answer of the writer. `cut`: half of the body arrives, once; the answer itself is whole and kept under its key.
- * `chatty`: a whole article, with reasoning, prose and a fence around it.
+ * The defect of a writer's answer. `cut`: only half of the body arrives, once; the whole answer is stored under its key. `chatty`: a whole
+ * article, surrounded by reasoning, prose and a fence.
  */
 export const BAD_ANSWERS = ["truncated", "refused", "empty", "malformed", "cut", "chatty"] as const;
 
-/** The embedded programs' tables. `calls` only ever grows: it is the evidence. */
+/** The embedded programs' tables. `calls` is only appended to: it is the record of all calls. */
 const SCHEMA = `
 CREATE TABLE IF NOT EXISTS calls (
   id       INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -59,12 +59,12 @@ CREATE TABLE IF NOT EXISTS records (
 ) STRICT;
 `;
 
-/** A table whose CHECKs list words, and those it must know now. */
+/** Tables whose CHECKs list words, with the required ones. */
 const LISTS = { calls: [...UPSTREAMS, ...OUTCOMES], faults: UPSTREAMS, answer_faults: BAD_ANSWERS } as const;
 
 /**
- * Makes the tables, or brings those of an earlier version up to date. SQLite cannot change a CHECK: a table that lacks a
- * word is set aside, made anew and filled again, all in one transaction.
+ * Creates the tables, or upgrades older ones. SQLite cannot change a CHECK: a table that lacks a word is renamed, created again and
+ * refilled, in one transaction.
  */
 export function prepare(storage: DurableObjectStorage): void {
   storage.transactionSync(() => {

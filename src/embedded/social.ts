@@ -5,7 +5,7 @@ import { contentId } from "./content-id.ts";
 import { type EmbeddedEnv, ledgerOf } from "./env.ts";
 import { DeletePost, PutPost } from "./post-lexicon.ts";
 
-/** As long as Bluesky's own access tokens live. */
+/** The lifetime of Bluesky's own access tokens. */
 const SESSION_LIFETIME_MS = 2 * 60 * 60_000;
 
 type SocialEnv = { Bindings: EmbeddedEnv; Variables: { did: string } };
@@ -62,7 +62,7 @@ export const social = new Hono<SocialEnv>()
     return context.json({ uri, cid: record.cid, value: JSON.parse(record.value) });
   });
 
-/** Whose session the request carries. AT Protocol servers answer 400 where it has ended, not 401. */
+/** The session of a request. AT Protocol servers return 400 for an expired one, not 401. */
 async function signedIn(context: Context<SocialEnv>, next: Next): Promise<Response | undefined> {
   const token = context.req.header("authorization")?.replace(/^Bearer /, "") ?? "";
   const session = await ledgerOf(context.env).sessionOf(token);
@@ -73,7 +73,7 @@ async function signedIn(context: Context<SocialEnv>, next: Next): Promise<Respon
   return undefined;
 }
 
-/** `{ error, message }`, where `error` is the name clients switch on. */
+/** `{ error, message }`, where `error` is the name that clients check. */
 export function socialError(status: number, message: string, error = nameOf(status)): object {
   return { error, message };
 }

@@ -5,10 +5,10 @@ import { composeArticle } from "./composer.ts";
 import { type EmbeddedEnv, hasBearer, ledgerOf } from "./env.ts";
 import type { BadAnswer } from "./ledger.ts";
 
-/** The rule of thumb of OpenAI's own documentation for English. */
+/** OpenAI's documented estimate for English. */
 const CHARACTERS_PER_TOKEN = 4;
 
-/** The one shape this writer knows: it writes articles. */
+/** The only supported schema: articles. */
 const ArticleSchema = z.object({ required: z.array(z.enum(["title", "description", "body_markdown"])) });
 
 const ChatRequest = z.object({
@@ -28,7 +28,7 @@ const ChatRequest = z.object({
 
 type ChatRequest = z.infer<typeof ChatRequest>;
 
-/** A writer that speaks OpenAI's chat completions. A known `Idempotency-Key` gets its first answer, byte for byte, for free. */
+/** A writer with OpenAI's chat completions API. A known `Idempotency-Key` gets its first answer, byte for byte, without a charge. */
 export const text = new Hono<{ Bindings: EmbeddedEnv }>().post("/v1/chat/completions", async (context) => {
   if (!hasBearer(context.req, context.env.TEXT_TOKEN)) return context.json(textError(401, "Incorrect API key provided."), 401);
 
@@ -71,7 +71,7 @@ function completionOf(request: ChatRequest, prompt: string, fault: BadAnswer | n
   };
 }
 
-/** What the writer says and how it ends: an article up to the most tokens it may have, or whatever a fault makes of it. */
+/** The writer's answer and its finish reason: an article within the token limit, or the answer of a fault. */
 function written(request: ChatRequest, prompt: string, fault: BadAnswer | null) {
   const article = composeArticle(prompt);
   const json = request.response_format !== undefined && request.response_format.type !== "text";
@@ -95,7 +95,7 @@ function written(request: ChatRequest, prompt: string, fault: BadAnswer | null) 
   }
 }
 
-/** An article as models with reasoning hand it over where their server leaves that in the text. */
+/** An article with the model's reasoning in its text, as some servers return it. */
 function chatty(content: string): string {
   return `<think>The template says {title}. I answer {"title": "…"}.</think>\n\nUse {title}.\n\`\`\`json\n${content}\n\`\`\`\n\nIs {title} right?`;
 }

@@ -8,7 +8,7 @@ import { search, searchError } from "./search.ts";
 import { social, socialError } from "./social.ts";
 import { text, textError } from "./text.ts";
 
-/** How each program words an error in its own format. */
+/** The error body of each program's own format. */
 const errorBodies: Record<UpstreamName, (status: number, message: string) => object> = {
   search: searchError,
   text: textError,
@@ -28,8 +28,8 @@ const app = new Hono<{ Bindings: EmbeddedEnv }>({ getPath: hostAndPath })
   .route("/control.embedded", control);
 
 /**
- * The outside world on a fresh machine: programs that speak the providers' wire formats and keep real state. Bind it as
- * the service `UPSTREAMS`; the host of a request picks the program. Nothing here is reachable from the internet.
+ * The upstreams of a local engine: programs with the providers' wire formats and real state. Bind it as the service `UPSTREAMS`; a
+ * request's host selects the program. It is not reachable from the internet.
  */
 export class EmbeddedUpstreams extends WorkerEntrypoint<EmbeddedEnv> {
   override fetch(request: Request): Response | Promise<Response> {

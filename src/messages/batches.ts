@@ -4,21 +4,21 @@ import { batch } from "./queues.ts";
 
 const job = { batch_id: z.string().min(1).max(64) };
 const key = ({ batch_id }: { batch_id: string }) => batch_id;
-// A batch has one run, which its route sends with its row: a second one under another key would work on the same rows beside it.
+// A batch has one run, which its route starts with its row. A second run under another key would process the same rows.
 const door = { scope: null, route: "POST /v1/batches" };
 
-/** Take the rows of a file in. */
+/** Imports the rows of a file. */
 export const BatchImport = defineCommand({ type: "batch.import", payload: z.object(job), key, subject: key, queue: batch, door });
 
-/** Write a file of rows. */
+/** Exports rows to a file. */
 export const BatchExport = defineCommand({ type: "batch.export", payload: z.object(job), key, subject: key, queue: batch, door });
 
-/** Hold the rows of a file against ours. */
+/** Compares the rows of a file with the stored rows. */
 export const BatchReconcile = defineCommand({ type: "batch.reconcile", payload: z.object(job), key, subject: key, queue: batch, door });
 
 /**
- * Make again what is made of ledgers: the projection of facts, or what is derived from them. `request` names the occasion: the same one is
- * the same rebuild.
+ * Rebuilds from the ledgers: the projection of facts, or the data derived from facts. `request` names the rebuild: the same name is the
+ * same rebuild.
  */
 export const ProjectionRebuild = defineCommand({
   type: "projection.rebuild",

@@ -21,7 +21,7 @@ export const cycle = z
   .max(60)
   .meta({ examples: ["spring"] });
 
-/** Consider these keywords for a brand: the brand's agent decides which are worth work, and when. */
+/** Submits keywords for a brand: the brand's agent decides which ones to work on, and when. */
 export const BrandCycle = defineCommand({
   type: "brand.cycle",
   payload: z.object({ brand: brandName, cycle, keywords: z.array(keyword).min(1).max(500) }),
@@ -30,7 +30,7 @@ export const BrandCycle = defineCommand({
   queue: smCommands,
 });
 
-/** A keyword draws attention, as whatever watches a brand's market says: the brand's agent decides whether it is worth work. */
+/** A keyword is trending in a brand's market: the brand's agent decides whether to work on it. */
 export const KeywordTrending = defineEvent({
   type: "keyword.trending",
   payload: z.object({ brand: brandName, keyword, seen_on: z.iso.date() }),
@@ -39,7 +39,10 @@ export const KeywordTrending = defineEvent({
   door: { scope: "enqueue" },
 });
 
-/** Look at what a brand has, and set what its agent believes right. A schedule names each audit by its time; by hand, `audit` does. */
+/**
+ * Compares a brand's records with its agent's state, and corrects the state. A schedule names each audit by its time; a manual request
+ * names it by `audit`.
+ */
 export const BrandAudit = defineCommand({
   type: "brand.audit",
   payload: z.object({ brand: brandName, audit: z.string().min(1).max(100).default("now") }),
@@ -48,19 +51,19 @@ export const BrandAudit = defineCommand({
   queue: smCommands,
 });
 
-/** A brand was audited: what was found. */
+/** The result of a brand's audit. */
 export const BrandAudited = defineEvent({
   type: "brand.audited",
   payload: z.object({
     brand: brandName,
     drafts: z.int().min(0),
     live: z.int().min(0),
-    /** What the agent had believed otherwise and now knows, in sentences. */
+    /** The corrections of the agent's state, as sentences. */
     findings: z.array(z.string().max(500)).max(100),
   }),
   subject: ({ brand }) => brand,
   queue: brandEvents,
 });
 
-/** Who asks for what a brand's agent has decided: the source of its commands. */
+/** The source of commands that a brand's agent sends. */
 export const BRAND_AGENT = "brand-agent";

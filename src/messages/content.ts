@@ -6,16 +6,18 @@ import { brandEvents, publishCommands } from "./queues.ts";
 const article = z.object({ content_id: z.string().min(1).max(64), brand: brandName });
 const subject = ({ content_id }: { content_id: string }) => content_id;
 
-/** What became of an article. `revision` counts that, so that whoever follows it may be told in any order. */
+/** A change of an article. `revision` counts its changes, so that events can arrive in any order. */
 const change = article.extend({ keyword, revision: z.int().min(1) });
 
 /** A draft is written and stored. */
 export const ContentGenerated = defineEvent({ type: "content.generated", payload: change, subject, queue: brandEvents });
 
-/** Publish a stored draft as a page; first ask a person, if the brand wants that. */
+/** Publish a stored draft as a page, after a person's approval if the brand requires it. */
 export const ContentPublish = defineCommand({ type: "content.publish", payload: article, key: subject, subject, queue: publishCommands });
 
-/** Take an article's page down, the revision that is up. Its own command, so that nobody needs the instance that put it up. */
+/**
+ * Remove the page of an article's published revision. It is a separate command, so that it works without the instance that published it.
+ */
 export const ContentUnpublish = defineCommand({
   type: "content.unpublish",
   payload: article.extend({ revision: z.int().min(1) }),
@@ -25,7 +27,7 @@ export const ContentUnpublish = defineCommand({
   door: { scope: "operate", route: "POST /v1/articles/{id}/unpublish" },
 });
 
-/** The page is up. */
+/** The page is published. */
 export const ContentPublished = defineEvent({
   type: "content.published",
   payload: change.extend({ url: z.url() }),
@@ -33,8 +35,8 @@ export const ContentPublished = defineEvent({
   queue: brandEvents,
 });
 
-/** The page was taken down again. */
+/** The page was removed. */
 export const ContentUnpublished = defineEvent({ type: "content.unpublished", payload: change, subject, queue: brandEvents });
 
-/** A person, or the passing of their time, said no to a draft. */
+/** A draft was rejected, or its approval timed out. */
 export const ContentRejected = defineEvent({ type: "content.rejected", payload: change, subject, queue: brandEvents });

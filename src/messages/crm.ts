@@ -6,7 +6,7 @@ import { brandEvents, crmCommands } from "./queues.ts";
 const contactId = z.string().min(1).max(200);
 const crmId = z.string().min(1).max(64);
 
-/** Bring one contact, as it is by then, to the CRM. `occasion` says what for, such as its revision: the same one is the same work. */
+/** Push one contact in its present form to the CRM. `occasion` names the reason, such as its revision: the same name is the same work. */
 export const ContactSync = defineCommand({
   type: "contact.sync",
   payload: z.object({ contact_id: contactId, occasion: z.string().min(1).max(250) }),
@@ -15,7 +15,7 @@ export const ContactSync = defineCommand({
   queue: crmCommands,
 });
 
-/** Bring every contact that changed since it was last synced to the CRM; or hold all of them against it. `sync_id` names the occasion. */
+/** Push every contact that changed since its last sync to the CRM, or compare all contacts with it. `sync_id` names the sync. */
 export const ContactsSync = defineCommand({
   type: "contacts.sync",
   payload: z.object({
@@ -31,12 +31,12 @@ export const ContactsSync = defineCommand({
   queue: crmCommands,
 });
 
-/** The CRM says that something happened to a contact there: look at it, and take over what is new. */
+/** The CRM reported a change of a contact: read it, and copy the changes. */
 export const CrmContactChanged = defineCommand({
   type: "crm.contact_changed",
   payload: z.object({
     crm_id: crmId,
-    /** Names the notice. */
+    /** Identifies the notice. */
     event_id: z.string().min(1).max(100),
     occurred_at: z.iso.datetime(),
     /** Records that were merged into this one. */
@@ -45,11 +45,11 @@ export const CrmContactChanged = defineCommand({
   key: ({ event_id }) => event_id,
   subject: ({ crm_id }) => crm_id,
   queue: crmCommands,
-  // Whoever could name a record that the CRM has not spoken of could take any of them.
+  // Without this restriction, a caller could claim any record of the CRM.
   door: { scope: null, route: "POST /crm/hubspot/webhooks/{tenant}" },
 });
 
-/** The contacts go to another account of the CRM from now on, the deployment's: what is known of the one before is forgotten. */
+/** Move the contacts to another CRM account, the deployment's: the known data of the previous account is deleted. */
 export const CrmAdoptAccount = defineCommand({
   type: "crm.adopt_account",
   payload: z.object({ account: z.string().min(1).max(64), occasion: z.string().min(1).max(150) }),
@@ -60,8 +60,8 @@ export const CrmAdoptAccount = defineCommand({
 });
 
 /**
- * Forget a person: what identifies them leaves every place that it is kept in. Its route writes down who is meant, because a command stays
- * longer than that may; here they are a pseudonym already. `request` names the occasion: under another one it is looked for once more.
+ * Forget a person: their identifiers are removed from every place. Its route stores the identifiers separately, because a command is kept
+ * longer; here is only the pseudonym. `request` names the request: another name starts another search.
  */
 export const ContactForget = defineCommand({
   type: "contact.forget",
@@ -72,7 +72,7 @@ export const ContactForget = defineCommand({
   door: { scope: null, route: "POST /v1/contacts/forget" },
 });
 
-/** A contact is in the CRM as it was in this revision. */
+/** The CRM has a contact in this revision. */
 export const ContactSynced = defineEvent({
   type: "contact.synced",
   payload: z.object({ contact_id: contactId, crm_id: z.string().min(1), revision: z.int().min(1) }),

@@ -2,10 +2,10 @@ import { defineEvent, type EventDefinition } from "millrace";
 import { type FactType, type RecordedFact, recorded, recordedFactSchema, statedFactSchema } from "./fact.ts";
 import { factProcessing, projections } from "./queues.ts";
 
-/** What is said of a fact is its ledger's word: nobody corrects it behind the ledger's back. */
+/** Only its ledger can publish a recorded fact; an operator cannot correct it in a message. */
 const door = { scope: null, route: "POST /v1/facts" };
 
-/** A ledger has taken a fact: keep its row. */
+/** A ledger has recorded a fact: store its projection row. */
 export const FactRecorded = defineEvent({
   type: "fact.recorded",
   payload: recordedFactSchema,
@@ -14,7 +14,7 @@ export const FactRecorded = defineEvent({
   door,
 });
 
-/** A ledger has taken a fact of this type: work out what follows. */
+/** A ledger has recorded a fact of this type: process its consequences. */
 function factOf<Type extends FactType>(type: Type) {
   return defineEvent<RecordedFact<Type>, `fact.${Type}`>({
     type: `fact.${type}`,
@@ -26,8 +26,8 @@ function factOf<Type extends FactType>(type: Type) {
 }
 
 /**
- * The events of facts from which something follows, by the type of the fact: they go to the queue `fact-processing` as well. What follows,
- * the consumer of that queue says. Facts about webhooks trigger no webhooks.
+ * The events of facts with consequences, by the fact's type: they are also sent to the queue `fact-processing`, whose consumer defines the
+ * consequences. Facts about webhooks trigger no webhooks.
  */
 export const PROCESSED_EVENTS = {
   outcome: factOf("outcome"),
@@ -41,8 +41,8 @@ type ProcessedType = keyof typeof PROCESSED_EVENTS;
 export const PROCESSED = Object.keys(PROCESSED_EVENTS) as [ProcessedType, ...ProcessedType[]];
 
 /**
- * A step has seen something that is a fact: append it to its ledger. Emitted with the step's outcome in one atomic write, it is appended if
- * and only if that outcome was recorded.
+ * A step has observed a fact: append it to its ledger. It is emitted in the same write as the step's outcome, so it is appended if and only
+ * if the outcome was recorded.
  */
 export const FactObserved = defineEvent({
   type: "fact.observed",

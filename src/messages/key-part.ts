@@ -1,13 +1,13 @@
 /**
- * A text of somebody's own as a part of a key whose parts have "/" between them. Of two neighbours that may hold a "/" one has to be such a
- * part: they would run into each other, and two jobs would be one. Any text without a "/" stays as it is, so that the keys of work that was
- * done stay too; of two texts that differ, the parts do.
+ * Encodes a free text as one part of a key with "/" between its parts, so that two neighbouring parts cannot run into each other and make
+ * two jobs one. A text without "/" is unchanged, so that the keys of earlier jobs remain valid. Different texts always give different
+ * parts.
  */
 export function keyPart(text: string): string {
   return /\/|%2F|%25/.test(text) ? encoded(text) : text;
 }
 
-/** Only what could be mistaken: a key has 500 characters. */
+/** Encodes only ambiguous characters, because a key is limited to 500 characters. */
 function encoded(text: string): string {
   return text.replaceAll("%", "%25").replaceAll("/", "%2F");
 }

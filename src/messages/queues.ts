@@ -1,21 +1,21 @@
 import { AlertChanged, BulkActionRun, defineQueue } from "millrace";
 
-// The queues that messages name. Each has its consumer in consumers/, which says how its messages are taken.
+// The queues of messages. Each has its consumer in consumers/.
 
-/** The brand engine's: a command queue per service that performs commands, one for everybody's events. */
+/** The brand engine's queues: a command queue per service, and one for all events. */
 export const gatherfeedCommands = defineQueue({ name: "gatherfeed-commands" });
 export const publishCommands = defineQueue({ name: "publish-commands" });
 export const socialCommands = defineQueue({ name: "social-commands" });
 export const smCommands = defineQueue({ name: "sm-commands" });
 export const brandEvents = defineQueue({ name: "brand-events" });
 
-/** The platform side's. */
+/** The platform's queues. */
 export const webhooks = defineQueue({ name: "webhooks" });
 export const projections = defineQueue({ name: "projections" });
 export const factProcessing = defineQueue({ name: "fact-processing" });
 export const crmCommands = defineQueue({ name: "crm-commands" });
 export const batch = defineQueue({ name: "batch" });
 
-/** The engine's own messages: what people are told of its health, and what they do to many things at once. */
+/** The engine's own messages: alerts, and operators' bulk actions. */
 export const alerts = AlertChanged.queue;
 export const bulkActions = BulkActionRun.queue;

@@ -4,7 +4,7 @@ import { brandName, cycle, keyword } from "./brand.ts";
 import { keyPart } from "./key-part.ts";
 import { brandEvents, gatherfeedCommands } from "./queues.ts";
 
-/** Research one keyword for a brand. `reuse` names research that is fresh enough: it is handed on, and nothing is searched or paid for. */
+/** Research one keyword for a brand. `reuse` names existing recent research, which is used again without a search or cost. */
 export const ResearchRequested = defineCommand({
   type: "research.requested",
   payload: z.object({ brand: brandName, keyword, cycle: cycle.default("first"), reuse: z.string().min(1).max(64).optional() }),
@@ -13,7 +13,7 @@ export const ResearchRequested = defineCommand({
   queue: gatherfeedCommands,
 });
 
-/** A keyword's research is stored and can be written from. */
+/** A keyword's research is stored, and an article can be written from it. */
 export const ResearchCompleted = defineEvent({
   type: "research.completed",
   payload: z.object({ research_id: z.string(), brand: brandName, keyword }),

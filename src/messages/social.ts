@@ -13,7 +13,7 @@ export const SocialCreate = defineCommand({
   queue: socialCommands,
 });
 
-/** The announcement is up. */
+/** The announcement is published. */
 export const SocialPosted = defineEvent({
   type: "social.posted",
   payload: article.extend({ uri: z.string().min(1) }),

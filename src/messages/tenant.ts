@@ -2,7 +2,7 @@ import { defineCommand } from "millrace";
 import * as z from "zod";
 import { batch } from "./queues.ts";
 
-/** Delete everything that is kept of a tenant. It names the tenant once more, so that nobody deletes another one than they mean. */
+/** Delete all data of a tenant. The payload repeats the tenant's name, to prevent mistakes. */
 export const TenantDelete = defineCommand({
   type: "tenant.delete",
   payload: z.object({
@@ -14,6 +14,6 @@ export const TenantDelete = defineCommand({
   key: ({ request }) => request,
   subject: ({ tenant }) => tenant,
   queue: batch,
-  // It cannot be taken back: no schedule and no producer asks for it.
+  // It is irreversible: no schedule and no other message sends it.
   door: { scope: null, route: "POST /v1/tenant/delete" },
 });

@@ -3,8 +3,8 @@ import * as z from "zod";
 import { brandEvents, webhooks } from "./queues.ts";
 
 /**
- * Deliver one fact, or a test, to one endpoint. The body is computed once, and is the same at every attempt. A redelivery names the
- * delivery that it repeats, whose command has the body, and a key of its own.
+ * Deliver one fact, or a test, to one endpoint. The body is computed once, and is the same at every attempt. A redelivery has its own key
+ * and names the original delivery, whose command contains the body.
  */
 export const WebhookDeliver = defineCommand({
   type: "webhook.deliver",
@@ -12,27 +12,24 @@ export const WebhookDeliver = defineCommand({
     endpoint_id: z.string().min(1).max(64),
     /** The version of the endpoint's configuration that matched. */
     config_version: z.int().min(1),
-    /** The ledger of the fact: names of facts are unique within it, not beyond. */
+    /** The ledger of the fact: names of facts are unique only within it. */
     entity: z.string().min(1).max(200),
     fact_id: z.string().min(1).max(200),
     fact_type: z.string().min(1).max(100),
     body: z.string().optional(),
-    /** The delivery that is made again; absent the first time. */
+    /** The delivery that is sent again; absent the first time. */
     delivery_id: z.string().length(32).optional(),
   }),
   key: ({ endpoint_id, entity, fact_id }) => `${endpoint_id}/${digest(entity, fact_id)}`,
   subject: ({ endpoint_id }) => endpoint_id,
   queue: webhooks,
-  // Receivers take what is signed for the deployment's own word: its code alone says what that is.
+  // Receivers trust the deployment's signature, so only its own code sends this command.
   door: { scope: null, route: "POST /v1/webhooks/{id}/test" },
 });
 
 export type WebhookDelivery = z.infer<typeof WebhookDeliver.payload>;
 
-/**
- * An endpoint was changed and is on, or was deleted, or some of its deliveries are not to be made: those that were put off while it was off
- * look again.
- */
+/** An endpoint was enabled, changed or deleted, or some of its deliveries were skipped: waiting deliveries check again. */
 export const WebhookSwitched = defineEvent({
   type: "webhook.switched",
   payload: z.object({ endpoint_id: z.string().min(1).max(64), version: z.int().min(1) }),
@@ -40,5 +37,5 @@ export const WebhookSwitched = defineEvent({
   queue: brandEvents,
 });
 
-/** What a test is called where a delivery names the type of its fact. */
+/** The type of a test in deliveries. */
 export const WEBHOOK_TEST = "webhook.test";

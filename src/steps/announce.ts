@@ -3,15 +3,15 @@ import { recordKey, social } from "../providers/index.ts";
 import { announcement } from "../systems/content/announcement.ts";
 import { type ArticleKey, loadArticle } from "../systems/content/articles.ts";
 
-/** Which article is to be announced, and when that was asked for (ISO 8601, the same at every attempt). */
+/** The article, and the time of the request (ISO 8601, the same at every attempt). */
 export type Announcement = ArticleKey & { createdAt: string };
 
-/** How it ended without an error: posted, or not, because there is no page to announce any more. */
+/** The result: posted, or skipped because the page is no longer published. */
 export type Announced = { state: "posted"; uri: string } | { state: "skipped"; why: string };
 
 /**
- * Posts to the brand's social account, under a record key made from ours: posting twice replaces the post by itself. Every attempt
- * looks whether the page is still up, because it may come days after the one before.
+ * Posts to the brand's social account, with a record key derived from ours, so that a repetition replaces the post. Every attempt checks
+ * that the page is still published, because it may run days after the previous one.
  */
 export const announce = defineStep({
   effect: "keyed",

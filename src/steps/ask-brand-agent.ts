@@ -7,15 +7,15 @@ import type { AskedKeyword, Cycle } from "../systems/brand/requests.ts";
 import { assertRoomForBrand, findBrand } from "../systems/brand/settings.ts";
 import { type Truth, truthOf } from "../systems/brand/truth.ts";
 
-/** What D1 really has of a brand, measured against what its agent believes. */
+/** The state of a brand in D1, for comparison with its agent's. */
 async function lookAtBrand(env: Env, tenantId: string, brand: string): Promise<Truth> {
   const beliefs = await brandAgentOf(env, tenantId, brand).beliefs();
   return truthOf(env.DB, tenantId, brand, beliefs);
 }
 
 /**
- * The same for a brand that is known. Errors: `not_retryable` for one that nobody has set anything for, that never decided and has no
- * article: a slip of the pen.
+ * The same for a known brand. Errors: `not_retryable` for a brand without settings, decisions and articles, which is probably a typing
+ * error.
  */
 export async function lookAtKnownBrand(env: Env, tenantId: string, brand: string): Promise<Truth> {
   const [known, truth] = await Promise.all([findBrand(env.DB, tenantId, brand), lookAtBrand(env, tenantId, brand)]);
@@ -23,7 +23,7 @@ export async function lookAtKnownBrand(env: Env, tenantId: string, brand: string
   throw notRetryable(`There is no brand "${brand}" to audit. GET /v1/brands lists them.`);
 }
 
-/** What a brand's agent answers. One that is new is told first what there is. */
+/** Calls a brand's agent. A new agent first gets the brand's state. */
 async function askAgent<Answer>(
   env: Env,
   of: Pick<Cycle, "tenant_id" | "brand" | "instance_id">,
@@ -39,28 +39,25 @@ async function askAgent<Answer>(
 }
 
 /**
- * Has the brand's agent decide a cycle. It remembers cycles: asked again, it answers the same. Errors: `not_retryable` for a brand that is
- * one more than a tenant may have.
+ * Asks the brand's agent to decide a cycle. A repeated request gets the same result. Errors: `not_retryable` above the tenant's number of
+ * brands.
  */
 export const decideCycle = defineStep({
   effect: "natural",
   async run({ input: cycle, env }: EffectCall<Cycle>): Promise<PlannedKeyword[]> {
-    // Before the agent, which would come into being.
+    // Checked first, because the call would create the agent.
     await assertRoomForBrand(env.DB, cycle.tenant_id, cycle.brand);
     return askAgent(env, cycle, (agent) => agent.plan(cycle));
   },
 });
 
-/** Asks the brand's agent whether a keyword is to be researched, or what is there instead. */
+/** Asks the brand's agent whether to research a keyword, or what exists instead. */
 export const admitKeyword = defineStep({
   effect: "natural",
   run: ({ input: asked, env }: EffectCall<AskedKeyword>): Promise<Decided> => askAgent(env, asked, (agent) => agent.admit(asked)),
 });
 
-/**
- * Tells the brand's agent what D1 really has, and answers what it had believed otherwise. It remembers audits: told again, it answers the
- * same.
- */
+/** Sends the brand's state in D1 to its agent, and returns the corrections. A repeated audit gets the same result. */
 export const tellAgent = defineStep({
   effect: "natural",
   run: ({

@@ -4,33 +4,33 @@ import { FactObserved } from "../messages/facts.ts";
 import type { ProvidersEnv } from "../providers/index.ts";
 import { budgetOf, canSpend } from "../systems/facts/derived/budgets.ts";
 
-/** Kinds of paid calls, by the variable that says what one may cost at most. */
+/** Kinds of paid calls, by the variable with the most that one may cost. */
 type Priced = "TEXT_CENTS" | "SEARCH_CENTS";
 
-/** A paid call that is to be made, and for whom. */
+/** A paid call, and its tenant and brand. */
 export interface Spender {
   tenantId: string;
   brand: string;
-  /** True when nobody waits for room any more: what is refused then is the step's failure. */
+  /** True if the call does not wait any longer: a refusal is then the step's failure. */
   isLast: boolean;
 }
 
-/** What a call was allowed to cost, from which accounts. */
+/** The allowed cost of a call, by account. */
 export interface Spent {
   /** ISO 8601. */
   at: string;
   charges: { account: string; amount_cents: number; hold: string }[];
 }
 
-/** A call that was not made, because an account has no room for it: nothing was paid. */
+/** A call that was not made, because an account has no room: nothing was paid. */
 export interface Refused {
   refused: string;
   account: string;
 }
 
 /**
- * May a call be paid for? If so its price is held in each account that has a limit, under the call's own key: asked again, nothing more is
- * held. A call that fails leaves its hold to expire, within a day. Errors: `config_invalid` for a price that is none.
+ * Asks whether a call may be paid. If so, its price is held in each account with a limit, under the call's own key, so that a repeated
+ * request holds nothing more. The hold of a failed call expires within a day. Errors: `config_invalid` for an invalid price.
  */
 export async function maySpend(env: Env & Pick<ProvidersEnv, Priced>, kind: Priced, by: Spender, key: string): Promise<Spent | Refused> {
   const amount_cents = priceOf(env, kind);
@@ -48,14 +48,14 @@ export async function maySpend(env: Env & Pick<ProvidersEnv, Priced>, kind: Pric
   return spent;
 }
 
-/** In whole cents; 0 where nobody has said it. */
+/** In whole cents; 0 if it is not set. */
 function priceOf(env: Pick<ProvidersEnv, Priced>, kind: Priced): number {
   const said = env[kind] || "0";
   if (/^\d{1,9}$/.test(said)) return Number(said);
   throw new MillraceError("config_invalid", `${kind} is "${said}": say what one call may cost at most in whole cents, such as "5".`);
 }
 
-/** What was paid, as charges of those accounts. `name` is the call's own, so that it is charged once. */
+/** The paid amounts, as charges of these accounts. `name` is the call's own, so that it is charged once. */
 export function chargesOf({ at, charges }: Spent, name: string): Draft[] {
   return charges.map((payload) =>
     FactObserved.from({ fact_id: name, entity: `account/${payload.account}`, type: "charge", occurred_at: at, payload }),

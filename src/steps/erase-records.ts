@@ -10,8 +10,8 @@ interface Input {
 }
 
 /**
- * Erases a person's records in the CRM for good. A record that does not bear our name is somebody else's by now, and is left. Answers how
- * many went, and how many were left.
+ * Deletes a person's records in the CRM permanently. Records without our key belong to others, and are ignored. Returns how many were
+ * deleted and ignored.
  */
 export const eraseRecords = defineStep({
   effect: "natural",
@@ -43,7 +43,10 @@ async function recordsThere(upstream: Crm, records: readonly { crmId: string }[]
   return found.filter(({ archived }) => !archived);
 }
 
-/** What a push that died may have made is found by making it: that answers the record there is, or an empty one, which goes as well. */
+/**
+ * A record that an interrupted push may have created is found by an upsert: it returns the existing record, or an empty one, which is
+ * deleted too.
+ */
 async function named(upstream: Crm, keys: readonly string[], options: Options): Promise<string[]> {
   if (keys.length === 0) return [];
   const outcomes = await upstream.upsert(

@@ -18,25 +18,25 @@ import { type CheckedTarget, checkTarget } from "../systems/webhooks/guard.ts";
 import { secretOf } from "../systems/webhooks/secret.ts";
 import { timeoutMs } from "../systems/webhooks/settings.ts";
 
-/** How a delivery came out without an error: taken, refused for good, or not sent because its endpoint is off or deleted. */
+/** The result of a delivery without an error: accepted, refused permanently, or skipped because its endpoint is disabled or deleted. */
 export type Posted = { state: "sent" | "gone"; attempt: Attempt } | { state: "skipped"; why: string } | { state: "off" };
 
-/** Why a delivery is not made whose fact names a person who was forgotten while its endpoint was off. */
+/** Why a delivery is skipped whose fact mentions a person who was forgotten while its endpoint was disabled. */
 const NAMES_A_FORGOTTEN =
   "It named a person who was forgotten while the endpoint was off. Made again, it says a pseudonym in the person's place.";
-/** Of an answer, as much is read and kept. */
+/** Bytes of a response that are read and stored. */
 const ANSWER_BYTES = 1024;
-/** The longest wait that a receiver can ask for. */
+/** The longest wait that a receiver can request. */
 const MAX_ASKED_MS = 3_600_000;
-/** The status says what became of it; the words behind it are not waited for. */
+/** Time limit for the response's body: the status decides the result. */
 const ANSWER_READ_MS = 2000;
-/** A look at the endpoint holds for this long: after a longer one for its addresses, it is read again. */
+/** How long a read of the endpoint is valid: if the DNS check takes longer, it is read again. */
 const CURRENT_MS = 100;
 
 /**
- * Posts a delivery's body to its endpoint, signed with every secret that is valid now. It is `keyed` by `webhook-id`, which is the
- * delivery's own id at every attempt, restart and retry: a receiver that remembers ids takes it once. A failed attempt is written to the
- * delivery's log here; the line of a good one goes with the step's own record.
+ * Posts a delivery's body to its endpoint, signed with every valid secret. It is `keyed` by `webhook-id`, the delivery's own id in every
+ * attempt, restart and retry, so a receiver that remembers ids processes it once. A failed attempt is logged here; the entry of a
+ * successful one is written with the step's record.
  */
 export const postWebhook = defineStep({
   effect: "keyed",
@@ -63,7 +63,7 @@ export const postWebhook = defineStep({
       return { state: line.status === 410 ? "gone" : "sent", attempt: { ...line, ms: Date.now() - began } };
     } catch (error) {
       const failed = { ...line, error: messageOf(error), ms: Date.now() - began };
-      // The delivery's own error is what counts: a log that cannot be written must not hide it.
+      // The delivery's own error takes precedence over a failed write of the log.
       await atomically(env.DB, [logAttempt(delivery.tenant_id, delivery.id, failed)]).catch((unlogged) =>
         logLine("error", { log: "webhook_attempt_not_logged", delivery_id: delivery.id, error: messageOf(unlogged) }),
       );
@@ -72,15 +72,15 @@ export const postWebhook = defineStep({
   },
 });
 
-/** What a request needs beside its endpoint: the verdict on its URL, and what it says. */
+/** The check of its URL, and its body. */
 interface Ready {
   checked: CheckedTarget;
   body: string | undefined;
 }
 
 /**
- * Reads where a delivery goes, and makes it ready. A resolver may be slow: nothing leaves for a URL, or with a secret, that was changed in
- * the meantime and whose change was answered.
+ * Reads a delivery's endpoint and prepares the request. The DNS check may be slow: a URL or secret that was changed in the meantime, with a
+ * response to the change, is not used.
  */
 async function aim(env: Cloudflare.Env, delivery: Delivery): Promise<{ target: Target | undefined; ready?: Ready }> {
   let seen: (Ready & { url: string }) | undefined;
@@ -96,7 +96,7 @@ async function aim(env: Cloudflare.Env, delivery: Delivery): Promise<{ target: T
   }
 }
 
-/** One request. Notes in the line what was answered; returns for 2xx and 410, and throws for everything else. */
+/** Sends one request and records the response in the log entry. Returns for 2xx and 410, and throws otherwise. */
 async function post(
   { env, key, fetch, signal }: Pick<EffectCall<Delivery>, "env" | "key" | "fetch" | "signal">,
   delivery: Delivery,
@@ -137,7 +137,7 @@ async function post(
   throw upstreamRefused(`${said}.`, response.status);
 }
 
-/** What a delivery that is made again said the first time. */
+/** The original body of a redelivery. */
 async function bodyOf(env: Cloudflare.Env, { tenant_id, id }: Delivery): Promise<string | undefined> {
   return (await payloadOf(env, { tenantId: tenant_id }, WebhookDeliver, id))?.body;
 }
@@ -158,7 +158,7 @@ function signed(
   };
 }
 
-/** The first bytes of an answer as text, however long it is and however slowly it comes. */
+/** The first bytes of a response as text, whatever its length and speed. */
 async function beginningOf(response: Response): Promise<string> {
   const reader = response.body?.getReader();
   if (!reader) return "";
@@ -173,7 +173,7 @@ async function beginningOf(response: Response): Promise<string> {
       bytes += value.byteLength;
     }
   } catch {
-    // An answer that breaks off has said its status: what came of it is enough.
+    // A response that breaks off still has a status, which is enough.
   } finally {
     clearTimeout(give);
     await reader.cancel().catch(() => undefined);

@@ -4,7 +4,7 @@ import { type Article, type ArticleKey, assertPublishable, loadArticleOf } from 
 import { type LivePage, livePage, pageOf } from "../systems/content/page.ts";
 import { storeOf, takeDown } from "../systems/content/page-store.ts";
 
-/** An article, and the brand whose rules it went by. */
+/** An article, and the brand of its command. */
 type BrandArticle = ArticleKey & { brand: string };
 
 const remove = defineStep({
@@ -15,7 +15,7 @@ const remove = defineStep({
 
 const put = defineStep({
   effect: "natural",
-  // Tried again soon, because somebody may be watching, and for four minutes in all: a store that is away for one is nobody's trouble.
+  // Retried soon, because a person may be waiting, and for four minutes in total, which covers an outage of a minute.
   retries: { limit: 7, delay: "2 seconds", backoff: "exponential" },
   async run(call: EffectCall<BrandArticle>) {
     const { key, signal, trace, env } = call;
@@ -27,7 +27,7 @@ const put = defineStep({
   undo: remove,
 });
 
-/** Somebody else's site may be slow, and away for minutes. */
+/** An external site may be slow, and unavailable for minutes. */
 const putUnlessFound = defineStep({
   ...put,
   effect: "lookup",
@@ -42,15 +42,15 @@ const putUnlessFound = defineStep({
   },
 });
 
-/** Puts an article's page up; undone, takes it down. Where putting it twice would make two pages, the store is asked for the first. */
+/** Publishes an article's page; its undo removes it. If a repeated publication would create two pages, the store is searched first. */
 export const putPage = (env: Cloudflare.Env) => (isRepeatable(env) ? put : putUnlessFound);
 
-/** The article as it is now. The page of one that was rejected while an attempt of ours put it up is taken down: it is nobody else's. */
+/** The present article. If it was rejected while an attempt of ours published its page, the page is removed here. */
 async function currentArticle({ input, key, signal, trace, env }: EffectCall<BrandArticle>): Promise<Article> {
   const article = await loadArticleOf(env.DB, input);
   if (article.status !== "rejected") return article;
   const [page, store] = [pageOf(article, env), storeOf(env, article)];
-  // WordPress may have scheduled the post: it is not up yet, and is not found.
+  // WordPress may have scheduled the post: it is not published yet, and is not found.
   if (!store.repeatable || (await store.find(page, { key, signal, trace }))) await takeDown(env, page, { key, signal, trace });
   return article;
 }
@@ -59,7 +59,7 @@ function isRepeatable(env: Cloudflare.Env): boolean {
   try {
     return pages(env).repeatable;
   } catch {
-    // A store that is not configured well is complained of by the step itself, where an operator sees it and an undo stops at it.
+    // An invalid configuration of the store is reported by the step itself, where an operator sees it and an undo stops.
     return true;
   }
 }

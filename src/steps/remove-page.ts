@@ -2,13 +2,13 @@ import { defineStep, type EffectCall, notRetryable } from "millrace";
 import { type Article, type ArticleChange, loadArticleOf, nextChange, pagePath } from "../systems/content/articles.ts";
 import { takeDown } from "../systems/content/page-store.ts";
 
-/** An article whose page is up in this revision. */
+/** An article with a page published in this revision. */
 type Published = Pick<Article, "tenantId" | "id" | "brand" | "revision">;
 
-/** How a removal ended: the page is down, or was not up any more. */
+/** The result: the page was removed, or was not published any more. */
 type Removed = { state: "down"; change: ArticleChange } | { state: "skipped"; why: string };
 
-/** Takes an article's page down, whoever put it up and however long ago. */
+/** Removes an article's page, whichever instance published it. */
 export const removePage = defineStep({
   effect: "natural",
   async run({ input, key, signal, trace, env }: EffectCall<Published>): Promise<Removed> {

@@ -2,18 +2,18 @@ import { defineStep, type EffectCall } from "millrace";
 import { ledgerOf } from "../systems/facts/ledger/ledgers.ts";
 import { ledgersFrom } from "../systems/facts/rebuild.ts";
 
-/** Ledgers of one step: few enough to be done in seconds, many enough to need few steps. */
+/** Ledgers of one step: processed in seconds, with few steps in total. */
 const SLICE_LEDGERS = 100;
 
-/** How many ledgers were asked, and behind which name the next step goes on: null behind the last. */
+/** The number of called ledgers, and the name after which the next step continues: null after the last. */
 export interface Asked {
   ledgers: number;
   after: string | null;
 }
 
 /**
- * Has the tenant's next ledgers send every fact again that they keep and that something follows from. What follows is done once, however
- * often it is said; done twice, this says it twice.
+ * Makes the tenant's next ledgers send all kept facts with consequences again. Consequences are applied once, so a repetition has no effect
+ * but more messages.
  */
 export const replayLedgers = defineStep({
   effect: "natural",

@@ -13,9 +13,8 @@ export interface BadCall {
 }
 
 /**
- * Whether a person has asked for one more answer: has retried the instance since this one was recorded. The same at every pass, however
- * often the instance restarts by itself. Errors: `answer_truncated`, `answer_refused`, `answer_empty` or `answer_malformed`
- * when nobody has.
+ * True if an operator has retried the instance since this answer was recorded. The result is the same in every replay and restart. Errors:
+ * `answer_truncated`, `answer_refused`, `answer_empty` or `answer_malformed` without a retry.
  */
 export async function requireRetry(env: Cloudflare.Env, { tenantId, contentId, attempt, bad, problem }: BadCall): Promise<void> {
   const at = await paidAt(env.DB, tenantId, contentId, attempt);
@@ -23,7 +22,7 @@ export async function requireRetry(env: Cloudflare.Env, { tenantId, contentId, a
   throw new MillraceError(
     codeFor(bad),
     `The model's answer ${attempt} could not be used. ${problem} ${ADVICE[bad]} A retry pays for one more answer.`,
-    // Asked again with the same key, a model that was paid answers the same.
+    // With the same key, the provider would return the same paid answer.
     { terminal: true },
   );
 }

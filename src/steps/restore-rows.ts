@@ -4,12 +4,12 @@ import { ledgerOf } from "../systems/facts/ledger/ledgers.ts";
 import { type LedgerPlace, readLedgers } from "../systems/facts/ledger/read-ledgers.ts";
 import { deleteRows, type Restored, type RowName, restoreRows, straysBehind } from "../systems/facts/rebuild.ts";
 
-/** What one step goes through: few enough to be done in seconds, many enough to need few steps. */
+/** The work of one step: done in seconds, with few steps in total. */
 const STEP = { ledgers: 100, facts: 5000 };
-/** Facts read and written at once, and what they may hold in memory. */
+/** Facts read and written at once, and their memory. */
 const PAGE = { rows: 500, bytes: 4 * 1024 ** 2 };
 
-/** What a step found, and where the next one goes on: null behind the last ledger. */
+/** The findings of a step, and where the next one continues: null after the last ledger. */
 export interface Stretch {
   ledgers: number;
   facts: number;
@@ -17,16 +17,13 @@ export interface Stretch {
   restored: number;
   /** Rows that no ledger has. */
   removed: number;
-  /** Facts that fit their type no longer: they have no row. */
+  /** Facts that no longer match their type: they have no row. */
   unfit: number;
   firstUnfit: string | null;
   next: LedgerPlace | null;
 }
 
-/**
- * Puts what the tenant's next ledgers keep into the projection, in place, and deletes what none of them has. Done twice, it changes nothing
- * more.
- */
+/** Writes the kept facts of the tenant's next ledgers into the projection, in place, and deletes rows that no ledger has. Repeatable. */
 export const restoreLedgers = defineStep({
   effect: "natural",
   timeout: "5 minutes",
@@ -71,7 +68,7 @@ async function restore(env: Env, tenantId: string, ledgers: readonly Restored[])
   return { written, removed };
 }
 
-/** Which of these rows no ledger has. A ledger is asked after its rows were seen: what it took since then is one of its own. */
+/** The rows that no ledger has. A ledger is read after its rows, so that facts recorded in between are included. */
 async function ofNoLedger(env: Env, tenantId: string, rows: readonly RowName[]): Promise<RowName[]> {
   const asked = await Promise.all(
     [...Map.groupBy(rows, ({ entity }) => entity)].map(async ([entity, group]) => {

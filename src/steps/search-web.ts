@@ -2,7 +2,7 @@ import { defineStep, type EffectCall, notRetryable } from "millrace";
 import { type SearchResult, search } from "../providers/index.ts";
 import { maySpend, type Refused, type Spender, type Spent } from "./ceiling.ts";
 
-/** Searches the web, if that may be paid for. Repeating a search harms nobody, it only costs again: once recorded, it is not repeated. */
+/** Searches the web, if that may be paid. A repeated search has no effect but its cost; a recorded one is not repeated. */
 export const searchWeb = defineStep({
   effect: "natural",
   async run({ input, key, signal, trace, env }: EffectCall<Spender & { query: string }>): Promise<Refused | Searched> {

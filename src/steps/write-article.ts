@@ -6,12 +6,12 @@ import type { BadAnswer } from "../systems/content/bad-answer.ts";
 import type { Paid } from "../systems/content/text-calls.ts";
 import { maySpend, type Refused, type Spender, type Spent } from "./ceiling.ts";
 
-/** An answer that was paid for: an article, or why it is none. */
+/** A paid answer: an article, or why it is unusable. */
 export type Written = ({ article: WrittenArticle } | { bad: BadAnswer; problem: string }) & { paid: Paid; spent: Spent };
 
 /**
- * Has a model write an article, if that may be paid for. An answer that cannot be used is an outcome like any other: it was paid for, and
- * is recorded. The upstream remembers the key (AI Gateway and the embedded writer do), so an answer that was lost is not paid for again.
+ * Makes a model write an article, if that may be paid. An unusable answer is an outcome too, because it was paid, and is recorded. The
+ * upstream remembers the key (AI Gateway and the embedded writer do), so a lost answer is not paid twice.
  */
 export const writeArticle = defineStep({
   effect: "keyed",

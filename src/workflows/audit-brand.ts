@@ -3,8 +3,8 @@ import { BrandAudit, BrandAudited } from "../messages/brand.ts";
 import { lookAtKnownBrand, tellAgent } from "../steps/ask-brand-agent.ts";
 
 /**
- * Looks at what a brand really has, and sets right what its agent believes otherwise. Its steps are lean: the agent is an object of ours,
- * and answers at once.
+ * Compares a brand's records with its agent's state, and corrects the state. Its steps are inline: the agent is an object of ours, and
+ * responds at once.
  */
 export const auditBrand = defineWorkflow({
   name: "audit-brand",
@@ -22,5 +22,5 @@ export const auditBrand = defineWorkflow({
   },
 });
 
-/** Findings that the event tells of. The brand's page has a thousand. */
+/** Most corrections in the event. The brand's page has a thousand. */
 const MAX_FINDINGS = 100;

@@ -2,17 +2,17 @@ import { type Duration, defineWorkflow, notRetryable } from "millrace";
 import { TenantDelete } from "../messages/tenant.ts";
 import { deleted, removeOn } from "../systems/privacy/tenant.ts";
 
-/** Before each further pass: what ran when it was stopped may write once more, and a message may still arrive. */
+/** Delays before further passes: stopped instances may still write, and messages may arrive. */
 const PAUSES: readonly Duration[] = ["1 minute", "10 minutes", "1 hour", "6 hours", "1 day"];
-/** How long one step removes. */
+/** Longest work of one step. */
 const STRETCH_MS = 15_000;
-/** Stretches of one pass: more than a tenant has rows for. */
+/** Most steps of one pass: more than a tenant has rows for. */
 const MAX_STRETCHES = 5000;
 
 /**
- * Deletes a tenant: its tokens and schedules first, so that nobody says anything new, then what runs, then its objects, rows and files.
- * Pass after pass, until one that came a while after the last finds nothing. What stays is this instance, for its 30 days, and the audit's
- * row. Of two, the older goes on. Its steps are the platform's: each works for up to 15 seconds, and it sleeps between its passes.
+ * Deletes a tenant: first its tokens and schedules, so that no new data arrives, then running instances, then its objects, rows and files.
+ * It repeats passes with delays until one finds nothing. Only this instance (for 30 days) and the audit's row remain. Of two instances, the
+ * older continues. Its steps are the platform's: each works for up to 15 seconds, and it sleeps between passes.
  */
 export const deleteTenant = defineWorkflow({
   name: "delete-tenant",

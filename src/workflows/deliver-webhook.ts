@@ -4,12 +4,12 @@ import { type Posted, postWebhook } from "../steps/post-webhook.ts";
 import { type Delivery, deliveryOf } from "../systems/webhooks/deliveries.ts";
 import { wasGivenUp, wasGone, wasSent, wasSkipped } from "../systems/webhooks/outcome.ts";
 
-/** Days that a delivery is put off while its endpoint stays off. It looks each day anew, in case that nobody told it of a change. */
+/** Days that a delivery waits for a disabled endpoint. It checks each day, in case a notification was lost. */
 const DAYS_OFF = 7;
 
 /**
- * Delivers one fact to one endpoint: taken, refused for good, skipped, or left to an operator. While the endpoint is off, it waits. Its
- * steps are lean: there is a run for each fact and endpoint, and most receivers answer within a second.
+ * Delivers one fact to one endpoint: accepted, refused permanently, skipped, or left to an operator. It waits while the endpoint is
+ * disabled. Its steps are inline: there is a run for each fact and endpoint, and most receivers respond within a second.
  */
 export const deliverWebhook = defineWorkflow({
   name: "deliver-webhook",
@@ -35,7 +35,7 @@ export const deliverWebhook = defineWorkflow({
   },
 });
 
-/** Waits until the endpoint is switched on, or deleted; false when a day has passed without a word. */
+/** Waits until the endpoint is enabled or deleted; false after a day without a notification. */
 async function isSwitched(step: Steps, { endpoint_id }: Delivery, key: string): Promise<boolean> {
   try {
     await step.waitFor("wait until it is on", WebhookSwitched, { subject: endpoint_id, timeout: "1 day", key });
@@ -59,7 +59,7 @@ function outcomeOf(delivery: Delivery, posted: Posted, isLast: boolean): Writes 
   }
 }
 
-/** The platform hands an error's words on, not its fields: the status stands in them. */
+/** The platform passes on an error's message, not its fields, so the status is read from the message. */
 function statusIn(error: unknown): number | null {
   const [, status] = /answered (\d{3})/.exec(messageOf(error)) ?? [];
   return status === undefined ? null : Number(status);

@@ -4,8 +4,8 @@ import { exportPage, type Page } from "../systems/batches/export.ts";
 import { chunkCount } from "../systems/batches/limits.ts";
 
 /**
- * Writes a dataset's rows into a file, page by page. Each page is a part of the result, committed with the key behind which the next one
- * begins. Its steps are lean: a page is read and written within a second, and a large export has thousands.
+ * Writes a dataset's rows into a file, page by page. Each page is a part of the result, committed with the cursor of the next one. Its
+ * steps are inline: a page takes less than a second, and a large export has thousands.
  */
 export const exportRows = defineWorkflow({
   name: "export-rows",

@@ -3,7 +3,7 @@ import { ContactForget } from "../messages/crm.ts";
 import { eraseRecords } from "../steps/erase-records.ts";
 import { finish, searchOn, takeOff } from "../systems/privacy/forget.ts";
 
-/** Before each further pass: what is still under way says the person's name until it has ended. */
+/** Delays before further passes: running instances mention the person until they have ended. */
 const PAUSES: readonly Duration[] = [
   "1 second",
   "10 seconds",
@@ -13,17 +13,17 @@ const PAUSES: readonly Duration[] = [
   "6 hours",
   ...Array<Duration>(30).fill("1 day"),
 ];
-/** A pass of so many stretches is a mistake of ours. */
+/** More steps of one pass indicate a bug. */
 const MAX_STRETCHES = 5000;
 
-/** As pushes may have the contact for 6 minutes each, more than once: three quarters of an hour. */
+/** Pushes may have the contact for 6 minutes each, more than once: three quarters of an hour. */
 const PATIENCE: StepOptions = { retries: { limit: 8, delay: "10 seconds", backoff: "exponential" }, timeout: "2 minutes" };
 
 /**
- * Forgets a person: first out of all that works with contacts, then in the CRM, then everywhere else, pass after pass, until one finds
- * nothing more and nothing is under way that could say the name again. Its steps answer numbers: they are kept too. Behind the last pause,
- * a search that finds something under way fails, and is made again when it is retried. Asked for again under another request, the newest
- * command goes on and the others end. Its steps are the platform's: it searches everything, and sleeps between its passes.
+ * Forgets a person: first in everything that works with contacts, then in the CRM, then everywhere else. Passes repeat until one finds
+ * nothing, and nothing is running that could mention the person again. Its steps return only numbers, because outputs are stored too. After
+ * the last delay, a pass with running instances fails, and an operator can retry it. If requested again under another name, the newest
+ * command continues and the others end. Its steps are the platform's: each searches for seconds, and it sleeps between passes.
  */
 export const forgetContact = defineWorkflow({
   name: "forget-contact",

@@ -12,16 +12,16 @@ import { loadResearch } from "../systems/content/research.ts";
 import { insertTextCall, type Paid } from "../systems/content/text-calls.ts";
 
 /**
- * Writes an article from a keyword's research and stores it as a draft. Every answer that was paid for is recorded with what it cost,
- * once. One that cannot be used is asked for once more if that may help; then the instance stops until a person retries it, and each
- * retry pays for one more answer. Its steps are the platform's: a model takes longer than a pass would wait for.
+ * Writes an article from a keyword's research and stores it as a draft. Every paid answer is recorded once with its cost. An unusable
+ * answer is requested once more if that may help. Then the instance fails until an operator retries it, and each retry pays for one more
+ * answer. Its steps are the platform's: a model is too slow for inline steps.
  */
 export const generateArticle = defineWorkflow({
   name: "generate-article",
   on: ResearchCompleted,
   async run({ payload: { research_id, brand, keyword }, step, env, envelope: { tenant_id: tenantId }, instanceId: contentId }) {
-    // The prompt is remembered with the research: a deployment with a newer one changes nothing for an instance that has begun.
-    // One that began when there was only one prompt remembers none.
+    // The prompt is recorded with the research, so that a newer deployment does not change a running instance. Instances from the time of a
+    // single prompt recorded none.
     const { prompt = "article.v1", ...research } = await step.read("load research", async () => ({
       ...(await loadResearch(env.DB, tenantId, research_id)),
       prompt: ARTICLE_PROMPT,
@@ -59,7 +59,7 @@ export const generateArticle = defineWorkflow({
       const { bad, problem } = written;
       let next = ask.prompt;
       if (!mayAskAgain(attempt, bad)) {
-        // A step of its own: this is what a retry goes on from, and by then the prompt may have been mended.
+        // A separate step: a retry continues from here, after the prompt may have been fixed.
         next = await step.read(
           "ask again",
           async () => {

@@ -6,8 +6,8 @@ import { chunkCount } from "../systems/batches/limits.ts";
 import type { Place } from "../systems/batches/rows.ts";
 
 /**
- * Takes a file's rows in, chunk by chunk. A chunk is one write, named by its place in the file: no row is taken in twice, wherever the run
- * dies. Its steps are lean: a chunk takes a fraction of a second, and a large file has thousands.
+ * Imports a file's rows, chunk by chunk. A chunk is one write, named by its position in the file, so no row is imported twice, wherever the
+ * run dies. Its steps are inline: a chunk takes a fraction of a second, and a large file has thousands.
  */
 export const importRows = defineWorkflow({
   name: "import-rows",
@@ -23,7 +23,7 @@ export const importRows = defineWorkflow({
       if (next === null) break;
       from = next;
     }
-    // Nobody reads an upload a second time, and it may name somebody who was forgotten before it came.
+    // The upload is not read again, and may mention a person who was forgotten before it arrived.
     await step.effect("remove the upload", removeUpload, { tenantId: envelope.tenant_id, batchId });
   },
 });

@@ -4,8 +4,8 @@ import { decideCycle } from "../steps/ask-brand-agent.ts";
 import { weeklyAudit } from "../systems/brand/weekly-audit.ts";
 
 /**
- * Has the brand's agent decide a cycle. What follows, the agent sends itself, when there is room for it. Its step is lean: the agent is an
- * object of ours, and answers at once.
+ * Asks the brand's agent to decide a cycle. The agent sends the resulting commands itself, when there is room. Its step is inline: the
+ * agent is an object of ours, and responds at once.
  */
 export const planCycle = defineWorkflow({
   name: "plan-cycle",

@@ -4,8 +4,8 @@ import { announce } from "../steps/announce.ts";
 import { markAnnounced } from "../systems/content/articles.ts";
 
 /**
- * Announces an article's page on the brand's social account, if it is still up. Its step is lean: it is one short call, and nothing takes it
- * back.
+ * Announces an article's page on the brand's social account, if it is still published. Its step is inline: it is one short call without an
+ * undo.
  */
 export const postToSocial = defineWorkflow({
   name: "post-to-social",

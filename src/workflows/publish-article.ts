@@ -5,8 +5,8 @@ import { publishQuestion } from "../systems/content/approval.ts";
 import { loadArticle, markPublished, markRejected, markUnpublished, nextChange } from "../systems/content/articles.ts";
 
 /**
- * Publishes a draft as a page, after a person's yes if the brand wants that. Undone, the page is taken down. Its steps are the platform's:
- * it waits for people, and the page, which can be taken down, would be one in any case.
+ * Publishes a draft as a page, after a person's approval if the brand requires it. Its undo removes the page. Its steps are the platform's:
+ * it waits for people, and the step with an undo would be one in any case.
  */
 export const publishArticle = defineWorkflow({
   name: "publish-article",
@@ -14,7 +14,7 @@ export const publishArticle = defineWorkflow({
   async run({ payload: { content_id, brand }, step, env, envelope }) {
     const article = { tenantId: envelope.tenant_id, id: content_id, brand };
 
-    // Recorded, not only read: what the brand wants may change while a person thinks, and must not change this run.
+    // Recorded and not only read: the brand's settings may change while the run waits, and must not change it.
     const question = await step.commit("see who must agree", async () => ({
       output: await publishQuestion(env.DB, article),
     }));
@@ -22,7 +22,7 @@ export const publishArticle = defineWorkflow({
     if (!approved) {
       return step.commit("mark rejected", async () => {
         const found = await loadArticle(env.DB, article);
-        // Asked twice, and the other answer was yes: a page that is up is taken down by `unpublish`, not by a no to putting it up.
+        // A second request after an approval: a published page is removed by `unpublish`, not by a rejection.
         if (found.status !== "draft") return { output: `It is ${found.status} already.` };
         const rejected = nextChange(found);
         return { statements: [markRejected(rejected)], emit: [ContentRejected.from(rejected)] };

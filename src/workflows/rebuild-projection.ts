@@ -5,9 +5,9 @@ import { restoreLedgers, type Stretch } from "../steps/restore-rows.ts";
 import type { LedgerPlace } from "../systems/facts/ledger/read-ledgers.ts";
 
 /**
- * Makes again what is made of the tenant's ledgers. The projection of facts: row by row and in place, so that whoever reads meanwhile
- * misses nothing. Or what is derived from facts: charges, payouts, budgets, merged contacts, webhooks. New facts keep flowing: what they
- * add is not part of it. Its steps are the platform's: each goes through a hundred ledgers, for seconds.
+ * Rebuilds from the tenant's ledgers: the projection of facts, row by row and in place, so that readers miss nothing; or the data derived
+ * from facts: charges, payouts, budgets, merged contacts, webhooks. New facts continue to arrive, and are not part of it. Its steps are the
+ * platform's: each processes a hundred ledgers, for seconds.
  */
 export const rebuildProjection = defineWorkflow({
   name: "rebuild-projection",
@@ -32,7 +32,7 @@ async function restoreAll(step: Steps, tenantId: string) {
   return all;
 }
 
-/** It ends when every ledger is asked: how far they are, each says itself. */
+/** It ends when every ledger was called; each ledger reports its own progress. */
 async function replayAll(step: Steps, tenantId: string) {
   let ledgers = 0;
   for (let after: string | null = ""; after !== null; ) {
@@ -44,7 +44,7 @@ async function replayAll(step: Steps, tenantId: string) {
   return { ledgers };
 }
 
-/** The longest name that a step's key shows as it is: the step's own name and the place have to fit beside it. */
+/** The longest name that a step's key contains as it is, together with the step's own name and the position. */
 const MAX_SHOWN_CHARACTERS = 170;
 
 function keyOf(from: LedgerPlace | null): string {

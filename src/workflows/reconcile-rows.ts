@@ -5,8 +5,8 @@ import { chunkCount } from "../systems/batches/limits.ts";
 import { type Compared, compareChunk, compareRest, type Rest } from "../systems/batches/reconcile.ts";
 
 /**
- * Holds a file against our rows: first every row of the file, then what of ours the file does not have. Its steps are lean, as those of an
- * import are.
+ * Compares a file with the stored rows: first every row of the file, then the stored rows that the file lacks. Its steps are inline, as
+ * those of an import are.
  */
 export const reconcileRows = defineWorkflow({
   name: "reconcile-rows",

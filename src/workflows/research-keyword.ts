@@ -8,9 +8,9 @@ import { searchWeb } from "../steps/search-web.ts";
 import { assertReusable, insertResearch } from "../systems/content/research.ts";
 
 /**
- * Finds sources for a keyword and stores them; or hands on research that is there. Whatever the brand's agent has not asked for itself, it
- * is asked about first: a keyword that has an article, or is on its way to one, is not paid for again. Its steps are the platform's: a
- * search takes seconds, and may wait for days until there is money for it.
+ * Finds sources for a keyword and stores them, or uses existing research. Requests from other sources than the brand's agent are first
+ * submitted to it: a keyword with an article, published or in progress, is not paid for again. Its steps are the platform's: a search takes
+ * seconds, and may wait for days until its budget has room.
  */
 export const researchKeyword = defineWorkflow({
   name: "research-keyword",

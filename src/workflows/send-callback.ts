@@ -1,5 +1,5 @@
 import { callbackSender } from "millrace";
 import { checkTarget } from "../systems/webhooks/guard.ts";
 
-/** Calls the addresses that commands name, where a tenant's endpoint may be called, and nowhere else. */
+/** Calls the callback URLs of commands, only where a tenant's endpoint may be called. */
 export const sendCallback = callbackSender({ guard: checkTarget });

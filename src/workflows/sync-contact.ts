@@ -2,16 +2,15 @@ import { defineWorkflow, notRetryable, type StepOptions } from "millrace";
 import { ContactSync } from "../messages/crm.ts";
 import { connectCompany, lookAtOne, mergeRecordsOfOne, upsertCompany, upsertContact } from "../systems/crm/one.ts";
 
-/** As others may have the contact for 6 minutes each, more than once: three quarters of an hour. */
+/** Other pushes may have the contact for 6 minutes each, more than once: three quarters of an hour. */
 const PATIENCE: StepOptions = { retries: { limit: 9, delay: "5 seconds", backoff: "exponential" }, timeout: "2 minutes" };
 
-/** As often as others may take the contact over, while a call waits to be made again. */
+/** Most restarts because another push reserved the contact while a call waited for its retry. */
 const MOST_ROUNDS = 20;
 
 /**
- * Brings one contact to the CRM: a look, and a step for each call that it needs, so that one which fails is seen and made again alone. The
- * last of them writes the link and the event. Its steps are lean: there are many such runs, and each step is one call that mostly answers
- * within a second.
+ * Pushes one contact to the CRM: one read, and a step for each needed call, so that a failed one is visible and retried alone. The last
+ * step writes the link and the event. Its steps are inline: there are many such runs, and most calls take less than a second.
  */
 export const syncContact = defineWorkflow({
   name: "sync-contact",

@@ -4,20 +4,20 @@ import { type Place, type Progress, retryChunk, type SyncCall, syncChunk } from 
 import { cutQuestion, NOT_AGREED } from "../systems/crm/cut-question.ts";
 import { placeOf } from "../systems/crm/keys.ts";
 
-/** Before each round in which contacts are tried again that the CRM did not take for reasons of its own. */
+/** Delays before each retry of contacts that the CRM refused temporarily. */
 const PAUSES: readonly Duration[] = ["5 seconds", "30 seconds", "2 minutes", "10 minutes"];
 
-/** A whole call that the CRM put off is repeated when it says; without a word from it, for about an hour. */
+/** A deferred call is retried when the CRM says; without a time, for about an hour. */
 const PATIENCE: StepOptions = { retries: { limit: 10, delay: "5 seconds", backoff: "exponential" }, timeout: "5 minutes" };
 
 /** Steps of one sync: the platform's limit is 10,000. */
 const MAX_CHUNKS = 9_000;
 
 /**
- * Brings contacts to the CRM, chunk by chunk in the order of their ids. A chunk is one step and one write, named by where it begins: no
- * contact is brought twice, wherever the run dies. Those that the CRM puts off are tried again, alone. A chunk of which too many records
- * are gone does nothing before a person has said that they were deleted; that is asked once. Its steps are the platform's: a chunk is
- * several large calls, which wait for the limit that all share.
+ * Pushes contacts to the CRM, chunk by chunk in the order of their ids. A chunk is one step and one write, named by its position, so no
+ * contact is pushed twice, wherever the run dies. Temporarily refused contacts are retried separately. A chunk with too many missing
+ * records does nothing until an operator has confirmed their deletion, asked once. Its steps are the platform's: a chunk is several large
+ * calls that wait for a shared rate limit.
  */
 export const syncContacts = defineWorkflow({
   name: "sync-contacts",
@@ -26,7 +26,7 @@ export const syncContacts = defineWorkflow({
     const call: SyncCall = { env, envelope, instanceId, syncId, scope };
     let chunks = 0;
     let mayCut = false;
-    /** Walks through contacts, from the first to the last. Answers how many of them wait. */
+    /** Scans contacts from the first to the last. Returns how many of them wait for a retry. */
     const walk = async (chunk: (place: Place, key: string) => Promise<Progress>): Promise<number> => {
       let waiting = 0;
       let asked = "";

@@ -4,8 +4,8 @@ import { removePage } from "../steps/remove-page.ts";
 import { markUnpublished } from "../systems/content/articles.ts";
 
 /**
- * Takes an article's page down without the instance that put it up, which may be long gone. Its step is the platform's: somebody else's site
- * may be slow.
+ * Removes an article's page without the instance that published it, which may be pruned. Its step is the platform's: an external site may
+ * be slow.
  */
 export const unpublishArticle = defineWorkflow({
   name: "unpublish-article",

@@ -1,15 +1,15 @@
-/** One answer of the embedded CRM. */
+/** One response of the embedded CRM. */
 export interface CrmAnswer {
   status: number;
   body: object;
   headers?: Record<string, string>;
-  /** How many of its inputs failed. */
+  /** Number of failed inputs. */
   failed?: number;
 }
 
 type ErrorContext = Record<string, string[]>;
 
-/** A refusal in HubSpot's words. Thrown, so that everything the call did is undone. */
+/** An error with HubSpot's wording. It is thrown, so that the call's changes are rolled back. */
 export class Refused extends Error {
   constructor(
     readonly status: number,

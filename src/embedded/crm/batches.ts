@@ -30,7 +30,7 @@ const AssociateBody = z.object({
 const EraseBody = z.object({ objectId: z.string() });
 const MergeBody = z.object({ primaryObjectId: z.string(), objectIdToMerge: z.string() });
 
-/** What a call works with. */
+/** The context of a call. */
 export interface Desk {
   sql: SqlStorage;
   records: Records;
@@ -61,7 +61,7 @@ export function upsert(desk: Desk, object: CrmObjectName, body: unknown): CrmAns
       const { row, created } = desk.records.upsert(object, id, properties);
       results.push({ ...view(row, Object.keys(propertiesOf(row))), new: created, ...(objectWriteTraceId && { objectWriteTraceId }) });
     } catch (error) {
-      // Without a name for the input HubSpot cannot say which it was, and refuses them all.
+      // Without a name for the input HubSpot cannot report which one failed, and refuses them all.
       if (!(error instanceof Refused) || objectWriteTraceId === undefined) throw error;
       const context = { ...error.context, objectWriteTraceId: [objectWriteTraceId] };
       errors.push(inputError(new Refused(error.status, error.category, error.message, context), desk.correlationId));
@@ -136,7 +136,7 @@ export function merge({ records }: Desk, body: unknown): CrmAnswer {
   return { status: 200, body: view(row, Object.keys(propertiesOf(row))) };
 }
 
-/** Removes a contact for good, with all that was merged into it and what is still to be told of it. */
+/** Deletes a contact with all records merged into it, and its pending messages. */
 export function erase({ sql, records }: Desk, body: unknown): CrmAnswer {
   const { objectId } = parse(EraseBody, body);
   const row = records.find("contacts", objectId);
@@ -169,7 +169,7 @@ function requireDistinct(ids: readonly string[]): void {
   });
 }
 
-/** A record as HubSpot shows it: what was asked for and what it always adds. */
+/** A record in HubSpot's format: the requested properties and the standard ones. */
 function view(row: RecordRow, names: readonly string[]): object {
   const properties = propertiesOf(row);
   const [createdAt, updatedAt] = [new Date(row.created_at).toISOString(), new Date(row.updated_at).toISOString()];

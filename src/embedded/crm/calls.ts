@@ -1,7 +1,7 @@
 import { BURST_MS, hubspotLimits } from "../../providers/hubspot-limits.ts";
 import type { CrmAnswer } from "./answers.ts";
 
-/** One call as it came and was answered. */
+/** One recorded call with its response. */
 export interface RecordedCall extends Record<string, SqlStorageValue> {
   id: number;
   /** Milliseconds since 1970. */
@@ -10,9 +10,9 @@ export interface RecordedCall extends Record<string, SqlStorageValue> {
   path: string;
   inputs: number;
   status: number;
-  /** How many of its inputs failed. */
+  /** Number of failed inputs. */
   failed: number;
-  /** 1 when the work was done and only the answer was withheld. */
+  /** 1 if the work was done and only the response was withheld. */
   lost: number;
   correlation_id: string;
 }
@@ -21,11 +21,11 @@ export interface CallReport {
   calls: RecordedCall[];
   total: number;
   refused_by_limit: number;
-  /** The most calls that arrived in any 10 seconds, refused ones included. */
+  /** The most calls in any 10 seconds, refused ones included. */
   most_in_10_seconds: number;
 }
 
-/** The evidence, and the limits that are enforced from it. */
+/** The record of calls, and the rate limits computed from it. */
 export class Calls {
   readonly #sql: SqlStorage;
   readonly #limits: { burst: number; daily: number };
@@ -50,7 +50,7 @@ export class Calls {
     );
   }
 
-  /** What HubSpot says with every answer, and the refusal when a limit is used up. A refused call does not count. */
+  /** HubSpot's rate limit headers, and the refusal when a limit is used up. A refused call does not count. */
   limit(now: number, correlationId: string): { headers: Record<string, string>; refused: CrmAnswer | undefined } {
     const { burst, daily } = this.#limits;
     const inWindow = this.#count(now - BURST_MS);

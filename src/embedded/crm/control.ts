@@ -16,15 +16,15 @@ const Faults = z.array(
 );
 
 const Edit = z.strictObject({
-  /** The CRM's id; null makes a new contact. */
+  /** The CRM's id; null creates a contact. */
   id: z.string().nullable(),
-  /** What changes; null removes the contact. */
+  /** The changed properties; null removes the contact. */
   properties: z.record(z.string(), z.string()).nullable(),
 });
 
 const WebhookUrl = z.strictObject({ url: z.url({ protocol: /^https?$/ }).nullable() });
 
-/** What tests and drills hold the embedded CRM by: faults, a person's edits, and what it was asked, has and said. */
+/** The control routes of the embedded CRM, for tests and drills: faults, a person's edits, and its calls, records and messages. */
 export const crmControl = new Hono<{ Bindings: EmbeddedEnv }>()
   .put("/faults", async (context) => {
     const faults = Faults.safeParse(await context.req.json().catch(() => undefined));

@@ -1,11 +1,11 @@
 import { hubspotSignature, SIGNATURE_HEADER, TIMESTAMP_HEADER } from "../../providers/hubspot-signature.ts";
 
-/** HubSpot's own: as many events in one message, and as many attempts at one event. */
+/** HubSpot's own limits: events per message, and attempts per event. */
 const MAX_EVENTS = 100;
 const MAX_ATTEMPTS = 10;
 const MESSAGES_AT_ONCE = 10;
 const TIMEOUT_MS = 5_000;
-/** HubSpot spreads its attempts over a day. Here they follow sooner, doubling from one second to one minute. */
+/** HubSpot spreads its attempts over a day. Here the delays double from one second to one minute. */
 const BACKOFF_MS = { first: 1_000, most: 60_000 };
 
 export interface Target {
@@ -19,7 +19,7 @@ export interface Delivery {
   url: string;
   /** The events' ids. */
   events: number[];
-  /** What was answered; null when nothing was. */
+  /** The response's status; null without a response. */
   status: number | null;
 }
 
@@ -30,7 +30,7 @@ interface EventRow extends Record<string, SqlStorageValue> {
   due_at: number;
 }
 
-/** Messages about changes, from the table they were written to with the change itself. */
+/** Messages about changes, from the table in which they are written together with the change. */
 export class Deliveries {
   readonly #sql: SqlStorage;
 
@@ -38,20 +38,17 @@ export class Deliveries {
     this.#sql = sql;
   }
 
-  /** When the next event is due; undefined when none waits. */
+  /** When the next event is due; undefined for none. */
   nextAt(): number | undefined {
     return this.#sql.exec<{ at: number | null }>("SELECT min(due_at) AS at FROM events").one().at ?? undefined;
   }
 
-  /**
-   * Sends what is due, some messages in their order. Events that were not answered with 2xx come again; after the last attempt they are
-   * dropped.
-   */
+  /** Sends some due messages in order. Events without a 2xx response are retried; after the last attempt they are dropped. */
   async sendDue(target: Target): Promise<void> {
     for (let sent = 0; sent < MESSAGES_AT_ONCE && (await this.#sendSome(target)); sent++);
   }
 
-  /** One message. Answers whether it was taken. */
+  /** Sends one message. Returns true if it was accepted. */
   async #sendSome(target: Target): Promise<boolean> {
     const now = Date.now();
     const due = this.#sql.exec<EventRow>("SELECT * FROM events WHERE due_at <= ? ORDER BY due_at, id LIMIT ?", now, MAX_EVENTS).toArray();

@@ -1,22 +1,22 @@
 import { Refused } from "./answers.ts";
 
-/** A rule that makes calls or records fail. The first that matches and has some left applies. */
+/** A rule that makes calls or records fail. The first matching rule with remaining hits applies. */
 export interface CrmFault {
-  /** A part of the call's path or body. Empty matches every call. */
+  /** A part of the call's path or body. An empty text matches every call. */
   match: string;
-  /** Our name for a record: only that record fails, with an error of its own in an answer of 207. Default: the whole call fails. */
+  /** Our key for a record: only that record fails, with its own error in a 207 response. Default: the whole call fails. */
   key?: string;
-  /** With `key`: a batch with that record in it is refused as a whole, with 400 and no word of which record it was. */
+  /** With `key`: a batch with that record is refused as a whole, with 400 and without naming the record. */
   whole?: boolean;
-  /** The HTTP status, of the call or of the record. */
+  /** The HTTP status of the call or the record. */
   status: number;
-  /** HubSpot's word for it. Default: by the status. */
+  /** HubSpot's category. Default: by the status. */
   category?: string;
-  /** How many times it still applies; null for ever. */
+  /** Remaining hits; null for no limit. */
   remaining: number | null;
   /** Seconds, for the `Retry-After` header. */
   retryAfter?: number;
-  /** True lets the call do its work and loses only the answer. Default: false, nothing happens. */
+  /** True: the call does its work and only the response is lost. Default: false, nothing happens. */
   afterEffect?: boolean;
 }
 
@@ -73,7 +73,7 @@ export class Faults {
     return row && refusal(row);
   }
 
-  /** The refusal of a whole batch for a record in it. Not used up: the record is at fault as long as the rule stands. */
+  /** The refusal of a whole batch for one of its records. It uses up no hit: the record fails as long as the rule exists. */
   refusesBatch(keys: readonly string[]): Refused | undefined {
     const [row] = this.#sql
       .exec<FaultRow>("SELECT * FROM faults WHERE whole = 1 AND key IN (SELECT value FROM json_each(?)) LIMIT 1", JSON.stringify(keys))

@@ -14,7 +14,7 @@ export interface RecordRow extends Record<string, SqlStorageValue> {
   merged_into: number | null;
 }
 
-/** The rows of one CRM. What is refused is thrown, so that the caller's transaction undoes it. */
+/** The rows of one CRM. Errors are thrown, so that the caller's transaction is rolled back. */
 export class Records {
   readonly #sql: SqlStorage;
   readonly #idProperty: string;
@@ -26,7 +26,7 @@ export class Records {
     this.#portalId = portalId;
   }
 
-  /** Creates a record, or changes what differs in the one with this key. */
+  /** Creates a record, or changes the differing properties of the record with this key. */
   upsert(object: CrmObjectName, key: string, properties: Record<string, string>): { row: RecordRow; created: boolean } {
     checkValues(properties);
     const found = this.named(object, key);
@@ -51,7 +51,7 @@ export class Records {
     return row;
   }
 
-  /** Changes a record as it is given; an empty value clears its property, as in HubSpot. */
+  /** Changes a record; an empty value clears its property, as in HubSpot. */
   change(row: RecordRow, properties: Record<string, string>, source: ChangeSource): RecordRow {
     checkValues(properties);
     const before = propertiesOf(row);
@@ -72,7 +72,7 @@ export class Records {
     return updated;
   }
 
-  /** The live record that an id stands for: its own, or the one that it was merged into. */
+  /** The live record of an id: its own, or the one that it was merged into. */
   find(object: CrmObjectName, id: string): RecordRow | undefined {
     if (!/^\d{1,15}$/.test(id)) return undefined;
     let row = this.#one("SELECT * FROM records WHERE object = ? AND id = ?", object, Number(id));
@@ -85,7 +85,7 @@ export class Records {
     return this.#one("SELECT * FROM records WHERE object = ? AND key = ? AND archived = 0", object, key);
   }
 
-  /** Two contacts become a third, as in HubSpot since 2025: both old ids answer for it. The primary's values win. */
+  /** Two contacts become a third, as in HubSpot since 2025: both old ids lead to it. The primary's values win. */
   merge(primaryId: string, mergedId: string): RecordRow {
     const [primary, merged] = [this.find("contacts", primaryId), this.find("contacts", mergedId)];
     if (!primary || !merged) throw new Refused(404, "OBJECT_NOT_FOUND", `Contact ${primary ? mergedId : primaryId} does not exist.`);
@@ -117,7 +117,7 @@ export class Records {
     this.#tell(row, source, [{ subscriptionType: "contact.deletion", objectId: row.id }]);
   }
 
-  /** Removes a contact for good. What was to be told of its values is not told any more; that it is gone is. */
+  /** Deletes a contact. Pending messages about its values are dropped; its deletion is announced. */
   erase(row: RecordRow): void {
     const among =
       "(WITH RECURSIVE lost (id) AS (SELECT ?1 UNION SELECT r.id FROM records r JOIN lost ON r.merged_into = lost.id) SELECT id FROM lost)";

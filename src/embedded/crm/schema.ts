@@ -1,6 +1,6 @@
 /**
- * The embedded CRM's tables. `calls` only ever grows: it is the evidence. Uniqueness is the database's, not the code's: one live record
- * for an id of ours, and one live contact for an e-mail address.
+ * The embedded CRM's tables. `calls` is only appended to: it is the record of all calls. The database enforces uniqueness: one live record
+ * per key of ours, and one live contact per e-mail address.
  */
 export const SCHEMA = `
 CREATE TABLE IF NOT EXISTS records (

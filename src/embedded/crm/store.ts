@@ -10,7 +10,7 @@ import type { CrmObjectName } from "./properties.ts";
 import { propertiesOf, type RecordRow, Records } from "./records.ts";
 import { SCHEMA } from "./schema.ts";
 
-/** What the embedded CRM is configured by: the variables of its connector, and where its messages go. */
+/** The variables of the embedded CRM: those of its connector, and the target of its messages. */
 export interface CrmVars {
   MILLRACE_KEY: string;
   PUBLIC_URL?: string;
@@ -31,7 +31,7 @@ export interface CrmCall {
   body: string;
 }
 
-/** A record as people see it. */
+/** A record for display. */
 export interface ShownRecord {
   id: string;
   object: CrmObjectName;
@@ -41,7 +41,7 @@ export interface ShownRecord {
   merged_into: string | null;
 }
 
-/** Between two messages: one thread has the rest to do as well. */
+/** Pause between two messages, because all code shares one thread. */
 const PAUSE_MS = 50;
 /** For the tenant of a local engine's own token. */
 const WEBHOOK_PATH = "/crm/hubspot/webhooks/acme";
@@ -61,8 +61,8 @@ const ROUTES: Record<string, Route> = {
 };
 
 /**
- * The state of the embedded CRM. Every call is one synchronous stretch of SQL in one transaction, so calls cannot interleave, and a
- * refused one leaves nothing behind but its line in the evidence. What changed goes out by the alarm, from the same storage.
+ * The state of the embedded CRM. Every call is synchronous SQL in one transaction, so calls cannot interleave, and a refused one leaves
+ * only its entry in the record of calls. The alarm sends changes from the same storage.
  */
 export class EmbeddedCrmStore extends DurableObject<CrmVars> {
   readonly #sql = this.ctx.storage.sql;
@@ -102,7 +102,7 @@ export class EmbeddedCrmStore extends DurableObject<CrmVars> {
     this.#faults.set(faults);
   }
 
-  /** Where messages about changes go from now on; null for where the configuration says. */
+  /** Sets the target of messages about changes; null for the configured one. */
   setWebhookUrl(url: string | null): void {
     this.ctx.storage.kv.put("webhook_url", url);
   }
@@ -125,8 +125,8 @@ export class EmbeddedCrmStore extends DurableObject<CrmVars> {
   }
 
   /**
-   * What a person does in the CRM's own pages: makes a contact (no id), changes one, or removes it (no properties). Answers undefined for
-   * one that is not there, and why if it is refused.
+   * A person's edit in the CRM: creates a contact (no id), changes one, or removes it (no properties). Undefined for an unknown contact;
+   * the reason if it is refused.
    */
   async edit(id: string | null, properties: Record<string, string> | null): Promise<ShownRecord | string | undefined> {
     try {
@@ -180,7 +180,7 @@ export class EmbeddedCrmStore extends DurableObject<CrmVars> {
     if (set === null || set > nextAt) await this.ctx.storage.setAlarm(Math.max(nextAt, Date.now() + PAUSE_MS));
   }
 
-  /** This Worker itself, unless it is told otherwise: without a detour over the network, and with the address it would have there. */
+  /** This Worker itself by default, called directly but with its public URL. */
   #target(): Target {
     const secret = () => crmWebhookSecret(this.env);
     const here = (this.env.PUBLIC_URL || LOCAL_URL).replace(/\/+$/, "");
