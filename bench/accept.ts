@@ -1,12 +1,14 @@
 import type { EngineEnv } from "millrace";
 import { rate } from "./coordination.ts";
 
-/** What answers the requests of a Worker. */
+/** The request handler of a Worker. */
 interface Api {
   fetch(request: Request, env: EngineEnv, ctx: ExecutionContext): Response | Promise<Response>;
 }
 
-/** Commands accepted a second by `POST /v1/commands`, each by a request of its own. What they lead to is left out: no queue takes them. */
+/**
+ * Commands accepted per second by `POST /v1/commands`, each by a separate request. Their processing is excluded: no queue receives them.
+ */
 export async function acceptRate(api: Api, { headers }: Request, env: EngineEnv, ctx: ExecutionContext, count: number, series: string) {
   const alone = Object.assign(Object.create(env), env, {
     BENCH_COMMANDS: { sendBatch: async () => undefined },

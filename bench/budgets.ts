@@ -4,15 +4,15 @@ import { startEngine } from "../packages/millrace/cli/local/engine-process.ts";
 import { freePort } from "../packages/millrace/cli/local/ports.ts";
 import { numberOption, readOptions } from "../packages/millrace/cli/options.ts";
 
-// npm run bench:budgets: asks in flight over HTTP, for a hot account and quiet ones, one in five a repeat. `-- --json` prints one object
-// last.
+// npm run bench:budgets: concurrent requests over HTTP for a busy account and quiet ones, one in five repeated. `-- --json` prints one
+// object last.
 
 const USAGE = "Usage: npm run bench:budgets -- [--asks 10000] [--json]. So many asks are made; --json prints one object last.";
 const { values } = readOptions(USAGE, {
   options: { json: { type: "boolean", default: false }, asks: { type: "string", default: "10000" } },
 });
 const ASKS = numberOption(USAGE, "asks", values.asks, { least: 1 });
-/** Connections that ask side by side. */
+/** Parallel connections. */
 const IN_FLIGHT = 250;
 const LIMIT = 100_000;
 const ACCOUNTS = ["hot", "quiet-1", "quiet-2", "quiet-3"] as const;

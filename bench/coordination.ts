@@ -1,9 +1,9 @@
 import { type CounterEnv, counterOf, type LimitEnv, limitOf } from "millrace";
 
-/** Callers who wait for their answer at one moment. */
+/** Callers that wait for their response at the same time. */
 const IN_FLIGHT = 200;
 
-/** Takes of one limit a second, all of them granted at once: two windows and a bucket, as an upstream's manual has them. */
+/** Takes of one limit per second, all granted at once: two windows and a bucket, as in an upstream's documentation. */
 export async function limiterTakeRate(env: LimitEnv, count: number, series: string): Promise<number> {
   const rules = [
     { limit: count, periodMs: 60_000 },
@@ -16,7 +16,7 @@ export async function limiterTakeRate(env: LimitEnv, count: number, series: stri
   });
 }
 
-/** Adds to one counter a second, each by a call of its own. */
+/** Adds to one counter per second, each by a separate call. */
 export async function counterAddRate(env: CounterEnv, count: number, shards: number, series: string): Promise<number> {
   const counter = counterOf(env, series, { shards });
   const perSecond = await rate(count, () => counter.add());

@@ -1,4 +1,4 @@
-/** The results of so many rounds. */
+/** The results of several rounds. */
 export async function repeat<T>(times: number, once: () => Promise<T>): Promise<T[]> {
   const results: T[] = [];
   for (let time = 0; time < times; time++) results.push(await once());
@@ -9,7 +9,7 @@ export function median(numbers: readonly number[]): number {
   return percentile(numbers, 0.5);
 }
 
-/** The number that this share of them does not exceed. */
+/** The percentile of the numbers for this share. */
 export function percentile(numbers: readonly number[], share: number): number {
   return [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length * share)] ?? Number.NaN;
 }
@@ -22,5 +22,5 @@ export function say(what: string, ...figures: (string | number)[]): void {
   console.log(`${what}\n  ${figures.join(" · ")}`);
 }
 
-/** Asks the Worker that is measured. */
+/** Sends a request to the measured Worker. */
 export type AskWorker = <T>(path: string) => Promise<T>;

@@ -24,7 +24,7 @@ function envelopes(count: number, series: string): Envelope[] {
   });
 }
 
-/** A delivered batch that counts what is acknowledged. */
+/** A delivered batch that counts acknowledged messages. */
 export function batchOf(queue: string, bodies: readonly unknown[], settled: { acked: number }): MessageBatch {
   const message = (body: unknown, index: number) => ({
     id: String(index),
@@ -42,16 +42,14 @@ export function batchOf(queue: string, bodies: readonly unknown[], settled: { ac
   } as unknown as MessageBatch;
 }
 
-/** All of them as they are delivered: the queue's part, made before the clock runs, on either side. */
+/** All batches, made before the measurement on either side, because that is the queue's part. */
 function batchesOf(all: readonly Envelope[], settled: { acked: number }): MessageBatch[] {
   return Array.from({ length: Math.ceil(all.length / BATCH) }, (_, nth) =>
     batchOf("bench-commands", all.slice(nth * BATCH, (nth + 1) * BATCH), settled),
   );
 }
 
-/**
- * The pattern most people write: for each message ask whether it was processed, work, write that it was, acknowledge. The work is left out.
- */
+/** The usual pattern: for each message query whether it was processed, do the work, record it, acknowledge. The work is omitted. */
 export async function plainIntake(env: EngineEnv, count: number, series: string): Promise<number> {
   const all = envelopes(count, series);
   const settled = { acked: 0 };
@@ -68,7 +66,7 @@ export async function plainIntake(env: EngineEnv, count: number, series: string)
   return report(settled.acked, count, start);
 }
 
-/** The engine's own consumer: parse, key, take in, settle. Starting the instances, the work, is left out as it is above. */
+/** The engine's own consumer: parse, key, ingest, settle. Starting the instances, the work, is omitted as above. */
 export async function engineIntake(env: EngineEnv, catalog: Catalog, count: number, series: string): Promise<number> {
   const all = envelopes(count, series);
   const settled = { acked: 0 };
@@ -82,7 +80,7 @@ export async function engineIntake(env: EngineEnv, catalog: Catalog, count: numb
   return report(settled.acked, count, start);
 }
 
-/** The same loop with nobody who takes the messages: what the loop itself takes. */
+/** The same loop without a consumer: the overhead of the loop. */
 export function noIntake(count: number, series: string): number {
   const all = envelopes(count, series);
   const settled = { acked: 0 };
@@ -90,7 +88,7 @@ export function noIntake(count: number, series: string): number {
   return settled.acked;
 }
 
-/** Messages a second. Errors: when not every one was acknowledged. */
+/** Messages per second. Errors: if not every one was acknowledged. */
 export function report(acked: number, count: number, start: number): number {
   if (acked !== count) throw new Error(`Only ${acked} of ${count} messages were settled.`);
   return count / ((performance.now() - start) / 1000);

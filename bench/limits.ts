@@ -3,13 +3,13 @@ import { type AskWorker, median, round as rounded } from "./figures.ts";
 const ADDS = 2_000;
 const SHARDS = 32;
 
-/** Takes of one limit a second; and how many times as many adds a second a counter takes by 32 shards as by one. */
+/** Takes of one limit per second; and the ratio of a counter's adds per second with 32 shards to one shard. */
 export async function coordinationFigures(
   ask: AskWorker,
   rounds: number,
 ): Promise<{ limiter_takes_per_s: number; counter_shard_gain: number }> {
   const measured: { takes: number; one: number; many: number }[] = [];
-  // The first round finds the runtime cold, and is not counted.
+  // The first round warms up the runtime, and is not counted.
   for (let round = 0; round <= rounds; round++) {
     const takes = await ask<number>(`/limiter?count=${ADDS}`);
     const one = await ask<number>(`/counter?count=${ADDS}&shards=1`);

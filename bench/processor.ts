@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { type AskWorker, median, repeat, round, say } from "./figures.ts";
 
-/** What is measured: the request that has it done so many times. */
+/** The measured operations: the request path of each, which repeats it. */
 const PATHS = {
   plain: { path: "/intake/plain?", count: 1000 },
   consumer: { path: "/intake/engine?", count: 10_000 },
@@ -13,9 +13,9 @@ const PATHS = {
 const TICK_US = 10_000;
 
 /**
- * Microseconds of processor that the runtime takes, D1's own work included: for a message in the plain pattern and in the engine's
- * consumer, for a command in `POST /v1/commands`, for an outcome in the recorder. Less what it takes to make as many messages and do
- * nothing. Undefined where no /proc tells it.
+ * Microseconds of the runtime's processor time, including D1's: for a message in the usual pattern and in the engine's consumer, for a
+ * command in `POST /v1/commands`, for an outcome in the recorder. The time to create as many messages is subtracted. Undefined without
+ * /proc.
  */
 export async function processorFigures(ask: AskWorker, runtime: () => number[], rounds: number) {
   if (takenBy(runtime()) === undefined) {

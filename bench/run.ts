@@ -24,16 +24,16 @@ const rounds = numberOption(USAGE, "rounds", values.rounds, { least: 1 });
 const ROOT = join(import.meta.dirname, "..");
 
 const MESSAGES = 10_000;
-/** As many as are taken one by one in the same time. */
+/** About as many as are processed singly in the same time. */
 const SINGLY = 1000;
 const FACTS = 5000;
 const RUNS = 400;
 const PACED = 30;
 const RECORDS = 4000;
-/** A run's requests: that which asks for it, the batch of its queue, its instance. */
+/** Requests of a run: its command, its queue batch, its instance. */
 const REQUESTS = 3;
 
-/** What the cost of an instance shows, and the bench counts by itself. */
+/** The parts of an instance's cost that the bench also counts itself. */
 const SHOWN = ["steps", "rowsWritten", "rowsRead", "queueOperations", "requests", "objectRequests"] as const;
 
 const folder = join(ROOT, ".millrace", "bench");
@@ -48,7 +48,7 @@ const result =
       { ...(await on(".", measure)), ...(await on(".", measureLean)) };
 if (values.json) console.log(JSON.stringify(result));
 
-/** Measures something on the Worker of a folder. */
+/** Measures on the Worker of a folder. */
 async function on<T>(worker: string, measured: (ask: AskWorker, engine: Engine) => Promise<T>): Promise<T> {
   const config = join(ROOT, "bench", worker, "wrangler.jsonc");
   const engine = await startEngine({ folder, port: await freePort(), secrets, config, fresh: true });
@@ -71,7 +71,7 @@ async function measure(ask: AskWorker, engine: Engine) {
   await ask(`/runs/raw?count=100`);
   await ask(`/runs/guarded?count=100`);
 
-  // The first round of each finds the runtime cold, and is not counted.
+  // The first round of each warms up the runtime, and is not counted.
   const intake = async () => ({
     plain: await ask<number>(`/intake/plain?count=${SINGLY}`),
     engine: await ask<number>(`/intake/engine?count=${MESSAGES}`),
@@ -114,7 +114,7 @@ async function measure(ask: AskWorker, engine: Engine) {
 
   const platform = await oneAlone(ask, "engine");
 
-  // The first round finds the runtime cold, and is not counted.
+  // The first round warms up the runtime, and is not counted.
   for (const shards of [1, 8]) await ask(`/recorder?count=${RECORDS}&shards=${shards}`);
   const recorded = await repeat(rounds, async () => ({
     one: await ask<number>(`/recorder?count=${RECORDS}&shards=1`),
@@ -128,7 +128,7 @@ async function measure(ask: AskWorker, engine: Engine) {
 
   const processor = await processorFigures(ask, engine.runtime, rounds);
 
-  // Last: ledgers have alarms, which would ring while others measure. The first round of each finds the runtime cold, and is not counted.
+  // Last, because ledgers' alarms would ring during other measurements. The first round of each warms up the runtime, and is not counted.
   for (const side of ["plain", "engine", "confirmed"]) await ask(`/projection/${side}?count=${FACTS}`);
   const projected = await repeat(rounds, async () => ({
     plain: await ask<number>(`/projection/plain?count=${FACTS}`),
@@ -158,7 +158,7 @@ async function measure(ask: AskWorker, engine: Engine) {
   };
 }
 
-/** The same three steps, lean, against raw Workflows. */
+/** The same three steps, inline, against raw Workflows. */
 async function measureLean(ask: AskWorker) {
   await ask(`/runs/raw?count=100`);
   await ask(`/runs/lean?count=100`);
@@ -194,7 +194,7 @@ async function measureLean(ask: AskWorker) {
   };
 }
 
-/** What one run uses, as D1 and the runtime count it and as it is shown: of the workflow whose latency is asked for under that name. */
+/** The usage of one run, as counted by D1 and the runtime and as reported: for the workflow whose latency has that name. */
 async function oneAlone(ask: AskWorker, which: "engine" | "lean") {
   await ask("/asked");
   await ask(`/latency/${which}?count=${PACED}`);

@@ -12,7 +12,7 @@ export interface BenchEnv extends EngineEnv, LimitEnv, CounterEnv {
   LEAN: Workflow;
 }
 
-/** The command of a workflow whose name it ends with. */
+/** The command of a workflow with the same name suffix. */
 type Command = typeof RunLean;
 
 /** Runs per second of many instances of the raw workflow, from their creation to the end of the last. */
@@ -27,8 +27,8 @@ export async function rawRuns(env: BenchEnv, count: number, series: string): Pro
 }
 
 /**
- * The same for the workflow of a command, from the same kind of creation to the moment every instance's row says complete. Acceptance is
- * measured apart.
+ * The same for the workflow of a command, from the same kind of creation until every instance's row is complete. Acceptance is measured
+ * separately.
  */
 export async function engineRuns(env: BenchEnv, count: number, series: string, command: Command): Promise<number> {
   const ids = names(count, series);
@@ -56,14 +56,14 @@ export async function engineRuns(env: BenchEnv, count: number, series: string, c
   return count / ((Date.now() - start) / 1000);
 }
 
-/** Milliseconds from asking to the end of the run, at light load: the raw workflow by a bare `create`. */
+/** Milliseconds from the request to the end of the run, at light load: the raw workflow by `create`. */
 export function rawLatency(env: BenchEnv, count: number, series: string): Promise<number[]> {
   return paced(names(count, series), async (id) => {
     await env.RAW.create({ id, params: { id } });
   });
 }
 
-/** The same for a command that is accepted and goes through the queue. */
+/** The same for a command that is accepted and delivered by the queue. */
 export function engineLatency(env: BenchEnv, catalog: Catalog, count: number, series: string, { type }: Command): Promise<number[]> {
   return paced(names(count, series), async (id) => {
     const [answer] = await acceptCommands(env, catalog, { tenantId: "bench", source: "bench" }, [{ type, payload: { id } }]);
@@ -71,7 +71,7 @@ export function engineLatency(env: BenchEnv, catalog: Catalog, count: number, se
   });
 }
 
-/** Asks ten times a second and takes each run's time. */
+/** Sends ten requests per second and measures each run. */
 async function paced(ids: string[], ask: (id: string) => Promise<void>): Promise<number[]> {
   const started = new Map<string, number>();
   for (const id of ids) {

@@ -23,10 +23,10 @@ export class Empty extends entrypoint(empty, app) {}
 const consume = dispatch(app);
 const api = engineRoutes(app, { console: false });
 
-// Neither side's log lines are counted: what runs a Worker here passes each on, and that is waited for; deployed no line is on the way.
+// Log lines of both sides are dropped: the local runtime forwards each one and waits for it, which a deployment does not.
 console.log = () => undefined;
 
-/** What D1 was asked for since the count was last read. */
+/** D1 usage since the last read of the counts. */
 const asked = { roundTrips: 0, rowsWritten: 0, rowsRead: 0, objectRequests: 0 };
 let counting = false;
 

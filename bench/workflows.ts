@@ -10,10 +10,10 @@ export const RunGuarded = message("bench.guarded");
 export const RunLean = message("bench.lean");
 const RunEmpty = message("bench.empty");
 
-/** When each run ended, by its id: one process, one clock, for both sides. */
+/** The end of each run by id: one process and one clock for both sides. */
 export const ended = new Map<string, number>();
 
-/** An effect that costs nothing, so that what is measured is the guard. */
+/** An effect without cost, so that only the guard is measured. */
 const effect = async ({ id }: { id: string }) => ({ id, at: "upstream", ok: true });
 
 /** Three steps on raw Workflows, without any guard. */
@@ -44,10 +44,10 @@ async function threeSteps({ payload: { id }, step }: WorkflowCall<{ id: string }
 /** The same three steps, guarded: two keyed effects and a commit. */
 export const guarded = defineWorkflow({ name: "guarded", on: RunGuarded, run: threeSteps });
 
-/** The same, lean. */
+/** The same, inline. */
 export const lean = defineWorkflow({ name: "lean", on: RunLean, steps: "lean", run: threeSteps });
 
-/** A run without steps: what intake starts. */
+/** A run without steps, for measurements of intake. */
 export const empty = defineWorkflow({ name: "empty", on: RunEmpty, run: async () => undefined });
 
 export const benching = defineConsumer({ queue: benchCommands, batch: { size: 100, waitSeconds: 0 }, starts: [guarded, lean, empty] });

@@ -42,10 +42,10 @@ export function brandApi({ url, token }: { url: string; token: string }) {
     brand: (name: string) => ask<BrandState>("GET", `/v1/brands/${name}`),
     setBrand: (name: string, settings: object) => ask<Settings>("PUT", `/v1/brands/${name}`, settings),
     article: (id: string) => ask<Article>("GET", `/v1/articles/${id}`),
-    /** What was decided in a cycle, in its order. */
+    /** The decisions of a cycle, in order. */
     decisions: async (name: string, cycle: string): Promise<Decision[]> =>
       (await ask<DecisionPage>("GET", `/v1/brands/${name}/decisions?${new URLSearchParams({ cycle })}`)).items.reverse(),
-    /** Asks for a cycle, which is a job of the same name. */
+    /** Requests a cycle, which is a job of the same name. */
     cycle: async (brand: string, cycle: string, keywords: readonly string[]): Promise<void> =>
       accepted(await api.enqueue([{ type: "brand.cycle", payload: { brand, cycle, keywords }, correlation_id: cycle }])),
     audit: async (brand: string, audit: string): Promise<void> =>

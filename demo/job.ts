@@ -1,17 +1,17 @@
-/** The demo's job: what is asked for, which part is made to fail, and what must be true in the end. */
+/** The demo's job: its request, its injected failure, and its expected result. */
 export const BRAND = "acme";
-/** The cycle that commands have which name none. */
+/** The default cycle of commands. */
 export const FIRST = "first";
 export const KEYWORDS = ["cold brew", "coffee grinders", "milk foam"] as const;
 export const UNLUCKY = KEYWORDS[0];
 
-/** What the second cycle asks for beside the same again: the writer refuses the one, and there is no room for the other. */
+/** The second cycle's further keywords: the writer refuses the first, and there is no room for the second. */
 export const REFUSED = "moka pot";
 export const WAITING = "oat milk";
 
-/** Its page is refused until the rule is lifted. */
+/** Its page is refused until the rule is removed. */
 export const REFUSED_PAGE = { upstream: "pages", match: `${BRAND}/${UNLUCKY.replaceAll(" ", "-")}`, status: 403, remaining: null };
-/** Its article is refused for good. */
+/** Its article is refused permanently. */
 export const REFUSAL = { upstream: "text", match: REFUSED, status: 400, remaining: null };
 
 export const WORKFLOWS = [
@@ -25,7 +25,7 @@ export const WORKFLOWS = [
 /** Instances of a whole job: the plan, and for each keyword its research, article, page and post. */
 export const PER_KEYWORD = 4;
 
-/** What the whole job says to itself: the command, and each of the others once per keyword. */
+/** Messages of the whole job: the command, and each of the others once per keyword. */
 export const MESSAGES: Readonly<Record<string, number>> = {
   "brand.cycle": 1,
   "research.requested": KEYWORDS.length,
@@ -37,7 +37,7 @@ export const MESSAGES: Readonly<Record<string, number>> = {
   "social.posted": KEYWORDS.length,
 };
 
-/** What the upstreams may have done in the end, per keyword: paid work once, whatever failed and was retried. */
+/** The expected upstream calls per keyword: each paid call once, despite failures and retries. */
 export const ONCE_EACH = [
   { upstream: "search", outcome: "charged", words: "searches paid for" },
   { upstream: "text", outcome: "charged", words: "articles paid for" },

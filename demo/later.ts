@@ -14,8 +14,7 @@ const WITHIN_MS = 30_000;
 const LOOK_EVERY_MS = 100;
 
 /**
- * Two more cycles: the same again is skipped, what there is no room for is held back, what is given up makes room, fresh research is used
- * again.
+ * Two more cycles: repeated keywords are skipped, a keyword without room is held back, a failed one makes room, recent research is reused.
  */
 export async function laterCycles(api: BrandApi, stop: AbortSignal, show: (decisions: readonly Decision[]) => void): Promise<void> {
   const timelines = new Map<string, Timeline>();
@@ -71,7 +70,7 @@ async function expectVerdicts(api: BrandApi, cycle: string, expected: readonly s
   if (found.join() !== expected.join()) throw new Refusal(`The agent decided ${found.join(", ")} instead of ${expected.join(", ")}.`);
 }
 
-/** How the brand stands once it has heard of its last article. */
+/** The brand's state after its agent has processed the last article. */
 async function settled(api: BrandApi, live: number, stop: AbortSignal) {
   for (const deadline = Date.now() + WITHIN_MS; ; await sleep(LOOK_EVERY_MS)) {
     stop.throwIfAborted();

@@ -8,15 +8,15 @@ interface PublishedPage {
   url: string;
   status: number;
   title: string;
-  /** True when the page shows the title that was written for it. */
+  /** True if the page shows the title that was written for it. */
   hasTitle: boolean;
 }
 
-/** What is true when the job is over. */
+/** The result of the job. */
 export interface Outcome {
   pages: PublishedPage[];
   totals: LedgerTotals;
-  /** How many different messages of each type there were. */
+  /** Number of different messages of each type. */
   messages: Record<string, number>;
 }
 
@@ -32,7 +32,7 @@ export async function readOutcome(api: BrandApi, instances: readonly Instance[])
   return { pages, totals: await api.ledgerTotals(), messages: countMessages([...instances, ...emitted]) };
 }
 
-/** What differs from what the engine promises, each as a sentence; nothing when all is as it should be. */
+/** The differences from the engine's promises, each as a sentence; none if all is correct. */
 export function differences({ pages, totals, messages }: Outcome): string[] {
   const count = KEYWORDS.length;
   return [
@@ -48,7 +48,7 @@ export function differences({ pages, totals, messages }: Outcome): string[] {
   ];
 }
 
-/** How often the upstreams did what otherwise than for so many keywords, each as a sentence. */
+/** Wrong numbers of upstream calls for this many keywords, each as a sentence. */
 export function paidOtherwise(totals: LedgerTotals, count: number): string[] {
   return ONCE_EACH.flatMap(({ upstream, outcome, words }) => {
     const times = totals[upstream]?.[outcome] ?? 0;
@@ -56,7 +56,7 @@ export function paidOtherwise(totals: LedgerTotals, count: number): string[] {
   });
 }
 
-/** A message may be seen twice, where it was emitted and where it became an instance: its type and key make it one. */
+/** A message may be listed twice, where it was emitted and as an instance: its type and key identify it. */
 function countMessages(seen: readonly { message_type: string; idempotency_key: string }[]): Record<string, number> {
   const different = new Map(seen.map(({ message_type, idempotency_key }) => [`${message_type} ${idempotency_key}`, message_type]));
   const counts: Record<string, number> = {};

@@ -16,10 +16,10 @@ const USAGE: Usage = {
   flags: ["--exit"],
 };
 const FOLDER = join(ROOT, ".millrace/demo");
-/** A slow machine may need this long: nothing retries the first start. */
+/** Time limit of the first start on a slow machine, which is not retried. */
 const START_MS = 180_000;
 
-/** `npm run demo`: the brand's main job, on an engine that shares nothing with `npm start`. */
+/** `npm run demo`: the brand's main job, on a separate engine that shares no state with `npm start`. */
 async function demo({ args, stop }: Call): Promise<number> {
   if (wantsHelp(args)) {
     say(USAGE.text);
@@ -37,7 +37,7 @@ async function demo({ args, stop }: Call): Promise<number> {
   const began = Date.now();
   closedFolder(join(ROOT, ".millrace"));
   closedFolder(FOLDER);
-  // The demo has its own secrets: those in .dev.vars may lead to upstreams that cost money.
+  // The demo has its own secrets: those in .dev.vars may belong to paid upstreams.
   const secrets = join(FOLDER, "secrets");
   ensureDevVars(secrets);
   const vars = { EMBEDDED_CONTROL: "true", KEEPER_PERIOD_MS: "1000" };

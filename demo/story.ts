@@ -11,21 +11,21 @@ import { aboutOf, Timeline } from "./timeline.ts";
 import { chapter, watch } from "./watch.ts";
 
 const INSTANCES = 1 + KEYWORDS.length * PER_KEYWORD;
-/** After a kill, the keeper comes for what is left within ten seconds. */
+/** After a kill, the keeper restarts open instances within ten seconds. */
 const CHAIN_MS = 60_000;
 const RETRY_MS = 20_000;
 const LOOK_EVERY_MS = 20;
 const REASON = "The page store works again.";
 
 interface Stage {
-  /** The engine that runs now; `crash` replaces it. */
+  /** The present engine; `crash` replaces it. */
   readonly engine: Engine;
   readonly stop: AbortSignal;
   /** Kills the engine without warning, and starts it again on the same state. */
   crash(): Promise<void>;
 }
 
-/** Runs the job from the first request to the check of its effects. Errors: a `Refusal` when a result breaks a promise of Millrace. */
+/** Runs the job from the first request to the check of its effects. Errors: a `Refusal` if a result breaks a promise of Millrace. */
 export async function tell(stage: Stage): Promise<void> {
   const { stop } = stage;
   let api = brandApi(stage.engine);
@@ -45,7 +45,7 @@ export async function tell(stage: Stage): Promise<void> {
   say(paint("red", `  kill -9 after ${after}, and started again ${back} later: the queues have forgotten everything.`));
   say(paint("dim", "  The keeper begins again what was not confirmed for ten seconds.\n"));
   const job = { api, correlation: FIRST, timeline: new Timeline(startedAt), stop };
-  // What is not published is not announced.
+  // An unpublished page is not announced.
   const seen = await watch({ ...job, expected: INSTANCES - 1, withinMs: CHAIN_MS });
   const [failed] = failedOf(seen, 1);
   if (!failed) throw new Refusal("No instance failed, although the page store was told to refuse a page.");
@@ -78,7 +78,7 @@ export async function tell(stage: Stage): Promise<void> {
   );
 }
 
-/** Waits until the job is in its middle: something is being written, and nothing is up. */
+/** Waits until the job is half done: articles are being written, and none is published. */
 async function underWay(api: BrandApi, stop: AbortSignal): Promise<void> {
   for (const deadline = Date.now() + CHAIN_MS; Date.now() < deadline; await sleep(LOOK_EVERY_MS)) {
     stop.throwIfAborted();
@@ -88,7 +88,7 @@ async function underWay(api: BrandApi, stop: AbortSignal): Promise<void> {
   throw new Refusal(`After ${CHAIN_MS / 1000} s, the brand's agent has asked for no research. The engine's log says more.`);
 }
 
-/** The instances that did not complete: as many as the story needs, or it ends here. */
+/** The instances that did not complete; throws if their number differs from the expected one. */
 function failedOf(instances: readonly Instance[], expected: number): Instance[] {
   const failed = instances.filter(({ status }) => status !== "complete");
   if (failed.length === expected) return failed;

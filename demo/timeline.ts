@@ -4,7 +4,7 @@ import type { Step } from "./api.ts";
 import { MESSAGES, WORKFLOWS } from "./job.ts";
 
 const WIDTH = { time: 9, type: widest(Object.keys(MESSAGES)), about: 16, workflow: widest(WORKFLOWS) };
-/** Whether an instance of this status goes on without a person. */
+/** Whether an instance of this status continues without an operator. */
 const GOES_ON: Record<Instance["status"], boolean> = {
   accepted: true,
   queued: true,
@@ -19,7 +19,7 @@ const GOES_ON: Record<Instance["status"], boolean> = {
   skipped: false,
 };
 
-/** Something that happened, as one line. */
+/** An event, as one line. */
 interface Moment {
   at: number;
   line: string;
@@ -29,13 +29,13 @@ export function isOpen({ status }: Instance): boolean {
   return GOES_ON[status];
 }
 
-/** What an instance is about, in people's words: its keyword. Articles go by the id of the instance that wrote them. */
+/** The subject of an instance, for display: its keyword. Articles are identified by the id of the instance that wrote them. */
 export function aboutOf(instance: Instance, all: readonly Instance[]): string {
   const writer = all.find(({ id }) => id === instance.subject) ?? instance;
   return writer.subject.split("/").at(-1) ?? writer.subject;
 }
 
-/** Turns what the API tells, look after look, into what is new since the last look. */
+/** Turns successive API results into the news since the last one. */
 export class Timeline {
   readonly #startedAt: number;
   readonly #told = new Set<string>();
@@ -44,7 +44,7 @@ export class Timeline {
     this.#startedAt = startedAt;
   }
 
-  /** What was not told yet, in the order it happened: arrivals, ends, and failed attempts of those whose steps were looked up. */
+  /** The news in order of time: arrivals, ends, and failed attempts of instances whose steps were read. */
   news(instances: readonly Instance[], stepsOf: ReadonlyMap<string, readonly Step[]>): string[] {
     const moments: Moment[] = [];
     for (const instance of instances) {

@@ -1,4 +1,4 @@
--- The tables of the app. Those of the engine are in the package: packages/millrace/migrations.
+-- The tables of the app. The engine's tables are in its package: packages/millrace/migrations.
 
 CREATE TABLE articles (
   id            TEXT    NOT NULL PRIMARY KEY,
@@ -13,11 +13,11 @@ CREATE TABLE articles (
   output_tokens INTEGER NOT NULL,
   status        TEXT    NOT NULL CHECK (status IN ('draft', 'published', 'unpublished', 'rejected')),
   revision      INTEGER NOT NULL DEFAULT 1 CHECK (revision >= 1),
-  -- Where the page is or was, and what announced it.
+  -- The URL of the page, kept after its removal, and the post that announced it.
   url           TEXT,
   post_uri      TEXT,
   created_at    INTEGER NOT NULL,
-  -- When it was first published.
+  -- Time of the first publication.
   published_at  INTEGER,
   description   TEXT    NOT NULL DEFAULT '',
   prompt        TEXT,
@@ -49,15 +49,15 @@ CREATE TABLE batches (
   dataset       TEXT    NOT NULL,
   format        TEXT    NOT NULL CHECK (format IN ('csv', 'jsonl')),
   formulas      TEXT    NOT NULL CHECK (formulas IN ('escape', 'keep')),
-  -- Tells the same request from a reused id.
+  -- Distinguishes a repeated request from a reused id.
   fingerprint   TEXT    NOT NULL,
   instance_id   TEXT    NOT NULL CHECK (length(instance_id) = 32),
-  -- The file in R2 that is read, which version of it, and how its rows lie in it. NULL for an export.
+  -- The file in R2 with its version and the layout of its rows. NULL for an export.
   file_key      TEXT,
   file_etag     TEXT,
   layout        TEXT    CHECK (layout IS NULL OR json_valid(layout)),
   total_bytes   INTEGER,
-  -- errored is not here: that is for the instance to say.
+  -- Without errored, which is the status of the instance.
   state         TEXT    NOT NULL DEFAULT 'accepted' CHECK (state IN ('accepted', 'running', 'cancelling', 'cancelled', 'complete')),
   read_bytes    INTEGER NOT NULL DEFAULT 0,
   rows_done     INTEGER NOT NULL DEFAULT 0,
@@ -67,7 +67,7 @@ CREATE TABLE batches (
   different     INTEGER NOT NULL DEFAULT 0,
   only_there    INTEGER NOT NULL DEFAULT 0,
   only_here     INTEGER NOT NULL DEFAULT 0,
-  -- Grows with every write: what a follower of the stream has seen.
+  -- Grows with every write: the position of a follower of the stream.
   progress      INTEGER NOT NULL DEFAULT 0,
   cancel_reason TEXT,
   created_at    INTEGER NOT NULL,
@@ -82,11 +82,11 @@ CREATE INDEX batches_by_time ON batches (tenant_id, created_at, batch_id);
 CREATE TABLE brands (
   tenant_id        TEXT    NOT NULL,
   brand            TEXT    NOT NULL CHECK (length(brand) BETWEEN 1 AND 60),
-  -- Articles that may be drafts, or on their way to becoming one, before nothing new is begun.
+  -- Most articles that are drafts or in progress before new ones are held back.
   max_drafts       INTEGER CHECK (max_drafts >= 1),
-  -- Commands a second that the agent fans out.
+  -- Commands per second that the agent sends.
   rate_per_second  REAL    CHECK (rate_per_second > 0),
-  -- Whether a person says yes before an article is published, how long that may take, and what is true if nobody answers.
+  -- Whether publication needs a person's approval, its time limit, and the decision after that.
   approval         TEXT    CHECK (approval IN ('none', 'required')),
   approval_timeout TEXT,
   approval_default TEXT    CHECK (approval_default IN ('approve', 'reject')),
@@ -118,7 +118,7 @@ CREATE TABLE contacts (
 
 CREATE TABLE crm_accounts (
   tenant_id  TEXT    NOT NULL PRIMARY KEY,
-  -- NULL while the links of the account before are being forgotten. Nobody may push meanwhile.
+  -- NULL while the links of the previous account are being deleted. No push may run then.
   account    TEXT,
   updated_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -139,18 +139,18 @@ CREATE TABLE crm_failures (
 CREATE TABLE crm_links (
   tenant_id  TEXT    NOT NULL,
   contact_id TEXT    NOT NULL,
-  -- The id of its record in the CRM. NULL when it has none.
+  -- The id of its record in the CRM. NULL for none.
   crm_id     TEXT,
-  -- linked: it has a record. none: the CRM never took it. merged: it is known as another contact, whose record counts.
-  -- cut: somebody deleted its record in the CRM.
+  -- linked: it has a record. none: the CRM never had it. merged: it is an alias of another contact, whose record counts. cut: its record
+  -- was deleted in the CRM.
   state      TEXT    NOT NULL CHECK (state IN ('linked', 'none', 'merged', 'cut')),
-  -- Our revision that the CRM is known to have. It is smaller than that of the contact while something is still to be sent.
+  -- Our revision that the CRM is known to have. It is below the contact's revision while changes are still to be sent.
   revision   INTEGER NOT NULL CHECK (revision >= 0),
-  -- What the CRM is known to have, property by property: whoever differs from it has changed.
+  -- The last known state of the CRM, by property: a side that differs from it has changed.
   known      TEXT    NOT NULL CHECK (json_type(known) = 'object'),
-  -- The time, by the CRM, of the newest state that was read there: an older reading that comes late changes nothing.
+  -- Time of the newest state that was read, by the CRM: an older reading changes nothing.
   read_at    INTEGER,
-  -- Why the CRM refused it last. NULL when it did not.
+  -- The error of the last push. NULL for none.
   error      TEXT    CHECK (error IS NULL OR json_valid(error)),
   updated_at INTEGER NOT NULL,
   maybe      TEXT    NOT NULL DEFAULT '[]' CHECK (json_type(maybe) = 'array'),
@@ -162,13 +162,14 @@ CREATE INDEX crm_links_by_record ON crm_links (tenant_id, crm_id) WHERE crm_id I
 
 CREATE TABLE crm_sends (
   tenant_id TEXT    NOT NULL,
-  -- The instance and the step that push: a repeat of the step finds its own row.
+  -- The pushing instance and step: a repeat of the step finds its own row.
   send_id   TEXT    NOT NULL,
-  -- Until when nobody else may push any of its contacts. Behind that its holder is taken for dead, and what it sent may have arrived.
+  -- Until then no other push may have its contacts. After it the push counts as interrupted, and its values may have arrived.
   until     INTEGER NOT NULL,
-  -- [{id, version, sent: [{property: value}]}]: the contacts, the version that their links were read in, and what each attempt sends of them.
+  -- [{id, version, sent: [{property: value}]}]: the contacts, the version of their links when they were read, and the values that each
+  -- attempt sends.
   contacts  TEXT    NOT NULL CHECK (json_type(contacts) = 'array'),
-  -- A write that came too late provokes this, so that its step looks again.
+  -- Violated by a write that came too late, so that its step reads again.
   CONSTRAINT contact_changed_meanwhile CHECK (send_id <> ''),
   PRIMARY KEY (tenant_id, send_id)
 ) STRICT, WITHOUT ROWID;
@@ -178,7 +179,7 @@ CREATE TABLE crm_syncs (
   sync_id     TEXT    NOT NULL CHECK (length(sync_id) BETWEEN 1 AND 64),
   scope       TEXT    NOT NULL CHECK (scope IN ('changed', 'all')),
   instance_id TEXT    NOT NULL CHECK (length(instance_id) = 32),
-  -- errored is not here: that is for the instance to say.
+  -- Without errored, which is the status of the instance.
   state       TEXT    NOT NULL CHECK (state IN ('running', 'complete')),
   done        INTEGER NOT NULL DEFAULT 0,
   failed      INTEGER NOT NULL DEFAULT 0,
@@ -218,7 +219,7 @@ CREATE TABLE forgettings (
   tenant_id   TEXT    NOT NULL,
   pseudonym   TEXT    NOT NULL,
   contact_id  TEXT    NOT NULL,
-  -- What identifies the person, and how far the search is. NULL until it has begun.
+  -- The person's identifiers, and the progress of the search. NULL before its start.
   person      TEXT    CHECK (person IS NULL OR json_type(person) = 'object'),
   progress    TEXT    CHECK (progress IS NULL OR json_type(progress) = 'object'),
   asked_by    TEXT    NOT NULL,
@@ -300,7 +301,7 @@ CREATE TABLE webhook_deliveries (
   fact_type      TEXT    NOT NULL,
   state          TEXT    NOT NULL CHECK (state IN ('pending', 'sent', 'failed', 'gone', 'skipped')),
   matched_at     INTEGER NOT NULL,
-  -- How often it was tried, and the newest of these attempts, oldest first.
+  -- Number of attempts, and the newest of them, oldest first.
   tried          INTEGER NOT NULL DEFAULT 0 CHECK (tried >= 0),
   attempts       TEXT    NOT NULL DEFAULT '[]' CHECK (json_valid(attempts)),
   redelivery     TEXT,
@@ -325,9 +326,9 @@ CREATE TABLE webhook_versions (
   fact_types  TEXT    NOT NULL CHECK (json_valid(fact_types) AND json_array_length(fact_types) >= 1),
   description TEXT    NOT NULL,
   state       TEXT    NOT NULL CHECK (state IN ('enabled', 'disabled', 'deleted')),
-  -- Why it was disabled, when nobody asked for that.
+  -- Why it was disabled automatically.
   reason      TEXT,
-  -- When the endpoint came into being, the same in all its versions.
+  -- When the endpoint was created, the same in all its versions.
   created_at  INTEGER NOT NULL,
   changed_at  INTEGER NOT NULL,
   changed_by  TEXT    NOT NULL,

@@ -1,30 +1,30 @@
-/** What is filled: instances numbered from behind one number to another, of a tenant and its neighbours. */
+/** The instances to create: a range of numbers, for a tenant and others. */
 export interface Portion {
-  /** Who has seven of ten; others have the rest. */
+  /** The tenant of seven in ten; others have the rest. */
   tenantId: string;
-  /** Eight hex characters that no other filling has: ids begin behind them. */
+  /** Eight hex characters that no other filling has, at the start of ids. */
   mark: string;
   from: number;
   to: number;
-  /** As many as there will be in all: their times are spread over 20 days. */
+  /** The total number: their times are spread over 20 days. */
   of: number;
 }
 
-/** Instances that one statement makes: D1 ends one that takes longer than half a minute. */
+/** Instances created by one statement: D1 ends a statement after half a minute. */
 export const PORTION = 25_000;
 
 const DAYS = 20;
 
 /**
- * SQL that fills the engine's tables with a plausible past: runs of four workflows in jobs of eight, three entries each, a letter for every
- * tenth, some stopped, a few under way. Rows are made by the database itself, from numbers; ids are scattered as hashes are.
+ * SQL that fills the engine's tables with plausible data: runs of four workflows in jobs of eight, three entries each, a letter for every
+ * tenth, some stopped, a few running. The database itself generates the rows from numbers; ids are distributed like hashes.
  */
 export function fillStatements({ tenantId, mark, from, to, of }: Portion): string[] {
   const text = (value: string) => `'${value.replaceAll("'", "''")}'`;
   const numbers = (every = 1) =>
     `WITH RECURSIVE n(i) AS (SELECT ${Math.ceil((from + 1) / every) * every} UNION ALL SELECT i + ${every} FROM n WHERE i + ${every} <= ${to})`;
   const some = (every: number) => `FROM n WHERE i <= ${to} AND i % ${every} = 0`;
-  // Odd multipliers go through all 32 bits before they repeat.
+  // Multiplication by an odd number is a permutation of 32 bits.
   const mixed = (i: string, factor: number) => `printf('%08x', (${i} * ${factor}) & 4294967295)`;
   const id = (i = "i") => `(${mixed(i, 2654435761)} || ${text(mark)} || ${mixed(i, 2246822519)} || ${mixed(i, 3266489917)})`;
   const hash = `(${id()} || ${id()})`;

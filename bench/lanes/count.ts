@@ -1,7 +1,7 @@
-/** Rows that objects of this process have written, as they are billed, and calls to them. */
+/** Rows written by objects of this process, as they are billed, and calls to them. */
 export const written = { rows: 0, alarms: 0 };
 
-/** The same context, with every write of its storage counted: a key-value entry and a set alarm are a row each. */
+/** The same context, with every storage write counted: a key-value entry and a set alarm are a row each. */
 export function countingWrites(ctx: DurableObjectState): DurableObjectState {
   const { storage } = ctx;
   const count = <Owner extends object>(

@@ -1,7 +1,7 @@
-/** What the handlers of all sides have seen, by the name of the series: how many, and when each was handed out. */
+/** The delivery times of each series, on all sides. */
 const seen = new Map<string, number[]>();
 
-/** The handler of all sides: it notes the time, and does nothing else. */
+/** The handler of all sides: it only records the time. */
 export async function handle({ messages }: { messages: readonly { body: { series: string } }[] }): Promise<void> {
   const now = Date.now();
   for (const { body } of messages) {
@@ -11,7 +11,7 @@ export async function handle({ messages }: { messages: readonly { body: { series
   }
 }
 
-/** Waits until so many of a series were handed out. */
+/** Waits until this many messages of a series were delivered. */
 export async function untilSeen(series: string, count: number): Promise<number[]> {
   for (const from = Date.now(); Date.now() - from < 60_000; await scheduler.wait(1)) {
     const times = seen.get(series) ?? [];

@@ -9,16 +9,16 @@ const PACED = 500;
 const COUNTED = 300;
 const SIDES = ["lane", "seed", "seed-kv"] as const;
 
-/** Measures lanes against the design that they follow on, in turns. */
+/** Compares lanes with the earlier design, in turns. */
 export async function measureLanes(ask: AskWorker, rounds: number) {
-  // The first round finds the runtime cold, and is not counted.
+  // The first round warms up the runtime, and is not counted.
   for (const side of SIDES) await ask(`/burst/${side}?count=${BURST}`);
   const bursts = await repeat(rounds, async () => ({
     lane: await ask<number>(`/burst/lane?count=${BURST}`),
     seed: await ask<number>(`/burst/seed?count=${BURST}`),
     seedKv: await ask<number>(`/burst/seed-kv?count=${BURST}`),
   }));
-  // The better of its two storages.
+  // Compared with the faster of its two storages.
   const lane_burst_ratio = round(median(bursts.map(({ lane, seed, seedKv }) => lane / Math.max(seed, seedKv))));
   say(
     `${BURST} messages to one key at once, sent and handled`,

@@ -12,12 +12,12 @@ interface SeedMessage {
 const BATCH = 10;
 
 /**
- * The design that lanes are compared with: one entry of key-value storage per message, under a key of time, sequence and id; an alarm that
- * lists ten, hands them to the handler, deletes them, and goes on until there are none. Nothing in it waits longer than that design does.
+ * The design that lanes are compared with: one key-value entry per message, under a key of time, sequence and id; an alarm that lists ten,
+ * passes them to the handler, deletes them, and repeats until there are none. It waits no longer than the original.
  */
 export class SeedLane extends DurableObject {
   #sequence = 0;
-  /** True while an alarm is set or rings: it is not asked for, and not set twice. */
+  /** True while an alarm is set or running, so that it is neither queried nor set twice. */
   #armed = false;
 
   constructor(ctx: DurableObjectState, env: unknown) {

@@ -29,14 +29,14 @@ interface Sender {
   send(body: Body): Promise<unknown>;
 }
 
-/** The sides that are compared, each with a lane of its own for the series. */
+/** The compared sides, each with its own lane for the series. */
 function sideOf(env: BenchEnv, side: string, series: string): Sender {
   if (side === "lane") return laneOf(env, bench, series);
   const seed = (side === "seed" ? env.SEED : env.SEED_KV).getByName(series);
   return { send: (body) => seed.send(body) };
 }
 
-/** Messages a second from the first send to the last one's delivery, all sent to one key at once. */
+/** Messages per second from the first send to the last delivery, all sent to one key at once. */
 async function burst(sender: Sender, series: string, count: number): Promise<number> {
   await sender.send({ n: -1, series: `${series} warm` });
   await untilSeen(`${series} warm`, 1);
@@ -46,7 +46,7 @@ async function burst(sender: Sender, series: string, count: number): Promise<num
   return (count / (Date.now() - from)) * 1000;
 }
 
-/** Messages a second that are kept, sent one after another. */
+/** Messages stored per second, sent one after another. */
 async function singly(sender: Sender, series: string, count: number): Promise<number> {
   const from = Date.now();
   for (let n = 0; n < count; n++) await sender.send({ n, series });
@@ -55,7 +55,7 @@ async function singly(sender: Sender, series: string, count: number): Promise<nu
   return rate;
 }
 
-/** Messages a second that are kept, a hundred by each call. */
+/** Messages stored per second, a hundred per call. */
 async function batched(env: BenchEnv, series: string, count: number): Promise<number> {
   const lane = laneOf(env, bench, series);
   const from = Date.now();
@@ -67,11 +67,11 @@ async function batched(env: BenchEnv, series: string, count: number): Promise<nu
   return rate;
 }
 
-/** Milliseconds from each send to its delivery, at fifty messages a second. */
+/** Milliseconds from each send to its delivery, at fifty messages per second. */
 async function dispatch(sender: Sender, series: string, count: number): Promise<number[]> {
   const sent: number[] = [];
   for (let n = 0; n < count; n++) {
-    // Off the clock's beat, which has whole milliseconds.
+    // An interval that is not aligned with the clock's whole milliseconds.
     await scheduler.wait(17 + (n % 7));
     sent.push(Date.now());
     await sender.send({ n, series });
@@ -80,7 +80,7 @@ async function dispatch(sender: Sender, series: string, count: number): Promise<
   return sent.map((at, n) => (seen[n] ?? Number.NaN) - at);
 }
 
-/** Rows per message, of messages that come singly and slowly, at once, or a hundred by each call. */
+/** Rows per message, for messages sent singly and slowly, at once, or a hundred per call. */
 async function rows(
   env: BenchEnv,
   { way, series, count, keyed }: { way: string; series: string; count: number; keyed: boolean },
@@ -88,7 +88,7 @@ async function rows(
   const lane = laneOf(env, bench, series);
   const message = (n: number) => ({ body: { n, series }, ...(keyed && { idempotencyKey: `key ${n}` }) });
   const send = (n: number) => lane.send(message(n).body, message(n));
-  // What a lane writes once in its life is not counted.
+  // Rows that a lane writes only once are excluded.
   await lane.send({ n: -1, series: `${series} warm` }, keyed ? { idempotencyKey: "warm" } : {});
   await untilSeen(`${series} warm`, 1);
   const before = { ...written };

@@ -23,12 +23,12 @@ import { problems } from "./problems.ts";
 
 /** HubSpot sends at most 100 events at once; each is a few hundred bytes, and a property's value may be long. */
 const MAX_BYTES = 1024 * 1024;
-/** The name under which refusals are counted for an address. */
+/** The name under which refused requests of this route are counted. */
 const COUNTED_AS = "crm";
-/** HubSpot hears no later answer, so a body that takes longer is not one of its own. */
+/** HubSpot ignores later responses, so a body that takes longer is not from HubSpot. */
 const HUBSPOT_WAITS_MS = 5000;
 
-/** What the document calls the signature that stands in for a token. */
+/** The name of the signature's security scheme in the document, which replaces a token. */
 const HUBSPOT_SIGNATURE = "hubspotSignature";
 
 const TakenSchema = z

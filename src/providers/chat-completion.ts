@@ -1,18 +1,18 @@
 import * as z from "zod";
 import type { TextAnswer, TextRequest } from "./text.ts";
 
-// What has arrived is paid for: a field that is missing or odd costs that field, never the answer.
+// The answer is paid for, so a missing or invalid field is dropped and never fails the answer.
 const word = z.string().nullish().catch(null);
 const count = z.int().min(0).nullish().catch(null);
-/** A part of the text. A model's reasoning, and a part without text, is none. */
+/** A part of the text. A model's reasoning, and a part without text, is ignored. */
 const part = z
   .object({ type: z.string().optional(), text: z.string() })
   .transform(({ type = "", text }) => (/think|reason/.test(type) ? "" : text))
   .catch("");
 
 /**
- * A chat completion, as OpenAI publishes it and as others speak it: `content` is null beside a refusal or a tool call, a list of parts
- * with some models; `usage` is missing with some servers.
+ * A chat completion by OpenAI's specification and its variants: `content` is null with a refusal or a tool call, a list of parts with some
+ * models; `usage` is missing with some servers.
  */
 export const ChatCompletion = z.object({
   id: word,
@@ -45,7 +45,7 @@ export const ChatCompletion = z.object({
     .catch(null),
 });
 
-/** A completion without a choice, as some filters and servers answer it: it is paid for, so its tokens are read. */
+/** A completion without a choice, from some filters and servers. It is paid for, so its tokens are read. */
 export const EmptyCompletion = ChatCompletion.extend({
   object: word,
   choices: z
@@ -61,22 +61,19 @@ export function messagesOf({ system, prompt }: TextRequest): { role: "system" | 
   return system === undefined ? [user] : [{ role: "system", content: system }, user];
 }
 
-/**
- * Something that is no answer, from a server that says it was one. Whether it was paid for, nobody can say. `asked` is the model that was
- * asked.
- */
+/** A successful response in an unknown format. It may or may not have been paid for. `asked`: the requested model. */
 export function unreadable(asked: string): TextAnswer {
   const usage = { input: null, output: null, cached: null, reasoning: null };
   return { text: "", ending: "unreadable", refusal: null, finish: null, id: null, model: asked, usage };
 }
 
-/** What a completion says. `asked` is the model that was asked, for servers that do not name theirs. */
+/** Reads a completion. `asked`: the requested model, for servers that do not name theirs. */
 export function readCompletion(completion: ChatCompletion | z.infer<typeof EmptyCompletion>, asked: string): TextAnswer {
   const [choice] = completion.choices;
   const refusal = choice?.message?.refusal || null;
   const finish = choice?.finish_reason ?? null;
   const refused = refusal !== null || finish === "content_filter";
-  // OpenRouter's word for a model that failed before its end.
+  // OpenRouter's value for a model that failed before its end.
   const truncated = finish === "length" || finish === "error";
   const { usage } = completion;
   return {

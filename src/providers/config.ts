@@ -6,19 +6,19 @@ import type { Upstream } from "./upstream.ts";
 type Binding = "UPSTREAMS" | "EMBEDDED_CRM";
 type Variable = Exclude<keyof ProvidersEnv, Binding | "AI" | "RATE_LIMIT">;
 
-/** Where an upstream is reached, and by which secret. */
+/** The variables of an upstream's URL and secret. */
 interface Reached {
-  /** The name people read in messages, such as `search`. */
+  /** The display name, such as `search`. */
   name: string;
-  /** The variable that says where it is. */
+  /** The variable with its URL. */
   at: Variable;
-  /** The variable that holds its secret. */
+  /** The variable with its secret. */
   secret: Variable;
-  /** The embedded program that stands in for it. Default `UPSTREAMS`. */
+  /** The embedded program that replaces it. Default `UPSTREAMS`. */
   embedded?: Binding;
 }
 
-/** An upstream as it is configured: outside, or the embedded one. Errors: `config_invalid`. */
+/** The configured upstream: external or embedded. Errors: `config_invalid`. */
 export function connect(env: ProvidersEnv, { name, at, secret, embedded = "UPSTREAMS" }: Reached): Upstream {
   const url = realUrl(env[at]);
   if (url === undefined) {
@@ -35,12 +35,12 @@ export function connect(env: ProvidersEnv, { name, at, secret, embedded = "UPSTR
   return { name, url, credential: { variable: secret, value: required(env, secret) }, fetch: (request) => fetch(request) };
 }
 
-/** The address of a program outside; undefined where the embedded one is meant. */
+/** The URL of an external program; undefined for the embedded one. */
 export function realUrl(url: string | undefined): string | undefined {
   return !url || url.startsWith("embedded:") ? undefined : url;
 }
 
-/** One of the words a variable may say; the first when it is not set. */
+/** The value of a variable with fixed choices; the first if it is not set. */
 export function oneOf<Word extends string>(env: ProvidersEnv, variable: Variable, words: readonly [Word, ...Word[]]): Word {
   const said = env[variable];
   const word = said ? words.find((known) => known === said) : words[0];
@@ -48,14 +48,13 @@ export function oneOf<Word extends string>(env: ProvidersEnv, variable: Variable
   return word;
 }
 
-/** What a variable says. Errors: `config_invalid` where it is not set. */
+/** The value of a variable. Errors: `config_invalid` if it is not set. */
 export function required(env: ProvidersEnv, variable: Variable): string {
   const value = env[variable];
   if (!value) throw misconfigured(`${variable} is not set. Set it with: wrangler secret put ${variable} (locally: a line in .dev.vars).`);
   return value;
 }
 
-/** The error of a configuration that has to be changed. */
 export function misconfigured(message: string): MillraceError {
   return new MillraceError("config_invalid", message);
 }

@@ -1,19 +1,19 @@
 import { MillraceError } from "millrace";
 import { PORTAL_ID } from "./credentials.ts";
 
-/** What a deployment says about whose the CRM's account is. */
+/** A deployment's settings of its CRM account. */
 export interface CrmAccountVars {
   CRM_URL?: string;
   /**
-   * The tenants whose contacts the account holds, separated by commas. A real account needs it; the embedded CRM is every tenant's by
-   * default.
+   * The tenants whose contacts are in the account, separated by commas. Required for a real account; by default the embedded CRM serves
+   * every tenant.
    */
   CRM_TENANTS?: string;
-  /** The account's id, which its notices name. Of the embedded CRM, each id is an account of its own; it has one by default. */
+  /** The account's id, which its notices contain. Each id of the embedded CRM is a separate account; it has a default. */
   CRM_ACCOUNT?: string;
 }
 
-/** Refuses a tenant whose contacts the CRM's account does not hold: it would read and write another's. Errors: `config_invalid`. */
+/** Refuses a tenant whose contacts are not in the CRM's account, because it would read and write another's. Errors: `config_invalid`. */
 export function assertHasCrm(vars: CrmAccountVars, tenantId: string): void {
   if (!vars.CRM_TENANTS && isEmbedded(vars)) return;
   const named = (vars.CRM_TENANTS ?? "").split(",").map((name) => name.trim());
@@ -24,7 +24,7 @@ export function assertHasCrm(vars: CrmAccountVars, tenantId: string): void {
   );
 }
 
-/** The id of the CRM's account. Errors: `config_invalid` where nobody has said it. */
+/** The id of the CRM's account. Errors: `config_invalid` if it is not set. */
 export function crmAccount(vars: CrmAccountVars): string {
   if (vars.CRM_ACCOUNT) return vars.CRM_ACCOUNT;
   if (isEmbedded(vars)) return String(PORTAL_ID);
@@ -32,8 +32,7 @@ export function crmAccount(vars: CrmAccountVars): string {
 }
 
 /**
- * What the links of contacts are noted under: an account of the embedded CRM is none of the real one's, whatever its id. Errors:
- * `config_invalid`.
+ * The account's name in contacts' links: an account of the embedded CRM differs from a real one of the same id. Errors: `config_invalid`.
  */
 export function linkAccount(vars: CrmAccountVars): string {
   return isEmbedded(vars) ? `embedded/${crmAccount(vars)}` : crmAccount(vars);

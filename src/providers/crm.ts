@@ -1,82 +1,82 @@
 import type { CallOptions } from "./upstream.ts";
 
-/** A record as the CRM is to have it. */
+/** A record to write to the CRM. */
 export interface CrmRecord {
-  /** Our name for it: the value of the CRM's unique id property. */
+  /** Our key for it: the value of the CRM's unique id property. */
   key: string;
   properties: Record<string, string>;
 }
 
 /** Why the CRM refused one record. */
 export interface CrmRefusal {
-  /** True when the same record may be taken later (a limit, a lock, a fault of theirs), false when it must be mended first. */
+  /** True if the same record may be accepted later (a limit, a lock, a failure of the CRM), false if it must be fixed first. */
   retry: boolean;
   category: string;
   message: string;
   correlationId: string | null;
 }
 
-/** What became of one record of a batch. */
+/** The result for one record of a batch. */
 export type CrmOutcome = { key: string; state: "done"; crmId: string; created: boolean } | ({ key: string; state: "failed" } & CrmRefusal);
 
-/** Refusals by the CRM's ids of the contacts concerned. Every other contact of the call was taken. */
+/** Refusals by the CRM's ids of the contacts. All other contacts of the call were accepted. */
 export type CrmRefusals = ReadonlyMap<string, CrmRefusal>;
 
-/** A record as the CRM has it. */
+/** A record in the CRM. */
 export interface CrmFound {
   crmId: string;
-  /** Our name for it; null for one that was made in the CRM. */
+  /** Our key for it; null for a record created in the CRM. */
   key: string | null;
   properties: Record<string, string | null>;
   updatedAt: string;
   archived: boolean;
 }
 
-/** By what records are asked for: the CRM's ids, or our names for them. */
+/** The kind of ids: the CRM's ids, or our keys. */
 export type CrmReadBy = "id" | "name";
 
-/** What came of a look at some records. One that was asked for and is in neither is gone. */
+/** The result of reading records. A requested record that is in neither list is gone. */
 export interface CrmReading {
   found: CrmFound[];
-  /** By what they were asked for. */
+  /** By the requested ids. */
   refused: CrmRefusals;
 }
 
-/** What came of a merge: the id that the result has, or why the CRM refuses it. */
+/** The result of a merge: the id of the resulting record, or the CRM's refusal. */
 export type CrmMerge = { state: "done"; crmId: string } | ({ state: "failed" } & CrmRefusal);
 
-/** Which of these records, by our names for them, are in the CRM as they were read, or are not there yet. */
+/** The ones of these records, by our keys, that are unchanged in the CRM since they were read, or do not exist yet. */
 export type CrmAsRead = (keys: readonly string[]) => Promise<ReadonlySet<string>>;
 
-/** How long a reading of a record counts: before an upsert that comes later it is read again. */
+/** How long a reading of a record is valid: before a later upsert it is read again. */
 export const CRM_FRESH_MS = 2000;
 
 export type CrmObject = "contacts" | "companies";
 
-/** At most this many records in one call. */
+/** Most records of one call. */
 export const CRM_BATCH = 100;
 
 /**
- * A customer database elsewhere. Every method takes at most `CRM_BATCH` of something, and is safe to repeat: its effect class is `natural`.
- * What the CRM refuses of one record is that record's outcome; what it says of the whole call (a token, a limit, a fault) is thrown.
+ * An external CRM. Every method accepts at most `CRM_BATCH` items and is repeatable: its effect class is `natural`. A refusal of one record
+ * is that record's result; a failure of the whole call (a token, a limit, an error) is thrown.
  */
 export interface Crm {
   /**
-   * Creates or updates records by our name for them. Answers each one's outcome, in their order: some may fail while others are taken.
-   * `asRead` is asked before a call of it that comes late: records that it does not name are not sent any more, and are to be tried again.
+   * Creates or updates records by our keys. Returns the results in order: some may fail while others are accepted. `asRead` is called
+   * before a late call; records that it does not return are not sent, and are to be retried.
    */
   upsert(object: CrmObject, records: readonly CrmRecord[], options: CallOptions, asRead?: CrmAsRead): Promise<CrmOutcome[]>;
-  /** Connects contacts with companies, both by the CRM's ids, a contact with one company. One that is connected already stays so. */
+  /** Connects contacts with companies, both by the CRM's ids, one company per contact. Existing connections remain. */
   associate(pairs: readonly { contact: string; company: string }[], options: CallOptions): Promise<CrmRefusals>;
   /**
-   * Contacts by the CRM's ids (default), or by our names for them, with these properties (default: the usual ones). One that was merged
-   * answers under its result's id.
+   * Contacts by the CRM's ids (default) or by our keys, with these properties (default: the usual ones). A merged contact is returned under
+   * its result's id.
    */
   read(ids: readonly string[], options: CallOptions, properties?: readonly string[], by?: CrmReadBy): Promise<CrmReading>;
-  /** Gives contacts that were made in the CRM our names, by the CRM's ids. */
+  /** Sets our keys on contacts created in the CRM, by the CRM's ids. */
   name(records: readonly { crmId: string; key: string }[], options: CallOptions): Promise<CrmRefusals>;
   /** Merges one contact's record into another's, by the CRM's ids. */
   merge(kept: string, merged: string, options: CallOptions): Promise<CrmMerge>;
-  /** Erases a contact's record for good, as privacy laws ask for: it cannot be restored. One that is gone already is done. */
+  /** Deletes a contact's record permanently, as privacy laws require. A missing record counts as deleted. */
   erase(crmId: string, options: CallOptions): Promise<void>;
 }

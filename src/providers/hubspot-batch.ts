@@ -5,12 +5,12 @@ import { asRefusal, batchFault } from "./hubspot-refusal.ts";
 import type { HubspotError, Upserted } from "./hubspot-wire.ts";
 import type { Counterpart } from "./refusal.ts";
 
-/** One record on its way, and where its outcome belongs. */
+/** A record to send, and the position of its result. */
 export interface Sent extends CrmRecord {
   index: number;
 }
 
-/** How a batch is sent, and how it is seen that its records are in the CRM as they were read. */
+/** How a batch is sent, and how its records are checked for changes in the CRM. */
 interface Calls {
   post: (records: readonly Sent[]) => Promise<z.infer<typeof Upserted>>;
   asRead?: CrmAsRead | undefined;
@@ -24,18 +24,17 @@ const CHANGED: CrmRefusal = {
   correlationId: null,
 };
 
-/** Why a record has no outcome that an answer leaves out. */
+/** The error of a record that a response omits. */
 export const SILENT = "The CRM did not say what became of this record.";
 
-/** As many calls as the search for the records at fault in one batch may take: five of them among a hundred are found. */
+/** Most calls of the search for the faulty records in one batch: enough for five among a hundred. */
 export const MAX_CALLS = 40;
 
 /**
- * Upserts a batch and tells its records apart. HubSpot answers most faults record by record, but refuses a whole batch for some
- * (a property that does not exist, one key twice, a value it checks up front): then the batch is cut, first between the records that
- * HubSpot's words point at and the others, otherwise in halves, until those at fault stand alone. Nothing is blamed on a guess: only a
- * record that was refused alone, or named by HubSpot, is final. A search that takes long looks whether those that are left are as they were
- * read.
+ * Upserts a batch and finds the faulty records. HubSpot reports most errors per record, but refuses a whole batch for some (an unknown
+ * property, a duplicate key, a value validated up front). Then the batch is split, first between the records that HubSpot's message names
+ * and the others, otherwise in halves, until the faulty ones are alone. Only a record that was refused alone, or named by HubSpot, is
+ * refused permanently. A long search checks that the remaining records are unchanged since they were read.
  */
 export async function upsertBatch(
   counterpart: Counterpart,
@@ -55,7 +54,7 @@ export async function upsertBatch(
         parts = await stillAsRead(parts, asRead, outcomes);
         lookedAt = Date.now();
       }
-      // The newest part first: even a search that ends early has settled somebody, so a later one has less to do.
+      // The newest part first, so that a search that ends early has settled some records, and a later one has less to do.
       part = parts.shift() ?? [];
       if (part.length === 0) break;
       const answer = await post(part);
@@ -64,7 +63,7 @@ export async function upsertBatch(
     } catch (error) {
       const fault = batchFault(error);
       if (!fault) {
-        // What was settled before stands, and whoever is left has the call's own reason. A first call says so itself.
+        // Earlier results remain, and the remaining records get the call's error. A first call throws it.
         if (calls === 0) throw error;
         reason = messageOf(error);
         break;
@@ -75,14 +74,14 @@ export async function upsertBatch(
   return records.map(({ key }, index) => outcomes[index] ?? unknown(key, reason));
 }
 
-/** Parts without those that changed in the CRM since they were read: they are to be read, and tried, again. */
+/** Parts without records that changed in the CRM since they were read; those are to be read and retried. */
 async function stillAsRead(parts: readonly Sent[][], asRead: CrmAsRead, outcomes: Outcome[]): Promise<Sent[][]> {
   const same = await asRead(parts.flat().map(({ key }) => key));
   for (const { key, index } of parts.flat()) if (!same.has(key)) outcomes[index] = { key, state: "failed", ...CHANGED };
   return parts.map((part) => part.filter(({ key }) => same.has(key))).filter(({ length }) => length > 0);
 }
 
-/** Takes the outcomes that an answer names. Answers who is left, and the fault that names nobody, if there is one. */
+/** Stores the results that a response names. Returns the remaining records, and an error without a record, if there is one. */
 function settle(
   counterpart: Counterpart,
   idProperty: string,
@@ -105,7 +104,7 @@ function settle(
   return { left: part.filter(({ index }) => outcomes[index] === undefined), fault: nameless };
 }
 
-/** Parts to try next. Whoever is certainly at fault is settled here and in none of them. */
+/** The next parts to try. Records that are certainly faulty get their results here, and are in no part. */
 function cut(part: readonly Sent[], fault: HubspotError, counterpart: Counterpart, outcomes: Outcome[]): Sent[][] {
   const traces = new Set(fault.context.objectWriteTraceId);
   const keys = new Set(fault.context.ids);
@@ -126,7 +125,7 @@ function cut(part: readonly Sent[], fault: HubspotError, counterpart: Counterpar
   return [part.slice(0, middle), part.slice(middle)];
 }
 
-/** Names that HubSpot says no property has: `Property values were not valid: [{"error":"PROPERTY_DOESNT_EXIST","name":"…"}]`. */
+/** Names that HubSpot reports as unknown properties: `Property values were not valid: [{"error":"PROPERTY_DOESNT_EXIST","name":"…"}]`. */
 export function missingProperties({ message, context }: HubspotError): string[] {
   const listed = [...message.matchAll(/\{[^{}]*"error":"PROPERTY_DOESNT_EXIST"[^{}]*\}/g)].flatMap(
     ([entry]) => /"name":"([^"]+)"/.exec(entry)?.[1] ?? [],
@@ -142,7 +141,7 @@ function failed(counterpart: Counterpart, { key }: Sent, fault: HubspotError): C
   return { key, state: "failed", ...asRefusal(counterpart, fault) };
 }
 
-/** What is said of a record of which the CRM said nothing. */
+/** The error of a record without a result from the CRM. */
 export function noAnswer(reason: string): CrmRefusal {
   return { retry: true, category: "NO_ANSWER", message: `${reason} Sending it again is safe.`, correlationId: null };
 }

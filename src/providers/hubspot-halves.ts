@@ -5,21 +5,21 @@ import { asRefusal, batchFault } from "./hubspot-refusal.ts";
 import type { HubspotError } from "./hubspot-wire.ts";
 import type { Counterpart } from "./refusal.ts";
 
-/** Something of a contact that is on its way, by the CRM's id of the contact. */
+/** An item of a contact, by the CRM's id of the contact. */
 interface OfContact {
   crmId: string;
 }
 
-/** The answer for a part: its faults, and the items that it leaves out. */
+/** The response for a part: its errors, and the omitted items. */
 interface Said<Item> {
   errors: readonly HubspotError[];
   silent: readonly Item[];
 }
 
 /**
- * Sends a batch that bears repetition and tells apart whom the CRM refuses: a contact that a fault of the answer names, or that was refused
- * alone. A fault that names nobody, and the refusal of a whole batch, cut it in halves. An item that the answer leaves out is to be sent
- * again. A call that fails for another reason is thrown if it is the first; later, those that are left have its reason.
+ * Sends a repeatable batch and finds the refused contacts: those that an error in the response names, and those refused alone. An error
+ * without a name, or the refusal of a whole batch, splits it in halves. An omitted item is to be sent again. Another error of the first
+ * call is thrown; of a later call, it becomes the result of the remaining items.
  */
 export async function inHalves<Item extends OfContact>(
   counterpart: Counterpart,
@@ -50,7 +50,10 @@ export async function inHalves<Item extends OfContact>(
   return refused;
 }
 
-/** Notes whom an answer's faults name. Answers a fault that names nobody, if there is one, and who may be meant by it. */
+/**
+ * Stores the contacts that a response's errors name. Returns an error without a name, if there is one, and the contacts that it may
+ * concern.
+ */
 function blame<Item extends OfContact>(
   counterpart: Counterpart,
   part: readonly Item[],

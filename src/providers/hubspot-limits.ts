@@ -1,8 +1,8 @@
 import type { Window } from "millrace";
 
 /**
- * HubSpot's page "API usage guidelines": what a private app of a free or starter account may call in any 10 seconds, and an account in a
- * day.
+ * From HubSpot's page "API usage guidelines": the limits of a private app of a free or starter account in any 10 seconds, and of an account
+ * in a day.
  */
 const BURST = 100;
 const DAILY = 250_000;
@@ -14,14 +14,12 @@ interface LimitVars {
   CRM_DAILY?: string;
 }
 
-/** The two limits as they are configured; a setting that is no positive whole number is the default. */
+/** The two configured limits; an invalid setting is replaced by the default. */
 export function hubspotLimits(env: LimitVars): { burst: number; daily: number } {
   return { burst: positive(env.CRM_BURST) ?? BURST, daily: positive(env.CRM_DAILY) ?? DAILY };
 }
 
-/**
- * The same as sliding windows. HubSpot's day begins at midnight of the account, and no day of any zone has more in it than any 24 hours.
- */
+/** The same as sliding windows. HubSpot's day begins at midnight of the account; any 24 hours are at least as strict. */
 export function hubspotWindows(env: LimitVars): Window[] {
   const { burst, daily } = hubspotLimits(env);
   return [

@@ -4,42 +4,42 @@ import { HubspotError } from "./hubspot-wire.ts";
 import { jsonOf } from "./json.ts";
 import { type Answer, type Counterpart, comeBack, refusal } from "./refusal.ts";
 
-/** The wait after a 429 that says none, by the limit that was reached. */
+/** The delay after a 429 without a time, by the limit that was reached. */
 const POLICY_DELAYS_MS: Record<string, number> = {
   SECONDLY: 1_000,
   TEN_SECONDLY_ROLLING: 10_000,
-  // It ends at midnight where the account is, which HubSpot does not say. A look every hour costs 24 calls at most.
+  // It ends at midnight of the account's time zone, which HubSpot does not report. A retry every hour costs at most 24 calls.
   DAILY: 60 * 60_000,
 };
 /** A record that HubSpot itself is working on (423). Its page "Error handling" asks for at least 2 seconds. */
 const LOCKED_DELAY_MS = 2_000;
 /** The account is being moved (477), which takes up to a day. */
 const MIGRATION_DELAY_MS = 10 * 60_000;
-/** HubSpot puts a list of faults into its sentence; a few of them fit. */
+/** HubSpot puts a list of errors into its message; a few of them fit. */
 const MAX_QUOTE_LENGTH = 500;
 
-/** HubSpot's category for a record that is not there. */
+/** HubSpot's category for a missing record. */
 export const GONE = "OBJECT_NOT_FOUND";
 
-/** Categories that a repeat of the same record cannot cure. Every other one may pass: unknown errors are retried. */
+/** Categories that a retry of the same record cannot fix. All others are retried, including unknown ones. */
 const FINAL = /^(VALIDATION|CONFLICT|OBJECT_|INVALID|PROPERTY_|MISSING|DUPLICATE|UNIQUE|BAD_REQUEST|FORBIDDEN|PERMISSION|BANNED)/;
 
 function mayPass({ category }: HubspotError): boolean {
   return !FINAL.test(category);
 }
 
-/** A refusal of one record: HubSpot's category, and a message of its words and its correlation id. */
+/** A refusal of one record: HubSpot's category, and a message with its text and correlation id. */
 export function asRefusal(upstream: Counterpart, fault: HubspotError): CrmRefusal {
   const correlationId = fault.correlationId ?? fault.id ?? null;
   return { retry: mayPass(fault), category: fault.category, message: withId(fault, wordsOf(upstream, fault)), correlationId };
 }
 
-/** The whole batch was refused for something in it: what HubSpot said. Undefined for every other refusal. */
+/** HubSpot's error if the whole batch was refused for one of its records. Undefined for every other error. */
 export function batchFault(error: unknown): HubspotError | undefined {
   return error instanceof BatchRefusal ? error.fault : undefined;
 }
 
-/** Never leaves the connector: it becomes outcomes of records. */
+/** Internal to the connector, which converts it into results of records. */
 class BatchRefusal extends MillraceError {
   constructor(
     readonly fault: HubspotError,
@@ -50,7 +50,7 @@ class BatchRefusal extends MillraceError {
   }
 }
 
-/** What an answer outside 2xx means. Every message carries HubSpot's correlation id: its support asks for it. */
+/** The error of a response outside 2xx. Every message contains HubSpot's correlation id, because its support asks for it. */
 export function hubspotRefusal(upstream: Counterpart, answer: Answer): MillraceError | undefined {
   const fault = bodyOf(answer.text);
   if (!fault) return undefined;
@@ -64,19 +64,19 @@ export function hubspotRefusal(upstream: Counterpart, answer: Answer): MillraceE
   if (status === 503 && asked !== undefined) return comeBack(asked, said, status);
   if (status === 401 || status === 403) return notRetryable(`${said} Check ${upstream.credential.variable} and the app's scopes.`, status);
   if (status === 400 || status === 409) return new BatchRefusal(fault, said, status);
-  // An address that is not HubSpot's answers 404 too: only in these words it speaks of a record.
+  // A wrong URL returns 404 too: only this category means that a record is missing.
   if (status === 404) return fault.category === GONE ? new BatchRefusal(fault, said, status) : notRetryable(said, status);
-  // What is left is worded as everywhere: a 5xx says nothing about what happened.
+  // The rest is handled as for every upstream: after a 5xx the outcome is unknown.
   if (status >= 500) return new MillraceError("unavailable", `${said} Whether it acted is unknown.`, { upstreamStatus: status });
   return status >= 400 ? upstreamRefused(said, status) : refusal(upstream, answer);
 }
 
-/** A failure as a whole: its category, HubSpot's words and its correlation id. */
+/** An error of the whole call: its category, HubSpot's message and its correlation id. */
 function inWords(upstream: Counterpart, fault: HubspotError): string {
   return withId(fault, `${fault.category} (${wordsOf(upstream, fault)})`);
 }
 
-/** HubSpot's words about a failure, cut short, and never with our token. */
+/** HubSpot's message, shortened and without our token. */
 function wordsOf(upstream: Counterpart, fault: HubspotError): string {
   const words = [fault.message, ...fault.errors.map(({ message }) => message)].filter(Boolean).join("; ");
   return beginning(words.replaceAll(upstream.credential.value, "***").replace(/\s+/g, " ").trim(), MAX_QUOTE_LENGTH);

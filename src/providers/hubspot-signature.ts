@@ -4,28 +4,28 @@ import { MillraceError } from "millrace";
 export const SIGNATURE_HEADER = "X-HubSpot-Signature-v3";
 export const TIMESTAMP_HEADER = "X-HubSpot-Request-Timestamp";
 
-/** HubSpot's own bound: what is older was recorded and is played again. */
+/** HubSpot's own limit: an older request may be a replay. */
 const TOLERANCE_MS = 5 * 60_000;
 
 const SHA256_IN_BASE64 = /^[A-Za-z0-9+/]{43}=$/;
 
-/** HubSpot takes these as they are where they are written in percent, and no others (its page "Validating requests", version 3). */
+/** HubSpot signs these characters decoded if they are percent-encoded, and no others (its page "Validating requests", version 3). */
 const DECODED = /%(?:3A|2F|3F|40|21|24|27|28|29|2A|2C|3B)/gi;
 
 interface SignedRequest {
   method: string;
-  /** The whole address as it was given to HubSpot, with the scheme. */
+  /** The whole URL that HubSpot is configured with, including the scheme. */
   url: string;
   headers: Headers;
 }
 
-/** The signature of a request, version 3: HMAC-SHA256 over method, address, body and time, in base64. `timestamp` is in milliseconds. */
+/** The signature of a request, version 3: HMAC-SHA256 over method, URL, body and time, in base64. `timestamp` is in milliseconds. */
 export function hubspotSignature(secret: string, method: string, url: string, body: string, timestamp: string): string {
   const address = url.replace(DECODED, (code) => decodeURIComponent(code));
   return createHmac("sha256", secret).update(`${method}${address}${body}${timestamp}`).digest("base64");
 }
 
-/** True for a signature of the right shape and a time within five minutes: all that can be known before the body is read. */
+/** True for a well-formed signature and a time within five minutes: the checks that are possible before the body is read. */
 export function mayBeSigned(headers: Headers, now = Date.now()): boolean {
   const timestamp = headers.get(TIMESTAMP_HEADER) ?? "";
   return (
@@ -35,7 +35,7 @@ export function mayBeSigned(headers: Headers, now = Date.now()): boolean {
   );
 }
 
-/** True when HubSpot sent this, within the last five minutes. `body` is the text as it came, not as it was parsed. */
+/** True if HubSpot sent this within the last five minutes. `body`: the received text, unparsed. */
 export function verifyHubspotSignature(request: SignedRequest, body: string, secret: string, now = Date.now()): boolean {
   if (!mayBeSigned(request.headers, now)) return false;
   const signature = request.headers.get(SIGNATURE_HEADER) ?? "";
@@ -52,9 +52,8 @@ export interface CrmSecretVars {
 }
 
 /**
- * The secret that the CRM's messages are signed with: CRM_WEBHOOK_SECRET. For the embedded CRM it may be left unset and is derived from
- * the deployment's own key, which nobody can guess. Errors: `config_invalid` when there is nothing to derive it from, or the CRM is a real
- * one.
+ * The key of the CRM's signatures: CRM_WEBHOOK_SECRET. For the embedded CRM it can be unset, and is derived from the deployment's own key.
+ * Errors: `config_invalid` without both, or for a real CRM without it.
  */
 export function crmWebhookSecret(env: CrmSecretVars): string {
   if (env.CRM_WEBHOOK_SECRET) return env.CRM_WEBHOOK_SECRET;

@@ -1,16 +1,16 @@
 import * as z from "zod";
 
-// HubSpot says that every field of an error is optional in practice ("Error handling"), whatever its schemas require.
+// By HubSpot's page "Error handling", every field of an error is optional, whatever the schemas require.
 const Context = z.record(z.string(), z.array(z.string())).catch({});
 
-/** One record's failure in an answer of 207, and the body of an answer that is an error as a whole. */
+/** One record's error in a 207 response, and the body of an error response. */
 export const HubspotError = z.object({
   category: z.string().catch("UNKNOWN"),
   message: z.string().catch(""),
   correlationId: z.string().optional().catch(undefined),
-  /** Of a 429: which limit was reached. */
+  /** For a 429: the limit that was reached. */
   policyName: z.string().optional().catch(undefined),
-  /** The error's own name in an answer of 207, where there is one. */
+  /** The error's own name in a 207 response, if present. */
   id: z.string().optional().catch(undefined),
   context: Context.default({}),
   errors: z.array(z.object({ message: z.string().catch(""), code: z.string().optional().catch(undefined) })).catch([]),
@@ -21,7 +21,7 @@ const Properties = z.record(z.string(), z.string().nullable());
 
 const errors = z.array(HubspotError).default([]);
 
-/** HubSpot answers 2xx for a batch that it has not done too: `PENDING`, `CANCELED`. */
+/** HubSpot returns 2xx also for a batch that it has not processed: `PENDING`, `CANCELED`. */
 const done = { status: z.string().default("COMPLETE"), numErrors: z.int().default(0), errors };
 const End = z.object({ id: z.string() });
 
@@ -48,5 +48,5 @@ export const Renamed = z.object({ results: z.array(z.object({ id: z.string(), pr
 
 export const Merged = z.object({ id: z.string() });
 
-/** 204, and nothing in it. */
+/** A 204 response without a body. */
 export const Erased = z.undefined();

@@ -7,12 +7,12 @@ import { asRefusal, batchFault, GONE, hubspotRefusal } from "./hubspot-refusal.t
 import { Associated, Erased, Merged, Read, Renamed, Upserted } from "./hubspot-wire.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
-/** The contact properties that `read` answers with if it is not told which, beside our own id. */
+/** The contact properties that `read` returns by default, beside our own key. */
 const CONTACT_PROPERTIES = ["email", "firstname", "lastname", "phone", "company", "jobtitle", "lifecyclestage"];
 
 /**
- * HubSpot, by the CRM v3 objects and the v4 associations. Every call takes its place under the limit first. `idProperty` is a property of
- * contacts and companies with unique values (see docs/crm.md): it holds our name for a record, which is what makes a repeat harmless.
+ * HubSpot by its CRM v3 objects and v4 associations. Every call first takes its slot under the limit. `idProperty` is a property of
+ * contacts and companies with unique values (see docs/crm.md): it holds our key for a record, which makes calls repeatable.
  */
 export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<Limit, "take" | "heed">): Crm {
   async function post<T>(path: string, body: unknown, schema: z.ZodType<T>, options: CallOptions): Promise<T> {
@@ -27,7 +27,7 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<L
     try {
       return await callUpstream(upstream, call, schema, options);
     } catch (error) {
-      // Somebody else uses up the account's limit too: all of us wait and then go slowly, not only this caller.
+      // Other programs use the account's limit too: all our callers wait and then slow down.
       if (isLimit(error)) await limit.heed(heardIn(error.detail));
       throw error;
     }
@@ -49,22 +49,22 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<L
       const body = { ...(by === "name" && { idProperty }), inputs, properties, propertiesWithHistory: [] };
       const answer = await post("/crm/v3/objects/contacts/batch/read", body, Read, options).catch(withoutIdProperty);
       for (const { id, properties: values, updatedAt, archived } of answer.results) {
-        // HubSpot may leave out what is empty; for us an empty property is a fact as well.
+        // HubSpot may omit empty properties; here an empty property is data too.
         const known = Object.fromEntries(names.map((name) => [name, values[name] || null]));
         found.set(id, { crmId: id, key: values[idProperty] || null, properties: known, updatedAt, archived });
       }
       const { status, numErrors, errors } = answer;
       const gone = new Set(errors.flatMap(({ category, context }) => (category === GONE ? (context.ids ?? []) : [])));
-      // A record that a whole answer leaves out is gone. An answer that is not whole says nothing of it.
+      // A record that a complete response omits is gone. An incomplete response proves nothing.
       const isWhole = status === "COMPLETE" && numErrors <= Math.max(errors.length, gone.size);
       const silent = isWhole ? [] : part.filter(({ crmId }) => !gone.has(crmId) && !(by === "id" ? found.has(crmId) : named(crmId)));
-      // That a record is gone is no refusal to read it.
+      // A missing record is not an error of reading.
       return { errors: errors.filter(({ category }) => category !== GONE), silent };
     });
     return { found: [...found.values()], refused };
   }
 
-  /** Without its id property nothing can be sent at all: no record is to blame. */
+  /** Without its id property nothing can be sent: the error concerns no single record. */
   function withoutIdProperty(error: unknown): never {
     const fault = batchFault(error);
     if (fault && (/non-unique/.test(fault.message) || missingProperties(fault).includes(idProperty))) {
@@ -96,7 +96,7 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<L
         const path = "/crm/v4/associations/contacts/companies/batch/associate/default";
         const { results, errors } = await post(path, { inputs }, Associated, options);
         const asked = new Set(part.map(({ crmId }) => crmId));
-        // A contact that was merged answers under the id of its result.
+        // A merged contact is returned under the id of its result.
         const isMade = (pair: (typeof part)[number]) =>
           results.some(({ from, to }) => to.id === pair.company && (from.id === pair.crmId || !asked.has(from.id)));
         return { errors, silent: part.filter((pair) => !isMade(pair)) };
@@ -123,7 +123,7 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<L
       } catch (error) {
         const fault = batchFault(error);
         if (!fault) throw error;
-        // A merge whose answer was lost is refused when it is repeated. Both ids answer for one record then.
+        // A repeated merge whose first response was lost is refused; then both ids lead to one record.
         const [one, two] = (await Promise.all([read([kept], options), read([merged], options)])).map(({ found }) => found[0]?.crmId);
         return one !== undefined && one === two ? { state: "done", crmId: one } : { state: "failed", ...asRefusal(upstream, fault) };
       }
@@ -144,7 +144,7 @@ function isLimit(error: unknown): error is MillraceError {
   return error instanceof MillraceError && error.code === "retry_after" && error.detail.upstreamStatus === 429;
 }
 
-/** A refusal as every limit reads it: HubSpot names the wait by its policy where other upstreams have `Retry-After`. */
+/** A refusal for the shared limit: HubSpot's delay depends on its policy, where other upstreams send `Retry-After`. */
 function heardIn({ upstreamStatus = 0, delayMs = 0 }: ErrorDetail): Parameters<Limit["heed"]>[0] {
   return { status: upstreamStatus, headers: { "retry-after": String(Math.ceil(delayMs / 1000)) } };
 }

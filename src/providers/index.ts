@@ -69,8 +69,7 @@ export function pages(env: ProvidersEnv): Pages {
 }
 
 /**
- * The name of a page store: `embedded`, or its kind, host and path. The scheme says nothing of which one it is, and a password is nobody's
- * business.
+ * The name of a page store: `embedded`, or its kind, host and path. The scheme does not identify a store, and a password must not appear.
  */
 function pageStore(env: ProvidersEnv, kind: string): string {
   const url = realUrl(env.PAGES_URL);
@@ -79,9 +78,7 @@ function pageStore(env: ProvidersEnv, kind: string): string {
   return `${kind} ${host}${pathname.replace(/\/+$/, "")}`;
 }
 
-/**
- * Where a page is going to be read. Undefined where the store makes the addresses and says them only afterwards: any but the embedded one.
- */
+/** The future URL of a page. Undefined if the store assigns URLs, as all but the embedded one do. */
 export function pageAddress(env: ProvidersEnv, path: string): string | undefined {
   return realUrl(env.PAGES_URL) ? undefined : publicUrl(env, `pages/${path}`);
 }
@@ -92,12 +89,12 @@ export function social(env: ProvidersEnv): Social {
   return blueskySocial(connect(env, { name: "social", at: "SOCIAL_URL", secret: "SOCIAL_PASSWORD" }), handle);
 }
 
-/** A call of 100 records may take this long to reach the CRM. It costs a sixth of the burst: 100 in 12 seconds instead of 10. */
+/** Longest time for a call of 100 records to reach the CRM. It reduces the rate by a sixth: 100 in 12 seconds instead of 10. */
 const CRM_MARGIN_MS = 2_000;
 
 /**
- * A tenant's customers: HubSpot, or the embedded CRM, which speaks the same. All callers share its limit. @throws `config_invalid`, also
- * for a tenant whose CRM it is not
+ * A tenant's CRM: HubSpot, or the embedded CRM with the same API. All callers share its limit. @throws `config_invalid`, also for a tenant
+ * whose contacts are not in it
  */
 export function crm(env: ProvidersEnv, tenantId: string): Crm {
   assertHasCrm(env, tenantId);

@@ -1,10 +1,10 @@
 const [HEX, FIRST, SECOND, EITHER] = [String.raw`[\da-fA-F]{2}`, "u[dD][89abAB]", "u[dD][c-fC-F]", "u[dD][89a-fA-F]"];
-/** The escapes of a JSON text. The group is half of a surrogate pair without its other half. */
+/** The escapes of a JSON text. The group matches a lone surrogate. */
 const ESCAPES = new RegExp(String.raw`\\(?:${FIRST}${HEX}\\${SECOND}${HEX}|(${EITHER}${HEX})|.)`, "gs");
 
 /**
- * The JSON value of a text from outside; undefined where the text is no JSON. Every text in it is well-formed: half of a surrogate pair
- * has no UTF-8, so the database would refuse an answer that is paid for.
+ * The JSON value of an external text; undefined for invalid JSON. All texts in it are well-formed: the database would refuse a lone
+ * surrogate, and a paid answer would be lost.
  */
 export function jsonOf(text: string): unknown {
   try {

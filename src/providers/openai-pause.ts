@@ -2,9 +2,9 @@ import { retryAfterMs } from "millrace";
 import { resetMs } from "./refusal.ts";
 
 /**
- * Milliseconds that an answer asks us to wait: `retry-after-ms`, which OpenAI's own clients prefer, then `retry-after`, then the
- * longest reset of a limit that is used up (`x-ratelimit-remaining-tokens: 0`, `x-ratelimit-reset-tokens: 6m0s`). 0 where all
- * of them have passed. Undefined where the answer has no such field.
+ * The milliseconds that a response asks to wait: `retry-after-ms`, which OpenAI's own clients prefer, then `retry-after`, then the longest
+ * reset of a used-up limit (`x-ratelimit-remaining-tokens: 0`, `x-ratelimit-reset-tokens: 6m0s`). 0 if all of them have passed. Undefined
+ * without such a field.
  */
 export function askedPauseMs(headers: Headers): number | undefined {
   const exact = headers.get("retry-after-ms")?.trim() ?? "";

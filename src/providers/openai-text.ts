@@ -7,28 +7,27 @@ import { type Answer, comeBack, OVERLOADED, refusal } from "./refusal.ts";
 import type { Text, TextRequest } from "./text.ts";
 import { callUpstream, type Upstream, type UpstreamCall } from "./upstream.ts";
 
-/** How a server is told that the answer shall be JSON. */
+/** How JSON is requested from a server. */
 export const JSON_FORMATS = ["json_schema", "json_object", "none"] as const;
 /**
- * The field that says how many tokens an answer may have: OpenAI's own, which reasoning models need, or the older one that many other
- * servers know alone.
+ * The request's field for the token limit: OpenAI's own, which reasoning models need, or the older one, which many other servers require.
  */
 export const LIMIT_FIELDS = ["max_completion_tokens", "max_tokens"] as const;
 
-/** What servers that speak chat completions differ in. */
+/** The differences between servers with chat completions. */
 export interface Dialect {
   json: (typeof JSON_FORMATS)[number];
   limit: (typeof LIMIT_FIELDS)[number];
 }
 
-/** How long AI Gateway remembers an answer: as long as the platform remembers a finished instance. */
+/** How long AI Gateway caches an answer: as long as the platform keeps a finished instance. */
 export const GATEWAY_CACHE_TTL_SECONDS = 7 * 24 * 60 * 60;
 
-/** OpenRouter answers 200 and says in the body, or in its choice, that the model behind it failed. */
+/** OpenRouter returns 200 and reports a failure of the model in the body or in its choice. */
 const Failed = z.object({ error: z.union([z.string().min(1), z.looseObject({})]) });
 const FailedChoice = z.object({ choices: z.tuple([Failed], z.unknown()) });
 
-/** What came with a 2xx: a completion, `cut` for a body that is no JSON and so not whole, or `none` for JSON of another kind. */
+/** The body of a 2xx: a completion, `cut` for an incomplete body that is not JSON, or `none` for other JSON. */
 const Answered = z.union([
   ChatCompletion,
   EmptyCompletion,
@@ -37,10 +36,9 @@ const Answered = z.union([
 ]);
 
 /**
- * OpenAI chat completions, and whatever speaks the same. `upstream.url` is a bare origin (`https://api.openai.com`, to
- * which `/v1` is added) or the full base an SDK would take (`https://gateway.ai.cloudflare.com/v1/…/openai`). With
- * Cloudflare AI Gateway in front, the key is the cache key, which makes a repeat free even where the model's vendor
- * ignores `Idempotency-Key`.
+ * OpenAI chat completions, and compatible servers. `upstream.url` is an origin (`https://api.openai.com`, to which `/v1` is added) or the
+ * full base URL of an SDK (`https://gateway.ai.cloudflare.com/v1/…/openai`). With Cloudflare AI Gateway, our key is the cache key, so a
+ * repeat is free even if the model's vendor ignores `Idempotency-Key`.
  */
 export function openAiText(upstream: Upstream, model: string, dialect: Partial<Dialect> = {}): Text {
   const { json = "json_schema", limit = "max_completion_tokens" } = dialect;
@@ -70,11 +68,11 @@ export function openAiText(upstream: Upstream, model: string, dialect: Partial<D
           response_format: formatOf(request, json),
         }),
         meaning: (refused) => meaningOf(upstream, refused),
-        // A gateway's cache would go on saying so for days: only another key is asked anew.
+        // A gateway would return a cached error for days: only another key causes a new request.
         readsErrors: (body, refusedAs) => (isCached ? undefined : refusedAs(failureIn(body))),
       };
       const ask = () => callUpstream({ ...upstream, fetch: noting }, call, Answered, options);
-      // The answer to this key may be paid for already: it is asked for once more before another key is.
+      // The answer to this key may be paid for already, so it is requested once more before another key.
       const first = await ask();
       const answer = first === "cut" ? await ask() : first;
       return answer === "cut" || answer === "none" ? unreadable(model) : readCompletion(answer, model);
@@ -82,7 +80,7 @@ export function openAiText(upstream: Upstream, model: string, dialect: Partial<D
   };
 }
 
-/** The body that says that nothing was written. Whatever was written is paid for, and so an answer. */
+/** The body of a response without any text. Written text is paid for, and counts as an answer. */
 function failureIn(body: unknown): unknown {
   const { data } = ChatCompletion.safeParse(body);
   if (data?.choices[0]?.message?.content) return undefined;
@@ -97,11 +95,12 @@ function formatOf({ json }: TextRequest, format: Dialect["json"]): object | unde
 const Word = z.string().nullish().catch(null);
 const ErrorBody = z.object({ error: z.object({ code: Word, type: Word }) });
 
-/** What OpenAI's error codes mean beyond their status. */
+/** OpenAI's error codes that mean more than their status. */
 function meaningOf(upstream: Upstream, answer: Answer): MillraceError | undefined {
   const { status } = answer;
   const { code, type } = ErrorBody.safeParse(jsonOf(answer.text)).data?.error ?? {};
-  // OpenAI says by 429 both that we are too fast and that the account is out of money, OpenRouter by 402 the second. No wait cures that.
+  // OpenAI's 429 means either too many requests or an account without credit, which OpenRouter reports by 402. A retry does not fix the
+  // latter.
   if (status === 402 || (status === 429 && (code === "insufficient_quota" || type === "insufficient_quota"))) {
     return notRetryable(`text answered ${status}: the account has no credit left. Add credit, then retry.`, status);
   }
@@ -110,7 +109,7 @@ function meaningOf(upstream: Upstream, answer: Answer): MillraceError | undefine
     if (pauseMs !== undefined || status === 429) return comeBack(pauseMs, refusal(upstream, answer).message, status);
   }
   const isFiltered = status === 400 && (code === "content_filter" || code === "content_policy_violation");
-  // OpenRouter's moderation, where other servers answer 403 to a wrong key.
+  // OpenRouter's moderation; other servers return 403 for a wrong key.
   if (isFiltered || (status === 403 && /\bflagged\b/i.test(answer.text))) {
     return new MillraceError(
       "answer_refused",

@@ -4,20 +4,20 @@ import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
 /** An article as it is published. */
 export interface Page {
-  /** Where a store keeps it: segments joined by `/`, without one at either end, such as `acme/cold-brew`. */
+  /** Its path in a store: segments joined by `/`, without one at either end, such as `acme/cold-brew`. */
   path: string;
-  /** Its name in a system that makes the address itself. Unique. */
+  /** Its name in a store that assigns URLs itself. Unique. */
   slug: string;
   /** Plain text. */
   title: string;
-  /** The article itself as an HTML fragment, without its title: for systems that have a frame of their own. */
+  /** The article as an HTML fragment without its title, for stores with their own page frame. */
   content: string;
-  /** The whole document, for those that have none. */
+  /** The whole document, for stores without one. */
   document: string;
 }
 
 export interface PublishedPage {
-  /** Where people read it. */
+  /** Its public URL. */
   url: string;
   /** Names this exact version. */
   etag: string;
@@ -25,26 +25,21 @@ export interface PublishedPage {
 
 /** Publishing. */
 export interface Pages {
-  /** Which store this is: its kind and its address. A page can be taken down only where it was put up. */
+  /** The store's kind and address. A page can be removed only where it was published. */
   readonly store: string;
-  /**
-   * True when `put` may simply be repeated (`natural`). Otherwise a repeat would make a second page, and `find` is asked first (`lookup`).
-   */
+  /** True if `put` is repeatable (`natural`). Otherwise a repeat would create a second page, and `find` is called first (`lookup`). */
   readonly repeatable: boolean;
   /** Creates or replaces a page. */
   put(page: Page, options: CallOptions): Promise<PublishedPage>;
-  /** The page as it is up; undefined for a sure no. */
+  /** The published page; undefined if it certainly does not exist. */
   find(page: Pick<Page, "path" | "slug">, options: CallOptions): Promise<PublishedPage | undefined>;
-  /** Takes a page down. One that is not there stays so. */
+  /** Removes a page. A missing page counts as removed. */
   remove(page: Pick<Page, "path" | "slug">, options: CallOptions): Promise<void>;
 }
 
 const Published = z.object({ url: z.url(), etag: z.string().min(1) });
 
-/**
- * A page store over HTTP: `PUT /pages/{path}` of `text/html`, answered by `{ url, etag }`; `GET` of the same says it again; `DELETE` takes
- * it down.
- */
+/** A page store over HTTP: `PUT /pages/{path}` of `text/html` returns `{ url, etag }`; `GET` returns the same; `DELETE` removes it. */
 export function httpPages(upstream: Upstream, store: string): Pages {
   const ask = <T>(method: "GET" | "PUT" | "DELETE", path: string, answer: z.ZodType<T>, options: CallOptions, html?: string) =>
     callUpstream(
@@ -73,7 +68,7 @@ export function httpPages(upstream: Upstream, store: string): Pages {
   };
 }
 
-/** A page that is not there: an answer, and for its removal a good one. */
+/** A missing page is a valid result, also for its removal. */
 function unlessAbsent(error: unknown): undefined {
   const status = error instanceof MillraceError ? error.detail.upstreamStatus : undefined;
   if (status !== 404 && status !== 410) throw error;
@@ -81,7 +76,7 @@ function unlessAbsent(error: unknown): undefined {
 
 function encodedPath(path: string): string {
   const segments = path.split("/");
-  // `..` would be resolved away by the URL parser and write some other page.
+  // `..` would be resolved by the URL parser and write another page.
   if (segments.some((segment) => segment === "" || segment === "." || segment === "..")) {
     throw notRetryable(`The page path "${path}" has an empty, "." or ".." segment. Use names joined by "/".`);
   }

@@ -2,36 +2,36 @@ import { beginning, inProgress, MAX_DELAY_SECONDS, MillraceError, notRetryable, 
 import * as z from "zod";
 import { jsonOf } from "./json.ts";
 
-/** Whom we asked, and the secret we showed: what a message about a refusal needs to know. */
+/** The upstream's name and our credential, for error messages. */
 export interface Counterpart {
-  /** The name people read in messages, such as `search`. */
+  /** The display name, such as `search`. */
   name: string;
-  /** The secret, and the variable that holds it so that messages can name the variable and never the value. */
+  /** The secret and its variable: messages contain the variable and never the value. */
   credential: { variable: string; value: string };
 }
 
-/** An upstream's whole answer, read once. */
+/** An upstream's whole response, read once. */
 export interface Answer {
   status: number;
   headers: Headers;
   text: string;
 }
 
-/** The wait after a 429 that names none, or a time that has passed. */
+/** The delay after a 429 without a time, or with a past one. */
 const RATE_LIMITED_DELAY_MS = 30_000;
-/** The wait while the upstream still works on our key: its first answer is usually seconds away. */
+/** The delay while the upstream still processes our key: its first response is usually seconds away. */
 const IN_PROGRESS_DELAY_MS = 2_000;
-/** Longer waits are cut to this, the longest a queue can be trusted to hold a message. */
+/** Longer delays are cut to this, the longest that a queue can hold a message. */
 const MAX_RETRY_AFTER_MS = MAX_DELAY_SECONDS * 1000;
 
 const IN_PROGRESS = new Set([409, 425]);
-/** Not a registered status: several model vendors answer it where others answer 503. */
+/** Not a registered status: several model vendors use it for 503. */
 export const OVERLOADED = 529;
 const FORBIDDING = new Set([401, 403]);
 const FINAL = new Set([400, 402, 404, 405, 410, 413, 422, 451]);
 const MAX_QUOTE_LENGTH = 200;
 
-/** What an answer outside 2xx means for the effect: it did not happen and when to try again, or nobody can say. */
+/** The error of a response outside 2xx: the effect did not happen, with the time of the next try, or its outcome is unknown. */
 export function refusal(upstream: Counterpart, answer: Answer): MillraceError {
   const { status } = answer;
   const said = `${upstream.name} answered ${status}${quoted(upstream, answer.text)}.`;
@@ -48,16 +48,16 @@ export function refusal(upstream: Counterpart, answer: Answer): MillraceError {
 }
 
 /**
- * A refusal of an upstream that is too busy: it did nothing. `askedMs` is the wait it names. Where it names none, or 0, `unnamedMs` is the
- * wait. Every connector reads a wait through this function, so that the bounds are the same.
+ * The error for an upstream that is too busy and did nothing. `askedMs`: the delay that it names; without one, or for 0, `unnamedMs`
+ * applies. Every connector uses this function, so that the limits are the same.
  */
 export function comeBack(askedMs: number | undefined, said: string, status?: number, unnamedMs = RATE_LIMITED_DELAY_MS): MillraceError {
   return retryAfter(withinBounds(askedMs, unnamedMs), said, status);
 }
 
 /**
- * Milliseconds until a used-up limit is whole again, by `X-RateLimit-Reset`: seconds, or a time since 1970 in seconds or milliseconds. 0 for
- * a time that has passed. Undefined where `X-RateLimit-Remaining` is not 0.
+ * Milliseconds until a used-up limit resets, by `X-RateLimit-Reset`: seconds, or a time since 1970 in seconds or milliseconds. 0 for a past
+ * time. Undefined if `X-RateLimit-Remaining` is not 0.
  */
 export function resetMs(headers: Headers, now = Date.now()): number | undefined {
   const reset = headers.get("x-ratelimit-reset")?.trim() ?? "";
@@ -71,8 +71,8 @@ function withinBounds(askedMs: number | undefined, unnamedMs: number): number {
 }
 
 /**
- * The refusal that a 2xx answer has as its body, read as if it had come with its own status and these headers: proxies and gateways answer
- * 200 with `error` in the body. Undefined for every other body. `meaning` is what the upstream means specially.
+ * The error in the body of a 2xx, read as if it had its own status and these headers: proxies and gateways return 200 with `error` in the
+ * body. Undefined for every other body. `meaning`: the upstream's special cases.
  */
 export function refusalIn(
   upstream: Counterpart,
@@ -98,7 +98,7 @@ const StatedError = z.object({
   error: z.union([z.string(), z.boolean(), z.looseObject({})]),
 });
 
-/** The status that goes with the word by which OpenAI, and servers that speak as it does, name an error. */
+/** The status of an error name of OpenAI and compatible servers. */
 const STATUSES: Record<string, number> = {
   insufficient_quota: 429,
   rate_limit_exceeded: 429,
@@ -119,15 +119,15 @@ function statusOf({ status, code, type }: Record<string, unknown>): number | und
   return stated ?? [code, type].map((word) => (typeof word === "string" ? STATUSES[word] : undefined)).find((one) => one !== undefined);
 }
 
-/** The upstream's own words in brackets, cut short, with our credential blotted out: some echo the token they refuse. */
+/** The upstream's message in brackets, shortened, with our credential redacted: some repeat the refused token. */
 function quoted(upstream: Counterpart, text: string): string {
   const words = wordsOf(text).replaceAll(upstream.credential.value, "***").replace(/\s+/g, " ").trim();
   return words === "" ? "" : ` (${beginning(words, MAX_QUOTE_LENGTH).replace(/\.$/, "")})`;
 }
 
 /**
- * What an error body says. The formats we speak (OpenAI, Brave, AT Protocol, problem details) have their words in `error`, `message` or
- * `detail`, each a text or an object of the same fields. A body with none of them is quoted as it is.
+ * The message of an error body. The supported formats (OpenAI, Brave, AT Protocol, problem details) have it in `error`, `message` or
+ * `detail`, each a text or an object of the same fields. A body without them is quoted as it is.
  */
 function wordsOf(text: string): string {
   const json = jsonOf(text);
@@ -141,14 +141,14 @@ const Body = z.object({ error: z.unknown(), message: z.unknown(), detail: z.unkn
 
 function wordsIn(field: unknown, depth = 0): string | undefined {
   if (typeof field === "string") return field.trim() === "" ? undefined : field;
-  // A list of faults, as validators give it, is the first of them.
+  // Of a validator's list of errors, the first.
   if (Array.isArray(field)) return wordsIn(field[0], depth);
   if (typeof field !== "object" || field === null || depth > 2) return undefined;
   const { message, detail, msg } = field as Record<string, unknown>;
   return wordsIn(message, depth + 1) ?? wordsIn(detail, depth + 1) ?? wordsIn(msg, depth + 1);
 }
 
-/** True for JSON that says nothing: `{}`, `[]`, `null`. */
+/** True for JSON without content: `{}`, `[]`, `null`. */
 function isBare(json: unknown): boolean {
   return json === null || (typeof json === "object" && Object.keys(json).length === 0);
 }

@@ -3,22 +3,22 @@ import * as z from "zod";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
 export interface SearchResult {
-  /** Its address where the engine has none. */
+  /** Its URL if the engine returns none. */
   title: string;
   /** Always http or https, so that it is safe to link. */
   url: string;
-  /** Plain text; empty when the engine has none. */
+  /** Plain text; empty if the engine returns none. */
   description: string;
 }
 
 /** Web search. */
 export interface Search {
-  /** The first 5 results, best first; none is an empty list. Reads only, but every call is paid for. */
+  /** The first 5 results, best first; an empty list for none. It only reads, but every call is paid for. */
   search(query: string, options: CallOptions): Promise<SearchResult[]>;
 }
 
 const RESULT_COUNT = 5;
-/** What is kept of a result, in characters: the prompt and the record have to hold five of them. */
+/** Stored characters of a result: the prompt and the record must hold five of them. */
 const MOST = { title: 300, url: 2000, description: 3000 };
 const upTo = (most: number) =>
   z
@@ -26,15 +26,15 @@ const upTo = (most: number) =>
     .transform((text) => beginning(text, most))
     .catch("");
 
-// What has arrived is paid for: a field that is missing or odd costs that field, one without an address that can be linked the result,
-// never the search.
+// The response is paid for, so a missing or invalid field is dropped; without a valid URL the result is dropped, never the search.
 const Result = z.object({
   title: upTo(MOST.title),
   url: z.url({ protocol: /^https?$/ }).max(MOST.url),
   description: upTo(MOST.description),
 });
 
-// Brave leaves `web` out when it found nothing. Another service's JSON is no search that found nothing: an article would be written of it.
+// Brave omits `web` if it found nothing. Another service's JSON must not count as an empty search, because an article would be written from
+// it.
 const WebSearch = z
   .object({
     type: z.unknown().optional(),
@@ -52,7 +52,7 @@ const WebSearch = z
   })
   .refine(({ listed, results }) => listed === 0 || results.length > 0, "no result has a `url` to link");
 
-/** Brave Search: `GET /res/v1/web/search`. Sends no key, as Brave has none: a repeat is a second paid call. */
+/** Brave Search: `GET /res/v1/web/search`. Brave has no idempotency keys: a repeat is a second paid call. */
 export function braveSearch(upstream: Upstream): Search {
   return {
     async search(query, options) {

@@ -5,7 +5,7 @@ import { type Answer, comeBack } from "./refusal.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
 interface Post {
-  /** At most 300 characters as people count them. Links in it become clickable. */
+  /** At most 300 grapheme clusters. Links in it become clickable. */
   text: string;
   /** ISO 8601. Part of the record, so it must be the same on every attempt. */
   createdAt: string;
@@ -14,17 +14,17 @@ interface Post {
 }
 
 interface PublishedPost {
-  /** `at://…`, where the post lives. */
+  /** `at://…`, the post's URI. */
   uri: string;
-  /** Names its exact content. */
+  /** Identifies its exact content. */
   cid: string;
 }
 
 /** Social posting. */
 export interface Social {
-  /** Writes the post at its record key. Repeating it changes nothing: its effect class is `natural`. */
+  /** Writes the post at its record key. It is repeatable: its effect class is `natural`. */
   post(post: Post, options: CallOptions): Promise<PublishedPost>;
-  /** Takes the post at a record key back. One that is not there stays so. */
+  /** Removes the post at a record key. A missing post counts as removed. */
   remove(rkey: string, options: CallOptions): Promise<void>;
 }
 
@@ -33,14 +33,14 @@ interface Session {
   accessJwt: string;
 }
 
-/** Less than the two hours an access token lives, so that a cached one is rarely stale; long, because logins are few. */
+/** Below the two hours of an access token, so that a cached one is rarely expired; long, because logins are limited. */
 const SESSION_TTL_MS = 90 * 60_000;
 
 const COLLECTION = "app.bsky.feed.post";
 const RECORD_KEY = /^(?!\.{1,2}$)[A-Za-z0-9._:~-]{1,512}$/;
 const JSON_BODY = { "content-type": "application/json" };
 
-/** `active` is false, with a `status`, for an account that is suspended or deactivated: the server still opens a session for it. */
+/** `active` is false, with a `status`, for a suspended or deactivated account: the server still opens a session for it. */
 const SessionAnswer = z.object({
   did: z.string().startsWith("did:"),
   accessJwt: z.string().min(1),
@@ -112,7 +112,7 @@ export function blueskySocial(upstream: Upstream, handle: string): Social {
   }
 
   return {
-    // Not createRecord, which makes another post each time. A post that is there as it is stays untouched: no commit, no event.
+    // Not createRecord, which makes another post each time. An unchanged post is not written again: no commit, no event.
     post: async (post, options) => {
       requireRecordKey(post.rkey);
       const input = (repo: string) => ({ repo, collection: COLLECTION, rkey: post.rkey, record: recordOf(post) });
@@ -137,13 +137,13 @@ function recordOf({ text, createdAt }: Post): Record<string, unknown> {
   return { $type: COLLECTION, text, createdAt, ...(facets.length > 0 && { facets }) };
 }
 
-/** A session that ended early. AT Protocol servers say so with 400 and a name at least as often as with 401. */
+/** A session that ended early. AT Protocol servers report it by 400 with a name at least as often as by 401. */
 function staleSession({ status, text }: Answer): MillraceError | undefined {
   const stale = status === 401 || (status === 400 && /"(ExpiredToken|InvalidToken)"/.test(text));
   return stale ? new MillraceError("unauthorized", "The session has ended.", { upstreamStatus: status }) : undefined;
 }
 
-/** A 429 of an AT Protocol server says in `ratelimit-reset` when it ends, in seconds since 1970; only newer ones send `retry-after` too. */
+/** An AT Protocol server's 429 contains its end in `ratelimit-reset`, in seconds since 1970; only newer ones send `retry-after` too. */
 function tooMany({ status, headers }: Answer): MillraceError | undefined {
   const resetAt = headers.get("ratelimit-reset") ?? "";
   if (status !== 429 || retryAfterMs(headers.get("retry-after")) || !/^\d+$/.test(resetAt)) return undefined;

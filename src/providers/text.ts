@@ -1,45 +1,42 @@
 import type { CallOptions } from "./upstream.ts";
 
 export interface TextRequest {
-  /** How to write. */
+  /** The system prompt. */
   system?: string;
-  /** What to write. */
+  /** The user prompt. */
   prompt: string;
-  /** The most tokens the answer may have, those it thinks with included. */
+  /** Most tokens of the answer, including reasoning. */
   maxTokens: number;
-  /** The shape of the answer, when it shall be JSON: what a provider can enforce, it does. The reader checks it all the same. */
+  /** The JSON schema of the answer: providers enforce it if they can. The reader validates the answer anyway. */
   json?: { name: string; schema: Record<string, unknown> };
 }
 
-/** Tokens, as the provider counts them; null where it does not say. */
+/** Tokens by the provider's count; null if it reports none. */
 interface TokenUsage {
   input: number | null;
   output: number | null;
-  /** Input tokens that were cheaper, because the provider remembered them. Part of `input`. */
+  /** Cheaper input tokens from the provider's cache. Part of `input`. */
   cached: number | null;
-  /** Output tokens that the model thought with. Part of `output`. */
+  /** Output tokens of the model's reasoning. Part of `output`. */
   reasoning: number | null;
 }
 
-/**
- * What a model answered, and what it cost: an answer is paid for whether it can be used or not, so one that cannot be used is
- * an answer too and no error.
- */
+/** A model's answer with its cost. An unusable answer is paid for too, so it is a result and not an error. */
 export interface TextAnswer {
-  /** What was written; empty when nothing was. */
+  /** The written text; may be empty. */
   text: string;
   /**
-   * How it ended: `whole`, `truncated` at the most tokens it may have or by a failure, or `refused` by the model or the provider's filter.
-   * `unreadable` is something else than the format's answer, which a cache would give for this key again and again.
+   * How it ended: `whole`; `truncated` by the token limit or a failure; `refused` by the model or the provider's filter. `unreadable`: a
+   * response in another format, which a cache would return for this key again.
    */
   ending: "whole" | "truncated" | "refused" | "unreadable";
-  /** The model's own words for refusing; null when it gave none. */
+  /** The model's refusal; null for none. */
   refusal: string | null;
-  /** The provider's word for how it ended; null when it said none. */
+  /** The provider's finish reason; null for none. */
   finish: string | null;
-  /** What the provider calls this answer on its side; null when it has no name. */
+  /** The provider's id of this answer; null for none. */
   id: string | null;
-  /** The model that wrote it, as the provider names it. */
+  /** The model that wrote it, by the provider's name. */
   model: string;
   usage: TokenUsage;
 }
@@ -47,10 +44,10 @@ export interface TextAnswer {
 /** Text generation. */
 export interface Text {
   /**
-   * Asks for one text.
+   * Requests one text.
    *
-   * Errors: `retry_after`, `not_retryable`, `upstream_refused` and `answer_refused` (a filter stopped the request) when nothing was
-   * written and nothing is to be paid; `unavailable` and `in_progress` when nobody can say.
+   * Errors: `retry_after`, `not_retryable`, `upstream_refused` and `answer_refused` (a filter stopped the request) if nothing was written
+   * or charged; `unavailable` and `in_progress` if the outcome is unknown.
    */
   generate(request: TextRequest, options: CallOptions): Promise<TextAnswer>;
 }

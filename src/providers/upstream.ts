@@ -3,19 +3,19 @@ import type * as z from "zod";
 import { jsonOf } from "./json.ts";
 import { type Answer, type Counterpart, refusal, refusalIn } from "./refusal.ts";
 
-/** What every call to the outside carries. */
+/** The options of every external call. */
 export interface CallOptions {
-  /** Names the logical effect. The same on every attempt, so an upstream that honours keys acts once. */
+  /** Identifies the logical effect. The same on every attempt, so an upstream that supports keys acts once. */
   key: string;
-  /** Gives the call up. Whether the upstream acted is then unknown. Default: after 60 seconds. */
+  /** Aborts the call; its outcome is then unknown. Default: after 60 seconds. */
   signal?: AbortSignal;
-  /** The trace of the job that calls: an envelope has it, and so has what a step is given. Each call is a span of its own. */
+  /** The trace of the calling job, from an envelope or a step's arguments. Each call has its own span. */
   trace?: TraceContext;
 }
 
-/** One program outside: where it is, how we prove who we are, and the way there. */
+/** An external program: its URL, our credential, and the transport. */
 export interface Upstream extends Counterpart {
-  /** The base address; paths are appended to it. */
+  /** The base URL; paths are appended to it. */
   url: string;
   fetch(request: Request): Promise<Response>;
 }
@@ -25,9 +25,9 @@ export interface UpstreamCall {
   path: string;
   headers?: Record<string, string>;
   body?: string;
-  /** Names an answer this upstream means specially. Undefined leaves it to the meaning its status has everywhere. */
+  /** The error of a response with a special meaning for this upstream. Undefined: the status has its usual meaning. */
   meaning?(answer: Answer): MillraceError | undefined;
-  /** Finds the refusal in the body of a 2xx: `refusedAs` reads a body with `error`. Default: that of the whole body. */
+  /** Finds the error in the body of a 2xx: `refusedAs` reads a body with `error`. Default: that of the whole body. */
   readsErrors?(body: unknown, refusedAs: (body: unknown) => MillraceError | undefined): MillraceError | undefined;
 }
 
@@ -35,11 +35,11 @@ export interface UpstreamCall {
 const CALL_TIMEOUT_MS = 60_000;
 
 /**
- * Calls an upstream once and reads its answer.
+ * Calls an upstream once and reads its response.
  *
- * @throws `retry_after`, `not_retryable`, `upstream_refused` when the upstream says it did nothing (see `refusal.ts`);
- * also by an `error` in the body of a 2xx; `in_progress` when it is still at work on our key, `unavailable` when nobody can say: a network
- * failure, a 5xx, a timeout, or an answer that does not fit `schema`.
+ * @throws `retry_after`, `not_retryable`, `upstream_refused` if the upstream reports that it did nothing (see `refusal.ts`), also by an
+ * `error` in the body of a 2xx; `in_progress` while it processes our key; `unavailable` if the outcome is unknown: a network failure, a
+ * 5xx, a timeout, or a response that does not match `schema`.
  */
 export async function callUpstream<T>(upstream: Upstream, call: UpstreamCall, schema: z.ZodType<T>, options: CallOptions): Promise<T> {
   const answer = await exchange(upstream, call, options);
@@ -58,7 +58,7 @@ async function exchange(upstream: Upstream, call: UpstreamCall, options: CallOpt
     method: call.method,
     headers: { ...call.headers },
     body: call.body,
-    // A followed redirect would hand the credential to whatever host it names.
+    // A followed redirect would send the credential to another host.
     redirect: "manual",
     signal: options.signal ?? AbortSignal.timeout(CALL_TIMEOUT_MS),
   });
@@ -74,7 +74,7 @@ function readAnswer<T>(upstream: Upstream, status: number, json: unknown, schema
   const parsed = schema.safeParse(json);
   if (parsed.success) return parsed.data;
 
-  // Not a refusal: a 2xx says the upstream acted, so a `once` effect must not run again on the strength of this.
+  // Not a refusal: a 2xx means that the upstream acted, so a `once` effect must not run again because of this.
   const issues = parsed.error.issues.map(({ path, message }) => ({ path: path.join(".") || "(the whole answer)", message }));
   const [first] = issues;
   throw new MillraceError(

@@ -5,7 +5,7 @@ import type { Page, Pages, PublishedPage } from "./pages.ts";
 import type { Answer } from "./refusal.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
-/** What we read of a post. A post in the trash has a status that WordPress' own schema does not list. */
+/** The fields of a post that are read. A post in the trash has a status that WordPress' own schema does not list. */
 const Post = z.object({
   id: z.int(),
   slug: z.string(),
@@ -17,17 +17,17 @@ const Post = z.object({
 type Post = z.infer<typeof Post>;
 
 const FIELDS = Object.keys(Post.shape).join();
-/** The post in the trash, or the word that it is deleted for good. */
+/** The post in the trash, or a confirmation of its permanent deletion. */
 const Deleted = z.object({ deleted: z.boolean().optional(), status: z.string().optional() });
 
-/** WordPress cuts longer slugs off and adds endings of its own to them. */
+/** WordPress shortens longer slugs, and appends its own suffixes to them. */
 const SLUG = /^(?=.{1,180}$)[a-z0-9]+(?:-[a-z0-9]+)*$/;
 
 /**
  * WordPress, by its REST API and an application password (`upstream.credential`) of a user who may publish.
  *
- * WordPress has no idempotency key, and creating a slug that exists makes a second post, `slug-2`: so every write looks first. A post
- * is ours by its slug, which ends with digits of the article's id. (REST keeps a `meta` field only where a plugin registers it.)
+ * WordPress has no idempotency key, and creating an existing slug makes a second post, `slug-2`: so every write searches first. A post is
+ * ours by its slug, which ends with digits of the article's id. (REST stores a `meta` field only if a plugin registers it.)
  */
 export function wordpressPages(upstream: Upstream, store: string, user: string): Pages {
   const credential = new TextEncoder().encode(`${user}:${upstream.credential.value}`).toBase64();
@@ -43,7 +43,7 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
   ) =>
     callUpstream(
       upstream,
-      // This form of a route works whatever the site's permalinks are; `/wp-json` is missing where they are plain.
+      // This form of a route works with all permalink settings; `/wp-json` is missing with plain ones.
       {
         method,
         path: `/?${new URLSearchParams({ rest_route: `/wp/v2/posts${route}`, ...query })}`,
@@ -55,7 +55,7 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
       options,
     );
 
-  /** Our post, wherever it stands: up, a draft again by an editor's hand, or in the trash. */
+  /** Our post in any state: published, a draft after an editor's change, or in the trash. */
   async function look({ slug }: Pick<Page, "slug">, options: CallOptions): Promise<Post | undefined> {
     if (!SLUG.test(slug))
       throw notRetryable(`"${slug}" is not a slug WordPress keeps as it is. Use up to 180 lower case letters, digits and dashes.`);
@@ -80,7 +80,7 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
 
     async put(page, options) {
       const standing = await look(page, options);
-      // `raw` is what is stored, said in the form of WordPress' own schema.
+      // `raw` is the stored text, by WordPress' own schema.
       const body = {
         slug: page.slug,
         status: "publish",
@@ -92,7 +92,8 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
 
       const made = await write("");
       if (made.slug === page.slug) return published(made);
-      // The slug was taken since we looked. By another attempt of ours: that post stays, and this one goes. By a picture: this one stays.
+      // The slug was used since the search. If another attempt of ours has it, that post remains and this one is deleted. If a picture has
+      // it, this one remains.
       const first = await look(page, options);
       if (first === undefined || first.id === made.id) return published(made);
       await remove(made.id, { force: "true" }, options);
@@ -104,7 +105,7 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
       return standing?.status === "publish" ? published(standing) : undefined;
     },
 
-    /** To the trash, where a person finds it and the next `put` takes it from, with its address and its comments. */
+    /** To the trash, where a person can find it and the next `put` restores it, with its URL and comments. */
     async remove(page, options) {
       const standing = await look(page, options);
       if (standing === undefined || standing.status === "trash") return;
@@ -120,14 +121,14 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
   };
 }
 
-/** The slugs our post may have, the best first: ours; the one it got beside a picture of that name; and what the trash makes of both. */
+/** The possible slugs of our post, the best first: ours; the one beside a picture of that name; and the forms of both in the trash. */
 function namesOf(slug: string): string[] {
   return [slug, `${slug}-2`, `${slug}__trashed`, `${slug}-2__trashed`];
 }
 
 /**
- * The page of a post that is up. WordPress answers 200 and keeps another status where a date is ahead (`future`), where a plugin asks for a
- * review (`pending`), or where an editor has hidden the post. Errors: `not_retryable` then: nobody without a login can read it.
+ * The page of a published post. WordPress returns 200 with another status for a future date (`future`), for a plugin's review (`pending`),
+ * or if an editor has hidden the post. Errors: `not_retryable` then, because the post is not public.
  */
 function published({ id, status, link, date, modified_gmt }: Post): PublishedPage {
   if (status !== "publish") {
@@ -139,12 +140,12 @@ function published({ id, status, link, date, modified_gmt }: Post): PublishedPag
   return { url: link, etag: `"${id}-${modified_gmt}"` };
 }
 
-/** To WordPress a title is HTML, and it keeps even a script from whoever may write what they like. */
+/** WordPress treats a title as HTML, and keeps even scripts of users with that right. */
 function asHtml(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
-/** WordPress would run what stands in square brackets if any plugin knows the word. A text's author is not to do that. */
+/** WordPress runs shortcodes in square brackets that a plugin defines. The text's author must not be able to use them. */
 function withoutShortcodes(html: string): string {
   return html.replaceAll("[", "&#91;");
 }
@@ -152,14 +153,14 @@ function withoutShortcodes(html: string): string {
 const ErrorBody = z.object({ code: z.string() });
 
 function meaningOf({ status, text }: Answer): MillraceError | undefined {
-  // A wrong password makes us a stranger, and a stranger who asks for drafts is answered 400.
+  // With a wrong password the request is anonymous, and an anonymous request for drafts returns 400.
   if (status === 400 && text.includes("rest_forbidden_status")) {
     return notRetryable(
       "WordPress takes us for a stranger. Check PAGES_USER and PAGES_TOKEN, an application password; and that the web server hands the Authorization header to PHP.",
       status,
     );
   }
-  // Somebody deleted the post after we looked: the next attempt looks again.
+  // The post was deleted since the search: the next attempt searches again.
   if (status === 404 && codeIn(text) === "rest_post_invalid_id") return upstreamRefused("The post was deleted meanwhile.", status);
   return undefined;
 }

@@ -6,7 +6,7 @@ import { GATEWAY_CACHE_TTL_SECONDS } from "./openai-text.ts";
 import { comeBack } from "./refusal.ts";
 import type { Text, TextAnswer, TextRequest } from "./text.ts";
 
-/** As much of the Workers AI binding as chat needs. */
+/** The part of the Workers AI binding that chat needs. */
 export interface WorkersAi {
   run(model: string, input: Record<string, unknown>, options?: WorkersAiOptions): Promise<unknown>;
 }
@@ -16,19 +16,19 @@ interface WorkersAiOptions {
   signal?: AbortSignal;
 }
 
-/** What most chat models of Workers AI answer; the newer ones answer a chat completion. In JSON mode `response` is parsed already. */
+/** The answer of most chat models of Workers AI; newer ones return a chat completion. In JSON mode `response` is already parsed. */
 const WorkersAiAnswer = z.object({
   response: z.union([z.string(), z.looseObject({})]).nullable(),
   usage: z.unknown().optional(),
 });
 
-// The binding names its failures only by a number at the head of the message.
+// The binding identifies its errors only by a number at the start of the message.
 const OUT_OF_CAPACITY = new Set(["3036", "3040"]);
 const FINAL = new Set(["3006", "3041", "5004", "5007", "5018"]);
 
 /**
- * Chat models of Workers AI, through its binding and an AI Gateway, whose cache knows our key: the binding itself takes none, and without
- * the gateway a repeat would be a second paid call. A gateway named `none` goes without.
+ * Chat models of Workers AI, through its binding and an AI Gateway, whose cache uses our key: the binding itself accepts none, and without
+ * the gateway a repeat would be a second paid call. A gateway named `none` uses no gateway.
  */
 export function workersAiText(ai: WorkersAi, model: string, gateway: string): Text {
   return {
@@ -36,7 +36,7 @@ export function workersAiText(ai: WorkersAi, model: string, gateway: string): Te
       const cache = gateway === "none" ? {} : { gateway: { id: gateway, cacheKey: key, cacheTtl: GATEWAY_CACHE_TTL_SECONDS } };
       const input = { messages: messagesOf(request), max_tokens: request.maxTokens, response_format: formatOf(request) };
       const answer = await ai.run(model, input, { ...cache, ...(signal && { signal }) }).catch((error: unknown) => {
-        // Its own words for a model that did not keep to the schema. It wrote, and that is paid for: these words stand for what it wrote.
+        // The binding's error for a model that did not follow the schema. The answer was paid for, and this message replaces its text.
         if (messageOf(error).includes("JSON Mode couldn't be met")) return { response: messageOf(error), usage: null };
         throw failure(error);
       });
@@ -45,7 +45,7 @@ export function workersAiText(ai: WorkersAi, model: string, gateway: string): Te
   };
 }
 
-/** Here the schema stands where OpenAI has its name, its schema and its strictness. */
+/** The binding expects only the schema, where OpenAI has a name, a schema and its strictness. */
 function formatOf({ json }: TextRequest): object | undefined {
   return json && { type: "json_schema", json_schema: json.schema };
 }
@@ -59,7 +59,7 @@ function readAnswer(model: string, answer: unknown, maxTokens: number): TextAnsw
   const { response, usage } = plain.data;
   const content = typeof response === "object" && response !== null ? JSON.stringify(response) : response;
   const read = readCompletion(ChatCompletion.parse({ choices: [{ message: { content } }], usage }), model);
-  // This format has no finish_reason: using up the allowance is the only sign of having been cut off.
+  // This format has no finish_reason: using all tokens is the only sign of truncation.
   return (read.usage.output ?? 0) >= maxTokens ? { ...read, ending: "truncated" } : read;
 }
 
