@@ -46,11 +46,11 @@ export async function processorFigures(ask: AskWorker, runtime: () => number[], 
   return { processor_us: { plain, consumer, api, recorder } };
 }
 
-/** Processor time of some processes so far, all of their threads together, in microseconds. */
+/** Processor time of some processes with all their threads so far, in microseconds. */
 function takenBy(pids: readonly number[]): number | undefined {
   try {
     const ticks = pids.map((pid) => {
-      // Behind the name, which may hold anything: the time in the program is the 12th, that in the kernel for it the 13th.
+      // The fields after the name, which may contain anything: the 12th is user time, the 13th kernel time.
       const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)?.split(" ") ?? [];
       return Number(fields[11]) + Number(fields[12]);
     });

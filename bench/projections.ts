@@ -10,17 +10,16 @@ import { batchOf, report } from "./intake.ts";
 import type { BenchEnv } from "./runs.ts";
 
 const BATCH = 100;
-/** Ledgers that the facts of one batch belong to: what a hundred facts a second of one tenant look like. */
+/** Ledgers of one batch's facts: as for a hundred facts per second of one tenant. */
 const ENTITIES = 10;
 
-/** The app's own consumer of recorded facts, with and without telling the ledgers. */
+/** The app's own consumer of recorded facts, with and without confirmations to the ledgers. */
 const recorded: Catalog = catalog({ consumers: [projecting] });
 const confirmed: Catalog = catalog({ consumers: [projecting], onConfirmed: confirmFacts });
 
-/** Facts of one job, as a request with ten of them leads to. */
+/** Facts of one job, as from a request with ten of them. */
 const JOB = 10;
 
-/** Facts as ledgers hold them. */
 function factsOf(count: number, series: string): RecordedFact[] {
   const jobs = Array.from({ length: Math.ceil(count / JOB) }, () => crypto.randomUUID());
   return Array.from({ length: count }, (_, index) => ({
@@ -38,7 +37,7 @@ function factsOf(count: number, series: string): RecordedFact[] {
   }));
 }
 
-/** The pattern most people write: each message is an insert of its own, with the same table and the same indexes. */
+/** The usual pattern: each message is a separate insert, with the same table and the same indexes. */
 export async function plainProjection(env: BenchEnv, count: number, series: string): Promise<number> {
   const settled = { acked: 0 };
   const all = factsOf(count, series);
@@ -56,12 +55,12 @@ export async function plainProjection(env: BenchEnv, count: number, series: stri
   return checked(env, count, series, report(settled.acked, count, start));
 }
 
-/** The app's own consumer: envelopes read and validated, one round trip a batch, ledgers registered. */
+/** The app's own consumer: envelopes parsed and validated, one round trip per batch, ledgers registered. */
 export function engineProjection(env: BenchEnv, count: number, series: string): Promise<number> {
   return consumed(env, recorded, count, series);
 }
 
-/** The same, and every batch is confirmed to the ledgers that sent it. */
+/** The same, with every batch confirmed to the ledgers that sent it. */
 export async function confirmedProjection(env: BenchEnv, count: number, series: string): Promise<number> {
   const bindings = env as unknown as Env;
   const facts = factsOf(count, series);
@@ -97,7 +96,7 @@ async function consumed(env: BenchEnv, app: Catalog, count: number, series: stri
   return checked(env, count, series, report(settled.acked, count, start));
 }
 
-/** A rate counts only if the rows are there. */
+/** A rate counts only if all rows exist. */
 async function checked(env: BenchEnv, count: number, series: string, rate: number): Promise<number> {
   const [row] = await query<{ rows: number }>(env.DB, sql`SELECT count(*) AS rows FROM facts WHERE fact_id LIKE ${`${series}-%`}`);
   if (row?.rows !== count) throw new Error(`Only ${row?.rows} of ${count} rows are there.`);

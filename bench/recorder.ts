@@ -2,10 +2,10 @@ import { digest, type EngineEnv, query, sql } from "millrace";
 import { recorderOf } from "../packages/millrace/src/recorder/client.ts";
 import type { Attempt } from "../packages/millrace/src/store/inbox/entry.ts";
 
-/** Steps that wait for their record at one moment. */
+/** Steps that wait for their record at the same time. */
 const IN_FLIGHT = 500;
 
-/** Outcomes recorded a second, each of another instance, by so many recorders: callers wait for theirs before they ask again. */
+/** Outcomes recorded per second, each of another instance, by this many recorders. Each caller waits for its outcome before the next. */
 export async function recorderRate(env: EngineEnv, count: number, shards: number, series: string): Promise<number> {
   const sharded = Object.assign(Object.create(env), env, { RECORDER_SHARDS: shards }) as EngineEnv;
   const attempts = Array.from({ length: count }, (_, index) => attemptOf(digest("bench", series, String(index)), series));

@@ -9,7 +9,7 @@ import { measureLanes } from "./lanes/measure.ts";
 import { coordinationFigures } from "./limits.ts";
 import { processorFigures } from "./processor.ts";
 
-// npm run bench: what the guarantees cost, as ratios within one run on one machine. `-- --json` prints one object last.
+// npm run bench: the cost of the guarantees, as ratios within one run on one machine. `-- --json` prints one object last.
 
 const USAGE =
   "Usage: npm run bench -- [lanes] [--rounds 5] [--json]. Each comparison is made so many times; --json prints one object last. " +

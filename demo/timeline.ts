@@ -4,7 +4,7 @@ import type { Step } from "./api.ts";
 import { MESSAGES, WORKFLOWS } from "./job.ts";
 
 const WIDTH = { time: 9, type: widest(Object.keys(MESSAGES)), about: 16, workflow: widest(WORKFLOWS) };
-/** Whether an instance of this status continues without an operator. */
+/** True for a status from which an instance continues without an operator. */
 const GOES_ON: Record<Instance["status"], boolean> = {
   accepted: true,
   queued: true,

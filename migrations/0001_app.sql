@@ -1,4 +1,4 @@
--- The tables of the app. The engine's tables are in its package: packages/millrace/migrations.
+-- The tables of the app. The package packages/millrace/migrations has those of the engine.
 
 CREATE TABLE articles (
   id            TEXT    NOT NULL PRIMARY KEY,
@@ -86,7 +86,7 @@ CREATE TABLE brands (
   max_drafts       INTEGER CHECK (max_drafts >= 1),
   -- Commands per second that the agent sends.
   rate_per_second  REAL    CHECK (rate_per_second > 0),
-  -- Whether publication needs a person's approval, its time limit, and the decision after that.
+  -- Whether publication needs an approval, its time limit, and the decision after that.
   approval         TEXT    CHECK (approval IN ('none', 'required')),
   approval_timeout TEXT,
   approval_default TEXT    CHECK (approval_default IN ('approve', 'reject')),
@@ -144,7 +144,7 @@ CREATE TABLE crm_links (
   -- linked: it has a record. none: the CRM never had it. merged: it is an alias of another contact, whose record counts. cut: its record
   -- was deleted in the CRM.
   state      TEXT    NOT NULL CHECK (state IN ('linked', 'none', 'merged', 'cut')),
-  -- Our revision that the CRM is known to have. It is below the contact's revision while changes are still to be sent.
+  -- Our revision that the CRM is known to have. It is below the revision of the contact while changes are still to be sent.
   revision   INTEGER NOT NULL CHECK (revision >= 0),
   -- The last known state of the CRM, by property: a side that differs from it has changed.
   known      TEXT    NOT NULL CHECK (json_type(known) = 'object'),
@@ -219,7 +219,7 @@ CREATE TABLE forgettings (
   tenant_id   TEXT    NOT NULL,
   pseudonym   TEXT    NOT NULL,
   contact_id  TEXT    NOT NULL,
-  -- The person's identifiers, and the progress of the search. NULL before its start.
+  -- The identifiers of the person, and the progress of the search. NULL before its start.
   person      TEXT    CHECK (person IS NULL OR json_type(person) = 'object'),
   progress    TEXT    CHECK (progress IS NULL OR json_type(progress) = 'object'),
   asked_by    TEXT    NOT NULL,

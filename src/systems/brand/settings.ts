@@ -7,7 +7,7 @@ export interface BrandSettings {
   max_drafts: number;
   /** Most commands per second that the agent sends. Default 2. */
   rate_per_second: number;
-  /** Whether an article needs a person's approval before its publication. Default `none`. */
+  /** The approval before an article's publication. Default `none`. */
   approval: "none" | "required";
   /** Time limit for the approval, such as `"3 days"`. Default 3 days. */
   approval_timeout: Duration;

@@ -27,7 +27,7 @@ export function assertMaySay({ scopes }: Pick<Asker, "scopes">, { type, door }: 
 }
 
 /**
- * Refuses an event that the token may not publish: an event without a `door` is closed. Errors: `forbidden`, with what to do;
+ * Refuses an event that the token may not publish: an event without a `door` is closed. Errors: `forbidden`, with the next step;
  * `unknown_message_type`.
  */
 export function assertMayState(catalog: Catalog, { scopes }: Pick<Asker, "scopes">, type: string): void {

@@ -10,7 +10,7 @@ export type AlertChange = (typeof ALERT_CHANGES)[number];
 /** The result for one alert: its next row and the notice to send. `gone`: it ended before a notice was sent. */
 export type Step = { readonly alert: Alert; readonly notice: AlertChange | undefined } | { readonly gone: Alert };
 
-/** How often the value of a continuing alert is written. */
+/** Interval of writes of a continuing alert's value. */
 const REFRESH_MS = 60_000;
 
 /** After a longer pause between readings, the bound was not certainly exceeded all the time. */

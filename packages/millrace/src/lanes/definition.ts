@@ -3,7 +3,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { MAX_DELAY_SECONDS } from "../contract/queue.ts";
 
 /**
- * What a lane does with a head message that has used up its retries. `block`: retries it without limit, and nothing passes it. `park`:
+ * The policy for a head message that has used up its retries. `block`: retries it without limit, and nothing passes it. `park`:
  * makes it a dead letter and continues with the next message. `hold`: stops the lane until an operator decides.
  */
 export type OnFailure = "block" | "park" | "hold";

@@ -90,7 +90,7 @@ export interface PullPlan {
   onDeadLetter: ((letter: PullLetter, env: unknown) => unknown) | undefined;
 }
 
-/** The plan of a queue. Errors: `config_invalid`, with what to change. */
+/** The plan of a queue. Errors: `config_invalid`, with the necessary change. */
 function planOf(queue: AnyPullQueue): PullPlan {
   const refuse = (what: string): never => {
     throw new MillraceError("config_invalid", `The pull queue "${queue.name}" ${what}`);

@@ -68,7 +68,7 @@ export function defineRoom<Body = unknown>(definition: RoomDefinition<Body>): Ro
   return definition;
 }
 
-/** The plans of kinds of rooms by name. Errors: `config_invalid`, with what to change; also for two of one name. */
+/** The plans of kinds of rooms by name. Errors: `config_invalid`, with the necessary change; also for two of one name. */
 export function plansOf(rooms: readonly AnyRoom[]): ReadonlyMap<string, RoomPlan> {
   const plans = new Map(rooms.map((room) => [room.name, planOf(room)]));
   if (plans.size === rooms.length) return plans;

@@ -238,7 +238,7 @@ function attempt(act: () => void): void {
   }
 }
 
-/** The object class of these rooms: `export class Rooms extends roomObject([desk]) {}`. Errors: `config_invalid`, with what to change. */
+/** The object class of these rooms: `export class Rooms extends roomObject([desk]) {}`. Errors: `config_invalid`, with the necessary change. */
 export function roomObject(rooms: readonly AnyRoom[]): typeof RoomObject {
   const plans = plansOf(rooms);
   return class extends RoomObject {

@@ -10,7 +10,7 @@ const LATE_MS = 10_000;
 
 /**
  * The object class of the app's lanes and of custom lanes: `export class Lanes extends engineLanes(app, [orders]) {}`, bound as LANES.
- * Errors: `config_invalid`, with what to change.
+ * Errors: `config_invalid`, with the necessary change.
  */
 export function engineLanes(catalog: Catalog, own: readonly AnyLane[] = []): typeof TurnsObject {
   const lanes = new Map(lanesOf(catalog).map((lane) => [lane.name, lane]));

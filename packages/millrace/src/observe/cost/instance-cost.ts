@@ -130,7 +130,7 @@ function rowsOf(use: StoredUse, runs: readonly Spent[]): number {
   );
 }
 
-/** How often the instance's row changed its status, from its acceptance until its end. */
+/** Number of status changes of the instance's row, from its acceptance until its end. */
 function changesOf({ deliveries, classes, waits, questions }: StoredUse, runs: number): number {
   const began = classes.length > 0 ? 1 : 0;
   const slept = 2 * (waits.taken - waits.early + waits.over) + (waits.asked - waits.taken - waits.over);
